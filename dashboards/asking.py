@@ -18,15 +18,17 @@ import streamlit as st
 import yaml
 
 from dashboards.address import REFRESH_SECONDS
-from dashboards.http_options import http_options
+from dashboards.http_options import HttpOptions, http_options
 from zmon.format import plain_json
 from zmon.schema.api import Endpoint, Problem
-from zmon.schema.http_config import VARIABLE
+from zmon.schema.api.endpoint import MAX_ANSWER_BYTES
+from zmon.schema.http_config import VARIABLE, Server, may_carry_credentials
 from zmon.schema.names import SCHEMA
 
 TIMEOUT_SECONDS = 1.0  # half of the refresh interval, so pages stay on time even if nothing answers
 LONG_SECONDS = 5.0  # the timeout of a query about the past, which takes longer if the range is a week
 CACHE_ENTRIES = 1000
+_PART_BYTES = 1 << 16
 _MAX_REASON = 300  # letters of the reason for which a server rejects a request
 
 Query: TypeAlias = tuple[tuple[str, str | int], ...]
@@ -53,6 +55,7 @@ class Unreachable(Exception):
 class Source:
     """A server: the hub or Prometheus."""
 
+    server: Server
     name: str
     variable: str  # the environment variable with its URL
     url: str
@@ -110,22 +113,17 @@ def fetch(source: Source, path: str, query: Query = (), seconds: float = TIMEOUT
     """Return the body of the answer. Raises Unreachable."""
     name, url, advice = source.name, without_credentials(source.url), source.advice
     try:
-        options = http_options()
+        options = http_options(source.server)
     except yaml.YAMLError:  # its text repeats the file, which may hold a password
         raise Unreachable(f"{name} cannot be asked: the file in {VARIABLE} is not YAML") from None
     except (OSError, ValueError) as error:
         raise Unreachable(f"{name} cannot be asked: the file in {VARIABLE} is unusable: {error}") from None
+    shows_credentials = bool(options.auth or options.headers or url != source.url)
+    if shows_credentials and not may_carry_credentials(source.url):
+        reason = "without TLS, anybody on the network could read the password or token for it"
+        raise Unreachable(f"{name} at {url} is not asked: {reason}. Write https:// in {source.variable}.")
     try:
-        response = requests.get(
-            f"{source.url.rstrip('/')}{path}",
-            params=query,
-            timeout=seconds,
-            allow_redirects=False,
-            auth=options.auth,
-            headers=options.headers,
-            verify=options.verify,
-            cert=options.cert,
-        )
+        status, content = _get(f"{source.url.rstrip('/')}{path}", query, seconds, options)
     except requests.Timeout:
         raise Unreachable(f"{name} at {url} did not answer within {seconds:g} s. {advice}") from None
     except requests.exceptions.SSLError:
@@ -134,13 +132,38 @@ def fetch(source: Source, path: str, query: Query = (), seconds: float = TIMEOUT
         raise Unreachable(f"{name} at {url} cannot be reached. {advice}") from None
     except (requests.RequestException, ValueError) as error:
         raise Unreachable(f"{name} at {url} cannot be asked: {type(error).__name__}. {advice}") from None
-    if response.status_code == requests.codes.ok:
-        return response.content
-    if response.status_code == requests.codes.unauthorized:
+    if status == requests.codes.ok:
+        return content
+    if status == requests.codes.unauthorized:
         raise Unreachable(f"{name} at {url} wants a password, a token or a certificate: see {VARIABLE}")
-    if reason := _reason(response.content):  # the server works, and rejects the request
+    if reason := _reason(content):  # the server works, and rejects the request
         raise Unreachable(f"{name} rejects the request: {reason}.")
-    raise Unreachable(f"{name} at {url} answered {response.status_code} without JSON. {advice}")
+    raise Unreachable(f"{name} at {url} answered {status} without JSON. {advice}")
+
+
+def _get(url: str, query: Query, seconds: float, options: HttpOptions) -> tuple[int, bytes]:
+    """Return status and body. Raises requests.RequestException, also for a body that is compressed or too long."""
+    with requests.Session() as session:
+        session.trust_env = False
+        response = session.get(
+            url,
+            params=query,
+            timeout=seconds,
+            allow_redirects=False,
+            auth=options.auth,
+            headers={"Accept-Encoding": "identity", **(options.headers or {})},
+            verify=options.verify,
+            cert=options.cert,
+            stream=True,
+        )
+        if response.headers.get("Content-Encoding", "identity") != "identity":
+            raise requests.exceptions.ContentDecodingError("an encoding that was not asked for")
+        content = bytearray()
+        for part in response.iter_content(_PART_BYTES):
+            content += part
+            if len(content) > MAX_ANSWER_BYTES:
+                raise requests.RequestException("a body that is too long")
+        return response.status_code, bytes(content)
 
 
 def without_credentials(url: str) -> str:

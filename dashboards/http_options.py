@@ -1,7 +1,8 @@
 """The password, token or certificate with which the dashboard asks the hub and Prometheus.
 
-It is in the file that ZMON_HTTP_CONFIG names, with the keys of Prometheus' `http_config`. The file is read again for
-each request, as are the files that it names, since they are renewed while the dashboard runs.
+It is in the file that ZMON_HTTP_CONFIG names, with a section for each of the two. The file is read again for each
+request, as are the files that it names, since they are renewed while the dashboard runs. Nothing else in the
+environment says how to ask: no proxy, no `.netrc`.
 """
 
 import os
@@ -10,12 +11,12 @@ from pathlib import Path
 
 import yaml
 
-from zmon.schema.http_config import VARIABLE, HttpConfig, TlsConfig, http_config
+from zmon.schema.http_config import VARIABLE, HttpConfig, Server, TlsConfig, client_config
 
 
 @dataclass(frozen=True)
 class HttpOptions:
-    """The arguments of `requests.get`."""
+    """The arguments of a request."""
 
     auth: tuple[str, str] | None = None
     headers: dict[str, str] | None = None
@@ -23,12 +24,15 @@ class HttpOptions:
     cert: tuple[str, str] | None = None
 
 
-def http_options() -> HttpOptions:
-    """Return the options as of now. Raises ValueError or OSError if a file cannot be used."""
+def http_options(server: Server) -> HttpOptions:
+    """Return the options for a server as of now. Raises ValueError or OSError if a file cannot be used."""
     path = os.environ.get(VARIABLE)
     if not path:
         return HttpOptions()
-    config = http_config(yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}, Path(path).parent)
+    document = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
+    config: HttpConfig = (
+        getattr(client_config(document, Path(path).parent, ("hub", "prometheus")), server) or HttpConfig()
+    )
     tls = config.tls_config or TlsConfig()
     if tls.server_name:
         raise ValueError("the dashboard cannot use server_name: put the name of the certificate into the URL")

@@ -96,7 +96,7 @@ class Prometheus:
     @property
     def source(self) -> Source:
         """The server, for error messages."""
-        return Source("Prometheus", "ZMON_PROMETHEUS_URL", self.url, mismatch="not Prometheus")
+        return Source("prometheus", "Prometheus", "ZMON_PROMETHEUS_URL", self.url, mismatch="not Prometheus")
 
     def link(self, promql: str, span: Span, *, is_now: bool) -> str:
         """Return a link to the query in Prometheus. If `is_now`, the link has no end time, so it stays the same."""
@@ -184,7 +184,7 @@ class Hub:
     @property
     def source(self) -> Source:
         """The server, for error messages."""
-        return Source("The hub", "ZMON_HUB_URL", self.url, mismatch="no hub of this version")
+        return Source("hub", "The hub", "ZMON_HUB_URL", self.url, mismatch="no hub of this version")
 
     def jobs(self) -> JobList:
         """Return all jobs that the hub knows. If the hub is blind, this is its last known state."""

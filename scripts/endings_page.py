@@ -7,6 +7,7 @@ from tests.detectors.endings.abort_rows import NCCL, SIZES
 from tests.detectors.endings.job_rows import WHOLE_JOB
 from tests.detectors.endings.loop_rows import LOOPS
 from tests.detectors.endings.one_rank_rows import ONE_RANK
+from tests.detectors.endings.runner_rows import RUNNERS
 from tests.detectors.endings.signal_rows import SIGNALS
 from tests.detectors.endings.store_rows import STORE
 from tests.detectors.endings.table import LAUNCHERS, TORCHRUN, WAYS, WHENS, Way, expected
@@ -51,6 +52,7 @@ alone.
 SECTIONS = {  # heading → rows; rank 0 to 3 are on one host unless the row says otherwise
     "The whole job ends": WHOLE_JOB,
     "One rank ends first": ONE_RANK,
+    "A framework runs the job's function": RUNNERS,
     "Signals": SIGNALS,
     "Ranks that never meet, and connections that break": STORE,
     "NCCL's watchdog": NCCL,

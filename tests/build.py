@@ -69,6 +69,10 @@ def rank_state(rank: int = 0, **changes: Any) -> RankState:
         last_step_time=NOW, last_checkpoint_time=None, overhead_seconds=0.001, dropped_records=0,
         resident_bytes=200_000_000,
     )  # fmt: skip
+    if "start" in changes and "open_seconds" not in changes:  # else its age would contradict its start
+        state = replace(healthy, **changes)
+        trained = state.step_seconds_total + sum(state.between_seconds.values())
+        changes["open_seconds"] = max(0.0, NOW - state.start - trained)
     return replace(healthy, **changes)
 
 

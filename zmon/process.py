@@ -1,18 +1,25 @@
 """Facts that the kernel reports about a process: its state, its start, and how it ended.
 
+A number is another process's once the first one has ended and its parent has reaped it. Whoever reads about a process
+that is not a child of its own therefore names it by a `ProcessId`, and reads in its folder of /proc, opened once.
+
 Sources: proc(5) for /proc/<pid>/stat; linux/pidfd.h for PIDFD_GET_INFO (exit information since Linux 6.15).
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import os
+import re
 import select
 import signal
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -23,15 +30,13 @@ _PIDFD_INFO = struct.Struct("<QQ11Ii")  # mask, cgroup, pid … fsgid, exit stat
 
 @dataclass(frozen=True, slots=True)
 class ProcessStat:
-    """The fields of /proc/<pid>/stat that zmon uses; times and faults are sums over all threads."""
+    """The fields of /proc/<pid>/stat that zmon uses; times are sums over all threads."""
 
     state: str  # R S D Z T t X, as in proc(5)
     parent: int
     start_ticks: int  # clock ticks after boot; pid and start together identify a process
     resident_bytes: int
-    num_threads: int
     cpu_seconds: float
-    major_faults: int
 
 
 def parse_stat(line: bytes) -> ProcessStat:
@@ -47,33 +52,105 @@ def parse_stat(line: bytes) -> ProcessStat:
         parent=int(after_name[1]),
         start_ticks=int(after_name[19]),
         resident_bytes=int(after_name[21]) * _PAGE_BYTES,
-        num_threads=int(after_name[17]),
         cpu_seconds=ticks / _TICKS_PER_SECOND,
-        major_faults=int(after_name[9]),
     )
 
 
 def process_stat(pid: int, proc: Path = Path("/proc")) -> ProcessStat | None:
     """Return the state of a process, or None if it has ended or is not visible in this PID namespace."""
+    return stat_in(proc / str(pid))
+
+
+def stat_in(folder: Path) -> ProcessStat | None:
+    """Return the state of the process with this folder, or None if it has ended."""
     try:
-        return parse_stat((proc / str(pid) / "stat").read_bytes())
+        return parse_stat((folder / "stat").read_bytes())
     except (OSError, ValueError, IndexError):
         return None
 
 
-def children(pid: int, proc: Path = Path("/proc"), generations: int = 2) -> Iterator[int]:
+class ProcessId(NamedTuple):
+    """A process: its number, and what tells it from a later one with the same number."""
+
+    pid: int
+    start_ticks: int  # clock ticks after boot
+    uid: int  # the real one, which a setuid program does not change
+
+    @contextlib.contextmanager
+    def opened(self, proc: Path = Path("/proc")) -> Iterator[Path]:
+        """Yield the folder of the process. What is read there is of this process, or fails once it has ended.
+
+        Raises ProcessLookupError if it has ended by the beginning or by the end of the block, and PermissionError if it
+        runs as another user.
+        """
+        with _folder(self.pid, proc) as folder:
+            self._check(folder)
+            yield folder
+            self._check(folder)
+
+    def _check(self, folder: Path) -> None:
+        try:
+            now = _identity(self.pid, folder)
+        except (FileNotFoundError, ProcessLookupError):
+            now = None
+        if now is None or now.start_ticks != self.start_ticks:
+            raise ProcessLookupError(errno.ESRCH, "its process has ended")
+        if now.uid != self.uid:
+            raise PermissionError(errno.EPERM, "its process runs as another user than before")
+
+
+def process_id(pid: int, proc: Path = Path("/proc")) -> ProcessId | None:
+    """Return the process that has this number now, or None if there is none or it is hidden."""
+    try:
+        with _folder(pid, proc) as folder:
+            return _identity(pid, folder)
+    except OSError:
+        return None
+
+
+def children(
+    pid: int, folder: Path, proc: Path = Path("/proc"), generations: int = 2
+) -> Iterator[tuple[int, Path, ProcessStat]]:
     """Yield the children of a process, and theirs down to a generation: rank → fork server → loader worker.
 
-    Nothing if it has just ended, or if the kernel lists no children (CONFIG_PROC_CHILDREN).
+    Each comes with its folder, which is open until the next one is taken, and its state. Nothing if the process has
+    just ended, or if the kernel lists no children (CONFIG_PROC_CHILDREN).
     """
     try:
-        pids = [int(child) for child in (proc / str(pid) / "task" / str(pid) / "children").read_text().split()]
+        pids = [int(child) for child in (folder / "task" / str(pid) / "children").read_text().split()]
     except (OSError, ValueError):
         return
     for child in pids:
-        yield child
-        if generations > 1:
-            yield from children(child, proc, generations - 1)
+        with contextlib.suppress(OSError), _folder(child, proc) as child_folder:
+            stat = stat_in(child_folder)
+            if stat is None or stat.parent != pid:  # it has ended, and its number may be another process's
+                continue
+            yield child, child_folder, stat
+            if generations > 1:
+                yield from children(child, child_folder, proc, generations - 1)
+
+
+@contextlib.contextmanager
+def _folder(pid: int, proc: Path) -> Iterator[Path]:
+    """Open the folder of a process, and yield a path that leads to it as long as it is open (proc_pid_fd(5))."""
+    try:
+        fd = os.open(proc / str(pid), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise ProcessLookupError(errno.ESRCH, "its process has ended") from None
+    try:
+        yield Path(f"/proc/self/fd/{fd}")
+    finally:
+        os.close(fd)
+
+
+def _identity(pid: int, folder: Path) -> ProcessId:
+    """Return the process with this folder. Raises OSError."""
+    line, status = (folder / "stat").read_bytes(), (folder / "status").read_text(errors="replace")
+    uid = re.search(r"^Uid:\s*(\d+)", status, re.M)
+    try:
+        return ProcessId(pid, parse_stat(line).start_ticks, int(uid[1] if uid else ""))
+    except (ValueError, IndexError):
+        raise OSError(errno.EPROTO, "its stat or status does not have the format of proc(5)") from None
 
 
 class ExitWatch:

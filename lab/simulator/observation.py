@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lab.simulator.hardware import host_window
 from lab.simulator.launchers import LAUNCHER_PID
 from lab.simulator.rank import SimulatedRank
-from zmon.job.agent_reports import ReportDelay, as_of_now
+from zmon.job.agent_reports import ReportDelay, as_of_now, with_earlier_ends
 from zmon.job.lease import Leases
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.flight import FlightRecord, PendingCollective
@@ -73,8 +73,9 @@ class SimulatedAgent:
     def ask(self, with_steps: bool) -> AgentReport | None:
         """Return the present report, or the last one if the agent does not answer."""
         world = self.world
+        earlier, answered_at = self._report, self._answered
         if not self.reachable:
-            return None if self._report is None else replace(self._report, steps={})
+            return None if earlier is None else replace(earlier, steps={})
         late = world.draw.uniform(0.0, LATE_SECONDS) if world.draw.random() < LATE_SHARE else 0.0
         look = self.phase + LOOK_SECONDS * floor((world.time - late - self.phase) / LOOK_SECONDS)
         self._looked = max(self._looked, look, self.began)
@@ -87,6 +88,8 @@ class SimulatedAgent:
             steps[JOB] = tuple(spread(rank, since, self._looked) for rank in ranks)
         time = UNIX + self.offset + self._looked
         self._report = AgentReport(self.name, time, "simulated", states, HostSample(), (), steps)
+        if earlier is not None:
+            self._report = with_earlier_ends(self._report, earlier, world.time - answered_at)
         self._delay.add(world.time, self._looked)  # on a clock that nobody sets
         return as_of_now(self._report, self._delay.seconds)
 
@@ -118,9 +121,9 @@ class SimulatedAgent:
             return self.began if self.began > 0 else time
         return self.phase + LOOK_SECONDS * ceil((time - self.phase) / LOOK_SECONDS)
 
-    def _knows_status(self, rank: SimulatedRank) -> bool:
-        """Return True if the exit status of a dead rank is known; only an agent that saw it alive can ask for it."""
-        return self.world.shape.statuses_known and (rank.ended or 0.0) >= self.began
+    def _watches(self, rank: SimulatedRank) -> bool:
+        """Return True if the agent saw the rank alive: only then can it tell how the rank and its launcher ended."""
+        return rank.ended is None or rank.ended >= self.began
 
     def _seen_dead(self, rank: SimulatedRank) -> float:
         """Return the time of the first look that saw a rank dead, or its last sign of life before the agent began."""
@@ -139,9 +142,11 @@ class SimulatedAgent:
         now, alive = rank.at(time), rank.alive(look)
         number = bisect_right(rank.step_ends, look)
         stopped, blocked = self._age(rank.stopped_since(look)), self._age(rank.blocked_since(look))
-        words, gone = self._words(rank), self.world.launchers.gone.get((rank.attempt, rank.host))
+        is_watched, words = self._watches(rank), self._words(rank)
+        gone = self.world.launchers.gone.get((rank.attempt, rank.host)) if is_watched else None
         if gone is not None and gone[0] > look:
             gone = None
+        knows_status = shape.statuses_known and is_watched
         lease, overdue = self._lease(rank, number)
         stays: dict[str, float] = {}
         for end, activity, seconds in rank.stays:
@@ -156,7 +161,7 @@ class SimulatedAgent:
             backend="gloo" if shape.device == "cpu" else "nccl", launcher=self._launcher(rank),
             restart_count=rank.attempt, max_restarts=restarts, labels={}, alive=alive,
             process_state=None if not alive else "T" if stopped is not None else "D" if blocked is not None else "S",
-            exit_status=rank.ending.status if rank.ending and not alive and self._knows_status(rank) else None,
+            exit_status=rank.ending.status if rank.ending and not alive and knows_status else None,
             gone_seconds=None if alive else max(0.0, look - self._seen_dead(rank)),
             stopped_seconds=stopped if alive else None, activity=now.activity,
             activity_seconds=look - now.activity_since, phase=now.phase, step=now.step,
@@ -175,8 +180,11 @@ class SimulatedAgent:
             open_seconds=look - now.step_since,
             last_words_seconds=look - words_at(rank) if words else None,
             launcher_gone_seconds=self._age(gone[0]) if gone else None,
-            launcher_status=gone[1] if gone and shape.statuses_known else None,
-            relaunched_seconds=None if alive else self._age(self.world.launchers.relaunched.get(rank.attempt)),
+            launcher_status=gone[1] if gone and knows_status and gone[0] >= self.began else None,
+            relaunched_seconds=self._age(self.world.launchers.relaunched.get(rank.attempt))
+            if is_watched and not alive
+            else None,
+            watched=is_watched,
             leaving_seconds=look - words_at(rank) if alive and words and words.kind == "exception" else None,
         )  # fmt: skip
 
@@ -188,7 +196,8 @@ class SimulatedAgent:
         ending = rank.ending
         if ending is None or ending.words is None or ending.words.time > self._looked:
             return None
-        return replace(ending.words, time=UNIX + self.offset + ending.words.time)
+        late = rank.late_sender[1] if rank.late_sender and rank.late_sender[0] <= self._looked else None
+        return replace(ending.words, time=UNIX + self.offset + ending.words.time, late_sender_pid=late)
 
     def _lease(self, rank: SimulatedRank, number: int) -> tuple[float | None, float]:
         """Return the lease of the rank, and by how much it is exceeded."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import structs
 
 from lab.simulator.composition import Composition
+from lab.simulator.owner import looks_like_the_owners_end
 from lab.simulator.truth import Truth, is_of_the_job, truth
 from lab.simulator.verdict import Play, judge
 from lab.simulator.watch import Watch
@@ -47,7 +48,8 @@ def play(composition: Composition) -> Play:
         published = [each for each in watch.published if not is_of_the_job(world.shape, truths, each.finding)]
         restarted = len(world.launches) > 1
         is_mended = restarted and moves and _is_mended(world, truths)
-        return judge(unjudged, truths, published, world.shape.hosts, moves, restarted, is_mended)
+        as_by_owner = looks_like_the_owners_end(world, watch.agents)
+        return judge(unjudged, truths, published, world.shape.hosts, moves, restarted, is_mended, as_by_owner)
 
 
 def _is_mended(world: World, truths: Sequence[Truth]) -> bool:
@@ -73,10 +75,11 @@ def _let_show(world: World, watch: Watch) -> bool:
         watch.run(world.time + 1.0)
     if _moves(world, watch):
         return True
+    num_launches = len(world.launches)
     watch.run(world.time + RISE_SECONDS)
     if not any(each.finding.detector == STALL and each.finding.severity == "critical" for each in watch.published):
         watch.run(world.time + INIT_SECONDS)
-    return False
+    return len(world.launches) > num_launches and _moves(world, watch)  # NCCL's watchdog ends ranks that wait
 
 
 def _moves(world: World, watch: Watch) -> bool:

@@ -76,8 +76,11 @@ class Processes:
         if name != "SIGKILL" and rank.stopped_since(world.time) is not None:
             rank.pending_signal = name, sender
             return
-        if name == "SIGTERM" and rank.sender is None and world.shape.senders_known and rank.words_at is None:
-            rank.sender = sender
+        if name == "SIGTERM" and rank.sender is None and world.shape.senders_known and rank.late_sender is None:
+            if rank.words_at is None:
+                rank.sender = sender
+            else:
+                rank.late_sender = world.time, sender
         ending = terminated(name, world.shape.handles_term)
         if name == "SIGKILL":
             self.end(rank, ending)

@@ -78,6 +78,7 @@ class SimulatedRank:
     deferred: bool = False  # a continuation came due while the process was stopped
     syncing: bool = False  # it waits until all its issued collectives are done
     sender: int | None = None  # the pid that sent the first SIGTERM, if it came before the last words
+    late_sender: tuple[float, int] | None = None  # the first SIGTERM after the last words: its time and sender
     pending_signal: tuple[str, int] | None = None  # its name and sender; arrived while the process was stopped
     numbers: Counter[str] = field(default_factory=Counter)  # of the current step, by column
     total_sent_bytes: int = 0  # in all steps so far, in `SAME_SIZE_OPS`

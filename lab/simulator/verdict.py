@@ -41,12 +41,13 @@ def judge(
     moves: bool,
     restarted: bool,
     is_mended: bool = False,
+    as_by_owner: bool = False,
 ) -> Play:
     """Return a play with its truth, what was published about it, and the result.
 
     `moves`: the job makes progress, or was ended by its owner. `is_mended`: nobody has to act, because the launcher has
-    started it again. A finding that lists all hosts of the job, and no rank,
-    names nobody.
+    started it again. `as_by_owner`: nothing tells the end of the job from one by its owner, which is quiet. A finding
+    that lists all hosts of the job, and no rank, names nobody.
     """
     findings = [each for each in published if each.finding.severity != "info"]
     first = truths[0]
@@ -65,7 +66,9 @@ def judge(
         first_fault=first.strike.what,
         culprits=tuple(sorted(allowed)),
         evidence=first.evidence,
-        result=_result(truths, about, stalls, named_ranks - allowed, named_hosts - hosts, moves, restarted, is_mended),
+        result=_result(
+            truths, about, stalls, named_ranks - allowed, named_hosts - hosts, moves, restarted, is_mended, as_by_owner
+        ),
         causes=tuple(dict.fromkeys(each.finding.cause for each in findings)),
         ranks=tuple(sorted(named_ranks)),
         confidence=shown.finding.confidence if shown else None,
@@ -84,6 +87,7 @@ def _result(
     moves: bool,
     restarted: bool,
     is_mended: bool,
+    as_by_owner: bool,
 ) -> str:
     critical = [each for each in about if each.finding.severity == "critical"]
     if wrong_ranks or wrong_hosts:
@@ -93,7 +97,7 @@ def _result(
     if is_mended and critical:
         return "false page"
     if not moves and not stalls:
-        return "silent"
+        return "quiet" if as_by_owner else "silent"
     if not moves and not any(each.finding.severity == "critical" for each in stalls):
         return "unpaged"
     if not about:

@@ -13,6 +13,7 @@ import pytest
 from tests.agent.agent_client import FakeSource, get_json, get_metrics, get_snapshot, poll, shows, source_statuses
 from tests.build import JOB
 from zmon.agent.sources.boxes import Boxes
+from zmon.process import process_id
 
 
 @pytest.fixture
@@ -85,9 +86,9 @@ async def test_sources_get_no_pids_while_the_scan_hangs(make_live_box, serve, sc
     box = make_live_box()
     async with serve(scan_timeout_seconds=0.2) as client:
         assert (await get_snapshot(client)).ranks
-        assert client.agent._pids() == {box.process.pid: (JOB, 0)}
+        assert client.agent._processes() == {process_id(box.process.pid): (JOB, 0)}
         await break_scan(client, scan_fault, "hangs")
-        assert client.agent._pids() == {}
+        assert client.agent._processes() == {}
 
 
 async def test_deleted_box_directory_is_scanned_again_after_a_rank_starts(make_live_box, serve, tmp_path):

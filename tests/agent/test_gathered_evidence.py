@@ -19,6 +19,7 @@ from zmon.agent.evidence import PY_SPY
 from zmon.agent.worker_socket import WorkerSocket
 from zmon.box.reader import BoxReader
 from zmon.detectors.stall import Stall
+from zmon.process import process_id, process_stat
 
 SCRIPT = """
     import time, zmon
@@ -46,7 +47,7 @@ def rank(start_rank):
 
 def gather(pid, socket, py_spy=None, **options):
     """Gather evidence, by default from torch's worker server alone."""
-    return asyncio.run(evidence.gather(pid, own_socket(socket), py_spy=py_spy, **options))
+    return asyncio.run(evidence.gather(process_id(pid), own_socket(socket), py_spy=py_spy, **options))
 
 
 def gather_of(rank, py_spy=None):
@@ -70,6 +71,7 @@ def test_evidence_is_read_from_a_socket_of_mode_600_of_a_rank_that_runs_and_of_o
     assert "no process group yet" in answer["flight_error"]
     monkeypatch.setattr(evidence, "TIMEOUT_SECONDS", 0.2)
     rank.signal(signal.SIGSTOP)
+    assert eventually(lambda: process_stat(rank.pid).state == "T")
     answer = gather(rank.pid, socket)
     assert_reasons_instead_of_evidence(answer, "did not answer within 0.2 s")
     answer = gather(rank.pid, socket, PY_SPY)
@@ -207,7 +209,7 @@ def gather_from(tmp_path):
         await runner.setup()
         await web.UnixSite(runner, str(tmp_path / "socket")).start()
         try:
-            return await evidence.gather(os.getpid(), own_socket(tmp_path / "socket"), py_spy=None)
+            return await evidence.gather(process_id(os.getpid()), own_socket(tmp_path / "socket"), py_spy=None)
         finally:
             await runner.cleanup()
 

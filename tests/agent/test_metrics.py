@@ -48,8 +48,8 @@ async def test_metrics_of_a_real_rank_pass_promtool_and_keep_nan(start_rank, tmp
 
 
 async def test_metrics_show_the_newest_attempt_only(make_live_box, serve):
-    make_live_box(0, attempt=0, start_unix=1_000.0).steps(3)
-    make_live_box(0, attempt=1, start_unix=2_000.0).steps(5)
+    make_live_box(0, attempt=0).steps(3, 1.0)
+    make_live_box(0, attempt=1, start_unix=1_000.0).steps(5)  # the clock was set back meanwhile
     async with serve() as client:
         assert values_of(await get_metrics(client), "zmon_steps_total") == ["5.0"]
 

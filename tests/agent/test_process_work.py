@@ -1,17 +1,20 @@
 """Tests of what an agent reads about a process that makes no progress, from real processes."""
 
+import contextlib
 import os
 import socket
 import subprocess
 import sys
 import threading
 
+import psutil
 import pytest
 
 from tests.boxes import eventually
+from tests.processes import add_process
 from zmon.agent.process_work import process_work
 from zmon.agent.sources.sock_diag import Connection, Dump
-from zmon.process import children
+from zmon.process import process_id
 
 WRITER = """
 import os, subprocess, sys, time
@@ -28,26 +31,41 @@ def start():
     """Return a function that starts Python code and waits for its first line."""
     processes = []
 
-    def run(code, *arguments):
-        process = subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, text=True)
+    def run(code, *arguments, stdin=None):
+        command = [sys.executable, "-c", code, *arguments]
+        process = subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, text=True)
         processes.append(process)
         assert process.stdout.readline()
         return process
 
     yield run
     for process in processes:
-        for child in [*children(process.pid, generations=9)]:
-            os.kill(child, 9)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for child in psutil.Process(process.pid).children(recursive=True):
+                child.kill()
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+def test_file_system_is_that_of_the_file_that_the_main_thread_reads(start, tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    process = start(
+        "import os, sys; f = os.open(sys.argv[1], os.O_RDWR); print(1, flush=True); os.read(f, 1)",
+        str(tmp_path / "fifo"),
+    )
+    parts = [part for part in psutil.disk_partitions(all=True) if tmp_path.is_relative_to(part.mountpoint)]
+    known = max(parts, key=lambda part: len(part.mountpoint)).fstype
+    assert eventually(lambda: process_work(process_id(process.pid), ()).file_system == known)
+    process = start("import time; print(1, flush=True); time.sleep(60)")
+    assert process_work(process_id(process.pid), ()).file_system is None
 
 
 def test_work_of_a_process_includes_its_children(start, tmp_path):
     process = start(WRITER, str(tmp_path / "rank.pt"))
 
     def read():
-        work = process_work(process.pid, (process.pid,))
+        work = process_work(process_id(process.pid), (process.pid,))
         return work if (work.read_bytes or 0) > 2 << 20 and "" not in work.waits else None
 
     work = eventually(read)
@@ -75,23 +93,23 @@ def test_compiler_that_a_build_started_counts(start, tmp_path, monkeypatch):
     process = start(NESTED, "4")
 
     def deepest():
-        work = process_work(process.pid, (process.pid,))
+        work = process_work(process_id(process.pid), (process.pid,))
         return work if len(work.processes) == 5 and "" in work.waits else None
 
     before = eventually(deepest)
-    assert eventually(lambda: process_work(process.pid, ()).cpu_seconds > before.cpu_seconds + 0.1)
+    assert eventually(lambda: process_work(process_id(process.pid), ()).cpu_seconds > before.cpu_seconds + 0.1)
 
 
 def test_connections_of_an_old_kernel_move_unknown_bytes():
     connection = Connection(1, "10.0.0.1", "10.0.0.2", 0, 0, 0, None, None)
     with socket.create_server(("127.0.0.1", 0)):
-        work = process_work(os.getpid(), (), dump=lambda inodes: Dump([connection], set()))
+        work = process_work(process_id(os.getpid()), (), dump=lambda inodes: Dump([connection], set()))
     assert work.network_bytes is None
 
 
 def test_lock_is_a_wait_of_its_thread(start):
     process = start("import threading\nlock = threading.Lock()\nlock.acquire()\nprint(1, flush=True)\nlock.acquire()")
-    waits = eventually(lambda: [w for w in process_work(process.pid, (process.pid,)).waits if w])
+    waits = eventually(lambda: [w for w in process_work(process_id(process.pid), (process.pid,)).waits if w])
     assert waits[0].startswith("futex_")
 
 
@@ -99,19 +117,20 @@ def test_bytes_of_tcp_count_in_both_directions():
     """This process sends to itself; the kernel counts the bytes once they are acknowledged."""
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as ours:
         theirs, _ = server.accept()
-        before = process_work(os.getpid(), ()).network_bytes
+        before = process_work(process_id(os.getpid()), ()).network_bytes
         receiver = threading.Thread(target=lambda: theirs.recv(1 << 20, socket.MSG_WAITALL))
         receiver.start()
         ours.sendall(bytes(1 << 20))
         receiver.join()
         theirs.close()
-        assert eventually(lambda: process_work(os.getpid(), ()).network_bytes - before >= 1 << 20)
+        assert eventually(lambda: process_work(process_id(os.getpid()), ()).network_bytes - before >= 1 << 20)
 
 
 def test_process_that_has_ended_has_no_work(start):
-    process = start("print(1, flush=True)")
-    process.wait()
-    assert process_work(process.pid, ()) is None
+    process = start("print(1, flush=True); input()", stdin=subprocess.PIPE)
+    identity = process_id(process.pid)
+    process.communicate()
+    assert process_work(identity, ()) is None
 
 
 def test_what_may_not_be_read_is_unknown(tmp_path):
@@ -120,7 +139,6 @@ def test_what_may_not_be_read_is_unknown(tmp_path):
     (folder / "task" / "7").mkdir(parents=True)
     (folder / "task" / "7" / "children").write_text("")
     (folder / "task" / "7" / "wchan").write_text("0")
-    (folder / "stat").write_bytes(b"7 (python) S 1 7 7 0 -1 4 1 0 2 0 300 40 0 0 20 0 9 0 500 9 90" + b" 0" * 28)
-    work = process_work(7, (7,), tmp_path)
+    work = process_work(add_process(tmp_path, 7), (7,), tmp_path)
     assert (work.read_bytes, work.written_bytes, work.network_bytes, work.switches) == (None, None, None, None)
     assert (work.waits, work.file, work.cpu_seconds) == (("",), None, 3.4)

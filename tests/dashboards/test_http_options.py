@@ -1,12 +1,16 @@
 """Tests of the dashboard's requests to a hub with TLS and users."""
 
 import asyncio
+import zlib
 
 import bcrypt
 import pytest
 import yaml
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from dashboards import asking
+from dashboards.http_options import HttpOptions, http_options
 from tests.web.certificates import OPTIONAL, Certificates, live_config
 from tests.web.serving import with_server
 from zmon.schema.http_config import VARIABLE
@@ -15,7 +19,7 @@ PASSWORD = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
 
 
 @pytest.fixture
-def web(tmp_path):
+def secured(tmp_path):
     certificates = Certificates(tmp_path)
     certificates.issue("server", "127.0.0.1")
     certificates.issue("dashboard", "dashboard.example.org")
@@ -29,7 +33,7 @@ def web(tmp_path):
 
 
 @pytest.fixture
-def fetched(web, tmp_path, monkeypatch):
+def fetched(secured, tmp_path, monkeypatch):
     """Fetch a page with this file, and return it, or the line of the error."""
 
     def fetched(keys):
@@ -40,7 +44,7 @@ def fetched(web, tmp_path, monkeypatch):
 
         def fetch(port):
             try:
-                source = asking.Source("The hub", "ZMON_HUB_URL", f"https://127.0.0.1:{port}", "no hub")
+                source = asking.Source("hub", "The hub", "ZMON_HUB_URL", f"https://127.0.0.1:{port}", "no hub")
                 return asking.fetch(source, "/metrics")
             except asking.Unreachable as error:
                 return str(error)
@@ -48,7 +52,7 @@ def fetched(web, tmp_path, monkeypatch):
         async def scenario(server):
             answers.append(await asyncio.to_thread(fetch, server.port))
 
-        with_server(scenario, live=web)
+        with_server(scenario, live=secured)
         return answers[0]
 
     return fetched
@@ -57,11 +61,77 @@ def fetched(web, tmp_path, monkeypatch):
 OURS = {"ca_file": "ca.pem"}
 
 
+def test_hub_and_prometheus_are_shown_what_their_sections_have(tmp_path, monkeypatch):
+    keys = {
+        "hub": {"basic_auth": {"username": "ann", "password": "a"}},
+        "prometheus": {"authorization": {"credentials": "b"}},
+    }
+    (tmp_path / "http.yaml").write_text(yaml.safe_dump(keys))
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "http.yaml"))
+    assert http_options("hub") == HttpOptions(auth=("ann", "a"))
+    assert http_options("prometheus") == HttpOptions(headers={"Authorization": "Bearer b"})
+
+
+@pytest.mark.parametrize(("url", "keys"), [
+    ("http://hub.example.org:9781", {"hub": {"basic_auth": {"username": "ann", "password": "secret"}}}),
+    ("http://ann:secret@hub.example.org:9781", {}),
+])  # fmt: skip
+def test_password_is_not_sent_without_tls_beyond_this_machine(tmp_path, monkeypatch, url, keys):
+    (tmp_path / "http.yaml").write_text(yaml.safe_dump(keys))
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "http.yaml"))
+    with pytest.raises(asking.Unreachable, match="is not asked: without TLS, anybody") as refused:
+        asking.fetch(asking.Source("hub", "The hub", "ZMON_HUB_URL", url, "no hub"), "/metrics")
+    assert "secret" not in str(refused.value)
+
+
+def served(monkeypatch, answer):
+    """Return what the dashboard gets from a hub with this answer to a request, or the line of the error."""
+
+    async def main():
+        app = web.Application()
+        app.router.add_get("/page", answer)
+        async with TestServer(app) as server:
+            source = asking.Source("hub", "The hub", "ZMON_HUB_URL", str(server.make_url("")).rstrip("/"), "no hub")
+            return await asyncio.to_thread(asking.fetch, source, "/page")
+
+    monkeypatch.delenv(VARIABLE, raising=False)
+    try:
+        return asyncio.run(main())
+    except asking.Unreachable as error:
+        return str(error)
+
+
+def test_proxy_and_netrc_of_the_environment_are_not_used(tmp_path, monkeypatch):
+    """A proxy would see the password for the hub, and .netrc replaces a token by its own password."""
+    (tmp_path / "netrc").write_text("default login ann password secret")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+
+    async def answer(request):
+        return web.json_response(request.headers.get("Authorization"))
+
+    assert served(monkeypatch, answer) == b"null"
+
+
+def test_answer_that_is_compressed_or_too_long_is_not_read(monkeypatch):
+    async def compressed(request):
+        assert request.headers["Accept-Encoding"] == "identity"
+        return web.Response(body=zlib.compress(bytes(1 << 20)), headers={"Content-Encoding": "deflate"})
+
+    async def long(request):
+        return web.Response(body=bytes(1000))
+
+    assert "cannot be asked: ContentDecodingError" in served(monkeypatch, compressed)
+    monkeypatch.setattr(asking, "MAX_ANSWER_BYTES", 999)
+    assert "cannot be asked" in served(monkeypatch, long)
+
+
 @pytest.mark.parametrize(
     "keys",
     [
-        {"basic_auth": {"username": "ann", "password": "secret"}, "tls_config": OURS},
-        {"authorization": {"credentials_file": "token"}, "tls_config": OURS},
+        {"hub": {"basic_auth": {"username": "ann", "password": "secret"}}, "tls_config": OURS},
+        {"hub": {"authorization": {"credentials_file": "token"}}, "tls_config": OURS},
         {"tls_config": OURS | {"cert_file": "dashboard.pem", "key_file": "dashboard.key"}},
     ],
     ids=["password", "token", "certificate"],
@@ -75,10 +145,14 @@ def test_hub_with_tls_and_users_is_asked(fetched, keys):
     [
         (None, "does not trust"),
         ({"tls_config": OURS}, "wants a password, a token or a certificate"),
-        ({"basic_auth": {"username": "ann", "password": "x"}, "tls_config": OURS}, "wants a password"),
+        ({"hub": {"basic_auth": {"username": "ann", "password": "x"}}, "tls_config": OURS}, "wants a password"),
+        (
+            {"basic_auth": {"username": "ann", "password": "x"}},
+            "write it below one of hub:, prometheus:",
+        ),
         ({"basic": {}}, "unknown field `basic`"),
         ({"tls_config": OURS | {"server_name": "hub"}}, "cannot use server_name"),
-        ({"authorization": {"credentials_file": "none"}}, "No such file"),
+        ({"hub": {"authorization": {"credentials_file": "none"}}}, "No such file"),
     ],
 )
 def test_page_says_in_one_line_what_is_missing(fetched, keys, line):

@@ -17,6 +17,7 @@ RULES = "a file of rules, which the dashboard writes"
 DICT = "a dict of the same file or of Jinja"
 READ_BY_KEY = {  # the expressions that may be read by a string key, with the reason; none is an answer of the hub
     "armed.py": {"os.environ": "environment variables"},
+    "asking.py": {"response.headers": "headers of HTTP"},
     "address.py": {"params": URL, "changes": "the fields of an Address that change"},
     "charts.py": {"values": TABLE, "width": "Vega-Lite, which the dashboard writes"},
     "glance.py": {"labels": LABELS, "sample.labels": LABELS, "activity.labels": LABELS, "metrics": DICT},

@@ -61,6 +61,18 @@ QUIET = {
 }
 
 
+SECOND = {"job_id": "train.00112233", "wanted_job_id": "train", "launch_id": "0011223344556677"}
+
+
+def test_two_launches_with_one_id_have_a_line_on_both_and_no_warning():
+    first = replace(snapshot(*ALL), second_jobs=("train.00112233",))
+    second = snapshot(*(rank_state(rank, **SECOND) for rank in range(4)))
+    findings = [finding for job in (first, second) for finding in Coverage().detect(job)]
+    assert [(f.cause, f.severity) for f in findings] == [("job_id_shared", "info")] * 2
+    assert "another launch with this job id lives, and is watched as train.00112233" in findings[0].summary
+    assert "another launch with the job id train lives: this one is watched as train.00112233" in findings[1].summary
+
+
 @pytest.mark.parametrize("what", LOUD)
 def test_unwatched_ranks_are_a_warning(what):
     ranks, changes, cause, hosts, says = LOUD[what]

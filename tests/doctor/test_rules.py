@@ -67,6 +67,7 @@ def test_alert_on_declared_series_without_samples_is_armed():
         ("vector(1)", ()),
         ('max by (zmon_label) (zmon_finding{cause="zmon_y"})', ("zmon_finding",)),
         ('absent(up{job=~".*zmon-agent"} == 1)', ('up{job=~".*zmon-agent"}',)),
+        ('count(up{job=~".*zmon-agent", shard!=""})', ('up{job=~".*zmon-agent"}',)),  # most clusters have no shards
         ("changes(zmon_beat[20s]) or group_up", ("zmon_beat",)),
         ("max(zmon:made:of) > 0", ("zmon_finding", "zmon_beat")),
         ("a / on (job_id) group_left (zmon_label) zmon_b", ("zmon_b",)),

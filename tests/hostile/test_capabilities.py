@@ -4,6 +4,7 @@ The unit in deploy/systemd and docs/deploy/systemd.md have the same table.
 """
 
 import contextlib
+import json
 import os
 import shutil
 import subprocess
@@ -65,6 +66,7 @@ SETS = (
     ("dac_read_search", "sys_ptrace", "syslog"),
     ("dac_read_search", "sys_ptrace", "syslog", "dac_override"),
 )
+READER = "import sys, urllib.request as r; sys.stdout.write(r.urlopen(sys.argv[1], timeout=20).read().decode())"
 
 
 @pytest.fixture(scope="module")
@@ -115,11 +117,25 @@ def _await_knowledge(url, process):
         with contextlib.suppress(requests.ConnectionError):
             report = requests.get(f"{url}/snapshot", timeout=10).json()
             if any(state["job_id"] == JOB for state in report.get("ranks", ())) and _knows_sockets(report):
-                evidence = requests.get(f"{url}/evidence/{JOB}/0", timeout=20).json()
+                evidence = json.loads(_answer_to_its_user(f"{url}/evidence/{JOB}/0"))
                 if "never saw" not in (evidence["stderr_error"] or ""):
                     return report, evidence
         time.sleep(0.2)
     raise AssertionError("the agent does not see the rank")
+
+
+def _answer_to_its_user(url):
+    """Return the answer to a process of the agent's user, whose open files it sees also in a container."""
+    command = [
+        "setpriv",
+        f"--reuid={AGENT_UID}",
+        f"--regid={AGENT_UID}",
+        "--clear-groups",
+        sys.executable,
+        "-c",
+        READER,
+    ]
+    return subprocess.run([*command, url], capture_output=True, check=True).stdout
 
 
 def _knows_sockets(report):

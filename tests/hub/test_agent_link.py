@@ -3,7 +3,8 @@
 import pytest
 
 from tests.build import agent_report, dead, killed, rank_state
-from zmon.hub.agent_link import FORGET_SECONDS, RESTART_SECONDS, AgentLink, working
+from zmon.hub.agent_link import FORGET_SECONDS, RESTART_SECONDS, AgentLink, links_of, working
+from zmon.job.restarts import seconds_since_start
 from zmon.schema.host import CgroupSample, GpuSample, HostSample, NicSample, TcpSample
 
 
@@ -37,6 +38,14 @@ def test_report_and_cursor_stay_after_a_failure():
     assert 30 <= status.silent_seconds < 40
     assert [r.rank for r in link.report.ranks] == [0]
     assert link.cursor == 7
+
+
+def test_ranks_of_a_silent_agent_grow_older():
+    """A launch that began meanwhile on other hosts is younger, and so the newest."""
+    link = silent(30)
+    assert 30 <= seconds_since_start(link.silent_report().ranks[0]) - seconds_since_start(rank_state(0)) < 40
+    link.record_report(agent_report(rank_state(0)))
+    assert link.silent_report() is None
 
 
 def test_host_that_refuses_the_connection_is_up_until_the_agent_answers_or_the_host_is_silent():
@@ -163,3 +172,12 @@ def test_end_of_a_rank_is_not_taken_from_another_host():
     link.record_report(agent_report(killed(0, 1.0)))
     link.record_report(agent_report(dead(0, 60.0, watched=False), host="node-b"))
     assert link.report.ranks[0].exit_status is None
+
+
+def test_ranks_are_looked_up_by_what_identifies_them():
+    """Two agents may have one host name, and the hub may show a job under another id than its agent."""
+    gone, first, other = silent(30), AgentLink("http://node-a:9780"), AgentLink("http://node-a:9781")
+    first.record_report(agent_report(rank_state(0), rank_state(1)))
+    other.record_report(agent_report(rank_state(2, job_id="ads")))
+    shown = [rank_state(rank, job_id="shown") for rank in (0, 2, 3)]
+    assert links_of([first, other, gone], shown) == {"uid-0": (first, "job"), "uid-2": (other, "ads")}

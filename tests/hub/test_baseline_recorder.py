@@ -71,6 +71,15 @@ def test_jobs_with_the_same_name_share_a_baseline(store):
     assert isinstance(efficiency(recorder, job(now=step_window(), job_id="tomorrow")), Unknown)
 
 
+def test_next_run_of_a_command_is_compared_with_the_first_one(store):
+    recorder = BaselineRecorder(store)
+    recorder.learn(job(baseline=step_window(), owner=7, program="train-aaaaaa-111111"))
+    again = {"job_id": "train-2", "owner": 7, "program": "train-aaaaaa-111111"}
+    assert efficiency(recorder, job(now=step_window(0.025), **again)).ratio == pytest.approx(0.8)
+    for other in ({"owner": 8}, {"program": "train-aaaaaa-222222"}, {"program": "train-bbbbbb-111111"}):
+        assert isinstance(efficiency(recorder, job(now=step_window(), **{**again, **other})), Unknown)
+
+
 def test_name_is_made_safe_for_a_file_name(store, tmp_path):
     BaselineRecorder(store).learn(job(baseline=step_window(), labels={"name": "../../etc/passwd"}))
     assert ".._.._etc_passwd.json" in {path.name for path in (tmp_path / "baselines").iterdir()}

@@ -14,13 +14,14 @@ from zmon.steplog.files import SteadyClock
 
 def failed(**changes):
     """Return the ranks of a job that rank 2 ended with an exception."""
+    changes = {"open_seconds": 1000.0, **changes}
     return [raised(2, 2.0, **changes), *(terminated(rank, 1.0, **changes) for rank in (0, 1, 3))]
 
 
 def another(number, ranks):
     """Return these ranks as those of a later launch of the job."""
     return [
-        replace(rank, run_uid=f"launch {number} of {rank.rank}", start=rank.start + 10 * number, attempt=number)
+        replace(rank, run_uid=f"launch {number} of {rank.rank}", open_seconds=1000.0 - 100 * number, attempt=number)
         for rank in ranks
     ]
 

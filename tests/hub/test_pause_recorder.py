@@ -97,6 +97,21 @@ def test_other_launches_of_the_name_know_the_pause(scene: Scene) -> None:
     assert [each.place for each in scene.recorder.pauses(later)] == [PLACE]
 
 
+def test_next_run_of_a_script_knows_the_pause(scene: Scene) -> None:
+    run = {"owner": 7, "program": "train-aaaaaa-111111"}
+    scene.turn(*pause(6.2, **run), frames=FRAMES)
+    scene.turn(*moving(**run))
+
+    def known(number: int = 4, **changes: object) -> list[Place]:
+        later = {"job_id": "job-2", "world_size": number, **run, **changes}
+        return [
+            each.place for each in scene.recorder.pauses(snapshot(*(rank_state(r, **later) for r in range(number))))
+        ]
+
+    assert known(program="train-aaaaaa-222222") == [PLACE]
+    assert known(owner=8) == known(program="train-bbbbbb-111111") == known(8) == []
+
+
 def test_stall_that_a_state_proved_is_no_pause(scene: Scene) -> None:
     """After SIGCONT the ranks are past their leases for a moment more."""
     scene.turn(stopped(2, 9.0), *(waiting(rank, 9.0) for rank in (0, 1, 3)))

@@ -1,5 +1,7 @@
 """Tests of the evidence that the hub gathers for a stall: stacks, and collectives in flight."""
 
+import aiohttp
+
 from tests.build import killed, rank_state, waiting
 from tests.hub.fakes import FakeAgent, all_waiting, frozen, poll, two_agents
 
@@ -122,3 +124,27 @@ async def test_only_ranks_that_stand_out_are_asked_in_a_large_job(start_hub):
     numbers = {int(request.partition("?")[0]) for request in agent.evidence_requests()}
     assert 23 in numbers
     assert len(numbers) == 4
+
+
+async def test_agent_that_was_withdrawn_meanwhile_costs_only_its_own_evidence(start_hub):
+    """A node that dies is withdrawn at once, since none of its ranks may be alive."""
+    node_a = FakeAgent(*(waiting(rank, 8.0) for rank in (0, 1)))
+    node_b = FakeAgent(*(killed(rank, host="node-b") for rank in (2, 3)), host="node-b")
+    hub_client = await start_hub(node_a, node_b)
+    assert await evidence_of(hub_client)
+    hub = hub_client.hub
+    (snapshot,), (finding,) = hub.snapshots, hub.journal.active()
+    hub._agents.set_targets([link.url for link in hub.links if link.report.host == "node-a"])
+    async with aiohttp.ClientSession() as session:
+        await hub._stall_evidence._gather(session, snapshot, finding)
+    evidence = hub.journal.find(finding.id).evidence
+    assert "no longer a target" in evidence.stacks["2"].stack_error
+    assert evidence.in_flight["0"].num_pending == 1
+
+
+async def test_two_agents_with_one_host_name_are_asked_for_their_own_ranks(start_hub):
+    node_a, node_b = (FakeAgent(*(waiting(rank, 8.0) for rank in ranks)) for ranks in ((0, 1), (2, 3)))
+    hub_client = await start_hub(node_a, node_b)
+    await evidence_of(hub_client)
+    requests = [{path[0] for path in agent.evidence_requests()} for agent in (node_a, node_b)]
+    assert requests == [{"0", "1"}, {"2", "3"}]

@@ -48,3 +48,12 @@ async def test_looks_end_when_the_job_goes_on(start_hub):
     before = len(agent.looks())
     await hub_client.passes(5)
     assert len(agent.looks()) == before
+
+
+async def test_ranks_of_two_agents_with_one_host_name_are_looked_at_by_their_own(start_hub):
+    first, second = (FakeAgent(*(r for r in stall(11.0) if r.rank in ranks)) for ranks in ((0, 2), (1, 3)))
+    for agent in (first, second):
+        agent.stack, agent.work = STACK, IDLE
+    hub_client = await start_hub(first, second)
+    assert await poll(hub_client.findings)
+    assert (set(first.looks()), second.looks()) == ({2}, [])

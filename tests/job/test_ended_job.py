@@ -18,8 +18,8 @@ VIEW = JobView(
 FAULT = finding(cause="rank_exited", summary="rank 2 on node-a exited at step 100: ValueError: bad sample")
 
 
-def ended_launch(gone=1.0, **changes):
-    return snapshot(*(raised(rank, gone, **changes) for rank in range(4)))
+def ended_launch(gone=1.0, start=NOW - 60, **changes):
+    return snapshot(*(raised(rank, gone, start=start, **changes) for rank in range(4)))
 
 
 def running(step=1, **changes):
@@ -101,6 +101,13 @@ LAUNCHES = {  # launches after the end, and whether the record stays
 @pytest.mark.parametrize(("launch", "stays"), LAUNCHES.values(), ids=LAUNCHES)
 def test_record_stays_until_a_launch_makes_progress_or_ends_well(record, launch, stays):
     assert after_launch(record, launch) is (record if stays else None)
+
+
+def test_clock_that_is_ahead_does_not_make_an_ended_launch_the_newest():
+    record = with_end(None, ended_launch(start=NOW + 900, open_seconds=58.0), FAULT, lambda: VIEW)
+    failed = running(step=5, alive=False, gone_seconds=1.0, exit_status="exit code 1")
+    assert len(with_end(record, failed, FAULT, lambda: VIEW).ends) == 2
+    assert after_launch(record, running(step=700)) is None
 
 
 @pytest.mark.parametrize("step", [1, 101])

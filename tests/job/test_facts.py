@@ -70,4 +70,6 @@ def test_every_kind_of_fact_is_known():
         killed(4, last_words=words("exit")),
     )
     job = snapshot(*ranks, agents=(agent_status("node-b", 9.0),), unwatched=(rank_state(5, host="node-b"),))
-    assert {fact.kind for fact in facts_of(job, ranks)} == set(FactKind)
+    facts = {fact.kind: fact for fact in facts_of(job, ranks)}
+    assert facts.keys() == set(FactKind)
+    assert facts[FactKind.SUSPENDED].latest == -40.0  # when the suspension began at the latest

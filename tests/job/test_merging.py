@@ -6,11 +6,13 @@ from functools import partial
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from tests.build import NOW, dead, finding, killed, waiting, words
 from tests.detectors.hangs.silence import sleeps
 from tests.detectors.stalls import STALL, job, outside, stopped
-from zmon.job.merging import follows, joined
+from zmon.job.merging import follows, joined, updated
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.names import severity_order
 
 
@@ -99,6 +101,14 @@ def test_fault_after_a_hang_was_reported_is_a_second_one(second, culprit, is_sec
     later = both(second, culprit, rest=partial(waiting, seconds=40.0), time=NOW + 10)
     assert (hang.ranks, later.ranks) == ((2,), (0,))
     assert follows(hang, later) is is_second_fault
+
+
+@pytest.mark.parametrize("cause", ["unknown", "compute_hang"])
+def test_account_of_victims_goes_with_the_summary_that_has_it(cause):
+    hang = finding(cause="compute_hang", severity="warning", summary="rank 2 hangs; victims: rank 0 exited")
+    hang = replace(hang, evidence=StallEvidence(victims="rank 0 exited"))
+    worse = updated(hang, finding(cause=cause, severity="critical", summary="rank 2 hangs"), publish=False)
+    assert (worse.summary, worse.evidence.victims) == ("rank 2 hangs", UNSET)
 
 
 # -- properties --------------------------------------------------------------------------------------------

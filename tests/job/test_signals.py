@@ -3,13 +3,10 @@
 The rows of tests/detectors/endings/signal_rows.py test who sent a signal.
 """
 
-from dataclasses import replace
-
 import pytest
 
-from tests.build import dead, snapshot, terminated, words
+from tests.build import dead, snapshot, words
 from zmon.job.restarts import ended_well
-from zmon.job.signals import lone_target
 
 
 @pytest.mark.parametrize(
@@ -30,10 +27,3 @@ def test_launch_ends_well_with_exceptions_that_obey_a_signal(type_, message, cod
     last_words = words("exception", type_, message)
     ranks = [dead(rank, 60.0, last_words=last_words, exit_status=f"exit code {code}") for rank in range(4)]
     assert ended_well(snapshot(*ranks)) is is_well
-
-
-def test_no_rank_was_signalled_alone_while_a_sender_is_unknown():
-    by_pid = [replace(words("signal", "SIGTERM"), sender_pid=pid) for pid in (4711, 900, None)]  # 900 is the launcher
-    ranks = [terminated(rank, last_words=last_words) for rank, last_words in enumerate(by_pid)]
-    assert lone_target(ranks[:2]) is ranks[0]
-    assert lone_target(ranks) is None

@@ -88,7 +88,7 @@ FULL_HOST = HostSample(
     cgroups=(filled(CgroupSample("/pod", (("job", 1),), 100, 200, 8.0, 0.25, 0)),),
     clock=filled(ClockSample(-0.0005, True)),
     kernel=KernelLog({"xid": 1, "oom": 0, "link": 0}, (KernelEvent(1.8e9, "xid", "0000:3b:00.0", "Xid 79", 79),)),
-    processes=(filled(ProcessSample("job", 1, 1001, "S", 10, 4, 1.0, 5, 6, 0, "poll_schedule_timeout", 4096)),),
+    processes=(filled(ProcessSample("job", 1, 1001, 0.25, 4096)),),
 )  # fmt: skip
 SOURCES = (
     SourceStatus("boxes", True, False, 0.001, 1.8e9, 0, None),

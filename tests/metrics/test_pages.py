@@ -5,12 +5,15 @@
 
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.build import finding, rank_state
 from tests.golden.compare import check_text
 from tests.metrics.scene import FULL_HOST, FULL_RANK, JOB_VIEW, SOURCES, hub, page, series, value
+from zmon.doctor.rules import inputs
 from zmon.metrics import SPECS, STEP_HISTOGRAM, free_labels
 from zmon.schema.host import HostSample, NicSample
 from zmon.schema.measures import AMOUNT_MEASURES
@@ -176,10 +179,20 @@ def test_finding_without_ranks_has_a_single_series():
     assert value(text, "zmon_finding", rank="", host="", cause="unknown") == 1
 
 
-def test_metrics_of_alerts_are_declared_without_series():
+def test_metrics_of_alerts_are_declared_before_there_is_a_job():
     """The metadata of Prometheus then tells "no finding now" from "no hub is scraped"."""
-    assert "# TYPE zmon_finding gauge" in hub(())
-    assert "# TYPE zmon_lease_overdue_seconds gauge" in page()
+    rules = [
+        rule
+        for path in Path("dashboards/rules").glob("*.yaml")
+        for group in yaml.safe_load(path.read_text()).get("groups", [])
+        for rule in group["rules"]
+    ]
+    recorded = {rule["record"]: rule["expr"] for rule in rules if "record" in rule}
+    used = {name for rule in rules if "alert" in rule for name in inputs(rule["expr"], recorded)}
+    metrics = {name for name in used if name.startswith("zmon")}
+    assert metrics > {"zmon_finding", "zmon_lease_overdue_seconds"}
+    text = hub(jobs=()) + page()
+    assert {name for name in metrics if f"# TYPE {name} " not in text} == set()
 
 
 def test_heartbeat_is_absent_before_the_first_pass():

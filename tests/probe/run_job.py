@@ -15,7 +15,15 @@ BECOME = (
     "import sys; from zmon.probe.run import *; "
     "become(sys.argv[2:], environment(inherited_environment(), autoload=sys.argv[1]))"
 )
-WATCH = 'import os\ndef watch():\n    with open(os.environ["WATCHED"], "a") as log: print(os.getpid(), file=log)\n'
+WATCH = """
+import os
+from zmon.probe.autoload.sitecustomize import attaches_at_once, restore_environment
+def watch():
+    with open(os.environ["WATCHED"], "a") as log:
+        print(os.getpid(), file=log)
+    if attaches_at_once():
+        restore_environment()
+"""
 
 
 @dataclass

@@ -70,6 +70,7 @@ class Ending:
     message: str = ""  # a part of it
     sent: int | None = None
     sender: str = ""  # of a signal: "test", or "rank" itself
+    late_sender: str = ""  # likewise of a signal after the last words
     activity: str = "init"
     output: str = ""  # a part of it
     seconds: float = 20.0  # in which it ends
@@ -128,7 +129,8 @@ ENDINGS = {
         ATTACH + HANDLERS["exits"] + WAIT, "SystemExit", "7", 7, sent=SIGTERM, sender="test", output="my handler"
     ),
     "exception before a signal": exception(
-        HEAD + SIGNALLED_WHILE_LEAVING + "assert probe.attach_box()\n" + RAISE, code=-SIGTERM, sent=SIGTERM
+        HEAD + SIGNALLED_WHILE_LEAVING + "assert probe.attach_box()\n" + RAISE, code=-SIGTERM, sent=SIGTERM,
+        late_sender="test",
     ),
     "handlers that do not end it": plain_exit(ATTACH + HANDLES_SIGNALS, sender="rank"),
     # Packages such as rich and sentry replace the hook; the exception must still not look like a plain exit.
@@ -159,7 +161,8 @@ def test_last_words_say_how_a_rank_ended(start_rank, ending):
         return
     assert (words.kind, words.type) == (ending.kind, ending.type)
     assert ending.message in words.message
-    assert words.sender_pid == {"test": os.getpid(), "rank": rank.pid}.get(ending.sender)
+    pids = {"test": os.getpid(), "rank": rank.pid}
+    assert (words.sender_pid, words.late_sender_pid) == (pids.get(ending.sender), pids.get(ending.late_sender))
     assert read_now(rank).activity == ending.activity
 
 

@@ -7,16 +7,12 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
-from datetime import datetime
-from pathlib import Path
 
 import pytest
 
 from zmon.errors import UsageError
-from zmon.probe import launch
 from zmon.probe.launch import check_job_id, read_launch
-from zmon.process import ProcessStat, process_stat
+from zmon.process import process_stat
 
 TORCHRUN = {
     "RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "dlrm-17",
@@ -140,14 +136,23 @@ def test_spawned_ranks_agree_on_a_job_id_from_the_script_name(tmp_path, start):
     assert first.startswith("package-" if "package" in start else "train-")
 
 
-def test_job_id_on_a_single_node_is_made_from_script_and_time(monkeypatch):
+def test_job_id_on_a_single_node_is_made_from_script_and_launch(monkeypatch):
     monkeypatch.setattr("sys.argv", ["/home/ann/train dlrm.py"])
-    job_id = read_launch({**TORCHRUN, "TORCHELASTIC_RUN_ID": "none", "LOCAL_WORLD_SIZE": "8"}).job_id
-    script, _, started = job_id.rpartition("-")
-    assert script == "train_dlrm"
-    assert datetime.strptime(started, "%Y%m%dT%H%MZ")
+    result = read_launch({**TORCHRUN, "TORCHELASTIC_RUN_ID": "none", "LOCAL_WORLD_SIZE": "8"})
+    assert result.job_id == f"train_dlrm-{result.launch_id[:8]}"
     monkeypatch.setattr("sys.argv", ["/home/ann/trainer/__main__.py"])
     assert read_launch({}).job_id.startswith("trainer-")
+
+
+def test_program_is_the_same_for_equal_commands_only(monkeypatch):
+    commands = [["/a/train.py", "--lr", "1"], ["/a/train.py", "--lr", "2"], ["/b/train.py", "--lr", "1"], []]
+    programs = []
+    for command in (*commands, *commands):
+        monkeypatch.setattr("sys.argv", command)
+        programs.append(read_launch({}).program)
+    assert programs[:4] == programs[4:]
+    assert len(set(programs)) == 4
+    assert programs[0].rpartition("-")[0] == programs[1].rpartition("-")[0]
 
 
 NO_ID = {**TORCHRUN, "TORCHELASTIC_RUN_ID": "none"}
@@ -181,32 +186,6 @@ def test_valid_job_id_is_unchanged(job_id):
     assert check_job_id(job_id) == job_id
 
 
-def test_ranks_of_a_launch_agree_on_a_generated_job_id(monkeypatch):
-    """Each rank computes the start of its launcher; a millisecond around a full minute must not change the id."""
-    hertz = os.sysconf("SC_CLK_TCK")
-
-    def boot_time():
-        return time.time() - float(Path("/proc/uptime").read_text().split()[0])
-
-    boot_times = [boot_time() for _ in range(1000)]
-    middle = (min(boot_times) + max(boot_times)) / 2
-    ticks = round((60 - middle % 60) * hertz)  # a launcher that started at a full minute
-    ids = set()
-    for near in range(ticks - 2, ticks + 3):
-        monkeypatch.setattr(launch, "process_stat", lambda _, near=near: ProcessStat("S", 1, near, 0, 1, 0.0, 0))
-        ids.add(frozenset(read_launch({}).job_id for _ in range(1000)))
-    assert all(len(ids_of_launch) == 1 for ids_of_launch in ids)
-
-
-def test_jobs_of_a_sweep_under_watches_have_ids_of_their_own(monkeypatch):
-    """They start in the same minute, each below a watch of its own; ranks below one watch agree."""
-    monkeypatch.setattr("sys.argv", ["/home/ann/" + "train" * 20])
-    one, same, other = (read_launch({"ZMON_WATCH": value}) for value in ("65537.100", "65537.100", "65538.100"))
-    assert (one.watch, other.watch) == (65537, 65538)
-    assert one.job_id == same.job_id
-    assert one.job_id.removesuffix("-0001") == other.job_id.removesuffix("-0002")
-
-
-@pytest.mark.parametrize("value", ["", "x", "1", "-1.5", "1.x"])
-def test_variable_of_watch_that_makes_no_sense_is_ignored(value):
-    assert read_launch({"ZMON_WATCH": value}).watch == 0
+@pytest.mark.parametrize(("value", "number"), [("65537", 65537), ("", 0), ("x", 0), ("-1", 0), ("1.5", 0)])
+def test_number_of_the_watch_above_is_read(value, number):
+    assert read_launch({"ZMON_WATCH": value}).watch == number

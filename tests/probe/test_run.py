@@ -112,8 +112,9 @@ def test_command_has_no_new_variables_except_those_of_zmon(job):
 @pytest.mark.parametrize("path", [None, "", "one", "one:two", "one::two:"])
 def test_rank_has_the_same_environment_and_path_as_without_zmon(job, path):
     script = python(
-        "import json, os, sys; print(json.dumps([dict(os.environ), sys.path, sys.flags.ignore_environment]))"
+        "import json, os, sys, torch; print(json.dumps([dict(os.environ), sys.path, sys.flags.ignore_environment]))"
     )
+    job.write(job.root / "torch.py", "__version__ = '2.13.0'")
     del job.env["PYTHONPATH"]
     env = RANK if path is None else {**RANK, "PYTHONPATH": path}
     watched, bare = (json.loads(run(*script, **env).stdout) for run in (job.run, job.run_without_zmon))

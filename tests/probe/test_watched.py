@@ -100,6 +100,29 @@ def test_children_are_watched_unless_their_parent_is_a_rank(job):
     assert len(job.watched) == 3
 
 
+@pytest.mark.parametrize(
+    "start", ["subprocess.run([sys.executable, 'train.py'])", "os.execv(sys.executable, [sys.executable, 'train.py'])"]
+)
+def test_trainer_that_a_wrapper_starts_as_a_rank_is_watched(job, start):
+    job.write(job.root / "train.py", "import torch")
+    job.run(*python(f"import os, subprocess, sys; {start}"), **RANK)
+    assert len(job.watched) == 1
+
+
+def test_only_the_process_that_the_launcher_started_is_a_rank_before_it_trains(job):
+    job.write(
+        job.zmon / "probe/hooks/__init__.py",
+        """
+        from zmon.probe.autoload.sitecustomize import attaches_at_once
+        def watch():
+            print(attaches_at_once(), flush=True)
+    """,
+    )
+    child = "subprocess.run([sys.executable, '-c', 'import torch'])"
+    done = job.run(*python(f"import subprocess, sys; {child}; import torch"), **RANK)
+    assert done.stdout == "False\nTrue\n"
+
+
 def test_imported_zmon_is_the_package_of_zmon_run(job):
     job.write(job.path / "zmon/__init__.py", "print('another')")
     done = job.run(*python("import zmon; print(zmon.__file__)"))

@@ -48,6 +48,18 @@ def test_steps_in_the_log_equal_those_in_the_box(tmp_path, root, log):
         assert run.run.host == "node-a"
 
 
+def test_log_is_private_to_the_user_of_the_agent_also_that_of_an_earlier_version(box, root, log):
+    """Its folders and files were readable for all users, and so were the steps and labels of every job."""
+    old = root / "an-old-job"
+    old.mkdir(parents=True)
+    root.chmod(0o755)
+    box.steps(3)
+    log.append(inodes(box))
+    (segment,) = segments(root)
+    modes = [oct(path.stat().st_mode & 0o777) for path in (root, segment.parent, segment)]
+    assert modes == ["0o700", "0o700", "0o600"]
+
+
 def test_append_without_new_steps_writes_nothing(box, root, log):
     grow(log, box, 3)
     content = segments(root)[0].read_bytes()

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import ssl
+import zlib
 
 from aiohttp import web
 from aiohttp.test_utils import unused_port
@@ -18,10 +19,14 @@ def request(page):
 
 
 WHOLE = request("metrics")
+COMPRESSED = zlib.compress(bytes(1 << 20))
 
 
 class Server:
-    """A running server with the pages `/metrics`, `/slow` (answers once `released` is set) and `/large` (64 MB)."""
+    """A running server with the pages `/metrics`, `/slow` (answers once `released` is set) and `/large` (64 MB).
+
+    `/length` gets a body and answers with 200 if it is COMPRESSED as it was sent.
+    """
 
     def __init__(self, tls=None):
         """`tls`: the context of clients; None: without TLS."""
@@ -39,6 +44,9 @@ class Server:
 
     async def large(self, request):
         return web.Response(body=b"x" * (64 << 20))
+
+    async def length(self, request):
+        return web.Response(status=200 if await request.read() == COMPRESSED else 500)
 
     async def send(self, data, tls=None):
         """Open a connection, send these bytes, and return its streams."""
@@ -77,6 +85,7 @@ def with_server(scenario, most=8, live=None, tls=None):
         server = Server(tls)
         app = application(live=live)
         app.add_routes([web.get(f"/{name}", getattr(server, name)) for name in ("metrics", "slow", "large")])
+        app.router.add_post("/length", server.length)
         running = asyncio.create_task(serve(app, "127.0.0.1", server.port, "test", most, live))
         try:
             while True:

@@ -2,15 +2,20 @@
 
 import asyncio
 import re
+from pathlib import Path
 
 import bcrypt
 import msgspec
 import pytest
 import yaml
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
+import zmon
 from tests.web.certificates import MUTUAL, SERVER, Certificates, live_config
 from tests.web.serving import with_server
 from zmon.errors import Unreachable, UsageError
+from zmon.schema.http_config import may_carry_credentials
 from zmon.web import client, http_client
 from zmon.web.http_client import read_http_config
 
@@ -30,7 +35,7 @@ def read(tmp_path):
     def read(**keys):
         path = tmp_path / "http.yaml"
         path.write_text(yaml.safe_dump(keys))
-        return read_http_config(path)
+        return read_http_config(path, "agents").agents
 
     return read
 
@@ -119,6 +124,52 @@ def test_server_of_another_authority_is_refused_with_one_line(ours, read, tmp_pa
     Certificates(tmp_path / "other")
     line = get_once(live(tmp_path), read(tls_config={"ca_file": "other/ca.pem"}))
     assert "unable to get local issuer certificate. Check ca_file" in line
+
+
+@pytest.mark.parametrize("url", ["http://192.0.2.1:9780", "http://node-1:9780", "http://ann:secret@node-1:9780"])
+def test_password_is_not_sent_without_tls_beyond_this_machine(read, url):
+    """The request ends before it begins: nothing answers there. A password in the URL is one as well."""
+    config = None if "@" in url else read(basic_auth={"username": "ann", "password": "secret"})
+
+    async def ask():
+        async with http_client.session(config) as session:
+            return await get(session, url)
+
+    line = asyncio.run(ask())
+    assert "is not asked: without TLS, anybody on the network could read the password" in line
+    assert line.endswith("Write https:// in its URL, or take the password or token out of --http-config")
+    assert "secret" not in line
+
+
+def test_password_is_sent_to_this_machine_without_tls(read):
+    """`zmon up` has no TLS."""
+    assert may_carry_credentials("http://127.0.0.1:9780")
+    assert may_carry_credentials("http://[::1]:9780")
+    assert may_carry_credentials("http://localhost:9780")
+    assert not may_carry_credentials("http://127.0.0.1.example.org:9780")
+    assert not may_carry_credentials("http://[::1:9780")
+    shown = []
+
+    async def main():
+        async def page(request):
+            shown.append(request.headers["Authorization"])
+            return web.json_response({})
+
+        app = web.Application()
+        app.add_routes([web.get("/", page)])
+        config = read(authorization={"credentials": "0123456789abcdef"})
+        async with TestServer(app) as server, http_client.session(config) as session:
+            await client.get(session, str(server.make_url("/")), dict, 2.0)
+
+    asyncio.run(main())
+    assert shown == ["Bearer 0123456789abcdef"]
+
+
+def test_every_session_is_made_where_it_is_decided_who_sees_a_password():
+    """Such a session uses no proxy, no .netrc, and decompresses nothing. The other one is for the socket of a rank."""
+    files = [path for path in Path(zmon.__file__).parent.rglob("*.py") if "ClientSession(" in path.read_text()]
+    assert {path.name for path in files} == {"http_client.py", "evidence.py"}
+    assert all("auto_decompress=False" in path.read_text() for path in files)
 
 
 @pytest.mark.parametrize(("name", "answer"), [("agent.example.org", "200"), ("hub.example.org", "not valid for")])

@@ -6,6 +6,7 @@ import pytest
 
 from tests.build import agent_report, rank_state
 from tests.web.certificates import MUTUAL, SERVER, Certificates, live_config
+from tests.web.serving import COMPRESSED, with_server
 from zmon.errors import UsageError
 from zmon.web.server import check_bind, json_response
 
@@ -42,6 +43,16 @@ def test_other_address_needs_both_tls_and_users(tmp_path, config, missing):
     else:
         with pytest.raises(UsageError, match=missing):
             check_bind("0.0.0.0", live, insecure=False)
+
+
+@pytest.mark.parametrize("encoding", ["deflate", "gzip"])
+def test_compressed_body_of_a_request_is_never_made_large(encoding):
+    async def scenario(server):
+        head = f"POST /length HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Encoding: {encoding}\r\n"
+        body = f"Content-Length: {len(COMPRESSED)}\r\n\r\n".encode() + COMPRESSED
+        assert await server.status(head.encode() + body) == 200
+
+    with_server(scenario)
 
 
 def test_nan_is_written_as_null():

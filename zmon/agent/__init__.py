@@ -38,6 +38,7 @@ from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.stderr import StderrSource
 from zmon.errors import Unreachable
 from zmon.format import plain
+from zmon.process import ProcessId
 from zmon.schema.api import (
     AgentHealth,
     AgentHealthRequest,
@@ -76,7 +77,7 @@ class Agent:
         self._box_poller = Poller(
             "boxes", self._boxes.read, config.scan_interval_seconds, config.scan_timeout_seconds, self._on_scan
         )
-        hardware = all_sources(self._pids, stands_still=self._stands_still) if sources is None else sources
+        hardware = all_sources(self._processes, stands_still=self._stands_still) if sources is None else sources
         config.check_names([*(source.name for source in hardware), StderrSource.name, _STEPS])
         self._sources = {
             source.field: Poller(
@@ -122,12 +123,12 @@ class Agent:
         """Return True while a rank of this host makes no progress."""
         return any(suspicion.reason == "overdue" for suspicion in self._suspects.now)
 
-    def _pids(self) -> dict[int, tuple[str, int]]:
-        """Return job id and rank by pid, for the sources.
+    def _processes(self) -> dict[ProcessId, tuple[str, int]]:
+        """Return job id and rank by process, for the sources.
 
-        Empty while the boxes cannot be read: a rank may have ended unnoticed, and its pid may be another process's.
+        Empty while the boxes cannot be read: a rank may have ended unnoticed.
         """
-        return {} if self._box_failure() else self._boxes.pids
+        return {} if self._box_failure() else self._boxes.processes
 
     def statuses(self) -> tuple[SourceStatus, ...]:
         """Return the status of each source that has been read, or should have been by now."""

@@ -7,6 +7,7 @@ is stopped or gone or its torch is older, the evidence has the reason instead.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import re
@@ -26,6 +27,7 @@ from zmon.agent.worker_socket import NoSocket, WorkerSocket
 from zmon.format import plain, plain_lines
 from zmon.job import flight
 from zmon.job.job_frame import threads
+from zmon.process import ProcessId
 from zmon.schema.flight import FlightRecord
 
 TIMEOUT_SECONDS = 2.0
@@ -45,7 +47,7 @@ GONE = {
 
 
 async def gather(
-    pid: int,
+    process: ProcessId | None,
     socket: WorkerSocket,
     proc: Path = Path("/proc"),
     stacks: bool = True,
@@ -58,26 +60,36 @@ async def gather(
     record names the part of it that is missing.
     """
     stack, record = await asyncio.gather(
-        _stacks(pid, socket, py_spy) if stacks else _not_requested(),
+        _stacks(process, socket, py_spy, proc) if stacks else _not_requested(),
         _flight(socket) if flights else _not_requested(),
     )
     return {
-        "pid": pid,
-        "wchan": text_of(proc / str(pid) / "wchan") or None,
+        "pid": process.pid if process else 0,
+        "wchan": _wait_channel(process, proc) if process else None,
         "stack": stack[0],
         "stack_error": stack[1],
         "flight": record[0],
         "flight_error": record[1],
-        "work": await asyncio.to_thread(process_work, pid, threads(stack[0] or ""), proc) if stacks else None,
+        "work": await asyncio.to_thread(process_work, process, threads(stack[0] or ""), proc)
+        if stacks and process
+        else None,
     }
+
+
+def _wait_channel(process: ProcessId, proc: Path) -> str | None:
+    with contextlib.suppress(OSError), process.opened(proc) as folder:
+        return text_of(folder / "wchan") or None
+    return None
 
 
 async def _not_requested() -> tuple[None, str]:
     return None, "not requested"
 
 
-async def _stacks(pid: int, socket: WorkerSocket, py_spy: str | None) -> tuple[str | None, str | None]:
-    stack, reason = await read_stacks(pid, py_spy)
+async def _stacks(
+    process: ProcessId | None, socket: WorkerSocket, py_spy: str | None, proc: Path
+) -> tuple[str | None, str | None]:
+    stack, reason = await read_stacks(process, py_spy, proc)
     if stack is None:
         # The handler takes the interpreter lock (torch/csrc/distributed/c10d/control_plane/PythonHandlers.cpp).
         silent_when = "stopped, or in a native call that holds the interpreter lock"
@@ -110,7 +122,9 @@ async def _ask_at(path: Path, handler: str, silent_when: str) -> tuple[bytes | N
     body = bytearray()
     try:
         async with (
-            aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path)), timeout=limit) as session,
+            aiohttp.ClientSession(
+                connector=aiohttp.UnixConnector(str(path)), timeout=limit, auto_decompress=False
+            ) as session,
             session.post(f"http://rank/handler/{handler}") as response,
         ):
             while part := await response.content.read(MAX_RECORD_BYTES + 1 - len(body)):
@@ -132,7 +146,9 @@ async def _ask_at(path: Path, handler: str, silent_when: str) -> tuple[bytes | N
     return bytes(body), None
 
 
-async def read_stacks(pid: int, command: str | None = PY_SPY) -> tuple[bytes | None, str | None]:
+async def read_stacks(
+    process: ProcessId | None, command: str | None = PY_SPY, proc: Path = Path("/proc")
+) -> tuple[bytes | None, str | None]:
     """Return the Python stacks of all threads out of a process's memory, or None and the reason in one line.
 
     The process need not answer, run, or release its interpreter lock. It is not stopped either (`--nonblocking`,
@@ -145,9 +161,19 @@ async def read_stacks(pid: int, command: str | None = PY_SPY) -> tuple[bytes | N
     """
     if command is None:
         return None, "py-spy is not installed beside the agent"
-    if pid <= 0:
+    if process is None:
         return None, "its process is in another PID namespace: run the agent in the host's (hostPID)"
-    return await asyncio.to_thread(_run_py_spy, pid, command)
+    return await asyncio.to_thread(_stacks_of, process, command, proc)
+
+
+def _stacks_of(process: ProcessId, command: str, proc: Path) -> tuple[bytes | None, str | None]:
+    """Run py-spy, which knows a process by its number only: what it read counts if that process still lives."""
+    try:
+        with process.opened(proc):
+            answer = _run_py_spy(process.pid, command)
+    except OSError as error:
+        return None, f"{error.strerror}"
+    return answer
 
 
 def _run_py_spy(pid: int, command: str) -> tuple[bytes | None, str | None]:

@@ -12,15 +12,15 @@ import os
 import re
 from collections.abc import Callable, Collection, Container, Iterator
 from itertools import islice
-from operator import itemgetter
 from pathlib import Path
+from typing import NamedTuple
 
 from zmon.agent.redaction import redacted
 from zmon.agent.sources import sock_diag
 from zmon.agent.sources.sock_diag import Dump
 from zmon.agent.sources.tcp import socket_inodes
 from zmon.format import plain
-from zmon.process import children, process_stat
+from zmon.process import ProcessId, ProcessStat, children, stat_in
 from zmon.schema.standing import ProcessWork
 
 _MAX_PROCESSES = 256  # of one rank; of more its bytes are unknown
@@ -29,32 +29,57 @@ _MAX_FILES = 1024  # open files of the rank that are looked at
 _WRITABLE = os.O_WRONLY | os.O_RDWR
 
 
+class _Counts(NamedTuple):
+    """The CPU time, bytes and sockets of one process so far."""
+
+    pid: int
+    cpu_seconds: float
+    bytes: tuple[int, int] | None  # read and written
+    sockets: frozenset[int] | None  # None: they are in another network namespace, or may not be listed
+
+
 def process_work(
-    pid: int,
+    process: ProcessId,
     threads: Collection[int],
     proc: Path = Path("/proc"),
     dump: Callable[[Container[int]], Dump] = sock_diag.dump,
 ) -> ProcessWork | None:
     """Return the work of a process with its children; None if it has ended. `threads`: those that run Python code."""
-    below = list(islice(children(pid, proc, _GENERATIONS), _MAX_PROCESSES))
-    stat = process_stat(pid, proc)
+    try:
+        with process.opened(proc) as folder:
+            return _work_in(folder, process.pid, threads, proc, dump)
+    except OSError:
+        return None
+
+
+def _work_in(
+    folder: Path, pid: int, threads: Collection[int], proc: Path, dump: Callable[[Container[int]], Dump]
+) -> ProcessWork | None:
+    stat = stat_in(folder)
     if stat is None:
         return None
-    stats = {child: child_stat for child in below if (child_stat := process_stat(child, proc))}
-    pids = (pid, *stats)
-    counts = [_io(proc / str(each)) for each in pids]
-    known = [count for count in counts if count is not None]
-    complete = len(known) == len(pids) <= _MAX_PROCESSES
+    counts = [_counts(pid, folder, stat, proc)]
+    waits = [_wait(folder, thread) for thread in threads]
+    for child, child_folder, child_stat in islice(children(pid, folder, proc, _GENERATIONS), _MAX_PROCESSES):
+        counts.append(_counts(child, child_folder, child_stat, proc))
+        waits.append(_wait(child_folder, child))
+    known = [each.bytes for each in counts if each.bytes is not None]
+    complete = len(known) == len(counts) <= _MAX_PROCESSES
     return ProcessWork(
-        cpu_seconds=stat.cpu_seconds + sum(each.cpu_seconds for each in stats.values()),
-        read_bytes=sum(map(itemgetter(0), known)) if complete else None,
-        written_bytes=sum(map(itemgetter(1), known)) if complete else None,
-        network_bytes=_network_bytes(pids, proc, dump),
-        processes=pids,
-        switches=_switches(proc / str(pid) / "status"),
-        waits=(*(_wait(proc, pid, thread) for thread in threads), *(_wait(proc, child, child) for child in stats)),
-        file=_written_file(proc / str(pid)),
+        cpu_seconds=sum(each.cpu_seconds for each in counts),
+        read_bytes=sum(read for read, _ in known) if complete else None,
+        written_bytes=sum(written for _, written in known) if complete else None,
+        network_bytes=_network_bytes([each.sockets for each in counts], dump),
+        processes=tuple(each.pid for each in counts),
+        switches=_switches(folder / "status"),
+        waits=tuple(waits),
+        file=_written_file(folder),
+        file_system=_file_system(folder),
     )
+
+
+def _counts(pid: int, folder: Path, stat: ProcessStat, proc: Path) -> _Counts:
+    return _Counts(pid, stat.cpu_seconds, _io(folder), _sockets(folder, proc))
 
 
 def _io(folder: Path) -> tuple[int, int] | None:
@@ -70,13 +95,21 @@ def _io(folder: Path) -> tuple[int, int] | None:
         return None
 
 
-def _network_bytes(pids: Collection[int], proc: Path, dump: Callable[[Container[int]], Dump]) -> int | None:
-    """Return the bytes that the processes' open TCP connections have sent and received; None if they are unknown."""
+def _sockets(folder: Path, proc: Path) -> frozenset[int] | None:
     try:
-        namespace = (proc / "self/ns/net").readlink()
-        if any((proc / str(pid) / "ns/net").readlink() != namespace for pid in pids):
+        if (folder / "ns/net").readlink() != (proc / "self/ns/net").readlink():
             return None
-        inodes = {inode for pid in pids for inode in socket_inodes(proc / str(pid) / "fd")}
+        return frozenset(socket_inodes(folder / "fd"))
+    except OSError:
+        return None
+
+
+def _network_bytes(sockets: Collection[frozenset[int] | None], dump: Callable[[Container[int]], Dump]) -> int | None:
+    """Return the bytes that the processes' open TCP connections have sent and received; None if they are unknown."""
+    if None in sockets:
+        return None
+    inodes = frozenset(inode for each in sockets if each for inode in each)
+    try:
         connections = dump(inodes).connections if inodes else ()
     except OSError:
         return None
@@ -92,10 +125,10 @@ def _switches(status: Path) -> int | None:
     return sum(map(int, counts)) if counts else None
 
 
-def _wait(proc: Path, pid: int, thread: int) -> str:
+def _wait(folder: Path, thread: int) -> str:
     """Return the kernel function in which a thread waits; "" if it runs, or if that may not be read."""
     try:
-        name = (proc / str(pid) / "task" / str(thread) / "wchan").read_text()
+        name = (folder / "task" / str(thread) / "wchan").read_text()
     except OSError:
         return ""
     return "" if name == "0" else name
@@ -115,6 +148,23 @@ def _written_file(folder: Path) -> str | None:
                 if flags and int(flags[1], 8) & _WRITABLE:
                     changed.append(((folder / "fd" / descriptor).stat().st_mtime, path))
     return redacted(plain(max(changed)[1])) if changed else None
+
+
+def _file_system(folder: Path) -> str | None:
+    """Return the type of the file system of the open file that the main thread reads, writes or closes now.
+
+    That file is the first argument of the system call. Of any other call this argument is no open file, or one of no
+    mount. None: no such file, or the agent may not know.
+    """
+    try:
+        call = (folder / "syscall").read_text().split()  # `running`, or a number, then the arguments
+        info = (folder / "fdinfo" / str(int(call[1], 16))).read_text()
+        mount = re.search(r"^mnt_id:\s*(\d+)$", info, re.M)
+        mounts = (folder / "mountinfo").read_text()
+    except (OSError, ValueError, IndexError):
+        return None
+    line = mount and re.search(rf"^{mount[1]} .* - (\S+) ", mounts, re.M)
+    return plain(line[1]) if line else None
 
 
 def _descriptors(folder: Path) -> Iterator[str]:

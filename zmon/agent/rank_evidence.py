@@ -15,6 +15,7 @@ from zmon.agent.redaction import redacted
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.stderr import StderrSource
 from zmon.agent.worker_socket import WorkerSocket, worker_socket
+from zmon.process import ProcessId
 
 _ANSWER_SECONDS = 1.0
 
@@ -23,7 +24,7 @@ class RankLocation(NamedTuple):
     """The process and the worker server of a rank."""
 
     run_uid: str
-    pid: int  # in this PID namespace; 0 if the rank is gone or in another namespace
+    process: ProcessId | None  # None if the rank is gone, in another PID namespace or hidden
     socket: WorkerSocket
     alive: bool
 
@@ -43,13 +44,13 @@ def locate_rank(boxes: Boxes, job_id: str, rank: str, run_uid: str | None) -> Ra
     if box is None:
         return None
     socket = worker_socket(box.path, box.owner, box.socket_name)
-    return RankLocation(box.run_uid, box.pid, socket, box.alive)
+    return RankLocation(box.run_uid, box.process, socket, box.alive)
 
 
 class StderrTails:
     """The end of each rank's stderr, read in a thread of its own, because a file may hang."""
 
-    def __init__(self, runs: Callable[[], Mapping[str, int]], timeout_seconds: float) -> None:
+    def __init__(self, runs: Callable[[], Mapping[str, ProcessId]], timeout_seconds: float) -> None:
         self._source = StderrSource(runs)
         self.poller = Poller(self._source.name, self._source.read, self._source.interval_seconds, timeout_seconds)
 
@@ -79,7 +80,7 @@ async def rank_evidence(
     async def process() -> dict[str, Any]:
         if not rank.alive:
             return evidence.GONE
-        return await evidence.gather(rank.pid, rank.socket, stacks=stacks, flights=flights)
+        return await evidence.gather(rank.process, rank.socket, stacks=stacks, flights=flights)
 
     from_process, from_stderr = await asyncio.gather(process(), stderr())
     gathered = {**from_process, **from_stderr}

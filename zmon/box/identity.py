@@ -129,6 +129,8 @@ class Identity:
     backend: Annotated[str | None, _BACKEND]
     socket: Annotated[str, _text(256)]
     labels: Annotated[dict[str, str], _json(LABELS_BYTES)]
+    launch_id: Annotated[str, _text(24)] = ""  # the same for all ranks of a launch and its restarts; "": unknown
+    program: Annotated[str, _text(64)] = ""  # what the job runs, see LaunchEnvironment; "": unknown
     role: Annotated[str, _text(64)] = ""  # a rank is compared with ranks of its role; "": the job named none
     edge: Annotated[str, _text(16)] = "python"  # the implementation of the probe's hot path
     samples_source: Annotated[str, _text(16)] = ""  # where the numbers of samples come from; "": unknown

@@ -144,6 +144,7 @@ class BoxReader:
         sender = _SENDER.match(tail)
         sender_pid, signalled = (int(sender[1]), float(sender[2])) if sender else (None, 0.0)
         if kind > 0:
+            after = unix * _NS - signalled
             return LastWords(
                 word(layout.WORDS_KINDS, kind, "kind"),
                 text(type_),
@@ -152,7 +153,8 @@ class BoxReader:
                 where=text(where),
                 root=lined_text(root),
                 in_collective=bool(in_collective),
-                sender_pid=sender_pid if 0.0 <= unix * _NS - signalled <= _ENDING_SECONDS else None,
+                sender_pid=sender_pid if 0.0 <= after <= _ENDING_SECONDS else None,
+                late_sender_pid=sender_pid if after < 0.0 else None,
             )
         trace = tail[sender.end() :] if sender else tail
         if not trace.startswith(_TRACE):

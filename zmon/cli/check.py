@@ -20,7 +20,7 @@ _SECONDS = 1.5  # a scheduler waits for this program; starting Python takes the 
 @click.command()
 @click.option("--host", "of_host", is_flag=True, help="Check the hardware of this host.")
 @url_option("--agent", "ZMON_AGENT_URL", "the agent of this host", AGENT_URL, of_stack=False)
-@http_config_option
+@http_config_option("agents")
 def check(of_host: bool, agent: str, http: HttpConfig | None) -> None:
     """Check this host, as node-problem-detector and Slurm's HealthCheckProgram want it: one line, within two seconds.
 

@@ -21,8 +21,9 @@ from zmon.web.tls import load_certificate
 
 def _checked(path: Path) -> Path:
     """Return the path of a file that the dashboard can use. Raises UsageError."""
-    tls = read_http_config(path).tls_config
-    if tls is not None and tls.server_name:
+    config = read_http_config(path, "hub", "prometheus")
+    sections = [section.tls_config for section in (config.hub, config.prometheus) if section]
+    if any(tls and tls.server_name for tls in sections):
         raise UsageError(f"cannot use {path}", "the dashboard has no server_name", "Write that name into the URLs")
     return path
 

@@ -7,7 +7,6 @@ import sys
 import time
 from pathlib import Path
 
-import aiohttp
 from rich.console import Console
 
 from zmon.cli.render.demo import ending, progress_line
@@ -18,7 +17,7 @@ from zmon.schema.job import JobView
 from zmon.stack import Stack
 from zmon.stack.demo import DemoConfig
 from zmon.stack.part import Part
-from zmon.web import client
+from zmon.web import client, http_client
 
 DIAGNOSIS_SECONDS = 2.0  # this long after the trainer failed, the hub has published its finding
 
@@ -37,7 +36,7 @@ async def follow(
     shown = ""
     succeeded, ended = True, False
     assert trainer.process is not None
-    async with aiohttp.ClientSession() as session:
+    async with http_client.session() as session:
         while not stop.is_set():
             relay.show()
             try:

@@ -18,7 +18,7 @@ from zmon.hub.discovery.file_sd import FileTargets
 from zmon.hub.discovery.target import TargetSource
 from zmon.hub.memory import search_seldom
 from zmon.offline.measured_files import read_peaks
-from zmon.schema.http_config import HttpConfig
+from zmon.schema.http_config import ClientConfig
 from zmon.schema.names import MAX_LABELS
 from zmon.schema.shard import Shard, parse
 from zmon.stack import StackConfig
@@ -43,7 +43,7 @@ from zmon.steplog.files import lock_directory
     help="The same as file:PATH in --agents. A pattern such as /etc/zmon/agents-*.json is allowed.",
 )
 @options.agents_kubernetes_option
-@options.http_config_option
+@options.http_configs_option("agents")
 @options.data_dir_option
 @click.option(
     "--max-job-labels",
@@ -73,7 +73,7 @@ def hub(
     agents: str,
     agents_file: str,
     agents_kubernetes: str,
-    http: HttpConfig | None,
+    http: ClientConfig | None,
     data_dir: Path,
     max_job_labels: int,
     shard: str,
@@ -82,13 +82,14 @@ def hub(
     allowed_hosts: tuple[str, ...],
 ) -> None:
     """Run the hub: diagnose the jobs and publish findings."""
-    scheme = "https" if http is not None and http.tls_config is not None else "http"
+    http = http or ClientConfig()
+    scheme = "https" if http.agents is not None and http.agents.tls_config is not None else "http"
     words = [*options.comma_separated(agents), *(f"file:{path}" for path in options.comma_separated(agents_file))]
     if agents_kubernetes:
         words.append(f"kubernetes:{agents_kubernetes}")
     if not (words or agents or agents_file):
         words = [options.AGENT_URL]
-    urls, sources = discovery.agents(words, scheme)
+    urls, sources = discovery.agents(words, scheme, http.prometheus)
     if listening.check_config:
         _check(sources)
     else:
@@ -106,7 +107,7 @@ def hub(
         shard=_shard(shard),
         peaks=read_peaks(peaks) if peaks else {},
         web=listening.live,
-        http=http,
+        http=http.agents,
     )
     serve("hub", listening, lambda: Hub(config).app(), config.reserved_files)
 

@@ -33,7 +33,7 @@ _MAX_LISTED = 8  # IDs in an error line
 @click.option("--by", type=click.Choice(["host"]), help="Count incidents by host, the worst host first.")
 @data_dir_option
 @hub_option
-@http_config_option
+@http_config_option("hub")
 @json_option
 def incident(
     incident_id: str | None, by: str | None, data_dir: Path, hub: str | None, http: HttpConfig | None, as_json: bool

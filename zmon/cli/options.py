@@ -14,7 +14,7 @@ import click
 import platformdirs
 from click.decorators import FC
 
-from zmon.schema.http_config import VARIABLE
+from zmon.schema.http_config import VARIABLE, ClientConfig, HttpConfig, Server
 from zmon.stack import StackConfig
 from zmon.web.http_client import read_http_config
 
@@ -132,9 +132,30 @@ def url_option(flag: str, variable: str, part: str, default: str, of_stack: bool
 
 hub_option = url_option("--hub", "ZMON_HUB_URL", "the hub", HUB_URL)
 HTTP_CONFIG_HELP = (
-    "Password, token or certificate with which servers are asked, with the keys of Prometheus' http_config."
+    "Password, token or certificate with which servers are asked: sections agents, hub, prometheus, with the keys of "
+    "Prometheus' http_config."
 )
-http_config_option = file_option("--http-config", "http", VARIABLE, read_http_config, HTTP_CONFIG_HELP)
+
+
+def http_config_option(server: Server) -> Callable[[FC], FC]:
+    """Return the option of a command that asks one kind of server. Its value is that section of the file."""
+
+    def read(path: Path) -> HttpConfig | None:
+        section: HttpConfig | None = getattr(read_http_config(path, server), server)
+        return section
+
+    return file_option("--http-config", "http", VARIABLE, read, HTTP_CONFIG_HELP)
+
+
+def http_configs_option(*servers: Server) -> Callable[[FC], FC]:
+    """Return the option of a command whose value has all sections. `servers`: those that a file without any is for."""
+
+    def read(path: Path) -> ClientConfig:
+        return read_http_config(path, *servers)
+
+    return file_option("--http-config", "http", VARIABLE, read, HTTP_CONFIG_HELP)
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

@@ -28,7 +28,7 @@ UNKNOWN = 3  # exit code: the state of the job, or of all jobs, is unknown
 @click.command()
 @data_dir_option
 @hub_option
-@http_config_option
+@http_config_option("hub")
 @click.option(
     "--job",
     "job_id",

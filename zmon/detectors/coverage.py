@@ -1,4 +1,4 @@
-"""Report the ranks of a job that no agent watches, and a job id that two users chose.
+"""Report the ranks of a job that no agent watches, and a job id that two users or two launches have.
 
 Without this finding, the job would look healthy.
 """
@@ -38,8 +38,9 @@ class Coverage(Thresholds):
         return None
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
-        """Return a finding if an agent is silent, if ranks were never reported, or if the job id is another user's."""
+        """Return a finding if an agent is silent, if ranks were never reported, or if the job id is another job's."""
         finding = self._silent_agent(snapshot) or self._shared_id(snapshot) or self._missing_ranks(snapshot)
+        finding = finding or self._two_launches(snapshot)
         return (finding,) if finding else ()
 
     def _silent_agent(self, snapshot: Snapshot) -> Finding | None:
@@ -89,7 +90,7 @@ class Coverage(Thresholds):
         )
 
     def _shared_id(self, snapshot: Snapshot) -> Finding | None:
-        renamed = [r for r in snapshot.ranks if r.alive and r.wanted_job_id]
+        renamed = [r for r in snapshot.ranks if r.alive and r.wanted_job_id and not r.has_second_id]
         if not renamed:
             return None
         hosts = list(dict.fromkeys(r.host for r in renamed))
@@ -106,5 +107,29 @@ class Coverage(Thresholds):
             f"another user has a job with this id; they are watched as {snapshot.job_id}",
             detail="Start it with another id (`zmon run --job-id` or ZMON_JOB_ID). On its other hosts the metrics and "
             f"step log of the agent may have it as {first.wanted_job_id}.",
+            evidence=CoverageEvidence(),
+        )
+
+    def _two_launches(self, snapshot: Snapshot) -> Finding | None:
+        """Return a line for each of two jobs that one user has started with one id. Both are watched."""
+        second = next((r for r in snapshot.ranks if r.alive and r.has_second_id), None)
+        if second is not None:
+            summary = f"another launch with the job id {second.wanted_job_id} lives: this one is watched as "
+            summary += snapshot.job_id
+        elif snapshot.second_jobs:
+            summary = f"another launch with this job id lives, and is watched as {', '.join(snapshot.second_jobs[:4])}"
+        else:
+            return None
+        return new_finding(
+            snapshot,
+            detector=self.name,
+            cause="job_id_shared",
+            severity="info",
+            culprits=(),
+            seconds_ago=0.0,
+            confidence=1.0,
+            stalled=False,
+            summary=summary,
+            detail="Give each launch its own id (`zmon run --job-id` or ZMON_JOB_ID), or none: zmon then finds one.",
             evidence=CoverageEvidence(),
         )

@@ -11,14 +11,12 @@ import asyncio
 import os
 from pathlib import Path
 
-import aiohttp
-
 from zmon.box.roots import own_root
 from zmon.doctor import cluster, kubernetes, node, paging, prometheus, rules
 from zmon.doctor.check import Check
 from zmon.doctor.installation import installed_distributions, installed_torch, package, probe_edge, torch_version
 from zmon.doctor.paging import Login
-from zmon.schema.http_config import HttpConfig
+from zmon.schema.http_config import ClientConfig
 from zmon.web import http_client
 from zmon.web.kubernetes.agent_pods import PodSelection
 from zmon.web.kubernetes.api_server import ApiServer
@@ -27,18 +25,23 @@ __all__ = ["Check", "Login", "examine", "examine_cluster", "examine_kubernetes"]
 
 
 async def examine(
-    box_dir: Path | None, agent: str, hub: str, history: str, login: Login | None = None, http: HttpConfig | None = None
+    box_dir: Path | None,
+    agent: str,
+    hub: str,
+    history: str,
+    login: Login | None = None,
+    http: ClientConfig | None = None,
 ) -> list[Check]:
     """Run every check, in the order in which parts depend on each other.
 
     `agent`, `hub` and `history` are the base URLs of the agent, the hub and Prometheus; `login` is for an Alertmanager
-    that asks for a password; `box_dir` is the directory of boxes, None for that of this user; `http` is the password,
-    token or certificate for all servers.
+    that asks for a password; `box_dir` is the directory of boxes, None for that of this user; `http` is how
+    each server is asked.
     """
-    box_dir = box_dir or own_root(os.environ)
-    async with http_client.session(http) as session:
+    box_dir, http = box_dir or own_root(os.environ), http or ClientConfig()
+    async with http_client.session(http.agents) as session:
         agent_checks, cluster_checks = await asyncio.gather(
-            node.sources(session, agent, box_dir), _cluster(session, hub, history, login)
+            node.sources(session, agent, box_dir), examine_cluster(hub, history, login, http)
         )
     python_checks = [package(installed_distributions()), torch_version(installed_torch()), probe_edge()]
     node_checks = [node.space_for_boxes(box_dir), *node.boxes(box_dir)]
@@ -46,27 +49,25 @@ async def examine(
 
 
 async def examine_kubernetes(
-    server: ApiServer, agents: PodSelection | None, hub: str, history: str, http: HttpConfig | None = None
+    server: ApiServer, agents: PodSelection | None, hub: str, history: str, http: ClientConfig | None = None
 ) -> list[Check]:
     """Run the checks that a pod of a Kubernetes cluster can run: those of any machine, and those of zmon's objects.
 
     `agents`: their pods, None if nobody says which they are.
     """
-    async with http_client.session(http) as session:
-        cluster_checks, kubernetes_checks = await asyncio.gather(
-            _cluster(session, hub, history, None), kubernetes.checks_of(server, agents)
-        )
+    cluster_checks, kubernetes_checks = await asyncio.gather(
+        examine_cluster(hub, history, None, http), kubernetes.checks_of(server, agents)
+    )
     return [*kubernetes_checks, *cluster_checks]
 
 
-async def examine_cluster(hub: str, history: str, login: Login | None = None) -> list[Check]:
+async def examine_cluster(
+    hub: str, history: str, login: Login | None = None, http: ClientConfig | None = None
+) -> list[Check]:
     """Run the checks that any machine can run: hub, Prometheus, rules and routes of pages."""
-    async with aiohttp.ClientSession() as session:
-        return await _cluster(session, hub, history, login)
-
-
-async def _cluster(session: aiohttp.ClientSession, hub: str, history: str, login: Login | None) -> list[Check]:
-    view, state = await asyncio.gather(cluster.ask(session, hub), prometheus.ask(session, history))
+    http = http or ClientConfig()
+    async with http_client.session(http.hub) as to_hub, http_client.session(http.prometheus) as to_prometheus:
+        view, state = await asyncio.gather(cluster.ask(to_hub, hub), prometheus.ask(to_prometheus, history))
     checks = cluster.checks(view)
     if isinstance(state, Check):
         return [*checks, state]
@@ -80,5 +81,5 @@ async def _cluster(session: aiohttp.ClientSession, hub: str, history: str, login
 
 
 async def _ask_pager(url: str, login: Login | None) -> paging.Pager | Check:
-    async with aiohttp.ClientSession(headers=login.headers(url) if login else {}) as session:
+    async with http_client.session(headers=login.headers(url) if login else None) as session:
         return await paging.ask(session, url)

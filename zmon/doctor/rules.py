@@ -21,6 +21,7 @@ from zmon.format import listed
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _UP = re.compile(r"\bup\s*(\{[^}]*\})")
+_HAS_LABEL = re.compile(r',\s*\w+!=""')  # of a part that a cluster may lack, such as shards of Prometheus
 _SERIES = re.compile(r"(?<![\w:])zmon[_:][\w:]+")
 _LABELS = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)")
 _LOAD = "Add dashboards/rules/ of this zmon to rule_files, then reload Prometheus."
@@ -61,7 +62,7 @@ def inputs(query: str, recorded: Mapping[str, str]) -> tuple[str, ...]:
     expressions = [query]  # not looked at yet
     while expressions:
         expression = expressions.pop()
-        series |= dict.fromkeys(f"up{match[1]}" for match in _UP.finditer(expression))
+        series |= dict.fromkeys(f"up{_HAS_LABEL.sub('', match[1])}" for match in _UP.finditer(expression))
         for name in _SERIES.findall(_LABELS.sub("", _STRING.sub('""', expression))):
             if name not in recorded:
                 series[name] = None

@@ -150,8 +150,8 @@ class Hub:
     def evaluate(self, now: float) -> None:
         """Run the detectors on the agents' latest reports; `now` is unix time. At least one agent must answer."""
         reports = [report for link in self.links if (report := link.present_report())]
-        silent = [link.report for link in self.links if link.report and not link.reachable]
-        names = self._shared_ids.names([*reports, *silent])
+        silent = [report for link in self.links if (report := link.silent_report())]
+        names = self._shared_ids.names(reports, silent)
         reports, silent = ([renamed(report, names) for report in some] for some in (reports, silent))
         hardware = [renamed_window(window, names) for link in self.links if (window := link.window())]
         aligned = snapshots(reports, silent, [link.status() for link in self.links], now, hardware)
@@ -301,7 +301,14 @@ class Hub:
         return app
 
     async def _run(self, app: web.Application) -> Any:
-        async with http_client.session(self.config.http, self.config.max_connections, self.config.socket) as session:
+        if self.config.http and self.config.http.credentials and self.config.max_agents > 1:
+            log.warning(
+                "each agent sees the %s of --http-config and can ask the others with it: show agents a certificate",
+                self.config.http.credentials,
+            )
+        async with http_client.session(
+            self.config.http, self.config.max_connections, socket=self.config.socket
+        ) as session:
             tasks = [asyncio.create_task(self.run_passes(session))]
             tasks.append(asyncio.create_task(self._agents.follow(self.discovery, session)))
             self._agents.start(session)

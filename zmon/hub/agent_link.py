@@ -5,16 +5,25 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from zmon.job.agent_reports import ReportDelay, as_of_now, of_shard, suspects_of_shard, with_earlier_ends
+from zmon.job.agent_reports import (
+    ReportDelay,
+    as_of_now,
+    as_of_silence,
+    of_shard,
+    suspects_of_shard,
+    with_earlier_ends,
+)
 from zmon.schema.api import SnapshotRequest, Suspicion
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.packed import Resting
 from zmon.schema.host import HostSample, HostWindow, TcpSample
 from zmon.schema.job_snapshot import AgentStatus
 from zmon.schema.plan import Plan
+from zmon.schema.rank import RankState
 from zmon.schema.row import row_of
 from zmon.schema.shard import Shard
 
@@ -64,6 +73,12 @@ class AgentLink:
         if self.report is None or not self.reachable:
             return None
         return as_of_now(self.report, time.monotonic() - self._answered_at + self._delay.seconds)
+
+    def silent_report(self) -> AgentReport | None:
+        """Return the last report of an agent that does not answer; None if it answers, or has never answered."""
+        if self.report is None or self.reachable:
+            return None
+        return as_of_silence(self.report, self.silent_seconds)
 
     def snapshot_request(self, every_seconds: float, about: int) -> SnapshotRequest:
         """Return the next request for its report, with the steps since the last one if that is long enough ago.
@@ -182,6 +197,21 @@ class AgentLink:
             "is_restarting": not self.reachable and time.monotonic() < self._restarts_until,
         }
         return row_of(AgentStatus, self.report, **of_link) if self.report else AgentStatus(host=None, **of_link)
+
+
+def links_of(links: Iterable[AgentLink], ranks: Iterable[RankState]) -> dict[str, tuple[AgentLink, str]]:
+    """Return the link whose agent reports each of these ranks, and the job id there, by run uid.
+
+    The host's name would not do: two agents may have one, and the hub may show the job under another id. A rank whose
+    agent was withdrawn is left out.
+    """
+    wanted = {state.run_uid for state in ranks}
+    result: dict[str, tuple[AgentLink, str]] = {}
+    for link in sorted(links, key=lambda link: link.reachable):  # one that answers last, so that it wins
+        for state in link.report.ranks if link.report else ():
+            if state.run_uid in wanted:
+                result[state.run_uid] = (link, state.job_id)
+    return result
 
 
 def working(sample: HostSample) -> frozenset[str]:

@@ -22,11 +22,12 @@ from zmon.schema.curve import ON_PURPOSE, Efficiency, Point, ScalingCurve, are_s
 from zmon.schema.job import ExpectedStep
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import JOB_ID, OPS
+from zmon.schema.rank import RankState
 from zmon.schema.unknown import Unknown
 
 log = logging.getLogger("zmon.hub")
 
-NAME = "name"  # the label that jobs of one kind share; a job without it is a kind of its own
+NAME = "name"  # the label that jobs of one kind share; those without it share their program and user
 _INVALID_CHARACTER = re.compile(r"[^A-Za-z0-9._-]")
 _MIN_GAIN_RATIO = 0.01  # a baseline is replaced only if the rate grows by more; less is not worth a write
 
@@ -142,9 +143,24 @@ def size_now(snapshot: Snapshot, state: str) -> tuple[JobSize, float] | Unknown:
 
 
 def curve_name(snapshot: Snapshot) -> str:
-    """Return the name under which the job's baseline is recorded: its label `name`, else its job id."""
-    label = _INVALID_CHARACTER.sub("_", snapshot.reported_ranks[0].labels.get(NAME, ""))[:64]
-    return label if JOB_ID.fullmatch(label) else snapshot.job_id
+    """Return the name under which the job's baseline is recorded: its label `name`, else its program and user.
+
+    Two runs of one script with other arguments may train other models, so a run is compared with equal commands only.
+    """
+    lead = snapshot.reported_ranks[0]
+    return _label(lead) or (f"u{lead.owner or 0}.{lead.program}" if lead.program else snapshot.job_id)
+
+
+def pauses_name(snapshot: Snapshot) -> str:
+    """Return the name under which the job's pauses are recorded: its label `name`, else its script, user and size."""
+    lead = snapshot.reported_ranks[0]
+    script = f"u{lead.owner or 0}.{lead.script}-{snapshot.world_size}"
+    return _label(lead) or (script if lead.program else snapshot.job_id)
+
+
+def _label(lead: RankState) -> str:
+    label = _INVALID_CHARACTER.sub("_", lead.labels.get(NAME, ""))[:64]
+    return label if JOB_ID.fullmatch(label) else ""
 
 
 def _ranks_per_host(snapshot: Snapshot) -> int:

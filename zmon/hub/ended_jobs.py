@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from zmon.hub.json_folder import JsonFolder
 from zmon.job.ended_job import SHOWN_SECONDS, JobRecord, after_launch, with_end
-from zmon.job.restarts import is_over, is_settled, launch_end, launch_start
+from zmon.job.restarts import is_over, is_settled, launch_began, launch_end
 from zmon.schema.finding import Finding
 from zmon.schema.job import EndedJob, JobView
 from zmon.schema.job_snapshot import Snapshot
@@ -21,6 +22,16 @@ from zmon.steplog.files import SteadyClock
 
 FOLDER = "ended"  # name of the folder in the data directory
 MAX_JOBS = 200  # a person does not read more; the oldest ends are forgotten first
+
+
+class _Judged(NamedTuple):
+    """A launch whose end was judged."""
+
+    began: float  # unix seconds by the hub's clock
+    run_uids: frozenset[str]
+
+    def is_about(self, snapshot: Snapshot) -> bool:
+        return any(r.run_uid in self.run_uids for r in snapshot.reported_ranks)
 
 
 class EndedJobs(JsonFolder[JobRecord]):
@@ -40,7 +51,7 @@ class EndedJobs(JsonFolder[JobRecord]):
             record = self.get(job_id)
             if record and record.ends and record.job_id == job_id:
                 self._records[job_id] = record
-        self._judged: dict[str, float] = {}  # job id → start of the newest launch whose end was judged
+        self._judged: dict[str, _Judged] = {}  # job id → the newest launch whose end was judged
 
     def earlier_ends(self, snapshot: Snapshot) -> tuple[LaunchEnd, ...]:
         """Return the ends of the job's launches before this one, oldest first."""
@@ -49,7 +60,8 @@ class EndedJobs(JsonFolder[JobRecord]):
 
     def is_judged(self, snapshot: Snapshot) -> bool:
         """Return True if the end of this launch, or of a later one, has been judged since the hub started."""
-        return launch_start(snapshot) <= self._judged.get(snapshot.job_id, 0.0)
+        judged = self._judged.get(snapshot.job_id)
+        return judged is not None and (judged.is_about(snapshot) or launch_began(snapshot) < judged.began)
 
     def update(
         self,
@@ -65,9 +77,9 @@ class EndedJobs(JsonFolder[JobRecord]):
         recorded as ended once all of its watched ranks are gone.
         """
         record = self._records.get(snapshot.job_id)
-        if is_over(snapshot) and (fault is not None or is_settled(snapshot)):
-            start = launch_start(snapshot)
-            self._judged[snapshot.job_id] = max(start, self._judged.get(snapshot.job_id, start))
+        if is_over(snapshot) and (fault is not None or is_settled(snapshot)) and not self.is_judged(snapshot):
+            uids = frozenset(r.run_uid for r in snapshot.reported_ranks)
+            self._judged[snapshot.job_id] = _Judged(launch_began(snapshot), uids)
         if fault is not None and fault.severity != "info" and is_over(snapshot):
             end = launch_end(snapshot, fault)
             self._put(snapshot.job_id, with_end(record, snapshot, published or fault, end, view))
@@ -90,7 +102,7 @@ class EndedJobs(JsonFolder[JobRecord]):
         They are forgotten by their age only while the clock is steady. `reported` are the ids of the jobs that agents
         report.
         """
-        self._judged = {job_id: start for job_id, start in self._judged.items() if job_id in reported}
+        self._judged = {job_id: judged for job_id, judged in self._judged.items() if job_id in reported}
         self.retry(now)
         steady = self.clock.is_steady()
         newest_first = sorted(self._records.values(), key=lambda record: -record.ends[-1].ended)

@@ -13,7 +13,7 @@ from math import isfinite
 import msgspec
 from msgspec import UNSET
 
-from zmon.hub.baseline_recorder import curve_name
+from zmon.hub.baseline_recorder import pauses_name
 from zmon.hub.pause_store import PauseStore
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
@@ -38,7 +38,7 @@ class PauseRecorder:
 
     def pauses(self, snapshot: Snapshot) -> tuple[HealedPause, ...]:
         """Return the pauses that healed in jobs of this job's name in the last day, the longest first."""
-        return self.store.pauses(curve_name(snapshot), snapshot.time)
+        return self.store.pauses(pauses_name(snapshot), snapshot.time)
 
     def observe(self, snapshot: Snapshot, stalls: Sequence[Finding]) -> None:
         """Learn from one pass over a job; `stalls` are what the stall detector reports in it."""
@@ -52,7 +52,7 @@ class PauseRecorder:
             if moved and all(r.alive for r in snapshot.ranks):
                 ended = standstill.silence
                 if ended is not None and ended.places and isfinite(ended.seconds):
-                    self.store.record(curve_name(snapshot), ended.places, ended.seconds, snapshot.time)
+                    self.store.record(pauses_name(snapshot), ended.places, ended.seconds, snapshot.time)
             if moved or not steps.keys() & standstill.steps.keys():
                 standstill = None
         silences = [finding.evidence_of(StallEvidence).silence for finding in stalls]

@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 from msgspec import UNSET
 
-from zmon.hub.agent_link import AgentLink
+from zmon.hub.agent_link import AgentLink, links_of
 from zmon.hub.config import HubConfig
 from zmon.hub.job_state import JobStates, SeenStanding
 from zmon.hub.journal import Journal
@@ -103,9 +103,11 @@ class EvidenceGatherer:
         ranks: Sequence[RankState],
         stacks: Collection[int] = (),
     ) -> dict[int, RankEvidence | Unknown]:
-        config, urls = self._config, {link.report.host: link.url for link in self._links if link.report}
-        targets = [(r, urls[r.host]) for r in ranks]
-        return await client.evidence(session, targets, stacks, config.evidence_seconds, config.max_requests)
+        config, links = self._config, links_of(self._links, ranks)
+        targets = [(r, links[r.run_uid][0].url) for r in ranks if r.run_uid in links]
+        answers = await client.evidence(session, targets, stacks, config.evidence_seconds, config.max_requests)
+        gone = {r.rank: Unknown(f"the agent on {r.host} is no longer a target") for r in ranks}
+        return {**gone, **answers}
 
     async def _gather(self, session: aiohttp.ClientSession, snapshot: Snapshot, finding: Finding) -> None:
         """Gather the stacks of the culprits, or of all ranks if there is no culprit, and flight records.

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import aiohttp
 
 from zmon.detectors.stall import Stall
-from zmon.hub.agent_link import AgentLink
+from zmon.hub.agent_link import AgentLink, links_of
 from zmon.hub.config import HubConfig
 from zmon.hub.job_state import JobState, JobStates, SeenStanding
 from zmon.hub.stall_evidence import standing_frame
@@ -60,8 +60,8 @@ class StandingRanks:
 
     async def _look(self, session: aiohttp.ClientSession, launch: JobState, ranks: Sequence[RankState]) -> None:
         """Look once at each rank, and wait until the next look is due."""
-        urls = {link.report.host: link.url for link in self._links if link.report}
-        targets = [(r, urls[r.host]) for r in ranks if r.host in urls]
+        links = links_of(self._links, ranks)
+        targets = [(r, links[r.run_uid][0].url) for r in ranks if r.run_uid in links]
         seconds, numbers = self._config.evidence_seconds, [r.rank for r in ranks]
         began = time.monotonic()
         answers = await client.evidence(session, targets, numbers, seconds, self._config.max_requests, flights=False)

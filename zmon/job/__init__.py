@@ -1,7 +1,7 @@
 """A job over time: aligned ranks and steps, leases, baselines, its time account, and what happened to ranks. Pure.
 
 Snapshots: `agent_reports` makes the reports of agents comparable, `timeline` makes one snapshot per job from them, with
-`history` and `alignment` for the steps, `roles`, `shared_ids` and `restarts`.
+`history` and `alignment` for the steps, `roles`, `shared_ids`, `second_launches` and `restarts`.
 Facts and ends: `facts` says when something happened to a rank, with which tolerance, and what came first. `rank_end`
 classifies how one rank ended, `ends` names those that ended first, with `aborts`, `signals` and `connection_errors`.
 Findings: `merging` joins findings about one fault, `headline` words the state of a job, `ended_job` records its end.

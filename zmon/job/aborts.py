@@ -11,6 +11,7 @@ from collections.abc import Sequence, Set
 from zmon.job.connection_errors import is_timeout
 from zmon.job.facts import began_to_end, gone_seconds
 from zmon.job.rank_end import Way, way_of
+from zmon.schema.names import DEFAULT_GROUP
 from zmon.schema.rank import RankState
 
 _TIMEOUT_SECONDS = 30.0  # nobody sets the timeout of a process group lower; the default of NCCL is ten minutes
@@ -116,8 +117,12 @@ def _furthest(ranks: Sequence[RankState]) -> dict[str, int]:
 
 
 def _is_behind(state: RankState, furthest: dict[str, int]) -> bool:
-    """Return True if the rank has entered fewer collectives of a group than the furthest rank."""
-    return any(count < furthest.get(group, 0) for group, count in state.sequences.items())
+    """Return True if the rank has entered fewer collectives of a group than the furthest rank.
+
+    A rank that has entered none is not known to be in the group, unless every rank is.
+    """
+    counts = {DEFAULT_GROUP: 0, **state.sequences}
+    return any(count < furthest.get(group, 0) for group, count in counts.items())
 
 
 def _may_hold_up(state: RankState, counts: dict[str, int]) -> bool:

@@ -42,6 +42,15 @@ class ReportDelay:
         self.seconds = difference - self._fastest[0][1]
 
 
+def as_of_silence(report: AgentReport, seconds: float) -> AgentReport:
+    """Return the last report of an agent that has been silent for so long, with its ranks older by as much.
+
+    Launches are ordered by these ages. What else the ranks do now is unknown, and stays as it was.
+    """
+    ranks = (replace(r, open_seconds=r.open_seconds + seconds) for r in report.ranks)
+    return replace(report, ranks=tuple(ranks))
+
+
 def as_of_now(report: AgentReport, seconds: float) -> AgentReport:
     """Return a report that was taken `seconds` ago with the ages of ended ranks, and of those about to end, as of now.
 
@@ -68,6 +77,7 @@ def _aged(state: RankState, seconds: float) -> RankState:
         activity_seconds=state.activity_seconds + seconds,
         step_seconds=state.step_seconds + seconds,
         state_seconds=state.state_seconds + seconds,
+        open_seconds=state.open_seconds + seconds,
         in_flight=None if inside is None else replace(inside, seconds=inside.seconds + seconds),
     )
 

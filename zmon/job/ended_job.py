@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import msgspec
 
-from zmon.job.restarts import ended_well, has_left, is_over, launch_start
+from zmon.job.restarts import ended_well, has_left, is_over, launch_began
 from zmon.schema.finding import Finding
 from zmon.schema.job import EXITED, EndedJob, JobView
 from zmon.schema.job_snapshot import Snapshot
@@ -33,9 +33,9 @@ class JobRecord(msgspec.Struct, frozen=True):
     schema: int = SCHEMA
 
     @property
-    def start(self) -> float:
-        """The start of the launch that ended last."""
-        return self.ends[-1].start
+    def began(self) -> float:
+        """The time at which the launch that ended last began, by the hub's clock."""
+        return self.ends[-1].began
 
     def is_about(self, snapshot: Snapshot) -> bool:
         """Return True if this is the launch that ended last."""
@@ -45,7 +45,7 @@ class JobRecord(msgspec.Struct, frozen=True):
         """Return the ends of the launches before this one."""
         if self.is_about(snapshot):
             return self.ends[:-1]
-        return self.ends if launch_start(snapshot) > self.start else ()
+        return self.ends if launch_began(snapshot) > self.began else ()
 
     def ended(self, now: float) -> EndedJob | None:
         """Return the end of the job, if it is not older than a day."""
@@ -63,12 +63,12 @@ def with_end(
     earlier: tuple[LaunchEnd, ...] = ()
     if record is not None:
         last, is_same = record.view and record.view.ended, record.is_about(snapshot)
-        if not is_same and end.start <= record.start:
+        if not is_same and end.began <= record.began:
             return record  # an earlier launch, whose boxes are still there
         if is_same and last and _diagnosis(last) == _diagnosis(finding):
             return record
         if is_same:
-            end = replace(end, ended=record.ends[-1].ended, began=record.ends[-1].began)
+            end = replace(end, ended=record.ends[-1].ended, began=record.began)
         earlier = record.earlier_ends(snapshot)
     return JobRecord(
         job_id=snapshot.job_id,
@@ -88,7 +88,7 @@ def after_launch(record: JobRecord, snapshot: Snapshot) -> JobRecord | None:
             return record
         ends = record.ends[:-1]
         return msgspec.structs.replace(record, run_uids=frozenset(), ends=ends, view=None) if ends else None
-    if launch_start(snapshot) <= record.start:
+    if launch_began(snapshot) <= record.began:
         return record
     if ended_well(snapshot) or has_left(record.ends, snapshot):
         return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from zmon.job.aborts import are_aborted, has_left_others, hung_ranks, is_aborted_while_waiting, stood_still
 from zmon.job.facts import Earliest, Fact, before, began_to_end, ended, gone_seconds, launcher_lead
-from zmon.job.rank_end import Way, ended_with_its_launcher, was_killed_after_its_launcher, way_of
+from zmon.job.rank_end import Way, ended_with_its_launcher, launcher_of, was_killed_after_its_launcher, way_of
 from zmon.schema.rank import RankState
 
 # A process that has raised ends within 0.8 s, on a busy machine within seconds; gloo's connections may hold it longer.
@@ -64,7 +64,10 @@ def ends_of(ranks: Sequence[RankState]) -> list[End]:
     ends = _without_containers([End(r, way_of(r)) for r in ended_ranks(ranks)], ranks)
     hung = {r.rank for r in hung_ranks(ranks)}
     consequences = (Way.CANCELLED, Way.DISCONNECTED)
-    failed = {end.rank.rank for end in ends if not end.rank.alive and end.way not in consequences}
+    first = min(map(ended, filter(is_aborted_while_waiting, ranks)), key=lambda fact: fact.latest, default=None)
+    died = [end for end in ends if not end.rank.alive and end.way not in consequences]
+    # Who died after the first abort is not its reason: a launcher kills who does not end at its signal.
+    failed = {end.rank.rank for end in died if first is None or not before(first, end.gone)}
     if not hung and not are_aborted(ranks, failed) and not has_left_others(ranks):
         return ends
 
@@ -80,13 +83,9 @@ def _without_containers(ends: Sequence[End], ranks: Sequence[RankState]) -> list
     """Return the ends, with the ranks as cancelled that were all killed with their launcher, or soon after it."""
     killed = {end.rank.rank for end in ends if end.way is Way.KILLED and ended_with_its_launcher(end.rank)}
     followed = {end.rank.rank for end in ends if was_killed_after_its_launcher(end.rank)}
-    spared = {_unit(r) for r in ranks if r.rank not in killed | followed}
-    cancelled = {end.rank.rank for end in ends if end.rank.rank in killed and _unit(end.rank) not in spared}
+    spared = {launcher_of(r) for r in ranks if r.rank not in killed | followed}
+    cancelled = {end.rank.rank for end in ends if end.rank.rank in killed and launcher_of(end.rank) not in spared}
     return [replace(end, way=Way.CANCELLED) if end.rank.rank in cancelled else end for end in ends]
-
-
-def _unit(state: RankState) -> tuple[str, str]:
-    return state.host, state.launcher
 
 
 def end_unclearly(ends: Sequence[End]) -> bool:

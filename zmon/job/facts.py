@@ -161,7 +161,8 @@ def facts_of(snapshot: Snapshot, ranks: Iterable[RankState]) -> Iterator[Fact]:
             yield Fact(FactKind.LAUNCHER_GONE, state.host, -state.launcher_gone_seconds, LOOK_SECONDS, text=text)
         if state.unobserved_seconds:
             text = f"{state.unobserved_seconds:.0f} s since its last progress"
-            yield Fact(FactKind.SUSPENDED, state.host, 0.0, state.state_seconds, state.rank, text)
+            began = max(0.0, state.state_seconds - state.unobserved_seconds)  # its last progress came before
+            yield Fact(FactKind.SUSPENDED, state.host, -state.unobserved_seconds, began, state.rank, text)
     unwatched = {r.host for r in snapshot.unwatched}
     for agent in snapshot.agents:
         if agent.host is not None and agent.host in unwatched:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import msgspec
 
 from zmon.job.connection_errors import is_broken_connection
-from zmon.schema.evidence import JoinedFault, StallEvidence
+from zmon.schema.evidence import Evidence, JoinedFault, StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.gathered import FlightRow
 from zmon.schema.job_snapshot import Snapshot
@@ -60,8 +60,12 @@ def updated(current: Finding, later: Finding, publish: bool) -> Finding:
     """Return the published finding, updated with a later report about the same fault; `publish`: also its culprits."""
     severity = max(current.severity, later.severity, key=severity_order)
     if later.cause == "unknown" != current.cause:  # a known cause stays
-        source = later if severity != current.severity else current  # the text says why the severity rose
-        return replace(current, severity=severity, summary=source.summary, detail=source.detail, as_of=source.as_of)
+        if severity == current.severity:
+            return current
+        summary, evidence = later.summary, _without_victims(current)  # the text says why the severity rose
+        return replace(
+            current, severity=severity, summary=summary, detail=later.detail, as_of=later.as_of, evidence=evidence
+        )
     if follows(current, later):
         return joined(current, later)
     loses_fault = set(later.ranks) < set(current.ranks) and current.evidence_of(StallEvidence).joined
@@ -75,14 +79,20 @@ def updated(current: Finding, later: Finding, publish: bool) -> Finding:
         return current
     return replace(
         raised(later, severity), id=current.id, onset=current.onset, detected=current.detected,
-        evidence=current.evidence.updated(later.evidence), capsule=current.capsule,
+        evidence=_without_victims(current).updated(later.evidence), capsule=current.capsule,
     )  # fmt: skip
+
+
+def _without_victims(finding: Finding) -> Evidence:
+    """Return the evidence without the account of victims, which another summary does not have."""
+    is_told = finding.evidence_of(StallEvidence).victims
+    return msgspec.structs.replace(finding.evidence, victims=msgspec.UNSET) if is_told else finding.evidence
 
 
 def _with_victims(finding: Finding, exits: str) -> Finding:
     """Return the finding with the newest account of the ranks that waited for its culprits and have ended."""
     earlier = finding.evidence_of(StallEvidence).victims or ""
-    summary = finding.summary.removesuffix(f"; victims: {earlier}")
+    summary = finding.summary.replace(f"; victims: {earlier}", "")  # a fault that joined may have come behind it
     evidence = msgspec.structs.replace(finding.evidence, victims=exits)
     return replace(finding, summary=f"{summary}; victims: {exits}", evidence=evidence)
 

@@ -31,6 +31,11 @@ class Way(Enum):
     FINISHED = "finished"
 
 
+def launcher_of(state: RankState) -> tuple[str, str]:
+    """Return host and process of the launcher of a rank."""
+    return state.host, state.launcher
+
+
 def way_of(state: RankState) -> Way:
     """Return the way in which a rank ended that is dead or has left its last words."""
     way = _way_by_itself(state)
@@ -39,7 +44,9 @@ def way_of(state: RankState) -> Way:
 
 def _way_by_itself(state: RankState) -> Way:
     words, status = state.last_words, state.exit_status
-    if status == "exit code 0":
+    if _has_returned(state):
+        return Way.FINISHED
+    if status == "exit code 0" and not _raised_in_a_failed_program(state):
         return Way.FINISHED  # its last words do not matter then
     if words is None:
         return Way.CANCELLED if status in (*CANCELLED_STATUS, *CANCELLED_EXIT) else Way.KILLED
@@ -59,6 +66,25 @@ def _way_by_itself(state: RankState) -> Way:
         return Way.RAISED
     # A rank that waits in a collective handles a signal only when its peers are gone.
     return Way.CANCELLED if status in (*CANCELLED_EXIT, *_OWNERS_STATUS) else Way.DISCONNECTED
+
+
+def _has_returned(state: RankState) -> bool:
+    """Return True if the job's function returned to the framework that ran it, which ends the process as it likes.
+
+    Ray ends its actors with exit code 1, Spark and Dask with a signal. A rank that trains again has not returned.
+    """
+    words = state.last_words
+    return words is not None and words.kind == "exit" and words.type != "" and state.activity == "done"
+
+
+def _raised_in_a_failed_program(state: RankState) -> bool:
+    """Return True if the rank left cleanly after an exception, and the program that started it failed.
+
+    A pool of processes passes the exceptions of its workers to the program, which may handle them and go on.
+    """
+    words, program = state.last_words, state.launcher_status or ""
+    is_failure = program.startswith("exit code ") and program not in ("exit code 0", *CANCELLED_EXIT)
+    return is_failure and words is not None and words.kind == "exception" and not is_cancellation(words)
 
 
 def _followed_its_launcher(state: RankState, way: Way) -> bool:

@@ -51,7 +51,7 @@ def seconds_since_start(state: RankState) -> float:
 
 
 def launch_start(snapshot: Snapshot) -> float:
-    """Return the newest start of the launch's ranks. The newest start wins, as in `timeline.newest_attempt`."""
+    """Return the newest start of the launch's ranks, each by its host's clock: it names the launch, and orders none."""
     return max(r.start for r in snapshot.reported_ranks)
 
 

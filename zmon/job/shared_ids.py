@@ -1,9 +1,10 @@
-"""Separates the jobs of several users who chose the same job id, on one host or on several: users never share a job.
+"""Separates jobs with the same job id: those of several users, and launches of one user that live at the same time.
 
 Pure. The first user of a job id keeps it. The job of another user gets a name with the number of that user, for as long
 as it lives. A user may have another uid on another host, so ranks of two users can be one job. They are two jobs if
 both have a rank with the same number, or if their launches differ in size. On one host the agent has separated them
 already: ranks that it has given another name are judged by the id that they have by themselves.
+Launches of one user are separated by `second_launches`.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from dataclasses import replace
 from itertools import count
 from typing import TypeVar
 
+from zmon.job.restarts import seconds_since_start
+from zmon.job.second_launches import SecondLaunches
 from zmon.job.timeline import newest_attempt
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.host import HostSample, HostWindow, ProcessSample, TcpPeer, TcpSample
-from zmon.schema.names import MAX_JOB_ID_LETTERS
+from zmon.schema.names import MAX_JOB_ID_LETTERS, second_job_id
 from zmon.schema.rank import RankState
 
 Item = TypeVar("Item", ProcessSample, TcpPeer)
@@ -53,20 +56,29 @@ class SharedIds:
     """The names of all jobs, by host and job id of the agent; a job that has a name keeps it."""
 
     def __init__(self) -> None:
-        self._owners = JobOwners()
+        self._owners, self._launches = JobOwners(), SecondLaunches()
 
-    def names(self, reports: Sequence[AgentReport]) -> Mapping[str, Names]:
-        """Return the names that differ from the job ids in these reports, by host."""
+    def names(self, reports: Sequence[AgentReport], silent: Sequence[AgentReport] = ()) -> Mapping[str, Names]:
+        """Return the names that differ from the job ids in these reports, by host.
+
+        `silent` has the last reports of agents that do not answer now.
+        """
         by_job: defaultdict[str, defaultdict[int, list[RankState]]] = defaultdict(lambda: defaultdict(list))
-        owned = [(r.host, s, s.owner) for r in reports for s in r.ranks if s.owner is not None]
+        owned = [(r.host, s, s.owner) for r in (*reports, *silent) for s in r.ranks if s.owner is not None]
         for _, state, owner in owned:
             by_job[_own_id(state)][owner].append(state)
         users = {job_id: _separate_users(by_owner) for job_id, by_owner in by_job.items()}
         names = self._owners.update((job_id, first) for job_id, firsts in users.items() for first in firsts.values())
+        of_users = {(job_id, owner): ranks for job_id, owners in by_job.items() for owner, ranks in owners.items()}
+        second = self._launches.update(of_users, {report.host for report in silent})
         result: defaultdict[str, dict[str, str]] = defaultdict(dict)
         for host, state, owner in owned:
             job_id = _own_id(state)
-            if (name := names[job_id, users[job_id][owner]]) != state.job_id:
+            if second and state.launch_id in second.get((job_id, owner), ()):
+                name = second_job_id(job_id, state.launch_id)
+            else:
+                name = names[job_id, users[job_id][owner]]
+            if name != state.job_id:
                 result[host][state.job_id] = name
         return {**result}
 
@@ -85,7 +97,7 @@ def _separate_users(by_owner: Mapping[int, Sequence[RankState]]) -> dict[int, in
 
     def order(owner: int) -> tuple[bool, float, int]:  # a user who came second on one host is not the first of all
         ranks = by_owner[owner]
-        return any(r.wanted_job_id for r in ranks), min(r.start for r in ranks), owner
+        return any(r.wanted_job_id for r in ranks), -max(map(seconds_since_start, ranks)), owner
 
     for owner in sorted(by_owner, key=order):
         newest = newest_attempt(by_owner[owner])

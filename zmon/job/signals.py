@@ -27,11 +27,12 @@ class Sender(Enum):
 
 
 def sender(state: RankState) -> Sender:
-    """Return the sender of the signal that ended a rank."""
+    """Return the sender of the signal that ended a rank, also if it came after the last words of the rank."""
     words, launcher = state.last_words, int(state.launcher.partition("@")[0] or 0)
-    if words is None or words.sender_pid is None or not launcher:  # 0: the launcher is in another PID namespace
+    pid = words and (words.late_sender_pid if words.sender_pid is None else words.sender_pid)
+    if pid is None or not launcher:  # 0: the launcher is in another PID namespace
         return Sender.UNKNOWN
-    return Sender.LAUNCHER if words.sender_pid == launcher else Sender.OTHER
+    return Sender.LAUNCHER if pid == launcher else Sender.OTHER
 
 
 def lone_target(signalled: Sequence[RankState]) -> RankState | None:

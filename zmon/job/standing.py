@@ -56,6 +56,7 @@ class Looks:
             asleep_seconds=now.time - self.asleep_since,
             waits=now.work.waits,
             wait_channel=now.wait_channel,
+            file_system=now.work.file_system,
             work=_work(self.recent, self.other_code_at),
         )
 

@@ -29,34 +29,56 @@ def newest_attempt(ranks: Iterable[RankState]) -> tuple[RankState, ...]:
     """Return the ranks of the newest launch of one job, by rank.
 
     The newest launch wins, not the highest attempt number, which falls back to 0 when a launcher is started again.
-    A rank that an earlier launch left on a host under the same attempt number is dead and has another launcher. It was
-    started long before, or it was gone before the newest rank began. Start times are compared on one host only.
+    Launches are ordered by their ages, because the clocks of their hosts may differ. A launch that ended beside one
+    that lives did not replace it: then the living one counts.
     """
-    by_start = sorted(ranks, key=attrgetter("start"))
-    if not by_start:
+    by_age = sorted(ranks, key=seconds_since_start, reverse=True)
+    if not by_age:
         return ()
-    newest = by_start[-1]
+    newest = by_age[-1]
+    launch = _launch_of(newest, by_age)
+    living = [r for r in by_age if r.alive]
+    if not living or any(r.alive for r in launch):
+        return launch
+    other = _launch_of(living[-1], by_age)
+    return launch if any(was_gone_before(r, newest) for r in other) else other
+
+
+def _launch_of(newest: RankState, by_age: Sequence[RankState]) -> tuple[RankState, ...]:
+    """Return the launch of this rank, by rank; `by_age` are the ranks of the job, the oldest first.
+
+    A rank that an earlier launch left under the same attempt number is dead and has another launcher. That launcher
+    has a rank whose number lives elsewhere, or it started long before, or the rank was gone before the newest began.
+    """
     # The world size counts as well: an earlier launch with another number of ranks may have the same attempt.
-    candidates = [r for r in by_start if (r.attempt, r.world_size) == (newest.attempt, newest.world_size)]
-    newest_of_host = {r.host: r for r in candidates}  # in order of time, so the last rank of a host wins
-    by_rank = {r.rank: r for r in candidates if not _is_left_over(r, newest_of_host[r.host], newest)}
+    candidates = [r for r in by_age if (r.attempt, r.world_size) == (newest.attempt, newest.world_size)]
+    living = {r.rank: _launcher(r) for r in candidates if r.alive}
+    replaced = {_launcher(r) for r in candidates if not r.alive and living.get(r.rank, _launcher(r)) != _launcher(r)}
+    candidates = [r for r in candidates if r.alive or _launcher(r) not in replaced]
+    newest_of_host = {r.host: r for r in candidates}  # in order of age, so the last rank of a host wins
+    launch = [r for r in candidates if not _is_left_over(r, newest_of_host[r.host], candidates[-1])]
+    by_rank = {r.rank: r for r in sorted(launch, key=attrgetter("alive"))}  # living ranks last, so that they win
     return tuple(by_rank[rank] for rank in sorted(by_rank))
+
+
+def _launcher(state: RankState) -> tuple[str, str]:
+    return state.host, state.launcher
 
 
 def _is_left_over(state: RankState, newest_of_host: RankState, newest: RankState) -> bool:
     if state.alive:
         return False
     has_other_launcher = state.launcher != newest_of_host.launcher
-    if has_other_launcher and newest_of_host.start - state.start > TOGETHER_SECONDS:
+    if has_other_launcher and seconds_since_start(state) - seconds_since_start(newest_of_host) > TOGETHER_SECONDS:
         return True
     # torchrun starts all ranks of a host at once. A rank that has finished a step had met all ranks of its launch.
-    if has_other_launcher and state.max_restarts is not None and _was_gone_before(state, newest_of_host):
+    if has_other_launcher and state.max_restarts is not None and was_gone_before(state, newest_of_host):
         return True
-    return state.launcher != newest.launcher and state.steps > 0 and _was_gone_before(state, newest)
+    return state.launcher != newest.launcher and state.steps > 0 and was_gone_before(state, newest)
 
 
-def _was_gone_before(state: RankState, newest: RankState) -> bool:
-    """Return True if a rank was gone before another one began. Only ages are compared, so they may be on two hosts."""
+def was_gone_before(state: RankState, newest: RankState) -> bool:
+    """Return True if a rank was gone before another one began."""
     return (state.gone_seconds or 0.0) - seconds_since_start(newest) > GONE_BEFORE_SECONDS
 
 
@@ -76,10 +98,16 @@ def snapshots(
     for report in (*reports, *silent):
         for state in report.ranks:
             jobs[state.job_id].append(state)
+    second: defaultdict[str, set[str]] = defaultdict(set)
+    for state in (state for states in jobs.values() for state in states if state.has_second_id and state.alive):
+        second[state.wanted_job_id].add(state.job_id)
     unwatched = {(state.host, state.run_uid) for report in silent for state in report.ranks}
     if unwatched:
         unwatched -= {(state.host, state.run_uid) for report in reports for state in report.ranks}
-    return tuple(_snapshot(job_id, jobs[job_id], unwatched, agents, time, hardware) for job_id in sorted(jobs))
+    return tuple(
+        _snapshot(job_id, jobs[job_id], unwatched, agents, time, hardware, sorted(second.get(job_id, ())))
+        for job_id in sorted(jobs)
+    )
 
 
 def superseded(reports: Sequence[AgentReport], newest: Iterable[Snapshot], time: float) -> Iterator[Snapshot]:
@@ -110,6 +138,7 @@ def _snapshot(
     agents: Sequence[AgentStatus],
     time: float,
     hardware: Sequence[HostWindow],
+    second_jobs: Sequence[str] = (),
 ) -> Snapshot:
     launch = newest_attempt(states)
     reported = {r.rank for r in launch}
@@ -125,4 +154,5 @@ def _snapshot(
         unwatched=tuple(r for r in launch if (r.host, r.run_uid) in unwatched) if unwatched else (),
         agents=tuple(agents),
         hardware=tuple(window for window in hardware if window.host in hosts),
+        second_jobs=tuple(second_jobs),
     )

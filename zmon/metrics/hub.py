@@ -44,7 +44,7 @@ def hub_page(
     """
     page = Page()
     of_shard = {"shard": str(shard)} if shard else None
-    for name in ("zmon_job_efficiency_ratio", "zmon_job_baseline_efficiency_ratio"):
+    for name in ("zmon_hub_coverage_ratio", "zmon_job_efficiency_ratio", "zmon_job_baseline_efficiency_ratio"):
         page.declare(name)  # they must exist before any job has a value
     for job in jobs:
         page.add("zmon_job_info", 1, job.job_id, job.world_size, extra=free_labels(job.labels, max_labels))

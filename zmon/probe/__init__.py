@@ -24,10 +24,12 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any, ParamSpec
 
 from zmon.box import BoxWriter, box_path
 from zmon.box.identity import Identity, fits_shares
+from zmon.box.living_launch import alone, living_rank
 from zmon.box.roots import prepare_root
 from zmon.errors import UsageError, ZmonError
 from zmon.probe import edge
@@ -35,18 +37,19 @@ from zmon.probe.autoload.sitecustomize import switched_off
 from zmon.probe.complaints import complain as complain  # the hooks use it too
 from zmon.probe.edge import fronts
 from zmon.probe.interface import job_interface
-from zmon.probe.last_words import forget_last_words, record_last_words
+from zmon.probe.last_words import RecordResult, forget_last_words, record_last_words
 from zmon.probe.launch import LaunchEnvironment, parse_labels, read_launch, storable_labels
 from zmon.probe.ledger import Ledger
 from zmon.probe.leftovers import sweep
 from zmon.probe.plan_file import write_plan
-from zmon.probe.rank import ACTIVITY_NUMBER, COMPILE, INIT, PHASE_NUMBER, TRAIN, RankTimeline
-from zmon.schema.names import FLOPS_SOURCES
+from zmon.probe.rank import ACTIVITY_NUMBER, COMPILE, DONE, INIT, PHASE_NUMBER, TRAIN, RankTimeline
+from zmon.schema.names import FLOPS_SOURCES, second_job_id
 
 P = ParamSpec("P")
 current: RankTimeline | None = None  # the timeline of this rank, for the hooks; None while the rank is not watched
 _identity: Identity | None = None
 _on_rank: Callable[[], None] | None = None
+_record_result: RecordResult | None = None
 
 
 def start_training() -> RankTimeline | None:
@@ -100,7 +103,7 @@ def attach_box(
     init_method: str | None = None,
 ) -> bool:
     """Begin to watch this rank; on failure write one line to stderr and return False."""
-    global current
+    global current, _record_result
     if current is not None:
         return True
     if switched_off():
@@ -108,7 +111,7 @@ def attach_box(
     try:
         launch = read_launch(os.environ, job_id, rank, world_size, init_method)
         current = _open(launch, labels or parse_labels(os.environ.get("ZMON_LABELS", "")))
-        record_last_words(current)
+        _record_result = record_last_words(current)
     except Exception as error:
         complain(str(error) if isinstance(error, ZmonError) else f"cannot watch this rank: {error!r}")
         return False
@@ -122,6 +125,25 @@ def identify(**facts: Any) -> None:
     if current is not None and _identity is not None:
         _identity = replace(_identity, **facts)
         current.box.identity(_identity)
+
+
+@guarded
+def record_result(runner: str, error: BaseException | None = None) -> None:
+    """Record how the job's function ended; for hooks into frameworks that run it, catch its exceptions and go on."""
+    if _record_result is not None:
+        _record_result(runner, error)
+
+
+@guarded
+def rest() -> None:
+    """Record that no step is due until the rank trains again: what trained has returned, and the process goes on."""
+    if current is not None and current.activity not in (INIT, DONE):
+        current.turn_to(DONE)
+
+
+def is_one_of_many() -> bool:
+    """Return True if this process is a rank of a job with several ranks."""
+    return _identity is not None and _identity.world_size > 1
 
 
 class _Step:
@@ -267,12 +289,30 @@ def plan(ranks: Sequence[Mapping[str, Any]], **totals: float) -> None:
 def _open(launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:
     root = prepare_root(os.environ)
     sweep(root)
-    box = BoxWriter(box_path(root, launch.job_id, launch.attempt, launch.rank))
-    try:
-        return _fill(box, launch, labels)
-    except BaseException:
-        box.discard()
-        raise
+    with alone(root):
+        job_id = _own_job_id(root, launch)
+        box = BoxWriter(box_path(root, job_id, launch.attempt, launch.rank))
+        try:
+            return _fill(box, replace(launch, job_id=job_id), labels)
+        except BaseException:
+            box.discard()
+            raise
+
+
+def _own_job_id(root: Path, launch: LaunchEnvironment) -> str:
+    """Return the job id of this launch: another one if a launch beside it has this id and lives on this host."""
+    if not launch.launch_id:
+        return launch.job_id
+    other_id = second_job_id(launch.job_id, launch.launch_id)
+    if not (root / other_id).is_dir():  # else other ranks of this launch have it, or had it before a restart
+        living = living_rank(root / launch.job_id)
+        if living is None or living.launch_id in ("", launch.launch_id) or launch.restarted(living):
+            return launch.job_id
+    complain(
+        f"another launch with the job id {launch.job_id} runs on this host: this one is watched as the job {other_id}. "
+        "Give each its own id with --job-id or ZMON_JOB_ID"
+    )
+    return other_id
 
 
 def _fill(box: BoxWriter, launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:

@@ -41,25 +41,41 @@ _SETUP = ("init_process_group", "new_group", "_new_group_with_tag", "_new_proces
 _WRAPPER_FILE, _WRAPPERS = "<zmon", ("collective", "wait")
 
 
-def record_last_words(timeline: RankTimeline) -> None:
-    """Record how this process ends; handlers that the job installs before or after this call keep working."""
+RecordResult = Callable[[str, BaseException | None], None]
+
+
+def record_last_words(timeline: RankTimeline) -> RecordResult:
+    """Record how this process ends; handlers that the job installs before or after this call keep working.
+
+    The returned function records how the job's function ended in a framework that runs it and catches its exceptions:
+    the name of the framework, and the exception. With no name, what it recorded is forgotten: the job goes on.
+    """
     previous_hook, previous_exit = sys.excepthook, sys.exit
-    recorded, rank = False, os.getpid()
+    recorded, has_result, rank = False, False, os.getpid()
     write = timeline.box.last_words
     leaving: tuple[SystemExit, int] | None = None  # the exception of sys.exit, and `timeline.since` at that moment
 
-    def record(kind: str, error: BaseException | None) -> None:
+    def record(kind: str, error: BaseException | None, runner: str = "") -> None:
         nonlocal recorded
         if recorded or os.getpid() != rank:  # not in a worker forked from the rank
             return
         with contextlib.suppress(Exception):
             if error is None:
-                write(time.time_ns(), kind)
+                write(time.time_ns(), kind, runner)
             else:
                 write(time.time_ns(), kind, type_name(error), str(error), *origin_of(error))
             if kind == "exit":
                 timeline.turn_to(DONE)
             recorded = True
+
+    def record_result(runner: str, error: BaseException | None) -> None:
+        nonlocal recorded, has_result
+        if runner:
+            recorded, has_result = False, True
+            record("exit" if error is None else "exception", error, runner)
+        elif has_result and os.getpid() == rank:
+            recorded = has_result = False
+            write(0, "")
 
     def on_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         record("exception", error)
@@ -91,6 +107,7 @@ def record_last_words(timeline: RankTimeline) -> None:
         faulthandler.register(signal.SIGTERM, file=tail, all_threads=False, chain=True)
     _record_sender(tail)
     signal.signal = _wrap_signal(signal.signal, tail)
+    return record_result
 
 
 def _wrap_signal(set_handler: Callable[..., Any], tail: int) -> Callable[..., Any]:

@@ -12,23 +12,23 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from zmon.box.identity import LABELS_BYTES
+from zmon.box.identity import LABELS_BYTES, Identity
 from zmon.errors import UsageError
 from zmon.probe.complaints import complain
 from zmon.process import process_stat
-from zmon.schema.names import JOB_ID, LABEL_LIMITS, MAX_JOB_ID_LETTERS, bounded_labels
+from zmon.schema.names import JOB_ID, LABEL_LIMITS, LAUNCH_ID_LETTERS, MAX_JOB_ID_LETTERS, bounded_labels
 
 RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 WORLD_SIZE = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
 LOCAL_RANK = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
 LOCAL_WORLD_SIZE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
-# Set by `zmon watch` for its command: `NUMBER.TICKS`, its number and the start of the launch in clock ticks after boot.
-WATCH = "ZMON_WATCH"
+WATCH = "ZMON_WATCH"  # set by `zmon watch` for its command: the number of the watch
 THIS_HOST = ("localhost", "127.0.0.1", "::1")
+_MAX_WRAPPERS = 16  # processes between a launcher and its rank, such as numactl or a shell
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,8 @@ class LaunchEnvironment:
     """Facts about the launch of this process, with the names that they have in the identity of its box."""
 
     job_id: str
+    launch_id: str  # the same for all ranks of a launch and for its restarts, and of no other launch; "": unknown
+    program: str  # what the job runs: the script, and hashes of its path and of its arguments
     attempt: int
     rank: int
     local_rank: int
@@ -51,6 +53,11 @@ class LaunchEnvironment:
     def one_host(self) -> bool:
         """Return True if all ranks are known to share this host."""
         return self.world_size == self.local_world_size
+
+    def restarted(self, rank: Identity) -> bool:
+        """Return True if the launcher of this rank has started another attempt of the job of that one."""
+        launcher = (rank.launcher_pid, rank.launcher_start)
+        return launcher == (self.launcher_pid, self.launcher_start) and rank.attempt != self.attempt
 
 
 def read_launch(
@@ -79,12 +86,13 @@ def read_launch(
     many_nodes = world_size != local_world_size and not (init_method or "").startswith("file:")  # file: one node
     max_restarts = _number(env, "TORCHELASTIC_MAX_RESTARTS", default=-1)
     restarts = _number(env, "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT", default=0)
-    launcher = os.getppid()
-    stat = process_stat(launcher)
-    start_ticks = stat.start_ticks if stat else 0
-    watch, watch_ticks = _watch(env)
+    launcher = _launcher(env, rank) if env_world_size == world_size else os.getppid()
+    start_ticks = _start_ticks(launcher)
+    launch_id = _launch_id(env, many_nodes, (launcher, start_ticks), world_size, init_method)
     return LaunchEnvironment(
-        job_id=_job_id(env, job_id, many_nodes, watch_ticks or start_ticks, watch),
+        job_id=_job_id(env, job_id, many_nodes, launch_id),
+        launch_id=launch_id,
+        program=_program(),
         attempt=_number(env, "ZMON_ATTEMPT", default=restarts),
         rank=rank,
         local_rank=local_rank,
@@ -94,7 +102,7 @@ def read_launch(
         max_restarts=max_restarts if max_restarts >= 0 else None,
         launcher_pid=launcher,
         launcher_start=start_ticks,
-        watch=watch,
+        watch=int(watch) if (watch := env.get(WATCH, "")).isdecimal() else 0,
     )
 
 
@@ -127,13 +135,7 @@ def check_job_id(job_id: str) -> str:
     return job_id
 
 
-def _watch(env: Mapping[str, str]) -> tuple[int, int]:
-    """Return the number of the `zmon watch` above and the start of its launch; 0 and 0 if there is none."""
-    number, _, ticks = env.get(WATCH, "").partition(".")
-    return (int(number), int(ticks)) if number.isdecimal() and ticks.isdecimal() else (0, 0)
-
-
-def _job_id(env: Mapping[str, str], explicit: str | None, many_nodes: bool, launcher_ticks: int, watch: int = 0) -> str:
+def _job_id(env: Mapping[str, str], explicit: str | None, many_nodes: bool, launch_id: str) -> str:
     slurm = env.get("SLURM_JOB_ID")
     torchrun = env.get("TORCHELASTIC_RUN_ID", "none")
     if job_id := explicit or env.get("ZMON_JOB_ID") or (slurm and f"slurm-{slurm}"):
@@ -146,12 +148,76 @@ def _job_id(env: Mapping[str, str], explicit: str | None, many_nodes: bool, laun
             "it runs on several nodes, which cannot agree on an id by themselves",
             "Set ZMON_JOB_ID or torchrun --rdzv-id; the job continues unwatched",
         )
-    # All ranks of one launch have the same parent, so they agree on its start time.
-    boot_line = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
-    started = datetime.fromtimestamp(int(boot_line.split()[1]) + launcher_ticks // os.sysconf("SC_CLK_TCK"), UTC)
-    # Jobs of a sweep start the same script in the same minute; each has a watch of its own.
-    suffix = f"-{watch & 0xFFFF:04x}" if watch else ""
-    return check_job_id(f"{_script()[: 47 - len(suffix)]}-{started:%Y%m%dT%H%MZ}{suffix}")
+    return check_job_id(f"{_script()[:47]}-{launch_id[:LAUNCH_ID_LETTERS]}")
+
+
+def _launcher(env: Mapping[str, str], rank: int) -> int:
+    """Return the pid of the launcher: the nearest process above this one that does not have the number of this rank.
+
+    Between them may be wrappers, such as numactl, a shell or a profiler, which differ from rank to rank.
+    """
+    parent = os.getppid()
+    name = next((name for name in RANK if env.get(name)), None)
+    if name is None or env[name] != str(rank):
+        return parent
+    number, pid = f"{name}={rank}".encode(), parent
+    for _ in range(_MAX_WRAPPERS):
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:  # of another user, such as slurmstepd, which is no wrapper
+            return pid
+        stat = process_stat(pid)
+        if number not in environment.split(b"\0"):
+            return pid
+        if stat is None or stat.parent == 0:  # the whole container has the number, as in a pod of a PyTorchJob
+            break
+        pid = stat.parent
+    return parent
+
+
+def _launch_id(
+    env: Mapping[str, str], many_nodes: bool, launcher: tuple[int, int], world_size: int, init_method: str | None
+) -> str:
+    """Return what all ranks of a launch share and no other launch has, as hexadecimal digits; "" if it is unknown.
+
+    On one node this is the launcher, beside the place at which the ranks meet: one shell or one raylet may start
+    several launches. torchrun stays while it restarts ranks, which may meet elsewhere each time. A single rank is its
+    own launcher, except below torchrun. Several nodes share only the place, or torchrun's id.
+    """
+    elastic = env.get("TORCHELASTIC_RUN_ID", "")
+    step = f"{env.get('SLURM_JOB_ID', '')}.{env['SLURM_STEP_ID']}" if env.get("SLURM_STEP_ID") else ""
+    if init_method is None or init_method.startswith("env:"):
+        place = f"{env.get('MASTER_ADDR', '')}:{env['MASTER_PORT']}" if env.get("MASTER_PORT") else ""
+    else:
+        place = init_method
+    if many_nodes:
+        known = (elastic, place) if elastic else (step, place, str(world_size))
+        return _digest("nodes", *known) if place or step or elastic not in ("", "none") else ""
+    if world_size == 1 and not elastic:
+        launcher = os.getpid(), _start_ticks(os.getpid())
+    meeting = (elastic,) if elastic else (place, step, str(world_size))
+    return _digest(os.uname().nodename, _boot_id(), *map(str, launcher), *meeting)
+
+
+def _digest(*words: str) -> str:
+    return sha256("\0".join(words).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text()
+    except OSError:
+        return ""
+
+
+def _program() -> str:
+    path = str(Path(sys.argv[0]).absolute()) if sys.argv else ""
+    return f"{_script()[:32]}-{_digest(path)[:6]}-{_digest(*sys.argv[1:])[:6]}"
+
+
+def _start_ticks(pid: int) -> int:
+    stat = process_stat(pid)
+    return stat.start_ticks if stat else 0
 
 
 def _rendezvous_host(env: Mapping[str, str], init_method: str | None) -> str | None:

@@ -13,19 +13,23 @@ from pathlib import Path
 from typing import NoReturn
 
 from zmon.errors import UsageError, ZmonError
-from zmon.probe.autoload.sitecustomize import AUTOLOAD, RUN_PID
+from zmon.probe.autoload.sitecustomize import AUTOLOAD, RUN_PID, switched_off
 from zmon.probe.launch import check_job_id
+from zmon.probe.run_check import check_beside
 
 JOB_ID_HELP = (
-    "ID of the job. Default: ZMON_JOB_ID, else the Slurm job ID, else torchrun's --rdzv-id, else, on one node, script "
-    "name and start time."
+    "ID of the job. Default: ZMON_JOB_ID, else the Slurm job ID, else torchrun's --rdzv-id, else, on one node, the "
+    "script and its launch."
 )
 LABEL_HELP = "Label of the job. Repeatable."
 
 
 def run(command: Sequence[str], job_id: str | None, labels: Sequence[str]) -> NoReturn:
     """Run the command in place of zmon, or exit as a shell does if it cannot be started. Raises UsageError."""
-    become_or_exit(command, environment(inherited_environment(), job_id, labels))
+    env = environment(inherited_environment(), job_id, labels)
+    if not switched_off():
+        check_beside()
+    become_or_exit(command, env)
 
 
 def become_or_exit(command: Sequence[str], env: Mapping[str, str], name: str = "run") -> NoReturn:

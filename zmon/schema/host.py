@@ -170,14 +170,9 @@ class ProcessSample:
     job_id: str
     rank: int
     pid: int
-    state: str  # one letter, proc(5)
-    resident_bytes: int
-    num_threads: int
-    cpu_seconds: float
-    voluntary_switches: int | None
-    involuntary_switches: int | None
-    major_faults: int
-    wait_channel: str | None  # kernel function in which the main thread sleeps
+    # The share of the last 6 s for which its main thread could run and waited for a processor. None: the kernel does
+    # not count it, or the agent has not watched the process for as long.
+    run_delay_ratio: float | None = None
     # Read from storage by the process and its children, such as loader workers, since the agent first saw the process.
     # What the page cache had is not included. None: the agent may not read it.
     storage_read_bytes: int | None = None

@@ -1,13 +1,23 @@
-"""Password, token and TLS of a client, with the keys of Prometheus' `http_config`."""
+"""Password, token and TLS of a client: a section for each kind of server, with the keys of Prometheus' `http_config`.
+
+A server gets what its own section has. Whoever sees a password or a token can use it elsewhere, so each is for one
+kind of server, and is not sent without TLS but to this machine. A `tls_config` outside of the sections is for all of
+them: a certificate shows who asks, and nobody who sees it can use it.
+"""
 
 from __future__ import annotations
 
+import ipaddress
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
 VARIABLE = "ZMON_HTTP_CONFIG"  # the environment variable with the path of the file
+Server = Literal["agents", "hub", "prometheus"]
+SERVERS: tuple[Server, ...] = ("agents", "hub", "prometheus")
 TlsVersion = Literal["TLS10", "TLS11", "TLS12", "TLS13"]
 
 
@@ -39,20 +49,79 @@ class TlsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole file. Redirects are never followed."""
+    """Password, token and TLS for one kind of server. Redirects are never followed."""
 
     basic_auth: BasicAuth | None = None
     authorization: Authorization | None = None
     tls_config: TlsConfig | None = None
     follow_redirects: Literal[False] = False
 
+    @property
+    def credentials(self) -> str:
+        """The key of the password or the token; "" if there is none."""
+        if self.basic_auth is not None:
+            return "basic_auth"
+        return "authorization" if self.authorization is not None else ""
 
-def http_config(document: Any, directory: Path) -> HttpConfig:
-    """Return a file's content, with paths relative to its directory. Raises ValueError with one line."""
-    config: HttpConfig = msgspec.convert(document, HttpConfig, dec_hook=lambda _, value: directory / str(value))
+
+class _File(HttpConfig, frozen=True, forbid_unknown_fields=True):
+    """The whole file: sections, and what is outside of them."""
+
+    agents: HttpConfig | None = None
+    hub: HttpConfig | None = None
+    prometheus: HttpConfig | None = None
+
+
+class ClientConfig(msgspec.Struct, frozen=True):
+    """Password, token and TLS for each kind of server; None: nothing."""
+
+    agents: HttpConfig | None = None
+    hub: HttpConfig | None = None
+    prometheus: HttpConfig | None = None
+
+
+def client_config(document: Any, directory: Path, servers: Collection[Server]) -> ClientConfig:
+    """Return a file's content, with paths relative to its directory. Raises ValueError with one line.
+
+    `servers`: those that this program asks. A password or token outside of the sections, as in files of earlier
+    versions, is for the only one.
+    """
+    file: _File = msgspec.convert(document, _File, dec_hook=lambda _, value: directory / str(value))
+    sections = {server: section for server in SERVERS if (section := getattr(file, server)) is not None}
+    for config in (file, *sections.values()):
+        _check(config)
+    if file.credentials and (sections or len(servers) != 1):
+        names = ", ".join(f"{server}:" for server in SERVERS if server in servers)
+        raise ValueError(f"its {file.credentials} must be for one server: write it below one of {names}")
+    return ClientConfig(
+        **{server: _section(file, sections.get(server), is_asked=server in servers) for server in SERVERS}
+    )
+
+
+def _section(file: _File, section: HttpConfig | None, *, is_asked: bool) -> HttpConfig | None:
+    if section is not None:
+        return section if section.tls_config else msgspec.structs.replace(section, tls_config=file.tls_config)
+    if file.credentials and is_asked:
+        return HttpConfig(file.basic_auth, file.authorization, file.tls_config)
+    return HttpConfig(tls_config=file.tls_config) if file.tls_config else None
+
+
+def _check(config: HttpConfig) -> None:
     if config.basic_auth is not None and config.authorization is not None:
         raise ValueError("it has both basic_auth and authorization; a request can have one of them")
     tls = config.tls_config
     if tls is not None and (tls.cert_file is None) != (tls.key_file is None):
         raise ValueError("tls_config needs both cert_file and key_file, or neither")
-    return config
+
+
+def may_carry_credentials(url: str) -> bool:
+    """Return True if nobody else can read what is sent to a URL: it has TLS, or does not leave this machine."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme == "https" or parts.hostname == "localhost" or _is_loopback(parts.hostname or "")
+    except ValueError:
+        return False
+
+
+def _is_loopback(host: str) -> bool:
+    return ipaddress.ip_address(host).is_loopback

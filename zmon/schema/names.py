@@ -26,6 +26,7 @@ OPS = (
 )  # fmt: skip
 
 MAX_JOB_ID_LETTERS = 64
+LAUNCH_ID_LETTERS = 8  # of a launch id, where a job is named by it
 # A job id is also the name of a directory.
 JOB_ID = re.compile(rf"(?!\.{{1,2}}$)[A-Za-z0-9._-]{{1,{MAX_JOB_ID_LETTERS}}}")
 
@@ -44,6 +45,8 @@ TENSOR_PIPE, DRAM = "tensor_pipe", "dram"
 # The input and output of these are equally large on every rank. The splits of an all-to-all may differ, and in the
 # remaining ops one rank has all the data. Lists of tensors may differ with NCCL, but not with gloo.
 SAME_SIZE_OPS = ("all_reduce", "all_gather", "reduce_scatter")
+# torch's name of the default process group, which every rank is in (_process_group_name in distributed_c10d.py).
+DEFAULT_GROUP = "0"
 
 STALL = "stall"  # the detector that reports jobs that stand still
 MOVING_CAUSES = ("launcher_gone", "sequence_lag")  # causes of a warning of that detector about a job that still moves
@@ -52,6 +55,17 @@ WORDS_KINDS = ("exception", "exit", "signal")  # the kinds of a rank's last word
 
 Severity = Literal["info", "warning", "critical"]  # severities of detectors; a newer zmon may have others
 _RISING = ("info", "warning", "", "critical")  # "": any other word
+
+
+def second_job_id(job_id: str, launch_id: str) -> str:
+    """Return the job id of a launch that began while another launch with the same job id lived."""
+    suffix = f".{launch_id[:LAUNCH_ID_LETTERS]}"
+    return job_id[: MAX_JOB_ID_LETTERS - len(suffix)] + suffix
+
+
+def first_job_id(job_id: str, launch_id: str) -> str:
+    """Return the job id that the launch wanted to have."""
+    return job_id.removesuffix(f".{launch_id[:LAUNCH_ID_LETTERS]}") if launch_id else job_id
 
 
 def severity_order(severity: str) -> int:

@@ -12,6 +12,7 @@ import msgspec
 
 from zmon.format import plain
 from zmon.schema.limits import JobId, Seconds, Whole
+from zmon.schema.names import second_job_id
 
 T = TypeVar("T")
 
@@ -39,6 +40,7 @@ class LastWords:
     in_collective: bool | None = None  # a collective raised the exception or one of its causes; None: unknown
     # The process that sent the SIGTERM that came before; 0: not in this PID namespace; None: unknown, or none came.
     sender_pid: Whole | None = None
+    late_sender_pid: Whole | None = None  # likewise of the SIGTERM that came after these last words
 
     @property
     def error(self) -> str:
@@ -130,7 +132,9 @@ class RankState:
     # Its identity
     role: str = ""  # ranks of one role do the same work; "": the job named none
     owner: int | None = None  # uid of the user to whom its box belongs; None: unknown
-    wanted_job_id: str = ""  # the id that it has by itself, where a job of another user has it; "": `job_id`
+    wanted_job_id: str = ""  # the id that it has by itself, where another user or launch has it; "": `job_id`
+    launch_id: str = ""  # the same for all ranks of a launch, and for its restarts; "": unknown
+    program: str = ""  # script, hash of its path, hash of its arguments; "": unknown
     device_name: str = ""  # as its driver names it, or the processors of its host; "": unknown
     # Its process, and how it ended
     watched: bool = True  # False: it had ended before its agent looked first, so `gone_seconds` is an estimate
@@ -157,6 +161,18 @@ class RankState:
     samples_source: str = ""  # where the numbers of samples come from; "": unknown
     flops_source: str = ""  # where the numbers of operations come from, see FLOPS_SOURCES; "": unknown
     uncounted: str = ""  # what the count of operations leaves out, or why there is none
+
+    @property
+    def script(self) -> str:
+        """The program without its arguments."""
+        return self.program.rpartition("-")[0]
+
+    @property
+    def has_second_id(self) -> bool:
+        """True if another launch has the job id that this one wanted to have."""
+        if not self.wanted_job_id or not self.launch_id:
+            return False
+        return self.job_id == second_job_id(self.wanted_job_id, self.launch_id)
 
 
 class RankStatus(msgspec.Struct, frozen=True):

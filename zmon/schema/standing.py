@@ -25,6 +25,13 @@ _SERVER_WAITS = (
     "cifs_", "smb2_", "p9_", "cxiWait",  # SMB, 9p, GPFS
     "nv_", "nvidia_", "uvm_", "os_acquire_", "mlx5_", "ib_",  # drivers of GPUs and of InfiniBand
 )  # fmt: skip
+# Kernel functions in which a process waits for a page of a file, and types of file systems, as in mountinfo, whose
+# pages come from a server. A type may have a suffix, as in `fuse.sshfs` or `nfs4`.
+_PAGE_WAITS = ("folio_wait_", "__folio_lock", "wait_on_page_", "__lock_page", "bit_wait", "io_schedule")
+_SERVED = (
+    "fuse", "virtiofs", "nfs", "lustre", "ceph", "cifs", "smb3", "9p", "gpfs", "beegfs", "wekafs", "panfs", "afs",
+    "orangefs",
+)  # fmt: skip
 
 
 class ProcessWork(msgspec.Struct, frozen=True):
@@ -41,6 +48,7 @@ class ProcessWork(msgspec.Struct, frozen=True):
     # or the agent may not know.
     waits: tuple[str, ...]
     file: str | None = None  # the open file that was written last
+    file_system: str | None = None  # the type of that of the open file which the main thread reads or writes now
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +72,7 @@ class Standing:
     asleep_seconds: float = 0.0  # for so long its main thread has been in one sleep
     waits: tuple[str, ...] = ()  # see `ProcessWork`
     wait_channel: str | None = None  # the kernel function in which its main thread waits
+    file_system: str | None = None  # see `ProcessWork`
     work: WorkSigns | None = None  # what it did in the last seconds; None: nothing shows that it works
 
     @property
@@ -74,4 +83,7 @@ class Standing:
     @property
     def waits_for_server(self) -> bool:
         """True if its main thread waits for the answer of a file system's server or of a driver."""
-        return bool(self.wait_channel) and (self.wait_channel or "").startswith(_SERVER_WAITS)
+        if not self.wait_channel:
+            return False
+        is_served = self.wait_channel.startswith(_PAGE_WAITS) and (self.file_system or "").startswith(_SERVED)
+        return is_served or self.wait_channel.startswith(_SERVER_WAITS)

@@ -16,8 +16,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-import aiohttp
-
 from zmon import errors
 from zmon.errors import PartFailed, UsageError
 from zmon.stack import manual, password
@@ -25,6 +23,7 @@ from zmon.stack.config import alertmanager_web_yaml, alertmanager_yaml, allowed_
 from zmon.stack.part import Part, become_subreaper, end_all
 from zmon.stack.ports import ReservedPort
 from zmon.steplog.files import lock_directory, replace_file
+from zmon.web import http_client
 from zmon.web.addresses import AGENT_PORT, HUB_PORT
 from zmon.web.client import basic_auth
 
@@ -88,7 +87,7 @@ class Stack:
     async def ready(self) -> None:
         """Wait until every part is healthy, then write their URLs to `stack.json`. Raises PartFailed after a minute."""
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
-        async with aiohttp.ClientSession() as session:
+        async with http_client.session() as session:
             for part in self.parts:
                 while not await part.healthy(session):
                     if time.monotonic() > deadline or len(part.restarts) > 2:
@@ -98,7 +97,7 @@ class Stack:
 
     async def unhealthy(self) -> list[str]:
         """Return the names of the parts that do not answer now, or died since the start."""
-        async with aiohttp.ClientSession() as session:
+        async with http_client.session() as session:
             return [p.name for p in self.parts if p.restarts or not await p.healthy(session)]
 
     def add(self, part: Part) -> None:

@@ -15,8 +15,8 @@ from pathlib import Path
 from zmon.errors import UsageError
 
 MAX_NAME_BYTES = 255  # NAME_MAX of Linux
-_MODE = 0o600  # jobs' messages, labels and frames are private to the user
-_FOLDER_MODE = 0o700
+FILE_MODE = 0o600  # jobs' messages, labels and frames are private to the user
+FOLDER_MODE = 0o700
 
 JUMP_SECONDS = 60.0  # NTP moves a running clock by less than two seconds an hour
 HOLD_SECONDS = 3600.0
@@ -65,10 +65,10 @@ def replace_file(path: Path, parts: Iterable[bytes], sync: bool = True) -> int:
     Neither `kill -9` nor a full disk leaves half a file: it is written under another name, and renamed once it is
     complete. `sync`: also survive a power failure; takes some milliseconds.
     """
-    path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+    path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     partial = path.parent / f".{path.name}.partial"
     partial.unlink(missing_ok=True)
-    fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
+    fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
     try:
         try:
             size = sum(write_all(fd, part) for part in parts)
@@ -90,7 +90,7 @@ def append_line(path: Path, line: bytes) -> int:
     The line is cut off again if it does not fit on the disk. It begins on a line of its own even if a killed process
     left half a line.
     """
-    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
+    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
     try:
         end = os.fstat(fd).st_size
         begins_line = end == 0 or os.pread(fd, 1, end - 1) == b"\n"

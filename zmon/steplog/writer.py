@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 from zmon.box.reader import BoxReader
 from zmon.errors import BoxError, ZmonError
-from zmon.steplog.files import SteadyClock, child_path, write_all
+from zmon.steplog.files import FILE_MODE, FOLDER_MODE, SteadyClock, child_path, write_all
 from zmon.steplog.format import MAX_BOUNDARIES, SUFFIX, Run, blocks, pack_block, pack_header, read_header
 
 LIMIT_BYTES = 1 << 30  # 10 hours of 8 ranks at 50 steps per second, or 4 days at 5 steps per second
@@ -70,9 +70,11 @@ class StepLog:
                 self._ranks[path].append()
         now = self._clock()
         if abs(now - self._pruned_at) > PRUNE_SECONDS:
-            self._pruned_at = now
             with _collecting_errors(self._folder, unread, unwritten):
+                if not self._pruned_at:
+                    self._folder.chmod(FOLDER_MODE)  # files of earlier versions are readable for all users
                 self._prune(now)
+            self._pruned_at = now
         if unwritten:
             raise unwritten[0]
         return tuple(unread)
@@ -176,7 +178,8 @@ def _has_space(segment: Path, segment_bytes: int) -> bool:
 
 
 def _begin(segment: Path, run: Run, block: bytes) -> Path:
-    segment.parent.mkdir(parents=True, exist_ok=True)
+    for folder in (segment.parent.parent, segment.parent):  # `parents` makes folders that all users may read
+        folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     try:
         _write(segment, os.O_CREAT | os.O_TRUNC, pack_header(run) + block)
     except OSError:
@@ -187,7 +190,7 @@ def _begin(segment: Path, run: Run, block: bytes) -> Path:
 
 def _write(segment: Path, flags: int, data: bytes) -> None:
     """Write all of the data or nothing, as far as the disk allows it."""
-    fd = os.open(segment, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o644)
+    fd = os.open(segment, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, FILE_MODE)
     try:
         end = os.fstat(fd).st_size
         try:

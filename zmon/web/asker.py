@@ -2,15 +2,21 @@
 
 The kernel lists each TCP socket of this machine with the uid of its owner in `/proc/net/tcp` and `/proc/net/tcp6`
 (proc_net(5)). A connection from another machine has no such line, so nobody can pretend to be a local user.
+
+A program on loopback may forward for somebody far away. `kubectl port-forward` comes from the container runtime, as
+root, and ports of rootless containers from their user. So in a container only its own processes count: the one that has
+the socket must be seen, in the same network and the same files. On a node of Kubernetes root does not count.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
+import os
 import socket
 import struct
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -28,6 +34,8 @@ Answer = TypeVar("Answer")
 Address = tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid and gid
+_CONTAINER_MARKS = (".dockerenv", "run/.containerenv")  # of Docker and of Podman
+_KUBELET = "var/lib/kubelet"
 _OVERFLOW_UID = 65534  # stands for every user without a number in this user namespace (user_namespaces(7))
 
 
@@ -79,7 +87,13 @@ def _uid_at_other_end(connection: socket.socket) -> int:
     return int(uid)
 
 
-def find_asker(peer: tuple[object, ...] | None, server: tuple[object, ...] | None, proc: Path = Path("/proc")) -> Asker:
+def find_asker(
+    peer: tuple[object, ...] | None,
+    server: tuple[object, ...] | None,
+    proc: Path = Path("/proc"),
+    root: Path = Path("/"),
+    environ: Mapping[str, str] = os.environ,
+) -> Asker:
     """Return the owner of the socket at the other end, given both addresses as the socket module has them."""
     if not peer or not server:
         return Asker(None, "the connection is closed")
@@ -91,20 +105,52 @@ def find_asker(peer: tuple[object, ...] | None, server: tuple[object, ...] | Non
             table = (proc / "net" / name).read_text()
         except OSError:
             continue  # IPv6 is switched off
-        for uid in _owners(table, remote, local):
+        for uid, inode in _owners(table, remote, local):
             if uid == _OVERFLOW_UID and not _has_all_users(proc):
                 return Asker(None, "the user has no number in the user namespace of this process")
+            is_in_container = "KUBERNETES_SERVICE_HOST" in environ or any((root / m).exists() for m in _CONTAINER_MARKS)
+            if is_in_container and not _is_of_this_container(inode, proc):
+                return Asker(None, "the request was forwarded into this container, or its process is another user's")
+            if uid == 0 and not is_in_container and (root / _KUBELET).exists():
+                return Asker(None, "on a node of Kubernetes, requests of root may be forwarded (kubectl port-forward)")
             return Asker(uid)
     return Asker(None, f"no process of this machine has port {remote[1]}")
 
 
-def _owners(table: str, remote: Address, local: Address) -> Iterator[int]:
-    """Yield the owner of each socket of a table with these ends. A socket that no process has open is skipped."""
+def _owners(table: str, remote: Address, local: Address) -> Iterator[tuple[int, str]]:
+    """Yield owner and inode of each socket of a table with these ends. One that no process has open is skipped."""
     port = f":{remote[1]:04X}"
     for line in table.splitlines()[1:]:
         _, near, far, _, _, _, _, uid, _, inode, *_ = line.split()
         if near.endswith(port) and inode != "0" and (_listed(near), _listed(far)) == (remote, local):
-            yield int(uid)
+            yield int(uid), inode
+
+
+def _is_of_this_container(inode: str, proc: Path) -> bool:
+    """Return True if a process with the network and the files of this one has the socket open.
+
+    A container runtime is not seen from a pod, or has other files; a thread of it that has entered a pod for a moment
+    has the network of that pod, but its process has not.
+    """
+    namespaces_here = _namespaces(proc / "self")
+    for folder in (entry for entry in proc.iterdir() if entry.name.isdecimal()):
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            if _namespaces(folder) != namespaces_here:
+                continue
+            if f"socket:[{inode}]" in _open_files(folder / "fd"):
+                return True
+    return False
+
+
+def _open_files(descriptors: Path) -> Iterator[str]:
+    with os.scandir(descriptors) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):  # it was just closed
+                yield os.readlink(entry.path)  # noqa: PTH115  # twice as fast as Path
+
+
+def _namespaces(process: Path) -> tuple[str, ...]:
+    return tuple(os.readlink(process / "ns" / name) for name in ("net", "mnt"))  # noqa: PTH115
 
 
 def _listed(text: str) -> Address:

@@ -84,6 +84,7 @@ class HttpConnection(web.RequestHandler):
             access_log=None,  # type: ignore[arg-type]  # aiohttp takes None, and then writes no access log
             keepalive_timeout=IDLE_SECONDS,
             lingering_time=BODY_SECONDS,
+            auto_decompress=False,  # before 3.13.3, aiohttp puts no limit on what a body becomes
         )
         self._connections = connections
         self._socket: asyncio.BaseTransport | None = None

@@ -1,13 +1,14 @@
 """The sessions in which daemons and commands ask servers, with the password, token or certificate of `--http-config`.
 
-Files with passwords and tokens are read for each request, and certificates again once they have changed, because
-whoever issues them renews them while the hub runs.
+A session is for one kind of server, because it shows all of them the same. Proxies and `.netrc` are not used. Files
+with passwords and tokens are read for each request, and certificates again once they have changed, because whoever
+issues them renews them while the hub runs.
 """
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +16,15 @@ import aiohttp
 import yaml
 
 from zmon.errors import Unreachable, UsageError
-from zmon.schema.http_config import HttpConfig, TlsConfig, http_config
+from zmon.schema.http_config import (
+    SERVERS,
+    ClientConfig,
+    HttpConfig,
+    Server,
+    TlsConfig,
+    client_config,
+    may_carry_credentials,
+)
 from zmon.web.client import basic_auth
 from zmon.web.tls import VERSIONS, FreshContext, load_authorities, load_certificate
 from zmon.web.web_config import yaml_reason
@@ -23,13 +32,14 @@ from zmon.web.web_config import yaml_reason
 Send = Callable[[aiohttp.ClientRequest], Awaitable[aiohttp.ClientResponse]]
 
 
-def read_http_config(path: Path) -> HttpConfig:
-    """Read and check a file. Raises UsageError with one line."""
+def read_http_config(path: Path, *servers: Server) -> ClientConfig:
+    """Read and check a file, for a program that asks these servers. Raises UsageError with one line."""
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-        config = http_config(document, path.parent)
-        if config.tls_config is not None:
-            ClientTls.of(config.tls_config)
+        config = client_config(document, path.parent, servers)
+        for section in (getattr(config, server) for server in SERVERS):
+            if section is not None and section.tls_config is not None:
+                ClientTls.of(section.tls_config)
     except OSError as error:
         raise UsageError(f"cannot read {path}", str(error.strerror), "Correct --http-config") from error
     except (ValueError, yaml.YAMLError) as error:
@@ -45,20 +55,37 @@ def check(config: HttpConfig) -> None:
         ClientTls.of(config.tls_config)
 
 
-def session(config: HttpConfig | None = None, limit: int = 100, socket: Path | None = None) -> aiohttp.ClientSession:
-    """Return a session. `limit`: the most connections at a time. `socket`: the Unix socket of the only server."""
-    if socket is not None:
-        return aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(socket), limit=limit))
-    if config is None:
-        return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=limit))
+def session(
+    config: HttpConfig | None = None,
+    limit: int = 100,
+    headers: Mapping[str, str] | None = None,
+    socket: Path | None = None,
+) -> aiohttp.ClientSession:
+    """Return a session.
+
+    `limit`: the most connections at a time. `headers`: those of each request. `socket`: the Unix socket of the only
+    server.
+    """
+    config = config or HttpConfig()
 
     async def identify(request: aiohttp.ClientRequest, send: Send) -> aiohttp.ClientResponse:
         if value := authorization(config):
             request.headers["Authorization"] = value
+        if "Authorization" in request.headers and not may_carry_credentials(str(request.url)):
+            raise Unreachable(
+                f"{request.url.origin()} is not asked",
+                "without TLS, anybody on the network could read the password or token for it",
+                "Write https:// in its URL, or take the password or token out of --http-config",
+            )
         return await send(request)
 
-    connector = aiohttp.TCPConnector(limit=limit, ssl=ClientTls.of(config.tls_config) if config.tls_config else True)
-    return aiohttp.ClientSession(connector=connector, middlewares=(identify,))
+    tls = ClientTls.of(config.tls_config) if config.tls_config else True
+    connector: aiohttp.BaseConnector = aiohttp.TCPConnector(limit=limit, ssl=tls)
+    if socket is not None:
+        connector = aiohttp.UnixConnector(str(socket), limit=limit)
+    return aiohttp.ClientSession(
+        connector=connector, headers=headers, middlewares=(identify,), auto_decompress=False, trust_env=False
+    )
 
 
 def authorization(config: HttpConfig) -> str:

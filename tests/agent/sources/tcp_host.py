@@ -1,5 +1,6 @@
 """A fake host with ranks and TCP connections, for tests of the source that reads them."""
 
+from tests.processes import add_process
 from zmon.agent.sources.sock_diag import Connection, Dump
 from zmon.agent.sources.tcp import TcpSource
 
@@ -48,7 +49,7 @@ class FakeHost:
         for number, target in enumerate(targets):
             self._link(f"{pid}/fd/{number}", target)
         if rank is not None:
-            self.ranks = {**self.ranks, pid: ("dlrm", rank)}
+            self.ranks = {**self.ranks, add_process(self.proc, pid): ("dlrm", rank)}
 
     def peers(self):
         return self.source.read().value.peers

@@ -168,7 +168,7 @@ def test_job_id_of_two_users_is_two_jobs_and_a_line(places, make_box, boxes):
     boxes.scan()
     states = {state.owner: (state.job_id, state.wanted_job_id) for _, state in boxes.ranks()}
     assert states == {ANN: ("train", ""), BOB: (f"train.uid{BOB}", "train")}
-    assert set(boxes.pids.values()) == {("train", 0), (f"train.uid{BOB}", 0)}
+    assert set(boxes.processes.values()) == {("train", 0), (f"train.uid{BOB}", 0)}
     assert f"the job id train of uid {BOB} is also that of another user's job" in str(boxes.read().dropped)
 
 
@@ -191,6 +191,7 @@ def test_copied_run_uid_leads_to_no_process_of_another_user(places, make_box, bo
     copied = make_box(places.in_shm(BOB), BOB, job_id="other", start_unix=2e9)
     boxes.scan()
     (run_uid,) = {b.identity.run_uid for b, _ in boxes.ranks()}
-    assert boxes.runs == {run_uid: first.holder.pid, f"{run_uid}.uid{BOB}": copied.holder.pid}
+    runs = {run: process.pid for run, process in boxes.runs.items()}
+    assert runs == {run_uid: first.holder.pid, f"{run_uid}.uid{BOB}": copied.holder.pid}
     assert locate_rank(boxes, "other", "0", None).run_uid == f"{run_uid}.uid{BOB}"
     assert locate_rank(boxes, "other", "0", run_uid).socket.owner == ANN

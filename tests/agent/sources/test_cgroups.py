@@ -5,7 +5,9 @@ import shutil
 
 import pytest
 
+from tests.processes import UID, add_process
 from zmon.agent.sources.cgroups import MAX_CGROUPS, CgroupSource
+from zmon.process import ProcessId, process_id
 
 V1_NO_LIMIT = "9223372036854771712"
 GIB = 1 << 30
@@ -20,8 +22,7 @@ class FakeHost:
 
     def rank(self, number, text):
         pid = 1000 + number
-        self.ranks[pid] = ("job", number)
-        (self.proc / str(pid)).mkdir(parents=True)
+        self.ranks[add_process(self.proc, pid)] = ("job", number)
         (self.proc / str(pid) / "cgroup").write_text(text)
 
     def group(self, path, **files):
@@ -182,7 +183,7 @@ def test_group_of_a_dead_rank_reports_its_kills_for_some_time(v2_host):
         v2_host.v2(path)
     v2_host.read()
     for rank in (0, 2, 3):
-        del v2_host.ranks[1000 + rank]
+        del v2_host.ranks[ProcessId(1000 + rank, 5000, UID)]
     shutil.rmtree(v2_host.cgroup / "gone")
     v2_host.v2("/a", kills=1)
     now[0] += 30
@@ -230,7 +231,7 @@ def test_process_without_a_group_is_left_out(v2_host, text):
 
 def test_host_without_ranks_or_with_one_that_just_ended_shows_no_groups(v2_host):
     assert v2_host.read() == ((), ())
-    v2_host.ranks[77] = ("job", 0)
+    v2_host.ranks[ProcessId(77, 5000, UID)] = ("job", 0)
     assert v2_host.read() == ((), ())
 
 
@@ -244,7 +245,7 @@ def test_groups_above_the_limit_are_counted_in_a_single_line(v2_host):
 
 
 def test_group_of_this_process_is_read():
-    (group,) = CgroupSource(lambda: {os.getpid(): ("job", 0)}).read().value
+    (group,) = CgroupSource(lambda: {process_id(os.getpid()): ("job", 0)}).read().value
     assert group.path.startswith("/")
     assert group.ranks == (("job", 0),)
     assert group.memory_used_bytes is None or group.memory_used_bytes > 0

@@ -54,6 +54,15 @@ def test_each_new_line_comes_once(before, after, new):
     assert drain(ring) == []
 
 
+def test_name_of_a_process_with_a_line_break_makes_no_record():
+    """prctl(PR_SET_NAME) takes any byte. The kernel repeats the prefix on each line of a record."""
+    buffer = Ring(line(1, "a"))
+    ring = KernelRing(buffer)
+    record = ["Out of memory: Killed process 7 (x", "ib0: link down) total-vm:1kB"]
+    buffer.lines += [line(2, text) for text in record] + [line(3, "ib1: link down")]
+    assert drain(ring) == [record[0], "ib1: link down"]
+
+
 def test_lost_records_are_told_once_and_the_others_follow():
     buffer = Ring(line(1, "a"))
     ring = KernelRing(buffer)

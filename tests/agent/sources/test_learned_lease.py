@@ -68,6 +68,14 @@ def test_launches_of_one_name_learn_from_each_other_and_other_jobs_do_not(launch
     assert launches.lease(launches.begin(job_id="night-4")) == 1800.0
 
 
+def test_runs_of_one_command_learn_from_each_other(launches) -> None:
+    for number in range(3):
+        launches.start(job_id=f"train-{number}", program="train-aaaaaa-111111")
+    assert launches.lease(launches.begin(job_id="train-3", program="train-aaaaaa-111111")) == 120.0
+    assert launches.lease(launches.begin(job_id="train-4", program="train-aaaaaa-222222")) == 1800.0
+    assert launches.lease(launches.begin(job_id="train-5", program="train-aaaaaa-111111", world_size=16)) == 1800.0
+
+
 def test_ranks_of_one_launch_count_once(launches) -> None:
     for rank in range(8):
         launches.start(rank=rank, attempt=1, launcher_pid=901)

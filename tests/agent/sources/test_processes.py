@@ -1,82 +1,67 @@
 """Tests of the source that reads the processes of the ranks from /proc."""
 
-import errno
-import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.boxes import eventually
 from zmon.agent.sources.processes import MAX_PROCESSES, ProcessSource
+from zmon.agent.sources.run_delay import WINDOW_SECONDS
+from zmon.process import ProcessId, process_id
 
-PAGE_BYTES, TICKS_PER_SECOND = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
-STATUS = "Name:\tpython\nThreads:\t9\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t545\n"
-
-
-def stat_line(name="python", state="S", rss=25):
-    return (
-        f"42 ({name}) {state} 1 42 42 0 -1 4194560 900 8 17 2 300 200 1 1 20 0 9 0 5000 99 {rss} 18446744073709551615\n"
-    )
+SECOND = 10**9  # nanoseconds
+STAT = "42 (python) S 1 42 42 0 -1 4194560 900 8 17 2 300 200 1 1 20 0 9 0 5000 99 25 18446744073709551615\n"
+STATUS = "Name:\tpython\nUid:\t1000\t1000\n"
 
 
 @pytest.fixture
 def add_rank(tmp_path):
-    """Add a rank to a fake /proc; a file whose content is None cannot be read."""
+    """Add a rank to a fake /proc, with these files."""
     ranks = {}
 
     def make(rank, **files):
         pid = 1000 + rank
-        ranks[pid] = ("job", rank)
+        ranks[ProcessId(pid, 5000, 1000)] = ("job", rank)
         (tmp_path / str(pid)).mkdir()
-        for name, content in ({"stat": stat_line(), "status": STATUS, "wchan": "futex_wait_queue"} | files).items():
-            path = tmp_path / str(pid) / name
-            if content is None:
-                path.mkdir()
-            else:
-                path.write_bytes(content.encode("latin-1"))
-        return ProcessSource(lambda: ranks, tmp_path)
+        for name, content in ({"stat": STAT, "status": STATUS} | files).items():
+            (tmp_path / str(pid) / name).write_text(content)
+        return ProcessSource(lambda: ranks, tmp_path, lambda: make.now)
 
-    make.ranks = ranks
+    make.ranks, make.now = ranks, 0.0
     return make
 
 
-def test_sample_has_all_values_of_the_process(add_rank):
-    (process,) = add_rank(3).read().value
-    assert (process.job_id, process.rank, process.pid, process.state) == ("job", 3, 1003, "S")
-    assert process.resident_bytes == 25 * PAGE_BYTES
-    assert process.num_threads == 9
-    assert process.cpu_seconds == 500 / TICKS_PER_SECOND
-    assert (process.voluntary_switches, process.involuntary_switches, process.major_faults) == (150, 545, 17)
-    assert process.wait_channel == "futex_wait_queue"
+def delay_ratios(add_rank, folder, *looks):
+    """Return the wait of rank 0 after each look: seconds since the one before, and the content of its schedstat."""
+    source, ratios = add_rank(0), []
+    for seconds, schedstat in looks:
+        add_rank.now += seconds
+        (folder / "1000/schedstat").write_text(schedstat)
+        ratios.append(source.read().value[0].run_delay_ratio)
+    return ratios
 
 
-@pytest.mark.parametrize("name", ["a b", "x) R 1 (y", "\xff\xfe", ""])
-def test_any_process_name_is_parsed(add_rank, name):
-    (process,) = add_rank(0, stat=stat_line(name, state="D")).read().value
-    assert (process.state, process.num_threads) == ("D", 9)
+def test_wait_for_a_processor_is_the_share_of_the_last_seconds(add_rank, tmp_path):
+    looks = [(0, f"5 {SECOND} 1"), (2, f"5 {2 * SECOND} 2"), (4, f"5 {4 * SECOND} 3"), (2, f"5 {4 * SECOND} 3")]
+    assert WINDOW_SECONDS == 6.0
+    assert delay_ratios(add_rank, tmp_path, *looks) == [None, None, 0.5, pytest.approx(1 / 3)]
 
 
-@pytest.mark.parametrize("wchan", ["0", "", None], ids=["running", "empty", "denied"])
-def test_missing_wait_channel_is_unknown_but_not_dropped(add_rank, wchan):
-    reading = add_rank(0, wchan=wchan).read()
-    assert reading.value[0].wait_channel is None
+@pytest.mark.parametrize("schedstat", ["0 0 0", "", "5 7", "a b c", "5 -7 1"])
+def test_wait_that_the_kernel_does_not_count_is_unknown_and_not_zero(add_rank, tmp_path, schedstat):
+    assert delay_ratios(add_rank, tmp_path, *[(9, schedstat)] * 3) == [None] * 3
+
+
+def test_wait_of_an_idle_process_is_zero_and_not_unknown(add_rank, tmp_path):
+    assert delay_ratios(add_rank, tmp_path, *[(9, "5 7 1")] * 2) == [None, 0.0]
+
+
+def test_missing_file_is_unknown_and_not_dropped(add_rank):
+    reading = add_rank(0).read()
+    assert [process.run_delay_ratio for process in reading.value] == [None]
     assert reading.dropped == ()
-
-
-@pytest.mark.parametrize(
-    ("status", "switches"),
-    [
-        (None, (None, None)),
-        ("Name:\tpython\n", (None, None)),
-        ("voluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n", (0, 0)),
-    ],
-)
-def test_missing_switches_are_unknown_and_those_of_an_idle_process_are_zero(add_rank, status, switches):
-    (process,) = add_rank(0, status=status).read().value
-    assert (process.voluntary_switches, process.involuntary_switches) == switches
 
 
 def test_rank_that_just_ended_is_not_dropped_and_the_others_are_sorted(add_rank, tmp_path):
@@ -88,26 +73,6 @@ def test_rank_that_just_ended_is_not_dropped_and_the_others_are_sorted(add_rank,
     assert reading.dropped == ()
 
 
-def test_rank_that_ends_during_the_read_is_not_dropped(add_rank, monkeypatch):
-    """The kernel returns ESRCH for a file that was opened before its process ended."""
-    source = add_rank(0)
-
-    def gone(path):
-        raise ProcessLookupError(errno.ESRCH, "No such process")
-
-    monkeypatch.setattr(Path, "read_bytes", gone)
-    assert source.read() == ((), ())
-
-
-@pytest.mark.parametrize("odd", [None, "", "garbage", "42 (python) S 1 42", stat_line(rss="many")])
-def test_malformed_process_is_reported_and_hides_no_other(add_rank, odd):
-    add_rank(0, stat=odd)
-    reading = add_rank(1).read()
-    assert [process.rank for process in reading.value] == [1]
-    assert len(reading.dropped) == 1
-    assert reading.dropped[0].startswith("rank 0 of job: ")
-
-
 def test_storage_reads_of_a_job_do_not_fall_when_its_ranks_end_one_after_the_other(add_rank, tmp_path):
     for rank in range(3):
         source = add_rank(rank, io="read_bytes: 5\n")
@@ -115,30 +80,41 @@ def test_storage_reads_of_a_job_do_not_fall_when_its_ranks_end_one_after_the_oth
     for number, left in enumerate((3, 3, 2, 1)):
         while len(add_rank.ranks) > left:
             del add_rank.ranks[min(add_rank.ranks)]
-        for pid in add_rank.ranks:
-            (tmp_path / str(pid) / "io").write_text(f"read_bytes: {5 + 100 * number}\n")
+        for process in add_rank.ranks:
+            (tmp_path / str(process.pid) / "io").write_text(f"read_bytes: {5 + 100 * number}\n")
         sums.append(sum(process.storage_read_bytes for process in source.read().value))
     assert sums == [0, 300, 500, 600]
 
 
 def test_ranks_above_the_limit_are_counted_in_a_single_line(tmp_path):
     assert ProcessSource(dict).read() == ((), ())
-    ranks = {pid: ("job", pid) for pid in range(10_000)}
+    ranks = {ProcessId(pid, 5000, 1000): ("job", pid) for pid in range(10_000)}
     assert ProcessSource(lambda: ranks, tmp_path).read() == (
         (),
         (f"{10_000 - MAX_PROCESSES} of 10000 ranks: at most 256 are read",),
     )
 
 
-def test_sleeping_child_process_is_read():
-    child = subprocess.Popen([sys.executable, "-S", "-E", "-c", "input()"], stdin=subprocess.PIPE)
+def test_process_that_shares_its_core_waits_and_one_that_sleeps_does_not():
+    code = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nwhile True: pass"
+    sleep = "input()"
+    children = [
+        subprocess.Popen([sys.executable, "-S", "-E", "-c", each], stdin=subprocess.PIPE)
+        for each in (code, code, sleep)
+    ]
+    clock = iter(range(0, 10**6, 7))  # seconds
+    source = ProcessSource(
+        lambda: {process_id(child.pid): ("job", rank) for rank, child in enumerate(children)},
+        clock=lambda: float(next(clock)),
+    )
+
+    def waits():
+        first, second, sleeper = (process.run_delay_ratio or 0.0 for process in source.read().value)
+        return first > 0 and second > 0 and sleeper < min(first, second)
+
     try:
-        source = ProcessSource(lambda: {child.pid: ("job", 0), os.getpid(): ("job", 1)})
-        eventually(lambda: source.read().value[0].state == "S")
-        sleeper, this = source.read().value
-        assert sleeper.resident_bytes > 1_000_000
-        assert sleeper.voluntary_switches >= 1
-        assert (this.state, this.wait_channel) == ("R", None)
-        assert this.cpu_seconds > 0
+        assert eventually(waits)
     finally:
-        child.communicate(b"\n")
+        for child in children:
+            child.kill()
+            child.communicate()

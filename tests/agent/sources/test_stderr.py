@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import add_process
 from zmon.agent.sources import stderr
 from zmon.agent.sources.stderr import OPEN_SECONDS, TAIL_BYTES, StderrSource
+from zmon.process import process_id
 
 SCRIPT = "import sys, time; sys.stderr.write({!r}); sys.stderr.flush(); print('written', flush=True); time.sleep(60)"
 
@@ -69,7 +71,7 @@ def read_tail(source, uid="a"):
 )
 def test_tail_is_the_end_of_the_file(spawn, ranks, tmp_path, text, tail):
     with (tmp_path / "err").open("wb") as file:
-        ranks["a"] = spawn(text, file).pid
+        ranks["a"] = process_id(spawn(text, file).pid)
     answer = read_tail(ranks.source())
     assert (answer["stderr_tail"], answer["stderr_error"]) == (tail, None)
     assert (answer["stderr_path"], answer["stderr_shared"]) == (str(tmp_path / "err"), False)
@@ -78,7 +80,7 @@ def test_tail_is_the_end_of_the_file(spawn, ranks, tmp_path, text, tail):
 def test_tail_of_a_dead_rank_is_read_after_the_file_was_deleted(spawn, ranks, tmp_path):
     with (tmp_path / "err").open("wb") as file:
         process = spawn("before\n", file)
-        ranks["a"] = process.pid
+        ranks["a"] = process_id(process.pid)
         source = ranks.source()
         read_tail(source)
         file.write(b"ValueError: bad batch 17\n")
@@ -91,7 +93,7 @@ def test_tail_of_a_dead_rank_is_read_after_the_file_was_deleted(spawn, ranks, tm
 
 def test_file_is_closed_some_time_after_the_ranks_end(spawn, ranks, tmp_path):
     with (tmp_path / "err").open("wb") as file:
-        ranks["a"] = spawn("before\n", file).pid
+        ranks["a"] = process_id(spawn("before\n", file).pid)
     source = ranks.source()
     read_tail(source)
     before = num_open_files()
@@ -104,7 +106,7 @@ def test_file_is_closed_some_time_after_the_ranks_end(spawn, ranks, tmp_path):
 
 def test_shared_file_is_reported_as_shared(spawn, ranks, tmp_path):
     with (tmp_path / "err").open("ab") as file:
-        ranks.update(a=spawn("first\n", file).pid, b=spawn("second\n", file).pid)
+        ranks.update(a=process_id(spawn("first\n", file).pid), b=process_id(spawn("second\n", file).pid))
     answer = read_tail(ranks.source())
     assert answer["stderr_shared"] is True
     assert answer["stderr_tail"] == "first\nsecond\n"
@@ -117,7 +119,7 @@ def test_redirected_stderr_of_a_living_rank_is_followed(ranks, tmp_path):
     )
     command = [sys.executable, "-S", "-E", "-c", script]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        ranks["a"], source = process.pid, ranks.source()
+        ranks["a"], source = process_id(process.pid), ranks.source()
         for path in (tmp_path / "one", tmp_path / "two"):
             print(path, file=process.stdin, flush=True)
             process.stdout.readline()
@@ -136,7 +138,7 @@ def test_pipe_terminal_device_and_socket_are_not_read(spawn, ranks):
     ):
         kinds = {"a pipe": [to_pipe], "a terminal or device": [tty, null], "a socket": [theirs]}
         for kind, to in ((kind, to) for kind, files in kinds.items() for to in files):
-            ranks["a"] = spawn("for another reader", to).pid
+            ranks["a"] = process_id(spawn("for another reader", to).pid)
             answer = read_tail(ranks.source())
             assert answer["stderr_tail"] is None
             assert answer["stderr_error"] == f"it goes to {kind}, which zmon does not read"
@@ -152,7 +154,7 @@ def test_file_not_opened_for_writing_is_not_read(ranks, tmp_path, flags):
     command = [sys.executable, "-S", "-E", "-c", script]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
-        ranks["a"], before = process.pid, num_open_files()
+        ranks["a"], before = process_id(process.pid), num_open_files()
         answer = read_tail(ranks.source())
         assert answer["stderr_tail"] is None
         assert (
@@ -182,7 +184,7 @@ def test_process_of_another_user_has_a_reason_instead_of_a_tail(ranks, tmp_path)
     """The descriptors of such a process cannot be followed; the test uses a symbolic link to itself."""
     (tmp_path / "7/fd").mkdir(parents=True)
     (tmp_path / "7/fd/2").symlink_to("2")  # a link to itself, which no user can follow
-    ranks["a"] = 7
+    ranks["a"] = add_process(tmp_path, 7)
     source = StderrSource(lambda: ranks, tmp_path)
     assert "cannot open it" in read_tail(source)["stderr_error"]
 
@@ -194,7 +196,7 @@ def test_unknown_rank_has_no_tail(ranks):
 def test_files_above_the_limit_are_reported(spawn, ranks, tmp_path, monkeypatch):
     monkeypatch.setattr(stderr, "MAX_FILES", 1)
     with (tmp_path / "err").open("wb") as file:
-        ranks.update(a=spawn("x", file).pid, b=os.getpid())
+        ranks.update(a=process_id(spawn("x", file).pid), b=process_id(os.getpid()))
     source = ranks.source()
     assert source.read().dropped == ("1 ranks: at most 1 files are open",)
     assert source.tail("b")["stderr_tail"] is None

@@ -8,7 +8,9 @@ import pytest
 
 from tests.boxes import eventually
 from tests.build import JOB
+from tests.processes import UID, add_process
 from zmon.agent.sources.storage_reads import StorageReads
+from zmon.process import ProcessId, process_id
 
 RANK, WORKER, SERVER = 100, 200, 300
 
@@ -20,6 +22,7 @@ def proc(tmp_path):
     def add(pid, read_bytes, *children):
         folder = tmp_path / str(pid)
         shutil.rmtree(folder, ignore_errors=True)
+        add_process(tmp_path, pid, parent=SERVER if pid > SERVER else RANK)
         (folder / "task" / str(pid)).mkdir(parents=True)
         (folder / "task" / str(pid) / "children").write_text(" ".join(map(str, children)) + " ")
         if read_bytes is not None:
@@ -29,47 +32,54 @@ def proc(tmp_path):
     return add
 
 
+def read(reads, proc):
+    """Return the reads of the rank."""
+    rank = ProcessId(RANK, 5000, UID)
+    with rank.opened(proc) as folder:
+        return reads.of(rank, JOB, folder)
+
+
 def test_reads_of_a_rank_include_its_workers_and_those_of_its_fork_server(proc):
     reads = StorageReads(proc.path)
     proc(RANK, 5)
-    assert reads.of(RANK, JOB) == 0
+    assert read(reads, proc.path) == 0
     proc(RANK, 5, WORKER, SERVER)
     proc(WORKER, 100)
     proc(SERVER, 20, 301)
     proc(301, 3000)
-    assert reads.of(RANK, JOB) == 3120
+    assert read(reads, proc.path) == 3120
 
 
 def test_reads_do_not_fall_when_a_worker_ends_and_another_gets_its_number(proc):
     reads = StorageReads(proc.path)
     proc(RANK, 5)
-    assert reads.of(RANK, JOB) == 0
+    assert read(reads, proc.path) == 0
     proc(RANK, 5, WORKER)
     proc(WORKER, 100)
-    assert reads.of(RANK, JOB) == 100
+    assert read(reads, proc.path) == 100
     proc(RANK, 6)
-    assert reads.of(RANK, JOB) == 101
+    assert read(reads, proc.path) == 101
     proc(RANK, 6, WORKER)
     proc(WORKER, 30)
-    assert reads.of(RANK, JOB) == 131
+    assert read(reads, proc.path) == 131
     proc(WORKER, 40)
-    assert reads.of(RANK, JOB) == 141
+    assert read(reads, proc.path) == 141
 
 
 def test_next_agent_begins_at_0_because_it_does_not_know_what_ended_workers_had_read(proc):
     reads = StorageReads(proc.path)
     proc(RANK, 5, WORKER)
     proc(WORKER, 100)
-    reads.of(RANK, JOB)
+    read(reads, proc.path)
     proc(RANK, 50)
-    assert reads.of(RANK, JOB) == 45
-    assert StorageReads(proc.path).of(RANK, JOB) == 0
+    assert read(reads, proc.path) == 45
+    assert read(StorageReads(proc.path), proc.path) == 0
 
 
 def test_reads_are_unknown_if_those_of_the_rank_may_not_be_read(proc):
     proc(RANK, None, WORKER)
     proc(WORKER, 100)
-    assert StorageReads(proc.path).of(RANK, JOB) is None
+    assert read(StorageReads(proc.path), proc.path) is None
 
 
 def test_kernel_without_lists_of_children_gives_the_reads_of_the_rank_itself(proc):
@@ -77,17 +87,17 @@ def test_kernel_without_lists_of_children_gives_the_reads_of_the_rank_itself(pro
     for num_bytes in (5, 8):
         proc(RANK, num_bytes)
         (proc.path / str(RANK) / "task" / str(RANK) / "children").unlink()
-        assert reads.of(RANK, JOB) == num_bytes - 5
+        assert read(reads, proc.path) == num_bytes - 5
 
 
 def test_reads_of_a_rank_that_is_gone_stay_with_its_job_until_no_rank_of_it_is_left(proc):
     reads = StorageReads(proc.path)
     for num_bytes in (5, 30):
         proc(RANK, num_bytes)
-        reads.of(RANK, JOB)
-    reads.retain({WORKER: JOB})
+        read(reads, proc.path)
+    reads.retain({ProcessId(WORKER, 5000, UID): JOB})
     assert reads.of_ended_ranks(JOB) == 25
-    assert reads.of(RANK, JOB) == 0
+    assert read(reads, proc.path) == 0
     reads.retain({})
     assert reads.of_ended_ranks(JOB) == 0
 
@@ -99,7 +109,9 @@ def test_real_process_and_its_child_are_read():
     try:
         assert process.stdout.readline() == "up\n"
         reads = StorageReads()
-        assert eventually(lambda: reads.of(process.pid, JOB) is not None)
-        assert len(reads._ranks[process.pid].living) == 2
+        rank = process_id(process.pid)
+        with rank.opened() as folder:
+            assert eventually(lambda: reads.of(rank, JOB, folder) is not None)
+        assert len(reads._ranks[rank].living) == 2
     finally:
         process.communicate()

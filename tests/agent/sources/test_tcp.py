@@ -10,6 +10,7 @@ import pytest
 
 from zmon.agent.sources import tcp
 from zmon.agent.sources.tcp import TcpSource, retransmitted_segments
+from zmon.process import process_id
 
 SUMS = {  # connections of a rank to one address → fields of the peer
     "queues and retransmissions": (
@@ -134,8 +135,8 @@ def test_real_ranks_show_queues_to_a_peer_that_does_not_read():
             accepted = [listener.accept()[0] for _ in range(8)]
             assert all(rank.stdout.readline() == b"ready\n" for rank in ranks)
             time.sleep(0.1)
-            sample = TcpSource(lambda: {rank.pid: ("dlrm", i) for i, rank in enumerate(ranks)}).read().value
-            receiver = TcpSource(lambda: {os.getpid(): ("dlrm", 2)}).read().value
+            sample = TcpSource(lambda: {process_id(rank.pid): ("dlrm", i) for i, rank in enumerate(ranks)}).read().value
+            receiver = TcpSource(lambda: {process_id(os.getpid()): ("dlrm", 2)}).read().value
         finally:
             for rank in ranks:
                 rank.communicate()

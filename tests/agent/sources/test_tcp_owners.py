@@ -4,8 +4,10 @@ import os
 import subprocess
 import time
 
+from tests.processes import add_process
 from zmon.agent.sources import tcp
 from zmon.agent.sources.tcp import TcpSource
+from zmon.process import ProcessId, process_id
 
 
 def test_rank_without_connections_and_other_processes_have_no_peers(host):
@@ -38,7 +40,7 @@ def test_rank_that_appears_later_has_its_existing_sockets(host):
     host.start(101, None, 21)
     host.kernel.add(21)
     host.peers()
-    host.ranks = {**host.ranks, 101: ("dlrm", 1)}
+    host.ranks = {**host.ranks, add_process(host.proc, 101): ("dlrm", 1)}
     assert [p.rank for p in host.peers()] == [1]
 
 
@@ -76,7 +78,7 @@ def test_rank_with_unlistable_sockets_hides_no_other(host):
 
 
 def test_rank_that_just_ended_is_not_dropped(host):
-    host.ranks = {100: ("dlrm", 0)}
+    host.ranks = {ProcessId(100, 5000, 1000): ("dlrm", 0)}
     assert host.source.read().dropped == ()
 
 
@@ -98,6 +100,6 @@ def test_real_rank_in_another_network_namespace_is_reported():
         deadline = time.monotonic() + 10
         while os.readlink(f"/proc/{rank.pid}/ns/net") == own_namespace and time.monotonic() < deadline:  # noqa: PTH115
             time.sleep(0.01)
-        (line,) = TcpSource(lambda: {rank.pid: ("dlrm", 0)}).read().dropped
+        (line,) = TcpSource(lambda: {process_id(rank.pid): ("dlrm", 0)}).read().dropped
         rank.stdin.close()
     assert "network namespace" in line

@@ -35,7 +35,7 @@ def test_report_of_nothing_escapes_the_command():
 REASONS = {  # command, environment → why nothing was seen
     "switched off": (["python", "x.py"], {"ZMON_DISABLED": "1"}, "ZMON_DISABLED switches zmon off"),
     "isolated": (["/opt/python3.11", "-I", "x.py"], {}, "python3.11 -I ignores PYTHONPATH"),
-    "isolated with others": (["python", "-u", "-sE", "-m", "x"], {}, "python -sE ignores PYTHONPATH"),
+    "isolated with others": (["python", "-u", "-sE", "-m", "x"], {}, "python -E ignores PYTHONPATH"),
     "option of the script": (["python", "x.py", "-I"], {}, "none of its processes began to train"),
     "another program": (["grep", "-I", "x"], {"ZMON_DISABLED": "0"}, "none of its processes began to train"),
     "long option": (["python", "--SIE"], {}, "none of its processes began to train"),

@@ -29,11 +29,11 @@ def test_launch_is_shared(env, is_shared):
 
 
 def test_first_watch_of_a_shared_launch_watches_and_the_others_do_not(tmp_path):
-    launch = Launch(7, 1, is_shared=True)
+    launch = Launch(7, is_shared=True)
     script = f"""
 from pathlib import Path
 from zmon.cli.watch.launch import Launch, is_first
-print(is_first(Launch(7, 1, True), Path({str(tmp_path)!r})))
+print(is_first(Launch(7, True), Path({str(tmp_path)!r})))
 """
 
     def other():
@@ -47,7 +47,7 @@ print(is_first(Launch(7, 1, True), Path({str(tmp_path)!r})))
 
 
 def test_watch_of_its_own_needs_no_lock(tmp_path):
-    launch = Launch(7, 1, is_shared=False)
+    launch = Launch(7, is_shared=False)
     assert is_first(launch, tmp_path)
     assert is_first(launch, tmp_path)
     assert [*tmp_path.iterdir()] == []

@@ -75,6 +75,9 @@ NCCL = (
         ("no rank is behind", [hanging(rank, sequences={"0": 301}) for rank in (1, 2, 3)]),
         ("the others stopped after it", [hanging(r, step_seconds=3.0, overdue_seconds=1.5) for r in (1, 2, 3)]),
         ("the others are on CPUs", [hanging(rank, device="cpu") for rank in (1, 2)]))),
+    row("the watchdog aborts one rank, mpirun ends the others, and kills a stopped one 5 s later", UNKNOWN,
+        [aborted(0, 9.0, **ALIKE), *(ended(rank, 8.9, **ALIKE) for rank in (1, 2)), ended(3, 4.0, killed, **ALIKE)],
+        "it was in the same collective, and nothing shows any more that it was stopped"),
     row("the network is cut in the first step: the watchdog aborts two ranks, the launcher ends the others", UNKNOWN,
         [*(aborted(rank, 1.0, **START) for rank in (0, 1)), *(ended(rank, **START) for rank in (2, 3))]),
     *(row(f"the launcher ends all others after the first abort, in {activity}", UNKNOWN,
@@ -87,9 +90,17 @@ NCCL = (
     row("a rank entered an all_reduce with another size", MISMATCH(3),
         [*(aborted(rank, **issued(301, "all_reduce")) for rank in THREE),
          aborted(3, **issued(301, "all_reduce", num_bytes=128))]),
-    row("a rank entered an all_to_all with another size", UNKNOWN,
-        [*(aborted(rank, **issued(301, "all_to_all")) for rank in THREE),
-         aborted(3, **issued(301, "all_to_all", num_bytes=128))], "its sizes may differ"),
+    *(row(f"a rank entered an all_to_all with another size{name}", expected,
+          [*(aborted(rank, **issued(301, "all_to_all")) for rank in THREE),
+           aborted(3, **issued(301, "all_to_all", num_bytes=128))], note, **steps)
+      for name, expected, note, steps in (
+          ("", UNKNOWN, "its sizes may differ", {}),
+          (", and the sizes had been equal", MISMATCH(3), "", {"steps": job_steps(16)}))),
+    row("one rank entered an all_to_all with another size, another one late; the watchdog aborts one of the others",
+        MISMATCH(3),
+        [aborted(0, 1.0, **issued(301, "all_to_all")), ended(1, **issued(301, "all_to_all")),
+         ended(2, **issued(301, "all_to_all"), state_seconds=6.0),
+         ended(3, **issued(301, "all_to_all", num_bytes=128))], steps=job_steps(16)),
     row("the rank that hangs has issued the same collectives as far as it came", HANG(3),
         [*(aborted(rank, **issued(301, "all_reduce", "all_to_all")) for rank in THREE),
          hanging(3, **issued(300, "all_to_all", "all_reduce"))]),
@@ -103,8 +114,11 @@ NCCL = (
           [aborted(0, 1.0, sequences={"0": 301}, **STOOD_46),
            *(ended(rank, sequences={"0": 302 if rank in further else 301}, **STOOD_46) for rank in (1, 2, 3))])
       for further, expected, name in (((1, 2, 3), EXIT(0), "all others"), ((3,), UNKNOWN, "one other rank"))),
-    row("a rank leaves ten minutes before the watchdog aborts the others", due("uneven_end", 3),
-        [*map(aborted, THREE), finished(3, 604.0, device="GPU-3", sequences={"0": 300}, step_seconds=605.0)]),
+    *(row(f"a rank leaves ten minutes before the watchdog aborts the others{name}", expected,
+          [*map(aborted, THREE), finished(3, 604.0, device="GPU-3", sequences=sequences, step_seconds=605.0)], note)
+      for name, expected, sequences, note in (
+          ("", due("uneven_end", 3), {"0": 300}, ""),
+          (", and has entered no collective of all ranks", due("uneven_end", 3), {"pair": 9}, ""))),
     *(row(f"one rank ends by {status} while others are behind", EXIT(0),
           [aborted(0, exit_status=status), *map(hanging, (1, 2, 3))])
       for status in ("signal SIGKILL", "signal SIGSEGV", "exit code 1")),

@@ -23,10 +23,10 @@ def exited(rank, ago, sender=None):
     return dead(rank, ago, last_words=last_words, exit_status="exit code 143")
 
 
-def broken(rank, ago, gone, host=A, sender=None, **changes):
+def broken(rank, ago, gone, host=A, sender=None, late=None, **changes):
     """Return a rank that lost a connection so many seconds ago, and ended later."""
     lost = disconnected(rank, gone)
-    last_words = replace(lost.last_words, time=NOW - ago, sender_pid=sender)
+    last_words = replace(lost.last_words, time=NOW - ago, sender_pid=sender, late_sender_pid=late)
     return replace(lost, last_words=last_words, last_words_seconds=ago, host=host, **changes)
 
 
@@ -48,6 +48,7 @@ SECOND = [
     broken(3, 0.785, 0.7, B, exit_status="signal SIGTERM", max_restarts=0),
 ]  # a rank of a second launcher that SIGTERM ended, and its neighbour
 BY_LAUNCHER = {"sender": LAUNCHER_PID}
+BY_MPIRUN = {"exit_status": "signal SIGTERM", "max_restarts": None}
 ORPHANED = {"launcher_status": "signal SIGKILL", "launcher_gone_seconds": 2.1}
 
 
@@ -67,6 +68,9 @@ SIGNALS = (
         [signalled(rank, 1.0 + 0.02 * rank) for rank in range(4)]),
     row("one rank had the signal 0.1 s before the others", due("rank_exited", 3, severity="warning"),
         [signalled(3, 1.1), *others(0, 1, 2)], **IDLE),
+    row("one rank had it 0.1 s before the others of its host, and those of another host had it in between",
+        due("rank_exited", 3, severity="warning"), [signalled(3, 1.1), *others(2), *others(0, 1, ago=1.02, host=B)],
+        **IDLE),
     row("one rank had it first on a host whose processes wait for cores", UNCLEAR,
         [signalled(3, 1.3), *others(0, 1, 2)], "the kernel lets it run later", **BUSY),
     row("one rank had it first, and the pressure of its host is unknown", UNCLEAR,
@@ -77,6 +81,24 @@ SIGNALS = (
           due("rank_exited", 1),
           [signalled(1, 2.0 + lead, host, OTHER_PID), *others(0, 2, 3, ago=2.0, **BY_LAUNCHER)])
       for lead in (0.0, 0.005, 1.0) for host, where in ((A, "one host"), (B, "two hosts"))),
+    row("another process signalled one rank, its launcher some of the others, and one sender is unknown", UNCLEAR,
+        [signalled(3, 1.1, sender=OTHER_PID), *others(0, 1, **BY_LAUNCHER), signalled(2, 1.0)]),
+    *(row(f"another process signalled one rank; the others lost a connection, and then {who} signalled them", expected,
+          [signalled(1, 2.0, B, OTHER_PID), *(broken(rank, 1.97, 1.9, late=late, **BY_MPIRUN) for rank in (0, 2, 3))])
+      for who, late, expected in (("their launcher", LAUNCHER_PID, due("rank_exited", 1)), ("it", OTHER_PID, QUIET))),
+    *(row(f"a rank has a signal, its neighbour loses a connection {lead} s later, and mpirun ends all", expected,
+          [broken(0, 2.0 - lead, 1.9, **BY_MPIRUN), signalled(1, 2.0, max_restarts=None),
+           broken(2, 1.96, 1.9, B, **BY_MPIRUN), signalled(3, 1.9, B, max_restarts=None)], note)
+      for lead, expected, note in (
+          (0.015, QUIET, "the signal may not have reached the neighbour yet"),
+          (0.03, UNCLEAR, "mpirun ends the ranks of all hosts, as the owner does"))),
+    row("a rank has a signal, and mpirun ends the only other one, on another host, 0.1 s later", QUIET,
+        [signalled(0, 1.1, max_restarts=None), signalled(1, 1.0, B, max_restarts=None)],
+        "no sender is known, and the owner ends a job in the same way"),
+    row("a rank has a signal, its launcher ends the other one, and the handlers of both run up to 0.2 s late", QUIET,
+        [exited(0, 1.0), exited(1, 1.06)], "no sender is known, and the owner ends a job in the same way"),
+    row("a launcher and its ranks are ended while no agent watches them", QUIET,
+        [signalled(rank, 2.0, watched=False) for rank in range(2)], "nobody saw whether the launcher was killed"),
     row("the owner ends a job through its launcher, and one rank runs 0.5 s early", QUIET,
         [signalled(3, 1.5, **BY_LAUNCHER), *others(0, 1, 2, **BY_LAUNCHER)]),
     row("the owner signals all ranks, and one rank runs 0.5 s early", QUIET,
@@ -127,6 +149,11 @@ SIGNALS = (
         [*(dead(rank, 0.6, host=B, **STOOD) for rank in (0, 1)),
          dead(4, 0.6, host=B, **{**STOOD, "exit_status": "signal SIGTERM"}),
          *(signalled(rank, 46.0 + rank / 100, C) for rank in (2, 3))]),
+    row("NCCL aborts two ranks 45 s after signals to ranks of two other hosts", due("rank_exited", 3),
+        [dead(0, 0.6, host=B, **STOOD), dead(1, 0.7, **STOOD), signalled(2, 46.0, D), signalled(3, 46.4, C)]),
+    row("the same, and one of the two waits still", QUIET,
+        [rank_state(0, host=B, device="GPU-0", overdue_seconds=9.0), dead(1, 0.7, **STOOD), signalled(2, 46.0, D),
+         signalled(3, 46.4, C)], "it may have the signal too, and save before it ends"),
     row("SIGKILL to a launcher that takes its ranks along, and ranks of another host wait",
         due("launcher_gone", C),
         [*(rank_state(rank, host=B) for rank in (0, 1)), *others(2, 3, ago=2.0, host=C, **ORPHANED)]),

@@ -8,6 +8,7 @@ from tests.build import waiting
 from tests.detectors.stalls import Row, job, outside, stopped
 from zmon.schema.standing import Standing, WorkSigns
 
+PAGE = "folio_wait_bit_common"
 LOCK = ("futex_wait_queue", "futex_do_wait")
 SAVES = Standing(waits=("",), work=WorkSigns(written_bytes_per_second=310e6, file="/ckpt/rank-2.pt"))
 DOWNLOADS = Standing(waits=("",), work=WorkSigns(network_bytes_per_second=9e5))
@@ -22,9 +23,9 @@ def locked(seconds, waits=LOCK, **changes):
     return Standing(**{"unchanged_seconds": seconds, "waits": waits, **changes})
 
 
-def served(asleep, channel="request_wait_answer"):
+def served(asleep, channel="request_wait_answer", file_system=None):
     """Return what looks show at a rank that waits for the answer of a server."""
-    return Standing(0.0, asleep, (channel,), channel)
+    return Standing(0.0, asleep, (channel,), channel, file_system)
 
 
 def awaited(standing, seconds=5.0, lease=1.5, steps=300, **changes):
@@ -40,6 +41,15 @@ def awaited(standing, seconds=5.0, lease=1.5, steps=300, **changes):
 def starting(standing, seconds):
     """Return a job that waits for rank 2 in its first steps."""
     return awaited(standing, seconds, 1800.0, steps=3)
+
+
+def starting_loaders(seconds, *standings):
+    """Return a job whose ranks have all been starting data loaders for so long, and what the hub saw of some."""
+    lease = {"lease_seconds": 300.0, "overdue_seconds": max(0.0, seconds - 300.0)}
+    rest = partial(
+        outside, activity="loader_start", activity_seconds=seconds, state_seconds=seconds, step_seconds=seconds, **lease
+    )
+    return job(rest=rest, standing=dict(enumerate(standings)))
 
 
 WORKING = (
@@ -81,14 +91,26 @@ WAITING_FOR_ITS_HOST = (
     Row("it waits for a lock in the first steps, unchanged for 59 s", "quiet", starting(locked(59.0), 130.0)),
     Row("it compiles in the first steps", "quiet", starting(SPINS, 1700.0)),
 )  # fmt: skip
+STARTING_LOADERS = (
+    Row("nothing has changed in the ranks and their workers for 60 s", "lease_overrun, warning, ranks 0, 1, 2, 3",
+        starting_loaders(122.0, SLEEPS, SLEEPS), "it becomes critical when the leases end"),
+    Row("for 59 s", "quiet", starting_loaders(122.0, SLEEPS, locked(59.0))),
+    Row("nobody could look at them", "quiet", starting_loaders(290.0)),
+    Row("nothing has changed, and the lease of the start has ended", "lease_overrun, critical, ranks 0, 1, 2, 3",
+        starting_loaders(320.0, SLEEPS, SLEEPS)),
+)  # fmt: skip
 WAITING_FOR_A_SERVER = (
     Row("it sleeps in the kernel for 5 s, for an answer of FUSE", "rank_frozen, critical, rank 2",
         awaited(served(5.0), 7.0, process_state="D", blocked_seconds=6.0),
         "critical, because a server or driver has not answered for 5.0 s"),
     Row("for 4.9 s", "rank_frozen, warning, rank 2",
         awaited(served(4.9), 7.0, process_state="D", blocked_seconds=6.0)),
+    Row("it reads a page of a file of sshfs", "rank_frozen, critical, rank 2",
+        awaited(served(5.0, PAGE, "fuse.sshfs"), 7.0, process_state="D", blocked_seconds=6.0)),
+    Row("it reads from a pipe of a file of sshfs", "rank_frozen, warning, rank 2",
+        awaited(served(9.0, "pipe_read", "fuse.sshfs"), 12.0, process_state="D", blocked_seconds=11.0)),
     Row("it sleeps for its disk", "rank_frozen, warning, rank 2",
-        awaited(served(9.0, "folio_wait_bit_common"), 12.0, process_state="D", blocked_seconds=11.0),
+        awaited(served(9.0, PAGE, "ext4"), 12.0, process_state="D", blocked_seconds=11.0),
         note="a disk answers, however late"),
 )  # fmt: skip
 SUSPENDED = (

@@ -5,7 +5,7 @@
 """
 
 from tests.detectors.hangs.awaited import ALONE, AWAITED, FINISHED, LEASES
-from tests.detectors.hangs.looks import SUSPENDED, WAITING_FOR_A_SERVER, WAITING_FOR_ITS_HOST, WORKING
+from tests.detectors.hangs.looks import STARTING_LOADERS, SUSPENDED, WAITING_FOR_A_SERVER, WAITING_FOR_ITS_HOST, WORKING
 from tests.detectors.hangs.paths import CROSSED, MISMATCHES, SKIPPED
 from tests.detectors.hangs.records import RECORDS
 from tests.detectors.hangs.silence import FROZEN, MOVING, PAUSES, PLACES, SILENCE
@@ -23,6 +23,7 @@ SECTIONS = {
     "Somebody stopped processes on purpose": SUSPENDED,
     "The awaited rank works": WORKING,
     "The awaited rank waits for its own host": WAITING_FOR_ITS_HOST,
+    "All ranks start data loaders": STARTING_LOADERS,
     "The awaited rank waits for a server or a driver": WAITING_FOR_A_SERVER,
     "Silence becomes critical": SILENCE,
     "Pauses of this length healed at this place": PAUSES,

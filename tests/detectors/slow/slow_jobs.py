@@ -4,7 +4,16 @@ from dataclasses import replace
 
 from tests.build import job_steps, rank_state, snapshot
 from zmon.schema.aligned_step import Baseline
-from zmon.schema.host import CgroupSample, GpuSample, HostLoad, HostSample, HostWindow, TcpPeer, TcpSample
+from zmon.schema.host import (
+    CgroupSample,
+    GpuSample,
+    HostLoad,
+    HostSample,
+    HostWindow,
+    ProcessSample,
+    TcpPeer,
+    TcpSample,
+)
 
 GIB = 2**30
 GOOD = Baseline(64, 0.100, 0.070, 0.010, 0.030, 128)
@@ -73,6 +82,20 @@ def host(name, seconds=60.0, pressure=(), gpus=None, held_back=0.0, ranks=(), sw
         return HostSample(load=load, cgroups=(group,) if ranks else (), gpus=gpus)
 
     return HostWindow(name, seconds, sample({}, 5.0, 0), sample(dict(pressure), 5.0 + held_back, swapped))
+
+
+def delayed(*ratios, hosts=HOSTS):
+    """Return the hosts of these ranks, which wait for a processor for these shares of the time; None: unknown."""
+    samples = [ProcessSample("job", number, 1000 + number, ratio) for number, ratio in enumerate(ratios)]
+    return [
+        HostWindow(
+            name,
+            60.0,
+            HostSample(),
+            HostSample(processes=tuple(s for s, h in zip(samples, hosts, strict=False) if h == name)),
+        )
+        for name in dict.fromkeys(hosts)
+    ]
 
 
 def card(index, *reasons):

@@ -11,6 +11,7 @@ from tests.detectors.slow.slow_jobs import (
     HOSTS,
     cards,
     connected,
+    delayed,
     healthy_steps,
     host,
     hot,
@@ -52,6 +53,7 @@ def in_turn(ranks, number=64):
     return job([step for index in range(number) for step in later_steps(1, *ranks(index))])
 
 
+LATELY = "33210321122120110012122211131131"  # the slow rank of each of the last 32 steps, drawn at random
 LONG_SEQUENCES = [rank(forward=0.090 if number == 1 else 0.060) for number in range(4)]
 
 
@@ -89,6 +91,23 @@ def pressed(seconds, resource="cpu"):
     return [host(name, pressure={resource: seconds.get(name, 0.0)}) for name in HOSTS]
 
 
+def contended(seed, hardware=(), bound=(1,), size=2, quiet=0, number=32):
+    """Return a job of uneven steps in whose last ones the bound ranks lose slices to other programs, and rank 0 too."""
+    draw, rows = random.Random(seed), []
+    for index in range(quiet + number):
+        forward = [0.060 * draw.lognormvariate(0, 0.3) for _ in range(size)]
+        forward[0] += 0.030 * (draw.random() < 0.3)
+        lost = [draw.choice((0.030, 0.030, 0.060)) if r in bound and index >= quiet else 0.0 for r in range(size)]
+        rows.append([rank(forward=a + b) for a, b in zip(forward, lost, strict=True)])
+    return job(*(later_steps(1, *row) for row in rows), size=size, hardware=hardware)
+
+
+def two_hosts(hardware):
+    """Return a job with two ranks on each of two hosts; those of the first host compute longer."""
+    slow = job(healthy_steps(), later_steps(20, *[rank(forward=0.100)] * 2, *[rank()] * 2), hardware=hardware)
+    return replace(slow, ranks=tuple(replace(r, host=TWO[r.rank]) for r in slow.ranks))
+
+
 def just_finished():
     """Return a job with a slow link of which only rank 0 has finished a step; agents look at different moments."""
     slow = slow_exchange(connected())
@@ -97,6 +116,11 @@ def just_finished():
 
 QUOTA = [host(name, ranks=(r,), held_back=4.0 if r == 2 else 0.0) for r, name in enumerate(HOSTS)]
 SHARED = [host("node-a", pressure={"cpu": 30.0}, ranks=range(8), held_back=20.0), host("node-b")]
+TWO = ("node-a", "node-a", "node-b", "node-b")
+ONE = ("node-a",) * 8
+BOUND = delayed(0.01, 0.0, 0.30, 0.02)  # rank 2 waits for a core that others use
+BOUND_OF_TWO = delayed(0.02, 0.30, hosts=ONE)
+CROWDED = delayed(0.50, 0.45, 0.90, 0.40, 0.55, 0.60, 0.50, 0.70, hosts=ONE)
 LONG = [rank(forward=1.2)] * 4
 CASES = (
     Case("a rank of 2, 4 or 8 computes longer", lambda size: slow_rank(1, size, forward=0.095), "compute_straggler",
@@ -133,9 +157,11 @@ CASES = (
     Case("a rank pauses for the time of ten steps",
          lambda: job(healthy_steps(), later_steps(1, *with_slow_rank(1, forward=1.0)), later_steps(15))),
     Case("a core of a rank is contended for 2 s, up to 3 s ago",
-         lambda after: job(healthy_steps(), later_steps(10, *with_slow_rank(1, forward=0.120)), later_steps(after)),
-         over=range(16)),
+         lambda after: job(healthy_steps(), later_steps(10, *with_slow_rank(2, forward=0.120)), later_steps(after),
+                           hardware=BOUND), over=range(16)),
     Case("the ranks are slow in turn", lambda: in_turn(lambda number: with_slow_rank(number % 4, forward=0.120))),
+    Case("a random rank has become slow in each step, after 32 steps without a slow rank",
+         lambda: in_turn(lambda n: with_slow_rank(int(LATELY[n - 32]) if n >= 32 else None, forward=0.160))),
     Case("a random rank of 2, 4 or 8 is slow in each step, at any moment of 24 s",
          lambda window: job(moving(*window[:2])[window[2] - 64 : window[2]], size=window[0]), over=WINDOWS),
     Case("a rank computes longer, and in each step another one is as late: nothing would be gained",
@@ -191,6 +217,31 @@ CASES = (
          over=({"node-a": 8.0, "node-b": 7.0, "node-c": 8.0, "node-d": 9.0}, {"node-a": 8.0}, {"node-c": 0.2})),
     Case("one of eight ranks of a host computes longer, and processes there wait for a core",
          lambda: slow_rank(2, 8, forward=0.100, hardware=SHARED), "compute_straggler", (2,)),
+    # Its wait for a processor.
+    Case("a rank computes longer, and waits for a processor, unlike most ranks",
+         lambda hardware: slow_rank(forward=0.100, hardware=hardware), "host_pressure", (2,),
+         says=("rank 2 waits 30% of the time for a processor (the median rank 1%): other programs run on its cores",
+               "taskset -cp", "ps -eLo"),
+         over=(BOUND, delayed(0.01, 0.25, 0.30, 0.01), delayed(0.01, None, 0.30, None))),
+    Case("a rank of a young job with uneven steps waits for a processor, and the other one does not",
+         lambda seed: contended(seed, BOUND_OF_TWO), "host_pressure", (1,), over=range(8)),
+    Case("a rank of a young job with uneven steps computes longer, and both ranks wait for processors",
+         lambda seed: contended(seed, delayed(0.2, 0.3, hosts=ONE)), over=range(8)),
+    Case("a rank of a young job with uneven steps computes longer, and its wait for a processor is unknown", contended,
+         over=range(8)),
+    Case("a rank of a job with uneven steps waits for a processor for 5 s",
+         lambda seed: contended(seed, BOUND_OF_TWO, quiet=44, number=20), over=range(8)),
+    Case("eight ranks wait for two cores", lambda seed: contended(seed, CROWDED, bound=range(8), size=8, number=64),
+         over=range(8)),
+    Case("a rank computes longer, and its wait for a processor is short, as long as those of others, or unknown",
+         lambda hardware: slow_rank(forward=0.100, hardware=hardware), "compute_straggler", (2,),
+         over=(delayed(0.0, 0.0, 0.05, 0.0), delayed(0.20, 0.16, 0.30, 0.18), delayed(0.0, 0.0, None, 0.0),
+               delayed(None, None, 0.30, None))),
+    Case("the ranks of one of two hosts compute longer, and wait for processors",
+         lambda: two_hosts(delayed(0.31, 0.30, 0.01, 0.0, hosts=TWO)), "host_pressure", (0, 1),
+         says=("all ranks on node-a wait at least 30% of the time for a processor (the median rank 1%)",)),
+    Case("a rank with busy loader workers is 5 % slower, and waits for a processor",
+         lambda: job(steps(64, *with_slow_rank(1, data=0.0135), stands_for=2), hardware=delayed(0.0, 0.04, 0.0, 0.0))),
     # The network, while no rank is late.
     Case("collectives take longer, and the connections of a host are slow", lambda: slow_exchange(connected()),
          "network_slow", ("node-c",),

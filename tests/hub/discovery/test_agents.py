@@ -166,7 +166,7 @@ def test_words_of_agents_are_urls_and_sources():
         "kubernetes:zmon/app=agent",
         "kubernetes:zmon/app=agent,zone in (a,b):9781",
     )
-    urls, sources = discovery.agents(words, "http", lambda: ApiServer("https://10.0.0.1:443", HttpConfig()))
+    urls, sources = discovery.agents(words, "http", None, lambda: ApiServer("https://10.0.0.1:443", HttpConfig()))
     assert urls == ("http://a:9780",)
     assert [source.name for source in sources] == list(words[1:])
 

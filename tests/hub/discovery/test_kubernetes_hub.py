@@ -34,7 +34,7 @@ def start(opened, tmp_path, token_file, monkeypatch):
     return start
 
 
-async def test_api_server_and_agents_do_not_see_the_credentials_for_each_other(tmp_path, token_file):
+async def test_api_server_and_agents_do_not_see_the_credentials_for_each_other(tmp_path, token_file, caplog):
     agent, api, shown = FakeAgent(), FakeApi(), set()
 
     def check(request):
@@ -49,6 +49,7 @@ async def test_api_server_and_agents_do_not_see_the_credentials_for_each_other(t
             await count(agent.requests, 2)
     assert shown == {"Bearer of-the-hub"}
     assert set(api.authorizations) == {"Bearer token-1"}
+    assert "each agent sees the authorization of --http-config and can ask the others with it" in caplog.text
 
 
 async def test_hub_follows_pods_and_keeps_the_agents_while_the_api_server_does_not_answer(start):

@@ -8,6 +8,7 @@ from aiohttp.test_utils import TestServer
 
 from zmon.errors import Unreachable, ZmonError
 from zmon.hub.discovery.prometheus import PrometheusTargets
+from zmon.schema.http_config import Authorization, HttpConfig
 
 # As Prometheus 2.42 answers GET /api/v1/targets?state=active, without what zmon does not read.
 TARGETS = {
@@ -23,22 +24,28 @@ TARGETS = {
 }
 
 
-def find(answer, status=200):
+def find(answer, status=200, http=None, shown=None):
     async def targets(request):
         assert request.query["state"] == "active"
+        assert request.headers.get("Authorization") == shown
         return web.json_response(answer, status=status)
 
     async def main():
         app = web.Application()
         app.add_routes([web.get("/api/v1/targets", targets)])
-        async with TestServer(app) as server, ClientSession() as session:
-            return await PrometheusTargets(str(server.make_url("")).rstrip("/")).find(session)
+        async with TestServer(app) as server, ClientSession(headers={"Authorization": "of agents"}) as session:
+            return await PrometheusTargets(str(server.make_url("")).rstrip("/"), http).find(session)
 
     return asyncio.run(main())
 
 
 def test_targets_of_the_job_of_agents_are_found_whether_up_or_down():
     assert find(TARGETS) == ("http://node-2:9780", "https://node-1:9780")
+
+
+def test_prometheus_is_shown_its_own_token_and_not_that_of_agents():
+    http = HttpConfig(authorization=Authorization(credentials="of-prometheus"))
+    assert find(TARGETS, http=http, shown="Bearer of-prometheus")
 
 
 def of_jobs(*jobs):

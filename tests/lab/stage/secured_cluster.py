@@ -126,7 +126,7 @@ class SecuredHosts(FourHosts):
         return super().is_healthy(part) if part != "agent" else asyncio.run(self._agents_answer())
 
     async def _ask(self, job_id: str) -> dict[int, RankState]:
-        config = read_http_config(self.folder / "tls" / f"{HUB}.yaml")
+        config = read_http_config(self.folder / "tls" / f"{HUB}.yaml", "agents").agents
         states: dict[int, RankState] = {}
         async with session(config) as asking:
             for url in self._agents():

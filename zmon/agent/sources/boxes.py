@@ -27,6 +27,7 @@ from zmon.errors import BoxError
 from zmon.format import counted
 from zmon.job.lease import Leases, StartTimes
 from zmon.job.shared_ids import JobOwners
+from zmon.process import ProcessId
 from zmon.schema.api import Suspicion
 from zmon.schema.api.agent import UnreadRank
 from zmon.schema.names import LABEL_LIMITS
@@ -67,8 +68,8 @@ class Boxes:
         self._plans = Plans()
         self._pruned_at: int | None = None
         # Any thread may read these; each scan replaces them.
-        self.pids: dict[int, tuple[str, int]] = {}  # job id and rank by pid, for ranks alive in this PID namespace
-        self.runs: dict[str, int] = {}  # the pid by run uid, for the same ranks
+        self.processes: dict[ProcessId, tuple[str, int]] = {}  # job id and rank, if alive in this PID namespace
+        self.runs: dict[str, ProcessId] = {}  # the process by run uid, for the same ranks
         self.files: dict[Path, int] = {}  # the inode by box, for ranks alive or just dead
         self.renamed: dict[Path, str] = {}  # the job id by box, where that of the box is another user's
 
@@ -124,9 +125,9 @@ class Boxes:
         self._name_jobs()
         self._dropped = (*problems, *listing.problems, *self._limit.lines, *self._label_lines(), *self._shared_ids())
         self.files = {box.path: box.inode for box in self._open.values() if box.reader is not None}
-        living = [box for box in self._open.values() if box.alive and box.pid]
-        self.pids = {box.pid: (box.job_id, box.identity.rank) for box in living}
-        self.runs = {box.run_uid: box.pid for box in living}
+        living = [(box, box.process) for box in self._open.values() if box.alive and box.process]
+        self.processes = {process: (box.job_id, box.identity.rank) for box, process in living}
+        self.runs = {box.run_uid: process for box, process in living}
         return frozenset(s for box in self._relevant() if (s := box.suspicion()))
 
     def _forget(self, listing: Listing) -> None:

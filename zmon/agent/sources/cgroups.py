@@ -11,6 +11,7 @@ host's cgroup namespace. What it cannot see is unknown, and reported.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections import defaultdict
@@ -74,10 +75,12 @@ class CgroupSource:
     def read(self) -> Reading:
         """Return one sample per group, by path; none if no rank lives or recently lived here."""
         now = self._clock()
-        for pid, rank in self._ranks().items():
-            paths = controller_paths(text_of(self._proc / str(pid) / "cgroup"))
-            if paths:  # empty: the rank has just ended
-                self._members[rank] = _Membership(now, cgroup_path(paths), paths)
+        for process, rank in self._ranks().items():
+            with contextlib.suppress(OSError):  # the rank has just ended
+                with process.opened(self._proc) as folder:
+                    paths = controller_paths(text_of(folder / "cgroup"))
+                if paths:
+                    self._members[rank] = _Membership(now, cgroup_path(paths), paths)
         self._members = {rank: m for rank, m in self._members.items() if now - m.time <= REMEMBER_SECONDS}
         ranks_by_path: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
         controllers: dict[str, dict[str, str]] = {}

@@ -2,7 +2,8 @@
 
 The call returns the whole ring buffer as text, `<priority>[   seconds] text` a line. It needs CAP_SYSLOG and no device.
 Two things differ from /dev/kmsg. Lost records show as a gap: no line of the buffer was there at the last read. And a
-record with line breaks has the same prefix on each line, so the name of a process can add a false line to a record.
+record with line breaks has the same prefix on each line. The name of a process may have a line break, so of lines with
+one prefix only the first is taken for a record, and its equals: another record of that microsecond is lost.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class KernelRing:
             lines = self._lines()
             new, is_gap = lines_after(self._last, lines)
             self._last = _at_the_end(lines)
-            self._waiting.extend(record for line in new if (record := kmsg_record(line)))
+            self._waiting.extend(record for line in first_lines(new) if (record := kmsg_record(line)))
             if is_gap:
                 raise BrokenPipeError
         if not self._waiting:
@@ -68,6 +69,19 @@ def lines_after(last: tuple[str, ...], lines: list[str]) -> tuple[list[str], boo
         if tuple(lines[end - len(last) : end]) == last:
             return lines[end:], False
     return lines, True
+
+
+def first_lines(lines: list[str]) -> list[str]:
+    """Return the lines that begin a record, and those that equal the one that does."""
+    records: list[str] = []
+    before = ""
+    for line in lines:
+        match = _LINE.match(line)
+        prefix = line[: match.start(4)] if match else line
+        if prefix != before or line == records[-1]:
+            records.append(line)
+        before = prefix
+    return records
 
 
 def kmsg_record(line: str) -> bytes | None:

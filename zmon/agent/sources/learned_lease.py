@@ -19,7 +19,7 @@ INTERVAL_NS = 1_000_000_000  # interval of the learning
 _RECENT_STEPS = 512  # the lease of training is learned from this many last steps
 _RECENT_STAYS = 8  # the lease of another activity is learned from this many last stays in it
 _INIT = ACTIVITIES.index("init")
-_NAME = "name"  # the label that jobs of one kind share; a job without it is a kind of its own
+_NAME = "name"  # the label that jobs of one kind share; those without it share their program and size
 
 
 class LearnedLease:
@@ -27,7 +27,8 @@ class LearnedLease:
 
     def __init__(self, leases: Leases, starts: StartTimes, identity: Identity, owner: int = 0) -> None:
         self._leases, self._starts = leases, starts
-        self._name = owner, identity.labels.get(_NAME) or identity.job_id  # users do not share what is learned
+        program = (identity.program, identity.world_size) if identity.program else identity.job_id
+        self._name = owner, identity.labels.get(_NAME) or program  # users do not share what is learned
         self._launch = identity.job_id, identity.attempt, identity.launcher_pid, identity.launcher_start
         self._steps: deque[float] = deque(maxlen=_RECENT_STEPS)
         self._stays: dict[str, deque[float]] = {}  # durations of the last stays in seconds, by activity

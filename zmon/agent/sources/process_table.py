@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from zmon.agent.sources.reading import text_of
-from zmon.process import ProcessStat, process_stat
+from zmon.process import ProcessId, ProcessStat, process_id, process_stat
 from zmon.scaling.peaks import processors_name
 
 _MAX_AGE_SECONDS = 1.0
@@ -32,6 +32,15 @@ class ProcessTable:
     def stat(self, pid: int) -> ProcessStat | None:
         """Return the state of a process; None if it has ended or is not visible here."""
         return process_stat(pid, self._proc)
+
+    def identify(self, pid: int) -> ProcessId | None:
+        """Return the process that has this number now; None if there is none or it is hidden."""
+        return process_id(pid, self._proc)
+
+    def stat_of(self, process: ProcessId) -> ProcessStat | None:
+        """Return the state of this very process; None if it has ended."""
+        stat = self.stat(process.pid)
+        return stat if stat is not None and stat.start_ticks == process.start_ticks else None
 
     @cached_property
     def processors(self) -> str:

@@ -24,11 +24,11 @@ from zmon.box.ring import Row
 from zmon.box.steps import StepEnds, totals
 from zmon.job.lease import Leases, StartTimes
 from zmon.job.timeline import NEWS_SECONDS
-from zmon.process import ProcessStat
+from zmon.process import ProcessId, ProcessStat
 from zmon.schema.api import Suspicion
 from zmon.schema.measures import NS as _NS
 from zmon.schema.measures import UNKNOWN
-from zmon.schema.names import ACTIVITIES, OPS, bounded_labels, word
+from zmon.schema.names import ACTIVITIES, OPS, bounded_labels, first_job_id, word
 from zmon.schema.rank import EnteredCollective, InFlight, LastWords, RankState
 
 _STOPPED_STATES = ("T", "t")  # stopped by a signal, stopped by a tracer (proc(5))
@@ -97,6 +97,7 @@ class RankBox:
         self.path = path
         self.inode, self.owner = self.reader.inode, self.reader.owner
         self.pid = 0  # in this PID namespace; 0 if the rank is gone or in another namespace
+        self.process: ProcessId | None = None  # None also if it is hidden from this user
         self.opened_at = clock()
         self._gone_at: int | None = None
         self._silence = ObservedSilence(self.opened_at)
@@ -121,7 +122,11 @@ class RankBox:
         self.now: Now = reader.now()
         if holder := reader.holder():  # 0 if the rank is in another PID namespace: its process cannot be watched
             launcher = (self.identity.launcher_pid, self.identity.launcher_start)
-            self._ends = RankEnds(holder, launcher if holder == self.identity.pid else None, self._processes)
+            ends = RankEnds(holder, launcher if holder == self.identity.pid else None, self._processes)
+            if reader.holder() == holder:  # else the rank has just ended, and its number may be another process's
+                self._ends = ends
+            else:
+                ends.close()
         self.refresh()
         if self._gone_at is not None:
             self._gone_at = self._last_sign_of_life(reader)  # it died before its box was opened
@@ -154,6 +159,7 @@ class RankBox:
             self._lease.leave(previous.activity, stay)
         holder = reader.holder()
         self.pid = holder or 0
+        self.process = self._identify(reader, self.pid)
         if holder is None:
             self._gone_at, self._stat, self.overdue_seconds = now_ns, None, 0.0
             self._stopped_at = self._blocked_at = None
@@ -163,7 +169,7 @@ class RankBox:
         # A rank whose state changed since the last refresh is not stopped.
         may_be_stopped = self.now == previous or self._stopped_at is not None or self._blocked_at is not None
         if may_be_stopped or now_ns - self._stat_at >= _SLOW_INTERVAL_NS:
-            self._stat = self._processes.stat(holder) if holder else None
+            self._stat = self._processes.stat_of(self.process) if self.process else None
             self._stat_at = now_ns
         state = self._stat.state if self._stat else None
         self._stopped_at = (self._stopped_at or now_ns) if state in _STOPPED_STATES else None
@@ -172,6 +178,13 @@ class RankBox:
         renewed = self.now.step_since if self.now.activity == "train" else self.now.activity_since
         lease, silence = self.lease_seconds, self._silence.look(now_ns, renewed) * _NS
         self.overdue_seconds = 0.0 if lease is None else max(0.0, silence - lease)
+
+    def _identify(self, reader: BoxReader, pid: int) -> ProcessId | None:
+        """Return the process that holds the lock of the box; None if it is not known."""
+        if self.process is not None and self.process.pid == pid:
+            return self.process
+        process = self._processes.identify(pid) if pid else None
+        return process if reader.holder() == pid else None  # it held the lock before and after it was looked up
 
     @property
     def lease_seconds(self) -> float | None:
@@ -232,6 +245,7 @@ class RankBox:
         # A dead rank does not change, so its ages are exact at any time. A living one may have gone on since then.
         now, now_ns = self.now, self._refreshed_at if self.alive else self._clock()
         refreshed_time = time.time() - (self._clock() - now_ns) * _NS
+        wanted = identity.job_id if identity.job_id != self.job_id else first_job_id(self.job_id, identity.launch_id)
         words_seconds = max(0.0, refreshed_time - words.time) if words else None
         return RankState(
             **{name: getattr(identity, name) for name in _AS_IN_BOX},
@@ -287,7 +301,7 @@ class RankBox:
             },
             open_seconds=max(0.0, (now_ns - last[layout.TIME]) * _NS),
             owner=self.owner,
-            wanted_job_id=identity.job_id if identity.job_id != self.job_id else "",
+            wanted_job_id=wanted if wanted != self.job_id else "",
             entered=tuple(
                 EnteredCollective(word(OPS, op, "op"), groups[group][0], number, size)
                 for op, group, number, size in entered

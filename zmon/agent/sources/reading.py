@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-# Returns job id and rank by pid, for the ranks on this host whose processes are in this PID namespace.
-Ranks: TypeAlias = "Callable[[], Mapping[int, tuple[str, int]]]"
+from zmon.process import ProcessId
+
+# Returns job id and rank by process, for the ranks on this host whose processes are in this PID namespace.
+Ranks: TypeAlias = "Callable[[], Mapping[ProcessId, tuple[str, int]]]"
 T = TypeVar("T")
 
 

@@ -1,14 +1,16 @@
 """Read the end of each rank's stderr, even after the rank died.
 
 `/proc/<pid>/fd/2` leads to the file only while the process lives, so the file is held open from the first sight of the
-rank until shortly after its end. Only regular files are read: data in a pipe or terminal is not stored, and
-reading it would take it from its reader. Each file is first opened as a path only (O_PATH, open(2)), so
-that a FIFO or a device is never opened. A file is read only if the rank has it open for writing and may write it:
-with O_PATH a process can hold any file as its stderr, and this process may be root.
+rank until shortly after its end. It is the rank's own process that is looked at, never a later one with its number.
+Only regular files are read: data in a pipe or terminal is not stored, and reading it would take it from its reader.
+Each file is first opened as a path only (O_PATH, open(2)), so that a FIFO or a device is never opened. A file is read
+only if the rank has it open for writing and may write it: with O_PATH a process can hold any file as its stderr, and
+this process may be root.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import time
@@ -19,6 +21,7 @@ from typing import Any
 
 from zmon.agent.sources.reading import Reading
 from zmon.format import plain, plain_lines
+from zmon.process import ProcessId
 
 TAIL_BYTES = 8192
 OPEN_SECONDS = 120.0  # how long a file stays open after the rank's end; the hub asks for it sooner
@@ -43,14 +46,14 @@ class _Stderr:
 
 
 class StderrSource:
-    """The stderr files of the ranks. `runs` returns the pids of living ranks in this PID namespace, by run uid."""
+    """The stderr files of the ranks. `runs` returns the processes of living ranks in this PID namespace, by run uid."""
 
     name = "stderr"
     interval_seconds = 1.0
 
     def __init__(
         self,
-        runs: Callable[[], Mapping[str, int]],
+        runs: Callable[[], Mapping[str, ProcessId]],
         proc: Path = Path("/proc"),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -60,9 +63,9 @@ class StderrSource:
     def read(self) -> Reading:
         """Open the file of each rank's stderr, and close those of ranks long gone. The content is not read."""
         runs, now = self._runs(), self._clock()
-        for uid, pid in runs.items():
+        for uid, process in runs.items():
             if uid in self._files or len(self._files) < MAX_FILES:
-                self._update(self._files.setdefault(uid, _Stderr()), self._proc / str(pid))
+                self._update(self._files.setdefault(uid, _Stderr()), process)
         for uid in [uid for uid in self._files if uid not in runs]:
             file = self._files[uid]
             file.gone_at = now if file.gone_at is None else file.gone_at
@@ -91,16 +94,20 @@ class StderrSource:
         shared = sum(other.inode == file.inode for other in self._files.values()) > 1 and text is not None
         return {"stderr_tail": text, "stderr_error": error, "stderr_path": file.path, "stderr_shared": shared}
 
-    def _update(self, file: _Stderr, process: Path) -> None:
+    def _update(self, file: _Stderr, process: ProcessId) -> None:
         """Open the file if stderr does not go to the same file as before."""
-        link = process / "fd/2"
         try:
-            status = link.stat()
-            if file.inode == (status.st_dev, status.st_ino):
-                return
-            file.close()
-            file.inode, file.path = (status.st_dev, status.st_ino), plain(os.readlink(link))  # noqa: PTH115
-            file.fd, file.reason = _open_for_reading(process), ""
+            with contextlib.ExitStack() as unless_all_is_well:
+                with process.opened(self._proc) as folder:
+                    link = folder / "fd/2"
+                    status = link.stat()
+                    if file.inode == (status.st_dev, status.st_ino):
+                        return
+                    unless_all_is_well.callback(file.close)
+                    file.close()
+                    file.inode, file.path = (status.st_dev, status.st_ino), plain(os.readlink(link))  # noqa: PTH115
+                    file.fd, file.reason = _open_for_reading(folder), ""
+                unless_all_is_well.pop_all()  # the process was the same one all the time
         except _NotAFile as kind:
             file.reason = f"it goes to {kind}, which zmon does not read"
         except (FileNotFoundError, ProcessLookupError):

@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from zmon.agent.sources.reading import number_after, text_of
-from zmon.process import children
+from zmon.process import ProcessId, children
 
 _MAX_CHILDREN = 1024  # of one rank
 
@@ -41,13 +42,13 @@ class StorageReads:
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._proc = proc
-        self._ranks: dict[int, _Reads] = {}  # by pid
+        self._ranks: dict[ProcessId, _Reads] = {}
         self._ended: Counter[str] = Counter()  # by ranks that have ended, by job
 
-    def retain(self, jobs: Mapping[int, str]) -> None:
-        """Forget the ranks whose pids are not among these, and the jobs that have none left."""
-        for pid in self._ranks.keys() - jobs.keys():
-            ended = self._ranks.pop(pid)
+    def retain(self, jobs: Mapping[ProcessId, str]) -> None:
+        """Forget the ranks whose processes are not among these, and the jobs that have none left."""
+        for process in self._ranks.keys() - jobs.keys():
+            ended = self._ranks.pop(process)
             self._ended[ended.job_id] += ended.total
         for job_id in self._ended.keys() - set(jobs.values()):
             del self._ended[job_id]
@@ -56,21 +57,25 @@ class StorageReads:
         """Return the bytes that ranks of a job had read which have ended while others live."""
         return self._ended[job_id]
 
-    def of(self, pid: int, job_id: str) -> int | None:
-        """Return the bytes that a rank and its children have read; None if its own count may not be read."""
-        rank_bytes = self._read_bytes(pid)
+    def of(self, process: ProcessId, job_id: str, folder: Path) -> int | None:
+        """Return the bytes that a rank and its children have read; None if its own count may not be read.
+
+        `folder`: the folder of its process, opened.
+        """
+        rank_bytes = _read_bytes(folder)
         if rank_bytes is None:
             return None
-        living = {pid: rank_bytes}
-        for child in children(pid, self._proc):
-            if len(living) <= _MAX_CHILDREN and (count := self._read_bytes(child)) is not None:
+        living = {process.pid: rank_bytes}
+        for child, child_folder, _ in islice(children(process.pid, folder, self._proc), _MAX_CHILDREN):
+            if (count := _read_bytes(child_folder)) is not None:
                 living[child] = count
-        reads = self._ranks.setdefault(pid, _Reads(job_id, sum(living.values())))
+        reads = self._ranks.setdefault(process, _Reads(job_id, sum(living.values())))
         for child, count in reads.living.items():
             if living.get(child, -1) < count:  # it has ended; another process may have its number by now
                 reads.ended += count
         reads.living = living
         return reads.total
 
-    def _read_bytes(self, pid: int) -> int | None:
-        return number_after("read_bytes", text_of(self._proc / str(pid) / "io"))
+
+def _read_bytes(folder: Path) -> int | None:
+    return number_after("read_bytes", text_of(folder / "io"))

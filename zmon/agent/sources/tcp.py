@@ -24,6 +24,7 @@ import psutil
 from zmon.agent.sources import sock_diag
 from zmon.agent.sources.reading import Ranks, Reading
 from zmon.agent.sources.sock_diag import Connection, Dump
+from zmon.process import ProcessId
 from zmon.schema.host import TcpPeer, TcpSample
 
 MAX_PEERS = 512
@@ -100,7 +101,9 @@ class TcpSource:
         """Ask the peers for an answer while `stands_still` returns True, or data to one of them times out."""
         self._ranks, self._proc, self._dump, self._interfaces = ranks, proc, dump, interfaces
         self._stands_still, self._answers = stands_still, answers
-        self._searched: Mapping[int, _Rank] = {}  # the ranks by pid whose descriptors were searched for sockets
+        self._searched: Mapping[
+            ProcessId, _Rank
+        ] = {}  # the ranks by process whose descriptors were searched for sockets
         self._visible = False  # True if the sockets of at least one rank can be listed
         self._owners: dict[int, _Rank] = {}  # the rank that owns each socket, by the socket's inode
         self._others: set[int] = set()  # inodes of the other sockets that the kernel listed
@@ -133,20 +136,22 @@ class TcpSource:
         answers = self._answers(sources)
         return {address: address in answers for address in sources}
 
-    def _search(self, ranks: Mapping[int, _Rank]) -> None:
+    def _search(self, ranks: Mapping[ProcessId, _Rank]) -> None:
         """Find the owner of each socket; only called if a rank or a socket is new, because descriptors are many."""
         own_namespace = (self._proc / "self/ns/net").readlink()
         self._owners, self._hidden, self._visible = {}, [], False
-        for pid, (job_id, rank) in ranks.items():
-            process = self._proc / str(pid)
+        for process, (job_id, rank) in ranks.items():
             try:
-                if (process / "ns/net").readlink() != own_namespace:
+                with process.opened(self._proc) as folder:
+                    is_elsewhere = (folder / "ns/net").readlink() != own_namespace
+                    inodes = () if is_elsewhere else tuple(socket_inodes(folder / "fd"))
+                if is_elsewhere:
                     self._hidden.append(
                         f"{job_id} rank {rank}: its connections are in another network namespace. "
                         "Run the agent in the same one, usually the host's (hostNetwork)"
                     )
                     continue
-                self._owners |= dict.fromkeys(socket_inodes(process / "fd"), (job_id, rank))
+                self._owners |= dict.fromkeys(inodes, (job_id, rank))
                 self._visible = True
             except (FileNotFoundError, ProcessLookupError):
                 continue  # the rank has just ended

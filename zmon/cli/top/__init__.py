@@ -17,7 +17,7 @@ from zmon.schema.http_config import HttpConfig
 @click.command()
 @data_dir_option
 @hub_option
-@http_config_option
+@http_config_option("hub")
 def top(data_dir: Path, hub: str | None, http: HttpConfig | None) -> None:
     """Show jobs, findings and ranks live. Press q to quit."""
     if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":

@@ -58,7 +58,7 @@ def watch_command(
     fail_on: str | None,
     command: tuple[str, ...],
 ) -> None:
-    """WatchedCommand a torch job and say what zmon sees of it.
+    """Run a torch job and say what zmon sees of it.
 
     Findings go to stderr as they come, and at the end a card: how the job ended and why, where its time went, and what
     to do next. The folder zmon-JOB in the working directory has a report and the steps. No agent, hub or Prometheus
@@ -70,7 +70,7 @@ def watch_command(
     if top:
         check_terminal()
     launch = this_launch(os.environ)
-    env = {**environment(inherited_environment(), job_id, labels), WATCH: launch.variable}
+    env = {**environment(inherited_environment(), job_id, labels), WATCH: str(launch.number)}
     if "PATH" in env and env.get("VIRTUAL_ENV") != sys.prefix:
         env["PATH"] = path_of_command(env["PATH"], str(Path(sys.executable).parent), find_spec("torch") is not None)
     root = _root(env)
@@ -79,7 +79,7 @@ def watch_command(
     began = time.time()
     output, output_name = open_output() if top else (None, "")
     options = Options(report and report.absolute(), json_ and json_.absolute(), quiet, output_name, fail_on)
-    watch(WatchedCommand(command, Child.start(command, env, output), launch, root, began, options))
+    watch(WatchedCommand(command, Child.start(command, env, output, launch.is_shared), launch, root, began, options))
 
 
 def _root(env: dict[str, str]) -> Path | None:

@@ -7,6 +7,7 @@ command and is forwarded once. Standard library only: the command must have star
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
@@ -16,13 +17,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from zmon.probe.autoload.sitecustomize import RUN_PID
+from zmon.probe.autoload.sitecustomize import RUN_PID, switched_off
 from zmon.probe.run import become_or_exit
+from zmon.probe.run_check import check_beside
 from zmon.process import process_stat
 
 _SI_KERNEL = 0x80  # si_code of a signal that the kernel sent by itself, as for Ctrl-C (sigaction(2))
 _FORWARDED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 _JOB_CONTROL = (signal.SIGTSTP, signal.SIGCONT)
+# Launchers signal all processes of a step. A rank records the sender of the first signal that it gets, which tells who
+# ended the job; what watch forwards must not come before that of the launcher.
+_LAUNCHER_SECONDS = 0.1
 _POLL_SECONDS = 1.0  # a SIGCHLD may merge with another one that is read at the same moment
 
 
@@ -44,11 +49,14 @@ class Child:
     status: int | None = None  # as waitpid returns it; None while the command runs
     ended: float = 0.0  # unix seconds
     refused: bool = False  # the command could not be started, which its message has said
+    is_one_of_many: bool = False  # a launcher started one watch for each rank
     _read: tuple[signal.Signals, ...] = ()
     _refusal: int = -1  # a pipe from which one byte comes if the command cannot be started
 
     @classmethod
-    def start(cls, command: Sequence[str], env: Mapping[str, str], output: int | None = None) -> Child:
+    def start(
+        cls, command: Sequence[str], env: Mapping[str, str], output: int | None = None, is_one_of_many: bool = False
+    ) -> Child:
         """Start the command. No other thread may run yet, so that nothing of watch is in the child but this thread.
 
         `output`: the file that it writes to; None: it has stdin, stdout and stderr of watch.
@@ -61,13 +69,15 @@ class Child:
         if pid == 0:
             _become(command, env, mask, refuse, output)
         os.close(refuse)
-        return cls(pid, _read=read, _refusal=refusal)
+        return cls(pid, is_one_of_many=is_one_of_many, _read=read, _refusal=refusal)
 
     def wait(self) -> None:
         """Wait for the end of the command, and forward the signals that are meant for it."""
         while self.status is None:
             self.pass_on(_POLL_SECONDS)
-        self.refused = bool(os.read(self._refusal, 1))
+        os.set_blocking(self._refusal, False)  # what the command has left behind may hold the other end
+        with contextlib.suppress(BlockingIOError):
+            self.refused = bool(os.read(self._refusal, 1))
         os.close(self._refusal)
 
     def pass_on(self, seconds: float) -> bool:
@@ -96,6 +106,8 @@ class Child:
         # The leader of a session is told alone that its terminal is gone; ssh without a shell makes watch the leader.
         is_told_alone = number == signal.SIGHUP and os.getsid(0) == os.getpid()
         if not by_kernel or is_told_alone:
+            if self.is_one_of_many:
+                time.sleep(_LAUNCHER_SECONDS)
             os.kill(self.pid, number)  # not reaped yet, so the pid is its own
         if number == signal.SIGTSTP:
             _stop()
@@ -142,6 +154,8 @@ def _become(
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C before exec
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if not switched_off():
+            check_beside()
         become_or_exit(command, {**env, RUN_PID: str(os.getpid())}, "watch")
     except SystemExit as leave:
         os.write(refuse, b"1")

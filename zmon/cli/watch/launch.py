@@ -31,24 +31,18 @@ class Launch:
     """The launch under a watch."""
 
     number: int  # in the boxes of its ranks
-    start_ticks: int  # of watch, or of the launcher that started one for each rank; clock ticks after boot
     is_shared: bool  # a launcher started one watch for each rank
-
-    @property
-    def variable(self) -> str:
-        """The value of ZMON_WATCH for the command."""
-        return f"{self.number}.{self.start_ticks}"
 
 
 def this_launch(env: Mapping[str, str]) -> Launch:
     """Return the launch that this process belongs to."""
     if not any(env.get(rank) and _is_many(env.get(size, "")) for rank, size in _LAUNCHED):
-        return Launch(1 + secrets.randbelow(_MAX_NUMBER), _start_ticks(os.getpid()), is_shared=False)
+        return Launch(1 + secrets.randbelow(_MAX_NUMBER), is_shared=False)
     parent = os.getppid()
-    ticks = _start_ticks(parent)
+    stat = process_stat(parent)
     boot = Path("/proc/sys/kernel/random/boot_id").read_text()
-    number = zlib.crc32(f"{boot} {parent} {ticks}".encode()) & _MAX_NUMBER
-    return Launch(number or 1, ticks, is_shared=True)
+    number = zlib.crc32(f"{boot} {parent} {stat.start_ticks if stat else 0}".encode()) & _MAX_NUMBER
+    return Launch(number or 1, is_shared=True)
 
 
 def is_first(launch: Launch, root: Path) -> bool:
@@ -71,11 +65,6 @@ def forget(launch: Launch, root: Path) -> None:
     """Delete the file of the lock."""
     if launch.is_shared:
         (root / f".watch-{launch.number}").unlink(missing_ok=True)
-
-
-def _start_ticks(pid: int) -> int:
-    stat = process_stat(pid)
-    return stat.start_ticks if stat else 0
 
 
 def _is_many(size: str) -> bool:

@@ -82,7 +82,7 @@ class Observer:
         self._severities: dict[str, str] = {}  # severity by finding
 
     async def observe(self) -> None:
-        """WatchedCommand agent and hub until the command has ended and that is judged."""
+        """Run agent and hub until the command has ended and that is judged."""
         search_seldom()
         data_dir = self._config.data_dir
         assert data_dir is not None

@@ -6,7 +6,6 @@ import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
 from pathlib import Path
 
 import msgspec
@@ -17,6 +16,7 @@ from zmon.cli.watch.child import ending
 from zmon.cli.watch.partial import with_steps_of_one_rank
 from zmon.cli.watch.watching import WatchedCommand
 from zmon.hub.incidents.capsule_store import REPORT
+from zmon.probe.run_check import isolating_option
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.names import severity_order
 from zmon.steplog import FOLDER
@@ -32,14 +32,14 @@ def unwatched(run: WatchedCommand, reason: str) -> VerdictCard:
 
 def outcome(
     run: WatchedCommand,
-    seen: Iterable[WatchedJob],
+    watched: Iterable[WatchedJob],
     steps: Mapping[str, tuple[AlignedStep, ...]],
     data_dir: Path,
     host: str,
 ) -> VerdictCard:
     """Write the files, and return the card. `steps`: the recent ones, by job id."""
     log = data_dir / FOLDER
-    jobs = [job if job.view.ranks_seen >= job.view.world_size else with_steps_of_one_rank(job, log) for job in seen]
+    jobs = [job if job.view.ranks_seen >= job.view.world_size else with_steps_of_one_rank(job, log) for job in watched]
     card = _card(run, jobs, "")
     job = main_job(card.jobs)
     if job is None:
@@ -62,10 +62,9 @@ def why_nothing(command: Sequence[str], env: Mapping[str, str]) -> str:
     """Return why no rank was seen, as far as the command shows it."""
     if env.get("ZMON_DISABLED", "") not in ("", "0"):
         return "ZMON_DISABLED switches zmon off"
-    options = takewhile(lambda word: word.startswith("-") and word not in ("-c", "-m"), command[1:])
-    alone = next((word for word in options if not word.startswith("--") and set(word) & set("IES")), None)
-    if alone and Path(command[0]).name.startswith("python"):
-        return f"{Path(command[0]).name} {alone} ignores PYTHONPATH, by which zmon reaches the job"
+    name, option = Path(command[0]).name, isolating_option([*command])
+    if option and name.startswith("python"):
+        return f"{name} -{option} ignores PYTHONPATH, by which zmon reaches the job"
     return (
         "none of its processes began to train with torch, or they ran where zmon does not reach: in a container, on "
         "another node, or with python -I or -E"

@@ -12,7 +12,7 @@ from zmon.detectors.endings.limits import EndLimits
 from zmon.detectors.new_finding import new_finding
 from zmon.detectors.wording import ranks_on
 from zmon.job.facts import LOOK_SECONDS, began_to_end
-from zmon.job.rank_end import Way
+from zmon.job.rank_end import Way, launcher_of
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
@@ -33,7 +33,7 @@ def launcher_took_ranks(end: JobEnd) -> Finding | None:
     if not died_first or end.culprits:
         return None
     first = died_first[0]
-    if any((r.host, r.launcher) == (first.host, first.launcher) for r in end.living):
+    if any(launcher_of(r) == launcher_of(first) for r in end.living):
         return None  # its ranks go on; those of other launchers may wait for them
     return end.finding(
         cause="launcher_gone",

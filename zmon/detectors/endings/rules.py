@@ -19,6 +19,7 @@ from zmon.detectors.endings.signals import is_owners_end, partial_signal
 from zmon.detectors.endings.size_mismatch import may_be_unseen, mismatch_finding
 from zmon.detectors.endings.storage_errors import disk_steps
 from zmon.detectors.endings.uneven_end import uneven_end
+from zmon.detectors.endings.wordless_end import may_be_runners_end, wordless_end
 from zmon.detectors.wording import ranks_on
 from zmon.job.aborts import hung_ranks
 from zmon.job.facts import gone_seconds
@@ -45,6 +46,8 @@ def exit_finding(snapshot: Snapshot, limits: EndLimits) -> Finding | None:
         return None
     if end.seconds_ago < _REPORT_SECONDS and may_be_unseen(snapshot.ranks, end.ended):
         return None
+    if may_be_runners_end(end):
+        return wordless_end(end)
     if fault := _first_of(_FAULTS, end):
         return fault
     signals = Signals(end)
@@ -68,7 +71,9 @@ def _first_fault(end: JobEnd) -> Finding | None:
     if not end.culprits:
         return None
     first = end.culprits[0]
-    all_done = all(r.activity == "done" for r in end.snapshot.ranks)  # torch's teardown aborts a rank now and then
+    raised = first.last_words is not None and first.last_words.kind == "exception"
+    # torch's teardown aborts a rank now and then
+    all_done = not raised and all(r.activity == "done" for r in end.snapshot.ranks)
     memory = out_of_memory(end.snapshot, first)
     note = f" (process {first.pid} has not ended yet)" if first.alive else ""
     if first in hung_ranks(end.snapshot.ranks):

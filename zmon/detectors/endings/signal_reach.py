@@ -19,8 +19,8 @@ from zmon.job.facts import (
     began_to_end,
     ended,
 )
-from zmon.job.rank_end import CANCELLED_EXIT, CANCELLED_STATUS, Way
-from zmon.job.signals import Sender, is_one_sweep, sender
+from zmon.job.rank_end import CANCELLED_EXIT, CANCELLED_STATUS, Way, launcher_of
+from zmon.job.signals import Sender, is_one_sweep, lone_target, sender
 from zmon.schema.rank import RankState
 
 _LAUNCHERS_STATUS = "signal SIGTERM"
@@ -67,6 +67,18 @@ class Signals:
         return [r for r, at in began if not lost.precedes(at) and (aborted is None or before(at, ended(aborted)))]
 
     @cached_property
+    def lone_target(self) -> RankState | None:
+        """The rank that another process signalled, while their launchers signalled all others.
+
+        These may have lost a connection before.
+        """
+        if target := lone_target(self.ranks):
+            return target
+        ended_late = [r for r in self.broken if sender(r) is not Sender.UNKNOWN]
+        target = lone_target([*self.ranks, *ended_late])
+        return target if target in self.first else None
+
+    @cached_property
     def is_interrupt(self) -> bool:
         """True if somebody pressed Ctrl-C: ranks were interrupted, and no launcher reacted to the end of one."""
         interrupted = [r for r in self.ranks if is_interrupted(r)]
@@ -88,22 +100,37 @@ class Signals:
             return self._is_ahead(first, SIGNAL_SPREAD_SECONDS)
         if not self.broken:
             return bool(self.end.living)  # all others have finished, or live on
-        launchers = Counter(map(_launcher, reported))
-        has_launcher_alone = len(launchers) > 1 and launchers[_launcher(first)] == 1
+        launchers = Counter(map(launcher_of, reported))
+        has_launcher_alone = len(launchers) > 1 and launchers[launcher_of(first)] == 1
         return not has_launcher_alone and not self._reached_other_launchers(first)
 
     def _is_ahead(self, first: RankState, spread: float) -> bool:
         """Return True if one rank had the signal earlier than all others by more than the spread of one signal.
 
-        The others must have had it about together, or a connection must have broken in between.
+        The others must have had it about together, or a connection must have broken in between. Who signals the ranks
+        of a host reaches all of them within that time, so only those on the same host count, if there are any.
         """
         if len(self.ranks) < 2 or not all(map(_is_exact, self.ranks)) or is_one_sweep(self.ranks):
             return False  # the order of the signals is not known well enough, or tells nothing
-        began, (second, last) = began_to_end(first), (began_to_end(self.ranks[place]) for place in (1, -1))
-        lead = min(_lead_seconds(first, other) for other in self.ranks if other is not first)
+        others = [r for r in self.ranks if r is not first]
+        others = [r for r in others if r.host == first.host] or others
+        began, (second, last) = began_to_end(first), (began_to_end(others[place]) for place in (0, -1))
+        lead = min(_lead_seconds(first, other) for other in others)
         breaks = (began_to_end(r) for r in self.broken)
         is_answered = any(began.latest < lost.latest < second.latest for lost in breaks)
         return lead > spread and (is_answered or lead > last.latest - second.latest)
+
+    def _left_neighbours(self) -> bool:
+        """Return True if a rank on the host of the first one had no signal until it lost a connection later.
+
+        mpirun then ends the ranks of all hosts, as an owner does. torchrun does not, and known senders tell more.
+        """
+        first = self.first[0]
+        if not _is_exact(first) or first.max_restarts is not None or sender(first) is not Sender.UNKNOWN:
+            return False
+        began = began_to_end(first)
+        lost = (began_to_end(r) for r in self.broken if r.host == first.host)
+        return any(before(began, at, IDLE_SIGNAL_SPREAD_SECONDS) for at in lost)
 
     def _reached_other_launchers(self, first: RankState) -> bool:
         """Return True if the ranks of all other launchers had the signal as well, although no launcher sent it.
@@ -111,12 +138,12 @@ class Signals:
         Their last words are broken connections, which came a moment before the signal. torchrun signals only the ranks
         of its own host, and only after one of them has failed by itself.
         """
-        others = [r for r in self.end.ended if _launcher(r) != _launcher(first)]
+        others = [r for r in self.end.ended if launcher_of(r) != launcher_of(first)]
         if not others or self.end.living or any(r.max_restarts is None for r in others):
             return False
         return all(
             r.exit_status in CANCELLED_STATUS and not before(ended(first), ended(r), ENDED_SPREAD_SECONDS)
-            for r in _first_gone(others, _launcher)
+            for r in _first_gone(others, launcher_of)
         )
 
     @cached_property
@@ -129,35 +156,39 @@ class Signals:
         """
         end = self.end
         several_hosts = len({r.host for r in end.snapshot.reported_ranks}) > 1
-        unit = _host if several_hosts else _launcher
+        unit = _host if several_hosts else launcher_of
         reached = set(map(unit, self.first))
-        if len(reached) > 1:
-            return Reach.ALL
         others = [r for r in end.snapshot.ranks if unit(r) not in reached and r.activity != "done"]
+        gone = {r.rank for r in end.ended}
+        are_gone = all(r.rank in gone for r in others)
+        firsts = _first_gone(others, unit) if are_gone else []
+        lost, leading = {r.rank for r in self.broken}, {r.rank for r in firsts}
+        late = [r for r in others if r.rank in lost] if are_gone and _is_exact(self.first[0]) else []
+        are_spared = any(self._was_spared(r, r.rank in leading) for r in late)
+        if len(reached) > 1:  # of several hosts, each may have been signalled alone
+            return Reach.PART if are_spared else Reach.ALL
         # If one rank was ahead, its launcher may have ended the others.
-        all_ranks = Reach.UNCLEAR if self._is_ahead(self.first[0], IDLE_SIGNAL_SPREAD_SECONDS) else Reach.ALL
+        is_ahead = self._is_ahead(self.first[0], IDLE_SIGNAL_SPREAD_SECONDS) or self._left_neighbours()
+        all_ranks = Reach.UNCLEAR if is_ahead else Reach.ALL
         if not others:
             return all_ranks
-        gone = {r.rank for r in end.ended}
-        if any(r.rank not in gone for r in others):
+        if not are_gone:
             return Reach.ALL if end.seconds_ago < end.limits.ending_seconds else Reach.PART
-        firsts = _first_gone(others, unit)
-        if _is_exact(self.first[0]) and any(self._was_spared(r, r in firsts) for r in others):
+        if are_spared:
             return Reach.PART
         if any(r.exit_status is None for r in firsts):
             return Reach.UNCLEAR
         return all_ranks if all(map(_had_signal, firsts)) else Reach.PART
 
     def _was_spared(self, state: RankState, is_first: bool) -> bool:
-        """Return True if the signal did not reach a rank: it would have ended the rank at once, as it ended the first.
+        """Return True if the signal did not reach this rank, which lost a connection: it would have ended it at once.
 
         The rank lived on until NCCL's watchdog aborted it, or it raised and took its time to end. `is_first`: its
         launcher had no reason to signal it. A known exit status tells more than that time.
         """
         is_aborted = state.last_words is None
-        if state not in self.broken or not (is_aborted or (is_first and state.exit_status is None)):
-            return False
-        return before(ended(self.first[0]), ended(state), ENDED_SPREAD_SECONDS) is True
+        is_spared = is_aborted or (is_first and state.exit_status is None)
+        return is_spared and before(ended(self.first[0]), ended(state), ENDED_SPREAD_SECONDS) is True
 
 
 def is_interrupted(state: RankState) -> bool:
@@ -206,7 +237,3 @@ def _had_signal(state: RankState) -> bool:
 
 def _host(state: RankState) -> tuple[str, str]:
     return state.host, ""
-
-
-def _launcher(state: RankState) -> tuple[str, str]:
-    return state.host, state.launcher

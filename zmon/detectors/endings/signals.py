@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from zmon.detectors.endings.job_end import JobEnd, with_first_words
 from zmon.detectors.endings.signal_reach import Reach, Signals, is_interrupted
 from zmon.detectors.wording import ranks_on
-from zmon.job.signals import lone_target
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.names import Severity
@@ -28,7 +27,7 @@ def is_owners_end(signals: Signals) -> bool:
         return False
     if signals.is_interrupt:
         return True
-    if lone_target(signals.ranks) or not signals.first:
+    if signals.lone_target or not signals.first:
         return False
     return not signals.is_alone and signals.reach is Reach.ALL
 
@@ -38,8 +37,8 @@ def partial_signal(signals: Signals) -> Finding | None:
     end = signals.end
     if not signals.ranks or end.culprits:
         return None
-    if target := lone_target(signals.ranks):
-        return _lone_signal(end, target, signals.ranks, is_proven=True)
+    if target := signals.lone_target:
+        return _lone_signal(end, target, [*signals.ranks, *signals.broken], is_proven=True)
     if not signals.first:
         return None
     if end.living and end.seconds_ago < end.limits.ending_seconds:

@@ -62,7 +62,7 @@ def _fatal_mismatch(
     `even`: further operations whose size must be the same on every rank; see `even_ops`.
     """
     if any(map(is_aborted_while_waiting, ended)):
-        return _proven_mismatch(ranks, SAME_SIZE_ON_GPUS)
+        return _proven_mismatch(ranks, (*SAME_SIZE_ON_GPUS, *even))
     fatal = [r.entered[0] for r in ended if r.entered and _died_of_mismatch(r)]
     if not fatal:
         if any(map(_is_aborted, ended)) and (proven := _proven_mismatch(ranks)):

@@ -49,6 +49,7 @@ def is_shown(snapshot: Snapshot, limits: HangLimits) -> bool:
 
     The rank that the others wait for waits itself, for something on its own host, and nothing has changed in it. In
     training one look is enough. At a start, in an evaluation and in a save others may come to its help for a while.
+    Ranks that all start data loaders wait for their own workers, which are among what has not changed.
     """
     if snapshot.missing or snapshot.unwatched or not stands_still(snapshot, limits):
         return False
@@ -57,13 +58,13 @@ def is_shown(snapshot: Snapshot, limits: HangLimits) -> bool:
     if diagnosis.proven and all(map(_has_learned, moving)):
         return min(map(_seconds, moving)) >= limits.conflict_seconds
     awaited = [r for r in awaited_by(diagnosis, moving) if r.in_flight is None]
+    if all(r.activity == "loader_start" for r in moving):
+        known = looked_at(snapshot, moving)
+        return bool(known) and all(_is_unchanged(r, s, limits) for r, s in known)
     if not awaited or (len(awaited) == len(moving) and all(map(_has_learned, moving))):
         return False  # nobody waits for them
     known = looked_at(snapshot, awaited)
-    return bool(known) and all(
-        standing.waits_for_its_host and standing.unchanged_seconds >= _unchanged_seconds(r, limits)
-        for r, standing in known
-    )
+    return bool(known) and all(s.waits_for_its_host and _is_unchanged(r, s, limits) for r, s in known)
 
 
 def looked_at(snapshot: Snapshot, awaited: Sequence[RankState]) -> list[tuple[RankState, Standing]]:
@@ -87,5 +88,5 @@ def _look_seconds(state: RankState, limits: HangLimits) -> float:
     return max(_LOOK_SECONDS, _LOOK_RATIO * (state.lease_seconds or 0.0))
 
 
-def _unchanged_seconds(state: RankState, limits: HangLimits) -> float:
-    return _LOOK_SECONDS if _has_learned(state) else limits.start_look_seconds
+def _is_unchanged(state: RankState, standing: Standing, limits: HangLimits) -> bool:
+    return standing.unchanged_seconds >= (_LOOK_SECONDS if _has_learned(state) else limits.start_look_seconds)

@@ -57,6 +57,8 @@ def judge(snapshot: Snapshot, awaited: Sequence[RankState], limits: HangLimits) 
     if seconds >= critical and (at_work := [(r, work) for r, standing in looks if (work := standing.work)]):
         state, work = at_work[0]
         return judged("warning", f"it is not critical yet, because {ranks_text([state.rank])} {work_text(work)}")
+    if overdue <= 0 and seconds >= critical:  # shown ahead of their leases, by less than a proof
+        return judged("warning", "it becomes critical when the leases end")
     if min(seconds, unchanged) >= critical:
         return judged("critical", f"critical after {duration(critical)}{at_place}")
     pages = f"it becomes critical after {duration(critical)}"

@@ -162,17 +162,23 @@ class SelfTimes:
         happens, and the rank itself before it became slow: (k + 1)/(n + 2) for k of n steps (Laplace's rule of
         succession). The result is the binomial tail times the number of ranks (Bonferroni). Means do not show it: a
         rank whose batch is four times as large in one step of eight is far behind on average, again and again.
+
+        Ranks that have become late in turn a short time ago were not before. So if others are late in the last steps,
+        it also counts how probable it is that this rank is late so often if each time any of them is, with 1/n.
         """
         before = len(self.steps) - self.num_lasting(lag, num_steps)
         half, behind = lag.seconds / 2, self._behind(lag.rank, len(self.steps))
-        earlier = behind[:before]
-        for rank in others[:: len(others) // _MANY + 1]:
+        compared = others[:: len(others) // _MANY + 1]
+        earlier, now = behind[:before], []
+        for rank in compared:
             of_other = self._behind(rank, len(self.steps))
             mirrors = len(self.seconds) == 2  # of two ranks, one is ahead by as much as the other is behind
             earlier += of_other[:before] if mirrors and before else of_other
+            now += of_other[-num_steps:]
         usual = (sum(seconds >= half for seconds in earlier) + 1) / (len(earlier) + 2)
-        count = sum(seconds >= half for seconds in behind[-num_steps:])
-        return len(self.seconds) * binomial_tail(count, num_steps, usual)
+        count, in_turn = (sum(seconds >= half for seconds in last) for last in (behind[-num_steps:], now))
+        by_turns = binomial_tail(count, count + in_turn, 1 / (1 + len(compared))) if in_turn else 0.0
+        return len(self.seconds) * max(binomial_tail(count, num_steps, usual), by_turns)
 
     @cached_property
     def _middles(self) -> Values:

@@ -62,8 +62,10 @@ NEXT = {  # cause → next steps; {0} is the host, {1} the process
     "state D they wait for storage (`iostat -x 2 3`). At 100 % CPU there are too few of them. Or its shard is larger "
     "than the others'.",
     "host_pressure": "On {0}: `cat /proc/pressure/cpu /proc/pressure/memory /proc/pressure/io`, `top -b -n1 | head`: "
-    "which other processes run there? `cat /sys/fs/cgroup$(cut -d: -f3 /proc/{1}/cgroup)/cpu.stat`: is its share of "
-    "cores too small?",
+    "which other processes run there? `taskset -cp {1}` shows the cores that the rank may use, `ps -eLo "
+    "psr,pcpu,pid,comm --sort=-pcpu | head` what runs on each core: bind one of them elsewhere (`taskset`, Slurm's "
+    "`--cpu-bind`, a cpuset), or `renice` the other program. `cat /sys/fs/cgroup$(cut -d: -f3 "
+    "/proc/{1}/cgroup)/cpu.stat`: is its share of cores too small?",
     "unknown": "The rank waits longer for data and also computes longer, as on a slow host or one whose resources are "
     "used up. On {0}: `top`, `vmstat 1 5`, `cat /proc/pressure/*`, `py-spy dump --pid {1}`. Give the rank another host "
     "at the next start.",

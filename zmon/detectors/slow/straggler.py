@@ -19,6 +19,7 @@ from zmon.detectors.new_finding import drain, new_finding
 from zmon.detectors.slow.chance import Chance
 from zmon.detectors.slow.exposed_time import exposed_too_long, may_stand_still, slow_network_finding
 from zmon.detectors.slow.hardware_reasons import hot_gpu, starved_host, throttled_ranks
+from zmon.detectors.slow.processor_waits import processor_waits
 from zmon.detectors.slow.self_times import Lag, SelfTimes
 from zmon.detectors.slow.step_cost import NEXT, SHOWN, late_by_phase, mean_saved_seconds, ms, slowest
 from zmon.detectors.wording import ranks_on, verb
@@ -74,10 +75,11 @@ class Straggler(Thresholds):
     # The links of a host are judged only if they were busy for this long in the last few seconds. Shorter traffic
     # delays no rank.
     busy_seconds: float = 0.1
-    # The host is the cause if it waited for a resource for at least this share of the lost time. Some waits are hidden
-    # behind other work of the process.
+    # The host is the cause if it, or the rank itself, waited for a resource for at least this share of the lost time.
+    # Some waits are hidden behind other work of the process.
     explained_ratio: Share = 0.5
-    # The host must also have waited more than this many times as long as any other host. Otherwise all hosts are busy.
+    # The host must also have waited more than this many times as long as any other host, or the rank as most ranks.
+    # Otherwise all of them are busy.
     starved_ratio: Multiple = 2.0
     name = "straggler"
     separate = False
@@ -152,30 +154,41 @@ class Straggler(Thresholds):
         without_work: SelfTimes | None = None
         hot = {rank.state.rank for rank in throttled_ranks(snapshot) if rank.is_hot}
         for number in (num_steps, 3 * num_steps // 2, 2 * num_steps, 3 * num_steps):  # more steps have less noise
-            if len(snapshot.steps) < (number if hot else 2 * number):  # too few to estimate chance
+            if len(snapshot.steps) < number:
                 return None
-            late = {lag.rank for lag in times.lags(number, self._least_seconds(times, number))}
+            late = times.lags(number, self._least_seconds(times, number))
             if not late:
                 continue  # no rank is late, so its work does not matter
+            seconds = median(step.seconds for step in snapshot.steps[-number:])
+            lost_ratios = {lag.rank: lag.seconds / seconds for lag in late}
+            waits = processor_waits(snapshot, self.starved_ratio)
+            waiting = waits.explaining(lost_ratios, self.explained_ratio)
+            # A known reason replaces the proof that it is no bad luck. A wait for a processor must last twice as long
+            # for that: the scheduler moves programs that are not bound to the core away from it, but not at once.
+            known = hot | waiting if number >= 2 * num_steps else hot
+            if not known and len(snapshot.steps) < 2 * number:  # too few to estimate chance
+                continue
             without_work = without_work or times.without_work()
-            lags = [lag for lag in self._sure_lags(without_work, number, hot) if lag.rank in late]
+            lags = [lag for lag in self._sure_lags(without_work, number, known) if lag.rank in lost_ratios]
             similar = [lag for lag in lags if lag.seconds >= lags[0].seconds / 2]
-            by_design = len(similar) > 1 and 2 * len(similar) >= snapshot.world_size  # such as stages of a pipeline
+            # Such as stages of a pipeline. Nobody lets a half of the ranks wait for processors by design.
+            by_design = len(similar) > 1 and 2 * len(similar) >= snapshot.world_size
+            by_design = by_design and not waiting.issuperset(lag.rank for lag in similar)
             if similar and not by_design and (finding := self._finding(snapshot, without_work, similar, number)):
                 return finding
         return None
 
-    def _sure_lags(self, times: SelfTimes, num_steps: int, hot: set[int]) -> list[Lag]:
-        """Return the lags of ranks with a hot GPU; else the lags beyond chance.
+    def _sure_lags(self, times: SelfTimes, num_steps: int, known: set[int]) -> list[Lag]:
+        """Return the lags of ranks whose reason is known; else the lags beyond chance.
 
         If no lag of the whole self time is beyond chance, the lags of a part of it count: waiting for data, or the
         rest. A part varies less by chance than the whole.
         """
         least_seconds = self._least_seconds(times, num_steps)
         late = times.lags(num_steps, least_seconds)
-        hot_lags = [lag for lag in late if lag.rank in hot]
-        if hot_lags or not late or len(times.steps) < 2 * num_steps:
-            return hot_lags
+        known_lags = [lag for lag in late if lag.rank in known]
+        if known_lags or not late or len(times.steps) < 2 * num_steps:
+            return known_lags
         sure = times.lags(num_steps, least_seconds, self._chance)
         if sure:
             return sure
@@ -197,8 +210,11 @@ class Straggler(Thresholds):
         peers = next(role.ranks for role in roles(snapshot) if worst.rank in role.ranks)
         phases = late_by_phase(times.steps[-num_steps:], worst.rank, peers)
         data_ratio = times.phase_ratio("data", worst, num_steps, self.input_ratio, self._chance, phases)
-        lost_seconds = worst.seconds / seconds * seconds_ago
-        cause, reason, detail = self._cause(snapshot, culprits, first, data_ratio, lost_seconds)
+        lost_ratio = worst.seconds / seconds
+        starved = starved_host(
+            snapshot, culprits, lost_ratio * seconds_ago, self.explained_ratio, self.starved_ratio
+        ) or self._processor_wait(snapshot, first, lost_ratio)
+        cause, reason, detail = self._cause(snapshot, first, data_ratio, starved)
         num_slow_steps = sum(step.stands_for for step in steps[-num_lasting:])
         phase = max(phases, key=lambda p: phases[p])
         slower = worst.seconds / max(worst.others_seconds, 1e-6)
@@ -214,7 +230,7 @@ class Straggler(Thresholds):
             summary=f"{ranks_on(culprits)} {verb(culprits, 'holds', 'hold')} the others back: "
             f"{ms(worst.others_seconds + worst.seconds)} of self time per step against {ms(worst.others_seconds)}, "
             f"{slower:.0%} more than the median of the others (threshold {self.slower_ratio:.0%}) and "
-            f"{worst.seconds / seconds:.0%} of the step (threshold {self.cost_ratio:.0%}), mostly in {phase} "
+            f"{lost_ratio:.0%} of the step (threshold {self.cost_ratio:.0%}), mostly in {phase} "
             f"(+{ms(phases[phase])}), for {num_slow_steps} steps{reason}; if {verb(culprits, 'it', 'they')} were as "
             f"fast as the others, each step of {ms(seconds)} would be {ms(saved)} shorter",
             detail=detail,
@@ -228,14 +244,19 @@ class Straggler(Thresholds):
             ),
         )
 
+    def _processor_wait(self, snapshot: Snapshot, state: RankState, lost_ratio: float) -> str | None:
+        """Return how long a rank waits for a processor, if that explains the share of the step that it loses."""
+        waits = processor_waits(snapshot, self.starved_ratio)
+        explained = waits.explaining({state.rank: lost_ratio}, self.explained_ratio)
+        return waits.summary(snapshot, state) if explained else None
+
     def _cause(
-        self, snapshot: Snapshot, culprits: list[RankState], first: RankState, data_ratio: float, lost_seconds: float
+        self, snapshot: Snapshot, first: RankState, data_ratio: float, starved: str | None
     ) -> tuple[str, str, str]:
         """Return the cause, the reason for the summary, and the detail."""
         throttled = next((rank for rank in throttled_ranks(snapshot) if rank.state.rank == first.rank), None)
         if throttled is not None and throttled.is_hot:
             return "thermal_throttle", f"; {throttled.summary}", throttled.advice
-        starved = starved_host(snapshot, culprits, lost_seconds, self.explained_ratio, self.starved_ratio)
         if starved is not None:
             return "host_pressure", f"; {starved}", NEXT["host_pressure"].format(first.host, first.pid)
         if data_ratio >= self.input_ratio:

@@ -17,7 +17,7 @@ from zmon.hub.api.privacy import may_read, without_output
 from zmon.hub.api.rank_page import rank_page, with_few_rows
 from zmon.hub.api.scaling import scaling_answer, size_query
 from zmon.hub.api.view import job_state
-from zmon.job.restarts import launch_start
+from zmon.job.restarts import launch_began
 from zmon.job.time_account import Account
 from zmon.schema import api
 from zmon.schema.api import endpoints
@@ -175,4 +175,4 @@ def exported_jobs(snapshots: Sequence[Snapshot], max_jobs: int = MAX_JOBS) -> fr
 
 def _importance(snapshot: Snapshot) -> tuple[bool, int, float, str]:
     ranks = snapshot.reported_ranks
-    return any(rank.alive for rank in ranks), len(ranks), launch_start(snapshot), snapshot.job_id
+    return any(rank.alive for rank in ranks), len(ranks), launch_began(snapshot), snapshot.job_id

@@ -20,6 +20,7 @@ from zmon.hub.discovery.file_sd import FileTargets
 from zmon.hub.discovery.kubernetes import KubernetesTargets
 from zmon.hub.discovery.prometheus import PrometheusTargets
 from zmon.hub.discovery.target import Answer, TargetSource
+from zmon.schema.http_config import HttpConfig
 from zmon.web.kubernetes.agent_pods import pod_selection
 from zmon.web.kubernetes.api_server import ApiServer, in_cluster
 
@@ -122,19 +123,23 @@ class Discovery:
 
 
 def agents(
-    words: Sequence[str], scheme: str, cluster: Callable[[], ApiServer] = in_cluster
+    words: Sequence[str],
+    scheme: str,
+    prometheus: HttpConfig | None = None,
+    cluster: Callable[[], ApiServer] = in_cluster,
 ) -> tuple[tuple[str, ...], tuple[TargetSource, ...]]:
     """Return the URLs and the sources that `--agents` names. Raises UsageError.
 
-    `scheme`: of targets without one, http or https; `cluster`: returns the API server of this Kubernetes cluster.
+    `scheme`: of targets without one, http or https; `prometheus`: how a Prometheus is asked; `cluster`: returns the API
+    server of this Kubernetes cluster.
     """
     if not words:
         raise UsageError("--agents names no agent", "", _HELP)
     urls = tuple(word.rstrip("/") for word in words if word.startswith(_SCHEMES))
-    return urls, tuple(_source(word, scheme, cluster) for word in words if not word.startswith(_SCHEMES))
+    return urls, tuple(_source(word, scheme, prometheus, cluster) for word in words if not word.startswith(_SCHEMES))
 
 
-def _source(word: str, scheme: str, cluster: Callable[[], ApiServer]) -> TargetSource:
+def _source(word: str, scheme: str, prometheus: HttpConfig | None, cluster: Callable[[], ApiServer]) -> TargetSource:
     kind, _, rest = word.partition(":")
     name, _, port = rest.rpartition(":")
     if kind == "file" and rest:
@@ -144,7 +149,7 @@ def _source(word: str, scheme: str, cluster: Callable[[], ApiServer]) -> TargetS
     if kind == "srv" and rest:
         return SrvTargets(rest, scheme)
     if kind == "prometheus" and rest.startswith(_SCHEMES):
-        return PrometheusTargets(rest.rstrip("/"))
+        return PrometheusTargets(rest.rstrip("/"), prometheus)
     if kind == "kubernetes" and (pods := pod_selection(rest)):
         return KubernetesTargets(pods, scheme, cluster())
     raise UsageError(f"--agents {word!r} names no agent", "", _HELP)

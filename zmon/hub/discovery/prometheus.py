@@ -10,7 +10,8 @@ import msgspec
 from zmon.errors import ZmonError
 from zmon.format import listed
 from zmon.hub.discovery.target import PolledSource, in_order
-from zmon.web import client
+from zmon.schema.http_config import HttpConfig
+from zmon.web import client, http_client
 
 _JOB = "zmon-agent"
 _TIMEOUT_SECONDS = 5.0
@@ -35,13 +36,18 @@ class PrometheusTargets(PolledSource):
 
     interval_seconds = 15.0
 
-    def __init__(self, base: str) -> None:
-        self.name, self._base = f"prometheus:{base}", base
+    def __init__(self, base: str, http: HttpConfig | None = None) -> None:
+        """`http`: how this Prometheus is asked."""
+        self.name, self._base, self._http = f"prometheus:{base}", base, http
 
     async def find(self, session: aiohttp.ClientSession) -> tuple[str, ...]:
-        """Return the base URL of each target. Raises Unreachable, or ZmonError if Prometheus scrapes no agent."""
+        """Return the base URL of each target. Raises Unreachable, or ZmonError if Prometheus scrapes no agent.
+
+        The hub's session is not used: Prometheus must not see the credentials for agents.
+        """
         url = f"{self._base}/api/v1/targets"
-        answer = await client.get(session, url, _Answer, _TIMEOUT_SECONDS, state="active")
+        async with http_client.session(self._http) as own_session:
+            answer = await client.get(own_session, url, _Answer, _TIMEOUT_SECONDS, state="active")
         targets = answer.data.active_targets
         parts = [urlsplit(target.scrape_url) for target in targets if _is_agent(target)]
         if not parts:

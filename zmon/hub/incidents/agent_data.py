@@ -17,7 +17,7 @@ import aiohttp
 import zmon
 from zmon.errors import Unreachable
 from zmon.format import listed
-from zmon.hub.agent_link import AgentLink
+from zmon.hub.agent_link import AgentLink, links_of
 from zmon.hub.config import HubConfig
 from zmon.hub.incidents import moments, steps
 from zmon.hub.incidents.moments import HostClock
@@ -49,34 +49,42 @@ async def collect(
     """Collect the data of the most important ranks, and list what did not arrive within `evidence_seconds`."""
     chosen_ranks = steps.choose_ranks(snapshot, finding)
     hosts = list(dict.fromkeys([*(r.host for r in chosen_ranks), *finding.hosts]))
-    agents = {link.report.host: link for link in links if link.report and link.report.host in hosts}
-    answers: dict[str, AgentReport] = {}
-    ahead: dict[str, float] = {}  # host → seconds by which its clock is ahead of the hub's
+    links_by_uid = links_of(links, chosen_ranks)
+    # By agent, the id that it has for the job. One of a host of the finding without chosen ranks has its kernel log.
+    agents = {link: finding.job_id for link in links if link.report and link.report.host in hosts}
+    agents |= dict(links_by_uid.values())
+    answers: dict[AgentLink, AgentReport] = {}
+    ahead: dict[AgentLink, float] = {}  # seconds by which the clock of its host is ahead of the hub's
     limit = asyncio.Semaphore(config.max_requests)
 
-    async def ask(host: str, link: AgentLink) -> None:
+    async def ask(link: AgentLink, job_id: str) -> None:
         async with limit:
             begin = time.time()
             with contextlib.suppress(Unreachable):
-                request = SnapshotRequest(since=0, job_id=finding.job_id, last=steps.MAX_STEPS)
+                request = SnapshotRequest(since=0, job_id=job_id, last=steps.MAX_STEPS)
                 report = await client.ask(session, link.url, endpoints.SNAPSHOT, request, config.evidence_seconds)
-                answers[host] = report
-                ahead[host] = report.time - (begin + time.time()) / 2
+                answers[link] = report
+                ahead[link] = report.time - (begin + time.time()) / 2
 
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(config.evidence_seconds):
-            await asyncio.gather(*(ask(host, link) for host, link in agents.items()))
+            await asyncio.gather(*(ask(link, job_id) for link, job_id in agents.items()))
 
     snapshot = _with_exits(snapshot, answers.values())
     collected = Collected(snapshot, versions=_versions(links, hosts))
-    for host, link in agents.items():
-        report = answers.get(host) or link.report  # without an answer the offset of its clock is unknown
-        kernel = report.sample.kernel if report else None
-        clock = HostClock(host, ahead.get(host))
+    for link in agents:
+        report = answers.get(link) or link.report  # without an answer the offset of its clock is unknown
+        if report is None:
+            continue
+        kernel = report.sample.kernel
+        clock = HostClock(report.host, ahead.get(link))
         collected.moments += moments.kernel_events(kernel.events if kernel else (), clock, finding.onset)
     collected.moments += moments.of_ranks(snapshot, [r for r in snapshot.reported_ranks if r.rank in finding.ranks])
-    collected.runs = [run for r in chosen_ranks if (run := _steps_of(r, answers.get(r.host))) is not None]
-    collected.left_out = [*_lines_of_missing_steps(snapshot, chosen_ranks, collected.runs, set(hosts) - set(answers))]
+    reports = {uid: answers[link] for uid, (link, _) in links_by_uid.items() if link in answers}
+    collected.runs = [run for r in chosen_ranks if (run := _steps_of(r, reports.get(r.run_uid))) is not None]
+    silent = {*hosts} - {report.host for report in answers.values()}
+    silent |= {r.host for r in chosen_ranks if r.run_uid not in reports}
+    collected.left_out = [*_lines_of_missing_steps(snapshot, chosen_ranks, collected.runs, silent)]
     return collected
 
 
@@ -103,7 +111,7 @@ def _steps_of(state: RankState, report: AgentReport | None) -> steps.LastSteps |
     """Return a rank's last steps, or None if its agent reports none or already reports a newer launch of it."""
     if report is None or report.monotonic is None:
         return None
-    parts = (part.of_rank(state.run_uid) for part in report.steps.get(state.job_id, ()))
+    parts = (part.of_rank(state.run_uid) for of_job in report.steps.values() for part in of_job)
     of_rank = next((part for part in parts if part.num_rows), None)
     return None if of_rank is None else steps.last_steps(state, of_rank, report.time - report.monotonic)
 

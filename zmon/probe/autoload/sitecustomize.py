@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 AUTOLOAD = os.path.dirname(__file__)  # noqa: PTH120 - pathlib is as slow
 BESIDE_ZMON = os.path.abspath(os.path.join(AUTOLOAD, "../../.."))  # noqa: PTH100, PTH118 - zmon/probe/autoload
 RUN_PID = "ZMON_RUN_PID"  # the pid of the command; removed once a message was printed, so that it is printed once
+RANK_PID = "ZMON_RANK_PID"  # the pid of the Python process that a launcher started as a rank, until it imports torch
 OLDEST_PYTHON = (3, 11)
 OLDEST_TORCH = (2, 9)
 RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE")  # a process with all of them is a rank and not a launcher
@@ -30,9 +31,20 @@ def is_launched_rank() -> bool:
     return all(name in os.environ for name in RANK_VARIABLES)
 
 
+def attaches_at_once() -> bool:
+    """Return True if this process is a rank as soon as it imports torch.
+
+    A launcher may start a wrapper, which starts the trainer. A child of such a process is a rank only if it trains: it
+    may as well prepare the data.
+    """
+    pid = str(os.getpid())
+    return is_launched_rank() and os.environ.get(RANK_PID, pid) == pid
+
+
 def restore_environment() -> None:
-    """Restore os.environ to its state before `zmon run`, so that children of this process are not watched."""
+    """Restore os.environ to its state before `zmon run`, so that children of this rank are not watched."""
     os.environ.pop(RUN_PID, None)
+    os.environ.pop(RANK_PID, None)
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if AUTOLOAD in paths:
         paths.remove(AUTOLOAD)
@@ -125,11 +137,13 @@ class TorchFinder:
 
 
 def begin() -> None:
-    """Wait for torch, unless zmon is switched off; restore the environment of a rank."""
+    """Wait for torch, unless zmon is switched off."""
     run_pid = os.environ.get(RUN_PID)
-    if switched_off() or is_launched_rank():
+    if switched_off():
         restore_environment()
-    if not switched_off():
+    else:
+        if is_launched_rank():
+            os.environ.setdefault(RANK_PID, str(os.getpid()))
         finder = TorchFinder(may_speak=run_pid is not None)
         sys.meta_path.insert(0, finder)
         if run_pid == str(os.getpid()):  # the command itself: report at once if it has no torch

@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from zmon import probe
-from zmon.probe.autoload.sitecustomize import is_launched_rank, restore_environment
+from zmon.probe.autoload.sitecustomize import attaches_at_once, restore_environment
+from zmon.probe.run_mark import note_watched
 
 # Installed once, before or after the rank attaches.
 HOOKS = (
     "world", "collectives", "functional", "ddp", "backward", "steps", "loading", "evaluation", "saving", "compilation",
+    "runners",
 )  # fmt: skip
 AT_RANK = ("device", "flops", "worker_server")  # these need the rank's box
 
@@ -45,12 +47,13 @@ def watch() -> None:
     """Install the hooks under `zmon run`, and attach once this process becomes a rank."""
     _install(HOOKS)
     probe.expect_rank(_on_attach)
-    if is_launched_rank():
+    if attaches_at_once():
         probe.start_as_rank()
 
 
 def _on_attach() -> None:
-    restore_environment()  # children of a rank are not ranks
+    note_watched()
+    restore_environment()  # children of a rank are not ranks; those of a wrapper that needs no torch may be
     _install(AT_RANK)
 
 

@@ -7,15 +7,18 @@ which is called in any case. Only the device knows that it did nothing, so this 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import Any
 
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from zmon import probe
 from zmon.probe.edge import fronts
+from zmon.probe.hooks.fresh_optimizers import FreshOptimizers
 from zmon.probe.rank import OTHER, PHASE_NUMBER, TRAIN
 
 _OPTIMIZER = PHASE_NUMBER["optimizer"]
+_MANY = 256  # optimizers; one for each parameter may be more
 
 
 class Rounds:
@@ -31,6 +34,7 @@ class Rounds:
         self._order: list[int] = []  # the optimizers of the last round
         self._current: list[int] = []  # optimizers that have stepped in this round
         self._joined: list[int] = []  # optimizers that first stepped after the last round had ended
+        self._limit = _MANY
         self.single = 0  # the optimizer, if it is the only one and no round is open: its next update ends the step
 
     @property
@@ -69,6 +73,21 @@ class Rounds:
         self._note_single()
         return True
 
+    def replace(self, optimizer: int, successor: int) -> None:
+        """Let another object stand for an optimizer, which will not step any more."""
+        for optimizers in (self._order, self._current, self._joined):
+            optimizers[:] = [successor if each == optimizer else each for each in optimizers]
+        if self.single == optimizer:
+            self.single = successor
+
+    def forget_others(self, remembered: Callable[[], Collection[int]]) -> None:
+        """Forget all but the optimizers that are remembered, each time that their number has doubled."""
+        if len(self._order) > self._limit:
+            retained = remembered()
+            for optimizers in (self._order, self._current, self._joined):
+                optimizers[:] = [each for each in optimizers if each in retained]
+            self._limit = max(_MANY, 2 * len(self._order))
+
     def end(self) -> None:
         """End the round, because a change of activity ended the step."""
         self._current, self._joined = [], []
@@ -78,7 +97,7 @@ class Rounds:
         self.single = self._order[0] if len(self._order) == 1 else 0
 
 
-_rounds = Rounds()
+_rounds, _fresh = Rounds(), FreshOptimizers()
 _running: list[int] = []  # optimizers that are in `step`, innermost last; only the outermost one counts
 _installed = False
 
@@ -108,6 +127,10 @@ def _on_update_begin(optimizer: Any, *_: Any) -> None:
     if len(_running) > 1:
         return
     if not timeline.explicit_steps:
+        if _fresh.is_new(optimizer):
+            if (predecessor := _fresh.predecessor(optimizer)) is not None:
+                _rounds.replace(predecessor, id(optimizer))
+            _rounds.forget_others(_fresh.remembered)
         if _rounds.is_open and not timeline.step_pending:
             _rounds.end()
         if _rounds.begin_update(id(optimizer)):

@@ -1,0 +1,56 @@
+"""Tells whether what a fault has left of a job looks as if the owner had ended the job. Pure.
+
+zmon is quiet about such an end, because owners end jobs every day: docs/endings.md has these faults among the signals.
+Only two of them look like this: a signal to one rank whose launcher ends the others at once, if nobody recorded who
+sent the signals, and the death of a launcher that no agent watched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lab.simulator.outside import SIGNAL_SECONDS
+from lab.simulator.processes import HANDLER_SECONDS
+from lab.simulator.strikes import terminated
+
+if TYPE_CHECKING:
+    from lab.simulator.observation import SimulatedAgent
+    from lab.simulator.rank import SimulatedRank
+    from lab.simulator.world import World
+
+HOSTS_SECONDS = 0.3  # an owner who signals the ranks of several hosts reaches all of them within this time
+
+
+def looks_like_the_owners_end(world: World, agents: Sequence[SimulatedAgent]) -> bool:
+    """Return True if SIGTERM ended all ranks together, and neither its senders nor a launcher show a fault."""
+    ranks, handles_term = world.ranks, world.shape.handles_term
+    status = terminated("SIGTERM", handles_term).status
+    if any(rank.ended is None or rank.ending is None or rank.ending.status != status for rank in ranks):
+        return False
+    if len({pid for rank in ranks if (pid := _sender(rank)) is not None}) > 1:
+        return False
+    killed = [(host, gone) for (_, host), (gone, how) in world.launchers.gone.items() if how == "signal SIGKILL"]
+    if any(agents[host].began <= gone for host, gone in killed):
+        return False
+    signalled = [rank for rank in ranks if rank.sender is not None or _left_by_signal(rank)]
+    longest = SIGNAL_SECONDS + (HANDLER_SECONDS[1] if handles_term else 0.0)
+    hosts = {rank.host for rank in ranks}
+    spreads = [_spread([rank for rank in signalled if rank.host == host]) for host in hosts]
+    return max(spreads) <= longest and (len(hosts) == 1 or _spread(ranks) <= HOSTS_SECONDS + longest)
+
+
+def _sender(rank: SimulatedRank) -> int | None:
+    late = rank.late_sender[1] if rank.late_sender else None
+    return late if rank.sender is None else rank.sender
+
+
+def _left_by_signal(rank: SimulatedRank) -> bool:
+    """Return True if the last words of the rank are those of the signal, and not of a broken connection."""
+    words = rank.ending.words if rank.ending else None
+    return words is not None and (words.kind == "signal" or words.type == "builtins.SystemExit")
+
+
+def _spread(ranks: Sequence[SimulatedRank]) -> float:
+    times = [rank.ended or 0.0 for rank in ranks]
+    return max(times, default=0.0) - min(times, default=0.0)

@@ -1,0 +1,45 @@
+"""Tests of the ends of jobs that nothing tells from an end by the owner: zmon is quiet about these, and no others."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from lab.simulator.composition import Composition, Shape, Strike
+from lab.simulator.owner import looks_like_the_owners_end
+from lab.simulator.world import World
+
+TWO_HOSTS = Shape(ranks=2, hosts=2, launcher="mpirun", step_seconds=0.25, noise=0.02, senders_known=False)
+ONE_HOST = replace(TWO_HOSTS, hosts=1, launcher="torchrun", handles_term=True)
+
+
+@pytest.mark.parametrize(
+    ("what", "shape", "began", "expected"),
+    [
+        ("cancel", TWO_HOSTS, 0.0, True),
+        ("term", replace(TWO_HOSTS, device="cuda"), 0.0, True),
+        ("term", replace(TWO_HOSTS, device="cuda", senders_known=True), 0.0, False),
+        ("term", replace(TWO_HOSTS, device="cuda", launcher="none"), 0.0, False),
+        ("term", replace(ONE_HOST, device="cuda"), 0.0, True),
+        ("kill", ONE_HOST, 0.0, False),
+        ("raise", ONE_HOST, 0.0, False),
+        ("launcher_dies", ONE_HOST, 0.0, False),
+        ("launcher_dies", ONE_HOST, 60.0, True),
+    ],
+    ids=[
+        "the owner",
+        "mpirun ends the rank of the other host",
+        "the senders are known",
+        "the other rank has no signal",
+        "handlers hide the order",
+        "a rank is killed",
+        "a rank raises",
+        "the launcher is killed",
+        "the launcher is killed before its agent begins",
+    ],
+)
+def test_end_that_looks_like_the_owners(what, shape, began, expected):
+    world = World(Composition(7, 0, shape, (Strike(what, 1, place="forward", to="ranks", number="SIGTERM"),)))
+    world.run(40.0)
+    agents = [SimpleNamespace(began=began)] * shape.hosts
+    assert looks_like_the_owners_end(world, agents) is expected

@@ -1,0 +1,188 @@
+"""Tests of the hooks into frameworks that run the job's function and catch its exceptions.
+
+Ray is not installed here: stand-ins have the names and the calls of its two versions. The pools are Python's.
+"""
+
+import pytest
+
+from tests.probe.hooks.scripts import cases
+
+START = """
+import traceback, types
+from zmon.box.reader import BoxReader
+from zmon.probe.hooks import runners
+
+def words():
+    with_box = BoxReader(timeline.box.path)
+    found = with_box.words()
+    return (found.kind, found.type, found.where.partition(":")[0]) if found else None
+
+class ThreadRunner:
+    def run(self, target):
+        def work():
+            try:
+                target()
+            except BaseException as error:
+                print(newer.construct_user_exception_with_traceback(error, exclude_frames=1))
+        in_thread(work)
+
+def construct(error, exclude_frames=0):
+    return [frame.name for frame in traceback.extract_tb(error.__traceback__)][exclude_frames:]
+
+class RunnerThread(threading.Thread):
+    def run(self):
+        try:
+            self._target()
+        except BaseException as error:
+            self._propagate_exception(error)
+    def _propagate_exception(self, error):
+        print("passed on", error)
+
+newer = types.SimpleNamespace(ThreadRunner=ThreadRunner, construct_user_exception_with_traceback=construct)
+class StartTraceback(Exception):
+    pass
+
+older = types.SimpleNamespace(RunnerThread=RunnerThread, StartTraceback=StartTraceback)
+for _ in range(2):  # a reload changes nothing
+    runners._watch_ray(newer)
+    runners._watch_older_ray(older)
+
+def fails():
+    train()
+    raise ValueError("disk full")
+
+def run_older(work):
+    thread = older.RunnerThread(target=work)
+    thread.start()
+    thread.join()
+"""
+
+CASES = """
+== function that returns to Ray has finished, and is in training again if it goes on
+newer.ThreadRunner().run(train)
+print(words(), activity(), steps())
+> ('exit', 'ray.train', '') done 1
+
+== exception that Ray catches is the last words, and its frames are those of the job
+newer.ThreadRunner().run(fails)
+print(words(), activity(), steps())
+> ['fails']
+> ('exception', 'builtins.ValueError', 'script-0.py') train 1
+
+== function that returns to an older Ray has finished
+run_older(train)
+print(words(), activity(), steps())
+> ('exit', 'ray.train', '') done 1
+
+== exception that an older Ray catches is the last words, without the one around it
+def fails_in_ray():
+    try:
+        fails()
+    except ValueError as error:
+        raise StartTraceback("of Ray") from error
+run_older(fails_in_ray)
+print(words(), activity())
+> passed on of Ray
+> ('exception', 'builtins.ValueError', 'script-0.py') train
+
+== clean exit of the process changes nothing about an exception that was caught
+newer.ThreadRunner().run(fails)
+import atexit
+atexit._run_exitfuncs()
+print(words()[0], activity())
+> ['fails']
+> exception train
+
+== process that joins again has more to do
+newer.ThreadRunner().run(fails)
+import torch.distributed as dist
+dist.init_process_group("gloo", init_method="file://" + sys.argv[0] + ".store", rank=0, world_size=1)
+print(words(), activity())
+> ['fails']
+> None train
+== rank rests between the functions that a framework runs, and trains again
+executor = types.SimpleNamespace(_sendback_result=print, _ExceptionWithTraceback=print)
+tests = types.SimpleNamespace(call_and_report=lambda test: test())
+for _ in range(2):
+    runners._watch_executor(executor)
+    runners._rest_after(tests, "call_and_report")
+executor._sendback_result("result")
+print(activity())
+for _ in range(2):
+    train()
+    print(activity())
+    executor._sendback_result("result")
+    print(activity(), steps())
+tests.call_and_report(train)
+print(activity(), steps(), words())
+> result
+> init
+> train
+> result
+> done 1
+> train
+> result
+> done 2
+> done 3 None
+
+== rank rests after a cell of a notebook
+shell = types.SimpleNamespace(events=types.SimpleNamespace(register=lambda name, call: cells.append((name, call))))
+cells = []
+runners._rest_after_cells(types.SimpleNamespace(get_ipython=lambda: None))
+runners._rest_after_cells(types.SimpleNamespace(get_ipython=lambda: shell))
+train()
+[(name, after)] = cells
+after("result of the cell")
+print(name, activity())
+> post_run_cell done
+
+== worker of a pool rests once it has left its group, and a script does not
+import multiprocessing, torch.distributed as dist
+for name in ("SpawnPoolWorker-1", "MainProcess"):
+    multiprocessing.current_process().name = name
+    dist.init_process_group("gloo", init_method=f"file://{sys.argv[0]}.{name}", rank=0, world_size=1)
+    train()
+    dist.destroy_process_group()
+    print(activity())
+> done
+> train
+"""
+
+IN_POOL = """
+import os, sys
+os.environ["ZMON_JOB_ID"] = "job"
+
+def work(rank):
+    import zmon
+    assert zmon.attach()
+    raise ValueError("disk full")
+
+if __name__ == "__main__":
+    import multiprocessing, concurrent.futures
+    context = multiprocessing.get_context("spawn")
+    try:
+        if {executor}:
+            with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+                list(pool.map(work, [0]))
+        else:
+            with context.Pool(1) as pool:
+                pool.map(work, [0])
+    except ValueError as error:
+        print("caught", error, flush=True)
+"""
+
+
+@pytest.mark.parametrize("case", cases(CASES, START))
+def test_end_of_the_function_is_recorded(start_rank, case):
+    case.check(start_rank)
+
+
+@pytest.mark.parametrize("executor", [False, True], ids=["Pool", "ProcessPoolExecutor"])
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_exception_that_a_pool_catches_is_the_last_words_of_a_rank_of_several(start_rank, executor, world_size):
+    rank = start_rank(IN_POOL.format(executor=executor), 0, world_size)
+    assert rank.wait(40) == 0
+    assert rank.says("caught") == "disk full"
+    words = rank.words()
+    is_recorded = words is not None and (words.kind, words.message) == ("exception", "disk full")
+    assert is_recorded == (world_size > 1)

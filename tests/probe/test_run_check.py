@@ -1,0 +1,86 @@
+"""Tests of the line about processes that import torch without zmon, under `zmon run`."""
+
+import sys
+import time
+
+import pytest
+
+from tests.places import REPOSITORY
+from tests.probe.run_job import Job, python
+from zmon.probe.run_check import isolating_option
+
+RUN = f"""
+import sys
+sys.path.insert(0, {str(REPOSITORY)!r})
+from zmon.probe.run import become, environment, inherited_environment
+from zmon.probe.run_check import check_beside
+check_beside(look_seconds=0.05, lasting_seconds=0.1)
+become(sys.argv[1:], environment(inherited_environment()))
+"""
+# It looks like torch to the check.
+LOADS = """
+import mmap, os, sys, time
+with open("libtorch_cpu.so", "r+b") as file:
+    library = mmap.mmap(file.fileno(), 0)
+sys.stdin.close()
+time.sleep(2.0)
+"""
+
+
+@pytest.fixture
+def job(tmp_path):
+    job = Job(tmp_path)
+    (tmp_path / "libtorch_cpu.so").write_bytes(b"x" * 4096)
+    job.write(tmp_path / "loads.py", LOADS)
+    job.write(tmp_path / "other/sitecustomize.py", "")
+    return job
+
+
+def run(job, *command):
+    return job.run(*command, prefix=[sys.executable, "-c", RUN])
+
+
+BESIDE = f"{sys.executable} loads.py"
+UNHOOKED = {
+    "another sitecustomize": (f"PYTHONPATH=other:$PYTHONPATH {BESIDE}", "other/sitecustomize.py hides that of zmon"),
+    "another path": (f"PYTHONPATH=other {BESIDE}", "PYTHONPATH was replaced"),
+    "no path": (f"{sys.executable} -u -I loads.py", "Python was started with -I"),
+}
+
+
+@pytest.mark.parametrize(("start", "reason"), UNHOOKED.values(), ids=UNHOOKED)
+def test_process_that_the_hook_does_not_reach_is_told_once(job, start, reason):
+    done = run(job, "sh", "-c", f"{start}; exit 3")
+    assert done.returncode == 3
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("zmon: process ")
+    assert f"imported torch and is not watched: {reason}" in line
+
+
+@pytest.mark.parametrize("start", [BESIDE, f"ZMON_DISABLED=1 PYTHONPATH=other {BESIDE}"])
+def test_process_that_the_hook_reaches_or_that_switched_zmon_off_is_no_line(job, start):
+    done = run(job, "sh", "-c", f"{start}; true")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_rank_that_is_watched_ends_the_check(job):
+    watched = python("import zmon; from zmon.probe.run_mark import note_watched; note_watched()")
+    script = f"import subprocess, sys; subprocess.run({watched!r}); subprocess.run([sys.executable, '-I', 'loads.py'])"
+    assert run(job, *python(script)).stderr == ""
+
+
+def test_check_ends_with_the_command(job):
+    begin = time.monotonic()
+    assert run(job, "true").returncode == 0  # its stderr is closed: the check holds it too
+    assert time.monotonic() - begin < 10.0
+
+
+OPTIONS = {
+    "python train.py -I": "", "python -I train.py": "I", "python -uE train.py": "E", "python -X dev -S x": "",
+    "python -m train -I": "", "python -W ignore -c pass": "", "python -Bc pass": "", "python3": "",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", OPTIONS)
+def test_options_that_ignore_the_hook_are_those_of_python(line):
+    assert isolating_option(line.split()) == OPTIONS[line]

@@ -1,0 +1,23 @@
+"""Processes of a fake /proc, each with the files that tell it from another process with its number."""
+
+import shutil
+
+from zmon.process import ProcessId
+
+UID = 1000
+
+
+def add_process(proc, pid, start_ticks=5000, parent=1):
+    """Add a process, or let another one have its number; return it."""
+    folder = proc / str(pid)
+    folder.mkdir(parents=True, exist_ok=True)
+    fields = f"S {parent} 7 7 0 -1 4 1 0 2 0 300 40 0 0 20 0 9 0 {start_ticks} 9 90" + " 0" * 28
+    (folder / "stat").write_text(f"{pid} (python) {fields}\n")
+    (folder / "status").write_text(f"Name:\tpython\nUid:\t{UID}\t{UID}\t{UID}\t{UID}\n")
+    return ProcessId(pid, start_ticks, UID)
+
+
+def end_process(proc, pid):
+    """Remove a process. Whoever has its folder open keeps it, as in the kernel's /proc, where it is empty then."""
+    (proc / str(pid)).rename(proc / f"ended-{pid}")
+    shutil.rmtree(proc / f"ended-{pid}")

@@ -1,0 +1,67 @@
+"""Tests of the sections of --http-config: which server is shown what."""
+
+from pathlib import Path
+
+import pytest
+
+from zmon.schema.http_config import SERVERS, BasicAuth, HttpConfig, TlsConfig, client_config
+
+FOLDER = Path("/etc/zmon")
+ANN, BOB = {"username": "ann", "password": "a"}, {"username": "bob", "password": "b"}
+
+
+def shown(document, *servers):
+    """Return the user name that each server is shown; only those that are shown one."""
+    config = client_config(document, FOLDER, servers)
+    sections = {server: getattr(config, server) for server in SERVERS}
+    return {server: s.basic_auth.username for server, s in sections.items() if s and s.basic_auth}
+
+
+def test_each_server_is_shown_what_its_section_has():
+    document = {"hub": {"basic_auth": ANN}, "prometheus": {"basic_auth": BOB}}
+    assert shown(document, *SERVERS) == {"hub": "ann", "prometheus": "bob"}
+    assert shown(document, "agents") == {"hub": "ann", "prometheus": "bob"}
+
+
+def test_password_of_a_file_without_sections_is_for_the_only_server_that_is_asked():
+    """Files of earlier versions have no sections."""
+    assert shown({"basic_auth": ANN}, "agents") == {"agents": "ann"}
+    assert shown({"basic_auth": ANN}, "hub") == {"hub": "ann"}
+
+
+@pytest.mark.parametrize(
+    ("document", "servers", "line"),
+    [
+        ({"basic_auth": ANN}, SERVERS,
+         "its basic_auth must be for one server: write it below one of agents:, hub:, prometheus:"),
+        ({"authorization": {"credentials": "x"}}, ("hub", "prometheus"),
+         "its authorization must be for one server: write it below one of hub:, prometheus:"),
+        ({"basic_auth": ANN, "hub": {}}, ("hub",), "its basic_auth must be for one server: write it below one of hub:"),
+    ],
+    ids=["doctor", "dashboard", "beside sections"],
+)  # fmt: skip
+def test_password_that_could_be_for_several_servers_is_refused_with_what_to_write(document, servers, line):
+    with pytest.raises(ValueError, match=line):
+        client_config(document, FOLDER, servers)
+
+
+def test_certificate_outside_of_sections_is_for_all_servers_that_have_none():
+    """A server that sees it cannot use it."""
+    config = client_config(
+        {"tls_config": {"ca_file": "ca.pem"}, "agents": {"tls_config": {"ca_file": "other.pem"}},
+         "prometheus": {"basic_auth": ANN}},
+        FOLDER, SERVERS,
+    )  # fmt: skip
+    ours = TlsConfig(ca_file=FOLDER / "ca.pem")
+    assert config.agents == HttpConfig(tls_config=TlsConfig(ca_file=FOLDER / "other.pem"))
+    assert config.hub == HttpConfig(tls_config=ours)
+    assert config.prometheus == HttpConfig(BasicAuth("ann", "a"), tls_config=ours)
+    assert client_config({}, FOLDER, SERVERS).hub is None
+
+
+@pytest.mark.parametrize(
+    "section", [{"basic_auth": ANN, "authorization": {}}, {"tls_config": {"cert_file": "a"}}, {"x": 1}]
+)
+def test_section_is_checked_like_the_file(section):
+    with pytest.raises(ValueError, match=r"both|unknown field `x`"):
+        client_config({"hub": section}, FOLDER, SERVERS)

@@ -1,0 +1,71 @@
+"""The launch whose ranks live under a job id on this host, so that another one does not mix with it.
+
+A rank looks before it makes its box, and holds the lock of the directory of boxes until its box is published. So the
+living boxes of a job are of one launch, and any of them shows which. Ranks import this module: it reads no more than
+an identity.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from zlib import crc32
+
+from zmon.box import layout
+from zmon.box.identity import Identity, unpacked_identity
+from zmon.box.lock import holder
+from zmon.box.versions import CURRENT
+
+_LOCK_SECONDS = 5.0  # a rank makes its box in some milliseconds; after this time it goes on without the lock
+
+
+@contextlib.contextmanager
+def alone(root: Path) -> Iterator[None]:
+    """Let no other rank of this user make a box meanwhile. Raises OSError if the directory cannot be made."""
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        deadline = time.monotonic() + _LOCK_SECONDS
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError):  # held, or a file system without locks
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(0.005)
+        yield
+    finally:
+        os.close(fd)
+
+
+def living_rank(job: Path) -> Identity | None:
+    """Return the identity of a living rank in the folder of a job; None if there is none, or none can be read."""
+    with contextlib.suppress(OSError):
+        for path in job.glob("*/rank-*.box"):
+            with contextlib.suppress(OSError, ValueError):
+                fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+                try:
+                    if holder(fd) is not None and (identity := _identity(fd)):
+                        return identity
+                finally:
+                    os.close(fd)
+    return None
+
+
+def _identity(fd: int) -> Identity | None:
+    prefix = os.pread(fd, layout.PREFIX.size, 0)
+    if len(prefix) < layout.PREFIX.size:
+        return None
+    _, version, _, _, seed = layout.PREFIX.unpack(prefix)
+    cell, newest = CURRENT.identity, None
+    if version != CURRENT.version:
+        return None
+    for offset in (cell.offset, cell.offset + cell.slot_size):
+        raw = os.pread(fd, cell.struct.size, offset)
+        crc = os.pread(fd, layout.CRC.size, offset + cell.struct.size)
+        if crc == layout.CRC.pack(crc32(raw, seed)):
+            values = cell.struct.unpack(raw)
+            newest = max(newest or values, values, key=lambda slot: slot[0])
+    return None if newest is None else unpacked_identity(newest[1:])

@@ -1,0 +1,49 @@
+"""Judge ranks that all ended with exit code 1 and without last words, although no rank waited for another one.
+
+Ray ends its actors like this after their work. Where zmon does not see how the work itself ended (zmon/probe/hooks/
+runners.py), it may have failed: a launcher that ends well confirms that it did not.
+"""
+
+from __future__ import annotations
+
+from zmon.detectors.endings.job_end import JobEnd, with_first_words
+from zmon.detectors.wording import ranks_on
+from zmon.schema.evidence import StallEvidence
+from zmon.schema.finding import Finding
+from zmon.schema.rank import RankState
+
+_RUNNERS_STATUS = "exit code 1"
+_TRAINING = ("train", "eval")  # a save that is not done proves no end of the work
+
+
+def may_be_runners_end(end: JobEnd) -> bool:
+    """Return True if a framework may have ended all ranks after their work; unknown is whether that went well."""
+    ranks = end.ended
+    if not end.complete or len({r.step for r in ranks}) > 1 or not all(map(_rests, ranks)):
+        return False
+    return all(r.launcher_status in (None, "exit code 0") for r in ranks)
+
+
+def wordless_end(end: JobEnd) -> Finding | None:
+    """Return a warning about such an end; None if the launcher ended well, or may still tell how it ended."""
+    if end.seconds_ago < end.limits.rest_seconds or all(r.launcher_status is not None for r in end.ended):
+        return None
+    first = end.ended[0]
+    return end.finding(
+        cause="unknown",
+        severity="warning",
+        summary=f"{ranks_on(end.ended)} ended with {first.exit_status} after the same step, in no collective and "
+        f"without last words, at step {first.step}: a framework such as Ray ended them after their work, or it failed "
+        "on all of them",
+        detail="If the job did not finish: the framework's log has the exception that it caught. zmon sees such "
+        "exceptions in Ray Train and in Python's pools of processes.",
+        confidence=0.3,
+        evidence=with_first_words(StallEvidence(), first),
+    )
+
+
+def _rests(state: RankState) -> bool:
+    """Return True if the rank was between two steps, and ended as Ray ends an actor."""
+    is_between = state.in_flight is None and state.phase == "other" and state.activity in _TRAINING
+    is_ended = state.last_words is None and state.exit_status == _RUNNERS_STATUS and state.max_restarts is None
+    return is_between and is_ended and state.steps > 0

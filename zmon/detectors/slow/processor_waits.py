@@ -1,0 +1,65 @@
+"""Find the ranks that are slow because they wait for a processor, while most ranks do not. Pure.
+
+Other programs run on the cores of such a rank: it is bound to a core that others use too, or its host has more to do
+than cores. The agent reports the wait of each rank's main thread over the last seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median_low
+from typing import NamedTuple
+
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.rank import RankState
+
+
+class ProcessorWaits(NamedTuple):
+    """The share of time for which each rank waits for a processor; a rank is absent if that is unknown."""
+
+    ratios: Mapping[int, float]
+    times_others: float  # a rank waits longer than the others if it waits more than this many times as long as most
+
+    @property
+    def _usual(self) -> float:
+        """The lower median, so that nobody waits longer than the others where half of the ranks wait as long."""
+        return median_low(self.ratios.values())
+
+    @property
+    def _longer(self) -> set[int]:
+        """The ranks that wait longer than the others; empty if the others are unknown."""
+        if len(self.ratios) < 2:
+            return set()
+        return {rank for rank, ratio in self.ratios.items() if ratio > self.times_others * self._usual}
+
+    def explaining(self, lost_ratios: Mapping[int, float], explained_ratio: float) -> set[int]:
+        """Return the ranks that wait longer than others, and for `explained_ratio` of the share that each loses."""
+        longer = self._longer
+        return {
+            rank
+            for rank, lost_ratio in lost_ratios.items()
+            if rank in longer and self.ratios[rank] >= explained_ratio * lost_ratio
+        }
+
+    def summary(self, snapshot: Snapshot, state: RankState) -> str:
+        """Return how long a rank waits, or all ranks of its host, for a finding's summary."""
+        of_host = {r.rank for r in snapshot.reported_ranks if r.host == state.host}
+        usual = f"(the median rank {self._usual:.0%})"
+        if len(of_host) > 1 and of_host <= self._longer:
+            least = min(self.ratios[rank] for rank in of_host)
+            return (
+                f"all ranks on {state.host} wait at least {least:.0%} of the time for a processor {usual}: other "
+                "programs run on the cores of the host, or the ranks may use too few"
+            )
+        return (
+            f"rank {state.rank} waits {self.ratios[state.rank]:.0%} of the time for a processor {usual}: other "
+            "programs run on its cores, or it may use too few"
+        )
+
+
+def processor_waits(snapshot: Snapshot, times_others: float) -> ProcessorWaits:
+    """Return how long the ranks of the job wait for processors."""
+    processes = (process for window in snapshot.hardware for process in window.now.processes or ())
+    ours = (process for process in processes if process.job_id == snapshot.job_id)
+    ratios = {each.rank: each.run_delay_ratio for each in ours if each.run_delay_ratio is not None}
+    return ProcessorWaits(ratios, times_others)

@@ -1,0 +1,92 @@
+"""Tells which optimizer a new optimizer object stands for, because some jobs make a new object in every step.
+
+MAML makes one for each task, and some scripts one for each batch. Such an object stands for one that is gone and
+updated as many parameters of the same shapes. If the garbage collector has not found that yet, because the object
+refers to itself, it stands for one that updated the same parameters, once objects before that did not step again.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from itertools import chain
+from typing import Any, NamedTuple
+
+_MAX_KINDS = 64  # kinds of optimizers whose last objects are remembered after their end
+_MIN_OBJECTS = 2  # that update the same parameters and do not step again: two optimizers may take turns
+
+
+class _Known(NamedTuple):
+    """An optimizer that has stepped."""
+
+    ref: weakref.ref[Any]
+    parameters: tuple[Any, ...]
+
+
+class FreshOptimizers:
+    """The optimizers that have stepped, by weak reference."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, _Known] = {}  # by id
+        self._objects: dict[tuple[Any, ...], list[int]] = {}  # ids of those that update the same parameters
+        self._gone: dict[tuple[Any, ...], deque[int]] = {}  # ids by kind, the one that ended first is first
+
+    def is_new(self, optimizer: Any) -> bool:
+        """Note that an optimizer is about to step; return True if it has not stepped before."""
+        address = id(optimizer)
+        known = self._known.get(address)
+        if known is None or known.ref() is not optimizer:
+            return True
+        if self._objects.get(known.parameters, [])[-1:] != [address]:  # one that was there before steps again
+            self._objects[known.parameters] = [address]
+        return False
+
+    def predecessor(self, optimizer: Any) -> int | None:
+        """Return the id of the optimizer that a new one stands for from now on; None if it stands for itself."""
+        address = id(optimizer)
+        kind, parameters = _kind(optimizer), _parameters(optimizer)
+        objects, gone = self._objects.setdefault(parameters, []), self._gone.get(kind, deque())
+        previous = None
+        if address in gone:  # it has the place in memory of its predecessor
+            gone.remove(address)
+        elif gone:
+            previous = next(
+                (each for each in (gone.popleft() for _ in range(len(gone))) if each not in self._known), None
+            )
+        elif len(objects) >= _MIN_OBJECTS:
+            previous = objects.pop()
+            self._known.pop(previous, None)
+        objects.append(address)
+        self._known[address] = _Known(weakref.ref(optimizer, self._ended(address, kind)), parameters)
+        return previous
+
+    def remembered(self) -> set[int]:
+        """Return the ids of the optimizers that may step again, and of those that a new one may stand for."""
+        return {*self._known, *chain.from_iterable(list(self._gone.values()))}
+
+    def _ended(self, address: int, kind: tuple[Any, ...]) -> Any:
+        def note(ref: weakref.ref[Any]) -> None:
+            known = self._known.get(address)
+            if known is None or known.ref is not ref:
+                return  # another one stands for it already
+            del self._known[address]
+            objects = self._objects.get(known.parameters, [])
+            if address in objects:
+                objects.remove(address)
+            if not objects:
+                self._objects.pop(known.parameters, None)
+            if kind in self._gone or len(self._gone) < _MAX_KINDS:
+                self._gone.setdefault(kind, deque(maxlen=_MAX_KINDS)).append(address)
+
+        return note
+
+
+def _kind(optimizer: Any) -> tuple[Any, ...]:
+    groups = [group["params"] for group in optimizer.param_groups]
+    first = next((group[0] for group in groups if group), None)
+    return type(optimizer), tuple(map(len, groups)), tuple(getattr(first, "shape", ()))
+
+
+def _parameters(optimizer: Any) -> tuple[Any, ...]:
+    groups = [group["params"] for group in optimizer.param_groups]
+    return type(optimizer), tuple(map(len, groups)), next((id(group[0]) for group in groups if group), 0)

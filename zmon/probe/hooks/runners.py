@@ -1,0 +1,128 @@
+"""Records how the job's function ended where a framework runs it, catches its exceptions, and ends the process later.
+
+Such an exception reaches no excepthook, and the end of the process tells nothing: Ray ends its actors with exit code 1
+in any case, a pool of processes ends its workers with SIGTERM or lets them leave. Until then the process may be idle
+for hours, in a notebook for example, which is no stall. The names below are private ones of Ray, Python and pytest;
+where a version has others, zmon complains once or sees nothing, and an end is judged without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from multiprocessing import current_process
+from typing import Any
+
+import torch.distributed as dist
+
+from zmon import probe
+from zmon.probe.hooks.later import when_imported
+from zmon.probe.hooks.replacing import wrapper_of
+
+_RAY = "ray.train"
+
+
+def install() -> None:
+    """Wrap what runs the job's function, once each is imported."""
+    when_imported("ray.train.v2._internal.execution.worker_group.thread_runner", _watch_ray)
+    when_imported("ray.air._internal.util", _watch_older_ray)
+    when_imported("multiprocessing.pool", lambda module: _record_failures(module, "ExceptionWithTraceback"))
+    when_imported("concurrent.futures.process", _watch_executor)
+    when_imported("_pytest.runner", lambda module: _rest_after(module, "call_and_report"))
+    when_imported("IPython", _rest_after_cells)
+
+
+def _watch_ray(module: Any) -> None:
+    run, failure = module.ThreadRunner.run, module.construct_user_exception_with_traceback
+
+    @wrapper_of(run)
+    def run_and_record(self: Any, target: Callable[[], Any], *args: Any, **kwargs: Any) -> Any:
+        return run(self, _recorded(target), *args, **kwargs)
+
+    @wrapper_of(failure)
+    def record_failure(error: BaseException, exclude_frames: int = 0) -> Any:
+        probe.record_result(_RAY, error)
+        return failure(error, exclude_frames + 1)  # and the frame of `_recorded`, which Ray should not show either
+
+    if not hasattr(run, "__zmon__"):
+        module.ThreadRunner.run, module.construct_user_exception_with_traceback = run_and_record, record_failure
+
+
+def _watch_older_ray(module: Any) -> None:
+    """Watch the thread in which Ray Train ran the function until Ray 2.50."""
+    run, failure = module.RunnerThread.run, module.RunnerThread._propagate_exception
+
+    @wrapper_of(run)
+    def run_and_record(self: Any) -> None:
+        self._target = _recorded(self._target)
+        run(self)
+
+    @wrapper_of(failure)
+    def record_failure(self: Any, error: BaseException) -> None:
+        cause = error
+        while isinstance(cause, module.StartTraceback) and cause.__cause__ is not None:  # Ray wraps the job's exception
+            cause = cause.__cause__
+        probe.record_result(_RAY, cause)
+        failure(self, error)
+
+    if not hasattr(run, "__zmon__"):
+        module.RunnerThread.run, module.RunnerThread._propagate_exception = run_and_record, record_failure
+
+
+def _recorded(target: Callable[..., Any]) -> Callable[..., Any]:
+    @wrapper_of(target)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        result = target(*args, **kwargs)
+        probe.record_result(_RAY)
+        return result
+
+    return run
+
+
+def _watch_executor(module: Any) -> None:
+    _record_failures(module, "_ExceptionWithTraceback")
+    _rest_after(module, "_sendback_result")
+
+
+def _record_failures(module: Any, name: str) -> None:
+    """Wrap the class with which a worker of a pool passes an exception to the program.
+
+    That a function returned is no end there: the worker may get another one. Nor is a failure in a job of one rank: a
+    search of parameters runs many of them in one process, and expects that some fail.
+    """
+    original = getattr(module, name)
+
+    @wrapper_of(original)
+    def failure(error: BaseException, trace: Any) -> Any:
+        if probe.is_one_of_many():
+            probe.record_result(module.__name__, error)
+        return original(error, trace)
+
+    if not hasattr(original, "__zmon__"):
+        setattr(module, name, failure)
+
+
+def _rest_after(module: Any, name: str) -> None:
+    """Wrap the function that a framework calls after the job's function, or around it."""
+    original = getattr(module, name)
+
+    @wrapper_of(original)
+    def end(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(*args, **kwargs)
+        finally:
+            probe.rest()
+
+    if not hasattr(original, "__zmon__"):
+        setattr(module, name, end)
+
+
+def _rest_after_cells(ipython: Any) -> None:
+    if (shell := ipython.get_ipython()) is not None:
+        shell.events.register("post_run_cell", lambda *_: probe.rest())
+
+
+def leave_groups() -> None:
+    """Let a worker of a pool rest that has destroyed its process groups: nothing tells when its function returns."""
+    is_pooled = "PoolWorker" in current_process().name  # a script that hangs after this point should be reported
+    if is_pooled and not dist.is_initialized():
+        probe.rest()

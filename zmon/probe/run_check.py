@@ -1,0 +1,130 @@
+"""Says in one line that processes of a command import torch without zmon, which looks like a job that is watched.
+
+A wrapper such as opentelemetry-instrument puts another sitecustomize first, a job may replace PYTHONPATH, or start
+Python with `-E`. Since `zmon run` becomes the command, a process beside it looks at the command's processes, until one
+is watched as a rank, for ten minutes at most. It holds nothing of the command but its stderr, and ends with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from zmon.probe.autoload.sitecustomize import AUTOLOAD
+from zmon.probe.run_mark import address
+from zmon.process import process_stat
+
+LOOK_SECONDS = 2.0  # between the first looks
+_LONGER = 8  # times as long between the last ones: a look takes 25 µs for each process of the host
+LASTING_SECONDS = 6.0  # a process that has had torch for so long has imported it
+MAX_SECONDS = 600.0
+_TORCH = b"/libtorch_cpu.so"
+_VALUE_OPTIONS = "WXQ"  # options of Python that have a value, which may be any word
+
+
+def check_beside(look_seconds: float = LOOK_SECONDS, lasting_seconds: float = LASTING_SECONDS) -> None:
+    """Start the process that looks at the processes of this one, which is about to become the command."""
+    command = os.getpid()
+    with contextlib.suppress(OSError):  # the check is not worth a failure
+        receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        receiver.bind(address(str(command)))
+        watch = os.pidfd_open(command)
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            receiver.close()
+            os.close(watch)
+            return
+        # Not a child of the command, which may wait for its children, and not in its process group.
+        try:
+            os.setsid()
+            if os.fork() == 0:
+                _check(command, watch, receiver, look_seconds, lasting_seconds)
+        finally:
+            os._exit(0)
+
+
+def _check(command: int, watch: int, receiver: socket.socket, look_seconds: float, lasting_seconds: float) -> None:
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(each, signal.SIG_DFL)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1):
+        os.dup2(nothing, number)
+    used = sorted((2, watch, receiver.fileno()))
+    for low, high in zip(used, [*used[1:], os.sysconf("SC_OPEN_MAX")], strict=True):
+        os.closerange(low + 1, high)
+    os.chdir("/")
+    pause, begin, since = look_seconds, time.monotonic(), dict[int, float]()  # since when a process has torch
+    while time.monotonic() - begin < MAX_SECONDS:
+        if select.select([watch, receiver.fileno()], [], [], pause)[0]:
+            return  # the command has ended, or a rank is watched
+        pause = min(1.5 * pause, _LONGER * look_seconds)
+        now = time.monotonic()
+        since = {pid: since.get(pid, now) for pid in descendants(command) if has_torch(pid)}
+        for pid, first in since.items():
+            if now - first >= lasting_seconds and (reason := why_unhooked(pid)):
+                line = f"zmon: process {pid} imported torch and is not watched: {reason}\n"
+                os.write(2, line.encode("utf-8", "replace"))
+                return
+
+
+def descendants(command: int) -> Iterator[int]:
+    """Yield the command and the processes below it."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and (stat := process_stat(int(entry.name))) is not None:
+            children.setdefault(stat.parent, []).append(int(entry.name))
+    pids = [command]
+    while pids:
+        pid = pids.pop()
+        yield pid
+        pids += children.get(pid, ())
+
+
+def has_torch(pid: int) -> bool:
+    """Return True if a process has loaded the library of torch."""
+    with contextlib.suppress(OSError):
+        return _TORCH in Path(f"/proc/{pid}/maps").read_bytes()
+    return False
+
+
+def why_unhooked(pid: int) -> str:
+    """Return why the hook of `zmon run` did not reach a Python process; "" if it did, or if that is unknown."""
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        words = [os.fsdecode(word) for word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")]
+    except OSError:
+        return ""
+    variables = dict(line.partition(b"=")[::2] for line in environment)
+    if variables.get(b"ZMON_DISABLED", b"0") not in (b"", b"0"):
+        return ""
+    if option := isolating_option(words):
+        return f"Python was started with -{option}, which makes it ignore PYTHONPATH"
+    paths = [os.fsdecode(path) for path in variables.get(b"PYTHONPATH", b"").split(b":")]
+    if AUTOLOAD not in paths:
+        return "PYTHONPATH was replaced on the way. Put `zmon run` before the command that starts Python"
+    first = next((path for path in paths if Path(f"/proc/{pid}/cwd", path, "sitecustomize.py").is_file()), AUTOLOAD)
+    if first != AUTOLOAD:
+        return f"{first}/sitecustomize.py hides that of zmon. Put `zmon run` behind the command that sets it"
+    return ""
+
+
+def isolating_option(words: list[str]) -> str:
+    """Return the option of a command line of Python by which it ignores the hook: I, E or S; "" if there is none."""
+    for word in words[1:]:
+        if not word.startswith("-") or word.startswith("--"):
+            break
+        for letter in word[1:]:
+            if letter in "IES":
+                return letter
+            if letter in f"cm{_VALUE_OPTIONS}":
+                break
+        if word[-1] in _VALUE_OPTIONS or "c" in word or "m" in word:
+            break
+    return ""
