@@ -172,3 +172,18 @@ def test_ignored_signals_stay_ignored(zmon):
         ["nohup", *prefix, *python(script)], env=env, cwd=cwd, capture_output=True, timeout=60, stdin=subprocess.DEVNULL
     )
     assert (done.returncode, done.stdout) == (0, b"True\n")
+
+
+def test_sender_of_a_forwarded_signal_is_the_one_who_sent_it(zmon):
+    prefix, env, cwd = zmon
+    script = """
+import signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+print("ready", flush=True)
+info = signal.sigwaitinfo([signal.SIGTERM])
+print(info.si_pid, info.si_uid)
+"""
+    process = subprocess.Popen([*prefix, *python(script)], env=env, cwd=cwd, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    process.terminate()
+    assert process.communicate(timeout=60)[0] == f"{os.getpid()} {os.getuid()}\n"

@@ -79,7 +79,7 @@ def watch_command(
     began = time.time()
     output, output_name = open_output() if top else (None, "")
     options = Options(report and report.absolute(), json_ and json_.absolute(), quiet, output_name, fail_on)
-    watch(WatchedCommand(command, Child.start(command, env, output, launch.is_shared), launch, root, began, options))
+    watch(WatchedCommand(command, Child.start(command, env, output), launch, root, began, options))
 
 
 def _root(env: dict[str, str]) -> Path | None:

@@ -11,6 +11,7 @@ import contextlib
 import os
 import resource
 import signal
+import struct
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -23,11 +24,11 @@ from zmon.probe.run_check import check_beside
 from zmon.process import process_stat
 
 _SI_KERNEL = 0x80  # si_code of a signal that the kernel sent by itself, as for Ctrl-C (sigaction(2))
+_SI_QUEUE = -1  # si_code of a signal with which a process says what it likes
+_RT_SIGQUEUEINFO = {"x86_64": 129, "aarch64": 138}  # number of the system call, for which libc has no function
+_SIGINFO, _SIGINFO_BYTES = struct.Struct("iii4xiI"), 128  # signal, errno, code, pid, uid
 _FORWARDED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 _JOB_CONTROL = (signal.SIGTSTP, signal.SIGCONT)
-# Launchers signal all processes of a step. A rank records the sender of the first signal that it gets, which tells who
-# ended the job; what watch forwards must not come before that of the launcher.
-_LAUNCHER_SECONDS = 0.1
 _POLL_SECONDS = 1.0  # a SIGCHLD may merge with another one that is read at the same moment
 
 
@@ -49,14 +50,11 @@ class Child:
     status: int | None = None  # as waitpid returns it; None while the command runs
     ended: float = 0.0  # unix seconds
     refused: bool = False  # the command could not be started, which its message has said
-    is_one_of_many: bool = False  # a launcher started one watch for each rank
     _read: tuple[signal.Signals, ...] = ()
     _refusal: int = -1  # a pipe from which one byte comes if the command cannot be started
 
     @classmethod
-    def start(
-        cls, command: Sequence[str], env: Mapping[str, str], output: int | None = None, is_one_of_many: bool = False
-    ) -> Child:
+    def start(cls, command: Sequence[str], env: Mapping[str, str], output: int | None = None) -> Child:
         """Start the command. No other thread may run yet, so that nothing of watch is in the child but this thread.
 
         `output`: the file that it writes to; None: it has stdin, stdout and stderr of watch.
@@ -69,7 +67,7 @@ class Child:
         if pid == 0:
             _become(command, env, mask, refuse, output)
         os.close(refuse)
-        return cls(pid, is_one_of_many=is_one_of_many, _read=read, _refusal=refusal)
+        return cls(pid, _read=read, _refusal=refusal)
 
     def wait(self) -> None:
         """Wait for the end of the command, and forward the signals that are meant for it."""
@@ -106,9 +104,7 @@ class Child:
         # The leader of a session is told alone that its terminal is gone; ssh without a shell makes watch the leader.
         is_told_alone = number == signal.SIGHUP and os.getsid(0) == os.getpid()
         if not by_kernel or is_told_alone:
-            if self.is_one_of_many:
-                time.sleep(_LAUNCHER_SECONDS)
-            os.kill(self.pid, number)  # not reaped yet, so the pid is its own
+            _forward(self.pid, info)  # not reaped yet, so the pid is its own
         if number == signal.SIGTSTP:
             _stop()
 
@@ -163,6 +159,21 @@ def _become(
     except BaseException as error:
         print(f"zmon: cannot start the command: {error!r}", file=sys.stderr, flush=True)
         os._exit(126)
+
+
+def _forward(pid: int, info: signal.struct_siginfo) -> None:
+    """Send a signal as it came, with the pid of its sender, which the ranks record to tell who ended the job.
+
+    The kernel lets every process say what it likes there (rt_sigqueueinfo(2), SI_QUEUE), so it is no proof of anything.
+    """
+    number = _RT_SIGQUEUEINFO.get(os.uname().machine)
+    if number is not None and info.si_code != _SI_KERNEL:
+        import ctypes  # takes longer than all else here, and few commands are signalled
+
+        raw = _SIGINFO.pack(info.si_signo, 0, _SI_QUEUE, info.si_pid, info.si_uid).ljust(_SIGINFO_BYTES, b"\0")
+        if ctypes.CDLL(None).syscall(number, pid, int(info.si_signo), raw) == 0:
+            return
+    os.kill(pid, info.si_signo)
 
 
 def _stop() -> None:
