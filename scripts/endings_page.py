@@ -11,6 +11,8 @@ from tests.detectors.endings.runner_rows import RUNNERS
 from tests.detectors.endings.signal_rows import SIGNALS
 from tests.detectors.endings.store_rows import STORE
 from tests.detectors.endings.table import LAUNCHERS, TORCHRUN, WAYS, WHENS, Way, expected
+from zmon.detectors.endings.limits import EndLimits
+from zmon.job.facts import LOOK_SECONDS
 
 HEAD = """\
 # How a job can end
@@ -20,8 +22,8 @@ Generated from `tests/detectors/endings/` by `make generate`. Each row is a test
 An end is quiet only if the owner of the job caused it (a signal reached the launcher or all ranks before any rank
 raised or was killed), or if all ranks finished. A launcher sends SIGTERM to the survivors of every failure, so a
 signal alone proves no cancellation. The order of the ends decides: within one host by the times of the last words,
-across hosts by ages that the hub brings to one moment, and deaths less than 0.3 s apart count as simultaneous. A signal
-that reached several ranks names nobody, unless one rank had it clearly before the others.
+across hosts by ages that the hub brings to one moment, and deaths less than {look:g} s apart count as simultaneous.
+A signal that reached several ranks names nobody, unless one rank had it clearly before the others.
 
 A rank is a victim only if its error was raised inside a collective, or if its text comes from gloo, NCCL or c10d. An
 exception that a framework raised from such an error counts as well. A rank that is killed after others were already
@@ -37,9 +39,9 @@ LAUNCHER_TEXT = """\
 
 Launchers: {launchers}.
 
-Cause and culprit are the same under all of them. With restarts left, the finding is a warning for 30 s, until the
-launcher should have started the job again, and for 2 minutes more once it has: new processes import torch before they
-are ranks. The table has the severity without restarts.
+Cause and culprit are the same under all of them. With restarts left, the finding is a warning for {restart:g} s, until
+the launcher should have started the job again, and for {start:g} s more once it has: new processes import torch before
+they are ranks. The table has the severity without restarts.
 
 A SIGTERM to one rank is told from an owner's SIGTERM to all by its sender, which the C module of the probe records
 (`zmon/probe/signal_sender.c`; it is built where there is a compiler). Without it, the order in which ranks had the
@@ -67,7 +69,9 @@ def endings_page() -> str:
     rows = [f"| {way.name} | {' | '.join(_cell(way, when) for when in WHENS)} |\n" for way in WAYS]
     launchers = ", ".join(launcher.name for launcher in LAUNCHERS)
     sections = [table(title, rows_) for title, rows_ in SECTIONS.items()]
-    return "".join([HEAD, head, *rows, LAUNCHER_TEXT.format(launchers=launchers), *sections])
+    limits = EndLimits()
+    text = LAUNCHER_TEXT.format(launchers=launchers, restart=limits.restart_seconds, start=limits.start_seconds)
+    return "".join([HEAD.format(look=LOOK_SECONDS), head, *rows, text, *sections])
 
 
 def cause_text(cause: str | None) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from tests.detectors.hangs.table import SECTIONS as HANGS
 from tests.detectors.network.table import SECTIONS as NETWORK
 from tests.detectors.stalls import Row
+from zmon.detectors.hangs.limits import HangLimits
 
 SECTIONS = {**HANGS, **NETWORK}
 HEAD = """\
@@ -19,7 +20,9 @@ The jobs have four ranks. Ranks that a row does not mention wait in one collecti
 ago, and their lease is 1.5 s, unless the row has other times.
 
 What locks, process states, links or the order of collectives prove is critical at once. What only silence shows may be
-a pause: it is a warning first, and critical after 20 s. If the ranks prove nothing about each other, the cause is
+a pause: it is a warning first, and critical after {critical:g} s, or after {proof:g} s in which nothing changes in the
+awaited ranks and they wait for their own host, or for one answer of a server or driver. While the awaited ranks move
+data, it stays a warning for up to {moving:g} minutes. If the ranks prove nothing about each other, the cause is
 `unknown`, and the finding has all evidence. [endings.md](endings.md) has the jobs whose ranks ended.
 """
 TABLE = """
@@ -32,7 +35,11 @@ TABLE = """
 
 def hangs_page() -> str:
     """Return the page."""
-    return HEAD + "".join(table(title, rows) for title, rows in SECTIONS.items())
+    limits = HangLimits()
+    head = HEAD.format(
+        critical=limits.critical_seconds, proof=limits.proof_seconds, moving=limits.moving_at_most_seconds / 60
+    )
+    return head + "".join(table(title, rows) for title, rows in SECTIONS.items())
 
 
 def table(title: str, rows: Iterable[Row]) -> str:

@@ -3,8 +3,9 @@
 # root on each node before a job. It never fails, because Slurm drains a node whose prolog fails.
 case "$SLURM_JOB_UID" in '' | *[!0-9]*) exit 0 ;; esac
 {
-  if [ "$(stat -f -c %T /run)" = tmpfs ]; then
-    mkdir -m 1777 /run/zmon
+  # Only a tmpfs of its own: a directory in /run that everybody may write lets a job stop systemd, sshd and slurmd.
+  mountpoint -q /run/zmon || timeout 5 systemctl start run-zmon.mount
+  if mountpoint -q /run/zmon; then
     folder=/run/zmon/$SLURM_JOB_UID
   else
     folder=/dev/shm/zmon-$SLURM_JOB_UID

@@ -94,6 +94,25 @@ def test_epilog_removes_the_boxes_of_its_job_only():
         shutil.rmtree(folder)
 
 
+@needs_root
+@pytest.mark.parametrize("mounted", [True, False], ids=["a tmpfs of its own", "no mount"])
+def test_prolog_makes_no_directory_in_run_that_everybody_may_write(tmp_path, mounted):
+    """A job that fills the tmpfs of `/run` stops systemd, sshd and slurmd."""
+    (tmp_path / "systemctl").write_text(f"#!/bin/sh\necho $@ >{tmp_path}/asked\n")
+    (tmp_path / "systemctl").chmod(0o755)
+    mount = "mkdir /run/zmon && mount -t tmpfs -o mode=1777 zmon /run/zmon &&" if mounted else ""
+    report = "stat -c '%n %a %u' /run/zmon /run/zmon/* /dev/shm/* 2>/dev/null"
+    script = f"mount -t tmpfs none /run && mount -t tmpfs none /dev/shm && {mount} {SCRIPTS}/prolog.sh; {report}"
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_UID": str(UID), "SLURM_JOB_GID": str(UID)}
+    command = ["unshare", "--mount", "sh", "-c", script]
+    lines = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False).stdout.splitlines()
+    if mounted:
+        assert lines == ["/run/zmon 1777 0", f"/run/zmon/{UID} 700 {UID}"]
+    else:
+        assert lines == [f"/dev/shm/zmon-{UID} 700 {UID}"]
+        assert (tmp_path / "asked").read_text() == "start run-zmon.mount\n"
+
+
 @pytest.mark.parametrize("name", ["prolog.sh", "epilog.sh"])
 @pytest.mark.parametrize("uid", ["", "-1", "0;touch /tmp/owned", "../.."])
 def test_scripts_never_fail_and_ignore_what_is_no_number(name, uid):

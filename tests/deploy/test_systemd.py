@@ -1,5 +1,7 @@
 """Tests of the units: systemd accepts them, and rates what they may do as little."""
 
+import math
+import os
 import re
 import subprocess
 
@@ -7,9 +9,20 @@ import pytest
 
 from tests.hostile.test_capabilities import SETS
 from tests.places import REPOSITORY
+from zmon.box.versions import CURRENT
 
 UNITS = REPOSITORY / "deploy/systemd"
 MOST = {"zmon-agent.service": 3.5, "zmon-hub.service": 2.0}  # of ten points of `systemd-analyze security`
+
+RANKS, STARTS = 8, 8  # of a node, and in the 15 minutes that boxes of dead ranks stay
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def mount_options():
+    """Return the options of the mount unit; those without a value have None."""
+    text = (UNITS / "run-zmon.mount").read_text()
+    words = re.search(r"^Options=(.*)$", text, re.MULTILINE)[1].split(",")
+    return {name: value or None for name, _, value in (word.partition("=") for word in words)}
 
 
 def analyze(*arguments):
@@ -24,7 +37,8 @@ def unit(request, tmp_path):
     program = tmp_path / "zmon"
     program.symlink_to("/bin/true")
     (tmp_path / request.param).write_text(text.replace("/opt/zmon/bin/zmon", str(program)))
-    (tmp_path / "zmon-agent.socket").write_text((UNITS / "zmon-agent.socket").read_text())
+    for other in ("zmon-agent.socket", "run-zmon.mount"):
+        (tmp_path / other).write_text((UNITS / other).read_text())
     return tmp_path / request.param
 
 
@@ -46,16 +60,27 @@ def test_agent_has_the_capabilities_of_the_table_and_the_hub_none():
     assert "\nCapabilityBoundingSet=\n" in (UNITS / "zmon-hub.service").read_text()
 
 
-@pytest.mark.parametrize(
-    ("program", "name"), [("systemd-sysusers", "sysusers.conf"), ("systemd-tmpfiles", "tmpfiles.conf")]
-)
-def test_user_and_directory_are_made_in_an_empty_root(tmp_path, program, name):
+def test_user_is_made_in_an_empty_root(tmp_path):
     (tmp_path / "etc").mkdir()
-    create = ["--create"] if program == "systemd-tmpfiles" else []
-    command = [program, f"--root={tmp_path}", *create, str(UNITS / name)]
+    command = ["systemd-sysusers", f"--root={tmp_path}", str(UNITS / "sysusers.conf")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 0, done.stderr
-    if program == "systemd-sysusers":
-        assert "zmon:" in (tmp_path / "etc/passwd").read_text()
-    else:
-        assert (tmp_path / "run/zmon").stat().st_mode & 0o7777 == 0o1777
+    assert "zmon:" in (tmp_path / "etc/passwd").read_text()
+
+
+def test_systemd_finds_nothing_wrong_with_the_mount():
+    assert analyze("verify", "--man=no", str(UNITS / "run-zmon.mount")) == (0, "")
+
+
+def test_tmpfs_has_room_for_the_boxes_and_sockets_of_its_ranks_and_runs_no_program():
+    options = mount_options()
+    assert options.keys() >= {"noexec", "nosuid", "nodev"}
+    assert options["mode"] == "1777"
+    box = math.ceil(CURRENT.file_size / PAGE) * PAGE
+    assert int(options["size"].removesuffix("M")) * 2**20 >= RANKS * STARTS * box
+    assert int(options["nr_inodes"]) >= RANKS * STARTS * 4
+    for text in ((UNITS / "run-zmon.mount").read_text(), (REPOSITORY / "docs/deploy/systemd.md").read_text()):
+        assert (
+            f"{RANKS * STARTS} boxes of {CURRENT.file_size / 2**20:.1f} MiB are {RANKS * STARTS * box >> 20} MiB"
+            in text
+        )

@@ -11,9 +11,11 @@ from click.testing import CliRunner
 
 from tests.boxes import Box
 from tests.build import agent_report
+from tests.hostile.users import needs_root
+from zmon.box.roots import Places
 from zmon.box.versions import CURRENT
 from zmon.cli.main import cli
-from zmon.doctor.node import boxes, sources, space_for_boxes
+from zmon.doctor.node import boxes, shared_directory, sources, space_for_boxes
 from zmon.schema.host import SourceStatus
 from zmon.web import client
 
@@ -50,6 +52,29 @@ def test_read_only_box_directory_is_inert(small_tmpfs):
     check = space_for_boxes(small_tmpfs)
     assert check.armed is False
     assert "Read-only" in check.result
+
+
+POD = "/3f2a9c1e-0000-4000-8000-000000000001"
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("root", "armed"), [("/", True), (POD, True), ("/zmon", False), (f"/zmon{POD}", False), (None, False)]
+)
+def test_directory_of_all_boxes_should_be_a_file_system_of_its_own(tmp_path, root, armed):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run").chmod(0o1777)
+    device = tmp_path.stat().st_dev
+    point = tmp_path / "run" if root else tmp_path
+    line = f"21 1 {os.major(device)}:{os.minor(device)} {root or '/'} {point} rw - tmpfs none rw\n"
+    (tmp_path / "mounts").write_text(line)
+    (check,) = shared_directory(Places(tmp_path / "run", tmp_path, tmp_path / "mounts"))
+    assert check.armed == armed
+    assert ("run-zmon.mount" in check.next_step) != armed
+
+
+def test_without_a_directory_for_all_users_there_is_nothing_to_check(tmp_path):
+    assert [*shared_directory(Places(tmp_path / "run", tmp_path))] == []
 
 
 def test_directory_without_boxes_is_absent(tmp_path):

@@ -3,11 +3,15 @@
 The directory of a rank is `$ZMON_BOX_DIR`; else `/run/zmon/<uid>` if an administrator has made `/run/zmon` for all
 users (mode 1777, tmpfs); else `/dev/shm/zmon-<uid>`. Boxes are written at every step, and on a disk file system the
 kernel's write-back would make steps wait.
+
+On Kubernetes, users of different pods may have the same number. So a pod sees only a folder of its own as its
+`/run/zmon`: `/run/zmon/<uid of the pod>` of the host.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +23,7 @@ from zmon.errors import BoxUnavailable
 VARIABLE = "ZMON_BOX_DIR"
 IN_MEMORY = ("tmpfs", "ramfs")
 POD_VOLUME = "zmon-boxes"  # on Kubernetes, the emptyDir volume in which a pod has its boxes
+POD_UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # name of the folder of a pod in `/run/zmon`
 _NEXT_STEP = f"Set {VARIABLE} to a directory in memory that this user may write; the job continues unwatched"
 
 
@@ -51,6 +56,18 @@ class Places:
             return False
         shared = stat.S_ISDIR(status.st_mode) and stat.S_IMODE(status.st_mode) & 0o1777 == 0o1777
         return shared and status.st_uid == 0 and file_system(self.run, self.mounts) in IN_MEMORY
+
+    def run_is_a_part_of_another(self) -> bool:
+        """Return True if `run` is no file system of its own, so that whoever fills it fills that of `/run` as well.
+
+        A pod sees a folder of it as its own `run` (POD_UID).
+        """
+        root = None  # of the last mount on `run`, within its file system
+        for line in self.mounts.read_text(errors="replace").splitlines():
+            words = line.split()
+            if words[4:5] == [str(self.run)]:
+                root = words[3]
+        return root is None or POD_UID.sub("", root) != "/"
 
 
 PLACES = Places()

@@ -44,7 +44,7 @@ async def examine(
             node.sources(session, agent, box_dir), examine_cluster(hub, history, login, http)
         )
     python_checks = [package(installed_distributions()), torch_version(installed_torch()), probe_edge()]
-    node_checks = [node.space_for_boxes(box_dir), *node.boxes(box_dir)]
+    node_checks = [*node.shared_directory(), node.space_for_boxes(box_dir), *node.boxes(box_dir)]
     return [*python_checks, *node_checks, *agent_checks, *cluster_checks]
 
 

@@ -12,7 +12,7 @@ import aiohttp
 
 import zmon
 from zmon.box.reader import BoxReader
-from zmon.box.roots import IN_MEMORY, file_system
+from zmon.box.roots import IN_MEMORY, PLACES, Places, file_system
 from zmon.box.versions import CURRENT
 from zmon.doctor.check import TIMEOUT_SECONDS, Check
 from zmon.errors import BoxError, Unreachable
@@ -54,6 +54,19 @@ def space_for_boxes(box_dir: Path) -> Check:
     kind = file_system(box_dir if existed else box_dir.parent)
     slow = "" if kind in IN_MEMORY else f", but it is on {kind or 'an unknown file system'}: steps may wait for a disk"
     return Check("box directory", True, f"{box_dir} has space for a rank's box{slow}")
+
+
+def shared_directory(places: Places = PLACES) -> Iterator[Check]:
+    """Check that the directory of the boxes of all users, if there is one, is a file system of its own."""
+    if places.run_is_shared():
+        part = places.run_is_a_part_of_another()
+        result = f"{places.run} is {'a part of the file system of ' + str(places.run.parent) if part else 'its own'}"
+        next_step = (
+            "Whoever fills it stops systemd and sshd, too. Install run-zmon.mount (docs/deploy/systemd.md)."
+            if part
+            else ""
+        )
+        yield Check("directory of all boxes", not part, result, next_step)
 
 
 def _of_another_user(folder: Path) -> str:

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from zmon.job.restarts import seconds_since_start
 from zmon.job.second_launches import SecondLaunches
@@ -24,23 +24,26 @@ from zmon.schema.names import MAX_JOB_ID_LETTERS, second_job_id
 from zmon.schema.rank import RankState
 
 Item = TypeVar("Item", ProcessSample, TcpPeer)
+Owner = TypeVar("Owner", int, tuple[int, str])  # a user, or a user of a pod
 Names = Mapping[str, str]  # job id of the agent → name of the job
 
 
-class JobOwners:
+class JobOwners(Generic[Owner]):
     """The name of each job of one host, by its id and its user."""
 
     def __init__(self) -> None:
-        self._names: dict[tuple[str, int], str] = {}
+        self._names: dict[tuple[str, Owner], str] = {}
 
-    def update(self, jobs: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
+    def update(self, jobs: Iterable[tuple[str, Owner]]) -> dict[tuple[str, Owner], str]:
         """Return the names, given the id and the user of each job that exists, the oldest one first."""
         present = dict.fromkeys(jobs)
         self._names = {job: name for job, name in self._names.items() if job in present}
         names = set(self._names.values())
         for job in present:
             if job not in self._names:
-                self._names[job] = next(name for name in _candidates(*job) if name not in names)
+                job_id, owner = job
+                uid = owner if isinstance(owner, int) else owner[0]
+                self._names[job] = next(name for name in _candidates(job_id, uid) if name not in names)
                 names.add(self._names[job])
         return self._names
 
@@ -56,7 +59,8 @@ class SharedIds:
     """The names of all jobs, by host and job id of the agent; a job that has a name keeps it."""
 
     def __init__(self) -> None:
-        self._owners, self._launches = JobOwners(), SecondLaunches()
+        self._owners: JobOwners[int] = JobOwners()
+        self._launches = SecondLaunches()
 
     def names(self, reports: Sequence[AgentReport], silent: Sequence[AgentReport] = ()) -> Mapping[str, Names]:
         """Return the names that differ from the job ids in these reports, by host.

@@ -21,7 +21,6 @@ from bench.gpu_check.records import TrainedRank, write
 from zmon import probe
 from zmon.agent import evidence
 from zmon.agent.worker_socket import worker_socket
-from zmon.process import process_id
 from zmon.schema.flight import FlightRecord
 
 _WIDTH, _LAYERS, _SAMPLES = 256, 4, 64
@@ -76,7 +75,7 @@ def _flight_record() -> tuple[FlightRecord | None, str | None]:
     socket = worker_socket(box, os.getuid(), str(box.with_suffix(".sock")))
     deadline = time.monotonic() + _RETIRED_SECONDS
     while True:
-        answer = asyncio.run(evidence.gather(process_id(os.getpid()), socket, stacks=False))
+        answer = asyncio.run(evidence.gather(None, socket, stacks=False))
         record: FlightRecord | None = answer["flight"]
         if record is None or not record.num_pending or time.monotonic() > deadline:
             return record, answer["flight_error"]

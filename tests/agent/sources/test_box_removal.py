@@ -9,6 +9,7 @@ import pytest
 from tests.agent.sources.test_box_roots import give
 from tests.hostile.users import ANN, BOB, needs_root
 from zmon.agent.sources.box_removal import remove_rank
+from zmon.schema.plan import PLAN_FILE
 
 pytestmark = needs_root
 
@@ -43,6 +44,23 @@ def test_files_behind_a_link_of_another_user_are_kept(box_of, tmp_path, depth):
     with pytest.raises(OSError, match=r"does not belong to uid|Not a directory|Too many levels"):
         remove_rank(box, inode, BOB, "", tmp_path)
     assert foreign.exists()
+
+
+def test_link_to_the_boxes_of_another_pod_of_the_same_user_is_not_followed(tmp_path):
+    """Two pods may have the same user, so owners do not tell their folders apart."""
+    boxes = [tmp_path / pod / str(ANN) / "job/0/rank-0.box" for pod in ("pod-a", "pod-b")]
+    for box in boxes:
+        box.parent.mkdir(parents=True)
+    boxes[0].write_bytes(b"box")
+    plan = boxes[1].with_name(PLAN_FILE)
+    plan.touch()
+    give(tmp_path, ANN)
+    inode, folder = boxes[0].stat().st_ino, boxes[0].parents[2]
+    folder.rename(tmp_path / "away")
+    folder.symlink_to(boxes[1].parents[2])
+    with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
+        remove_rank(boxes[0], inode, ANN, "", tmp_path)
+    assert plan.exists()
 
 
 @pytest.fixture

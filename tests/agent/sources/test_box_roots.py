@@ -3,12 +3,14 @@
 import dataclasses
 import errno
 import os
+import shutil
 
 import pytest
 
 from tests.boxes import Box
 from tests.hostile.users import ANN, BOB, needs_root
 from zmon.agent.rank_evidence import locate_rank
+from zmon.agent.sources import box_listing, rank_limit
 from zmon.agent.sources.box_roots import BoxRoots, Root
 from zmon.agent.sources.boxes import Boxes
 from zmon.box.roots import POD_VOLUME, Places
@@ -93,7 +95,7 @@ def pods(places, tmp_path):
 
 
 def test_volume_of_boxes_of_each_pod_is_found(pods):
-    assert BoxRoots(None, pods).find() == ([Root(str(pods.in_pod("uid-1")), None)], [])
+    assert BoxRoots(None, pods).find() == ([Root(str(pods.in_pod("uid-1")), None, pod="uid-1")], [])
     assert BoxRoots(None, pods).patterns[-1] == str(pods.pods / "*/volumes/kubernetes.io~empty-dir" / POD_VOLUME)
 
 
@@ -135,6 +137,74 @@ def test_pods_that_cannot_be_listed_are_reported(pods, tmp_path):
     roots, (problem,) = BoxRoots(None, dataclasses.replace(pods, pods=tmp_path / "file")).find()
     assert roots == []
     assert problem == f"the boxes of pods: cannot read {tmp_path / 'file'}: Not a directory"
+
+
+POD, OTHER_POD = (f"3f2a9c1e-0000-4000-8000-00000000000{number}" for number in (1, 2))
+
+
+@pytest.fixture
+def shared(places):
+    """The places of a node of Kubernetes whose `/run/zmon` has a folder for each of two pods, made by the kubelet."""
+    places.run.chmod(0o1777)
+    (places.run / "mounts").write_text(tmpfs(places.run))
+    for pod in (POD, OTHER_POD):
+        (places.run / pod).mkdir()
+        (places.run / pod).chmod(0o1777)  # as that of the directory in which it is
+    return dataclasses.replace(places, mounts=places.run / "mounts")
+
+
+def tmpfs(folder):
+    device = folder.stat().st_dev
+    return f"21 1 {os.major(device)}:{os.minor(device)} / /x rw - tmpfs none rw\n"
+
+
+def test_pods_with_one_user_have_folders_of_their_own(shared, make_box, clock):
+    for pod in (POD, OTHER_POD):
+        make_box(shared.run / pod / str(ANN), ANN, job_id=f"job-{pod[-1]}")
+    boxes = Boxes(None, "node-a", clock=clock, places=shared)
+    boxes.scan()
+    assert {(state.job_id, state.owner) for _, state in boxes.ranks()} == {("job-1", ANN), ("job-2", ANN)}
+
+
+@pytest.mark.parametrize("name", ["3f2a9c1e", "..", f"{POD}-x", POD.upper()])
+def test_folder_with_another_name_is_that_of_no_pod(shared, name):
+    if name != "..":
+        (shared.run / name / "0").mkdir(parents=True)
+    assert BoxRoots(None, shared).find() == ([], [])
+
+
+def test_folder_of_a_pod_that_a_user_made_is_reported_and_not_read(shared):
+    give_new(shared.run / POD / str(ANN), ANN)
+    os.chown(shared.run / POD, BOB, -1)
+    roots, (problem,) = BoxRoots(None, shared).find()
+    assert roots == []
+    assert f"belongs to uid {BOB}: ranks of the pod {POD} run unwatched until" in problem
+
+
+def test_pod_with_too_many_boxes_hides_no_other_pod_of_the_same_user(shared, make_box, clock, monkeypatch):
+    monkeypatch.setattr(rank_limit, "MAX_RANKS", 4)
+    monkeypatch.setattr(box_listing, "MAX_ENTRIES", 20)
+    folder = shared.run / OTHER_POD / str(ANN) / "job/0"
+    make_box(shared.run / OTHER_POD / str(ANN), ANN)
+    for rank in range(1, 30):
+        shutil.copy(folder / "rank-0.box", folder / f"rank-{rank}.box")
+    give(folder.parents[1], ANN)
+    make_box(shared.run / POD / str(ANN), ANN, job_id="small")
+    boxes = Boxes(None, "node-a", clock=clock, places=shared)
+    boxes.scan()
+    assert "small" in {state.job_id for _, state in boxes.ranks()}
+    assert f"the pod {OTHER_POD} has more than 20 files" in str(boxes.read().dropped)
+
+
+def test_copied_run_uid_leads_to_no_process_of_another_pod(shared, make_box, clock):
+    boxes = Boxes(None, "node-a", clock=clock, places=shared)
+    first = make_box(shared.run / POD / str(ANN), ANN, job_id="train")
+    boxes.scan()
+    copied = make_box(shared.run / OTHER_POD / str(ANN), ANN, job_id="other")
+    boxes.scan()
+    (run_uid,) = {box.identity.run_uid for box, _ in boxes.ranks()}
+    runs = {run: process.pid for run, process in boxes.runs.items()}
+    assert runs == {run_uid: first.holder.pid, f"{run_uid}.uid{ANN}": copied.holder.pid}
 
 
 def test_jobs_of_all_users_are_read_with_their_owners(places, make_box, boxes):

@@ -1,6 +1,7 @@
 """Tests of the Helm chart with the real Helm: its objects, what it refuses, and what a cluster would refuse."""
 
 import json
+import subprocess
 
 import msgspec
 import pytest
@@ -9,6 +10,7 @@ import yaml
 from tests.deploy.helm.api_server import OPTIONAL
 from tests.deploy.helm.conftest import CHART, CI, Objects, engine, install
 from tests.golden.compare import check_text
+from tests.hostile.users import needs_root
 from zmon.web.kubernetes.agent_pods import Pod, agent_url, pod_selection
 
 OLDEST, NEWEST = "1.27", "1.34"  # of Kubernetes: the chart's kubeVersion, and the newest that was tried
@@ -140,7 +142,7 @@ def violations(pod):
 
 @pytest.mark.parametrize(("name", "added"), [("secrets", set()), ("default", {"DAC_OVERRIDE"})])
 def test_agent_has_the_measured_capabilities_and_no_other(installed, name, added):
-    (agent,) = installed(name).of("DaemonSet")["spec"]["template"]["spec"]["containers"]
+    agent, *_ = installed(name).of("DaemonSet")["spec"]["template"]["spec"]["containers"]
     assert agent["securityContext"]["capabilities"]["drop"] == ["ALL"]
     assert set(agent["securityContext"]["capabilities"]["add"]) == {"DAC_READ_SEARCH", "SYS_PTRACE", "SYSLOG"} | added
     assert agent["securityContext"]["readOnlyRootFilesystem"]
@@ -195,6 +197,34 @@ def test_agents_may_do_what_they_need_only_where_their_boxes_are(installed):
     assert "/var/lib/kubelet/pods" in json.dumps(in_volumes)
     assert "/var/lib/kubelet" not in json.dumps(default)
     assert "initContainers" not in in_volumes
+    assert [container["name"] for container in in_volumes["containers"]] == ["agent"]
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("mounts", "code"),
+    [
+        ("mount -t tmpfs -o mode=1777 zmon /run/zmon", 0),
+        ("mount -t tmpfs -o mode=1777 zmon /run/host && mount --bind /run/host /run/zmon", 0),
+        ("chmod 1777 /run/host && mount --bind /run/host /run/zmon", 1),
+        ("mount -t tmpfs -o mode=755 zmon /run/zmon", 1),
+    ],
+    ids=["a tmpfs", "a tmpfs of the host", "a part of the host's /run", "a tmpfs that users may not write"],
+)
+def test_agents_start_only_where_the_boxes_have_a_tmpfs_of_their_own(installed, mounts, code):
+    (init,) = installed("plain").of("DaemonSet")["spec"]["template"]["spec"]["initContainers"]
+    script = f'mount -t tmpfs none /run && mkdir /run/zmon /run/host && {mounts} && exec "$@"'
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", *init["command"]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, "Install deploy/systemd/run-zmon.mount" in done.stderr) == (code, code == 1)
+
+
+def test_only_the_process_without_a_port_may_write_the_folders_of_pods(installed):
+    agent, folders = installed("plain").of("DaemonSet")["spec"]["template"]["spec"]["containers"]
+    assert "DAC_OVERRIDE" not in agent["securityContext"]["capabilities"]["add"]
+    assert folders["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["DAC_OVERRIDE", "FOWNER"]}
+    assert "ports" not in folders
+    assert folders["volumeMounts"] == [{"name": "boxes", "mountPath": "/run/zmon"}]
 
 
 def test_rules_and_grafana_are_the_generated_files_and_no_template_is_evaluated(installed):
@@ -242,4 +272,8 @@ def test_example_job_has_its_boxes_where_the_agent_looks(mode):
     assert ("ZMON_BOX_DIR" in names) == (mode == "emptyDir")
     (volume,) = [volume for volume in pod["volumes"] if volume["name"] == "zmon-boxes"]
     assert {"hostPath": "hostPath", "emptyDir": "emptyDir"}[mode] in volume
+    (mount,) = [each for each in pod["containers"][0]["volumeMounts"] if each["name"] == "zmon-boxes"]
+    assert mount.get("subPathExpr") == {"hostPath": "$(POD_UID)", "emptyDir": None}[mode]  # a uid is no tenant
+    uid = [each for each in pod["containers"][0]["env"] if each["name"] == "POD_UID"]
+    assert [each["valueFrom"]["fieldRef"]["fieldPath"] for each in uid] == ["metadata.uid"] * (mode == "hostPath")
     assert violations(pod) == ([] if mode == "emptyDir" else ["volumes"])

@@ -1,8 +1,8 @@
 """List the files of black boxes, `<root>/<job>/<attempt>/rank-<n>.box`, and the plans beside them.
 
 Symbolic links are not followed, so nothing outside the directories is read. All below a job's directory belongs to the
-owner of that directory. The listing looks at a limited number of entries of each user: a user with a million files
-slows down nobody else.
+owner of that directory. The listing looks at a limited number of entries of each tenant, a user of the node or of one
+pod: a user with a million files slows down nobody else.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class ListedBox(NamedTuple):
     path: str
     inode: int
     owner: int  # of its job's directory
+    tenant: str  # who has a share of the agent's places: a user, or a pod
 
 
 class Listing:
@@ -38,15 +39,15 @@ class Listing:
         """List the directories. A missing one counts as empty; one that cannot be listed raises OSError."""
         self.plans: list[str] = []
         self.unlistable: dict[str, str] = {}  # folders that cannot be listed, with the reason
-        self._num_entries: Counter[int] = Counter()
+        self._num_entries: Counter[str] = Counter()
         self.boxes = {box.path: box for root in roots for box in self._root(root)}
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """A line for each user whose files were not all looked at."""
+        """A line for each tenant whose files were not all looked at."""
         return tuple(
-            f"uid {owner} has more than {MAX_ENTRIES:,} files in its box directories: zmon ignores the others"
-            for owner, number in sorted(self._num_entries.items())
+            f"{tenant} has more than {MAX_ENTRIES:,} files in its box directories: zmon ignores the others"
+            for tenant, number in sorted(self._num_entries.items())
             if number > MAX_ENTRIES
         )
 
@@ -61,11 +62,12 @@ class Listing:
             if root.owner not in (None, owner):
                 self.unlistable[job.path] = f"{job.path} belongs to uid {owner}, its directory to uid {root.owner}"
                 continue
-            for attempt in self._below(job.path, owner):
+            tenant = root.tenant(owner)
+            for attempt in self._below(job.path, tenant):
                 if attempt.is_dir(follow_symlinks=False):
-                    for entry in self._below(attempt.path, owner):
+                    for entry in self._below(attempt.path, tenant):
                         if entry.name.startswith("rank-") and entry.name.endswith(".box"):
-                            yield ListedBox(entry.path, entry.inode(), owner)
+                            yield ListedBox(entry.path, entry.inode(), owner, tenant)
                         elif entry.name == PLAN_FILE:
                             self.plans.append(entry.path)
 
@@ -79,14 +81,14 @@ class Listing:
             self.unlistable[root.path] = reason(root.path, error)
             return []
 
-    def _below(self, folder: str, owner: int) -> list[os.DirEntry[str]]:
-        """Return the entries of a user's folder that the user still has a claim to. Note why it cannot be listed."""
+    def _below(self, folder: str, tenant: str) -> list[os.DirEntry[str]]:
+        """Return the entries of a tenant's folder that it still has a claim to. Note why it cannot be listed."""
         try:
-            entries = _entries(folder, MAX_ENTRIES + 1 - self._num_entries[owner])
+            entries = _entries(folder, MAX_ENTRIES + 1 - self._num_entries[tenant])
         except OSError as error:
             self.unlistable[folder] = reason(folder, error)
             return []
-        self._num_entries[owner] += len(entries)
+        self._num_entries[tenant] += len(entries)
         return entries
 
 

@@ -23,12 +23,15 @@ _BOX = re.compile(r"rank-\d+\.box")
 _UNFINISHED_BOX = re.compile(r"\.rank-\d+\.box\..+")
 
 
-def remove_rank(box: Path, inode: int, owner: int, named_socket: str, short_paths: Path) -> None:
+def remove_rank(
+    box: Path, inode: int, owner: int, named_socket: str, short_paths: Path, follow_root: bool = False
+) -> None:
     """Delete the files of the dead rank with this box. Raises OSError if they cannot be deleted.
 
-    If a rank that has just started has replaced the box, nothing is deleted.
+    If a rank that has just started has replaced the box, nothing is deleted. `follow_root`: the directory of boxes may
+    be a link. It must not be one if users could exchange it: two pods may have the same user.
     """
-    with _opened(box.parent, owner) as (folder, job, root):
+    with _opened(box.parent, owner, follow_root) as (folder, job, root):
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)  # no rank publishes a box meanwhile
         with contextlib.suppress(FileNotFoundError):
             if os.stat(box.name, dir_fd=folder, follow_symlinks=False).st_ino != inode:
@@ -37,7 +40,7 @@ def remove_rank(box: Path, inode: int, owner: int, named_socket: str, short_path
         socket = worker_socket(box, owner, named_socket, short_paths).path
         _unlink_socket(box.with_suffix(".sock").name, folder, owner)
         if socket.parent == short_paths:
-            with _folder(short_paths) as shared:
+            with _folder(short_paths, follow=True) as shared:
                 _unlink_socket(socket.name, shared, owner)
         for name in _leftovers(folder):
             _unlink(name, folder)
@@ -60,10 +63,10 @@ def _leftovers(folder: int) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _opened(attempt: Path, owner: int) -> Iterator[tuple[int, int, int]]:
+def _opened(attempt: Path, owner: int, follow_root: bool) -> Iterator[tuple[int, int, int]]:
     """Yield descriptors of the folders of the attempt, of its job, and of the boxes. Raises OSError."""
     with (
-        _folder(attempt.parent.parent) as root,
+        _folder(attempt.parent.parent, follow=follow_root) as root,
         _folder(attempt.parent.name, root) as job,
         _folder(attempt.name, job) as folder,
     ):
@@ -74,8 +77,8 @@ def _opened(attempt: Path, owner: int) -> Iterator[tuple[int, int, int]]:
 
 
 @contextlib.contextmanager
-def _folder(path: Path | str, parent: int | None = None) -> Iterator[int]:
-    no_follow = 0 if parent is None else os.O_NOFOLLOW  # a site may name a link to its box directory
+def _folder(path: Path | str, parent: int | None = None, follow: bool = False) -> Iterator[int]:
+    no_follow = 0 if follow else os.O_NOFOLLOW
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | no_follow | os.O_CLOEXEC, dir_fd=parent)
     try:
         yield fd

@@ -1,7 +1,10 @@
 """Find the directories of black boxes on this node: one for each user, or the one that the site has named.
 
 A directory counts only if it belongs to the user whose number it bears. Anybody may create `/dev/shm/zmon-1000`, so a
-directory with a foreign owner is reported and not read. On Kubernetes, a pod may have its boxes in a volume of its own.
+directory with a foreign owner is reported and not read.
+
+On Kubernetes two pods may have the same user, root for example, and yet be strangers. A pod has its boxes in a folder
+of its own in `/run/zmon`, which the kubelet makes for it as root, or in a volume of its own.
 """
 
 from __future__ import annotations
@@ -14,10 +17,11 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from zmon.box.roots import PLACES, Places
+from zmon.box.roots import PLACES, POD_UID, Places
 
 # Names that one search looks at. Only somebody who wants to slow the agent down creates more of them.
 _MAX_NAMES = 20_000
+_MAX_POD_NAMES = 64  # names that one search looks at in the folder of one pod; a pod has one user, seldom more
 _MAX_PROBLEMS = 16  # lines about directories that cannot be read
 _UID = re.compile(r"0|[1-9][0-9]{0,9}")
 _PREFIX = "zmon-"
@@ -29,6 +33,11 @@ class Root(NamedTuple):
     path: str
     owner: int | None  # the user to whom all in it must belong; None: several users may use it
     explicit: bool = False  # the site has named it, so all of the source depends on it
+    pod: str = ""  # the uid of the pod whose directory it is
+
+    def tenant(self, owner: int) -> str:
+        """Return who has a share of the agent's places for what a user has here: the pod, else the user."""
+        return f"the pod {self.pod}" if self.pod else f"uid {owner}"
 
 
 class BoxRoots:
@@ -36,6 +45,7 @@ class BoxRoots:
 
     def __init__(self, explicit: Path | None, places: Places = PLACES) -> None:
         self._explicit, self._places = explicit, places
+        self.may_be_links = explicit is not None  # a site may name a link; in other places a job may have put it there
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -56,15 +66,13 @@ class BoxRoots:
         roots: list[Root] = []
         squatted: list[str] = []
         private: set[int] = set()
-        for path, uid in self._candidates():
-            try:
-                status = path.lstat()
-            except OSError:
-                continue  # it was removed meanwhile
+        for path, uid, pod in self._candidates(squatted):
+            if (status := _status(path)) is None:
+                continue
             if not stat.S_ISDIR(status.st_mode) or status.st_uid != uid:
-                squatted.append(_squatted(path, uid, status))
+                squatted.append(_squatted(path, f"uid {uid}", status))
             elif _may_read(path):
-                roots.append(Root(str(path), uid))
+                roots.append(Root(str(path), uid, pod=pod))
             else:
                 private.add(uid)
         of_pods, unreadable = self._of_pods()
@@ -78,36 +86,63 @@ class BoxRoots:
         roots: list[Root] = []
         problems: list[str] = []
         try:
-            candidates = [self._places.in_pod(pod.name) for pod in islice(pods.iterdir(), _MAX_NAMES)]
+            candidates = [(pod.name, self._places.in_pod(pod.name)) for pod in islice(pods.iterdir(), _MAX_NAMES)]
         except OSError as error:
             return [], [f"the boxes of pods: cannot read {pods}: {error.strerror}"]
-        for volume in filter(None, candidates):
+        for pod, volume in candidates:
             try:
-                if not _is_real(volume):
+                if volume is None or not _is_real(volume):
                     continue
             except OSError as error:  # one pod must not hide the others
                 problems.append(f"the boxes of a pod: cannot read {volume}: {error.strerror}")
                 continue
             if _may_read(volume):
-                roots.append(Root(str(volume), None))
+                roots.append(Root(str(volume), None, pod=pod))
             else:
                 problems.append(f"the boxes of a pod: uid {os.geteuid()} may not read {volume}")
         return roots, problems[:_MAX_PROBLEMS]
 
-    def _candidates(self) -> Iterator[tuple[Path, int]]:
-        """Yield each entry whose name is that of a user's directory, with the user."""
+    def _candidates(self, squatted: list[str]) -> Iterator[tuple[Path, int, str]]:
+        """Yield each entry whose name is that of a user's directory, with the user, and the pod or an empty text.
+
+        Adds a line to `squatted` for each entry with the name of a pod's folder that the kubelet has not made.
+        """
         places = self._places
-        shared = (places.run, "") if places.run_is_shared() else None
-        for folder, prefix in filter(None, (shared, (places.shm, _PREFIX))):
-            try:
-                with os.scandir(folder) as entries:
-                    names = [entry.name for entry in islice(entries, _MAX_NAMES)]
-            except FileNotFoundError:
+        yield from _of_users(places.shm, _PREFIX)
+        if not places.run_is_shared():
+            return
+        yield from _of_users(places.run)
+        for pod in filter(POD_UID.fullmatch, _names(places.run, _MAX_NAMES)):
+            folder = places.run / pod
+            if (status := _status(folder)) is None:
                 continue
-            for name in names:
-                uid = name.removeprefix(prefix)
-                if name.startswith(prefix) and _UID.fullmatch(uid):
-                    yield folder / name, int(uid)
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == 0:
+                yield from _of_users(folder, pod=pod)
+            else:
+                squatted.append(_squatted(folder, f"the pod {pod}", status))
+
+
+def _of_users(folder: Path, prefix: str = "", pod: str = "") -> Iterator[tuple[Path, int, str]]:
+    for name in _names(folder, _MAX_POD_NAMES if pod else _MAX_NAMES):
+        uid = name.removeprefix(prefix)
+        if name.startswith(prefix) and _UID.fullmatch(uid):
+            yield folder / name, int(uid), pod
+
+
+def _names(folder: Path, limit: int) -> list[str]:
+    """Return the first names in a folder; none if it does not exist. Raises OSError."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in islice(entries, limit)]
+    except FileNotFoundError:
+        return []
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except OSError:
+        return None  # it was removed meanwhile
 
 
 def _is_real(folder: Path) -> bool:
@@ -119,10 +154,10 @@ def _may_read(path: Path) -> bool:
     return os.access(path, os.R_OK | os.X_OK, effective_ids=True)
 
 
-def _squatted(path: Path, uid: int, status: os.stat_result) -> str:
+def _squatted(path: Path, expected: str, status: os.stat_result) -> str:
     kind = "" if stat.S_ISDIR(status.st_mode) else " and is no directory"
     return (
-        f"{path} belongs to uid {status.st_uid}{kind}: ranks of uid {uid} run unwatched until "
+        f"{path} belongs to uid {status.st_uid}{kind}: ranks of {expected} run unwatched until "
         f"uid {status.st_uid} or root removes it"
     )
 

@@ -64,7 +64,9 @@ class Boxes:
         self._unlistable: dict[str, str] = {}  # folders that cannot be listed, with the reason
         self._undeletable: dict[str, tuple[int, str]] = {}  # boxes of dead ranks: owner, and why they stay
         self._dropped: tuple[str, ...] = ()  # lines about what the last scan left out
-        self._limit, self._owners, self._run_uids = RankLimit(), JobOwners(), JobOwners()
+        self._limit = RankLimit()
+        self._owners: JobOwners[int] = JobOwners()
+        self._run_uids: JobOwners[tuple[int, str]] = JobOwners()
         self._plans = Plans()
         self._pruned_at: int | None = None
         # Any thread may read these; each scan replaces them.
@@ -119,7 +121,7 @@ class Boxes:
             except (BoxError, OSError, ValueError) as error:
                 self._set_aside(path, box.inode, error)
         for path, listed in [*listing.boxes.items()]:
-            if path not in self._open and self._unread.may_try(path) and self._limit.admits(path, listed.owner):
+            if path not in self._open and self._unread.may_try(path) and self._limit.admits(path, listed.tenant):
                 self._open_box(listed, listing)
         self._limit.end(listing.boxes, self._open, self._unread.boxes)
         self._name_jobs()
@@ -144,7 +146,14 @@ class Boxes:
         path = listed.path
         try:
             box = RankBox(
-                Path(path), self._host, self._leases, self._clock, self._processes, self._starts, listed.owner
+                Path(path),
+                self._host,
+                self._leases,
+                self._clock,
+                self._processes,
+                self._starts,
+                listed.owner,
+                listed.tenant,
             )
         except (BoxError, OSError, ValueError) as error:
             if not self._watch:
@@ -167,11 +176,11 @@ class Boxes:
     def _name_jobs(self) -> None:
         """Give each job its name: a job id that two users chose is two jobs. Run uids can be copied, too."""
         by_start = sorted(self._open.values(), key=lambda box: (box.identity.start_unix, box.owner))
-        names = self._owners.update((box.identity.job_id, box.owner) for box in by_start)
-        run_uids = self._run_uids.update((box.identity.run_uid, box.owner) for box in by_start)
+        names = self._owners.update((box.identity.job_id, box.owner) for box in by_start)  # pods may share a job
+        run_uids = self._run_uids.update((box.identity.run_uid, (box.owner, box.tenant)) for box in by_start)
         for box in by_start:
             box.job_id = names[box.identity.job_id, box.owner]
-            box.run_uid = run_uids[box.identity.run_uid, box.owner]
+            box.run_uid = run_uids[box.identity.run_uid, (box.owner, box.tenant)]
         self.renamed = {box.path: box.job_id for box in by_start if box.job_id != box.identity.job_id}
 
     def _shared_ids(self) -> Iterator[str]:
@@ -220,7 +229,8 @@ class Boxes:
             if gone is None or 0 <= gone <= GRACE_SECONDS or not opened_long_ago or box.launch in living:
                 continue
             try:
-                remove_rank(box.path, box.inode, box.owner, box.socket_name, self._socket_dir)
+                links = self.roots.may_be_links
+                remove_rank(box.path, box.inode, box.owner, box.socket_name, self._socket_dir, links)
             except (OSError, BoxError) as error:
                 self._undeletable[path] = box.owner, reason(path, error, "delete")
             else:

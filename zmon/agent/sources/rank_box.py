@@ -91,11 +91,12 @@ class RankBox:
         processes: ProcessTable,
         starts: StartTimes | None = None,  # of all jobs of this host
         owner: int | None = None,  # to whom the box must belong; None: any user
+        tenant: str = "",  # who has a share of the agent's places: a user, or a pod
     ) -> None:
         self.reader: BoxReader | None = BoxReader(path)
         self._host, self._clock, self._processes = host, clock, processes
         self.path = path
-        self.inode, self.owner = self.reader.inode, self.reader.owner
+        self.inode, self.owner, self.tenant = self.reader.inode, self.reader.owner, tenant
         self.pid = 0  # in this PID namespace; 0 if the rank is gone or in another namespace
         self.process: ProcessId | None = None  # None also if it is hidden from this user
         self.opened_at = clock()

@@ -1,9 +1,13 @@
-"""The limit on the boxes that the agent has open: every user has a share, and living ranks come before dead ones."""
+"""The limit on the boxes that the agent has open: every tenant has a share, and living ranks come before dead ones.
+
+A tenant is a user of the node, or a pod with all its users.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from typing import TypeVar
 
 from zmon.agent.sources.box_listing import ListedBox
 from zmon.agent.sources.rank_box import RankBox
@@ -11,16 +15,18 @@ from zmon.agent.sources.rank_box import RankBox
 MAX_RANKS = 512  # ranks that one agent watches; a node has 8 to 16 GPUs, and a rank has up to 64 series
 MAX_DEAD = 2048  # dead ranks, with closed files; a job that crashes and restarts leaves a thousand in 15 minutes
 
+Key = TypeVar("Key", int, str)
 
-def shares(wanted: Mapping[int, int], total: int = MAX_RANKS) -> dict[int, int]:
-    """Return the number of places of each user, given how many each one wants.
 
-    A user who wants less than an equal share gets all; the others divide what is left.
+def shares(wanted: Mapping[Key, int], total: int = MAX_RANKS) -> dict[Key, int]:
+    """Return the number of places of each tenant, given how many each one wants.
+
+    A tenant who wants less than an equal share gets all; the others divide what is left.
     """
-    places: dict[int, int] = {}
-    for position, (owner, number) in enumerate(sorted(wanted.items(), key=lambda item: (item[1], item[0]))):
-        places[owner] = min(number, total // (len(wanted) - position))
-        total -= places[owner]
+    places: dict[Key, int] = {}
+    for position, (tenant, number) in enumerate(sorted(wanted.items(), key=lambda item: (item[1], item[0]))):
+        places[tenant] = min(number, total // (len(wanted) - position))
+        total -= places[tenant]
     return places
 
 
@@ -28,25 +34,25 @@ class RankLimit:
     """The limit. A scan calls `begin`, then `admits` and `add` for each new box, then `end`."""
 
     def __init__(self) -> None:
-        self.lines: tuple[str, ...] = ()  # a line for each user whose boxes are not all open
+        self.lines: tuple[str, ...] = ()  # a line for each tenant whose boxes are not all open
         self._closed: dict[str, int] = {}  # dead ranks that were closed for others: inode by path
-        self._allowed: dict[int, int] = {}  # living ranks of each user
-        self._living: Counter[int] = Counter()
+        self._allowed: dict[str, int] = {}  # living ranks of each tenant
+        self._living: Counter[str] = Counter()
 
     def begin(self, listed: Mapping[str, ListedBox], opened: Mapping[str, RankBox]) -> list[str]:
-        """Return the paths of open boxes to close, since other users have a right to their places."""
+        """Return the paths of open boxes to close, since other tenants have a right to their places."""
         self._closed = {p: inode for p, inode in self._closed.items() if p in listed and listed[p].inode == inode}
-        living: defaultdict[int, list[str]] = defaultdict(list)
-        dead: defaultdict[int, list[tuple[float, str]]] = defaultdict(list)
+        living: defaultdict[str, list[str]] = defaultdict(list)
+        dead: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
         for path, box in opened.items():
             if box.alive:
-                living[box.owner].append(path)
+                living[box.tenant].append(path)
             else:
-                dead[box.owner].append((box.gone_seconds or 0.0, path))
-        new = Counter(box.owner for path, box in listed.items() if path not in opened and path not in self._closed)
-        self._allowed = shares({owner: len(living[owner]) + new[owner] for owner in {*living, *new}}, MAX_RANKS)
-        surplus = [path for owner, paths in living.items() for path in sorted(paths)[self._allowed[owner] :]]
-        self._living = Counter({owner: min(len(paths), self._allowed[owner]) for owner, paths in living.items()})
+                dead[box.tenant].append((box.gone_seconds or 0.0, path))
+        new = Counter(box.tenant for path, box in listed.items() if path not in opened and path not in self._closed)
+        self._allowed = shares({tenant: len(living[tenant]) + new[tenant] for tenant in {*living, *new}}, MAX_RANKS)
+        surplus = [path for tenant, paths in living.items() for path in sorted(paths)[self._allowed[tenant] :]]
+        self._living = Counter({tenant: min(len(paths), self._allowed[tenant]) for tenant, paths in living.items()})
         num_dead = MAX_DEAD // max(1, len(dead))
         for ranks in dead.values():
             for _, path in sorted(ranks)[num_dead:]:
@@ -54,24 +60,24 @@ class RankLimit:
                 if path in listed:
                     self._closed[path] = opened[path].inode
         # Where there is room again, they are opened again, and deleted in time.
-        self._closed = {p: i for p, i in self._closed.items() if len(dead[listed[p].owner]) >= num_dead}
+        self._closed = {p: i for p, i in self._closed.items() if len(dead[listed[p].tenant]) >= num_dead}
         return surplus
 
-    def admits(self, path: str, owner: int) -> bool:
+    def admits(self, path: str, tenant: str) -> bool:
         """Return True if a new box may be opened."""
-        return path not in self._closed and self._living[owner] < self._allowed.get(owner, 0)
+        return path not in self._closed and self._living[tenant] < self._allowed.get(tenant, 0)
 
     def add(self, box: RankBox) -> None:
         """Count a new box. Dead ones take no place of a living rank."""
-        self._living[box.owner] += box.alive
+        self._living[box.tenant] += box.alive
 
     def end(
         self, listed: Mapping[str, ListedBox], opened: Mapping[str, RankBox], damaged: Mapping[str, object]
     ) -> None:
-        """Note how many boxes of each user are not open."""
-        left_out = Counter(box.owner for path, box in listed.items() if path not in opened and path not in damaged)
+        """Note how many boxes of each tenant are not open."""
+        left_out = Counter(box.tenant for path, box in listed.items() if path not in opened and path not in damaged)
         self.lines = tuple(
-            f"{number} boxes of uid {owner}: an agent watches at most {MAX_RANKS} ranks of a node, with an equal share "
+            f"{number} boxes of {tenant}: an agent watches at most {MAX_RANKS} ranks of a node, with an equal share "
             "for each user"
-            for owner, number in sorted(left_out.items())
+            for tenant, number in sorted(left_out.items())
         )

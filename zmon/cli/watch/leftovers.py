@@ -39,7 +39,7 @@ def _remove(box: Path, watch: int) -> None:
     _close_own(box)
     with opened(box) as file:
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)  # raises OSError if somebody has it open
-    remove_rank(box, inode, owner, identity.socket, SHORT_PATHS)
+    remove_rank(box, inode, owner, identity.socket, SHORT_PATHS, follow_root=True)  # it is this user's own
 
 
 def _close_own(box: Path) -> None:

@@ -1,0 +1,99 @@
+"""Tests of the deletion of what pods leave behind: when a pod is gone, and what is never deleted."""
+
+import os
+
+import pytest
+
+from tests.boxes import Clock
+from tests.hostile.users import BOB, needs_root
+from zmon.box.pod_folders import PodFolders, pods_with_mounts
+from zmon.box.rank_files import GRACE_SECONDS
+
+GONE, LIVING = (f"3f2a9c1e-0000-4000-8000-00000000000{number}" for number in (1, 2))
+# The host's /proc/1/mountinfo: a kubelet mounts the folder of a pod into the pod's own folder, by its uid.
+MOUNTED = (
+    f"612 28 0:25 /{LIVING} /var/lib/kubelet/pods/{LIVING}/volume-subpaths/zmon-boxes/trainer/0 rw - tmpfs zmon rw\n"
+)
+
+
+@pytest.fixture
+def node(tmp_path):
+    """A directory of boxes with the folders of two pods, one of which is gone, and the mounts of the host."""
+    for pod in (GONE, LIVING):
+        (tmp_path / "run" / pod / "0/job/0").mkdir(parents=True)
+        (tmp_path / "run" / pod / "0/job/0/rank-0.box").touch()
+    (tmp_path / "mounts").write_text(MOUNTED)
+    return tmp_path
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def folders(node, clock):
+    return PodFolders(node / "run", node / "mounts", lambda: clock.ns / 1e9)
+
+
+def names(node):
+    return sorted(path.name for path in (node / "run").iterdir())
+
+
+def test_pods_are_found_by_the_mounts_that_the_kubelet_makes():
+    assert pods_with_mounts(MOUNTED + "21 1 0:20 / /run rw - tmpfs none rw\nodd\n") == {LIVING}
+    inside = f"612 28 0:25 /{LIVING} /run/zmon rw - tmpfs zmon rw\n"  # seen from a container: the pod may be any
+    assert pods_with_mounts(inside) == frozenset()
+
+
+@needs_root
+def test_folder_of_a_pod_is_deleted_a_quarter_of_an_hour_after_its_end(folders, node, clock):
+    assert folders.remove() == []
+    clock.sleep(GRACE_SECONDS - 1)
+    assert folders.remove() == []
+    clock.sleep(2)
+    assert folders.remove() == [GONE]
+    assert names(node) == [LIVING]
+
+
+@needs_root
+def test_pod_whose_container_starts_again_keeps_its_folder(folders, node, clock):
+    folders.remove()
+    (node / "mounts").write_text(MOUNTED + MOUNTED.replace(LIVING, GONE))
+    clock.sleep(GRACE_SECONDS + 1)
+    folders.remove()
+    (node / "mounts").write_text(MOUNTED)
+    assert folders.remove() == []
+    assert names(node) == [GONE, LIVING]
+
+
+@needs_root
+def test_nothing_is_deleted_without_a_view_of_the_host(folders, node, clock):
+    folders.remove()
+    (node / "mounts").write_text("21 1 0:20 / /run rw - tmpfs none rw\n")
+    clock.sleep(GRACE_SECONDS + 1)
+    assert folders.remove() == []
+
+
+@needs_root
+def test_links_and_folders_of_users_stay(folders, node, clock):
+    link = GONE.replace("1e", "1f")
+    (node / "outside").mkdir()
+    (node / "run" / link).symlink_to(node / "outside")
+    (node / "run/1000").mkdir()
+    os.chown(node / "run" / GONE, BOB, -1)
+    folders.remove()
+    clock.sleep(GRACE_SECONDS + 1)
+    assert folders.remove() == []
+    assert names(node) == sorted([GONE, LIVING, link, "1000"])
+
+
+@needs_root
+def test_link_in_a_folder_is_deleted_and_not_followed(folders, node, clock):
+    (node / "outside").mkdir()
+    (node / "outside/file").touch()
+    (node / "run" / GONE / "1000").symlink_to(node / "outside")
+    folders.remove()
+    clock.sleep(GRACE_SECONDS + 1)
+    assert folders.remove() == [GONE]
+    assert (node / "outside/file").exists()

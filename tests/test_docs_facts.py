@@ -1,0 +1,261 @@
+"""Test that what pages say about the program is so: options, variables, alerts, metrics, tests, values and numbers.
+
+A number in a page comes from the code by way of NUMBERS, or from a measurement that the page dates. CHANGELOG.md says
+what was, and decisions say what was decided, so options there need not exist.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.deploy.test_systemd import RANKS, STARTS
+from tests.places import REPOSITORY
+from tests.test_paths import tracked_files
+from zmon.agent.config import AgentConfig
+from zmon.agent.exported import EXPORT_AFTER_END_SECONDS
+from zmon.agent.exported import MAX_JOBS as JOBS_OF_AGENT
+from zmon.agent.sources import box_listing, rank_limit, stderr, tcp, unread_boxes
+from zmon.box import layout
+from zmon.box.rank_files import GRACE_SECONDS
+from zmon.box.versions import CURRENT
+from zmon.detectors.coverage import Coverage
+from zmon.errors import UsageError
+from zmon.hub import agent_link, config
+from zmon.hub.api.answers import MAX_JOBS as JOBS_OF_HUB
+from zmon.hub.discovery import HOLD_SECONDS, dns, file_sd, prometheus
+from zmon.probe import device_time
+from zmon.probe.autoload.sitecustomize import OLDEST_TORCH
+from zmon.probe.hooks import flops
+from zmon.schema import limits, names, steps
+from zmon.schema.api import endpoints
+from zmon.schema.api.endpoint import MAX_ANSWER_BYTES
+from zmon.stack import StackConfig
+from zmon.web import connections, handshake, log_rate
+from zmon.web.addresses import AGENT_PORT, HUB_PORT
+from zmon.web.open_files import ConnectionLimits
+from zmon.web.server import check_bind
+
+pytestmark = pytest.mark.unit
+
+COMMANDS = {line.split()[0]: set(line.split()[1:]) for line in (REPOSITORY / "tests/golden/cli.txt").open()}
+VARIABLES = set((REPOSITORY / "tests/golden/environment.txt").read_text().split())
+OF_SCRIPTS = {"ZMON_DRAIN"}  # variables of deploy/
+NOT_BUILT = {"docs/adr/0051-collectors-pass-answers-on.md"}  # plans
+CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
+COMMAND = re.compile(r"(?:^|[\s/`])zmon (?:--config \S+ )?([a-z][a-z-]+)\b((?:(?!\bzmon [a-z]| -- ).)*)")
+OPTION = re.compile(r"(?<![\w-])--[a-z](?:[\w.-]*\w)?")
+OF_OTHERS = {  # options of other programs, and of our own scripts and trainer, that a page names alone
+    *("--alertmanager.url", "--storage.tsdb.path", "--storage.tsdb.retention.time", "--web.external-url"),  # Prometheus
+    *("--nnodes", "--nproc-per-node", "--log-dir", "--max-restarts", "--rdzv-endpoint", "--rdzv-id"),  # torchrun
+    *("--preset", "--save", "--set", "--strict", "--sharded"),  # our trainer and dashboards.rules
+    *("--build-arg", "--volume", "--extra-index-url", "--index-url", "--no-hostname", "--runner.postScriptGC"),
+    *("--config", "--help", "--version"),  # zmon itself
+    "--cpu-bind",  # srun
+    "--password",  # an example of a secret
+}
+
+
+def pages() -> list[str]:
+    """Return the pages that say what is."""
+    return [file for file in tracked_files() if file.endswith(".md") and file not in {"CHANGELOG.md", *NOT_BUILT}]
+
+
+def text_of(page: str) -> str:
+    """Return a page with its lines joined."""
+    return (REPOSITORY / page).read_text()
+
+
+def wrong_options(text: str) -> Iterator[str]:
+    """Yield each option of a zmon command in the code of a page that this command has not, and each unknown one."""
+    every = set().union(*COMMANDS.values())
+    for code in CODE.findall(text):
+        if re.fullmatch(r"`--[a-z][^`]*`", code):  # named alone
+            yield from (option for option in OPTION.findall(code) if option not in every | OF_OTHERS)
+        for line in code.replace("\\\n", " ").split("\n"):
+            for command, rest in COMMAND.findall(line.split(" # ")[0]):
+                used = OPTION.findall(rest) if command in COMMANDS else []
+                yield from (f"{command} {option}" for option in used if option not in COMMANDS[command] | {"--help"})
+
+
+@pytest.mark.parametrize("page", pages())
+def test_options_of_a_page_exist(page):
+    assert sorted(wrong_options(text_of(page))) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("`zmon agent --without tcp`, `zmon hub --public` and `--insecure-public`", []),
+        ("`zmon agent --open`", ["agent --open"]),
+        ("```\n/opt/zmon/bin/zmon hub --agents a \\\n  --max-series 5\n```", ["hub --max-series"]),
+        ("`--trust-everybody` overrides that", ["--trust-everybody"]),
+        ("`zmon run -- torchrun --nnodes 2` and kubectl --context x", []),
+    ],
+)
+def test_options_in_code(text, wrong):
+    assert [*wrong_options(text)] == wrong
+
+
+@pytest.mark.parametrize("page", pages())
+def test_variables_of_a_page_exist(page):
+    assert set(re.findall(r"\bZMON_[A-Z_]*[A-Z]\b", text_of(page))) - VARIABLES - OF_SCRIPTS == set()
+
+
+def test_page_of_versions_lists_all_variables():
+    assert VARIABLES - set(re.findall(r"`(ZMON_[A-Z_]+)`", text_of("docs/versions.md"))) == set()
+
+
+def alerts() -> set[str]:
+    """Return the names of all alerts."""
+    files = (REPOSITORY / "dashboards/rules").glob("*.yaml")
+    return {name for file in files for name in re.findall(r"^\s*- alert: (\w+)$", file.read_text(), re.MULTILINE)}
+
+
+@pytest.mark.parametrize("page", pages())
+def test_alerts_of_a_page_exist(page):
+    assert set(re.findall(r"\bZmon[A-Z]\w+", text_of(page))) - alerts() == set()
+
+
+@pytest.mark.parametrize("page", pages())
+def test_tests_of_a_page_exist(page):
+    tests = set(re.findall(r"`(test_\w+)`", text_of(page)))
+    sources = "".join(path.read_text() for path in (REPOSITORY / "tests").rglob("test_*.py")) if tests else ""
+    assert {name for name in tests if f"def {name}(" not in sources} == set()
+
+
+def test_values_of_the_chart_that_its_page_names_exist():
+    values = yaml.safe_load((REPOSITORY / "helm/zmon/values.yaml").read_text())
+    text = text_of("docs/deploy/kubernetes.md") + text_of("docs/threat-model.md")
+    paths = re.findall(rf"`((?:{'|'.join(values)})(?:\.[A-Za-z]+)+)[`:]", text)
+    paths = [path for path in paths if path not in ("tls.crt", "tls.key")]  # keys of Secrets
+    assert "boxes.mode" in paths
+    for path in paths:
+        value = values
+        for key in path.split("."):
+            assert key in value, path
+            value = value[key]
+
+
+BOX = f"{CURRENT.file_size / 2**20:.1f} MiB"
+CONNECTIONS = ConnectionLimits.most
+AGENT = AgentConfig.__dataclass_fields__
+NUMBERS = {
+    "README.md": [f"127.0.0.1:{StackConfig.dashboard_port}"],
+    "SECURITY.md": [
+        f"last {stderr.TAIL_BYTES >> 10} KiB of the stderr",
+        f"TCP connection to port {tcp._PORT} (`discard`)",
+        f"{AGENT['max_evidence'].default} requests for evidence are answered at a time",
+    ],
+    "docs/agent.md": [
+        f"at most {JOBS_OF_AGENT} jobs",
+        f"The series of a rank end {EXPORT_AFTER_END_SECONDS:.0f} s after the rank ended",
+        f"Its box is deleted after {GRACE_SECONDS / 60:.0f} minutes",
+        f"at most {rank_limit.MAX_RANKS} living ranks, and keeps {rank_limit.MAX_DEAD:,} dead ones",
+        f"looks at {box_listing.MAX_ENTRIES:,} files of each user",
+        f"at most {names.MAX_LABELS} labels, with at most {names.MAX_LABEL_BYTES} bytes of name and value",
+        f"(`agent_unreachable` after {Coverage().silent_seconds:.0f} s)",
+    ],
+    "docs/deploy/discovery.md": [
+        f"open files for {config._MAX_DISCOVERED:,} agents",
+        f"files again every {file_sd.FileTargets.interval_seconds:.0f} s, asks a Prometheus every "
+        f"{prometheus.PrometheusTargets.interval_seconds:.0f} s and DNS every {dns.DnsTargets.interval_seconds:.0f} s",
+        f"(after {'five' if HOLD_SECONDS == 300 else HOLD_SECONDS} minutes, if there were some)",
+        f"for {'an hour' if agent_link.FORGET_SECONDS == 3600 else agent_link.FORGET_SECONDS} at most",
+        f"without that, {AGENT_PORT}.",
+    ],
+    "docs/deploy/kubernetes.md": [
+        f"A box takes {BOX} for each rank",
+        f"port {AGENT_PORT} of every node",
+        f"folder of a pod {GRACE_SECONDS / 60:.0f} minutes after the pod is gone",
+    ],
+    "docs/deploy/systemd.md": [f"{RANKS * STARTS} boxes of {BOX}", f"stay for {GRACE_SECONDS / 60:.0f} minutes"],
+    "docs/deploy/prometheus.md": [f"hub.example.org:{HUB_PORT}"],
+    "docs/http.md": [
+        f"`127.0.0.1:{AGENT_PORT}`, the hub on `127.0.0.1:{HUB_PORT}`",
+        f"A server has {CONNECTIONS} connections at most",
+        f"within {connections.IDLE_SECONDS:.0f} seconds, and its answer must be taken within "
+        f"{connections.SEND_SECONDS:.0f} seconds",
+    ],
+    "docs/inference.md": [
+        f"the box keeps the last {layout.RING_CAPACITY:,} boundaries",
+        f"after {device_time._MAX_QUEUED} more steps",
+        f"in the {['fourth'][flops.FIRST_STEP - 4]} step",
+        f"sequence numbers of {['eight'][layout.MAX_GROUPS - 8]} process groups",
+        f"torch older than {'.'.join(map(str, OLDEST_TORCH))}",
+    ],
+    "docs/scale.md": [f"A hub asks {config._MAX_DISCOVERED:,} agents of discovery at most"],
+    "docs/threat-model.md": [
+        f"a world of up to {limits.MAX_WORLD_SIZE:,} ranks",
+        f"the first {limits.MAX_NAMED_MISSING} named",
+        f"{steps.MAX_VALUES:,} values ({steps.MAX_VALUES * 8 >> 20} MiB) in the hub, from "
+        f"{steps.MAX_ROWS_OF_RANK:,} steps of a rank and {steps.MAX_COLUMNS} columns at most",
+        f"answer with up to {MAX_ANSWER_BYTES >> 20} MiB "
+        f"(suspects and evidence: {endpoints.EVIDENCE.max_bytes >> 20} MiB)",
+        f"beyond {CONNECTIONS} connections",
+        f"a request must arrive in {connections.IDLE_SECONDS:.0f} s; "
+        f"bodies are dropped after {connections.BODY_SECONDS:.0f} s",
+        f"not take an answer, for {connections.SEND_SECONDS:.0f} s",
+        f"one line of each kind in {log_rate.INTERVAL_SECONDS:.0f} s",
+        f"never finish the handshake, for {handshake.HANDSHAKE_SECONDS:.0f} s",
+        f"more than {unread_boxes.MAX_UNREAD} of them on a node",
+        f"{rank_limit.MAX_RANKS} ranks, {box_listing.MAX_ENTRIES:,} files, {names.MAX_LABELS} labels a job",
+        f"of an agent shows {JOBS_OF_AGENT} of them, that of a hub {JOBS_OF_HUB}",
+        f"until {GRACE_SECONDS / 60:.0f} minutes after its end",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("page", "sentence"), [(page, each) for page, all_ in NUMBERS.items() for each in all_])
+def test_numbers_of_a_page_are_those_of_the_code(page, sentence):
+    assert sentence in " ".join(text_of(page).split())
+
+
+WINDOWS = ("ZmonHubDown", "ZmonSamplesMissing")  # alerts on what is missing in a window
+ROW = re.compile(r"^\| ((?:`\w+`(?:, )?)+)(?:: [^|]*)? \| ([^|]*) \| ([^|]*) \|", re.MULTILINE)
+
+
+def times_of(rules: dict[str, Any], name: str) -> str:
+    """Return the window of an alert, if it has one, and for how long it is pending, as the page writes them."""
+    (rule,) = [each for group in rules["groups"] for each in group["rules"] if each.get("alert") == name]
+    windows = dict.fromkeys(re.findall(r"\[(\w+)\]", rule["expr"]) if name in WINDOWS else ())
+    return ", ".join(f"{in_seconds(span)} s" for span in (*windows, rule["for"]))
+
+
+def in_seconds(span: str) -> int:
+    """Return the seconds of a duration such as 1m30s."""
+    return sum(int(number) * {"s": 1, "m": 60}[unit] for number, unit in re.findall(r"(\d+)([ms])", span))
+
+
+@pytest.mark.parametrize(("column", "folder"), [(0, "dashboards/rules"), (1, "helm/zmon/files/rules")])
+def test_table_of_intervals_has_the_times_of_the_rules(column, folder):
+    rows = ROW.findall(text_of("docs/deploy/prometheus.md").partition("What follows from the intervals")[2])
+    cells = {name: row[1 + column] for row in rows for name in re.findall(r"`(\w+)`", row[0])}
+    rules = yaml.safe_load((REPOSITORY / folder / "zmon.yaml").read_text())
+    assert len(cells) == 6
+    assert cells == {name: times_of(rules, name) for name in cells}
+
+
+def test_commands_that_take_credentials_are_those_of_the_page():
+    sentence = re.search(r"^The hub, (.*?) take `--http-config", text_of("docs/deploy/security.md"), re.MULTILINE)[1]
+    commands = {word.removeprefix("zmon ") for word in re.findall(r"`([\w ]+)`", sentence)} | {"hub"}
+    assert commands == {name for name, options in COMMANDS.items() if "--http-config" in options}
+
+
+@pytest.mark.parametrize("page", pages())
+def test_pages_do_not_use_the_older_name_of_an_option(page):
+    assert "--public" not in OPTION.findall(text_of(page))  # --insecure-public
+
+
+def test_security_page_names_what_a_daemon_asks_for_beyond_loopback():
+    with pytest.raises(UsageError) as error:
+        check_bind("0.0.0.0", live=None, insecure=False)
+    wanted = {"TLS", "users", "certificates", *OPTION.findall(str(error.value))}
+    assert wanted >= {"--web.config.file", "--insecure-public"}
+    text = text_of("SECURITY.md")
+    assert {word for word in wanted if word not in text} == set()
+    assert "no TLS" not in text
