@@ -1,4 +1,4 @@
-"""Test that what pages say about the program is so: options, variables, alerts, metrics, tests, values and numbers.
+"""Test that what pages say about the program is so: options, variables, alerts, tests, values and numbers.
 
 A number in a page comes from the code by way of NUMBERS, or from a measurement that the page dates. CHANGELOG.md says
 what was, and decisions say what was decided, so options there need not exist.
@@ -184,8 +184,8 @@ NUMBERS = {
     "docs/inference.md": [
         f"the box keeps the last {layout.RING_CAPACITY:,} boundaries",
         f"after {device_time._MAX_QUEUED} more steps",
-        f"in the {['fourth'][flops.FIRST_STEP - 4]} step",
-        f"sequence numbers of {['eight'][layout.MAX_GROUPS - 8]} process groups",
+        f"in the { {4: 'fourth'}[flops.FIRST_STEP] } step",
+        f"sequence numbers of { {8: 'eight'}[layout.MAX_GROUPS] } process groups",
         f"torch older than {'.'.join(map(str, OLDEST_TORCH))}",
     ],
     "docs/scale.md": [f"A hub asks {config._MAX_DISCOVERED:,} agents of discovery at most"],

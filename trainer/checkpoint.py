@@ -4,7 +4,7 @@ Training waits while files are written. `trainer/scale/checkpoint/` saves while 
 and kinds of sharding.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import torch
@@ -26,6 +26,16 @@ def tensors_of(trainer: Trainer, running: RunningQuality) -> dict[str, Tensor]:
     for number, (table, weight, state) in enumerate([*sharded, *trainer.replicated.parts()]):
         tensors |= {f"table.{table}.{number}.weight": weight, f"table.{table}.{number}.state": state}
     return tensors
+
+
+def check_finite(tensors: Iterable[tuple[str, Tensor]]) -> None:
+    """Raise ValueError if a weight or a moment is not finite: a run that resumed from it would never recover.
+
+    The loss of a step may be finite although its update is not. The quality of a run may be unknown, thus no number.
+    """
+    for name, tensor in tensors:
+        if not name.startswith("quality.") and tensor.is_floating_point() and not tensor.isfinite().all():
+            raise ValueError(f"{name} has values that are not finite")
 
 
 class PlainCheckpoints:
@@ -50,9 +60,10 @@ class PlainCheckpoints:
         content = {"step": step, "numbers": dict(numbers), "tensors": self._tensors}
         with raised_on_all_ranks():
             try:
+                check_finite(self._tensors.items())
                 partial.mkdir(parents=True, exist_ok=True)
                 torch.save(content, partial / f"rank-{self._rank}.pt")
-            except OSError as error:
+            except (OSError, ValueError) as error:
                 raise _error(f"step {step} was not saved in {self._folder}", error) from error
         with raised_on_all_ranks():
             try:
@@ -84,4 +95,6 @@ class PlainCheckpoints:
 def _error(failure: str, error: Exception) -> CheckpointError:
     cause = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
     next_step = "Start as many ranks as saved it with the same tables, or use another folder"
+    if isinstance(error, ValueError):
+        next_step = "Resume from the checkpoint before it with a lower learning rate"
     return CheckpointError(failure, cause, next_step)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.boxes import eventually
 from tests.processes import add_process
-from zmon.agent.process_work import process_work
+from zmon.agent.process_work import process_work, wait_channel
 from zmon.agent.sources.sock_diag import Connection, Dump
 from zmon.process import process_id
 
@@ -46,6 +46,13 @@ def start():
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+@pytest.mark.parametrize(("content", "expected"), [("futex_wait_queue", "futex_wait_queue"), ("0", None), ("", None)])
+def test_wait_channel_is_none_for_a_thread_that_runs(tmp_path, content, expected):
+    (tmp_path / "wchan").write_text(content)
+    assert wait_channel(tmp_path) == expected
+    assert wait_channel(tmp_path / "gone") is None
 
 
 def test_file_system_is_that_of_the_file_that_the_main_thread_reads(start, tmp_path):

@@ -84,15 +84,18 @@ def test_forked_worker_that_ends_does_not_make_its_rank_look_dead(start_rank):
 
 
 def test_rank_started_by_another_rank_is_refused_and_continues(start_rank):
-    first = start_rank(IDLE)
+    first = start_rank(IDLE, world_size=2)
     first.says("attached")
-    second = start_rank("""
+    second = start_rank(
+        """
         import zmon
         from zmon import probe
         print(probe.attach_box())
         with zmon.step():
             print("trains", flush=True)
-    """)
+        """,
+        world_size=2,
+    )
     assert second.wait() == 0
     complaint, attached, trains = second.output.splitlines()
     assert complaint.startswith(f"zmon: process {first.pid} holds the black box")
@@ -100,6 +103,6 @@ def test_rank_started_by_another_rank_is_refused_and_continues(start_rank):
     assert read_lock_holder(first) == first.pid
     first.signal(signal.SIGKILL)
     first.wait()
-    third = start_rank(IDLE)
+    third = start_rank(IDLE, world_size=2)
     third.says("attached")
     assert eventually(lambda: read_lock_holder(third) == third.pid)

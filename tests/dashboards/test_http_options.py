@@ -106,7 +106,8 @@ def test_proxy_and_netrc_of_the_environment_are_not_used(tmp_path, monkeypatch):
     (tmp_path / "netrc").write_text("default login ann password secret")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    monkeypatch.delenv("no_proxy", raising=False)
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
 
     async def answer(request):
         return web.json_response(request.headers.get("Authorization"))
@@ -123,6 +124,7 @@ def test_answer_that_is_compressed_or_too_long_is_not_read(monkeypatch):
         return web.Response(body=bytes(1000))
 
     assert "cannot be asked: ContentDecodingError" in served(monkeypatch, compressed)
+    assert served(monkeypatch, long) == bytes(1000)
     monkeypatch.setattr(asking, "MAX_ANSWER_BYTES", 999)
     assert "cannot be asked" in served(monkeypatch, long)
 

@@ -159,6 +159,17 @@ def record_end(store, job_id, time=NOW):
     store.update(ended_launch, fault, fault, lambda: replace(VIEW, job_id=job_id))
 
 
+def test_end_moves_with_the_clock_and_a_launch_after_that_is_judged(tmp_path):
+    store = EndedJobs(tmp_path / "ended")
+    record_end(store, JOB)
+    store.move_times(-3600.0)
+    (end,) = EndedJobs(tmp_path / "ended").earlier_ends(snapshot(*another(1, failed())))
+    assert end.ended == pytest.approx(NOW - 3600.0, abs=10.0)
+    assert store.ended(JOB, NOW - 3600.0).time == pytest.approx(NOW - 3600.0, abs=10.0)
+    later = replace(snapshot(*another(1, failed())), time=NOW - 3500.0)
+    assert not store.is_judged(later)
+
+
 def test_number_of_records_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(ended_jobs, "MAX_JOBS", 3)
     store = EndedJobs(tmp_path / "ended")

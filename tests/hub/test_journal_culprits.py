@@ -56,6 +56,7 @@ CUT, OTHER_CUT = (pair(host, cause="network_stall") for host in ("node-0", "node
     [
         ([(0, PAIR), *((seconds, NO_PAIR) for seconds in range(60, 80))], PAIR),
         ([(0, CUT), (1, OTHER_CUT), (2, OTHER_CUT)], CUT),
+        ([(0, CUT), (1, finding_of(2)), (2, finding_of(2))], CUT),
         ([(0, CUT), (1, OTHER_CUT), (2, OTHER_CUT), (1 + HOLD_SECONDS, OTHER_CUT)], OTHER_CUT),
         ([(0, finding_of(2)), *((seconds, finding_of(3)) for seconds in (1, 101, 102))], finding_of(2)),
         ([(0, finding_of(2)), (1, finding_of(2, cause="rank_exited"))], finding_of(2, cause="rank_exited")),
@@ -68,6 +69,7 @@ CUT, OTHER_CUT = (pair(host, cause="network_stall") for host in ("node-0", "node
     ids=[
         "hosts of a lost connection stay once the samples that proved them are gone",  # they are kept for a minute
         "other hosts are not published at once",
+        "ranks are not published at once when a link heals",
         "other hosts are published after some seconds",
         "hold time restarts after a gap",
         "exit of a rank that hung is published at once",

@@ -2,8 +2,11 @@
 
 import os
 from dataclasses import replace
+from pathlib import Path
+from unittest.mock import Mock
 
 import msgspec
+import pytest
 
 from tests.build import NOW, evidence, finding, rank_state
 from zmon.detectors.new_finding import rank_row
@@ -103,6 +106,56 @@ def test_recurring_fault_never_reuses_an_id(journal, monkeypatch):
     assert [(f.id, f.onset) for f in sorted(journal.all(), key=lambda f: f.onset)] == [
         ("a-3", NOW + 20), ("a-4", NOW + 30)
     ]  # fmt: skip
+
+
+def test_fault_whose_findings_were_all_dropped_gets_a_new_id_from_this_hub_and_the_next(
+    journal, journal_path, monkeypatch
+):
+    """The capsule and the links of the dropped finding have the old id."""
+    monkeypatch.setattr(module, "MAX_RESOLVED", 2)
+    journal.open_or_update(finding(id="a"), NOW)
+    resolve(journal, "job", NOW + 1)
+    open_and_resolve(journal, 3)
+    assert journal.find("a") is None
+    journal._rewrite()
+    for hub in (Journal(journal_path), journal):
+        hub.open_or_update(finding(id="a", job_id="again"), NOW + 99)
+        assert [f.id for f in hub.active()] == ["a-2"]
+
+
+def test_line_of_a_newer_hub_is_kept(journal, journal_path):
+    """After an upgrade, a step back and the next upgrade, its finding is there again."""
+    journal.open_or_update(finding(), NOW)
+    newer = journal_path.read_text().replace('"cause":"rank_frozen"', '"cause":{"kind":"frozen"}').replace("f1", "new")
+    journal_path.write_text(newer + journal_path.read_text())
+    older = Journal(journal_path)
+    assert [f.id for f in older.all()] == ["f1"]
+    older._rewrite()
+    assert journal_path.read_text().splitlines()[0] == newer.strip()
+
+
+def test_file_that_could_not_be_read_is_not_replaced(journal, journal_path, monkeypatch):
+    journal.open_or_update(finding(), NOW)
+    monkeypatch.setattr(Path, "read_bytes", Mock(side_effect=OSError(5, "Input/output error")))
+    blind = Journal(journal_path)
+    assert "Input/output error" in blind.error
+    blind.open_or_update(finding(id="f2", job_id="other"), NOW)
+    with pytest.raises(OSError, match="Input/output error"):
+        blind._rewrite()
+    monkeypatch.undo()
+    assert {f.id for f in Journal(journal_path).all()} == {"f1", "f2"}
+    blind.retry(NOW + 60)
+    assert blind.error is None
+    assert {f.id for f in blind.active()} == {"f1", "f2"}
+    assert {f.id for f in Journal(journal_path).all()} == {"f1", "f2"}
+
+
+def test_ids_of_another_version_are_read(journal, journal_path):
+    journal.open_or_update(finding(id="a-6b49d200"), NOW)
+    resolve(journal, "job", NOW + 1)
+    again = Journal(journal_path)
+    again.open_or_update(finding(id="a"), NOW + 99)
+    assert [f.id for f in again.active()] == ["a-2"]
 
 
 def test_only_the_owner_can_read_findings(journal_path, monkeypatch):

@@ -21,7 +21,7 @@ class Device:
     def __init__(self):
         self.queued = self.done = 0.0
         self.made = self.waits = 0
-        self.capturing = self.broken = False
+        self.capturing = self.broken = self.next_fails = False
 
     def launch(self, milliseconds):
         self.queued += milliseconds
@@ -41,16 +41,17 @@ class FakeEvent:
     """An event like torch.cuda.Event, which raises if it is read before the device has passed it."""
 
     def __init__(self, device):
-        self.device, self.time = device, None
+        self.device, self.time, self.fails = device, None, False
 
     def record(self):
+        self.fails, self.device.next_fails = self.device.next_fails, False
         if self.device.broken:
             raise RuntimeError("CUDA error")
         assert not self.device.capturing
         self.time = self.device.queued
 
     def query(self):
-        if self.device.broken:
+        if self.device.broken or self.fails:
             raise RuntimeError("CUDA error")
         assert not self.device.capturing, "the capture breaks"
         return self.time <= self.device.done
@@ -157,6 +158,9 @@ DURATIONS = {  # what host and device do → milliseconds of each step, 0: it ha
     ),
     "rank that ends leaves unfinished steps without times": ("step done step step leaving", [10, 0, 0], 2),
     "step that is captured in a graph has no times": ("step capture step captured step done", [10, 0, 20], 0),
+    "step with an event that fails has no times and holds up no other": (
+        "step event-fails step done step step done", [10, 0, 10, 10], 1
+    ),
     "device that fails loses no step": ("step broken" + " step" * 80 + " leaving", [0] * 81, 1),
 }  # fmt: skip
 
@@ -172,6 +176,7 @@ def test_steps_have_the_times_of_the_device(box, device, words, durations, dropp
         "leaving": lambda: box.timeline.turn_to(DONE),
         "capture": lambda: setattr(device, "capturing", True),
         "captured": lambda: setattr(device, "capturing", False),
+        "event-fails": lambda: setattr(device, "next_fails", True),
         "broken": lambda: setattr(device, "broken", True),
     }
     for word in words.split():

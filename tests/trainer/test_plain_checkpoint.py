@@ -61,6 +61,18 @@ def test_checkpoint_of_other_tables_is_refused(open_loop) -> None:
         checkpoints.load()
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_not_saved(open_loop, tmp_path: Path, value: float) -> None:
+    """The loss of the step was finite; a run that resumes from them would be lost again and again."""
+    loop, checkpoints = open_loop(3)
+    loop.train()
+    tensors_of(loop.trainer, loop.running)["table.0.0.weight"][3, 0] = value
+    message = r"step 4 was not saved .*: table\.0\.0\.weight has values that are not finite"
+    with pytest.raises(CheckpointError, match=message):
+        checkpoints.save(4, {})
+    assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == ["step-00000002", "step-00000003"]
+
+
 def test_killed_save_is_not_loaded(open_loop, tmp_path: Path) -> None:
     (tmp_path / "saved" / "step-00000002.partial").mkdir(parents=True)
     assert open_loop(2)[1].load() == (0, {})

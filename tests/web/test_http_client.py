@@ -165,6 +165,20 @@ def test_password_is_sent_to_this_machine_without_tls(read):
     assert shown == ["Bearer 0123456789abcdef"]
 
 
+async def test_server_that_compresses_where_it_may_is_understood():
+    """Alertmanager does. No answer is decompressed, so every request must say so."""
+
+    async def page(request):
+        response = web.json_response({"a": "b" * 9000})
+        response.enable_compression()
+        return response
+
+    app = web.Application()
+    app.add_routes([web.get("/", page)])
+    async with TestServer(app) as server, http_client.session() as session, session.get(server.make_url("/")) as answer:
+        assert (await answer.json())["a"].startswith("bb")
+
+
 def test_every_session_is_made_where_it_is_decided_who_sees_a_password():
     """Such a session uses no proxy, no .netrc, and decompresses nothing. The other one is for the socket of a rank."""
     files = [path for path in Path(zmon.__file__).parent.rglob("*.py") if "ClientSession(" in path.read_text()]

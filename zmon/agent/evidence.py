@@ -21,8 +21,7 @@ from typing import Any
 
 import aiohttp
 
-from zmon.agent.process_work import process_work
-from zmon.agent.sources.reading import text_of
+from zmon.agent.process_work import process_work, wait_channel
 from zmon.agent.worker_socket import NoSocket, WorkerSocket
 from zmon.format import plain, plain_lines
 from zmon.job import flight
@@ -64,7 +63,7 @@ async def gather(
         _flight(socket) if flights else _not_requested(),
     )
     return {
-        "pid": process.pid if process else 0,
+        "pid": process.pid if process else None,
         "wchan": _wait_channel(process, proc) if process else None,
         "stack": stack[0],
         "stack_error": stack[1],
@@ -78,7 +77,7 @@ async def gather(
 
 def _wait_channel(process: ProcessId, proc: Path) -> str | None:
     with contextlib.suppress(OSError), process.opened(proc) as folder:
-        return text_of(folder / "wchan") or None
+        return wait_channel(folder)
     return None
 
 
@@ -162,7 +161,8 @@ async def read_stacks(
     if command is None:
         return None, "py-spy is not installed beside the agent"
     if process is None:
-        return None, "its process is in another PID namespace: run the agent in the host's (hostPID)"
+        reason = "its process is in another PID namespace, or hidden from the agent"
+        return None, f"{reason}: run it in the host's (hostPID), with CAP_SYS_PTRACE"
     return await asyncio.to_thread(_stacks_of, process, command, proc)
 
 

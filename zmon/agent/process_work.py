@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from zmon.agent.redaction import redacted
 from zmon.agent.sources import sock_diag
+from zmon.agent.sources.reading import text_of
 from zmon.agent.sources.sock_diag import Dump
 from zmon.agent.sources.tcp import socket_inodes
 from zmon.format import plain
@@ -59,10 +60,10 @@ def _work_in(
     if stat is None:
         return None
     counts = [_counts(pid, folder, stat, proc)]
-    waits = [_wait(folder, thread) for thread in threads]
+    waits = [wait_channel(folder / "task" / str(thread)) or "" for thread in threads]
     for child, child_folder, child_stat in islice(children(pid, folder, proc, _GENERATIONS), _MAX_PROCESSES):
         counts.append(_counts(child, child_folder, child_stat, proc))
-        waits.append(_wait(child_folder, child))
+        waits.append(wait_channel(child_folder / "task" / str(child)) or "")
     known = [each.bytes for each in counts if each.bytes is not None]
     complete = len(known) == len(counts) <= _MAX_PROCESSES
     return ProcessWork(
@@ -125,13 +126,10 @@ def _switches(status: Path) -> int | None:
     return sum(map(int, counts)) if counts else None
 
 
-def _wait(folder: Path, thread: int) -> str:
-    """Return the kernel function in which a thread waits; "" if it runs, or if that may not be read."""
-    try:
-        name = (folder / "task" / str(thread) / "wchan").read_text()
-    except OSError:
-        return ""
-    return "" if name == "0" else name
+def wait_channel(folder: Path) -> str | None:
+    """Return the kernel function in which a thread with this folder waits; None if it runs, or if that is unknown."""
+    name = text_of(folder / "wchan")
+    return None if name in ("", "0") else name
 
 
 def _written_file(folder: Path) -> str | None:

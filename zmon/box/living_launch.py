@@ -25,9 +25,13 @@ _LOCK_SECONDS = 5.0  # a rank makes its box in some milliseconds; after this tim
 
 @contextlib.contextmanager
 def alone(root: Path) -> Iterator[None]:
-    """Let no other rank of this user make a box meanwhile. Raises OSError if the directory cannot be made."""
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Let no other rank of this user make a box meanwhile. Without a directory it does nothing: the box then fails."""
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        yield
+        return
     try:
         deadline = time.monotonic() + _LOCK_SECONDS
         while time.monotonic() < deadline:

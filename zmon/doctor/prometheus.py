@@ -22,10 +22,18 @@ from zmon.doctor.prometheus_state import PrometheusState, RuleGroup, Target, rec
 from zmon.doctor.rules import inputs
 from zmon.errors import Unreachable
 from zmon.format import counted, listed
-from zmon.schema.scraping import AGENT, HUB, LONGEST_SECONDS, RecordedRule, duration_seconds, made_for
+from zmon.schema.scraping import (
+    AGENT,
+    AGENT_JOB,
+    HUB,
+    LONGEST_SECONDS,
+    RecordedRule,
+    duration_seconds,
+    is_agent,
+    made_for,
+)
 from zmon.web import client
 
-AGENT_JOB = "zmon-agent"  # the alert rules find agents by scrape jobs whose name ends in this
 LATE_INTERVALS = 3  # a rule group is late after this many intervals without an evaluation
 _LABELS = {"zmon_dashboard": "dashboard", "zmon_docs": "runbooks"}
 
@@ -104,14 +112,14 @@ def _scrapes(state: PrometheusState) -> list[Check]:
         if target.health != "up"
     ]
     up = [target for target in ours if target.health == "up"]
-    if not any(is_agent(target) for target in ours):
+    if not any(is_agent(target.labels) for target in ours):
         result = f"no target has a job name that ends in {AGENT_JOB}; the alert rules find agents by this name"
         checks.append(Check("scrape agents", False, result, f"Add a scrape_config with job_name: {AGENT_JOB}."))
     if not state.hubs:
         result = "Prometheus has no series of a hub, so no finding can page"
         checks.append(Check("scrape hub", False, result, "Add a scrape_config with job_name: zmon-hub."))
     checks += scrape_intervals(state)
-    agents = sum(map(is_agent, up))
+    agents = sum(is_agent(target.labels) for target in up)
     if agents:
         every = listed(sorted({target.scrape_interval or "unknown" for target in up}))
         checks.insert(
@@ -166,11 +174,6 @@ def _links(state: PrometheusState) -> list[Check]:
     return [Check("links in pages", True, " and ".join(state.external_labels[label] for label in _LABELS))]
 
 
-def is_agent(target: Target) -> bool:
-    """Return True if the alert rules take the target for an agent."""
-    return target.labels.get("job", "").endswith(AGENT_JOB)
-
-
 def recorded_rules(groups: Iterable[RuleGroup]) -> Iterator[RecordedRule]:
     """Yield the rules that Prometheus has loaded."""
     return (RecordedRule(rule.name, rule.labels, rule.query) for group in groups for rule in group.rules)
@@ -185,7 +188,7 @@ def scrape_intervals(state: PrometheusState) -> list[Check]:
     rules = made_for(recorded_rules(state.groups))
     up = [target for target in state.targets if target.health == "up"]
     scraped = {
-        AGENT: _longest(target for target in up if is_agent(target)),
+        AGENT: _longest(target for target in up if is_agent(target.labels)),
         HUB: _longest(t for t in up if (t.labels.get("job"), t.labels.get("instance")) in state.hubs),
     }
     slow = {daemon: seconds for daemon, seconds in scraped.items() if seconds > rules.get(daemon, seconds)}

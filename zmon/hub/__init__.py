@@ -127,7 +127,7 @@ class Hub:
             log.warning(
                 "the clock of this host was set by %+.1f s; times of findings before that are by the old one", moved
             )
-            for part in (self.journal, self.incidents, self.job_states):
+            for part in (self.journal, self.incidents, self.job_states, self.ended_jobs):
                 part.move_times(moved)
         self.evaluate(now)
         for snapshot in self.snapshots:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from zmon.hub.json_folder import JsonFolder
-from zmon.job.ended_job import SHOWN_SECONDS, JobRecord, after_launch, with_end
+from zmon.job.ended_job import SHOWN_SECONDS, JobRecord, after_launch, moved, with_end
 from zmon.job.restarts import is_over, is_settled, launch_began, launch_end
 from zmon.schema.finding import Finding
 from zmon.schema.job import EndedJob, JobView
@@ -52,6 +52,12 @@ class EndedJobs(JsonFolder[JobRecord]):
             if record and record.ends and record.job_id == job_id:
                 self._records[job_id] = record
         self._judged: dict[str, _Judged] = {}  # job id → the newest launch whose end was judged
+
+    def move_times(self, seconds: float) -> None:
+        """Move when launches began and ended, because the hub's clock was set by these seconds."""
+        self._judged = {name: each._replace(began=each.began + seconds) for name, each in self._judged.items()}
+        for job_id, record in list(self._records.items()):
+            self._put(job_id, moved(record, seconds))
 
     def earlier_ends(self, snapshot: Snapshot) -> tuple[LaunchEnd, ...]:
         """Return the ends of the job's launches before this one, oldest first."""

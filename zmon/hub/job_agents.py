@@ -55,7 +55,7 @@ class JobAgents:
         if now - self._saved_at < _SAVE_SECONDS:
             return
         self._saved_at = now
-        self._files.retry(now)
+        self._files.retry(time.time())
         wanted, jobs = set(job_ids), {}
         for link in links:
             reported = {rank.job_id for rank in link.report.ranks} if link.report else set()

@@ -7,7 +7,8 @@ culprits replace the published ones after they have been reported for some secon
 detector at a time, or one for each fault if the detector reports separate faults.
 
 Old resolved findings are dropped, their large evidence first, and the file is rewritten when it has grown: the hub runs
-for months.
+for months. Their ids are not used again. Lines of a newer zmon stay in the file, and a file that cannot be read is not
+replaced.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields, replace
-from itertools import count
 from pathlib import Path
 
 import msgspec
 from msgspec import UNSET
 
+from zmon.format import counted
 from zmon.hub.json_folder import RETRY_SECONDS, WriteErrors
 from zmon.job import merging
 from zmon.schema.evidence import Evidence, StallEvidence
@@ -32,6 +33,7 @@ log = logging.getLogger("zmon.journal")
 RESOLVE_AFTER_SECONDS = 2.0  # a finding may be absent from a single pass by chance
 HOLD_SECONDS = 3.0  # new culprits must be reported for this long: ranks that wait for each other may alternate
 MAX_RESOLVED = 1000  # resolved findings in memory and in the file
+MAX_DROPPED = 10_000  # faults whose findings were all dropped, and that still get new ids if they come again
 MAX_RESOLVED_IN_FULL = 50  # of these keep their large evidence without a capsule: 232 kB of JSON at 1,024 ranks
 REWRITE_BYTES = 32 << 20  # the file is rewritten at this size, or at twice its last rewritten size if that is more
 _HANGS = {"compute_hang", "input_stall", "lease_overrun"}  # causes that follow from the phase that a rank is in
@@ -54,6 +56,12 @@ class _Line:
     published: Labels
 
 
+class _Dropped(msgspec.Struct):
+    """A line about the findings that are in the file no more."""
+
+    last_numbers: dict[str, int] | None = None
+
+
 class Journal:
     """All findings of this hub, on disk and in memory."""
 
@@ -65,6 +73,9 @@ class Journal:
         self._absent_since: dict[str, float] = {}  # when the detector stopped reporting the finding, by id
         # New culprits, the time of their first report, and of their last report, by id of the finding.
         self._candidates: dict[str, tuple[tuple[int | str, ...], float, float]] = {}
+        self._last_numbers: dict[str, int] = {}  # of the dropped findings about each fault, which keep their ids
+        self._of_others: list[bytes] = []  # lines that a newer hub wrote and this one cannot decode
+        self._is_loaded = False  # what is in the file is in memory, so that the file may be replaced
         self._rewrite_at = REWRITE_BYTES
         self.errors = WriteErrors(log, _LOST)
         self._unwritten = False  # a finding in memory is not in the file
@@ -88,8 +99,8 @@ class Journal:
         }
 
     def retry(self, now: float) -> None:
-        """Write what could not be written before, every few seconds; call it in every pass."""
-        if self._unwritten and abs(now - self._retried_at) >= RETRY_SECONDS:
+        """Write what could not be written, or read what could not be read, every few seconds; call it in every pass."""
+        if (self._unwritten or not self._is_loaded) and abs(now - self._retried_at) >= RETRY_SECONDS:
             self._retried_at = now
             with self.errors.watched(self._path):
                 self._rewrite()
@@ -116,10 +127,9 @@ class Journal:
         same = [f for f in active if not separate and f.is_stall == finding.is_stall]
         current = next((f for f in active if f in same or _same_fault(f, finding.id)), None)
         if current is None:
-            earlier = sum(_same_fault(f, finding.id) for f in self._findings.values())
-            if earlier:
-                ids = (f"{finding.id}-{number}" for number in count(earlier + 1))
-                finding = replace(finding, id=next(name for name in ids if name not in self._findings))
+            numbers = [_number(f.id) for f in self._findings.values() if _same_fault(f, finding.id)]
+            if last := max(numbers, default=0) or self._last_numbers.get(finding.id, 0):
+                finding = replace(finding, id=f"{finding.id}-{last + 1}")
             self._labels[finding.id] = Labels(finding.cause, finding.ranks, finding.hosts)
             self._store(finding)
             return True
@@ -134,14 +144,15 @@ class Journal:
     def _may_replace_culprits(self, current: Finding, finding: Finding, now: float) -> bool:
         """Return True if the culprits of the later finding may be published.
 
-        They may if they are the published ones, if no ranks are published yet, or if they have been reported for 3 s.
+        They may if they are the published ones, if nobody is published yet, or if they have been reported for 3 s. When
+        a cut link heals, ranks are out of their collective for a moment, and none of them is to blame.
         The kind of a hang counts as well: a rank whose hang has just ended goes through other phases.
         """
         culprits, published = finding.culprits, current.culprits
         if {finding.cause, current.cause} <= _HANGS:
             culprits, published = (*culprits, finding.cause), (*published, current.cause)
         candidates, since, last_report = self._candidates.pop(current.id, (culprits, now, now))
-        if not current.culprits or culprits == published or (finding.ranks and not current.ranks):
+        if not current.culprits or culprits == published:
             return True
         if candidates != culprits or now - last_report > HOLD_SECONDS:
             since = now
@@ -203,8 +214,11 @@ class Journal:
         resolved.sort(key=lambda f: -(f.resolved or 0))
         for finding in resolved[MAX_RESOLVED_IN_FULL:MAX_RESOLVED]:
             self._findings[finding.id] = _without_bulk(finding)
-        for finding in resolved[MAX_RESOLVED:]:
+        for finding in reversed(resolved[MAX_RESOLVED:]):
             del self._findings[finding.id], self._labels[finding.id]
+            fault = finding.id.partition("-")[0]
+            self._last_numbers[fault] = max(self._last_numbers.pop(fault, 0), _number(finding.id))
+        self._last_numbers = dict([*self._last_numbers.items()][-MAX_DROPPED:])
 
     def _store(self, finding: Finding) -> None:
         """Put a finding into memory and append it to the file."""
@@ -225,23 +239,46 @@ class Journal:
         return msgspec.json.encode({**values, "published": self._labels[finding.id]}) + b"\n"
 
     def _read(self) -> None:
-        """Read the findings of earlier hubs and rewrite the file, without lines that a crash cut off."""
-        if not self._path.exists():
-            return
-        for line in self._path.read_bytes().splitlines():
-            try:
-                finding = decode_finding(line)
-                self._labels[finding.id] = msgspec.json.decode(line, type=_Line).published
-            except msgspec.DecodeError:
-                continue
-            self._findings[finding.id] = finding
-        self._active = {f.id: f for f in self._findings.values() if f.resolved is None}
+        """Read the findings of earlier hubs and rewrite the file."""
+        self._load()
         self._prune()
         self._rewrite()
 
+    def _load(self) -> None:
+        """Read the file, without lines that a crash cut off. Raises OSError; then nothing may replace the file."""
+        try:
+            lines = self._path.read_bytes().splitlines() if self._path.exists() else []
+        except OSError as error:
+            raise OSError(error.errno, f"what it has cannot be read ({error.strerror}) and is not replaced") from error
+        later = dict(self._findings)
+        for line in lines:
+            try:
+                if (dropped := msgspec.json.decode(line, type=_Dropped).last_numbers) is not None:
+                    self._last_numbers |= dropped
+                    continue
+                finding = decode_finding(line)
+                labels = msgspec.json.decode(line, type=_Line).published
+            except msgspec.ValidationError:
+                self._of_others.append(line)
+            except msgspec.DecodeError:
+                continue
+            else:
+                self._findings[finding.id] = finding
+                self._labels.setdefault(finding.id, labels)
+        self._findings |= later
+        self._active = {f.id: f for f in self._findings.values() if f.resolved is None}
+        if self._of_others:
+            lines_of_others = counted(len(self._of_others), "line")
+            log.warning("%s: %s of a newer zmon are kept, and not shown", self._path, lines_of_others)
+        self._is_loaded = True
+
     def _rewrite(self) -> None:
         """Rewrite the file without outdated lines. Raises OSError, and then leaves the old file."""
-        size = replace_file(self._path, (self._line(finding) for finding in self._findings.values()))
+        if not self._is_loaded:
+            self._load()
+        dropped = [msgspec.json.encode(_Dropped(self._last_numbers)) + b"\n"] if self._last_numbers else []
+        of_others = [line + b"\n" for line in self._of_others[-MAX_RESOLVED:]]
+        size = replace_file(self._path, (*of_others, *dropped, *map(self._line, self._findings.values())))
         self._rewrite_at = max(REWRITE_BYTES, 2 * size)
         self._unwritten = False
 
@@ -254,6 +291,12 @@ def _key(finding: Finding) -> tuple[object, ...]:
 def _without_bulk(finding: Finding) -> Finding:
     """Return the finding without the evidence that grows with the number of ranks."""
     return replace(finding, evidence=finding.evidence.without_bulk())
+
+
+def _number(finding_id: str) -> int:
+    """Return which occurrence of its fault a finding is about; 1 if another version gave it another kind of id."""
+    number = finding_id.partition("-")[2]
+    return int(number) if number.isdecimal() else 1
 
 
 def _same_fault(finding: Finding, fault_id: str) -> bool:

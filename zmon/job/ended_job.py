@@ -53,6 +53,15 @@ class JobRecord(msgspec.Struct, frozen=True):
         return end if end and now - end.time < SHOWN_SECONDS else None
 
 
+def moved(record: JobRecord, seconds: float) -> JobRecord:
+    """Return the record with all times of the hub's clock later by these seconds."""
+    ends = tuple(replace(end, began=end.began + seconds, ended=end.ended + seconds) for end in record.ends)
+    view = record.view
+    if view is not None and view.ended is not None:
+        view = replace(view, ended=replace(view.ended, time=view.ended.time + seconds))
+    return msgspec.structs.replace(record, ends=ends, view=view)
+
+
 def with_end(
     record: JobRecord | None, snapshot: Snapshot, finding: Finding, end: LaunchEnd, view: Callable[[], JobView] | None
 ) -> JobRecord:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from zmon.job.rank_end import launcher_of
 from zmon.job.restarts import seconds_since_start
 from zmon.job.timeline import was_gone_before
 from zmon.schema.rank import RankState
@@ -58,7 +59,7 @@ def _launches(states: Iterable[RankState]) -> list[list[RankState]]:
     attempts: defaultdict[tuple[str, str], dict[int, str]] = defaultdict(dict)
     for state in states:
         by_id[state.launch_id].append(state)
-        attempts[state.host, state.launcher].setdefault(state.attempt, state.launch_id)
+        attempts[launcher_of(state)].setdefault(state.attempt, state.launch_id)
     names = {launch_id: launch_id for launch_id in by_id}
     for ids in attempts.values():
         joined = {names[launch_id] for launch_id in ids.values()}

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
 
+from zmon.job.rank_end import launcher_of
 from zmon.job.restarts import seconds_since_start
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.host import HostWindow
@@ -52,17 +53,15 @@ def _launch_of(newest: RankState, by_age: Sequence[RankState]) -> tuple[RankStat
     """
     # The world size counts as well: an earlier launch with another number of ranks may have the same attempt.
     candidates = [r for r in by_age if (r.attempt, r.world_size) == (newest.attempt, newest.world_size)]
-    living = {r.rank: _launcher(r) for r in candidates if r.alive}
-    replaced = {_launcher(r) for r in candidates if not r.alive and living.get(r.rank, _launcher(r)) != _launcher(r)}
-    candidates = [r for r in candidates if r.alive or _launcher(r) not in replaced]
+    living = {r.rank: launcher_of(r) for r in candidates if r.alive}
+    replaced = {
+        launcher_of(r) for r in candidates if not r.alive and living.get(r.rank, launcher_of(r)) != launcher_of(r)
+    }
+    candidates = [r for r in candidates if r.alive or launcher_of(r) not in replaced]
     newest_of_host = {r.host: r for r in candidates}  # in order of age, so the last rank of a host wins
     launch = [r for r in candidates if not _is_left_over(r, newest_of_host[r.host], candidates[-1])]
     by_rank = {r.rank: r for r in sorted(launch, key=attrgetter("alive"))}  # living ranks last, so that they win
     return tuple(by_rank[rank] for rank in sorted(by_rank))
-
-
-def _launcher(state: RankState) -> tuple[str, str]:
-    return state.host, state.launcher
 
 
 def _is_left_over(state: RankState, newest_of_host: RankState, newest: RankState) -> bool:

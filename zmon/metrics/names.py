@@ -20,7 +20,7 @@ _Item = TypeVar("_Item")
 
 
 class Spec(NamedTuple):
-    """One metric. Metrics without a subject get their values in `ranks.py`, `agent.py` or `hub.py`."""
+    """One metric. Metrics without a subject get their values in `agent.py` or `hub.py`."""
 
     kind: Kind
     labels: tuple[str, ...]

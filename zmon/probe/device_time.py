@@ -94,21 +94,24 @@ class DeviceTime:
     def finished(self, leaving: bool = False) -> Iterator[TimedBoundary]:
         """Yield and remove, in order, the boundaries that the device has passed.
 
-        A boundary that it has not passed is yielded as dropped if more than 64 are queued, or if the rank is leaving.
+        A boundary that it has not passed is yielded as dropped if more than 64 are queued, or if the rank leaves. So
+        is one with an event that fails: it would fail again, and hold up those behind it.
         While a CUDA graph is captured, nothing is yielded: the question about an event would break the capture (CUDA
         Runtime API, cudaStreamBeginCapture, cudaStreamCaptureModeGlobal).
         """
         while self._queue and self._may_ask():
             kind, image, marks, start, used_events = self._queue[0]
+            failed = False
             try:
                 done = not marks or marks[-1].event.query()
                 times = list(_times(start, marks)) if done and start is not None else []
-            except RuntimeError:
-                done, times = False, []
-            if not done and not leaving and len(self._queue) <= _MAX_QUEUED:
+            except RuntimeError:  # an event failed, or one of another stream is not passed yet
+                done, times, failed = False, [], any(map(_fails, {*used_events, *_events(marks)}))
+            if not (done or failed or leaving) and len(self._queue) <= _MAX_QUEUED:
                 return
             self._queue.popleft()
-            self._free_events += used_events  # an event can be recorded again even before the device has passed it
+            if not failed:
+                self._free_events += used_events  # an event can be recorded again even before the device has passed it
             duration = sum(ns for slot, ns in times if slot < layout.INFLIGHT)
             yield TimedBoundary(kind, image, times, duration, not done)
 
@@ -126,6 +129,14 @@ class DeviceTime:
             event = self._make_event()
         event.record()
         return event
+
+
+def _fails(event: Event) -> bool:
+    try:
+        event.query()
+    except RuntimeError:
+        return True
+    return False
 
 
 def _events(marks: list[_Mark]) -> list[Event]:

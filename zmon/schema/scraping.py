@@ -13,11 +13,17 @@ from typing import NamedTuple
 # The series has the label `daemon`, which is AGENT or HUB. Its value is the longest scrape interval in seconds.
 MADE_FOR = "zmon:rules_scrape_interval:seconds"
 AGENT, HUB = "agent", "hub"
+AGENT_JOB = "zmon-agent"  # the alert rules find agents by scrape jobs whose name ends in this
 LONGEST_SECONDS = 60  # rules for a year of history have windows of five minutes, and a window has at least four samples
 
 _RECORDED = re.compile(r"vector\((\d+)\)")
 _UNITS = {"y": 31536000.0, "w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION = re.compile("".join(rf"(?:(\d+){unit})?" for unit in _UNITS), re.ASCII)
+
+
+def is_agent(labels: Mapping[str, str]) -> bool:
+    """Return True if the alert rules take a target with these labels for an agent."""
+    return labels.get("job", "").endswith(AGENT_JOB)
 
 
 def duration_seconds(text: str) -> float:

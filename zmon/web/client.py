@@ -40,7 +40,7 @@ _CERTIFICATES = "Check ca_file, server_name and the certificate in --http-config
 _RAW_EVIDENCE: Endpoint[EvidenceRequest, dict[str, Any]] = Endpoint(
     "agent", endpoints.EVIDENCE.path, EvidenceRequest, dict, endpoints.EVIDENCE.summary, endpoints.EVIDENCE.max_bytes
 )
-HEADERS = {"Accept-Encoding": "identity"}  # of each request
+HEADERS = {"Accept-Encoding": "identity"}  # of each request: no answer is decompressed
 
 
 async def ask(

@@ -25,7 +25,7 @@ from zmon.schema.http_config import (
     client_config,
     may_carry_credentials,
 )
-from zmon.web.client import basic_auth
+from zmon.web.client import HEADERS, basic_auth
 from zmon.web.tls import VERSIONS, FreshContext, load_authorities, load_certificate
 from zmon.web.web_config import yaml_reason
 
@@ -84,7 +84,11 @@ def session(
     if socket is not None:
         connector = aiohttp.UnixConnector(str(socket), limit=limit)
     return aiohttp.ClientSession(
-        connector=connector, headers=headers, middlewares=(identify,), auto_decompress=False, trust_env=False
+        connector=connector,
+        headers={**HEADERS, **(headers or {})},
+        middlewares=(identify,),
+        auto_decompress=False,
+        trust_env=False,
     )
 
 

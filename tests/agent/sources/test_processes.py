@@ -64,6 +64,15 @@ def test_missing_file_is_unknown_and_not_dropped(add_rank):
     assert reading.dropped == ()
 
 
+@pytest.mark.parametrize("odd", ["", "garbage", "42 (python) S 1 42"])
+def test_malformed_process_is_reported_and_hides_no_other(add_rank, odd):
+    add_rank(0, stat=odd)
+    reading = add_rank(1).read()
+    assert [process.rank for process in reading.value] == [1]
+    (line,) = reading.dropped
+    assert line.startswith("rank 0 of job: ")
+
+
 def test_rank_that_just_ended_is_not_dropped_and_the_others_are_sorted(add_rank, tmp_path):
     for rank in (7, 0, 2, 5):
         source = add_rank(rank)

@@ -14,8 +14,8 @@ from zmon.probe.hooks import runners
 
 def words():
     with_box = BoxReader(timeline.box.path)
-    found = with_box.words()
-    return (found.kind, found.type, found.where.partition(":")[0]) if found else None
+    last = with_box.words()
+    return (last.kind, last.type, last.where.partition(":")[0]) if last else None
 
 class ThreadRunner:
     def run(self, target):

@@ -19,6 +19,7 @@ from zmon.agent.worker_socket import WorkerSocket
 from zmon.box.rank_files import SHORT_PATHS, is_short_socket
 from zmon.box.reader import BoxReader
 from zmon.probe.hooks.worker_server import socket_path
+from zmon.process import process_id
 
 
 def test_socket_is_beside_the_box_or_in_tmp_if_its_path_is_above_the_limit(tmp_path):
@@ -56,7 +57,7 @@ def test_rank_and_its_server_continue_after_a_forked_worker_ends(start_rank):
     path = reader.identity().socket
     reader.close()
     for _ in range(2):
-        answer = asyncio.run(evidence.gather(rank.pid, WorkerSocket(Path(path), os.geteuid(), path)))
+        answer = asyncio.run(evidence.gather(process_id(rank.pid), WorkerSocket(Path(path), os.geteuid(), path)))
         assert "script-0.py" in (answer["stack"] or ""), answer["stack_error"]
 
 

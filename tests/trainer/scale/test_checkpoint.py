@@ -74,6 +74,20 @@ def test_checkpoint_has_values_at_time_of_save(open_checkpoints) -> None:
     assert str(numbers["none"]) == "nan"
 
 
+def test_weights_that_are_not_finite_are_not_saved(open_checkpoints, tmp_path: Path) -> None:
+    """A quality that is unknown is no number and is saved."""
+    state = small_state() | {"quality.auc": whole(torch.tensor(float("nan")))}
+    checkpoints = open_checkpoints(state)
+    checkpoints.save(1, {})
+    state["table.0.weight"].parts[1][1][3, 0] = float("nan")
+    checkpoints.save(2, {})
+    with pytest.raises(
+        CheckpointError, match=r"step 2 was not saved in .*table\.0\.weight has values that are not finite"
+    ):
+        checkpoints.wait()
+    assert file_names(tmp_path / "kept") == ["step-00000001"]
+
+
 def test_save_issues_no_collective(open_checkpoints) -> None:
     checkpoints = open_checkpoints()
     before = dist.group.WORLD._get_sequence_number_for_group()

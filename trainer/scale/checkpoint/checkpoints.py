@@ -19,6 +19,7 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.planner import SavePlan
 
+from trainer.checkpoint import check_finite
 from trainer.errors import CheckpointError, require
 from trainer.scale.checkpoint import folder
 from trainer.scale.checkpoint.coordinator import Coordinator
@@ -190,6 +191,7 @@ class Checkpoints:
         assert plan is not None
 
         def write_local() -> list[WrittenChunk]:
+            check_finite((item.index.fqn, self._planner.lookup_object(item.index)) for item in plan.items)
             return written_chunks(writer.write_data(writer.prepare_local_plan(plan), self._planner).wait())
 
         def finish(written: Sequence[object]) -> None:
@@ -212,7 +214,8 @@ class Checkpoints:
 
     def _agree(self, failure: str, local: Callable[[], A], combine: Callable[[Sequence[A]], B]) -> B:
         next_step = (
-            "Older checkpoints are complete. Free some space, or choose another folder with --set checkpoint.folder=…"
+            "Older checkpoints are complete. Free some space, or choose another folder with --set checkpoint.folder=…; "
+            "for values that are not finite, resume from an older one with a lower learning rate"
         )
         return self.coordinator.agree(f"{failure} {self.folder}", next_step, local, combine)
 

@@ -105,7 +105,8 @@ class BoxRoots:
     def _candidates(self, squatted: list[str]) -> Iterator[tuple[Path, int, str]]:
         """Yield each entry whose name is that of a user's directory, with the user, and the pod or an empty text.
 
-        Adds a line to `squatted` for each entry with the name of a pod's folder that the kubelet has not made.
+        Adds a line to `squatted` for each entry with the name of a pod's folder that the kubelet has not made, or that
+        may not be read.
         """
         places = self._places
         yield from _of_users(places.shm, _PREFIX)
@@ -117,7 +118,10 @@ class BoxRoots:
             if (status := _status(folder)) is None:
                 continue
             if stat.S_ISDIR(status.st_mode) and status.st_uid == 0:
-                yield from _of_users(folder, pod=pod)
+                if _may_read(folder):  # one pod must not hide the others
+                    yield from _of_users(folder, pod=pod)
+                else:
+                    squatted.append(f"the boxes of the pod {pod}: uid {os.geteuid()} may not read {folder}")
             else:
                 squatted.append(_squatted(folder, f"the pod {pod}", status))
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,19 +29,13 @@ from zmon.schema.measures import NS as _NS
 from zmon.schema.measures import UNKNOWN
 from zmon.schema.names import ACTIVITIES, OPS, bounded_labels, first_job_id, word
 from zmon.schema.rank import EnteredCollective, InFlight, LastWords, RankState
+from zmon.schema.row import row_of
 
 _STOPPED_STATES = ("T", "t")  # stopped by a signal, stopped by a tracer (proc(5))
 LEFT_BEHIND_SECONDS = 60.0  # a rank that was dead for longer when its box was first opened is not reported
 _SLOW_INTERVAL_NS = 1_000_000_000  # interval of /proc while the rank makes progress
 _OBSERVED_NS = 1_000_000_000
 _MEMORY_PEAK = layout.SLOTS["memory_peak"].start
-# The fields that the box and the state have in common, but for those that the agent may change.
-_AS_IN_BOX = {each.name for each in fields(Identity)} & {each.name for each in fields(RankState)} - {
-    "job_id",
-    "run_uid",
-    "labels",
-    "device_name",
-}
 
 
 class _Contents(NamedTuple):
@@ -248,8 +241,9 @@ class RankBox:
         refreshed_time = time.time() - (self._clock() - now_ns) * _NS
         wanted = identity.job_id if identity.job_id != self.job_id else first_job_id(self.job_id, identity.launch_id)
         words_seconds = max(0.0, refreshed_time - words.time) if words else None
-        return RankState(
-            **{name: getattr(identity, name) for name in _AS_IN_BOX},
+        return row_of(
+            RankState,
+            identity,
             job_id=self.job_id,
             run_uid=self.run_uid,
             start=identity.start_unix,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from typing import TypeVar
 
 from zmon.agent.sources.box_listing import ListedBox
 from zmon.agent.sources.rank_box import RankBox
@@ -15,15 +14,13 @@ from zmon.agent.sources.rank_box import RankBox
 MAX_RANKS = 512  # ranks that one agent watches; a node has 8 to 16 GPUs, and a rank has up to 64 series
 MAX_DEAD = 2048  # dead ranks, with closed files; a job that crashes and restarts leaves a thousand in 15 minutes
 
-Key = TypeVar("Key", int, str)
 
-
-def shares(wanted: Mapping[Key, int], total: int = MAX_RANKS) -> dict[Key, int]:
+def shares(wanted: Mapping[str, int], total: int) -> dict[str, int]:
     """Return the number of places of each tenant, given how many each one wants.
 
     A tenant who wants less than an equal share gets all; the others divide what is left.
     """
-    places: dict[Key, int] = {}
+    places: dict[str, int] = {}
     for position, (tenant, number) in enumerate(sorted(wanted.items(), key=lambda item: (item[1], item[0]))):
         places[tenant] = min(number, total // (len(wanted) - position))
         total -= places[tenant]
@@ -78,6 +75,6 @@ class RankLimit:
         left_out = Counter(box.tenant for path, box in listed.items() if path not in opened and path not in damaged)
         self.lines = tuple(
             f"{number} boxes of {tenant}: an agent watches at most {MAX_RANKS} ranks of a node, with an equal share "
-            "for each user"
+            "for each user or pod: run fewer ranks there"
             for tenant, number in sorted(left_out.items())
         )

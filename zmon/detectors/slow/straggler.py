@@ -19,7 +19,7 @@ from zmon.detectors.new_finding import drain, new_finding
 from zmon.detectors.slow.chance import Chance
 from zmon.detectors.slow.exposed_time import exposed_too_long, may_stand_still, slow_network_finding
 from zmon.detectors.slow.hardware_reasons import hot_gpu, starved_host, throttled_ranks
-from zmon.detectors.slow.processor_waits import processor_waits
+from zmon.detectors.slow.processor_waits import ProcessorWaits, processor_waits
 from zmon.detectors.slow.self_times import Lag, SelfTimes
 from zmon.detectors.slow.step_cost import NEXT, SHOWN, late_by_phase, mean_saved_seconds, ms, slowest
 from zmon.detectors.wording import ranks_on, verb
@@ -153,6 +153,7 @@ class Straggler(Thresholds):
     def _late(self, snapshot: Snapshot, times: SelfTimes, num_steps: int) -> Finding | None:
         without_work: SelfTimes | None = None
         hot = {rank.state.rank for rank in throttled_ranks(snapshot) if rank.is_hot}
+        waits = processor_waits(snapshot, self.starved_ratio)
         for number in (num_steps, 3 * num_steps // 2, 2 * num_steps, 3 * num_steps):  # more steps have less noise
             if len(snapshot.steps) < number:
                 return None
@@ -161,7 +162,6 @@ class Straggler(Thresholds):
                 continue  # no rank is late, so its work does not matter
             seconds = median(step.seconds for step in snapshot.steps[-number:])
             lost_ratios = {lag.rank: lag.seconds / seconds for lag in late}
-            waits = processor_waits(snapshot, self.starved_ratio)
             waiting = waits.explaining(lost_ratios, self.explained_ratio)
             # A known reason replaces the proof that it is no bad luck. A wait for a processor must last twice as long
             # for that: the scheduler moves programs that are not bound to the core away from it, but not at once.
@@ -174,7 +174,7 @@ class Straggler(Thresholds):
             # Such as stages of a pipeline. Nobody lets a half of the ranks wait for processors by design.
             by_design = len(similar) > 1 and 2 * len(similar) >= snapshot.world_size
             by_design = by_design and not waiting.issuperset(lag.rank for lag in similar)
-            if similar and not by_design and (finding := self._finding(snapshot, without_work, similar, number)):
+            if similar and not by_design and (finding := self._finding(snapshot, without_work, similar, number, waits)):
                 return finding
         return None
 
@@ -196,7 +196,9 @@ class Straggler(Thresholds):
         in_part = [lag.rank for lags in parts for lag in lags]
         return [lag for lag in late if lag.rank in in_part]
 
-    def _finding(self, snapshot: Snapshot, times: SelfTimes, lags: list[Lag], num_steps: int) -> Finding | None:
+    def _finding(
+        self, snapshot: Snapshot, times: SelfTimes, lags: list[Lag], num_steps: int, waits: ProcessorWaits
+    ) -> Finding | None:
         worst, steps = lags[0], snapshot.steps
         num_lasting = times.num_lasting(worst, num_steps)
         seconds = median(step.seconds for step in steps[-num_steps:])
@@ -211,9 +213,9 @@ class Straggler(Thresholds):
         phases = late_by_phase(times.steps[-num_steps:], worst.rank, peers)
         data_ratio = times.phase_ratio("data", worst, num_steps, self.input_ratio, self._chance, phases)
         lost_ratio = worst.seconds / seconds
-        starved = starved_host(
-            snapshot, culprits, lost_ratio * seconds_ago, self.explained_ratio, self.starved_ratio
-        ) or self._processor_wait(snapshot, first, lost_ratio)
+        starved = starved_host(snapshot, culprits, lost_ratio * seconds_ago, self.explained_ratio, self.starved_ratio)
+        if starved is None and waits.explaining({first.rank: lost_ratio}, self.explained_ratio):
+            starved = waits.summary(snapshot, first)
         cause, reason, detail = self._cause(snapshot, first, data_ratio, starved)
         num_slow_steps = sum(step.stands_for for step in steps[-num_lasting:])
         phase = max(phases, key=lambda p: phases[p])
@@ -243,12 +245,6 @@ class Straggler(Thresholds):
                 num_steps=num_slow_steps,
             ),
         )
-
-    def _processor_wait(self, snapshot: Snapshot, state: RankState, lost_ratio: float) -> str | None:
-        """Return how long a rank waits for a processor, if that explains the share of the step that it loses."""
-        waits = processor_waits(snapshot, self.starved_ratio)
-        explained = waits.explaining({state.rank: lost_ratio}, self.explained_ratio)
-        return waits.summary(snapshot, state) if explained else None
 
     def _cause(
         self, snapshot: Snapshot, first: RankState, data_ratio: float, starved: str | None

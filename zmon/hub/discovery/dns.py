@@ -13,13 +13,14 @@ from zmon.errors import ZmonError
 from zmon.hub.discovery.target import PolledSource, in_order
 from zmon.web.addresses import host_in_url
 
+_INTERVAL_SECONDS = 30.0  # as Prometheus' dns_sd_config
 _TIMEOUT_SECONDS = 5.0
 
 
 class DnsTargets(PolledSource):
     """All addresses of a name, IPv4 and IPv6, with one port."""
 
-    interval_seconds = 30.0  # as Prometheus' dns_sd_config
+    interval_seconds = _INTERVAL_SECONDS
 
     def __init__(self, name: str, port: int, scheme: str) -> None:
         self.name, self._host, self._port, self._scheme = f"dns:{name}:{port}", name, port, scheme
@@ -40,7 +41,7 @@ class DnsTargets(PolledSource):
 class SrvTargets(PolledSource):
     """The hosts and ports of a service, such as `_zmon-agent._tcp.example.org` (RFC 2782)."""
 
-    interval_seconds = 30.0  # as Prometheus' dns_sd_config
+    interval_seconds = _INTERVAL_SECONDS
 
     def __init__(self, service: str, scheme: str) -> None:
         self.name, self._service, self._scheme = f"srv:{service}", service, scheme

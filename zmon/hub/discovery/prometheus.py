@@ -11,9 +11,9 @@ from zmon.errors import ZmonError
 from zmon.format import listed
 from zmon.hub.discovery.target import PolledSource, in_order
 from zmon.schema.http_config import HttpConfig
+from zmon.schema.scraping import AGENT_JOB, is_agent
 from zmon.web import client, http_client
 
-_JOB = "zmon-agent"
 _TIMEOUT_SECONDS = 5.0
 _MAX_JOBS = 8  # in a message
 
@@ -49,16 +49,12 @@ class PrometheusTargets(PolledSource):
         async with http_client.session(self._http) as own_session:
             answer = await client.get(own_session, url, _Answer, _TIMEOUT_SECONDS, state="active")
         targets = answer.data.active_targets
-        parts = [urlsplit(target.scrape_url) for target in targets if _is_agent(target)]
+        parts = [urlsplit(target.scrape_url) for target in targets if is_agent(target.labels)]
         if not parts:
             jobs = sorted({target.labels.get("job", "") for target in targets})
             raise ZmonError(
                 f"{self._base} scrapes no agent",
                 f"it has {listed(jobs, _MAX_JOBS)}" if jobs else "it has no target",
-                f"Let the name of a scrape job end in {_JOB}",
+                f"Let the name of a scrape job end in {AGENT_JOB}",
             )
         return in_order([f"{part.scheme}://{part.netloc}" for part in parts])
-
-
-def _is_agent(target: _Target) -> bool:
-    return target.labels.get("job", "").endswith(_JOB)
