@@ -196,14 +196,15 @@ def _launch_id(
     if world_size == 1 and not elastic:
         launcher = os.getpid(), _start_ticks(os.getpid())
     meeting = (elastic,) if elastic else (place, step, str(world_size))
-    return _digest(os.uname().nodename, _boot_id(), *map(str, launcher), *meeting)
+    return _digest(os.uname().nodename, boot_id(), *map(str, launcher), *meeting)
 
 
 def _digest(*words: str) -> str:
     return sha256("\0".join(words).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
-def _boot_id() -> str:
+def boot_id() -> str:
+    """Return a text that each start of this machine has another one of; "" if it is unknown."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text()
     except OSError:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.build import NOW, finding
-from zmon.cli.render.card import MAX_LINES, WIDTH, VerdictCard, WatchedJob, card_lines, finding_lines
+from zmon.cli.render.card import MAX_LINES, WIDTH, Advice, VerdictCard, WatchedJob, card_lines, finding_lines
 from zmon.schema.job import JobView
 
 VIEW = JobView(
@@ -18,11 +18,12 @@ CRASH = finding(cause="rank_exited", ranks=(1,), summary="rank 1 raised ValueErr
 SLOW = finding(
     id="f2", detector="straggler", cause="slow_rank", severity="warning", resolved=NOW + 60, onset=NOW, evidence={}
 )
+HUNG = finding(step=401, summary="rank 2 hung", resolved=NOW + 60)  # at the end of the command
 UNSEEN = replace(JOB, view=replace(VIEW, ranks_seen=1, time={}, step_seconds=None, samples_per_second=None))
 
 
-def with_job(**changes):
-    return replace(DONE, jobs=(replace(JOB, **changes),))
+def with_job(signalled=None, **changes):
+    return replace(DONE, jobs=(replace(JOB, **changes),), signalled=signalled)
 
 
 ROWS = {  # card → text that it has, text that it has not
@@ -51,16 +52,34 @@ ROWS = {  # card → text that it has, text that it has not
         replace(DONE, ending="signal SIGTERM", signals=("SIGTERM by process 8 (timeout)",)),
         ["signal SIGTERM after 1 min 44 s, sent SIGTERM by process 8 (timeout)."], [],
     ),
+    "stall that a signal ended": (
+        with_job(findings=(HUNG,), signalled=NOW + 30), ["after 1 min 44 s: rank 2 hung.", "next      kill"], ["over"]
+    ),
+    "stall that was over before the signal": (
+        with_job(findings=(replace(HUNG, resolved=NOW + 20),), signalled=NOW + 30),
+        ["(over after 22 s)"], ["rank 2 hung"],
+    ),
+    "stall after the signal": (
+        with_job(findings=(HUNG,), signalled=NOW - 30), ["(over after 1 min 2 s)"], ["rank 2 hung"]
+    ),
+    "steps after the stall": (
+        with_job(findings=(HUNG,), signalled=NOW + 30, steps=401), ["(over after 1 min 2 s)"], ["rank 2 hung"]
+    ),
+    "exit code of --fail-on": (replace(DONE, failure="1: slow_rank opened"), ["exit code 1: slow_rank opened"], []),
     "ranks that live on": (with_job(num_living=2), ["2 ranks of it still live"], []),
-    "no step": (with_job(steps=0), ["steps     none finished"], ["p50"]),
+    "no step": (with_job(steps=0), ["steps     none finished"], ["p50", "next"]),
+    "no step, and ranks unseen": (
+        replace(DONE, jobs=(replace(UNSEEN, steps=0),)), ["next      Look at the cards of the other nodes."], []
+    ),
     "some ranks unseen": (
         replace(DONE, jobs=(UNSEEN,)), ["1 of 2 ranks, this node only on node-a", "step time unknown"], ["healthy"]
     ),
     "steps of one rank": (with_job(of_rank=3), ["of the steps of rank 3"], []),
-    "another Python": (with_job(edges=("python",)), ["the slower probe ran"], []),
+    "another Python": (with_job(edges=("python",)), ["the Python edge of the probe"], []),
     "nothing seen": (
-        replace(DONE, jobs=(), unwatched="no torch", folder=""),
-        ["zmon watch: python train.py", "watched   nothing: no torch"], ["steps", "healthy", "next", "folder"],
+        replace(DONE, jobs=(), unwatched=Advice("no torch", "Import it."), folder=""),
+        ["zmon watch: python train.py", "watched   nothing: no torch", "next      Import it."],
+        ["steps", "healthy", "folder"],
     ),
     "folder": (DONE, ["folder    zmon-job-1/ has report.html"], []),
     "what zmon could not do": (replace(DONE, errors=("cannot write x: full",)), ["zmon      cannot write x: full"], []),

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.cli.render.test_card import CRASH, DONE, JOB, UNSEEN, with_job
+from zmon.cli.render.card import Advice
 from zmon.cli.watch.folder import new_folder, page
 from zmon.cli.watch.outcome import why_nothing
 
@@ -28,7 +29,7 @@ def test_report_is_one_page_with_the_card_and_the_incidents():
 
 
 def test_report_of_nothing_escapes_the_command():
-    card = replace(DONE, jobs=(), unwatched="none", command="<b>")
+    card = replace(DONE, jobs=(), unwatched=Advice("none", ""), command="<b>")
     assert "<b>" not in page(card, None, (), ()).replace("<pre>", "")
 
 
@@ -44,4 +45,4 @@ REASONS = {  # command, environment → why nothing was seen
 
 @pytest.mark.parametrize(("command", "env", "reason"), REASONS.values(), ids=REASONS)
 def test_card_says_why_nothing_was_seen(command, env, reason):
-    assert why_nothing(command, env).startswith(reason)
+    assert why_nothing(command, env).what.startswith(reason)

@@ -7,6 +7,7 @@ import pytest
 
 from tests.places import REPOSITORY
 from zmon.cli.watch.launch import Launch, forget, is_first, path_of_command, this_launch
+from zmon.errors import BoxUnavailable
 
 SRUN = {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8"}
 ENVIRONMENTS = {  # environment → a launcher has started a watch for each rank
@@ -44,6 +45,16 @@ print(is_first(Launch(7, True), Path({str(tmp_path)!r})))
     forget(launch, tmp_path)
     assert [*tmp_path.iterdir()] == []
     assert other() == "True\n"  # of the next launch with that number
+
+
+def test_first_watch_makes_the_folder_of_boxes(tmp_path):
+    assert is_first(Launch(7, is_shared=True), tmp_path / "boxes" / "of-user")
+
+
+def test_folder_without_room_for_a_lock_says_so(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(BoxUnavailable, match="Make room there, or set ZMON_BOX_DIR"):
+        is_first(Launch(7, is_shared=True), tmp_path / "file" / "boxes")
 
 
 def test_watch_of_its_own_needs_no_lock(tmp_path):

@@ -77,7 +77,31 @@ def test_command_that_trains_nothing_is_not_called_healthy(tmp_path):
     code, err = Watch(tmp_path / "none", "--fail-on", "warning", "--", "true").end()
     assert code == 3
     assert "watched   nothing: none of its processes began to train" in err
+    assert "exit code 3: nothing was watched (--fail-on warning)" in err
     assert not [*Path(tmp_path / "none").glob("zmon-*")]
+
+
+def test_file_in_a_folder_that_does_not_exist_is_refused_before_the_command_starts(tmp_path):
+    code, err = Watch(tmp_path / "none", "--json", "no/card.json", "--", "touch", "started").end()
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "zmon: cannot write no/card.json: its folder does not exist" in err
+    assert not (tmp_path / "none" / "started").exists()
+
+
+def test_job_without_a_folder_for_boxes_runs_unwatched(tmp_path):
+    (tmp_path / "file").touch()
+    several = {"RANK": "0", "WORLD_SIZE": "2", "ZMON_BOX_DIR": str(tmp_path / "file")}
+    code, err = Watch(tmp_path / "none", "--", "sh", "-c", "exit 6", **several).end()
+    assert code == 6
+    assert "watched   nothing: cannot write to" in err
+
+
+def test_closed_stderr_is_no_other_file_of_watch_and_is_closed_for_the_command(tmp_path):
+    script = f"{sys.executable} -m zmon watch -- ls -l /proc/self/fd 2>&-"
+    env = {**os.environ, "PYTHONPATH": str(REPOSITORY), "ZMON_BOX_DIR": str(tmp_path)}
+    done = subprocess.run(["sh", "-c", script], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert " 2 -> /proc/" in done.stdout  # the first number that is free: ls opens the folder that it lists
 
 
 def test_quiet_watch_writes_nothing_and_ends_as_its_command(tmp_path):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from zmon.cli.render.status import culprit
 from zmon.format import UNKNOWN, clock, counted, duration, listed, plain, sentence
@@ -27,7 +26,10 @@ _TOGETHER = "\x1f"  # stands for a space at which no line is broken, until the l
 _FILLS = "█▓▒░#=+"  # the time categories of the bar, the largest first
 
 
-class _Advice(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What something is, and what to do about it."""
+
     what: str
     next_step: str
 
@@ -38,33 +40,33 @@ _OVERLAP = (
     "fewer hosts."
 )
 _ADVICE = {  # by time category; another one is a collective or an activity that a newer zmon knows
-    "init": _Advice(
+    "init": Advice(
         "from the start of a rank to its first step", "Start less often, or cache what the job reads before it trains."
     ),
-    "data": _Advice(
+    "data": Advice(
         "the training loop waits for its data",
         "Give the DataLoader more workers (`num_workers`), and move work out of `__getitem__`.",
     ),
-    "h2d": _Advice("copies to the device", "Pin the memory of the DataLoader and copy with `non_blocking=True`."),
-    "eval": _Advice("evaluation", "Evaluate less often, or on fewer samples."),
-    "checkpoint": _Advice("saving checkpoints", "Save less often, or asynchronously (`dcp.async_save`)."),
-    "compile": _Advice("compiling the model", "Keep shapes constant, and keep the cache of the compiler between runs."),
-    "loader_start": _Advice(
+    "h2d": Advice("copies to the device", "Pin the memory of the DataLoader and copy with `non_blocking=True`."),
+    "eval": Advice("evaluation", "Evaluate less often, or on fewer samples."),
+    "checkpoint": Advice("saving checkpoints", "Save less often, or asynchronously (`dcp.async_save`)."),
+    "compile": Advice("compiling the model", "Keep shapes constant, and keep the cache of the compiler between runs."),
+    "loader_start": Advice(
         "starting the workers of a DataLoader", "Set `persistent_workers=True`, so that they start once."
     ),
-    "stall": _Advice("nothing moved", "The finding about it says who the others waited for."),
-    "restart": _Advice(
+    "stall": Advice("nothing moved", "The finding about it says who the others waited for."),
+    "restart": Advice(
         "work that was lost, and starting again", "Find the cause of the restarts first; save more often."
     ),
-    IMBALANCE: _Advice(
+    IMBALANCE: Advice(
         "ranks wait for the slowest one", "Compare the work of the ranks: batch sizes, sequence lengths, hosts."
     ),
-    "forward": _Advice("the forward pass", _PROFILE),
-    "backward": _Advice("the backward pass", _PROFILE),
-    "optimizer": _Advice("the optimizer", "Use a fused or foreach optimizer (`fused=True`)."),
-    "embedding": _Advice("embedding lookups", _PROFILE),
-    "other": _Advice("code of the step outside of data, model and optimizer", _PROFILE),
-    "unknown": _Advice("zmon cannot say", ""),
+    "forward": Advice("the forward pass", _PROFILE),
+    "backward": Advice("the backward pass", _PROFILE),
+    "optimizer": Advice("the optimizer", "Use a fused or foreach optimizer (`fused=True`)."),
+    "embedding": Advice("embedding lookups", _PROFILE),
+    "other": Advice("code of the step outside of data, model and optimizer", _PROFILE),
+    "unknown": Advice("zmon cannot say", ""),
 }
 
 
@@ -89,8 +91,10 @@ class VerdictCard:
     ending: str  # of the command: `exit code 1`, `signal SIGKILL`
     seconds: float  # from its start to its end
     signals: tuple[str, ...] = ()  # received for it: `SIGTERM by process 812 (timeout)`
+    signalled: float | None = None  # unix seconds of the first one
     jobs: tuple[WatchedJob, ...] = ()  # by their start
-    unwatched: str = ""  # why no rank was seen
+    unwatched: Advice | None = None  # why no rank was seen
+    failure: str = ""  # the exit code of watch, if it is not that of the command, and why
     errors: tuple[str, ...] = ()  # what zmon could not do
     folder: str = ""  # of the report and the step log; "": none was written
     output: str = ""  # the file that the command wrote to; "": it had the terminal
@@ -104,14 +108,17 @@ class VerdictCard:
 def card_lines(card: VerdictCard) -> list[str]:
     """Return the lines of a card."""
     job = main_job(card.jobs)
-    rows = [*_ended(card, job)]
-    if job is None:
-        rows.append(("watched", f"nothing: {card.unwatched}"))
-    else:
-        rows += [*_speed(job), *_time(job), *_costs(job.view), *_findings(job)]
+    rows, advice = [*_ended(card, job)], ""
+    if card.unwatched:
+        rows.append(("watched", f"nothing: {card.unwatched.what}"))
+        advice = card.unwatched.next_step
+    if job:
+        fault = _fault(job, card.signalled)
+        rows += [*_speed(job), *_time(job), *_costs(job.view), *_findings(job, fault)]
         rows += [*_others(card.jobs, job)]
-        if advice := _next(job):
-            rows.append(("next", advice))
+        advice = _next(job, fault)
+    if advice:
+        rows.append(("next", advice))
     rows += [("zmon", error) for error in card.errors]
     if card.output:
         rows.append(("output", card.output))
@@ -146,24 +153,34 @@ def main_job(jobs: Sequence[WatchedJob]) -> WatchedJob | None:
 
 
 def _ended(card: VerdictCard, job: WatchedJob | None) -> Iterator[tuple[str, str]]:
-    fault = _fault(job) if job else None
+    fault = _fault(job, card.signalled) if job else None
     why = f": {fault.summary}" if fault else ""
     sent = f", sent {listed(card.signals, 3)}" if card.signals else ""
     living = f". {counted(job.num_living, 'rank')} of it still live" if job and job.num_living else ""
     yield "ended", sentence(f"{card.ending} after {duration(card.seconds)}{sent}{why}{living}")
+    if card.failure:
+        yield "exit code", card.failure
 
 
-def _fault(job: WatchedJob) -> Finding | None:
-    """Return the finding about the end of the job, or about its stall; None if there is none."""
+def _fault(job: WatchedJob, signalled: float | None = None) -> Finding | None:
+    """Return the finding about the end of the job, or about its stall; None if there is none.
+
+    A stall that a signal ended, and no step, was the reason for the signal. `signalled`: unix seconds of the first one.
+    """
+
+    def lasted(finding: Finding) -> bool:
+        ended_by_signal = signalled is not None and finding.onset < signalled <= (finding.resolved or signalled)
+        return finding.resolved is None or (ended_by_signal and (finding.step or 0) > job.steps)
+
     faults = [finding for finding in job.findings if finding.is_stall and finding.severity != "info"]
-    return next((finding for finding in faults if finding.resolved is None), None)
+    return next((finding for finding in faults if lasted(finding)), None)
 
 
 def _speed(job: WatchedJob) -> Iterator[tuple[str, str]]:
     view = job.view
     ranks = ranks_seen(view) or f"{view.ranks_seen} of {view.world_size}"
     host = f" on {listed(view.hosts, 2)}" if view.hosts else ""
-    edge = "" if "python" not in job.edges else "; their Python is not that of zmon, so the slower probe ran"
+    edge = "" if "python" not in job.edges else "; the Python edge of the probe, because their Python is not zmon's"
     yield "ranks", f"{ranks}{host}{edge}"
     if not job.steps:
         yield "steps", "none finished"
@@ -214,15 +231,14 @@ def _costs(view: JobView) -> Iterator[tuple[str, str]]:
         yield "" if number else "cost most", f"{category} {duration(seconds)} ({seconds / total:.0%}): {what}"
 
 
-def _advice(category: str) -> _Advice:
+def _advice(category: str) -> Advice:
     if category in OPS:
-        return _Advice(f"the {category} that computation does not hide", _OVERLAP)
-    return _ADVICE.get(category) or _Advice(category, "")
+        return Advice(f"the {category} that computation does not hide", _OVERLAP)
+    return _ADVICE.get(category) or Advice(category, "")
 
 
-def _findings(job: WatchedJob) -> Iterator[tuple[str, str]]:
+def _findings(job: WatchedJob, fault: Finding | None) -> Iterator[tuple[str, str]]:
     """Yield a line for each finding but the fault that the card begins with."""
-    fault = _fault(job)
     others = [finding for finding in worst_first(job.findings) if finding is not fault]
     for number, finding in enumerate(others[:_MAX_OTHERS]):
         over = "" if finding.resolved is None else f" (over after {duration(finding.resolved - finding.onset)})"
@@ -242,18 +258,20 @@ def _others(jobs: Sequence[WatchedJob], main: WatchedJob) -> Iterator[tuple[str,
         yield "", f"and {len(others) - _MAX_OTHERS} more"
 
 
-def _next(job: WatchedJob) -> str:
+def _next(job: WatchedJob, fault: Finding | None) -> str:
     """Return what to do next: about the fault or the worst finding, else about what costs most."""
-    finding = _fault(job) or next((f for f in worst_first(job.findings) if f.severity != "info"), None)
+    finding = fault or next((f for f in worst_first(job.findings) if f.severity != "info"), None)
     if finding is not None:
         return _without_hub(finding.detail)
+    if not job.steps:  # its start is no cost yet
+        return "Look at the cards of the other nodes." if ranks_seen(job.view) else ""
     largest = _largest(job.view)
     return _advice(largest[0][0]).next_step if largest else ""
 
 
 def _without_hub(text: str) -> str:
     """Return the advice of a finding where no hub answers: what that would show is in the report."""
-    return text.replace("`zmon status --json`", "The report")
+    return text.replace("`zmon status --json`", "The report").replace(" in the finding", " in the report")
 
 
 def _fitted(name: str, rows: Sequence[tuple[str, str]]) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from zmon.cli.watch.child import Child
 from zmon.cli.watch.launch import is_first, path_of_command, this_launch
 from zmon.cli.watch.screen import check_terminal, open_output
 from zmon.cli.watch.watching import Options, WatchedCommand, watch
-from zmon.errors import BoxUnavailable
+from zmon.errors import BoxUnavailable, UsageError
 from zmon.probe.launch import WATCH
 from zmon.probe.run import JOB_ID_HELP, LABEL_HELP, become_or_exit, environment, inherited_environment
 
@@ -69,22 +70,39 @@ def watch_command(
     """
     if top:
         check_terminal()
+    options = Options(_check_folder(report), _check_folder(json_), quiet, fail_on=fail_on)
+    _open_standard_files()
     launch = this_launch(os.environ)
     env = {**environment(inherited_environment(), job_id, labels), WATCH: str(launch.number)}
     if "PATH" in env and env.get("VIRTUAL_ENV") != sys.prefix:
         env["PATH"] = path_of_command(env["PATH"], str(Path(sys.executable).parent), find_spec("torch") is not None)
-    root = _root(env)
-    if root is not None and not is_first(launch, root):
-        become_or_exit(command, env, "watch")
+    root: Path | BoxUnavailable
+    try:
+        root = prepare_root(env)
+        if not is_first(launch, root):
+            become_or_exit(command, env, "watch")
+    except BoxUnavailable as error:
+        root = error
     began = time.time()
-    output, output_name = open_output() if top else (None, "")
-    options = Options(report and report.absolute(), json_ and json_.absolute(), quiet, output_name, fail_on)
+    output = None
+    if top:
+        output, name = open_output()
+        options = replace(options, output=name)
     watch(WatchedCommand(command, Child.start(command, env, output), launch, root, began, options))
 
 
-def _root(env: dict[str, str]) -> Path | None:
-    """Return the folder of this user's boxes; None if there can be none, as the probe says in each rank."""
-    try:
-        return prepare_root(env)
-    except BoxUnavailable:
-        return None
+def _check_folder(path: Path | None) -> Path | None:
+    """Return the absolute path of a file to write; raises UsageError if its folder cannot be written to."""
+    if path is not None and not os.access(path.absolute().parent, os.W_OK):
+        raise UsageError(f"cannot write {path}", "its folder does not exist or is not writable", "Name another one")
+    return path and path.absolute()
+
+
+def _open_standard_files() -> None:
+    """Open what is closed of stdin, stdout and stderr, so that no other file of watch gets its number.
+
+    For the command it stays closed.
+    """
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(fd)

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from zmon.errors import BoxUnavailable
+from zmon.probe.launch import boot_id
 from zmon.process import process_stat
 
 # The variables that tell a rank its number, with those that tell the size of its launch.
@@ -40,19 +42,24 @@ def this_launch(env: Mapping[str, str]) -> Launch:
         return Launch(1 + secrets.randbelow(_MAX_NUMBER), is_shared=False)
     parent = os.getppid()
     stat = process_stat(parent)
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text()
-    number = zlib.crc32(f"{boot} {parent} {stat.start_ticks if stat else 0}".encode()) & _MAX_NUMBER
+    number = zlib.crc32(f"{boot_id()} {parent} {stat.start_ticks if stat else 0}".encode()) & _MAX_NUMBER
     return Launch(number or 1, is_shared=True)
 
 
 def is_first(launch: Launch, root: Path) -> bool:
     """Return True if this is the first watch of its launch on this node. It then holds a lock until it ends.
 
-    `root`: the directory of the boxes of this user. Raises OSError if the lock cannot be made there.
+    `root`: the directory of the boxes of this user. Raises BoxUnavailable if the lock cannot be made there.
     """
     if not launch.is_shared:
         return True
-    fd = os.open(root / f".watch-{launch.number}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(root / f".watch-{launch.number}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise BoxUnavailable(
+            f"cannot write to {root}", error.strerror or "", "Make room there, or set ZMON_BOX_DIR to another directory"
+        ) from error
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

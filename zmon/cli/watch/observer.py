@@ -19,7 +19,7 @@ from aiohttp.web import AppRunner, UnixSite
 
 from zmon.agent import Agent, AgentConfig
 from zmon.cli.daemon import PlainFormatter
-from zmon.cli.render.card import WatchedJob, card_lines, finding_lines, ranks_seen
+from zmon.cli.render.card import Advice, WatchedJob, card_lines, finding_lines, ranks_seen
 from zmon.cli.watch.leftovers import remove_boxes
 from zmon.cli.watch.outcome import outcome, unwatched
 from zmon.cli.watch.screen import Screen
@@ -44,9 +44,9 @@ _MAX_FOLDER = 70  # letters of the folder for temporary files: the path of a Uni
 
 def observe(run: WatchedCommand) -> list[str]:
     """Watch a run until its command has ended and that is judged. Write the files, and return the lines of the card."""
-    if run.root is None:
+    if not isinstance(run.root, Path):
         run.ended.wait()
-        return card_lines(unwatched(run, "there is no folder in memory for black boxes"))
+        return [] if run.child.refused else card_lines(unwatched(run, Advice(str(run.root), "")))
     temporary = tempfile.gettempdir()
     data_dir = Path(tempfile.mkdtemp(prefix="zmon-watch-", dir=temporary if len(temporary) <= _MAX_FOLDER else "/tmp"))
     try:

@@ -21,7 +21,7 @@ _END_SECONDS = 3.0  # the screen gives the terminal back
 
 def check_terminal() -> None:
     """Raise an error if there can be no screen."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM") == "dumb":
+    if not (os.isatty(0) and os.isatty(1)) or os.environ.get("TERM") == "dumb":
         raise UsageError("--top needs a terminal", "stdin or stdout is none, or TERM is dumb", "Leave out --top")
     if find_spec("textual") is None:
         raise ZmonError("--top cannot run", "textual is not installed", f"Run {install_command('top')}")

@@ -15,6 +15,7 @@ from typing import NoReturn
 from zmon.cli.watch.child import Child
 from zmon.cli.watch.launch import Launch, forget
 from zmon.cli.watch.messages import Messages
+from zmon.errors import BoxUnavailable
 
 UNWATCHED = 3  # exit code with --fail-on: nothing was watched
 _FLUSH_SECONDS = 2.0  # until stderr has taken the card
@@ -39,7 +40,7 @@ class WatchedCommand:
     command: Sequence[str]
     child: Child
     launch: Launch
-    root: Path | None  # the folder of this user's boxes; None: there can be none
+    root: Path | BoxUnavailable  # the folder of this user's boxes, or why there can be none
     began: float  # unix seconds
     options: Options = field(default_factory=Options)
     exit_code: int = UNWATCHED  # what --fail-on makes of the end, if the command itself succeeded
@@ -61,8 +62,10 @@ def watch(run: WatchedCommand) -> NoReturn:
     while thread.is_alive() and time.monotonic() < deadline:
         if run.child.pass_on(0.05):
             run.at_once.set()
+    if thread.is_alive() and not run.options.quiet:
+        run.messages.say(f"zmon: no card: zmon did not judge the end of the command in {_LONGEST_END_SECONDS:g} s\n")
     run.messages.close(_FLUSH_SECONDS)
-    if run.root is not None:
+    if isinstance(run.root, Path):
         forget(run.launch, run.root)
     run.child.end_like_it(run.exit_code if run.options.fail_on else 0)
 
@@ -74,6 +77,6 @@ def _watch(run: WatchedCommand) -> None:
         lines = observe(run)
     except BaseException as error:
         run.ended.wait()
-        lines = [f"zmon: the command was not watched: {type(error).__name__}: {error}"]
+        lines = [f"zmon: the command was not watched: {type(error).__name__}: {error}. zmon doctor checks this node"]
     if lines and not run.child.refused and not run.options.quiet:
         run.messages.say("\n".join(lines) + "\n")
