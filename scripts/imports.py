@@ -53,8 +53,8 @@ ROOMS: Mapping[str, str] = {
     "stack": "errors web steplog",
     "offline": "errors format stats schema scaling job steplog detectors.wording detectors.new_finding "
     "detectors.collectives detectors.hangs detectors.slow detectors.suppression detectors hub",
-    "cli": "zmon errors format stats schema box scaling web job probe steplog agent detectors.wording detectors hub "
-    "doctor stack offline",
+    "cli": "zmon errors format stats process schema box scaling web job probe steplog agent detectors.wording "
+    "detectors hub doctor stack offline",
     "zmon": "probe",
     "__main__": "probe cli",
     "trainer": "zmon",

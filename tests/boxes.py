@@ -51,7 +51,7 @@ class Clock:
 IDENTITY = Identity(
     pid=0, run_uid=b"0123456789abcdef".hex(), start_ns=1_000_000_000_000, start_unix=1_700_000_000.0,
     launcher_pid=900, launcher_start=1, rank=0, local_rank=0, world_size=2, local_world_size=2,
-    attempt=0, restart_count=0, max_restarts=3, job_id=JOB, device="cpu", backend="gloo", socket="", labels={},
+    attempt=0, restart_count=0, max_restarts=3, watch=0, job_id=JOB, device="cpu", backend="gloo", socket="", labels={},
 )  # fmt: skip
 
 

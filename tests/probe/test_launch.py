@@ -184,3 +184,8 @@ def test_invalid_job_id_is_refused(job_id):
 @pytest.mark.parametrize("job_id", ["x" * 64, "A.b-c_9", "17"])
 def test_valid_job_id_is_unchanged(job_id):
     assert check_job_id(job_id) == job_id
+
+
+@pytest.mark.parametrize(("value", "number"), [("65537", 65537), ("", 0), ("x", 0), ("-1", 0), ("1.5", 0)])
+def test_number_of_the_watch_above_is_read(value, number):
+    assert read_launch({"ZMON_WATCH": value}).watch == number

@@ -4,9 +4,11 @@ import os
 import socket
 
 import pytest
+from aiohttp import web
 
 from tests.hostile.users import BOB, needs_root, run_as
-from zmon.web.asker import find_asker
+from zmon.web.asker import asker_of, find_asker
+from zmon.web.http_client import session
 
 SERVER = ("127.0.0.1", 9780)
 HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
@@ -148,3 +150,17 @@ def test_root_on_a_node_of_kubernetes_is_of_nobody(kernel, uid, known):
     tables = kernel(tcp=line("0100007F:1F90", "0100007F:2634", uid, 7))
     (tables["root"] / "var/lib/kubelet").mkdir(parents=True)
     assert find_asker(("127.0.0.1", 8080), SERVER, **tables).uid == known
+
+
+async def test_asker_over_a_unix_socket_is_the_user_at_its_other_end(tmp_path):
+    async def answer(request):
+        return web.json_response((await asker_of(request)).uid)
+
+    app = web.Application()
+    app.add_routes([web.get("/", answer)])
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.UnixSite(runner, str(tmp_path / "socket")).start()
+    async with session(socket=tmp_path / "socket") as client, client.get("http://agent/") as response:
+        assert await response.json() == os.geteuid()
+    await runner.cleanup()

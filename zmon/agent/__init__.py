@@ -73,7 +73,7 @@ class Agent:
 
     def __init__(self, config: AgentConfig, sources: tuple[Source, ...] | None = None) -> None:
         self._config = config
-        self._boxes = Boxes(config.box_dir, config.host, config.leases, places=config.places)
+        self._boxes = Boxes(config.box_dir, config.host, config.leases, places=config.places, watch=config.watch)
         self._box_poller = Poller(
             "boxes", self._boxes.read, config.scan_interval_seconds, config.scan_timeout_seconds, self._on_scan
         )

@@ -20,6 +20,7 @@ class AgentConfig:
     host: str
     pods_dir: Path | None = None  # directory of the pods of a kubelet, whose volumes of boxes are read as well
     data_dir: Path | None = None  # folder of the step log; None: no step log
+    watch: int = 0  # only the ranks that this `zmon watch` has started; 0: all ranks
     without: frozenset[str] = frozenset()  # names of sources that are switched off
     hub_users: frozenset[int] = frozenset()  # uids that may read the evidence of all ranks, beside root and its own
     leases: Leases = field(default_factory=Leases)

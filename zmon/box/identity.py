@@ -100,8 +100,7 @@ def _fitting(number: int) -> int:
 _LONG, _INT = Packed("q"), Packed("i", _fitting)
 _UID = Packed("16s", bytes.fromhex, bytes.hex)
 _MOMENT = Packed("q", lambda seconds: round(seconds * 1e9), lambda ns: ns * 1e-9)
-# 4 bytes are unused
-_RESTARTS = Packed("i4x", lambda n: -1 if n is None else _fitting(n), lambda n: None if n < 0 else n)
+_RESTARTS = Packed("i", lambda n: -1 if n is None else _fitting(n), lambda n: None if n < 0 else n)
 _JOB_ID = Packed("64s", str.encode, text)  # it may fill its field, without a zero byte at the end
 _BACKEND = Packed("32s", lambda name: field(name or "", 32), lambda raw: text(raw) or None)
 LABELS_BYTES = 2560  # 16 labels of 128 bytes as JSON
@@ -124,6 +123,7 @@ class Identity:
     attempt: Annotated[int, _INT]
     restart_count: Annotated[int, _INT]
     max_restarts: Annotated[int | None, _RESTARTS]  # None: the launcher does not restart ranks
+    watch: Annotated[int, _INT]  # the number of the `zmon watch` that it was started under; 0: none, or an older zmon
     job_id: Annotated[str, _JOB_ID]
     device: Annotated[str, _text(64)]
     backend: Annotated[str | None, _BACKEND]

@@ -32,7 +32,7 @@ _NAMESAKES = (
 )
 _PLACES = {  # name → module in this room, and the command in it
     **{name: f"{name}:{name}" for name in _NAMESAKES},
-    **{name: f"{name}:{name}_command" for name in ("compare", "predict", "run")},
+    **{name: f"{name}:{name}_command" for name in ("compare", "predict", "run", "watch")},
 }
 _DISTRIBUTIONS = dict.fromkeys(("scaling", "bench-comm", "bench-peak", "drill"), "zmon-lab")  # by name of the command
 _GROUP = "zmon.commands"  # of entry points

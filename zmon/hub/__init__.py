@@ -306,7 +306,9 @@ class Hub:
                 "each agent sees the %s of --http-config and can ask the others with it: show agents a certificate",
                 self.config.http.credentials,
             )
-        async with http_client.session(self.config.http, self.config.max_connections) as session:
+        async with http_client.session(
+            self.config.http, self.config.max_connections, socket=self.config.socket
+        ) as session:
             tasks = [asyncio.create_task(self.run_passes(session))]
             tasks.append(asyncio.create_task(self._agents.follow(self.discovery, session)))
             self._agents.start(session)

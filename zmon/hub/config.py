@@ -36,6 +36,7 @@ class HubConfig:
     allowed_hosts: tuple[str, ...] = ()  # names under which clients reach this hub, beside its own
     web: LiveConfig | None = None  # TLS, users and roles of the server
     http: HttpConfig | None = None  # password, token or certificate for the agents
+    socket: Path | None = None  # the Unix socket at which the only agent listens; None: agents listen on TCP ports
     shard: Shard | None = None  # only the jobs of this shard are judged; None: all jobs
     sources: tuple[TargetSource, ...] = ()  # they name further agents, which come and go
     max_job_labels: int = MAX_LABELS  # labels of a job in /metrics; a site with a low `label_limit` sets it

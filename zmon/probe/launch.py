@@ -26,6 +26,7 @@ RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 WORLD_SIZE = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
 LOCAL_RANK = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
 LOCAL_WORLD_SIZE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+WATCH = "ZMON_WATCH"  # set by `zmon watch` for its command: the number of the watch
 THIS_HOST = ("localhost", "127.0.0.1", "::1")
 _MAX_WRAPPERS = 16  # processes between a launcher and its rank, such as numactl or a shell
 
@@ -46,6 +47,7 @@ class LaunchEnvironment:
     max_restarts: int | None  # None: the launcher does not restart ranks
     launcher_pid: int
     launcher_start: int  # clock ticks after boot
+    watch: int  # the number of the `zmon watch` that this process was started under; 0: none
 
     @property
     def one_host(self) -> bool:
@@ -100,6 +102,7 @@ def read_launch(
         max_restarts=max_restarts if max_restarts >= 0 else None,
         launcher_pid=launcher,
         launcher_start=start_ticks,
+        watch=int(watch) if (watch := env.get(WATCH, "")).isdecimal() else 0,
     )
 
 
@@ -193,14 +196,15 @@ def _launch_id(
     if world_size == 1 and not elastic:
         launcher = os.getpid(), _start_ticks(os.getpid())
     meeting = (elastic,) if elastic else (place, step, str(world_size))
-    return _digest(os.uname().nodename, _boot_id(), *map(str, launcher), *meeting)
+    return _digest(os.uname().nodename, boot_id(), *map(str, launcher), *meeting)
 
 
 def _digest(*words: str) -> str:
     return sha256("\0".join(words).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
-def _boot_id() -> str:
+def boot_id() -> str:
+    """Return a text that each start of this machine has another one of; "" if it is unknown."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text()
     except OSError:

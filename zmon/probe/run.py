@@ -29,10 +29,15 @@ def run(command: Sequence[str], job_id: str | None, labels: Sequence[str]) -> No
     env = environment(inherited_environment(), job_id, labels)
     if not switched_off():
         check_beside()
+    become_or_exit(command, env)
+
+
+def become_or_exit(command: Sequence[str], env: Mapping[str, str], name: str = "run") -> NoReturn:
+    """Replace this process by the command, or exit as a shell does. `name`: the subcommand of zmon, for the message."""
     try:
         become(command, env)
     except OSError as error:
-        exit_code, why = refusal(command[0], error)
+        exit_code, why = refusal(command[0], error, name)
         print(f"zmon: {why}", file=sys.stderr)
         sys.exit(exit_code)
 
@@ -67,15 +72,15 @@ def become(command: Sequence[str], env: Mapping[str, str]) -> NoReturn:
     os.execvpe(command[0], list(command), env)
 
 
-def refusal(command: str, error: OSError) -> tuple[int, ZmonError]:
+def refusal(command: str, error: OSError, name: str = "run") -> tuple[int, ZmonError]:
     """Return the exit code that shells use for a command that cannot be started, and the error to print."""
     reason = os.strerror(error.errno or 0).lower()
     if isinstance(error, FileNotFoundError):
         hint = "Check the name of the command, and that its directory is in PATH"
         if " " in command:
-            hint = "The whole command is one word: remove the quotes, or use a shell: zmon run -- bash -c '…'"
+            hint = f"The whole command is one word: remove the quotes, or use a shell: zmon {name} -- bash -c '…'"
         elif "=" in command:
-            hint = "To set a variable, use: zmon run -- env NAME=VALUE command"
+            hint = f"To set a variable, use: zmon {name} -- env NAME=VALUE command"
         return 127, ZmonError(f"cannot run {command!r}", reason, hint)
     hint = "Check that the file is executable and that its first line names its interpreter"
     return 126, ZmonError(f"cannot run {command!r}", reason, hint)

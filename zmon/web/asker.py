@@ -1,4 +1,4 @@
-"""The asker: on loopback, the owner of the socket at the other end of the connection; elsewhere, whoever has the role.
+"""The asker: on this machine, the owner of the socket at the other end; elsewhere, whoever has the role.
 
 The kernel lists each TCP socket of this machine with the uid of its owner in `/proc/net/tcp` and `/proc/net/tcp6`
 (proc_net(5)). A connection from another machine has no such line, so nobody can pretend to be a local user.
@@ -14,6 +14,8 @@ import asyncio
 import contextlib
 import ipaddress
 import os
+import socket
+import struct
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
@@ -31,6 +33,7 @@ Request = TypeVar("Request", bound=msgspec.Struct)
 Answer = TypeVar("Answer")
 Address = tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]
 
+_CREDENTIALS = struct.Struct("3i")  # pid, uid and gid
 _CONTAINER_MARKS = (".dockerenv", "run/.containerenv")  # of Docker and of Podman
 _KUBELET = "var/lib/kubelet"
 _OVERFLOW_UID = 65534  # stands for every user without a number in this user namespace (user_namespaces(7))
@@ -70,9 +73,18 @@ def route_for(
 async def asker_of(request: web.Request) -> Asker:
     """Return the user who sent a request."""
     transport = request.transport
+    connection = transport.get_extra_info("socket") if transport else None
+    if connection is not None and connection.family == socket.AF_UNIX:
+        return Asker(_uid_at_other_end(connection), roles=ROLES.get())
     peer, server = (transport.get_extra_info(end) if transport else None for end in ("peername", "sockname"))
     asker = await asyncio.to_thread(find_asker, peer, server)
     return asker._replace(roles=ROLES.get())
+
+
+def _uid_at_other_end(connection: socket.socket) -> int:
+    """Return the user at the other end of a Unix socket (SO_PEERCRED, unix(7))."""
+    _, uid, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    return int(uid)
 
 
 def find_asker(

@@ -56,9 +56,16 @@ def check(config: HttpConfig) -> None:
 
 
 def session(
-    config: HttpConfig | None = None, limit: int = 100, headers: Mapping[str, str] | None = None
+    config: HttpConfig | None = None,
+    limit: int = 100,
+    headers: Mapping[str, str] | None = None,
+    socket: Path | None = None,
 ) -> aiohttp.ClientSession:
-    """Return a session. `limit`: the most connections at a time. `headers`: those of each request."""
+    """Return a session.
+
+    `limit`: the most connections at a time. `headers`: those of each request. `socket`: the Unix socket of the only
+    server.
+    """
     config = config or HttpConfig()
 
     async def identify(request: aiohttp.ClientRequest, send: Send) -> aiohttp.ClientResponse:
@@ -72,7 +79,10 @@ def session(
             )
         return await send(request)
 
-    connector = aiohttp.TCPConnector(limit=limit, ssl=ClientTls.of(config.tls_config) if config.tls_config else True)
+    tls = ClientTls.of(config.tls_config) if config.tls_config else True
+    connector: aiohttp.BaseConnector = aiohttp.TCPConnector(limit=limit, ssl=tls)
+    if socket is not None:
+        connector = aiohttp.UnixConnector(str(socket), limit=limit)
     return aiohttp.ClientSession(
         connector=connector,
         headers={**HEADERS, **(headers or {})},

@@ -203,3 +203,22 @@ def test_box_from_before_a_reboot_is_not_reported(tmp_path, make_live_box):
     boxes = Boxes(tmp_path, "node-a", clock=Clock(5_000_000_000))
     boxes.scan()
     assert list(boxes.ranks()) == []
+
+
+def test_boxes_of_other_commands_are_not_those_of_a_watch(tmp_path, clock, make_live_box):
+    mine, *others = make_live_box(rank=0, watch=7), make_live_box(rank=1, watch=8), make_live_box(rank=2)
+    boxes = Boxes(tmp_path, "node-a", clock=clock, watch=7)
+    for _ in range(2):
+        reading = boxes.read()
+        assert [state.rank for _, state in boxes.ranks()] == [0]
+        assert (reading.dropped, [*boxes.files]) == ((), [mine.path])
+    for box in others:
+        assert box.path.exists()
+
+
+def test_box_that_cannot_be_read_is_not_that_of_a_watch(tmp_path, clock, make_live_box):
+    box = make_live_box(rank=1, watch=8)
+    box.path.write_bytes(b"damaged")
+    boxes = Boxes(tmp_path, "node-a", clock=clock, watch=7)
+    assert boxes.read().dropped == ()
+    assert boxes.unread_ranks() == ()

@@ -51,12 +51,15 @@ class Boxes:
         proc: Path = Path("/proc"),
         socket_dir: Path = SHORT_PATHS,
         places: Places = PLACES,
+        watch: int = 0,  # only the ranks that this `zmon watch` has started; 0: all ranks
     ) -> None:
         self.roots = BoxRoots(root, places)
         self._host, self._clock, self._socket_dir = host, clock, socket_dir
         self._processes = ProcessTable(proc)
         self._leases, self._starts = leases or Leases(), StartTimes()
         self._open: dict[str, RankBox] = {}
+        self._watch = watch
+        self._of_others: dict[str, int] = {}  # the inode by path, for boxes of ranks that another command has started
         self._unread = UnreadBoxes(clock)
         self._unlistable: dict[str, str] = {}  # folders that cannot be listed, with the reason
         self._undeletable: dict[str, tuple[int, str]] = {}  # boxes of dead ranks: owner, and why they stay
@@ -104,6 +107,9 @@ class Boxes:
         """Look at every box once, and return the suspects."""
         roots, problems = self.roots.find()
         listing = Listing(roots)
+        if self._of_others:  # they take no place of the watched ranks
+            self._of_others = {p: i for p, i in self._of_others.items() if p in listing.boxes}
+            listing.boxes = {p: box for p, box in listing.boxes.items() if self._of_others.get(p) != box.inode}
         self._unlistable = listing.unlistable
         self._plans.refresh(listing.plans)
         self._forget(listing)
@@ -114,9 +120,9 @@ class Boxes:
                 box.refresh()
             except (BoxError, OSError, ValueError) as error:
                 self._set_aside(path, box.inode, error)
-        for path, listed in listing.boxes.items():
+        for path, listed in [*listing.boxes.items()]:
             if path not in self._open and self._unread.may_try(path) and self._limit.admits(path, listed.tenant):
-                self._open_box(listed)
+                self._open_box(listed, listing)
         self._limit.end(listing.boxes, self._open, self._unread.boxes)
         self._name_jobs()
         self._dropped = (*problems, *listing.problems, *self._limit.lines, *self._label_lines(), *self._shared_ids())
@@ -136,7 +142,7 @@ class Boxes:
         self._unread.retain(present)
         self._undeletable = {path: entry for path, entry in self._undeletable.items() if path in present}
 
-    def _open_box(self, listed: ListedBox) -> None:
+    def _open_box(self, listed: ListedBox, listing: Listing) -> None:
         path = listed.path
         try:
             box = RankBox(
@@ -150,11 +156,22 @@ class Boxes:
                 listed.tenant,
             )
         except (BoxError, OSError, ValueError) as error:
-            self._set_aside(path, listed.inode, error)
+            if not self._watch:
+                self._set_aside(path, listed.inode, error)
+            elif isinstance(error, BoxError):  # nobody knows whose it is; that of a rank is never damaged so early
+                self._leave_out(listed, listing)
+            return
+        if self._watch and box.identity.watch != self._watch:
+            box.close()
+            self._leave_out(listed, listing)
             return
         self._open[path] = box
         self._limit.add(box)
         self._unread.boxes.pop(path, None)
+
+    def _leave_out(self, listed: ListedBox, listing: Listing) -> None:
+        self._of_others[listed.path] = listed.inode
+        del listing.boxes[listed.path]
 
     def _name_jobs(self) -> None:
         """Give each job its name: a job id that two users chose is two jobs. Run uids can be copied, too."""

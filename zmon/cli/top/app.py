@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import ClassVar
 
 from textual.app import App, ComposeResult
@@ -51,9 +52,12 @@ Ask = Callable[[str | None, float], Awaitable[HubState]]
 
 
 @asynccontextmanager
-async def connect(url: str, http: HttpConfig | None = None) -> AsyncIterator[Ask]:
-    """Yield `ask(job_id, now)`: jobs, open findings, and the ranks of that job. `ask` raises Unreachable."""
-    async with http_client.session(http) as session:
+async def connect(url: str, http: HttpConfig | None = None, socket: Path | None = None) -> AsyncIterator[Ask]:
+    """Yield `ask(job_id, now)`: jobs, open findings, and the ranks of that job. `ask` raises Unreachable.
+
+    `socket`: the Unix socket at which the hub listens; None: it has the address in the URL.
+    """
+    async with http_client.session(http, socket=socket) as session:
 
         async def ranks(job_id: str | None) -> tuple[tuple[RankRow, ...], str]:
             if job_id is None:

@@ -86,11 +86,13 @@ def connection_lost(end: JobEnd) -> Finding | None:
     if end.snapshot.missing or all(r.last_words is None or is_timeout(r.last_words) for r in victims):
         all_reported = not end.snapshot.missing
         how = "of a timeout in a collective" if all_reported else "of broken connections"
-        reason = "no rank is known to have hung" if all_reported else "because a rank that no agent reports ended first"
+        reason = (
+            "no rank is known to have hung" if all_reported else "because a rank that zmon does not see ended first"
+        )
         return end.finding(
             cause="unknown",
             summary=f"{many} died {how} at step {victims[0].step}, {reason}",
-            detail="Look for the first error in the job's log, and for a host of the job that has no agent.",
+            detail="Look for the first error in the job's log, and at hosts whose ranks zmon does not see.",
             confidence=0.3,
             evidence=first,
         )

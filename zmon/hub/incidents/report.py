@@ -6,7 +6,7 @@ numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,17 +18,19 @@ from zmon.schema.incident import Capsule, IncidentRank, PlottedStep
 if TYPE_CHECKING:
     from jinja2 import Template
 
+_FOLDER = Path(__file__).parent
 MAX_ROWS = 64  # rows of a table; capsule.json has all of them
 MAX_NICS = 12  # interfaces of a host; a Kubernetes node has one for each pod
 CSP = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 @cache
-def _template() -> Template:
+def template(folder: Path, name: str) -> Template:
+    """Return a template of this or another folder, which may include those of this folder."""
     import jinja2  # takes 0.1 s, which only a hub with an incident spends
 
     env = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        loader=jinja2.FileSystemLoader([folder, _FOLDER]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -36,7 +38,7 @@ def _template() -> Template:
     )
     env.filters.update(plain=words.plain, seconds=words.seconds, since=words.since, amount=words.amount)
     env.filters.update(moment=words.moment, clock=words.clock, state=words.state, pending=words.pending)
-    return env.get_template("report.html.j2")
+    return env.get_template(name)
 
 
 def report(capsule: Capsule, steps: Sequence[PlottedStep]) -> str:
@@ -46,8 +48,6 @@ def report(capsule: Capsule, steps: Sequence[PlottedStep]) -> str:
     finding = capsule.finding
     rows = most_important(capsule.ranks)
     plotted_ranks = most_important([row for row in capsule.ranks if row.rank in capsule.stepped])
-    heat = plots.heat(steps, [row.rank for row in plotted_ranks])
-    strip = plots.strip(steps, finding.ranks)
     in_flight = finding.evidence.in_flight or {}
     context: dict[str, Any] = {
         "c": capsule,
@@ -55,24 +55,35 @@ def report(capsule: Capsule, steps: Sequence[PlottedStep]) -> str:
         "who": culprit_names(finding),
         "csp": CSP,
         "rows": rows,
-        "plotted_ranks": plotted_ranks,
         "num_steps": max((row.num_steps for row in capsule.ranks), default=0),
+        "max_nics": MAX_NICS,
+        **plotted(steps, [row.rank for row in plotted_ranks], finding.ranks),
+        "timeline": Markup(plots.timeline(capsule.timeline, finding.onset)),
+        "stacks": finding.evidence.stacks or {},
+        "stderr": finding.evidence.stderr_tail or {},
+        "in_flight": {row.rank: in_flight.get(str(row.rank)) for row in rows},
+    }
+    return template(_FOLDER, "report.html.j2").render(context)
+
+
+def plotted(steps: Sequence[PlottedStep], ranks: Sequence[int], culprits: Collection[int] = ()) -> dict[str, Any]:
+    """Return what `steps.html.j2` needs to show the last steps of these ranks."""
+    from markupsafe import Markup
+
+    heat, strip = plots.heat(steps, ranks), plots.strip(steps, [*culprits])
+    return {
+        "plotted_ranks": [{"rank": rank, "culprit": rank in culprits} for rank in ranks],
+        "culprits": culprits,
         "heat": heat and Markup(heat[0]),
         "heat_median": heat and heat[1],
         "levels": plots.LEVELS,
-        "max_nics": MAX_NICS,
         "row_pixels": plots.ROW_PIXELS,
         "strip": strip and Markup(strip[0]),
         "strip_top": strip and strip[1],
         "strip_longest": strip and strip[2],
         "first_step": min((step.step for step in steps), default=None),
         "last_step": max((step.step for step in steps), default=None),
-        "timeline": Markup(plots.timeline(capsule.timeline, finding.onset)),
-        "stacks": finding.evidence.stacks or {},
-        "stderr": finding.evidence.stderr_tail or {},
-        "in_flight": {row.rank: in_flight.get(str(row.rank)) for row in rows},
     }
-    return _template().render(context)
 
 
 def most_important(rows: Sequence[IncidentRank]) -> list[IncidentRank]:

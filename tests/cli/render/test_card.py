@@ -1,0 +1,126 @@
+"""Tests of the card of `zmon watch`: what each row says, what is not known, and its size."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.build import NOW, finding
+from zmon.cli.render.card import MAX_LINES, WIDTH, Advice, VerdictCard, WatchedJob, card_lines, finding_lines
+from zmon.schema.job import JobView
+
+VIEW = JobView(
+    "job-1", 0, 2, 2, "done", 400, 0.0812, 0.095, 3204.0, {}, {"forward": 60.0, "data": 30.0, "all_reduce": 9.5},
+    ("node-a",), {}, (), samples_source="loader",
+)  # fmt: skip
+JOB = WatchedJob(VIEW, (), NOW - 100, 400, 0)
+DONE = VerdictCard("python train.py", "exit code 0", 104.0, jobs=(JOB,), folder="zmon-job-1/ has report.html")
+CRASH = finding(cause="rank_exited", ranks=(1,), summary="rank 1 raised ValueError", detail="Read its log.")
+SLOW = finding(
+    id="f2", detector="straggler", cause="slow_rank", severity="warning", resolved=NOW + 60, onset=NOW, evidence={}
+)
+HUNG = finding(step=401, summary="rank 2 hung", resolved=NOW + 60)  # at the end of the command
+UNSEEN = replace(JOB, view=replace(VIEW, ranks_seen=1, time={}, step_seconds=None, samples_per_second=None))
+
+
+def with_job(signalled=None, **changes):
+    return replace(DONE, jobs=(replace(JOB, **changes),), signalled=signalled)
+
+
+ROWS = {  # card → text that it has, text that it has not
+    "job": (DONE, ["zmon watch: job-1 ─"], []),
+    "clean end": (DONE, ["ended     exit code 0 after 1 min 44 s."], ["stall", "healthy"]),
+    "speed": (DONE, ["400, 81.2 ms (p50), 95 ms (p95) each; 3,204 samples/s (inferred from the DataLoader)"], []),
+    "samples unknown": (
+        with_job(view=replace(VIEW, samples_per_second=None)), ["steps     400, 81.2 ms"], ["samples/s"]
+    ),
+    "where the time went": (DONE, ["█ forward 60%  ▓ data 30%  ▒ all_reduce 10%"], []),
+    "time unknown": (
+        with_job(view=replace(VIEW, time={})), ["time      where it went is unknown"], ["cost most", "next"]
+    ),
+    "two that cost most": (
+        DONE, ["cost most forward 1 min (60%)", "data 30 s (30%): the training loop waits"], ["9.5 s"]
+    ),
+    "advice": (with_job(view=replace(VIEW, time={"data": 30.0})), ["next      Give the DataLoader more workers"], []),
+    "fault": (
+        replace(with_job(findings=(CRASH,)), ending="exit code 1"),
+        ["ended     exit code 1 after 1 min 44 s: rank 1 raised ValueError.", "next      Read its log."], ["findings"],
+    ),
+    "finding that is over": (
+        with_job(findings=(SLOW,)), ["warning slow_rank, rank 2 on node-a (over after 1 min)"], []
+    ),
+    "signal": (
+        replace(DONE, ending="signal SIGTERM", signals=("SIGTERM by process 8 (timeout)",)),
+        ["signal SIGTERM after 1 min 44 s, sent SIGTERM by process 8 (timeout)."], [],
+    ),
+    "stall that a signal ended": (
+        with_job(findings=(HUNG,), signalled=NOW + 30), ["after 1 min 44 s: rank 2 hung.", "next      kill"], ["over"]
+    ),
+    "stall that was over before the signal": (
+        with_job(findings=(replace(HUNG, resolved=NOW + 20),), signalled=NOW + 30),
+        ["(over after 22 s)"], ["rank 2 hung"],
+    ),
+    "stall after the signal": (
+        with_job(findings=(HUNG,), signalled=NOW - 30), ["(over after 1 min 2 s)"], ["rank 2 hung"]
+    ),
+    "steps after the stall": (
+        with_job(findings=(HUNG,), signalled=NOW + 30, steps=401), ["(over after 1 min 2 s)"], ["rank 2 hung"]
+    ),
+    "exit code of --fail-on": (replace(DONE, failure="1: slow_rank opened"), ["exit code 1: slow_rank opened"], []),
+    "ranks that live on": (with_job(num_living=2), ["2 ranks of it still live"], []),
+    "no step": (with_job(steps=0), ["steps     none finished"], ["p50", "next"]),
+    "no step, and ranks unseen": (
+        replace(DONE, jobs=(replace(UNSEEN, steps=0),)), ["next      Look at the cards of the other nodes."], []
+    ),
+    "some ranks unseen": (
+        replace(DONE, jobs=(UNSEEN,)), ["1 of 2 ranks, this node only on node-a", "step time unknown"], ["healthy"]
+    ),
+    "steps of one rank": (with_job(of_rank=3), ["of the steps of rank 3"], []),
+    "another Python": (with_job(edges=("python",)), ["the Python edge of the probe"], []),
+    "nothing seen": (
+        replace(DONE, jobs=(), unwatched=Advice("no torch", "Import it."), folder=""),
+        ["zmon watch: python train.py", "watched   nothing: no torch", "next      Import it."],
+        ["steps", "healthy", "folder"],
+    ),
+    "folder": (DONE, ["folder    zmon-job-1/ has report.html"], []),
+    "what zmon could not do": (replace(DONE, errors=("cannot write x: full",)), ["zmon      cannot write x: full"], []),
+    "sweep": (
+        replace(DONE, jobs=tuple(replace(JOB, view=replace(VIEW, job_id=f"job-{i}"), steps=i) for i in range(7))),
+        ["zmon watch: job-6", "also ran  job-0: 0 steps", "and 2 more"], [],
+    ),
+    "control characters": (replace(DONE, jobs=(), command="python \x1b[31m"), ["\\x1b[31m"], ["\x1b"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("card", "has", "has_not"), ROWS.values(), ids=ROWS)
+def test_card_says(card, has, has_not):
+    lines = card_lines(card)
+    text = "\n".join(lines)
+    assert [part for part in has if part not in text] == [], text
+    assert [part for part in has_not if part in text] == [], text
+    assert len(lines) <= MAX_LINES
+    assert max(map(len, lines)) <= WIDTH
+
+
+def test_card_with_too_much_to_say_has_its_size():
+    long = finding(summary="rank 2 " + "is frozen " * 200, detail="Look at " + "it " * 300)
+    many = tuple(replace(SLOW, id=f"f{number}") for number in range(9))
+    card = replace(with_job(findings=(long, *many)), signals=("SIGTERM by process 8 (timeout)",) * 9, errors=("x",) * 3)
+    lines = card_lines(card)
+    assert MAX_LINES - 3 < len(lines) <= MAX_LINES
+    assert max(map(len, lines)) <= WIDTH
+    assert any(line.startswith("next") for line in lines)
+
+
+def test_bar_has_the_width_of_the_card_and_the_shares_of_the_categories():
+    bar = next(line for line in card_lines(DONE) if line.startswith("time"))
+    assert (len(bar), bar.count("█"), bar.count("▓"), bar.count("▒")) == (WIDTH, 54, 27, 9)
+
+
+def test_block_of_a_finding_says_who_what_and_what_next():
+    lines = finding_lines(CRASH, "1 of 2 ranks, this node only")
+    assert lines[0].startswith("zmon: CRITICAL rank_exited, rank 1 on node-a, since ")
+    assert lines[1:] == [
+        "what      rank 1 raised ValueError.",
+        "next      Read its log.",
+        "seen      1 of 2 ranks, this node only",
+    ]

@@ -1,0 +1,124 @@
+"""Tests of `zmon watch` with real jobs: what it says, what it leaves, and its exit code."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.places import REPOSITORY
+
+pytestmark = pytest.mark.e2e
+
+TRAIN = """
+    import sys, time, torch
+    model = torch.nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(20):
+        optimizer.zero_grad()
+        model(torch.randn(4, 8)).sum().backward()
+        optimizer.step()
+        time.sleep(0.02)
+        if step == 12 and "raise" in sys.argv:
+            raise ValueError("bad batch 17")
+"""
+
+
+class Watch:
+    """A watch that runs in a folder of its own."""
+
+    def __init__(self, folder, *arguments, **env):
+        folder.mkdir()
+        self.folder, self.boxes = folder, folder.parent / "boxes"
+        self.boxes.mkdir(exist_ok=True)
+        (folder / "train.py").write_text(textwrap.dedent(TRAIN))
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("ZMON_")}
+        env = {**clean, "PYTHONPATH": str(REPOSITORY), "ZMON_BOX_DIR": str(self.boxes), "TMPDIR": str(folder), **env}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "zmon", "watch", *arguments],
+            cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def end(self):
+        """Wait for the end; return the exit code and what it wrote to stderr."""
+        _, err = self._process.communicate(timeout=240)
+        return self._process.returncode, err
+
+
+def test_two_jobs_at_once_are_told_apart(tmp_path):
+    python = (sys.executable, "train.py")
+    good = Watch(tmp_path / "good", "--fail-on", "critical", "--json", "card.json", "--", *python)
+    bad = Watch(tmp_path / "bad", "--report", "copy.html", "--", *python, "raise")
+    code, err = bad.end()
+    assert code == 1
+    assert "zmon: CRITICAL rank_exited, rank 0" in err
+    assert "ended     exit code 1" in err
+    assert "ValueError: bad batch 17" in " ".join(err.partition("── zmon watch")[2].split())
+    (folder,) = bad.folder.glob("zmon-*")
+    report = (folder / "report.html").read_text()
+    assert report == (bad.folder / "copy.html").read_text()
+    assert "Python stack" in report or "End of standard error" in report
+    assert [*(folder / "steps").rglob("*")]
+
+    code, err = good.end()
+    assert code == 0, err
+    assert "CRITICAL" not in err
+    card = json.loads((good.folder / "card.json").read_text())
+    (job,) = card["jobs"]
+    assert (card["ending"], job["steps"], job["view"]["world_size"]) == ("exit code 0", 20, 1)
+    assert [*good.boxes.rglob("*.box")] == []
+    assert [*good.folder.glob("zmon-watch-*")] == []
+
+
+def test_command_that_trains_nothing_is_not_called_healthy(tmp_path):
+    code, err = Watch(tmp_path / "none", "--fail-on", "warning", "--", "true").end()
+    assert code == 3
+    assert "watched   nothing: none of its processes began to train" in err
+    assert "exit code 3: nothing was watched (--fail-on warning)" in err
+    assert not [*Path(tmp_path / "none").glob("zmon-*")]
+
+
+def test_file_in_a_folder_that_does_not_exist_is_refused_before_the_command_starts(tmp_path):
+    code, err = Watch(tmp_path / "none", "--json", "no/card.json", "--", "touch", "started").end()
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "zmon: cannot write no/card.json: its folder does not exist" in err
+    assert not (tmp_path / "none" / "started").exists()
+
+
+def test_job_without_a_folder_for_boxes_runs_unwatched(tmp_path):
+    (tmp_path / "file").touch()
+    several = {"RANK": "0", "WORLD_SIZE": "2", "ZMON_BOX_DIR": str(tmp_path / "file")}
+    code, err = Watch(tmp_path / "none", "--", "sh", "-c", "exit 6", **several).end()
+    assert code == 6
+    assert "watched   nothing: cannot write to" in err
+
+
+def test_closed_stderr_is_no_other_file_of_watch_and_is_closed_for_the_command(tmp_path):
+    script = f"{sys.executable} -m zmon watch -- ls -l /proc/self/fd 2>&-"
+    env = {**os.environ, "PYTHONPATH": str(REPOSITORY), "ZMON_BOX_DIR": str(tmp_path)}
+    done = subprocess.run(["sh", "-c", script], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert " 2 -> /proc/" in done.stdout  # the first number that is free: ls opens the folder that it lists
+
+
+def test_quiet_watch_writes_nothing_and_ends_as_its_command(tmp_path):
+    assert Watch(tmp_path / "quiet", "--quiet", "--", "bash", "-c", "exit 6").end() == (6, "")
+
+
+def test_rank_beside_the_first_one_runs_unwatched(tmp_path):
+    """A launcher such as srun starts one watch for each rank."""
+    launcher = (
+        "import os, subprocess, sys; "
+        "both = [subprocess.Popen([sys.executable, '-m', 'zmon', 'watch', '--', 'sleep', '2'], "
+        "env={**os.environ, 'RANK': str(rank), 'WORLD_SIZE': '2'}, stderr=subprocess.PIPE) for rank in (0, 1)]; "
+        "print(sum(b'zmon watch' in each.communicate()[1] for each in both))"
+    )
+    boxes = tmp_path / "boxes"
+    boxes.mkdir()
+    env = {**os.environ, "PYTHONPATH": str(REPOSITORY), "ZMON_BOX_DIR": str(boxes)}
+    done = subprocess.run([sys.executable, "-c", launcher], env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == "1\n", done.stderr
+    assert [*boxes.iterdir()] == []

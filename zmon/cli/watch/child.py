@@ -1,0 +1,192 @@
+"""The command under `zmon watch`: its start, the signals that reach it, and its end, all as under `zmon run`.
+
+The command is a child in the process group of watch, so the terminal sends its signals to both. Watch blocks these
+signals and reads them one by one. What the terminal has sent is not sent again; any other signal was meant for the
+command and is forwarded once. Standard library only: the command must have started before anything large is imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import struct
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from zmon.probe.autoload.sitecustomize import RUN_PID, switched_off
+from zmon.probe.run import become_or_exit
+from zmon.probe.run_check import check_beside
+from zmon.process import process_stat
+
+_SI_KERNEL = 0x80  # si_code of a signal that the kernel sent by itself, as for Ctrl-C (sigaction(2))
+_SI_QUEUE = -1  # si_code of a signal with which a process says what it likes
+_RT_SIGQUEUEINFO = {"x86_64": 129, "aarch64": 138}  # number of the system call, for which libc has no function
+_SIGINFO, _SIGINFO_BYTES = struct.Struct("iii4xiI"), 128  # signal, errno, code, pid, uid
+_FORWARDED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+_JOB_CONTROL = (signal.SIGTSTP, signal.SIGCONT)
+_POLL_SECONDS = 1.0  # a SIGCHLD may merge with another one that is read at the same moment
+
+
+@dataclass(frozen=True, slots=True)
+class SentSignal:
+    """A signal that watch received for the command."""
+
+    name: str
+    sender: str  # `the terminal`, or `process 812 (timeout)`
+    time: float  # unix seconds
+
+
+@dataclass
+class Child:
+    """The command, while it runs."""
+
+    pid: int
+    signals: list[SentSignal] = field(default_factory=list)  # received for the command, the first ones first
+    status: int | None = None  # as waitpid returns it; None while the command runs
+    ended: float = 0.0  # unix seconds
+    refused: bool = False  # the command could not be started, which its message has said
+    _read: tuple[signal.Signals, ...] = ()
+    _refusal: int = -1  # a pipe from which one byte comes if the command cannot be started
+
+    @classmethod
+    def start(cls, command: Sequence[str], env: Mapping[str, str], output: int | None = None) -> Child:
+        """Start the command. No other thread may run yet, so that nothing of watch is in the child but this thread.
+
+        `output`: the file that it writes to; None: it has stdin, stdout and stderr of watch.
+        """
+        numbers = (*_FORWARDED, *_JOB_CONTROL)
+        read = (*(n for n in numbers if signal.getsignal(n) is not signal.SIG_IGN), signal.SIGCHLD)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, read)
+        refusal, refuse = os.pipe()  # exec closes both ends
+        pid = os.fork()
+        if pid == 0:
+            _become(command, env, mask, refuse, output)
+        os.close(refuse)
+        return cls(pid, _read=read, _refusal=refusal)
+
+    def wait(self) -> None:
+        """Wait for the end of the command, and forward the signals that are meant for it."""
+        while self.status is None:
+            self.pass_on(_POLL_SECONDS)
+        os.set_blocking(self._refusal, False)  # what the command has left behind may hold the other end
+        with contextlib.suppress(BlockingIOError):
+            self.refused = bool(os.read(self._refusal, 1))
+        os.close(self._refusal)
+
+    def pass_on(self, seconds: float) -> bool:
+        """Wait for one signal, and forward it if it is meant for the command. Return True if one arrived.
+
+        Once the command has ended, a signal is meant for watch, and is only read.
+        """
+        info = signal.sigtimedwait(self._read, seconds)
+        if info is not None and self.status is None and info.si_signo != signal.SIGCHLD:
+            self._pass_on(info)
+        if self.status is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.status, self.ended = status, time.time()
+        return info is not None and info.si_signo != signal.SIGCHLD
+
+    def _pass_on(self, info: signal.struct_siginfo) -> None:
+        number, by_kernel = info.si_signo, info.si_code == _SI_KERNEL
+        if number == signal.SIGCONT:
+            stat = process_stat(self.pid)
+            if stat is None or stat.state != "T":  # a shell continues the whole group
+                return
+        elif number != signal.SIGTSTP:
+            sender = "the terminal" if by_kernel else _process(info.si_pid)
+            self.signals.append(SentSignal(signal.Signals(number).name, sender, time.time()))
+        # The leader of a session is told alone that its terminal is gone; ssh without a shell makes watch the leader.
+        is_told_alone = number == signal.SIGHUP and os.getsid(0) == os.getpid()
+        if not by_kernel or is_told_alone:
+            _forward(self.pid, info)  # not reaped yet, so the pid is its own
+        if number == signal.SIGTSTP:
+            _stop()
+
+    def end_like_it(self, otherwise: int = 0) -> NoReturn:
+        """End this process as the command ended: with its exit code, or by its signal.
+
+        `otherwise`: the exit code in place of 0.
+        """
+        assert self.status is not None
+        code = os.waitstatus_to_exitcode(self.status) or otherwise
+        if code < 0:
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the command has left its own
+            number = -code
+            if number not in (signal.SIGKILL, signal.SIGSTOP):
+                signal.signal(number, signal.SIG_DFL)
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+            os.kill(os.getpid(), number)
+            code = 128 + number  # not reached, unless the signal ends nobody
+        os._exit(code)
+
+
+def ending(status: int) -> str:
+    """Return how a command ended, given what waitpid returned: `exit code 1`, `signal SIGKILL`."""
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"signal {signal.Signals(-code).name}"
+    except ValueError:  # a real-time signal has no name
+        return f"signal {-code}"
+
+
+def _become(
+    command: Sequence[str], env: Mapping[str, str], mask: set[int | signal.Signals], refuse: int, output: int | None
+) -> NoReturn:
+    """Become the command, in the child. Never returns to the code of watch."""
+    try:
+        if output is not None:
+            sys.stderr = os.fdopen(os.dup(2), "w")  # for the message if the command cannot be started
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C before exec
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if not switched_off():
+            check_beside()
+        become_or_exit(command, {**env, RUN_PID: str(os.getpid())}, "watch")
+    except SystemExit as leave:
+        os.write(refuse, b"1")
+        os._exit(leave.code if isinstance(leave.code, int) else 1)
+    except BaseException as error:
+        print(f"zmon: cannot start the command: {error!r}", file=sys.stderr, flush=True)
+        os._exit(126)
+
+
+def _forward(pid: int, info: signal.struct_siginfo) -> None:
+    """Send a signal as it came, with the pid of its sender, which the ranks record to tell who ended the job.
+
+    The kernel lets every process say what it likes there (rt_sigqueueinfo(2), SI_QUEUE), so it is no proof of anything.
+    """
+    number = _RT_SIGQUEUEINFO.get(os.uname().machine)
+    if number is not None and info.si_code != _SI_KERNEL:
+        import ctypes  # takes longer than all else here, and few commands are signalled
+
+        raw = _SIGINFO.pack(info.si_signo, 0, _SI_QUEUE, info.si_pid, info.si_uid).ljust(_SIGINFO_BYTES, b"\0")
+        if ctypes.CDLL(None).syscall(number, pid, int(info.si_signo), raw) == 0:
+            return
+    os.kill(pid, info.si_signo)
+
+
+def _stop() -> None:
+    """Stop this process as SIGTSTP does, which leaves a process alone that no shell could continue."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})
+    os.kill(os.getpid(), signal.SIGTSTP)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
+
+
+def _process(pid: int) -> str:
+    """Return the name of a process as text."""
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - no pathlib yet
+            return f"process {pid} ({file.read().strip()})"
+    except OSError:
+        return f"process {pid}"

@@ -1,0 +1,73 @@
+"""The folder `zmon-<job id>` that `zmon watch` leaves, with the report and the step log.
+
+A folder that exists is never written to: the next one gets a number.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+
+from zmon.cli.render.card import VerdictCard, WatchedJob, card_lines
+from zmon.hub.incidents.report import CSP, plotted, template
+from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.finding import Finding
+from zmon.schema.incident import PlottedStep
+from zmon.steplog import FOLDER
+from zmon.steplog.files import child_path
+
+REPORT = "report.html"
+_PLOTTED_STEPS = 200  # of each rank
+_PLOTTED_RANKS = 64
+
+
+def new_folder(place: Path, job: WatchedJob, host: str) -> Path:
+    """Make the folder of a job in a directory. `host`: in its name, if other nodes have ranks. Raises OSError."""
+    name = f"zmon-{job.view.job_id}"
+    if job.view.ranks_seen < job.view.world_size:
+        name += f"-{host}"
+    for number in count(1):
+        folder = child_path(place, name if number == 1 else f"{name}-{number}")
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        break
+    return folder
+
+
+def keep_steps(data_dir: Path, folder: Path) -> None:
+    """Move the step log into the folder. Raises OSError."""
+    steps = data_dir / FOLDER
+    if steps.is_dir():
+        shutil.move(steps, folder / FOLDER)
+
+
+def page(card: VerdictCard, job: WatchedJob | None, steps: Sequence[AlignedStep], incidents: Sequence[str]) -> str:
+    """Return the report. `incidents` has the pages of incidents, the worst first."""
+    from markupsafe import Markup
+
+    last = steps[-_PLOTTED_STEPS:]
+    ranks = range(min(max((len(step.self_seconds) for step in last), default=0), _PLOTTED_RANKS))
+    findings: tuple[Finding, ...] = card.findings
+    culprits = findings[0].ranks if findings else ()
+    points = [
+        PlottedStep(rank, step.step, 0.0, step.seconds_of(rank), float(step.self_seconds[rank]))
+        for step in last
+        for rank in ranks[: len(step.self_seconds)]
+    ]
+    return template(Path(__file__).parent, "report.html.j2").render(
+        csp=CSP,
+        title=f"zmon watch · {job.view.job_id if job else card.command}",
+        card="\n".join(card_lines(card)),
+        findings=findings,
+        incidents=[Markup(_body(page)) for page in incidents],
+        **plotted(points, ranks, culprits),
+    )
+
+
+def _body(page: str) -> str:
+    """Return the body of an incident's page, which that page has made safe."""
+    return page.partition("<body>")[2].partition("</body>")[0]

@@ -1,0 +1,163 @@
+"""The agent and the hub of one launch, in a thread of `zmon watch`.
+
+They are those of `zmon agent` and `zmon hub`. The hub asks the agent over a Unix socket in a private folder, so nobody
+else can ask it, and the hub itself does not listen, except to the screen of --top.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import socket
+import tempfile
+import time
+from pathlib import Path
+
+from aiohttp.web import AppRunner, UnixSite
+
+from zmon.agent import Agent, AgentConfig
+from zmon.cli.daemon import PlainFormatter
+from zmon.cli.render.card import Advice, WatchedJob, card_lines, finding_lines, ranks_seen
+from zmon.cli.watch.leftovers import remove_boxes
+from zmon.cli.watch.outcome import outcome, unwatched
+from zmon.cli.watch.screen import Screen
+from zmon.cli.watch.watching import WatchedCommand
+from zmon.detectors import ALL
+from zmon.hub import Hub, HubConfig
+from zmon.hub.memory import search_seldom
+from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.finding import Finding
+from zmon.schema.job import JobView
+from zmon.schema.job_snapshot import Snapshot
+
+AGENT = "http://agent"  # the name in requests over the socket; it is not resolved
+# Ranks of other nodes are not missing: nobody watches them.
+_DETECTORS = tuple(detector for detector in ALL if detector.name != "coverage")
+_TICK_SECONDS = 0.25
+# After the end of the command: a rank that is gone has been judged by then, and a fault that follows has joined.
+SETTLE_SECONDS = 3.0
+_CLEAN_SECONDS = 0.6  # the same if every rank said that it was done
+_MAX_FOLDER = 70  # letters of the folder for temporary files: the path of a Unix socket has at most 107
+
+
+def observe(run: WatchedCommand) -> list[str]:
+    """Watch a run until its command has ended and that is judged. Write the files, and return the lines of the card."""
+    if not isinstance(run.root, Path):
+        run.ended.wait()
+        return [] if run.child.refused else card_lines(unwatched(run, Advice(str(run.root), "")))
+    temporary = tempfile.gettempdir()
+    data_dir = Path(tempfile.mkdtemp(prefix="zmon-watch-", dir=temporary if len(temporary) <= _MAX_FOLDER else "/tmp"))
+    try:
+        _log_to(data_dir / "zmon.log")
+        host = os.environ.get("ZMON_HOST") or os.environ.get("NODE_NAME") or socket.gethostname()
+        observer = Observer(run, AgentConfig(run.root, host, data_dir=data_dir, watch=run.launch.number))
+        asyncio.run(observer.observe())
+        if run.child.refused:
+            return []
+        card = outcome(run, observer.jobs.values(), observer.steps, data_dir, host)
+        remove_boxes(run.root, observer.jobs, run.launch.number)
+        return card_lines(card)
+    finally:
+        shutil.rmtree(data_dir, ignore_errors=True)
+
+
+def _log_to(path: Path) -> None:
+    """Log to a file. Without a handler, Python writes warnings to stderr, which perhaps nobody reads."""
+    handler = logging.FileHandler(path)
+    handler.setFormatter(PlainFormatter())
+    logging.getLogger().addHandler(handler)
+    logging.raiseExceptions = False  # a full disk is no reason to write to stderr either
+
+
+class Observer:
+    """Agent and hub of one launch, and what they have seen."""
+
+    def __init__(self, run: WatchedCommand, config: AgentConfig) -> None:
+        self._command, self._config = run, config
+        self.jobs: dict[str, WatchedJob] = {}  # by job id
+        self.steps: dict[str, tuple[AlignedStep, ...]] = {}  # the recent ones, by job id
+        self._screen: Screen | None = None
+        self._severities: dict[str, str] = {}  # severity by finding
+
+    async def observe(self) -> None:
+        """Run agent and hub until the command has ended and that is judged."""
+        search_seldom()
+        data_dir = self._config.data_dir
+        assert data_dir is not None
+        path = data_dir / "agent"
+        agent, hub = Agent(self._config), Hub(HubConfig((AGENT,), data_dir / "hub", _DETECTORS, socket=path))
+        agent_runner, hub_runner = (AppRunner(part.app(), access_log=None) for part in (agent, hub))
+        await agent_runner.setup()
+        try:
+            await UnixSite(agent_runner, str(path)).start()
+            await hub_runner.setup()
+            try:
+                if self._command.options.output:
+                    await self._follow_on_screen(hub, hub_runner, data_dir / "hub.socket")
+                else:
+                    await self._follow(hub)
+            finally:
+                await hub_runner.cleanup()
+        finally:
+            await agent_runner.cleanup()
+
+    async def _follow_on_screen(self, hub: Hub, runner: AppRunner, path: Path) -> None:
+        """Look at the hub as `_follow` does, with a screen in the terminal."""
+        await UnixSite(runner, str(path)).start()
+        self._screen = Screen(path)
+        try:
+            await self._follow(hub)
+        finally:
+            await asyncio.to_thread(self._screen.close)
+
+    async def _follow(self, hub: Hub) -> None:
+        """Look at the hub until the command has ended and its end is judged."""
+        finished_at: float | None = None
+        while not self._command.at_once.is_set():
+            self._look(hub)
+            if self._command.ended.is_set():
+                now = time.monotonic()
+                finished_at = finished_at or now
+                if now - finished_at >= (_CLEAN_SECONDS if self._is_clean(hub) else SETTLE_SECONDS):
+                    return
+            await asyncio.sleep(_TICK_SECONDS)
+
+    def _is_clean(self, hub: Hub) -> bool:
+        """Return True if no rank is known, or every rank has said that it was done and nothing stalls."""
+        ranks = [rank for snapshot in hub.snapshots for rank in snapshot.reported_ranks]
+        stalled = any(finding.is_stall for finding in hub.journal.active())
+        return not stalled and all(rank.activity == "done" and not rank.alive for rank in ranks)
+
+    def _look(self, hub: Hub) -> None:
+        findings = hub.journal.all()  # newest first
+        views = {view.job_id: view for view in hub.reported_jobs()}
+        for snapshot in hub.snapshots:
+            of_job = tuple(finding for finding in findings if finding.job_id == snapshot.job_id)
+            view = views[snapshot.job_id]
+            self.jobs[snapshot.job_id] = _watched(snapshot, view, of_job)
+            self.steps[snapshot.job_id] = snapshot.steps
+            for finding in reversed(of_job):
+                self._tell(finding, view)
+
+    def _tell(self, finding: Finding, view: JobView) -> None:
+        """Say that a finding has opened, or that its severity has risen."""
+        if self._severities.get(finding.id) == finding.severity:
+            return
+        self._severities[finding.id] = finding.severity
+        if self._command.options.quiet or (self._screen is not None and self._screen.is_open):
+            return
+        self._command.messages.say("\n".join(finding_lines(finding, ranks_seen(view))) + "\n")
+
+
+def _watched(snapshot: Snapshot, view: JobView, findings: tuple[Finding, ...]) -> WatchedJob:
+    ranks = snapshot.reported_ranks
+    return WatchedJob(
+        view,
+        findings,
+        began=min(rank.start for rank in ranks),
+        steps=max(rank.steps for rank in ranks),
+        num_living=sum(rank.alive for rank in ranks),
+        edges=tuple(sorted({rank.edge for rank in ranks})),
+    )

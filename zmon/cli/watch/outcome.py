@@ -1,0 +1,127 @@
+"""The outcome of a watch: its card, its folder, and the files that were asked for."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from zmon.cli.render.card import Advice, VerdictCard, WatchedJob, main_job
+from zmon.cli.watch import folder
+from zmon.cli.watch.child import ending
+from zmon.cli.watch.partial import with_steps_of_one_rank
+from zmon.cli.watch.watching import UNWATCHED, WatchedCommand
+from zmon.hub.incidents.capsule_store import REPORT
+from zmon.probe.run_check import isolating_option
+from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.names import severity_order
+from zmon.steplog import FOLDER
+
+_MAX_INCIDENTS = 4  # in the report
+
+
+def unwatched(run: WatchedCommand, reason: Advice) -> VerdictCard:
+    """Write the files of a command of which nothing was seen, and return the card."""
+    card = _with_exit_code(run, replace(_card(run, ()), unwatched=reason))
+    return replace(card, errors=_written(run, card, None, (), ()))
+
+
+def outcome(
+    run: WatchedCommand,
+    watched: Iterable[WatchedJob],
+    steps: Mapping[str, tuple[AlignedStep, ...]],
+    data_dir: Path,
+    host: str,
+) -> VerdictCard:
+    """Write the files, and return the card. `steps`: the recent ones, by job id."""
+    log = data_dir / FOLDER
+    jobs = [job if job.view.ranks_seen >= job.view.world_size else with_steps_of_one_rank(job, log) for job in watched]
+    card = _card(run, jobs)
+    job = main_job(card.jobs)
+    if job is None:
+        return unwatched(run, why_nothing(run.command, os.environ))
+    place, errors = None, []
+    try:
+        place = folder.new_folder(Path.cwd(), job, host)
+        folder.keep_steps(data_dir, place)
+        card = replace(card, folder=f"{place.name}/ has {folder.REPORT} and the step log")
+    except OSError as error:
+        errors.append(f"cannot keep the report and the steps in {Path.cwd()}: {error.strerror}")
+    card = _with_exit_code(run, card)
+    errors += _written(run, card, place, steps[job.view.job_id], _pages(card))
+    return replace(card, errors=tuple(errors))
+
+
+def why_nothing(command: Sequence[str], env: Mapping[str, str]) -> Advice:
+    """Return why no rank was seen, as far as the command shows it."""
+    if env.get("ZMON_DISABLED", "") not in ("", "0"):
+        return Advice("ZMON_DISABLED switches zmon off", "Unset ZMON_DISABLED.")
+    name, option = Path(command[0]).name, isolating_option([*command])
+    if option and name.startswith("python"):
+        return Advice(f"{name} -{option} ignores PYTHONPATH, by which zmon reaches the job", f"Leave out -{option}.")
+    return Advice(
+        "none of its processes began to train with torch, or they ran where zmon does not reach: in a container, on "
+        "another node, or with python -I or -E",
+        "If it trains elsewhere, put `zmon watch --` before the command there.",
+    )
+
+
+def _with_exit_code(run: WatchedCommand, card: VerdictCard) -> VerdictCard:
+    """Set the exit code that --fail-on asks for, and return the card with it, unless the command itself has failed."""
+    severity = run.options.fail_on
+    if severity is None:
+        return card
+    worst = card.findings[0] if card.findings else None
+    if card.unwatched:
+        run.exit_code, why = UNWATCHED, "nothing was watched"
+    elif worst and severity_order(worst.severity) >= severity_order(severity):
+        run.exit_code, why = 1, f"{worst.cause} ({worst.severity}) opened"
+    else:
+        run.exit_code, why = 0, ""
+    return (
+        replace(card, failure=f"{run.exit_code}: {why} (--fail-on {severity})")
+        if why and not run.child.status
+        else card
+    )
+
+
+def _card(run: WatchedCommand, jobs: Iterable[WatchedJob]) -> VerdictCard:
+    child = run.child
+    return VerdictCard(
+        shlex.join(run.command),
+        ending(child.status or 0),
+        child.ended - run.began,
+        tuple(f"{sent.name} by {sent.sender}" for sent in child.signals),
+        child.signals[0].time if child.signals else None,
+        tuple(sorted(jobs, key=lambda job: job.began)),
+        output=run.options.output,
+    )
+
+
+def _written(
+    run: WatchedCommand, card: VerdictCard, place: Path | None, steps: Sequence[AlignedStep], pages: Sequence[str]
+) -> tuple[str, ...]:
+    """Write the report and the JSON where they are wanted. Return a line for each file that cannot be written."""
+    errors = []
+    reports = [path for path in (place and place / folder.REPORT, run.options.report) if path]
+    text = folder.page(card, main_job(card.jobs), steps, pages) if reports else ""
+    files = [(path, text.encode("utf-8", "replace")) for path in reports]
+    if run.options.json:
+        files.append((run.options.json, msgspec.json.encode(card)))
+    for path, content in files:
+        try:
+            path.write_bytes(content)
+        except OSError as error:
+            errors.append(f"cannot write {path}: {error.strerror}")
+    return tuple(errors)
+
+
+def _pages(card: VerdictCard) -> tuple[str, ...]:
+    """Return the pages of the incidents, the worst first."""
+    folders = [Path(finding.capsule) for finding in card.findings if finding.capsule]
+    paths = [capsule / REPORT for capsule in folders[:_MAX_INCIDENTS]]
+    return tuple(path.read_text() for path in paths if path.is_file())
