@@ -45,7 +45,7 @@ def _command(words: Sequence[str]) -> NoReturn:
         raise UsageError(
             f"zmon {name} is not installed",
             f"{PROBE_DISTRIBUTION} has only `zmon run`, and the package {DISTRIBUTION} the other commands",
-            "Install that in an environment of its own (docs/deploy/packages.md)",
+            "Install that in an environment of its own",
         )
     sys.exit()
 
