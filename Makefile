@@ -21,7 +21,7 @@ help:
 	@echo "make bench-dashboard [RANKS=16384] [STORE=victoriametrics]   measure how soon pages are ready (ten rounds; four took 9 minutes, plus 3 to 4 for the history)"
 	@echo "make gpu-check [ONLY=checks] [PYTHON=python]   check zmon on a machine with a GPU and print a report (8 minutes at most, no network)"
 	@echo "make gpu-wheels                                fetch what such a machine lacks into .wheels/, here where there is a network"
-	@echo "make packages                                  build the packages zmon, zmon-probe (for jobs) and zmon-lab (drills and measurements) into dist/"
+	@echo "make packages                                  build the packages zmon-training, zmon-probe (for jobs) and zmon-lab (drills and measurements) into dist/"
 	@echo "make image-versions                            pin the versions of the container images to those that are installed here"
 	@echo "make test-matrix [TESTS=words]                 test with other versions of Python and torch, in .matrix/ (ten minutes or more)"
 

@@ -14,8 +14,10 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from zmon.errors import DISTRIBUTION
+
 FILE = Path(__file__).parents[1] / "deploy/container/constraints.txt"
-ROOTS = ("zmon[dashboard]", "zmon[trainer]", "setuptools")
+ROOTS = (f"{DISTRIBUTION}[dashboard]", f"{DISTRIBUTION}[trainer]", "setuptools")
 HEADER = (
     "# The versions in the images, with dependencies of dependencies: those that the tests ran with.\n"
     "# `make image-versions` writes this file.\n"
@@ -36,7 +38,7 @@ def installed_versions(roots: Iterable[str] = ROOTS) -> dict[str, str]:
         for requirement in map(Requirement, requires(name) or ()):
             if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
                 pending += [(requirement.name, wanted) for wanted in _extras(requirement)]
-    versions.pop("zmon", None)
+    versions.pop(DISTRIBUTION, None)
     return versions
 
 

@@ -120,7 +120,7 @@ def packages(row: Row, torch: str | None) -> Iterator[str]:
     extras = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     extra_names = [name for name in ("dashboard", "parquet", "top") if name in extras]
     yield from ("--editable", f".[{','.join(extra_names if torch is None else ['trainer', *extra_names])}]")
-    yield from (tool for tool in extras["dev"] if not tool.startswith("zmon["))
+    yield from (tool for tool in extras["dev"] if not tool.startswith("zmon-training["))
     if torch is not None:
         yield f"torch=={torch}"
 

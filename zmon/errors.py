@@ -27,7 +27,8 @@ import sys
 
 from zmon.format import plain
 
-DISTRIBUTION = "zmon"  # the name in pyproject.toml
+# The names in pyproject.toml, and in that of deploy/probe/ and deploy/lab/. docs/deploy/packages.md: why not `zmon`.
+DISTRIBUTION, PROBE_DISTRIBUTION, LABORATORY_DISTRIBUTION = "zmon-training", "zmon-probe", "zmon-lab"
 
 
 class ZmonError(Exception):
@@ -102,8 +103,7 @@ class PartFailed(ZmonError):
 def install_command(extra: str) -> str:
     """Return the command that installs an extra into the Python that runs zmon.
 
-    It names this Python. The pip of another one knows no zmon and would take the program of this name from the public
-    index, which is not ours.
+    It names this Python, because the pip of another one would install all of zmon again, there.
     """
     return f"{sys.executable} -m pip install '{DISTRIBUTION}[{extra}]'"
 

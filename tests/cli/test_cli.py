@@ -135,7 +135,7 @@ def test_missing_package_is_reported_with_install_command(command, monkeypatch, 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == module else name)
     code, out, err = command(name)
     assert (code, out) == (1, "")
-    assert_one_line(err, f"{module} is not installed. Run {sys.executable} -m pip install 'zmon[")
+    assert_one_line(err, f"{module} is not installed. Run {sys.executable} -m pip install 'zmon-training[")
 
 
 def test_error_names_pages_by_their_path_on_this_machine(command):

@@ -153,7 +153,7 @@ def test_missing_pyarrow_is_reported_with_package_to_install(run_steps, tmp_path
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     code, _, lines = run_steps("job", "--out", tmp_path / "x.parquet")
     assert (code, len(lines)) == (2, 1)
-    assert "zmon[parquet]" in lines[0]
+    assert "zmon-training[parquet]" in lines[0]
     assert not [path for path in tmp_path.iterdir() if "x.parquet" in path.name]
 
 

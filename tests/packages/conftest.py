@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from scripts.image_versions import FILE
 from scripts.packages import build_packages
+from zmon.errors import DISTRIBUTION
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,18 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     folder, room = tmp_path_factory.mktemp("dist"), tmp_path_factory.mktemp("room")
     assert {*build_packages(folder, room)} == {*folder.iterdir()}
     return Built(folder, room / "zmon")
+
+
+@pytest.fixture(scope="session")
+def wheelhouse(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the wheels for every machine and those that they require: 28 MB from the index."""
+    folder = tmp_path_factory.mktemp("wheelhouse")
+    for wheel in built.folder.glob("*-none-any.whl"):
+        shutil.copy(wheel, folder)
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:"]
+    names = [DISTRIBUTION, "pip>=26.1"]  # pipx keeps a pip of its own up to date
+    subprocess.run([*pip, "--constraint", FILE, "--find-links", folder, "--dest", folder, *names], check=True)
+    return folder
 
 
 @pytest.fixture

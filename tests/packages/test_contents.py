@@ -26,11 +26,11 @@ def test_source_distribution_builds_the_wheel_of_the_checkout(built, tmp_path):
     command = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", tmp_path, built.sources]
     subprocess.run(command, check=True, capture_output=True, env=os.environ | {"ZMON_PURE": "1"}, timeout=120)
     (wheel,) = tmp_path.iterdir()
-    assert files(wheel) == files(built.file("zmon-*-none-any.whl"))
+    assert files(wheel) == files(built.file("zmon_training-*-none-any.whl"))
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", ["zmon", "zmon_probe"])
+@pytest.mark.parametrize("name", ["zmon_training", "zmon_probe"])
 def test_wheel_for_this_python_differs_by_its_c_modules_only(built, name):
     with_c, pure = (files(built.file(f"{name}-*-{tag}.whl")) for tag in ("linux_*", "none-any"))
     extra = with_c.keys() - pure.keys()
@@ -43,11 +43,11 @@ def test_wheel_for_this_python_differs_by_its_c_modules_only(built, name):
 
 def test_wheel_has_every_page_of_docs(built):
     pages = {f"dashboards/{path.relative_to(REPOSITORY)}" for path in (REPOSITORY / "docs").rglob("*.md")}
-    assert pages <= files(built.file("zmon-*-none-any.whl")).keys()
+    assert pages <= files(built.file("zmon_training-*-none-any.whl")).keys()
 
 
 def test_source_distribution_has_what_an_installation_needs_and_no_tests(built):
-    with tarfile.open(built.file("zmon-*.tar.gz")) as archive:
+    with tarfile.open(built.file("zmon_training-*.tar.gz")) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {
         "constraints.txt",

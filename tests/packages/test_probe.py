@@ -78,8 +78,7 @@ def test_ranks_of_torchrun_are_watched_by_the_package_of_their_own_environment(b
     assert_ranks_are_watched([str(python), "-m", "zmon", "run"], python, tmp_path, PYTHONPATH=str(site))
 
 
-def test_other_commands_are_refused_with_one_line(built, install, python):
-    done = python(install(built.file(PURE)), "-m", "zmon", "agent")
-    assert done.returncode == 2
-    assert done.stderr.startswith("zmon: there is no command 'agent': this is the package for jobs")
-    assert done.stderr.count("\n") == 1
+def test_other_command_says_in_one_line_which_package_has_it(built, install, python):
+    done = python(install(built.file(PURE)), "-m", "zmon", "watch", "--", "true")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "the package zmon-training the other commands" in done.stderr

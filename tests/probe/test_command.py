@@ -46,6 +46,14 @@ def test_misuse_is_one_line(start, words):
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize("name", ["watch", "agent"])
+def test_other_command_says_which_package_has_it(start, name):
+    code, _, err = start(name, "--", "python", "train.py")
+    assert (code, err.count("\n")) == (2, 1)
+    why = "zmon-probe has only `zmon run`, and the package zmon-training the other commands"
+    assert err.startswith(f"zmon: zmon {name} is not installed: {why}")
+
+
 def test_help_and_version_are_printed(start):
     assert start("--help")[1].startswith("usage: zmon run")
     assert start("--version")[1].startswith("zmon, version ")

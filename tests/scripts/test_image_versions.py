@@ -1,15 +1,16 @@
 """Tests of the list of versions of the images: what the roots need, with dependencies of dependencies."""
 
 from scripts import image_versions
+from zmon.errors import DISTRIBUTION
 
 
 def test_dependencies_of_dependencies_are_included_and_unwanted_extras_are_not():
-    versions = image_versions.installed_versions(["zmon[dashboard]"])
+    versions = image_versions.installed_versions([f"{DISTRIBUTION}[dashboard]"])
     assert {"aiohttp", "yarl", "streamlit", "altair"} <= versions.keys()
-    assert not versions.keys() & {"zmon", "torch", "pytest", "textual"}
+    assert not versions.keys() & {DISTRIBUTION, "torch", "pytest", "textual"}
 
 
 def test_file_has_a_line_for_each_package_without_the_local_part_of_its_version():
     """A package index has torch 2.13.0, whose build for processors says 2.13.0+cpu."""
-    assert "+" not in image_versions.installed_versions(["zmon[trainer]"])["torch"]
+    assert "+" not in image_versions.installed_versions([f"{DISTRIBUTION}[trainer]"])["torch"]
     assert image_versions.text({"b": "2", "a": "1"}).endswith("\na==1\nb==2\n")

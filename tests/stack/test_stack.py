@@ -44,7 +44,7 @@ def test_stack_without_streamlit_has_all_other_parts_and_says_what_to_install(st
     stack = start_rank(SCRIPT)
     assert stack.says("parts") == "prometheus alertmanager agent hub"
     assert stack.says("line the dashboard does not run:").startswith("streamlit is not installed. Run ")
-    assert "pip install 'zmon[dashboard]', then start again" in stack.output
+    assert "pip install 'zmon-training[dashboard]', then start again" in stack.output
 
 
 def test_daemons_read_the_configuration_file_of_the_stack(start_rank, tmp_path):

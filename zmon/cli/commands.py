@@ -14,7 +14,7 @@ from importlib import import_module
 
 import click
 
-from zmon.errors import UsageError
+from zmon.errors import LABORATORY_DISTRIBUTION, UsageError
 
 _NAMESAKES = (
     "agent",
@@ -34,7 +34,7 @@ _PLACES = {  # name → module in this room, and the command in it
     **{name: f"{name}:{name}" for name in _NAMESAKES},
     **{name: f"{name}:{name}_command" for name in ("compare", "predict", "run", "watch")},
 }
-_DISTRIBUTIONS = dict.fromkeys(("scaling", "bench-comm", "bench-peak", "drill"), "zmon-lab")  # by name of the command
+_DISTRIBUTIONS = dict.fromkeys(("scaling", "bench-comm", "bench-peak", "drill"), LABORATORY_DISTRIBUTION)  # by command
 _GROUP = "zmon.commands"  # of entry points
 
 

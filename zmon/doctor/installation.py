@@ -1,7 +1,8 @@
 """Checks what this installation gives ranks: one distribution, the C edge of the probe, and a torch that was tried.
 
-The distributions are `zmon`, and the smaller `zmon-probe` for jobs. pip lets two distributions own the same files. The
-one that comes last wins, and the first one to leave takes the files of the other along.
+The distributions are `zmon-training`, and the smaller `zmon-probe` for jobs. The public index has another program that
+is called `zmon` and has this import name. pip lets two distributions own the same files. The one that comes last wins,
+and the first one to leave takes the files of the other along.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, ver
 
 import zmon
 from zmon.doctor.check import Check
-from zmon.errors import DISTRIBUTION
+from zmon.errors import DISTRIBUTION, PROBE_DISTRIBUTION
 from zmon.probe import edge
 from zmon.probe.autoload.sitecustomize import OLDEST_TORCH
 
@@ -28,20 +29,29 @@ def installed_distributions() -> frozenset[str]:
     return frozenset(packages_distributions().get("zmon", ()))
 
 
-def package(names: Collection[str]) -> Check:
-    """Check that at most one distribution has files of zmon; `names` are those that have some."""
-    if not names:
-        return Check(_PACKAGE, None, f"zmon {zmon.__version__} is not installed: Python imports it from a folder")
-    if len(names) == 1:
-        return Check(_PACKAGE, True, f"zmon {zmon.__version__} is installed by {next(iter(names))}")
-    others = sorted(set(names) - {DISTRIBUTION})
-    return Check(
-        _PACKAGE,
-        False,
-        f"{' and '.join(sorted(names))} are both installed, and one has replaced files of the other",
-        f"Run {sys.executable} -m pip uninstall {' '.join(others)}, then install {DISTRIBUTION} again with "
-        "--force-reinstall --no-deps.",
-    )
+def package(names: Collection[str], is_intact: bool = True) -> Check:
+    """Check that at most one distribution has files of zmon, and that it is ours.
+
+    `names`: the distributions that have some; `is_intact`: `zmon/__init__.py` is ours.
+    """
+    ours = [name for name in (DISTRIBUTION, PROBE_DISTRIBUTION) if name in names]
+    others = sorted(set(names) - set(ours[:1]))
+    foreign = sorted(set(names) - set(ours))
+    if is_intact and not others:
+        if not ours:
+            return Check(_PACKAGE, None, f"zmon {zmon.__version__} is not installed: Python imports it from a folder")
+        return Check(_PACKAGE, True, f"zmon {zmon.__version__} is installed by {ours[0]}")
+    if foreign:
+        result = f"the package {' and '.join(foreign)} is installed here, another program with the same import name"
+    elif others:
+        result = f"{' and '.join(ours)} are both installed, and one has replaced files of the other"
+    else:
+        result = "zmon/__init__.py is missing, or is that of another program"
+    steps = [f"run {sys.executable} -m pip uninstall {' '.join(others)}"] if others else []
+    if ours or not others:
+        steps.append(f"install {ours[0] if ours else DISTRIBUTION} again with --force-reinstall --no-deps")
+    next_step = ", then ".join(steps)
+    return Check(_PACKAGE, False, result, f"{next_step[:1].upper()}{next_step[1:]}.")
 
 
 def probe_edge(chosen: str = edge.CHOSEN.name, is_built: bool = edge.C is not None) -> Check:

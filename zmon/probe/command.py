@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import zmon
-from zmon.errors import UsageError
+from zmon.errors import DISTRIBUTION, PROBE_DISTRIBUTION, UsageError
 from zmon.probe.run import JOB_ID_HELP, LABEL_HELP, run
 
 USAGE = "zmon run [--job-id ID] [--label KEY=VALUE]... -- CMD..."
@@ -36,14 +36,17 @@ def _command(words: Sequence[str]) -> NoReturn:
             raise UsageError("zmon run has no command to run", "", f"Write {USAGE}")
         run(command, options.job_id, options.label)
     if name in HELP:
-        print(
-            f"usage: {USAGE}\nThis is the package for jobs. Agent, hub and all other commands are in the package zmon."
-        )
+        print(f"usage: {USAGE}\nThis is {PROBE_DISTRIBUTION}, for jobs. {DISTRIBUTION} has the other commands.")
     elif name == "--version":
-        print(f"zmon, version {zmon.__version__} (package for jobs)")
+        print(f"zmon, version {zmon.__version__} ({PROBE_DISTRIBUTION})")
+    elif not name or name.startswith("-"):
+        raise UsageError("a command is missing", f"{PROBE_DISTRIBUTION} has only `zmon run`", f"Write {USAGE}")
     else:
-        what = f"there is no command {name!r}" if name else "a command is missing"
-        raise UsageError(what, "this is the package for jobs, which has only `zmon run`", f"Write {USAGE}")
+        raise UsageError(
+            f"zmon {name} is not installed",
+            f"{PROBE_DISTRIBUTION} has only `zmon run`, and the package {DISTRIBUTION} the other commands",
+            "Install that in an environment of its own",
+        )
     sys.exit()
 
 

@@ -113,7 +113,7 @@ def test_missing_textual_is_reported_with_install_command(command, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     code, _, err = command("top")
     assert code == 1
-    assert_one_line(err, "pip install 'zmon[top]'")
+    assert_one_line(err, "pip install 'zmon-training[top]'")
 
 
 def test_other_commands_do_not_import_textual():
