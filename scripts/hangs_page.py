@@ -17,7 +17,7 @@ Generated from `tests/detectors/hangs/table.py` and `tests/detectors/network/tab
 test.
 
 The jobs have four ranks. Ranks that a row does not mention wait in one collective. They finished their last step 5 s
-ago, and their lease is 1.5 s, unless the row has other times.
+ago, and their lease is 1.5 s, unless the row has other times. Jobs of one rank have a section of their own.
 
 What locks, process states, links or the order of collectives prove is critical at once. What only silence shows may be
 a pause: it is a warning first, and critical after {critical:g} s, or after {proof:g} s in which nothing changes in the

@@ -39,6 +39,12 @@ SECOND: tuple[What, ...] = (
 )  # fmt: skip
 LATER: tuple[What, ...] = ("kill", "stop", "cancel", "term", "link_cut", *PARTS)  # these strike at any time
 
+# These strike a job of one rank too. The others need peers, and a SIGTERM to the only rank may be that of its owner.
+ONE_RANK: tuple[What, ...] = (
+    "raise", "raise_wrapped", "raise_hung", "kill", "abort", "exit_code", "stop", "block", "disk", "pause", "cancel",
+    "finish", *PARTS,
+)  # fmt: skip
+
 PAUSE_SECONDS = 18.0  # the longest pause of a composition: below the earliest page of a stall that silence proves
 STEP_SECONDS = (0.05, 0.25, 2.0)  # shorter steps have the same lease as those of 50 ms, and take longer to simulate
 WARM_SECONDS = 12.0  # the training before the fault: the leases are learned by then
@@ -131,6 +137,8 @@ def compose(seed: int, number: int) -> Composition:
     later = Random(f"{seed} {number} later")
     import_seconds, senders_known = later.choice((0.0, 5.0, 60.0)), later.random() < 0.8
     shape = replace(_shape(draw, what), import_seconds=import_seconds, senders_known=senders_known)
+    if what in ONE_RANK and Random(f"{seed} {number} one rank").random() < 0.1:
+        shape = replace(shape, ranks=1, hosts=1)  # a script without a process group
     strikes = [_strike(draw, shape, what)]
     if draw.random() < 0.25:
         strikes.append(_second(draw, shape, strikes[0]))
@@ -212,7 +220,10 @@ def _seconds(draw: Random, what: What) -> float | None:
 
 def _second(draw: Random, shape: Shape, first: Strike) -> Strike:
     """Draw a second fault, which strikes within seconds of the first one: at a place of a step, or at any time."""
-    second = _strike(draw, shape, draw.choice([what for what in SECOND if shape.hosts > 1 or what not in SPREADS]))
+    kinds = [what for what in SECOND if shape.hosts > 1 or what not in SPREADS]
+    if shape.ranks == 1:
+        kinds = [what for what in kinds if what in ONE_RANK]
+    second = _strike(draw, shape, draw.choice(kinds))
     if second.what in LATER and _hit(draw, 0.6):
         return Strike(**{**vars(second), "step": first.step, "after": draw.choice((0.05, 0.5, 3.0, 8.0, 25.0))})
     near = max(1, first.step + int(draw.uniform(-2.0, 2.0) / shape.step_seconds))

@@ -6,6 +6,7 @@
 
 from tests.detectors.hangs.awaited import ALONE, AWAITED, FINISHED, LEASES
 from tests.detectors.hangs.looks import STARTING_LOADERS, SUSPENDED, WAITING_FOR_A_SERVER, WAITING_FOR_ITS_HOST, WORKING
+from tests.detectors.hangs.one_rank import ONE_RANK
 from tests.detectors.hangs.paths import CROSSED, MISMATCHES, SKIPPED
 from tests.detectors.hangs.records import RECORDS
 from tests.detectors.hangs.silence import FROZEN, MOVING, PAUSES, PLACES, SILENCE
@@ -15,6 +16,7 @@ SECTIONS = {
     "Ranks entered two groups in another order": CROSSED,
     "A rank skipped a collective": SKIPPED,
     "Ranks wait for ranks in no collective": AWAITED,
+    "The job has one rank": ONE_RANK,
     "Flight records show more than Python sees": RECORDS,
     "Ranks have left": FINISHED,
     "Nobody waits for the ranks that go on": ALONE,

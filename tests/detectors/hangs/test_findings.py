@@ -6,6 +6,7 @@ import pytest
 
 from tests.build import NOW, flight, killed, waiting
 from tests.detectors.hangs.awaited import away
+from tests.detectors.hangs.one_rank import one, only
 from tests.detectors.hangs.paths import grid, in_control, in_world, pairs
 from tests.detectors.hangs.records import WAITS, records
 from tests.detectors.hangs.silence import LOADING, STEP, healed, loading, sleeps
@@ -100,6 +101,33 @@ def test_summary_has_the_frame_of_the_culprit_only():
     scene = job(outside(3), rest=inside, frames={3: LOADING.frame, 0: STEP})
     assert finding_about(scene).summary.count(LOADING.frame) == 1
     assert STEP not in finding_about(scene).summary
+
+
+@pytest.mark.parametrize(
+    ("state", "begins"),
+    [
+        (only(), f"Look at {STEP}: it waits for a lock"),
+        (only("data"), f"Look at {STEP}. If it takes the next batch from workers"),
+        (only(seconds=905.0, lease=900.0, activity="checkpoint", activity_seconds=905.0), f"Look at {STEP};"),
+    ],
+    ids=["it computes", "it loads", "it saves"],
+)
+def test_advice_about_a_job_of_one_rank_is_about_its_own_line(state, begins):
+    detail = finding_about(one(state)).detail
+    assert detail.startswith(begins)
+    assert "collective" not in detail
+    assert "never started" not in detail
+
+
+def test_advice_about_a_job_of_one_rank_says_where_its_line_is_while_its_stack_is_not_known():
+    assert finding_about(one(only(), frame=None)).detail.startswith(
+        "Look at the innermost line of your code in its stack:"
+    )
+
+
+def test_line_on_a_gpu_may_wait_for_an_earlier_one():
+    assert "an earlier line issued" in finding_about(one(only(device="GPU-0"))).detail
+    assert "an earlier line issued" not in finding_about(one(only())).detail
 
 
 @pytest.mark.parametrize(("scene", "continues"), [(job(stopped(2)), True), (job(sleeps(2, 4.0)), False)])

@@ -29,6 +29,13 @@ def test_fault_of_one_rank_is_right(what, causes):
     assert result.page_seconds is not None
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize(("place", "cause"), [("between", "compute_hang"), ("data", "input_stall")])
+def test_hang_of_the_only_rank_is_right(place, cause, device):
+    result = played(Strike("block", place=place, step=STRUCK), shape=replace(SHAPE, ranks=1, device=device))
+    assert (result.result, result.causes, result.ranks) == ("right", (cause,), (0,))
+
+
 @pytest.mark.parametrize(
     ("strike", "shape"),
     [

@@ -21,6 +21,11 @@ def movers(snapshot: Snapshot) -> list[RankState]:
     return [r for r in snapshot.ranks if r.alive and r.activity != "done"]
 
 
+def has_one_rank(snapshot: Snapshot) -> bool:
+    """Return True if the job has one rank, which can wait for no other, whatever its stack looks like."""
+    return snapshot.world_size == 1
+
+
 def awaited_ranks(ranks: Sequence[RankState]) -> list[RankState]:
     """Return the ranks in no collective that others wait for.
 

@@ -57,6 +57,38 @@ def hang(culprits: Sequence[RankState], reason: str, confidence: float) -> Diagn
     )
 
 
+def hang_of_only_rank(snapshot: Snapshot, state: RankState) -> Diagnosis:
+    """Return the diagnosis of a job with one rank: there is no other rank that could hold it up."""
+    line, loads, seconds = own_line(snapshot, state), _loads(state), f"{state.state_seconds:.1f} s"
+    if loads:
+        does = f"waited for its data loader for {seconds}"
+        steps = (
+            f"Look at {line}. If it takes the next batch from workers, one of them hangs: `ps --ppid {state.pid} -o "
+            "pid,stat,wchan:32,cmd`, then `py-spy dump --pid` of that one. Else the data set hangs, or the storage "
+            "from which it reads."
+        )
+    else:
+        does = f"been in {state.in_flight.op if state.in_flight else f'phase {state.phase}'} for {seconds}"
+        steps = (
+            f"Look at {line}: it waits for a lock, a timer, another process or a server, loops without end, or calls "
+            "native code that does not return."
+        )
+    if state.device != "cpu":
+        steps += " On a GPU, it may also wait for work that an earlier line issued."
+    return Diagnosis(
+        cause="input_stall" if loads else "compute_hang",
+        summary=f"{ranks_on([state])}, the only rank, has {does}",
+        detail=f"{steps} Its stack is in the finding; or run `py-spy dump --native --pid {state.pid}` on {state.host}.",
+        confidence=0.8,
+        culprits=[state],
+    )
+
+
+def own_line(snapshot: Snapshot, state: RankState) -> str:
+    """Return the innermost line of the job's own code in the stack of a rank, as far as it is known."""
+    return snapshot.frames.get(state.rank, "the innermost line of your code in its stack")
+
+
 def network_stall(culprit: NetworkCulprit) -> Diagnosis:
     """Return the diagnosis that all ranks wait because of the network of one host, or between hosts."""
     device = culprit.device or "IFACE"

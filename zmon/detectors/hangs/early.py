@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zmon.detectors.hangs.awaited_ranks import movers
+from zmon.detectors.hangs.awaited_ranks import has_one_rank, movers
 from zmon.detectors.hangs.diagnosis import Diagnosis
 from zmon.detectors.hangs.limits import HangLimits
 from zmon.detectors.hangs.rules import diagnose
@@ -61,8 +61,9 @@ def is_shown(snapshot: Snapshot, limits: HangLimits) -> bool:
     if all(r.activity == "loader_start" for r in moving):
         known = looked_at(snapshot, moving)
         return bool(known) and all(_is_unchanged(r, s, limits) for r, s in known)
-    if not awaited or (len(awaited) == len(moving) and all(map(_has_learned, moving))):
-        return False  # nobody waits for them
+    may_wait_alike = len(awaited) == len(moving) and not has_one_rank(snapshot)
+    if not awaited or (may_wait_alike and all(map(_has_learned, moving))):
+        return False  # nobody else waits for them
     known = looked_at(snapshot, awaited)
     return bool(known) and all(s.waits_for_its_host and _is_unchanged(r, s, limits) for r, s in known)
 

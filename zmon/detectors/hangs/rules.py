@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from zmon.detectors.hangs import different_paths, flight_records
-from zmon.detectors.hangs.awaited_ranks import awaited_ranks, have_issued_alike, movers
-from zmon.detectors.hangs.diagnosis import Diagnosis, hang, network_stall, unknown
+from zmon.detectors.hangs.awaited_ranks import awaited_ranks, has_one_rank, have_issued_alike, movers
+from zmon.detectors.hangs.diagnosis import Diagnosis, hang, hang_of_only_rank, network_stall, own_line, unknown
 from zmon.detectors.hangs.limits import HangLimits
 from zmon.detectors.network import answering_hosts, stalled_network
 from zmon.detectors.new_finding import drain
@@ -39,6 +39,7 @@ def diagnose(snapshot: Snapshot, limits: HangLimits) -> Diagnosis:
         _lost_host,
         partial(_network, limits.num_timeouts),  # ranks that all wait in a collective overrun no lease by themselves
         _overrun,
+        _only_rank,
         _unissued,
         _outside,
     )
@@ -84,17 +85,23 @@ def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
             confidence=0.5,
             evidence=StallEvidence(missing=snapshot.missing, num_missing=snapshot.num_missing),
         )
+    stack, never_started = "`zmon status --json` has its stack.", ", or wait for a rank that never started"
+    if has_one_rank(snapshot):
+        stack, never_started = f"Look at {own_line(snapshot, longest)}; its stack is in the finding.", ""
     others = ", and the others wait" if len(not_training) < len(alive) else ""
     return Diagnosis(
         cause="lease_overrun",
         summary=f"{ranks_on(not_training)} {verb(not_training, 'has', 'have')} been in {longest.activity} for "
         f"{longest.activity_seconds:.1f} s (lease {longest.lease_seconds or 0.0:.0f} s){others}",
-        detail="`zmon status --json` has its stack. In a checkpoint: does the storage answer (on "
-        f"{longest.host}: `df`, `cat /proc/{longest.pid}/wchan`)? In init: does it load data or compile, or wait for a "
-        "rank that never started?",
+        detail=f"{stack} In a checkpoint: does the storage answer (on {longest.host}: `df`, "
+        f"`cat /proc/{longest.pid}/wchan`)? In init: does it load data or compile{never_started}?",
         confidence=0.8,
         culprits=not_training,
     )
+
+
+def _only_rank(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
+    return hang_of_only_rank(snapshot, alive[0]) if alive and has_one_rank(snapshot) else None
 
 
 def _unissued(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:

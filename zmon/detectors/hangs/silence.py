@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zmon.detectors.hangs.awaited_ranks import movers
+from zmon.detectors.hangs.awaited_ranks import has_one_rank, movers
 from zmon.detectors.hangs.early import looked_at
 from zmon.detectors.hangs.limits import HangLimits
 from zmon.detectors.wording import ranks_text, verb
@@ -46,8 +46,9 @@ def judge(snapshot: Snapshot, awaited: Sequence[RankState], limits: HangLimits) 
         return severity, Silence(round(seconds, 3), critical, places, healed, reason)
 
     looks = looked_at(snapshot, awaited)
-    are_awaited = len(awaited) < len(moving)  # if all ranks wait alike, none waits for another
-    waiting = min((_proof_seconds(standing, are_awaited) for _, standing in looks), default=0.0)
+    # If all ranks wait alike, each may wait for another one, in a collective of C++. A single rank has no other one.
+    is_own_wait = len(awaited) < len(moving) or has_one_rank(snapshot)
+    waiting = min((_proof_seconds(standing, is_own_wait) for _, standing in looks), default=0.0)
     if waiting >= limits.proof_seconds:
         what = "a server or driver has not answered" if looks[0][1].waits_for_server else _UNCHANGED
         return judged("critical", f"critical, because {what} for {duration(waiting)}")
@@ -73,11 +74,11 @@ def judge(snapshot: Snapshot, awaited: Sequence[RankState], limits: HangLimits) 
     return judged("warning", f"{pages}{at_place}")
 
 
-def _proof_seconds(standing: Standing, is_awaited: bool) -> float:
+def _proof_seconds(standing: Standing, is_own_wait: bool) -> float:
     """Return for how long a rank has been in a wait that nothing seems to end; 0 if it is in none."""
     if standing.waits_for_server:
         return standing.asleep_seconds
-    return standing.unchanged_seconds if is_awaited and standing.waits_for_its_host else 0.0
+    return standing.unchanged_seconds if is_own_wait and standing.waits_for_its_host else 0.0
 
 
 def work_text(work: WorkSigns) -> str:
