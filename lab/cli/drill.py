@@ -18,7 +18,7 @@ from rich.console import Console
 from lab.cli.drill_random import play_randomly, play_simulated
 from lab.drills import history, report
 from lab.drills.draw import Pinned
-from lab.drills.matrix import ALL
+from lab.drills.matrix import ALL, WATCHED
 from lab.drills.score import DrillRow, false_pages_per_hour, shortfalls
 from lab.drills.session import play_all, select_drills, soak
 from lab.stage import JobKind
@@ -45,6 +45,9 @@ from zmon.errors import UsageError
 @click.option(
     "--random", "randoms", type=click.IntRange(min=1), help="Play this many random compositions of real jobs."
 )
+@click.option(
+    "--watch", is_flag=True, help="Play the drills of one host that strike no part of zmon, under zmon watch alone."
+)
 @click.option("--simulated", type=click.IntRange(min=1), help="Play so many random compositions in a simulator.")
 @click.option(
     "--first",
@@ -70,6 +73,7 @@ def drill(
     resume: bool,
     soak_seconds: float | None,
     randoms: int | None,
+    watch: bool,
     simulated: int | None,
     first: int,
     seed: int | None,
@@ -98,13 +102,14 @@ def drill(
     _end_in_order()
     if randoms is not None:
         sys.exit(play_randomly(int(time.time()) if seed is None else seed, randoms, resume, data_dir, as_json))
-    session = history.newest(data_dir) if resume else None
+    drills, session_kind = (WATCHED, "watch") if watch else (ALL, "soak" if soak_seconds else "drills")
+    session = history.newest(data_dir, session_kind) if resume else None
     if session is None:
-        drill_names = [d.name for d in select_drills(ALL, names)] if names else [d.name for d in ALL]
+        drill_names = [d.name for d in select_drills(drills, names)] if names else [d.name for d in drills]
         seed = int(time.time()) if seed is None else seed
         pinned = Pinned(kind, ranks, step_seconds)
         head = history.Head(seed=seed, repeats=repeats, drills=tuple(drill_names), pinned=pinned)
-        session = history.begin(data_dir, head, "soak" if soak_seconds else "drills")
+        session = history.begin(data_dir, head, session_kind)
     head, stderr = session.head, Console(stderr=True)
     stderr.print(f"seed {head.seed}, results in {session.path}", highlight=False, soft_wrap=True)
 
@@ -119,7 +124,14 @@ def drill(
             soaked_seconds = soak(ALL, soak_seconds, head.seed, head.pinned, directory, record)
         else:
             play_all(
-                select_drills(ALL, head.drills), head.repeats, head.seed, head.pinned, session.done, directory, record
+                select_drills(drills, head.drills),
+                head.repeats,
+                head.seed,
+                head.pinned,
+                session.done,
+                directory,
+                record,
+                watch,
             )
     except BaseException:  # also Ctrl-C: the logs of the interrupted drill stay
         _clean_up(directory, stderr, keep=True)
@@ -142,7 +154,7 @@ def drill(
     if unplayed:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in unplayed.items())
         stderr.print(f"{len(unplayed)} not played: {reasons}", highlight=False, markup=False, soft_wrap=True)
-    succeeded = _succeeded(session.rows, by_name=len(head.drills) < len(ALL))
+    succeeded = _succeeded(session.rows, by_name=len(head.drills) < len(drills))
     sys.exit(0 if succeeded and not shortfalls(session.rows) else 1)
 
 

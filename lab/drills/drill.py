@@ -9,7 +9,7 @@ from typing import Literal
 
 from lab.stage import Job, JobKind, Stage
 
-StageName = Literal["host", "hosts"]
+StageName = Literal["host", "hosts", "watch"]
 Culprit = Literal["rank", "host", "pair", "none"]
 # The way to detect a fault decides how soon zmon can report it. `state`: a lock, a process state or a link carrier
 # shows it at once. `silence`: the rank makes no progress within the lease of training. `lease`: it makes no progress
@@ -61,6 +61,7 @@ class Drill:
     culprit: Culprit = "rank"
     proof: Proof = "silence"
     stage: StageName = "host"
+    needs_stack: bool = False  # it strikes a part of the stack, so `zmon watch` alone is not enough
     kinds: tuple[JobKind, ...] = ("trainer", "ddp", "plain")
     ranks: tuple[int, ...] = (2, 4, 8)
     step_seconds: tuple[float, ...] = (0.02, 0.25, 2.0)

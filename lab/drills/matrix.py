@@ -47,16 +47,18 @@ FAULTS = (
     Drill("hot-table", "one shard receives three times the mean", hot_shard, ("all_to_all_skew",), "imbalance",
           proof="steps", kinds=("trainer", "plain"), ranks=SEVERAL),
     Drill("throttled", "a GPU throttles for heat, and its rank computes half as long again", gpu.throttled,
-          ("thermal_throttle",), "straggler", proof="steps", evidence=("GPU-{rank}",), unavailable=gpu.unavailable),
+          ("thermal_throttle",), "straggler", proof="steps", evidence=("GPU-{rank}",),
+          unavailable=gpu.unavailable, needs_stack=True),
     Drill("nan", "the loss becomes NaN", one_rank("spoil", lifts=False), ("divergence",), "divergence", culprit="none",
           kinds=("trainer", "ddp")),
     Drill("agent-killed", "SIGKILL to the only agent, for good", parts.kill_agent,
-          ("ZmonAgentDown", "ZmonAgentsAbsent"), culprit="none", proof="watcher", afterwards=parts.agent_lost_nothing),
+          ("ZmonAgentDown", "ZmonAgentsAbsent"), culprit="none", proof="watcher",
+          afterwards=parts.agent_lost_nothing, needs_stack=True),
     Drill("hub-killed", "SIGKILL to the hub, for good, then SIGSTOP to a rank", parts.kill_hub,
           ("ZmonLeaseOverdue",), culprit="none", proof="watcher", step_seconds=SHORT,
-          afterwards=parts.hub_lost_nothing),
+          afterwards=parts.hub_lost_nothing, needs_stack=True),
     Drill("prometheus-killed", "SIGKILL to Prometheus and SIGSTOP to a rank meanwhile", parts.kill_prometheus,
-          ("rank_frozen",), "stall", proof="state", afterwards=parts.prometheus_lost_nothing),
+          ("rank_frozen",), "stall", proof="state", afterwards=parts.prometheus_lost_nothing, needs_stack=True),
 )  # fmt: skip
 
 QUIET = (
@@ -89,9 +91,12 @@ QUIET = (
     Drill("batch-change", "batch size and learning rate change", many_ranks("batch", 1.6), watch_seconds=30.0),
     Drill("fewer-ranks", "an elastic restart on half the ranks", ordinary.fewer_ranks, ranks=(4, 8),
           step_seconds=SHORT, job={"launchers": 2, "max_restarts": 3}, may_warn=("rank_exited",)),
-    Drill("agent-restart", "the agent is killed and comes back", parts.restart("agent"), watch_seconds=12.0),
-    Drill("hub-restart", "the hub is killed and comes back", parts.restart("hub"), watch_seconds=12.0),
-    Drill("prometheus-restart", "Prometheus is killed and comes back", parts.restart("prometheus"), watch_seconds=12.0),
+    Drill("agent-restart", "the agent is killed and comes back", parts.restart("agent"),
+          watch_seconds=12.0, needs_stack=True),
+    Drill("hub-restart", "the hub is killed and comes back", parts.restart("hub"),
+          watch_seconds=12.0, needs_stack=True),
+    Drill("prometheus-restart", "Prometheus is killed and comes back", parts.restart("prometheus"),
+          watch_seconds=12.0, needs_stack=True),
     Drill("left-box", "boxes of a job that died long ago appear", ordinary.left_box, watch_seconds=12.0),
     Drill("contention", "other programs take the processors for 2 s", ordinary.contention),
     Drill("host-suspended", "everything on the host stops for 6 s, twice, as when a virtual machine moves",
@@ -120,3 +125,4 @@ HOSTS = (
 )  # fmt: skip
 
 ALL: tuple[Drill, ...] = (*FAULTS, *QUIET, *HOSTS)
+WATCHED = tuple(drill for drill in ALL if drill.stage == "host" and not drill.needs_stack)  # playable under zmon watch

@@ -59,7 +59,8 @@ def play(drill: Drill, stage: Stage | None, draw: Draw) -> DrillRow:
     """
     row = DrillRow(
         drill.name, draw.repeat, draw.seed, draw.kind, draw.ranks, draw.step_seconds,
-        time=time.time(), stage=drill.stage, quiet=drill.quiet, proof=drill.proof, expected=drill.causes,
+        time=time.time(), stage=stage.name if stage else drill.stage, quiet=drill.quiet, proof=drill.proof,
+        expected=drill.causes,
     )  # fmt: skip
     if reason := drill.unavailable():
         return replace(row, skipped=reason)
@@ -175,7 +176,8 @@ def _await_report(
         row = replace(row, critical_seconds=None if due is None else due - injection.onset)
     if injection.unscraped:
         due = _await_scrape(scene)
-    wait_until(lambda: page_about(scene, injection.onset, row), PAGE_TIMEOUT_SECONDS)
+    if scene.stage.witnesses:
+        wait_until(lambda: page_about(scene, injection.onset, row), PAGE_TIMEOUT_SECONDS)
     time.sleep(SETTLE_SECONDS)
     return _with_diagnosis(drill, scene, injection, row, report), due
 
@@ -183,7 +185,7 @@ def _await_report(
 def _await_end(scene: Scene, injection: Injection, row: DrillRow) -> DrillRow:
     """Return the row with the state of the job; wait for a page if the job stands still and there is none yet."""
     ending = observe(scene, injection.onset, row.p99_seconds or row.step_seconds, row.expected)
-    if not ending.moves and not ending.restarted:
+    if scene.stage.witnesses and not ending.moves and not ending.restarted:
         wait_until(lambda: alerts_since(scene, injection.onset, "critical"), DEAD_SECONDS)
     return replace(row, moves=ending.moves, restarted=ending.restarted)
 

@@ -11,16 +11,10 @@ from lab.drills.ending import observe
 from lab.drills.reports import alerts_since, findings_since, pages_since
 from lab.drills.score import DrillRow
 from lab.faults.sabotage import wait_until
-from lab.stage import PartName
 from zmon.errors import PartFailed
 from zmon.schema.finding import Finding
 
 ANSWER_SECONDS = 10.0  # every witness must answer within this time
-WITNESSES: tuple[PartName, ...] = (
-    "hub",
-    "prometheus",
-    "alertmanager",
-)  # no page means a quiet drill only if all of them answer
 
 
 def is_excused(drill: Drill, finding: Finding) -> bool:
@@ -33,8 +27,9 @@ def play_quiet(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
     onset = drill.fault(scene).onset
     time.sleep(drill.watch_seconds)
     ending = observe(scene, onset, row.p99_seconds or row.step_seconds)
-    wait_until(lambda: all(map(scene.stage.is_healthy, WITNESSES)), ANSWER_SECONDS)
-    if silent := [part for part in WITNESSES if not scene.stage.is_healthy(part)]:
+    witnesses = scene.stage.witnesses
+    wait_until(lambda: all(map(scene.stage.is_healthy, witnesses)), ANSWER_SECONDS)
+    if silent := [part for part in witnesses if not scene.stage.is_healthy(part)]:
         what = f"{' and '.join(silent)} did not answer at the end"
         raise PartFailed(what, "no page could have been sent", f"see {scene.stage.folder}")
     findings = findings_since(scene, row.time, siblings=True)

@@ -159,6 +159,8 @@ class DrillRow(msgspec.Struct, frozen=True):
         return ["it became critical late"] if self.critical_seconds > self.critical_target_seconds else []
 
     def _page_remarks(self) -> list[str]:
+        if self.stage == "watch":  # it sends no pages
+            return []
         if self.proof == "watcher":  # several alerts may fire when a part is dead
             return [] if self.paged or self.warned else ["no page"]
         fired = self.paged if self.severity == "critical" else (*self.paged, *self.warned)

@@ -16,9 +16,10 @@ from lab.drills.score import DrillRow
 from lab.stage import Stage
 from lab.stage.host import OneHost
 from lab.stage.hosts import FourHosts
+from lab.stage.watched import Watched
 from zmon.errors import PartFailed, UsageError, install_command
 
-STAGES: Mapping[StageName, Callable[[Path], Stage]] = {"host": OneHost, "hosts": FourHosts}
+STAGES: Mapping[StageName, Callable[[Path], Stage]] = {"host": OneHost, "hosts": FourHosts, "watch": Watched}
 OnRow = Callable[[DrillRow], None]  # called after each play
 
 
@@ -30,15 +31,19 @@ def play_all(
     done: Collection[tuple[str, int]],
     folder: Path,
     on_row: OnRow,
+    watch: bool = False,
 ) -> None:
-    """Play the drills that are not done yet, stage by stage. Raises PartFailed if a stage cannot be started."""
+    """Play the drills that are not done yet, stage by stage; `watch`: all of them under `zmon watch`.
+
+    Raises PartFailed if a stage cannot be started.
+    """
     check_installed()
     for stage_name in STAGES:
         plays = [
             (drill, repeat)
             for repeat in range(repeats)
             for drill in drills
-            if drill.stage == stage_name and (drill.name, repeat) not in done
+            if ("watch" if watch else drill.stage) == stage_name and (drill.name, repeat) not in done
         ]
         if not plays:
             continue

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from lab.stage import JobSpec
@@ -16,14 +17,16 @@ FOLDER = "DRILL_FOLDER"  # environment variable with the directory of the job; i
 EDGE = "ZMON_EDGE"  # environment variable that chooses the edge of the probe
 
 
-def command(spec: JobSpec, *launcher: str) -> list[str]:
+def command(spec: JobSpec, *launcher: str, watch: Sequence[str] = ()) -> list[str]:
     """Return the command that starts a job; `launcher` has torchrun's options of the rendezvous.
 
-    A job that does not import zmon is started by `zmon run`.
+    With `watch`, the options of `zmon watch`, that starts it. A job that does not import zmon is otherwise started by
+    `zmon run`.
     """
     torchrun = [sys.executable, "-m", "torch.distributed.run", f"--max-restarts={spec.max_restarts}", *launcher]
     script = str(JOBS_DIR / SCRIPTS[spec.kind])
-    watched = [sys.executable, "-m", "zmon", "run", "--"] if spec.kind == "plain" else []
+    zmon = ["watch", *watch] if watch else ["run"] if spec.kind == "plain" else []
+    watched = [sys.executable, "-m", "zmon", *zmon, "--"] if zmon else []
     if spec.launcher != "torchrun":
         return [*watched, sys.executable, str(JOBS_DIR / "without_torchrun.py"), spec.launcher, str(spec.ranks), script]
     return [*watched, *torchrun, script]
@@ -31,15 +34,21 @@ def command(spec: JobSpec, *launcher: str) -> list[str]:
 
 def environment(spec: JobSpec, folder: Path, box_dir: Path) -> dict[str, str]:
     """Return the environment that the launchers of a job are started with."""
-    return inherited_environment() | {
-        "ZMON_JOB_ID": spec.job_id,
-        "ZMON_BOX_DIR": str(box_dir),
-        FOLDER: str(folder),
-        "DRILL": json.dumps({**dataclasses.asdict(spec), "folder": str(folder)}),
-        "OMP_NUM_THREADS": "1",
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONPATH": str(JOBS_DIR.parents[1]),
-    }
+    # Otherwise ranks read old addresses from the launchers' store after a restart.
+    fresh_store = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"} if spec.launchers > 1 or spec.max_restarts else {}
+    return (
+        inherited_environment()
+        | fresh_store
+        | {
+            "ZMON_JOB_ID": spec.job_id,
+            "ZMON_BOX_DIR": str(box_dir),
+            FOLDER: str(folder),
+            "DRILL": json.dumps({**dataclasses.asdict(spec), "folder": str(folder)}),
+            "OMP_NUM_THREADS": "1",
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONPATH": str(JOBS_DIR.parents[1]),
+        }
+    )
 
 
 def inherited_environment() -> dict[str, str]:

@@ -99,7 +99,11 @@ class Stage(Protocol):
 
     @property
     def name(self) -> str:
-        """The kind of stage, `host` or `hosts`."""
+        """The kind of stage: `host`, `hosts` or `watch`."""
+
+    @property
+    def witnesses(self) -> Sequence[PartName]:
+        """The parts that must answer for a missing page to mean that there was no reason for one; none: no pages."""
 
     @property
     def folder(self) -> Path:

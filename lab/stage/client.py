@@ -1,11 +1,14 @@
-"""Query the daemons of a stage over HTTP. If a daemon does not answer, the result is empty."""
+"""Query the daemons of a stage over HTTP, on TCP or on a Unix socket. If one does not answer, the result is empty."""
 
 from __future__ import annotations
 
+import http.client
+import socket
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,7 +22,36 @@ from zmon.web.client import basic_auth
 T = TypeVar("T")
 Request = TypeVar("Request", bound=msgspec.Struct)
 TIMEOUT_SECONDS = 5.0
-_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy: a stage is on this machine
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """A connection to a Unix socket, whose path is in the place of the host."""
+
+    def connect(self) -> None:
+        """Connect. Raises OSError."""
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(urllib.parse.unquote(self.host))
+
+
+class _UnixHandler(urllib.request.AbstractHTTPHandler):
+    """Opens the URLs of `on_socket`."""
+
+    unix_request = urllib.request.AbstractHTTPHandler.do_request_
+
+    def unix_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        """Send a request, and return the answer. Raises OSError."""
+        request.add_unredirected_header("Host", "localhost")  # daemons refuse a name that is none of this machine
+        return self.do_open(_UnixConnection, request)
+
+
+def on_socket(path: Path) -> str:
+    """Return the URL of a daemon that listens on a Unix socket."""
+    return f"unix://{urllib.parse.quote(str(path), safe='')}"
+
+
+# no proxy: a stage is on this machine
+_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}), _UnixHandler)
 
 
 def ask(daemon: str, endpoint: Endpoint[Request, T], request: Request) -> T | None:
@@ -32,7 +64,7 @@ def _get(url: str, query: Sequence[tuple[str, str]], answer: type[T]) -> T | Non
     try:
         with _direct.open(full_url, timeout=TIMEOUT_SECONDS) as response:
             return msgspec.json.decode(response.read(), type=answer)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, http.client.HTTPException, msgspec.DecodeError):
         return None
 
 

@@ -37,30 +37,30 @@ class OneHost(StackStage):
         """Start a job under `spec.launchers` torchrun processes. If there are several, the job may go on with fewer."""
         folder = self.folder / "jobs" / spec.job_id
         folder.mkdir(parents=True)
-        env, port = jobs.environment(spec, folder, self.folder / "boxes") | {"ZMON_HOST": HOST}, _free_port()
-        if (
-            spec.launchers > 1 or spec.max_restarts
-        ):  # otherwise ranks read old addresses from the launchers' store after a restart
-            env["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
-        commands = (jobs.command(spec, *_rendezvous(spec, number, port)) for number in range(spec.launchers))
+        env = jobs.environment(spec, folder, self.folder / "boxes") | {"ZMON_HOST": HOST}
+        commands = (jobs.command(spec, *options) for options in rendezvous(spec))
         self._jobs.append(launch(spec, folder, ((command, env) for command in commands)))
         return self._jobs[-1]
 
 
-def _rendezvous(spec: JobSpec, launcher: int, port: int) -> list[str]:
-    """Return torchrun's options for the rendezvous.
+def rendezvous(spec: JobSpec) -> list[list[str]]:
+    """Return the options of each launcher for the rendezvous of torchrun.
 
     If there are several launchers, the first one hosts the store, so that the others may end.
     """
     if spec.launchers == 1:
-        return ["--standalone", f"--nproc-per-node={spec.ranks}"]
+        return [["--standalone", f"--nproc-per-node={spec.ranks}"]]
+    port = _free_port()
     return [
-        f"--nnodes=1:{spec.launchers}",
-        f"--nproc-per-node={spec.ranks // spec.launchers}",
-        "--rdzv-backend=c10d",
-        f"--rdzv-endpoint=127.0.0.1:{port}",
-        f"--rdzv-id={spec.job_id}",
-        f"--rdzv-conf=is_host={int(launcher == 0)},last_call_timeout={LAST_CALL_SECONDS}",
+        [
+            f"--nnodes=1:{spec.launchers}",
+            f"--nproc-per-node={spec.ranks // spec.launchers}",
+            "--rdzv-backend=c10d",
+            f"--rdzv-endpoint=127.0.0.1:{port}",
+            f"--rdzv-id={spec.job_id}",
+            f"--rdzv-conf=is_host={int(launcher == 0)},last_call_timeout={LAST_CALL_SECONDS}",
+        ]
+        for launcher in range(spec.launchers)
     ]
 
 

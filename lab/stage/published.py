@@ -17,7 +17,7 @@ from zmon.schema.finding import Finding, decode_finding
 def published(journal: Path, job_id: str) -> tuple[Shown, ...]:
     """Return all states of all findings about a job, oldest first; states from before a restart are lost."""
     lines = journal.read_bytes().splitlines() if journal.exists() else []
-    states = (_shown(finding) for line in lines if (finding := _finding(line)) and finding.job_id == job_id)
+    states = (shown(finding) for line in lines if (finding := _finding(line)) and finding.job_id == job_id)
     return tuple(state for state, _ in groupby(states))
 
 
@@ -28,7 +28,8 @@ def _finding(line: bytes) -> Finding | None:
         return None
 
 
-def _shown(finding: Finding) -> Shown:
+def shown(finding: Finding) -> Shown:
+    """Return the fields of a finding that count for the result."""
     return Shown(
         finding.id,
         finding.detector,

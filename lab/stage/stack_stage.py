@@ -42,6 +42,8 @@ _libc = ctypes.CDLL(None)
 class StackStage:
     """A running stack in its own directory. `host` is the default host of a part that runs on every host."""
 
+    witnesses: tuple[PartName, ...] = ("hub", "prometheus", "alertmanager")
+
     def __init__(self, folder: Path, module: str, host: str, environment: dict[str, str]) -> None:
         """Start the module that supervises the stack, and wait until all parts are healthy. Raises PartFailed."""
         find_program("prometheus")

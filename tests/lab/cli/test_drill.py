@@ -41,7 +41,7 @@ def rows(monkeypatch):
     """The rows that a session yields instead of playing drills."""
     rows = []
 
-    def play_all(drills, repeats, seed, pinned, done, folder, on_row):
+    def play_all(drills, repeats, seed, pinned, done, folder, on_row, watch):
         for row in rows:
             if (row.drill, row.repeat) not in done:
                 on_row(row)

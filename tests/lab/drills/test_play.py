@@ -30,6 +30,7 @@ class FakeStage:
         self.folder, self._clock = folder, clock
         self.reports, self.alerts, self.healthy_from, self.ended = [], [], {}, []
         self.resolves = True
+        self.name, self.witnesses = "host", ("hub", "prometheus", "alertmanager")
 
     def report(self, time=ONSET + 1, sibling="", number=None, **fields):
         """Report a finding; `number` is that of an earlier one, which it replaces from then on."""

@@ -1,7 +1,7 @@
 """The agent and the hub of one launch, in a thread of `zmon watch`.
 
 They are those of `zmon agent` and `zmon hub`. The hub asks the agent over a Unix socket in a private folder, so nobody
-else can ask it, and the hub itself does not listen, except to the screen of --top.
+else can ask it. The hub listens on another one, for the screen of --top.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.job_snapshot import Snapshot
 
+AGENT_SOCKET, HUB_SOCKET = "agent", "hub.socket"  # in the folder for temporary files
 AGENT = "http://agent"  # the name in requests over the socket; it is not resolved
 # Ranks of other nodes are not missing: nobody watches them.
 _DETECTORS = tuple(detector for detector in ALL if detector.name != "coverage")
@@ -39,6 +40,7 @@ _TICK_SECONDS = 0.25
 # After the end of the command: a rank that is gone has been judged by then, and a fault that follows has joined.
 SETTLE_SECONDS = 3.0
 _CLEAN_SECONDS = 0.6  # the same if every rank said that it was done
+FOLDER = "zmon-watch-"  # how the name of the folder for temporary files begins
 _MAX_FOLDER = 70  # letters of the folder for temporary files: the path of a Unix socket has at most 107
 
 
@@ -48,7 +50,7 @@ def observe(run: WatchedCommand) -> list[str]:
         run.ended.wait()
         return [] if run.child.refused else card_lines(unwatched(run, Advice(str(run.root), "")))
     temporary = tempfile.gettempdir()
-    data_dir = Path(tempfile.mkdtemp(prefix="zmon-watch-", dir=temporary if len(temporary) <= _MAX_FOLDER else "/tmp"))
+    data_dir = Path(tempfile.mkdtemp(prefix=FOLDER, dir=temporary if len(temporary) <= _MAX_FOLDER else "/tmp"))
     try:
         _log_to(data_dir / "zmon.log")
         host = os.environ.get("ZMON_HOST") or os.environ.get("NODE_NAME") or socket.gethostname()
@@ -86,7 +88,7 @@ class Observer:
         search_seldom()
         data_dir = self._config.data_dir
         assert data_dir is not None
-        path = data_dir / "agent"
+        path = data_dir / AGENT_SOCKET
         agent, hub = Agent(self._config), Hub(HubConfig((AGENT,), data_dir / "hub", _DETECTORS, socket=path))
         agent_runner, hub_runner = (AppRunner(part.app(), access_log=None) for part in (agent, hub))
         await agent_runner.setup()
@@ -94,8 +96,9 @@ class Observer:
             await UnixSite(agent_runner, str(path)).start()
             await hub_runner.setup()
             try:
+                await UnixSite(hub_runner, str(data_dir / HUB_SOCKET)).start()
                 if self._command.options.output:
-                    await self._follow_on_screen(hub, hub_runner, data_dir / "hub.socket")
+                    await self._follow_on_screen(hub, data_dir / HUB_SOCKET)
                 else:
                     await self._follow(hub)
             finally:
@@ -103,9 +106,8 @@ class Observer:
         finally:
             await agent_runner.cleanup()
 
-    async def _follow_on_screen(self, hub: Hub, runner: AppRunner, path: Path) -> None:
+    async def _follow_on_screen(self, hub: Hub, path: Path) -> None:
         """Look at the hub as `_follow` does, with a screen in the terminal."""
-        await UnixSite(runner, str(path)).start()
         self._screen = Screen(path)
         try:
             await self._follow(hub)

@@ -1,0 +1,118 @@
+"""The stage of `zmon watch`: each job under a watch of its own, on this machine, without a stack.
+
+What a watch has seen is asked from its hub and its agent over their sockets while it runs, and read from its card when
+it has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from lab import jobs
+from lab.stage import JobSpec, PartName, ReceivedPage, Shown, client
+from lab.stage.host import rendezvous
+from lab.stage.launched import Launched, launch
+from lab.stage.published import shown
+from lab.stage.supervised import HOST
+from zmon.cli.render.card import VerdictCard
+from zmon.cli.watch.observer import AGENT_SOCKET, FOLDER, HUB_SOCKET
+from zmon.errors import PartFailed
+from zmon.schema.finding import Finding
+from zmon.schema.job import JobView
+from zmon.schema.rank import RankState
+
+_TEMPORARY, _CARD = "tmp", "card.json"  # in the directory of a job: temporary files, the cards of its watches
+
+
+class Watched:
+    """Jobs under `zmon watch`, in the directories of a drill."""
+
+    name = "watch"
+    witnesses: tuple[PartName, ...] = ()  # a watch sends no pages
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._jobs: list[Launched] = []
+
+    def start(self, spec: JobSpec) -> Launched:
+        """Start a job; each of its launchers has a watch."""
+        folder = self.folder / "jobs" / spec.job_id
+        (folder / _TEMPORARY).mkdir(parents=True)
+        env = jobs.environment(spec, folder, self.folder / "boxes")
+        env |= {"ZMON_HOST": HOST, "TMPDIR": str(folder / _TEMPORARY)}
+        commands = (
+            jobs.command(spec, *options, watch=("--json", f"{number}-{_CARD}"))
+            for number, options in enumerate(rendezvous(spec))
+        )
+        self._jobs.append(launch(spec, folder, ((command, env) for command in commands)))
+        return self._jobs[-1]
+
+    def findings(self, job_id: str | None, active: bool = True) -> list[Finding]:
+        """Return the findings of the watches of one job, or of all, newest first."""
+        found: list[Finding] = []
+        for job in self._of(job_id):
+            for hub in _daemons(job, HUB_SOCKET):
+                found += client.findings(hub, job.spec.job_id, active)
+            for card in _cards(job):
+                found += [each for each in card.findings if not active]
+        return sorted(found, key=lambda finding: -finding.detected)
+
+    def published(self, job_id: str) -> tuple[Shown, ...]:
+        """Return the last state of each finding; a watch keeps no earlier ones."""
+        return tuple(shown(finding) for finding in reversed(self.findings(job_id, active=False)))
+
+    def job(self, job_id: str) -> JobView | None:
+        """Return a watch's view of one job, or None."""
+        views = (client.job(hub, job_id) for job in self._of(job_id) for hub in _daemons(job, HUB_SOCKET))
+        return next((view for view in views if view is not None), None)
+
+    def ranks(self, job_id: str) -> dict[int, RankState]:
+        """Return the states of one job's ranks, from all of its watches."""
+        agents = [agent for job in self._of(job_id) for agent in _daemons(job, AGENT_SOCKET)]
+        return client.ranks(agents, job_id)
+
+    def pages(self) -> list[ReceivedPage]:
+        """Return nothing: a watch sends no pages."""
+        return []
+
+    def query(self, promql: str) -> list[dict[str, object]]:
+        """Return nothing: there is no Prometheus."""
+        return []
+
+    def part(self, part: PartName, host: str | None = None) -> psutil.Process:
+        """Raise PartFailed: a watch has all parts in one process."""
+        raise PartFailed(f"{part} does not run", "zmon watch has no parts", "play this drill without --watch")
+
+    def supervisor(self) -> psutil.Process:
+        """Return the watch of the newest job."""
+        return psutil.Process(self._jobs[-1].launchers[0])
+
+    def is_healthy(self, part: PartName) -> bool:
+        """Return True if all watches answer, or have ended."""
+        return all(job.exit_code() is not None or self.job(job.spec.job_id) for job in self._jobs)
+
+    def close(self) -> None:
+        """End the jobs, and with them their watches."""
+        for job in self._jobs:
+            job.end()
+
+    def _of(self, job_id: str | None) -> list[Launched]:
+        return [job for job in self._jobs if job_id in (None, job.spec.job_id)]
+
+
+def _daemons(job: Launched, socket: str) -> Iterator[str]:
+    """Yield the URL of a daemon in each watch of the job that runs."""
+    return map(client.on_socket, (job.folder / _TEMPORARY).glob(f"{FOLDER}*/{socket}"))
+
+
+def _cards(job: Launched) -> Iterator[VerdictCard]:
+    """Yield the card of each watch of the job that has ended."""
+    for path in sorted(job.folder.glob(f"*-{_CARD}")):
+        try:
+            yield msgspec.json.decode(path.read_bytes(), type=VerdictCard)
+        except msgspec.DecodeError:  # it is being written
+            continue
