@@ -8,41 +8,67 @@ from pathlib import Path
 import pytest
 
 import zmon
+from tests.foreign_environment import make_environment
 from zmon.errors import DISTRIBUTION, LABORATORY_DISTRIBUTION
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.timeout(600)]  # packages are installed anew
 BIN = Path(sys.executable).parent
+TRAIN = """
+import sys, torch
+model = torch.nn.Linear(8, 2)
+optimizer = torch.optim.SGD(model.parameters())
+for _ in range(50):
+    optimizer.zero_grad()
+    model(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+print(sys.prefix)
+"""
 
 
 @pytest.fixture
 def tool(tmp_path):
-    """Return a function that runs a tool of the extra `dev` in an empty home, and returns what it printed."""
+    """Return a function that runs a tool of the extra `dev` in an empty home, and returns its end."""
     clean = {
         name: value for name, value in os.environ.items() if not name.startswith(("ZMON_", "PYTHON", "UV_", "PIPX_"))
     }
     env = clean | {
         "HOME": str(tmp_path),
         "UV_PYTHON_DOWNLOADS": "never",
-        "PATH": f"{BIN}:{clean['PATH']}",
         "COLUMNS": "300",
+        "ZMON_BOX_DIR": str(tmp_path / "boxes"),
     }
 
-    def run(name, *arguments):
+    def run(name, *arguments, first_in_path=BIN):
         command = [BIN / name, *arguments]
+        env["PATH"] = f"{first_in_path}:{clean['PATH']}"
         done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stderr
-        return done.stdout
+        return done
 
     return run
 
 
 def test_uvx_runs_the_command_by_the_name_of_the_package_and_the_laboratory_beside_it(tool, wheelhouse):
     offline = ("--offline", "--no-index", "--find-links", wheelhouse)
-    assert tool("uvx", *offline, DISTRIBUTION, "--version") == f"zmon, version {zmon.__version__}\n"
+    assert tool("uvx", *offline, DISTRIBUTION, "--version").stdout == f"zmon, version {zmon.__version__}\n"
     beside = ("--from", DISTRIBUTION, "--with", LABORATORY_DISTRIBUTION)
-    assert "rank-killed" in tool("uvx", *offline, *beside, "zmon", "drill", "--list")
+    assert "rank-killed" in tool("uvx", *offline, *beside, "zmon", "drill", "--list").stdout
 
 
 def test_pipx_runs_the_command_by_the_name_of_the_package(tool, wheelhouse):
     offline = ("--backend", "pip", "--pip-args", f"--no-index --find-links {wheelhouse}")
-    assert tool("pipx", "run", *offline, DISTRIBUTION, "--version") == f"zmon, version {zmon.__version__}\n"
+    assert tool("pipx", "run", *offline, DISTRIBUTION, "--version").stdout == f"zmon, version {zmon.__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["python", "torchrun --standalone --nproc-per-node 2"])
+def test_watch_under_uvx_starts_the_command_of_the_job(tool, wheelhouse, tmp_path, command):
+    """Uvx puts the environment that it makes for zmon first in PATH, and that has no torch."""
+    python = make_environment(tmp_path / "job")
+    launcher = python.with_name("torchrun")
+    launcher.write_text(f"#!{python}\nfrom torch.distributed.run import main\nmain()\n")
+    launcher.chmod(0o755)
+    (tmp_path / "train.py").write_text(TRAIN)
+    words = ("--offline", "--no-index", "--find-links", wheelhouse, DISTRIBUTION, "watch", "--", *command.split())
+    done = tool("uvx", *words, "train.py", first_in_path=python.parent)
+    assert {*done.stdout.split()} == {str(tmp_path / "job")}
+    assert ("2 of 2 on" if "torchrun" in command else "1 of 1 on") in done.stderr
