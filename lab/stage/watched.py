@@ -53,13 +53,13 @@ class Watched:
 
     def findings(self, job_id: str | None, active: bool = True) -> list[Finding]:
         """Return the findings of the watches of one job, or of all, newest first."""
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for job in self._of(job_id):
             for hub in _daemons(job, HUB_SOCKET):
-                found += client.findings(hub, job.spec.job_id, active)
-            for card in _cards(job):
-                found += [each for each in card.findings if not active]
-        return sorted(found, key=lambda finding: -finding.detected)
+                findings += client.findings(hub, job.spec.job_id, active)
+            for card in _cards(job) if not active else ():  # nothing is open once the job has ended
+                findings += card.findings
+        return sorted(findings, key=lambda finding: -finding.detected)
 
     def published(self, job_id: str) -> tuple[Shown, ...]:
         """Return the last state of each finding; a watch keeps no earlier ones."""

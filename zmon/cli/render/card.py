@@ -28,7 +28,7 @@ _FILLS = "█▓▒░#=+"  # the time categories of the bar, the largest first
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What something is, and what to do about it."""
+    """An explanation of a time category, and the next step."""
 
     what: str
     next_step: str
