@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lab.simulator.hardware import host_window
 from lab.simulator.launchers import LAUNCHER_PID
 from lab.simulator.rank import SimulatedRank
-from zmon.job.agent_reports import ReportDelay, as_of_now, with_earlier_ends
+from zmon.job.agent_reports import ReportDelay, as_of_now, as_of_silence, with_earlier_ends
 from zmon.job.lease import Leases
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.flight import FlightRecord, PendingCollective
@@ -75,7 +75,7 @@ class SimulatedAgent:
         world = self.world
         earlier, answered_at = self._report, self._answered
         if not self.reachable:
-            return None if earlier is None else replace(earlier, steps={})
+            return None if earlier is None else as_of_silence(replace(earlier, steps={}), world.time - answered_at)
         late = world.draw.uniform(0.0, LATE_SECONDS) if world.draw.random() < LATE_SHARE else 0.0
         look = self.phase + LOOK_SECONDS * floor((world.time - late - self.phase) / LOOK_SECONDS)
         self._looked = max(self._looked, look, self.began)

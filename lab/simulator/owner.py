@@ -2,7 +2,7 @@
 
 zmon is quiet about such an end, because owners end jobs every day: docs/endings.md has these faults among the signals.
 Only two of them look like this: a signal to one rank whose launcher ends the others at once, if nobody recorded who
-sent the signals, and the death of a launcher that no agent watched.
+sent the signals, and the death of a launcher that no agent watched. Ranks of a host that does not answer show nothing.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ HOSTS_SECONDS = 0.3  # an owner who signals the ranks of several hosts reaches a
 
 def looks_like_the_owners_end(world: World, agents: Sequence[SimulatedAgent]) -> bool:
     """Return True if SIGTERM ended all ranks together, and neither its senders nor a launcher show a fault."""
-    ranks, handles_term = world.ranks, world.shape.handles_term
+    ranks, handles_term = [rank for rank in world.ranks if agents[rank.host].reachable], world.shape.handles_term
     status = terminated("SIGTERM", handles_term).status
-    if any(rank.ended is None or rank.ending is None or rank.ending.status != status for rank in ranks):
+    if not ranks or any(rank.ended is None or rank.ending is None or rank.ending.status != status for rank in ranks):
         return False
     if len({pid for rank in ranks if (pid := _sender(rank)) is not None}) > 1:
         return False

@@ -63,7 +63,7 @@ def _is_mended(world: World, truths: Sequence[Truth]) -> bool:
 
 def _let_show(world: World, watch: Watch) -> bool:
     """Run until the findings about all faults must have been published; return True if the job makes progress."""
-    composition, faults = world.composition, {struck.strike.what for struck in world.struck}
+    composition, faults, num_launches = world.composition, {s.strike.what for s in world.struck}, len(world.launches)
     slow_seconds = max(SLOW_SECONDS, SLOW_STEPS * world.shape.step_seconds)
     watch.run(world.time + (slow_seconds if faults & {"slow", "jitter"} else AFTER_SECONDS))
     until = world.time + LOST_SECONDS
@@ -75,7 +75,6 @@ def _let_show(world: World, watch: Watch) -> bool:
         watch.run(world.time + 1.0)
     if _moves(world, watch):
         return True
-    num_launches = len(world.launches)
     watch.run(world.time + RISE_SECONDS)
     if not any(each.finding.detector == STALL and each.finding.severity == "critical" for each in watch.published):
         watch.run(world.time + INIT_SECONDS)

@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 
 from zmon.detectors.collectives import SAME_SIZE_ON_GPUS, Contribution, Mismatch, even_ops, first_mismatch
-from zmon.detectors.endings.job_end import JobEnd
+from zmon.detectors.endings.job_end import JobEnd, with_first_words
 from zmon.detectors.endings.memory import out_of_memory
 from zmon.detectors.wording import ranks_on
 from zmon.job.aborts import entered_counts, is_aborted_while_waiting
@@ -54,6 +54,24 @@ def mismatch_finding(end: JobEnd) -> Finding | None:
     )
 
 
+def unwatched_mismatch(end: JobEnd) -> Finding | None:
+    """Return a finding about ranks that gloo aborted while a rank that no agent reports now may be at fault."""
+    aborted = [r for r in end.ended if _is_aborted(r) and r.in_flight]
+    suspects = [r for r in end.snapshot.unwatched if _is_behind(r, aborted)]
+    if not suspects:
+        return None
+    hosts = sorted({r.host for r in suspects})
+    return end.finding(
+        cause="unknown",
+        summary=f"{ranks_on(aborted)} aborted in a collective at step {aborted[0].step}, and {ranks_on(suspects)} may "
+        "have entered it with another size or another operation: no agent reports this",
+        detail=f"Read the end of the job's log on {hosts[0]}, and start the agent there again. Once it answers, it "
+        f"reports what its ranks entered. If that is the same as elsewhere: read the log of rank {aborted[0].rank}.",
+        confidence=0.3,
+        evidence=with_first_words(StallEvidence(hosts=tuple(hosts)), aborted[0]),
+    )
+
+
 def _fatal_mismatch(
     ranks: Sequence[RankState], ended: Sequence[RankState], even: Sequence[str] = ()
 ) -> Mismatch | None:
@@ -79,10 +97,17 @@ def may_be_unseen(ranks: Sequence[RankState], ended: Sequence[RankState]) -> boo
 
     The report of a living rank on another host may not show yet that it entered the collective with another size.
     """
-    aborted = [r.in_flight for r in ended if r.in_flight and not r.alive and (_is_aborted(r) or _may_be_aborted(r))]
+    aborted = [r for r in ended if not r.alive and (_is_aborted(r) or _may_be_aborted(r))]
     gone = {r.rank for r in ended}
-    living = [entered_counts(r) for r in ranks if r.rank not in gone]
-    return any(counts.get(op.group, op.sequence) < op.sequence for counts in living for op in aborted)
+    return any(_is_behind(r, aborted) for r in ranks if r.rank not in gone)
+
+
+def _is_behind(state: RankState, aborted: Sequence[RankState]) -> bool:
+    """Return True if a rank has not entered a collective in which one of the others was aborted."""
+    counts = entered_counts(state)
+    return any(
+        counts.get(r.in_flight.group, r.in_flight.sequence) < r.in_flight.sequence for r in aborted if r.in_flight
+    )
 
 
 def _proven_mismatch(ranks: Sequence[RankState], same_size: Sequence[str] = SAME_SIZE_OPS) -> Mismatch | None:
