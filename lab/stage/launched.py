@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,8 @@ class Launched:
         self.spec, self.folder = spec, folder
         self._processes = list(processes)
         self._ended = False
+        for process in processes:  # as a shell does: the kernel tells how a process ended once its parent has waited
+            threading.Thread(target=process.wait, daemon=True).start()
 
     @property
     def launchers(self) -> tuple[int, ...]:

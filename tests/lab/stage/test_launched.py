@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 
+import psutil
 import pytest
 
 from lab.jobs import FOLDER, environment
@@ -41,6 +42,12 @@ def test_end_of_a_job_ends_ranks_whose_launcher_died(start):
     (rank,) = running(job.folder)
     job.end()
     assert eventually(lambda: not rank.is_running(), 5)
+
+
+def test_launcher_that_ended_is_waited_for_at_once(start):
+    job = start(["true"])
+    assert eventually(lambda: not psutil.pid_exists(job.launchers[0]))
+    assert job.exit_code() == 0
 
 
 def test_end_of_a_job_ends_a_stopped_rank(start):
