@@ -47,7 +47,7 @@ def test_end_of_a_job_ends_ranks_whose_launcher_died(start):
 def test_launcher_that_ended_is_waited_for_at_once(start):
     job = start(["true"])
     assert eventually(lambda: not psutil.pid_exists(job.launchers[0]))
-    assert job.exit_code() == 0
+    assert eventually(lambda: job.exit_code() == 0)
 
 
 def test_end_of_a_job_ends_a_stopped_rank(start):
