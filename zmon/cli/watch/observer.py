@@ -1,7 +1,7 @@
 """The agent and the hub of one launch, in a thread of `zmon watch`.
 
-They are those of `zmon agent` and `zmon hub`. The hub asks the agent over a Unix socket in a private folder, so nobody
-else can ask it, and the hub itself does not listen, except to the screen of --top.
+They are those of `zmon agent` and `zmon hub`. Both listen at Unix sockets in a private folder, so nobody else can ask
+them: the hub asks the agent, and the screen of --top asks the hub.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import shutil
 import socket
 import tempfile
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from aiohttp.web import AppRunner, UnixSite
@@ -86,31 +87,18 @@ class Observer:
         search_seldom()
         data_dir = self._config.data_dir
         assert data_dir is not None
-        path = data_dir / "agent"
-        agent, hub = Agent(self._config), Hub(HubConfig((AGENT,), data_dir / "hub", _DETECTORS, socket=path))
-        agent_runner, hub_runner = (AppRunner(part.app(), access_log=None) for part in (agent, hub))
-        await agent_runner.setup()
-        try:
-            await UnixSite(agent_runner, str(path)).start()
-            await hub_runner.setup()
-            try:
-                if self._command.options.output:
-                    await self._follow_on_screen(hub, hub_runner, data_dir / "hub.socket")
-                else:
-                    await self._follow(hub)
-            finally:
-                await hub_runner.cleanup()
-        finally:
-            await agent_runner.cleanup()
-
-    async def _follow_on_screen(self, hub: Hub, runner: AppRunner, path: Path) -> None:
-        """Look at the hub as `_follow` does, with a screen in the terminal."""
-        await UnixSite(runner, str(path)).start()
-        self._screen = Screen(path)
-        try:
+        agent_socket, hub_socket = data_dir / "agent", data_dir / "hub.socket"
+        agent, hub = Agent(self._config), Hub(HubConfig((AGENT,), data_dir / "hub", _DETECTORS, socket=agent_socket))
+        async with AsyncExitStack() as stack:
+            for daemon, path in ((agent, agent_socket), (hub, hub_socket)):
+                runner = AppRunner(daemon.app(), access_log=None)
+                stack.push_async_callback(runner.cleanup)
+                await runner.setup()
+                await UnixSite(runner, str(path)).start()
+            if self._command.options.output:
+                self._screen = Screen(hub_socket)
+                stack.push_async_callback(asyncio.to_thread, self._screen.close)
             await self._follow(hub)
-        finally:
-            await asyncio.to_thread(self._screen.close)
 
     async def _follow(self, hub: Hub) -> None:
         """Look at the hub until the command has ended and its end is judged."""
