@@ -128,11 +128,19 @@ def card_lines(card: VerdictCard) -> list[str]:
     return _fitted(name, rows)
 
 
-def finding_lines(finding: Finding, part: str = "") -> list[str]:
-    """Return the block about a finding that has opened. `part`: which ranks are watched, if not all."""
+def finding_lines(finding: Finding, part: str = "", job_id: str = "") -> list[str]:
+    """Return the block about a finding that has opened.
+
+    `part`: which ranks are watched, if not all. `job_id`: its job, if there are several.
+    """
     head = f"zmon: {finding.severity.upper()} {finding.cause}, {culprit(finding)}, since {clock(finding.onset)}"
-    rows = [("what", sentence(finding.summary)), ("next", _without_hub(finding.detail))]
-    return [head[:WIDTH], *_wrapped([*rows, ("seen", part)] if part else rows, 4)]
+    rows = [
+        ("job", job_id),
+        ("what", sentence(finding.summary)),
+        ("next", _without_hub(finding.detail)),
+        ("seen", part),
+    ]
+    return [head[:WIDTH], *_wrapped(rows, 4)]
 
 
 def ranks_seen(view: JobView) -> str:

@@ -136,7 +136,8 @@ class Observer:
         self._severities[finding.id] = finding.severity
         if self._command.options.quiet or (self._screen is not None and self._screen.is_open):
             return
-        self._command.messages.say("\n".join(finding_lines(finding, ranks_seen(view))) + "\n")
+        job_id = view.job_id if len(self.jobs) > 1 else ""
+        self._command.messages.say("\n".join(finding_lines(finding, ranks_seen(view), job_id)) + "\n")
 
 
 def _watched(snapshot: Snapshot, view: JobView, findings: tuple[Finding, ...]) -> WatchedJob:
