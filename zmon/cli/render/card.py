@@ -28,7 +28,7 @@ _FILLS = "█▓▒░#=+"  # the time categories of the bar, the largest first
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What something is, and what to do about it."""
+    """A fact and the step that follows from it."""
 
     what: str
     next_step: str
