@@ -203,7 +203,7 @@ def test_environment_is_restored_if_no_box_can_be_created(real_torch):
     done = real_torch.run(*python(script), prefix=real, ZMON_BOX_DIR="/proc/nowhere")
     assert (done.returncode, done.stdout) == (0, "False False\n")
     (line,) = done.stderr.splitlines()
-    assert line.startswith("zmon: cannot create the black box")
+    assert line.startswith("zmon: cannot use /proc/nowhere for black boxes: it is on proc")
     assert "may write" in line
 
 

@@ -117,10 +117,12 @@ def test_bar_has_the_width_of_the_card_and_the_shares_of_the_categories():
 
 
 def test_block_of_a_finding_says_who_what_and_what_next():
-    lines = finding_lines(CRASH, "1 of 2 ranks, this node only")
+    lines = finding_lines(CRASH, "1 of 2 ranks, this node only", "job-1")
     assert lines[0].startswith("zmon: CRITICAL rank_exited, rank 1 on node-a, since ")
     assert lines[1:] == [
+        "job       job-1",
         "what      rank 1 raised ValueError.",
         "next      Read its log.",
         "seen      1 of 2 ranks, this node only",
     ]
+    assert finding_lines(CRASH) == [lines[0], *lines[2:4]]

@@ -39,7 +39,9 @@ def zmon(request, tmp_path):
     boxes = tmp_path / "boxes"
     boxes.mkdir()
     env = {**clean, "ZMON_BOX_DIR": str(boxes), "TMPDIR": str(tmp_path)}
-    return [sys.executable, "-m", "zmon", request.param, "--"], env, str(tmp_path)
+    # A shell without job control starts the tests with ignored signals.
+    default = ["env", "--default-signal=INT,QUIT"]
+    return [*default, sys.executable, "-m", "zmon", request.param, "--"], env, str(tmp_path)
 
 
 def python(script):

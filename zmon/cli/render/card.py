@@ -28,7 +28,7 @@ _FILLS = "█▓▒░#=+"  # the time categories of the bar, the largest first
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """An explanation of a time category, and the next step."""
+    """A fact and the step that follows from it."""
 
     what: str
     next_step: str
@@ -128,11 +128,19 @@ def card_lines(card: VerdictCard) -> list[str]:
     return _fitted(name, rows)
 
 
-def finding_lines(finding: Finding, part: str = "") -> list[str]:
-    """Return the block about a finding that has opened. `part`: which ranks are watched, if not all."""
+def finding_lines(finding: Finding, part: str = "", job_id: str = "") -> list[str]:
+    """Return the block about a finding that has opened.
+
+    `part`: which ranks are watched, if not all. `job_id`: its job, if there are several.
+    """
     head = f"zmon: {finding.severity.upper()} {finding.cause}, {culprit(finding)}, since {clock(finding.onset)}"
-    rows = [("what", sentence(finding.summary)), ("next", _without_hub(finding.detail))]
-    return [head[:WIDTH], *_wrapped([*rows, ("seen", part)] if part else rows, 4)]
+    rows = [
+        ("job", job_id),
+        ("what", sentence(finding.summary)),
+        ("next", _without_hub(finding.detail)),
+        ("seen", part),
+    ]
+    return [head[:WIDTH], *_wrapped(rows, 4)]
 
 
 def ranks_seen(view: JobView) -> str:
@@ -239,23 +247,29 @@ def _advice(category: str) -> Advice:
 
 def _findings(job: WatchedJob, fault: Finding | None) -> Iterator[tuple[str, str]]:
     """Yield a line for each finding but the fault that the card begins with."""
-    others = [finding for finding in worst_first(job.findings) if finding is not fault]
-    for number, finding in enumerate(others[:_MAX_OTHERS]):
+    lines = []
+    for finding in worst_first(job.findings):
         over = "" if finding.resolved is None else f" (over after {duration(finding.resolved - finding.onset)})"
-        yield "" if number else "findings", f"{finding.severity} {finding.cause}, {culprit(finding)}{over}"
-    if len(others) > _MAX_OTHERS:
-        yield "", f"and {len(others) - _MAX_OTHERS} more"
+        if finding is not fault:
+            lines.append(f"{finding.severity} {finding.cause}, {culprit(finding)}{over}")
+    yield from _first("findings", lines)
 
 
 def _others(jobs: Sequence[WatchedJob], main: WatchedJob) -> Iterator[tuple[str, str]]:
     """Yield a line for each job but the main one."""
-    others = [job for job in jobs if job is not main]
-    for number, job in enumerate(others[:_MAX_OTHERS]):
+    lines = []
+    for job in jobs:
         fault = _fault(job)
         end = f"{fault.cause}, {culprit(fault)}" if fault else job.view.headline.line
-        yield "" if number else "also ran", f"{job.view.job_id}: {counted(job.steps, 'step')}, {end}"
-    if len(others) > _MAX_OTHERS:
-        yield "", f"and {len(others) - _MAX_OTHERS} more"
+        if job is not main:
+            lines.append(f"{job.view.job_id}: {counted(job.steps, 'step')}, {end}")
+    yield from _first("also ran", lines)
+
+
+def _first(label: str, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the first lines, and the number of the others."""
+    shown = [*lines[:_MAX_OTHERS], *([f"and {len(lines) - _MAX_OTHERS} more"] if len(lines) > _MAX_OTHERS else [])]
+    yield from zip([label, *[""] * _MAX_OTHERS], shown, strict=False)
 
 
 def _next(job: WatchedJob, fault: Finding | None) -> str:

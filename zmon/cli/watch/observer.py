@@ -1,7 +1,7 @@
 """The agent and the hub of one launch, in a thread of `zmon watch`.
 
-They are those of `zmon agent` and `zmon hub`. The hub asks the agent over a Unix socket in a private folder, so nobody
-else can ask it. The hub listens on another one, for the screen of --top.
+They are those of `zmon agent` and `zmon hub`. Both listen at Unix sockets in a private folder, so nobody else can ask
+them: the hub asks the agent, and the screen of --top asks the hub.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import shutil
 import socket
 import tempfile
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from aiohttp.web import AppRunner, UnixSite
@@ -88,31 +89,18 @@ class Observer:
         search_seldom()
         data_dir = self._config.data_dir
         assert data_dir is not None
-        path = data_dir / AGENT_SOCKET
-        agent, hub = Agent(self._config), Hub(HubConfig((AGENT,), data_dir / "hub", _DETECTORS, socket=path))
-        agent_runner, hub_runner = (AppRunner(part.app(), access_log=None) for part in (agent, hub))
-        await agent_runner.setup()
-        try:
-            await UnixSite(agent_runner, str(path)).start()
-            await hub_runner.setup()
-            try:
-                await UnixSite(hub_runner, str(data_dir / HUB_SOCKET)).start()
-                if self._command.options.output:
-                    await self._follow_on_screen(hub, data_dir / HUB_SOCKET)
-                else:
-                    await self._follow(hub)
-            finally:
-                await hub_runner.cleanup()
-        finally:
-            await agent_runner.cleanup()
-
-    async def _follow_on_screen(self, hub: Hub, path: Path) -> None:
-        """Look at the hub as `_follow` does, with a screen in the terminal."""
-        self._screen = Screen(path)
-        try:
+        agent_socket, hub_socket = data_dir / AGENT_SOCKET, data_dir / HUB_SOCKET
+        agent, hub = Agent(self._config), Hub(HubConfig((AGENT,), data_dir / "hub", _DETECTORS, socket=agent_socket))
+        async with AsyncExitStack() as stack:
+            for daemon, path in ((agent, agent_socket), (hub, hub_socket)):
+                runner = AppRunner(daemon.app(), access_log=None)
+                stack.push_async_callback(runner.cleanup)
+                await runner.setup()
+                await UnixSite(runner, str(path)).start()
+            if self._command.options.output:
+                self._screen = Screen(hub_socket)
+                stack.push_async_callback(asyncio.to_thread, self._screen.close)
             await self._follow(hub)
-        finally:
-            await asyncio.to_thread(self._screen.close)
 
     async def _follow(self, hub: Hub) -> None:
         """Look at the hub until the command has ended and its end is judged."""
@@ -150,7 +138,8 @@ class Observer:
         self._severities[finding.id] = finding.severity
         if self._command.options.quiet or (self._screen is not None and self._screen.is_open):
             return
-        self._command.messages.say("\n".join(finding_lines(finding, ranks_seen(view))) + "\n")
+        job_id = view.job_id if len(self.jobs) > 1 else ""
+        self._command.messages.say("\n".join(finding_lines(finding, ranks_seen(view), job_id)) + "\n")
 
 
 def _watched(snapshot: Snapshot, view: JobView, findings: tuple[Finding, ...]) -> WatchedJob:
