@@ -6,6 +6,8 @@ it has ended.
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,7 +27,7 @@ from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.rank import RankState
 
-_TEMPORARY, _CARD = "tmp", "card.json"  # in the directory of a job: temporary files, the cards of its watches
+_CARD = "card.json"  # of each watch, in the directory of its job
 
 
 class Watched:
@@ -36,14 +38,17 @@ class Watched:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._temporary = Path(tempfile.mkdtemp(prefix="zmon-stage-"))  # the path of a socket must be short
         self._jobs: list[Launched] = []
 
     def start(self, spec: JobSpec) -> Launched:
         """Start a job; each of its launchers has a watch."""
         folder = self.folder / "jobs" / spec.job_id
-        (folder / _TEMPORARY).mkdir(parents=True)
+        temporary = self._temporary / spec.job_id
+        for directory in (folder, temporary):
+            directory.mkdir(parents=True)
         env = jobs.environment(spec, folder, self.folder / "boxes")
-        env |= {"ZMON_HOST": HOST, "TMPDIR": str(folder / _TEMPORARY)}
+        env |= {"ZMON_HOST": HOST, "TMPDIR": str(temporary)}
         commands = (
             jobs.command(spec, *options, watch=("--json", f"{number}-{_CARD}"))
             for number, options in enumerate(rendezvous(spec))
@@ -55,7 +60,7 @@ class Watched:
         """Return the findings of the watches of one job, or of all, newest first."""
         findings: list[Finding] = []
         for job in self._of(job_id):
-            for hub in _daemons(job, HUB_SOCKET):
+            for hub in self._daemons(job, HUB_SOCKET):
                 findings += client.findings(hub, job.spec.job_id, active)
             for card in _cards(job) if not active else ():  # nothing is open once the job has ended
                 findings += card.findings
@@ -67,12 +72,12 @@ class Watched:
 
     def job(self, job_id: str) -> JobView | None:
         """Return a watch's view of one job, or None."""
-        views = (client.job(hub, job_id) for job in self._of(job_id) for hub in _daemons(job, HUB_SOCKET))
+        views = (client.job(hub, job_id) for job in self._of(job_id) for hub in self._daemons(job, HUB_SOCKET))
         return next((view for view in views if view is not None), None)
 
     def ranks(self, job_id: str) -> dict[int, RankState]:
         """Return the states of one job's ranks, from all of its watches."""
-        agents = [agent for job in self._of(job_id) for agent in _daemons(job, AGENT_SOCKET)]
+        agents = [agent for job in self._of(job_id) for agent in self._daemons(job, AGENT_SOCKET)]
         return client.ranks(agents, job_id)
 
     def pages(self) -> list[ReceivedPage]:
@@ -99,14 +104,14 @@ class Watched:
         """End the jobs, and with them their watches."""
         for job in self._jobs:
             job.end()
+        shutil.rmtree(self._temporary, ignore_errors=True)
 
     def _of(self, job_id: str | None) -> list[Launched]:
         return [job for job in self._jobs if job_id in (None, job.spec.job_id)]
 
-
-def _daemons(job: Launched, socket: str) -> Iterator[str]:
-    """Yield the URL of a daemon in each watch of the job that runs."""
-    return map(client.on_socket, (job.folder / _TEMPORARY).glob(f"{FOLDER}*/{socket}"))
+    def _daemons(self, job: Launched, socket: str) -> Iterator[str]:
+        """Yield the URL of a daemon in each watch of the job that runs."""
+        return map(client.on_socket, (self._temporary / job.spec.job_id).glob(f"{FOLDER}*/{socket}"))
 
 
 def _cards(job: Launched) -> Iterator[VerdictCard]:

@@ -121,7 +121,7 @@ def check_local(root: Path, mounts: Path = PLACES.mounts) -> None:
         if kind and kind not in LOCAL:
             raise BoxUnavailable(
                 f"cannot use {root} for black boxes",
-                f"it is on {kind}, neither in memory nor on a local disk, so each write of the job could wait for a server",
+                f"it is on {kind}, neither in memory nor on a local disk, so the job could wait for a server",
                 _NEXT_STEP,
             )
 
