@@ -62,6 +62,12 @@ SIGNALS = (
     row("the owner ends a job on several hosts", QUIET,
         [signalled(rank, 2.0 - 0.3 * (rank == 3), host) for rank, host in enumerate(HOSTS)],
         "ages differ by the delays of the reports"),
+    *(row(f"a rank loses a connection before its signal and exits by itself; a third host has the signal {lead} s later",
+          expected,
+          [signalled(0, 2.0), broken(1, 1.9985, 1.8, B, exit_status="exit code 1"), signalled(2, 2.0 - lead, C),
+           broken(3, 1.9985, 1.7, C, exit_status="signal SIGTERM")], note)
+      for lead, expected, note in ((0.0024, QUIET, "the owner reached two hosts: no launcher reacts so soon"),
+                                   (0.15, due("rank_exited", 0), "its launcher may have sent it"))),
     row("the owner ends a job, and the handler of one rank runs 0.2 s early", QUIET,
         [exited(3, 1.2), *(exited(rank, 1.0) for rank in range(3))]),
     row("the owner ends a job whose ranks react one after the other", QUIET,

@@ -146,6 +146,13 @@ class Signals:
             for r in _first_gone(others, launcher_of)
         )
 
+    @property
+    def _in_one_sweep(self) -> list[RankState]:
+        """The ranks that certainly had the signal too soon after the first one for a launcher to have reacted to it."""
+        exact = [r for r in self.ranks if _is_exact(self.first[0]) and _is_exact(r)]
+        latest = began_to_end(self.first[0]).earliest + SIGNAL_SPREAD_SECONDS
+        return [r for r in exact if began_to_end(r).latest <= latest]
+
     @cached_property
     def reach(self) -> Reach:
         """The ranks that the first signal reached: all, or those of one host or launcher.
@@ -157,7 +164,7 @@ class Signals:
         end = self.end
         several_hosts = len({r.host for r in end.snapshot.reported_ranks}) > 1
         unit = _host if several_hosts else launcher_of
-        reached = set(map(unit, self.first))
+        reached = set(map(unit, (*self.first, *self._in_one_sweep)))
         others = [r for r in end.snapshot.ranks if unit(r) not in reached and r.activity != "done"]
         gone = {r.rank for r in end.ended}
         are_gone = all(r.rank in gone for r in others)
