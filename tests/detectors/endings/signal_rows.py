@@ -62,7 +62,7 @@ SIGNALS = (
     row("the owner ends a job on several hosts", QUIET,
         [signalled(rank, 2.0 - 0.3 * (rank == 3), host) for rank, host in enumerate(HOSTS)],
         "ages differ by the delays of the reports"),
-    *(row(f"a rank loses a connection before its signal and exits by itself; a third host has the signal {lead} s later",
+    *(row(f"a rank loses a connection before its signal and exits; a third host has the signal {lead} s later",
           expected,
           [signalled(0, 2.0), broken(1, 1.9985, 1.8, B, exit_status="exit code 1"), signalled(2, 2.0 - lead, C),
            broken(3, 1.9985, 1.7, C, exit_status="signal SIGTERM")], note)
