@@ -51,10 +51,9 @@ def living_rank(job: Path) -> Identity | None:
     """Return the identity of a living rank in the folder of a job; None if there is none, or none can be read."""
     with contextlib.suppress(OSError):
         for path in job.glob("*/rank-*.box"):
-            with contextlib.suppress(OSError, ValueError):
-                with opened(path) as fd:
-                    if holder(fd) is not None and (identity := _identity(fd)):
-                        return identity
+            with contextlib.suppress(OSError, ValueError), opened(path) as fd:
+                if holder(fd) is not None and (identity := _identity(fd)):
+                    return identity
     return None
 
 
