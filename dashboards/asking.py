@@ -22,7 +22,7 @@ from dashboards.http_options import HttpOptions, http_options
 from zmon.format import plain_json
 from zmon.schema.api import Endpoint, Problem
 from zmon.schema.api.endpoint import MAX_ANSWER_BYTES
-from zmon.schema.http_config import VARIABLE, Server, may_carry_credentials
+from zmon.schema.http_config import VARIABLE, WITHOUT_TLS, Server, may_carry_credentials
 from zmon.schema.names import SCHEMA
 
 TIMEOUT_SECONDS = 1.0  # half of the refresh interval, so pages stay on time even if nothing answers
@@ -49,6 +49,10 @@ HubAnswer = TypeVar("HubAnswer", bound=Versioned)
 
 class Unreachable(Exception):
     """A source gave no usable answer. The text is the line that the page shows."""
+
+
+class _Unusable(requests.RequestException):
+    """A body that is not read. The text says why."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +124,7 @@ def fetch(source: Source, path: str, query: Query = (), seconds: float = TIMEOUT
         raise Unreachable(f"{name} cannot be asked: the file in {VARIABLE} is unusable: {error}") from None
     shows_credentials = bool(options.auth or options.headers or url != source.url)
     if shows_credentials and not may_carry_credentials(source.url):
-        reason = "without TLS, anybody on the network could read the password or token for it"
-        raise Unreachable(f"{name} at {url} is not asked: {reason}. Write https:// in {source.variable}.")
+        raise Unreachable(f"{name} at {url} is not asked: {WITHOUT_TLS}. Write https:// in {source.variable}.")
     try:
         status, content = _get(f"{source.url.rstrip('/')}{path}", query, seconds, options)
     except requests.Timeout:
@@ -130,6 +133,8 @@ def fetch(source: Source, path: str, query: Query = (), seconds: float = TIMEOUT
         raise Unreachable(f"{name} at {url} has a certificate that ca_file in {VARIABLE} does not trust") from None
     except requests.ConnectionError:
         raise Unreachable(f"{name} at {url} cannot be reached. {advice}") from None
+    except _Unusable as error:
+        raise Unreachable(f"{name} at {url} answered with {error}. {advice}") from None
     except (requests.RequestException, ValueError) as error:
         raise Unreachable(f"{name} at {url} cannot be asked: {type(error).__name__}. {advice}") from None
     if status == requests.codes.ok:
@@ -157,12 +162,12 @@ def _get(url: str, query: Query, seconds: float, options: HttpOptions) -> tuple[
             stream=True,
         )
         if response.headers.get("Content-Encoding", "identity") != "identity":
-            raise requests.exceptions.ContentDecodingError("an encoding that was not asked for")
+            raise _Unusable("an encoding that was not asked for")
         content = bytearray()
         for part in response.iter_content(_PART_BYTES):
             content += part
             if len(content) > MAX_ANSWER_BYTES:
-                raise requests.RequestException("a body that is too long")
+                raise _Unusable(f"more than {MAX_ANSWER_BYTES >> 20} MiB")
         return response.status_code, bytes(content)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from zmon.schema.http_config import VARIABLE, HttpConfig, Server, TlsConfig, client_config
+from zmon.schema.http_config import OF_DASHBOARD, VARIABLE, HttpConfig, Server, TlsConfig, client_config
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,7 @@ def http_options(server: Server) -> HttpOptions:
     if not path:
         return HttpOptions()
     document = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
-    config: HttpConfig = (
-        getattr(client_config(document, Path(path).parent, ("hub", "prometheus")), server) or HttpConfig()
-    )
+    config: HttpConfig = getattr(client_config(document, Path(path).parent, OF_DASHBOARD), server) or HttpConfig()
     tls = config.tls_config or TlsConfig()
     if tls.server_name:
         raise ValueError("the dashboard cannot use server_name: put the name of the certificate into the URL")

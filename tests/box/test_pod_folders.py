@@ -1,6 +1,7 @@
 """Tests of the deletion of what pods leave behind: when a pod is gone, and what is never deleted."""
 
 import os
+import subprocess
 
 import pytest
 
@@ -86,6 +87,32 @@ def test_links_and_folders_of_users_stay(folders, node, clock):
     clock.sleep(GRACE_SECONDS + 1)
     assert folders.remove() == []
     assert names(node) == sorted([GONE, LIVING, link, "1000"])
+
+
+@pytest.fixture
+def deep(node):
+    """The folder of a pod that is gone, nested deeper than Python's stack: a user of the pod may do that."""
+    deep = node / "run" / GONE.replace("3f", "00", 1)
+    deep.mkdir()
+    inner = os.open(deep, os.O_RDONLY)
+    for _ in range(1100):
+        os.mkdir("d", dir_fd=inner)
+        inner, outer = os.open("d", os.O_RDONLY, dir_fd=inner), inner
+        os.close(outer)
+    os.close(inner)
+    yield deep
+    subprocess.run(["rm", "-rf", deep], check=True)  # pytest could not
+
+
+@needs_root
+def test_folder_that_is_nested_too_deep_is_told_with_the_next_step_and_the_others_go(
+    folders, deep, node, clock, caplog
+):
+    folders.remove()
+    clock.sleep(GRACE_SECONDS + 1)
+    assert folders.remove() == [GONE]
+    assert f"cannot delete {deep}: its folders are nested too deep" in caplog.text
+    assert f"`rm -rf {deep}`" in caplog.text
 
 
 @needs_root

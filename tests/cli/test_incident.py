@@ -127,6 +127,7 @@ def test_damaged_capsule_is_reported_as_damaged(run_incident, store):
     code, _, err = run_incident("abc1")
     assert code == 2
     assert "damaged" in err.splitlines()[-1]
+    assert f"Open {store.directory('abc1')}/report.html" in err.splitlines()[-1]
 
 
 def test_by_host_with_id_of_incident_is_misuse(run_incident, store):

@@ -41,7 +41,7 @@ async def test_restarted_hub_resolves_nothing_for_an_hour_before_every_source_ha
 @pytest.mark.usefixtures("resolves_soon")
 @pytest.mark.parametrize("had_job", [True, False], ids=["may have the job", "never had the job"])
 async def test_restarted_hub_waits_only_for_agents_that_may_have_the_job(tmp_path, monkeypatch, had_job):
-    monkeypatch.setattr("zmon.hub.job_agents._SAVE_SECONDS", 0.0)
+    monkeypatch.setattr("zmon.hub.job_agents.SAVE_SECONDS", 0.0)
     agent, dead = FakeAgent(*frozen()), FakeAgent(host="node-b")
     if had_job:
         agent.ranks, dead.ranks = agent.ranks[:2], agent.ranks[2:]

@@ -225,6 +225,11 @@ def test_nested_run_does_not_change_the_environment_again():
     assert environment(once) == once
 
 
+def test_commands_with_one_pid_in_two_containers_have_checks_of_their_own():
+    """Containers with the network of the host share the names of sockets, and not the numbers of processes."""
+    assert environment({})[RUN_PID] != environment({})[RUN_PID]
+
+
 @pytest.mark.parametrize("label", ["owner", "a=1,b=2", "=ann", " =ann"])
 def test_invalid_label_is_refused(label):
     with pytest.raises(UsageError, match="is not valid"):

@@ -14,8 +14,9 @@ import sys
 sys.path.insert(0, {str(REPOSITORY)!r})
 from zmon.probe.run import become, environment, inherited_environment
 from zmon.probe.run_check import check_beside
-check_beside(look_seconds=0.05, lasting_seconds=0.1)
-become(sys.argv[1:], environment(inherited_environment()))
+env = environment(inherited_environment())
+check_beside(env["ZMON_RUN_PID"], look_seconds=0.05, lasting_seconds=0.1)
+become(sys.argv[1:], env)
 """
 # It looks like torch to the check.
 LOADS = """
@@ -44,7 +45,14 @@ BESIDE = f"{sys.executable} loads.py"
 UNHOOKED = {
     "another sitecustomize": (f"PYTHONPATH=other:$PYTHONPATH {BESIDE}", "other/sitecustomize.py hides that of zmon"),
     "another path": (f"PYTHONPATH=other {BESIDE}", "PYTHONPATH was replaced"),
-    "no path": (f"{sys.executable} -u -I loads.py", "Python was started with -I"),
+    "no path": (
+        f"{sys.executable} -u -I loads.py",
+        "Python was started with -I, which makes it ignore PYTHONPATH. Leave",
+    ),
+    "no site": (
+        f"{sys.executable} -S loads.py",
+        "Python was started with -S, which keeps it from importing sitecustom",
+    ),
 }
 
 
@@ -76,7 +84,8 @@ def test_check_ends_with_the_command(job):
 
 
 OPTIONS = {
-    "python train.py -I": "", "python -I train.py": "I", "python -uE train.py": "E", "python -X dev -S x": "",
+    "python train.py -I": "", "python -I train.py": "I", "python -uE train.py": "E", "python -X dev -S x": "S",
+    "python -Xfrozen_modules=off -I x": "I", "python -W ignore -E x": "E", "python -W -I x": "", "python -uX": "",
     "python -m train -I": "", "python -W ignore -c pass": "", "python -Bc pass": "", "python3": "",
 }  # fmt: skip
 

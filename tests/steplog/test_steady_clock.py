@@ -8,9 +8,10 @@ import pytest
 from tests.build import JOB, NOW
 from tests.hub.test_ended_jobs import record_end
 from tests.steplog.build import segments
-from zmon.hub.accounts import SAVE_SECONDS, Accounts
+from zmon.hub.accounts import Accounts
 from zmon.hub.ended_jobs import EndedJobs
 from zmon.hub.incidents.capsule_store import CapsuleStore
+from zmon.hub.json_folder import SAVE_SECONDS
 from zmon.hub.pause_store import PauseStore
 from zmon.schema.pause import Place
 from zmon.steplog import StepLog

@@ -17,7 +17,7 @@ from zlib import crc32
 
 from zmon.box import layout
 from zmon.box.identity import Identity, unpacked_identity
-from zmon.box.lock import holder
+from zmon.box.lock import holder, opened
 from zmon.box.versions import CURRENT
 
 _LOCK_SECONDS = 5.0  # a rank makes its box in some milliseconds; after this time it goes on without the lock
@@ -28,17 +28,20 @@ def alone(root: Path) -> Iterator[None]:
     """Let no other rank of this user make a box meanwhile. Without a directory it does nothing: the box then fails."""
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # may be a link
     except OSError:
         yield
         return
     try:
         deadline = time.monotonic() + _LOCK_SECONDS
         while time.monotonic() < deadline:
-            with contextlib.suppress(OSError):  # held, or a file system without locks
+            try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
-            time.sleep(0.005)
+            except BlockingIOError:  # another rank has it
+                time.sleep(0.005)
+            except OSError:  # a file system without locks, which will have none later either
+                break
         yield
     finally:
         os.close(fd)
@@ -48,13 +51,9 @@ def living_rank(job: Path) -> Identity | None:
     """Return the identity of a living rank in the folder of a job; None if there is none, or none can be read."""
     with contextlib.suppress(OSError):
         for path in job.glob("*/rank-*.box"):
-            with contextlib.suppress(OSError, ValueError):
-                fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-                try:
-                    if holder(fd) is not None and (identity := _identity(fd)):
-                        return identity
-                finally:
-                    os.close(fd)
+            with contextlib.suppress(OSError, ValueError), opened(path) as fd:
+                if holder(fd) is not None and (identity := _identity(fd)):
+                    return identity
     return None
 
 

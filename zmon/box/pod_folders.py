@@ -63,8 +63,9 @@ def _remove(folder: Path) -> bool:
         return False  # the kubelet has not made it
     try:
         shutil.rmtree(folder)
-    except OSError as error:
-        log.warning("cannot delete %s: %s", folder, error.strerror)
+    except (OSError, RecursionError) as error:
+        why = error.strerror if isinstance(error, OSError) else "its folders are nested too deep for this process"
+        log.warning("cannot delete %s: %s. In this container run `rm -rf %s`", folder, why, folder)
         return False
     return True
 

@@ -12,7 +12,7 @@ import click
 
 from zmon.cli import options
 from zmon.errors import UsageError, need
-from zmon.schema.http_config import VARIABLE
+from zmon.schema.http_config import OF_DASHBOARD, VARIABLE
 from zmon.stack import StackConfig
 from zmon.web import server
 from zmon.web.http_client import read_http_config
@@ -21,7 +21,7 @@ from zmon.web.tls import load_certificate
 
 def _checked(path: Path) -> Path:
     """Return the path of a file that the dashboard can use. Raises UsageError."""
-    config = read_http_config(path, "hub", "prometheus")
+    config = read_http_config(path, *OF_DASHBOARD)
     sections = [section.tls_config for section in (config.hub, config.prometheus) if section]
     if any(tls and tls.server_name for tls in sections):
         raise UsageError(f"cannot use {path}", "the dashboard has no server_name", "Write that name into the URLs")

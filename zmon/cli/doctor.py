@@ -13,7 +13,7 @@ from zmon.cli.render import show
 from zmon.cli.render.status import doctor_table
 from zmon.doctor import Login, examine, examine_kubernetes
 from zmon.errors import UsageError
-from zmon.schema.http_config import ClientConfig
+from zmon.schema.http_config import SERVERS, ClientConfig
 from zmon.stack import password
 from zmon.web.kubernetes.agent_pods import PodSelection, pod_selection
 from zmon.web.kubernetes.api_server import in_cluster
@@ -24,7 +24,7 @@ from zmon.web.kubernetes.api_server import in_cluster
 @options.box_dir_option
 @options.url_option("--agent", "ZMON_AGENT_URL", "the agent of this node", options.AGENT_URL)
 @options.hub_option
-@options.http_configs_option("agents", "hub", "prometheus")
+@options.http_configs_option(*SERVERS)
 @options.url_option("--prometheus", "ZMON_PROMETHEUS_URL", "Prometheus", options.PROMETHEUS_URL)
 @click.option(
     "--kubernetes",

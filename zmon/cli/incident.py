@@ -83,7 +83,11 @@ def _all_incidents(
     def from_disk(summary: IncidentSummary) -> tuple[Capsule, str]:
         capsule = stored.read(summary.id)
         if capsule is None:
-            raise UsageError(f"cannot read the capsule of {summary.id}", f"capsule.json in {summary.path} is damaged")
+            raise UsageError(
+                f"cannot read the capsule of {summary.id}",
+                f"capsule.json in {summary.path} is damaged",
+                f"Open {summary.path}/{REPORT}, which shows the incident as well",
+            )
         return capsule, f"{summary.path}/{REPORT}"
 
     try:

@@ -14,12 +14,11 @@ from pathlib import Path
 
 import msgspec
 
-from zmon.hub.json_folder import JsonFolder
+from zmon.hub.json_folder import SAVE_SECONDS, JsonFolder
 from zmon.job.time_account import Account
 from zmon.schema.job_snapshot import Snapshot
 from zmon.steplog.files import SteadyClock
 
-SAVE_SECONDS = 5.0
 MAX_AGE_SECONDS = 90 * 86400.0  # at this age the file of a job that no agent reports is deleted
 
 

@@ -21,13 +21,12 @@ from zmon.schema.aligned_step import AlignedStep, sent_bytes_by_op
 from zmon.schema.curve import ON_PURPOSE, Efficiency, Point, ScalingCurve, are_similar
 from zmon.schema.job import ExpectedStep
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.names import JOB_ID, OPS
+from zmon.schema.names import JOB_ID, NAME, OPS
 from zmon.schema.rank import RankState
 from zmon.schema.unknown import Unknown
 
 log = logging.getLogger("zmon.hub")
 
-NAME = "name"  # the label that jobs of one kind share; those without it share their program and user
 _INVALID_CHARACTER = re.compile(r"[^A-Za-z0-9._-]")
 _MIN_GAIN_RATIO = 0.01  # a baseline is replaced only if the rate grows by more; less is not worth a write
 

@@ -13,11 +13,10 @@ from pathlib import Path
 import msgspec
 
 from zmon.hub.agent_link import FORGET_SECONDS, AgentLink
-from zmon.hub.json_folder import JsonFolder, decoder
+from zmon.hub.json_folder import SAVE_SECONDS, JsonFolder, decoder
 
 FOLDER = "agents"  # name of the folder in the data directory
 _KEY = "jobs"
-_SAVE_SECONDS = 5.0
 
 
 class _Reported(msgspec.Struct, frozen=True):
@@ -52,7 +51,7 @@ class JobAgents:
         An agent that reported a job is recorded until the findings are resolved.
         """
         now = time.monotonic()
-        if now - self._saved_at < _SAVE_SECONDS:
+        if now - self._saved_at < SAVE_SECONDS:
             return
         self._saved_at = now
         self._files.retry(time.time())

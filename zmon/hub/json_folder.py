@@ -28,6 +28,7 @@ log = logging.getLogger("zmon.hub")
 PRUNE_SECONDS = 3600.0  # interval of the deletion of old files
 _SUFFIX, _ASIDE = ".json", ".unusable"
 LOG_SECONDS = 60.0  # shortest time between two lines of one part
+SAVE_SECONDS = 5.0  # time between two writes of what changes all the time: a hub that is killed loses no more
 RETRY_SECONDS = 5.0  # time between two attempts to write what did not fit on the disk
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from zmon.errors import UsageError, ZmonError
-from zmon.probe.autoload.sitecustomize import AUTOLOAD, RUN_PID, switched_off
+from zmon.probe.autoload.sitecustomize import AUTOLOAD, RUN_PID, is_command, switched_off
 from zmon.probe.launch import check_job_id
 from zmon.probe.run_check import check_beside
 
@@ -28,7 +28,7 @@ def run(command: Sequence[str], job_id: str | None, labels: Sequence[str]) -> No
     """Run the command in place of zmon, or exit as a shell does if it cannot be started. Raises UsageError."""
     env = environment(inherited_environment(), job_id, labels)
     if not switched_off():
-        check_beside()
+        check_beside(env[RUN_PID])
     become_or_exit(command, env)
 
 
@@ -40,6 +40,11 @@ def become_or_exit(command: Sequence[str], env: Mapping[str, str], name: str = "
         exit_code, why = refusal(command[0], error, name)
         print(f"zmon: {why}", file=sys.stderr)
         sys.exit(exit_code)
+
+
+def new_run_pid() -> str:
+    """Return a RUN_PID for this process."""
+    return f"{os.getpid()}-{os.urandom(8).hex()}"
 
 
 def environment(
@@ -54,7 +59,8 @@ def environment(
                 "Repeat --label for each label",
             )
     result = dict(env)
-    result[RUN_PID] = str(os.getpid())
+    if not is_command(env):  # else `zmon run zmon run`, which has one check
+        result[RUN_PID] = new_run_pid()
     path = env.get("PYTHONPATH")  # may be empty; an empty part of it would mean the working directory
     if autoload not in (path or "").split(os.pathsep):
         result["PYTHONPATH"] = f"{autoload}{os.pathsep}{path}" if path else autoload

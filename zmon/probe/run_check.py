@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from zmon.probe.autoload.sitecustomize import AUTOLOAD
+from zmon.probe.autoload.sitecustomize import AUTOLOAD, switched_off
 from zmon.probe.run_mark import address
 from zmon.process import process_stat
 
@@ -25,15 +25,23 @@ _LONGER = 8  # times as long between the last ones: a look takes about 20 µs fo
 LASTING_SECONDS = 6.0  # a process that has had torch for so long has imported it
 MAX_SECONDS = 600.0
 _TORCH = b"/libtorch_cpu.so"
-_VALUE_OPTIONS = "WXQ"  # options of Python that have a value, which may be any word
+# What Python does with each option by which it ignores the hook.
+_ISOLATING = {
+    "I": "makes it ignore PYTHONPATH",
+    "E": "makes it ignore PYTHONPATH",
+    "S": "keeps it from importing sitecustomize",
+}
 
 
-def check_beside(look_seconds: float = LOOK_SECONDS, lasting_seconds: float = LASTING_SECONDS) -> None:
-    """Start the process that looks at the processes of this one, which is about to become the command."""
+def check_beside(run_pid: str, look_seconds: float = LOOK_SECONDS, lasting_seconds: float = LASTING_SECONDS) -> None:
+    """Start the process that looks at the processes of this one, which is about to become the command.
+
+    `run_pid`: the command's RUN_PID.
+    """
     command = os.getpid()
     with contextlib.suppress(OSError):  # the check is not worth a failure
         receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        receiver.bind(address(str(command)))
+        receiver.bind(address(run_pid))
         watch = os.pidfd_open(command)
         child = os.fork()
         if child:
@@ -97,16 +105,17 @@ def has_torch(pid: int) -> bool:
 def why_unhooked(pid: int) -> str:
     """Return why the hook of `zmon run` did not reach a Python process; "" if it did, or if that is unknown."""
     try:
-        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        words = [os.fsdecode(word) for word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")]
+        lines, words = (
+            os.fsdecode(Path(f"/proc/{pid}", name).read_bytes()).split("\0") for name in ("environ", "cmdline")
+        )
     except OSError:
         return ""
-    variables = dict(line.partition(b"=")[::2] for line in environment)
-    if variables.get(b"ZMON_DISABLED", b"0") not in (b"", b"0"):
+    variables = dict(line.partition("=")[::2] for line in lines)
+    if switched_off(variables):
         return ""
     if option := isolating_option(words):
-        return f"Python was started with -{option}, which makes it ignore PYTHONPATH"
-    paths = [os.fsdecode(path) for path in variables.get(b"PYTHONPATH", b"").split(b":")]
+        return f"Python was started with -{option}, which {_ISOLATING[option]}. Leave out -{option}"
+    paths = variables.get("PYTHONPATH", "").split(":")
     if AUTOLOAD not in paths:
         return "PYTHONPATH was replaced on the way. Put `zmon run` before the command that starts Python"
     first = next((path for path in paths if Path(f"/proc/{pid}/cwd", path, "sitecustomize.py").is_file()), AUTOLOAD)
@@ -117,14 +126,17 @@ def why_unhooked(pid: int) -> str:
 
 def isolating_option(words: list[str]) -> str:
     """Return the option of a command line of Python by which it ignores the hook: I, E or S; "" if there is none."""
-    for word in words[1:]:
+    rest = iter(words[1:])
+    for word in rest:
         if not word.startswith("-") or word.startswith("--"):
             break
-        for letter in word[1:]:
-            if letter in "IES":
+        for position, letter in enumerate(word[1:], 2):
+            if letter in _ISOLATING:
                 return letter
-            if letter in f"cm{_VALUE_OPTIONS}":
+            if letter in "cm":  # what follows is for the job
+                return ""
+            if letter in "WX":  # its value is the rest of the word, or the next word
+                if position == len(word):
+                    next(rest, "")
                 break
-        if word[-1] in _VALUE_OPTIONS or "c" in word or "m" in word:
-            break
     return ""

@@ -10,14 +10,16 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
 
 VARIABLE = "ZMON_HTTP_CONFIG"  # the environment variable with the path of the file
 Server = Literal["agents", "hub", "prometheus"]
-SERVERS: tuple[Server, ...] = ("agents", "hub", "prometheus")
+SERVERS: tuple[Server, ...] = get_args(Server)
+OF_DASHBOARD: tuple[Server, ...] = ("hub", "prometheus")  # the servers that it asks
+WITHOUT_TLS = "without TLS, anybody on the network could read the password or token for it"
 TlsVersion = Literal["TLS10", "TLS11", "TLS12", "TLS13"]
 
 
@@ -118,10 +120,14 @@ def may_carry_credentials(url: str) -> bool:
     """Return True if nobody else can read what is sent to a URL: it has TLS, or does not leave this machine."""
     try:
         parts = urlsplit(url)
-        return parts.scheme == "https" or parts.hostname == "localhost" or _is_loopback(parts.hostname or "")
+        return parts.scheme == "https" or is_loopback(parts.hostname or "")
     except ValueError:
         return False
 
 
-def _is_loopback(host: str) -> bool:
-    return ipaddress.ip_address(host).is_loopback
+def is_loopback(host: str) -> bool:
+    """Return True if a host, an address or a name, is this machine itself."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -18,6 +18,7 @@ import yaml
 from zmon.errors import Unreachable, UsageError
 from zmon.schema.http_config import (
     SERVERS,
+    WITHOUT_TLS,
     ClientConfig,
     HttpConfig,
     Server,
@@ -74,7 +75,7 @@ def session(
         if "Authorization" in request.headers and not may_carry_credentials(str(request.url)):
             raise Unreachable(
                 f"{request.url.origin()} is not asked",
-                "without TLS, anybody on the network could read the password or token for it",
+                WITHOUT_TLS,
                 "Write https:// in its URL, or take the password or token out of --http-config",
             )
         return await send(request)

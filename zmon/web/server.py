@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import math
 import signal
 import socket
@@ -18,6 +17,7 @@ from aiohttp import web
 from zmon.errors import PartFailed, UsageError
 from zmon.schema.api import Endpoint, endpoints
 from zmon.schema.api.packed import CONTENT_TYPE
+from zmon.schema.http_config import is_loopback
 from zmon.web.access import check_access
 from zmon.web.connections import Connections, HttpConnection, send, send_in_time
 from zmon.web.guard import add_headers, guard
@@ -127,11 +127,7 @@ def _number(query: Mapping[str, str], name: str) -> float:
 
 def check_bind(host: str, live: LiveConfig | None, insecure: bool) -> None:
     """Check that a daemon beyond this machine has TLS and knows who asks, unless `insecure`. Raises UsageError."""
-    try:
-        loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        loopback = False
-    if loopback or insecure:
+    if is_loopback(host) or insecure:
         return
     missing = [] if live and live.has_tls else ["TLS"]
     missing += [] if live and live.access else ["users, tokens or client certificates"]

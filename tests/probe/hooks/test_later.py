@@ -39,6 +39,11 @@ def test_callback_that_fails_does_not_harm_the_import(module, capsys):
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
+def test_callback_for_a_loaded_module_that_fails_does_not_end_the_hook(capsys):
+    later.when_imported("sys", lambda loaded: loaded.unheard_of)
+    assert "unheard_of" in capsys.readouterr().err
+
+
 def test_callback_runs_at_the_first_import_that_succeeds(module, tmp_path):
     calls = []
     (tmp_path / f"{module}.py").write_text("raise ValueError('half written')\n")

@@ -13,13 +13,12 @@ from zmon.box.identity import Identity
 from zmon.box.reader import BoxReader
 from zmon.job.lease import Leases, StartTimes
 from zmon.schema.measures import NS
-from zmon.schema.names import ACTIVITIES
+from zmon.schema.names import ACTIVITIES, NAME
 
 INTERVAL_NS = 1_000_000_000  # interval of the learning
 _RECENT_STEPS = 512  # the lease of training is learned from this many last steps
 _RECENT_STAYS = 8  # the lease of another activity is learned from this many last stays in it
 _INIT = ACTIVITIES.index("init")
-_NAME = "name"  # the label that jobs of one kind share; those without it share their program and size
 
 
 class LearnedLease:
@@ -28,7 +27,7 @@ class LearnedLease:
     def __init__(self, leases: Leases, starts: StartTimes, identity: Identity, owner: int = 0) -> None:
         self._leases, self._starts = leases, starts
         program = (identity.program, identity.world_size) if identity.program else identity.job_id
-        self._name = owner, identity.labels.get(_NAME) or program  # users do not share what is learned
+        self._name = owner, identity.labels.get(NAME) or program  # users do not share what is learned
         self._launch = identity.job_id, identity.attempt, identity.launcher_pid, identity.launcher_start
         self._steps: deque[float] = deque(maxlen=_RECENT_STEPS)
         self._stays: dict[str, deque[float]] = {}  # durations of the last stays in seconds, by activity

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from zmon.probe.autoload.sitecustomize import RUN_PID, switched_off
-from zmon.probe.run import become_or_exit
+from zmon.probe.run import become_or_exit, new_run_pid
 from zmon.probe.run_check import check_beside
 from zmon.process import process_stat
 
@@ -150,9 +150,10 @@ def _become(
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C before exec
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        env = {**env, RUN_PID: new_run_pid()}
         if not switched_off():
-            check_beside()
-        become_or_exit(command, {**env, RUN_PID: str(os.getpid())}, "watch")
+            check_beside(env[RUN_PID])
+        become_or_exit(command, env, "watch")
     except SystemExit as leave:
         os.write(refuse, b"1")
         os._exit(leave.code if isinstance(leave.code, int) else 1)

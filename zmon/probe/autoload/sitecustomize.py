@@ -10,20 +10,28 @@ import sys
 
 TYPE_CHECKING = False  # importing typing would take longer than this whole file
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 AUTOLOAD = os.path.dirname(__file__)  # noqa: PTH120 - pathlib is as slow
 BESIDE_ZMON = os.path.abspath(os.path.join(AUTOLOAD, "../../.."))  # noqa: PTH100, PTH118 - zmon/probe/autoload
-RUN_PID = "ZMON_RUN_PID"  # the pid of the command; removed once a message was printed, so that it is printed once
+# The pid of the command, and a random part: containers that share a network may share pids. Removed once a message was
+# printed, so that it is printed once.
+RUN_PID = "ZMON_RUN_PID"
 RANK_PID = "ZMON_RANK_PID"  # the pid of the Python process that a launcher started as a rank, until it imports torch
 OLDEST_PYTHON = (3, 11)
 OLDEST_TORCH = (2, 9)
 RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE")  # a process with all of them is a rank and not a launcher
 
 
-def switched_off() -> bool:
+def switched_off(environ: "Mapping[str, str]" = os.environ) -> bool:
     """Return True if ZMON_DISABLED switches zmon off."""
-    return os.environ.get("ZMON_DISABLED", "") not in ("", "0")
+    return environ.get("ZMON_DISABLED", "") not in ("", "0")
+
+
+def is_command(environ: "Mapping[str, str]" = os.environ) -> bool:
+    """Return True if this process is the one that `zmon run` became."""
+    return environ.get(RUN_PID, "").partition("-")[0] == str(os.getpid())
 
 
 def is_launched_rank() -> bool:
@@ -138,15 +146,14 @@ class TorchFinder:
 
 def begin() -> None:
     """Wait for torch, unless zmon is switched off."""
-    run_pid = os.environ.get(RUN_PID)
     if switched_off():
         restore_environment()
     else:
         if is_launched_rank():
             os.environ.setdefault(RANK_PID, str(os.getpid()))
-        finder = TorchFinder(may_speak=run_pid is not None)
+        finder = TorchFinder(may_speak=RUN_PID in os.environ)
         sys.meta_path.insert(0, finder)
-        if run_pid == str(os.getpid()):  # the command itself: report at once if it has no torch
+        if is_command():  # report at once if it has no torch
             try:  # noqa: SIM105 - as above
                 finder.find_spec("torch")
             except Exception:  # a finder of the job fails; it will fail again when the job imports torch

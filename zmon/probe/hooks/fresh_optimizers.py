@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 _MAX_KINDS = 64  # kinds of optimizers whose last objects are remembered after their end
+_MAX_GONE = 64  # of one kind that ended, and that no new one stands for yet: a job may make one for each task
 _MIN_OBJECTS = 2  # that update the same parameters and do not step again: two optimizers may take turns
 
 
@@ -76,7 +77,7 @@ class FreshOptimizers:
             if not objects:
                 self._objects.pop(known.parameters, None)
             if kind in self._gone or len(self._gone) < _MAX_KINDS:
-                self._gone.setdefault(kind, deque(maxlen=_MAX_KINDS)).append(address)
+                self._gone.setdefault(kind, deque(maxlen=_MAX_GONE)).append(address)
 
         return note
 

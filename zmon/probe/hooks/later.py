@@ -16,7 +16,7 @@ _waiting: dict[str, Callable[[Any], None]] = {}  # callbacks by module name
 def when_imported(name: str, callback: Callable[[Any], None]) -> None:
     """Call `callback` with the module: now if it is loaded, else right after its import."""
     if name in sys.modules:
-        callback(sys.modules[name])
+        probe.guarded(callback)(sys.modules[name])
         return
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
