@@ -81,7 +81,11 @@ def connection_lost(end: JobEnd) -> Finding | None:
     if end.living and end.seconds_ago < end.limits.rest_seconds:
         return None  # the culprit is about to end
     number, total = len(victims), len(end.snapshot.ranks)
-    many = f"all {number} ranks" if number == total else f"{number} of {total} ranks"
+    many = (
+        (f"all {number} ranks" if number > 1 else ranks_on(victims))
+        if number == total
+        else f"{number} of {total} ranks"
+    )
     first = with_first_words(StallEvidence(), victims[0])
     if end.snapshot.missing or all(r.last_words is None or is_timeout(r.last_words) for r in victims):
         all_reported = not end.snapshot.missing

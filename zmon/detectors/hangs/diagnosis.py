@@ -111,12 +111,16 @@ def network_stall(culprit: NetworkCulprit) -> Diagnosis:
 
 def unknown(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis:
     outside = [r for r in alive if not r.in_flight]
+    unseen = len(snapshot.missing)
+    all_inside = "every rank that zmon sees is inside a collective" if unseen else "every rank is inside a collective"
     done = [r for r in snapshot.ranks if r.activity == "done"]
     summary = (
         "in no collective that zmon sees: " + ", ".join(f"rank {r.rank} ({r.phase})" for r in outside[:8])
         if outside
-        else "every rank is inside a collective"
+        else all_inside
     )
+    if unseen:
+        summary += f"; they may wait for a rank that zmon does not see ({unseen} of {snapshot.world_size})"
     if done:
         summary += f"; {ranks_on(done)} {verb(done, 'has', 'have')} finished"
     if awaited := flight_records.awaited_ranks(snapshot):
@@ -125,7 +129,8 @@ def unknown(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis:
     return Diagnosis(
         cause="unknown",
         summary=summary,
-        detail="`zmon status --json` has each rank's op, sequence and stack. Look first at a rank that is in no "
+        detail=("Look at the hosts of the ranks that zmon does not see as well. " if unseen else "")
+        + "`zmon status --json` has each rank's op, sequence and stack. Look first at a rank that is in no "
         "collective while the others wait, unless it waits for an asynchronous one: `py-spy dump --pid PID`.",
         confidence=0.3,
     )
