@@ -1,7 +1,7 @@
 """The cost of an agent: CPU, memory and time to answer, with live ranks that step every 20 ms.
 
-First only Prometheus scrapes the agent, every two seconds. Then a hub also polls it. The boxes are real. The ranks run
-without torch.
+The benchmark scrapes the agent every two seconds, as Prometheus would. In the second half a hub polls it too. The boxes
+are real. The ranks run without torch.
 """
 
 from __future__ import annotations

@@ -140,9 +140,8 @@ class DenseOptimizer:
     """
 
     def __init__(self, config: OptimizerConfig, parameter: nn.Parameter) -> None:
-        fused = (
-            True if parameter.is_cpu else None
-        )  # on a CPU, fused means one pass over memory; on a GPU, torch chooses
+        # On a CPU, fused means one pass over memory. On a GPU, torch chooses.
+        fused = True if parameter.is_cpu else None
         self._parameter = parameter
         self._torch = DENSE[config.dense](config, [parameter], fused)
         assert parameter.grad is not None

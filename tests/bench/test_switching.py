@@ -4,15 +4,15 @@ import pytest
 
 from bench.switching import MODES, costs
 
-MICRO = 1e-6
+MICROSECOND = 1e-6
 
 
 def results(extra, rounds=40):
     """Return what a rank writes whose steps take 1,000 µs, and in each mode so many µs more."""
     order = [*MODES, *reversed(MODES)] * (rounds // 2)
     blocks = [
-        {"mode": mode, "wall": (1000 + 2 * extra.get(mode, 0)) * MICRO,
-         "processor": (900 + extra.get(mode, 0) + number % 4) * MICRO, "reported": 20 * MICRO}
+        {"mode": mode, "wall": (1000 + 2 * extra.get(mode, 0)) * MICROSECOND,
+         "processor": (900 + extra.get(mode, 0) + number % 4) * MICROSECOND, "reported": 20 * MICROSECOND}
         for number, mode in enumerate(order)
     ]  # fmt: skip
     return {"blocks": blocks}
@@ -21,15 +21,15 @@ def results(extra, rounds=40):
 def test_cost_is_the_difference_from_neighbouring_blocks_without_zmon():
     first, second = costs([results({"watched": 30, "idle": 5}), results({"watched": 10})])
     assert (first.rank, second.rank) == (0, 1)
-    assert first.step == pytest.approx(1000 * MICRO)
-    assert first.processor.value == pytest.approx(30 * MICRO, abs=3 * MICRO)
+    assert first.step == pytest.approx(1000 * MICROSECOND)
+    assert first.processor.value == pytest.approx(30 * MICROSECOND, abs=3 * MICROSECOND)
     assert first.processor.low <= first.processor.value <= first.processor.high
-    assert first.processor_floor.value == pytest.approx(0, abs=2 * MICRO)
-    assert first.wall.value == pytest.approx(60 * MICRO)
+    assert first.processor_floor.value == pytest.approx(0, abs=2 * MICROSECOND)
+    assert first.wall.value == pytest.approx(60 * MICROSECOND)
     assert first.wall_floor.value == pytest.approx(0)
-    assert first.idle.value == pytest.approx(5 * MICRO, abs=3 * MICRO)
-    assert first.reported == pytest.approx(20 * MICRO)
-    assert second.processor.value == pytest.approx(10 * MICRO, abs=3 * MICRO)
+    assert first.idle.value == pytest.approx(5 * MICROSECOND, abs=3 * MICROSECOND)
+    assert first.reported == pytest.approx(20 * MICROSECOND)
+    assert second.processor.value == pytest.approx(10 * MICROSECOND, abs=3 * MICROSECOND)
 
 
 def test_switch_leaves_nothing_of_zmon_and_brings_all_back(start_rank):

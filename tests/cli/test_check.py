@@ -1,4 +1,4 @@
-"""Tests of `zmon check --host`: one line, the exit codes of node-problem-detector, and no more than two seconds."""
+"""Tests of `zmon check --host`: one line, the exit codes of node-problem-detector, and a deadline."""
 
 import socket
 import subprocess
@@ -54,7 +54,7 @@ def test_answer_of_something_else_is_unknown(command, agent):
     assert command("check", "--host", "--agent", agent.url)[0] == 2
 
 
-def test_agent_that_hangs_is_unknown_within_two_seconds_and_the_start_of_python():
+def test_agent_that_hangs_is_unknown_after_a_deadline():
     with socket.create_server(("127.0.0.1", 0)) as hanging:
         url = f"http://127.0.0.1:{hanging.getsockname()[1]}"
         begin = time.monotonic()
@@ -64,7 +64,7 @@ def test_agent_that_hangs_is_unknown_within_two_seconds_and_the_start_of_python(
         )  # fmt: skip
         assert time.monotonic() - begin < 10.0  # without a deadline it would be a minute
     assert done.returncode == 2
-    assert "did not answer" in done.stdout or "no answer" in done.stdout
+    assert "did not answer" in done.stdout
 
 
 def test_check_of_nothing_is_misuse(command):

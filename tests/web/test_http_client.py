@@ -56,7 +56,7 @@ def ask_server(web, ask):
 
 
 async def get(session, url):
-    """Return the status, or the line of the error. The page is no JSON, so 200 is the error about that."""
+    """Return the status, or the error message. The page is not JSON, so the error about its content means 200."""
     try:
         await client.get(session, url, msgspec.Raw, 2.0)
     except Unreachable as error:
@@ -128,7 +128,7 @@ def test_server_of_another_authority_is_refused_with_one_line(ours, read, tmp_pa
 
 @pytest.mark.parametrize("url", ["http://192.0.2.1:9780", "http://node-1:9780", "http://ann:secret@node-1:9780"])
 def test_password_is_not_sent_without_tls_beyond_this_machine(read, url):
-    """The request ends before it begins: nothing answers there. A password in the URL is one as well."""
+    """The client refuses before it connects; the addresses do not exist. A password in the URL is refused, too."""
     config = None if "@" in url else read(basic_auth={"username": "ann", "password": "secret"})
 
     async def ask():
@@ -179,7 +179,7 @@ async def test_server_that_compresses_where_it_may_is_understood():
         assert (await answer.json())["a"].startswith("bb")
 
 
-def test_every_session_is_made_where_it_is_decided_who_sees_a_password():
+def test_only_two_modules_create_client_sessions():
     """Such a session uses no proxy, no .netrc, and decompresses nothing. The other one is for the socket of a rank."""
     files = [path for path in Path(zmon.__file__).parent.rglob("*.py") if "ClientSession(" in path.read_text()]
     assert {path.name for path in files} == {"http_client.py", "evidence.py"}

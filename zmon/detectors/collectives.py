@@ -13,9 +13,11 @@ from zmon.detectors.wording import ranks_text
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.rank import RankState
 
+# NCCL needs one size of an all_reduce on all ranks. Of the other operations with one size, each has a form that takes a
+# list of tensors, whose sizes may differ.
 SAME_SIZE_ON_GPUS = ("all_reduce",)
-_MAY_DIFFER = ("all_to_all", "all_gather", "reduce_scatter")  # from rank to rank, on GPUs lists of tensors
-_NUM_EVEN_STEPS = 10  # an operation that had the same size on every rank in so many recent steps has equal sizes
+_UNEVEN_OPS = ("all_to_all", "all_gather", "reduce_scatter")  # ranks may pass different sizes to these
+_NUM_EVEN_STEPS = 10  # operations that had equal sizes in so many recent steps are expected to have them
 
 
 class Contribution(NamedTuple):
@@ -43,7 +45,10 @@ class Mismatch(NamedTuple):
 
 
 def first_mismatch(contributions: Iterable[Contribution]) -> Mismatch | None:
-    """Return the first position at which contributions differ. Operations without a sequence have no position."""
+    """Return the mismatch of the lowest group and sequence; None if no contributions at one position differ.
+
+    Operations without a sequence have no position.
+    """
     positions: defaultdict[tuple[str, int], list[Contribution]] = defaultdict(list)
     for contribution in contributions:
         if contribution.group and contribution.sequence:
@@ -70,10 +75,10 @@ def _kind_text(kind: tuple[str, int | None]) -> str:
 def even_ops(steps: Sequence[AlignedStep]) -> tuple[str, ...]:
     """Return the operations whose size may differ from rank to rank, but did not in these steps of the job.
 
-    A size that differs in the step that does not end is an error then. Nothing is returned for a few steps.
+    In the unfinished step, another size of such an operation is an error. Returns () if there are fewer than ten steps.
     """
     if sum(step.stands_for for step in steps) < _NUM_EVEN_STEPS:
         return ()
-    spans = [each for step in steps for each in (step, step.mean) if each is not None]
-    columns = {op: [span.sent_bytes[op] for span in spans if op in span.sent_bytes] for op in _MAY_DIFFER}
+    spans = [span for step in steps for span in (step, step.mean) if span is not None]
+    columns = {op: [span.sent_bytes[op] for span in spans if op in span.sent_bytes] for op in _UNEVEN_OPS}
     return tuple(op for op, sent in columns.items() if sent and all(0 < min(row) == max(row) for row in sent))

@@ -38,20 +38,22 @@ def hang(culprits: Sequence[RankState], reason: str, confidence: float) -> Diagn
         return Diagnosis(
             cause="input_stall",
             summary=f"{ranks_on(culprits)} {loads} data loader for {first.state_seconds:.1f} s; {reason}",
-            detail=f"Its stack is in the finding. On {first.host}: are the loader's workers alive (`ps --ppid "
-            f"{first.pid}`), and does the storage answer that they read from (`cat /proc/{first.pid}/wchan`, "
-            "`dmesg -T | tail`)?",
+            detail=f"The stack of rank {first.rank} is in the finding. On {first.host}, check that the loader's "
+            f"workers are alive (`ps --ppid {first.pid}`) and that the storage they read from answers "
+            f"(`cat /proc/{first.pid}/wchan`, `dmesg -T | tail`).",
             confidence=confidence,
             culprits=culprits,
         )
-    has, seconds = verb(culprits, "has", "have"), f"{first.state_seconds:.1f} s"
-    outside = f"been in no collective for {seconds} (phase {first.phase})"
+    seconds = f"{first.state_seconds:.1f} s"
+    if first.activity == "done":
+        state = f"finished, {seconds} ago"
+    else:
+        state = f"been in no collective for {seconds} (phase {first.phase})"
     return Diagnosis(
         cause="compute_hang",
-        summary=f"{ranks_on(culprits)} {has} "
-        f"{f'finished, {seconds} ago' if first.activity == 'done' else outside}; {reason}",
-        detail=f"Its stack is in the finding, or run `py-spy dump --native --pid {first.pid}` on {first.host}: a lock, "
-        "a sleep, native code that does not return, or a rank that has left the training loop.",
+        summary=f"{ranks_on(culprits)} {verb(culprits, 'has', 'have')} {state}; {reason}",
+        detail=f"The stack of rank {first.rank} is in the finding, or run `py-spy dump --native --pid {first.pid}` on "
+        f"{first.host}: a lock, a sleep, native code that does not return, or a rank that has left the training loop.",
         confidence=confidence,
         culprits=culprits,
     )

@@ -9,6 +9,7 @@ low rate, too; so only the links with the most busy time are judged.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -40,16 +41,16 @@ def slow_network(
 ) -> NetworkCulprit | None:
     """Return the host or the pair of hosts if the other connections are `times` as fast, or faster; else None.
 
-    A rate is the acknowledged bytes per busy second. Two rates are alike if neither is `alike_times` the other; without
-    that value `times` counts. Connections that were busy for less than `busy_seconds` do not count. The comment of
-    `quicker_ratio` has the rates that trials showed.
+    A rate is acknowledged bytes per busy second. Two rates are alike if the higher one is less than `alike_times` the
+    lower one; the default is `times`. Connections that were busy for less than `busy_seconds` do not count.
+    `quicker_ratio` in `zmon/detectors/slow/straggler.py` has the rates that trials showed.
     """
     alike_times = times if alike_times is None else alike_times
     links = [link for link in host_links(snapshot) if link.acked_bytes is not None]
-    pairs = {
-        each: _total(_Traffic(link.acked_bytes or 0, link.busy_seconds or 0.0) for link in links if pair(link) == each)
-        for each in {pair(link) for link in links}
-    }
+    traffic_of: defaultdict[Pair, list[_Traffic]] = defaultdict(list)
+    for link in links:
+        traffic_of[pair(link)].append(_Traffic(link.acked_bytes or 0, link.busy_seconds or 0.0))
+    pairs = {hosts: _total(traffic) for hosts, traffic in traffic_of.items()}
     host = _slow_host(pairs, times, alike_times, busy_seconds)
     hosts = frozenset((host,)) if host is not None else _slow_pair(pairs, times, alike_times, busy_seconds)
     if hosts is None:
