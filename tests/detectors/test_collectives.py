@@ -1,4 +1,4 @@
-"""Tests of the comparison of collectives: the first mismatch, and operations that have one size although they need not."""
+"""Tests of the comparison of collectives: the first mismatch, and operations that have one size on all ranks."""
 
 from dataclasses import replace
 
