@@ -103,6 +103,9 @@ ONE_RANK = (
     *(row(f"a rank that lost a connection {since} s ago still ends, and the others stepped {stepped} s ago", expected,
           [lost(1, since, **{**SLOW, "step_seconds": since + 1}), *(waiting(r, stepped, **SLOW) for r in (0, 2, 3))])
       for since, stepped, expected in ((13.0, 14.0, due("connection_lost")), (8.0, 9.0, QUIET), (13.0, 2.0, QUIET))),
+    row("a rank was killed, and its launcher has ended with restarts left", due("rank_exited", 2),
+        [replace(r, max_restarts=3, launcher_gone_seconds=0.5) for r in (killed(2), *others(2, terminated))],
+        says="its launcher has ended and will not restart the job"),
     row("a rank exits with a code", due("rank_exited", 3), [finished(3, exit_status="exit code 3"), *others(3)],
         says="exit code 3"),
     row("a rank was seen dead less than half a second ago", QUIET,

@@ -127,6 +127,12 @@ SIGNALS = (
           due("connection_lost"),
           [signalled(0, 2.0 - reaction), signalled(1, 1.99 - reaction, B), broken(2, 2.0, 1.9, C),
            broken(3, 1.995, 1.9, D)]) for reaction in (0.03, 0.1)),
+    *(row(f"a rank of a job with restarts left obeys a signal, the others lose it, and their launchers {did}", expected,
+          [replace(r, max_restarts=2, launcher_gone_seconds=gone) for r in
+           (exited(0, 2.0), *(broken(rank, 1.97, 1.9, exit_status="exit code 1") for rank in (1, 2, 3)))], note)
+      for did, gone, expected, note in (
+          ("live", None, due("rank_exited", 0, severity="warning"), ""),
+          ("have ended", 0.9, QUIET, "torchrun restarts the job unless it had a signal itself"))),
     row("the owner ends a job, and connections break afterwards", QUIET,
         [broken(0, 1.97, 1.9), broken(1, 1.96, 1.9, B), signalled(2, 2.0, C), signalled(3, 1.98, D)]),
     row("the ranks of one host have the signal, and those of the other raise", due("rank_exited", 3),

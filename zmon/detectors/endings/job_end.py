@@ -121,11 +121,21 @@ def restarts(gone: Sequence[RankState], seconds_ago: float, limits: EndLimits) -
         used = "its only restart" if total == 1 else f"all its {total} restarts"
         reason = f", because the launcher has used {used}" if total else ""
         return "critical", f"nothing will restart the job{reason}"
+    if launchers_gave_up(gone):
+        return "critical", "its launcher has ended and will not restart the job"
     starts = [r.relaunched_seconds for r in gone if r.relaunched_seconds is not None]
     if starts and min(starts) < limits.start_seconds:
         return "warning", f"the launcher started its processes again {duration(min(starts))} ago"
     severity: Severity = "warning" if seconds_ago < limits.restart_seconds else "critical"
     return severity, f"the launcher has {counted(left, 'restart')} left and may restart the job"
+
+
+def launchers_gave_up(gone: Sequence[RankState]) -> bool:
+    """Return True if the launchers of these ranks have ended with restarts left, as they do if they are signalled."""
+    return all(
+        r.launcher_gone_seconds is not None and r.max_restarts is not None and r.restart_count < r.max_restarts
+        for r in gone
+    )
 
 
 def _seconds_until_supervised_start(snapshot: Snapshot) -> float | None:

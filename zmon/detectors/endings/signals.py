@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zmon.detectors.endings.job_end import JobEnd, with_first_words
+from zmon.detectors.endings.job_end import JobEnd, launchers_gave_up, with_first_words
 from zmon.detectors.endings.signal_reach import Reach, Signals, is_interrupted
 from zmon.detectors.wording import ranks_on
 from zmon.schema.evidence import StallEvidence
@@ -25,7 +25,7 @@ def is_owners_end(signals: Signals) -> bool:
     """Return True if the owner ended the job: a signal reached a launcher or all ranks before any rank failed."""
     if not signals.ranks or signals.end.culprits:
         return False
-    if signals.is_interrupt:
+    if signals.is_interrupt or (signals.end.complete and launchers_gave_up(signals.end.ended)):
         return True
     if signals.lone_target or not signals.first:
         return False
