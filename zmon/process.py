@@ -188,10 +188,15 @@ class ExitWatch:
             return None
         if not answer[0] & _PIDFD_INFO_EXIT:
             return None
-        code = os.waitstatus_to_exitcode(answer[-1] & 0xFF7F)  # without the "core dumped" bit
-        if code >= 0:
-            return f"exit code {code}"
-        try:
-            return f"signal {signal.Signals(-code).name}"
-        except ValueError:  # a real-time signal has no name
-            return f"signal {-code}"
+        return how_it_ended(answer[-1] & 0xFF7F)  # without the "core dumped" bit
+
+
+def how_it_ended(status: int) -> str:
+    """Return `exit code 1`, `signal SIGKILL` or the like, given the wait status of a process (waitpid(2))."""
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"signal {signal.Signals(-code).name}"
+    except ValueError:  # a real-time signal has no name
+        return f"signal {-code}"

@@ -97,6 +97,10 @@ def drill(
         raise UsageError(
             "no drill is selected", "", "Name drills (zmon drill --list), or use --all, --resume, --soak or --random"
         )
+    if watch and (soak_seconds or randoms or simulated):
+        raise UsageError(
+            "--watch plays drills by name", "--soak, --random and --simulated have stages of their own", "Leave out one"
+        )
     if simulated is not None:
         sys.exit(play_simulated(int(time.time()) if seed is None else seed, first, simulated, as_json))
     _end_in_order()

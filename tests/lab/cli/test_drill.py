@@ -58,6 +58,8 @@ def rows(monkeypatch):
         (("no-such",), "there is no drill 'no-such'"),
         (("--resume",), "there is no session to resume"),
         (("--all", "--repeats", "0"), "--repeats"),
+        (("--watch", "--soak", "5"), "--watch plays drills by name"),
+        (("--watch", "--simulated", "5"), "--watch plays drills by name"),
     ],
 )
 def test_misuse_prints_one_line_and_exits_with_2(run, arguments, part):

@@ -1,5 +1,8 @@
 """Tests of the stage of `zmon watch`, with a real job."""
 
+import os
+import signal
+
 import pytest
 
 from lab.stage import JobSpec
@@ -15,10 +18,12 @@ def watched(tmp_path):
 
 
 @pytest.mark.slow
-def test_watch_answers_while_it_runs_and_its_card_afterwards(watched):
-    job = watched.start(JobSpec("drill-1", "plain", ranks=1, steps=100))
-    assert eventually(lambda: watched.ranks("drill-1"), 60.0)[0].world_size == 1
+def test_watch_is_asked_while_it_runs_and_its_card_is_read_afterwards(watched):
+    job = watched.start(JobSpec("drill-1", "plain", ranks=1))
+    rank = eventually(lambda: watched.ranks("drill-1").get(0), 60.0)
     assert eventually(lambda: watched.job("drill-1"), 60.0).world_size == 1
-    job.signal(9)  # to watch: the job lives on, and nobody sees it
-    assert eventually(lambda: not watched.ranks("drill-1"), 30.0)
-    assert watched.pages() == [] == watched.findings(None)
+    os.kill(rank.pid, signal.SIGKILL)
+    assert eventually(lambda: job.exit_code() is not None, 60.0)
+    assert not watched.ranks("drill-1")
+    assert [finding.cause for finding in watched.findings("drill-1", active=False)] == ["rank_exited"]
+    assert watched.findings("drill-1") == watched.pages() == []

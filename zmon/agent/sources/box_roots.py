@@ -121,7 +121,9 @@ class BoxRoots:
                 if _may_read(folder):  # one pod must not hide the others
                     yield from _of_users(folder, pod=pod)
                 else:
-                    squatted.append(f"the boxes of the pod {pod}: uid {os.geteuid()} may not read {folder}")
+                    squatted.append(
+                        f"the boxes of the pod {pod}: uid {os.geteuid()} may not read {folder}: run the agent as root"
+                    )
             else:
                 squatted.append(_squatted(folder, f"the pod {pod}", status))
 

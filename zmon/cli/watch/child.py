@@ -126,17 +126,6 @@ class Child:
         os._exit(code)
 
 
-def ending(status: int) -> str:
-    """Return how a command ended, given what waitpid returned: `exit code 1`, `signal SIGKILL`."""
-    code = os.waitstatus_to_exitcode(status)
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return f"signal {signal.Signals(-code).name}"
-    except ValueError:  # a real-time signal has no name
-        return f"signal {-code}"
-
-
 def _become(
     command: Sequence[str], env: Mapping[str, str], mask: set[int | signal.Signals], refuse: int, output: int | None
 ) -> NoReturn:

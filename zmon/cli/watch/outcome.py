@@ -12,11 +12,11 @@ import msgspec
 
 from zmon.cli.render.card import Advice, VerdictCard, WatchedJob, main_job
 from zmon.cli.watch import folder
-from zmon.cli.watch.child import ending
 from zmon.cli.watch.partial import with_steps_of_one_rank
 from zmon.cli.watch.watching import UNWATCHED, WatchedCommand
 from zmon.hub.incidents.capsule_store import REPORT
 from zmon.probe.run_check import isolating_option
+from zmon.process import how_it_ended
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.names import severity_order
 from zmon.steplog import FOLDER
@@ -93,7 +93,7 @@ def _card(run: WatchedCommand, jobs: Iterable[WatchedJob]) -> VerdictCard:
     child = run.child
     return VerdictCard(
         shlex.join(run.command),
-        ending(child.status or 0),
+        how_it_ended(child.status or 0),
         child.ended - run.began,
         tuple(f"{sent.name} by {sent.sender}" for sent in child.signals),
         child.signals[0].time if child.signals else None,
