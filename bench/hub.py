@@ -24,8 +24,8 @@ from typing import Any
 
 import psutil
 
-from bench.agent import daemon, free_port
 from bench.cluster import RANKS_PER_AGENT, serve
+from bench.processes import daemon, free_port
 from bench.rows import MEBI, PERCENT, table_line
 
 _HEADS = (
