@@ -37,8 +37,8 @@ def _cells(ranks: int, clients: str, cost: Cost, first: Cost) -> tuple[str, ...]
     return (
         str(ranks),
         clients,
-        f"{cost.core * PERCENT:.2f} %",
-        f"{cost.core / first.core:.1f} ×",
+        f"{cost.cpu_ratio * PERCENT:.2f} %",
+        f"{cost.cpu_ratio / first.cpu_ratio:.1f} ×",
         f"{cost.resident_bytes * MEBI:.1f} MiB",
         f"{statistics.median(cost.scrape_seconds) * 1000:.1f} ms",
         f"{max(cost.scrape_seconds) * 1000:.1f} ms",

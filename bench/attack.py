@@ -27,7 +27,7 @@ from pathlib import Path
 
 import psutil
 
-from bench.agent import free_port, ranks_running
+from bench.processes import free_port, ranks_running
 from bench.rows import MEBI, table_line
 
 HALF, BODIES, READERS = 1100, 10, 50

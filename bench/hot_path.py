@@ -13,8 +13,7 @@ from pathlib import Path
 
 from bench.rows import MICRO, Row
 from zmon.box import BoxWriter
-from zmon.probe import edge
-from zmon.probe.edge import Edge
+from zmon.probe.edge import PYTHON, C
 from zmon.probe.interface import JobInterface
 from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, RankTimeline
 
@@ -36,31 +35,28 @@ def mark_step(timeline: RankTimeline, group: int) -> None:
 
 def measure(rounds: int) -> list[Row]:
     """Measure in turns each edge, as local rank 0, which also reads the network interface, and as another rank."""
-    seconds: dict[str, list[float]] = {}
-    timelines = []
+    edges = [edge for edge in (PYTHON, C) if edge is not None]
+    cases = [(edge, interface) for edge in edges for interface in (JobInterface("lo"), None)]
     with tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as folder:
-        for each in filter(None, (edge.PYTHON, edge.C)):
-            for name, interface in (("local rank 0", JobInterface("lo")), ("another rank", None)):
-                timelines.append(_timeline(Path(folder), len(seconds), each, interface))
-                seconds[f"{each.name} edge, {name}"] = []
+        timelines = [
+            edge.make_timeline(BoxWriter(Path(folder) / f"job/0/rank-{rank}.box"), interface)
+            for rank, (edge, interface) in enumerate(cases)
+        ]
+        seconds: list[list[float]] = [[] for _ in cases]
         for _ in range(rounds):
-            for timeline, costs in zip(timelines, seconds.values(), strict=True):
-                costs.append(_cost(timeline))
-    return [
-        Row(f"{kind}, {name}", statistic(costs) * MICRO, "µs")
-        for kind, costs in seconds.items()
-        for name, statistic in (("median of rounds", statistics.median), ("fastest", min))
-    ]
+            for timeline, seconds_of_case in zip(timelines, seconds, strict=True):
+                seconds_of_case.append(_step_seconds(timeline))
+    rows = []
+    for (edge, interface), seconds_of_case in zip(cases, seconds, strict=True):
+        case = f"{edge.name} edge, {'another rank' if interface is None else 'local rank 0'}"
+        rows.append(Row(f"{case}, median of rounds", statistics.median(seconds_of_case) * MICRO, "µs"))
+        rows.append(Row(f"{case}, fastest", min(seconds_of_case) * MICRO, "µs"))
+    return rows
 
 
-def _cost(timeline: RankTimeline) -> float:
+def _step_seconds(timeline: RankTimeline) -> float:
     group = timeline.group("0", 4)
     begin = time.perf_counter()
     for _ in range(_STEPS):
         mark_step(timeline, group)
     return (time.perf_counter() - begin) / _STEPS
-
-
-def _timeline(folder: Path, rank: int, edge: Edge, interface: JobInterface | None) -> RankTimeline:
-    box = BoxWriter(folder / f"job/0/rank-{rank}.box")
-    return edge.make_timeline(box, interface)

@@ -24,8 +24,8 @@ from typing import Any
 
 import psutil
 
-from bench.agent import daemon, free_port
 from bench.cluster import RANKS_PER_AGENT, serve
+from bench.processes import daemon, free_port
 from bench.rows import MEBI, PERCENT, table_line
 
 _HEADS = (
@@ -45,8 +45,8 @@ class Passes:
 
     walls: tuple[float, ...]  # seconds of each pass
     cpu_seconds: float  # of the hub, for each pass
-    core: float  # share of one core that the hub used
-    players_core: float
+    cpu_ratio: float  # share of one core that the hub used
+    players_cpu_ratio: float
     bytes_per_second: float  # of the agents' reports
 
 
@@ -91,8 +91,8 @@ def measure(num_ranks: int, seconds: float, quiet_minutes: float) -> tuple[str, 
     return (
         str(num_ranks), str(num_ranks // RANKS_PER_AGENT), f"{passes.cpu_seconds * 1000:.0f} ms",
         f"{statistics.median(passes.walls) * 1000:.0f} ms", f"{max(passes.walls) * 1000:.0f} ms",
-        f"{passes.cpu_seconds / num_ranks * 1e6:.0f} us", f"{passes.core * PERCENT:.0f} %",
-        f"{passes.players_core * PERCENT:.0f} %", f"{passes.bytes_per_second / 1e6:.2f} MB/s",
+        f"{passes.cpu_seconds / num_ranks * 1e6:.0f} us", f"{passes.cpu_ratio * PERCENT:.0f} %",
+        f"{passes.players_cpu_ratio * PERCENT:.0f} %", f"{passes.bytes_per_second / 1e6:.2f} MB/s",
         f"{resident * MEBI:.0f} MiB", "none" if finding_seconds is None else f"{finding_seconds:.2f} s",
         "-" if false is None else str(false),
     )  # fmt: skip

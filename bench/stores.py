@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.agent import child, free_port
 from bench.dashboard.blocks import write
 from bench.dashboard.scene import EARLIER_SECONDS, Scene
 from bench.dashboard.synthetic import Series, everything
+from bench.processes import child, free_port
 from dashboards.intervals import CLUSTER
 from dashboards.rules.render import recording_seconds
 

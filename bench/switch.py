@@ -19,7 +19,7 @@ from torch.optim import optimizer as optimizers
 WATCHED, ABSENT, AGAIN, IDLE, NEVER = "watched", "absent", "again", "idle", "never"
 
 _CLASSES = (dist.Work, dist.ProcessGroup, dist.Reducer, DistributedDataParallel, torch._C.Future)
-_OPTIMIZER_HOOKS = (optimizers._global_optimizer_pre_hooks, optimizers._global_optimizer_post_hooks)
+OPTIMIZER_HOOKS = (optimizers._global_optimizer_pre_hooks, optimizers._global_optimizer_post_hooks)
 
 Hooks = MutableMapping[int, Any]
 
@@ -39,7 +39,7 @@ class Switch:
     """All changes that zmon makes to torch and to the model, to be removed and installed again."""
 
     def __init__(self) -> None:
-        names_before = _names()
+        names_before = names()
         self._classes_before = {key: value for key, value in names_before.items() if key[0] in _CLASSES}
         attach()
         from zmon import probe
@@ -47,13 +47,13 @@ class Switch:
         timeline = probe.current
         assert timeline is not None
         self._probe, self._timeline = probe, timeline
-        after = _names()
+        after = names()
         self._changed = [
             (*key, names_before[key], new)
             for key, new in after.items()
             if key in names_before and names_before[key] is not new
         ]
-        self._hooks: list[tuple[Hooks, dict[int, Any]]] = [(hooks, dict(hooks)) for hooks in _OPTIMIZER_HOOKS]
+        self._hooks: list[tuple[Hooks, dict[int, Any]]] = [(hooks, dict(hooks)) for hooks in OPTIMIZER_HOOKS]
 
     def settle(self, model: nn.Module) -> None:
         """Note what the first steps have changed: hooks on the model, and wrappers that zmon put on or took off."""
@@ -64,8 +64,8 @@ class Switch:
             for key, plain in self._classes_before.items()
             if key not in known and vars(key[0])[key[1]] is not plain
         ]
-        for hooks in _hooks_of(model):
-            ours = {key: hook for key, hook in hooks.items() if _is_ours(hook)}
+        for hooks in hooks_of(model):
+            ours = {key: hook for key, hook in hooks.items() if is_ours(hook)}
             if ours:
                 self._hooks.append((hooks, ours))
 
@@ -89,12 +89,14 @@ class Switch:
         return self._timeline.ledger.overhead_ns * 1e-9
 
 
-def _names() -> dict[tuple[Any, str], object]:
+def names() -> dict[tuple[Any, str], object]:
+    """Return what each name in a loaded module, or in a class that zmon changes, stands for; by owner and name."""
     owners = (*(module for module in sys.modules.values() if hasattr(module, "__dict__")), *_CLASSES)
     return {(owner, name): value for owner in owners for name, value in list(vars(owner).items())}
 
 
-def _hooks_of(model: nn.Module) -> Iterator[Hooks]:
+def hooks_of(model: nn.Module) -> Iterator[Hooks]:
+    """Yield the hooks of the model's modules and parameters."""
     for module in model.modules():
         yield module._forward_pre_hooks
     for parameter in model.parameters():
@@ -102,5 +104,6 @@ def _hooks_of(model: nn.Module) -> Iterator[Hooks]:
             yield parameter._post_accumulate_grad_hooks
 
 
-def _is_ours(hook: object) -> bool:
+def is_ours(hook: object) -> bool:
+    """Return True if the hook is one of zmon."""
     return str(getattr(hook, "__module__", "")).startswith("zmon.")

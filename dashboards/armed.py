@@ -8,16 +8,18 @@ import streamlit as st
 
 from zmon.doctor import Check, Login, examine_cluster
 
-CACHE_SECONDS = 15  # the results change slowly, and the checks take some dozen requests
+CACHE_SECONDS = 15  # the results change slowly, and the checks make about a dozen requests
 
 
-@st.cache_resource(ttl=CACHE_SECONDS, max_entries=4, show_spinner=False)
-def armed(hub: str, prometheus: str) -> tuple[Check, ...]:
+@st.cache_resource(ttl=CACHE_SECONDS, show_spinner=False)
+def armed(hub_url: str, prometheus_url: str) -> tuple[Check, ...]:
     """Run every check that does not depend on the local machine. It returns even if no server answers."""
-    return tuple(asyncio.run(examine_cluster(hub.rstrip("/"), prometheus.rstrip("/"), _login())))
+    return tuple(asyncio.run(examine_cluster(hub_url.rstrip("/"), prometheus_url.rstrip("/"), _login())))
 
 
 def _login() -> Login | None:
     """Return the login of the Alertmanager that `zmon up` started together with this dashboard, or None."""
-    url, user = os.environ.get("ZMON_ALERTMANAGER_URL"), os.environ.get("ZMON_ALERTMANAGER_USER", "")
-    return Login(url, user, Path(os.environ.get("ZMON_ALERTMANAGER_PASSWORD_FILE", ""))) if url else None
+    url = os.environ.get("ZMON_ALERTMANAGER_URL")
+    if not url:
+        return None
+    return Login(url, os.environ["ZMON_ALERTMANAGER_USER"], Path(os.environ["ZMON_ALERTMANAGER_PASSWORD_FILE"]))

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trainer.optimizers import RULES, OptimizerConfig
+from trainer.optimizers import RULES, OptimizerConfig, RowUpdate
 
 # Bytes of gradients merged at a time. On a CPU they fit into its cache and need no new pages from the kernel, which
 # halves the time of an update of many rows. On a GPU each piece costs a dozen launches, and only memory limits it.
@@ -109,8 +109,7 @@ class TorchKernel:
 
     def apply(self, merged: Merged, learning_rate: float, mean_squares: Tensor | None = None) -> None:
         """Update these rows. `mean_squares` (U,) are of all columns, if this weight has only some of a table's."""
-        rows, gradient = merged
-        self._rule(self.weight, self.state, rows, gradient, learning_rate, self._epsilon, mean_squares)
+        self._rule(RowUpdate(self.weight, self.state, *merged, mean_squares), learning_rate, self._epsilon)
 
 
 class Merged(NamedTuple):

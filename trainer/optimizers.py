@@ -8,7 +8,7 @@ Shapes: U distinct rows touched, D columns.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,40 +18,26 @@ from trainer.errors import require
 MOMENTS = ("shared", "separate")
 
 
-class Rule(Protocol):
-    """The update of some rows in place."""
+class RowUpdate(NamedTuple):
+    """The rows of a table to update in place, with their gradients."""
 
-    def __call__(
-        self,
-        weight: Tensor,
-        state: Tensor,
-        rows: Tensor | None,
-        gradient: Tensor,
-        learning_rate: float,
-        epsilon: float,
-        mean_squares: Tensor | None = None,
-    ) -> None:
-        """Update `weight` (rows, D) and `state` (rows,), given the gradient (U, D) of the rows touched (U,).
-
-        `mean_squares` (U,) are of all columns of a table if `weight` has only some of them.
-        """
-        ...
+    weight: Tensor  # (rows, D)
+    state: Tensor  # (rows,)
+    rows: Tensor | None  # the rows touched (U,), each only once; None: all rows, in order
+    gradient: Tensor  # (U, D); the update overwrites it
+    mean_squares: Tensor | None = None  # (U,) of all columns of the table, if `weight` has only some of them
 
 
-def rowwise_adagrad(
-    weight: Tensor,
-    state: Tensor,
-    rows: Tensor | None,
-    gradient: Tensor,
-    learning_rate: float,
-    epsilon: float,
-    mean_squares: Tensor | None = None,
-) -> None:
+Rule = Callable[[RowUpdate, float, float], None]  # with the learning rate and epsilon
+
+
+def rowwise_adagrad(update: RowUpdate, learning_rate: float, epsilon: float) -> None:
     """Update rows by AdaGrad with one number of state per row (arXiv 2104.05158): the sum of mean squared gradients.
 
-    state += mean(gradient²); weight -= learning_rate · gradient ÷ (√state + epsilon). A row may occur only once in
-    `rows`; None means all rows, in order. A row whose gradient is zero does not change. `gradient` is overwritten.
+    state += mean(gradient²); weight -= learning_rate · gradient ÷ (√state + epsilon). A row whose gradient is zero does
+    not change.
     """
+    weight, state, rows, gradient, mean_squares = update
     _add(state, rows, squares(gradient).div_(gradient.shape[1]) if mean_squares is None else mean_squares)
     scale = state.clone() if rows is None else state.index_select(0, rows)
     scale.sqrt_().add_(epsilon).reciprocal_().mul_(-learning_rate)
@@ -63,18 +49,9 @@ def squares(gradient: Tensor) -> Tensor:
     return torch.linalg.vector_norm(gradient, dim=1).square_()
 
 
-def sgd(
-    weight: Tensor,
-    state: Tensor,
-    rows: Tensor | None,
-    gradient: Tensor,
-    learning_rate: float,
-    epsilon: float,
-    mean_squares: Tensor | None = None,
-) -> None:
-    """Compute weight -= learning_rate · gradient, for these rows or all rows. `gradient` is overwritten."""
-    del state, epsilon, mean_squares
-    _add(weight, rows, gradient.mul_(-learning_rate))
+def sgd(update: RowUpdate, learning_rate: float, _epsilon: float) -> None:
+    """Compute weight -= learning_rate · gradient. It needs no state."""
+    _add(update.weight, update.rows, update.gradient.mul_(-learning_rate))
 
 
 def _add(target: Tensor, rows: Tensor | None, change: Tensor) -> None:
@@ -140,8 +117,7 @@ class DenseOptimizer:
     """
 
     def __init__(self, config: OptimizerConfig, parameter: nn.Parameter) -> None:
-        # On a CPU, fused means one pass over memory. On a GPU, torch chooses.
-        fused = True if parameter.is_cpu else None
+        fused = True if parameter.is_cpu else None  # on a CPU: one pass over memory; on a GPU, torch chooses
         self._parameter = parameter
         self._torch = DENSE[config.dense](config, [parameter], fused)
         assert parameter.grad is not None

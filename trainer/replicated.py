@@ -15,7 +15,7 @@ from torch import Tensor
 
 from trainer.batch import Batch, to_device
 from trainer.kernel import Bags
-from trainer.optimizers import RULES, OptimizerConfig
+from trainer.optimizers import RULES, OptimizerConfig, RowUpdate
 from trainer.routing import INT32_ROWS
 from trainer.sharding import Shard
 from trainer.tables import EmbeddingConfig, fill
@@ -107,7 +107,7 @@ class _TablesOfWidth:
         out.zero_().index_add_(0, bags.rows, gradient[bags.bag_of_row])
 
     def update(self, gradient: Tensor, learning_rate: float) -> None:
-        self._rule(self.weight, self.state, None, gradient, learning_rate, self._epsilon)
+        self._rule(RowUpdate(self.weight, self.state, None, gradient), learning_rate, self._epsilon)
 
     def parts(self) -> Iterator[tuple[int, Tensor, Tensor]]:
         return zip(self._tables, self.weight.split(self._rows), self.state.split(self._rows), strict=True)

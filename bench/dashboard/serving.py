@@ -16,10 +16,10 @@ from pathlib import Path
 import psutil
 import yaml
 
-from bench.agent import child, daemon, free_port
 from bench.dashboard import fake_hub, victoria
 from bench.dashboard.history import VICTORIA
 from bench.dashboard.scene import Scene
+from bench.processes import child, daemon, free_port
 from dashboards.rules.render import rendered
 
 NEVER = "1y"  # evaluation interval; the view `armed` only needs the rules to be loaded

@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 import psutil
 
-from bench.agent import child, free_port
 from bench.dashboard.scene import Scene
 from bench.dashboard.synthetic import Series
+from bench.processes import child, free_port
 
 PROGRAM = "victoria-metrics"
 _LINES = 2000  # series in one request

@@ -5,9 +5,9 @@ import streamlit as st
 from dashboards.armed import armed
 from dashboards.asking import without_credentials
 from dashboards.colours import GREEN, GREY, VERMILLION
+from dashboards.formats import escaped_html
 from dashboards.views import banner, frame
 from dashboards.views.context import ViewContext
-from dashboards.words import escaped_html
 
 ORDER = (False, True, None)
 LOOKS = {True: ("armed", GREEN), False: ("INERT", VERMILLION), None: ("nothing to watch", GREY)}

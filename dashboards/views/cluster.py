@@ -5,12 +5,12 @@ from html import escape
 import streamlit as st
 
 from dashboards.colours import GREY, ORANGE, VERMILLION
+from dashboards.formats import link, number, share, time_of_day
 from dashboards.glance import Firing
 from dashboards.severity import CRITICAL, WARNING
 from dashboards.views import banner, frame, hosts
 from dashboards.views.context import ViewContext
 from dashboards.views.finding import culprit
-from dashboards.words import clock, link, number, share
 from zmon.format import NONE, UNKNOWN, duration
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
@@ -68,7 +68,7 @@ def _jobs(context: ViewContext) -> None:
         f"<tbody>{rows}</tbody></table></div>"
     )
     if context.now.hub_is_blind:
-        st.html(f'<p class="zmon-unknown">Last known, as of {clock(context.now.known_time)}.</p>')
+        st.html(f'<p class="zmon-unknown">Last known, as of {time_of_day(context.now.known_time)}.</p>')
     if len(order) > MAX_JOBS:
         st.caption(f"{len(order) - MAX_JOBS} more jobs: choose one on the page Job.")
 

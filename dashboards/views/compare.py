@@ -11,10 +11,10 @@ import streamlit as st
 from dashboards.address import RANGES
 from dashboards.asking import Unreachable
 from dashboards.colours import in_order
+from dashboards.formats import date_and_time, escaped_html, number, share
 from dashboards.side import BY_NAME, Side, jobs, last_time, side
 from dashboards.views import banner, frame, panel
 from dashboards.views.context import ViewContext
-from dashboards.words import escaped_html, moment, number, share
 from zmon.format import UNKNOWN, duration
 
 ROUNDED = 1e-6  # two values that differ by a smaller share are equal: a store may round its samples
@@ -82,8 +82,8 @@ def _table(current: Side, other: Side) -> None:
             rows.append(_cause_row(cause, current, other))
     heads = (
         "",
-        f"{other.job_id} until {moment(other.until)}",
-        f"{current.job_id} until {moment(current.until)}",
+        f"{other.job_id} until {date_and_time(other.until)}",
+        f"{current.job_id} until {date_and_time(current.until)}",
         "difference",
     )
     body = "".join(f"<tr>{''.join(f'<td>{escaped_html(cell)}</td>' for cell in row)}</tr>" for row in rows)

@@ -7,8 +7,8 @@ from pathlib import Path
 import streamlit as st
 
 from dashboards.address import Address
+from dashboards.formats import escaped_html, link, number, time_of_day
 from dashboards.views import evidence
-from dashboards.words import clock, escaped_html, link, number
 from zmon.format import duration
 from zmon.schema.finding import Finding
 from zmon.schema.incident import IncidentSummary
@@ -47,9 +47,9 @@ def age_and_cost(finding: Finding, now: float) -> str:
 def when(finding: Finding | IncidentSummary) -> str:
     """Return the onset of an open finding, or onset, end and duration of a resolved one."""
     if finding.resolved is None:
-        return f"since {clock(finding.onset)}"
+        return f"since {time_of_day(finding.onset)}"
     lasted = duration(finding.resolved - finding.onset)
-    return f"{clock(finding.onset)} to {clock(finding.resolved)}, {lasted}; resolved"
+    return f"{time_of_day(finding.onset)} to {time_of_day(finding.resolved)}, {lasted}; resolved"
 
 
 def was_open(finding: Finding, moment: float | None) -> bool:
@@ -82,7 +82,8 @@ def details(finding: Finding, now: float) -> None:
             _preformatted(evidence.stack_text(stack))
     with st.expander("Evidence"):
         st.caption(
-            f"As of {clock(drawn_at)}. It is updated when more evidence arrives, or when the page is loaded again."
+            f"As of {time_of_day(drawn_at)}. "
+            "It is updated when more evidence arrives, or when the page is loaded again."
         )
         _preformatted(view.as_json())
 

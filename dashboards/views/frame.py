@@ -16,11 +16,11 @@ from typing import Literal
 import streamlit as st
 
 from dashboards.address import RANGES, REFRESH_SECONDS, Address
+from dashboards.formats import date_and_time, escaped_markdown, time_of_day
 from dashboards.glance import glance
 from dashboards.queries import Hub, Prometheus
 from dashboards.views.context import ViewContext
 from dashboards.views.style import CSS
-from dashboards.words import clock, moment, plain
 
 View = Callable[[ViewContext], None]
 
@@ -35,7 +35,7 @@ def show(view: View, pages: list[st.Page], title: str, *, shows_one_job: bool = 
             context = _read(title, shows_one_job)
         _links(pages, context.address)
         view(context)
-        until = f"{title} until {clock(context.span.end)}"
+        until = f"{title} until {time_of_day(context.span.end)}"
         st.html(f'<p class="zmon-unknown" data-testid="zmon-seen"><small>{until}</small></p>')
     if errors:
         _rerun_at_next_refresh(iter([True]))  # True: this call only starts the timer
@@ -100,7 +100,8 @@ def choices(context: ViewContext, *others: Callable[[ViewContext], None]) -> Non
     with st.container(horizontal=True, vertical_alignment="center", key="zmon-choices"):
         _time_range(address)
         if job_ids or others:
-            with st.popover(plain(" on ".join(filter(None, [context.job_id, address.host])) or "no job chosen")):
+            shown = " on ".join(filter(None, [context.job_id, address.host])) or "no job chosen"
+            with st.popover(escaped_markdown(shown)):
                 if job_ids:
                     select("Job", job_ids, context.job_id, lambda job_id: address.moved(job_id=job_id))
                 for choice in others:
@@ -115,7 +116,7 @@ def _time_range(address: Address) -> None:
             st.button(name, key=f"range {name}", type=kind, on_click=go, args=(address.moved(range=name),))
     if address.at is not None:
         st.button(
-            f"Around {moment(address.at)}: back to now",
+            f"Around {date_and_time(address.at)}: back to now",
             on_click=go,
             args=(address.moved(at=None),),
             icon=":material/history:",

@@ -12,10 +12,10 @@ import streamlit as st
 
 from dashboards.asking import Unreachable
 from dashboards.colours import BLUE, GREY
+from dashboards.formats import link, share
 from dashboards.queries import Sample, quoted
 from dashboards.views import frame, panel
 from dashboards.views.context import ViewContext
-from dashboards.words import link, share
 from zmon.format import UNKNOWN
 
 GPUS = "max by (host, gpu) (zmon:gpu_utilization:ratio{$host})"

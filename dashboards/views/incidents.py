@@ -6,9 +6,9 @@ import pandas as pd
 import streamlit as st
 
 from dashboards.asking import Unreachable
+from dashboards.formats import escaped_html, link, number
 from dashboards.views import banner, finding, frame
 from dashboards.views.context import ViewContext
-from dashboards.words import escaped_html, link, number
 from zmon.format import UNKNOWN, duration
 from zmon.schema.incident import IncidentSummary
 

@@ -12,11 +12,11 @@ from dashboards import charts, heat
 from dashboards.address import Span
 from dashboards.asking import Unreachable
 from dashboards.colours import in_order
+from dashboards.formats import date_and_time, escaped_html
 from dashboards.history import History
 from dashboards.marks import Mark
 from dashboards.panels import Panel, Selection
 from dashboards.views.context import ViewContext
-from dashboards.words import escaped_html, moment
 from zmon.format import UNKNOWN
 
 A_DAY = 86400
@@ -139,9 +139,9 @@ def _notes(panel: Panel, history: History, span: Span) -> None:
     """Draw notes below the chart: since when values are NaN or unknown, and how many series are left out."""
     since = (history.known_until or span.end) + span.resolution
     if panel.shows_nan and (history.nan_until or 0) >= since:
-        st.html(f'<p class="zmon-unknown"><b>NaN</b> since {moment(since)}</p>')
+        st.html(f'<p class="zmon-unknown"><b>NaN</b> since {date_and_time(since)}</p>')
     elif span.end - since >= (STALE_POINTS - 1) * span.resolution:
-        st.html(f'<p class="zmon-unknown">{UNKNOWN} since {moment(since)}</p>')
+        st.html(f'<p class="zmon-unknown">{UNKNOWN} since {date_and_time(since)}</p>')
     if history.left_out:
         st.caption(f"{history.left_out} more series are not drawn: those with the least remarkable values.")
 

@@ -2,8 +2,8 @@
 
 import streamlit as st
 
+from dashboards.formats import escaped_html, number
 from dashboards.views.context import ViewContext
-from dashboards.words import escaped_html, number
 from zmon.format import duration
 from zmon.schema.pause import HealedPause
 

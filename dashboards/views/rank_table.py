@@ -9,10 +9,10 @@ import streamlit as st
 
 from dashboards import heat
 from dashboards.asking import Unreachable
+from dashboards.formats import escaped_html
 from dashboards.severity import is_info
 from dashboards.views import frame, tiles
 from dashboards.views.context import ViewContext
-from dashboards.words import escaped_html
 from zmon.format import UNKNOWN
 from zmon.schema.api import RankList, RankRow, RanksRequest
 

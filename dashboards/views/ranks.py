@@ -2,10 +2,10 @@
 
 import streamlit as st
 
+from dashboards.formats import escaped_html
 from dashboards.panels import ranks as panels
 from dashboards.views import banner, finding, frame, hosts, panel, rank_table
 from dashboards.views.context import ViewContext
-from dashboards.words import escaped_html
 
 
 def show(context: ViewContext) -> None:

@@ -7,11 +7,11 @@ import streamlit as st
 from dashboards import curves
 from dashboards.address import Address
 from dashboards.asking import Unreachable
+from dashboards.formats import escaped_html, escaped_markdown, number, share
 from dashboards.panels import scaling as panels
 from dashboards.predictions import efficiency_ratio, predicted, why_unknown
 from dashboards.views import banner, frame, panel
 from dashboards.views.context import ViewContext
-from dashboards.words import escaped_html, number, plain, share
 from zmon.format import UNKNOWN, duration
 from zmon.schema.api import ScalingAnswer, StepAnswer
 
@@ -78,7 +78,10 @@ def _what_ifs(descriptions: Mapping[str, str], address: Address) -> tuple[str, .
 def _curve(scaling: ScalingAnswer, what_ifs: tuple[str, ...]) -> None:
     st.markdown("**What throughput would more ranks have?** samples/s")
     st.vega_lite_chart(curves.samples(scaling, ", ".join(what_ifs)), curves.SAMPLES, key="chart-curve")
-    st.caption(f"Recorded for jobs named {plain(scaling.name)}. Ideal: the throughput per rank of the smallest size.")
+    st.caption(
+        f"Recorded for jobs named {escaped_markdown(scaling.name)}. "
+        "Ideal: the throughput per rank of the smallest size."
+    )
 
 
 def _parts(scaling: ScalingAnswer) -> None:

@@ -11,11 +11,11 @@ import streamlit as st
 
 from dashboards.asking import Unreachable
 from dashboards.colours import GREEN, GREY, ORANGE, VERMILLION
+from dashboards.formats import escaped_html, link, number
 from dashboards.glance import Glance, Rank, ranks
 from dashboards.severity import CRITICAL, is_info
 from dashboards.views import states
 from dashboards.views.context import ViewContext
-from dashboards.words import escaped_html, link, number
 from zmon.format import UNKNOWN, duration
 from zmon.schema.api import RankRow, RanksRequest
 

@@ -1,4 +1,4 @@
-"""Tests of the comparison of collectives: the first mismatch, and operations that have one size on all ranks."""
+"""Tests of the comparison of collectives: the first mismatch, and the operations whose size was equal on all ranks."""
 
 from dataclasses import replace
 
@@ -11,48 +11,71 @@ from zmon.detectors.collectives import Contribution, even_ops, first_mismatch
 EVEN = job_steps(16)
 
 
+def entered(*kinds, group="0", sequence=7):
+    """Return what the ranks entered at a position: an operation, or an operation and its bytes."""
+    pairs = [(kind, None) if isinstance(kind, str) else kind for kind in kinds]
+    return [Contribution(rank_state(rank), group, sequence, *pair) for rank, pair in enumerate(pairs)]
+
+
+@pytest.mark.parametrize(
+    ("contributions", "group", "sequence", "minority", "differences"),
+    [
+        pytest.param(
+            entered("all_reduce", "all_reduce", "barrier"), "0", 7, [2], "all_reduce: ranks 0, 1; barrier: rank 2",
+            id="another operation"),
+        pytest.param(
+            entered(("all_reduce", 8), ("all_reduce", 4), ("all_reduce", 8)), "0", 7, [1],
+            "all_reduce of 8 bytes: ranks 0, 2; all_reduce of 4 bytes: rank 1", id="another size"),
+        pytest.param(
+            entered("all_reduce", "barrier"), "0", 7, [], "all_reduce: rank 0; barrier: rank 1", id="no majority"),
+        pytest.param(
+            [*entered("all_reduce", "barrier", sequence=9), *entered("barrier", "broadcast", sequence=8)], "0", 8, [],
+            "barrier: rank 0; broadcast: rank 1", id="the lowest sequence is the first"),
+        pytest.param(
+            [*entered("all_reduce", "barrier", group="1"), *entered("barrier", "broadcast", sequence=9)], "0", 9, [],
+            "barrier: rank 0; broadcast: rank 1", id="the lowest group is the first"),
+    ],
+)  # fmt: skip
+def test_first_mismatch_is_at_the_lowest_position_and_has_the_minority(
+    contributions, group, sequence, minority, differences
+):
+    mismatch = first_mismatch(contributions)
+    assert (mismatch.group, mismatch.sequence, mismatch.differences) == (group, sequence, differences)
+    assert [rank.rank for rank in mismatch.minority] == minority
+
+
+@pytest.mark.parametrize(
+    "contributions",
+    [
+        pytest.param([], id="no collective"),
+        pytest.param(entered("all_reduce", "all_reduce"), id="the same operation"),
+        pytest.param(entered("send", "recv", sequence=0), id="operations without a sequence"),
+        pytest.param(entered("send", "recv", group=""), id="operations without a group"),
+        pytest.param([*entered("all_reduce"), *entered("barrier", sequence=8)], id="other positions"),
+    ],
+)
+def test_quiet_without_a_mismatch(contributions):
+    assert first_mismatch(contributions) is None
+
+
 def uneven(step, *sent):
     return changed(step, sent_bytes={"all_to_all": sent})
 
 
-UNEVEN_MEAN = replace(EVEN[-1], stands_for=4, mean=uneven(EVEN[-1], 8, 8, 9, 8))  # it has the mean of four steps
+UNEVEN_MEAN = replace(EVEN[-1], stands_for=4, mean=uneven(EVEN[-1], 8, 8, 9, 8))  # one of the four steps was uneven
 
 
 @pytest.mark.parametrize(
     ("steps", "ops"),
     [
-        (EVEN, ("all_to_all",)),
-        ((*EVEN[:-1], uneven(EVEN[-1], 8, 8, 9, 8)), ()),
-        ((*EVEN[:-1], UNEVEN_MEAN), ()),
-        (EVEN[:9], ()),
-        ((), ()),
-        (tuple(uneven(step, 0, 0, 0, 0) for step in EVEN), ()),
+        pytest.param(EVEN, ("all_to_all",), id="equal sizes"),
+        pytest.param((*EVEN[:-1], uneven(EVEN[-1], 8, 8, 9, 8)), (), id="one uneven step"),
+        pytest.param((*EVEN[:-1], UNEVEN_MEAN), (), id="an uneven step that was not sampled"),
+        pytest.param(EVEN[:10], ("all_to_all",), id="just enough steps"),
+        pytest.param(EVEN[:9], (), id="few steps"),
+        pytest.param((), (), id="no step"),
+        pytest.param(tuple(uneven(step, 0, 0, 0, 0) for step in EVEN), (), id="no bytes"),
     ],
-    ids=["equal sizes", "one uneven step", "an uneven step that was not sampled", "few steps", "no step", "no bytes"],
 )
 def test_operation_is_even_if_its_size_was_equal_on_all_ranks_in_every_step(steps, ops):
     assert even_ops(steps) == ops
-
-
-def entered(rank, op="all_reduce", num_bytes=64, sequence=7, group="0"):
-    return Contribution(rank_state(rank), group, sequence, op, num_bytes)
-
-
-ALIKE = [entered(rank) for rank in (0, 1)]
-MISMATCHES = {
-    "all are in the same collective": ([*ALIKE, entered(2)], None),
-    "one rank brings another size": ([*ALIKE, entered(2, num_bytes=8)], ("0", 7, [2])),
-    "sizes may differ": ([entered(rank, num_bytes=None) for rank in range(3)], None),
-    "one rank is in another operation": ([*ALIKE, entered(2, op="barrier")], ("0", 7, [2])),
-    "no operation has a majority": ([entered(0), entered(1, num_bytes=8)], ("0", 7, [])),
-    "one rank is a collective ahead": ([*ALIKE, entered(2, sequence=8)], None),
-    "an operation without a sequence": ([*ALIKE, entered(2, op="send", sequence=0)], None),
-    "the earlier of two": ([*ALIKE, entered(2, num_bytes=8), entered(0, sequence=6), entered(2, "barrier", sequence=6)],
-                           ("0", 6, [])),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("contributions", "expected"), MISMATCHES.values(), ids=MISMATCHES)
-def test_first_position_at_which_ranks_are_in_different_collectives(contributions, expected):
-    mismatch = first_mismatch(contributions)
-    assert (mismatch and (mismatch.group, mismatch.sequence, [r.rank for r in mismatch.minority])) == expected

@@ -6,19 +6,14 @@ job to start or to end starts a job of its own. The time categories of ended job
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-import requests
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.e2e.browser import CHROMIUM, FLAGS, open_tab
@@ -29,45 +24,29 @@ from tests.e2e.running_stack import (
     Jobs,
     Lifetime,
     RunningStack,
-    Webhook,
     assert_categories_sum_to_lifetime,
-    part,
     read_ready_file,
+    shorten_intervals,
     wait_for,
 )
+from tests.e2e.webhook import Webhook, running_webhook
 from tests.places import REPOSITORY
-from tests.stack.quick import quick_alertmanager, quick_prometheus
 from zmon.offline import measured_files
 from zmon.scaling.peaks import DevicePeaks, processors_name
 
 FOLDER = Path(__file__).parent
-PAUSE_SECONDS = "0.1"  # pause in each step of a job that tests only watch
+PAUSE_SECONDS = 0.1  # pause in each step of a job that tests only watch
 TRAINER = ("-m", "trainer", "--preset", "demo")
+TRAINER_WITH_PAUSES = (str(FOLDER / "trainer_with_pauses.py"), str(PAUSE_SECONDS), "--preset", "demo")
 # Rates that no machine of tests has, so that the ratios are below 1.
 PEAK_FLOPS, MEMORY_BANDWIDTH = 1e13, 1e12
-UNHURRIED = (str(FOLDER / "unhurried.py"), PAUSE_SECONDS, "--preset", "demo")
 
 
 @pytest.fixture(scope="package")
 def webhook() -> Iterator[Webhook]:
     """A receiver for Alertmanager."""
-    hook = Webhook()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            hook.calls.append((time.time(), json.loads(body)))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    hook.port = server.server_address[1]
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield hook
-    server.shutdown()
+    with running_webhook() as webhook:
+        yield webhook
 
 
 @pytest.fixture(scope="package")
@@ -107,21 +86,6 @@ def write_peaks(path: Path) -> Path:
     device = processors_name(Path("/proc/cpuinfo").read_text())
     measured_files.write_peaks(path, {device: DevicePeaks({"float32": PEAK_FLOPS}, MEMORY_BANDWIDTH, "made up")})
     return path
-
-
-def shorten_intervals(stack: RunningStack, directory: Path) -> None:
-    """Give Prometheus and Alertmanager short intervals, which they also have after a restart."""
-    prometheus, alertmanager = directory / "data/prometheus.yml", directory / "data/alertmanager.yml"
-    prometheus.write_text(quick_prometheus(prometheus.read_text(), directory / "rules"))
-    alertmanager.write_text(quick_alertmanager(alertmanager.read_text()))
-    for word in ("--storage.tsdb.path", "alertmanager.yml"):
-        part(stack, word).send_signal(signal.SIGHUP)
-    rules = f"{stack.urls['prometheus']}/api/v1/status/config"
-    group = f"{stack.urls['alertmanager']}/api/v2/status"
-    wait_for("the quick rules", lambda: str(directory / "rules") in requests.get(rules, timeout=5).text, 10)
-    wait_for(
-        "the quick groups", lambda: "group_interval: 1s" in requests.get(group, timeout=5, auth=stack.login).text, 10
-    )
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +135,7 @@ def recovering_jobs(stack: RunningStack, tmp_path_factory: pytest.TempPathFactor
 def await_healthy_job(stack: RunningStack, jobs: Jobs) -> Job:
     """Wait until the shared job has done its first steps and has no open finding; return the job."""
     if not jobs.started or jobs.started[-1].process.poll() is not None:
-        stack.await_steps(jobs.start(f"recovering-{len(jobs.started)}", UNHURRIED, 4))
+        stack.await_steps(jobs.start(f"recovering-{len(jobs.started)}", TRAINER_WITH_PAUSES, 4))
     job = jobs.started[-1]
     wait_for(f"no finding about {job.job_id} is open", lambda: not stack.findings(job.job_id), 30)
     return job

@@ -10,13 +10,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 import requests
 
+from tests.e2e.webhook import Webhook
+from tests.stack.quick import quick_alertmanager, quick_prometheus
 from zmon.stack import password
 
 HOST = "node-a"
@@ -34,19 +36,6 @@ def wait_for(what: str, probe: Callable[[], Any], seconds: float) -> Any:
             return answer
         time.sleep(0.05)
     raise AssertionError(f"not within {seconds:g} s: {what}")
-
-
-@dataclass
-class Webhook:
-    """Everything that Alertmanager sent, with its arrival time."""
-
-    port: int = 0
-    calls: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
-
-    def alerts(self, job_id: str, status: str, since: float = 0.0) -> list[dict[str, Any]]:
-        """Return the alerts about one job with this status, firing or resolved, that arrived since this time."""
-        alerts = (alert for time_, call in self.calls if time_ >= since for alert in call["alerts"])
-        return [a for a in alerts if a["labels"].get("job_id") == job_id and a["status"] == status]
 
 
 @dataclass
@@ -208,7 +197,7 @@ def read_ready_file(file: Path) -> dict[str, str]:
     return urls
 
 
-def part(stack: RunningStack, word: str) -> psutil.Process:
+def process_with(stack: RunningStack, word: str) -> psutil.Process:
     """Return the process of the part whose command line contains `word`."""
     data = stack.env["ZMON_DATA_DIR"]
     boxes = stack.env["ZMON_BOX_DIR"]
@@ -228,3 +217,18 @@ def is_up(url: str, login: tuple[str, str] | None = None) -> bool:
         return requests.get(url, timeout=2, auth=login).status_code == 200
     except requests.RequestException:
         return False
+
+
+def shorten_intervals(stack: RunningStack, directory: Path) -> None:
+    """Give Prometheus and Alertmanager short intervals, which they also have after a restart."""
+    prometheus, alertmanager = directory / "data/prometheus.yml", directory / "data/alertmanager.yml"
+    prometheus.write_text(quick_prometheus(prometheus.read_text(), directory / "rules"))
+    alertmanager.write_text(quick_alertmanager(alertmanager.read_text()))
+    for word in ("--storage.tsdb.path", "alertmanager.yml"):
+        process_with(stack, word).send_signal(signal.SIGHUP)
+    rules = f"{stack.urls['prometheus']}/api/v1/status/config"
+    group = f"{stack.urls['alertmanager']}/api/v2/status"
+    wait_for("the quick rules", lambda: str(directory / "rules") in requests.get(rules, timeout=5).text, 10)
+    wait_for(
+        "the quick groups", lambda: "group_interval: 1s" in requests.get(group, timeout=5, auth=stack.login).text, 10
+    )

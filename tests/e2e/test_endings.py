@@ -27,7 +27,7 @@ from tests.e2e.endings import (
     await_finding,
     forked_ranks,
 )
-from tests.e2e.running_stack import Job, RunningStack, is_up, part, wait_for
+from tests.e2e.running_stack import Job, RunningStack, is_up, process_with, wait_for
 
 QUIET_SECONDS = 4.0  # another finding would have come within this time
 PAGE_SECONDS = 10.0
@@ -202,7 +202,7 @@ def test_end_is_shown_after_the_boxes_are_deleted_and_the_agent_has_forgotten_th
     time.sleep(QUIET_SECONDS)
     for job in (failed, cancelled):
         shutil.rmtree(Path(stack.env["ZMON_BOX_DIR"]) / job.job_id)
-    part(stack, "zmon agent").kill()
+    process_with(stack, "zmon agent").kill()
     wait_for("the agent is back", lambda: is_up(f"{stack.urls['agent']}/healthz"), 15)
     wait_for("it has forgotten the job", lambda: not stack.ranks(failed.job_id), 15)
     time.sleep(QUIET_SECONDS)

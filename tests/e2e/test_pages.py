@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.e2e.running_stack import Job, RunningStack, is_up, part, wait_for
+from tests.e2e.running_stack import Job, RunningStack, is_up, process_with, wait_for
 
 pytestmark = pytest.mark.slow  # `tests/stack/test_pages.py` kills the parts while invented findings are open
 SETTLED_SECONDS = 10.0  # scrape, evaluation, keep_firing_for, the group's next notification: 8 s at most
@@ -27,7 +27,7 @@ def test_stall_pages_once_if_hub_agent_and_prometheus_are_killed(stack: RunningS
             ("zmon agent", f"{stack.urls['agent']}/healthz"),
             ("--storage.tsdb.path", f"{stack.urls['prometheus']}/-/ready"),
         ):
-            part(stack, word).kill()
+            process_with(stack, word).kill()
             time.sleep(0.5)
             wait_for(f"{word} is back", lambda url=url: is_up(url), 30)
         time.sleep(SETTLED_SECONDS)

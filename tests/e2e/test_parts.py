@@ -9,21 +9,21 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.e2e.running_stack import Job, RunningStack, is_up, part, wait_for
+from tests.e2e.running_stack import Job, RunningStack, is_up, process_with, wait_for
 
 
 @pytest.mark.parametrize(("word", "url"), [("--storage.tsdb.path", "prometheus"), ("alertmanager.yml", "alertmanager")])
 def test_killed_part_is_started_again(stack: RunningStack, word: str, url: str) -> None:
-    before = part(stack, word)
+    before = process_with(stack, word)
     before.kill()
     wait_for("another process answers", lambda: is_up(f"{stack.urls[url]}/-/ready", stack.login), 15)
-    assert part(stack, word).pid != before.pid
+    assert process_with(stack, word).pid != before.pid
 
 
 def test_killed_hub_keeps_its_finding(stack: RunningStack, training: Job) -> None:
     with stack.stopped(training, 3) as struck:
         before = wait_for("a finding", lambda: stack.findings(training.job_id, since=struck), 5)
-        part(stack, "zmon hub").kill()
+        process_with(stack, "zmon hub").kill()
         wait_for("the hub is back", lambda: is_up(f"{stack.urls['hub']}/healthz"), 15)
         time.sleep(1)
         assert [f["id"] for f in stack.findings(training.job_id)] == [before[0]["id"]]
@@ -33,7 +33,7 @@ def test_killed_hub_keeps_its_finding(stack: RunningStack, training: Job) -> Non
 @pytest.mark.slow  # the killed hub is in every run
 def test_killed_agent_causes_no_finding_about_a_healthy_job(stack: RunningStack, training: Job) -> None:
     killed_at = time.time()
-    part(stack, "zmon agent").kill()
+    process_with(stack, "zmon agent").kill()
     wait_for("the agent is back", lambda: is_up(f"{stack.urls['agent']}/healthz"), 15)
     time.sleep(4)
     assert stack.findings(training.job_id, active=False, since=killed_at) == []

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.conftest import UNHURRIED
+from tests.e2e.conftest import TRAINER_WITH_PAUSES
 from tests.e2e.running_stack import Job, RunningStack, wait_for
 
 SAVING = """
@@ -76,7 +76,7 @@ def signal_all(processes: list[psutil.Process], number: int) -> None:
 @pytest.mark.slow
 def test_quiet_when_the_whole_host_was_suspended(stack: RunningStack, start_job: Callable[..., Job]) -> None:
     """A virtual machine that moves stops all processes, the agent's too; only the clock goes on."""
-    job = start_job(*UNHURRIED, ranks=2)
+    job = start_job(*TRAINER_WITH_PAUSES, ranks=2)
     stack.await_steps(job, 40)
     begin = time.time()
     for _ in range(3):

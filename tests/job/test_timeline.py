@@ -15,103 +15,105 @@ PRESENT = NOW + 600  # when the agents report
 
 
 def launch_ranks(attempt=0, time=NOW, ranks=4, launcher="900@1", hosts=("node-a",), world_size=None, **changes):
-    """Return all ranks of one launch, spread over the hosts in turn."""
-    of_rank = [
-        {**started(time + r * 0.01), "run_uid": f"{launcher}-{attempt}-{r}", "host": hosts[r % len(hosts)]}
-        for r in range(ranks)
-    ]
+    """Return all ranks of one launch in their first step, spread over the hosts in turn."""
     of_launch = {"attempt": attempt, "launcher": launcher, "world_size": world_size or ranks, **changes}
-    return [rank_state(rank, **fields, **of_launch) for rank, fields in enumerate(of_rank)]
+    return [
+        rank_state(
+            rank, run_uid=f"{launcher}-{attempt}-{rank}", host=hosts[rank % len(hosts)],
+            **{**first_step(time + rank * 0.01), **of_launch},
+        )
+        for rank in range(ranks)
+    ]  # fmt: skip
 
 
-def started(time):
-    """Return the fields of a rank that started then, and is in its first step."""
+def next_launch(time=NOW, **changes):
+    """Return all ranks of a launch whose launcher was started again: its attempts begin at 0."""
+    return launch_ranks(0, time, launcher="950@7", **changes)
+
+
+def first_step(time):
+    """Return the fields of a rank that started at this time and is in its first step."""
     return {"start": time, "steps": 0, "step_seconds_total": 0.0, "open_seconds": PRESENT - time}
 
 
-def as_dead(states):
-    """Return the same ranks, which ended after 3 s."""
-    return [replace(s, alive=False, gone_seconds=seconds_since_start(s) - 3) for s in states]
+def started(ranks, seconds_ago):
+    """Return the ranks, which started so long ago and are in their first step."""
+    return [replace(r, **first_step(PRESENT - seconds_ago)) for r in ranks]
 
 
-def uids(states):
-    return [s.run_uid for s in states]
+def ended_early(ranks):
+    """Return the ranks, which ended 3 s after their start."""
+    return [replace(r, alive=False, gone_seconds=seconds_since_start(r) - 3) for r in ranks]
 
 
-def gone(states, seconds, **changes):
-    """Return ranks that ended so long ago, after 30 s of training."""
-    return [replace(s, alive=False, gone_seconds=seconds, **{**trained(30.0 + seconds), **changes}) for s in states]
+def ended(ranks, seconds_ago, **changes):
+    """Return the ranks, which ended so long ago, after 100 steps in 30 s."""
+    trained = {"steps": 100, "step_seconds_total": 30.0 + seconds_ago, "open_seconds": 0.0}
+    return [replace(r, alive=False, gone_seconds=seconds_ago, **{**trained, **changes}) for r in ranks]
 
 
-def began(states, seconds):
-    """Return ranks that began so long ago and have not finished a step."""
-    return [replace(s, **started(PRESENT - seconds)) for s in states]
-
-
-def trained(seconds):
-    """Return the fields of a rank that has taken steps for so long."""
-    return {"steps": 100, "step_seconds_total": seconds, "open_seconds": 0.0}
-
-
-def ahead(host, seconds, states):
-    """Return the same ranks where the clock of a host is ahead by so many seconds."""
-    return [replace(s, start=s.start + seconds) if s.host == host else s for s in states]
+def with_clock_ahead(ranks, host, seconds):
+    """Return the ranks, where the clock of this host is ahead by so many seconds."""
+    return [replace(r, start=r.start + seconds) if r.host == host else r for r in ranks]
 
 
 def pod(rank, start=0.5, **changes):
     """Return a rank whose launcher is of this rank only, as in a pod with one GPU."""
-    return rank_state(rank, **started(NOW + start), run_uid=f"pod-{rank}", launcher="1@130", **changes)
+    return rank_state(rank, **first_step(NOW + start), run_uid=f"pod-{rank}", launcher="1@130", **changes)
+
+
+def run_uids(ranks):
+    return [r.run_uid for r in ranks]
 
 
 OLD, NEW = launch_ranks(0, NOW), launch_ranks(1, NOW + 40)
-ANEW = {"launcher": "950@7"}  # the launcher was started again, so its attempts begin at 0
 TWO_HOSTS = {"hosts": ("node-a", "node-b"), "max_restarts": 0}
 ONE_HOST = {"max_restarts": 0}
-LEFT_OVER = {  # ranks of earlier launches, and ranks of the newest one
-    "a lower attempt": (as_dead(OLD), NEW),
-    "a lower attempt, while the newest starts": (as_dead(OLD), launch_ranks(1, NOW + 5)[:2]),
-    "a higher attempt of an earlier launcher": (as_dead(launch_ranks(2, NOW)), launch_ranks(0, NOW + 100, **ANEW)),
-    "more ranks before a restart": (as_dead(OLD), launch_ranks(1, NOW + 40, ranks=2)),
+EARLIER_AND_NEWEST = {  # ranks of earlier launches, and ranks of the newest one
+    "a lower attempt": (ended_early(OLD), NEW),
+    "a lower attempt, while the newest starts": (ended_early(OLD), launch_ranks(1, NOW + 5)[:2]),
+    "a higher attempt of an earlier launcher": (ended_early(launch_ranks(2, NOW)), next_launch(NOW + 100)),
+    "more ranks before a restart": (ended_early(OLD), launch_ranks(1, NOW + 40, ranks=2)),
     # their boxes were never overwritten
-    "more ranks of an earlier launcher": (as_dead(launch_ranks(0, ranks=8))[4:], launch_ranks(0, NOW + 500, **ANEW)),
+    "more ranks of an earlier launcher": (ended_early(launch_ranks(0, ranks=8))[4:], next_launch(NOW + 500)),
     # with an attempt number that the job sets itself
-    "more ranks of the same launcher": (as_dead(OLD)[2:], launch_ranks(0, NOW + 5, ranks=2)),
-    "an earlier launcher, while the newest starts": (as_dead(OLD)[2:], launch_ranks(0, NOW + 500, **ANEW)[:2]),
+    "more ranks of the same launcher": (ended_early(OLD)[2:], launch_ranks(0, NOW + 5, ranks=2)),
+    "an earlier launcher, while the newest starts": (ended_early(OLD)[2:], next_launch(NOW + 500)[:2]),
     # a supervisor starts torchrun anew at once, and the ranks start one after the other
     "a supervisor restarts on one host": (
-        gone(launch_ranks(0, NOW - 42, **ONE_HOST), 12.0)[1:],
-        began(launch_ranks(0, NOW - 3, **ANEW, **ONE_HOST), 3.0)[:1]),
+        ended(launch_ranks(0, NOW - 42, **ONE_HOST), 12.0)[1:],
+        started(next_launch(NOW - 3, **ONE_HOST), 3.0)[:1]),
     "a supervisor restarts on two hosts": (
-        gone(launch_ranks(0, NOW - 42, **TWO_HOSTS), 12.0)[1:],
-        began(launch_ranks(0, NOW - 3, **ANEW, **TWO_HOSTS), 3.0)[:1]),
+        ended(launch_ranks(0, NOW - 42, **TWO_HOSTS), 12.0)[1:],
+        started(next_launch(NOW - 3, **TWO_HOSTS), 3.0)[:1]),
     "the earlier launch ended in init": (
-        gone(launch_ranks(0, NOW - 20, **ONE_HOST), 12.0, steps=0)[1:],
-        began(launch_ranks(0, NOW - 3, **ANEW, **ONE_HOST), 3.0)[:1]),
+        ended(launch_ranks(0, NOW - 20, **ONE_HOST), 12.0, steps=0)[1:],
+        started(next_launch(NOW - 3, **ONE_HOST), 3.0)[:1]),
     "no launcher restarts ranks": (
-        gone(launch_ranks(0, max_restarts=None), 12.0, steps=0, step_seconds_total=90.0)[1:],
-        began(launch_ranks(0, NOW - 3, **ANEW, max_restarts=None), 3.0)[:1]),
-    "a rank moved to another host": (as_dead(launch_ranks(hosts=("node-b",))[:1]), launch_ranks(0, NOW + 500)),
+        ended(launch_ranks(0, max_restarts=None), 12.0, steps=0, step_seconds_total=90.0)[1:],
+        started(next_launch(NOW - 3, max_restarts=None), 3.0)[:1]),
+    "a rank moved to another host": (ended_early(launch_ranks(hosts=("node-b",))[:1]), launch_ranks(0, NOW + 500)),
     # the job moved from a host whose clock is 15 minutes ahead
     "an earlier launch on a host whose clock is ahead": (
-        ahead("node-b", 900.0, gone(launch_ranks(hosts=("node-a", "node-b")), 60.0)),
-        began(launch_ranks(0, hosts=("node-a", "node-c"), **ANEW), 40.0)),
-    "a second launch ended beside one that lives": (gone(launch_ranks(**ANEW), 5.0), OLD),
-    "a second launch of another size ended beside one that lives": (gone(launch_ranks(ranks=2, **ANEW), 5.0), OLD),
+        with_clock_ahead(ended(launch_ranks(hosts=("node-a", "node-b")), 60.0), "node-b", 900.0),
+        started(next_launch(hosts=("node-a", "node-c")), 40.0)),
+    "a second launch ended beside one that lives": (ended(next_launch(), 5.0), OLD),
+    "a second launch of another size ended beside one that lives": (ended(next_launch(ranks=2), 5.0), OLD),
     "a second launch ended beside one that loses a rank later": (
-        gone(launch_ranks(**ANEW), 60.0), [*OLD[:3], *gone(OLD[3:], 1.0)]),
+        ended(next_launch(), 60.0), [*OLD[:3], *ended(OLD[3:], 1.0)]),
     "a rank outlives its launch and the next one": (
-        [*OLD[:1], *gone(OLD[1:], 90.0)], gone(launch_ranks(1), 20.0)),
+        [*OLD[:1], *ended(OLD[1:], 90.0)], ended(launch_ranks(1), 20.0)),
 }  # fmt: skip
-TOGETHER = {
+ONE_LAUNCH = {
     "no ranks": [],
     "one launcher": OLD,
     "all ranks are dead": [dead(rank) for rank in range(4)],
     "a rank is dead": [*OLD[:3], killed(3, start=NOW, run_uid="dead", launcher="900@1")],
     "a rank died after the others had begun": [
-        *began(launch_ranks(0, NOW - 30, ranks=3, world_size=4), 30.0), *gone([pod(3, -31)], 20.0, steps=0)],
+        *started(launch_ranks(0, NOW - 30, ranks=3, world_size=4), 30.0), *ended([pod(3, -31)], 20.0, steps=0)],
     "a rank died in init before a pod on another host began": [
-        *began(launch_ranks(0, NOW - 5, ranks=3, world_size=4), 5.0),
-        *gone([pod(3, -31, host="node-b")], 20.0, steps=0)],
+        *started(launch_ranks(0, NOW - 5, ranks=3, world_size=4), 5.0),
+        *ended([pod(3, -31, host="node-b")], 20.0, steps=0)],
     # two pods with one GPU each on a node, or `torchrun --nnodes=2` on one machine
     "two launchers on a host": [*launch_ranks(ranks=2, launcher="1@100", world_size=4), pod(2), pod(3)],
     # a pod may wait for its image, or a node may boot late
@@ -119,30 +121,32 @@ TOGETHER = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("old", "new"), LEFT_OVER.values(), ids=LEFT_OVER)
+@pytest.mark.parametrize(("old", "new"), EARLIER_AND_NEWEST.values(), ids=EARLIER_AND_NEWEST)
 def test_ranks_of_earlier_launches_are_left_out(old, new):
     assert newest_attempt(old + new) == newest_attempt(new + old) == tuple(new)
 
 
-@pytest.mark.parametrize("ranks", TOGETHER.values(), ids=TOGETHER)
+@pytest.mark.parametrize("ranks", ONE_LAUNCH.values(), ids=ONE_LAUNCH)
 def test_ranks_of_one_launch_are_together_by_rank(ranks):
     assert newest_attempt(reversed(ranks)) == tuple(ranks)
 
 
 @pytest.mark.parametrize(("number", "missing"), [(4, ()), (2, (2, 3))])
 def test_snapshot_has_the_world_size_and_missing_ranks_of_the_newest_launch(number, missing):
-    new = launch_ranks(0, NOW + 500, **ANEW)[:number]
-    (job,) = snapshots([agent_report(*as_dead(launch_ranks(ranks=8))[2:], *new)], [], [], NOW)
-    assert (job.world_size, job.missing, uids(job.ranks)) == (4, missing, uids(new))
+    new = next_launch(NOW + 500)[:number]
+    (job,) = snapshots([agent_report(*ended_early(launch_ranks(ranks=8))[2:], *new)], [], [], NOW)
+    assert (job.world_size, job.missing, run_uids(job.ranks)) == (4, missing, run_uids(new))
 
 
-@given(st.sampled_from(sorted(LEFT_OVER)), st.randoms(), st.lists(st.floats(-3600, 3600), min_size=3, max_size=3))
+@given(
+    st.sampled_from(sorted(EARLIER_AND_NEWEST)), st.randoms(), st.lists(st.floats(-3600, 3600), min_size=3, max_size=3)
+)
 def test_clock_offsets_and_order_of_ranks_do_not_matter(situation, random, offsets):
-    old, new = LEFT_OVER[situation]
+    old, new = EARLIER_AND_NEWEST[situation]
     ranks = random.sample([*old, *new], len(old) + len(new))
     for host, offset in zip(("node-a", "node-b", "node-c"), offsets, strict=True):
-        ranks = ahead(host, offset, ranks)
-    assert uids(newest_attempt(ranks)) == uids(new)
+        ranks = with_clock_ahead(ranks, host, offset)
+    assert run_uids(newest_attempt(ranks)) == run_uids(new)
 
 
 def test_each_job_has_a_snapshot_across_all_agents():

@@ -1,6 +1,5 @@
 """Tests of the session of --http-config: password, token and certificate, renewed while it is open."""
 
-import asyncio
 import re
 from pathlib import Path
 
@@ -19,11 +18,14 @@ from zmon.schema.http_config import may_carry_credentials
 from zmon.web import client, http_client
 from zmon.web.http_client import read_http_config
 
-PASSWORD = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
+USERS = {"ann": bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()}
+ANN = {"username": "ann", "password": "secret"}
+TRUST = {"ca_file": "ca.pem"}
 
 
 @pytest.fixture
-def ours(tmp_path):
+def certificates(tmp_path):
+    """The certificates of a server and of a hub, beside the configurations."""
     certificates = Certificates(tmp_path)
     certificates.issue("server", "127.0.0.1", "agent.example.org")
     certificates.issue("hub", "hub.example.org")
@@ -31,7 +33,15 @@ def ours(tmp_path):
 
 
 @pytest.fixture
-def read(tmp_path):
+def server_config(tmp_path, certificates):
+    """Return a function that returns the configuration of a server with these keys."""
+    return lambda tls=None, **keys: live_config(tmp_path, tls_server_config=SERVER | (tls or {}), **keys)
+
+
+@pytest.fixture
+def client_config(tmp_path, certificates):
+    """Return a function that returns the configuration of a client with these keys."""
+
     def read(**keys):
         path = tmp_path / "http.yaml"
         path.write_text(yaml.safe_dump(keys))
@@ -40,22 +50,7 @@ def read(tmp_path):
     return read
 
 
-def live(folder, tls=None, **keys):
-    return live_config(folder, tls_server_config=SERVER | (tls or {}), **keys)
-
-
-def ask_server(web, ask):
-    """Run a server and return what `ask` returns, given its URL."""
-    answers = []
-
-    async def scenario(server):
-        answers.append(await ask(f"https://127.0.0.1:{server.port}/metrics"))
-
-    with_server(scenario, live=web)
-    return answers[0]
-
-
-async def get(session, url):
+async def status(session, url):
     """Return the status, or the error message. The page is not JSON, so the error about its content means 200."""
     try:
         await client.get(session, url, msgspec.Raw, 2.0)
@@ -64,104 +59,124 @@ async def get(session, url):
     return "200"
 
 
-def get_once(web, config):
-    async def ask(url):
-        async with http_client.session(config) as session:
-            return await get(session, url)
+def ask(of_server, of_client, renew=None):
+    """Ask a server, and again after `renew`, in one session; return the status or error message of each request."""
+    statuses = []
 
-    return ask_server(web, ask)
+    async def scenario(server):
+        url = f"https://127.0.0.1:{server.port}/metrics"
+        async with http_client.session(of_client) as session:
+            statuses.append(await status(session, url))
+            if renew is not None:
+                renew()
+                statuses.append(await status(session, url))
+
+    with_server(scenario, live=of_server)
+    return statuses
 
 
-def test_password_is_sent(ours, read, tmp_path):
-    config = read(basic_auth={"username": "ann", "password": "secret"}, tls_config={"ca_file": "ca.pem"})
-    assert get_once(live(tmp_path, basic_auth_users={"ann": PASSWORD}), config) == "200"
+def test_password_is_sent(server_config, client_config):
+    config = client_config(basic_auth=ANN, tls_config=TRUST)
+    assert ask(server_config(basic_auth_users=USERS), config) == ["200"]
 
 
-def test_answer_401_says_what_is_missing(ours, read, tmp_path):
-    line = get_once(live(tmp_path, basic_auth_users={"ann": PASSWORD}), read(tls_config={"ca_file": "ca.pem"}))
+def test_answer_401_says_what_is_missing(server_config, client_config):
+    (line,) = ask(server_config(basic_auth_users=USERS), client_config(tls_config=TRUST))
     assert re.fullmatch(r"https://\S+ answered 401\. Give a password, token or certificate in --http-config", line)
 
 
-def test_password_in_a_file_is_read_again_for_each_request(ours, read, tmp_path):
-    (tmp_path / "password").write_text("wrong")
-    config = read(basic_auth={"username": "ann", "password_file": "password"}, tls_config={"ca_file": "ca.pem"})
-
-    async def ask(url):
-        async with http_client.session(config) as session:
-            before = await get(session, url)
-            (tmp_path / "password").write_text("secret\n")
-            return before, await get(session, url)
-
-    before, after = ask_server(live(tmp_path, basic_auth_users={"ann": PASSWORD}), ask)
+def test_password_in_a_file_is_read_again_for_each_request(server_config, client_config, tmp_path):
+    password = tmp_path / "password"
+    password.write_text("wrong")
+    config = client_config(basic_auth={"username": "ann", "password_file": "password"}, tls_config=TRUST)
+    before, after = ask(server_config(basic_auth_users=USERS), config, lambda: password.write_text("secret\n"))
     assert "401" in before
     assert after == "200"
 
 
-def test_token_is_sent(ours, read, tmp_path):
+def test_token_is_sent(server_config, client_config, tmp_path):
     (tmp_path / "token").write_text("0123456789abcdef\n")
-    web = live(tmp_path, zmon_roles=[{"token_file": "token", "roles": ["metrics", "read"]}])
-    config = read(authorization={"credentials_file": "token"}, tls_config={"ca_file": "ca.pem"})
-    assert get_once(web, config) == "200"
+    roles = [{"token_file": "token", "roles": ["metrics", "read"]}]
+    config = client_config(authorization={"credentials_file": "token"}, tls_config=TRUST)
+    assert ask(server_config(zmon_roles=roles), config) == ["200"]
 
 
-def test_certificate_is_shown_and_a_new_one_is_used_for_the_next_connection(ours, read, tmp_path):
-    web = live(tmp_path, MUTUAL | {"client_allowed_sans": ["new.example.org"]})
-    config = read(tls_config={"ca_file": "ca.pem", "cert_file": "hub.pem", "key_file": "hub.key"})
-
-    async def ask(url):
-        async with http_client.session(config) as session:
-            before = await get(session, url)
-            ours.issue("hub", "new.example.org")
-            return before, await get(session, url)
-
-    before, after = ask_server(web, ask)
+def test_certificate_is_shown_and_a_new_one_is_used_for_the_next_connection(server_config, client_config, certificates):
+    of_server = server_config(MUTUAL | {"client_allowed_sans": ["new.example.org"]})
+    config = client_config(tls_config=TRUST | {"cert_file": "hub.pem", "key_file": "hub.key"})
+    before, after = ask(of_server, config, lambda: certificates.issue("hub", "new.example.org"))
     assert "cannot reach" in before
     assert after == "200"
 
 
-def test_server_of_another_authority_is_refused_with_one_line(ours, read, tmp_path):
+def test_server_of_another_authority_is_refused_with_one_line(server_config, client_config, tmp_path):
     (tmp_path / "other").mkdir()
     Certificates(tmp_path / "other")
-    line = get_once(live(tmp_path), read(tls_config={"ca_file": "other/ca.pem"}))
+    (line,) = ask(server_config(), client_config(tls_config={"ca_file": "other/ca.pem"}))
     assert "unable to get local issuer certificate. Check ca_file" in line
 
 
+@pytest.mark.parametrize(("name", "answer"), [("agent.example.org", "200"), ("hub.example.org", "not valid for")])
+def test_certificate_must_have_the_name_of_the_server(server_config, client_config, name, answer):
+    (line,) = ask(server_config(), client_config(tls_config=TRUST | {"server_name": name}))
+    assert answer in line
+
+
+def test_verification_can_be_switched_off_by_name_only(server_config, client_config):
+    assert ask(server_config(), client_config(tls_config={"insecure_skip_verify": True})) == ["200"]
+    (line,) = ask(server_config(), None)
+    assert "certificate" in line
+
+
+async def test_password_file_that_is_gone_is_an_error_of_the_request(client_config):
+    config = client_config(basic_auth={"username": "ann", "password_file": "none"}, tls_config=TRUST)
+    async with http_client.session(config) as session:
+        assert "cannot read" in await status(session, "https://node-1:9780")
+    assert session.closed
+
+
 @pytest.mark.parametrize("url", ["http://192.0.2.1:9780", "http://node-1:9780", "http://ann:secret@node-1:9780"])
-def test_password_is_not_sent_without_tls_beyond_this_machine(read, url):
-    """The client refuses before it connects; the addresses do not exist. A password in the URL is refused, too."""
-    config = None if "@" in url else read(basic_auth={"username": "ann", "password": "secret"})
-
-    async def ask():
-        async with http_client.session(config) as session:
-            return await get(session, url)
-
-    line = asyncio.run(ask())
+async def test_password_is_not_sent_without_tls_beyond_this_machine(client_config, url):
+    """The client refuses before it connects: these addresses do not exist. A password in the URL is refused as well."""
+    async with http_client.session(None if "@" in url else client_config(basic_auth=ANN)) as session:
+        line = await status(session, url)
     assert "is not asked: without TLS, anybody on the network could read the password" in line
     assert line.endswith("Write https:// in its URL, or take the password or token out of --http-config")
     assert "secret" not in line
 
 
-def test_password_is_sent_to_this_machine_without_tls(read):
+@pytest.mark.parametrize(
+    ("url", "may_carry"),
+    [
+        ("http://127.0.0.1:9780", True),
+        ("http://[::1]:9780", True),
+        ("http://localhost:9780", True),
+        ("http://127.0.0.1.example.org:9780", False),
+        ("http://[::1:9780", False),
+    ],
+)
+def test_password_may_go_to_this_machine_without_tls(url, may_carry):
+    assert may_carry_credentials(url) is may_carry
+
+
+def serving(page):
+    """Return a server without TLS that has this page."""
+    app = web.Application()
+    app.add_routes([web.get("/", page)])
+    return TestServer(app)
+
+
+async def test_token_is_sent_to_this_machine_without_tls(client_config):
     """`zmon up` has no TLS."""
-    assert may_carry_credentials("http://127.0.0.1:9780")
-    assert may_carry_credentials("http://[::1]:9780")
-    assert may_carry_credentials("http://localhost:9780")
-    assert not may_carry_credentials("http://127.0.0.1.example.org:9780")
-    assert not may_carry_credentials("http://[::1:9780")
     shown = []
 
-    async def main():
-        async def page(request):
-            shown.append(request.headers["Authorization"])
-            return web.json_response({})
+    async def page(request):
+        shown.append(request.headers["Authorization"])
+        return web.json_response({})
 
-        app = web.Application()
-        app.add_routes([web.get("/", page)])
-        config = read(authorization={"credentials": "0123456789abcdef"})
-        async with TestServer(app) as server, http_client.session(config) as session:
-            await client.get(session, str(server.make_url("/")), dict, 2.0)
-
-    asyncio.run(main())
+    config = client_config(authorization={"credentials": "0123456789abcdef"})
+    async with serving(page) as server, http_client.session(config) as session:
+        await client.get(session, str(server.make_url("/")), dict, 2.0)
     assert shown == ["Bearer 0123456789abcdef"]
 
 
@@ -173,27 +188,15 @@ async def test_server_that_compresses_where_it_may_is_understood():
         response.enable_compression()
         return response
 
-    app = web.Application()
-    app.add_routes([web.get("/", page)])
-    async with TestServer(app) as server, http_client.session() as session, session.get(server.make_url("/")) as answer:
+    async with serving(page) as server, http_client.session() as session, session.get(server.make_url("/")) as answer:
         assert (await answer.json())["a"].startswith("bb")
 
 
-def test_only_two_modules_create_client_sessions():
+def test_client_sessions_are_created_only_in_http_client_and_evidence():
     """Such a session uses no proxy, no .netrc, and decompresses nothing. The other one is for the socket of a rank."""
     files = [path for path in Path(zmon.__file__).parent.rglob("*.py") if "ClientSession(" in path.read_text()]
     assert {path.name for path in files} == {"http_client.py", "evidence.py"}
     assert all("auto_decompress=False" in path.read_text() for path in files)
-
-
-@pytest.mark.parametrize(("name", "answer"), [("agent.example.org", "200"), ("hub.example.org", "not valid for")])
-def test_certificate_must_have_the_name_of_the_server(ours, read, tmp_path, name, answer):
-    assert answer in get_once(live(tmp_path), read(tls_config={"ca_file": "ca.pem", "server_name": name}))
-
-
-def test_verification_can_be_switched_off_by_name_only(ours, read, tmp_path):
-    assert get_once(live(tmp_path), read(tls_config={"insecure_skip_verify": True})) == "200"
-    assert "certificate" in get_once(live(tmp_path), None)
 
 
 @pytest.mark.parametrize(
@@ -206,20 +209,8 @@ def test_verification_can_be_switched_off_by_name_only(ours, read, tmp_path):
         ({"follow_redirects": True}, "follow_redirects"),
     ],
 )
-def test_wrong_file_is_refused_with_one_line(read, keys, reason):
+def test_wrong_file_is_refused_with_one_line(client_config, keys, reason):
     with pytest.raises(UsageError) as refused:
-        read(**keys)
+        client_config(**keys)
     assert reason in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-def test_file_of_a_password_that_is_gone_is_an_error_of_the_request(ours, read, tmp_path):
-    config = read(basic_auth={"username": "ann", "password_file": "none"}, tls_config={"ca_file": "ca.pem"})
-    assert "cannot read" in get_once(live(tmp_path), config)
-    assert asyncio.run(_closed(config))
-
-
-async def _closed(config):
-    async with http_client.session(config) as session:
-        pass
-    return session.closed

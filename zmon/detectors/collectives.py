@@ -13,15 +13,16 @@ from zmon.detectors.wording import ranks_text
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.rank import RankState
 
-# NCCL needs one size of an all_reduce on all ranks. Of the other operations with one size, each has a form that takes a
-# list of tensors, whose sizes may differ.
+# On GPUs, all_gather and reduce_scatter may take lists of tensors, whose sizes may differ between ranks; all_reduce
+# may not.
 SAME_SIZE_ON_GPUS = ("all_reduce",)
-_UNEVEN_OPS = ("all_to_all", "all_gather", "reduce_scatter")  # ranks may pass different sizes to these
-_NUM_EVEN_STEPS = 10  # operations that had equal sizes in so many recent steps are expected to have them
+# Operations whose size may differ between ranks: all_to_all, and on GPUs the other two.
+_UNEVEN_OPS = ("all_to_all", "all_gather", "reduce_scatter")
+_NUM_EVEN_STEPS = 10  # an operation that had the same size on every rank in so many recent steps has equal sizes
 
 
 class Contribution(NamedTuple):
-    """The collective that one rank entered at one position in a group's sequence."""
+    """The collective that one rank entered at one position: a group, and a number in its sequence."""
 
     rank: RankState
     group: str
@@ -36,7 +37,7 @@ class Contribution(NamedTuple):
 
 
 class Mismatch(NamedTuple):
-    """The ranks that are in different collectives at the same position in a group's sequence."""
+    """The ranks that entered different collectives at the same position."""
 
     group: str
     sequence: int
@@ -45,40 +46,35 @@ class Mismatch(NamedTuple):
 
 
 def first_mismatch(contributions: Iterable[Contribution]) -> Mismatch | None:
-    """Return the mismatch of the lowest group and sequence; None if no contributions at one position differ.
-
-    Operations without a sequence have no position.
-    """
-    positions: defaultdict[tuple[str, int], list[Contribution]] = defaultdict(list)
+    """Return the mismatch with the lowest group and sequence, or None. Operations without a sequence are left out."""
+    by_position: defaultdict[tuple[str, int], list[Contribution]] = defaultdict(list)
     for contribution in contributions:
         if contribution.group and contribution.sequence:
-            positions[contribution.group, contribution.sequence].append(contribution)
-    for (group, sequence), entered in sorted(positions.items(), key=lambda item: item[0]):
+            by_position[contribution.group, contribution.sequence].append(contribution)
+    for (group, sequence), entered in sorted(by_position.items(), key=lambda item: item[0]):
         kinds = Counter(contribution.kind for contribution in entered)
         if len(kinds) < 2:
             continue
         (usual, count), *_ = kinds.most_common()
         minority = [c.rank for c in entered if c.kind != usual] if 2 * count > len(entered) else []
-        parts = [
-            f"{_kind_text(kind)}: {ranks_text(sorted(c.rank.rank for c in entered if c.kind == kind))}"
-            for kind, _ in kinds.most_common()
-        ]
-        return Mismatch(group, sequence, minority, "; ".join(parts))
+        differences = "; ".join(_difference(kind, entered) for kind, _ in kinds.most_common())
+        return Mismatch(group, sequence, minority, differences)
     return None
 
 
-def _kind_text(kind: tuple[str, int | None]) -> str:
+def _difference(kind: tuple[str, int | None], entered: Iterable[Contribution]) -> str:
     op, num_bytes = kind
-    return op if num_bytes is None else f"{op} of {num_bytes} bytes"
+    collective = op if num_bytes is None else f"{op} of {num_bytes} bytes"
+    return f"{collective}: {ranks_text(sorted(c.rank.rank for c in entered if c.kind == kind))}"
 
 
 def even_ops(steps: Sequence[AlignedStep]) -> tuple[str, ...]:
-    """Return the operations whose size may differ from rank to rank, but did not in these steps of the job.
+    """Return the operations that may have another size on each rank, but had the same one on all in these steps.
 
-    In the unfinished step, another size of such an operation is an error. Returns () if there are fewer than ten steps.
+    In the step that does not end, they must then have equal sizes again. Without enough steps, returns ().
     """
     if sum(step.stands_for for step in steps) < _NUM_EVEN_STEPS:
         return ()
-    spans = [span for step in steps for span in (step, step.mean) if span is not None]
-    columns = {op: [span.sent_bytes[op] for span in spans if op in span.sent_bytes] for op in _UNEVEN_OPS}
-    return tuple(op for op, sent in columns.items() if sent and all(0 < min(row) == max(row) for row in sent))
+    measured = [*steps, *(step.mean for step in steps if step.mean is not None)]
+    sent_bytes = {op: [step.sent_bytes[op] for step in measured if op in step.sent_bytes] for op in _UNEVEN_OPS}
+    return tuple(op for op, sent in sent_bytes.items() if sent and all(0 < min(row) == max(row) for row in sent))

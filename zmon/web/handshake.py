@@ -1,7 +1,7 @@
 """A new connection of a server with TLS, until its handshake is over.
 
-Until then it counts as a connection without a request, so that a thousand clients that never finish their handshake are
-closed first when room is needed.
+Until then it counts as a connection without a request. When the server reaches its limit of connections, it closes such
+connections first.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class Handshake(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._early: list[bytes] = []  # what the client sent right after its last message of the handshake
         self._is_lost = False
+        self._task: asyncio.Task[None] | None = None  # the event loop keeps no strong reference to a task
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by asyncio."""
@@ -50,7 +51,7 @@ class Handshake(asyncio.Protocol):
             self._transport.abort()
 
     async def _begin_tls(self, transport: asyncio.Transport) -> None:
-        if transport.is_closing():  # there is no room
+        if transport.is_closing():  # the server is at its limit, and closed this connection
             return
         try:
             context = self._http.context = self._live.context()
@@ -64,7 +65,7 @@ class Handshake(asyncio.Protocol):
                 ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
             )
         except Exception as error:  # a client without TLS, without a valid certificate, or gone; a file that is gone
-            log.info("a TLS handshake failed: %s", error)
+            log.info("the TLS handshake of %s failed: %s", transport.get_extra_info("peername"), error)
             transport.abort()
             return
         finally:

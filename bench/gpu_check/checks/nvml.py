@@ -10,7 +10,6 @@ from pathlib import Path
 
 import psutil
 
-from bench.agent import child
 from bench.gpu_check import nvidia_smi
 from bench.gpu_check.checks.nvml_fields import MEGA, PROPERTIES, REMAPPED, Round, compare
 from bench.gpu_check.kit import JOBS, Kit
@@ -18,6 +17,7 @@ from bench.gpu_check.nvidia_smi import COMMAND, Row, SmiFailed
 from bench.gpu_check.records import DTYPE, PRODUCTS, RECEIVED_BYTES, WIDTH
 from bench.gpu_check.result import FAILED, NOT_CHECKED, Result, judged
 from bench.gpu_check.settings import Setting
+from bench.processes import child
 from bench.ranks import JobFailed, last_lines
 from bench.rows import MEBI
 from zmon.agent.sources.gpu import GpuSource

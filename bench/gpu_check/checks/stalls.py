@@ -15,10 +15,10 @@ from typing import TypeVar
 
 import psutil
 
-from bench.agent import daemon, free_port
 from bench.gpu_check.kit import JOBS, Kit
 from bench.gpu_check.result import FAILED, Result, judged
 from bench.gpu_check.settings import Setting
+from bench.processes import daemon, free_port
 from bench.ranks import BOXES, JOB_ID, JobFailed, last_lines, start_job
 from lab.drills.score import counts
 from lab.drills.targets import TARGETS

@@ -55,6 +55,12 @@ def test_slow_host_or_pair_is_the_culprit(windows, hosts):
     assert slow(windows).hosts == hosts
 
 
+@pytest.mark.timeout(20)  # a scan of all links for each pair of hosts would take a minute
+def test_slow_host_of_a_large_job_whose_hosts_all_send_to_each_other_is_the_culprit():
+    hosts = [f"node-{chr(ord('a') + number)}" for number in range(160)]
+    assert slow(cluster(hosts, slow=B)).hosts == B
+
+
 def short_messages():
     """Return a cluster whose node-a sends messages to node-b that wait for each other, and long ones to the others."""
     short = window("node-a", {"node-b": 1 * MB}, num_bytes=0.1 * MB)

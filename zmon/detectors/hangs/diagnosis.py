@@ -12,6 +12,8 @@ from zmon.schema.evidence import StallEvidence
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
+_SHOWN = 8  # ranks in a sentence
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
@@ -28,32 +30,43 @@ class Diagnosis:
 
 
 def hang(culprits: Sequence[RankState], reason: str, confidence: float) -> Diagnosis | None:
-    """Return the diagnosis of ranks that others wait for; None if there are none, or if only some of them load data."""
+    """Return the diagnosis of ranks that others wait for; None if there are none, or if only some of them load data.
+
+    In the latter case, either cause would be wrong for some of them.
+    """
     loading = [r for r in culprits if _loads(r)]
     if not culprits or len(loading) not in (0, len(culprits)):
         return None
+    return _input_stall(culprits, reason, confidence) if loading else _compute_hang(culprits, reason, confidence)
+
+
+def _input_stall(culprits: Sequence[RankState], reason: str, confidence: float) -> Diagnosis:
     first = culprits[0]
-    if loading:
-        loads = verb(culprits, "has waited for its", "have waited for their")
-        return Diagnosis(
-            cause="input_stall",
-            summary=f"{ranks_on(culprits)} {loads} data loader for {first.state_seconds:.1f} s; {reason}",
-            detail=f"The stack of rank {first.rank} is in the finding. On {first.host}, check that the loader's "
-            f"workers are alive (`ps --ppid {first.pid}`) and that the storage they read from answers "
-            f"(`cat /proc/{first.pid}/wchan`, `dmesg -T | tail`).",
-            confidence=confidence,
-            culprits=culprits,
-        )
-    seconds = f"{first.state_seconds:.1f} s"
-    if first.activity == "done":
-        state = f"finished, {seconds} ago"
+    wait = verb(culprits, "has waited for its data loader", "have waited for their data loader")
+    return Diagnosis(
+        cause="input_stall",
+        summary=f"{ranks_on(culprits)} {wait} for {_shortest_time(culprits)}; {reason}",
+        detail=f"The stack of rank {first.rank} is in the finding. On {first.host}, check that the loader's workers "
+        f"are alive (`ps --ppid {first.pid}`), and that the storage from which they read answers "
+        f"(`cat /proc/{first.pid}/wchan`, `dmesg -T | tail`).",
+        confidence=confidence,
+        culprits=culprits,
+    )
+
+
+def _compute_hang(culprits: Sequence[RankState], reason: str, confidence: float) -> Diagnosis:
+    first, seconds = culprits[0], _shortest_time(culprits)
+    if all(r.activity == "done" for r in culprits):
+        state = f"finished {seconds} ago"
     else:
-        state = f"been in no collective for {seconds} (phase {first.phase})"
+        phases = list(dict.fromkeys(r.phase for r in culprits))
+        state = f"been in no collective for {seconds} ({verb(phases, 'phase', 'phases')} {', '.join(phases)})"
     return Diagnosis(
         cause="compute_hang",
         summary=f"{ranks_on(culprits)} {verb(culprits, 'has', 'have')} {state}; {reason}",
-        detail=f"The stack of rank {first.rank} is in the finding, or run `py-spy dump --native --pid {first.pid}` on "
-        f"{first.host}: a lock, a sleep, native code that does not return, or a rank that has left the training loop.",
+        detail=f"The stack of rank {first.rank} is in the finding; or run `py-spy dump --native --pid {first.pid}` on "
+        f"{first.host}. Look for a lock, a sleep, native code that does not return, or a rank that has left the "
+        "training loop.",
         confidence=confidence,
         culprits=culprits,
     )
@@ -61,26 +74,28 @@ def hang(culprits: Sequence[RankState], reason: str, confidence: float) -> Diagn
 
 def hang_of_only_rank(snapshot: Snapshot, state: RankState) -> Diagnosis:
     """Return the diagnosis of a job with one rank: there is no other rank that could hold it up."""
-    line, loads, seconds = own_line(snapshot, state), _loads(state), f"{state.state_seconds:.1f} s"
-    if loads:
-        does = f"waited for its data loader for {seconds}"
-        steps = (
+    line = own_line(snapshot, state)
+    if _loads(state):
+        cause, activity = "input_stall", "waited for its data loader"
+        advice = (
             f"Look at {line}. If it takes the next batch from workers, one of them hangs: `ps --ppid {state.pid} -o "
             "pid,stat,wchan:32,cmd`, then `py-spy dump --pid` of that one. Else the data set hangs, or the storage "
             "from which it reads."
         )
     else:
-        does = f"been in {state.in_flight.op if state.in_flight else f'phase {state.phase}'} for {seconds}"
-        steps = (
+        place = state.in_flight.op if state.in_flight else f"phase {state.phase}"
+        cause, activity = "compute_hang", f"been in {place}"
+        advice = (
             f"Look at {line}: it waits for a lock, a timer, another process or a server, loops without end, or calls "
             "native code that does not return."
         )
     if state.device != "cpu":
-        steps += " On a GPU, it may also wait for work that an earlier line issued."
+        advice += " On a GPU, it may also wait for work that an earlier line issued."
     return Diagnosis(
-        cause="input_stall" if loads else "compute_hang",
-        summary=f"{ranks_on([state])}, the only rank, has {does}",
-        detail=f"{steps} Its stack is in the finding; or run `py-spy dump --native --pid {state.pid}` on {state.host}.",
+        cause=cause,
+        summary=f"{ranks_on([state])}, the only rank, has {activity} for {_shortest_time([state])}",
+        detail=f"{advice} Its stack is in the finding; "
+        f"or run `py-spy dump --native --pid {state.pid}` on {state.host}.",
         confidence=0.8,
         culprits=[state],
     )
@@ -93,17 +108,18 @@ def own_line(snapshot: Snapshot, state: RankState) -> str:
 
 def network_stall(culprit: NetworkCulprit) -> Diagnosis:
     """Return the diagnosis that all ranks wait because of the network of one host, or between hosts."""
-    device = culprit.device or "IFACE"
-    detail = (
-        f"On {culprit.hosts[0]}: `ip -s link`, `ss -tni state established`, `ethtool {device}`; then cable, switch "
-        "port and the switch's own log."
-        if len(culprit.hosts) == 1
-        else next_steps(culprit)
-    )
+    if len(culprit.hosts) == 1:
+        device = culprit.device or "IFACE"
+        advice = (
+            f"On {culprit.hosts[0]}: `ip -s link`, `ss -tni state established`, `ethtool {device}`; then cable, switch "
+            "port and the switch's own log."
+        )
+    else:
+        advice = next_steps(culprit)
     return Diagnosis(
         cause="network_stall",
         summary=f"every rank is inside a collective, and {culprit.summary}",
-        detail=f"{detail} TCP goes on by itself when packets pass again; RDMA does not.",
+        detail=f"{advice} TCP goes on by itself when packets pass again; RDMA does not.",
         confidence=culprit.confidence,
         hosts=culprit.hosts,
         proven=True,
@@ -112,30 +128,33 @@ def network_stall(culprit: NetworkCulprit) -> Diagnosis:
 
 
 def unknown(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis:
-    outside = [r for r in alive if not r.in_flight]
+    """Return the diagnosis if no rule applies: which ranks are in no collective, have finished, or are awaited."""
+    outside = [f"rank {r.rank} ({r.phase})" for r in alive if not r.in_flight]
     unseen = len(snapshot.missing)
-    all_inside = "every rank that zmon sees is inside a collective" if unseen else "every rank is inside a collective"
-    done = [r for r in snapshot.ranks if r.activity == "done"]
-    summary = (
-        "in no collective that zmon sees: " + ", ".join(f"rank {r.rank} ({r.phase})" for r in outside[:8])
-        if outside
-        else all_inside
-    )
+    if outside:
+        clauses = [f"in no collective that zmon sees: {', '.join(outside[:_SHOWN])}"]
+    else:
+        clauses = [f"every rank{' that zmon sees' if unseen else ''} is inside a collective"]
     if unseen:
-        summary += f"; they may wait for a rank that zmon does not see ({unseen} of {snapshot.world_size})"
-    if done:
-        summary += f"; {ranks_on(done)} {verb(done, 'has', 'have')} finished"
+        clauses.append(f"they may wait for a rank that zmon does not see ({unseen} of {snapshot.world_size})")
+    if done := [r for r in snapshot.ranks if r.activity == "done"]:
+        clauses.append(f"{ranks_on(done)} {verb(done, 'has', 'have')} finished")
     if awaited := flight_records.awaited_ranks(snapshot):
         wait = verb(awaited, "itself waits", "wait themselves")
-        summary += f"; the flight records show that the others wait for {ranks_on(awaited)}, which {wait}"
+        clauses.append(f"the flight records show that the others wait for {ranks_on(awaited)}, which {wait}")
     return Diagnosis(
         cause="unknown",
-        summary=summary,
+        summary="; ".join(clauses),
         detail=("Look at the hosts of the ranks that zmon does not see as well. " if unseen else "")
         + "`zmon status --json` has each rank's op, sequence and stack. Look first at a rank that is in no "
         "collective while the others wait, unless it waits for an asynchronous one: `py-spy dump --pid PID`.",
         confidence=0.3,
     )
+
+
+def _shortest_time(ranks: Sequence[RankState]) -> str:
+    """Return the time for which all of these ranks have been in their phase."""
+    return f"{min(r.state_seconds for r in ranks):.1f} s"
 
 
 def _loads(state: RankState) -> bool:

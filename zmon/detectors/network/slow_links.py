@@ -29,47 +29,58 @@ class _Traffic(NamedTuple):
 
     @property
     def rate(self) -> float:
+        """The acknowledged bytes per busy second."""
         return self.acked_bytes / max(self.busy_seconds, _TICK_SECONDS)
 
-    def times_as_fast(self, other: _Traffic) -> float:
+    def ratio(self, slower: _Traffic) -> float:
         """Return how many times as fast as the other this traffic is; 0 if this is none."""
-        return self.rate / max(other.rate, 1.0)
+        return self.rate / max(slower.rate, 1.0)
+
+    def without(self, part: _Traffic) -> _Traffic:
+        """Return the rest of this traffic."""
+        return _Traffic(self.acked_bytes - part.acked_bytes, max(self.busy_seconds - part.busy_seconds, 0.0))
 
 
 def slow_network(
-    snapshot: Snapshot, times: float, busy_seconds: float, alike_times: float | None = None
+    snapshot: Snapshot, quicker_ratio: float, busy_seconds: float, alike_ratio: float | None = None
 ) -> NetworkCulprit | None:
-    """Return the host or the pair of hosts if the other connections are `times` as fast, or faster; else None.
+    """Return the host or the pair of hosts whose connections are slow, else None.
 
-    A rate is acknowledged bytes per busy second. Two rates are alike if the higher one is less than `alike_times` the
-    lower one; the default is `times`. Connections that were busy for less than `busy_seconds` do not count.
-    `quicker_ratio` in `zmon/detectors/slow/straggler.py` has the rates that trials showed.
+    All other connections together must be `quicker_ratio` times as fast. A host must also be slower by `alike_ratio`
+    (default: `quicker_ratio`) without its busiest link, and a pair slower by it than each other pair that is about as
+    busy. Connections that were busy for less than `busy_seconds` do not count.
     """
-    alike_times = times if alike_times is None else alike_times
+    alike_ratio = quicker_ratio if alike_ratio is None else alike_ratio
     links = [link for link in host_links(snapshot) if link.acked_bytes is not None]
-    traffic_of: defaultdict[Pair, list[_Traffic]] = defaultdict(list)
+    traffic_by_pair: defaultdict[Pair, list[_Traffic]] = defaultdict(list)
     for link in links:
-        traffic_of[pair(link)].append(_Traffic(link.acked_bytes or 0, link.busy_seconds or 0.0))
-    pairs = {hosts: _total(traffic) for hosts, traffic in traffic_of.items()}
-    host = _slow_host(pairs, times, alike_times, busy_seconds)
-    hosts = frozenset((host,)) if host is not None else _slow_pair(pairs, times, alike_times, busy_seconds)
+        traffic_by_pair[pair(link)].append(_Traffic(link.acked_bytes or 0, link.busy_seconds or 0.0))
+    pairs = {hosts: _total(traffic) for hosts, traffic in traffic_by_pair.items()}
+    host = _slow_host(pairs, quicker_ratio, alike_ratio, busy_seconds)
+    hosts = frozenset((host,)) if host is not None else _slow_pair(pairs, quicker_ratio, alike_ratio, busy_seconds)
     if hosts is None:
         return None
     device = next((used_device(window) for window in snapshot.hardware if window.host == host), None)
-    slow = _total(traffic for each, traffic in pairs.items() if hosts <= each)
-    others = _total(traffic for each, traffic in pairs.items() if not hosts <= each)
-    whose, elsewhere = (
-        ("its connections", "between the other hosts")
-        if host is not None
-        else ("the connections between the two", "between all other hosts")
-    )
+    slow = _total(traffic for between, traffic in pairs.items() if hosts <= between)
     return NetworkCulprit(
         hosts=tuple(sorted(hosts)),
-        summary=f"{whose}{f' ({device})' if device else ''} carry {slow.rate / 1e6:.1f} MB/s while they are busy, "
-        f"those {elsewhere} {others.rate / 1e6:.1f} MB/s ({others.times_as_fast(slow):.1f} times as fast)",
+        summary=_summary(host is not None, device, slow, _total(pairs.values()).without(slow)),
         confidence=0.85 if host is not None else 0.8,
         device=device,
         links=tuple(link for link in links if hosts <= pair(link))[:SHOWN],
+    )
+
+
+def _summary(is_host: bool, device: str | None, slow: _Traffic, others: _Traffic) -> str:
+    if is_host:
+        whose, elsewhere = "its connections", "between the other hosts"
+    else:
+        whose, elsewhere = "the connections between the two", "between all other hosts"
+    if device:
+        whose += f" ({device})"
+    return (
+        f"{whose} carry {slow.rate / 1e6:.1f} MB/s while they are busy, those {elsewhere} {others.rate / 1e6:.1f} MB/s "
+        f"({others.ratio(slow):.1f} times as fast)"
     )
 
 
@@ -91,32 +102,47 @@ def slow_network_steps(culprit: NetworkCulprit) -> str:
     )
 
 
-def _slow_host(pairs: Mapping[Pair, _Traffic], times: float, alike_times: float, busy_seconds: float) -> str | None:
-    """Return the host whose links are slow, also without the one that was busiest."""
-    slowest: tuple[float, str | None] = (0.0, None)
-    for host in sorted({host for each in pairs for host in each}):
-        links = sorted((traffic for each, traffic in pairs.items() if host in each), key=lambda each: each.busy_seconds)
-        others = [traffic for each, traffic in pairs.items() if host not in each]
-        ratio = _total(others).times_as_fast(_total(links))
-        is_busier = _total(links).busy_seconds * len(others) >= _total(others).busy_seconds * len(links)
-        if ratio < times or _total(links).busy_seconds < busy_seconds or not is_busier:
+def _slow_host(
+    pairs: Mapping[Pair, _Traffic], quicker_ratio: float, alike_ratio: float, busy_seconds: float
+) -> str | None:
+    """Return the host with the slowest links, if they are slow also without the busiest of them."""
+    links_by_host: defaultdict[str, list[_Traffic]] = defaultdict(list)
+    for hosts, traffic in pairs.items():
+        for host in hosts:
+            links_by_host[host].append(traffic)
+    all_traffic = _total(pairs.values())
+    ratios: dict[str, float] = {}
+    for host, links in links_by_host.items():
+        own_traffic = _total(links)
+        others, num_others = all_traffic.without(own_traffic), len(pairs) - len(links)
+        ratio = others.ratio(own_traffic)
+        is_busier = own_traffic.busy_seconds * num_others >= others.busy_seconds * len(links)
+        if ratio < quicker_ratio or own_traffic.busy_seconds < busy_seconds or not is_busier:
             continue
-        without_busiest = [traffic for traffic in links[:-1] if traffic.busy_seconds >= busy_seconds / len(links)]
-        if without_busiest and _total(others).times_as_fast(_total(without_busiest)) >= alike_times:
-            slowest = max(slowest, (ratio, host))
-    return slowest[1]
+        by_busy_time = sorted(links, key=lambda traffic: traffic.busy_seconds)
+        judged = [traffic for traffic in by_busy_time[:-1] if traffic.busy_seconds >= busy_seconds / len(links)]
+        if judged and others.ratio(_total(judged)) >= alike_ratio:
+            ratios[host] = ratio
+    return max(ratios, key=lambda host: (ratios[host], host), default=None)
 
 
-def _slow_pair(pairs: Mapping[Pair, _Traffic], times: float, alike_times: float, busy_seconds: float) -> Pair | None:
+def _slow_pair(
+    pairs: Mapping[Pair, _Traffic], quicker_ratio: float, alike_ratio: float, busy_seconds: float
+) -> Pair | None:
     """Return the pair of hosts between which the connections are slow; None if another pair is about as slow."""
-    busiest = max(pairs, key=lambda each: pairs[each].busy_seconds, default=None)
+    busiest = max(pairs, key=lambda hosts: pairs[hosts].busy_seconds, default=None)
     if busiest is None or pairs[busiest].busy_seconds < busy_seconds:
         return None
-    slow, others = pairs[busiest], [traffic for each, traffic in pairs.items() if each != busiest]
-    is_alone = all(t.times_as_fast(slow) >= alike_times for t in others if t.busy_seconds >= slow.busy_seconds / 2)
-    return busiest if is_alone and _total(others).times_as_fast(slow) >= times else None
+    slow, others = pairs[busiest], [traffic for hosts, traffic in pairs.items() if hosts != busiest]
+    about_as_busy = [traffic for traffic in others if traffic.busy_seconds >= slow.busy_seconds / 2]
+    if any(traffic.ratio(slow) < alike_ratio for traffic in about_as_busy):
+        return None
+    return busiest if _total(others).ratio(slow) >= quicker_ratio else None
 
 
 def _total(traffic: Iterable[_Traffic]) -> _Traffic:
-    every = list(traffic)
-    return _Traffic(sum(t.acked_bytes for t in every), sum(t.busy_seconds for t in every))
+    acked_bytes, busy_seconds = 0, 0.0
+    for part in traffic:
+        acked_bytes += part.acked_bytes
+        busy_seconds += part.busy_seconds
+    return _Traffic(acked_bytes, busy_seconds)

@@ -20,7 +20,10 @@ static PyObject *call_python(PyObject *class, const char *name, PyObject *self, 
     PyObject *stack[MAX_ARGUMENTS + 1] = {self};
     if (total > MAX_ARGUMENTS) return PyErr_Format(PyExc_TypeError, "%s() takes fewer arguments", name);
     for (Py_ssize_t index = 0; index < total; index++) stack[index + 1] = arguments[index];
-    PyObject *function = PyObject_GetAttrString(class, name);
+    /* An interned name: Python's cache of methods would keep each new string, 57 bytes a call, until it needs the slot. */
+    PyObject *interned = PyUnicode_InternFromString(name);
+    PyObject *function = interned == NULL ? NULL : PyObject_GetAttr(class, interned);
+    Py_XDECREF(interned);
     if (function == NULL) return NULL;
     PyObject *answer = PyObject_Vectorcall(function, stack, (size_t)number + 1, keywords);
     Py_DECREF(function);

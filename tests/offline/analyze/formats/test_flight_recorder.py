@@ -2,25 +2,15 @@
 
 import collections
 import json
-import os
 import pickle
 import random
 
 import pytest
 
+from tests.evil_pickle import EvilPickle
 from tests.offline.analyze.formats.dumps import content, done, entry, write
 from zmon.errors import UsageError
 from zmon.offline.analyze.formats import flight_recorder
-
-
-class Attack:
-    """Its pickle calls a function when it is read."""
-
-    def __init__(self, marker):
-        self.marker = marker
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.marker),)
 
 
 def read_one(tmp_path, data, name="trace_rank_0"):
@@ -47,7 +37,7 @@ def test_entry_without_frames_has_no_place(tmp_path):
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_pickle_that_calls_a_function_is_refused_and_calls_nothing(tmp_path, protocol):
     marker = tmp_path / "made"
-    for attack in (Attack(marker), {"version": "2.10", "entries": [Attack(marker)]}):
+    for attack in (EvilPickle(marker), {"version": "2.10", "entries": [EvilPickle(marker)]}):
         with pytest.raises(UsageError, match=r"it names posix\.mkdir") as refused:
             read_one(tmp_path, pickle.dumps(attack, protocol))
         assert "\n" not in str(refused.value)

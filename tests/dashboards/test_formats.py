@@ -1,11 +1,11 @@
-"""Tests of `dashboards.words`. Durations, numbers, shares and times without a value are "unknown".
+"""Tests of `dashboards.formats`. Durations, numbers, shares and times without a value are "unknown".
 
 A duration or share of NaN is "unknown" too, but a number that is NaN stays "NaN". Text from outside is escaped.
 """
 
 import pytest
 
-from dashboards.words import clock, escaped_html, link, number, share
+from dashboards.formats import date_and_time, escaped_html, escaped_markdown, link, number, share, time_of_day
 from zmon.format import duration
 
 
@@ -34,9 +34,10 @@ def test_share_is_percent_and_unknown_without_value(ratio, text):
     assert share(ratio) == text
 
 
-def test_clock_is_utc_and_unknown_without_time():
-    assert clock(0) == "00:00:00 UTC"
-    assert clock(None) == "unknown"
+def test_time_is_in_utc_and_unknown_without_a_value():
+    assert time_of_day(0) == "00:00:00 UTC"
+    assert date_and_time(0) == "01 Jan 00:00:00 UTC"
+    assert time_of_day(None) == date_and_time(None) == "unknown"
 
 
 def test_text_from_outside_is_escaped():
@@ -44,3 +45,4 @@ def test_text_from_outside_is_escaped():
     assert link("job", {"job_id": '"><script>'}, "<b>") == (
         '<a href="job?job_id=%22%3E%3Cscript%3E" target="_self">&lt;b&gt;</a>'
     )
+    assert escaped_markdown("![x](y) *z*") == r"\!\[x\]\(y\) \*z\*"

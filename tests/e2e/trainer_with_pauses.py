@@ -1,6 +1,6 @@
 """Run the bundled trainer with a pause in each forward pass, so that the processors have time for the stack.
 
-Usage: `python unhurried.py SECONDS TRAINER-ARGUMENT…`.
+Usage: `python trainer_with_pauses.py SECONDS TRAINER-ARGUMENT…`.
 """
 
 import math

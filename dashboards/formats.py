@@ -19,16 +19,20 @@ def number(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
 
 
-def clock(unix_seconds: float | None) -> str:
-    """Return the time of day in UTC, as on the charts, because people on call are in several time zones."""
+def time_of_day(unix_seconds: float | None) -> str:
+    """Return the time of day in UTC, as on the charts: 12:03:05 UTC. People on call are in several time zones."""
+    return _utc(unix_seconds, "%H:%M:%S UTC")
+
+
+def date_and_time(unix_seconds: float | None) -> str:
+    """Return the day and the time of day in UTC: 27 Nov 12:03:05 UTC."""
+    return _utc(unix_seconds, "%d %b %H:%M:%S UTC")
+
+
+def _utc(unix_seconds: float | None, form: str) -> str:
     if unix_seconds is None or not isfinite(unix_seconds):
         return UNKNOWN
-    return datetime.fromtimestamp(unix_seconds, UTC).strftime("%H:%M:%S UTC")
-
-
-def moment(unix_seconds: float) -> str:
-    """Return day and time of day in UTC."""
-    return datetime.fromtimestamp(unix_seconds, UTC).strftime("%d %b %H:%M:%S UTC")
+    return datetime.fromtimestamp(unix_seconds, UTC).strftime(form)
 
 
 def share(ratio: float | None) -> str:
@@ -41,7 +45,7 @@ def escaped_html(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text)).replace("\n", "<br>")
 
 
-def plain(text: str) -> str:
+def escaped_markdown(text: str) -> str:
     """Return the text as Markdown with all punctuation escaped, so that it contains no picture, link or emphasis."""
     return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", text)
 

@@ -1,0 +1,14 @@
+"""Tests of the switch of the benchmark of overhead: a job in the mode `absent` really is without zmon."""
+
+import json
+from pathlib import Path
+
+
+def test_switch_leaves_nothing_of_zmon_and_brings_all_back(start_rank):
+    rank = start_rank(Path(__file__).with_name("switched_job.py").read_text(), GLOO_SOCKET_IFNAME="lo")
+    assert rank.wait(40) == 0, rank.output
+    watched, absent, again = map(json.loads, rank.output.splitlines())
+    assert absent == {"changed": [], "num_hooks": 0, "step": watched["step"]}
+    assert again == {**watched, "step": watched["step"] + 1}
+    assert len(watched["changed"]) > 30
+    assert watched["num_hooks"] > 2
