@@ -24,6 +24,8 @@ TRAIN = """
         time.sleep(0.02)
         if step == 12 and "raise" in sys.argv:
             raise ValueError("bad batch 17")
+        if step == 12 and "pause" in sys.argv:
+            time.sleep(6.0)
 """
 
 
@@ -71,6 +73,12 @@ def test_two_jobs_at_once_are_told_apart(tmp_path):
     assert (card["ending"], job["steps"], job["view"]["world_size"]) == ("exit code 0", 20, 1)
     assert [*good.boxes.rglob("*.box")] == []
     assert [*good.folder.glob("zmon-watch-*")] == []
+
+
+def test_finding_fails_a_command_that_succeeded(tmp_path):
+    code, err = Watch(tmp_path / "pause", "--fail-on", "warning", "--", sys.executable, "train.py", "pause").end()
+    assert code == 1, err
+    assert "exit code 1: compute_hang (warning) opened (--fail-on warning)" in err
 
 
 def test_rank_of_another_node_is_unknown_and_not_missing(tmp_path):

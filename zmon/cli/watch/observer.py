@@ -36,7 +36,7 @@ from zmon.schema.job_snapshot import Snapshot
 AGENT_SOCKET, HUB_SOCKET = "agent", "hub.socket"  # in the folder for temporary files
 AGENT = "http://agent"  # the name in requests over the socket; it is not resolved
 # Ranks of other nodes are not missing: nobody watches them.
-_DETECTORS = tuple(detector for detector in ALL if detector.name != "coverage")
+DETECTORS = tuple(detector for detector in ALL if detector.name != "coverage")
 _TICK_SECONDS = 0.25
 # After the end of the command: a rank that is gone has been judged by then, and a fault that follows has joined.
 SETTLE_SECONDS = 3.0
@@ -90,7 +90,7 @@ class Observer:
         data_dir = self._config.data_dir
         assert data_dir is not None
         agent_socket, hub_socket = data_dir / AGENT_SOCKET, data_dir / HUB_SOCKET
-        agent, hub = Agent(self._config), Hub(HubConfig((AGENT,), data_dir / "hub", _DETECTORS, socket=agent_socket))
+        agent, hub = Agent(self._config), Hub(HubConfig((AGENT,), data_dir / "hub", DETECTORS, socket=agent_socket))
         async with AsyncExitStack() as stack:
             for daemon, path in ((agent, agent_socket), (hub, hub_socket)):
                 runner = AppRunner(daemon.app(), access_log=None)

@@ -1,0 +1,45 @@
+"""`zmon watch` on one node of a job of several: no finding names a rank or a host that it does not see."""
+
+import pytest
+
+from lab.simulator.composition import compose
+from lab.simulator.watch import Watch
+from lab.simulator.world import World
+from zmon.cli.watch.observer import DETECTORS
+from zmon.hub import Hub, HubConfig
+
+SEED = 20261127
+COMPOSITIONS = [each for each in (compose(SEED, number) for number in range(40)) if each.shape.hosts > 1]
+
+
+class WatchOfOneHost(Watch):
+    """The hub of a watch on node-0; the agents of the other hosts do not exist for it."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.agents = [agent for agent in self.agents if agent.host == 0]
+
+    def _new_hub(self):
+        return Hub(HubConfig((), self.folder, DETECTORS))
+
+    def _strike(self, strike):
+        """Ignore what happens to agents, hubs and clocks elsewhere."""
+
+
+@pytest.mark.parametrize("composition", COMPOSITIONS, ids=lambda each: f"{each.number}")
+def test_no_finding_names_a_rank_or_host_that_is_not_seen(composition, tmp_path):
+    world = World(composition)
+    watch = WatchOfOneHost(world, tmp_path)
+    while not world.struck and world.time < 240.0:
+        watch.run(world.time + 1.0)
+    watch.run(world.time + 90.0)
+    own = {rank.rank for rank in world.ranks if rank.host == 0}
+    for finding in (each.finding for each in watch.published):
+        assert own.issuperset(finding.ranks), finding.summary
+        assert {"node-0"}.issuperset(finding.hosts), finding.summary
+
+
+def test_compositions_have_faults_on_both_sides():
+    """Some are at ranks that the watch sees, some elsewhere."""
+    seen = {World(each).ranks[strike.rank].host == 0 for each in COMPOSITIONS for strike in each.strikes}
+    assert seen == {True, False}
