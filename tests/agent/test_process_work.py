@@ -18,6 +18,8 @@ from zmon.process import process_id
 
 WRITER = """
 import os, subprocess, sys, time
+while time.process_time() < 0.1:  # the kernel counts in ticks
+    pass
 out = open(sys.argv[1], "wb", buffering=0)
 out.write(bytes(3 << 20))
 child = subprocess.Popen([sys.executable, "-c", "import time; open('/dev/zero', 'rb').read(2 << 20); time.sleep(60)"])
