@@ -46,7 +46,7 @@ def named_paths() -> Iterator[tuple[str, str]]:
 
 def test_every_named_path_exists():
     paths = {(file, path) for file, path in named_paths() if path not in NO_FILES}
-    assert {"docs/architecture.md", "README.md", "CONTRIBUTING.md", "Makefile"} <= {file for file, _ in paths}
+    assert {"docs/architecture.md", "CONTRIBUTING.md", "Makefile"} <= {file for file, _ in paths}
     missing = {(file, path) for file, path in paths if not any(REPOSITORY.glob(path.rstrip("/")))}
     assert missing == set()
 

@@ -61,14 +61,16 @@ def test_pipx_runs_the_command_by_the_name_of_the_package(tool, wheelhouse):
 
 
 @pytest.mark.parametrize("command", ["python", "torchrun --standalone --nproc-per-node 2"])
-def test_watch_under_uvx_starts_the_command_of_the_job(tool, wheelhouse, tmp_path, command):
+def test_run_and_watch_under_uvx_start_the_command_of_the_job(tool, wheelhouse, tmp_path, command):
     """Uvx puts the environment that it makes for zmon first in PATH, and that has no torch."""
     python = make_environment(tmp_path / "job")
     launcher = python.with_name("torchrun")
     launcher.write_text(f"#!{python}\nfrom torch.distributed.run import main\nmain()\n")
     launcher.chmod(0o755)
     (tmp_path / "train.py").write_text(TRAIN)
-    words = ("--offline", "--no-index", "--find-links", wheelhouse, DISTRIBUTION, "watch", "--", *command.split())
-    done = tool("uvx", *words, "train.py", first_in_path=python.parent)
+    words = ("--offline", "--no-index", "--find-links", wheelhouse, DISTRIBUTION)
+    done = tool("uvx", *words, "run", "--", *command.split(), "train.py", first_in_path=python.parent)
+    assert {*done.stdout.split()} == {str(tmp_path / "job")}
+    done = tool("uvx", *words, "watch", "--", *command.split(), "train.py", first_in_path=python.parent)
     assert {*done.stdout.split()} == {str(tmp_path / "job")}
     assert ("2 of 2 on" if "torchrun" in command else "1 of 1 on") in done.stderr

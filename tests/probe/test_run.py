@@ -19,7 +19,7 @@ from tests.places import REPOSITORY
 from tests.probe.run_job import RANK, Job, python
 from zmon.errors import UsageError
 from zmon.probe.autoload.sitecustomize import AUTOLOAD, RUN_PID
-from zmon.probe.run import environment
+from zmon.probe.run import environment, path_without
 
 
 @pytest.fixture
@@ -234,3 +234,15 @@ def test_commands_with_one_pid_in_two_containers_have_checks_of_their_own():
 def test_invalid_label_is_refused(label):
     with pytest.raises(UsageError, match="is not valid"):
         environment({}, labels=[label])
+
+
+@pytest.mark.parametrize(
+    ("path", "result"),
+    [
+        ("/uvx/bin:/job/bin:/usr/bin", "/job/bin:/usr/bin"),
+        ("/job/bin", "/job/bin"),
+        ("/uvx/bin", "/uvx/bin"),
+    ],
+)
+def test_command_is_not_looked_up_in_the_environment_that_was_made_for_zmon(path, result):
+    assert path_without(path, "/uvx/bin") == result

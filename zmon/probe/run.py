@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
@@ -93,9 +94,23 @@ def refusal(command: str, error: OSError, name: str = "run") -> tuple[int, ZmonE
 
 
 def inherited_environment() -> dict[str, str]:
-    """Return the environment that zmon was started with, without the LC_CTYPE that Python may have added (PEP 538)."""
+    """Return the environment that zmon was started with.
+
+    It is without the LC_CTYPE that Python may have added (PEP 538), and without what `uvx zmon` puts first in PATH.
+    """
     env = {name: value for name, value in os.environ.items() if name != "LC_CTYPE"}
     for variable in Path("/proc/self/environ").read_bytes().split(b"\0"):
         if variable.startswith(b"LC_CTYPE="):
             env["LC_CTYPE"] = os.fsdecode(variable.partition(b"=")[2])
+    is_own = sys.prefix != sys.base_prefix and env.get("VIRTUAL_ENV") != sys.prefix
+    if "PATH" in env and is_own and find_spec("torch") is None:
+        env["PATH"] = path_without(env["PATH"], str(Path(sys.executable).parent))
     return env
+
+
+def path_without(path: str, own_bin: str) -> str:
+    """Return the PATH in which the command is looked up, and which it gets.
+
+    uvx puts the environment that it made for zmon first. It has no torch, so it is not that of the job.
+    """
+    return os.pathsep.join(part for part in path.split(os.pathsep) if part != own_bin) or path

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests.places import REPOSITORY
-from zmon.cli.watch.launch import Launch, forget, is_first, path_of_command, this_launch
+from zmon.cli.watch.launch import Launch, forget, is_first, this_launch
 from zmon.errors import BoxUnavailable
 
 SRUN = {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8"}
@@ -62,16 +62,3 @@ def test_watch_of_its_own_needs_no_lock(tmp_path):
     assert is_first(launch, tmp_path)
     assert is_first(launch, tmp_path)
     assert [*tmp_path.iterdir()] == []
-
-
-@pytest.mark.parametrize(
-    ("path", "has_torch", "result"),
-    [
-        ("/uvx/bin:/job/bin:/usr/bin", False, "/job/bin:/usr/bin"),
-        ("/uvx/bin:/job/bin", True, "/uvx/bin:/job/bin"),
-        ("/job/bin", False, "/job/bin"),
-        ("/uvx/bin", False, "/uvx/bin"),
-    ],
-)
-def test_command_is_not_looked_up_in_the_environment_that_was_made_for_zmon(path, has_torch, result):
-    assert path_of_command(path, "/uvx/bin", has_torch) == result

@@ -7,17 +7,15 @@ writes to stderr, and `ending` makes the card and the folder.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
 from zmon.box.roots import prepare_root
 from zmon.cli.watch.child import Child
-from zmon.cli.watch.launch import is_first, path_of_command, this_launch
+from zmon.cli.watch.launch import is_first, this_launch
 from zmon.cli.watch.screen import check_terminal, open_output
 from zmon.cli.watch.watching import Options, WatchedCommand, watch
 from zmon.errors import BoxUnavailable, UsageError
@@ -74,8 +72,6 @@ def watch_command(
     _open_standard_files()
     launch = this_launch(os.environ)
     env = {**environment(inherited_environment(), job_id, labels), WATCH: str(launch.number)}
-    if "PATH" in env and env.get("VIRTUAL_ENV") != sys.prefix:
-        env["PATH"] = path_of_command(env["PATH"], str(Path(sys.executable).parent), find_spec("torch") is not None)
     root: Path | BoxUnavailable
     try:
         root = prepare_root(env)

@@ -76,13 +76,3 @@ def forget(launch: Launch, root: Path) -> None:
 
 def _is_many(size: str) -> bool:
     return size.isdecimal() and int(size) > 1
-
-
-def path_of_command(path: str, own_bin: str, has_torch: bool) -> str:
-    """Return the PATH in which the command is looked up, and which it gets.
-
-    `uvx zmon watch` puts the environment that it made for zmon first. Without torch, that is not the job's.
-    """
-    if has_torch:
-        return path
-    return os.pathsep.join(part for part in path.split(os.pathsep) if part != own_bin) or path
