@@ -45,6 +45,15 @@ ROWS = {  # card → text that it has, text that it has not
         replace(with_job(findings=(CRASH,)), ending="exit code 1"),
         ["ended     exit code 1 after 1 min 44 s: rank 1 raised ValueError.", "next      Read its log."], ["findings"],
     ),
+    "failure after the training": (
+        replace(DONE, ending="exit code 1", failed=True),
+        ["exit code 1 after 1 min 44 s: the training had finished; zmon does not know why the",
+         "next      Read the end of the command's output."], ["profiler"],
+    ),
+    "failure without a finding": (
+        replace(with_job(view=replace(VIEW, state="train")), ending="exit code 1", failed=True),
+        ["exit code 1 after 1 min 44 s: zmon does not know why the command failed."], ["had finished"],
+    ),
     "finding that is over": (
         with_job(findings=(SLOW,)), ["warning slow_rank, rank 2 on node-a (over after 1 min)"], []
     ),

@@ -90,6 +90,7 @@ class VerdictCard:
     command: str
     ending: str  # of the command: `exit code 1`, `signal SIGKILL`
     seconds: float  # from its start to its end
+    failed: bool = False  # it did not succeed, and no signal that watch received ended it
     signals: tuple[str, ...] = ()  # received for it: `SIGTERM by process 812 (timeout)`
     signalled: float | None = None  # unix seconds of the first one
     jobs: tuple[WatchedJob, ...] = ()  # by their start
@@ -114,9 +115,10 @@ def card_lines(card: VerdictCard) -> list[str]:
         advice = card.unwatched.next_step
     if job:
         fault = _fault(job, card.signalled)
+        unexplained = card.failed and fault is None
         rows += [*_speed(job), *_time(job), *_costs(job.view), *_findings(job, fault)]
         rows += [*_others(card.jobs, job)]
-        advice = _next(job, fault)
+        advice = "Read the end of the command's output." if unexplained else _next(job, fault)
     if advice:
         rows.append(("next", advice))
     rows += [("zmon", error) for error in card.errors]
@@ -163,6 +165,9 @@ def main_job(jobs: Sequence[WatchedJob]) -> WatchedJob | None:
 def _ended(card: VerdictCard, job: WatchedJob | None) -> Iterator[tuple[str, str]]:
     fault = _fault(job, card.signalled) if job else None
     why = f": {fault.summary}" if fault else ""
+    if job and card.failed and not fault:
+        finished = "the training had finished; " if job.view.state == "done" else ""
+        why = f": {finished}zmon does not know why the command failed"
     sent = f", sent {listed(card.signals, 3)}" if card.signals else ""
     living = f". {counted(job.num_living, 'rank')} of it still live" if job and job.num_living else ""
     yield "ended", sentence(f"{card.ending} after {duration(card.seconds)}{sent}{why}{living}")

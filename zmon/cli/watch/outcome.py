@@ -95,6 +95,7 @@ def _card(run: WatchedCommand, jobs: Iterable[WatchedJob]) -> VerdictCard:
         shlex.join(run.command),
         how_it_ended(child.status or 0),
         child.ended - run.began,
+        bool(child.status) and not child.signals,
         tuple(f"{sent.name} by {sent.sender}" for sent in child.signals),
         child.signals[0].time if child.signals else None,
         tuple(sorted(jobs, key=lambda job: job.began)),
