@@ -41,5 +41,5 @@ def test_no_finding_names_a_rank_or_host_that_is_not_seen(composition, tmp_path)
 
 def test_compositions_have_faults_on_both_sides():
     """Some are at ranks that the watch sees, some elsewhere."""
-    seen = {World(each).ranks[strike.rank].host == 0 for each in COMPOSITIONS for strike in each.strikes}
-    assert seen == {True, False}
+    sides = {World(each).ranks[strike.rank].host == 0 for each in COMPOSITIONS for strike in each.strikes}
+    assert sides == {True, False}
