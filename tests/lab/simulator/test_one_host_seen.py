@@ -33,9 +33,9 @@ def test_no_finding_names_a_rank_or_host_that_is_not_seen(composition, tmp_path)
     while not world.struck and world.time < 240.0:
         watch.run(world.time + 1.0)
     watch.run(world.time + 90.0)
-    own = {rank.rank for rank in world.ranks if rank.host == 0}
+    own_ranks = {rank.rank for rank in world.ranks if rank.host == 0}
     for finding in (each.finding for each in watch.published):
-        assert own.issuperset(finding.ranks), finding.summary
+        assert own_ranks.issuperset(finding.ranks), finding.summary
         assert {"node-0"}.issuperset(finding.hosts), finding.summary
 
 
