@@ -20,7 +20,7 @@ from lab.stage.host import rendezvous
 from lab.stage.launched import Launched, launch
 from lab.stage.published import shown
 from lab.stage.supervised import HOST
-from zmon.cli.render.card import VerdictCard
+from zmon.cli.render.verdict import VerdictCard
 from zmon.cli.watch.observer import AGENT_SOCKET, FOLDER, HUB_SOCKET
 from zmon.errors import PartFailed
 from zmon.schema.finding import Finding

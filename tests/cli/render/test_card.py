@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tests.build import NOW, finding
-from zmon.cli.render.card import MAX_LINES, WIDTH, Advice, VerdictCard, WatchedJob, card_lines, finding_lines
+from zmon.cli.render.card import MAX_LINES, WIDTH, card_lines, finding_lines
+from zmon.cli.render.time_advice import Advice
+from zmon.cli.render.verdict import VerdictCard, WatchedJob
 from zmon.schema.job import JobView
 
 VIEW = JobView(

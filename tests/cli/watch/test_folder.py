@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.cli.render.test_card import CRASH, DONE, JOB, UNSEEN, with_job
-from zmon.cli.render.card import Advice
+from zmon.cli.render.time_advice import Advice
 from zmon.cli.watch.folder import new_folder, page
 from zmon.cli.watch.outcome import why_nothing
 

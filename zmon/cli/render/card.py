@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from zmon.cli.render.status import culprit
+from zmon.cli.render.time_advice import time_advice
+from zmon.cli.render.verdict import VerdictCard, WatchedJob, fault_of, main_job, ranks_seen
 from zmon.format import UNKNOWN, clock, counted, duration, listed, plain, sentence
-from zmon.schema.curve import IMBALANCE
 from zmon.schema.finding import Finding, worst_first
 from zmon.schema.job import JobView
-from zmon.schema.names import OPS, severity_order
 
 WIDTH, MAX_LINES = 100, 25
 _LABEL = 10  # columns of the names on the left
@@ -26,86 +25,6 @@ _TOGETHER = "\x1f"  # stands for a space at which no line is broken, until the l
 _FILLS = "█▓▒░#=+"  # the time categories of the bar, the largest first
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """A fact and the step that follows from it."""
-
-    what: str
-    next_step: str
-
-
-_PROFILE = "Profile one step on one rank (`torch.profiler`) to see which of its operations take the time."
-_OVERLAP = (
-    "Overlap it with the backward pass, send less (larger batch per rank, gradient accumulation, bfloat16), or use "
-    "fewer hosts."
-)
-_ADVICE = {  # by time category; another one is a collective or an activity that a newer zmon knows
-    "init": Advice(
-        "from the start of a rank to its first step", "Start less often, or cache what the job reads before it trains."
-    ),
-    "data": Advice(
-        "the training loop waits for its data",
-        "Give the DataLoader more workers (`num_workers`), and move work out of `__getitem__`.",
-    ),
-    "h2d": Advice("copies to the device", "Pin the memory of the DataLoader and copy with `non_blocking=True`."),
-    "eval": Advice("evaluation", "Evaluate less often, or on fewer samples."),
-    "checkpoint": Advice("saving checkpoints", "Save less often, or asynchronously (`dcp.async_save`)."),
-    "compile": Advice("compiling the model", "Keep shapes constant, and keep the cache of the compiler between runs."),
-    "loader_start": Advice(
-        "starting the workers of a DataLoader", "Set `persistent_workers=True`, so that they start once."
-    ),
-    "stall": Advice("nothing moved", "The finding about it says who the others waited for."),
-    "restart": Advice(
-        "work that was lost, and starting again", "Find the cause of the restarts first; save more often."
-    ),
-    IMBALANCE: Advice(
-        "ranks wait for the slowest one", "Compare the work of the ranks: batch sizes, sequence lengths, hosts."
-    ),
-    "forward": Advice("the forward pass", _PROFILE),
-    "backward": Advice("the backward pass", _PROFILE),
-    "optimizer": Advice("the optimizer", "Use a fused or foreach optimizer (`fused=True`)."),
-    "embedding": Advice("embedding lookups", _PROFILE),
-    "other": Advice("code of the step outside of data, model and optimizer", _PROFILE),
-    "unknown": Advice("zmon cannot say", ""),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class WatchedJob:
-    """A job as it was seen last."""
-
-    view: JobView
-    findings: tuple[Finding, ...]  # all that opened, the newest first
-    began: float  # unix seconds at which its first rank started
-    steps: int  # finished by the rank that is ahead
-    num_living: int  # ranks that were alive when watch ended
-    edges: tuple[str, ...] = ()  # implementations of the hot path in its ranks
-    of_rank: int | None = None  # step time and time categories are those of this rank alone; None: of all ranks
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictCard:
-    """Everything that the card says."""
-
-    command: str
-    ending: str  # of the command: `exit code 1`, `signal SIGKILL`
-    seconds: float  # from its start to its end
-    failed: bool = False  # it did not succeed, and no signal that watch received ended it
-    signals: tuple[str, ...] = ()  # received for it: `SIGTERM by process 812 (timeout)`
-    signalled: float | None = None  # unix seconds of the first one
-    jobs: tuple[WatchedJob, ...] = ()  # by their start
-    unwatched: Advice | None = None  # why no rank was seen
-    failure: str = ""  # the exit code of watch, if it is not that of the command, and why
-    errors: tuple[str, ...] = ()  # what zmon could not do
-    folder: str = ""  # of the report and the step log; "": none was written
-    output: str = ""  # the file that the command wrote to; "": it had the terminal
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """All findings, the worst first."""
-        return tuple(worst_first(finding for job in self.jobs for finding in job.findings))
-
-
 def card_lines(card: VerdictCard) -> list[str]:
     """Return the lines of a card."""
     job = main_job(card.jobs)
@@ -114,7 +33,7 @@ def card_lines(card: VerdictCard) -> list[str]:
         rows.append(("watched", f"nothing: {card.unwatched.what}"))
         advice = card.unwatched.next_step
     if job:
-        fault = _fault(job, card.signalled)
+        fault = fault_of(job, card.signalled)
         unexplained = card.failed and fault is None
         rows += [*_speed(job), *_time(job), *_costs(job.view), *_findings(job, fault)]
         rows += [*_others(card.jobs, job)]
@@ -145,25 +64,8 @@ def finding_lines(finding: Finding, part: str = "", job_id: str = "") -> list[st
     return [head[:WIDTH], *_wrapped(rows, 4)]
 
 
-def ranks_seen(view: JobView) -> str:
-    """Return which part of a job is watched; "" if it is all of it."""
-    if view.ranks_seen >= view.world_size:
-        return ""
-    return f"{view.ranks_seen} of {view.world_size} ranks, this node only"
-
-
-def main_job(jobs: Sequence[WatchedJob]) -> WatchedJob | None:
-    """Return the job that the card is about: the one with the worst finding, else the one with the most steps."""
-
-    def importance(job: WatchedJob) -> tuple[int, int, float]:
-        worst = max((severity_order(finding.severity) for finding in job.findings), default=0)
-        return worst, job.steps, job.began
-
-    return max(jobs, key=importance, default=None)
-
-
 def _ended(card: VerdictCard, job: WatchedJob | None) -> Iterator[tuple[str, str]]:
-    fault = _fault(job, card.signalled) if job else None
+    fault = fault_of(job, card.signalled) if job else None
     why = f": {fault.summary}" if fault else ""
     if job and card.failed and not fault:
         finished = "the training had finished; " if job.view.state == "done" else ""
@@ -173,20 +75,6 @@ def _ended(card: VerdictCard, job: WatchedJob | None) -> Iterator[tuple[str, str
     yield "ended", sentence(f"{card.ending} after {duration(card.seconds)}{sent}{why}{living}")
     if card.failure:
         yield "exit code", card.failure
-
-
-def _fault(job: WatchedJob, signalled: float | None = None) -> Finding | None:
-    """Return the finding about the end of the job, or about its stall; None if there is none.
-
-    A stall that a signal ended, and no step, was the reason for the signal. `signalled`: unix seconds of the first one.
-    """
-
-    def lasted(finding: Finding) -> bool:
-        ended_by_signal = signalled is not None and finding.onset < signalled <= (finding.resolved or signalled)
-        return finding.resolved is None or (ended_by_signal and (finding.step or 0) > job.steps)
-
-    faults = [finding for finding in job.findings if finding.is_stall and finding.severity != "info"]
-    return next((finding for finding in faults if lasted(finding)), None)
 
 
 def _speed(job: WatchedJob) -> Iterator[tuple[str, str]]:
@@ -240,14 +128,8 @@ def _largest(view: JobView) -> list[tuple[str, float]]:
 def _costs(view: JobView) -> Iterator[tuple[str, str]]:
     total = sum(view.time.values())
     for number, (category, seconds) in enumerate(_largest(view)[:2]):
-        what = _advice(category).what
+        what = time_advice(category).what
         yield "" if number else "cost most", f"{category} {duration(seconds)} ({seconds / total:.0%}): {what}"
-
-
-def _advice(category: str) -> Advice:
-    if category in OPS:
-        return Advice(f"the {category} that computation does not hide", _OVERLAP)
-    return _ADVICE.get(category) or Advice(category, "")
 
 
 def _findings(job: WatchedJob, fault: Finding | None) -> Iterator[tuple[str, str]]:
@@ -264,7 +146,7 @@ def _others(jobs: Sequence[WatchedJob], main: WatchedJob) -> Iterator[tuple[str,
     """Yield a line for each job but the main one."""
     lines = []
     for job in jobs:
-        fault = _fault(job)
+        fault = fault_of(job)
         end = f"{fault.cause}, {culprit(fault)}" if fault else job.view.headline.line
         if job is not main:
             lines.append(f"{job.view.job_id}: {counted(job.steps, 'step')}, {end}")
@@ -285,7 +167,7 @@ def _next(job: WatchedJob, fault: Finding | None) -> str:
     if not job.steps:  # its start is no cost yet
         return "Look at the cards of the other nodes." if ranks_seen(job.view) else ""
     largest = _largest(job.view)
-    return _advice(largest[0][0]).next_step if largest else ""
+    return time_advice(largest[0][0]).next_step if largest else ""
 
 
 def _without_hub(text: str) -> str:

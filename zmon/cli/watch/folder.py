@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
-from zmon.cli.render.card import VerdictCard, WatchedJob, card_lines
+from zmon.cli.render.card import card_lines
+from zmon.cli.render.verdict import VerdictCard, WatchedJob
 from zmon.hub.incidents.report import CSP, plotted, template
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.finding import Finding

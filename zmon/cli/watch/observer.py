@@ -20,7 +20,9 @@ from aiohttp.web import AppRunner, UnixSite
 
 from zmon.agent import Agent, AgentConfig
 from zmon.cli.daemon import PlainFormatter
-from zmon.cli.render.card import Advice, WatchedJob, card_lines, finding_lines, ranks_seen
+from zmon.cli.render.card import card_lines, finding_lines
+from zmon.cli.render.time_advice import Advice
+from zmon.cli.render.verdict import WatchedJob, ranks_seen
 from zmon.cli.watch.leftovers import remove_boxes
 from zmon.cli.watch.outcome import outcome, unwatched
 from zmon.cli.watch.screen import Screen

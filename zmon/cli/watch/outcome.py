@@ -10,7 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from zmon.cli.render.card import Advice, VerdictCard, WatchedJob, main_job
+from zmon.cli.render.time_advice import Advice
+from zmon.cli.render.verdict import VerdictCard, WatchedJob, main_job
 from zmon.cli.watch import folder
 from zmon.cli.watch.partial import with_steps_of_one_rank
 from zmon.cli.watch.watching import UNWATCHED, WatchedCommand

@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
-from zmon.cli.render.card import WatchedJob
+from zmon.cli.render.verdict import WatchedJob
 from zmon.schema.measures import NS
 from zmon.schema.steps import DURATION
 from zmon.stats import quantile
