@@ -136,9 +136,18 @@ def test_spawned_ranks_agree_on_a_job_id_from_the_script_name(tmp_path, start):
     assert first.startswith("package-" if "package" in start else "train-")
 
 
-def test_job_id_on_a_single_node_is_made_from_script_and_launch(monkeypatch):
+STANDALONE = "21eaa884-67b9-44be-9e4e-74a94b691946"  # the run id that torchrun --standalone makes
+
+
+def test_random_run_id_is_the_job_id_of_several_nodes_only():
+    """Nodes can agree on nothing else."""
+    assert read_launch({**TORCHRUN, "TORCHELASTIC_RUN_ID": STANDALONE}).job_id == STANDALONE
+
+
+@pytest.mark.parametrize("run_id", ["none", STANDALONE])
+def test_job_id_on_a_single_node_is_made_from_script_and_launch(monkeypatch, run_id):
     monkeypatch.setattr("sys.argv", ["/home/ann/train dlrm.py"])
-    result = read_launch({**TORCHRUN, "TORCHELASTIC_RUN_ID": "none", "LOCAL_WORLD_SIZE": "8"})
+    result = read_launch({**TORCHRUN, "TORCHELASTIC_RUN_ID": run_id, "LOCAL_WORLD_SIZE": "8"})
     assert result.job_id == f"train_dlrm-{result.launch_id[:8]}"
     monkeypatch.setattr("sys.argv", ["/home/ann/trainer/__main__.py"])
     assert read_launch({}).job_id.startswith("trainer-")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ LOCAL_RANK = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SL
 LOCAL_WORLD_SIZE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 WATCH = "ZMON_WATCH"  # set by `zmon watch` for its command: the number of the watch
 THIS_HOST = ("localhost", "127.0.0.1", "::1")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MAX_WRAPPERS = 16  # processes between a launcher and its rank, such as numactl or a shell
 
 
@@ -138,9 +140,10 @@ def check_job_id(job_id: str) -> str:
 def _job_id(env: Mapping[str, str], explicit: str | None, many_nodes: bool, launch_id: str) -> str:
     slurm = env.get("SLURM_JOB_ID")
     torchrun = env.get("TORCHELASTIC_RUN_ID", "none")
+    is_random = not many_nodes and _UUID.fullmatch(torchrun)  # torchrun --standalone makes it; it tells people nothing
     if job_id := explicit or env.get("ZMON_JOB_ID") or (slurm and f"slurm-{slurm}"):
         return check_job_id(job_id)
-    if torchrun != "none":
+    if torchrun != "none" and not is_random:
         return check_job_id(torchrun)
     if many_nodes:
         raise UsageError(
