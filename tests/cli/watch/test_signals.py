@@ -99,6 +99,19 @@ def test_stop_and_continue(zmon, by):
     assert "typed word" in terminal.output
 
 
+def test_watch_that_is_stopped_goes_on(zmon):
+    """Slurm suspends all processes of a job, so does whoever stops a whole container."""
+    prefix, env, cwd = zmon
+    script = "import time; print('ready', flush=True); time.sleep(1.5); raise SystemExit(4)"
+    process = subprocess.Popen([*prefix, *python(script)], env=env, cwd=cwd, stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"ready\n"
+    for _ in range(2):
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(1.2)
+        process.send_signal(signal.SIGCONT)
+    assert process.wait(60) == 4
+
+
 def test_terminal_is_that_of_the_command(zmon):
     prefix, env, cwd = zmon
     script = "import os; print([os.isatty(fd) for fd in range(3)], os.tcgetpgrp(0) == os.getpgrp(), 'end')"

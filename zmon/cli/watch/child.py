@@ -29,7 +29,6 @@ _RT_SIGQUEUEINFO = {"x86_64": 129, "aarch64": 138}  # number of the system call,
 _SIGINFO, _SIGINFO_BYTES = struct.Struct("iii4xiI"), 128  # signal, errno, code, pid, uid
 _FORWARDED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 _JOB_CONTROL = (signal.SIGTSTP, signal.SIGCONT)
-_POLL_SECONDS = 1.0  # a SIGCHLD may merge with another one that is read at the same moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +71,24 @@ class Child:
     def wait(self) -> None:
         """Wait for the end of the command, and forward the signals that are meant for it."""
         while self.status is None:
-            self.pass_on(_POLL_SECONDS)
+            # Not sigtimedwait, which returns random bytes if watch was stopped and continued (CPython 3.11).
+            info = signal.sigwaitinfo(self._read)
+            if info.si_signo != signal.SIGCHLD:
+                self._pass_on(info)
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.status, self.ended = status, time.time()
         os.set_blocking(self._refusal, False)  # what the command has left behind may hold the other end
         with contextlib.suppress(BlockingIOError):
             self.refused = bool(os.read(self._refusal, 1))
         os.close(self._refusal)
 
-    def pass_on(self, seconds: float) -> bool:
-        """Wait for one signal, and forward it if it is meant for the command. Return True if one arrived.
-
-        Once the command has ended, a signal is meant for watch, and is only read.
-        """
-        info = signal.sigtimedwait(self._read, seconds)
-        if info is not None and self.status is None and info.si_signo != signal.SIGCHLD:
-            self._pass_on(info)
-        if self.status is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.status, self.ended = status, time.time()
-        return info is not None and info.si_signo != signal.SIGCHLD
+    def is_signalled(self) -> bool:
+        """Return True if a signal has arrived since the command ended: it is meant for watch, and is only read."""
+        pending = signal.sigpending() & {*self._read}
+        for _ in pending:
+            signal.sigwaitinfo(pending)
+        return bool(pending - {signal.SIGCHLD})
 
     def _pass_on(self, info: signal.struct_siginfo) -> None:
         number, by_kernel = info.si_signo, info.si_code == _SI_KERNEL

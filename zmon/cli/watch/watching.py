@@ -60,7 +60,8 @@ def watch(run: WatchedCommand) -> NoReturn:
     run.ended.set()
     deadline = time.monotonic() + _LONGEST_END_SECONDS
     while thread.is_alive() and time.monotonic() < deadline:
-        if run.child.pass_on(0.05):
+        thread.join(0.05)
+        if run.child.is_signalled():
             run.at_once.set()
     if thread.is_alive() and not run.options.quiet:
         run.messages.say(f"zmon: no card: zmon did not judge the end of the command in {_LONGEST_END_SECONDS:g} s\n")
