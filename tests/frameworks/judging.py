@@ -1,0 +1,153 @@
+"""Judges a run: for each column of the table, what is wrong with what zmon saw."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from tests.frameworks.running import FROZEN_RANK, Run, SeenRank
+from tests.frameworks.table import Row
+from zmon.job.flight import FlightDump, op_of, pending_collective
+from zmon.schema.names import SAME_SIZE_OPS
+
+NUM_RANKS = 2
+SINGLE = ("send", "recv")
+# Of these each rank knows its bytes; of the others they depend on which rank has the data.
+SIZED_OPS = (*SAME_SIZE_OPS, "all_to_all")
+
+
+def judged(row: Row, run: Run) -> dict[str, str]:
+    """Return what is wrong by column, "" if nothing is; without the columns that the row lacks, and the freeze."""
+    return {column: judge(row, run) for column, judge in JUDGES.items() if column not in row.lacks}
+
+
+def judged_freeze(run: Run) -> tuple[str, float | None]:
+    """Return what is wrong with the finding about the frozen rank, and the seconds until it opened."""
+    if run.stopped is None:
+        return "no rank was stopped", None
+    findings = [finding for job in run.card["jobs"] for finding in job["findings"]]
+    stalls = [finding for finding in findings if finding["detector"] == "stall"]
+    right = [f for f in stalls if f["cause"] == "rank_frozen" and f["ranks"] == [FROZEN_RANK]]
+    if not right:
+        return f"the finding is {_named(stalls) or 'none'}", None
+    others = [finding for finding in stalls if finding not in right]
+    wrong = f"also {_named(others)}" if others else _end(run)
+    return wrong, min(finding["detected"] for finding in right) - run.stopped
+
+
+def _named(findings: list[dict]) -> str:
+    return ", ".join(f"{finding['cause']} of ranks {finding['ranks']}" for finding in findings)
+
+
+def _ranks(row: Row, run: Run) -> str:
+    seen = sorted((rank.identity.rank, rank.identity.world_size, rank.identity.pid) for rank in run.seen)
+    due = sorted((rank, NUM_RANKS, count["pid"]) for rank, count in run.counted.items())
+    if len(due) != NUM_RANKS:
+        return f"the job counted on {len(due)} ranks"
+    return "" if seen == due else f"rank, ranks and process are {seen}, of {due}"
+
+
+def _steps(row: Row, run: Run) -> str:
+    return _differences(run, lambda rank: rank.totals.steps, lambda count: count["steps"])
+
+
+def _phases(row: Row, run: Run) -> str:
+    for rank in run.seen:
+        phases = {phase for phase, seconds in rank.totals.measures.phases.items() if seconds} - {"other"}
+        if phases != set(row.phases):
+            missing, further = sorted(set(row.phases) - phases), sorted(phases - set(row.phases))
+            return f"rank {rank.identity.rank} lacks {missing}, and has {further}"
+    return ""
+
+
+def _collectives(row: Row, run: Run) -> str:
+    for rank in run.seen:
+        number = rank.identity.rank
+        if number not in run.flights:
+            return f"rank {number} left no flight record"
+        due = Counter(_recorded(run.flights[number]))
+        for op, times in run.counted[number]["single"].items():
+            due[op, None] = times
+        ops = rank.totals.measures.ops
+        seen = {
+            (op, total.sent_bytes if op in SIZED_OPS else None): total.count for op, total in ops.items() if total.count
+        }
+        due_by_op = _by_op(due)
+        if seen != due_by_op:
+            wrong = sorted(f"{op}: {seen.get((op, size), 0)} of {times}, {size} bytes"
+                           for (op, size), times in {**{key: 0 for key in seen}, **due_by_op}.items()
+                           if seen.get((op, size)) != times)  # fmt: skip
+            return f"rank {number}: {'; '.join(wrong)}"
+    return ""
+
+
+def _recorded(dump: FlightDump) -> list[tuple[str, int | None]]:
+    """Return op and bytes of each collective in a flight record."""
+    return [
+        (op, pending_collective(entry, None).num_bytes if op in SIZED_OPS else None)
+        for entry in dump.entries
+        if (op := op_of(entry.profiling_name)) not in SINGLE
+    ]
+
+
+def _by_op(due: Counter[tuple[str, int | None]]) -> dict[tuple[str, int | None], int]:
+    """Return the number of collectives by op and the sum of its bytes."""
+    times: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for (op, size), number in due.items():
+        times[op] += number
+        sizes[op] += number * (size or 0)
+    return {(op, sizes[op] if op in SIZED_OPS else None): number for op, number in times.items() if number}
+
+
+def _evaluation(row: Row, run: Run) -> str:
+    return _differences(run, lambda rank: rank.stays["eval"], lambda count: count["evaluations"])
+
+
+def _checkpoint(row: Row, run: Run) -> str:
+    return _differences(run, lambda rank: rank.stays["checkpoint"], lambda count: count["checkpoints"])
+
+
+def _differences(run: Run, seen: Callable[[SeenRank], int], counted: Callable[[dict], int | None]) -> str:
+    """Return the ranks of which zmon has another number than the job; it may not know that of a rank."""
+    wrong = [
+        f"rank {rank.identity.rank}: {seen(rank)} of {number}"
+        for rank in run.seen
+        if (number := counted(run.counted[rank.identity.rank])) is not None and seen(rank) != number
+    ]
+    return "; ".join(wrong)
+
+
+def _clean_end(row: Row, run: Run) -> str:
+    findings = [finding for job in run.card["jobs"] for finding in job["findings"]]
+    faults = [finding for finding in findings if finding["detector"] == "stall" or finding["severity"] == "critical"]
+    return _end(run) or (f"it found {_named(faults)}" if faults else "")
+
+
+def _end(run: Run) -> str:
+    activities = {rank.identity.rank: rank.activity for rank in run.seen if rank.activity != "done"}
+    if run.exit_code or activities:
+        return f"{run.card['ending']}; the last activity of ranks is {activities or 'done'}"
+    return ""
+
+
+def _declared(row: Row, run: Run) -> str:
+    for rank in run.seen:
+        due = run.counted[rank.identity.rank]["declared"]
+        measures = rank.totals.measures
+        seen = {"samples": measures.samples, "flops": measures.flops, "report": sorted(rank.report)}
+        if seen != due:
+            return f"rank {rank.identity.rank}: {seen} of {due}"
+    return ""
+
+
+JUDGES: dict[str, Callable[[Row, Run], str]] = {
+    "ranks": _ranks,
+    "steps": _steps,
+    "phases": _phases,
+    "collectives": _collectives,
+    "evaluation": _evaluation,
+    "checkpoint": _checkpoint,
+    "clean end": _clean_end,
+    "declared": _declared,
+}
