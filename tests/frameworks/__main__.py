@@ -1,7 +1,7 @@
 """Plays jobs of other frameworks under `zmon watch`, and keeps the results for `docs/frameworks.md`.
 
-Each row of `table.py` runs twice in an environment of its own: once to its end, once with a rank frozen half-way. Run it
-with `make test-frameworks [ONLY=name]`, then `make generate`.
+Each row of `table.py` runs twice in an environment of its own: once to its end, once with a rank frozen half-way. Run
+it with `make test-frameworks [ONLY=name]`, then `make generate`.
 """
 
 from __future__ import annotations

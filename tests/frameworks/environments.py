@@ -6,7 +6,6 @@ They are in `.frameworks/`, and are made once. Delete the directory to make them
 from __future__ import annotations
 
 import hashlib
-import json
 import subprocess
 import sys
 import venv
@@ -53,11 +52,10 @@ def versions(folder: Path, environment: Environment) -> dict[str, str]:
     """Return the versions of torch and of the packages that an environment names."""
     names = [requirement.partition("==")[0].partition("[")[0] for requirement in environment.packages]
     names += [requirement.partition("==")[0] for requirement in environment.alone]
-    code = "import sys, json; from importlib.metadata import version; print(json.dumps({n: version(n) for n in sys.argv[1:]}))"
-    done = subprocess.run(
-        [folder / "python", "-c", code, "torch", *names], capture_output=True, text=True, check=True
-    )  # fmt: skip
-    return json.loads(done.stdout)
+    code = "import sys; from importlib.metadata import version; print(*map(version, sys.argv[1:]))"
+    command = [folder / "python", "-c", code, "torch", *names]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return dict(zip(("torch", *names), done.stdout.split(), strict=True))
 
 
 def _install(folder: Path, *words: str) -> None:

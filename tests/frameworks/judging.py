@@ -75,7 +75,7 @@ def _collectives(row: Row, run: Run) -> str:
         due_by_op = _by_op(due)
         if seen != due_by_op:
             wrong = sorted(f"{op}: {seen.get((op, size), 0)} of {times}, {size} bytes"
-                           for (op, size), times in {**{key: 0 for key in seen}, **due_by_op}.items()
+                           for (op, size), times in {**dict.fromkeys(seen, 0), **due_by_op}.items()
                            if seen.get((op, size)) != times)  # fmt: skip
             return f"rank {number}: {'; '.join(wrong)}"
     return ""

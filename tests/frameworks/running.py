@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,7 @@ def _seen(reader: BoxReader) -> SeenRank:
     rows = list(ring.boundaries(raw, first, reader.seed, reader.layout))
     spent = [row[layout.BETWEEN] for row in rows]
     stays = {
-        activity: sum(after[place] > before[place] for before, after in zip(spent, spent[1:], strict=False))
+        activity: sum(after[place] > before[place] for before, after in pairwise(spent))
         for place, activity in enumerate(ACTIVITIES)
     }
     return SeenRank(reader.identity(), read_totals(reader), stays, reader.now().activity, reader.report())

@@ -1,0 +1,81 @@
+"""Train a tiny Llama with torchtitan and FSDP2; it validates and saves in the middle.
+
+Usage: `torchrun --nproc-per-node 2 torchtitan_llama.py OUT`. Without a GPU torchtitan means CUDA, so its choice of the
+device is replaced, and its tokenizer and its data are made here.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import torch._utils
+
+torch._utils._get_available_device_type = lambda: "cpu"
+
+from counting import Count  # noqa: E402
+from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
+from torchtitan.components.validate import Validator  # noqa: E402
+from torchtitan.models.llama3.config_registry import llama3_debugmodel  # noqa: E402
+from torchtitan.trainer import Trainer  # noqa: E402
+
+STEPS, MIDDLE, LENGTH = 160, 60, 32
+
+
+def write_data(folder: Path) -> None:
+    """Write a tokenizer of single letters, and texts."""
+    letters = "abcdefghijklmnopqrstuvwxyz "
+    vocabulary = {word: number for number, word in enumerate(["<unk>", "<s>", "</s>", *letters])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    (folder / "tokenizer").mkdir(parents=True)
+    (folder / "data").mkdir()
+    tokenizer.save(str(folder / "tokenizer/tokenizer.json"))
+    config = {"bos_token": "<s>", "eos_token": "</s>"}
+    (folder / "tokenizer/tokenizer_config.json").write_text(json.dumps(config))
+    lines = [json.dumps({"text": "the quick brown fox jumps over the lazy dog " * 4})] * 64
+    (folder / "data/texts.json").write_text("\n".join(lines))
+
+
+def main() -> None:
+    count = Count(sys.argv[1])
+    folder = count.out / f"rank-{os.environ['RANK']}"
+    write_data(folder)
+    os.environ["HF_HOME"] = str(folder / "cache")
+    config = llama3_debugmodel()
+    config.dump_folder = str(count.out / "dump")
+    config.hf_assets_path = str(folder / "tokenizer")
+    config.dataloader.dataset_path = str(folder / "data")
+    config.training.local_batch_size, config.training.seq_len, config.training.steps = 2, LENGTH, STEPS
+    config.training.disable_cuda_graphs = True
+    config.checkpoint.enable, config.checkpoint.interval = True, MIDDLE
+    config.validator.enable, config.validator.freq, config.validator.steps = True, MIDDLE, 5
+    config.validator.dataloader.dataset_path = str(folder / "data")
+
+    class Counting(Trainer):
+        def train_step(self, data_iterator) -> None:
+            super().train_step(data_iterator)
+            count.steps += 1
+
+    validate = Validator.validate
+
+    def counted_validate(self, *args, **kwargs):
+        count.evaluations += 1
+        return validate(self, *args, **kwargs)
+
+    Validator.validate = counted_validate
+    trainer = Counting(config)
+    save = trainer.checkpointer.save
+
+    def counted_save(step, last_step=False):
+        count.checkpoints += step % MIDDLE == 0 or last_step
+        return save(step, last_step=last_step)
+
+    trainer.checkpointer.save = counted_save
+    trainer.train()
+    trainer.close()
+    torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
