@@ -42,6 +42,9 @@ ENVIRONMENTS = {
     "torchrec": Environment(
         ("torchmetrics==1.0.3", "tensordict==0.15.3", "pyre-extensions==0.0.32"), alone=("torchrec==1.8.0",)
     ),
+    "torchtitan": Environment(("torchtitan==0.3.0",)),
+    "megatron": Environment(("megatron-core==0.16.1",)),
+    "torchft": Environment(("torchft==0.2.0",)),
     "notebook": Environment(("nbclient==0.11.0", "ipykernel==7.4.0")),
 }
 
@@ -95,5 +98,9 @@ ROWS = (
     ),
     Row("ray", "Ray Train", "ray", "ray_train", PYTHON, lacks=_UNDECLARED),
     Row("torchrec", "TorchRec", "torchrec", "torchrec_dlrm", lacks=_UNDECLARED),
+    Row("torchtitan", "torchtitan, FSDP2", "torchtitan", "torchtitan_llama", lacks=_UNDECLARED),
+    Row("megatron", "Megatron-Core, tensor parallel", "megatron", "megatron_gpt", lacks=_UNDECLARED,
+        phases=("forward", "backward", "optimizer")),
+    Row("torchft", "torchft, one replica group", "torchft", "torchft_ddp", lacks=_UNDECLARED),
     NOTEBOOK,
 )  # fmt: skip

@@ -65,13 +65,14 @@ def main() -> None:
 
     Validator.validate = counted_validate
     trainer = Counting(config)
-    save = trainer.checkpointer.save
+    should_save = trainer.checkpointer._should_save
 
-    def counted_save(step, last_step=False):
-        count.checkpoints += step % MIDDLE == 0 or last_step
-        return save(step, last_step=last_step)
+    def counted_save(*args, **kwargs):
+        saves = should_save(*args, **kwargs)
+        count.checkpoints += saves
+        return saves
 
-    trainer.checkpointer.save = counted_save
+    trainer.checkpointer._should_save = counted_save
     trainer.train()
     trainer.close()
     torch.distributed.destroy_process_group()

@@ -23,6 +23,7 @@ _SAVERS = {  # the functions of other modules that save a checkpoint
     # Lightning and its older package: torch.save into memory, then a write to a local or remote file system.
     "lightning.fabric.utilities.cloud_io": ("_atomic_save",),
     "lightning_fabric.utilities.cloud_io": ("_atomic_save",),
+    "megatron.core.dist_checkpointing.serialization": ("save",),
 }
 
 
