@@ -96,7 +96,7 @@ ROWS = (
             lacks=_UNDECLARED, env={"DS_ACCELERATOR": "cpu"})
         for stage in (1, 2, 3)
     ),
-    Row("ray", "Ray Train", "ray", "ray_train", PYTHON, lacks=_UNDECLARED),
+    Row("ray", "Ray Train", "ray", "ray_train", PYTHON, lacks=_UNDECLARED, env={"RAY_USAGE_STATS_ENABLED": "0"}),
     Row("torchrec", "TorchRec", "torchrec", "torchrec_dlrm", lacks=_UNDECLARED),
     Row("torchtitan", "torchtitan, FSDP2", "torchtitan", "torchtitan_llama", lacks=_UNDECLARED),
     Row("megatron", "Megatron-Core, tensor parallel", "megatron", "megatron_gpt", lacks=_UNDECLARED,

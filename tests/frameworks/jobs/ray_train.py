@@ -41,7 +41,7 @@ def train(config: dict[str, str]) -> None:
 
 
 if __name__ == "__main__":
-    ray.init(num_cpus=2, include_dashboard=False)
+    ray.init(num_cpus=2, include_dashboard=False, object_store_memory=100 * 2**20)
     TorchTrainer(
         train,
         train_loop_config={"out": sys.argv[1]},

@@ -1,25 +1,39 @@
 """Train a tiny Llama with torchtitan and FSDP2; it validates and saves in the middle.
 
-Usage: `torchrun --nproc-per-node 2 torchtitan_llama.py OUT`. Without a GPU torchtitan means CUDA, so its choice of the
-device is replaced, and its tokenizer and its data are made here.
+Usage: `torchrun --nproc-per-node 2 torchtitan_llama.py OUT`. torchtitan is for GPUs. Here its device is the processor,
+which gets the functions about memory that CUDA has, and its attention (flex, which has no backward pass on processors)
+is torch's plain one. Its tokenizer and its data are made here. Model, sharding, optimizer, loop, validation and
+checkpoints are its own.
 """
 
 import json
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch._utils
+from torch.nn.functional import scaled_dot_product_attention
 
 torch._utils._get_available_device_type = lambda: "cpu"
+torch.cpu.get_device_name = lambda _: "cpu"
+torch.cpu.get_device_properties = lambda _: SimpleNamespace(total_memory=2**30)
+torch.cpu.memory_stats = lambda _: {}
+torch.cpu.reset_peak_memory_stats = torch.cpu.empty_cache = lambda: None
 
 from counting import Count  # noqa: E402
 from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
 from torchtitan.components.validate import Validator  # noqa: E402
+from torchtitan.models.common.attention import FlexAttention  # noqa: E402
 from torchtitan.models.llama3.config_registry import llama3_debugmodel  # noqa: E402
 from torchtitan.trainer import Trainer  # noqa: E402
 
 STEPS, MIDDLE, LENGTH = 160, 60, 32
+
+
+def plain_attention(q, k, v, *, scale, enable_gqa, **_):
+    """Return what flex attention would, if the batch were one document."""
+    return scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale, enable_gqa=enable_gqa), None
 
 
 def write_data(folder: Path) -> None:
@@ -39,6 +53,7 @@ def write_data(folder: Path) -> None:
 
 def main() -> None:
     count = Count(sys.argv[1])
+    FlexAttention.compiled_flex_attn = staticmethod(plain_attention)
     folder = count.out / f"rank-{os.environ['RANK']}"
     write_data(folder)
     os.environ["HF_HOME"] = str(folder / "cache")
