@@ -54,8 +54,8 @@ def main() -> None:
             result = play(row, (options.keep or Path(temporary)) / row.name)
             write_result(result)
             bad = [column for column, text in result.wrong.items() if text]
-            told = result.not_run or (f"wrong: {', '.join(bad)}" if bad else "right")
-            print(f"{row.name}: {told} ({time.monotonic() - began:.0f} s)", flush=True)
+            summary = result.not_run or (f"wrong: {', '.join(bad)}" if bad else "right")
+            print(f"{row.name}: {summary} ({time.monotonic() - began:.0f} s)", flush=True)
             lines += surprises(row, result)
     print("\n".join(lines) or "as the table says")
     sys.exit(1 if lines else 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from tests.frameworks.running import FROZEN_RANK, Run, SeenRank
+from tests.frameworks.running import FROZEN_RANK, Run, WatchedRank
 from tests.frameworks.table import Row
 from zmon.job.flight import FlightDump, op_of, pending_collective
 from zmon.schema.names import SAME_SIZE_OPS
@@ -29,22 +29,22 @@ def judged_freeze(run: Run) -> tuple[str, float | None]:
     stalls = [finding for finding in findings if finding["detector"] == "stall"]
     right = [f for f in stalls if f["cause"] == "rank_frozen" and f["ranks"] == [FROZEN_RANK]]
     if not right:
-        return f"the finding is {_named(stalls) or 'none'}", None
+        return f"the finding is {_text_of(stalls) or 'none'}", None
     others = [finding for finding in stalls if finding not in right]
-    wrong = f"also {_named(others)}" if others else _end(run)
+    wrong = f"also {_text_of(others)}" if others else _end(run)
     return wrong, min(finding["detected"] for finding in right) - run.stopped
 
 
-def _named(findings: list[dict]) -> str:
+def _text_of(findings: list[dict]) -> str:
     return ", ".join(f"{finding['cause']} of ranks {finding['ranks']}" for finding in findings)
 
 
 def _ranks(row: Row, run: Run) -> str:
-    seen = sorted((rank.identity.rank, rank.identity.world_size, rank.identity.pid) for rank in run.seen)
+    measured = sorted((rank.identity.rank, rank.identity.world_size, rank.identity.pid) for rank in run.watched)
     due = sorted((rank, NUM_RANKS, count["pid"]) for rank, count in run.counted.items())
     if len(due) != NUM_RANKS:
         return f"the job counted on {len(due)} ranks"
-    return "" if seen == due else f"rank, ranks and process are {seen}, of {due}"
+    return "" if measured == due else f"rank, ranks and process are {measured}, of {due}"
 
 
 def _steps(row: Row, run: Run) -> str:
@@ -52,7 +52,7 @@ def _steps(row: Row, run: Run) -> str:
 
 
 def _phases(row: Row, run: Run) -> str:
-    for rank in run.seen:
+    for rank in run.watched:
         phases = {phase for phase, seconds in rank.totals.measures.phases.items() if seconds} - {"other"}
         if phases != set(row.phases):
             missing, further = sorted(set(row.phases) - phases), sorted(phases - set(row.phases))
@@ -61,7 +61,7 @@ def _phases(row: Row, run: Run) -> str:
 
 
 def _collectives(row: Row, run: Run) -> str:
-    for rank in run.seen:
+    for rank in run.watched:
         number = rank.identity.rank
         if number not in run.flights:
             return f"rank {number} left no flight record"
@@ -69,14 +69,14 @@ def _collectives(row: Row, run: Run) -> str:
         for op, times in run.counted[number]["single"].items():
             due[op, None] = times
         ops = rank.totals.measures.ops
-        seen = {
+        measured = {
             (op, total.sent_bytes if op in SIZED_OPS else None): total.count for op, total in ops.items() if total.count
         }
         due_by_op = _by_op(due)
-        if seen != due_by_op:
-            wrong = sorted(f"{op}: {seen.get((op, size), 0)} of {times}, {size} bytes"
-                           for (op, size), times in {**dict.fromkeys(seen, 0), **due_by_op}.items()
-                           if seen.get((op, size)) != times)  # fmt: skip
+        if measured != due_by_op:
+            wrong = sorted(f"{op}: {measured.get((op, size), 0)} of {times}, {size} bytes"
+                           for (op, size), times in {**dict.fromkeys(measured, 0), **due_by_op}.items()
+                           if measured.get((op, size)) != times)  # fmt: skip
             return f"rank {number}: {'; '.join(wrong)}"
     return ""
 
@@ -108,12 +108,12 @@ def _checkpoint(row: Row, run: Run) -> str:
     return _differences(run, lambda rank: rank.stays["checkpoint"], lambda count: count["checkpoints"])
 
 
-def _differences(run: Run, seen: Callable[[SeenRank], int], counted: Callable[[dict], int | None]) -> str:
+def _differences(run: Run, measured: Callable[[WatchedRank], int], counted: Callable[[dict], int | None]) -> str:
     """Return the ranks of which zmon has another number than the job; it may not know that of a rank."""
     wrong = [
-        f"rank {rank.identity.rank}: {seen(rank)} of {number}"
-        for rank in run.seen
-        if (number := counted(run.counted[rank.identity.rank])) is not None and seen(rank) != number
+        f"rank {rank.identity.rank}: {measured(rank)} of {number}"
+        for rank in run.watched
+        if (number := counted(run.counted[rank.identity.rank])) is not None and measured(rank) != number
     ]
     return "; ".join(wrong)
 
@@ -121,23 +121,23 @@ def _differences(run: Run, seen: Callable[[SeenRank], int], counted: Callable[[d
 def _clean_end(row: Row, run: Run) -> str:
     findings = [finding for job in run.card["jobs"] for finding in job["findings"]]
     faults = [finding for finding in findings if finding["detector"] == "stall" or finding["severity"] == "critical"]
-    return _end(run) or (f"it found {_named(faults)}" if faults else "")
+    return _end(run) or (f"it found {_text_of(faults)}" if faults else "")
 
 
 def _end(run: Run) -> str:
-    activities = {rank.identity.rank: rank.activity for rank in run.seen if rank.activity != "done"}
+    activities = {rank.identity.rank: rank.activity for rank in run.watched if rank.activity != "done"}
     if run.exit_code or activities:
         return f"{run.card['ending']}; the last activity of ranks is {activities or 'done'}"
     return ""
 
 
 def _declared(row: Row, run: Run) -> str:
-    for rank in run.seen:
+    for rank in run.watched:
         due = run.counted[rank.identity.rank]["declared"]
         measures = rank.totals.measures
-        seen = {"samples": measures.samples, "flops": measures.flops, "report": sorted(rank.report)}
-        if seen != due:
-            return f"rank {rank.identity.rank}: {seen} of {due}"
+        measured = {"samples": measures.samples, "flops": measures.flops, "report": sorted(rank.report)}
+        if measured != due:
+            return f"rank {rank.identity.rank}: {measured} of {due}"
     return ""
 
 

@@ -40,7 +40,7 @@ ENVIRONMENT = {
 
 
 @dataclass(frozen=True)
-class SeenRank:
+class WatchedRank:
     """The content of a rank's box after its end."""
 
     identity: Identity
@@ -57,7 +57,7 @@ class Run:
     exit_code: int
     errors: str  # what the command and zmon wrote to stderr
     card: dict[str, Any]
-    seen: list[SeenRank]
+    watched: list[WatchedRank]
     counted: dict[int, dict[str, Any]]  # by the job itself, by rank
     flights: dict[int, FlightDump]  # by torch
     stopped: float | None = None  # unix seconds at which the rank was frozen
@@ -95,7 +95,7 @@ def run(row: Row, programs: Path, folder: Path, freeze: bool = False) -> Run:
                 stopped = time.time()
                 _freeze(pid, folder / "stderr")
             time.sleep(LOOK_SECONDS)
-        seen = [_seen(reader) for reader in readers.values()]
+        watched = [_watched_rank(reader) for reader in readers.values()]
     finally:
         _end(process)
         for reader in readers.values():
@@ -107,7 +107,7 @@ def run(row: Row, programs: Path, folder: Path, freeze: bool = False) -> Run:
         process.returncode,
         errors,
         json.loads((folder / "card.json").read_text()),
-        seen,
+        watched,
         {count["rank"]: count for count in map(json.loads, _texts(out, "counted-*.json"))},
         {int(path.stem.rpartition("-")[2]): _flight(path) for path in out.glob("flight-*.json")},
         stopped,
@@ -151,7 +151,7 @@ def _freeze(pid: int, messages: Path) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
-def _seen(reader: BoxReader) -> SeenRank:
+def _watched_rank(reader: BoxReader) -> WatchedRank:
     first, raw = reader.boundaries_after(0, layout.RING_CAPACITY)
     rows = list(ring.boundaries(raw, first, reader.seed, reader.layout))
     spent = [row[layout.BETWEEN] for row in rows]
@@ -159,7 +159,7 @@ def _seen(reader: BoxReader) -> SeenRank:
         activity: sum(after[place] > before[place] for before, after in pairwise(spent))
         for place, activity in enumerate(ACTIVITIES)
     }
-    return SeenRank(reader.identity(), read_totals(reader), stays, reader.now().activity, reader.report())
+    return WatchedRank(reader.identity(), read_totals(reader), stays, reader.now().activity, reader.report())
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.boxes import IDENTITY, Totals
 from tests.frameworks.judging import JUDGES, judged, judged_freeze
-from tests.frameworks.running import Run, SeenRank
+from tests.frameworks.running import Run, WatchedRank
 from tests.frameworks.table import ROWS
 from tests.steps import Measures, OpTotals
 from zmon.job.flight import Entry, FlightDump
@@ -23,13 +23,13 @@ def entries(number):
             for seq in range(number)]  # fmt: skip
 
 
-def seen(rank, *, steps=10, ops=None, phases=ROW.phases, stays=None, activity="done", samples=40):
+def watched_rank(rank, *, steps=10, ops=None, phases=ROW.phases, stays=None, activity="done", samples=40):
     measures = Measures(
         dict.fromkeys(phases, 1.0), ops or {"all_reduce": OpTotals(3, sent_bytes=96)}, samples=samples, flops=4000
     )
     totals = Totals(steps, 1.0, None, None, None, 0.0, 0, measures, {}, 0.0)
     identity = replace(IDENTITY, rank=rank, pid=100 + rank)
-    return SeenRank(identity, totals, {"eval": 1, "checkpoint": 1, **(stays or {})}, activity, {"loss": 1.0})
+    return WatchedRank(identity, totals, {"eval": 1, "checkpoint": 1, **(stays or {})}, activity, {"loss": 1.0})
 
 
 def run(*, findings=(), exit_code=0, counted=None, stopped=None, **changes):
@@ -40,7 +40,7 @@ def run(*, findings=(), exit_code=0, counted=None, stopped=None, **changes):
     }  # fmt: skip
     card = {"ending": f"exit code {exit_code}", "jobs": [{"findings": list(findings)}]}
     flights = {rank: FlightDump(entries=entries(3)) for rank in range(2)}
-    return Run(exit_code, "", card, [seen(0), seen(1, **changes)], counts, flights, stopped)
+    return Run(exit_code, "", card, [watched_rank(0), watched_rank(1, **changes)], counts, flights, stopped)
 
 
 def finding(cause, *ranks, detector="stall", severity="critical"):
