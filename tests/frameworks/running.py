@@ -28,6 +28,7 @@ from zmon.schema.names import ACTIVITIES
 
 RUN_SECONDS = 420.0  # a job takes 10 to 60 s; a compiler, or a busy machine, several times that
 LOOK_SECONDS = 0.02
+NUM_RANKS = 2
 FROZEN_RANK, FREEZE_AFTER = 1, 120  # steps: after the evaluation and the checkpoint of all jobs, half-way
 NAME_SECONDS = 60.0  # in which a frozen rank must be named
 ENVIRONMENT = {
@@ -103,12 +104,15 @@ def run(row: Row, programs: Path, folder: Path, freeze: bool = False) -> Run:
     errors = (folder / "stderr").read_text(errors="replace")
     if not (folder / "card.json").exists():
         raise NoRun(f"zmon wrote no card: {errors.strip().splitlines()[-1:]}")
+    counted = {count["rank"]: count for count in map(json.loads, _texts(out, "counted-*.json"))}
+    if sorted(counted) != list(range(NUM_RANKS)):
+        raise NoRun(f"exit code {process.returncode}, and ranks {sorted(counted)} counted their steps")
     return Run(
         process.returncode,
         errors,
         json.loads((folder / "card.json").read_text()),
         watched,
-        {count["rank"]: count for count in map(json.loads, _texts(out, "counted-*.json"))},
+        counted,
         {int(path.stem.rpartition("-")[2]): _flight(path) for path in out.glob("flight-*.json")},
         stopped,
     )
