@@ -61,6 +61,9 @@ def _notes(results: dict[str, Result]) -> Iterator[str]:
     lines = [f"- {row.title}, {column}: {reason}\n" for row in ROWS for column, reason in row.wrong.items()]
     lines += [f"- {row.title} was not run: {row.not_run}\n" for row in ROWS if row.not_run]
     yield from lines or ["Nothing.\n"]
+    yield "\n## What differs from a job of yours\n\n"
+    yield "All jobs are small, have two ranks on one host, and one thread for each rank.\n\n"
+    yield from (f"- {row.title}: {row.note}.\n" for row in ROWS if row.note)
 
 
 def _columns() -> Iterator[str]:

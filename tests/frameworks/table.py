@@ -69,6 +69,7 @@ class Row:
     lacks: Mapping[str, str] = field(default_factory=dict)  # column → why the job has no such thing
     wrong: Mapping[str, str] = field(default_factory=dict)  # column → what zmon gets wrong, and what that hides
     env: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""  # what differs from a job of a user
     not_run: str = ""  # why the row cannot run here
 
 
@@ -98,9 +99,12 @@ ROWS = (
     ),
     Row("ray", "Ray Train", "ray", "ray_train", PYTHON, lacks=_UNDECLARED, env={"RAY_USAGE_STATS_ENABLED": "0"}),
     Row("torchrec", "TorchRec", "torchrec", "torchrec_dlrm", lacks=_UNDECLARED),
-    Row("torchtitan", "torchtitan, FSDP2", "torchtitan", "torchtitan_llama", lacks=_UNDECLARED),
+    Row("torchtitan", "torchtitan, FSDP2", "torchtitan", "torchtitan_llama", lacks=_UNDECLARED,
+        note="its attention and its monitor of memory need a GPU, so the script replaces them"),
     Row("megatron", "Megatron-Core, tensor parallel", "megatron", "megatron_gpt", lacks=_UNDECLARED,
-        phases=("forward", "backward", "optimizer")),
-    Row("torchft", "torchft, one replica group", "torchft", "torchft_ddp", lacks=_UNDECLARED),
+        phases=("forward", "backward", "optimizer"),
+        note="the script makes the processor its CUDA device, and has no DataLoader"),
+    Row("torchft", "torchft, one replica group", "torchft", "torchft_ddp", lacks=_UNDECLARED,
+        note="both ranks are of one group, so no other group is lost or comes back"),
     NOTEBOOK,
 )  # fmt: skip
