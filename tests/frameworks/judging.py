@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from tests.frameworks.running import FROZEN_RANK, NUM_RANKS, Run, WatchedRank
 from tests.frameworks.table import Row
@@ -11,6 +11,7 @@ from zmon.job.flight import FlightDump, op_of, pending_collective
 from zmon.schema.names import SAME_SIZE_OPS
 
 SINGLE = ("send", "recv")
+RECORDED_AS = {"reduce_scatter": "all_reduce"}  # gloo reduces all, keeps a part, and the flight recorder says so
 # Of these each rank knows its bytes; of the others they depend on which rank has the data.
 SIZED_OPS = (*SAME_SIZE_OPS, "all_to_all")
 
@@ -63,8 +64,8 @@ def _collectives(row: Row, run: Run) -> str:
         due = {op: (times, None) for op, times in run.counted[number]["single"].items()} | _recorded(
             run.flights[number]
         )
-        totals = {op: total for op, total in rank.totals.measures.ops.items() if total.count}
-        measured = {op: (total.count, total.sent_bytes if op in SIZED_OPS else None) for op, total in totals.items()}
+        totals = rank.totals.measures.ops.items()
+        measured = _summed((op, total.count, total.sent_bytes) for op, total in totals if total.count)
         wrong = [
             f"{op}: {_count_text(measured.get(op))} of {_count_text(due.get(op))}"
             for op in sorted({*measured, *due})
@@ -77,13 +78,19 @@ def _collectives(row: Row, run: Run) -> str:
 
 def _recorded(dump: FlightDump) -> dict[str, tuple[int, int | None]]:
     """Return count and bytes by op of the collectives in a flight record."""
+    ops = ((op_of(entry.profiling_name), 1, pending_collective(entry, None).num_bytes or 0) for entry in dump.entries)
+    return _summed(total for total in ops if total[0] not in SINGLE)
+
+
+def _summed(totals: Iterable[tuple[str, int, int]]) -> dict[str, tuple[int, int | None]]:
+    """Return count and bytes by op, as the flight recorder calls them."""
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
-    for entry in dump.entries:
-        op = op_of(entry.profiling_name)
-        counts[op] += 1
-        sizes[op] += pending_collective(entry, None).num_bytes or 0
-    return {op: (count, sizes[op] if op in SIZED_OPS else None) for op, count in counts.items() if op not in SINGLE}
+    for op, count, size in totals:
+        name = RECORDED_AS.get(op, op)
+        counts[name] += count
+        sizes[name] += size
+    return {op: (count, sizes[op] if op in SIZED_OPS else None) for op, count in counts.items()}
 
 
 def _count_text(total: tuple[int, int | None] | None) -> str:

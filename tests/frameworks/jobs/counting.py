@@ -36,5 +36,5 @@ class Count:
         if self.rank is None:
             self.rank = dist.get_rank() if dist.is_initialized() else int(os.environ["RANK"])
         counts = {name: value for name, value in vars(self).items() if name not in ("out", "_pid")}
-        (self.out / f"flight-{self.rank}.json").write_text(_dump_fr_trace_json(True, False))
+        (self.out / f"flight-{self.rank}.json").write_bytes(_dump_fr_trace_json(True, False))
         (self.out / f"counted-{self.rank}.json").write_text(json.dumps(counts | {"pid": self._pid}))

@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader
 def main() -> None:
     dist.init_process_group("gloo")
     count = Count(sys.argv[1])
+    saving_group = dist.new_group()  # the collectives of the thread that saves must not mix with those of training
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}
     parallel = parallelize_module(network(), mesh, plan)
@@ -32,7 +33,8 @@ def main() -> None:
         if count.steps == MIDDLE:
             evaluate(model)
             count.evaluations += 1
-            saving = dcp.async_save({"model": parallel.state_dict()}, checkpoint_id=count.out / "checkpoint")
+            state = {"model": parallel.state_dict()}
+            saving = dcp.async_save(state, checkpoint_id=count.out / "checkpoint", process_group=saving_group)
             count.checkpoints += 1
     saving.result()
     count.rank = dist.get_rank()
