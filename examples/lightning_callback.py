@@ -36,9 +36,10 @@ class ZmonCallback(Callback):
     def on_train_batch_end(self, trainer: Trainer, module: LightningModule, outputs: Any, *_: Any) -> None:
         zmon.report(loss=float(outputs["loss"]))
 
-    def on_validation_start(self, *_: Any) -> None:
+    def on_validation_start(self, trainer: Trainer, *_: Any) -> None:
         self.activity.close()
-        self.activity.enter_context(zmon.activity("eval"))
+        if not trainer.sanity_checking:  # that is part of the start
+            self.activity.enter_context(zmon.activity("eval"))
 
     def on_validation_end(self, *_: Any) -> None:
         self.activity.close()

@@ -42,7 +42,10 @@ def _text_of(findings: list[dict]) -> str:
 def _ranks(row: Row, run: Run) -> str:
     measured = sorted((rank.identity.rank, rank.identity.world_size, rank.identity.pid) for rank in run.watched)
     due = sorted((rank, NUM_RANKS, count["pid"]) for rank, count in run.counted.items())
-    return "" if measured == due else f"rank, ranks and process are {measured}, of {due}"
+    if measured != due:
+        return f"rank, ranks and process are {measured}, of {due}"
+    jobs = sorted({rank.identity.job_id for rank in run.watched})
+    return "" if len(jobs) == 1 else f"they are the jobs {', '.join(jobs)}"
 
 
 def _steps(row: Row, run: Run) -> str:

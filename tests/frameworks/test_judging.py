@@ -23,12 +23,12 @@ def entries(number):
             for seq in range(number)]  # fmt: skip
 
 
-def watched_rank(rank, *, steps=10, ops=None, phases=ROW.phases, stays=None, activity="done", samples=40):
+def watched_rank(rank, *, job_id="job", steps=10, ops=None, phases=ROW.phases, stays=None, activity="done", samples=40):
     measures = Measures(
         dict.fromkeys(phases, 1.0), ops or {"all_reduce": OpTotals(3, sent_bytes=96)}, samples=samples, flops=4000
     )
     totals = Totals(steps, 1.0, None, None, None, 0.0, 0, measures, {}, 0.0)
-    identity = replace(IDENTITY, rank=rank, pid=100 + rank)
+    identity = replace(IDENTITY, rank=rank, pid=100 + rank, job_id=job_id)
     return WatchedRank(identity, totals, {"eval": 1, "checkpoint": 1, **(stays or {})}, activity, {"loss": 1.0})
 
 
@@ -74,6 +74,7 @@ def test_run_in_which_zmon_and_the_job_agree_is_right():
         ({"findings": [finding("compute_hang", 0, severity="warning")]}, "clean end", "compute_hang of ranks [0]"),
         ({"samples": None}, "declared", "rank 1: {'samples': None"),
         ({"counted": {"pid": 7}}, "ranks", "(0, 2, 7)"),
+        ({"job_id": "other"}, "ranks", "they are the jobs job, other"),
     ],
 )
 def test_difference_is_wrong_in_its_column(changes, column, text):
