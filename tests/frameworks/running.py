@@ -9,8 +9,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +48,7 @@ class WatchedRank:
 
     identity: Identity
     totals: Totals
-    stays: dict[str, int]  # how often the rank was in each activity
+    stays: Counter[str]  # how often the rank was in each activity
     activity: str
     report: dict[str, float]
 
@@ -157,13 +159,19 @@ def _freeze(pid: int, messages: Path) -> None:
 
 def _watched_rank(reader: BoxReader) -> WatchedRank:
     first, raw = reader.boundaries_after(0, layout.RING_CAPACITY)
-    rows = list(ring.boundaries(raw, first, reader.seed, reader.layout))
-    spent = [row[layout.BETWEEN] for row in rows]
-    stays = {
-        activity: sum(after[place] > before[place] for before, after in pairwise(spent))
-        for place, activity in enumerate(ACTIVITIES)
-    }
+    stays = Counter(
+        activity for activity, _ in groupby(_activities(ring.boundaries(raw, first, reader.seed, reader.layout)))
+    )
     return WatchedRank(reader.identity(), read_totals(reader), stays, reader.now().activity, reader.report())
+
+
+def _activities(rows: Iterable[ring.Row]) -> Iterator[str]:
+    """Yield the activity of the time before each boundary, without what interrupts one, such as the compiler."""
+    for before, after in pairwise(rows):
+        spent = zip(ACTIVITIES, before[layout.BETWEEN], after[layout.BETWEEN], strict=True)
+        activity = next((name for name, earlier, later in spent if later > earlier), "train")
+        if activity not in ("compile", "loader_start"):
+            yield activity
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

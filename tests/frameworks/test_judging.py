@@ -1,5 +1,6 @@
 """Tests of the judgement about a run: each column is wrong if zmon and the job differ in it, and in no other case."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -29,7 +30,9 @@ def watched_rank(rank, *, job_id="job", steps=10, ops=None, phases=ROW.phases, s
     )
     totals = Totals(steps, 1.0, None, None, None, 0.0, 0, measures, {}, 0.0)
     identity = replace(IDENTITY, rank=rank, pid=100 + rank, job_id=job_id)
-    return WatchedRank(identity, totals, {"eval": 1, "checkpoint": 1, **(stays or {})}, activity, {"loss": 1.0})
+    return WatchedRank(
+        identity, totals, Counter({"eval": 1, "checkpoint": 1, **(stays or {})}), activity, {"loss": 1.0}
+    )
 
 
 def run(*, findings=(), exit_code=0, counted=None, stopped=None, **changes):

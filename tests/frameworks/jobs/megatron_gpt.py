@@ -11,7 +11,17 @@ from contextlib import nullcontext
 import torch
 import torch.distributed as dist
 
+
+def on_processor(function: Callable) -> Callable:
+    """Return a function that makes its tensor on the processor if the caller wants CUDA."""
+    return lambda *args, device=None, **options: function(
+        *args, device="cpu" if device == "cuda" else device, **options
+    )
+
+
 torch.cuda.current_device = lambda: torch.device("cpu")
+torch.cuda.synchronize = lambda *_: None
+torch.tensor, torch.zeros = on_processor(torch.tensor), on_processor(torch.zeros)
 
 from counting import Count  # noqa: E402
 from megatron.core import dist_checkpointing, parallel_state, tensor_parallel  # noqa: E402

@@ -11,6 +11,7 @@ import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import torch._utils
 from torch.nn.functional import scaled_dot_product_attention
@@ -20,10 +21,14 @@ torch.cpu.get_device_name = lambda _: "cpu"
 torch.cpu.get_device_properties = lambda _: SimpleNamespace(total_memory=2**30)
 torch.cpu.memory_stats = lambda _: {}
 torch.cpu.reset_peak_memory_stats = torch.cpu.empty_cache = lambda: None
+# Kernels for mixtures of experts, in triton, which is for GPUs; this model has none.
+sys.modules["torchtitan.distributed.minimal_async_ep.kernels"] = MagicMock()
 
 from counting import Count  # noqa: E402
 from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
+from torch.distributed.fsdp import FSDPModule  # noqa: E402
 from torchtitan.components.validate import Validator  # noqa: E402
+from torchtitan.distributed import utils as dist_utils  # noqa: E402
 from torchtitan.models.common.attention import FlexAttention  # noqa: E402
 from torchtitan.models.llama3.config_registry import llama3_debugmodel  # noqa: E402
 from torchtitan.trainer import Trainer  # noqa: E402
@@ -34,6 +39,15 @@ STEPS, MIDDLE, LENGTH = 160, 60, 32
 def plain_attention(q, k, v, *, scale, enable_gqa, **_):
     """Return what flex attention would, if the batch were one document."""
     return scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale, enable_gqa=enable_gqa), None
+
+
+divide = FSDPModule.set_gradient_divide_factor
+
+
+def divide_after_sum(self, factor: float) -> None:
+    """Divide the gradients after their sum: gloo cannot do it in between, as NCCL can."""
+    self.set_force_sum_reduction_for_comms(True)
+    divide(self, factor)
 
 
 def write_data(folder: Path) -> None:
@@ -53,18 +67,23 @@ def write_data(folder: Path) -> None:
 
 def main() -> None:
     count = Count(sys.argv[1])
+    dist_utils.set_pg_timeouts = lambda **_: None  # of NCCL
+    FSDPModule.set_gradient_divide_factor = divide_after_sum
     FlexAttention.compiled_flex_attn = staticmethod(plain_attention)
     folder = count.out / f"rank-{os.environ['RANK']}"
     write_data(folder)
     os.environ["HF_HOME"] = str(folder / "cache")
     config = llama3_debugmodel()
+    del config.model_spec.model.layers[2:]
     config.dump_folder = str(count.out / "dump")
     config.hf_assets_path = str(folder / "tokenizer")
     config.dataloader.dataset_path = str(folder / "data")
     config.training.local_batch_size, config.training.seq_len, config.training.steps = 2, LENGTH, STEPS
     config.training.disable_cuda_graphs = True
+    config.parallelism.spmd_backend = "partial_dtensor"
     config.checkpoint.enable, config.checkpoint.interval = True, MIDDLE
     config.validator.enable, config.validator.freq, config.validator.steps = True, MIDDLE, 5
+    config.validator.dataloader.dataset, config.validator.dataloader.infinite = "c4_test", True
     config.validator.dataloader.dataset_path = str(folder / "data")
 
     class Counting(Trainer):
