@@ -1,6 +1,6 @@
 # The commands people and CI run. `make demo` and `make test` install what is missing first.
 .PHONY: help setup setup-dev demo test test-all test-slow check drills generate bench bench-overhead bench-dashboard bench-scale
-.PHONY: test-matrix gpu-check gpu-wheels packages image-versions
+.PHONY: test-matrix test-frameworks gpu-check gpu-wheels packages image-versions
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 
@@ -24,6 +24,7 @@ help:
 	@echo "make packages                                  build the packages zmon-training, zmon-probe (for jobs) and zmon-lab (drills and measurements) into dist/"
 	@echo "make image-versions                            pin the versions of the container images to those that are installed here"
 	@echo "make test-matrix [TESTS=words]                 test with other versions of Python and torch, in .matrix/ (ten minutes or more)"
+	@echo "make test-frameworks [ONLY=names]              try jobs of other frameworks, in .frameworks/ (an hour on two processors)"
 
 setup:
 	@scripts/setup trainer,dashboard,top $(PROGRAMS)
@@ -94,6 +95,9 @@ image-versions: setup-dev
 
 test-matrix:
 	@python3 scripts/test_matrix.py $(if $(TESTS),--tests '$(TESTS)')
+
+test-frameworks: setup-dev
+	@$(BIN)/python -m tests.frameworks $(if $(ONLY),--only $(ONLY))
 
 # These two need no environment of the project: a machine with a GPU may have no network.
 gpu-check:

@@ -136,6 +136,43 @@ def test_spawned_ranks_agree_on_a_job_id_from_the_script_name(tmp_path, start):
     assert first.startswith("package-" if "package" in start else "train-")
 
 
+@pytest.mark.parametrize("start", [["train.py"], ["-m", "train"], ["-m", "package"]], ids=" ".join)
+@pytest.mark.parametrize("again", ["its command", "another command", "a fork"])
+def test_ranks_that_the_first_rank_starts_by_its_own_command_are_of_its_launch(tmp_path, start, again):
+    """Other ranks may be the whole launch of a program that starts several launches one after the other."""
+    script = """
+        import os, subprocess, sys
+        from zmon.probe.launch import read_launch
+
+        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "WORLD_SIZE": "2"}
+
+        def main():
+            os.environ.update(meeting)
+            rank = int(os.environ.get("LOCAL_RANK", "0"))
+            os.write(1, f"{read_launch(os.environ, rank=rank, world_size=2).launch_id}\\n".encode())
+            how, *command = sys.argv[1:]
+            if rank == 0 and how == "fork":
+                os.environ["LOCAL_RANK"] = "1"
+                os.wait() if os.fork() else main()
+            elif rank == 0:
+                arguments = sys.argv[1:] if how == "same" else ["other", *sys.argv[2:]]
+                env = {**os.environ, "LOCAL_RANK": "1"}
+                subprocess.run([sys.executable, *command, *arguments], env=env, check=True)
+
+        if __name__ == "__main__":
+            main()
+    """
+    (tmp_path / "train.py").write_text(textwrap.dedent(script))
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package/__main__.py").write_text("import train\ntrain.main()\n")
+    how = {"its command": "same", "another command": "different", "a fork": "fork"}[again]
+    done = subprocess.run(
+        [sys.executable, *start, how, *start], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )  # fmt: skip
+    first, second = done.stdout.splitlines()
+    assert (first == second) == (again == "its command")
+
+
 STANDALONE = "21eaa884-67b9-44be-9e4e-74a94b691946"  # the run id that torchrun --standalone makes
 
 

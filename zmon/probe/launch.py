@@ -162,7 +162,7 @@ def _launcher(env: Mapping[str, str], rank: int) -> int:
     parent = os.getppid()
     name = next((name for name in RANK if env.get(name)), None)
     if name is None or env[name] != str(rank):
-        return parent
+        return _above_first_rank(env, parent)
     number, pid = f"{name}={rank}".encode(), parent
     for _ in range(_MAX_WRAPPERS):
         try:
@@ -176,6 +176,36 @@ def _launcher(env: Mapping[str, str], rank: int) -> int:
             break
         pid = stat.parent
     return parent
+
+
+def _above_first_rank(env: Mapping[str, str], parent: int) -> int:
+    """Return the parent of this process, or the parent of that if the first rank started this one, as in Lightning.
+
+    Such a rank runs its own command again for each further rank of its host, and gives it LOCAL_RANK, which it does not
+    have itself. A fork has the same command too, but not a variable that its parent had not.
+    """
+    number = f"LOCAL_RANK={env.get('LOCAL_RANK')}".encode()
+    try:
+        if number not in Path("/proc/self/environ").read_bytes().split(b"\0"):
+            return parent
+        if b"\0LOCAL_RANK=" in b"\0" + Path(f"/proc/{parent}/environ").read_bytes():
+            return parent
+        command = os.fsdecode(Path(f"/proc/{parent}/cmdline").read_bytes()).split("\0")[:-1]
+    except OSError:  # of another user
+        return parent
+    first, arguments = len(command) - len(sys.argv), sys.argv[1:]
+    if first < 1 or command[first + 1 :] != arguments or _program_name(command[first]) != _program_name(sys.argv[0]):
+        return parent
+    stat = process_stat(parent)
+    return stat.parent if stat else parent
+
+
+def _program_name(word: str) -> str:
+    """Return the name by which a command and its script, or the module of `python -m`, agree."""
+    path = Path(word)
+    if path.name == "__main__.py":
+        return path.parent.name
+    return path.stem if path.suffix == ".py" else path.name.rpartition(".")[2]
 
 
 def _launch_id(

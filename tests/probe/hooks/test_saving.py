@@ -5,6 +5,7 @@ import pytest
 from tests.probe.hooks.scripts import cases
 
 SAVED = """
+import importlib, pathlib
 FOLDER = os.path.dirname(sys.argv[0])
 FILE = FOLDER + '/model.pt'
 def saved():
@@ -74,6 +75,23 @@ with warnings.catch_warnings():
     save(model.state_dict(), checkpoint_id=FOLDER + "/dcp", no_dist=True)
 print(activity())
 > checkpoint
+
+== functions of other libraries that write files are checkpoints, with any import
+sys.path.insert(0, FOLDER)
+for path, names in (
+    ("safetensors/torch", "save_file"), ("lightning/fabric/utilities/cloud_io", "_atomic_save"),
+    ("lightning_fabric/utilities/cloud_io", "_atomic_save"), ("megatron/core/dist_checkpointing/serialization", "save"),
+):
+    file = pathlib.Path(FOLDER, path + ".py")
+    file.parent.mkdir(parents=True)
+    file.write_text(f"def {names}(tensors, path): return path")
+    module = importlib.import_module(path.replace("/", "."))
+    train()
+    print(getattr(module, names)({}, "file"), *saved())
+> file checkpoint True
+> file checkpoint True
+> file checkpoint True
+> file checkpoint True
 """
 
 

@@ -1,7 +1,7 @@
-"""Infers checkpoints: from a call of torch.save or torch.distributed.checkpoint until the rank trains again.
+"""Infers checkpoints: from a call of a function that saves one until the rank trains again.
 
 A torch.save into an io.BytesIO is not a checkpoint: torch also does that to pickle a tensor or to send it to another
-process.
+process. Lightning and safetensors write their files without torch.save.
 """
 
 from __future__ import annotations
@@ -17,16 +17,27 @@ from zmon.probe.hooks.later import when_imported
 from zmon.probe.hooks.replacing import replace, wrapper_of
 from zmon.probe.rank import CHECKPOINT, INIT
 
+_SAVERS = {  # the functions of other modules that save a checkpoint
+    "torch.distributed.checkpoint.state_dict_saver": ("save", "async_save", "save_state_dict"),
+    "safetensors.torch": ("save_file", "save_model"),
+    # Lightning and its older package: torch.save into memory, then a write to a local or remote file system.
+    "lightning.fabric.utilities.cloud_io": ("_atomic_save",),
+    "lightning_fabric.utilities.cloud_io": ("_atomic_save",),
+    "megatron.core.dist_checkpointing.serialization": ("save",),
+}
+
 
 def install() -> None:
     """Wrap the functions that save, once."""
     if not hasattr(torch.save, "__zmon__"):
         replace({torch.save: _with_checkpoint_activity(torch.save)})
-        when_imported("torch.distributed.checkpoint.state_dict_saver", _wrap_distributed_save)
+        for module in _SAVERS:
+            when_imported(module, _wrap_savers)
 
 
-def _wrap_distributed_save(saver: Any) -> None:
-    replace({save: _with_checkpoint_activity(save) for save in (saver.save, saver.async_save, saver.save_state_dict)})
+def _wrap_savers(module: Any) -> None:
+    savers = [getattr(module, name) for name in _SAVERS[module.__name__] if hasattr(module, name)]
+    replace({save: _with_checkpoint_activity(save) for save in savers})
 
 
 def _with_checkpoint_activity(save: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,78 @@
+"""The page of the frameworks that zmon was tried with, from `tests/frameworks/`: its table and its last results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.frameworks.results import Result, read_results
+from tests.frameworks.table import COLUMNS, ROWS, Row
+
+HEAD = """\
+# Frameworks that zmon was tried with
+
+Generated from `tests/frameworks/` by `make generate`. Each row is a job with two ranks on gloo, without a GPU, that
+does not know zmon. `make test-frameworks` runs it twice under `zmon watch`, with the real library: once to its end, and
+once with rank 1 stopped by SIGSTOP half-way. The job counts its own updates, evaluations and checkpoints by the
+framework's callbacks.
+
+A cell is right or wrong; – means that the job has no such thing. What is wrong, and what that hides, is below the
+table. The time in the last column is from SIGSTOP to the finding, on two processors that other work shared.
+
+NCCL and GPUs were not tried: see [gpu.md](gpu.md).
+
+"""
+VERSIONS = """
+## Versions
+
+| job | packages | played |
+|---|---|---|
+"""
+
+
+def frameworks_page() -> str:
+    """Return the page."""
+    results = read_results()
+    return "".join([HEAD, *_table(results), *_notes(results), *_columns(), VERSIONS, *_versions(results)])
+
+
+def _table(results: dict[str, Result]) -> Iterator[str]:
+    yield f"| job | {' | '.join(COLUMNS)} |\n|---|{'---|' * len(COLUMNS)}\n"
+    for row in ROWS:
+        result = results.get(row.name)
+        if result is None:
+            raise ValueError(f"{row.name} was never played: make test-frameworks ONLY={row.name}")
+        cells = [_cell(row, result, column) for column in COLUMNS]
+        yield f"| {row.title} | {' | '.join(cells)} |\n"
+
+
+def _cell(row: Row, result: Result, column: str) -> str:
+    if column in row.lacks:
+        return "–"
+    if result.not_run:
+        return "not run"
+    wrong = result.wrong[column]
+    if wrong:
+        return "wrong"
+    return f"right, {result.freeze_seconds:g} s" if column == "freeze" and result.freeze_seconds else "right"
+
+
+def _notes(results: dict[str, Result]) -> Iterator[str]:
+    yield "\n## What is wrong\n\n"
+    lines = [f"- {row.title}, {column}: {reason}\n" for row in ROWS for column, reason in row.wrong.items()]
+    lines += [f"- {row.title} was not run: {row.not_run}\n" for row in ROWS if row.not_run]
+    yield from lines or ["Nothing.\n"]
+    yield "\n## What differs from a job of yours\n\n"
+    yield "All jobs are small, have two ranks on one host, and one thread for each rank.\n\n"
+    yield from (f"- {row.title}: {row.note}.\n" for row in ROWS if row.note)
+
+
+def _columns() -> Iterator[str]:
+    yield "\n## What right means\n\n| column | right if |\n|---|---|\n"
+    yield from (f"| {column} | {meaning} |\n" for column, meaning in COLUMNS.items())
+
+
+def _versions(results: dict[str, Result]) -> Iterator[str]:
+    for row in ROWS:
+        result = results[row.name]
+        packages = ", ".join(f"{package} {version}" for package, version in result.versions.items())
+        yield f"| {row.title} | {packages or '–'} | {result.date} |\n"

@@ -1,0 +1,116 @@
+"""Train a tiny Llama with torchtitan and FSDP2; it validates and saves in the middle.
+
+Usage: `torchrun --nproc-per-node 2 torchtitan_llama.py OUT`. torchtitan is for GPUs. Here its device is the processor,
+which gets the functions about memory that CUDA has, and its attention (flex, which has no backward pass on processors)
+is torch's plain one. Its tokenizer and its data are made here. Model, sharding, optimizer, loop, validation and
+checkpoints are its own.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import MagicMock
+
+import torch._utils
+from torch.nn.functional import scaled_dot_product_attention
+
+torch._utils._get_available_device_type = lambda: "cpu"
+torch.cpu.get_device_name = lambda _: "cpu"
+torch.cpu.get_device_properties = lambda _: SimpleNamespace(total_memory=2**30)
+torch.cpu.memory_stats = lambda _: {}
+torch.cpu.reset_peak_memory_stats = torch.cpu.empty_cache = lambda: None
+# Kernels for mixtures of experts, in triton, which is for GPUs; this model has none.
+sys.modules["torchtitan.distributed.minimal_async_ep.kernels"] = MagicMock()
+
+from counting import Count  # noqa: E402
+from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
+from torch.distributed.fsdp import FSDPModule  # noqa: E402
+from torchtitan.components.validate import Validator  # noqa: E402
+from torchtitan.distributed import utils as dist_utils  # noqa: E402
+from torchtitan.models.common.attention import FlexAttention  # noqa: E402
+from torchtitan.models.llama3.config_registry import llama3_debugmodel  # noqa: E402
+from torchtitan.trainer import Trainer  # noqa: E402
+
+STEPS, MIDDLE, LENGTH = 160, 60, 32
+
+
+def plain_attention(q, k, v, *, scale, enable_gqa, **_):
+    """Return what flex attention would, if the batch were one document."""
+    return scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale, enable_gqa=enable_gqa), None
+
+
+divide = FSDPModule.set_gradient_divide_factor
+
+
+def divide_after_sum(self, factor: float) -> None:
+    """Divide the gradients after their sum: gloo cannot do it in between, as NCCL can."""
+    self.set_force_sum_reduction_for_comms(True)
+    divide(self, factor)
+
+
+def write_data(folder: Path) -> None:
+    """Write a tokenizer of single letters, and texts."""
+    letters = "abcdefghijklmnopqrstuvwxyz "
+    vocabulary = {word: number for number, word in enumerate(["<unk>", "<s>", "</s>", *letters])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    (folder / "tokenizer").mkdir(parents=True)
+    (folder / "data").mkdir()
+    tokenizer.save(str(folder / "tokenizer/tokenizer.json"))
+    config = {"bos_token": "<s>", "eos_token": "</s>"}
+    (folder / "tokenizer/tokenizer_config.json").write_text(json.dumps(config))
+    lines = [json.dumps({"text": "the quick brown fox jumps over the lazy dog " * 4})] * 64
+    (folder / "data/texts.json").write_text("\n".join(lines))
+
+
+def main() -> None:
+    count = Count(sys.argv[1])
+    dist_utils.set_pg_timeouts = lambda **_: None  # of NCCL
+    FSDPModule.set_gradient_divide_factor = divide_after_sum
+    FlexAttention.compiled_flex_attn = staticmethod(plain_attention)
+    folder = count.out / f"rank-{os.environ['RANK']}"
+    write_data(folder)
+    os.environ["HF_HOME"] = str(folder / "cache")
+    config = llama3_debugmodel()
+    del config.model_spec.model.layers[2:]
+    config.dump_folder = str(count.out / "dump")
+    config.hf_assets_path = str(folder / "tokenizer")
+    config.dataloader.dataset_path = str(folder / "data")
+    config.training.local_batch_size, config.training.seq_len, config.training.steps = 2, LENGTH, STEPS
+    config.training.disable_cuda_graphs = True
+    config.parallelism.spmd_backend = "partial_dtensor"
+    config.checkpoint.enable, config.checkpoint.interval = True, MIDDLE
+    config.validator.enable, config.validator.freq, config.validator.steps = True, MIDDLE, 5
+    config.validator.dataloader.dataset, config.validator.dataloader.infinite = "c4_test", True
+    config.validator.dataloader.dataset_path = str(folder / "data")
+
+    class Counting(Trainer):
+        def train_step(self, data_iterator) -> None:
+            super().train_step(data_iterator)
+            count.steps += 1
+
+    validate = Validator.validate
+
+    def counted_validate(self, *args, **kwargs):
+        count.evaluations += 1
+        return validate(self, *args, **kwargs)
+
+    Validator.validate = counted_validate
+    trainer = Counting(config)
+    should_save = trainer.checkpointer._should_save
+
+    def counted_save(*args, **kwargs):
+        saves = should_save(*args, **kwargs)
+        count.checkpoints += saves
+        return saves
+
+    trainer.checkpointer._should_save = counted_save
+    trainer.train()
+    trainer.close()
+    torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

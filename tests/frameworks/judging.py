@@ -1,0 +1,154 @@
+"""Judges a run: for each column of the table, what is wrong with what zmon saw."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from tests.frameworks.running import FROZEN_RANK, NUM_RANKS, Run, WatchedRank
+from tests.frameworks.table import Row
+from zmon.job.flight import FlightDump, op_of, pending_collective
+from zmon.schema.names import SAME_SIZE_OPS
+
+SINGLE = ("send", "recv")
+RECORDED_AS = {"reduce_scatter": "all_reduce"}  # gloo reduces all, keeps a part, and the flight recorder says so
+# Of these each rank knows its bytes; of the others they depend on which rank has the data.
+SIZED_OPS = (*SAME_SIZE_OPS, "all_to_all")
+
+
+def judged(row: Row, run: Run) -> dict[str, str]:
+    """Return what is wrong by column, "" if nothing is; without the columns that the row lacks, and the freeze."""
+    return {column: judge(row, run) for column, judge in JUDGES.items() if column not in row.lacks}
+
+
+def judged_freeze(run: Run) -> tuple[str, float | None]:
+    """Return what is wrong with the finding about the frozen rank, and the seconds until it opened."""
+    if run.stopped is None:
+        return "no rank was stopped", None
+    findings = [finding for job in run.card["jobs"] for finding in job["findings"]]
+    stalls = [finding for finding in findings if finding["detector"] == "stall"]
+    right = [f for f in stalls if f["cause"] == "rank_frozen" and f["ranks"] == [FROZEN_RANK]]
+    if not right:
+        return f"the finding is {_text_of(stalls) or 'none'}", None
+    others = [finding for finding in stalls if finding not in right]
+    wrong = f"also {_text_of(others)}" if others else _end(run)
+    return wrong, min(finding["detected"] for finding in right) - run.stopped
+
+
+def _text_of(findings: list[dict]) -> str:
+    return ", ".join(f"{finding['cause']} of ranks {finding['ranks']}" for finding in findings)
+
+
+def _ranks(row: Row, run: Run) -> str:
+    measured = sorted((rank.identity.rank, rank.identity.world_size, rank.identity.pid) for rank in run.watched)
+    due = sorted((rank, NUM_RANKS, count["pid"]) for rank, count in run.counted.items())
+    if measured != due:
+        return f"rank, ranks and process are {measured}, of {due}"
+    jobs = sorted({rank.identity.job_id for rank in run.watched})
+    return "" if len(jobs) == 1 else f"they are the jobs {', '.join(jobs)}"
+
+
+def _steps(row: Row, run: Run) -> str:
+    return _differences(run, lambda rank: rank.totals.steps, lambda count: count["steps"])
+
+
+def _phases(row: Row, run: Run) -> str:
+    for rank in run.watched:
+        phases = {phase for phase, seconds in rank.totals.measures.phases.items() if seconds} - {"other"}
+        if phases != set(row.phases):
+            missing, further = sorted(set(row.phases) - phases), sorted(phases - set(row.phases))
+            return f"rank {rank.identity.rank} lacks {missing}, and has {further}"
+    return ""
+
+
+def _collectives(row: Row, run: Run) -> str:
+    for rank in run.watched:
+        number = rank.identity.rank
+        due = {op: (times, None) for op, times in run.counted[number]["single"].items()} | _recorded(
+            run.flights[number]
+        )
+        totals = rank.totals.measures.ops.items()
+        measured = _summed((op, total.count, total.sent_bytes) for op, total in totals if total.count)
+        wrong = [
+            f"{op}: {_count_text(measured.get(op))} of {_count_text(due.get(op))}"
+            for op in sorted({*measured, *due})
+            if measured.get(op) != due.get(op)
+        ]
+        if wrong:
+            return f"rank {number}: {'; '.join(wrong)}"
+    return ""
+
+
+def _recorded(dump: FlightDump) -> dict[str, tuple[int, int | None]]:
+    """Return count and bytes by op of the collectives in a flight record."""
+    ops = ((op_of(entry.profiling_name), 1, pending_collective(entry, None).num_bytes or 0) for entry in dump.entries)
+    return _summed(total for total in ops if total[0] not in SINGLE)
+
+
+def _summed(totals: Iterable[tuple[str, int, int]]) -> dict[str, tuple[int, int | None]]:
+    """Return count and bytes by op, as the flight recorder calls them."""
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for op, count, size in totals:
+        name = RECORDED_AS.get(op, op)
+        counts[name] += count
+        sizes[name] += size
+    return {op: (count, sizes[op] if op in SIZED_OPS else None) for op, count in counts.items()}
+
+
+def _count_text(total: tuple[int, int | None] | None) -> str:
+    count, size = total or (0, None)
+    return f"{count:,}" if size is None else f"{count:,} ({size:,} bytes)"
+
+
+def _evaluation(row: Row, run: Run) -> str:
+    return _differences(run, lambda rank: rank.stays["eval"], lambda count: count["evaluations"])
+
+
+def _checkpoint(row: Row, run: Run) -> str:
+    return _differences(run, lambda rank: rank.stays["checkpoint"], lambda count: count["checkpoints"])
+
+
+def _differences(run: Run, measured: Callable[[WatchedRank], int], counted: Callable[[dict], int | None]) -> str:
+    """Return the ranks of which zmon has another number than the job; it may not know that of a rank."""
+    wrong = [
+        f"rank {rank.identity.rank}: {measured(rank)} of {number}"
+        for rank in run.watched
+        if (number := counted(run.counted[rank.identity.rank])) is not None and measured(rank) != number
+    ]
+    return "; ".join(wrong)
+
+
+def _clean_end(row: Row, run: Run) -> str:
+    findings = [finding for job in run.card["jobs"] for finding in job["findings"]]
+    faults = [finding for finding in findings if finding["detector"] == "stall" or finding["severity"] == "critical"]
+    return _end(run) or (f"it found {_text_of(faults)}" if faults else "")
+
+
+def _end(run: Run) -> str:
+    activities = {rank.identity.rank: rank.activity for rank in run.watched if rank.activity != "done"}
+    if run.exit_code or activities:
+        return f"{run.card['ending']}; the last activity of ranks is {activities or 'done'}"
+    return ""
+
+
+def _declared(row: Row, run: Run) -> str:
+    for rank in run.watched:
+        due = run.counted[rank.identity.rank]["declared"]
+        measures = rank.totals.measures
+        measured = {"samples": measures.samples, "flops": measures.flops, "report": sorted(rank.report)}
+        if measured != due:
+            return f"rank {rank.identity.rank}: {measured} of {due}"
+    return ""
+
+
+JUDGES: dict[str, Callable[[Row, Run], str]] = {
+    "ranks": _ranks,
+    "steps": _steps,
+    "phases": _phases,
+    "collectives": _collectives,
+    "evaluation": _evaluation,
+    "checkpoint": _checkpoint,
+    "clean end": _clean_end,
+    "declared": _declared,
+}

@@ -1,0 +1,120 @@
+"""Tests of the judgement about a run: each column is wrong if zmon and the job differ in it, and in no other case."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from tests.boxes import IDENTITY, Totals
+from tests.frameworks.judging import JUDGES, judged, judged_freeze
+from tests.frameworks.running import Run, WatchedRank
+from tests.frameworks.table import ROWS
+from tests.steps import Measures, OpTotals
+from zmon.job.flight import Entry, FlightDump
+
+pytestmark = pytest.mark.unit
+
+ROW = next(row for row in ROWS if row.name == "huggingface-example")
+STOPPED = 1_700_000_000.0
+DECLARED = {"samples": 40, "flops": 4000, "report": ["loss"]}
+
+
+def entries(number):
+    return [Entry(["0", ""], "gloo:all_reduce", seq, "", True, 0, input_sizes=[[8]], input_dtypes=["Float"])
+            for seq in range(number)]  # fmt: skip
+
+
+def watched_rank(rank, *, job_id="job", steps=10, ops=None, phases=ROW.phases, stays=None, activity="done", samples=40):
+    measures = Measures(
+        dict.fromkeys(phases, 1.0), ops or {"all_reduce": OpTotals(3, sent_bytes=96)}, samples=samples, flops=4000
+    )
+    totals = Totals(steps, 1.0, None, None, None, 0.0, 0, measures, {}, 0.0)
+    identity = replace(IDENTITY, rank=rank, pid=100 + rank, job_id=job_id)
+    return WatchedRank(
+        identity, totals, Counter({"eval": 1, "checkpoint": 1, **(stays or {})}), activity, {"loss": 1.0}
+    )
+
+
+def run(*, findings=(), exit_code=0, counted=None, stopped=None, **changes):
+    counts = {
+        rank: {"pid": 100 + rank, "steps": 10, "evaluations": 1, "checkpoints": None if rank else 1, "single": {},
+               "declared": DECLARED, **(counted or {})}
+        for rank in range(2)
+    }  # fmt: skip
+    card = {"ending": f"exit code {exit_code}", "jobs": [{"findings": list(findings)}]}
+    flights = {rank: FlightDump(entries=entries(3)) for rank in range(2)}
+    return Run(exit_code, "", card, [watched_rank(0), watched_rank(1, **changes)], counts, flights, stopped)
+
+
+def finding(cause, *ranks, detector="stall", severity="critical"):
+    return {"detector": detector, "cause": cause, "severity": severity, "ranks": list(ranks), "detected": STOPPED + 0.7}
+
+
+def wrong(play):
+    return {column: text for column, text in judged(ROW, play).items() if text}
+
+
+def test_run_in_which_zmon_and_the_job_agree_is_right():
+    assert wrong(run()) == {}
+    assert judged(ROW, run()).keys() == JUDGES.keys()
+
+
+@pytest.mark.parametrize(
+    ("changes", "column", "text"),
+    [
+        ({"steps": 9}, "steps", "rank 1: 9 of 10"),
+        ({"phases": ("forward",)}, "phases", "rank 1 lacks ['backward', 'data', 'optimizer'], and has []"),
+        (
+            {"ops": {"all_reduce": OpTotals(2, sent_bytes=96)}},
+            "collectives",
+            "rank 1: all_reduce: 2 (96 bytes) of 3 (96 bytes)",
+        ),
+        ({"ops": {"all_reduce": OpTotals(3, sent_bytes=64)}}, "collectives", "3 (64 bytes) of 3 (96"),
+        ({"ops": {"all_reduce": OpTotals(3, sent_bytes=96), "send": OpTotals(1)}}, "collectives", "send: 1 of 0"),
+        ({"stays": {"eval": 0}}, "evaluation", "rank 1: 0 of 1"),
+        ({"activity": "train"}, "clean end", "{1: 'train'}"),
+        ({"exit_code": 1}, "clean end", "exit code 1"),
+        ({"findings": [finding("compute_hang", 0, severity="warning")]}, "clean end", "compute_hang of ranks [0]"),
+        ({"samples": None}, "declared", "rank 1: {'samples': None"),
+        ({"counted": {"pid": 7}}, "ranks", "(0, 2, 7)"),
+        ({"job_id": "other"}, "ranks", "they are the jobs job, other"),
+    ],
+)
+def test_difference_is_wrong_in_its_column(changes, column, text):
+    differences = wrong(run(**changes))
+    assert differences.keys() == {column}
+    assert text in differences[column]
+
+
+def test_checkpoint_of_a_rank_that_does_not_know_what_it_saves_is_not_judged():
+    assert wrong(run(stays={"checkpoint": 0})) == {}
+    assert wrong(run(stays={"checkpoint": 0}, counted={"checkpoints": 1})) == {"checkpoint": "rank 1: 0 of 1"}
+
+
+def test_column_that_the_job_lacks_is_not_judged():
+    assert "declared" not in judged(replace(ROW, lacks={"declared": "none"}), run(samples=None))
+
+
+def test_warning_about_slowness_is_no_unclean_end():
+    assert wrong(run(findings=[finding("straggler", 1, detector="straggler", severity="warning")])) == {}
+
+
+@pytest.mark.parametrize(
+    ("findings", "text"),
+    [
+        ([finding("rank_frozen", 1)], ""),
+        ([], "the finding is none"),
+        ([finding("rank_frozen", 0)], "the finding is rank_frozen of ranks [0]"),
+        ([finding("compute_hang", 1)], "the finding is compute_hang of ranks [1]"),
+        ([finding("rank_frozen", 1), finding("link_fault", 0)], "also link_fault of ranks [0]"),
+    ],
+)
+def test_freeze_is_right_if_the_rank_is_named_and_nothing_else_is(findings, text):
+    due = (text, pytest.approx(0.7) if finding("rank_frozen", 1) in findings else None)
+    assert judged_freeze(run(findings=findings, stopped=STOPPED)) == due
+
+
+def test_freeze_is_wrong_if_the_job_does_not_end_well_or_was_never_stopped():
+    text, _ = judged_freeze(run(findings=[finding("rank_frozen", 1)], stopped=STOPPED, exit_code=1))
+    assert "exit code 1" in text
+    assert judged_freeze(run()) == ("no rank was stopped", None)
