@@ -1,5 +1,5 @@
 # The commands people and CI run. `make demo` and `make test` install what is missing first.
-.PHONY: help setup setup-dev demo test test-all test-slow check drills generate bench bench-overhead bench-dashboard bench-scale
+.PHONY: help setup setup-dev setup-replay demo test test-all test-slow check drills generate bench bench-overhead bench-dashboard bench-scale
 .PHONY: test-matrix gpu-check gpu-wheels packages image-versions
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
@@ -10,6 +10,7 @@ GENERATED := 'dashboards/grafana/*.json' 'dashboards/rules/*.yaml' helm/zmon/fil
 
 help:
 	@echo "make demo [DURATION=seconds] [DATA=file.tsv]   run a monitored training job on this machine"
+	@echo "make demo REPLAY=frozen-rank                   show a recorded fault on the pages, without a training"
 	@echo "make test                                      run one test of each kind, with real jobs and a browser (10 minutes)"
 	@echo "make test-all                                  run all tests"
 	@echo "make test-slow                                 run the tests that make test leaves out"
@@ -32,8 +33,11 @@ setup-dev:
 	@scripts/setup dev $(PROGRAMS) chromium systemd:systemd-analyze gcc libc6-dev:/usr/include/stdio.h iproute2:ip victoria-metrics
 	@scripts/setup-helm
 
-demo: setup
-	@$(BIN)/zmon demo $(if $(DURATION),--seconds $(DURATION)) $(if $(DATA),--data "$(DATA)")
+setup-replay:
+	@scripts/setup dashboard $(PROGRAMS)
+
+demo: $(if $(REPLAY),setup-replay,setup)
+	@$(BIN)/zmon demo $(if $(DURATION),--seconds $(DURATION)) $(if $(DATA),--data "$(DATA)") $(if $(REPLAY),--replay $(REPLAY))
 
 test: setup-dev
 	@scripts/test "not slow"

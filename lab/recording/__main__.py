@@ -1,0 +1,72 @@
+"""Play the drills of the recordings and write their files: `python -m lab.recording [NAME …]`."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from lab.drills.draw import job_spec
+from lab.drills.play import await_scene
+from lab.recording.loop import loop
+from lab.recording.paths import with_paths
+from lab.recording.recorder import Recorder, silent_before
+from lab.recording.scenes import DRAW, SCENES
+from lab.recording.stage import RecordedHosts
+from zmon.errors import ZmonError
+from zmon.stack.replay import FOLDER, SUFFIX, HostRecording, Recording, encode
+
+BEFORE_SECONDS, AFTER_SECONDS = 20.0, 75.0  # of the fault
+CHECKOUT = Path(__file__).parents[2]
+
+
+def record(name: str, stage: RecordedHosts) -> Recording:
+    """Play one drill on the stage and return its recording. Raises ZmonError."""
+    scene_of, job_id = SCENES[name], f"recorded-{name}"
+    job = stage.start(job_spec(scene_of.drill, DRAW, job_id))
+    try:
+        scene = await_scene(scene_of.drill, stage, job, DRAW)
+        recorder = Recorder(stage, job_id)
+        try:
+            time.sleep(BEFORE_SECONDS)
+            injection = scene_of.drill.fault(scene)
+            recorder.look(injection.onset)
+            time.sleep(AFTER_SECONDS)
+            ended = time.time()
+        finally:
+            hosts = recorder.stop()
+        if injection.lift is not None:
+            injection.lift()
+    finally:
+        job.end()
+    fault = injection.onset - recorder.began
+    if lost := sum(silent_before([*host.frames], fault) for host in hosts):
+        raise ZmonError(f"agents did not answer {lost} times before the fault", "the machine is busy", "Record again")
+    start, end = loop(hosts, ended - recorder.began)
+    kept = tuple(
+        HostRecording(host.host, [frame for frame in host.frames if frame.at <= end], host.looks) for host in hosts
+    )
+    recording = Recording(scene_of.title, job_id, recorder.began, fault, end, start, kept)
+    return with_paths(recording, {str(stage.folder): "/run/zmon-lab", str(CHECKOUT): "/opt/zmon"})
+
+
+def main(names: Sequence[str]) -> None:
+    """Make these recordings, or all of them."""
+    with tempfile.TemporaryDirectory(prefix="zmon-recording-") as folder:
+        stage = RecordedHosts(Path(folder))
+        try:
+            for name in names or SCENES:
+                data = encode(record(name, stage))
+                (FOLDER / f"{name}{SUFFIX}").write_bytes(data)
+                print(f"{name}: {len(data) / 1000:.0f} kB", flush=True)
+        finally:
+            stage.close()
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except ZmonError as error:
+        sys.exit(f"recording: {error}")
