@@ -8,6 +8,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from lab.drills.draw import job_spec
 from lab.drills.play import await_scene
 from lab.recording.loop import loop
@@ -16,7 +18,7 @@ from lab.recording.recorder import Recorder, silent_before
 from lab.recording.scenes import DRAW, SCENES
 from lab.recording.stage import RecordedHosts
 from zmon.errors import ZmonError
-from zmon.stack.replay import FOLDER, SUFFIX, HostRecording, Recording, encode
+from zmon.stack.replay import FOLDER, SUFFIX, Recording, encode
 
 BEFORE_SECONDS, AFTER_SECONDS = 20.0, 75.0  # of the fault
 CHECKOUT = Path(__file__).parents[2]
@@ -32,7 +34,7 @@ def record(name: str, stage: RecordedHosts) -> Recording:
         try:
             time.sleep(BEFORE_SECONDS)
             injection = scene_of.drill.fault(scene)
-            recorder.look(injection.onset)
+            recorder.read_evidence(injection.onset)
             time.sleep(AFTER_SECONDS)
             ended = time.time()
         finally:
@@ -42,13 +44,11 @@ def record(name: str, stage: RecordedHosts) -> Recording:
     finally:
         job.end()
     fault = injection.onset - recorder.began
-    if lost := sum(silent_before([*host.frames], fault) for host in hosts):
+    if lost := sum(silent_before(host.reports, fault) for host in hosts):
         raise ZmonError(f"agents did not answer {lost} times before the fault", "the machine is busy", "Record again")
     start, end = loop(hosts, ended - recorder.began)
-    kept = tuple(
-        HostRecording(host.host, [frame for frame in host.frames if frame.at <= end], host.looks) for host in hosts
-    )
-    recording = Recording(scene_of.title, job_id, recorder.began, fault, end, start, kept)
+    hosts = tuple(replace(host, reports=[each for each in host.reports if each.at <= end]) for host in hosts)
+    recording = Recording(scene_of.title, job_id, recorder.began, fault, end, start, hosts)
     return with_paths(recording, {str(stage.folder): "/run/zmon-lab", str(CHECKOUT): "/opt/zmon"})
 
 

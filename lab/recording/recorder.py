@@ -5,17 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from lab.recording.stage import RecordedHosts
 from lab.stage import client
 from lab.stage.cluster import agent_url
-from zmon.schema.api import SnapshotRequest, SuspectsRequest, Suspicion, endpoints
-from zmon.stack.replay import Frame, HostRecording, Look
+from zmon.schema.api import SnapshotRequest, SuspectsRequest, endpoints
+from zmon.stack.replay import HostRecording, RecordedEvidence, RecordedReport
 
 INTERVAL_SECONDS = 0.5
-LOOK_SECONDS = 3.0  # between two looks at the evidence about all ranks
-LOOK_AFTER_SECONDS = 0.6  # the first one comes this long after the fault: by then the other ranks wait
+EVIDENCE_SECONDS = 3.0  # between two readings of the evidence about all ranks
+EVIDENCE_AFTER_SECONDS = 0.6  # the first one comes this long after the fault: by then the other ranks wait
 _AGENT_SECONDS = 1.0  # as long as a hub waits for an agent
 
 
@@ -27,34 +28,34 @@ class Recorder:
         self._stage, self._job_id = stage, job_id
         self._agents = {host: agent_url(each) for host, each in stage.hosts.items()}
         self._cursors = dict.fromkeys(self._agents, -1)
-        self._frames: defaultdict[str, list[Frame]] = defaultdict(list)
-        self._looks: defaultdict[str, list[Look]] = defaultdict(list)
+        self._reports: defaultdict[str, list[RecordedReport]] = defaultdict(list)
+        self._evidence: defaultdict[str, list[RecordedEvidence]] = defaultdict(list)
         self._ranks: dict[str, tuple[int, ...]] = {}
-        self._look_at: float | None = None  # the time of the next look, unix seconds; None: not yet
+        self._evidence_at: float | None = None  # the time of the next reading, unix seconds; None: not yet
         self._stopped = threading.Event()
-        self._threads = [threading.Thread(target=each) for each in (self._record, self._look)]
+        self._threads = [threading.Thread(target=each) for each in (self._record, self._record_evidence)]
         for thread in self._threads:
             thread.start()
 
-    def look(self, fault: float) -> None:
-        """Look at the evidence from now on, because the fault has come (unix seconds)."""
-        self._look_at = fault + LOOK_AFTER_SECONDS
+    def read_evidence(self, fault: float) -> None:
+        """Read the evidence from now on, because the fault has come (unix seconds)."""
+        self._evidence_at = fault + EVIDENCE_AFTER_SECONDS
 
     def stop(self) -> tuple[HostRecording, ...]:
         """Stop, and return what was recorded."""
         self._stopped.set()
         for thread in self._threads:
             thread.join()
-        return tuple(HostRecording(host, self._frames[host], self._looks[host]) for host in self._agents)
+        return tuple(HostRecording(host, self._reports[host], self._evidence[host]) for host in self._agents)
 
     def _record(self) -> None:
         with ThreadPoolExecutor(len(self._agents)) as pool:
             due = time.monotonic()
             while not self._stopped.wait(max(0.0, due - time.monotonic())):
-                due += INTERVAL_SECONDS
-                list(pool.map(self._frame, self._agents))
+                due = max(due + INTERVAL_SECONDS, time.monotonic())  # a host that is cut off takes longer
+                list(pool.map(self._ask, self._agents))
 
-    def _frame(self, host: str) -> None:
+    def _ask(self, host: str) -> None:
         """Ask one agent for its suspects and its report, with all steps since the report before."""
         url, at = self._agents[host], time.time() - self.began
         request = SnapshotRequest(since=self._cursors[host], job_id=self._job_id)
@@ -63,24 +64,24 @@ class Recorder:
         if report is not None:
             self._cursors[host] = report.cursor
             self._ranks[host] = tuple(rank.rank for rank in report.ranks)
-        named: tuple[Suspicion, ...] = () if suspects is None else tuple(suspects.suspects)
-        self._frames[host].append(Frame(at, report, named))
+        suspicions = () if suspects is None else tuple(suspects.suspects)
+        self._reports[host].append(RecordedReport(at, report, suspicions))
 
-    def _look(self) -> None:
+    def _record_evidence(self) -> None:
         with ThreadPoolExecutor(len(self._agents)) as pool:
             while not self._stopped.wait(INTERVAL_SECONDS / 5):
-                if self._look_at is not None and time.time() >= self._look_at:
-                    self._look_at += LOOK_SECONDS
-                    list(pool.map(self._looks_at, self._agents))
+                if self._evidence_at is not None and time.time() >= self._evidence_at:
+                    self._evidence_at += EVIDENCE_SECONDS
+                    list(pool.map(self._read_evidence, self._agents))
 
-    def _looks_at(self, host: str) -> None:
+    def _read_evidence(self, host: str) -> None:
         for rank in self._ranks.get(host, ()):
             at = time.time() - self.began
             evidence = self._stage.evidence(host, self._job_id, rank)
             if evidence is not None:
-                self._looks[host].append(Look(at, evidence))
+                self._evidence[host].append(RecordedEvidence(at, evidence))
 
 
-def silent_before(frames: list[Frame], time: float) -> int:
+def silent_before(reports: Sequence[RecordedReport], time: float) -> int:
     """Return how often an agent did not answer before a time, which a busy machine may cause."""
-    return sum(frame.report is None for frame in frames if frame.at < time)
+    return sum(each.report is None for each in reports if each.at < time)

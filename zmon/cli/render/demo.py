@@ -35,8 +35,8 @@ def recording_lines(recording: Recording, fault_time: float) -> list[str]:
     day = f"{datetime.fromtimestamp(recording.began, UTC):%Y-%m-%d}"
     return [
         f"This is a recording of a real job, of {day}: {recording.title}.",
-        f"Its agents' reports are played again; hub, Prometheus and dashboard are real, and find the fault by themselves. "
-        f"It comes at {clock(fault_time)}. Ctrl-C ends everything.",
+        f"Hub, Prometheus and dashboard are real, and find the fault by themselves. It comes at {clock(fault_time)}. "
+        "Ctrl-C ends everything.",
     ]
 
 

@@ -21,16 +21,16 @@ FOLDER = Path(__file__).parent / "recordings"
 SUFFIX = ".msgpack.xz"
 
 
-class Frame(msgspec.Struct, frozen=True):
-    """What one agent said at one time; `at` is in seconds since the beginning of the recording."""
+class RecordedReport(msgspec.Struct, frozen=True):
+    """The report of one agent at one time; `at` is in seconds since the beginning of the recording."""
 
     at: float
-    # With every step that ended since the frame before. None: the agent did not answer.
+    # With every step that ended since the report before. None: the agent did not answer.
     report: AgentReport | None
     suspects: Sequence[Suspicion] = ()
 
 
-class Look(msgspec.Struct, frozen=True):
+class RecordedEvidence(msgspec.Struct, frozen=True):
     """The evidence about one rank, as its agent gave it at one time."""
 
     at: float
@@ -38,11 +38,11 @@ class Look(msgspec.Struct, frozen=True):
 
 
 class HostRecording(msgspec.Struct, frozen=True):
-    """What the agent of one host said, in the order of time."""
+    """All that the agent of one host said, in the order of time."""
 
     host: str
-    frames: Sequence[Frame]
-    looks: Sequence[Look]
+    reports: Sequence[RecordedReport]
+    evidence: Sequence[RecordedEvidence]
 
 
 class Recording(msgspec.Struct, frozen=True):

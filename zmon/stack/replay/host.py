@@ -12,31 +12,31 @@ from zmon.schema.api import RankEvidence, SnapshotRequest
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.rank import RankState
 from zmon.schema.steps import SAME_SIZE_SENT, STEP, Steps
-from zmon.stack.replay import Frame, HostRecording, Recording
+from zmon.stack.replay import HostRecording, RecordedReport, Recording
 from zmon.stack.replay.clocks import Loop, later_steps, moved
 
-_MAX_FRAMES = 600  # whose steps one answer has: a history goes no further back
+_MAX_REPORTS = 600  # whose steps one answer has: a history goes no further back
 
 
 @dataclass(frozen=True)
 class RecordedHost:
     """The agent of one host, as it was recorded. `at` is in seconds since the beginning of the recording.
 
-    Each frame that is played has a number, which is the cursor of its steps: the numbers go on in each round.
+    Each report that is played has a number, which is the cursor of its steps: the numbers go on in each round.
     """
 
     recording: Recording
     host: HostRecording
 
-    def frame(self, at: float) -> Frame:
+    def recorded(self, at: float) -> RecordedReport:
         """Return what was recorded for this time."""
-        return self.host.frames[self._index(self._round(at)[1])]
+        return self.host.reports[self._index(self._round(at)[1])]
 
     def report(self, at: float, later: float, request: SnapshotRequest) -> AgentReport | None:
         """Return the answer to a request, with all dates later by `later` seconds; None: there is no answer."""
         rounds, within = self._round(at)
         index = self._index(within)
-        report = self.host.frames[index].report
+        report = self.host.reports[index].report
         if report is None:
             return None
         number = index if not rounds else self._last + (rounds - 1) * self._length + index - self._first
@@ -53,12 +53,12 @@ class RecordedHost:
 
     def evidence(self, at: float, later: float, rank: int) -> RankEvidence | None:
         """Return the evidence about a rank: the latest by then, or else the first; None: none was recorded."""
-        looks = [look for look in self.host.looks if look.evidence.rank == rank]
-        if not looks:
+        evidence = [each for each in self.host.evidence if each.evidence.rank == rank]
+        if not evidence:
             return None
 
         def latest(time: float) -> RankEvidence:
-            return looks[max(0, bisect_right(looks, time, key=lambda look: look.at) - 1)].evidence
+            return evidence[max(0, bisect_right(evidence, time, key=lambda each: each.at) - 1)].evidence
 
         rounds, within = self._round(at)
         start, end = self.recording.repeats_from, self.recording.ends
@@ -74,12 +74,12 @@ class RecordedHost:
 
     @cached_property
     def _first(self) -> int:
-        """The frame after which a round begins."""
+        """The report after which a round begins."""
         return self._index(self.recording.repeats_from)
 
     @cached_property
     def _last(self) -> int:
-        """The frame with which a round ends."""
+        """The report with which a round ends."""
         return self._index(self.recording.ends)
 
     @property
@@ -94,20 +94,20 @@ class RecordedHost:
         return 1 + int(extra // self._seconds), self.recording.repeats_from + extra % self._seconds
 
     def _index(self, within: float) -> int:
-        return max(0, bisect_right(self.host.frames, within, key=lambda frame: frame.at) - 1)
+        return max(0, bisect_right(self.host.reports, within, key=lambda each: each.at) - 1)
 
     def _report(self, index: int) -> AgentReport | None:
-        return self.host.frames[index].report
+        return self.host.reports[index].report
 
     # -- steps -------------------------------------------------------------------------------------------
 
     def _steps(
         self, ranks: tuple[RankState, ...], request: SnapshotRequest, number: int
     ) -> dict[str, tuple[Steps, ...]]:
-        """Return the steps after the frame of the request's cursor up to this one, in a part for each rank."""
+        """Return the steps after the report of the request's cursor up to this one, in a part for each rank."""
         if request.since < 0:
             return {}
-        numbers = range(max(request.since + 1, number - _MAX_FRAMES + 1), number + 1)
+        numbers = range(max(request.since + 1, number - _MAX_REPORTS + 1), number + 1)
         steps: dict[str, tuple[Steps, ...]] = {}
         for rank in ranks:
             part = Steps.join(self._parts(rank.job_id, rank.run_uid, numbers))
@@ -117,14 +117,14 @@ class RecordedHost:
         return steps
 
     def _parts(self, job_id: str, run_uid: str, numbers: range) -> Iterator[Steps]:
-        """Yield the steps of a rank in each of these frames."""
+        """Yield the steps of a rank in each of these reports."""
         for number in numbers:
             rounds, index = self._place(number)
             for steps in self._recorded_steps(job_id, run_uid, index):
                 yield later_steps(steps, *self._rises(job_id, run_uid).in_rounds(rounds)) if rounds else steps
 
     def _place(self, number: int) -> tuple[int, int]:
-        """Return how often the recording had ended at the frame with this number, and the index of the frame."""
+        """Return how often the recording had ended at the report with this number, and its index."""
         if number <= self._last:
             return 0, number
         rounds, place = divmod(number - self._last - 1, self._length)
