@@ -12,14 +12,17 @@ from msgspec.structs import replace
 
 from lab.drills.draw import job_spec
 from lab.drills.play import await_scene
+from lab.recording.history import history
 from lab.recording.loop import loop
 from lab.recording.paths import with_paths
 from lab.recording.recorder import Recorder, silent_before
 from lab.recording.scenes import DRAW, SCENES
 from lab.recording.stage import RecordedHosts
+from lab.stage.cluster import agent_url
 from zmon.errors import ZmonError
 from zmon.stack.replay import FOLDER, SUFFIX, Recording, encode
 
+HISTORY_SECONDS = 60.0  # of training before the recording, for charts
 BEFORE_SECONDS, AFTER_SECONDS = 20.0, 75.0  # of the fault
 CHECKOUT = Path(__file__).parents[2]
 
@@ -30,9 +33,14 @@ def record(name: str, stage: RecordedHosts) -> Recording:
     job = stage.start(job_spec(scene_of.drill, DRAW, job_id))
     try:
         scene = await_scene(scene_of.drill, stage, job, DRAW)
+        began = time.time()
+        time.sleep(HISTORY_SECONDS)
         recorder = Recorder(stage, job_id)
         try:
             time.sleep(BEFORE_SECONDS)
+            instances = {address(agent_url(host)): name for name, host in stage.hosts.items()}
+            instances[address(stage.urls["hub"])] = "hub"
+            before = history(stage.urls["prometheus"], job_id, began, time.time(), instances)
             injection = scene_of.drill.fault(scene)
             recorder.read_evidence(injection.onset)
             time.sleep(AFTER_SECONDS)
@@ -48,8 +56,13 @@ def record(name: str, stage: RecordedHosts) -> Recording:
         raise ZmonError(f"agents did not answer {lost} times before the fault", "the machine is busy", "Record again")
     start, end = loop(hosts, ended - recorder.began)
     hosts = tuple(replace(host, reports=[each for each in host.reports if each.at <= end]) for host in hosts)
-    recording = Recording(scene_of.title, job_id, recorder.began, fault, end, start, hosts)
+    recording = Recording(scene_of.title, job_id, recorder.began, fault, end, start, hosts, before)
     return with_paths(recording, {str(stage.folder): "/run/zmon-lab", str(CHECKOUT): "/opt/zmon"})
+
+
+def address(url: str) -> str:
+    """Return host and port of a URL, as Prometheus names an instance."""
+    return url.removeprefix("http://")
 
 
 def main(names: Sequence[str]) -> None:

@@ -45,6 +45,13 @@ class HostRecording(msgspec.Struct, frozen=True):
     evidence: Sequence[RecordedEvidence]
 
 
+class Series(msgspec.Struct, frozen=True):
+    """The values of one series of Prometheus before the fault; its label `instance` is a host or `hub`."""
+
+    labels: dict[str, str]
+    points: Sequence[tuple[float, float]]  # unix seconds and value
+
+
 class Recording(msgspec.Struct, frozen=True):
     """The agents of one job, before and after a fault. Once it has ended, it goes on with its end, again and again."""
 
@@ -55,6 +62,7 @@ class Recording(msgspec.Struct, frozen=True):
     ends: float
     repeats_from: float  # all ranks have done the same number of steps from here to the end
     hosts: Sequence[HostRecording]
+    history: Sequence[Series] = ()
 
 
 def names() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from zmon.stack.part import Part
 from zmon.stack.ports import ReservedPort
 from zmon.stack.replay import Recording
 from zmon.stack.replay.__main__ import LOOPBACK
+from zmon.stack.replay.history import fill
 
 # The fault comes this long after the command. By then the pages have been open for some seconds, and show a job that
 # trains; the hub has seen it as long.
@@ -26,6 +28,16 @@ class ReplayStack(Stack):
         self._further = [ReservedPort(0) for _ in recording.hosts[1:]]
         super().__init__(config, say)
         self._ports += self._further
+
+    async def start(self) -> None:
+        """Give Prometheus the history of the job, then start every part."""
+        recording, urls = self._recording, self._agent_urls(self._agents())
+        later = self.fault_time - recording.fault - recording.began
+        until = self.fault_time - HEALTHY_SECONDS
+        addresses = {host.host: url for host, url in zip(recording.hosts, urls, strict=True)} | {"hub": self.urls.hub}
+        instances = {name: url.removeprefix("http://") for name, url in addresses.items()}
+        await asyncio.to_thread(fill, recording.history, later, until, instances, self._config.data_dir / "prometheus")
+        await super().start()
 
     def _agents(self) -> list[Part]:
         """Return the one part that answers for all hosts; it is healthy while it answers for the first."""
