@@ -1,6 +1,6 @@
 # The commands people and CI run. `make demo` and `make test` install what is missing first.
 .PHONY: help setup setup-dev setup-replay demo test test-all test-slow check drills generate bench bench-overhead bench-dashboard bench-scale
-.PHONY: test-matrix gpu-check gpu-wheels packages image-versions
+.PHONY: screenshots test-matrix gpu-check gpu-wheels packages image-versions
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 
@@ -24,6 +24,7 @@ help:
 	@echo "make gpu-wheels                                fetch what such a machine lacks into .wheels/, here where there is a network"
 	@echo "make packages                                  build the packages zmon-training, zmon-probe (for jobs) and zmon-lab (drills and measurements) into dist/"
 	@echo "make image-versions                            pin the versions of the container images to those that are installed here"
+	@echo "make screenshots                               draw the pictures of the docs from a recording (a minute)"
 	@echo "make test-matrix [TESTS=words]                 test with other versions of Python and torch, in .matrix/ (ten minutes or more)"
 
 setup:
@@ -47,6 +48,9 @@ test-all: setup-dev
 
 test-slow: setup-dev
 	@scripts/test slow $(if $(UNTIL),-p tests.budget --until $(UNTIL))
+
+screenshots: setup-dev
+	@$(BIN)/python -m scripts.screenshots
 
 drills: setup-dev
 	@$(BIN)/zmon drill --all --repeats 3

@@ -9,10 +9,9 @@ from zmon.stack.replay import HostRecording, RecordedEvidence, RecordedReport, R
 def recording(folder):
     evidence = RankEvidence(JOB, 0, stack=f'File "{folder}/train.py", line 3', stderr_path=f"{folder}/log")
     report = agent_report(rank_state(0, labels={"data": f"{folder}/rows"}))
-    return Recording(
-        "a title", JOB, 1000.0, 5.0, 20.0, 10.0,
-        [HostRecording("node-a", [RecordedReport(0.0, report), RecordedReport(1.0, None)], [RecordedEvidence(2.0, evidence)])],
-    )  # fmt: skip
+    reports = [RecordedReport(0.0, report), RecordedReport(1.0, None)]
+    host = HostRecording("node-a", reports, [RecordedEvidence(2.0, evidence)])
+    return Recording("a title", JOB, 1000.0, 5.0, 20.0, 10.0, [host])
 
 
 def test_folders_are_replaced_in_every_text():

@@ -1,4 +1,4 @@
-"""Tests of the history that Prometheus has from the start: its page, its blocks, and that it ends before the scrapes."""
+"""Tests of the history that Prometheus has from the start: its page, its end, and its blocks."""
 
 import shutil
 
