@@ -41,9 +41,10 @@ class RecordedHosts(FourHosts):
     def evidence(self, host: str, job_id: str, rank: int) -> RankEvidence | None:
         """Return the evidence about one rank, or None if the agent of its host gives none."""
         path = endpoints.EVIDENCE.path_of(EvidenceRequest(job_id, str(rank)))
-        command = [sys.executable, "-S", "-c", _ASK, f"http://127.0.0.1:{AGENT_PORT}{path}"]
+        inside = ["nsenter", f"--target={self.part('agent', host).pid}", "--net", "--mount"]
+        command = [*inside, sys.executable, "-S", "-c", _ASK, f"http://127.0.0.1:{AGENT_PORT}{path}"]
         try:
-            answer = subprocess.run(self.hosts[host].inside(command), capture_output=True, timeout=_SECONDS, check=True)
+            answer = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=True)
             return msgspec.json.decode(answer.stdout, type=RankEvidence)
         except (subprocess.SubprocessError, msgspec.MsgspecError):
             return None

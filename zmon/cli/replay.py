@@ -42,10 +42,10 @@ def play(name: str, config: StackConfig, seconds: float | None) -> None:
             await stack.start()
             for line in recording_lines(recording, stack.fault_time):
                 console.print(line, highlight=False, markup=False, soft_wrap=True)
-            console.print(url_table(stack.urls, data_dir, stack.has_dashboard))
             await unless_stopped(stack.ready(), stop)
             if stop.is_set():
                 return True
+            console.print(url_table(stack.urls, data_dir, stack.has_dashboard))
             await _show_findings(stack, recording.job_id, console, stop, until)
             return stop.is_set() or not await stack.unhealthy()
         finally:

@@ -19,6 +19,7 @@ from zmon.schema.api.agent import AgentReport
 
 FOLDER = Path(__file__).parent / "recordings"
 SUFFIX = ".msgpack.xz"
+LOOPBACK = "127.0.0.1"  # where the recorded agents listen, each on a port of its own
 
 
 class RecordedReport(msgspec.Struct, frozen=True):

@@ -12,11 +12,9 @@ from collections.abc import Sequence
 
 from aiohttp import web
 
-from zmon.stack.replay import load
+from zmon.stack.replay import LOOPBACK, load
 from zmon.stack.replay.agent import ReplayedAgent
 from zmon.stack.replay.host import RecordedHost
-
-LOOPBACK = "127.0.0.1"
 
 
 async def play(name: str, begin: float, ports: Sequence[int]) -> None:

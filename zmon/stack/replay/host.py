@@ -142,7 +142,7 @@ class RecordedHost:
         if run_uid not in self._rises_by_uid:
             first, last = self._report(self._first), self._report(self._last)
             of_loop = Steps.join(self._parts(job_id, run_uid, range(self._first + 1, self._last + 1)))
-            self._rises_by_uid[run_uid] = _rises(first, last, run_uid, of_loop)
+            self._rises_by_uid[run_uid] = _rises_between(first, last, run_uid, of_loop)
         return self._rises_by_uid[run_uid]
 
     @cached_property
@@ -162,12 +162,12 @@ class _Rises(NamedTuple):
         return rounds * self.num_steps, rounds * self.seconds, rounds * self.sent_bytes
 
 
-def _rises(first: AgentReport | None, last: AgentReport | None, run_uid: str, of_loop: Steps) -> _Rises:
+def _rises_between(first: AgentReport | None, last: AgentReport | None, run_uid: str, of_loop: Steps) -> _Rises:
     """Return the increases from one report to another; `of_loop`: the steps of the rank between them."""
-    if first is None or last is None:
+    counts = [rank.steps for report in (first, last) if report for rank in report.ranks if rank.run_uid == run_uid]
+    if first is None or last is None or len(counts) != 2:
         return _Rises()
-    counts = [rank.steps for report in (first, last) for rank in report.ranks if rank.run_uid == run_uid]
-    num_steps = counts[-1] - counts[0]
+    num_steps = counts[1] - counts[0]
     numbers, sent = of_loop.column(STEP), of_loop.column(SAME_SIZE_SENT)
     per_step = (sent[-1] - sent[0]) / max(1, numbers[-1] - numbers[0]) if len(sent) else 0.0
     return _Rises(num_steps, (last.monotonic or 0.0) - (first.monotonic or 0.0), round(per_step * num_steps))

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from zmon.stack import Stack, StackConfig
 from zmon.stack.part import Part
 from zmon.stack.ports import ReservedPort
-from zmon.stack.replay import Recording
-from zmon.stack.replay.__main__ import LOOPBACK
+from zmon.stack.replay import LOOPBACK, Recording
 from zmon.stack.replay.history import fill
 
 # The fault comes this long after the command. By then the pages have been open for some seconds, and show a job that
@@ -31,7 +30,7 @@ class ReplayStack(Stack):
 
     async def start(self) -> None:
         """Give Prometheus the history of the job, then start every part."""
-        recording, urls = self._recording, self._agent_urls(self._agents())
+        recording, urls = self._recording, self._all_urls
         later = self.fault_time - recording.fault - recording.began
         until = self.fault_time - HEALTHY_SECONDS
         addresses = {host.host: url for host, url in zip(recording.hosts, urls, strict=True)} | {"hub": self.urls.hub}
@@ -48,4 +47,9 @@ class ReplayStack(Stack):
         return [Part("agent", command, url, f"{url}/healthz", self._config.data_dir / "logs" / "agent.log")]
 
     def _agent_urls(self, agents: Sequence[Part]) -> list[str]:
-        return [*super()._agent_urls(agents), *(f"http://{LOOPBACK}:{port.number}" for port in self._further)]
+        return self._all_urls
+
+    @property
+    def _all_urls(self) -> list[str]:
+        """The URLs of the agents, in the order of the hosts."""
+        return [self.urls.agent, *(f"http://{LOOPBACK}:{port.number}" for port in self._further)]
