@@ -4,14 +4,14 @@ import shutil
 
 import pytest
 
-from zmon.stack.replay import Series
+from zmon.stack.replay import PastSeries
 from zmon.stack.replay.history import fill, openmetrics
 
-STEPS = Series(
+STEPS = PastSeries(
     {"__name__": "zmon_steps_total", "instance": "node-0", "job_id": 'a"b'},
     [(1000.0, 5.0), (1004.0, 7.0), (1008.0, 9.0)],
 )
-RECORDED = Series({"__name__": "zmon:job_step_seconds:median", "job_id": "a"}, [(1000.0, float("nan"))])
+RECORDED = PastSeries({"__name__": "zmon:job_step_seconds:median", "job_id": "a"}, [(1000.0, float("nan"))])
 INSTANCES = {"node-0": "127.0.0.1:9780", "hub": "127.0.0.1:9790"}
 
 

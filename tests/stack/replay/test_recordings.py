@@ -57,7 +57,7 @@ async def test_hub_finds_cause_and_culprit(name, tmp_path):
         agents = [await stack.enter_async_context(agent.serve()) for agent in agents_of(name)]
         hub = await stack.enter_async_context(hub_over(tmp_path, *agents, interval_seconds=0.5))
         assert not await hub.findings()
-        await poll(hub.findings, BEFORE_SECONDS + seconds, until=lambda found: cause in causes(found))
+        await poll(hub.findings, BEFORE_SECONDS + seconds, until=lambda findings: cause in causes(findings))
         findings = await hub.findings()
     (finding,) = (each for each in findings if each["cause"] == cause)
     assert (finding["ranks"], finding["hosts"]) == (ranks, hosts)

@@ -46,7 +46,7 @@ class HostRecording(msgspec.Struct, frozen=True):
     evidence: Sequence[RecordedEvidence]
 
 
-class Series(msgspec.Struct, frozen=True):
+class PastSeries(msgspec.Struct, frozen=True):
     """The values of one series of Prometheus before the fault; its label `instance` is a host or `hub`."""
 
     labels: dict[str, str]
@@ -63,7 +63,7 @@ class Recording(msgspec.Struct, frozen=True):
     ends: float
     repeats_from: float  # all ranks have done the same number of steps from here to the end
     hosts: Sequence[HostRecording]
-    history: Sequence[Series] = ()
+    history: Sequence[PastSeries] = ()
 
 
 def names() -> list[str]:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from zmon.errors import PartFailed
 from zmon.stack import find_program
-from zmon.stack.replay import Series
+from zmon.stack.replay import PastSeries
 
 _SECONDS = 20.0  # it takes less than one
 
 
-def fill(history: Iterable[Series], later: float, until: float, instances: Mapping[str, str], folder: Path) -> None:
+def fill(history: Iterable[PastSeries], later: float, until: float, instances: Mapping[str, str], folder: Path) -> None:
     """Write the series into the data of a Prometheus that does not run yet, later by `later` seconds.
 
     `until`: what is later than this unix time is left out. `instances`: the addresses of hosts and hub, which
@@ -30,7 +30,9 @@ def fill(history: Iterable[Series], later: float, until: float, instances: Mappi
     page.unlink()
 
 
-def openmetrics(history: Iterable[Series], later: float, until: float, instances: Mapping[str, str]) -> Iterator[str]:
+def openmetrics(
+    history: Iterable[PastSeries], later: float, until: float, instances: Mapping[str, str]
+) -> Iterator[str]:
     """Yield the lines of a page that promtool makes blocks of."""
     for series in history:
         labels = {name: value for name, value in series.labels.items() if name != "__name__"}
