@@ -22,7 +22,7 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 DOCS = Path(__file__).parents[1] / "docs"
-NAME, CULPRIT = "frozen-rank", "rank 5"
+NAME, CULPRIT = "frozen-rank", "rank 2"
 CHROMIUM, FLAGS = "/usr/bin/chromium", ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 WIDTH, HEIGHT = 1160, 1460  # of the page in docs/dashboard.png
 MOVING_WIDTH, MOVING_HEIGHT = 900, 640  # of the moving picture, which shows the top of the page

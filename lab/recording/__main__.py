@@ -15,7 +15,7 @@ from lab.drills.play import await_scene
 from lab.recording.history import history
 from lab.recording.loop import loop
 from lab.recording.paths import with_paths
-from lab.recording.recorder import Recorder, silent_before
+from lab.recording.recorder import Recorder, longest_pause
 from lab.recording.scenes import DRAW, SCENES
 from lab.recording.stage import RecordedHosts
 from lab.stage.cluster import agent_url
@@ -24,6 +24,7 @@ from zmon.stack.replay import FOLDER, SUFFIX, Recording, encode
 
 HISTORY_SECONDS = 60.0  # of training before the recording, for charts
 BEFORE_SECONDS, AFTER_SECONDS = 20.0, 75.0  # of the fault
+MAX_PAUSE_SECONDS = 3.0  # between two reports of an agent before the fault
 CHECKOUT = Path(__file__).parents[2]
 
 
@@ -52,8 +53,8 @@ def record(name: str, stage: RecordedHosts) -> Recording:
     finally:
         job.end()
     fault = injection.onset - recorder.began
-    if lost := sum(silent_before(host.reports, fault) for host in hosts):
-        raise ZmonError(f"agents did not answer {lost} times before the fault", "the machine is busy", "Record again")
+    if any(longest_pause(host.reports, fault) > MAX_PAUSE_SECONDS for host in hosts):
+        raise ZmonError("an agent did not answer before the fault", "the machine is busy", "Record again")
     start, end = loop(hosts, ended - recorder.began)
     hosts = tuple(replace(host, reports=[each for each in host.reports if each.at <= end]) for host in hosts)
     recording = Recording(scene_of.title, job_id, recorder.began, fault, end, start, hosts, before)

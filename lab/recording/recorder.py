@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 from lab.recording.stage import RecordedHosts
 from lab.stage import client
@@ -17,7 +18,7 @@ from zmon.stack.replay import HostRecording, RecordedEvidence, RecordedReport
 INTERVAL_SECONDS = 0.5
 EVIDENCE_SECONDS = 3.0  # between two readings of the evidence about all ranks
 EVIDENCE_AFTER_SECONDS = 0.6  # the first one comes this long after the fault: by then the other ranks wait
-_AGENT_SECONDS = 1.0  # as long as a hub waits for an agent
+_AGENT_SECONDS = 3.0  # longer than a hub waits for an agent: the machine may be busy
 
 
 class Recorder:
@@ -33,7 +34,8 @@ class Recorder:
         self._ranks: dict[str, tuple[int, ...]] = {}
         self._evidence_at: float | None = None  # the time of the next reading, unix seconds; None: not yet
         self._stopped = threading.Event()
-        self._threads = [threading.Thread(target=each) for each in (self._record, self._record_evidence)]
+        self._threads = [threading.Thread(target=self._record, args=(host,)) for host in self._agents]
+        self._threads.append(threading.Thread(target=self._record_evidence))
         for thread in self._threads:
             thread.start()
 
@@ -46,14 +48,13 @@ class Recorder:
         self._stopped.set()
         for thread in self._threads:
             thread.join()
-        return tuple(HostRecording(host, self._reports[host], self._evidence[host]) for host in self._agents)
+        return tuple(HostRecording(host, answered(self._reports[host]), self._evidence[host]) for host in self._agents)
 
-    def _record(self) -> None:
-        with ThreadPoolExecutor(len(self._agents)) as pool:
-            due = time.monotonic()
-            while not self._stopped.wait(max(0.0, due - time.monotonic())):
-                due = max(due + INTERVAL_SECONDS, time.monotonic())  # a host that is cut off takes longer
-                list(pool.map(self._ask, self._agents))
+    def _record(self, host: str) -> None:
+        due = time.monotonic()
+        while not self._stopped.wait(max(0.0, due - time.monotonic())):
+            due = max(due + INTERVAL_SECONDS, time.monotonic())  # a host that is cut off takes longer
+            self._ask(host)
 
     def _ask(self, host: str) -> None:
         """Ask one agent for its suspects and its report, with all steps since the report before."""
@@ -82,6 +83,13 @@ class Recorder:
                 self._evidence[host].append(RecordedEvidence(at, evidence))
 
 
-def silent_before(reports: Sequence[RecordedReport], time: float) -> int:
-    """Return how often an agent did not answer before a time, which a busy machine may cause."""
-    return sum(each.report is None for each in reports if each.at < time)
+def answered(reports: Sequence[RecordedReport]) -> list[RecordedReport]:
+    """Return the reports without the silence that a busy machine causes: a host that is lost stays silent."""
+    last = max((place for place, each in enumerate(reports) if each.report is not None), default=-1)
+    return [each for place, each in enumerate(reports) if each.report is not None or place > last]
+
+
+def longest_pause(reports: Sequence[RecordedReport], until: float) -> float:
+    """Return the longest time between two reports up to a time."""
+    times = [0.0, *(each.at for each in reports if each.at < until), until]
+    return max(later - earlier for earlier, later in pairwise(times))

@@ -9,7 +9,7 @@ from lab.drills.draw import Draw
 from lab.drills.drill import Drill
 from lab.drills.matrix import ALL
 
-DRAW = Draw(repeat=0, seed=1, kind="trainer", ranks=8, step_seconds=0.25, rank=5)  # the second rank of the third host
+DRAW = Draw(repeat=0, seed=1, kind="trainer", ranks=4, step_seconds=0.5, rank=2)  # one rank on each host
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ def _drill(name: str) -> Drill:
 
 
 SCENES: Mapping[str, RecordedScene] = {
-    "frozen-rank": RecordedScene("one of 8 ranks is stopped by SIGSTOP", _drill("rank-frozen")),
+    "frozen-rank": RecordedScene("one of 4 ranks is stopped by SIGSTOP", _drill("rank-frozen")),
     "dead-link": RecordedScene("the network link of one of 4 hosts goes down", _drill("link-down")),
-    "straggler": RecordedScene("one of 8 ranks computes half as long again", _drill("slow-rank")),
+    "straggler": RecordedScene("one of 4 ranks computes half as long again", _drill("slow-rank")),
     "lost-host": RecordedScene("one of 4 hosts cannot be reached any more", _drill("host-lost")),
 }

@@ -17,9 +17,9 @@ BEFORE_SECONDS = 3.0  # of the fault; the hub sees a job that trains
 MAX_BYTES = 1 << 20
 # Name → cause, ranks and hosts of the finding, and the seconds from the fault within which it comes.
 EXPECTED = {
-    "frozen-rank": ("rank_frozen", [5], ["node-2"], 10.0),
+    "frozen-rank": ("rank_frozen", [2], ["node-2"], 10.0),
     "dead-link": ("network_stall", [], ["node-2"], 15.0),
-    "straggler": ("compute_straggler", [5], ["node-2"], 45.0),
+    "straggler": ("compute_straggler", [2], ["node-2"], 45.0),
     "lost-host": ("host_lost", [], ["node-2"], 30.0),
 }
 
@@ -79,7 +79,7 @@ async def test_job_whose_recording_is_played_again_is_still_judged_alike(tmp_pat
         hub = await stack.enter_async_context(hub_over(tmp_path, *agents))
         assert await poll(hub.findings, 10.0)
         (finding,) = await hub.findings()
-    assert (finding["cause"], finding["ranks"], finding["severity"]) == ("rank_frozen", [5], "critical")
+    assert (finding["cause"], finding["ranks"], finding["severity"]) == ("rank_frozen", [2], "critical")
     assert finding["onset"] == pytest.approx(time.time() - seconds - recording.ends + recording.fault, abs=5)
 
 

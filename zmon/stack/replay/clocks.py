@@ -135,7 +135,7 @@ def moved(value: T, seconds: float, loop: Loop | None = None) -> T:
         return cast(T, {key: moved(item, seconds, loop and loop.at(key)) for key, item in value.items()})
     if isinstance(value, tuple | list):
         items = [moved(item, seconds, loop and loop.at(place)) for place, item in enumerate(value)]
-        return cast(T, type(value)(items))
+        return type(value)(items)  # type: ignore[return-value]
     names = _fields(value)
     if not names:
         return value
