@@ -135,7 +135,7 @@ def moved(value: T, seconds: float, loop: Loop | None = None) -> T:
         return cast(T, {key: moved(item, seconds, loop and loop.at(key)) for key, item in value.items()})
     if isinstance(value, tuple | list):
         items = [moved(item, seconds, loop and loop.at(place)) for place, item in enumerate(value)]
-        return type(value)(items)  # type: ignore[return-value]
+        return type(value)(items)
     names = _fields(value)
     if not names:
         return value
@@ -145,7 +145,7 @@ def moved(value: T, seconds: float, loop: Loop | None = None) -> T:
         old, part = getattr(value, name), loop and loop.of(name)
         kind = kinds.get(name)
         changes[name] = moved(old, seconds, part) if kind is None else _number(old, kind, seconds, part)
-    return cast(T, type(value)(**changes))
+    return type(value)(**changes)
 
 
 def later_steps(steps: Steps, num_steps: int, seconds: float, sent_bytes: int) -> Steps:
