@@ -58,7 +58,13 @@ def record(name: str, stage: RecordedHosts) -> Recording:
     start, end = loop(hosts, ended - recorder.began)
     hosts = tuple(replace(host, reports=[each for each in host.reports if each.at <= end]) for host in hosts)
     recording = Recording(scene_of.title, job_id, recorder.began, fault, end, start, hosts, before)
-    return with_paths(recording, {str(stage.folder): "/run/zmon-lab", str(CHECKOUT): "/opt/zmon"})
+    return with_paths(recording, {str(stage.folder): "/run/zmon-lab", **of_this_machine()})
+
+
+def of_this_machine() -> dict[str, str]:
+    """Return the folders and control groups of this machine, and names for them that say nothing about it."""
+    groups = (line.rpartition(":")[2] for line in Path("/proc/self/cgroup").read_text().splitlines())
+    return {str(CHECKOUT): "/opt/zmon", sys.base_prefix: "/usr", **{path: "/job" for path in groups if path != "/"}}
 
 
 def address(url: str) -> str:

@@ -12,7 +12,7 @@ async def test_page_has_the_metrics_of_the_ranks_and_the_host():
     agent = agents_of("frozen-rank")[2]
     async with agent.serve(), TestClient(TestServer(agent._agent.app())) as client, client.get("/metrics") as answer:
         page = await answer.text()
-    assert 'zmon_steps_total{job_id="recorded-frozen-rank",rank="2",host="node-2"}' in page
+    assert 'zmon_steps_total{host="node-2",job_id="recorded-frozen-rank",rank="2"}' in page
     assert 'zmon_source_up{host="node-2",source="nic"} 1' in page
 
 
