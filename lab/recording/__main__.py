@@ -22,9 +22,9 @@ from lab.stage.cluster import agent_url
 from zmon.errors import ZmonError
 from zmon.stack.replay import FOLDER, SUFFIX, Recording, encode
 
-HISTORY_SECONDS = 60.0  # of training before the recording, for charts
-BEFORE_SECONDS, AFTER_SECONDS = 20.0, 75.0  # of the fault
-MAX_PAUSE_SECONDS = 3.0  # between two reports of an agent before the fault
+HISTORY_SECONDS = 45.0  # of training before the recording, for charts
+BEFORE_SECONDS, AFTER_SECONDS = 20.0, 60.0  # of the fault
+MAX_PAUSE_SECONDS = 5.0  # between two reports of an agent before the fault
 CHECKOUT = Path(__file__).parents[2]
 
 
@@ -78,7 +78,11 @@ def main(names: Sequence[str]) -> None:
         stage = RecordedHosts(Path(folder))
         try:
             for name in names or SCENES:
-                data = encode(record(name, stage))
+                try:
+                    data = encode(record(name, stage))
+                except ZmonError as error:
+                    print(f"{name}: {error}", file=sys.stderr, flush=True)
+                    continue
                 (FOLDER / f"{name}{SUFFIX}").write_bytes(data)
                 print(f"{name}: {len(data) / 1000:.0f} kB", flush=True)
         finally:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from lab.stage import client
 from zmon.stack.replay import PastSeries
 
-STEP_SECONDS = 4.0
 # Verdicts are left out: findings, what is recorded from them, and alerts.
 _SELECTOR = '{__name__=~"zmon.+|up|scrape_samples_scraped",__name__!~"zmon_(finding|incident|alert).*|zmon:finding.*"}'
 
@@ -19,7 +18,7 @@ def history(
 
     `instances`: the host of each address, or `hub`.
     """
-    rows = client.query_range(prometheus, _SELECTOR, start, end, STEP_SECONDS)
+    rows = client.query(prometheus, f"{_SELECTOR}[{end - start:.0f}s] @ {end:.3f}")
     return tuple(
         PastSeries(
             _labels(row["metric"], instances), tuple((float(time), float(value)) for time, value in row["values"])

@@ -9,7 +9,7 @@ from zmon.errors import ZmonError
 from zmon.schema.api.agent import AgentReport
 from zmon.stack.replay import HostRecording
 
-LONGEST_SECONDS, SHORTEST_SECONDS = 45.0, 20.0
+LONGEST_SECONDS, SHORTEST_SECONDS = 40.0, 15.0
 _END_SECONDS = 10.0  # the part ends this long before the end of the recording, at most
 _STEP_SECONDS = 0.25
 

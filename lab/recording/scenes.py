@@ -9,7 +9,7 @@ from lab.drills.draw import Draw
 from lab.drills.drill import Drill
 from lab.drills.matrix import ALL
 
-DRAW = Draw(repeat=0, seed=1, kind="trainer", ranks=4, step_seconds=0.5, rank=2)  # one rank on each host
+DRAW = Draw(repeat=0, seed=1, kind="trainer", ranks=4, step_seconds=1.0, rank=2)  # one rank on each host
 
 
 @dataclass(frozen=True)

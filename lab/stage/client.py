@@ -100,10 +100,3 @@ def query(prometheus: str, promql: str) -> list[dict[str, Any]]:
     """Return the result vector of a PromQL query; empty if Prometheus does not answer."""
     answer = _get(f"{prometheus}/api/v1/query", [("query", promql)], dict)
     return list(answer["data"]["result"]) if answer else []
-
-
-def query_range(prometheus: str, promql: str, start: float, end: float, step: float) -> list[dict[str, Any]]:
-    """Return the result matrix of a PromQL query over a time; empty if Prometheus does not answer."""
-    parameters = [("query", promql), ("start", f"{start:.3f}"), ("end", f"{end:.3f}"), ("step", f"{step:g}")]
-    answer = _get(f"{prometheus}/api/v1/query_range", parameters, dict)
-    return list(answer["data"]["result"]) if answer else []
