@@ -16,7 +16,7 @@ from zmon.schema.api import SnapshotRequest, SuspectsRequest, endpoints
 from zmon.stack.replay import HostRecording, RecordedEvidence, RecordedReport
 
 INTERVAL_SECONDS = 0.5
-EVIDENCE_SECONDS = 3.0  # between two readings of the evidence about all ranks
+EVIDENCE_SECONDS = 10.0  # between two readings of the evidence about all ranks
 EVIDENCE_AFTER_SECONDS = 0.6  # the first one comes this long after the fault: by then the other ranks wait
 _AGENT_SECONDS = 4.0  # longer than a hub waits for an agent: the machine may be busy
 

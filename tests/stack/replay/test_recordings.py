@@ -4,11 +4,11 @@ import time
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
-from aiohttp.test_utils import TestServer
+from aiohttp import web
 
 from tests.hub.fakes import hub_over, poll
 from zmon.errors import UsageError
-from zmon.stack.replay import FOLDER, SUFFIX, load, names
+from zmon.stack.replay import FOLDER, LOOPBACK, SUFFIX, load, names
 from zmon.stack.replay.agent import ReplayedAgent
 from zmon.stack.replay.host import RecordedHost
 from zmon.stack.replay.stack import HEALTHY_SECONDS
@@ -34,9 +34,13 @@ class Played:
 
     @asynccontextmanager
     async def serve(self):
-        async with TestServer(self._agent.app()) as server:
-            self.url = str(server.make_url("")).rstrip("/")
-            yield self
+        runner = web.AppRunner(self._agent.app(), handler_cancellation=True, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, LOOPBACK, 0).start()
+        ((_, port),) = runner.addresses
+        self.url = f"http://{LOOPBACK}:{port}"
+        yield self
+        await runner.cleanup()
 
 
 def agents_of(name, before=BEFORE_SECONDS):
