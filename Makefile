@@ -1,6 +1,6 @@
 # The commands people and CI run. `make demo` and `make test` install what is missing first.
-.PHONY: help setup setup-dev demo test test-all test-slow check drills generate bench bench-overhead bench-dashboard bench-scale
-.PHONY: test-matrix test-frameworks gpu-check gpu-wheels packages image-versions
+.PHONY: help setup setup-dev setup-replay demo test test-all test-slow check drills generate bench bench-overhead bench-dashboard bench-scale
+.PHONY: screenshots test-matrix test-frameworks gpu-check gpu-wheels packages image-versions
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 
@@ -10,6 +10,7 @@ GENERATED := 'dashboards/grafana/*.json' 'dashboards/rules/*.yaml' helm/zmon/fil
 
 help:
 	@echo "make demo [DURATION=seconds] [DATA=file.tsv]   run a monitored training job on this machine"
+	@echo "make demo REPLAY=frozen-rank                   show a recorded fault on the pages, without a training"
 	@echo "make test                                      run one test of each kind, with real jobs and a browser (10 minutes)"
 	@echo "make test-all                                  run all tests"
 	@echo "make test-slow                                 run the tests that make test leaves out"
@@ -23,6 +24,7 @@ help:
 	@echo "make gpu-wheels                                fetch what such a machine lacks into .wheels/, here where there is a network"
 	@echo "make packages                                  build the packages zmon-training, zmon-probe (for jobs) and zmon-lab (drills and measurements) into dist/"
 	@echo "make image-versions                            pin the versions of the container images to those that are installed here"
+	@echo "make screenshots                               draw the pictures of the docs from a recording (a minute)"
 	@echo "make test-matrix [TESTS=words]                 test with other versions of Python and torch, in .matrix/ (ten minutes or more)"
 	@echo "make test-frameworks [ONLY=names]              try jobs of other frameworks, in .frameworks/ (an hour on two processors)"
 
@@ -33,8 +35,11 @@ setup-dev:
 	@scripts/setup dev $(PROGRAMS) chromium systemd:systemd-analyze gcc libc6-dev:/usr/include/stdio.h iproute2:ip victoria-metrics
 	@scripts/setup-helm
 
-demo: setup
-	@$(BIN)/zmon demo $(if $(DURATION),--seconds $(DURATION)) $(if $(DATA),--data "$(DATA)")
+setup-replay:
+	@scripts/setup dashboard $(PROGRAMS)
+
+demo: $(if $(REPLAY),setup-replay,setup)
+	@$(BIN)/zmon demo $(if $(DURATION),--seconds $(DURATION)) $(if $(DATA),--data "$(DATA)") $(if $(REPLAY),--replay $(REPLAY))
 
 test: setup-dev
 	@scripts/test "not slow"
@@ -44,6 +49,9 @@ test-all: setup-dev
 
 test-slow: setup-dev
 	@scripts/test slow $(if $(UNTIL),-p tests.budget --until $(UNTIL))
+
+screenshots: setup-dev
+	@$(BIN)/python -m scripts.screenshots
 
 drills: setup-dev
 	@$(BIN)/zmon drill --all --repeats 3

@@ -50,7 +50,7 @@ ROOMS: Mapping[str, str] = {
     "hub": "zmon errors format stats schema metrics scaling web job steplog detectors.new_finding detectors.stall "
     "detectors.unread detectors.suppression detectors",
     "doctor": "zmon errors format schema box web probe detectors.hardware",
-    "stack": "errors web steplog",
+    "stack": "errors schema metrics web steplog agent",
     "offline": "errors format stats schema scaling job steplog detectors.wording detectors.new_finding "
     "detectors.collectives detectors.hangs detectors.slow detectors.suppression detectors hub",
     "cli": "zmon errors format stats process schema box scaling web job probe steplog agent detectors.wording "

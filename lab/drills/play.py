@@ -69,7 +69,7 @@ def play(drill: Drill, stage: Stage | None, draw: Draw) -> DrillRow:
     try:
         job = stage.start(job_spec(drill, draw, row.job))
         try:
-            scene = _await_scene(drill, stage, job, draw)
+            scene = await_scene(drill, stage, job, draw)
             usual, slow = median_seconds(job.folder), p99_seconds(job.folder)
             row = replace(row, rank=scene.rank, host=scene.host, median_seconds=usual, p99_seconds=slow)
             row = (play_quiet if drill.quiet else _play_fault)(drill, scene, row)
@@ -80,7 +80,7 @@ def play(drill: Drill, stage: Stage | None, draw: Draw) -> DrillRow:
         return replace(row, broken=str(error) if isinstance(error, ZmonError) else f"{type(error).__name__}: {error}")
 
 
-def _await_scene(drill: Drill, stage: Stage, job: Job, draw: Draw) -> Scene:
+def await_scene(drill: Drill, stage: Stage, job: Job, draw: Draw) -> Scene:
     """Wait until the job is ready for the fault. Raises ZmonError if it does not become ready."""
     ready = _starts if drill.begins == "starting" else _trains
     if not wait_until(lambda: job.exit_code() is not None or ready(stage, job, draw), START_SECONDS):

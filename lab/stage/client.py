@@ -54,15 +54,15 @@ def on_socket(path: Path) -> str:
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}), _UnixHandler)
 
 
-def ask(daemon: str, endpoint: Endpoint[Request, T], request: Request) -> T | None:
+def ask(daemon: str, endpoint: Endpoint[Request, T], request: Request, seconds: float = TIMEOUT_SECONDS) -> T | None:
     """Return the answer of a daemon, or None if it does not answer or the answer does not have the expected form."""
-    return _get(daemon + endpoint.path_of(request), endpoint.query_of(request), endpoint.answer)
+    return _get(daemon + endpoint.path_of(request), endpoint.query_of(request), endpoint.answer, seconds)
 
 
-def _get(url: str, query: Sequence[tuple[str, str]], answer: type[T]) -> T | None:
+def _get(url: str, query: Sequence[tuple[str, str]], answer: type[T], seconds: float = TIMEOUT_SECONDS) -> T | None:
     full_url = f"{url}?{urllib.parse.urlencode(query)}" if query else url
     try:
-        with _direct.open(full_url, timeout=TIMEOUT_SECONDS) as response:
+        with _direct.open(full_url, timeout=seconds) as response:
             return msgspec.json.decode(response.read(), type=answer)
     except (OSError, http.client.HTTPException, msgspec.DecodeError):
         return None

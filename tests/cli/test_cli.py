@@ -64,6 +64,28 @@ def test_demo_with_directory_as_data_is_misuse(command, tmp_path):
     assert_one_line(err, str(tmp_path))
 
 
+def test_replay_of_unknown_recording_lists_all_in_one_line(command):
+    code, _, err = command("demo", "--replay", "nothing")
+    assert code == 2
+    assert_one_line(err, "there is no recording 'nothing'", "dead-link, frozen-rank, lost-host, straggler")
+
+
+@pytest.mark.parametrize("option", [("--ranks", "2"), ("--data", "rows.tsv")])
+def test_replay_refuses_options_of_the_training(command, option):
+    code, _, err = command("demo", "--replay", "frozen-rank", *option)
+    assert code == 2
+    assert_one_line(err, "--replay trains nothing", "--ranks and --data")
+
+
+def test_replay_needs_no_torch(command, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "torch" else name)
+    played = []
+    monkeypatch.setattr("zmon.cli.demo.play", lambda *arguments: played.append(arguments))
+    assert command("demo", "--replay", "frozen-rank", "--seconds", "5")[0] == 0
+    ((name, _, seconds),) = played
+    assert (name, seconds) == ("frozen-rank", 5.0)
+
+
 def test_second_stack_on_the_same_data_is_misuse(command, tmp_path):
     (tmp_path / "data").mkdir()
     with (tmp_path / "data/lock").open("w") as lock:

@@ -46,6 +46,11 @@ def test_wheel_has_every_page_of_docs(built):
     assert pages <= files(built.file("zmon_training-*-none-any.whl")).keys()
 
 
+def test_wheel_has_every_recording(built):
+    recordings = {str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "zmon/stack/replay/recordings").iterdir()}
+    assert recordings <= files(built.file("zmon_training-*-none-any.whl")).keys()
+
+
 def test_source_distribution_has_what_an_installation_needs_and_no_tests(built):
     with tarfile.open(built.file("zmon_training-*.tar.gz")) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}

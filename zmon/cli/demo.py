@@ -10,12 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 
 from zmon.box.roots import own_root
 from zmon.cli.demo_progress import follow
 from zmon.cli.one_machine import announcer, stack_options, stop_event, unless_stopped
 from zmon.cli.render.demo import summary, url_table
+from zmon.cli.replay import play
 from zmon.errors import PartFailed, UsageError, need
 from zmon.stack import Stack, StackConfig
 from zmon.stack.demo import DemoConfig, trainer_part
@@ -30,13 +32,31 @@ from zmon.stack.demo import DemoConfig, trainer_part
     type=click.Path(path_type=Path),
     help="Path of a Criteo-Kaggle TSV file to train on. Default: synthetic data.",
 )
-def demo(config: StackConfig, seconds: float | None, ranks: int, data: Path | None) -> None:
+@click.option(
+    "--replay",
+    metavar="NAME",
+    help="Show a recorded job and its fault instead of a training; it needs no torch. A wrong name lists all.",
+)
+@click.pass_context
+def demo(
+    context: click.Context,
+    config: StackConfig,
+    seconds: float | None,
+    ranks: int,
+    data: Path | None,
+    replay: str | None,
+) -> None:
     """Start all parts of zmon and a training on this machine.
 
     The training is a synchronous DLRM. Ctrl-C stops everything and prints a summary.
 
     Exit codes: 0 all parts were healthy, 1 a part failed or the hub did not see all ranks, 2 misuse.
     """
+    if replay is not None:
+        if data is not None or context.get_parameter_source("ranks") is not ParameterSource.DEFAULT:
+            raise UsageError("--replay trains nothing", "--ranks and --data are for the training", "Leave them out")
+        play(replay, config, seconds)
+        return
     if data is not None and not data.is_file():
         why = "it is not a regular file" if data.exists() else "there is no such file"
         raise UsageError(f"cannot train on {data}", why, "Give the path of a Criteo-Kaggle TSV file")

@@ -138,6 +138,10 @@ class Stack:
         ]
         return [Part("agent", command, url, f"{url}/healthz", config.data_dir / "logs" / "agent.log")]
 
+    def _agent_urls(self, agents: Sequence[Part]) -> list[str]:
+        """Return the URLs of the agents, which Prometheus and the hub ask."""
+        return [agent.url for agent in agents]
+
     def _make_parts(self) -> list[Part]:
         config, urls, data = self._config, self.urls, self._config.data_dir
         for directory in ("logs", "prometheus", "alertmanager"):
@@ -146,7 +150,8 @@ class Stack:
         addresses = {name: url.removeprefix("http://") for name, url in asdict(urls).items()}
         port = {name: address.rsplit(":", 1)[1] for name, address in addresses.items()}
         agents = self._agents()
-        targets = [agent.url.removeprefix("http://") for agent in agents]
+        agent_urls = self._agent_urls(agents)
+        targets = [url.removeprefix("http://") for url in agent_urls]
         text = password.password(data)
         login = password.USER, str((data / password.FILE).absolute())
         (data / "prometheus.yml").write_text(
@@ -178,7 +183,7 @@ class Stack:
             "--cluster.listen-address=",
             "--log.level=warn",
         ]
-        hub = ["--port", port["hub"], "--agents", ",".join(a.url for a in agents), "--data-dir", str(data)]
+        hub = ["--port", port["hub"], "--agents", ",".join(agent_urls), "--data-dir", str(data)]
         dashboard = ["--port", port["dashboard"], "--hub", urls.hub, "--prometheus", urls.prometheus]
         parts = [
             part("prometheus", urls.prometheus, "/-/ready", prometheus),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import signal
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.table import Table
 
-from zmon.format import number
+from zmon.format import clock, number
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.stack import Urls, password
+from zmon.stack.replay import Recording
 
 
 def url_table(urls: Urls, data_dir: Path, has_dashboard: bool) -> Table:
@@ -26,6 +28,16 @@ def url_table(urls: Urls, data_dir: Path, has_dashboard: bool) -> Table:
     table.add_row("agent", f"{urls.agent}/metrics")
     table.add_row("logs", str(data_dir / "logs"))
     return table
+
+
+def recording_lines(recording: Recording, fault_time: float) -> list[str]:
+    """Return the lines that say what is played, and when its fault comes (unix seconds)."""
+    day = f"{datetime.fromtimestamp(recording.began, UTC):%Y-%m-%d}"
+    return [
+        f"This is a recording of a real job, of {day}: {recording.title}.",
+        f"Hub, Prometheus and dashboard are real, and find the fault by themselves. It comes at {clock(fault_time)}. "
+        "Ctrl-C ends everything.",
+    ]
 
 
 def progress_line(job: JobView | None, findings: list[Finding]) -> str:

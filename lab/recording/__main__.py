@@ -1,0 +1,96 @@
+"""Play the drills of the recordings and write their files: `python -m lab.recording [NAME …]`."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from lab.drills.draw import job_spec
+from lab.drills.play import await_scene
+from lab.recording.history import history
+from lab.recording.loop import loop
+from lab.recording.paths import with_paths
+from lab.recording.recorder import Recorder, longest_pause
+from lab.recording.scenes import DRAW, SCENES
+from lab.recording.stage import RecordedHosts
+from lab.stage.cluster import agent_url
+from zmon.errors import ZmonError
+from zmon.stack.replay import FOLDER, SUFFIX, Recording, encode
+
+HISTORY_SECONDS = 45.0  # of training before the recording, for charts
+BEFORE_SECONDS, AFTER_SECONDS = 20.0, 60.0  # of the fault
+MAX_PAUSE_SECONDS = 5.0  # between two reports of an agent before the fault
+CHECKOUT = Path(__file__).parents[2]
+
+
+def record(name: str, stage: RecordedHosts) -> Recording:
+    """Play one drill on the stage and return its recording. Raises ZmonError."""
+    scene_of, job_id = SCENES[name], f"recorded-{name}"
+    job = stage.start(job_spec(scene_of.drill, DRAW, job_id))
+    try:
+        scene = await_scene(scene_of.drill, stage, job, DRAW)
+        began = time.time()
+        time.sleep(HISTORY_SECONDS)
+        recorder = Recorder(stage, job_id)
+        try:
+            time.sleep(BEFORE_SECONDS)
+            instances = {address(agent_url(host)): name for name, host in stage.hosts.items()}
+            instances[address(stage.urls["hub"])] = "hub"
+            before = history(stage.urls["prometheus"], job_id, began, time.time(), instances)
+            injection = scene_of.drill.fault(scene)
+            recorder.read_evidence(injection.onset)
+            time.sleep(AFTER_SECONDS)
+            ended = time.time()
+        finally:
+            hosts = recorder.stop()
+        if injection.lift is not None:
+            injection.lift()
+    finally:
+        job.end()
+    fault = injection.onset - recorder.began
+    if any(longest_pause(host.reports, fault) > MAX_PAUSE_SECONDS for host in hosts):
+        raise ZmonError("an agent did not answer before the fault", "the machine is busy", "Record again")
+    start, end = loop(hosts, ended - recorder.began)
+    hosts = tuple(replace(host, reports=[each for each in host.reports if each.at <= end]) for host in hosts)
+    recording = Recording(scene_of.title, job_id, recorder.began, fault, end, start, hosts, before)
+    return with_paths(recording, {str(stage.folder): "/run/zmon-lab", **of_this_machine()})
+
+
+def of_this_machine() -> dict[str, str]:
+    """Return the folders and control groups of this machine, and names for them that say nothing about it."""
+    groups = (line.rpartition(":")[2] for line in Path("/proc/self/cgroup").read_text().splitlines())
+    return {str(CHECKOUT): "/opt/zmon", sys.base_prefix: "/usr", **{path: "/job" for path in groups if path != "/"}}
+
+
+def address(url: str) -> str:
+    """Return host and port of a URL, as Prometheus names an instance."""
+    return url.removeprefix("http://")
+
+
+def main(names: Sequence[str]) -> None:
+    """Make these recordings, or all of them."""
+    with tempfile.TemporaryDirectory(prefix="zmon-recording-") as folder:
+        stage = RecordedHosts(Path(folder))
+        try:
+            for name in names or SCENES:
+                try:
+                    data = encode(record(name, stage))
+                except ZmonError as error:
+                    print(f"{name}: {error}", file=sys.stderr, flush=True)
+                    continue
+                (FOLDER / f"{name}{SUFFIX}").write_bytes(data)
+                print(f"{name}: {len(data) / 1000:.0f} kB", flush=True)
+        finally:
+            stage.close()
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except ZmonError as error:
+        sys.exit(f"recording: {error}")

@@ -1,0 +1,110 @@
+"""Draw the pictures of the docs from a replayed recording: `python -m scripts.screenshots`, or `make screenshots`.
+
+docs/dashboard.png is the page of the job during the fault. docs/frozen-rank.gif shows the same page from a job that
+trains to the name of its culprit. Playwright drives Debian's Chromium; pillow joins the frames.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
+
+DOCS = Path(__file__).parents[1] / "docs"
+NAME, CULPRIT = "frozen-rank", "rank 2"
+CHROMIUM, FLAGS = "/usr/bin/chromium", ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+WIDTH, HEIGHT = 1160, 1460  # of the page in docs/dashboard.png
+MOVING_WIDTH, MOVING_HEIGHT = 900, 640  # of the moving picture, which shows the top of the page
+FRAME_SECONDS, COLOURS = 1.0, 64
+HEALTHY_FRAMES, FAULTY_FRAMES = 5, 7  # shown before and after the page names the culprit
+LAST_SECONDS = 4.0  # the last frame stays this long
+READY_SECONDS = 90.0
+BANNER = "[data-testid=zmon-banner]"
+
+
+def main() -> None:
+    """Play the recording and write both pictures."""
+    with replayed(NAME) as dashboard, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
+        page.goto(f"{dashboard}/job?job_id=recorded-{NAME}&range=5m")
+        page.wait_for_selector(BANNER, timeout=1000 * READY_SECONDS)
+        frames = [*moving_frames(page)]
+        page.wait_for_timeout(5000)  # the charts follow
+        still = Image.open(io.BytesIO(page.screenshot()))
+        browser.close()
+    still.convert("RGB").quantize(256).save(DOCS / "dashboard.png", optimize=True)
+    save_moving(frames, DOCS / f"{NAME}.gif")
+    for name in ("dashboard.png", f"{NAME}.gif"):
+        print(f"{name}: {(DOCS / name).stat().st_size / 1000:.0f} kB")
+
+
+@contextlib.contextmanager
+def replayed(name: str) -> Iterator[str]:
+    """Play a recording, and yield the URL of its dashboard once that answers."""
+    with tempfile.TemporaryFile() as out:
+        command = [sys.executable, "-m", "zmon", "demo", "--replay", name]
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=os.environ | {"COLUMNS": "160"})
+        try:
+            yield dashboard_of(process, out.fileno())
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=30)
+
+
+def dashboard_of(process: subprocess.Popen[bytes], output: int) -> str:
+    """Wait until the replay has printed the URL of the dashboard, and return it."""
+    deadline = time.monotonic() + READY_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        text = os.pread(output, 1 << 16, 0).decode()
+        if match := re.search(r"dashboard\W+(http://[\d.:]+)", text):
+            return match[1]
+        time.sleep(0.1)
+    sys.exit(f"screenshots: the replay did not start: {os.pread(output, 1 << 16, 0).decode()}")
+
+
+def moving_frames(page: Page) -> Iterator[Image.Image]:
+    """Yield the last frames of the healthy job, and the first ones after its culprit has a name."""
+    clip = {"x": 0, "y": 0, "width": WIDTH, "height": WIDTH * MOVING_HEIGHT / MOVING_WIDTH}
+    healthy: list[Image.Image] = []
+    remaining = FAULTY_FRAMES
+    deadline = time.monotonic() + READY_SECONDS
+    while remaining and time.monotonic() < deadline:
+        began = time.monotonic()
+        is_faulty = CULPRIT in page.inner_text(BANNER)
+        frame = Image.open(io.BytesIO(page.screenshot(clip=clip)))  # type: ignore[arg-type]
+        if is_faulty:
+            yield from healthy[-HEALTHY_FRAMES:]
+            healthy.clear()
+            yield frame
+            remaining -= 1
+        else:
+            healthy.append(frame)
+        page.wait_for_timeout(1000 * max(0.0, began + FRAME_SECONDS - time.monotonic()))
+
+
+def save_moving(frames: list[Image.Image], path: Path) -> None:
+    """Write the frames as an animated GIF with one palette, so that nothing flickers."""
+    small = [frame.convert("RGB").resize((MOVING_WIDTH, MOVING_HEIGHT), Image.Resampling.LANCZOS) for frame in frames]
+    sheet = Image.new("RGB", (MOVING_WIDTH, 2 * MOVING_HEIGHT))
+    sheet.paste(small[0], (0, 0))
+    sheet.paste(small[-1], (0, MOVING_HEIGHT))
+    palette = sheet.quantize(COLOURS)
+    first, *others = (frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in small)
+    durations = [1000 * FRAME_SECONDS] * len(others) + [1000 * LAST_SECONDS]
+    first.save(path, save_all=True, append_images=others, duration=[*map(int, durations)], loop=0, optimize=True)
+
+
+if __name__ == "__main__":
+    main()

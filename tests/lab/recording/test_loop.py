@@ -1,0 +1,45 @@
+"""Tests of the part of a recording that is played again: all ranks do as many steps in it."""
+
+import pytest
+
+from lab.recording.loop import LONGEST_SECONDS, SHORTEST_SECONDS, loop
+from tests.build import agent_report, rank_state
+from zmon.errors import ZmonError
+from zmon.stack.replay import HostRecording, RecordedReport
+
+
+def host(*steps_of_second):
+    """Return the recording of a host with one rank, which has done so many steps in each second of 100."""
+    return HostRecording(
+        "node-a",
+        [
+            RecordedReport(float(second), agent_report(rank_state(0, steps=int(steps(second)))))
+            for second in range(100)
+            for steps in steps_of_second
+        ],
+        [],
+    )
+
+
+def test_ranks_in_step_repeat_the_longest_part_before_the_end():
+    assert loop([host(lambda second: 3 * second), host(lambda second: 3 * second)], 99.0) == (
+        99.0 - LONGEST_SECONDS,
+        99.0,
+    )
+
+
+def test_rank_that_is_a_step_ahead_at_the_end_shifts_the_part():
+    ahead = host(lambda second: 3 * second + (second > 97))
+    start, end = loop([host(lambda second: 3 * second), ahead], 99.0)
+    assert 97.0 <= end < 98.0
+    assert end - start >= SHORTEST_SECONDS
+
+
+def test_host_that_does_not_answer_has_no_say():
+    silent = HostRecording("node-b", [RecordedReport(0.0, None)], [])
+    assert loop([host(lambda second: 0), silent], 99.0)[1] == 99.0
+
+
+def test_ranks_that_are_never_in_step_have_no_part():
+    with pytest.raises(ZmonError, match="no part of the recording"):
+        loop([host(lambda second: 3 * second), host(lambda second: 5 * second)], 99.0)

@@ -1,0 +1,66 @@
+"""Values of any type of a report in which every number is the same, and the fields that have numbers."""
+
+import dataclasses
+import types
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from zmon.schema.steps import Steps
+
+
+def types_in(type_):
+    """Yield the classes with fields that a value of this type can have inside, each once."""
+    pending, done = [type_], []
+    while pending:
+        each = pending.pop()
+        if is_class(each):
+            if each not in done:
+                done.append(each)
+                pending += get_type_hints(each, include_extras=True).values()
+        else:
+            pending += (
+                [] if get_origin(each) is Literal else get_args(each)[:1] if is_annotated(each) else get_args(each)
+            )
+    return done
+
+
+def fields_with_numbers(cls):
+    """Return the names of the fields of a class that have a number, alone or in a tuple or mapping."""
+    return {name for name, hint in get_type_hints(cls, include_extras=True).items() if _has_number(hint)}
+
+
+def filled(type_, number):
+    """Return a value of this type in which every number is `number`."""
+    if is_class(type_):
+        if type_ is Steps:
+            return Steps()
+        return type_(
+            **{name: filled(hint, number) for name, hint in get_type_hints(type_, include_extras=True).items()}
+        )
+    if is_annotated(type_):
+        return filled(get_args(type_)[0], number)
+    origin, arguments = get_origin(type_), get_args(type_)
+    if origin in (Union, types.UnionType):
+        return filled(next(each for each in arguments if each not in (type(None), msgspec.UnsetType)), number)
+    if origin in (dict, Mapping):
+        return {filled(arguments[0], 7): filled(arguments[1], number)}
+    if origin is not None:
+        return tuple(filled(each, number) for each in arguments if each is not Ellipsis)
+    return {int: int(number), float: float(number), str: "a", bool: True, bytes: b""}[type_]
+
+
+def is_class(type_):
+    return isinstance(type_, type) and (dataclasses.is_dataclass(type_) or issubclass(type_, msgspec.Struct))
+
+
+def is_annotated(type_):
+    return get_origin(type_) is Annotated
+
+
+def _has_number(hint: Any) -> bool:
+    if hint in (int, float):
+        return True
+    arguments = get_args(hint)[:1] if is_annotated(hint) else get_args(hint)
+    return get_origin(hint) is not Literal and any(map(_has_number, arguments))

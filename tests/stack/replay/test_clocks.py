@@ -1,0 +1,88 @@
+"""Tests of the table of times: no number of an agent's answers is forgotten, and each kind moves as it should."""
+
+import pytest
+
+from tests.stack.replay.numbers import fields_with_numbers, filled, types_in
+from zmon.schema.api import RankEvidence, Suspicion
+from zmon.schema.api.agent import AgentReport
+from zmon.schema.steps import SAME_SIZE_SENT, START, STEP, Steps
+from zmon.stack.replay.clocks import KINDS, Loop, later_steps, moved
+
+ANSWERS = (AgentReport, RankEvidence, Suspicion)
+TYPES = {cls for answer in ANSWERS for cls in types_in(answer) if fields_with_numbers(cls)}
+LATER, BEFORE, NUMBER, AFTER, ROUNDS, SECONDS = 1000.0, 50, 100, 80, 2, 30.0
+RISE = ROUNDS * (AFTER - BEFORE)
+MOVED = {"date": NUMBER + LATER, "count": NUMBER, "age": NUMBER, "value": NUMBER}
+PLAYED_AGAIN = {"date": NUMBER + LATER + RISE, "count": NUMBER + RISE, "age": NUMBER + RISE, "value": NUMBER}
+
+
+def rows():
+    return [
+        (cls, name, kind) for cls, kinds in KINDS.items() for kind, names in kinds.items() for name in names.split()
+    ]
+
+
+def numbers_in(value):
+    """Return the numbers of one field, which may be a tuple or a mapping."""
+    if isinstance(value, dict):
+        return [number for item in value.values() for number in numbers_in(item)]
+    if isinstance(value, tuple):
+        return [number for item in value for number in numbers_in(item)]
+    return [] if isinstance(value, str | bytes) else [value]
+
+
+def test_every_number_of_an_answer_has_one_kind():
+    """Decide whether a new field is a time, an age or a counter, and add it to KINDS in zmon/stack/replay/clocks.py."""
+    in_table = sorted((cls.__name__, name) for cls, name, _ in rows())
+    assert in_table == sorted((cls.__name__, name) for cls in TYPES for name in fields_with_numbers(cls))
+
+
+@pytest.mark.parametrize("cls", [cls for cls in KINDS if cls is not Steps], ids=lambda cls: cls.__name__)
+def test_each_number_moves_as_its_kind(cls):
+    value = filled(cls, NUMBER)
+    loop = Loop(filled(cls, BEFORE), filled(cls, AFTER), ROUNDS, SECONDS)
+    once, again = moved(value, LATER), moved(value, LATER, loop)
+    for _, name, kind in (row for row in rows() if row[0] is cls):
+        assert {*numbers_in(getattr(once, name))} == {MOVED[kind]}, name
+        assert {*numbers_in(getattr(again, name))} == {PLAYED_AGAIN[kind]}, name
+
+
+def test_whole_report_moves_with_everything_inside():
+    report = filled(AgentReport, NUMBER)
+    played = moved(report, LATER)
+    assert played.ranks[0].start == played.time == NUMBER + LATER
+    assert played.ranks[0].last_words.time == played.sample.kernel.events[0].time == NUMBER + LATER
+    assert moved(played, -LATER) == report
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "last", "expected"),
+    [
+        ("stopped_seconds", 5.0, 35.0, 65.0),  # it grew all the time, so it goes on
+        ("step_seconds", 0.2, 0.1, 5.0),  # a step began meanwhile
+        ("step_seconds", 0.1, 0.2, 5.0),
+        ("stopped_seconds", None, 3.0, 5.0),
+    ],
+)
+def test_only_an_age_that_grew_all_the_time_goes_on(name, first, last, expected):
+    state = filled(AgentReport, 1).ranks[0]
+    at = {
+        which: type(state)(**{**fields_of(state), name: age})
+        for which, age in {"f": first, "l": last, "n": 5.0}.items()
+    }
+    assert getattr(moved(at["n"], 0.0, Loop(at["f"], at["l"], 2, 30.0)), name) == expected
+
+
+def fields_of(state):
+    return {name: getattr(state, name) for name in state.__slots__}
+
+
+def test_steps_go_on_with_the_numbers_and_the_clock_of_their_host():
+    steps = Steps.from_rows(
+        (STEP, START, SAME_SIZE_SENT, "samples"), {"uid-0": [(7, 10**9, 64, 32), (8, 2 * 10**9, 96, 32)]}
+    )
+    later = later_steps(steps, 100, 3.5, 3200)
+    assert [*later.column(STEP)] == [107, 108]
+    assert [*later.column(START)] == [4_500_000_000, 5_500_000_000]
+    assert [*later.column(SAME_SIZE_SENT)] == [3264, 3296]
+    assert [*later.column("samples")] == [32, 32]

@@ -1,0 +1,33 @@
+"""Tests of the history that Prometheus has from the start: its page, its end, and its blocks."""
+
+import shutil
+
+import pytest
+
+from zmon.stack.replay import PastSeries
+from zmon.stack.replay.history import fill, openmetrics
+
+STEPS = PastSeries(
+    {"__name__": "zmon_steps_total", "instance": "node-0", "job_id": 'a"b'},
+    [(1000.0, 5.0), (1004.0, 7.0), (1008.0, 9.0)],
+)
+RECORDED = PastSeries({"__name__": "zmon:job_step_seconds:median", "job_id": "a"}, [(1000.0, float("nan"))])
+INSTANCES = {"node-0": "127.0.0.1:9780", "hub": "127.0.0.1:9790"}
+
+
+def test_page_has_new_times_and_addresses_and_ends_in_time():
+    assert [*openmetrics([STEPS, RECORDED], 500.0, 1504.0, INSTANCES)] == [
+        'zmon_steps_total{instance="127.0.0.1:9780",job_id="a\\"b"} 5.0 1500.000\n',
+        'zmon_steps_total{instance="127.0.0.1:9780",job_id="a\\"b"} 7.0 1504.000\n',
+        'zmon:job_step_seconds:median{job_id="a"} nan 1500.000\n',
+        "# EOF\n",
+    ]
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_blocks_are_written_where_prometheus_reads_them(tmp_path):
+    (tmp_path / "prometheus").mkdir()
+    fill([STEPS, RECORDED], 500.0, 2000.0, INSTANCES, tmp_path / "prometheus")
+    (block,) = (tmp_path / "prometheus").iterdir()
+    assert {"meta.json", "index", "chunks"} <= {path.name for path in block.iterdir()}
+    assert [path.name for path in tmp_path.iterdir()] == ["prometheus"]

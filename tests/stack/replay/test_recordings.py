@@ -1,0 +1,113 @@
+"""Tests that the hub finds the fault of every recording by itself: nothing about it is recorded."""
+
+import time
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from tests.hub.fakes import hub_over, poll
+from zmon.errors import UsageError
+from zmon.stack.replay import FOLDER, LOOPBACK, SUFFIX, load, names
+from zmon.stack.replay.agent import ReplayedAgent
+from zmon.stack.replay.host import RecordedHost
+from zmon.stack.replay.stack import HEALTHY_SECONDS
+
+BEFORE_SECONDS = 3.0  # of the fault; the hub sees a job that trains
+MAX_BYTES = 1 << 20
+# As often as a hub asks; agents and hub share one event loop here, so answers may be late on a busy machine.
+PACE = {"interval_seconds": 1.0, "alert_interval_seconds": 0.25, "agent_timeout_seconds": 2.0}
+# Name → cause, ranks and hosts of the finding, and the seconds from the fault within which it comes.
+EXPECTED = {
+    "frozen-rank": ("rank_frozen", [2], ["node-2"], 10.0),
+    "dead-link": ("network_stall", [], ["node-2"], 25.0),
+    "straggler": ("compute_straggler", [2], ["node-2"], 45.0),
+    "lost-host": ("host_lost", [], ["node-2"], 30.0),
+}
+
+
+class Played:
+    """The agent of one host of a recording on a port of its own."""
+
+    def __init__(self, agent):
+        self._agent, self.url = agent, ""
+
+    @asynccontextmanager
+    async def serve(self):
+        runner = web.AppRunner(self._agent.app(), handler_cancellation=True, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, LOOPBACK, 0).start()
+        ((_, port),) = runner.addresses
+        self.url = f"http://{LOOPBACK}:{port}"
+        yield self
+        await runner.cleanup()
+
+
+def agents_of(name, before=BEFORE_SECONDS):
+    """Return the agents of a recording whose fault comes in `before` seconds."""
+    recording = load(name)
+    begin = time.time() + before - recording.fault
+    return [Played(ReplayedAgent(RecordedHost(recording, host), begin)) for host in recording.hosts]
+
+
+def test_every_recording_is_expected_here():
+    assert names() == sorted(EXPECTED)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "frozen-rank" else pytest.mark.slow) for name in EXPECTED]
+)
+async def test_hub_finds_cause_and_culprit(name, tmp_path):
+    cause, ranks, hosts, seconds = EXPECTED[name]
+    async with AsyncExitStack() as stack:
+        agents = [await stack.enter_async_context(agent.serve()) for agent in agents_of(name)]
+        hub = await stack.enter_async_context(hub_over(tmp_path, *agents, **PACE))
+        assert not await hub.findings()
+        await poll(hub.findings, BEFORE_SECONDS + seconds, until=lambda findings: cause in causes(findings))
+        findings = await hub.findings()
+    (finding,) = (each for each in findings if each["cause"] == cause)
+    assert (finding["ranks"], finding["hosts"]) == (ranks, hosts)
+    assert finding["job_id"] == f"recorded-{name}"
+    assert {each["cause"] for each in findings if each["severity"] == "critical"} <= {cause}
+
+
+def causes(findings):
+    return {finding["cause"] for finding in findings}
+
+
+async def test_job_whose_recording_is_played_again_is_still_judged_alike(tmp_path):
+    """The end of the recording is played for the third time: the rank stands still for longer than it was recorded."""
+    recording = load("frozen-rank")
+    seconds = 2.5 * (recording.ends - recording.repeats_from)
+    async with AsyncExitStack() as stack:
+        agents = agents_of("frozen-rank", recording.fault - recording.ends - seconds)
+        agents = [await stack.enter_async_context(agent.serve()) for agent in agents]
+        hub = await stack.enter_async_context(hub_over(tmp_path, *agents, **PACE))
+        assert await poll(hub.findings, 10.0)
+        (finding,) = await hub.findings()
+    assert (finding["cause"], finding["ranks"], finding["severity"]) == ("rank_frozen", [2], "critical")
+    assert finding["onset"] == pytest.approx(time.time() - seconds - recording.ends + recording.fault, abs=5)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_recording_is_small_and_long_enough(name):
+    assert (FOLDER / f"{name}{SUFFIX}").stat().st_size <= MAX_BYTES
+    recording = load(name)
+    assert recording.job_id == f"recorded-{name}"
+    assert HEALTHY_SECONDS <= recording.fault < recording.repeats_from < recording.ends
+    assert all(
+        each.report is not None for host in recording.hosts for each in host.reports if each.at < recording.fault
+    )
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_recording_says_nothing_about_the_machine_that_made_it(name):
+    texts = repr(load(name))
+    assert [folder for folder in ("/tmp/", "/root", "/home", "/process_api") if folder in texts] == []
+
+
+def test_unknown_name_is_refused_with_all_names():
+    with pytest.raises(
+        UsageError, match=f"there is no recording 'x'. The recordings are {', '.join(sorted(EXPECTED))}"
+    ):
+        load("x")

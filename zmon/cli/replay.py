@@ -1,0 +1,73 @@
+"""`zmon demo --replay`: show a recorded job on the pages, and what the hub finds out about it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from zmon.cli.one_machine import announcer, stop_event, unless_stopped
+from zmon.cli.render.card import finding_lines
+from zmon.cli.render.demo import recording_lines, url_table
+from zmon.errors import PartFailed, Unreachable
+from zmon.schema.api import FindingsRequest, endpoints
+from zmon.schema.finding import Finding
+from zmon.stack import Stack, StackConfig
+from zmon.stack.replay import load
+from zmon.stack.replay.stack import ReplayStack
+from zmon.web import client, http_client
+
+_ASK_SECONDS = 0.5
+
+
+def play(name: str, config: StackConfig, seconds: float | None) -> None:
+    """Play a recording until Ctrl-C, or for so many seconds. Raises UsageError for an unknown name, PartFailed.
+
+    Everything is in a directory of its own, so that what was recorded is never taken for something of this machine.
+    """
+    recording, console = load(name), Console()
+    data_dir = Path(tempfile.mkdtemp(prefix="zmon-replay-"))
+
+    async def run() -> bool:
+        until, stop = None if seconds is None else time.monotonic() + seconds, stop_event()
+        stack = ReplayStack(name, recording, replace(config, data_dir=data_dir), announcer(console))
+        try:
+            await stack.start()
+            for line in recording_lines(recording, stack.fault_time):
+                console.print(line, highlight=False, markup=False, soft_wrap=True)
+            await unless_stopped(stack.ready(), stop)
+            if stop.is_set():
+                return True
+            console.print(url_table(stack.urls, data_dir, stack.has_dashboard))
+            await _show_findings(stack, recording.job_id, console, stop, until)
+            return stop.is_set() or not await stack.unhealthy()
+        finally:
+            await stack.stop()
+
+    if not asyncio.run(run()):
+        raise PartFailed("the replay failed", "a part died", f"See the logs in {data_dir / 'logs'}")
+    shutil.rmtree(data_dir, ignore_errors=True)
+
+
+async def _show_findings(stack: Stack, job_id: str, console: Console, stop: asyncio.Event, until: float | None) -> None:
+    """Print each new finding of the hub about the job, until `stop` is set or the time is over."""
+    printed: set[str] = set()
+    async with http_client.session() as session:
+        while not stop.is_set() and (until is None or time.monotonic() < until):
+            findings: Sequence[Finding] = ()
+            with contextlib.suppress(Unreachable):  # the stack restarts the hub and prints a message
+                request = FindingsRequest(job_id)
+                findings = (await client.ask(session, stack.urls.hub, endpoints.FINDINGS, request, 2.0)).findings
+            for finding in reversed(findings):
+                if finding.id not in printed:
+                    lines = finding_lines(finding, job_id=job_id)
+                    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+                    printed.add(finding.id)
+            await unless_stopped(asyncio.sleep(_ASK_SECONDS), stop)

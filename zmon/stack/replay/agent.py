@@ -1,0 +1,116 @@
+"""A recorded agent over HTTP: it answers hub and Prometheus as the agent of its host did, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import NoReturn
+
+import psutil
+from aiohttp import web
+
+from zmon import metrics
+from zmon.agent.current_suspects import CurrentSuspects
+from zmon.agent.exported import exported
+from zmon.schema.api import (
+    AgentHealth,
+    AgentHealthRequest,
+    EvidenceRequest,
+    RankEvidence,
+    SnapshotRequest,
+    Suspects,
+    SuspectsRequest,
+    endpoints,
+)
+from zmon.schema.api.agent import AgentReport
+from zmon.schema.api.packed import pack
+from zmon.stack.replay.host import RecordedHost
+from zmon.web.server import Refusal, application, route
+
+_SUSPECTS_SECONDS = 0.1  # as often as an agent looks at the boxes
+_MAX_WAIT_SECONDS = 60.0
+
+
+class ReplayedAgent:
+    """The agent of one host of a recording, which began to be played at the unix time `begin`."""
+
+    def __init__(self, host: RecordedHost, begin: float) -> None:
+        self._host, self._begin = host, begin
+        self._later = begin - host.recording.began
+        self._suspects = CurrentSuspects()
+        self._process = psutil.Process()
+
+    @property
+    def _at(self) -> float:
+        """The seconds since the beginning of the recording."""
+        return time.time() - self._begin
+
+    async def snapshot(self, request: SnapshotRequest) -> AgentReport:
+        """Answer with what the agent reported then."""
+        report = self._host.report(self._at, self._later, request)
+        return await _silence() if report is None else report
+
+    async def suspects(self, request: SuspectsRequest) -> Suspects:
+        """Answer when the suspects differ from those of version `since`, or after `wait` seconds."""
+        suspects = await self._suspects.answer(request, _MAX_WAIT_SECONDS)
+        return await _silence() if self._is_silent else suspects
+
+    async def evidence(self, request: EvidenceRequest) -> RankEvidence:
+        """Answer with the evidence about one rank that was recorded last."""
+        if self._is_silent:
+            return await _silence()
+        answer = self._host.evidence(self._at, self._later, int(request.rank) if request.rank.isdecimal() else -1)
+        if answer is None:
+            raise Refusal(404, f"no evidence about rank {request.rank} was recorded")
+        return answer
+
+    async def health(self, request: AgentHealthRequest) -> AgentHealth:
+        """Answer that the recording is played, and with the state of the sources then, also for a host that is lost."""
+        report = self._host.report(self._at, self._later, SnapshotRequest())
+        return AgentHealth(True, self._host.host.host, [], report.sources if report else ())
+
+    async def get_metrics(self, request: web.Request) -> web.Response:
+        """Answer a scrape by Prometheus."""
+        report = await self.snapshot(SnapshotRequest())
+        shown, cpu = exported(report.ranks), self._process.cpu_times()
+        body = metrics.agent_page(
+            replace(report, ranks=shown.ranks), cpu.user + cpu.system, self._process.memory_info().rss
+        )
+        return web.Response(body=body, headers={"Content-Type": metrics.CONTENT_TYPE})
+
+    def app(self) -> web.Application:
+        """Return the HTTP application."""
+        app = application()
+        app.add_routes(
+            [
+                web.get(endpoints.METRICS, self.get_metrics),
+                route(endpoints.AGENT_HEALTH, self.health),
+                route(endpoints.SNAPSHOT, self.snapshot, packed=lambda request, report: pack(report, request.known)),
+                route(endpoints.SUSPECTS, self.suspects),
+                route(endpoints.EVIDENCE, self.evidence),
+            ]
+        )
+        app.cleanup_ctx.append(self._follow_suspects)
+        return app
+
+    @property
+    def _is_silent(self) -> bool:
+        return self._host.recorded(self._at).report is None
+
+    async def _follow_suspects(self, app: web.Application) -> AsyncIterator[None]:
+        async def follow() -> None:
+            while True:
+                self._suspects.update(frozenset(self._host.recorded(self._at).suspects))
+                await asyncio.sleep(_SUSPECTS_SECONDS)
+
+        task = asyncio.create_task(follow())
+        yield
+        task.cancel()
+
+
+async def _silence() -> NoReturn:
+    """Never answer, as a host that is cut off: whoever asks gives up after a while."""
+    await asyncio.Event().wait()
+    raise AssertionError("nothing sets the event")

@@ -1,0 +1,177 @@
+"""Moves what an agent said to another time: the table of all numbers that are times, ages or counters. Pure.
+
+The times of events move with the recording. When its end is played again, clocks and counters go on from where they
+were, and ages go on that grew all the time, such as that of a stopped process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar, cast
+
+import msgspec
+
+from zmon.schema.api import RankEvidence, Suspicion
+from zmon.schema.api.agent import AgentReport, UnreadRank
+from zmon.schema.flight import FlightRecord, PendingCollective
+from zmon.schema.host import (
+    CgroupSample,
+    ClockSample,
+    DiskSample,
+    GpuSample,
+    HostLoad,
+    KernelEvent,
+    KernelLog,
+    MountSample,
+    NicSample,
+    ProcessSample,
+    SourceStatus,
+    TcpPeer,
+    TcpSample,
+)
+from zmon.schema.plan import Plan
+from zmon.schema.rank import EnteredCollective, InFlight, LastWords, RankState
+from zmon.schema.standing import ProcessWork
+from zmon.schema.steps import SAME_SIZE_SENT, START, STEP, Steps
+from zmon.schema.thresholds import Threshold
+
+T = TypeVar("T")
+# date: unix seconds. count: it only rises, as the clock of a host does. age: up to now. value: anything else.
+Kind = Literal["date", "count", "age", "value"]
+# Every field that has a number, by its kind. A test finds those that are missing here.
+KINDS: Mapping[type, Mapping[Kind, str]] = {
+    AgentReport: {"date": "time", "count": "monotonic", "value": "cursor num_left_out schema"},
+    RankState: {
+        "date": "start last_step_time last_checkpoint_time",
+        "count": "sequences step steps step_seconds_total totals between_seconds overhead_seconds dropped_records",
+        "age": "gone_seconds stopped_seconds activity_seconds step_seconds state_seconds overdue_seconds "
+        "blocked_seconds leaving_seconds last_words_seconds launcher_gone_seconds relaunched_seconds open_seconds "
+        "unobserved_seconds",
+        "value": "attempt rank local_rank world_size pid restart_count max_restarts lease_seconds report "
+        "resident_bytes owner flops_dtypes device_memory_peak_bytes",
+    },
+    LastWords: {"date": "time", "value": "sender_pid late_sender_pid"},
+    InFlight: {"count": "sequence", "age": "seconds", "value": "num_bytes"},
+    EnteredCollective: {"count": "sequence", "value": "num_bytes"},
+    UnreadRank: {"age": "seconds", "value": "rank"},
+    Steps: {"value": "counts columns"},  # see `_later_steps`
+    Plan: {"value": "lookups sent_bytes received_bytes seconds memory_bytes num_tables totals"},
+    Threshold: {"value": "default value"},
+    SourceStatus: {"date": "last_success_time", "count": "num_errors num_dropped", "value": "duration_seconds"},
+    NicSample: {"count": "received_bytes transmitted_bytes errors", "value": "speed_bytes_per_second"},
+    GpuSample: {
+        "count": "ecc_errors xid_errors pcie_received_bytes pcie_sent_bytes nvlink_received_bytes nvlink_sent_bytes "
+        "nvlink_errors",
+        "value": "memory_used_bytes memory_total_bytes utilization_ratio tensor_active_ratio memory_active_ratio "
+        "power_watts power_limit_watts temperature_celsius memory_temperature_celsius clocks_hertz max_clocks_hertz "
+        "pids",
+    },
+    TcpSample: {"count": "retransmitted_segments"},
+    TcpPeer: {
+        "count": "retransmitted_segments acked_bytes busy_seconds",
+        "value": "rank num_sockets send_queue_bytes receive_queue_bytes delivery_bytes_per_second round_trip_seconds "
+        "num_waiting num_timeouts",
+    },
+    HostLoad: {
+        "count": "cpu_seconds major_faults oom_kills pressure_seconds full_pressure_seconds",
+        "value": "memory_available_bytes memory_total_bytes swap_used_bytes runnable blocked",
+    },
+    DiskSample: {"count": "read_bytes written_bytes busy_seconds", "value": "in_progress"},
+    MountSample: {"count": "operations wait_seconds timeouts"},
+    CgroupSample: {
+        "count": "throttled_seconds oom_kills",
+        "value": "ranks memory_used_bytes memory_limit_bytes cpu_limit_cores",
+    },
+    ClockSample: {"value": "offset_seconds"},
+    KernelLog: {"count": "counts"},
+    KernelEvent: {"date": "time", "value": "xid"},
+    ProcessSample: {"count": "storage_read_bytes", "value": "rank pid run_delay_ratio"},
+    Suspicion: {"value": "rank"},
+    RankEvidence: {"value": "rank pid schema"},
+    FlightRecord: {"count": "last", "value": "num_pending"},
+    PendingCollective: {"count": "sequence", "age": "age_seconds", "value": "num_bytes sizes"},
+    ProcessWork: {"count": "cpu_seconds read_bytes written_bytes network_bytes switches", "value": "processes"},
+}
+_KIND: Mapping[type, Mapping[str, Kind]] = {
+    cls: {name: kind for kind, names in kinds.items() for name in names.split()} for cls, kinds in KINDS.items()
+}
+_GREW_RATIO = 0.9  # an age that grew by this share of the time grew all the time; what is younger began anew
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The part of a recording that is played again: what was said at its start and its end, and how often it ended."""
+
+    first: Any
+    last: Any
+    rounds: int
+    seconds: float  # of one round
+
+    def of(self, name: str) -> Loop:
+        """Return the loop of one field."""
+        return dataclasses.replace(self, first=getattr(self.first, name, None), last=getattr(self.last, name, None))
+
+    def at(self, key: Any) -> Loop:
+        """Return the loop of one item."""
+        return dataclasses.replace(self, first=_item(self.first, key), last=_item(self.last, key))
+
+    def rise(self, kind: Kind) -> float:
+        """Return the increase of a number in all rounds; 0 if it is unknown."""
+        first, last = self.first, self.last
+        if not isinstance(first, int | float) or not isinstance(last, int | float) or last < first:
+            return 0
+        if kind == "age" and last - first < _GREW_RATIO * self.seconds:
+            return 0
+        return (last - first) * self.rounds
+
+
+def moved(value: T, seconds: float, loop: Loop | None = None) -> T:
+    """Return what an agent said, with all dates later by `seconds`, and after the rounds of the loop."""
+    if isinstance(value, Steps):
+        return value  # their clock is the host's: `later_steps`
+    if isinstance(value, dict):
+        return cast(T, {key: moved(item, seconds, loop and loop.at(key)) for key, item in value.items()})
+    if isinstance(value, tuple | list):
+        items = [moved(item, seconds, loop and loop.at(place)) for place, item in enumerate(value)]
+        return type(value)(items)
+    names = _fields(value)
+    if not names:
+        return value
+    kinds = _KIND.get(type(value), {})
+    changes = {}
+    for name in names:
+        old, part = getattr(value, name), loop and loop.of(name)
+        kind = kinds.get(name)
+        changes[name] = moved(old, seconds, part) if kind is None else _number(old, kind, seconds, part)
+    return type(value)(**changes)
+
+
+def later_steps(steps: Steps, num_steps: int, seconds: float, sent_bytes: int) -> Steps:
+    """Return steps that are later by so many steps, and so many seconds of their host's clock."""
+    later = {STEP: num_steps, START: round(seconds * 1e9), SAME_SIZE_SENT: sent_bytes}
+    columns = {name: (low + later.get(name, 0), data) for name, (low, data) in steps.columns.items()}
+    return dataclasses.replace(steps, columns=columns)
+
+
+def _fields(value: object) -> tuple[str, ...]:
+    if isinstance(value, msgspec.Struct):
+        return value.__struct_fields__
+    return tuple(each.name for each in dataclasses.fields(value)) if dataclasses.is_dataclass(value) else ()
+
+
+def _number(value: Any, kind: Kind, seconds: float, loop: Loop | None) -> Any:
+    """Return a number, or each number of a mapping, at the other time."""
+    if isinstance(value, dict):
+        return {key: _number(item, kind, seconds, loop and loop.at(key)) for key, item in value.items()}
+    if kind == "value" or not isinstance(value, int | float):
+        return value
+    return value + (seconds if kind == "date" else 0) + (loop.rise(kind) if loop else 0)
+
+
+def _item(items: Any, key: Any) -> Any:
+    try:
+        return items[key]
+    except (LookupError, TypeError):
+        return None
