@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from dashboards.colours import CAUSES, GREY, ORANGE, SERIES, VERMILLION, of_cause
+from dashboards.colours import DASHES, GREY, ORANGE, VERMILLION, looks
 from dashboards.history import grid
 from dashboards.marks import Mark
 from dashboards.panels import Panel
@@ -100,15 +100,15 @@ def specification(
 ) -> dict[str, object]:
     """Return the specification for Vega-Lite, for tables with these series and kinds of marks.
 
-    The line of a culprit is thick. Areas have the colour of their time category. `is_long`: the range is at least a
-    day, so the axis shows the weekday. Only layers of the given kinds are included, because even an empty layer costs
-    a browser time.
+    The line of a culprit is thick. `is_long`: the range is at least a day, so the axis shows the weekday. Only layers
+    of the given kinds are included, because even an empty layer costs a browser time.
     """
     culprit = re.compile(rf"rank ({'|'.join(map(str, culprits))})\b") if culprits else None
     culprit_names = [name for name in names if culprit and culprit.match(name)]
     stacked = panel.shape == "areas"
     series_tip = {"field": "series", "type": "nominal", "title": "series"}
     time_tip = {"field": "time", "type": "temporal", "title": "UTC", "timeUnit": "utcdatehoursminutesseconds"}
+    line_looks = looks(names)
     width: dict[str, object] = {"value": 1.8}
     if culprit_names:  # only then, because a browser evaluates the condition for each point
         width["condition"] = {"test": {"field": "series", "oneOf": culprit_names}, "value": 4}
@@ -126,12 +126,15 @@ def specification(
             "field": "series",
             "type": "nominal",
             "sort": None,  # the order of the table, in which rank 10 comes after rank 2
-            "scale": _by_cause(names) if set(names) <= CAUSES.keys() or stacked else {"range": SERIES},
+            "scale": {"domain": names, "range": [look.colour for look in line_looks]},
             "legend": {"title": None, "orient": "bottom", "columns": {"expr": COLUMNS}, "labelLimit": 130},
         },
         "strokeWidth": width,
         "tooltip": series_tip,  # Vega has one tooltip for a line, not one for each of its points
     }
+    if not stacked and any(look.dash != DASHES[0] for look in line_looks):
+        scale = {"domain": names, "range": [look.dash for look in line_looks]}
+        encoding["strokeDash"] = {"field": "series", "type": "nominal", "sort": None, "scale": scale}
     lines = {
         "data": {"name": LINES},
         "mark": (_AREA if stacked else _LINE) | {"aria": False},  # otherwise each point gets a description
@@ -167,10 +170,6 @@ def number(panel: Panel) -> dict[str, object]:
 def _reaching(value: float | None) -> list[dict[str, object]]:
     """Return an invisible point that extends the axis, so that small changes of the value look small."""
     return [] if value is None else [{"mark": {"type": "point", "opacity": 0}, "encoding": {"y": {"datum": value}}}]
-
-
-def _by_cause(names: list[str]) -> dict[str, list[str]]:
-    return {"domain": names, "range": [of_cause(name) for name in names]}
 
 
 def axis(is_long: bool) -> dict[str, object]:

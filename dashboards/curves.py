@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from dashboards.colours import BLUE, GREEN, GREY, ORANGE, SKY, in_order, of_cause
+from dashboards.colours import BLUE, GREEN, GREY, ORANGE, SKY, in_order, of_category
 from dashboards.predictions import predicted
 from zmon.schema.api import ScalingAnswer
 
@@ -57,7 +57,7 @@ def parts_specification(names: list[str]) -> dict[str, object]:
             "color": {
                 "field": "part",
                 "type": "nominal",
-                "scale": {"domain": order, "range": [of_cause(name) for name in order]},
+                "scale": {"domain": order, "range": [of_category(name) for name in order]},
                 "legend": {"title": None, "orient": "bottom"},
             },
             "tooltip": [

@@ -61,7 +61,7 @@ def bars(seconds_by_cause: dict[str, float]) -> pd.DataFrame:
         rows.append((", ".join(small), start, start + small_seconds, ""))
     rows.append((TOTAL, 0.0, total, ""))
     return pd.DataFrame(
-        [(cause, begin, end, duration(end - begin), colours.of_cause(tint)) for cause, begin, end, tint in rows],
+        [(cause, begin, end, duration(end - begin), colours.of_category(tint)) for cause, begin, end, tint in rows],
         columns=["cause", "start", "end", "label", "colour"],
     ).assign(axis_end=AXIS_RATIO * total)
 

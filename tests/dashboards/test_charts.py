@@ -6,12 +6,11 @@ import pandas as pd
 import pytest
 
 from dashboards import charts, curves
-from dashboards.colours import CAUSES, GREY, in_order, of_cause
+from dashboards.colours import in_order
 from dashboards.marks import Mark
 from dashboards.panels import ALL, VIEWS
 from dashboards.views import waterfall
 from tests.dashboards.world import SCALING
-from zmon.schema.names import OPS, PHASES
 
 NAN = float("nan")
 
@@ -19,17 +18,6 @@ NAN = float("nan")
 @pytest.mark.parametrize("panel", [panel for panel in ALL if panel.shape != "rows"], ids=lambda panel: panel.key)
 def test_chart_specification_describes_its_panel(panel):
     assert charts.specification(panel, ["a", "b"], {"span"}, (), is_long=False)["description"] == panel.question
-
-
-@pytest.mark.parametrize("cause", [*PHASES, *OPS, "imbalance", "eval", "checkpoint", "init", "stall", "restart"])
-def test_cause_and_wait_for_it_have_the_same_colour(cause):
-    assert of_cause(cause) != GREY
-    assert of_cause(f"wait: {cause}") == of_cause(cause)
-
-
-def test_colours_of_causes_differ_except_for_a_pair():
-    # `own` and `forward` share a colour, because they are never on the same chart.
-    assert len(set(CAUSES.values())) >= len(CAUSES) - 1
 
 
 def test_unknown_time_category_is_sorted_last():
