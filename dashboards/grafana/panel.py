@@ -12,7 +12,7 @@ from dashboards.panels import Panel, Selection
 from dashboards.panels.panel import MAX_ROWS, is_of_hub, series_names
 from dashboards.queries import MAX_SERIES
 from dashboards.rules.render import recording_seconds
-from dashboards.views.waterfall import TIME_PER_STEP
+from dashboards.views.time_bar import TIME_PER_STEP
 from zmon.format import UNKNOWN
 from zmon.schema.scraping import duration_text
 
@@ -34,7 +34,7 @@ UNITS = {  # with SI prefixes for bytes, as on the pages
     "": "none",
 }
 MAX_LABELS = 32  # rows of a panel; the labels of more rows would overlap
-STEP = Panel(  # on the page this is a waterfall chart, which Grafana does not have
+STEP = Panel(  # on the page this is one bar from the ideal step to the real one
     key="step",
     question="What does the mean step spend its time on?",
     unit="seconds",

@@ -92,6 +92,7 @@ class Panel:
     promql: str
     shape: Literal["lines", "areas", "rows"] = "lines"
     grows: Literal["ranks", "hosts"] | None = None
+    noun: Literal["ranks", "hosts", "GPUs", ""] = ""  # what lines stand for; equal lines are drawn as one
     many: str = ""
     standing_out: str = ""
     band: str = ""

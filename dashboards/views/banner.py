@@ -10,9 +10,10 @@ from html import escape
 import streamlit as st
 
 from dashboards.colours import GREEN, GREY, ORANGE, PURPLE, VERMILLION
-from dashboards.formats import escaped_html, link, number, time_of_day
+from dashboards.formats import escaped_html, link, number
 from dashboards.glance import Glance
 from dashboards.severity import CRITICAL, is_info
+from dashboards.views import clock
 from dashboards.views import finding as finding_view
 from dashboards.views.context import ViewContext
 from zmon.format import NONE, UNKNOWN, counted, duration
@@ -136,7 +137,7 @@ def _sections(glance: Glance, head: Headline, *parts: str) -> None:
     worst = main_finding(glance)
     cost = f", {finding_view.age_and_cost(worst, glance.as_of)}" if worst else ""
     with st.container(key="zmon-headline", gap=None):
-        st.html(f'<p class="zmon-as-of" data-testid="zmon-as-of">as of {time_of_day(glance.known_time)}{cost}</p>')
+        st.html(f'<p class="zmon-as-of" data-testid="zmon-as-of">as of {clock.html(glance.known_time)}{cost}</p>')
         for index, part in enumerate(parts):
             test_id = ' data-testid="zmon-banner"' if index == 0 else ""
             ends = f"{'first ' * (index == 0)}{'last' * (index == len(parts) - 1)}"
@@ -161,7 +162,7 @@ def _past_findings(context: ViewContext) -> None:
         diagnosis = f"{past.cause} {finding_view.culprit(past)}".strip()
         lead = link("incidents", context.address.moved(incident=past.id).params(), "the incident")
         st.html(
-            f'<p class="zmon-other" data-testid="zmon-then"><b>At {time_of_day(moment)}: {escape(diagnosis)}</b>,'
+            f'<p class="zmon-other" data-testid="zmon-then"><b>At {clock.html(moment)}: {escape(diagnosis)}</b>,'
             f" {finding_view.when(past)} · {escaped_html(past.summary)} · {lead}</p>"
         )
 
@@ -171,7 +172,7 @@ def vitals(context: ViewContext) -> None:
     job = context.now.job
     step_time, rate = speed(job, context)
     known = context.now.hub_is_blind and job is not None
-    notes = f'<p class="zmon-unknown">last known, as of {time_of_day(context.now.known_time)}</p>' if known else ""
+    notes = f'<p class="zmon-unknown">last known, as of {clock.html(context.now.known_time)}</p>' if known else ""
     numbers = {
         "Step": number(job.step if job else None),
         "Step time": step_time,

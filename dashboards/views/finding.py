@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboards.address import Address
 from dashboards.formats import escaped_html, link, number, time_of_day
-from dashboards.views import evidence
+from dashboards.views import clock, evidence
 from zmon.format import duration
 from zmon.schema.finding import Finding
 from zmon.schema.incident import IncidentSummary
@@ -45,11 +45,11 @@ def age_and_cost(finding: Finding, now: float) -> str:
 
 
 def when(finding: Finding | IncidentSummary) -> str:
-    """Return the onset of an open finding, or onset, end and duration of a resolved one."""
+    """Return HTML with the onset of an open finding, or onset, end and duration of a resolved one."""
     if finding.resolved is None:
-        return f"since {time_of_day(finding.onset)}"
+        return f"since {clock.html(finding.onset)}"
     lasted = duration(finding.resolved - finding.onset)
-    return f"{time_of_day(finding.onset)} to {time_of_day(finding.resolved)}, {lasted}; resolved"
+    return f"{clock.html(finding.onset)} to {clock.html(finding.resolved)}, {lasted}; resolved"
 
 
 def was_open(finding: Finding, moment: float | None) -> bool:

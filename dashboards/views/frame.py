@@ -16,9 +16,10 @@ from typing import Literal
 import streamlit as st
 
 from dashboards.address import RANGES, REFRESH_SECONDS, Address
-from dashboards.formats import date_and_time, escaped_markdown, time_of_day
+from dashboards.formats import date_and_time, escaped_markdown
 from dashboards.glance import glance
 from dashboards.queries import Hub, Prometheus
+from dashboards.views import clock
 from dashboards.views.context import ViewContext
 from dashboards.views.style import CSS
 
@@ -35,7 +36,7 @@ def show(view: View, pages: list[st.Page], title: str, *, shows_one_job: bool = 
             context = _read(title, shows_one_job)
         _links(pages, context.address)
         view(context)
-        until = f"{title} until {time_of_day(context.span.end)}"
+        until = f"{title} until {clock.html(context.span.end)}"
         st.html(f'<p class="zmon-unknown" data-testid="zmon-seen"><small>{until}</small></p>')
     if errors:
         _rerun_at_next_refresh(iter([True]))  # True: this call only starts the timer
@@ -120,6 +121,7 @@ def _time_range(address: Address) -> None:
             on_click=go,
             args=(address.moved(at=None),),
             icon=":material/history:",
+            help=clock.local_time(address.at, st.context.timezone) or None,
         )
 
 

@@ -1,4 +1,4 @@
-"""Tests of the charts, the waterfall and the scaling curve: layers, colours, gaps, points, marks and labels."""
+"""Tests of the charts and of the scaling curve: layers, colours, gaps, points, marks and labels."""
 
 import math
 
@@ -9,7 +9,6 @@ from dashboards import charts, curves
 from dashboards.colours import in_order
 from dashboards.marks import Mark
 from dashboards.panels import ALL, VIEWS
-from dashboards.views import waterfall
 from tests.dashboards.world import SCALING
 
 NAN = float("nan")
@@ -91,16 +90,6 @@ def test_line_is_interrupted_at_gap():
     lines = charts.tables(frame(0, [1, NAN, NAN, 1]), (), 0, 60)["lines"].to_pylist()
     assert [row["time"] for row in lines] == [0, 10_000, 30_000]
     assert math.isnan(lines[1]["value"])
-
-
-def test_waterfall_begins_with_self_time_and_ends_with_total():
-    table = waterfall.bars(
-        {"forward": 2.0, "backward": 1.0, "all_to_all": 4.0, "stall": 0.5, "init": 0.001, "eval": 0.002}
-    )
-    assert list(table["cause"]) == [waterfall.IDEAL, "all_to_all", "stall", "eval, init", waterfall.TOTAL]
-    assert table["end"].iloc[0] == 3.0
-    assert table["end"].iloc[-1] == pytest.approx(7.503)
-    assert all(table["start"].iloc[1:-1].to_numpy() == table["end"].iloc[:-2].to_numpy())
 
 
 def test_scaling_curve_has_recorded_current_predicted_and_ideal_points():
