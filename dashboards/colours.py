@@ -34,6 +34,7 @@ PHASES = {  # self time: blue and green
     "other": "#9EB8B1",
     "data": "#61CB7C",  # beside the ideal step, as the first of what makes a step longer
 }
+COMPUTING = tuple(phase for phase in PHASES if phase != "data")  # of the ideal step, which waits for no input
 OPS = {  # exposed time: orange, yellow and brown
     "all_to_all": ORANGE,
     "all_reduce": "#915114",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from bench.dashboard import hub_answers
 from bench.dashboard.recorded import STAND_OUT
 from bench.dashboard.scene import JOB, SLOW, Scene
-from dashboards import glance, marks, side
+from dashboards import glance, gpu_time, marks, side
 from dashboards.address import RANGES, Address, Span
 from dashboards.panels import VIEWS, Panel
 from dashboards.panels import ranks as rank_panels
@@ -92,7 +92,7 @@ def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
             made_for=glance.INTERVALS,
             firing=glance.FIRING,
         ),
-        "cluster": host_tiles(""),
+        "cluster": [*charts(VIEWS["cluster"]), *instants(last_day=gpu_time.LAST_DAY, day_before=gpu_time.DAY_BEFORE)],
         "job": [*charts((*VIEWS["job"], scaling_panels.EFFICIENCY)), *activities, *at_end],
         "ranks": [*names, *charts(rank_panels.PANELS)],
         ONE_RANK: [*names, *charts((*rank_panels.PANELS, *rank_panels.ONE_RANK))],

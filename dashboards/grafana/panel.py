@@ -6,7 +6,8 @@ from typing import NotRequired, TypedDict
 from zlib import crc32
 
 from dashboards.address import COLUMNS
-from dashboards.colours import CATEGORIES, CIVIDIS, GREY, OPS, RANKS
+from dashboards.colours import CATEGORIES, CIVIDIS, GREY, OPS
+from dashboards.colours import RANKS as OF_RANKS
 from dashboards.intervals import Intervals
 from dashboards.panels import Panel, Selection
 from dashboards.panels.panel import MAX_ROWS, is_of_hub, series_names
@@ -285,7 +286,7 @@ def _of_words(panel: Panel) -> list[dict[str, object]]:
     if panel.legend.startswith("{op}"):
         return [_override(f"^{op}(:|$)", colour) for op, colour in OPS.items()]
     if panel.legend.startswith("rank {rank}"):  # there are ten colours, so the last digit decides
-        return [_override(rf"^rank \d*{digit}( |$)", colour) for digit, colour in enumerate(RANKS)]
+        return [_override(rf"^rank \d*{digit}( |$)", colour) for digit, colour in enumerate(OF_RANKS)]
     return []
 
 

@@ -1,4 +1,4 @@
-"""The page Cluster: jobs in trouble, alerts that fire, all jobs, and hosts."""
+"""The page Cluster: jobs in trouble, the GPU time of all jobs, alerts that fire, all jobs, and how busy hosts are."""
 
 from html import escape
 
@@ -7,8 +7,9 @@ import streamlit as st
 from dashboards.colours import GREY, ORANGE, VERMILLION
 from dashboards.formats import efficiency, escaped_html, link, number
 from dashboards.glance import Firing
+from dashboards.panels import cluster as panels
 from dashboards.severity import CRITICAL, WARNING
-from dashboards.views import banner, clock, frame, hosts
+from dashboards.views import banner, clock, cluster_time, frame, panel
 from dashboards.views.context import ViewContext
 from dashboards.views.finding import culprit
 from zmon.format import NONE, UNKNOWN, duration
@@ -22,12 +23,20 @@ HEADS = ("", "job", "state", "finding", "step", "step time", "samples/s", "effic
 
 def show(context: ViewContext) -> None:
     """Draw the page; the most urgent part comes first."""
-    frame.live(_draw_state, context)
-    hosts.show(context, all_jobs=True)
+    panel.prefetch(panels.PANELS, context)
+    frame.live(_draw_banner, context)
+    cluster_time.show(context)
+    frame.live(_draw_jobs, context)
+    with st.container(key="zmon-choices"):
+        frame.time_range(context.address)
+    panel.grid(panels.PANELS, context)
 
 
-def _draw_state(context: ViewContext) -> None:
+def _draw_banner(context: ViewContext) -> None:
     banner.show(context, all_jobs=True)
+
+
+def _draw_jobs(context: ViewContext) -> None:
     _firing(context)
     _jobs(context)
 

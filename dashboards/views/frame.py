@@ -99,7 +99,7 @@ def choices(context: ViewContext, *others: Callable[[ViewContext], None]) -> Non
     """
     address, job_ids = context.address, list(dict.fromkeys([*context.now.job_ids, *filter(None, [context.job_id])]))
     with st.container(horizontal=True, vertical_alignment="center", key="zmon-choices"):
-        _time_range(address)
+        time_range(address)
         if job_ids or others:
             shown = " on ".join(filter(None, [context.job_id, address.host])) or "no job chosen"
             with st.popover(escaped_markdown(shown)):
@@ -109,7 +109,7 @@ def choices(context: ViewContext, *others: Callable[[ViewContext], None]) -> Non
                     choice(context)
 
 
-def _time_range(address: Address) -> None:
+def time_range(address: Address) -> None:
     """Draw a button for each time range. If the URL has a time, also draw a button that returns to now."""
     with st.container(horizontal=True, gap="small", width="content", key="zmon-ranges"):
         for name in RANGES:

@@ -35,10 +35,22 @@ CSS = """
   font-style: normal; font-weight: 600; font-size: .85rem; line-height: 2rem;
   overflow: hidden; white-space: nowrap; text-overflow: ellipsis; box-sizing: border-box; }
 .zmon-time i:empty { padding: 0; }
-.stHtml .zmon-time ul { list-style: none; display: flex; flex-wrap: wrap; gap: 0 1.2rem; margin: .3rem 0 0; padding: 0; }
-.zmon-time li { margin: 0; font-variant-numeric: tabular-nums; }
-.zmon-time li::before { content: ""; display: inline-block; width: .8em; height: .8em; border-radius: 2px;
+.stHtml .zmon-legend { list-style: none; display: flex; flex-wrap: wrap; gap: 0 1.2rem; margin: .3rem 0 0;
+  padding: 0; }
+.zmon-legend li { margin: 0; font-variant-numeric: tabular-nums; }
+.zmon-legend li::before { content: ""; display: inline-block; width: .8em; height: .8em; border-radius: 2px;
   background: var(--tint); margin-right: .35rem; }
+.zmon-lanes { display: grid; grid-template-columns: minmax(4rem, max-content) 1fr; gap: .2rem .7rem;
+  align-items: center; }
+.zmon-lanes span { font-size: .85rem; overflow-wrap: anywhere; max-width: 14rem; }
+.zmon-lanes div { position: relative; height: 1.5rem; border-radius: 4px;
+  background: color-mix(in srgb, currentColor 7%, transparent); }
+.zmon-lanes a { position: absolute; top: .15rem; bottom: .15rem; min-width: 8px; max-width: 100%; border-radius: 3px;
+  background: var(--tint); }
+.zmon-lanes a:hover, .zmon-lanes a:focus-visible { outline: 2px solid currentColor; z-index: 1; }
+.zmon-lanes .axis { display: flex; justify-content: space-between; background: none; height: auto; font-size: .75rem;
+  opacity: .75; }
+.zmon-lanes i { font-style: normal; }
 .zmon-chart-unknown p { margin: 0; }
 .zmon-chart-unknown code { font-size: .9em; color: inherit;
   background: color-mix(in srgb, currentColor 12%, transparent); }

@@ -4,13 +4,13 @@ The ideal step is the computing of the median rank. Then follow what makes the r
 communication by op, other activities, stalls and restarts. The bar is plain HTML, so it is there before any chart.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from html import escape
 
 import streamlit as st
 
 from dashboards.asking import Unreachable
-from dashboards.colours import CATEGORIES, GREY, PHASES, in_order, of_category
+from dashboards.colours import CATEGORIES, COMPUTING, GREY, in_order, of_category
 from dashboards.formats import escaped_markdown, share
 from dashboards.queries import quoted
 from dashboards.views import panel
@@ -24,7 +24,6 @@ max by (cause) (increase(zmon_job_time_seconds_total{job_id=$job}[$range]))
 """.strip()
 QUESTION = "Where does the time of a step go?"
 IDEAL, INPUT, OTHERS = "ideal", "input", "others"
-COMPUTING = [phase for phase in PHASES if phase != "data"]
 MIN_RATIO = 0.002  # categories with a smaller share of wall-clock are one part, which names them
 LABELLED_RATIO = 0.07  # a narrower part of the bar has no room for its name; the list below has all
 Part = tuple[str, float, str, str]  # name, seconds, colour, and what it means
@@ -89,30 +88,30 @@ _MEANINGS = {
 }
 
 
-def html(bar_parts: list[Part], what: str) -> str:
-    """Return the bar and its list as HTML. `what` is said behind the sum."""
+def html(bar_parts: list[Part], what: str, in_words: Callable[[float], str] = duration) -> str:
+    """Return the bar and its list as HTML. `what` is said behind the sum, and `in_words` formats seconds."""
     total = sum(seconds for _, seconds, _, _ in bar_parts)
     ideal = bar_parts[0][1]
-    bar = "".join(_of_bar(part, total) for part in bar_parts)
-    rows = "".join(_of_list(part, total) for part in bar_parts)
+    bar = "".join(_of_bar(part, total, in_words) for part in bar_parts)
+    rows = "".join(_of_list(part, total, in_words) for part in bar_parts)
     return (
-        f'<div class="zmon-time" data-testid="zmon-time"><p><b>{duration(total)}</b> {what}, '
-        f"<b>{duration(ideal)}</b> of it ideal: <b>{share(ideal / total)}</b></p>"
-        f'<div role="img" aria-label="From the ideal step to the real one">{bar}</div><ul>{rows}</ul></div>'
+        f'<div class="zmon-time" data-testid="zmon-time"><p><b>{in_words(total)}</b> {what}, '
+        f"<b>{in_words(ideal)}</b> of it ideal: <b>{share(ideal / total)}</b></p>"
+        f'<div role="img" aria-label="From the ideal to the real">{bar}</div><ul class="zmon-legend">{rows}</ul></div>'
     )
 
 
-def _of_bar(part: Part, total: float) -> str:
+def _of_bar(part: Part, total: float, in_words: Callable[[float], str]) -> str:
     name, seconds, colour, meaning = part
     label = escape(name) if seconds >= LABELLED_RATIO * total else ""
-    title = escape(f"{name} ({meaning}): {duration(seconds)}, {share(seconds / total)}")
+    title = escape(f"{name} ({meaning}): {in_words(seconds)}, {share(seconds / total)}")
     return f'<i style="--tint:{colour};width:{100 * seconds / total:.4g}%" title="{title}">{label}</i>'
 
 
-def _of_list(part: Part, total: float) -> str:
+def _of_list(part: Part, total: float, in_words: Callable[[float], str]) -> str:
     name, seconds, colour, meaning = part
     note = f" {escape(meaning)}" if name == OTHERS else ""
     return (
-        f'<li style="--tint:{colour}" title="{escape(meaning)}">{escape(name)}{note} <b>{duration(seconds)}</b>'
+        f'<li style="--tint:{colour}" title="{escape(meaning)}">{escape(name)}{note} <b>{in_words(seconds)}</b>'
         f" <small>{share(seconds / total)}</small></li>"
     )
