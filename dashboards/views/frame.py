@@ -24,22 +24,49 @@ from dashboards.views.context import ViewContext
 from dashboards.views.style import CSS
 
 View = Callable[[ViewContext], None]
+AFTER_SECONDS = 0.1  # the timer of the browser comes later if it is still drawing
+HAS_DRAWN = "has drawn"  # in the state of a viewer: True if the first screen has been drawn
 
 
 def show(view: View, pages: list[st.Page], title: str, *, shows_one_job: bool = True) -> None:
-    """Draw a page: its view within the frame."""
+    """Draw a page: its view within the frame. The frame is sent before anything is asked, unless no job is chosen."""
     st.html(CSS)
     with _errors_in_one_line() as errors:
+        address = _address(shows_one_job)
+        is_chosen = bool(address.job_id) or not shows_one_job
+        if is_chosen:
+            _links(pages, address)
         context = _read(title, shows_one_job)
         if shows_one_job and context.job_id and not context.address.job_id:
             go(context.address.moved(job_id=context.job_id))  # so that a copied link shows what its sender saw
             context = _read(title, shows_one_job)
-        _links(pages, context.address)
+        if not is_chosen:
+            _links(pages, context.address)
         view(context)
         until = f"{title} until {clock.html(context.span.end)}"
         st.html(f'<p class="zmon-unknown" data-testid="zmon-seen"><small>{until}</small></p>')
     if errors:
         _rerun_at_next_refresh(iter([True]))  # True: this call only starts the timer
+
+
+def later(part: View, context: ViewContext) -> None:
+    """Draw a part that is below the first screen.
+
+    When a browser loads the page, the part waits until the browser has drawn the first screen: its charts would take
+    the time in which the banner appears. After that, and on a click, it is drawn at once.
+    """
+    if st.session_state.get(HAS_DRAWN):
+        part(context)
+    else:
+        _after_the_first_screen(iter([True]))
+
+
+@st.fragment(run_every=AFTER_SECONDS)
+def _after_the_first_screen(is_first_call: Iterator[bool]) -> None:
+    """Wait for the first call of the browser's timer, then draw the whole page. It has no such part any more."""
+    if not next(is_first_call, False):
+        st.session_state[HAS_DRAWN] = True
+        st.rerun()
 
 
 def live(part: View, drawn: ViewContext) -> None:
@@ -62,11 +89,15 @@ def _rerun_at_next_refresh(is_first_call: Iterator[bool]) -> None:
         st.rerun()
 
 
+def _address(shows_one_job: bool) -> Address:
+    """Return the address in the URL. Pages about all jobs, and the links on them, show the present."""
+    address = Address.read(st.query_params)
+    return address if shows_one_job else address.moved(at=None)
+
+
 def _read(title: str, shows_one_job: bool) -> ViewContext:
     """Read the URL and the current state."""
-    address, prometheus, hub = Address.read(st.query_params), Prometheus(), Hub()
-    if not shows_one_job:
-        address = address.moved(at=None)  # pages about all jobs, and the links on them, show the present
+    address, prometheus, hub = _address(shows_one_job), Prometheus(), Hub()
     now = glance(prometheus, hub, address.job_id if shows_one_job else None)
     prometheus = replace(prometheus, answers=now.prometheus_answers)
     turn = st.session_state.setdefault("turn", random())

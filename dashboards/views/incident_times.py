@@ -34,8 +34,8 @@ def show(incidents: Sequence[IncidentSummary], address: Address, now: float) -> 
     begin = now - _range(now - min(incident.onset for incident in incidents))
     shown = list(rows.items())[:MAX_ROWS]
     lanes = "".join(
-        f"<span>{escape(host)}</span><div>{''.join(_bar(each, address, begin, now) for each in reversed(of_host))}</div>"
-        for host, of_host in shown
+        f"<span>{escape(host)}</span><div>{''.join(_bar(each, address, begin, now) for each in reversed(bars))}</div>"
+        for host, bars in shown
     )
     st.html(
         f'<div class="zmon-lanes" data-testid="zmon-incident-times">{lanes}<span></span>{_axis(begin, now)}</div>'

@@ -20,7 +20,12 @@ def show(context: ViewContext) -> None:
     if not context.job_id:
         return
     frame.choices(context)
-    panel.grid(PANELS, context)
+    panel.grid(PANELS[:2], context)
+    frame.later(_draw_lower_part, context)
+
+
+def _draw_lower_part(context: ViewContext) -> None:
+    panel.grid(PANELS[2:], context)
     pauses.show(context)
 
 

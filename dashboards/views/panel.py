@@ -1,7 +1,6 @@
 """A chart on a page: its question and PromQL, and the chart or the reason why its values are unknown."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from html import escape
@@ -11,7 +10,7 @@ import streamlit as st
 
 from dashboards import alike, charts, heat
 from dashboards.address import Span
-from dashboards.asking import Unreachable
+from dashboards.asking import BACKGROUND, Unreachable
 from dashboards.colours import in_order
 from dashboards.formats import ABOVE_ONE, date_and_time, efficiency, escaped_html, escaped_markdown
 from dashboards.history import History
@@ -25,18 +24,17 @@ from zmon.format import UNKNOWN
 A_DAY = 86400
 MAX_NAMED = 16  # hosts of one finding that are rows of a heat map of too many hosts
 STALE_POINTS = 3  # with this many missing points at its end, a chart shows since when values are unknown
-_EXECUTOR = ThreadPoolExecutor(4, "ask")  # shared by all viewers
 
 
 def prefetch(panels: tuple[Panel, ...], context: ViewContext) -> None:
     """Send the queries of these panels in parallel while the page is drawn, so that the answers are cached in time."""
     for panel in panels:
-        _EXECUTOR.submit(_ask, panel, context)
+        BACKGROUND.submit(_ask, panel, context)
 
 
 def prefetch_at(promql: str, moment: int, context: ViewContext) -> None:
     """Send a query about one moment while the page is drawn."""
-    _EXECUTOR.submit(context.prometheus.query_at, promql, moment)
+    BACKGROUND.submit(context.prometheus.query_at, promql, moment)
 
 
 def _ask(panel: Panel, context: ViewContext) -> None:

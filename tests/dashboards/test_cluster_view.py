@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.build import ended_job
-from tests.dashboards.recorded import ALERTS, NOW
+from tests.dashboards.recorded import ALERTS, EMPTY, NOW
 from tests.dashboards.world import INCIDENT, JOB, STALL, changed, page_text
 
 
@@ -75,9 +75,16 @@ def test_cost_of_today_is_zero_only_if_nothing_happened(open_page, world, incide
     assert number(open_page("cluster"), "GPU-hours lost today") == text
 
 
-def test_cluster_page_without_history_of_a_day_and_accounts_is_unknown(open_page, world):
+def test_cluster_page_shows_the_trend_of_the_ideal_share_and_unknown_without_a_day_before(open_page):
     app = open_page("cluster")
-    assert number(app, "Ideal, last 24 h") == number(app, "Ideal, 24 h before") == "unknown"
+    assert re.fullmatch(r"[1-9]\d\.\d %", number(app, "Ideal, last 24 h"))
+    assert number(app, "Ideal, 24 h before") == "unknown"
+
+
+def test_cluster_page_without_accounts_is_unknown(open_page, world):
+    world.moment = EMPTY
+    app = open_page("cluster")
+    assert number(app, "Ideal, last 24 h") == "unknown"
     assert "the hub knows no GPU time of a job" in page_text(app)
 
 

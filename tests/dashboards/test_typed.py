@@ -31,6 +31,7 @@ READ_BY_KEY = {  # the expressions that may be read by a string key, with the re
     "marks.py": {"rows": TABLE},
     "queries.py": {"graph": URL, "os.environ": "environment variables"},
     "rules/render.py": {"environment.filters": DICT, "group": RULES, "rule": RULES, "yaml.safe_load(text)": RULES},
+    "gpu_time.py": {"sample.labels": LABELS},
     "side.py": {"sample.labels": LABELS},
     "views/evidence.py": {
         "shown": "JSON for people",
