@@ -6,6 +6,7 @@ communication by op, other activities, stalls and restarts. The bar is plain HTM
 
 from collections.abc import Callable, Mapping
 from html import escape
+from typing import NamedTuple
 
 import streamlit as st
 
@@ -26,7 +27,22 @@ QUESTION = "Where does the time of a step go?"
 IDEAL, INPUT, OTHERS = "ideal", "input", "others"
 MIN_RATIO = 0.002  # categories with a smaller share of wall-clock are one part, which names them
 LABELLED_RATIO = 0.07  # a narrower part of the bar has no room for its name; the list below has all
-Part = tuple[str, float, str, str]  # name, seconds, colour, and what it means
+MEANINGS = {  # of the categories that are neither an op nor an activity
+    "data": "waiting for the DataLoader",
+    "imbalance": "waiting for the slowest rank",
+    "stall": "nothing moved",
+    "restart": "from one launch to the next",
+    UNKNOWN: "steps that not all ranks reported",
+}
+
+
+class Part(NamedTuple):
+    """A part of the bar."""
+
+    name: str
+    seconds: float
+    colour: str
+    meaning: str
 
 
 def query(context: ViewContext) -> tuple[str, int]:
@@ -60,38 +76,23 @@ def parts(seconds_by_category: Mapping[str, float]) -> list[Part]:
     """Return the parts of the bar: the ideal step, what is added to it, and the small categories as one part."""
     total = sum(seconds_by_category.values())
     ideal = sum(seconds_by_category.get(phase, 0.0) for phase in COMPUTING)
-    result = [(IDEAL, ideal, CATEGORIES["own"], "self time of the median rank, without input")]
+    result = [Part(IDEAL, ideal, CATEGORIES["own"], "self time of the median rank, without input")]
     small: dict[str, float] = {}
     for category in in_order([name for name in seconds_by_category if name not in COMPUTING]):
         seconds = seconds_by_category[category]
-        if seconds < MIN_RATIO * total:
+        if seconds >= MIN_RATIO * total:
+            name, meaning = INPUT if category == "data" else category, MEANINGS.get(category, f"time in {category}")
+            result.append(Part(name, seconds, of_category(category), meaning))
+        elif seconds > 0:
             small[category] = seconds
-            continue
-        result.append((INPUT if category == "data" else category, seconds, of_category(category), _meaning(category)))
-    if sum(small.values()) > 0:
-        result.append((OTHERS, sum(small.values()), GREY, ", ".join(small)))
+    if small:
+        result.append(Part(OTHERS, sum(small.values()), GREY, ", ".join(small)))
     return result
-
-
-def _meaning(category: str) -> str:
-    if category in ("data", "imbalance", "stall", "restart", UNKNOWN):
-        return _MEANINGS[category]
-    return f"time in {category}"
-
-
-_MEANINGS = {
-    "data": "waiting for the DataLoader",
-    "imbalance": "waiting for the slowest rank",
-    "stall": "nothing moved",
-    "restart": "from one launch to the next",
-    UNKNOWN: "steps that not all ranks reported",
-}
 
 
 def html(bar_parts: list[Part], what: str, in_words: Callable[[float], str] = duration) -> str:
     """Return the bar and its list as HTML. `what` is said behind the sum, and `in_words` formats seconds."""
-    total = sum(seconds for _, seconds, _, _ in bar_parts)
-    ideal = bar_parts[0][1]
+    total, ideal = sum(part.seconds for part in bar_parts), bar_parts[0].seconds
     bar = "".join(_of_bar(part, total, in_words) for part in bar_parts)
     rows = "".join(_of_list(part, total, in_words) for part in bar_parts)
     return (
@@ -102,16 +103,15 @@ def html(bar_parts: list[Part], what: str, in_words: Callable[[float], str] = du
 
 
 def _of_bar(part: Part, total: float, in_words: Callable[[float], str]) -> str:
-    name, seconds, colour, meaning = part
-    label = escape(name) if seconds >= LABELLED_RATIO * total else ""
-    title = escape(f"{name} ({meaning}): {in_words(seconds)}, {share(seconds / total)}")
-    return f'<i style="--tint:{colour};width:{100 * seconds / total:.4g}%" title="{title}">{label}</i>'
+    ratio = part.seconds / total
+    label = escape(part.name) if ratio >= LABELLED_RATIO else ""
+    title = escape(f"{part.name} ({part.meaning}): {in_words(part.seconds)}, {share(ratio)}")
+    return f'<i style="--tint:{part.colour};width:{100 * ratio:.4g}%" title="{title}">{label}</i>'
 
 
 def _of_list(part: Part, total: float, in_words: Callable[[float], str]) -> str:
-    name, seconds, colour, meaning = part
-    note = f" {escape(meaning)}" if name == OTHERS else ""
+    name = f"{part.name}: {part.meaning}" if part.name == OTHERS else part.name
     return (
-        f'<li style="--tint:{colour}" title="{escape(meaning)}">{escape(name)}{note} <b>{in_words(seconds)}</b>'
-        f" <small>{share(seconds / total)}</small></li>"
+        f'<li style="--tint:{part.colour}" title="{escape(part.meaning)}">{escape(name)}'
+        f" <b>{in_words(part.seconds)}</b> <small>{share(part.seconds / total)}</small></li>"
     )
