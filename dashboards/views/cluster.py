@@ -27,6 +27,10 @@ def show(context: ViewContext) -> None:
     frame.live(_draw_banner, context)
     cluster_time.show(context)
     frame.live(_draw_jobs, context)
+    frame.later(_draw_charts, context)
+
+
+def _draw_charts(context: ViewContext) -> None:
     with st.container(key="zmon-choices"):
         frame.time_range(context.address)
     panel.grid(panels.PANELS, context)

@@ -9,6 +9,7 @@ PANELS = (
     *(panels.STEP_TIME, panels.WHERE, panels.THROUGHPUT, scaling.EFFICIENCY),
     *(panels.LOSS, panels.QUALITY, scaling.PEAK, panels.READS),
 )
+ON_SCREEN = 2  # charts on the first screen of a laptop
 
 
 def show(context: ViewContext) -> None:
@@ -20,12 +21,12 @@ def show(context: ViewContext) -> None:
     if not context.job_id:
         return
     frame.choices(context)
-    panel.grid(PANELS[:2], context)
+    panel.grid(PANELS[:ON_SCREEN], context)
     frame.later(_draw_lower_part, context)
 
 
 def _draw_lower_part(context: ViewContext) -> None:
-    panel.grid(PANELS[2:], context)
+    panel.grid(PANELS[ON_SCREEN:], context)
     pauses.show(context)
 
 
