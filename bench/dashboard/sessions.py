@@ -18,7 +18,7 @@ import aiohttp
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from dashboards.views.frame import AFTER_SECONDS
+from dashboards.address import REFRESH_SECONDS
 
 _STREAM = "_stcore/stream"
 _TIMEOUT_SECONDS = 60.0  # the limit for a page
@@ -45,7 +45,7 @@ class Session:
         """
         seconds = await self._run("")
         for fragment, every in list(self._intervals.items()):
-            if every == AFTER_SECONDS:
+            if every < REFRESH_SECONDS:
                 seconds += await self._run(fragment)
         return seconds
 
