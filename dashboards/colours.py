@@ -176,6 +176,6 @@ def _of_meaning(name: str) -> str | None:
 
 
 def in_order(names: list[str]) -> list[str]:
-    """Sort names in the order in which areas are stacked. Unknown names come last."""
+    """Sort names in the order in which areas are stacked. Unknown names come last, in the order that they have."""
     positions = {name: index for index, name in enumerate(CATEGORIES)}
-    return sorted(names, key=lambda name: (positions.get(name.removeprefix("wait: "), len(positions)), name))
+    return sorted(names, key=lambda name: positions.get(name.removeprefix("wait: "), len(positions)))

@@ -23,6 +23,10 @@ def test_unknown_time_category_is_sorted_last():
     assert in_order(["unheard", "all_to_all", "forward"]) == ["forward", "all_to_all", "unheard"]
 
 
+def test_ranks_stay_in_their_order():
+    assert in_order(["rank 2", "rank 10"]) == ["rank 2", "rank 10"]
+
+
 def test_chart_with_more_legend_rows_is_higher():
     (panel,) = [panel for panel in VIEWS["job"] if panel.key == "where"]
     few, many = (
