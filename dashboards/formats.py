@@ -22,6 +22,16 @@ def number(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
 
 
+def gpu_time(hours: float | None) -> str:
+    """Format the time of all GPUs together: 12.5 → 12.5 GPU-h; 0.0064 → 23 GPU-s."""
+    if hours is None or not isfinite(hours):
+        return UNKNOWN
+    if hours >= 1 or hours == 0:
+        return f"{number(hours)} GPU-h"
+    seconds = hours * 3600
+    return f"{number(seconds / 60)} GPU-min" if seconds >= 60 else f"{number(seconds)} GPU-s"
+
+
 def time_of_day(unix_seconds: float | None) -> str:
     """Return the time of day in UTC, as on the charts: 12:03:05 UTC. People on call are in several time zones."""
     return _utc(unix_seconds, "%H:%M:%S UTC")

@@ -2,9 +2,9 @@
 
 import streamlit as st
 
-from dashboards import gpu_time
+from dashboards import formats, gpu_time
 from dashboards.asking import Unreachable
-from dashboards.formats import number, share
+from dashboards.formats import share
 from dashboards.views import panel, time_bar
 from dashboards.views.context import ViewContext
 from zmon.format import UNKNOWN, counted
@@ -18,7 +18,7 @@ def show(context: ViewContext) -> None:
     numbers = {
         "Ideal, last 24 h": _ideal(gpu_time.LAST_DAY, context),
         "Ideal, 24 h before": _ideal(gpu_time.DAY_BEFORE, context),
-        "GPU-hours lost today": _lost(context),
+        "GPU time lost today": _lost(context),
     }
     items = "".join(f"<div><dt>{label}</dt><dd>{value}</dd></div>" for label, value in numbers.items())
     st.html(f'<dl class="zmon-vitals" data-testid="zmon-cluster">{items}</dl>')
@@ -27,11 +27,11 @@ def show(context: ViewContext) -> None:
         panel.unknown("time", f"{UNKNOWN}: the hub knows no GPU time of a job")
         return
     what = f"of GPU time in {counted(len(context.now.jobs), 'job')}, over all launches"
-    st.html(time_bar.html(time_bar.parts(seconds), what, _gpu_hours))
+    st.html(time_bar.html(time_bar.parts(seconds), what, _gpu_time))
 
 
-def _gpu_hours(seconds: float) -> str:
-    return f"{number(seconds / HOUR)} GPU-h"
+def _gpu_time(seconds: float) -> str:
+    return formats.gpu_time(seconds / HOUR)
 
 
 def _ideal(promql: str, context: ViewContext) -> str:
@@ -42,7 +42,7 @@ def _ideal(promql: str, context: ViewContext) -> str:
 
 
 def _lost(context: ViewContext) -> str:
-    """Return the GPU-hours that incidents cost today, and how many of them have no known cost."""
+    """Return the GPU time that incidents cost today, and how many of them have no known cost."""
     now = context.now
     try:
         lost = gpu_time.lost_today(context.hub.incidents(), (*now.findings, *now.elsewhere), now.as_of)
@@ -51,4 +51,4 @@ def _lost(context: ViewContext) -> str:
     if lost.num_unknown == lost.num_incidents > 0:
         return UNKNOWN
     unknown = f", {lost.num_unknown} of unknown cost" if lost.num_unknown else ""
-    return f"{number(lost.gpu_hours)} <small>{counted(lost.num_incidents, 'incident')}{unknown}</small>"
+    return f"{formats.gpu_time(lost.gpu_hours)} <small>{counted(lost.num_incidents, 'incident')}{unknown}</small>"

@@ -7,7 +7,7 @@ from pathlib import Path
 import streamlit as st
 
 from dashboards.address import Address
-from dashboards.formats import escaped_html, link, number, time_of_day
+from dashboards.formats import escaped_html, gpu_time, link, time_of_day
 from dashboards.views import clock, evidence
 from zmon.format import duration
 from zmon.schema.finding import Finding
@@ -39,8 +39,8 @@ def ended_next_step_html(end: EndedJob, address: Address) -> str:
 
 
 def age_and_cost(finding: Finding, now: float) -> str:
-    """Return how long the finding has been open, and the lost GPU-hours."""
-    cost = f", {number(finding.lost_gpu_hours)} GPU-hours lost" if finding.lost_gpu_hours else ""
+    """Return how long the finding has been open, and the GPU time that it cost."""
+    cost = f", {gpu_time(finding.lost_gpu_hours)} lost" if finding.lost_gpu_hours else ""
     return f"open for {duration(max(0.0, now - finding.onset))}{cost}"
 
 

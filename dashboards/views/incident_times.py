@@ -12,7 +12,7 @@ import streamlit as st
 
 from dashboards.address import Address
 from dashboards.colours import of_cause
-from dashboards.formats import date_and_time, number
+from dashboards.formats import date_and_time, gpu_time
 from dashboards.views import finding
 from zmon.format import duration
 from zmon.schema.incident import IncidentSummary
@@ -54,7 +54,7 @@ def _bar(incident: IncidentSummary, address: Address, begin: float, now: float) 
     end = now if incident.resolved is None else incident.resolved
     left, right = (100 * (max(moment, begin) - begin) / (now - begin) for moment in (incident.onset, end))
     lasted = "still open" if incident.resolved is None else duration(end - incident.onset)
-    cost = "" if incident.lost_gpu_hours is None else f", {number(incident.lost_gpu_hours)} GPU-hours"
+    cost = "" if incident.lost_gpu_hours is None else f", {gpu_time(incident.lost_gpu_hours)} lost"
     what = f"{incident.cause} {finding.culprit(incident)}".strip()
     title = f"{what} in {incident.job_id}: {date_and_time(incident.onset)}, {lasted}{cost}"
     url = address.moved(job_id=incident.job_id).moved(incident=incident.id).url("incidents")

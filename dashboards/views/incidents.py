@@ -6,14 +6,14 @@ import streamlit as st
 
 from dashboards.asking import Unreachable
 from dashboards.colours import of_cause
-from dashboards.formats import date_and_time, escaped_html, link, number
+from dashboards.formats import date_and_time, escaped_html, gpu_time, link
 from dashboards.views import banner, clock, finding, frame, incident_times
 from dashboards.views.context import ViewContext
 from zmon.format import UNKNOWN, duration
 from zmon.schema.incident import IncidentSummary
 
 MAX_INCIDENTS = 200
-HEADS = ("", "onset", "job", "cause", "culprit", "duration", "GPU-hours", "")
+HEADS = ("", "onset", "job", "cause", "culprit", "duration", "GPU time lost", "")
 REPORT_PIXELS = 900
 
 
@@ -63,7 +63,7 @@ def _row(incident: IncidentSummary, context: ViewContext) -> str:
         escaped_html(f"{incident.cause} ({incident.severity})"),
         escaped_html(finding.culprit(incident) or UNKNOWN),
         "still open" if incident.resolved is None else duration(incident.resolved - incident.onset),
-        number(incident.lost_gpu_hours),
+        gpu_time(incident.lost_gpu_hours),
         link("job", address.moved(incident=None, at=incident.detected).params(), "charts"),
     ]
     tint = f'<td style="--tint:{of_cause(incident.cause)}"></td>'
