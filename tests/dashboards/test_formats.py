@@ -10,6 +10,7 @@ from dashboards.formats import (
     efficiency,
     escaped_html,
     escaped_markdown,
+    gpu_time,
     link,
     number,
     share,
@@ -57,6 +58,15 @@ def test_share_is_percent_and_unknown_without_value(ratio, text):
 )  # fmt: skip
 def test_efficiency_above_one_has_its_reason(ratio, reference, text):
     assert efficiency(ratio, reference) == text
+
+
+@pytest.mark.parametrize(
+    ("hours", "text"),
+    [(None, "unknown"), (float("nan"), "unknown"), (0, "0 GPU-h"), (0.0064, "23 GPU-s"), (0.07, "4.2 GPU-min"),
+     (12.5, "12.5 GPU-h"), (1234.5, "1,234 GPU-h")],
+)  # fmt: skip
+def test_gpu_time_has_the_unit_that_fits(hours, text):
+    assert gpu_time(hours) == text
 
 
 def test_time_is_in_utc_and_unknown_without_a_value():
