@@ -1,7 +1,7 @@
 """Lines that hide each other are drawn as one line, which says of how many ranks, hosts or GPUs it is."""
 
 import re
-from collections.abc import Container
+from collections.abc import Set
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ _DETAIL = {  # by noun: what the name of a series has behind the rank, host or G
 }
 
 
-def merged(panel: Panel, values: pd.DataFrame, apart: Container[str] = ()) -> pd.DataFrame:
+def merged(panel: Panel, values: pd.DataFrame, apart: Set[str] = frozenset()) -> pd.DataFrame:
     """Return the FRAME with one series in place of those that are equal: `4 ranks, equal`.
 
     Series that end at different times are not equal. Those in `apart` stay alone.
@@ -30,11 +30,15 @@ def merged(panel: Panel, values: pd.DataFrame, apart: Container[str] = ()) -> pd
     groups: list[tuple[str, list[int]]] = []  # the detail of their names, and indices of series
     for index, name in enumerate(names):
         detail = _detail(panel.noun, name)
-        group = next(
-            (group for of, group in groups if of == detail and _is_hidden(rows[group[0]], rows[index], largest)), None
-        )
-        if group is not None and name not in apart and names[group[0]] not in apart:
-            group.append(index)
+        equal = [
+            group
+            for of, group in groups
+            if of == detail
+            and apart.isdisjoint((name, names[group[0]]))
+            and _is_hidden(rows[group[0]], rows[index], largest)
+        ]
+        if equal:
+            equal[0].append(index)
         else:
             groups.append((detail, [index]))
     if len(groups) == len(names):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import streamlit as st
 
 from dashboards.asking import Unreachable
-from dashboards.colours import CATEGORIES, COMPUTING, GREY, in_order, of_category
+from dashboards.colours import BLUE, COMPUTING, GREY, in_order, of_category
 from dashboards.formats import escaped_markdown, share
 from dashboards.queries import quoted
 from dashboards.views import panel
@@ -76,7 +76,7 @@ def parts(seconds_by_category: Mapping[str, float]) -> list[Part]:
     """Return the parts of the bar: the ideal step, what is added to it, and the small categories as one part."""
     total = sum(seconds_by_category.values())
     ideal = sum(seconds_by_category.get(phase, 0.0) for phase in COMPUTING)
-    result = [Part(IDEAL, ideal, CATEGORIES["own"], "self time of the median rank, without input")]
+    result = [Part(IDEAL, ideal, BLUE, "self time of the median rank, without input")]
     small: dict[str, float] = {}
     for category in in_order([name for name in seconds_by_category if name not in COMPUTING]):
         seconds = seconds_by_category[category]

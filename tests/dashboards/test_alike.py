@@ -19,7 +19,7 @@ def frame(**rows: list[float]) -> pd.DataFrame:
     return table.melt(id_vars="time", var_name="series", value_name="value")[FRAME]
 
 
-def names(panel, rows, apart=()):
+def names(panel, rows, apart=frozenset()):
     return list(alike.merged(panel, frame(**rows), apart)["series"].unique())
 
 

@@ -46,6 +46,7 @@ READ_BY_KEY = {  # the expressions that may be read by a string key, with the re
         "values.groupby('series')": TABLE,
     },
     "views/scaling.py": {"table": TABLE},
+    "views/tiles.py": {"STATES": "colours"},
     "views/time_bar.py": {"sample.labels": LABELS},
 }
 
