@@ -194,7 +194,7 @@ def _mark_tip(kind: str) -> list[dict[str, object]]:
     return [{"field": "series", "type": "nominal", "title": kind}, *_times("time", "from"), *_times("until", "to")]
 
 
-_LINE, _AREA = {"type": "line"}, {"type": "area", "opacity": 0.85}
+_LINE, _AREA = {"type": "line"}, {"type": "area", "opacity": 1}  # the colours of the bar
 _TINT = {"condition": {"test": "datum.severity == 'critical'", "value": VERMILLION}, "value": ORANGE}
 _POSITION = {"x": {"field": "time", **TIME_AXIS}}
 _ACROSS = {**_POSITION, "x2": {"field": "until"}}

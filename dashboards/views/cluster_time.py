@@ -36,9 +36,10 @@ def _gpu_time(seconds: float) -> str:
 
 def _ideal(promql: str, context: ViewContext) -> str:
     try:
-        return share(gpu_time.ideal_of_day(context.prometheus, promql, context.now.time))
+        ratio = gpu_time.ideal_of_day(context.prometheus, promql, context.now.time)
     except Unreachable:
         return UNKNOWN
+    return share(ratio) if ratio is not None else f"{UNKNOWN} <small>not recorded</small>"
 
 
 def _lost(context: ViewContext) -> str:

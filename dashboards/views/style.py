@@ -51,6 +51,7 @@ CSS = """
 .zmon-lanes .axis { display: flex; justify-content: space-between; background: none; height: auto; font-size: .75rem;
   opacity: .75; }
 .zmon-lanes i { font-style: normal; }
+.zmon-vitals small { font-size: .55em; opacity: .8; }
 .zmon-chart-unknown p { margin: 0; }
 .zmon-chart-unknown code { font-size: .9em; color: inherit;
   background: color-mix(in srgb, currentColor 12%, transparent); }

@@ -80,13 +80,13 @@ def test_cost_of_today_is_zero_only_if_nothing_happened(open_page, world, incide
 def test_cluster_page_shows_the_trend_of_the_ideal_share_and_unknown_without_a_day_before(open_page):
     app = open_page("cluster")
     assert re.fullmatch(r"[1-9]\d\.\d %", number(app, "Ideal, last 24 h"))
-    assert number(app, "Ideal, 24 h before") == "unknown"
+    assert number(app, "Ideal, 24 h before") == "unknown <small>not recorded</small>"
 
 
 def test_cluster_page_without_accounts_is_unknown(open_page, world):
     world.moment = EMPTY
     app = open_page("cluster")
-    assert number(app, "Ideal, last 24 h") == "unknown"
+    assert number(app, "Ideal, last 24 h") == "unknown <small>not recorded</small>"
     assert "the hub knows no GPU time of a job" in page_text(app)
 
 
