@@ -131,7 +131,7 @@ def specification(
             "type": "nominal",
             "sort": None,  # the order of the table, in which rank 10 comes after rank 2
             "scale": {"domain": names, "range": [look.colour for look in line_looks]},
-            "legend": {"title": None, "orient": "bottom", "columns": {"expr": COLUMNS}, "labelLimit": 130},
+            "legend": {"title": None, "orient": "bottom", "columns": {"expr": COLUMNS}, "labelLimit": 160},
         },
         "strokeWidth": width,
         "tooltip": series_tip,  # Vega has one tooltip for a line, not one for each of its points

@@ -61,10 +61,7 @@ def headline(glance: Glance) -> Headline:
 
 
 def show(context: ViewContext, *, all_jobs: bool = False) -> None:
-    """Draw the banner, the details of its finding, other findings, and those that were open at the time in the URL.
-
-    `all_jobs`: if no job has a fault, the banner counts all jobs instead of showing one of them.
-    """
+    """Draw the banner. `all_jobs`: if no job has a fault, it counts all jobs instead of showing one of them."""
     glance, head, worst = context.now, headline(context.now), main_finding(context.now)
     if all_jobs and glance.jobs and (head.urgency in ("ok", "info") or head.ended) and not worst:
         glance, head = replace(glance, job_id=None), BLIND if glance.blind else _summary_headline(glance)
@@ -79,13 +76,19 @@ def show(context: ViewContext, *, all_jobs: bool = False) -> None:
     if worst:
         culprit, next_step = finding_view.culprit_html(worst), finding_view.next_step_html(worst, context.address)
         _sections(glance, head, word + culprit + notes, text, next_step)
-        finding_view.details(worst, glance.time)
     elif glance.job_id and glance.job and glance.job.ended:
         _sections(
             glance, head, word + text + notes, finding_view.ended_next_step_html(glance.job.ended, context.address)
         )
     else:
         _sections(glance, head, word + text + notes)
+
+
+def below(context: ViewContext, *, all_jobs: bool = False) -> None:
+    """Draw the details of the banner's finding, other findings, and those that were open at the time in the URL."""
+    glance, worst = context.now, main_finding(context.now)
+    if worst:
+        finding_view.details(worst, glance.time)
     for other in [each for each in (*glance.findings, *glance.elsewhere) if each is not worst]:
         title = f"Also {other.severity} in {other.job_id}: {other.cause} {finding_view.culprit(other)}".strip()
         lead = link("job", finding_view.address_of(other, context.address).params(), "open")

@@ -38,6 +38,7 @@ def _draw_charts(context: ViewContext) -> None:
 
 def _draw_banner(context: ViewContext) -> None:
     banner.show(context, all_jobs=True)
+    banner.below(context, all_jobs=True)
 
 
 def _draw_jobs(context: ViewContext) -> None:

@@ -35,4 +35,6 @@ def _draw_state(context: ViewContext) -> None:
     if context.job_id:
         banner.vitals(context)
         time_bar.show(context)
+    banner.below(context)
+    if context.job_id:
         tiles.show(context)
