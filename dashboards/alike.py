@@ -11,10 +11,10 @@ from dashboards.panels import Panel
 
 # Nearer than the thickness of a line, 2 of the 230 pixels of a chart: then only the last line would be seen.
 HIDDEN = 2 / 230
-_DETAIL = {  # by noun: what the name of a series has behind the rank, host or GPU
+_DETAIL = {  # by noun: what equal series have in common, behind the rank or host
     "ranks": re.compile(r"rank \d+(.*)"),
     "hosts": re.compile(r"\S+(.*)"),
-    "GPUs": re.compile(r".*()"),
+    **dict.fromkeys(("GPUs", "interfaces", "directions"), re.compile(r".*()")),
 }
 
 

@@ -75,7 +75,7 @@ NIC = Panel(
     unit="bytes/s",
     legend="{host} {device}",
     grows="hosts",
-    noun="hosts",
+    noun="interfaces",
     many="max by (spread) (avg_over_time(zmon:job_nic_receive_bytes:spread{job_id=$job}[$window]))",
     promql="""
 avg_over_time(zmon:nic_receive_bytes:rate{$host}[$window]) and on (host) $hosts
@@ -87,6 +87,7 @@ WIRE = Panel(
     question="How many bytes do the network interfaces of the job carry?",
     unit="bytes/s",
     legend="{direction}",
+    noun="directions",
     absent="only the interface that the environment selects (gloo or NCCL) is counted, "
     "and lo if all ranks share a host",
     promql="""

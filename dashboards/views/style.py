@@ -43,9 +43,10 @@ CSS = """
 .zmon-lanes { display: grid; grid-template-columns: minmax(4rem, max-content) 1fr; gap: .2rem .7rem;
   align-items: center; }
 .zmon-lanes span { font-size: .85rem; overflow-wrap: anywhere; max-width: 14rem; }
-.zmon-lanes div { position: relative; height: 1.5rem; border-radius: 4px;
+.zmon-lanes div { position: relative; height: calc(.3rem + var(--tracks, 1) * 1.2rem); border-radius: 4px;
   background: color-mix(in srgb, currentColor 7%, transparent); }
-.zmon-lanes a { position: absolute; top: .15rem; bottom: .15rem; min-width: 8px; max-width: 100%; border-radius: 3px;
+.zmon-lanes a { position: absolute; top: calc(.2rem + var(--track) * 1.2rem); height: 1.1rem; min-width: 8px;
+  max-width: 100%; border-radius: 3px;
   background: var(--tint); }
 .zmon-lanes a:hover, .zmon-lanes a:focus-visible { outline: 2px solid currentColor; z-index: 1; }
 .zmon-lanes .axis { display: flex; justify-content: space-between; background: none; height: auto; font-size: .75rem;

@@ -6,8 +6,8 @@ import pytest
 from dashboards import alike
 from dashboards.history import FRAME
 from dashboards.panels import ALL
-from dashboards.panels.communication import ALL_TO_ALL, NIC, SENT
-from dashboards.panels.hardware import CPU, UTILIZATION
+from dashboards.panels.communication import ALL_TO_ALL, NIC, SENT, WIRE
+from dashboards.panels.hardware import CPU, PRESSURE, UTILIZATION
 from dashboards.panels.ranks import MEMORY
 
 NAN = float("nan")
@@ -41,8 +41,11 @@ RANKS = {f"rank {rank}": [5.0, 6.0, 7.0] for rank in range(4)}
             ["2 ranks (process), equal", "2 ranks (used), equal"],
         ),
         (CPU, {"node-1": [0.5, 0.5, 0.5], "node-2": [0.5, 0.5, 0.5]}, ["2 hosts, equal"]),
-        (NIC, {"node-1 eth0": [5.0] * 3, "node-2 eth0": [5.0] * 3, "node-1 lo": [5.0] * 3},
-         ["2 hosts eth0, equal", "node-1 lo"]),
+        (NIC, {"node-1 eth0": [5.0] * 3, "node-1 ib0": [0.0] * 3, "node-2 ib0": [0.0] * 3},
+         ["node-1 eth0", "2 interfaces, equal"]),
+        (PRESSURE, {f"node-{host} {resource}": [0.1] * 3 for host in (1, 2) for resource in ("cpu", "io")},
+         ["2 hosts cpu, equal", "2 hosts io, equal"]),
+        (WIRE, {"received": [5.0] * 3, "sent": [5.0] * 3}, ["2 directions, equal"]),
         (UTILIZATION, {f"node-1 GPU {gpu}": [0.5] * 3 for gpu in range(8)}, ["8 GPUs, equal"]),
         (SENT, {"all_to_all": [5.0] * 3, "all_reduce": [5.0] * 3}, ["all_to_all", "all_reduce"]),  # no noun
     ],
@@ -62,6 +65,7 @@ def test_merged_line_has_the_values_of_its_first_series():
     assert table["time"].tolist() == list(TIMES)
 
 
-@pytest.mark.parametrize("panel", ALL, ids=lambda panel: panel.key)
-def test_series_of_a_panel_with_a_noun_grow_with_the_job(panel):
-    assert not panel.noun or panel.grows
+@pytest.mark.parametrize("panel", [panel for panel in ALL if panel.grows], ids=lambda panel: panel.key)
+def test_lines_of_ranks_and_hosts_are_drawn_as_one_if_no_line_names_a_fault(panel):
+    is_of_faults = panel.key in ("gpu_throttled", "link_errors")
+    assert bool(panel.noun) is (panel.shape == "lines" and not is_of_faults)

@@ -17,7 +17,7 @@ def bars(page: str) -> list[tuple[str, ...]]:
     """Return incident, colour, left and width of each bar, in percent."""
     return re.findall(
         r'incident=(\w+)" target="_self" title="[^"]*" aria-label="[^"]*" style="--tint:(#\w+);'
-        r"left:min\(([\d.]+)%,100% - 8px\);width:([\d.]+)%", page,
+        r"--track:\d;left:min\(([\d.]+)%,100% - 8px\);width:([\d.]+)%", page,
     )  # fmt: skip
 
 
@@ -30,6 +30,13 @@ def test_bar_of_an_incident_has_the_colour_of_its_cause_and_its_place_in_time(op
     ]  # fmt: skip
     assert 'title="rank_frozen rank 1 on node-1 in ads: 14 Nov 22:45:00 UTC, still open"' in page
     assert f'<li style="--tint:{CAUSES["host_lost"]}">host_lost <b>1</b></li>' in page
+
+
+def test_incidents_at_the_same_time_are_below_each_other(open_page, world):
+    world.incidents = [incident(3, 600, 60), incident(2, 900, None), incident(1, 1800, 1000)]  # newest first
+    page = page_text(open_page("incidents", job_id="ads"))
+    assert re.findall(r"--track:(\d)", page) == ["0", "1", "0"]
+    assert '<div style="--tracks:2">' in page
 
 
 def test_incident_of_several_hosts_is_in_each_row_and_one_of_none_in_its_own(open_page, world):
