@@ -42,8 +42,13 @@ def ideal_ratio(seconds_by_category: Mapping[str, float]) -> float | None:
 
 def ideal_of_day(prometheus: Prometheus, promql: str, now: float) -> float | None:
     """Return the ideal share of one of the QUERIES; None if too little is recorded. Raises Unreachable."""
-    minute = int(now) // 60 * 60  # so that a query over days is sent once a minute
-    return ideal_ratio({sample.labels["cause"]: sample.value for sample in prometheus.query_at(promql, minute)})
+    samples = prometheus.query_at(promql, minute(now))
+    return ideal_ratio({sample.labels["cause"]: sample.value for sample in samples})
+
+
+def minute(now: float) -> int:
+    """Round down to the minute, so that queries over days are sent once a minute."""
+    return int(now) // 60 * 60
 
 
 def lost_today(incidents: Iterable[IncidentSummary], findings: Iterable[Finding], now: float) -> Lost:

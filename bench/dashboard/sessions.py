@@ -18,8 +18,6 @@ import aiohttp
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from dashboards.address import REFRESH_SECONDS
-
 _STREAM = "_stcore/stream"
 _TIMEOUT_SECONDS = 60.0  # the limit for a page
 _MAX_BYTES = 1 << 28  # the limit for a message
@@ -39,15 +37,8 @@ class Session:
     _intervals: dict[str, float] = field(default_factory=dict)  # by fragment, seconds between two refreshes
 
     async def load(self) -> float:
-        """Load the page once; return the seconds from the request to the last message, in both parts of the page.
-
-        The second part is what is below the first screen. The browser's timer asks for it.
-        """
-        seconds = await self._run("")
-        for fragment, every in list(self._intervals.items()):
-            if every < REFRESH_SECONDS:
-                seconds += await self._run(fragment)
-        return seconds
+        """Load the page once; return the seconds from the request to the last message."""
+        return await self._run("")
 
     async def watch(self) -> None:
         """Refresh for ever at the interval that the page sets. A slow refresh delays the next one."""

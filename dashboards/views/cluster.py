@@ -23,14 +23,11 @@ HEADS = ("", "job", "state", "finding", "step", "step time", "samples/s", "effic
 
 def show(context: ViewContext) -> None:
     """Draw the page; the most urgent part comes first."""
+    cluster_time.prefetch(context)
     panel.prefetch(panels.PANELS, context)
     frame.live(_draw_banner, context)
     cluster_time.show(context)
     frame.live(_draw_jobs, context)
-    frame.later(_draw_charts, context)
-
-
-def _draw_charts(context: ViewContext) -> None:
     with st.container(key="zmon-choices"):
         frame.time_range(context.address)
     panel.grid(panels.PANELS, context)

@@ -3,13 +3,20 @@
 import streamlit as st
 
 from dashboards import formats, gpu_time
-from dashboards.asking import Unreachable
+from dashboards.asking import BACKGROUND, Unreachable
 from dashboards.formats import share
 from dashboards.views import panel, time_bar
 from dashboards.views.context import ViewContext
 from zmon.format import UNKNOWN, counted
 
 HOUR = 3600
+
+
+def prefetch(context: ViewContext) -> None:
+    """Send the requests while the banner is drawn."""
+    for promql in gpu_time.QUERIES:
+        panel.prefetch_at(promql, gpu_time.minute(context.now.time), context)
+    BACKGROUND.submit(context.hub.incidents)
 
 
 def show(context: ViewContext) -> None:

@@ -24,8 +24,6 @@ from dashboards.views.context import ViewContext
 from dashboards.views.style import CSS
 
 View = Callable[[ViewContext], None]
-AFTER_SECONDS = 0.1  # the timer of the browser comes later if it is still drawing
-HAS_DRAWN = "has drawn"  # in the state of a viewer: True if the first screen has been drawn
 
 
 def show(view: View, pages: list[st.Page], title: str, *, shows_one_job: bool = True) -> None:
@@ -47,26 +45,6 @@ def show(view: View, pages: list[st.Page], title: str, *, shows_one_job: bool = 
         st.html(f'<p class="zmon-unknown" data-testid="zmon-seen"><small>{until}</small></p>')
     if errors:
         _rerun_at_next_refresh(iter([True]))  # True: this call only starts the timer
-
-
-def later(part: View, context: ViewContext) -> None:
-    """Draw a part that is below the first screen.
-
-    When a browser loads the page, the part waits until the browser has drawn the first screen: its charts would take
-    the time in which the banner appears. After that, and on a click, it is drawn at once.
-    """
-    if st.session_state.get(HAS_DRAWN):
-        part(context)
-    else:
-        _after_the_first_screen(iter([True]))
-
-
-@st.fragment(run_every=AFTER_SECONDS)
-def _after_the_first_screen(is_first_call: Iterator[bool]) -> None:
-    """Wait for the first call of the browser's timer, then draw the whole page. It has no such part any more."""
-    if not next(is_first_call, False):
-        st.session_state[HAS_DRAWN] = True
-        st.rerun()
 
 
 def live(part: View, drawn: ViewContext) -> None:

@@ -1,12 +1,8 @@
 """The page Hardware: the hosts of a job and their GPUs."""
 
-from functools import partial
-
 from dashboards.panels import hardware
 from dashboards.views import banner, frame, hosts, panel
 from dashboards.views.context import ViewContext
-
-ON_SCREEN = 4  # charts on the first screen of a laptop
 
 
 def show(context: ViewContext) -> None:
@@ -18,6 +14,5 @@ def show(context: ViewContext) -> None:
     frame.live(banner.line, context)
     frame.choices(context, hosts.choose)
     groups = (hardware.GPUS, hardware.HOSTS)
-    first, second = groups if hosts.show(context) else reversed(groups)
-    panel.grid(first[:ON_SCREEN], context)
-    frame.later(partial(panel.grid, (*first[ON_SCREEN:], *second)), context)
+    for panels in groups if hosts.show(context) else reversed(groups):
+        panel.grid(panels, context)

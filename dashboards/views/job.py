@@ -9,7 +9,6 @@ PANELS = (
     *(panels.STEP_TIME, panels.WHERE, panels.THROUGHPUT, scaling.EFFICIENCY),
     *(panels.LOSS, panels.QUALITY, scaling.PEAK, panels.READS),
 )
-ON_SCREEN = 2  # charts on the first screen of a laptop
 
 
 def show(context: ViewContext) -> None:
@@ -21,12 +20,7 @@ def show(context: ViewContext) -> None:
     if not context.job_id:
         return
     frame.choices(context)
-    panel.grid(PANELS[:ON_SCREEN], context)
-    frame.later(_draw_lower_part, context)
-
-
-def _draw_lower_part(context: ViewContext) -> None:
-    panel.grid(PANELS[ON_SCREEN:], context)
+    panel.grid(PANELS, context)
     pauses.show(context)
 
 

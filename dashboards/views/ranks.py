@@ -1,7 +1,5 @@
 """The page Ranks: heat maps over time, a table of all ranks, and one rank in detail."""
 
-from functools import partial
-
 import streamlit as st
 
 from dashboards.formats import escaped_html
@@ -22,7 +20,7 @@ def show(context: ViewContext) -> None:
     frame.live(rank_table.show, context)
     if context.address.rank is not None:
         _details(context, context.address.rank)
-    frame.later(partial(panel.show, panels.MEMORY), context)
+    panel.show(panels.MEMORY, context)
 
 
 def _details(context: ViewContext, rank: int) -> None:

@@ -6,7 +6,6 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from dashboards.views.frame import HAS_DRAWN
 from tests.dashboards.recorded import recorded
 from tests.dashboards.world import World
 from tests.http_server import FakeServer
@@ -59,7 +58,6 @@ def open_page(urls: dict[str, str]) -> Callable[..., AppTest]:
         app = AppTest.from_string(PAGE.format(view=view, shows_one_job=view not in ALL_JOBS_VIEWS), default_timeout=60)
         for name, value in query.items():
             app.query_params[name] = value
-        app.session_state[HAS_DRAWN] = True  # as after the first screen, so that the page is complete
         app.run()
         assert not app.exception
         assert not app.error
