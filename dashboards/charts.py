@@ -173,7 +173,7 @@ def number(panel: Panel) -> dict[str, object]:
 
 def _times(field: str, title: str = "") -> list[dict[str, object]]:
     """Return a time in a tooltip: in UTC, and in the time zone of the browser."""
-    shown = {"field": field, "type": "temporal", "format": "%d %b %H:%M:%S"}
+    shown: dict[str, object] = {"field": field, "type": "temporal", "format": "%d %b %H:%M:%S"}
     return [
         shown | {"title": f"{title} UTC".strip(), "timeUnit": "utcyearmonthdatehoursminutesseconds"},
         shown | {"title": f"{title} local time".strip(), "timeUnit": "yearmonthdatehoursminutesseconds"},

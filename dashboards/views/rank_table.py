@@ -4,6 +4,8 @@ The hub sorts the rows of a large job and answers with one page of them. A table
 draw, every two seconds.
 """
 
+from collections.abc import Callable, Hashable
+
 import pandas as pd
 import streamlit as st
 from pandas.io.formats.style import Styler
@@ -129,8 +131,14 @@ def _draw(context: ViewContext, rows: list[RankRow]) -> None:
 
 def _with_units(table: pd.DataFrame) -> Styler | pd.DataFrame:
     """Return the table with durations as in the banner; a browser still sorts them by their seconds."""
-    columns = [head for head in SECONDS if head in table]
-    return table.style.format(duration, subset=columns, na_rep="") if columns else table
+    formats: dict[Hashable, str | Callable[[object], str] | None] = {
+        head: _duration for head in SECONDS if head in table
+    }
+    return table.style.format(formats, na_rep="") if formats else table
+
+
+def _duration(cell: object) -> str:
+    return duration(cell) if isinstance(cell, int | float) else UNKNOWN
 
 
 def _cells(row: RankRow, *, is_culprit: bool) -> dict[str, object]:
