@@ -4,6 +4,7 @@
 alert and recording rules. `address` reads and writes the URL, which holds everything that a page shows. `queries` and
 `asking` send the requests and share each answer among all viewers. `glance` reads the state of a job at one time,
 `side` one side of a comparison, `armed` the results of doctor. `charts`, `curves` and `heat` draw, `history` puts
-series on one time grid, `marks` marks findings on a chart, `colours` has the colours. `generator` writes rules and
-Grafana dashboards for given scrape intervals (`intervals`).
+series on one time grid, `alike` draws equal lines as one, `marks` marks findings on a chart, `colours` has all
+colours. `gpu_time` sums the GPU time of all jobs. `generator` writes rules and Grafana dashboards for given scrape
+intervals (`intervals`).
 """

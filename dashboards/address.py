@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil, isfinite
 from typing import TypedDict, Unpack
+from urllib.parse import urlencode
 
 RANGES = {"5m": 300, "15m": 900, "1h": 3600, "6h": 21600, "24h": 86400, "7d": 604800}
 DEFAULT_RANGE = "15m"
@@ -100,6 +101,10 @@ class Address:
             "what_if": ",".join(f"{name}={factor:g}" for name, factor in self.what_if) or None,
         }
         return {name: str(value) for name, value in values.items() if value is not None}
+
+    def url(self, view: str) -> str:
+        """Return the URL of a view, relative to the other views."""
+        return f"{view}?{urlencode(self.params())}"
 
     def moved(self, **changes: Unpack[Changes]) -> "Address":
         """Return a copy with these changes. If the job changes, rank, host, incident and rows are reset."""

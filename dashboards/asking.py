@@ -9,6 +9,7 @@ of answers are frozen, since answers are shared.
 """
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 
@@ -29,6 +30,7 @@ TIMEOUT_SECONDS = 1.0  # half of the refresh interval, so pages stay on time eve
 LONG_SECONDS = 5.0  # the timeout of a query about the past, which takes longer if the range is a week
 CACHE_ENTRIES = 1000
 _PART_BYTES = 1 << 16
+BACKGROUND = ThreadPoolExecutor(4, "ask")  # shared by all viewers; it only fills the cache
 _MAX_REASON = 300  # letters of the reason for which a server rejects a request
 
 Query: TypeAlias = tuple[tuple[str, str | int], ...]

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from dashboards.colours import CAUSES, GREY, ORANGE, SERIES, VERMILLION, of_cause
+from dashboards.colours import DASHES, GREY, ORANGE, VERMILLION, looks
 from dashboards.history import grid
 from dashboards.marks import Mark
 from dashboards.panels import Panel
@@ -30,8 +30,13 @@ LEGEND_COLUMNS, LEGEND_PIXELS = 3, 18  # LEGEND_PIXELS is the height of one row 
 COLUMNS = f"width < 400 ? 2 : {LEGEND_COLUMNS}"  # two columns on a phone
 
 SI_PREFIXED = "replace(format(datum.value, '~s'), regexp('([a-zA-Z]?)$'), ' $1')"
+SECONDS = (  # as `zmon.format.duration` writes them
+    "datum.value == 0 ? '0' : abs(datum.value) < 0.9995 ? format(1000 * datum.value, '~r') + ' ms'"
+    " : abs(datum.value) < 120 ? format(datum.value, '~r') + ' s'"
+    " : format(datum.value / 60, '~r') + ' min'"
+)
 AXIS_LABEL = {  # SI prefixes only for bytes, samples and hertz: "120m" seconds would look like minutes
-    "seconds": "format(datum.value, '~g') + ' s'",
+    "seconds": SECONDS,
     "bytes": f"{SI_PREFIXED} + 'B'",
     "bytes/s": f"{SI_PREFIXED} + 'B/s'",
     "samples/s": "format(datum.value, '~s') + '/s'",
@@ -100,15 +105,14 @@ def specification(
 ) -> dict[str, object]:
     """Return the specification for Vega-Lite, for tables with these series and kinds of marks.
 
-    The line of a culprit is thick. Areas have the colour of their time category. `is_long`: the range is at least a
-    day, so the axis shows the weekday. Only layers of the given kinds are included, because even an empty layer costs
-    a browser time.
+    The line of a culprit is thick. `is_long`: the range is at least a day, so the axis shows the weekday. Only layers
+    of the given kinds are included, because even an empty layer costs a browser time.
     """
     culprit = re.compile(rf"rank ({'|'.join(map(str, culprits))})\b") if culprits else None
     culprit_names = [name for name in names if culprit and culprit.match(name)]
     stacked = panel.shape == "areas"
     series_tip = {"field": "series", "type": "nominal", "title": "series"}
-    time_tip = {"field": "time", "type": "temporal", "title": "UTC", "timeUnit": "utcdatehoursminutesseconds"}
+    line_looks = looks(names)
     width: dict[str, object] = {"value": 1.8}
     if culprit_names:  # only then, because a browser evaluates the condition for each point
         width["condition"] = {"test": {"field": "series", "oneOf": culprit_names}, "value": 4}
@@ -126,12 +130,15 @@ def specification(
             "field": "series",
             "type": "nominal",
             "sort": None,  # the order of the table, in which rank 10 comes after rank 2
-            "scale": _by_cause(names) if set(names) <= CAUSES.keys() or stacked else {"range": SERIES},
-            "legend": {"title": None, "orient": "bottom", "columns": {"expr": COLUMNS}, "labelLimit": 130},
+            "scale": {"domain": names, "range": [look.colour for look in line_looks]},
+            "legend": {"title": None, "orient": "bottom", "columns": {"expr": COLUMNS}, "labelLimit": 160},
         },
         "strokeWidth": width,
         "tooltip": series_tip,  # Vega has one tooltip for a line, not one for each of its points
     }
+    if not stacked and any(look.dash != DASHES[0] for look in line_looks):
+        scale = {"domain": names, "range": [look.dash for look in line_looks]}
+        encoding["strokeDash"] = {"field": "series", "type": "nominal", "sort": None, "scale": scale}
     lines = {
         "data": {"name": LINES},
         "mark": (_AREA if stacked else _LINE) | {"aria": False},  # otherwise each point gets a description
@@ -140,7 +147,7 @@ def specification(
     alone = _only("alone") | {  # values without neighbours, which no line can show
         "mark": {"type": "point", "size": 24, "filled": True, "opacity": 1},
         "encoding": {name: encoding[name] for name in ("x", "y", "color")}
-        | {"tooltip": [series_tip, number(panel), time_tip]},
+        | {"tooltip": [series_tip, number(panel), *_times("time")]},
     }
     above = (
         [alone] if "alone" in kinds and not stacked else []
@@ -164,13 +171,18 @@ def number(panel: Panel) -> dict[str, object]:
     return {"field": "value", "type": "quantitative", "title": panel.unit or "value", "format": format_}
 
 
+def _times(field: str, title: str = "") -> list[dict[str, object]]:
+    """Return a time in a tooltip: in UTC, and in the time zone of the browser."""
+    shown: dict[str, object] = {"field": field, "type": "temporal", "format": "%d %b %H:%M:%S"}
+    return [
+        shown | {"title": f"{title} UTC".strip(), "timeUnit": "utcyearmonthdatehoursminutesseconds"},
+        shown | {"title": f"{title} local time".strip(), "timeUnit": "yearmonthdatehoursminutesseconds"},
+    ]
+
+
 def _reaching(value: float | None) -> list[dict[str, object]]:
     """Return an invisible point that extends the axis, so that small changes of the value look small."""
     return [] if value is None else [{"mark": {"type": "point", "opacity": 0}, "encoding": {"y": {"datum": value}}}]
-
-
-def _by_cause(names: list[str]) -> dict[str, list[str]]:
-    return {"domain": names, "range": [of_cause(name) for name in names]}
 
 
 def axis(is_long: bool) -> dict[str, object]:
@@ -178,7 +190,11 @@ def axis(is_long: bool) -> dict[str, object]:
     return {"format": "%a %H:%M" if is_long else "%H:%M:%S", "tickCount": 6, "labelOverlap": True}
 
 
-_LINE, _AREA = {"type": "line"}, {"type": "area", "opacity": 0.85}
+def _mark_tip(kind: str) -> list[dict[str, object]]:
+    return [{"field": "series", "type": "nominal", "title": kind}, *_times("time", "from"), *_times("until", "to")]
+
+
+_LINE, _AREA = {"type": "line"}, {"type": "area", "opacity": 1}  # the colours of the bar
 _TINT = {"condition": {"test": "datum.severity == 'critical'", "value": VERMILLION}, "value": ORANGE}
 _POSITION = {"x": {"field": "time", **TIME_AXIS}}
 _ACROSS = {**_POSITION, "x2": {"field": "until"}}
@@ -186,7 +202,7 @@ _MARKED: dict[str, tuple[dict[str, object], ...]] = {  # by kind; the lowest lay
     "activity": (  # the job did something other than training
         {
             "mark": {"type": "rect", "opacity": 0.3, "color": GREY},
-            "encoding": {**_ACROSS, "tooltip": {"field": "series", "type": "nominal", "title": "activity"}},
+            "encoding": {**_ACROSS, "tooltip": _mark_tip("activity")},
         },
         {
             "mark": {"type": "text", "align": "left", "baseline": "bottom", "dx": 2, "dy": -3, "color": GREY},
@@ -199,7 +215,7 @@ _MARKED: dict[str, tuple[dict[str, object], ...]] = {  # by kind; the lowest lay
             "encoding": {
                 **_ACROSS,
                 "color": _TINT,
-                "tooltip": {"field": "series", "type": "nominal", "title": "finding"},
+                "tooltip": _mark_tip("finding"),
             },
         },
         {

@@ -2,8 +2,10 @@
 
 import pandas as pd
 
-from dashboards.colours import BLUE, GREEN, GREY, ORANGE, SKY, in_order, of_cause
+from dashboards.charts import AXIS_LABEL
+from dashboards.colours import BLUE, GREEN, GREY, ORANGE, SKY, in_order, of_category
 from dashboards.predictions import predicted
+from zmon.format import duration
 from zmon.schema.api import ScalingAnswer
 
 HEIGHT_PIXELS = 300
@@ -30,13 +32,13 @@ def samples(scaling: ScalingAnswer, what_if: str) -> pd.DataFrame:
 def parts(scaling: ScalingAnswer) -> pd.DataFrame:
     """Return the seconds of a predicted step by number of ranks and time category."""
     rows = [
-        (size.ranks, part, seconds)
+        (size.ranks, part, seconds, duration(seconds))
         for size in scaling.sizes
         if (step := predicted(size.predicted))
         for part, seconds in step.causes.items()
         if seconds > 0
     ]
-    return pd.DataFrame(rows, columns=["ranks", "part", "seconds"])
+    return pd.DataFrame(rows, columns=["ranks", "part", "seconds", "label"])
 
 
 def parts_specification(names: list[str]) -> dict[str, object]:
@@ -52,18 +54,18 @@ def parts_specification(names: list[str]) -> dict[str, object]:
                 "field": "seconds",
                 "type": "quantitative",
                 "title": None,
-                "axis": {"labelExpr": "format(datum.value, '~g') + ' s'"},
+                "axis": {"labelExpr": AXIS_LABEL["seconds"]},
             },
             "color": {
                 "field": "part",
                 "type": "nominal",
-                "scale": {"domain": order, "range": [of_cause(name) for name in order]},
+                "scale": {"domain": order, "range": [of_category(name) for name in order]},
                 "legend": {"title": None, "orient": "bottom"},
             },
             "tooltip": [
                 {"field": "ranks", "title": "ranks"},
                 {"field": "part", "title": "part"},
-                {"field": "seconds", "format": ".4~g"},
+                {"field": "label", "title": "of a step"},
             ],
         },
     }

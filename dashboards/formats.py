@@ -7,7 +7,10 @@ from html import escape
 from math import isfinite
 from urllib.parse import urlencode
 
-from zmon.format import UNKNOWN
+from zmon.format import UNKNOWN, counted
+from zmon.schema.curve import Point
+
+ABOVE_ONE = 1.0005  # from here on, an efficiency is shown as more than 100.0 %
 
 
 def number(value: float | None) -> str:
@@ -17,6 +20,16 @@ def number(value: float | None) -> str:
     if not isfinite(value):
         return "NaN" if value != value else str(value)
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
+
+
+def gpu_time(hours: float | None) -> str:
+    """Format the time of all GPUs together: 12.5 → 12.5 GPU-h; 0.0064 → 23 GPU-s."""
+    if hours is None or not isfinite(hours):
+        return UNKNOWN
+    if hours >= 1 or hours == 0:
+        return f"{number(hours)} GPU-h"
+    seconds = hours * 3600
+    return f"{number(seconds / 60)} GPU-min" if seconds >= 60 else f"{number(seconds)} GPU-s"
 
 
 def time_of_day(unix_seconds: float | None) -> str:
@@ -38,6 +51,17 @@ def _utc(unix_seconds: float | None, form: str) -> str:
 def share(ratio: float | None) -> str:
     """Return a ratio in percent: 0.8734 → 87.3 %."""
     return UNKNOWN if ratio is None or not isfinite(ratio) else f"{ratio:.1%}".replace("%", " %")
+
+
+def efficiency(ratio: float | None, reference: Point | None = None) -> str:
+    """Return a scaling efficiency in percent. Above 100 % it has its reason: what it is compared with."""
+    text = share(ratio)
+    if ratio is None or not ratio >= ABOVE_ONE:
+        return text
+    if reference is None:
+        return f"{text} (above 100 %: a rank is faster than at the smallest recorded size)"
+    rates = f"a rank trains on {number(ratio * reference.rate)} samples/s, and on {number(reference.rate)}"
+    return f"{text} (above 100 %: {rates} with {counted(reference.ranks, 'rank')}, recorded by {reference.by})"
 
 
 def escaped_html(text: str) -> str:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from dashboards.asking import Unreachable
+from dashboards.asking import BACKGROUND, Unreachable
 from dashboards.intervals import ONE_MACHINE, Intervals
 from dashboards.queries import Hub, Prometheus, Sample, quoted
 from dashboards.severity import urgency
@@ -96,7 +96,12 @@ class Glance:
 
 
 def glance(prometheus: Prometheus, hub: Hub, job_id: str | None, clock: Callable[[], float] = time.time) -> Glance:
-    """Return the current state of this job. If job_id is None, the most urgent job is used."""
+    """Return the current state of this job. If job_id is None, the most urgent job is used.
+
+    The requests that are sent in any case are sent at once, so that the banner waits for the slowest, not for the sum.
+    """
+    for ask, *arguments in (hub.findings,), (hub.findings, job_id), (prometheus.query, JOBS):
+        BACKGROUND.submit(ask, *arguments)
     return _with_prometheus(_with_hub(Glance(time=clock(), job_id=job_id), hub), prometheus)
 
 

@@ -41,6 +41,21 @@ READY = f"""complete => {{ {CONTENT_FUNCTIONS}
   return drawn() && content() === complete && performance.now() - (window.zmonFrom ?? 0);
 }}"""
 CONTENT = f"() => {{ {CONTENT_FUNCTIONS} return drawn() ? content() : '' }}"
+# When the banner appeared, and when each chart was drawn.
+OBSERVER = """(() => {
+  const drawn = new Map();
+  window.zmonTimes = {drawn};
+  new MutationObserver(() => {
+    window.zmonTimes.banner ??= document.querySelector('[data-testid=zmon-banner]') ? performance.now() : undefined;
+    for (const chart of document.querySelectorAll('[data-testid=stVegaLiteChart]'))
+      if (!drawn.has(chart) && chart.querySelector('.marks')) drawn.set(chart, performance.now());
+  }).observe(document, {subtree: true, childList: true});
+})()"""
+TIMES = """() => {
+  const {banner, drawn} = window.zmonTimes;
+  const onScreen = [...drawn].filter(([chart]) => chart.getBoundingClientRect().top < innerHeight);
+  return [banner, Math.max(banner, ...onScreen.map(([, time]) => time))];
+}"""
 CLICK = """title => {
   const link = [...document.querySelectorAll('[data-testid=stPageLink-NavLink]')]
     .find(link => link.textContent.trim() === title);
@@ -90,6 +105,7 @@ class Viewer:
         """Open a tab of a new viewer, without cache and cookies."""
         context = self._chromium.new_context(viewport=SIZE)
         try:
+            context.add_init_script(OBSERVER)
             yield context.new_page()
         finally:
             context.close()
@@ -98,6 +114,11 @@ class Viewer:
         """Open the URL of a view. Return the seconds until it is drawn, at most MAX_SECONDS."""
         page.goto(view.url(self._base, **params), wait_until="commit")
         return self._ready(page, view)
+
+    def appeared(self, page: Page) -> tuple[float, float]:
+        """Return the seconds from the load of a page until its banner, and until all charts on the screen are drawn."""
+        banner, screen = page.evaluate(TIMES)
+        return banner / 1000, screen / 1000
 
     def click(self, page: Page, view: View) -> float:
         """Wait for the link to a view and click it. Return the seconds from the click until the view is drawn."""

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from bench.dashboard import hub_answers
 from bench.dashboard.recorded import STAND_OUT
 from bench.dashboard.scene import JOB, SLOW, Scene
-from dashboards import glance, marks, side
+from dashboards import glance, gpu_time, marks, side
 from dashboards.address import RANGES, Address, Span
 from dashboards.panels import VIEWS, Panel
 from dashboards.panels import ranks as rank_panels
 from dashboards.panels import scaling as scaling_panels
 from dashboards.queries import Hub, Prometheus, quoted
-from dashboards.views import hosts, tiles, waterfall
+from dashboards.views import hosts, tiles, time_bar
 from dashboards.views.context import ViewContext
 
 GLANCE = "every view"
@@ -81,7 +81,7 @@ def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
     hosts_of_job = (recent if len(scene.hosts) > hosts.MAX_HOSTS else context.selection(context.span)).hosts
     names = instants(hosts=hosts.NAMES)
     activities = [Query("activities", marks.ACTIVITIES.replace("$job", quoted(JOB)), context.span)]
-    at_end = instants(waterfall=waterfall.TIME_PER_STEP)
+    at_end = instants(time_bar=time_bar.TIME_PER_STEP)
     if scene.num_ranks <= tiles.MAX_RANKS:  # else the hub answers
         at_end += instants(rank_tiles=glance.RANKS)
     return {
@@ -92,7 +92,7 @@ def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
             made_for=glance.INTERVALS,
             firing=glance.FIRING,
         ),
-        "cluster": host_tiles(""),
+        "cluster": [*charts(VIEWS["cluster"]), *instants(last_day=gpu_time.LAST_DAY, day_before=gpu_time.DAY_BEFORE)],
         "job": [*charts((*VIEWS["job"], scaling_panels.EFFICIENCY)), *activities, *at_end],
         "ranks": [*names, *charts(rank_panels.PANELS)],
         ONE_RANK: [*names, *charts((*rank_panels.PANELS, *rank_panels.ONE_RANK))],

@@ -166,6 +166,10 @@ def _job(scene: Scene) -> Iterator[Values]:
         yield "zmon:job_activity:ranks", labels | {"activity": activity}, active, False
     seconds = tuple(hub_answers.job(scene, kind).step_seconds or nan for kind in KINDS)
     yield "zmon:job_step_seconds:median", labels, seconds, False
+    accounts = [hub_answers.job(scene, kind).gpu_seconds for kind in KINDS]
+    for cause in dict.fromkeys(cause for account in accounts for cause in account):
+        per_second = tuple(account.get(cause, 0.0) / SIMULATED_SECONDS for account in accounts)
+        yield "zmon:job_gpu_seconds:total", labels | {"cause": cause}, per_second, True
     samples = tuple(of_kind["samples"] * ranks for of_kind in totals)
     yield "zmon:job_samples:rate", labels, samples, False
     yield "zmon:job_busy:max", labels, (1.0,) * len(KINDS), False

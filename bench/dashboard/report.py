@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from bench.dashboard.browser import MAX_SECONDS
 from bench.dashboard.history import History
 from bench.dashboard.queries import Cost
-from bench.dashboard.rounds import AGAIN, CLICK_AGAIN, CLICK_FIRST, FIRST, OF_PROMETHEUS, Times
+from bench.dashboard.rounds import AGAIN, BANNER, CLICK_AGAIN, CLICK_FIRST, FIRST, OF_PROMETHEUS, SCREEN, Times
 from bench.dashboard.sharing import Crowd
 from bench.dashboard.synthetic import (
     AT_AN_INSTANT,
@@ -76,7 +76,8 @@ def queries(costs: Mapping[str, Sequence[Cost]]) -> None:
 def views(viewers: str, times: Times, floor: Times) -> None:
     """Print the times by view and over all views, and the ratio of loads to those of an empty page."""
     empty_page = {FIRST: quantile(_all(floor[FIRST]), 0.5), AGAIN: quantile(_all(floor[AGAIN]), 0.5)}
-    kinds = [kind for kind in (FIRST, AGAIN, CLICK_FIRST, CLICK_AGAIN) if kind in times]
+    empty_page |= dict.fromkeys((BANNER, SCREEN), empty_page[FIRST])
+    kinds = [kind for kind in (FIRST, BANNER, SCREEN, AGAIN, CLICK_FIRST, CLICK_AGAIN) if kind in times]
     heads = [f"{kind}: {quantile_name}" for kind in kinds for quantile_name in ("p50", "p95")]
     print(f"\nUntil a view is drawn, {viewers} (target: p95 at most {TARGET_SECONDS:g} s; * is slower)")
     print(f"  {'':<{_NAME_WIDTH}}{table_line(heads, heads)}")

@@ -16,6 +16,7 @@ from dashboards.address import AFTER, COLUMNS, RANGES
 from dashboards.queries import CACHE_SECONDS
 
 FIRST, AGAIN, CLICK_FIRST, CLICK_AGAIN = "first load", "reload", "click, first", "click, again"
+BANNER, SCREEN = "first load, banner", "first load, screen"  # until there are the banner, the charts on the screen
 OF_PROMETHEUS = {FIRST: "Prometheus, first", AGAIN: "Prometheus, again"}
 # Clicks start from NEUTRAL. A click on this view itself starts from OTHER_NEUTRAL.
 NEUTRAL, OTHER_NEUTRAL = View("incidents", "incidents"), View("armed", "armed")
@@ -52,6 +53,9 @@ def loads(viewer: Viewer, views: Sequence[View], rounds: int, moments: Moments) 
             with viewer.tab() as page:
                 for kind in (FIRST, AGAIN):
                     times[kind][view.name].append(viewer.visit(page, view, at=moment))
+                    if kind == FIRST:
+                        for part, seconds in zip((BANNER, SCREEN), viewer.appeared(page), strict=True):
+                            times[part][view.name].append(seconds)
     return times
 
 

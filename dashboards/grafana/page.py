@@ -30,6 +30,7 @@ def dashboards(intervals: Intervals) -> dict[str, dict[str, object]]:
 
 def _dashboard(view: str, panels: tuple[Panel, ...], intervals: Intervals) -> dict[str, object]:
     refresh = duration_text(intervals.recorded.seconds)  # most charts have no newer points
+    marks = MARKS if _shows_one_job(panels) else ()
     drawn = [build(panel, intervals) for panel in panels] + ([build_step()] if view == "job" else [])
     return {
         "uid": f"zmon-{view}",
@@ -43,7 +44,7 @@ def _dashboard(view: str, panels: tuple[Panel, ...], intervals: Intervals) -> di
         "graphTooltip": 1,  # one crosshair for all panels
         "links": [_LINK],
         "templating": {"list": _variables(panels)},
-        "annotations": {"list": [_annotation(*mark, refresh) for mark in MARKS]},
+        "annotations": {"list": [_annotation(*mark, refresh) for mark in marks]},
         "panels": _with_positions(drawn),
     }
 
@@ -63,9 +64,11 @@ _LINK = {  # links to the other dashboards, for the same job and time
 
 
 def _variables(panels: tuple[Panel, ...]) -> list[dict[str, object]]:
-    """Return the variables: data source and job, and host and rank if a panel uses them."""
+    """Return the variables: data source, and job, host and rank if a panel uses them."""
     source = {"type": "datasource", "name": "datasource", "label": "Prometheus", "query": "prometheus", "refresh": 1}
-    variables = [source, _variable("job_id", "Job", "label_values(zmon_job_info, job_id)", sort=1)]
+    variables = [source]
+    if _shows_one_job(panels):
+        variables.append(_variable("job_id", "Job", "label_values(zmon_job_info, job_id)", sort=1))
     if any(map(uses_hosts, panels)):
         host = _variable("host", "Host", f"label_values({RANKS}, host)", sort=7)
         everything = {"text": ["All"], "value": ["$__all"]}
@@ -107,6 +110,10 @@ MARKS = (  # name, colour, PromQL, title and text of each annotation
     ("Findings", ORANGE, _findings('!~"critical|info"'), "{{cause}}", "{{who}}"),
     ("Activities", GREY, ACTIVITIES.replace("$job", JOB), "{{activity}}", ""),
 )
+
+
+def _shows_one_job(panels: tuple[Panel, ...]) -> bool:
+    return any("$job" in panel.promql or uses_hosts(panel) for panel in panels)
 
 
 def _annotation(name: str, colour: str, promql: str, title: str, text: str, step: str) -> dict[str, object]:

@@ -6,13 +6,14 @@ from typing import NotRequired, TypedDict
 from zlib import crc32
 
 from dashboards.address import COLUMNS
-from dashboards.colours import CAUSES, CIVIDIS, GREY
+from dashboards.colours import CATEGORIES, CIVIDIS, GREY, OPS
+from dashboards.colours import RANKS as OF_RANKS
 from dashboards.intervals import Intervals
 from dashboards.panels import Panel, Selection
 from dashboards.panels.panel import MAX_ROWS, is_of_hub, series_names
 from dashboards.queries import MAX_SERIES
 from dashboards.rules.render import recording_seconds
-from dashboards.views.waterfall import TIME_PER_STEP
+from dashboards.views.time_bar import TIME_PER_STEP
 from zmon.format import UNKNOWN
 from zmon.schema.scraping import duration_text
 
@@ -34,7 +35,7 @@ UNITS = {  # with SI prefixes for bytes, as on the pages
     "": "none",
 }
 MAX_LABELS = 32  # rows of a panel; the labels of more rows would overlap
-STEP = Panel(  # on the page this is a waterfall chart, which Grafana does not have
+STEP = Panel(  # on the page this is one bar from the ideal step to the real one
     key="step",
     question="What does the mean step spend its time on?",
     unit="seconds",
@@ -207,14 +208,14 @@ def _lines(panel: Panel) -> _ChartFields:
     defaults: dict[str, object] = {"color": {"mode": "palette-classic"}, "custom": _line_style(panel)}
     return {
         "type": "timeseries",
-        "fieldConfig": {"defaults": defaults, "overrides": []},
+        "fieldConfig": {"defaults": defaults, "overrides": _of_words(panel)},
         "options": {"legend": _legend(), "tooltip": {"mode": "multi", "sort": "desc"}},
     }
 
 
 def _areas(panel: Panel) -> _ChartFields:
     stacked = {"lineWidth": 0, "fillOpacity": 85, "showPoints": "never", "stacking": {"mode": "normal", "group": "A"}}
-    return _lines(panel) | {"fieldConfig": _by_cause(_line_style(panel) | stacked)}
+    return _lines(panel) | {"fieldConfig": _by_category(_line_style(panel) | stacked)}
 
 
 def _rows(panel: Panel) -> _ChartFields:
@@ -249,7 +250,7 @@ def _rows(panel: Panel) -> _ChartFields:
 def _bars() -> _ChartFields:
     return {
         "type": "bargauge",
-        "fieldConfig": _by_cause({}, min=0),
+        "fieldConfig": _by_category({}, min=0),
         "options": {
             "displayMode": "basic",
             "orientation": "horizontal",
@@ -272,15 +273,25 @@ def _legend() -> dict[str, object]:
     return {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []}
 
 
-def _by_cause(custom: dict[str, object], **defaults: object) -> _FieldConfig:
+def _by_category(custom: dict[str, object], **defaults: object) -> _FieldConfig:
     """Return the colours of the page. `wait: all_to_all` has the colour of its op; unknown names are grey."""
     return {
         "defaults": {"color": {"mode": "fixed", "fixedColor": GREY}, "custom": custom, **defaults},
-        "overrides": [
-            {
-                "matcher": {"id": "byRegexp", "options": f"/^(wait: )?{cause}$/"},
-                "properties": [{"id": "color", "value": {"mode": "fixed", "fixedColor": colour}}],
-            }
-            for cause, colour in CAUSES.items()
-        ],
+        "overrides": [_override(f"^(wait: )?{name}$", colour) for name, colour in CATEGORIES.items()],
+    }
+
+
+def _of_words(panel: Panel) -> list[dict[str, object]]:
+    """Return the colours of ops and ranks if they are the first word of a line's name."""
+    if panel.legend.startswith("{op}"):
+        return [_override(f"^{op}(:|$)", colour) for op, colour in OPS.items()]
+    if panel.legend.startswith("rank {rank}"):  # there are ten colours, so the last digit decides
+        return [_override(rf"^rank \d*{digit}( |$)", colour) for digit, colour in enumerate(OF_RANKS)]
+    return []
+
+
+def _override(pattern: str, colour: str) -> dict[str, object]:
+    return {
+        "matcher": {"id": "byRegexp", "options": f"/{pattern}/"},
+        "properties": [{"id": "color", "value": {"mode": "fixed", "fixedColor": colour}}],
     }

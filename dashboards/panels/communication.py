@@ -48,6 +48,7 @@ ALL_TO_ALL = Panel(
     unit="bytes/s",
     legend="rank {rank}",
     grows="ranks",
+    noun="ranks",
     many="max by (spread) (avg_over_time(zmon:job_all_to_all_sent_bytes:spread{job_id=$job}[$window]))",
     absent="no rank of this job has run an all_to_all",
     promql="""
@@ -74,6 +75,7 @@ NIC = Panel(
     unit="bytes/s",
     legend="{host} {device}",
     grows="hosts",
+    noun="interfaces",
     many="max by (spread) (avg_over_time(zmon:job_nic_receive_bytes:spread{job_id=$job}[$window]))",
     promql="""
 avg_over_time(zmon:nic_receive_bytes:rate{$host}[$window]) and on (host) $hosts
@@ -85,6 +87,7 @@ WIRE = Panel(
     question="How many bytes do the network interfaces of the job carry?",
     unit="bytes/s",
     legend="{direction}",
+    noun="directions",
     absent="only the interface that the environment selects (gloo or NCCL) is counted, "
     "and lo if all ranks share a host",
     promql="""
@@ -98,6 +101,7 @@ RETRANSMITTED = Panel(
     unit="per second",
     legend="{host}",
     grows="hosts",
+    noun="hosts",
     many="max by (spread) (avg_over_time(zmon:job_tcp_retransmitted:spread{job_id=$job}[$window]))",
     promql="""
 avg_over_time(zmon:tcp_retransmitted_segments:rate{$host}[$window]) and on (host) $hosts

@@ -13,6 +13,7 @@ def _gpu(key: str, question: str, unit: Unit, recorded: str) -> Panel:
         "{host} GPU {gpu}",
         f"max by (host, gpu) ({recorded}{{$host}}) and on (host) $hosts",
         grows="ranks",
+        noun="GPUs",
         many=f"max by (spread) (zmon:job_gpu_{key}:spread{{job_id=$job}})",
         absent=NO_GPU,
     )
@@ -21,7 +22,7 @@ def _gpu(key: str, question: str, unit: Unit, recorded: str) -> Panel:
 def _host(key: str, question: str, unit: Unit, recorded: str) -> Panel:
     promql = f"avg_over_time({recorded}{{$host}}[$window]) and on (host) $hosts"
     many = f"max by (spread) (avg_over_time(zmon:job_{key}:spread{{job_id=$job}}[$window]))"
-    return Panel(key, question, unit, "{host}", promql, grows="hosts", many=many)
+    return Panel(key, question, unit, "{host}", promql, grows="hosts", noun="hosts", many=many)
 
 
 UTILIZATION = _gpu("utilization", "How busy is each GPU?", "share", "zmon:gpu_utilization:ratio")
@@ -54,6 +55,7 @@ PRESSURE = Panel(
     unit="share",
     legend="{host} {resource}",
     grows="hosts",
+    noun="hosts",
     many="max by (spread, resource) (avg_over_time(zmon:job_pressure:spread{job_id=$job}[$window]))",
     absent="the kernel reports no pressure (PSI is off)",
     promql="""

@@ -92,6 +92,8 @@ class Panel:
     promql: str
     shape: Literal["lines", "areas", "rows"] = "lines"
     grows: Literal["ranks", "hosts"] | None = None
+    # What lines stand for; equal lines are drawn as one. Empty: each line has a meaning of its own.
+    noun: Literal["ranks", "hosts", "GPUs", "interfaces", "directions", ""] = ""
     many: str = ""
     standing_out: str = ""
     band: str = ""

@@ -58,6 +58,7 @@ MEMORY = Panel(
     unit="bytes",
     legend="rank {rank} ({kind})",
     grows="ranks",
+    noun="ranks",
     many="max by (spread, kind) (zmon:job_rank_memory:spread{job_id=$job})",
     promql="""
 max by (rank, kind) (zmon:rank_memory:bytes{job_id=$job$of_host})

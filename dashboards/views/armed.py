@@ -1,5 +1,7 @@
 """The page Armed: the results of `zmon doctor`. They tell which detectors, rules and routes work."""
 
+from collections.abc import Iterable
+
 import streamlit as st
 
 from dashboards.armed import armed
@@ -8,6 +10,8 @@ from dashboards.colours import GREEN, GREY, VERMILLION
 from dashboards.formats import escaped_html
 from dashboards.views import banner, frame
 from dashboards.views.context import ViewContext
+from zmon.doctor import Check
+from zmon.format import listed
 
 ORDER = (False, True, None)
 LOOKS = {True: ("armed", GREEN), False: ("INERT", VERMILLION), None: ("nothing to watch", GREY)}
@@ -21,16 +25,29 @@ def show(context: ViewContext) -> None:
     inert = sum(check.armed is False for check in checks)
     summary = f"{inert} of {len(checks)} checks are inert." if inert else "All checks are armed."
     st.html(f'<p data-testid="zmon-armed-sum"><b>{summary}</b></p>')
-    rows = []
-    for check in checks:
-        word, tint = LOOKS[check.armed]
-        cells = (word, check.name, without_credentials(check.result), without_credentials(check.next_step))
-        rows.append(
-            f'<tr><td style="--tint:{tint}"></td>{"".join(f"<td>{escaped_html(cell)}</td>" for cell in cells)}</tr>'
-        )
     heads = "".join(f"<th>{head}</th>" for head in ("", "", "check", "result", "do this next"))
     st.html(
         f'<div class="zmon-table" data-testid="zmon-armed"><table><thead><tr>{heads}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
+        f"<tbody>{''.join(map(_row, grouped(checks)))}</tbody></table></div>"
     )
     st.caption("Run `zmon doctor` on a node to check its boxes and sources too.")
+
+
+def grouped(checks: Iterable[Check]) -> list[list[Check]]:
+    """Return the checks with the same next step together, because they have one cause; without one, by result."""
+    groups: dict[tuple[bool | None, str], list[Check]] = {}
+    for check in checks:
+        groups.setdefault((check.armed, check.next_step or check.result), []).append(check)
+    return list(groups.values())
+
+
+def _row(group: list[Check]) -> str:
+    """Return a row with the names and results of some checks, and their next step once."""
+    word, tint = LOOKS[group[0].armed]
+    results = list(dict.fromkeys(without_credentials(check.result) for check in group))
+    if len(results) > 1:
+        results = [f"{check.name}: {without_credentials(check.result)}" for check in group]
+    number = f"{len(group)} checks: " if len(group) > 1 else ""
+    names = f"{number}{listed([check.name for check in group], len(group))}"
+    cells = (word, names, "\n".join(results), without_credentials(group[0].next_step))
+    return f'<tr><td style="--tint:{tint}"></td>{"".join(f"<td>{escaped_html(cell)}</td>" for cell in cells)}</tr>'

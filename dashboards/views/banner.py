@@ -10,9 +10,10 @@ from html import escape
 import streamlit as st
 
 from dashboards.colours import GREEN, GREY, ORANGE, PURPLE, VERMILLION
-from dashboards.formats import escaped_html, link, number, time_of_day
+from dashboards.formats import escaped_html, link, number
 from dashboards.glance import Glance
 from dashboards.severity import CRITICAL, is_info
+from dashboards.views import clock
 from dashboards.views import finding as finding_view
 from dashboards.views.context import ViewContext
 from zmon.format import NONE, UNKNOWN, counted, duration
@@ -60,10 +61,7 @@ def headline(glance: Glance) -> Headline:
 
 
 def show(context: ViewContext, *, all_jobs: bool = False) -> None:
-    """Draw the banner, the details of its finding, other findings, and those that were open at the time in the URL.
-
-    `all_jobs`: if no job has a fault, the banner counts all jobs instead of showing one of them.
-    """
+    """Draw the banner. `all_jobs`: if no job has a fault, it counts all jobs instead of showing one of them."""
     glance, head, worst = context.now, headline(context.now), main_finding(context.now)
     if all_jobs and glance.jobs and (head.urgency in ("ok", "info") or head.ended) and not worst:
         glance, head = replace(glance, job_id=None), BLIND if glance.blind else _summary_headline(glance)
@@ -78,13 +76,19 @@ def show(context: ViewContext, *, all_jobs: bool = False) -> None:
     if worst:
         culprit, next_step = finding_view.culprit_html(worst), finding_view.next_step_html(worst, context.address)
         _sections(glance, head, word + culprit + notes, text, next_step)
-        finding_view.details(worst, glance.time)
     elif glance.job_id and glance.job and glance.job.ended:
         _sections(
             glance, head, word + text + notes, finding_view.ended_next_step_html(glance.job.ended, context.address)
         )
     else:
         _sections(glance, head, word + text + notes)
+
+
+def below(context: ViewContext, *, all_jobs: bool = False) -> None:
+    """Draw the details of the banner's finding, other findings, and those that were open at the time in the URL."""
+    glance, worst = context.now, main_finding(context.now)
+    if worst:
+        finding_view.details(worst, glance.time)
     for other in [each for each in (*glance.findings, *glance.elsewhere) if each is not worst]:
         title = f"Also {other.severity} in {other.job_id}: {other.cause} {finding_view.culprit(other)}".strip()
         lead = link("job", finding_view.address_of(other, context.address).params(), "open")
@@ -136,7 +140,7 @@ def _sections(glance: Glance, head: Headline, *parts: str) -> None:
     worst = main_finding(glance)
     cost = f", {finding_view.age_and_cost(worst, glance.as_of)}" if worst else ""
     with st.container(key="zmon-headline", gap=None):
-        st.html(f'<p class="zmon-as-of" data-testid="zmon-as-of">as of {time_of_day(glance.known_time)}{cost}</p>')
+        st.html(f'<p class="zmon-as-of" data-testid="zmon-as-of">as of {clock.html(glance.known_time)}{cost}</p>')
         for index, part in enumerate(parts):
             test_id = ' data-testid="zmon-banner"' if index == 0 else ""
             ends = f"{'first ' * (index == 0)}{'last' * (index == len(parts) - 1)}"
@@ -161,7 +165,7 @@ def _past_findings(context: ViewContext) -> None:
         diagnosis = f"{past.cause} {finding_view.culprit(past)}".strip()
         lead = link("incidents", context.address.moved(incident=past.id).params(), "the incident")
         st.html(
-            f'<p class="zmon-other" data-testid="zmon-then"><b>At {time_of_day(moment)}: {escape(diagnosis)}</b>,'
+            f'<p class="zmon-other" data-testid="zmon-then"><b>At {clock.html(moment)}: {escape(diagnosis)}</b>,'
             f" {finding_view.when(past)} · {escaped_html(past.summary)} · {lead}</p>"
         )
 
@@ -171,7 +175,7 @@ def vitals(context: ViewContext) -> None:
     job = context.now.job
     step_time, rate = speed(job, context)
     known = context.now.hub_is_blind and job is not None
-    notes = f'<p class="zmon-unknown">last known, as of {time_of_day(context.now.known_time)}</p>' if known else ""
+    notes = f'<p class="zmon-unknown">last known, as of {clock.html(context.now.known_time)}</p>' if known else ""
     numbers = {
         "Step": number(job.step if job else None),
         "Step time": step_time,

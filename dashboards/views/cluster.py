@@ -1,14 +1,15 @@
-"""The page Cluster: jobs in trouble, alerts that fire, all jobs, and hosts."""
+"""The page Cluster: jobs in trouble, the GPU time of all jobs, alerts that fire, all jobs, and how busy hosts are."""
 
 from html import escape
 
 import streamlit as st
 
 from dashboards.colours import GREY, ORANGE, VERMILLION
-from dashboards.formats import link, number, share, time_of_day
+from dashboards.formats import efficiency, escaped_html, link, number
 from dashboards.glance import Firing
+from dashboards.panels import cluster as panels
 from dashboards.severity import CRITICAL, WARNING
-from dashboards.views import banner, frame, hosts
+from dashboards.views import banner, clock, cluster_time, frame, panel
 from dashboards.views.context import ViewContext
 from dashboards.views.finding import culprit
 from zmon.format import NONE, UNKNOWN, duration
@@ -22,12 +23,22 @@ HEADS = ("", "job", "state", "finding", "step", "step time", "samples/s", "effic
 
 def show(context: ViewContext) -> None:
     """Draw the page; the most urgent part comes first."""
-    frame.live(_draw_state, context)
-    hosts.show(context, all_jobs=True)
+    cluster_time.prefetch(context)
+    panel.prefetch(panels.PANELS, context)
+    frame.live(_draw_banner, context)
+    cluster_time.show(context)
+    frame.live(_draw_jobs, context)
+    with st.container(key="zmon-choices"):
+        frame.time_range(context.address)
+    panel.grid(panels.PANELS, context)
 
 
-def _draw_state(context: ViewContext) -> None:
+def _draw_banner(context: ViewContext) -> None:
     banner.show(context, all_jobs=True)
+    banner.below(context, all_jobs=True)
+
+
+def _draw_jobs(context: ViewContext) -> None:
     _firing(context)
     _jobs(context)
 
@@ -68,7 +79,7 @@ def _jobs(context: ViewContext) -> None:
         f"<tbody>{rows}</tbody></table></div>"
     )
     if context.now.hub_is_blind:
-        st.html(f'<p class="zmon-unknown">Last known, as of {time_of_day(context.now.known_time)}.</p>')
+        st.html(f'<p class="zmon-unknown">Last known, as of {clock.html(context.now.known_time)}.</p>')
     if len(order) > MAX_JOBS:
         st.caption(f"{len(order) - MAX_JOBS} more jobs: choose one on the page Job.")
 
@@ -86,7 +97,14 @@ def _row(job_id: str, job: JobView | None, worst: Finding | None, context: ViewC
         escape(diagnosis),
         number(job.step if job else None),
         *banner.speed(job, context),
-        NONE if job and job.state in banner.ENDED else share(job.efficiency.ratio if job and job.efficiency else None),
+        escaped_html(_efficiency(job)),
         banner.ranks_watched(job),
     ]
     return f'<tr><td style="--tint:{tint}"></td>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
+
+
+def _efficiency(job: JobView | None) -> str:
+    if job and job.state in banner.ENDED:
+        return NONE
+    known = job.efficiency if job else None
+    return efficiency(known.ratio, known.reference) if known else UNKNOWN

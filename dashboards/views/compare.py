@@ -11,7 +11,7 @@ import streamlit as st
 from dashboards.address import RANGES
 from dashboards.asking import Unreachable
 from dashboards.colours import in_order
-from dashboards.formats import date_and_time, escaped_html, number, share
+from dashboards.formats import date_and_time, efficiency, escaped_html, number
 from dashboards.side import BY_NAME, Side, jobs, last_time, side
 from dashboards.views import banner, frame, panel
 from dashboards.views.context import ViewContext
@@ -73,7 +73,7 @@ def _choose_other(context: ViewContext) -> None:
 def _table(current: Side, other: Side) -> None:
     rows = [
         ("ranks", number(other.ranks), number(current.ranks), ""),
-        ("efficiency", share(other.efficiency), share(current.efficiency), ""),
+        ("efficiency", efficiency(other.efficiency), efficiency(current.efficiency), ""),
         _row("samples/s", number, other.samples_per_second, current.samples_per_second),
         _row("step", duration, other.step_seconds, current.step_seconds),
     ]

@@ -12,6 +12,7 @@ from dashboards.queries import Hub, Prometheus
 from dashboards.severity import is_info
 from dashboards.views.finding import was_open
 from zmon.schema.finding import Finding
+from zmon.schema.job import JobView
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,14 @@ class ViewContext:
 
     @property
     def _begin(self) -> float | None:
-        """The start of the job: now minus the sum of its time account. None if the job and its account ended."""
-        job = self.now.job
+        """The start of the job, or of the first job of a page of all jobs. None if it is unknown."""
+        jobs = [self.now.job] if self.shows_one_job else [*self.now.jobs]
+        starts = [self._start_of(job) for job in jobs]
+        known = [start for start in starts if start is not None]
+        return min(known) if known and len(known) == len(starts) else None
+
+    def _start_of(self, job: JobView | None) -> float | None:
+        """Return the start of a job: now minus the sum of its time account. None if the job and its account ended."""
         if job is None or job.state in ("done", "exited") or self.now.hub_is_blind:
             return None
         job_seconds = sum(job.time.values())

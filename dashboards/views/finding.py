@@ -7,8 +7,8 @@ from pathlib import Path
 import streamlit as st
 
 from dashboards.address import Address
-from dashboards.formats import escaped_html, link, number, time_of_day
-from dashboards.views import evidence
+from dashboards.formats import escaped_html, gpu_time, link, time_of_day
+from dashboards.views import clock, evidence
 from zmon.format import duration
 from zmon.schema.finding import Finding
 from zmon.schema.incident import IncidentSummary
@@ -39,17 +39,17 @@ def ended_next_step_html(end: EndedJob, address: Address) -> str:
 
 
 def age_and_cost(finding: Finding, now: float) -> str:
-    """Return how long the finding has been open, and the lost GPU-hours."""
-    cost = f", {number(finding.lost_gpu_hours)} GPU-hours lost" if finding.lost_gpu_hours else ""
+    """Return how long the finding has been open, and the GPU time that it cost."""
+    cost = f", {gpu_time(finding.lost_gpu_hours)} lost" if finding.lost_gpu_hours else ""
     return f"open for {duration(max(0.0, now - finding.onset))}{cost}"
 
 
 def when(finding: Finding | IncidentSummary) -> str:
-    """Return the onset of an open finding, or onset, end and duration of a resolved one."""
+    """Return HTML with the onset of an open finding, or onset, end and duration of a resolved one."""
     if finding.resolved is None:
-        return f"since {time_of_day(finding.onset)}"
+        return f"since {clock.html(finding.onset)}"
     lasted = duration(finding.resolved - finding.onset)
-    return f"{time_of_day(finding.onset)} to {time_of_day(finding.resolved)}, {lasted}; resolved"
+    return f"{clock.html(finding.onset)} to {clock.html(finding.resolved)}, {lasted}; resolved"
 
 
 def was_open(finding: Finding, moment: float | None) -> bool:

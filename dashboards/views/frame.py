@@ -16,9 +16,10 @@ from typing import Literal
 import streamlit as st
 
 from dashboards.address import RANGES, REFRESH_SECONDS, Address
-from dashboards.formats import date_and_time, escaped_markdown, time_of_day
+from dashboards.formats import date_and_time, escaped_markdown
 from dashboards.glance import glance
 from dashboards.queries import Hub, Prometheus
+from dashboards.views import clock
 from dashboards.views.context import ViewContext
 from dashboards.views.style import CSS
 
@@ -26,16 +27,21 @@ View = Callable[[ViewContext], None]
 
 
 def show(view: View, pages: list[st.Page], title: str, *, shows_one_job: bool = True) -> None:
-    """Draw a page: its view within the frame."""
+    """Draw a page: its view within the frame. The frame is sent before anything is asked, unless no job is chosen."""
     st.html(CSS)
     with _errors_in_one_line() as errors:
+        address = _address(shows_one_job)
+        is_chosen = bool(address.job_id) or not shows_one_job
+        if is_chosen:
+            _links(pages, address)
         context = _read(title, shows_one_job)
         if shows_one_job and context.job_id and not context.address.job_id:
             go(context.address.moved(job_id=context.job_id))  # so that a copied link shows what its sender saw
             context = _read(title, shows_one_job)
-        _links(pages, context.address)
+        if not is_chosen:
+            _links(pages, context.address)
         view(context)
-        until = f"{title} until {time_of_day(context.span.end)}"
+        until = f"{title} until {clock.html(context.span.end)}"
         st.html(f'<p class="zmon-unknown" data-testid="zmon-seen"><small>{until}</small></p>')
     if errors:
         _rerun_at_next_refresh(iter([True]))  # True: this call only starts the timer
@@ -61,11 +67,15 @@ def _rerun_at_next_refresh(is_first_call: Iterator[bool]) -> None:
         st.rerun()
 
 
+def _address(shows_one_job: bool) -> Address:
+    """Return the address in the URL. Pages about all jobs, and the links on them, show the present."""
+    address = Address.read(st.query_params)
+    return address if shows_one_job else address.moved(at=None)
+
+
 def _read(title: str, shows_one_job: bool) -> ViewContext:
     """Read the URL and the current state."""
-    address, prometheus, hub = Address.read(st.query_params), Prometheus(), Hub()
-    if not shows_one_job:
-        address = address.moved(at=None)  # pages about all jobs, and the links on them, show the present
+    address, prometheus, hub = _address(shows_one_job), Prometheus(), Hub()
     now = glance(prometheus, hub, address.job_id if shows_one_job else None)
     prometheus = replace(prometheus, answers=now.prometheus_answers)
     turn = st.session_state.setdefault("turn", random())
@@ -98,7 +108,7 @@ def choices(context: ViewContext, *others: Callable[[ViewContext], None]) -> Non
     """
     address, job_ids = context.address, list(dict.fromkeys([*context.now.job_ids, *filter(None, [context.job_id])]))
     with st.container(horizontal=True, vertical_alignment="center", key="zmon-choices"):
-        _time_range(address)
+        time_range(address)
         if job_ids or others:
             shown = " on ".join(filter(None, [context.job_id, address.host])) or "no job chosen"
             with st.popover(escaped_markdown(shown)):
@@ -108,7 +118,7 @@ def choices(context: ViewContext, *others: Callable[[ViewContext], None]) -> Non
                     choice(context)
 
 
-def _time_range(address: Address) -> None:
+def time_range(address: Address) -> None:
     """Draw a button for each time range. If the URL has a time, also draw a button that returns to now."""
     with st.container(horizontal=True, gap="small", width="content", key="zmon-ranges"):
         for name in RANGES:
@@ -120,6 +130,7 @@ def _time_range(address: Address) -> None:
             on_click=go,
             args=(address.moved(at=None),),
             icon=":material/history:",
+            help=clock.local_time(address.at, st.context.timezone) or None,
         )
 
 

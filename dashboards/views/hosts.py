@@ -52,10 +52,10 @@ class Fleet:
         return replace(self, matcher=f"host=~{quoted('|'.join(map(re.escape, names)))}", order=names, summary=summary)
 
 
-def show(context: ViewContext, *, all_jobs: bool = False) -> bool:
+def show(context: ViewContext) -> bool:
     """Draw a tile for each host with its GPUs, or without GPU metrics its CPUs. Return True if any GPU has metrics."""
     try:
-        fleet = _fleet(context, all_jobs=all_jobs)
+        fleet = _fleet(context)
     except Unreachable as error:
         st.html(f'<p class="zmon-unknown">Hosts: {UNKNOWN}, {escape(str(error))}</p>')
         return False
@@ -93,13 +93,13 @@ def show(context: ViewContext, *, all_jobs: bool = False) -> bool:
     return bool(with_gpus)
 
 
-def _fleet(context: ViewContext, *, all_jobs: bool) -> Fleet:
+def _fleet(context: ViewContext) -> Fleet:
     """Return the hosts to draw. Raises Unreachable."""
     selection, end = context.selection(context.span), context.span.end
     recent = replace(selection, range=min(selection.range, RECENT_SECONDS))
     if (selection.num_hosts or 0) > MAX_HOSTS:
         selection = recent
-    fleet = Fleet(of_hosts="" if all_jobs else f" and on (host) {selection.hosts}")
+    fleet = Fleet(of_hosts=f" and on (host) {selection.hosts}")
     num_hosts = sum(int(sample.value) for sample in context.prometheus.query_at(fleet.query(NUMBER), end))
     if num_hosts <= MAX_HOSTS:
         return fleet

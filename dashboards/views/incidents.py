@@ -1,19 +1,19 @@
-"""The page Incidents: the list, and one incident with its stored page and its runbook."""
+"""The page Incidents: when they were on which host, their list, and one with its stored page and its runbook."""
 
 from collections.abc import Sequence
 
-import pandas as pd
 import streamlit as st
 
 from dashboards.asking import Unreachable
-from dashboards.formats import escaped_html, link, number
-from dashboards.views import banner, finding, frame
+from dashboards.colours import of_cause
+from dashboards.formats import date_and_time, escaped_html, gpu_time, link
+from dashboards.views import banner, clock, finding, frame, incident_times
 from dashboards.views.context import ViewContext
 from zmon.format import UNKNOWN, duration
 from zmon.schema.incident import IncidentSummary
 
 MAX_INCIDENTS = 200
-HEADS = ("onset (UTC)", "job", "cause", "culprit", "duration", "GPU-hours", "")
+HEADS = ("", "onset", "job", "cause", "culprit", "duration", "GPU time lost", "")
 REPORT_PIXELS = 900
 
 
@@ -43,6 +43,7 @@ def _list(incidents: Sequence[IncidentSummary], context: ViewContext) -> None:
     if not incidents:
         st.html('<p class="zmon-unknown" data-testid="zmon-incidents">No incident is recorded.</p>')
         return
+    incident_times.show(incidents[:MAX_INCIDENTS], context.address, context.now.time)
     rows = "".join(_row(incident, context) for incident in incidents[:MAX_INCIDENTS])
     heads = "".join(f"<th>{head}</th>" for head in HEADS)
     st.html(
@@ -54,18 +55,19 @@ def _list(incidents: Sequence[IncidentSummary], context: ViewContext) -> None:
 
 
 def _row(incident: IncidentSummary, context: ViewContext) -> str:
-    moment = pd.Timestamp(incident.onset, unit="s").strftime("%d %b %H:%M:%S")
     address = context.address.moved(job_id=incident.job_id)
+    url = address.moved(incident=incident.id).url("incidents")
     cells = [
-        link("incidents", address.moved(incident=incident.id).params(), moment),
+        f'<a href="{escaped_html(url)}" target="_self">{clock.html(incident.onset, date_and_time)}</a>',
         escaped_html(incident.job_id),
         escaped_html(f"{incident.cause} ({incident.severity})"),
         escaped_html(finding.culprit(incident) or UNKNOWN),
         "still open" if incident.resolved is None else duration(incident.resolved - incident.onset),
-        number(incident.lost_gpu_hours),
+        gpu_time(incident.lost_gpu_hours),
         link("job", address.moved(incident=None, at=incident.detected).params(), "charts"),
     ]
-    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+    tint = f'<td style="--tint:{of_cause(incident.cause)}"></td>'
+    return f"<tr>{tint}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 
 def _details(incident: IncidentSummary, context: ViewContext) -> None:

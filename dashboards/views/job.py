@@ -1,31 +1,26 @@
-"""The page Job: the banner, the ranks, charts of step time, time categories, throughput and loss, and pauses."""
-
-import streamlit as st
+"""The page Job: the banner, where the time goes, the ranks, charts of steps, throughput and loss, and pauses."""
 
 from dashboards.panels import job as panels
 from dashboards.panels import scaling
-from dashboards.views import banner, frame, panel, pauses, tiles, waterfall
+from dashboards.views import banner, frame, panel, pauses, tiles, time_bar
 from dashboards.views.context import ViewContext
 
-LOWER_PANELS = (panels.THROUGHPUT, scaling.EFFICIENCY, panels.LOSS, panels.QUALITY, scaling.PEAK, panels.READS)
-PANELS = (panels.STEP_TIME, panels.WHERE, *LOWER_PANELS)
+PANELS = (
+    *(panels.STEP_TIME, panels.WHERE, panels.THROUGHPUT, scaling.EFFICIENCY),
+    *(panels.LOSS, panels.QUALITY, scaling.PEAK, panels.READS),
+)
 
 
 def show(context: ViewContext) -> None:
     """Draw the page; the most urgent part comes first."""
     if context.job_id:
+        panel.prefetch_at(*time_bar.query(context), context)
         panel.prefetch(PANELS, context)
     frame.live(_draw_state, context)
     if not context.job_id:
         return
     frame.choices(context)
-    panel.show(panels.STEP_TIME, context)
-    left, right = st.columns(2)
-    with left:
-        panel.show(panels.WHERE, context)
-    with right:
-        waterfall.show(context)
-    panel.grid(LOWER_PANELS, context)
+    panel.grid(PANELS, context)
     pauses.show(context)
 
 
@@ -33,4 +28,7 @@ def _draw_state(context: ViewContext) -> None:
     banner.show(context)
     if context.job_id:
         banner.vitals(context)
+        time_bar.show(context)
+    banner.below(context)
+    if context.job_id:
         tiles.show(context)

@@ -1,34 +1,40 @@
 """A chart on a page: its question and PromQL, and the chart or the reason why its values are unknown."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from html import escape
 
+import pandas as pd
 import streamlit as st
 
-from dashboards import charts, heat
+from dashboards import alike, charts, heat
 from dashboards.address import Span
-from dashboards.asking import Unreachable
+from dashboards.asking import BACKGROUND, Unreachable
 from dashboards.colours import in_order
-from dashboards.formats import date_and_time, escaped_html
+from dashboards.formats import ABOVE_ONE, date_and_time, efficiency, escaped_html, escaped_markdown
 from dashboards.history import History
 from dashboards.marks import Mark
 from dashboards.panels import Panel, Selection
+from dashboards.panels.scaling import EFFICIENCY
+from dashboards.views import clock
 from dashboards.views.context import ViewContext
 from zmon.format import UNKNOWN
 
 A_DAY = 86400
 MAX_NAMED = 16  # hosts of one finding that are rows of a heat map of too many hosts
 STALE_POINTS = 3  # with this many missing points at its end, a chart shows since when values are unknown
-_EXECUTOR = ThreadPoolExecutor(4, "ask")  # shared by all viewers
 
 
 def prefetch(panels: tuple[Panel, ...], context: ViewContext) -> None:
     """Send the queries of these panels in parallel while the page is drawn, so that the answers are cached in time."""
     for panel in panels:
-        _EXECUTOR.submit(_ask, panel, context)
+        BACKGROUND.submit(_ask, panel, context)
+
+
+def prefetch_at(promql: str, moment: int, context: ViewContext) -> None:
+    """Send a query about one moment while the page is drawn."""
+    BACKGROUND.submit(context.prometheus.query_at, promql, moment)
 
 
 def _ask(panel: Panel, context: ViewContext) -> None:
@@ -53,7 +59,7 @@ def show(panel: Panel, context: ViewContext) -> None:
         return
     draw = _rows if panel.shape == "rows" else _lines
     draw(panel, context, history, span, marks)
-    _notes(panel, history, span)
+    _notes(panel, context, history, span)
 
 
 def unknown(key: str, reason: str) -> None:
@@ -100,12 +106,20 @@ def _lines(panel: Panel, context: ViewContext, history: History, span: Span, mar
     values = history.table
     if panel.shape == "areas":  # the legend omits categories that took no time
         values = values[values.groupby("series")["value"].transform("max") > 0]
-    names = list(values["series"].unique())
     culprits = tuple(rank for finding in context.findings for rank in finding.ranks)
+    if not panel.is_summed_up(context.selection(span, panel.source)):
+        values = alike.merged(panel, values, _of_ranks(culprits, values))
+    names = list(values["series"].unique())
     tables = charts.tables(values, marks, context.begin(span), span.end)
     kinds = set(tables[charts.MARKS]["kind"].to_pylist())
     spec = charts.specification(panel, in_order(names), kinds, culprits, is_long=_is_long(span)) | {"datasets": tables}
     st.vega_lite_chart(spec=spec, key=f"chart-{panel.key}")
+
+
+def _of_ranks(ranks: tuple[int, ...], values: pd.DataFrame) -> set[str]:
+    """Return the names of the series of these ranks."""
+    heads = {f"rank {rank}" for rank in ranks}
+    return {name for name in values["series"].unique() if " ".join(name.split()[:2]) in heads}
 
 
 def _rows(panel: Panel, context: ViewContext, history: History, span: Span, _: tuple[Mark, ...]) -> None:
@@ -135,13 +149,16 @@ def _absent(panel: Panel) -> str:
     return f"Prometheus has no {names} for this selection and time{f': {panel.absent}' if panel.absent else ''}"
 
 
-def _notes(panel: Panel, history: History, span: Span) -> None:
-    """Draw notes below the chart: since when values are NaN or unknown, and how many series are left out."""
+def _notes(panel: Panel, context: ViewContext, history: History, span: Span) -> None:
+    """Draw notes below the chart: since when values are unknown, why one is above 100 %, and the series left out."""
     since = (history.known_until or span.end) + span.resolution
     if panel.shows_nan and (history.nan_until or 0) >= since:
-        st.html(f'<p class="zmon-unknown"><b>NaN</b> since {date_and_time(since)}</p>')
+        st.html(f'<p class="zmon-unknown"><b>NaN</b> since {clock.html(since, date_and_time)}</p>')
     elif span.end - since >= (STALE_POINTS - 1) * span.resolution:
-        st.html(f'<p class="zmon-unknown">{UNKNOWN} since {date_and_time(since)}</p>')
+        st.html(f'<p class="zmon-unknown">{UNKNOWN} since {clock.html(since, date_and_time)}</p>')
+    job = context.now.job
+    if panel.key == EFFICIENCY.key and job and job.efficiency and job.efficiency.ratio >= ABOVE_ONE:
+        st.caption(f"Now {escaped_markdown(efficiency(job.efficiency.ratio, job.efficiency.reference))}.")
     if history.left_out:
         st.caption(f"{history.left_out} more series are not drawn: those with the least remarkable values.")
 

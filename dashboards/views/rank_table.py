@@ -4,8 +4,11 @@ The hub sorts the rows of a large job and answers with one page of them. A table
 draw, every two seconds.
 """
 
+from collections.abc import Callable, Hashable
+
 import pandas as pd
 import streamlit as st
+from pandas.io.formats.style import Styler
 
 from dashboards import heat
 from dashboards.asking import Unreachable
@@ -13,7 +16,7 @@ from dashboards.formats import escaped_html
 from dashboards.severity import is_info
 from dashboards.views import frame, tiles
 from dashboards.views.context import ViewContext
-from zmon.format import UNKNOWN
+from zmon.format import UNKNOWN, duration
 from zmon.schema.api import RankList, RankRow, RanksRequest
 
 COLUMNS = {  # by field of the hub's answer: the head of the column
@@ -22,16 +25,17 @@ COLUMNS = {  # by field of the hub's answer: the head of the column
     "activity": "activity",
     "phase": "phase",
     "step": "step",
-    "self_seconds": "self time (s)",
-    "exposed_seconds": "exposed time (s)",
+    "self_seconds": "self time",
+    "exposed_seconds": "exposed time",
     "op": "in flight",
-    "in_flight_seconds": "in flight for (s)",
-    "state_seconds": "unchanged for (s)",
-    "overdue_seconds": "overdue (s)",
+    "in_flight_seconds": "in flight for",
+    "state_seconds": "unchanged for",
+    "overdue_seconds": "overdue",
     "alive": "alive",
     "process_state": "process",
     "last_words": "last words",
 }
+SECONDS = [head for field, head in COLUMNS.items() if field.endswith("_seconds")]
 PAGE_ROWS = 50  # of a large job
 SHORT_ROWS, TABLE_PIXELS = 8, 330
 CULPRIT_PIXELS = 90
@@ -114,7 +118,7 @@ def _draw(context: ViewContext, rows: list[RankRow]) -> None:
         frame.go(context.address.moved(rank=row_ranks[selected[0]] if selected else None))
 
     st.dataframe(
-        table,
+        _with_units(table),
         hide_index=True,
         height="content" if len(table) <= SHORT_ROWS else TABLE_PIXELS,
         key=key,
@@ -123,6 +127,18 @@ def _draw(context: ViewContext, rows: list[RankRow]) -> None:
         selection_default={"selection": {"rows": [row_ranks.index(rank)]}} if rank in row_ranks else None,
         column_config={"": st.column_config.TextColumn(width=CULPRIT_PIXELS)},
     )
+
+
+def _with_units(table: pd.DataFrame) -> Styler | pd.DataFrame:
+    """Return the table with durations as in the banner; a browser still sorts them by their seconds."""
+    formats: dict[Hashable, str | Callable[[object], str] | None] = {
+        head: _duration for head in SECONDS if head in table
+    }
+    return table.style.format(formats, na_rep="") if formats else table
+
+
+def _duration(cell: object) -> str:
+    return duration(cell) if isinstance(cell, int | float) else UNKNOWN
 
 
 def _cells(row: RankRow, *, is_culprit: bool) -> dict[str, object]:

@@ -7,7 +7,7 @@ import streamlit as st
 from dashboards import curves
 from dashboards.address import Address
 from dashboards.asking import Unreachable
-from dashboards.formats import escaped_html, escaped_markdown, number, share
+from dashboards.formats import efficiency, escaped_html, escaped_markdown, number
 from dashboards.panels import scaling as panels
 from dashboards.predictions import efficiency_ratio, predicted, why_unknown
 from dashboards.views import banner, frame, panel
@@ -109,7 +109,7 @@ def _table(scaling: ScalingAnswer, what_ifs: tuple[str, ...]) -> None:
             number(size.samples),
             _seconds(size.predicted),
             number(step.samples_per_second if step else None),
-            share(efficiency_ratio(size.efficiency)),
+            efficiency(efficiency_ratio(size.efficiency)),
         ]
         rows.append([*row, *([_seconds(size.what_if)] if what_ifs else [])])
     body = "".join(f"<tr>{''.join(f'<td>{escaped_html(cell)}</td>' for cell in row)}</tr>" for row in rows)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from html import escape
 
-from dashboards.colours import GREEN, GREY, ORANGE, VERMILLION
+from dashboards.colours import ACTIVITIES, GREEN, GREY, STATES
 from zmon.schema.api import RankSummary
 
 ACTIVITY_WORDS = {
@@ -16,17 +16,16 @@ ACTIVITY_WORDS = {
     "loader_start": "starting its loader",
     "done": "done",
 }
-URGENT = {"dead": VERMILLION, "overdue": ORANGE, "waiting": ORANGE, "unwatched": GREY}  # the others are activities
 MIN_SHARE = 0.006  # of the bar: one rank of 16,384 is still visible
 
 
 def html(summary: RankSummary, *, blind: bool) -> str:
-    """Return HTML with the bar, the most urgent state first. An activity is green only if the page is not blind."""
+    """Return HTML with the bar, the most urgent state first. Training is green only if the page is not blind."""
     numbers = Counter(summary.by_state)
     numbers.update(unwatched=summary.num_missing)
     numbers = +numbers  # without the states of no rank
-    order = sorted(numbers, key=lambda state: list(URGENT).index(state) if state in URGENT else len(URGENT))
-    colours = {state: URGENT.get(state, GREY if blind or state == "done" else GREEN) for state in order}
+    order = sorted(numbers, key=lambda state: list(STATES).index(state) if state in STATES else len(STATES))
+    colours = {state: STATES.get(state) or (GREY if blind else ACTIVITIES.get(state, GREEN)) for state in order}
     total = sum(numbers.values())
     words = " · ".join(f"<b>{numbers[state]:,}</b> {escape(ACTIVITY_WORDS.get(state, state))}" for state in order)
     return (

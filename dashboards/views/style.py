@@ -29,6 +29,30 @@ CSS = """
 .stHtml .zmon-vitals { padding: 0; display: flex; flex-wrap: wrap; gap: .2rem 2rem; margin: 0; }
 .zmon-vitals dt { font-size: .875rem; opacity: .8; }
 .zmon-vitals dd { font-size: 1.9rem; line-height: 1.25; margin: 0; font-variant-numeric: tabular-nums; }
+.zmon-time p { margin: 0 0 .3rem; font-variant-numeric: tabular-nums; }
+.zmon-time div { display: flex; height: 2rem; border-radius: 6px; overflow: hidden; }
+.zmon-time i { background: var(--tint); min-width: 2px; color: #0e1117; padding-left: .4rem;
+  font-style: normal; font-weight: 600; font-size: .85rem; line-height: 2rem;
+  overflow: hidden; white-space: nowrap; text-overflow: ellipsis; box-sizing: border-box; }
+.zmon-time i:empty { padding: 0; }
+.stHtml .zmon-legend { list-style: none; display: flex; flex-wrap: wrap; gap: 0 1.2rem; margin: .3rem 0 0;
+  padding: 0; }
+.zmon-legend li { margin: 0; font-variant-numeric: tabular-nums; }
+.zmon-legend li::before { content: ""; display: inline-block; width: .8em; height: .8em; border-radius: 2px;
+  background: var(--tint); margin-right: .35rem; }
+.zmon-lanes { display: grid; grid-template-columns: minmax(4rem, max-content) 1fr; gap: .2rem .7rem;
+  align-items: center; }
+.zmon-lanes span { font-size: .85rem; overflow-wrap: anywhere; max-width: 14rem; }
+.zmon-lanes div { position: relative; height: calc(.3rem + var(--tracks, 1) * 1.2rem); border-radius: 4px;
+  background: color-mix(in srgb, currentColor 7%, transparent); }
+.zmon-lanes a { position: absolute; top: calc(.2rem + var(--track) * 1.2rem); height: 1.1rem; min-width: 8px;
+  max-width: 100%; border-radius: 3px;
+  background: var(--tint); }
+.zmon-lanes a:hover, .zmon-lanes a:focus-visible { outline: 2px solid currentColor; z-index: 1; }
+.zmon-lanes .axis { display: flex; justify-content: space-between; background: none; height: auto; font-size: .75rem;
+  opacity: .75; }
+.zmon-lanes i { font-style: normal; }
+.zmon-vitals small { font-size: .55em; opacity: .8; }
 .zmon-chart-unknown p { margin: 0; }
 .zmon-chart-unknown code { font-size: .9em; color: inherit;
   background: color-mix(in srgb, currentColor 12%, transparent); }
@@ -58,6 +82,7 @@ CSS = """
   repeating-linear-gradient(90deg, transparent 0 calc(var(--each) - 1px), var(--tint) 0 var(--each)), var(--busy); }
 .st-key-zmon-ways { border-bottom: 1px solid color-mix(in srgb, currentColor 18%, transparent); }
 .zmon-banner a, .zmon-table a, .zmon-list a, .zmon-hosts a, .zmon-ranks a, .zmon-other a { color: inherit; }
+.stHtml time[title] { text-decoration: underline dotted from-font; text-underline-offset: .2em; cursor: help; }
 .zmon-other, .zmon-unknown, .zmon-list { margin: 0; opacity: .9; overflow-wrap: anywhere; }
 .zmon-table td { overflow-wrap: anywhere; min-width: 5.5rem; }
 .zmon-ranks { display: grid; grid-template-columns: repeat(auto-fill, minmax(10rem, 1fr)); gap: .5rem; }

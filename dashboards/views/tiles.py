@@ -10,7 +10,7 @@ from html import escape
 import streamlit as st
 
 from dashboards.asking import Unreachable
-from dashboards.colours import GREEN, GREY, ORANGE, VERMILLION
+from dashboards.colours import ACTIVITIES, GREEN, GREY, ORANGE, STATES, VERMILLION
 from dashboards.formats import escaped_html, link, number
 from dashboards.glance import Glance, Rank, ranks
 from dashboards.severity import CRITICAL, is_info
@@ -22,7 +22,7 @@ from zmon.schema.api import RankRow, RanksRequest
 SHOWN_WAIT_SECONDS = 1  # shorter waits are part of every step and would only flicker
 MAX_RANKS = 512  # a larger job has tiles only for the ranks that stand out
 MAX_TILES = 24  # people do not read more; the most urgent ranks are shown
-URGENCY = (VERMILLION, ORANGE, GREY, GREEN)
+URGENCY = tuple(STATES.values())  # the colours of other states are those of activities
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def show(context: ViewContext) -> None:
         return
     tiles = [_tile(rank, glance) for rank in reported]
     if len(tiles) > MAX_TILES:
-        tiles.sort(key=lambda tile: URGENCY.index(tile.colour))
+        tiles.sort(key=lambda tile: URGENCY.index(tile.colour) if tile.colour in URGENCY else len(URGENCY))
     _draw(tiles[:MAX_TILES], context)
     if len(tiles) > MAX_TILES:
         st.caption(f"The {MAX_TILES} most urgent of {len(tiles)} ranks.")
@@ -103,7 +103,7 @@ def _reason_without_ranks(glance: Glance) -> str:
 
 
 def _tile(rank: Rank, glance: Glance) -> Tile:
-    """Return the tile of a rank with its worst state. A tile is green only if the page is not blind."""
+    """Return the tile of a rank with its worst state. An activity has its colour only if the page is not blind."""
     findings = (each for each in glance.findings if rank.rank in each.ranks and not is_info(each.severity))
     finding = next(findings, None)
     waiting, overdue = rank.waiting_seconds or 0, rank.overdue_seconds or 0
@@ -112,16 +112,17 @@ def _tile(rank: Rank, glance: Glance) -> Tile:
     if finding:
         return Tile(rank, finding.cause, ORANGE)
     if rank.host is None:
-        return Tile(rank, "unwatched", GREY)
+        return Tile(rank, "unwatched", STATES["unwatched"])
     if rank.alive is False and rank.activity != "done":
-        return Tile(rank, "dead", VERMILLION)
+        return Tile(rank, "dead", STATES["dead"])
     if waiting >= SHOWN_WAIT_SECONDS:
-        return Tile(rank, f"waiting {duration(waiting)}", ORANGE)
+        return Tile(rank, f"waiting {duration(waiting)}", STATES["waiting"])
     if overdue > 0:
-        return Tile(rank, f"overdue {duration(overdue)}", ORANGE)
+        return Tile(rank, f"overdue {duration(overdue)}", STATES["overdue"])
     if rank.activity is None:
         return Tile(rank, UNKNOWN, GREY)
-    return Tile(rank, states.ACTIVITY_WORDS.get(rank.activity, rank.activity), GREY if glance.blind else GREEN)
+    colour = GREY if glance.blind else ACTIVITIES.get(rank.activity, GREEN)
+    return Tile(rank, states.ACTIVITY_WORDS.get(rank.activity, rank.activity), colour)
 
 
 def _html(tile: Tile, context: ViewContext) -> str:

@@ -1,4 +1,4 @@
-"""Tests of the charts, the waterfall and the scaling curve: layers, colours, gaps, points, marks and labels."""
+"""Tests of the charts and of the scaling curve: layers, colours, gaps, points, marks and labels."""
 
 import math
 
@@ -6,12 +6,10 @@ import pandas as pd
 import pytest
 
 from dashboards import charts, curves
-from dashboards.colours import CAUSES, GREY, in_order, of_cause
+from dashboards.colours import in_order
 from dashboards.marks import Mark
 from dashboards.panels import ALL, VIEWS
-from dashboards.views import waterfall
 from tests.dashboards.world import SCALING
-from zmon.schema.names import OPS, PHASES
 
 NAN = float("nan")
 
@@ -21,19 +19,12 @@ def test_chart_specification_describes_its_panel(panel):
     assert charts.specification(panel, ["a", "b"], {"span"}, (), is_long=False)["description"] == panel.question
 
 
-@pytest.mark.parametrize("cause", [*PHASES, *OPS, "imbalance", "eval", "checkpoint", "init", "stall", "restart"])
-def test_cause_and_wait_for_it_have_the_same_colour(cause):
-    assert of_cause(cause) != GREY
-    assert of_cause(f"wait: {cause}") == of_cause(cause)
-
-
-def test_colours_of_causes_differ_except_for_a_pair():
-    # `own` and `forward` share a colour, because they are never on the same chart.
-    assert len(set(CAUSES.values())) >= len(CAUSES) - 1
-
-
 def test_unknown_time_category_is_sorted_last():
     assert in_order(["unheard", "all_to_all", "forward"]) == ["forward", "all_to_all", "unheard"]
+
+
+def test_ranks_stay_in_their_order():
+    assert in_order(["rank 2", "rank 10"]) == ["rank 2", "rank 10"]
 
 
 def test_chart_with_more_legend_rows_is_higher():
@@ -103,16 +94,6 @@ def test_line_is_interrupted_at_gap():
     lines = charts.tables(frame(0, [1, NAN, NAN, 1]), (), 0, 60)["lines"].to_pylist()
     assert [row["time"] for row in lines] == [0, 10_000, 30_000]
     assert math.isnan(lines[1]["value"])
-
-
-def test_waterfall_begins_with_self_time_and_ends_with_total():
-    table = waterfall.bars(
-        {"forward": 2.0, "backward": 1.0, "all_to_all": 4.0, "stall": 0.5, "init": 0.001, "eval": 0.002}
-    )
-    assert list(table["cause"]) == [waterfall.IDEAL, "all_to_all", "stall", "eval, init", waterfall.TOTAL]
-    assert table["end"].iloc[0] == 3.0
-    assert table["end"].iloc[-1] == pytest.approx(7.503)
-    assert all(table["start"].iloc[1:-1].to_numpy() == table["end"].iloc[:-2].to_numpy())
 
 
 def test_scaling_curve_has_recorded_current_predicted_and_ideal_points():

@@ -1,9 +1,12 @@
-"""Tests of the cluster page: its jobs, its alerts, and its GPUs."""
+"""Tests of the cluster page: its jobs, its alerts, and the GPU time of all jobs."""
 
-from dashboards.colours import BLUE, GREY
+import re
+
+import pytest
+
 from tests.build import ended_job
-from tests.dashboards.recorded import ALERTS, NOW
-from tests.dashboards.world import JOB, changed, page_text
+from tests.dashboards.recorded import ALERTS, EMPTY, NOW
+from tests.dashboards.world import INCIDENT, JOB, STALL, changed, page_text
 
 
 def test_cluster_page_lists_jobs_and_alerts(open_page, world):
@@ -18,12 +21,6 @@ def test_cluster_page_lists_jobs_and_alerts(open_page, world):
 def test_cluster_page_shows_no_step_time_of_stalled_job(open_page, world):
     world.jobs = [changed(JOB, state="stalled")]
     assert "<td>none</td><td>0</td>" in page_text(open_page("cluster"))
-
-
-def test_cluster_page_shows_gpu_utilization_of_hosts_and_unknown_in_grey(open_page):
-    page = page_text(open_page("cluster"))
-    assert 'title="GPU 0 50.0 %, GPU 1 unknown, GPU 2 50.0 %' in page
-    assert f"{BLUE}80 0% 12.5%,{GREY} 12.5% 25%,{BLUE}80 25% 37.5%" in page
 
 
 def test_cluster_page_without_findings_counts_jobs_by_state(open_page, world):
@@ -45,3 +42,56 @@ def test_cluster_page_shows_ended_jobs_with_their_reason(open_page, world):
 def test_cluster_page_shows_no_rate_of_a_job_that_is_done(open_page, world):
     world.jobs = [changed(JOB, state="done")]
     assert "<td>–</td><td>–</td>" in page_text(open_page("cluster"))
+
+
+def number(app, label: str) -> str:
+    return re.search(f"<dt>{label}</dt><dd>(.*?)</dd>", page_text(app).partition("zmon-cluster")[2])[1]
+
+
+def test_cluster_page_shows_the_gpu_time_of_all_jobs_from_ideal_to_real(open_page, world):
+    account = {"forward": 3 * 3600.0, "all_to_all": 3600.0}
+    world.jobs = [changed(JOB, gpu_seconds=account), changed(JOB, job_id="video", gpu_seconds={"stall": 4 * 3600.0})]
+    page = page_text(open_page("cluster"))
+    assert "<b>8 GPU-h</b> of GPU time in 2 jobs, over all launches, <b>3 GPU-h</b> of it ideal: <b>37.5 %</b>" in page
+    assert "stall <b>4 GPU-h</b> <small>50.0 %</small>" in page
+
+
+def test_cluster_page_sums_what_incidents_of_today_cost(open_page, world):
+    at = {"onset": NOW - 60.0, "detected": NOW - 58.0}
+    yesterday = {"onset": NOW - 90_000.0, "resolved": NOW - 89_000.0}
+    world.incidents = [
+        changed(INCIDENT, id="a", **at, resolved=NOW - 10.0, lost_gpu_hours=1.5),
+        changed(INCIDENT, id="b", **at, resolved=NOW - 10.0),
+        changed(INCIDENT, id="c", **yesterday, lost_gpu_hours=100.0),
+        changed(INCIDENT, id=STALL.id, **at, lost_gpu_hours=0.1),
+    ]
+    world.findings = [changed(STALL, **at, lost_gpu_hours=0.5)]  # it is open, and costs more by now
+    assert (
+        number(open_page("cluster"), "GPU time lost today") == "2 GPU-h <small>3 incidents, 1 of unknown cost</small>"
+    )
+
+
+@pytest.mark.parametrize(("incidents", "text"), [([], "0 GPU-h <small>0 incidents</small>"), ([INCIDENT], "unknown")])
+def test_cost_of_today_is_zero_only_if_nothing_happened(open_page, world, incidents, text):
+    world.incidents = incidents
+    assert number(open_page("cluster"), "GPU time lost today") == text
+
+
+def test_cluster_page_shows_the_trend_of_the_ideal_share_and_unknown_without_a_day_before(open_page):
+    app = open_page("cluster")
+    assert re.fullmatch(r"[1-9]\d\.\d %", number(app, "Ideal, last 24 h"))
+    assert number(app, "Ideal, 24 h before") == "unknown <small>not recorded</small>"
+
+
+def test_cluster_page_without_accounts_is_unknown(open_page, world):
+    world.moment = EMPTY
+    app = open_page("cluster")
+    assert number(app, "Ideal, last 24 h") == "unknown <small>not recorded</small>"
+    assert "the hub knows no GPU time of a job" in page_text(app)
+
+
+def test_charts_of_all_jobs_begin_with_the_first_job(open_page, world):
+    world.jobs = [changed(JOB, time={"forward": 30.0}), changed(JOB, job_id="video", time={"forward": 3000.0})]
+    open_page("cluster", range="6h")
+    (request,) = [dict(query) for _, *query in world.requests if "zmon_job_gpu_seconds_total" in dict(query)["query"]]
+    assert int(request["end"]) - int(request["start"]) == 3600  # the shortest range with all 50 minutes

@@ -5,8 +5,19 @@ A duration or share of NaN is "unknown" too, but a number that is NaN stays "NaN
 
 import pytest
 
-from dashboards.formats import date_and_time, escaped_html, escaped_markdown, link, number, share, time_of_day
+from dashboards.formats import (
+    date_and_time,
+    efficiency,
+    escaped_html,
+    escaped_markdown,
+    gpu_time,
+    link,
+    number,
+    share,
+    time_of_day,
+)
 from zmon.format import duration
+from zmon.schema.curve import Point
 
 
 @pytest.mark.parametrize(
@@ -32,6 +43,30 @@ def test_number_is_formatted_by_its_size(value, text):
 )
 def test_share_is_percent_and_unknown_without_value(ratio, text):
     assert share(ratio) == text
+
+
+@pytest.mark.parametrize(
+    ("ratio", "reference", "text"),
+    [
+        (None, None, "unknown"),
+        (0.812, None, "81.2 %"),
+        (1.0004, None, "100.0 %"),
+        (1.2, None, "120.0 % (above 100 %: a rank is faster than at the smallest recorded size)"),
+        (1.2, Point(1, 512, 0.05, "night-41", 0.0), "120.0 % (above 100 %: a rank trains on 12,288 samples/s,"
+         " and on 10,240 with 1 rank, recorded by night-41)"),
+    ],
+)  # fmt: skip
+def test_efficiency_above_one_has_its_reason(ratio, reference, text):
+    assert efficiency(ratio, reference) == text
+
+
+@pytest.mark.parametrize(
+    ("hours", "text"),
+    [(None, "unknown"), (float("nan"), "unknown"), (0, "0 GPU-h"), (0.0064, "23 GPU-s"), (0.07, "4.2 GPU-min"),
+     (12.5, "12.5 GPU-h"), (1234.5, "1,234 GPU-h")],
+)  # fmt: skip
+def test_gpu_time_has_the_unit_that_fits(hours, text):
+    assert gpu_time(hours) == text
 
 
 def test_time_is_in_utc_and_unknown_without_a_value():

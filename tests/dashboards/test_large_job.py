@@ -101,9 +101,8 @@ def test_first_page_has_no_page_before_it_and_the_last_none_after(open_page, lar
     assert buttons["Next"].disabled
 
 
-@pytest.mark.parametrize("view", ["cluster", "hardware"])
-def test_tiles_of_many_hosts_are_the_least_busy_ones(open_page, large, view):
-    app = open_page(view, job_id="ads")
+def test_tiles_of_many_hosts_are_the_least_busy_ones(open_page, large):
+    app = open_page("hardware", job_id="ads")
     page = page_text(app)
     assert page.count("host=node-") == 28
     assert page.index(">node-0000<") < page.index(">node-0027<")

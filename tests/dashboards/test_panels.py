@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from dashboards import glance, marks, side
+from dashboards import glance, gpu_time, marks, side
 from dashboards.intervals import CLUSTER
 from dashboards.panels import ALL, Selection
 from dashboards.panels.panel import MAX_ROWS, MAX_SERIES
 from dashboards.queries import quoted
-from dashboards.views import hosts, waterfall
+from dashboards.views import hosts, time_bar
 from tests.places import REPOSITORY
 from zmon import metrics
 
@@ -21,7 +21,7 @@ OF_HOSTS = (hosts.GPUS, hosts.PROCESSORS, hosts.RANKS, hosts.NUMBER, hosts.LEAST
 FLEETS = (hosts.Fleet(), hosts.Fleet(of_hosts=f" and on (host) {Selection('ads').hosts}").of(("n.1", 'n"2')))
 FIXED = (
     glance.RANKS, glance.JOBS, glance.AGENTS, glance.heartbeat(CLUSTER), glance.INTERVALS, glance.FIRING,
-    marks.ACTIVITIES, hosts.NAMES, waterfall.TIME_PER_STEP, *side.QUERIES,
+    *gpu_time.QUERIES, marks.ACTIVITIES, hosts.NAMES, time_bar.TIME_PER_STEP, *side.QUERIES,
     *(fleet.query(promql) for fleet in FLEETS for promql in OF_HOSTS),
 )  # fmt: skip
 HISTOGRAM = {f"{metrics.STEP_HISTOGRAM}_{part}" for part in ("bucket", "sum", "count")}

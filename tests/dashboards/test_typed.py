@@ -14,12 +14,15 @@ LABELS = "the labels of a Prometheus series: which there are depends on the Prom
 URL = "the query of a URL"
 GRAFANA = "Grafana's JSON, which the dashboard writes"
 RULES = "a file of rules, which the dashboard writes"
+VEGA = "Vega-Lite, which the dashboard writes"
 DICT = "a dict of the same file or of Jinja"
 READ_BY_KEY = {  # the expressions that may be read by a string key, with the reason; none is an answer of the hub
     "armed.py": {"os.environ": "environment variables"},
     "asking.py": {"response.headers": "headers of HTTP"},
     "address.py": {"params": URL, "changes": "the fields of an Address that change"},
-    "charts.py": {"values": TABLE, "width": "Vega-Lite, which the dashboard writes"},
+    "alike.py": {"values": TABLE},
+    "charts.py": {"values": TABLE, "width": VEGA, "encoding": VEGA},
+    "curves.py": {"AXIS_LABEL": "units of axes"},
     "glance.py": {"labels": LABELS, "sample.labels": LABELS, "activity.labels": LABELS, "metrics": DICT},
     "grafana/page.py": {"panel": GRAFANA},
     "grafana/panel.py": {"chart": GRAFANA, "chart['fieldConfig']": GRAFANA},
@@ -28,6 +31,7 @@ READ_BY_KEY = {  # the expressions that may be read by a string key, with the re
     "marks.py": {"rows": TABLE},
     "queries.py": {"graph": URL, "os.environ": "environment variables"},
     "rules/render.py": {"environment.filters": DICT, "group": RULES, "rule": RULES, "yaml.safe_load(text)": RULES},
+    "gpu_time.py": {"sample.labels": LABELS},
     "side.py": {"sample.labels": LABELS},
     "views/evidence.py": {
         "shown": "JSON for people",
@@ -42,7 +46,8 @@ READ_BY_KEY = {  # the expressions that may be read by a string key, with the re
         "values.groupby('series')": TABLE,
     },
     "views/scaling.py": {"table": TABLE},
-    "views/waterfall.py": {"AXIS_LABEL": "units of axes", "sample.labels": LABELS, "table": TABLE},
+    "views/tiles.py": {"STATES": "colours"},
+    "views/time_bar.py": {"sample.labels": LABELS},
 }
 
 

@@ -25,7 +25,7 @@ from dashboards.panels import ALL, Selection
 from dashboards.panels.job import LOSS
 from dashboards.queries import Prometheus, quoted
 from dashboards.rules.render import rendered
-from dashboards.views import hosts, waterfall
+from dashboards.views import hosts, time_bar
 from tests.dashboards.stores import hour, remote_write
 from tests.dashboards.stores.answers import difference, firing, over_time
 from tests.dashboards.stores.servers import prometheus, victoria
@@ -48,7 +48,7 @@ PAGES = {
     "ranks": glance.RANKS, "jobs": glance.JOBS, "agents": glance.AGENTS,
     "heartbeat": f"clamp_max({glance.heartbeat(CLUSTER)}, 1)",
     "intervals": glance.INTERVALS, "activities": marks.ACTIVITIES, "gpus": hosts.GPUS, "processors": hosts.PROCESSORS,
-    "host ranks": hosts.RANKS, "hosts": hosts.NAMES, "waterfall": waterfall.TIME_PER_STEP,
+    "host ranks": hosts.RANKS, "hosts": hosts.NAMES, "time bar": time_bar.TIME_PER_STEP,
     **{f"side {number}": promql for number, promql in enumerate(side.QUERIES)},
 }  # fmt: skip
 

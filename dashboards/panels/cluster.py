@@ -1,0 +1,31 @@
+"""Panels of the page Cluster: what the time of all GPUs is spent on, and how busy the hosts are."""
+
+from dashboards.panels.panel import Panel
+
+# Several hubs may report a job: `max by (job_id, cause)` counts it once.
+GPU_TIME = Panel(
+    key="gpu_time",
+    question="What is the time of all GPUs spent on?",
+    unit="share",
+    legend="{cause}",
+    shape="areas",
+    absent="no job has trained in this time",
+    promql="""
+sum by (cause) (max by (job_id, cause) (rate(zmon_job_gpu_seconds_total[$window])))
+/ on () group_left () (sum(max by (job_id, cause) (rate(zmon_job_gpu_seconds_total[$window]))) > 0)
+""",
+)
+
+HOSTS_BUSY = Panel(
+    key="hosts_busy",
+    question="How busy are the hosts? (their GPUs, or without GPU metrics their CPUs)",
+    unit="share",
+    legend="{what}",
+    promql="""
+label_replace(max(zmon:host_busy:ratio), "what", "busiest host", "", "")
+or label_replace(quantile(0.5, max by (host) (zmon:host_busy:ratio)), "what", "median host", "", "")
+or label_replace(min(max by (host) (zmon:host_busy:ratio)), "what", "least busy host", "", "")
+""",
+)
+
+PANELS = (GPU_TIME, HOSTS_BUSY)

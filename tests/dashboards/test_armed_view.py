@@ -1,0 +1,37 @@
+"""Tests of the page Armed: checks with the same next step are told once."""
+
+import pytest
+
+from dashboards.views.armed import _row, grouped
+from zmon.doctor import Check
+
+START = "Start zmon hub."
+
+
+@pytest.mark.parametrize(
+    ("checks", "groups"),
+    [
+        ([Check("hub", False, "is down", START), Check("agents", False, "are unknown", START)], [["hub", "agents"]]),
+        ([Check("hub", False, "is down", START), Check("rules", False, "are old", "Load them.")], [["hub"], ["rules"]]),
+        ([Check("hub", False, "is down"), Check("agents", False, "are unknown")], [["hub"], ["agents"]]),
+        ([Check("a", None, "no job runs"), Check("b", None, "no job runs")], [["a", "b"]]),
+        ([Check("a", True, "works"), Check("b", None, "works")], [["a"], ["b"]]),  # one is armed, the other is not
+    ],
+)
+def test_checks_with_the_same_next_step_or_result_are_one_group(checks, groups):
+    assert [[check.name for check in group] for group in grouped(checks)] == groups
+
+
+def test_group_has_its_next_step_once_and_each_result():
+    row = _row([Check("hub", False, "is down", START), Check("agents", False, "are unknown", START)])
+    assert row.count(START) == 1
+    assert "<td>2 checks: hub, agents</td><td>hub: is down<br>agents: are unknown</td>" in row
+
+
+def test_equal_results_are_told_once():
+    row = _row([Check(name, None, "no job runs") for name in "abc"])
+    assert "<td>3 checks: a, b, c</td><td>no job runs</td>" in row
+
+
+def test_group_of_one_has_its_name_only():
+    assert "<td>hub</td><td>is down</td>" in _row([Check("hub", False, "is down", START)])

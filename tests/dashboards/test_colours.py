@@ -1,0 +1,94 @@
+"""Tests of the colours: each word has one, those of one chart differ, and all are readable on light and on dark."""
+
+from itertools import combinations
+
+import pytest
+
+from dashboards import colours
+from dashboards.colours import ACTIVITIES, CATEGORIES, CAUSES, DASHES, GREEN, GREY, ORANGE, RANKS, SERIES, STATES, looks
+from zmon import detectors
+from zmon.detectors import unread
+from zmon.schema import names
+from zmon.schema.curve import IMBALANCE
+
+OUTSIDE_STEPS = ("stall", "restart", "unknown")  # as zmon/job/time_account.py calls them
+LIGHT, DARK = "#FFFFFF", "#0E1117"  # the backgrounds of Streamlit's themes
+MIN_CONTRAST = {LIGHT: 2.0, DARK: 3.0}  # that of a text is 4.5; no word depends on its colour alone
+OF_CAUSES = [cause for detector in detectors.ALL for cause in detector.causes]
+OF_CAUSES += [cause.cause for cause in unread._CAUSES.values()]
+CHARTS = {  # the colours that one chart can have
+    "time categories": {name: colour for name, colour in CATEGORIES.items() if name != "own"},
+    "parts of a predicted step": {
+        name: colour for name, colour in CATEGORIES.items() if name not in (*names.PHASES, *names.ACTIVITIES)
+    },
+    "states of ranks": {**STATES, **ACTIVITIES},
+    "causes": CAUSES,
+    "ranks": dict(enumerate(RANKS)),
+    "other lines": dict(enumerate(SERIES)),
+}
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance as the Web Content Accessibility Guidelines define it."""
+    parts = [part / 255 for part in bytes.fromhex(colour.removeprefix("#"))]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted(map(luminance, (one, other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("word", [*names.PHASES, *names.OPS, *names.BETWEEN_STEPS, IMBALANCE, "own", *OUTSIDE_STEPS])
+def test_time_category_and_wait_for_it_have_the_same_colour(word):
+    assert word in CATEGORIES
+    assert colours.of_category(f"wait: {word}") == colours.of_category(word) == CATEGORIES[word]
+
+
+def test_tables_have_exactly_the_words_of_zmon():
+    assert set(CATEGORIES) == {*names.PHASES, *names.OPS, *names.BETWEEN_STEPS, IMBALANCE, "own", *OUTSIDE_STEPS}
+    assert set(ACTIVITIES) == set(names.ACTIVITIES)
+    assert set(CAUSES) == set(OF_CAUSES)
+
+
+def test_word_of_two_tables_has_one_colour():
+    tables = (CATEGORIES, ACTIVITIES, CAUSES)
+    for one, other in combinations(tables, 2):
+        assert all(one[word] == other[word] for word in one.keys() & other.keys())
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+def test_colours_of_one_chart_differ(chart):
+    assert len(set(CHARTS[chart].values())) == len(CHARTS[chart])
+
+
+@pytest.mark.parametrize("background", MIN_CONTRAST)
+def test_colours_are_readable_on_both_themes(background):
+    used = {colour for chart in CHARTS.values() for colour in chart.values()}
+    assert not [colour for colour in used if contrast(colour, background) < MIN_CONTRAST[background]]
+
+
+def test_unknown_words_are_grey():
+    assert colours.of_category("unheard") == colours.of_cause("unheard") == GREY
+
+
+def test_line_has_the_colour_of_its_rank_or_op():
+    assert [look.colour for look in looks(["rank 3", "all_to_all: exposed", "rank 13 (process)"])] == [
+        RANKS[3], ORANGE, RANKS[3],
+    ]  # fmt: skip
+
+
+def test_lines_of_one_colour_differ_by_their_dashes():
+    dashes = [look.dash for look in looks(["all_to_all: exposed", "all_reduce: exposed", "all_to_all: in flight"])]
+    assert dashes == [DASHES[0], DASHES[0], DASHES[1]]
+
+
+def test_line_without_meaning_has_no_colour_of_a_rank_beside_it():
+    one, other = looks(["rank 2", "3 ranks, equal"])
+    assert one.colour == GREEN
+    assert other.colour not in RANKS[2:3]
+
+
+def test_colour_of_a_rank_does_not_depend_on_the_other_ranks():
+    assert looks(["rank 1", "rank 7"])[1] == looks(["rank 7"])[0]
