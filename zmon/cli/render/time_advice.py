@@ -1,4 +1,4 @@
-"""What each time category is, and what makes it smaller."""
+"""The meaning of each time category, and what makes it smaller."""
 
 from __future__ import annotations
 
