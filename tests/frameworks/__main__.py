@@ -34,10 +34,11 @@ def play(row: Row, folder: Path) -> Result:
         if row is NOTEBOOK:
             return Result(row.name, date, installed, {"freeze": executed(programs, folder)})
         wrong = judged(row, run(row, programs, folder / "whole"))
-        late, seconds = judged_freeze(run(row, programs, folder / "frozen", freeze=True))
+        frozen = run(row, programs, folder / "frozen", freeze=True)
     except NoRun as reason:
         return Result(row.name, date, installed, {}, not_run=str(reason))
-    return Result(row.name, date, installed, {**wrong, "freeze": late}, seconds and round(seconds, 1))
+    seconds = frozen.named_seconds and round(frozen.named_seconds, 1)
+    return Result(row.name, date, installed, {**wrong, "freeze": judged_freeze(frozen)}, seconds)
 
 
 def main() -> None:

@@ -21,18 +21,17 @@ def judged(row: Row, run: Run) -> dict[str, str]:
     return {column: judge(row, run) for column, judge in JUDGES.items() if column not in row.lacks}
 
 
-def judged_freeze(run: Run) -> tuple[str, float | None]:
-    """Return what is wrong with the finding about the frozen rank, and the seconds until it opened."""
-    if run.stopped is None:
-        return "no rank was stopped", None
+def judged_freeze(run: Run) -> str:
+    """Return what is wrong with the finding about the frozen rank, or with the end of the job after that."""
+    if not run.stopped:
+        return "no rank was stopped"
     findings = [finding for job in run.card["jobs"] for finding in job["findings"]]
     stalls = [finding for finding in findings if finding["detector"] == "stall"]
     right = [f for f in stalls if f["cause"] == "rank_frozen" and f["ranks"] == [FROZEN_RANK]]
     if not right:
-        return f"the finding is {_text_of(stalls) or 'none'}", None
+        return f"the finding is {_text_of(stalls) or 'none'}"
     others = [finding for finding in stalls if finding not in right]
-    wrong = f"also {_text_of(others)}" if others else _end(run)
-    return wrong, min(finding["detected"] for finding in right) - run.stopped
+    return f"also {_text_of(others)}" if others else _end(run)
 
 
 def _text_of(findings: list[dict]) -> str:

@@ -63,7 +63,8 @@ class Run:
     watched: list[WatchedRank]
     counted: dict[int, dict[str, Any]]  # by the job itself, by rank
     flights: dict[int, FlightDump]  # by torch
-    stopped: float | None = None  # unix seconds at which the rank was frozen
+    stopped: bool = False  # a rank was frozen
+    named_seconds: float | None = None  # from then on until zmon said `rank_frozen`
 
 
 class NoRun(Exception):
@@ -83,7 +84,7 @@ def run(row: Row, programs: Path, folder: Path, freeze: bool = False) -> Run:
     env = {name: value for name, value in os.environ.items() if not name.startswith("ZMON_")}
     env |= ENVIRONMENT | dict(row.env) | {"ZMON_BOX_DIR": str(boxes), "PYTHONPATH": str(REPOSITORY)}
     readers: dict[Path, BoxReader] = {}
-    stopped = None
+    stopped, named_seconds = False, None
     with (folder / "stdout").open("wb") as stdout, (folder / "stderr").open("wb") as stderr:
         process = subprocess.Popen(
             command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
@@ -94,9 +95,8 @@ def run(row: Row, programs: Path, folder: Path, freeze: bool = False) -> Run:
             if time.monotonic() > deadline:
                 raise NoRun(f"it did not end in {RUN_SECONDS:.0f} s")
             _open_new(boxes, readers)
-            if freeze and stopped is None and (pid := _due(readers)):
-                stopped = time.time()
-                _freeze(pid, folder / "stderr")
+            if freeze and not stopped and (pid := _due(readers)):
+                stopped, named_seconds = True, _freeze(pid, folder / "stderr")
             time.sleep(LOOK_SECONDS)
         watched = [_watched_rank(reader) for reader in readers.values()]
     finally:
@@ -117,6 +117,7 @@ def run(row: Row, programs: Path, folder: Path, freeze: bool = False) -> Run:
         counted,
         {int(path.stem.rpartition("-")[2]): _flight(path) for path in out.glob("flight-*.json")},
         stopped,
+        named_seconds,
     )
 
 
@@ -146,15 +147,18 @@ def _due(readers: dict[Path, BoxReader]) -> int | None:
     return None
 
 
-def _freeze(pid: int, messages: Path) -> None:
-    """Stop a process until zmon has said something about it, or for the longest time."""
+def _freeze(pid: int, messages: Path) -> float | None:
+    """Stop a process until zmon says that a rank is frozen. Return the seconds until then; None: it did not say so."""
+    began = time.monotonic()
     os.kill(pid, signal.SIGSTOP)
     try:
-        deadline = time.monotonic() + NAME_SECONDS
-        while time.monotonic() < deadline and b"rank_frozen" not in messages.read_bytes():
+        while (seconds := time.monotonic() - began) < NAME_SECONDS:
+            if b"rank_frozen" in messages.read_bytes():
+                return seconds
             time.sleep(LOOK_SECONDS)
     finally:
         os.kill(pid, signal.SIGCONT)
+    return None
 
 
 def _watched_rank(reader: BoxReader) -> WatchedRank:

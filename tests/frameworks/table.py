@@ -83,7 +83,7 @@ ROWS = (
     Row("compile-ddp", "`torch.compile` of DDP", "torch", "ddp", arguments=("--compile",), lacks=_UNDECLARED),
     Row("compile-dtensor", "`torch.compile` of DTensor", "torch", "tensor_parallel", arguments=("--compile",),
         lacks=_UNDECLARED,
-        wrong={"collectives": "those inside a compiled graph are not counted. The job seems to have fewer collectives than "
+        wrong={"collectives": "those inside a compiled graph are not counted. The job seems to have fewer than "
                "it has, and their time is part of `forward` and `backward`. In a stall the flight recorder has them"}),
     Row("pipelining", "`torch.distributed.pipelining`", "torch", "pipelining", lacks=_UNDECLARED),
     Row("huggingface", "Hugging Face `Trainer`", "huggingface", "huggingface", lacks=_UNDECLARED),
@@ -102,13 +102,14 @@ ROWS = (
     Row("ray", "Ray Train", "ray", "ray_train", PYTHON, lacks=_UNDECLARED, env={"RAY_USAGE_STATS_ENABLED": "0"}),
     Row("torchrec", "TorchRec", "torchrec", "torchrec_dlrm", lacks=_UNDECLARED),
     Row("torchtitan", "torchtitan, FSDP2", "torchtitan", "torchtitan_llama", lacks=_UNDECLARED,
-        note="its attention and its monitor of memory need a GPU, so the script replaces them"),
+        env={"TORCHDYNAMO_DISABLE": "1"},
+        note="its attention and its monitor of memory need a GPU, so the script replaces them; nothing is compiled"),
     Row("megatron", "Megatron-Core, tensor parallel", "megatron", "megatron_gpt", lacks=_UNDECLARED,
         phases=("forward", "backward", "optimizer"),
         note="the script makes the processor its CUDA device, and has no DataLoader"),
     Row("torchft", "torchft, one replica group", "torchft", "torchft_ddp", lacks=_UNDECLARED,
         note="both ranks are of one group, so no other group is lost or comes back",
-        wrong={"collectives": "torchft calls the methods of its own process group, which zmon does not count: the reductions "
+        wrong={"collectives": "it calls the methods of its process group, which zmon does not count: the reductions "
                "between replica groups are missing. Those within the group are counted"}),
     NOTEBOOK,
 )  # fmt: skip
