@@ -82,14 +82,16 @@ def moving_frames(page: Page) -> Iterator[Image.Image]:
     deadline = time.monotonic() + READY_SECONDS
     while remaining and time.monotonic() < deadline:
         began = time.monotonic()
-        is_faulty = CULPRIT in page.inner_text(BANNER)
+        banner = page.inner_text(BANNER)
         frame = Image.open(io.BytesIO(page.screenshot(clip=clip)))  # type: ignore[arg-type]
-        if is_faulty:
+        if CULPRIT in banner:
+            if remaining == FAULTY_FRAMES and not healthy:
+                sys.exit("screenshots: the page opened after the fault, because the machine is busy. Try again")
             yield from healthy[-HEALTHY_FRAMES:]
             healthy.clear()
             yield frame
             remaining -= 1
-        else:
+        elif "HEALTHY" in banner:
             healthy.append(frame)
         page.wait_for_timeout(1000 * max(0.0, began + FRAME_SECONDS - time.monotonic()))
 

@@ -22,7 +22,7 @@ EXPECTED = {
     "frozen-rank": ("rank_frozen", [2], ["node-2"], 10.0),
     "dead-link": ("network_stall", [], ["node-2"], 25.0),
     "straggler": ("compute_straggler", [2], ["node-2"], 45.0),
-    "lost-host": ("host_lost", [], ["node-2"], 30.0),
+    "lost-host": ("host_lost", [2], ["node-2"], 54.0),
 }
 
 
