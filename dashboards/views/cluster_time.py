@@ -1,4 +1,4 @@
-"""How efficient the cluster is: the GPU time of all jobs as one bar, its trend, and what incidents cost today."""
+"""The efficiency of the cluster: the GPU time of all jobs as one bar, its trend, and what incidents cost today."""
 
 import streamlit as st
 
