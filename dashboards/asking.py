@@ -11,6 +11,7 @@ of answers are frozen, since answers are shared.
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Lock
 from typing import Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -30,6 +31,8 @@ TIMEOUT_SECONDS = 1.0  # half of the refresh interval, so pages stay on time eve
 LONG_SECONDS = 5.0  # the timeout of a query about the past, which takes longer if the range is a week
 CACHE_ENTRIES = 1000
 _PART_BYTES = 1 << 16
+# msgspec 0.22 crashes the process if two threads decode a type for the first time at once.
+_BUILDING_DECODER = Lock()
 BACKGROUND = ThreadPoolExecutor(4, "ask")  # shared by all viewers; it only fills the cache
 _MAX_REASON = 300  # letters of the reason for which a server rejects a request
 
@@ -98,7 +101,7 @@ def ask_uncached(source: Source, path: str, query: Query, answer: type[T], secon
     """Send the request and bypass the cache. Raises Unreachable."""
     content = fetch(source, path, query, seconds)
     try:
-        return msgspec.json.decode(plain_json(content), type=answer)
+        return _decode(plain_json(content), answer)
     except msgspec.ValidationError:
         raise source.wrong_server() from None
     except (ValueError, RecursionError):
@@ -181,6 +184,12 @@ def without_credentials(url: str) -> str:
 def _reason(content: bytes) -> str:
     """Return the reason in an error answer, or "" if it has none. The hub and Prometheus use the same field."""
     try:
-        return msgspec.json.decode(plain_json(content), type=Problem).error[:_MAX_REASON]
+        return _decode(plain_json(content), Problem).error[:_MAX_REASON]
     except (ValueError, RecursionError):
         return ""
+
+
+def _decode(content: bytes, answer: type[T]) -> T:
+    with _BUILDING_DECODER:
+        decoder = msgspec.json.Decoder(answer)
+    return decoder.decode(content)

@@ -1,4 +1,4 @@
-"""The time of a step: one bar from the ideal step to the real one, with the seconds of each category.
+"""The time of a step as one bar from the ideal step to the real one, with the seconds of each category.
 
 The ideal step is the computing of the median rank. Then follow what makes the real step longer: input, imbalance,
 communication by op, other activities, stalls and restarts. The bar is plain HTML, so it is there before any chart.
