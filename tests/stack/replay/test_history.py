@@ -4,13 +4,14 @@ import shutil
 
 import pytest
 
-from zmon.stack.replay import PastSeries
-from zmon.stack.replay.history import fill, openmetrics
+from zmon.stack.replay import PastSeries, load, names
+from zmon.stack.replay.history import DATES, fill, openmetrics
 
 STEPS = PastSeries(
     {"__name__": "zmon_steps_total", "instance": "node-0", "job_id": 'a"b'},
     [(1000.0, 5.0), (1004.0, 7.0), (1008.0, 9.0)],
 )
+STEPPED = PastSeries({"__name__": "zmon_last_step_timestamp_seconds"}, [(1000.0, 999.5)])
 RECORDED = PastSeries({"__name__": "zmon:job_step_seconds:median", "job_id": "a"}, [(1000.0, float("nan"))])
 INSTANCES = {"node-0": "127.0.0.1:9780", "hub": "127.0.0.1:9790"}
 
@@ -22,6 +23,22 @@ def test_page_has_new_times_and_addresses_and_ends_in_time():
         'zmon:job_step_seconds:median{job_id="a"} nan 1500.000\n',
         "# EOF\n",
     ]
+
+
+def test_values_that_are_dates_move_as_well():
+    line, _ = openmetrics([STEPPED], 500.0, 1504.0, {})
+    assert line == "zmon_last_step_timestamp_seconds{} 1499.5 1500.000\n"
+
+
+@pytest.mark.parametrize("name", names())
+def test_names_of_all_dates_end_alike(name):
+    began = load(name).began
+    dates = {
+        series.labels["__name__"]
+        for series in load(name).history
+        if any(abs(value - began) < 30 * 86400 for _, value in series.points)
+    }
+    assert [date for date in dates if not date.endswith(DATES)] == []
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")

@@ -10,6 +10,7 @@ from zmon.errors import PartFailed
 from zmon.stack import find_program
 from zmon.stack.replay import PastSeries
 
+DATES = "_timestamp_seconds"  # the names of metrics whose values are unix times end like this
 _SECONDS = 20.0  # it takes less than one
 
 
@@ -39,9 +40,11 @@ def openmetrics(
         if (instance := labels.get("instance")) is not None:
             labels["instance"] = instances.get(instance, instance)
         text = ",".join(f'{name}="{_escaped(value)}"' for name, value in sorted(labels.items()))
+        name = series.labels["__name__"]
+        value_later = later if name.endswith(DATES) else 0.0
         for time, value in series.points:
             if time + later <= until:
-                yield f"{series.labels['__name__']}{{{text}}} {value!r} {time + later:.3f}\n"
+                yield f"{name}{{{text}}} {value + value_later!r} {time + later:.3f}\n"
     yield "# EOF\n"
 
 
