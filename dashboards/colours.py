@@ -93,13 +93,13 @@ CAUSES = {  # of findings
     "network_slow": "#AFB692",
     "thermal_throttle": "#838F20",
     "host_pressure": "#B5820C",
-    # uneven ranks: green
-    "all_to_all_skew": "#31B182",
-    "lookup_skew": "#1E8863",
-    "input_jitter": "#43D066",
-    "compute_jitter": "#0F9B23",
-    "work_imbalance": "#1E6D50",
-    "stage_imbalance": "#39B541",
+    # uneven ranks: gold; no cause is green, which is for what is well
+    "all_to_all_skew": "#BFA900",
+    "lookup_skew": "#A98F2E",
+    "input_jitter": "#C79A00",
+    "compute_jitter": "#9C8600",
+    "work_imbalance": "#7F6A2A",
+    "stage_imbalance": "#C2A24A",
     # the whole job is slower than it was, or learns wrongly: light blue
     "network": "#0CC1FD",
     "input": "#0C78A4",

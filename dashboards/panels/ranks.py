@@ -14,7 +14,7 @@ STANDING_OUT = "topk(32, max by (host) (max_over_time(zmon:job_host_%s:gap{job_i
 
 WAITING = Panel(
     key="waiting",
-    question="Which rank does everybody wait for? (light: least exposed)",
+    question="Which rank does everybody wait for? (light: it waits least)",
     unit="share",
     legend="rank {rank}",
     shape="rows",

@@ -1,5 +1,6 @@
 """Tests of the colours: each word has one, those of one chart differ, and all are readable on light and on dark."""
 
+from colorsys import rgb_to_hls
 from itertools import combinations
 
 import pytest
@@ -67,6 +68,13 @@ def test_colours_of_one_chart_differ(chart):
 def test_colours_are_readable_on_both_themes(background):
     used = {colour for chart in CHARTS.values() for colour in chart.values()}
     assert not [colour for colour in used if contrast(colour, background) < MIN_CONTRAST[background]]
+
+
+def test_no_cause_is_green():
+    """Green is for what is well, as in other tools."""
+    parts = {cause: [part / 255 for part in bytes.fromhex(colour[1:])] for cause, colour in CAUSES.items()}
+    hues = {cause: rgb_to_hls(*each) for cause, each in parts.items()}
+    assert not [cause for cause, (hue, _, saturation) in hues.items() if 90 < 360 * hue < 165 and saturation > 0.2]
 
 
 def test_unknown_words_are_grey():
