@@ -25,7 +25,7 @@ def show(context: ViewContext) -> None:
     numbers = {
         "Ideal, last 24 h": _ideal(gpu_time.LAST_DAY, context),
         "Ideal, 24 h before": _ideal(gpu_time.DAY_BEFORE, context),
-        "GPU time lost today": _lost(context),
+        "Lost to incidents today": _lost(context),
     }
     items = "".join(f"<div><dt>{label}</dt><dd>{value}</dd></div>" for label, value in numbers.items())
     st.html(f'<dl class="zmon-vitals" data-testid="zmon-cluster">{items}</dl>')

@@ -62,7 +62,7 @@ def show(context: ViewContext) -> None:
     except Unreachable as error:
         seconds, reason = {}, str(error)
     if sum(seconds.values()) > 0:
-        st.html(html(parts(seconds), "for each step"))
+        st.html(html(parts(seconds), "for each step on average, stalls included"))
         return
     account = context.now.job.time if context.now.job else {}
     if not sum(account.values()) > 0:

@@ -67,14 +67,14 @@ def test_cluster_page_sums_what_incidents_of_today_cost(open_page, world):
     ]
     world.findings = [changed(STALL, **at, lost_gpu_hours=0.5)]  # it is open, and costs more by now
     assert (
-        number(open_page("cluster"), "GPU time lost today") == "2 GPU-h <small>3 incidents, 1 of unknown cost</small>"
+        number(open_page("cluster"), "Lost to incidents today") == "2 GPU-h <small>3 incidents, 1 of unknown cost</small>"
     )
 
 
 @pytest.mark.parametrize(("incidents", "text"), [([], "0 GPU-h <small>0 incidents</small>"), ([INCIDENT], "unknown")])
 def test_cost_of_today_is_zero_only_if_nothing_happened(open_page, world, incidents, text):
     world.incidents = incidents
-    assert number(open_page("cluster"), "GPU time lost today") == text
+    assert number(open_page("cluster"), "Lost to incidents today") == text
 
 
 def test_cluster_page_shows_the_trend_of_the_ideal_share_and_unknown_without_a_day_before(open_page):
