@@ -67,7 +67,8 @@ def test_cluster_page_sums_what_incidents_of_today_cost(open_page, world):
     ]
     world.findings = [changed(STALL, **at, lost_gpu_hours=0.5)]  # it is open, and costs more by now
     assert (
-        number(open_page("cluster"), "Lost to incidents today") == "2 GPU-h <small>3 incidents, 1 of unknown cost</small>"
+        number(open_page("cluster"), "Lost to incidents today")
+        == "2 GPU-h <small>3 incidents, 1 of unknown cost</small>"
     )
 
 
