@@ -83,6 +83,8 @@ ROWS = (
     Row("compile-ddp", "`torch.compile` of DDP", "torch", "ddp", arguments=("--compile",), lacks=_UNDECLARED),
     Row("compile-dtensor", "`torch.compile` of DTensor", "torch", "tensor_parallel", arguments=("--compile",),
         lacks=_UNDECLARED,
+        note="it waits for its asynchronous save. Without that, the thread that saves stopped both ranks for seconds "
+             "on a busy machine, and zmon warned of `unknown` without a culprit",
         wrong={"collectives": "those inside a compiled graph are not counted. The job seems to have fewer than "
                "it has, and their time is part of `forward` and `backward`. In a stall the flight recorder has them"}),
     Row("pipelining", "`torch.distributed.pipelining`", "torch", "pipelining", lacks=_UNDECLARED),
