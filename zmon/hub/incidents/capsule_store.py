@@ -32,6 +32,8 @@ FINDING, CAPSULE, STEPS, REPORT = "finding.json", "capsule.json", "steps.jsonl",
 MAX_AGE_SECONDS = 30 * 86400.0
 MAX_BYTES = 1 << 30  # size of all incidents together
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
+# Built here and not at the first answer: msgspec 0.22 crashes if two threads see a type for the first time at once.
+_CAPSULE_DECODER, _SUMMARY_DECODER = msgspec.json.Decoder(Capsule), msgspec.json.Decoder(IncidentSummary)
 
 
 class CapsuleStore:
@@ -80,7 +82,7 @@ class CapsuleStore:
     def read(self, incident_id: str) -> Capsule | None:
         """Return the capsule, or None if there is none that can be read."""
         try:
-            return msgspec.json.decode((self.directory(incident_id) / CAPSULE).read_bytes(), type=Capsule)
+            return _CAPSULE_DECODER.decode((self.directory(incident_id) / CAPSULE).read_bytes())
         except (OSError, msgspec.DecodeError):
             return None
 
@@ -89,7 +91,7 @@ class CapsuleStore:
         summaries = []
         for directory in self._directories():
             try:
-                summary = msgspec.json.decode((directory / FINDING).read_bytes(), type=IncidentSummary)
+                summary = _SUMMARY_DECODER.decode((directory / FINDING).read_bytes())
             except (OSError, msgspec.DecodeError):
                 continue
             summaries.append(replace(summary, path=str(directory)))
@@ -128,7 +130,7 @@ class CapsuleStore:
 def _keep_unusable(directory: Path) -> None:
     """Rename the files of an incident whose capsule cannot be decoded. Raises OSError if it cannot be read now."""
     try:
-        msgspec.json.decode((directory / CAPSULE).read_bytes(), type=Capsule)
+        _CAPSULE_DECODER.decode((directory / CAPSULE).read_bytes())
     except FileNotFoundError:
         pass
     except msgspec.DecodeError:
