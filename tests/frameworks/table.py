@@ -105,8 +105,8 @@ ROWS = (
     Row("torchrec", "TorchRec", "torchrec", "torchrec_dlrm", lacks=_UNDECLARED),
     Row("torchtitan", "torchtitan, FSDP2", "torchtitan", "torchtitan_llama", lacks=_UNDECLARED,
         env={"TORCHDYNAMO_DISABLE": "1"},
-        note="attention, kernels, the division of gradients and the monitor of memory need a GPU, so the script replaces "
-        "them; nothing is compiled"),
+        note="attention, kernels, the division of gradients and the monitor of memory need a GPU, so the script "
+        "replaces them; nothing is compiled"),
     Row("megatron", "Megatron-Core, tensor parallel", "megatron", "megatron_gpt", lacks=_UNDECLARED,
         phases=("forward", "backward", "optimizer"),
         note="the script makes the processor its CUDA device, and has no DataLoader"),
