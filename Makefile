@@ -95,7 +95,8 @@ bench-scale: setup-dev
 	@$(BIN)/python -m bench.hub --quiet $(or $(QUIET),10)
 	@$(BIN)/python -m bench.replay
 
-packages: setup-dev
+packages:  # needs no root, so no system package either
+	@scripts/setup dev
 	@$(BIN)/python -m scripts.packages
 
 image-versions: setup-dev

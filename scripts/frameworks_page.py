@@ -16,7 +16,8 @@ once with rank 1 stopped by SIGSTOP half-way. The job counts its own updates, ev
 framework's callbacks.
 
 A cell is right or wrong; – means that the job has no such thing. What is wrong, and what that hides, is below the
-table. The time in the last column is from SIGSTOP to the finding, on two processors that other work shared.
+table. The time in the last column is from SIGSTOP to the finding, on two processors that other work shared. Some rows
+were played before that was measured: there it is from the onset that zmon found.
 
 NCCL and GPUs were not tried: see [gpu.md](gpu.md).
 

@@ -21,9 +21,10 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
+from tests.e2e.browser import CHROMIUM, FLAGS
+
 DOCS = Path(__file__).parents[1] / "docs"
 NAME, CULPRIT = "frozen-rank", "rank 2"
-CHROMIUM, FLAGS = "/usr/bin/chromium", ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 WIDTH, HEIGHT = 1160, 1460  # of the page in docs/dashboard.png
 MOVING_WIDTH, MOVING_HEIGHT = 900, 640  # of the moving picture, which shows the top of the page
 FRAME_SECONDS, COLOURS = 1.0, 64

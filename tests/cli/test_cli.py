@@ -70,8 +70,8 @@ def test_replay_of_unknown_recording_lists_all_in_one_line(command):
     assert_one_line(err, "there is no recording 'nothing'", "dead-link, frozen-rank, lost-host, straggler")
 
 
-@pytest.mark.parametrize("option", [("--ranks", "2"), ("--data", "rows.tsv")])
-def test_replay_refuses_options_of_the_training(command, option):
+@pytest.mark.parametrize("option", [("--ranks", "2"), ("--data", "rows.tsv"), ("--data-dir", "kept")])
+def test_replay_refuses_options_that_have_no_effect(command, option):
     code, _, err = command("demo", "--replay", "frozen-rank", *option)
     assert code == 2
     assert_one_line(err, "--replay trains nothing", "--ranks and --data")

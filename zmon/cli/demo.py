@@ -22,6 +22,8 @@ from zmon.errors import PartFailed, UsageError, need
 from zmon.stack import Stack, StackConfig
 from zmon.stack.demo import DemoConfig, trainer_part
 
+_OF_TRAINING = ("ranks", "data", "data_dir")
+
 
 @click.command()
 @stack_options
@@ -53,8 +55,10 @@ def demo(
     Exit codes: 0 all parts were healthy, 1 a part failed or the hub did not see all ranks, 2 misuse.
     """
     if replay is not None:
-        if data is not None or context.get_parameter_source("ranks") is not ParameterSource.DEFAULT:
-            raise UsageError("--replay trains nothing", "--ranks and --data are for the training", "Leave them out")
+        typed = [name for name in _OF_TRAINING if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+        if typed:
+            why = "--ranks and --data are for the training, and --data-dir is for what is kept"
+            raise UsageError("--replay trains nothing and keeps nothing", why, "Leave them out")
         play(replay, config, seconds)
         return
     if data is not None and not data.is_file():
