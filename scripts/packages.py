@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -37,8 +36,7 @@ def build(sources: Path, folder: Path, with_c: bool = True) -> Iterator[Path]:
     """Build the source distribution and the wheels of a source tree; yield each file."""
     (sdist,) = _build("--sdist", sources, folder)
     yield sdist
-    with tarfile.open(sdist) as archive:
-        archive.extractall(sources.parent, filter="data")
+    shutil.unpack_archive(sdist, sources.parent)  # Debian's Python 3.11.2 has no filters of tarfile
     unpacked = sources.parent / sdist.name.removesuffix(".tar.gz")
     yield from _build("--wheel", unpacked, folder, ZMON_PURE="1")
     if not with_c:
