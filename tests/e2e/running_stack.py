@@ -24,6 +24,7 @@ from zmon.stack import password
 HOST = "node-a"
 SETTLED_SECONDS = 7.0  # this long after the end of a job, the hub has all data about its last steps
 DETECTION_SECONDS = 0.5  # the agent looks for dead ranks ten times a second, but shares the machine with other tests
+ALERT_SECONDS = 2.0  # a finding that Prometheus has scraped is an alert by then, even on a busy machine
 CLOCK_SECONDS = 0.2  # a finding may appear to be this much older than its fault
 
 
@@ -91,9 +92,16 @@ class RunningStack:
         )
 
     def await_silence(self, job: Job) -> None:
-        """Wait until no alert about a job fires, so that the next fault causes a new page."""
+        """Wait until no alert about a job fires, nor is about to, so that the next fault causes a new page."""
         firing = f'ALERTS{{alertstate="firing", job_id="{job.job_id}"}}'
-        wait_for(f"no alert about {job.job_id} fires", lambda: not self.query(firing), 60)
+
+        def is_silent() -> bool:
+            if not self.query(firing):
+                time.sleep(ALERT_SECONDS)
+                return not self.query(firing)
+            return False
+
+        wait_for(f"no alert about {job.job_id} fires", is_silent, 60)
 
     @contextlib.contextmanager
     def stopped(self, job: Job, rank: int) -> Iterator[float]:

@@ -1,4 +1,4 @@
-"""Tests of killed parts. They are started again, the hub keeps its finding, and a healthy job gets no finding."""
+"""Tests of killed parts. They start again, the hub keeps its finding and pages once, a healthy job has no finding."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ def test_killed_part_is_started_again(stack: RunningStack, word: str, url: str) 
     assert process_with(stack, word).pid != before.pid
 
 
-def test_killed_hub_keeps_its_finding(stack: RunningStack, training: Job) -> None:
+def test_killed_hub_keeps_its_finding_and_pages_once(stack: RunningStack, training: Job) -> None:
     with stack.stopped(training, 3) as struck:
         before = wait_for("a finding", lambda: stack.findings(training.job_id, since=struck), 5)
         process_with(stack, "zmon hub").kill()
         wait_for("the hub is back", lambda: is_up(f"{stack.urls['hub']}/healthz"), 15)
         time.sleep(1)
         assert [f["id"] for f in stack.findings(training.job_id)] == [before[0]["id"]]
+        wait_for("a page", lambda: stack.webhook.alerts(training.job_id, "firing", struck), 10)
     wait_for("the finding resolves", lambda: not stack.findings(training.job_id), 30)
+    wait_for("the alert resolves", lambda: stack.webhook.alerts(training.job_id, "resolved", struck), 30)
+    assert len(stack.webhook.alerts(training.job_id, "firing", struck)) == 1
 
 
 @pytest.mark.slow  # the killed hub is in every run
