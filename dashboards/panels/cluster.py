@@ -1,4 +1,7 @@
-"""Panels of the page Cluster: what the time of all GPUs is spent on, and how busy the hosts are."""
+"""Panels of the page Cluster: what the time of all GPUs is spent on, and how busy the hosts are.
+
+They are plain, because this page is the first that people open: code for charts would double its time in a new browser.
+"""
 
 from dashboards.panels.panel import Panel
 
@@ -7,6 +10,7 @@ GPU_TIME = Panel(
     key="gpu_time",
     question="What is the time of all GPUs spent on?",
     unit="share",
+    is_plain=True,
     legend="{cause}",
     shape="areas",
     absent="no job has trained in this time",
@@ -20,6 +24,7 @@ HOSTS_BUSY = Panel(
     key="hosts_busy",
     question="How busy are the hosts? (their GPUs, or without GPU metrics their CPUs)",
     unit="share",
+    is_plain=True,
     legend="{what}",
     promql="""
 label_replace(max(zmon:host_busy:ratio), "what", "busiest host", "", "")

@@ -100,6 +100,7 @@ class Panel:
     from_zero: bool = True
     shows_nan: bool = False  # True: a NaN is a value that the job reported, not a missing value
     reaches: float | None = None  # the axis reaches at least this value
+    is_plain: bool = False  # shares, drawn without the code that other charts load; no marks
     marked: bool = False  # findings and activities are drawn on it
     light_is: Literal["low", "high"] = "low"  # the values of rows that are light and catch the eye
     absent: str = ""  # the reason why there may be no series, or what would create them

@@ -31,6 +31,7 @@ LOOKS = {  # by urgency of a headline, the most urgent first: sign and colour
 }
 ENDED = ("done", EXITED)  # states in which a job has no processes, and therefore no speed
 
+RECENT_SECONDS = 3600  # after its end by a fault, a job is the headline of the cluster for this long
 MAX_ENDED_JOBS = 5  # the table of jobs has all of them
 MAX_PAST_FINDINGS = 3  # the page Incidents has all past findings
 
@@ -110,21 +111,28 @@ def _ended_jobs(context: ViewContext) -> None:
 
 
 def _summary_headline(glance: Glance) -> Headline:
-    """Return the most urgent word of all jobs, with the number of jobs in each state."""
+    """Return the most urgent word of all jobs but those that a fault ended long ago, with the number in each state."""
     states = Counter("failed" if job.has_failed else job.state for job in glance.jobs)
     counts = ", ".join(f"{num_jobs} {state}" for state, num_jobs in states.most_common())
-    head = min((job.headline for job in glance.jobs), key=lambda head: [*LOOKS.values()].index(look(head)))
+    current = [job for job in glance.jobs if not _is_old(job, glance.as_of)] or glance.jobs
+    head = min((job.headline for job in current), key=lambda head: [*LOOKS.values()].index(look(head)))
     return Headline(head.word, head.urgency, f"{counted(len(glance.jobs), 'job')}: {counts}")
 
 
+def _is_old(job: JobView, now: float) -> bool:
+    return job.ended is not None and now - job.ended.time > RECENT_SECONDS
+
+
 def line(context: ViewContext) -> None:
-    """Draw the banner in one line, so that every page with charts shows whether the job is stalled."""
+    """Draw the banner in few lines, so that every page shows whether the job is stalled, and what to do next."""
     glance, head = context.now, headline(context.now)
     worst = main_finding(glance)
     diagnosis = f"{worst.cause} {finding_view.culprit(worst)}".strip() if worst else head.text(glance.as_of)
     lead = link("job", context.address.moved(job_id=glance.job_id).params(), glance.job_id) if glance.job_id else ""
     sign = f'<b class="sign" role="status"><span aria-hidden="true">{look(head)[0]}</span> {escape(head.word)}</b>'
-    _sections(glance, head, f"<p>{sign} {lead} · {escaped_html(diagnosis)}</p>{_blind_html(glance)}")
+    step = worst.detail if worst else glance.job.ended.detail if glance.job and glance.job.ended else ""
+    next_step = f'<p class="brief">Do this next: {escaped_html(step)}</p>' if step else ""
+    _sections(glance, head, f"<p>{sign} {lead} · {escaped_html(diagnosis)}</p>{next_step}{_blind_html(glance)}")
     _past_findings(context)
 
 

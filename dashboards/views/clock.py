@@ -1,13 +1,16 @@
 """Times on a page: in UTC, and on hover in the time zone of the reader's browser."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from html import escape
 from zoneinfo import ZoneInfo
 
 import streamlit as st
 
 from dashboards.formats import time_of_day
+
+NUM_TICKS = 4
+DAY = 86400
 
 
 def html(unix_seconds: float | None, in_utc: Callable[[float | None], str] = time_of_day) -> str:
@@ -25,3 +28,12 @@ def local_time(unix_seconds: float | None, zone: str | None) -> str:
     except (KeyError, OSError, OverflowError, ValueError):  # a zone that only the browser knows, or no time
         return ""
     return f"{local:%a %d %b %H:%M:%S %Z}" if local.utcoffset() else ""
+
+
+def axis(begin: float, end: float, *, is_now: bool = False) -> str:
+    """Return HTML with the times below a chart, in UTC. `is_now`: it ends now."""
+    form = "%H:%M" if end - begin <= DAY else "%d %b"
+    times = [begin + (end - begin) * tick / NUM_TICKS for tick in range(NUM_TICKS + 1)]
+    ticks = [f"{datetime.fromtimestamp(time, UTC):{form}}" for time in times]
+    last = "now" if is_now else ticks[-1]
+    return f'<div class="zmon-axis">{"".join(f"<i>{tick}</i>" for tick in ticks[:-1])}<i>{last} (UTC)</i></div>'

@@ -5,7 +5,6 @@ The time reaches from the oldest incident to now, in a range that people read ea
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from html import escape
 
 import streamlit as st
@@ -13,12 +12,11 @@ import streamlit as st
 from dashboards.address import Address
 from dashboards.colours import of_cause
 from dashboards.formats import date_and_time, gpu_time
-from dashboards.views import finding
+from dashboards.views import clock, finding
 from zmon.format import duration
 from zmon.schema.incident import IncidentSummary
 
 RANGES = tuple(3600 * hours for hours in (1, 6, 24, 7 * 24, 30 * 24))
-NUM_TICKS = 4
 MAX_ROWS = 16  # hosts; those with the newest incidents
 MAX_HOSTS = 8  # of one incident: a network fault may name hundreds
 MIN_PIXELS, MIN_RATIO = 8, 0.012  # of a bar, so that it can be clicked, and about its share of the row
@@ -35,8 +33,9 @@ def show(incidents: Sequence[IncidentSummary], address: Address, now: float) -> 
     begin = now - _range(now - min(incident.onset for incident in incidents))
     shown = list(rows.items())[:MAX_ROWS]
     lanes = "".join(_lane(host, of_host, address, begin, now) for host, of_host in shown)
+    axis = clock.axis(begin, now, is_now=True)
     st.html(
-        f'<div class="zmon-lanes" data-testid="zmon-incident-times">{lanes}<span></span>{_axis(begin, now)}</div>'
+        f'<div class="zmon-lanes" data-testid="zmon-incident-times">{lanes}<span></span>{axis}</div>'
         f'<ul class="zmon-legend">{_legend(incidents)}</ul>'
     )
     if len(rows) > MAX_ROWS:
@@ -78,14 +77,6 @@ def _bar(incident: IncidentSummary, address: Address, begin: float, now: float, 
         f'<a href="{escape(url)}" target="_self" title="{escape(title)}" aria-label="{escape(title)}"'
         f' style="--tint:{of_cause(incident.cause)};{place}"></a>'
     )
-
-
-def _axis(begin: float, now: float) -> str:
-    """Return the times below the rows, in UTC."""
-    form = "%H:%M" if now - begin <= RANGES[2] else "%d %b"
-    times = [begin + (now - begin) * tick / NUM_TICKS for tick in range(NUM_TICKS)]
-    ticks = "".join(f"<i>{datetime.fromtimestamp(time, UTC):{form}}</i>" for time in times)
-    return f'<div class="axis">{ticks}<i>now (UTC)</i></div>'
 
 
 def _legend(incidents: Sequence[IncidentSummary]) -> str:

@@ -17,7 +17,7 @@ from dashboards.history import History
 from dashboards.marks import Mark
 from dashboards.panels import Panel, Selection
 from dashboards.panels.scaling import EFFICIENCY
-from dashboards.views import clock
+from dashboards.views import clock, plain_chart
 from dashboards.views.context import ViewContext
 from zmon.format import UNKNOWN
 
@@ -106,6 +106,9 @@ def _lines(panel: Panel, context: ViewContext, history: History, span: Span, mar
     values = history.table
     if panel.shape == "areas":  # the legend omits categories that took no time
         values = values[values.groupby("series")["value"].transform("max") > 0]
+    if panel.is_plain:
+        st.html(plain_chart.html(panel, values, context.begin(span), span.end))
+        return
     culprits = tuple(rank for finding in context.findings for rank in finding.ranks)
     if not panel.is_summed_up(context.selection(span, panel.source)):
         values = alike.merged(panel, values, _of_ranks(culprits, values))

@@ -13,6 +13,7 @@ CSS = """
 .zmon-banner .culprit { font-size: clamp(2.2rem, 6vw, 3.6rem); font-weight: 800; line-height: 1.1; }
 .zmon-banner .next { margin-top: .5rem; padding-top: .5rem;
   border-top: 1px solid color-mix(in srgb, currentColor 25%, transparent); }
+.zmon-banner .brief { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2; overflow: hidden; }
 .zmon-banner code { font-size: .95em; padding: .1em .35em; border-radius: 4px;
   background: color-mix(in srgb, currentColor 12%, transparent); color: inherit; }
 .zmon-banner .blind::before { content: "blind: "; font-weight: 700; }
@@ -49,9 +50,19 @@ CSS = """
   max-width: 100%; border-radius: 3px;
   background: var(--tint); }
 .zmon-lanes a:hover, .zmon-lanes a:focus-visible { outline: 2px solid currentColor; z-index: 1; }
-.zmon-lanes .axis { display: flex; justify-content: space-between; background: none; height: auto; font-size: .75rem;
-  opacity: .75; }
-.zmon-lanes i { font-style: normal; }
+.zmon-lanes .zmon-axis { background: none; height: auto; }
+.zmon-axis { display: flex; justify-content: space-between; font-size: .75rem; opacity: .75; }
+.zmon-axis i { font-style: normal; }
+.zmon-plain { padding-left: 3rem; }
+.zmon-plain > div:first-child { position: relative; height: 11rem; margin-top: .5rem; }
+.zmon-plain > div > i { position: absolute; left: -3rem; right: 0; font-style: normal; font-size: .75rem;
+  line-height: 0; }
+.zmon-plain > div > i::after { content: ""; position: absolute; left: 3rem; right: 0;
+  border-top: 1px solid color-mix(in srgb, currentColor 18%, transparent); }
+.zmon-plain svg { position: absolute; width: 100%; height: 100%; }
+.zmon-plain path { fill: none; stroke: var(--tint); stroke-width: 1.8px; vector-effect: non-scaling-stroke; }
+.zmon-plain.areas path { fill: var(--tint); stroke: none; fill-opacity: .85; }
+.zmon-plain path:hover { filter: brightness(1.2); }
 .zmon-vitals small { font-size: .55em; opacity: .8; }
 .zmon-chart-unknown p { margin: 0; }
 .zmon-chart-unknown code { font-size: .9em; color: inherit;

@@ -129,12 +129,8 @@ def _html(tile: Tile, context: ViewContext) -> str:
     """Return the HTML of a tile. Its words tell everything that its colour shows."""
     rank = tile.rank
     lead = link("ranks", context.address.moved(job_id=context.job_id, rank=rank.rank).params(), f"rank {rank.rank}")
-    ago = "" if rank.since_step_seconds is None else " ago"
-    facts = [
-        rank.host or f"host {UNKNOWN}",
-        f"step {number(rank.step)}",
-        f"last step {duration(rank.since_step_seconds)}{ago}",
-    ]
+    ended = "" if rank.since_step_seconds is None else f" ended {duration(rank.since_step_seconds)} ago"
+    facts = [rank.host or f"host {UNKNOWN}", f"step {number(rank.step)}{ended}"]
     if (rank.waiting_seconds or 0) >= SHOWN_WAIT_SECONDS:
         facts.append("in a collective")
     lines = "".join(f"<span>{escape(fact)}</span>" for fact in facts)

@@ -39,6 +39,15 @@ def test_cluster_page_shows_ended_jobs_with_their_reason(open_page, world):
     assert page.index("job_id=video", page.index("zmon-jobs")) < page.index("job_id=ads", page.index("zmon-jobs"))
 
 
+@pytest.mark.parametrize(("ago", "word"), [(60, "FAILED"), (3 * 3600, "HEALTHY")])
+def test_job_that_a_fault_ended_is_the_headline_for_an_hour(open_page, world, ago, word):
+    gone = changed(JOB, job_id="video", state="exited", ranks_seen=0, ended=ended_job(time=NOW - ago))
+    world.jobs = [JOB, gone]
+    page = page_text(open_page("cluster"))
+    assert f"</span> {word} " in page
+    assert "<b>video</b> ended by rank_exited" in page
+
+
 def test_cluster_page_shows_no_rate_of_a_job_that_is_done(open_page, world):
     world.jobs = [changed(JOB, state="done")]
     assert "<td>–</td><td>–</td>" in page_text(open_page("cluster"))

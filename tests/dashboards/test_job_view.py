@@ -155,6 +155,11 @@ def test_missing_series_and_numbers_are_shown_as_unknown(open_page, world):
         assert f"unknown: Prometheus has no {panel.series()[0]}" in page_text(app)
 
 
+def test_tile_of_a_rank_says_which_step_ended_when(open_page):
+    """A finding counts the step in which a rank hangs, which is one more."""
+    assert page_text(open_page()).count("<span>step 7,318 ended 200 ms ago</span>") == 2
+
+
 def test_rank_that_no_agent_reports_is_shown_as_unwatched(open_page, world):
     world.jobs = [changed(JOB, world_size=3)]
     assert 'zmon-rank-2"' in page_text(open_page())

@@ -41,11 +41,14 @@ def test_view_of_healthy_job_draws_its_panels_and_sends_no_query_twice(open_page
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_view_of_stalled_job_shows_culprit(open_page, world, view):
+def test_view_of_stalled_job_shows_culprit_and_next_step(open_page, world, view):
     world.findings = [changed(STALL, onset=NOW - 42)]
     page = page_text(open_page(view, job_id="ads"))
     assert "STALLED" in page
     assert "rank 1 on node-1" in page
+    banner = page.partition('data-testid="zmon-banner"')[2].partition("<time")[0]
+    assert "Do this next" in banner
+    assert "On node-1: <code>kill -CONT 4711</code>" in banner
 
 
 @pytest.mark.parametrize("dead", [["ZMON_HUB_URL"], ["ZMON_PROMETHEUS_URL"], ["ZMON_HUB_URL", "ZMON_PROMETHEUS_URL"]])

@@ -1,0 +1,73 @@
+"""A chart of shares over time in plain HTML. A page that has only such charts loads no code that draws charts."""
+
+from collections.abc import Iterator
+from html import escape
+
+import numpy as np
+import pandas as pd
+
+from dashboards.charts import EPOCH
+from dashboards.colours import in_order, looks
+from dashboards.formats import share
+from dashboards.history import grid
+from dashboards.panels import Panel
+from dashboards.views import clock
+
+WIDTH, HEIGHT = 1000, 100  # of the coordinates; the browser stretches them
+GRID = (0.0, 0.5, 1.0)
+
+
+def html(panel: Panel, values: pd.DataFrame, begin: float, end: float) -> str:
+    """Return the lines or stacked areas of a FRAME, with its axes and its legend. Times are unix seconds."""
+    found, rows = grid(values)
+    names = in_order(found)
+    rows = rows[[found.index(name) for name in names]]
+    seconds = ((values["time"] - EPOCH) / pd.Timedelta(seconds=1)).to_numpy().reshape(rows.shape)[0]
+    across = WIDTH * (seconds - begin) / (end - begin)
+    shapes = _areas(rows, across) if panel.shape == "areas" else _lines(rows, across)
+    colours = [look.colour for look in looks(names)]
+    drawn = "".join(
+        f'<path d="{path}" style="--tint:{colour}"><title>{escape(name)}</title></path>'
+        for name, colour, path in zip(names, colours, shapes, strict=True)
+    )
+    legend = "".join(
+        f'<li style="--tint:{colour}">{escape(name)} <b>{_last(row)}</b></li>'
+        for name, colour, row in zip(names, colours, rows, strict=True)
+    )
+    levels = "".join(f'<i style="bottom:{100 * level:g}%">{share(level)}</i>' for level in GRID)
+    return (
+        f'<div class="zmon-plain {panel.shape}" data-testid="zmon-{panel.key}"><div>{levels}'
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img"'
+        f' aria-label="{escape(panel.question)}">{drawn}</svg></div>{clock.axis(begin, end)}</div>'
+        f'<ul class="zmon-legend">{legend}</ul>'
+    )
+
+
+def _last(row: np.ndarray) -> str:
+    """Return the last known value in words."""
+    return share(float(row[~np.isnan(row)][-1]))
+
+
+def _lines(rows: np.ndarray, across: np.ndarray) -> Iterator[str]:
+    for row in rows:
+        yield "".join(f"M{_points(across[run], row[run])}" for run in _runs(~np.isnan(row)))
+
+
+def _areas(rows: np.ndarray, across: np.ndarray) -> Iterator[str]:
+    """Yield one area for each row, on top of those before. Where a row is unknown and others are not, it is 0."""
+    runs = _runs(~np.isnan(rows).all(axis=0))
+    tops = np.cumsum(np.nan_to_num(rows), axis=0)
+    for below, above in zip(np.vstack([np.zeros_like(across), tops[:-1]]), tops, strict=True):
+        yield "".join(
+            f"M{_points(across[run], above[run])}L{_points(across[run][::-1], below[run][::-1])}Z" for run in runs
+        )
+
+
+def _points(across: np.ndarray, shares: np.ndarray) -> str:
+    return " ".join(f"{x:.1f},{y:.2f}" for x, y in zip(across, HEIGHT * (1 - shares), strict=True))
+
+
+def _runs(known: np.ndarray) -> list[slice]:
+    """Return the ranges in which all values are known."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], known, [False]])))
+    return [slice(start, stop) for start, stop in edges.reshape(-1, 2)]
