@@ -196,11 +196,13 @@ EMPTY = b'{"pg_config": {"0": {}}, "version": "2.10"}'
 
 @pytest.fixture
 def gather_from(tmp_path):
-    """Gather evidence from a worker server with these answers by handler."""
+    """Gather evidence from a worker server with these answers by handler, or by handler and query."""
 
     async def run(**answers):
         async def handle(request):
-            status, body = answers.get(request.match_info["handler"], (404, b"Handler not answer"))
+            handler = request.match_info["handler"]
+            of_handler = answers.get(handler, (404, b"Handler not answer"))
+            status, body = answers.get(f"{handler}?{request.query_string}", of_handler)
             return web.Response(status=status, body=body)
 
         app = web.Application()
@@ -234,6 +236,19 @@ async def test_record_above_the_size_limit_is_refused(gather_from, monkeypatch):
     monkeypatch.setattr(evidence, "MAX_RECORD_BYTES", 1 << 20)
     answer = await gather_from(fr_trace_json=(200, b" " * (3 << 20)))
     assert (answer["flight"], answer["flight_error"]) == (None, "the answer to fr_trace_json is longer than 1 MiB")
+
+
+async def test_record_of_each_backend_is_asked_for(gather_from):
+    """Torch 2.15 has a record for each; an older one ignores the query, so that all answers are the same."""
+    record = EMPTY.replace(b"}}", b'}}, "entries": [%s]')
+    entry = (
+        b'{"process_group": ["0"], "profiling_name": "%s:all_reduce", "collective_seq_id": 7, "state": "scheduled",'
+        b' "retired": false, "time_created_ns": 1}'
+    )
+    gloo, nccl2 = (record % (entry % backend) for backend in (b"gloo", b"nccl2"))
+    answer = await gather_from(**{"fr_trace_json": (200, gloo), "fr_trace_json?backend=nccl2": (200, nccl2)})
+    assert {pending.group for pending in answer["flight"].pending} == {"gloo:0", "nccl2:0"}
+    assert answer["flight_error"] is None
 
 
 async def test_failed_part_of_the_record_is_reported_beside_the_rest(gather_from):

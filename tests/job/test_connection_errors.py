@@ -37,6 +37,7 @@ def error(message, type_="builtins.RuntimeError", in_collective=None, root=""):
         (error("Read error [127.0.0.1]:1234: Connection reset by peer"), True),
         (error("NCCL error: remote process exited or there was a network error, NCCL version 2.21.5"), True),
         (error("ncclSystemError: System call (e.g. socket, malloc) or external library call failed"), True),
+        (error("NCCL communicator was aborted after a previous error"), True),
         (error("write error: Broken pipe"), True),
         (error("", "torch.distributed.DistNetworkError"), True),
         (error("", BACKEND), True),
@@ -59,6 +60,7 @@ def test_error_is_a_broken_connection_if_a_collective_or_its_library_raised_it(l
 
 def test_timeout_of_a_collective_is_told_from_a_reset():
     assert is_timeout(error("[gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation"))
+    assert is_timeout(error("NCCL operation timed out", in_collective=True))  # torch's nccl2
     assert not is_timeout(error(DISCONNECT))
     assert not is_timeout(None)
 

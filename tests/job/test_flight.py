@@ -63,6 +63,11 @@ RECORDS = {  # entries, the pending operations, and the last sequence that is do
         [nccl(1, True, state="completed"), nccl(2, state="completed"), nccl(3, state="started"), nccl(4)],
         [("all_reduce", 3, "started"), ("all_reduce", 4, "scheduled")], {"nccl:0": 2}),
     "NCCL times out": ([nccl(3, True, state="started")], [("all_reduce", 3, "timed_out")], {}),
+    "nccl2 completes": (
+        [entry(1, "nccl2:all_reduce", True, state="completed"), entry(2, "nccl2:all_reduce", state="completed"),
+         entry(3, "nccl2:all_reduce")], [("all_reduce", 3, "scheduled")], {"nccl2:0": 2}),
+    "a backend that only retires": ([entry(1, "nccl2:all_reduce", True), entry(2, "ucc:all_reduce", True)], [],
+                                    {"nccl2:0": 1, "ucc:0": 2}),
     "send and recv have their own sequence": (
         [nccl(8, state="completed"), entry(8, "nccl:send 0->1", state="completed", **SEND),
          entry(8, "nccl:recv 0<-1", **{**SEND, "p2p_seq_id": 4})], [("recv", 4, "scheduled")], {"nccl:0": 8}),

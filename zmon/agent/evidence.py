@@ -36,8 +36,6 @@ PY_SPY_SECONDS = 2.0  # it takes about 20 ms
 _HEADER = re.compile(rb"\AProcess \d+: .*^(?=Python v)", re.MULTILINE | re.DOTALL)  # of its answer
 MAX_RECORD_BYTES = 16 << 20  # 2,000 entries, torch's default, are 1 MB
 _ABSENT = "this torch does not offer it"
-# Flight records of gloo and other backends, and NCCL's own where torch is built with it.
-_RECORDS = ("fr_trace_json", "dump_nccl_trace_json")
 
 GONE = {
     **dict.fromkeys(("pid", "wchan", "stack", "flight", "work")),
@@ -98,8 +96,8 @@ async def _stacks(
 
 
 async def _flight(socket: WorkerSocket) -> tuple[FlightRecord | None, str | None]:
-    answers = await asyncio.gather(*(_ask(socket, handler) for handler in _RECORDS))
-    dumps = [dump for dump, _ in answers if dump is not None]
+    answers = await asyncio.gather(*(_ask(socket, backend.request) for backend in flight.BACKENDS.values()))
+    dumps = list(dict.fromkeys(dump for dump, _ in answers if dump is not None))
     missing = next((error for _, error in answers if error not in (None, _ABSENT)), None)
     if not dumps:
         return None, missing or _ABSENT

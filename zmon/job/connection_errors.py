@@ -31,7 +31,7 @@ _BROKEN = re.compile(
 )
 _TIMED_OUT = re.compile(
     r"application timeout|timed out waiting|(read|write|socket) timeout|connection timed out"
-    r"|collective operation timeout|wait timeout|timed out after",
+    r"|collective operation timeout|operation timed out|wait timeout|timed out after",
     re.IGNORECASE,
 )
 _GPU_FAULT = re.compile(r"unhandled cuda error|nccl(unhandledcuda|internal|invalid)\w*", re.IGNORECASE)

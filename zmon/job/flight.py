@@ -5,15 +5,14 @@ Pure. The agent reads the dumps of live ranks, `zmon analyze` those that a job l
 The recorder also has the collectives that C++ issued and Python does not see: those of DDP's reducer and of compiled
 graphs. It is on unless TORCH_FR_BUFFER_SIZE is 0, and holds the last 2,000 operations of every kind except gloo's send
 and recv (torch/csrc/distributed/c10d/FlightRecorderDetail.hpp; the dump's version is 2.10). An operation is done if its
-state is `completed`, which only NCCL records, or, with other backends, if it is `retired`. An operation that NCCL
-retired without completing it has timed out.
+state is `completed`, or if it is `retired`, except where a backend also retires what has timed out (`BACKENDS`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -39,6 +38,23 @@ _ITEM_BYTES = {
 }
 
 
+class Backend(NamedTuple):
+    """How torch records the operations of a backend."""
+
+    request: str  # the handler of the worker server that has them, with its query
+    retires_timeouts: bool = False  # an operation that is retired but not completed has timed out
+
+
+# gloo and NCCL record by themselves. For nccl2, which is what `nccl` means from torch 2.15 on, a hook of c10d
+# records into a record for each backend; torch 2.14 has one record for all (hooks/FlightRecorderHook.hpp). An older
+# torch ignores the query. Nobody has tried nccl2 here: both versions come for CUDA only.
+BACKENDS = {
+    "gloo": Backend("fr_trace_json"),
+    "nccl": Backend("dump_nccl_trace_json", retires_timeouts=True),
+    "nccl2": Backend("fr_trace_json?backend=nccl2"),
+    "nccl-lazy": Backend("fr_trace_json?backend=nccl-lazy"),
+}
+_UNHEARD = Backend("")  # of other backends, which record as gloo does
 _Count = Annotated[int, msgspec.Meta(ge=-1, le=_MAX_BYTES)]
 _Shape = Annotated[list[_Count], msgspec.Meta(max_length=64)]  # torch has no tensor of more dimensions
 
@@ -79,7 +95,7 @@ class Entry(msgspec.Struct):
     @property
     def done(self) -> bool:
         """True if the operation has ended without a timeout."""
-        return self.state == "completed" or (self.retired and self.backend != "nccl")
+        return self.state == "completed" or (self.retired and not BACKENDS.get(self.backend, _UNHEARD).retires_timeouts)
 
 
 class FlightDump(msgspec.Struct):
@@ -92,7 +108,7 @@ class FlightDump(msgspec.Struct):
 def read(dumps: Sequence[bytes], now: float) -> tuple[FlightRecord | None, str | None]:
     """Return what is in flight at unix time `now`, or None and the reason in one line.
 
-    `dumps` are the answers of the worker server's handlers `fr_trace_json` and `dump_nccl_trace_json`.
+    `dumps` are the answers of the worker server to the requests of `BACKENDS`.
     """
     groups: set[str] = set()
     entries: dict[tuple[Any, ...], Entry] = {}  # newer torch has the same entries in both answers

@@ -260,7 +260,7 @@ def _own_store() -> dist.Store:
 
     torchrun keeps the store when it restarts the ranks, with the keys of the previous ranks.
     """
-    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+    device = "cpu" if dist.get_backend() == "gloo" else "cuda"
     name = torch.tensor(list(uuid4().bytes), dtype=torch.uint8, device=device)
     dist.broadcast(name, 0)
     assert dist.group.WORLD is not None

@@ -116,7 +116,7 @@ ON_GPU = {
         {"forward": 25.0, "backward": 30.0, "optimizer": 10.0, "other": 35.0}, {},
     ),
     "kernel has the name of the operation that launched it": (  # an older torch does not describe the kernel
-        [mark("nccl:all_to_all", 1, 2), launch(1.5, 1), event("c10d::allreduce_", 3, 4), launch(3.5, 2),
+        [mark("nccl-lazy:all_to_all", 1, 2), launch(1.5, 1), event("c10d::allreduce_", 3, 4), launch(3.5, 2),
          kernel("ncclKernel_SendRecv_RING", 10, 20, 20, correlation=1),
          kernel("ncclKernel_AllReduce_RING", 20, 25, 20, correlation=2),
          kernel("ncclKernel_SendRecv_RING", 30, 40, 20, correlation=3)],

@@ -19,6 +19,7 @@ from zmon.schema.names import OPS
 
 _US = 1e-6
 _STEP = re.compile(r"ProfilerStep#(\d{1,12})$")
+_COLLECTIVE = re.compile(r"nccl[\w-]*:|c10d::")  # of any backend over NCCL
 _BACKWARD = "autograd::engine::evaluate_function"
 # They issue communication or wait for it.
 _LAUNCHES = ("c10d::", "record_param_comms", "c10d_functional::", "_c10d_functional::")
@@ -134,7 +135,7 @@ class _Launches:
                     phases["backward", event.tid].append(event.interval)
                 elif event.name.startswith("Optimizer."):
                     phases["optimizer", event.tid].append(event.interval)
-                elif event.name.startswith(("nccl:", "c10d::")):
+                elif _COLLECTIVE.match(event.name):
                     self._operations[event.tid].append((*event.interval, event.name))
         self._phases = {key: union(intervals) for key, intervals in phases.items()}
 
