@@ -50,14 +50,12 @@ class Bags:
 class Kernel(Protocol):
     """Embedding rows with their optimizer state."""
 
-    @property
-    def weight(self) -> Tensor:
-        """The weight (rows, D); a load writes into it."""
+    def read(self, first: int, number: int) -> tuple[Tensor, Tensor]:
+        """Return the weight (number, D) and the optimizer state (number,) of rows: views, or copies from a disk."""
         ...
 
-    @property
-    def state(self) -> Tensor:
-        """The optimizer state (rows,); a load writes into it."""
+    def write(self, first: int, weight: Tensor, state: Tensor | None = None) -> None:
+        """Set the weight (n, D) and the optimizer state (n,), which is 0 if not given, of rows from `first` on."""
         ...
 
     def set_rate(self, learning_rate: float) -> None:
@@ -73,7 +71,24 @@ class Kernel(Protocol):
         ...
 
 
-class TorchKernel:
+class RowsInMemory:
+    """A weight (rows, D) with one number of optimizer state for each row."""
+
+    weight: Tensor
+    state: Tensor
+
+    def read(self, first: int, number: int) -> tuple[Tensor, Tensor]:
+        """Return views of the weight (number, D) and the optimizer state (number,); a load writes into them."""
+        return self.weight.narrow(0, first, number), self.state.narrow(0, first, number)
+
+    def write(self, first: int, weight: Tensor, state: Tensor | None = None) -> None:
+        """Set the weight (n, D) and the optimizer state (n,), which is 0 if not given, of rows from `first` on."""
+        old_weight, old_state = self.read(first, len(weight))
+        old_weight.copy_(weight)
+        old_state.zero_() if state is None else old_state.copy_(state)
+
+
+class TorchKernel(RowsInMemory):
     """A weight of any number of rows, with one number of optimizer state for each row."""
 
     def __init__(
@@ -91,7 +106,7 @@ class TorchKernel:
 
     def lookup(self, bags: Bags) -> Tensor:
         """Return the sum of the rows of each bag (G, D), 0 for an empty bag."""
-        return _sums(self.weight, bags.rows, bags.offsets)
+        return sums(self.weight, bags.rows, bags.offsets)
 
     def update(self, bags: Bags, gradient: Tensor, learning_rate: float) -> None:
         """Update each distinct row once, given the gradient (G, D) of the sums.
@@ -133,7 +148,7 @@ def _merged(bags: Bags, gradient: Tensor, piece_rows: int) -> Iterator[Merged]:
         ends = begins[first : first + piece_rows + 1]
         yield Merged(
             touched[first : first + piece_rows],
-            _sums(gradient, bags_by_row[ends[0] : ends[-1]], ends - ends[0]),
+            sums(gradient, bags_by_row[ends[0] : ends[-1]], ends - ends[0]),
         )
 
 
@@ -152,9 +167,9 @@ def _merged_without_counting(rows: Tensor, bags_by_row: Tensor, gradient: Tensor
     distinct = is_first.cumsum(0) - 1  # (N,) the place of each row among the distinct ones
     touched = rows.scatter(0, distinct, rows)
     begins = places.new_full((number + 1,), number).scatter_reduce_(0, distinct, places, "amin")
-    return Merged(touched, _sums(gradient, bags_by_row, begins.to(bags_by_row.dtype)))
+    return Merged(touched, sums(gradient, bags_by_row, begins.to(bags_by_row.dtype)))
 
 
-def _sums(weight: Tensor, rows: Tensor, offsets: Tensor) -> Tensor:
+def sums(weight: Tensor, rows: Tensor, offsets: Tensor) -> Tensor:
     """Return the sum of the rows of each bag."""
     return F.embedding_bag(rows, weight, offsets, mode="sum", include_last_offset=True)

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from trainer.kernel import Kernel
+    from trainer.kernel import Kernel, TorchKernel
     from trainer.optimizers import OptimizerConfig
     from trainer.world import World
 
     OpenKernel = Callable[[OptimizerConfig, tuple[int, int], torch.dtype, torch.device], Kernel]
+    OpenTier = Callable[[OptimizerConfig, tuple[int, int], torch.dtype, torch.device, int, str], TorchKernel]
 
 
 class HostSums(Protocol):
@@ -64,5 +65,6 @@ def _torch_kernel(
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (TableWise(), DataParallel())}
 KERNELS: dict[str, OpenKernel] = {"auto": _torch_kernel, "torch": _torch_kernel}  # by embedding.kernel
+TIERS: dict[str, OpenTier] = {}  # kernels whose rows are on a disk, given bytes of memory and a folder
 HOST_SUMS: dict[Merge, Callable[[Sequence[Shard], World], HostSums]] = {}
 MOMENTS: dict[Merge, Callable[[Sequence[Shard], Sequence[int], World, torch.dtype], Moments]] = {}

@@ -18,7 +18,7 @@ from trainer.kernel import Bags
 from trainer.optimizers import RULES, OptimizerConfig, RowUpdate
 from trainer.routing import INT32_ROWS
 from trainer.sharding import Shard
-from trainer.tables import EmbeddingConfig, fill
+from trainer.tables import EmbeddingConfig, initial_rows
 
 
 class ReplicatedTables:
@@ -90,7 +90,8 @@ class _TablesOfWidth:
         self.state = torch.zeros(len(self.weight), dtype=dtype, device=device)
         self._rule, self._epsilon = RULES[optimizer.embedding], optimizer.embedding_epsilon
         for table, weight, _ in self.parts():
-            fill(weight, seed, Shard(table, 0, 0, len(weight), width), len(weight), width)
+            blocks = initial_rows(seed, Shard(table, 0, 0, len(weight), width), len(weight), width)
+            weight.copy_(torch.cat([*blocks]))
 
     def bags(self, batch: Batch, ids: Sequence[Tensor]) -> Bags:
         """Return the bags of these samples, given the ids of each table."""

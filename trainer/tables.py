@@ -7,19 +7,25 @@ Shapes: G bags of a group, D columns.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import accumulate
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from trainer.errors import require
+from trainer.errors import ConfigError, require
 from trainer.kernel import Bags, Kernel, TorchKernel
 from trainer.optimizers import OptimizerConfig
-from trainer.registry import KERNELS, Moments
+from trainer.registry import KERNELS, TIERS, Moments
 from trainer.sharding import Group, Merge, Shard
 
 _BLOCK_ROWS = 8_192  # initial rows generated at a time; they need a few MB of memory in double precision
+
+
+@dataclass(frozen=True)
+class TierConfig:
+    folder: str = ""  # where the rows are that do not fit into embedding.memory; empty: all must fit
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,8 @@ class EmbeddingConfig:
     rows: tuple[int, ...]  # rows of each table; one table per sparse feature
     dim: int | tuple[int, ...] = 16  # columns of every table, or of each; model.interaction dot needs equal ones
     kernel: str = "auto"  # torch, fbgemm, or auto: fbgemm on GPUs if it is installed, torch otherwise
+    memory: int = 0  # bytes that a rank may spend on rows of divided tables; 0: as many as they need
+    tier: TierConfig = field(default_factory=TierConfig)
 
     def __post_init__(self) -> None:
         require(len(self.rows) > 0, "embedding.rows", self.rows, "at least one table")
@@ -36,6 +44,11 @@ class EmbeddingConfig:
         require(fits, "embedding.dim", self.dim, f"one number, or a list of {len(self.rows)}, one for each table")
         require(min(self.dims) > 0, "embedding.dim", self.dim, "1 or more")
         require(self.kernel in KERNELS, "embedding.kernel", self.kernel, " or ".join(KERNELS))
+        require(self.memory >= 0, "embedding.memory", self.memory, "0 (no limit) or more")
+        if self.tier.folder:
+            require(bool(TIERS), "embedding.tier.folder", self.tier.folder, "empty without trainer/scale")
+            require(self.memory > 0, "embedding.memory", self.memory, "above 0 if embedding.tier.folder is set")
+            require(self.kernel != "fbgemm", "embedding.kernel", self.kernel, "torch if embedding.tier.folder is set")
 
     @property
     def dims(self) -> tuple[int, ...]:
@@ -61,16 +74,24 @@ class ShardedTables:
         self._num_rows = [[shard.num_rows for shard in group.shards] for group in groups]
         self._kernels: list[Kernel] = []
         self._sharing: list[tuple[int, TorchKernel]] = []  # groups whose moments are shared; FBGEMM cannot do this
+        shapes = [(sum(num_rows), group.width) for num_rows, group in zip(self._num_rows, groups, strict=True)]
+        memory = _memory(config, shapes, dtype)
         for number, group in enumerate(groups):
-            shape = sum(self._num_rows[number]), group.width
-            if moments is not None and group.merge is Merge.COLUMNS:
-                kernel = TorchKernel(optimizer, shape, dtype, device)
-                self._sharing.append((number, kernel))
-                self._kernels.append(kernel)
+            is_sharing = moments is not None and group.merge is Merge.COLUMNS
+            kernel: Kernel
+            if (limit := memory[number]) is not None:
+                kernel = TIERS["file"](optimizer, shapes[number], dtype, device, limit, config.tier.folder)
+            elif is_sharing:
+                kernel = TorchKernel(optimizer, shapes[number], dtype, device)
             else:
-                self._kernels.append(KERNELS[config.kernel](optimizer, shape, dtype, device))
-        for shard, weight, _ in self.parts():
-            fill(weight, seed, shard, config.rows[shard.table], config.dims[shard.table])
+                kernel = KERNELS[config.kernel](optimizer, shapes[number], dtype, device)
+            if is_sharing and isinstance(kernel, TorchKernel):
+                self._sharing.append((number, kernel))
+            self._kernels.append(kernel)
+        for shard, kernel, first in self._shards():
+            for block in initial_rows(seed, shard, config.rows[shard.table], config.dims[shard.table]):
+                kernel.write(first, block)
+                first += len(block)
 
     def set_rate(self, learning_rate: float) -> None:
         """Set the learning rate of the update that follows the next lookup."""
@@ -94,13 +115,35 @@ class ShardedTables:
                 sharer.apply(of_table, learning_rate, mean_squares)
 
     def parts(self) -> Iterator[tuple[Shard, Tensor, Tensor]]:
-        """Return each shard with views of its weight (rows, D) and its optimizer state (rows,)."""
+        """Return each shard with its weight (rows, D) and its optimizer state (rows,): views, or copies from a disk."""
+        for shard, kernel, first in self._shards():
+            yield shard, *kernel.read(first, shard.num_rows)
+
+    def _shards(self) -> Iterator[tuple[Shard, Kernel, int]]:
+        """Return each shard with the kernel that has its rows, and the first of them there."""
         for group, kernel, num_rows in zip(self._groups, self._kernels, self._num_rows, strict=True):
-            yield from zip(group.shards, kernel.weight.split(num_rows), kernel.state.split(num_rows), strict=True)
+            for shard, first in zip(group.shards, accumulate(num_rows, initial=0), strict=False):
+                yield shard, kernel, first
 
 
-def fill(weight: Tensor, seed: int, shard: Shard, num_rows: int, dim: int) -> None:
-    """Fill `weight` with the initial values of a shard of a table of `num_rows` and `dim` columns.
+def _memory(config: EmbeddingConfig, shapes: Sequence[tuple[int, int]], dtype: torch.dtype) -> list[int | None]:
+    """Return the bytes of memory of each group (rows, D), in proportion to its rows; None: all its rows are in memory.
+
+    Raises ConfigError if the rows do not fit and have no other place.
+    """
+    sizes = [rows * (width + 1) * dtype.itemsize for rows, width in shapes]  # with one number of optimizer state
+    total = sum(sizes)
+    if not config.memory or total <= config.memory:
+        return [None] * len(sizes)
+    if not config.tier.folder:
+        cause = f"the rows of this rank take {total:,} bytes"
+        next_step = "Use more ranks, or keep rows on a disk with --set embedding.tier.folder=…"
+        raise ConfigError(f"embedding.memory is {config.memory:,} bytes", cause, next_step)
+    return [config.memory * size // total if size else None for size in sizes]
+
+
+def initial_rows(seed: int, shard: Shard, num_rows: int, dim: int) -> Iterator[Tensor]:
+    """Yield the initial weight of a shard of a table of `num_rows` and `dim` columns, in blocks of rows.
 
     The values are uniform within ±1/√rows, as in facebookresearch/dlrm. Each table has its own generator, which can
     jump to any row because it draws one number for each element.
@@ -108,6 +151,7 @@ def fill(weight: Tensor, seed: int, shard: Shard, num_rows: int, dim: int) -> No
     bound = num_rows**-0.5
     bits = np.random.PCG64(np.random.SeedSequence([seed, 1, shard.table]))  # 1: a stream that no other generator uses
     generator = np.random.Generator(bits.advance(shard.first_row * dim))
-    for block in weight.split(_BLOCK_ROWS):
-        values = torch.from_numpy(generator.uniform(-bound, bound, (len(block), dim)))
-        block.copy_(values.narrow(1, shard.first_column, shard.num_columns))
+    for first in range(0, shard.num_rows, _BLOCK_ROWS):
+        size = min(_BLOCK_ROWS, shard.num_rows - first), dim
+        values = torch.from_numpy(generator.uniform(-bound, bound, size))
+        yield values.narrow(1, shard.first_column, shard.num_columns)

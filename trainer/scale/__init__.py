@@ -6,6 +6,7 @@
     plan_command.py    plans a job of any size without running it: dry_run.py, published.py
     host_reduction.py  sums inside a host; column_moments.py: mean squares over columns that several ranks hold
     kernel_choice.py   torch or FBGEMM (fbgemm_kernel.py)
+    tier/              rows on a disk, with a cache of them in memory
     criteo.py          samples from Criteo rows; prepare.py writes them to the files of shards.py
     checkpoint/        saves and loads checkpoints; state.py has their tensors
     disk.py            flushes files to the disk
@@ -17,16 +18,17 @@ Nothing here is imported before it is used, since a dry run of a published model
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainer.registry import HOST_SUMS, KERNELS, KINDS, MOMENTS, HostSums, Moments
+from trainer.registry import HOST_SUMS, KERNELS, KINDS, MOMENTS, TIERS, HostSums, Moments
 from trainer.scale.sharding.kinds import ColumnWise, RowWise, TableRowWise
 from trainer.sharding import Merge, Shard
 
 if TYPE_CHECKING:
     import torch
 
-    from trainer.kernel import Kernel
+    from trainer.kernel import Kernel, TorchKernel
     from trainer.optimizers import OptimizerConfig
     from trainer.registry import OpenKernel
     from trainer.world import World
@@ -53,8 +55,22 @@ def _kernel(name: str) -> OpenKernel:
     return opened
 
 
+def _tier(
+    optimizer: OptimizerConfig,
+    shape: tuple[int, int],
+    dtype: torch.dtype,
+    device: torch.device,
+    memory: int,
+    folder: str,
+) -> TorchKernel:
+    from trainer.scale.tier.kernel import TieredKernel
+
+    return TieredKernel(optimizer, shape, dtype, device, memory, Path(folder))
+
+
 copies = KINDS.pop("data_parallel")  # stays the last: the planner takes the first of several equal kinds
 KINDS.update({kind.name: kind for kind in (RowWise(), ColumnWise(), TableRowWise(), copies)})
 KERNELS.update({name: _kernel(name) for name in ("auto", "fbgemm")})
 HOST_SUMS[Merge.HOST] = _host_sums
 MOMENTS[Merge.COLUMNS] = _moments
+TIERS["file"] = _tier

@@ -15,7 +15,7 @@ from fbgemm_gpu.split_table_batched_embeddings_ops_training import (
 )
 from torch import Tensor
 
-from trainer.kernel import Bags
+from trainer.kernel import Bags, RowsInMemory
 from trainer.optimizers import OptimizerConfig
 from trainer.routing import INT32_ROWS
 
@@ -26,7 +26,7 @@ _LOCATIONS = {
 }
 
 
-class FbgemmKernel:
+class FbgemmKernel(RowsInMemory):
     """One FBGEMM table for all rows of this rank. All rows have the same D, so they need no separate tables."""
 
     def __init__(self, num_rows: int, dim: int, device: torch.device, optimizer: OptimizerConfig) -> None:

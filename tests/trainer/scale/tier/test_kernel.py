@@ -1,0 +1,138 @@
+"""Tests of a kernel whose rows are on a disk: to the bit, it computes what the kernel with all rows in memory computes.
+
+Caches have exactly the rows of a batch, one less, and so few that a single bag does not fit.
+"""
+
+import numpy as np
+import pytest
+import torch
+
+from trainer.errors import ConfigError
+from trainer.kernel import Bags, TorchKernel
+from trainer.optimizers import OptimizerConfig
+from trainer.scale.tier.kernel import _INDEX_BYTES, _SLOT_BYTES, TieredKernel
+
+CPU = torch.device("cpu")
+ROWS, DIM, RATE, STEPS = 64, 3, 0.1, 40
+
+
+def memory(num_slots: int, rows: int = ROWS, dtype: torch.dtype = torch.float32) -> int:
+    return num_slots * ((DIM + 1) * dtype.itemsize + _SLOT_BYTES) + _INDEX_BYTES * rows
+
+
+def kernels(folder, num_slots: int, rule: str, dtype=torch.float32) -> tuple[TorchKernel, TieredKernel]:
+    """Return a kernel with all rows in memory and one with so many slots, with equal weights."""
+    optimizer = OptimizerConfig(embedding=rule)
+    plain = TorchKernel(optimizer, (ROWS, DIM), dtype, CPU)
+    tiered = TieredKernel(optimizer, (ROWS, DIM), dtype, CPU, memory(num_slots, dtype=dtype), folder)
+    weight = torch.linspace(-1, 1, ROWS * DIM, dtype=dtype).view(ROWS, DIM)
+    for kernel in (plain, tiered):
+        kernel.write(0, weight)
+    return plain, tiered
+
+
+def bags(generator: np.random.Generator, num_distinct: int, num_bags: int = 6, longest: int = 9) -> Bags:
+    """Return bags, some of them empty, that look up exactly so many distinct rows."""
+    distinct = generator.choice(ROWS, num_distinct, replace=False)
+    lengths = generator.integers(0, longest, num_bags)
+    lengths[0] += max(0, num_distinct - lengths.sum())
+    rows = generator.permutation(np.concatenate([distinct, generator.choice(distinct, lengths.sum() - num_distinct)]))
+    return Bags(torch.from_numpy(rows.astype(np.int32)), torch.from_numpy(lengths.astype(np.int32)))
+
+
+def train(kernel: TorchKernel, batches: list[Bags], *, shares_moments: bool = False) -> list[torch.Tensor]:
+    """Look up and update; return the sums of all steps."""
+    results = []
+    generator = torch.Generator().manual_seed(5)
+    for batch in batches:
+        sums = kernel.lookup(batch)
+        results.append(sums.clone())
+        gradient = torch.randn(sums.shape, generator=generator, dtype=sums.dtype)
+        if shares_moments:
+            merged = kernel.merge(batch, gradient)
+            kernel.apply(merged, RATE, merged.gradient.square().sum(dim=1) / 7)
+        else:
+            kernel.update(batch, gradient, RATE)
+    return results
+
+
+def assert_equal(plain: TorchKernel, tiered: TieredKernel, batches: list[Bags], *, shares_moments: bool) -> None:
+    sums = [train(kernel, batches, shares_moments=shares_moments) for kernel in (plain, tiered)]
+    for of_plain, of_tiered in zip(*sums, strict=True):
+        assert torch.equal(of_plain, of_tiered)
+    weight, state = tiered.read(0, ROWS)
+    assert torch.equal(plain.weight, weight)
+    assert torch.equal(plain.state, state)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    ("rule", "shares_moments"), [("sgd", False), ("rowwise_adagrad", False), ("rowwise_adagrad", True)]
+)
+@pytest.mark.parametrize("num_slots", [1, 2, 15, 16, 17, 40, 64])
+def test_training_is_bit_equal_to_rows_in_memory(tmp_path, num_slots, rule, shares_moments, dtype) -> None:
+    """Batches have 16 distinct rows: 16 slots are exactly the working set, and 15 one less."""
+    generator = np.random.default_rng(num_slots)
+    plain, tiered = kernels(tmp_path, num_slots, rule, dtype)
+    batches = [bags(generator, 16) for _ in range(STEPS)]
+    assert_equal(plain, tiered, batches, shares_moments=shares_moments)
+
+
+@pytest.mark.parametrize("num_slots", [2, 4])
+def test_row_in_each_of_consecutive_batches_is_never_stale(tmp_path, num_slots) -> None:
+    """Row 7 is in each batch, and all others evict each other."""
+    plain, tiered = kernels(tmp_path, num_slots, "rowwise_adagrad")
+    one = torch.tensor([2], dtype=torch.int32)
+    batches = [Bags(torch.tensor([7, other], dtype=torch.int32), one) for other in (1, 2, 3, 4, 1, 2, 3, 4, 5, 1, 6, 2)]
+    assert_equal(plain, tiered, batches, shares_moments=False)
+
+
+def test_bag_with_more_rows_than_slots_is_summed_as_a_whole(tmp_path) -> None:
+    plain, tiered = kernels(tmp_path, 3, "rowwise_adagrad")
+    lengths = torch.tensor([1, ROWS, 0, 2], dtype=torch.int32)
+    rows = torch.tensor([5, *reversed(range(ROWS)), 9, 9], dtype=torch.int32)
+    assert_equal(plain, tiered, [Bags(rows, lengths)] * 3, shares_moments=False)
+
+
+def test_lookups_without_updates_lock_no_rows(tmp_path) -> None:
+    """An evaluation between a lookup and its update is another kernel's; between steps it only looks up."""
+    plain, tiered = kernels(tmp_path, 8, "rowwise_adagrad")
+    generator = np.random.default_rng(3)
+    for _ in range(5):
+        for _ in range(10):
+            seen = bags(generator, 8)
+            assert torch.equal(plain.lookup(seen), tiered.lookup(seen))
+        assert_equal(plain, tiered, [bags(generator, 8) for _ in range(3)], shares_moments=False)
+
+
+def test_no_bags_and_empty_bags_have_no_rows(tmp_path) -> None:
+    plain, tiered = kernels(tmp_path, 2, "sgd")
+    nothing = torch.empty(0, dtype=torch.int32)
+    for lengths in (nothing, torch.zeros(3, dtype=torch.int32)):
+        assert_equal(plain, tiered, [Bags(nothing, lengths)], shares_moments=False)
+
+
+def test_range_of_rows_is_read_and_written_through_the_cache(tmp_path) -> None:
+    plain, tiered = kernels(tmp_path, 8, "rowwise_adagrad")
+    batches = [bags(np.random.default_rng(1), 8)]
+    assert_equal(plain, tiered, batches, shares_moments=False)
+    new = torch.full((10, DIM), 5.0)
+    for kernel in (plain, tiered):
+        kernel.write(20, new)
+    weight, _ = tiered.read(15, 30)
+    assert torch.equal(weight, plain.weight[15:45])
+    every_row = Bags(torch.arange(8, dtype=torch.int32) + 20, torch.ones(8, dtype=torch.int32))
+    assert torch.equal(plain.lookup(every_row), tiered.lookup(every_row))
+
+
+def test_memory_that_holds_no_row_is_refused_in_one_line(tmp_path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"embedding\.memory is too small: it has to hold at least \d+ bytes for 64 rows"
+    ):
+        kernels(tmp_path, 0, "sgd")
+
+
+def test_nothing_is_left_in_the_folder(tmp_path) -> None:
+    _, tiered = kernels(tmp_path, 2, "sgd")
+    assert list(tmp_path.iterdir()) == []
+    assert tiered.read(0, 1)[0].shape == (1, DIM)

@@ -1,0 +1,143 @@
+"""A kernel whose rows are on a disk, with a cache of them in memory. Its results are those of `TorchKernel` to the bit.
+
+A lookup claims the rows of its bags; the update that follows finds them in memory. Gradients are merged in the order of
+rows, never of slots. If the rows of a batch are more than the cache has slots, they are claimed in pieces: a lookup by
+bags, so that each sum is computed as a whole, and an update by rows.
+
+Shapes: G bags, N rows looked up, U distinct rows among them, D columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainer.errors import ConfigError
+from trainer.kernel import Bags, Merged, TorchKernel, sums
+from trainer.optimizers import OptimizerConfig
+from trainer.scale.tier.row_file import Records, RowFile, Rows
+from trainer.scale.tier.slots import Numbers, Slots
+
+_INDEX_BYTES = 4  # of each row: its slot
+_SLOT_BYTES = 8 + 8 + 1 + 32  # of each slot: its row, its last claim, whether it changed, and the queue at most
+
+
+class TieredKernel(TorchKernel):
+    """A weight of any number of rows on a disk; `weight` and `state` are those of the slots."""
+
+    def __init__(
+        self,
+        optimizer: OptimizerConfig,
+        shape: tuple[int, int],
+        dtype: torch.dtype,
+        device: torch.device,
+        memory: int,
+        folder: Path,
+    ) -> None:
+        """`shape` are rows and D. `memory` are the bytes for the cache and its index. Raises ConfigError, TierError."""
+        num_rows, dim = shape
+        row_bytes = (dim + 1) * dtype.itemsize
+        num_slots = min(num_rows, (memory - _INDEX_BYTES * num_rows) // (row_bytes + _SLOT_BYTES))
+        if num_slots < 1:
+            least = _INDEX_BYTES * num_rows + row_bytes + _SLOT_BYTES
+            cause = f"it has to hold at least {least:,} bytes for {num_rows:,} rows of {dim} columns"
+            raise ConfigError("embedding.memory is too small", cause, "Use more memory, or more ranks")
+        super().__init__(optimizer, (num_slots, dim), dtype, device)
+        self._slots = Slots(num_rows, num_slots)
+        self._file = RowFile(folder, num_rows, dim, np.dtype(str(dtype).removeprefix("torch.")))
+
+    def lookup(self, bags: Bags) -> Tensor:
+        """Return the sum of the rows of each bag (G, D), 0 for an empty bag."""
+        rows = bags.rows.cpu().numpy()
+        distinct = np.unique(rows)
+        if len(distinct) <= self._slots.num_slots:
+            self._claim(distinct)
+            return super().lookup(self._in_slots(bags))
+        pieces = [self._lookup_piece(piece) for piece in _pieces(bags, self._slots.num_slots)]
+        return torch.cat(pieces) if pieces else self.weight[:0]
+
+    def apply(self, merged: Merged, learning_rate: float, mean_squares: Tensor | None = None) -> None:
+        """Update these rows, which are sorted."""
+        rows, gradient = merged
+        size = self._slots.num_slots
+        for first in range(0, len(rows), size):
+            piece = slice(first, first + size)
+            slots = self._claim(rows[piece].cpu().numpy())
+            squares = None if mean_squares is None else mean_squares[piece]
+            in_slots = Merged(torch.from_numpy(slots).to(self.weight.device), gradient[piece])
+            super().apply(in_slots, learning_rate, squares)
+            self._slots.changed[slots] = True
+
+    def read(self, first: int, number: int) -> tuple[Tensor, Tensor]:
+        """Return copies of the weight (number, D) and the optimizer state (number,) of rows."""
+        records = self._file.read(np.arange(first, first + number))
+        changed, slots = self._slots.changed_rows(first, number)
+        records[changed - first] = self._records(slots)
+        return torch.from_numpy(records["weight"]), torch.from_numpy(records["state"])
+
+    def write(self, first: int, weight: Tensor, state: Tensor | None = None) -> None:
+        """Set the weight (n, D) and the optimizer state (n,), which is 0 if not given, of rows from `first` on."""
+        rows = np.arange(first, first + len(weight))
+        records = np.zeros(len(rows), self._file.record)
+        records["weight"] = weight.cpu().numpy()
+        if state is not None:
+            records["state"] = state.cpu().numpy()
+        self._file.write(rows, records)
+        slots = self._slots.slot_of[rows]
+        in_memory = slots >= 0
+        self._fill(slots[in_memory].astype(np.int64), records[in_memory])
+        self._slots.changed[slots[in_memory]] = False
+
+    def _lookup_piece(self, bags: Bags) -> Tensor:
+        distinct = np.unique(bags.rows.cpu().numpy())
+        if len(distinct) <= self._slots.num_slots:
+            self._claim(distinct)
+            return super().lookup(self._in_slots(bags))
+        # A single bag with more rows than slots: its rows are copied.
+        copies = np.empty(len(distinct), self._file.record)
+        for first in range(0, len(distinct), self._slots.num_slots):
+            piece = slice(first, first + self._slots.num_slots)
+            copies[piece] = self._records(self._claim(distinct[piece]))
+        weight = torch.from_numpy(np.ascontiguousarray(copies["weight"])).to(self.weight.device)
+        rows = torch.from_numpy(np.searchsorted(distinct, bags.rows.cpu().numpy()).astype(np.int32))
+        return sums(weight, rows.to(self.weight.device), bags.offsets)
+
+    def _in_slots(self, bags: Bags) -> Bags:
+        slots = torch.from_numpy(self._slots.slot_of[bags.rows.cpu().numpy()])
+        return Bags(slots.to(bags.rows.device, bags.lengths.dtype), bags.lengths)
+
+    def _claim(self, rows: Rows) -> Numbers:
+        """Bring these distinct, sorted rows into memory and return their slots."""
+        claim = self._slots.claim(rows)
+        if len(claim.written):
+            self._file.write(claim.written, self._records(claim.written_slots))
+        if len(claim.read):
+            self._fill(claim.read_slots, self._file.read(claim.read))
+        return self._slots.slot_of[rows].astype(np.int64)
+
+    def _records(self, slots: Numbers) -> Records:
+        """Return copies of the rows in these slots."""
+        places = torch.from_numpy(slots).to(self.weight.device)
+        records = np.empty(len(slots), self._file.record)
+        records["weight"] = self.weight[places].cpu().numpy()
+        records["state"] = self.state[places].cpu().numpy()
+        return records
+
+    def _fill(self, slots: Numbers, records: Records) -> None:
+        places = torch.from_numpy(slots).to(self.weight.device)
+        self.weight[places] = torch.from_numpy(records["weight"]).to(self.weight.device)
+        self.state[places] = torch.from_numpy(records["state"]).to(self.weight.device)
+
+
+def _pieces(bags: Bags, num_rows: int) -> Iterator[Bags]:
+    """Divide bags into pieces of at most so many rows; a bag with more rows is a piece of its own."""
+    offsets = bags.offsets.cpu().numpy().astype(np.int64)
+    first = 0
+    while first < len(bags.lengths):
+        end = max(first + 1, int(np.searchsorted(offsets, offsets[first] + num_rows, side="right")) - 1)
+        yield Bags(bags.rows[offsets[first] : offsets[end]], bags.lengths[first:end])
+        first = end

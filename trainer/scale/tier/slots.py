@@ -1,0 +1,97 @@
+"""Which rows are in memory: a slot for each, and the rows that were used longest ago leave first. Pure.
+
+Rows are claimed together, for one lookup. The rows of the last claim stay until the next one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.int64]
+_STALE = 4  # × the number of slots: when as many entries of the queue are kept, those that no longer hold are dropped
+
+
+class Claim(NamedTuple):
+    """What to move so that the claimed rows are in memory: first write, then read."""
+
+    written: Numbers  # changed rows that leave, sorted
+    written_slots: Numbers
+    read: Numbers  # rows that come, sorted
+    read_slots: Numbers
+
+
+class Slots:
+    """The slots of a group of tables."""
+
+    def __init__(self, num_rows: int, num_slots: int) -> None:
+        self.num_slots = num_slots
+        self.slot_of = np.full(num_rows, -1, np.int32)  # -1: not in memory
+        self.changed = np.zeros(num_slots, bool)  # since the row was read
+        self._row_of = np.full(num_slots, -1, np.int64)
+        self._used = np.full(num_slots, -1, np.int64)  # the last claim that used the slot
+        self._queue: deque[tuple[int, Numbers]] = deque()  # claims with their slots, the oldest first
+        self._queued = 0  # slots in the queue
+        self._num_taken = 0  # slots that ever had a row
+        self._claims = 0
+
+    def claim(self, rows: Numbers) -> Claim:
+        """Give each of these distinct, sorted rows a slot, and lock them until the next claim.
+
+        There must not be more of them than slots.
+        """
+        self._claims += 1
+        slots = self.slot_of[rows]
+        is_missing = slots < 0
+        self._use(slots[~is_missing].astype(np.int64))
+        missing = rows[is_missing]
+        taken = self._take(len(missing))
+        left = self._row_of[taken]
+        was_changed = self.changed[taken]
+        self.slot_of[left[left >= 0]] = -1
+        self.slot_of[missing], self._row_of[taken], self.changed[taken] = taken, missing, False
+        self._use(taken)
+        order = np.argsort(left[was_changed])
+        return Claim(left[was_changed][order], taken[was_changed][order], missing, taken)
+
+    def changed_rows(self, first: int, number: int) -> tuple[Numbers, Numbers]:
+        """Return the changed rows of a range that are in memory, sorted, with their slots."""
+        slots = self.slot_of[first : first + number]
+        places = np.flatnonzero(slots >= 0)
+        places = places[self.changed[slots[places]]]
+        return places + first, slots[places].astype(np.int64)
+
+    def _use(self, slots: Numbers) -> None:
+        self._used[slots] = self._claims
+        self._queue.append((self._claims, slots))
+        self._queued += len(slots)
+        if self._queued > _STALE * self.num_slots:
+            self._queue = deque((claim, self._still(claim, slots)) for claim, slots in self._queue)
+            self._queued = sum(len(slots) for _, slots in self._queue)
+
+    def _still(self, claim: int, slots: Numbers) -> Numbers:
+        """Return the slots that no later claim has used."""
+        still: Numbers = slots[self._used[slots] == claim]
+        return still
+
+    def _take(self, number: int) -> Numbers:
+        """Return slots for so many rows: empty ones, then those that were used longest ago."""
+        first = self._num_taken
+        self._num_taken = min(first + number, self.num_slots)
+        taken = [np.arange(first, self._num_taken)]
+        missing = number - len(taken[0])
+        while missing:
+            claim, slots = self._queue.popleft()
+            self._queued -= len(slots)
+            assert claim < self._claims, "more rows than slots"
+            slots = self._still(claim, slots)
+            if len(slots) > missing:
+                self._queue.appendleft((claim, slots[missing:]))
+                self._queued += len(slots) - missing
+                slots = slots[:missing]
+            taken.append(slots)
+            missing -= len(slots)
+        return np.concatenate(taken)
