@@ -19,9 +19,9 @@ GRID = (0.0, 0.5, 1.0)
 
 def html(panel: Panel, values: pd.DataFrame, begin: float, end: float) -> str:
     """Return the lines or stacked areas of a FRAME, with its axes and its legend. Times are unix seconds."""
-    found, rows = grid(values)
-    names = in_order(found)
-    rows = rows[[found.index(name) for name in names]]
+    unordered, rows = grid(values)
+    names = in_order(unordered)
+    rows = rows[[unordered.index(name) for name in names]]
     seconds = ((values["time"] - EPOCH) / pd.Timedelta(seconds=1)).to_numpy().reshape(rows.shape)[0]
     across = WIDTH * (seconds - begin) / (end - begin)
     shapes = _areas(rows, across) if panel.shape == "areas" else _lines(rows, across)

@@ -39,7 +39,7 @@ _ITEM_BYTES = {
 
 
 class Backend(NamedTuple):
-    """How torch records the operations of a backend."""
+    """The way in which torch records the operations of a backend."""
 
     request: str  # the handler of the worker server that has them, with its query
     retires_timeouts: bool = False  # an operation that is retired but not completed has timed out

@@ -1,4 +1,4 @@
-"""Which rows are in memory: a slot for each, and the rows that were used longest ago leave first. Pure.
+"""Rows in memory: each has a slot, and those that were used longest ago leave first. Pure.
 
 Rows are claimed together, for one lookup. The rows of the last claim stay until the next one.
 """
@@ -16,7 +16,7 @@ _STALE = 4  # × the number of slots: when as many entries of the queue are kept
 
 
 class Claim(NamedTuple):
-    """What to move so that the claimed rows are in memory: first write, then read."""
+    """The moves after which the claimed rows are in memory: first write, then read."""
 
     written: Numbers  # changed rows that leave, sorted
     written_slots: Numbers

@@ -100,8 +100,8 @@ def test_lookups_without_updates_lock_no_rows(tmp_path) -> None:
     generator = np.random.default_rng(3)
     for _ in range(5):
         for _ in range(10):
-            seen = bags(generator, 8)
-            assert torch.equal(plain.lookup(seen), tiered.lookup(seen))
+            evaluated = bags(generator, 8)
+            assert torch.equal(plain.lookup(evaluated), tiered.lookup(evaluated))
         assert_equal(plain, tiered, [bags(generator, 8) for _ in range(3)], shares_moments=False)
 
 
