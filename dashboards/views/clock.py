@@ -10,7 +10,7 @@ import streamlit as st
 from dashboards.formats import time_of_day
 
 NUM_TICKS = 4
-DAY = 86400
+SHORT, DAY = 600, 86400  # seconds
 
 
 def html(unix_seconds: float | None, in_utc: Callable[[float | None], str] = time_of_day) -> str:
@@ -32,7 +32,7 @@ def local_time(unix_seconds: float | None, zone: str | None) -> str:
 
 def axis(begin: float, end: float, *, is_now: bool = False) -> str:
     """Return HTML with the times below a chart, in UTC. `is_now`: it ends now."""
-    form = "%H:%M" if end - begin <= DAY else "%d %b"
+    form = "%H:%M:%S" if end - begin <= SHORT else "%H:%M" if end - begin <= DAY else "%d %b"
     times = [begin + (end - begin) * tick / NUM_TICKS for tick in range(NUM_TICKS + 1)]
     ticks = [f"{datetime.fromtimestamp(time, UTC):{form}}" for time in times]
     last = "now" if is_now else ticks[-1]

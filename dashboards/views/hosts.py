@@ -16,7 +16,7 @@ from dashboards.formats import link, share
 from dashboards.queries import Sample, quoted
 from dashboards.views import frame, panel
 from dashboards.views.context import ViewContext
-from zmon.format import UNKNOWN
+from zmon.format import UNKNOWN, counted
 
 GPUS = "max by (host, gpu) (zmon:gpu_utilization:ratio{$host})"
 PROCESSORS = "max by (host) (zmon:host_cpu_busy:ratio{$host})"
@@ -124,7 +124,8 @@ def _tile(host: str, parts: list[tuple[str, float]], num_ranks: int, context: Vi
     title = ", ".join(f"{name} {share(_number(value))}".strip() for name, value in squares)
     lead = link("hardware", context.address.moved(host=host).params(), host)
     style = f"--parts:{len(squares)};--busy:linear-gradient(90deg,{','.join(stops)})"
-    return f'<div>{lead}<small>{num_ranks} ranks</small><i title="{escape(title)}" style="{style}"></i></div>'
+    number = counted(num_ranks, "rank")
+    return f'<div>{lead}<small>{number}</small><i title="{escape(title)}" style="{style}"></i></div>'
 
 
 def _tint(value: float) -> str:

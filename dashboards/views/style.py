@@ -54,15 +54,12 @@ CSS = """
 .zmon-axis { display: flex; justify-content: space-between; font-size: .75rem; opacity: .75; }
 .zmon-axis i { font-style: normal; }
 .zmon-plain { padding-left: 3rem; }
-.zmon-plain > div:first-child { position: relative; height: 11rem; margin-top: .5rem; }
-.zmon-plain > div > i { position: absolute; left: -3rem; right: 0; font-style: normal; font-size: .75rem;
+.zmon-plain .levels { position: relative; height: 11rem; margin: .5rem 0 .4rem; }
+.zmon-plain .levels i { position: absolute; left: -3rem; right: 0; font-style: normal; font-size: .75rem;
   line-height: 0; }
-.zmon-plain > div > i::after { content: ""; position: absolute; left: 3rem; right: 0;
+.zmon-plain .levels i::after { content: ""; position: absolute; left: 3rem; right: 0;
   border-top: 1px solid color-mix(in srgb, currentColor 18%, transparent); }
-.zmon-plain svg { position: absolute; width: 100%; height: 100%; }
-.zmon-plain path { fill: none; stroke: var(--tint); stroke-width: 1.8px; vector-effect: non-scaling-stroke; }
-.zmon-plain.areas path { fill: var(--tint); stroke: none; fill-opacity: .85; }
-.zmon-plain path:hover { filter: brightness(1.2); }
+.zmon-plain img { position: absolute; width: 100%; height: 100%; max-width: none; }
 .zmon-vitals small { font-size: .55em; opacity: .8; }
 .zmon-chart-unknown p { margin: 0; }
 .zmon-chart-unknown code { font-size: .9em; color: inherit;

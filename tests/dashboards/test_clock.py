@@ -1,5 +1,6 @@
 """Tests of times on a page: UTC is shown, and the local time of the browser on hover."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -32,3 +33,16 @@ def test_time_is_shown_in_utc_with_the_local_time_on_hover(monkeypatch):
     assert clock.html(NOON) == '<time title="Sat 21 Nov 13:00:00 CET">12:00:00 UTC</time>'
     assert clock.html(NOON, date_and_time).endswith(">21 Nov 12:00:00 UTC</time>")
     assert clock.html(None) == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ticks"),
+    [
+        (300, ["12:00:00", "12:01:15", "12:02:30", "12:03:45", "12:05:00 (UTC)"]),
+        (3600, ["12:00", "12:15", "12:30", "12:45", "13:00 (UTC)"]),
+        (4 * 86400, ["21 Nov", "22 Nov", "23 Nov", "24 Nov", "25 Nov (UTC)"]),
+    ],
+)
+def test_times_below_a_chart_are_as_exact_as_it_is_short(seconds, ticks):
+    assert re.findall(r"<i>([^<]*)</i>", clock.axis(NOON, NOON + seconds)) == ticks
+    assert clock.axis(NOON, NOON + seconds, is_now=True).endswith("<i>now (UTC)</i></div>")

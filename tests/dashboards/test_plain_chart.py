@@ -1,6 +1,7 @@
 """Tests of charts in plain HTML: lines, stacked areas, gaps, axes and legend."""
 
 import re
+from urllib.parse import unquote
 
 import pandas as pd
 import pytest
@@ -22,8 +23,10 @@ def html(panel, **series: list[float]) -> str:
 
 
 def paths(page: str) -> dict[str, str]:
-    """Return the path of each series."""
-    return {name: path for path, name in re.findall(r'<path d="([^"]*)"[^>]*><title>([^<]*)</title>', page)}
+    """Return the path of each series, by the colours of the legend."""
+    picture = unquote(re.findall(r'src="data:image/svg\+xml,([^"]*)"', page)[0])
+    by_colour = dict(re.findall(r'<li style="--tint:(#\w+)">([^<]*) <b>', page))
+    return {by_colour[colour]: path for path, colour in re.findall(r'<path d="([^"]*)" .*?="(#\w+)"', picture)}
 
 
 def test_lines_reach_from_begin_to_end_and_are_broken_where_a_value_is_unknown():
