@@ -21,7 +21,8 @@ OF_ALL_JOBS = ("Cluster", "Armed")  # these views show the jobs of other tests a
 # The view is complete, nothing is left of the previous view, and every chart has been drawn.
 SETTLED = """view => document.querySelector('[data-testid=zmon-seen]')?.textContent.startsWith(view)
   && !document.querySelector('[data-stale=true], [data-testid=stSkeleton]')
-  && [...document.querySelectorAll('[data-testid=stVegaLiteChart]')].every(chart => chart.querySelector('.marks'))"""
+  && [...document.querySelectorAll('[data-testid=stVegaLiteChart]')].every(chart => chart.querySelector('.marks'))
+  && [...document.querySelectorAll('.zmon-plain')].every(chart => chart.querySelector('img')?.naturalWidth)"""
 
 
 @contextmanager
