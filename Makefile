@@ -26,7 +26,7 @@ help:
 	@echo "make image-versions                            pin the versions of the container images to those that are installed here"
 	@echo "make screenshots                               draw the pictures of the docs from a recording (a minute)"
 	@echo "make test-matrix [TESTS=words]                 test with other versions of Python and torch, in .matrix/ (ten minutes or more)"
-	@echo "make test-frameworks [ONLY=names]              try jobs of other frameworks, in .frameworks/ (an hour on two processors)"
+	@echo "make test-frameworks [ONLY=names]              try jobs of other frameworks, in .frameworks/ (a quarter of an hour on two processors)"
 
 setup:
 	@scripts/setup trainer,dashboard,top $(PROGRAMS)

@@ -162,11 +162,18 @@ def unit(name: str) -> str:
 
 def _section(name: str) -> Iterator[str]:
     section = getattr(demo(), name)
-    comments = _comments(type(section))
     yield from ("", f"## {name}", "", f"`{inspect.getsourcefile(type(section)).removeprefix(f'{DOCS.parent}/')}`", "")
     yield from ("| key | default | meaning |", "|---|---|---|")
+    yield from _keys(section, name)
+
+
+def _keys(section: object, name: str) -> Iterator[str]:
+    comments = _comments(type(section))
     for field in fields(section):
         value = getattr(section, field.name)
+        if is_dataclass(value):
+            yield from _keys(value, f"{name}.{field.name}")
+            continue
         value = list(value) if isinstance(value, tuple) else value
         default = yaml.safe_dump(value, default_flow_style=True, width=10**6).removesuffix("...\n").strip()
         yield f"| `{name}.{field.name}` | `{default}` | {comments[field.name]} |"

@@ -6,7 +6,7 @@ import torch, which a dry run does without.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from trainer.sharding import DataParallel, Kind, Merge, Shard, TableWise
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from trainer.world import World
 
     OpenKernel = Callable[[OptimizerConfig, tuple[int, int], torch.dtype, torch.device], Kernel]
-    OpenTier = Callable[[OptimizerConfig, tuple[int, int], torch.dtype, torch.device, int, str], TorchKernel]
+    Shapes = Sequence[tuple[int, int]]
+    OpenTier = Callable[[int, str, OptimizerConfig, Shapes, torch.dtype, torch.device], Mapping[int, TorchKernel]]
 
 
 class HostSums(Protocol):
@@ -65,6 +66,6 @@ def _torch_kernel(
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (TableWise(), DataParallel())}
 KERNELS: dict[str, OpenKernel] = {"auto": _torch_kernel, "torch": _torch_kernel}  # by embedding.kernel
-TIERS: dict[str, OpenTier] = {}  # kernels whose rows are on a disk, given bytes of memory and a folder
+TIERS: dict[str, OpenTier] = {}  # kernels of the groups that do not fit into memory, by their number
 HOST_SUMS: dict[Merge, Callable[[Sequence[Shard], World], HostSums]] = {}
 MOMENTS: dict[Merge, Callable[[Sequence[Shard], Sequence[int], World, torch.dtype], Moments]] = {}

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainer.errors import ConfigError, require
+from trainer.errors import require
 from trainer.kernel import Bags, Kernel, TorchKernel
 from trainer.optimizers import OptimizerConfig
 from trainer.registry import KERNELS, TIERS, Moments
@@ -44,11 +44,7 @@ class EmbeddingConfig:
         require(fits, "embedding.dim", self.dim, f"one number, or a list of {len(self.rows)}, one for each table")
         require(min(self.dims) > 0, "embedding.dim", self.dim, "1 or more")
         require(self.kernel in KERNELS, "embedding.kernel", self.kernel, " or ".join(KERNELS))
-        require(self.memory >= 0, "embedding.memory", self.memory, "0 (no limit) or more")
-        if self.tier.folder:
-            require(bool(TIERS), "embedding.tier.folder", self.tier.folder, "empty without trainer/scale")
-            require(self.memory > 0, "embedding.memory", self.memory, "above 0 if embedding.tier.folder is set")
-            require(self.kernel != "fbgemm", "embedding.kernel", self.kernel, "torch if embedding.tier.folder is set")
+        require(self.memory == 0 or (bool(TIERS) and self.memory > 0), "embedding.memory", self.memory, "0 (no limit)")
 
     @property
     def dims(self) -> tuple[int, ...]:
@@ -75,19 +71,16 @@ class ShardedTables:
         self._kernels: list[Kernel] = []
         self._sharing: list[tuple[int, TorchKernel]] = []  # groups whose moments are shared; FBGEMM cannot do this
         shapes = [(sum(num_rows), group.width) for num_rows, group in zip(self._num_rows, groups, strict=True)]
-        memory = _memory(config, shapes, dtype)
+        limit, folder = config.memory, config.tier.folder
+        on_disk = TIERS["file"](limit, folder, optimizer, shapes, dtype, device) if limit else {}
         for number, group in enumerate(groups):
-            is_sharing = moments is not None and group.merge is Merge.COLUMNS
-            kernel: Kernel
-            if (limit := memory[number]) is not None:
-                kernel = TIERS["file"](optimizer, shapes[number], dtype, device, limit, config.tier.folder)
-            elif is_sharing:
-                kernel = TorchKernel(optimizer, shapes[number], dtype, device)
+            if moments is not None and group.merge is Merge.COLUMNS:
+                sharer = on_disk.get(number) or TorchKernel(optimizer, shapes[number], dtype, device)
+                self._sharing.append((number, sharer))
+                self._kernels.append(sharer)
             else:
-                kernel = KERNELS[config.kernel](optimizer, shapes[number], dtype, device)
-            if is_sharing and isinstance(kernel, TorchKernel):
-                self._sharing.append((number, kernel))
-            self._kernels.append(kernel)
+                kernel = on_disk.get(number) or KERNELS[config.kernel](optimizer, shapes[number], dtype, device)
+                self._kernels.append(kernel)
         for shard, kernel, first in self._shards():
             for block in initial_rows(seed, shard, config.rows[shard.table], config.dims[shard.table]):
                 kernel.write(first, block)
@@ -124,22 +117,6 @@ class ShardedTables:
         for group, kernel, num_rows in zip(self._groups, self._kernels, self._num_rows, strict=True):
             for shard, first in zip(group.shards, accumulate(num_rows, initial=0), strict=False):
                 yield shard, kernel, first
-
-
-def _memory(config: EmbeddingConfig, shapes: Sequence[tuple[int, int]], dtype: torch.dtype) -> list[int | None]:
-    """Return the bytes of memory of each group (rows, D), in proportion to its rows; None: all its rows are in memory.
-
-    Raises ConfigError if the rows do not fit and have no other place.
-    """
-    sizes = [rows * (width + 1) * dtype.itemsize for rows, width in shapes]  # with one number of optimizer state
-    total = sum(sizes)
-    if not config.memory or total <= config.memory:
-        return [None] * len(sizes)
-    if not config.tier.folder:
-        cause = f"the rows of this rank take {total:,} bytes"
-        next_step = "Use more ranks, or keep rows on a disk with --set embedding.tier.folder=…"
-        raise ConfigError(f"embedding.memory is {config.memory:,} bytes", cause, next_step)
-    return [config.memory * size // total if size else None for size in sizes]
 
 
 def initial_rows(seed: int, shard: Shard, num_rows: int, dim: int) -> Iterator[Tensor]:

@@ -56,16 +56,16 @@ def _kernel(name: str) -> OpenKernel:
 
 
 def _tier(
-    optimizer: OptimizerConfig,
-    shape: tuple[int, int],
-    dtype: torch.dtype,
-    device: torch.device,
     memory: int,
     folder: str,
-) -> TorchKernel:
-    from trainer.scale.tier.kernel import TieredKernel
+    optimizer: OptimizerConfig,
+    shapes: Sequence[tuple[int, int]],
+    dtype: torch.dtype,
+    device: torch.device,
+) -> dict[int, TorchKernel]:
+    from trainer.scale.tier.memory import kernels_on_disk
 
-    return TieredKernel(optimizer, shape, dtype, device, memory, Path(folder))
+    return kernels_on_disk(memory, Path(folder) if folder else None, optimizer, shapes, dtype, device)
 
 
 copies = KINDS.pop("data_parallel")  # stays the last: the planner takes the first of several equal kinds

@@ -1,6 +1,7 @@
 """Tables larger than memory: their rows are in a file of each rank and group, and a cache has those that are used.
 
 row_file.py  the rows on the disk
-slots.py     which rows are in the cache, and which leave it
+slots.py     the rows in the cache, and those that leave it
 kernel.py    lookup and update, bit-equal to those of rows in memory
+memory.py    the memory of each group of tables
 """

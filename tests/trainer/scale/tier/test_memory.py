@@ -1,0 +1,47 @@
+"""Tests of the memory of each group of tables, and of configurations that rows on a disk do not fit."""
+
+import pytest
+
+from trainer.errors import ConfigError
+from trainer.keys import apply_changes
+from trainer.scale.presets import demo
+from trainer.scale.tier.memory import divided
+from trainer.sharding import Placement
+from trainer.train import Trainer
+
+TIER = {"embedding": {"rows": [500, 3], "dim": 32, "memory": 20_000, "tier": {"folder": "rows"}}}
+
+
+@pytest.mark.parametrize(
+    ("memory", "sizes", "shares"),
+    [
+        (100, [300], {0: 100}),
+        (100, [300, 100], {0: 75, 1: 25}),
+        (100, [300, 40], {0: 60}),  # the smaller one is in memory
+        (100, [0, 300, 10, 20], {1: 70}),
+        (100, [60, 300, 45], {0: 14, 1: 74, 2: 11}),
+    ],
+)
+def test_small_groups_are_in_memory_and_the_others_share_the_rest(memory, sizes, shares) -> None:
+    assert divided(memory, sizes) == shares
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"embedding": {"memory": 0}}, r"embedding\.memory is 0: it must be above 0 if embedding\.tier\.folder is set"),
+        ({"embedding": {"kernel": "fbgemm"}}, r"embedding\.kernel is fbgemm: it must be auto or torch if"),
+        ({"checkpoint": {"folder": "saved"}}, r"checkpoint\.folder is saved: it must be empty if embedding\.tier"),
+        ({"embedding": {"memory": -1}}, r"embedding\.memory is -1"),
+    ],
+)
+def test_what_does_not_fit_rows_on_a_disk_is_refused_in_one_line(changes, error) -> None:
+    with pytest.raises(ConfigError, match=error):
+        apply_changes(demo(), [TIER, changes])
+
+
+def test_rows_that_do_not_fit_and_have_no_folder_are_refused(single_rank_world, small_config) -> None:
+    config = small_config({"embedding": {"memory": 1000, "kernel": "torch"}})
+    placements = [Placement("table_wise", (0,))] * len(config.embedding.rows)
+    with pytest.raises(ConfigError, match=r"embedding\.memory is 1,000 bytes: the rows of this rank take [\d,]+ bytes"):
+        Trainer(config, single_rank_world, placements)

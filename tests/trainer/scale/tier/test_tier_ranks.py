@@ -1,0 +1,72 @@
+"""Tests with real ranks: tables on a disk train as tables in memory do, to the bit, however they are divided."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.trainer.conftest import SMALL
+
+pytestmark = pytest.mark.e2e
+
+STEPS = 50
+ROWS, DIM = [40, 700, 300, 5, 900], 32
+KINDS = {
+    **{kind: kind for kind in ("table_wise", "row_wise", "column_wise", "table_row_wise")},
+    "all kinds": "column_wise,table_row_wise,row_wise,data_parallel,table_wise",
+}
+OPTIMIZERS = {
+    "sgd": {"embedding": "sgd"},
+    "shared moments": {"embedding": "rowwise_adagrad", "column_moments": "shared"},
+    "separate moments": {"embedding": "rowwise_adagrad", "column_moments": "separate"},
+}
+CASES = [f"{kind}, {optimizer}" for kind in KINDS for optimizer in OPTIMIZERS]
+
+
+def variant(name: str, memory: int, folder: str) -> list:
+    kind, optimizer = name.split(", ")
+    embedding = {"rows": ROWS, "dim": DIM, "memory": memory, "tier": {"folder": folder}}
+    return [SMALL, {"embedding": embedding, "sharding": {"kind": KINDS[kind]}, "optimizer": OPTIMIZERS[optimizer]}]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tier")
+
+
+@pytest.fixture
+def results(start, kept: Path):
+    """Return a function that trains a case with rows in memory and with rows on a disk, and returns both results."""
+
+    def run(ranks: int, name: str) -> tuple[list[dict], list[dict]]:
+        out = kept / str(ranks)
+        if not out.exists():
+            out.mkdir()
+            memory = sum(ROWS) * (DIM + 1) * 4 // ranks // 4  # a fourth of the rows of a rank, and less with its index
+            variants = {
+                f"{case}, {place}": variant(case, limit, folder)
+                for case in CASES
+                for place, limit, folder in (("memory", 0, ""), ("disk", memory, str(out / "rows")))
+            }
+            script = str(Path(__file__).parents[2] / "train_and_save.py")
+            ended = start(ranks, script, str(STEPS), str(out), json.dumps(variants), seconds=400)
+            assert ended.returncode == 0, ended.stderr
+        in_memory, on_disk = (
+            [torch.load(out / f"{name}, {place}-{rank}.pt") for rank in range(ranks)] for place in ("memory", "disk")
+        )
+        return in_memory, on_disk
+
+    return run
+
+
+@pytest.mark.slow  # tests of the kernel train without ranks
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_tables_on_a_disk_train_bit_equal_to_tables_in_memory(results, ranks: int, name: str) -> None:
+    for in_memory, on_disk in zip(*results(ranks, name), strict=True):
+        assert in_memory["losses"] == on_disk["losses"]
+        for tensor, parts in in_memory["tensors"].items():
+            for (first, expected, *_), (other, actual, *_) in zip(parts, on_disk["tensors"][tensor], strict=True):
+                assert first == other
+                assert torch.equal(expected, actual), tensor
