@@ -130,9 +130,11 @@ def line(context: ViewContext) -> None:
     diagnosis = f"{worst.cause} {finding_view.culprit(worst)}".strip() if worst else head.text(glance.as_of)
     lead = link("job", context.address.moved(job_id=glance.job_id).params(), glance.job_id) if glance.job_id else ""
     sign = f'<b class="sign" role="status"><span aria-hidden="true">{look(head)[0]}</span> {escape(head.word)}</b>'
+    reason = f"<p>{escaped_html(worst.text(glance.as_of))}</p>" if worst else ""
     step = worst.detail if worst else glance.job.ended.detail if glance.job and glance.job.ended else ""
-    next_step = f'<p class="brief">Do this next: {escaped_html(step)}</p>' if step else ""
-    _sections(glance, head, f"<p>{sign} {lead} · {escaped_html(diagnosis)}</p>{next_step}{_blind_html(glance)}")
+    next_step = f"<p><b>Do this next:</b> {escaped_html(step)}</p>" if step else ""
+    text = f"<p>{sign} {lead} · {escaped_html(diagnosis)}</p>{reason}"
+    _sections(glance, head, f"{text}{next_step}{_blind_html(glance)}")
     _past_findings(context)
 
 

@@ -82,6 +82,6 @@ def _bar(incident: IncidentSummary, address: Address, begin: float, now: float, 
 def _legend(incidents: Sequence[IncidentSummary]) -> str:
     causes = Counter(incident.cause for incident in incidents)
     return "".join(
-        f'<li style="--tint:{of_cause(cause)}">{escape(cause)} <b>{times}</b></li>'
+        f'<li style="--tint:{of_cause(cause)}">{escape(cause)} <b>{times} ×</b></li>'
         for cause, times in causes.most_common()
     )

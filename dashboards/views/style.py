@@ -13,7 +13,6 @@ CSS = """
 .zmon-banner .culprit { font-size: clamp(2.2rem, 6vw, 3.6rem); font-weight: 800; line-height: 1.1; }
 .zmon-banner .next { margin-top: .5rem; padding-top: .5rem;
   border-top: 1px solid color-mix(in srgb, currentColor 25%, transparent); }
-.zmon-banner .brief { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2; overflow: hidden; }
 .zmon-banner code { font-size: .95em; padding: .1em .35em; border-radius: 4px;
   background: color-mix(in srgb, currentColor 12%, transparent); color: inherit; }
 .zmon-banner .blind::before { content: "blind: "; font-weight: 700; }

@@ -100,5 +100,5 @@ def terminated(name: str, handles_term: bool) -> ProcessEnd:
 
 def words(kind: str, type_: str, message: str, root: str = "", in_collective: bool = False) -> LastWords:
     """Return last words; their time is set when the process leaves them."""
-    where = "train.py:88, train_step" if kind == "exception" else ""
+    where = "train_step() at train.py:88" if kind == "exception" else ""
     return LastWords(kind, type_, message, 0.0, where=where, root=root, in_collective=in_collective)

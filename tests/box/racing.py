@@ -59,7 +59,7 @@ class Racer:
         self.ledger.report({"one": cycle, "two": 2.0 * cycle, "three": 3.0 * cycle})
         message = f"{cycle} " + "m" * (cycle % 900)
         self.box.last_words(
-            cycle, "exception", f"Type{cycle}", message, f"train.py:{cycle}, step", message, cycle % 2 == 1
+            cycle, "exception", f"Type{cycle}", message, f"step() at train.py:{cycle}", message, cycle % 2 == 1
         )
 
     def acts(self, cycle: int) -> Iterator[Callable[[], Any]]:
@@ -225,7 +225,7 @@ def check_reported(report: dict[str, float], words: LastWords | None) -> None:
     assert words is not None
     cycle = int(words.type.removeprefix("Type"))
     assert words.message == f"{cycle} " + "m" * (cycle % 900)
-    assert (words.where, words.root) == (f"train.py:{cycle}, step", words.message[:511])
+    assert (words.where, words.root) == (f"step() at train.py:{cycle}", words.message[:511])
     assert words.in_collective == (cycle % 2 == 1)
 
 

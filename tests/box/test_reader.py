@@ -176,10 +176,17 @@ def test_report_groups_and_sequences_are_read(box):
 
 def test_every_field_of_last_words_is_read_and_long_ones_are_cut_between_characters(box):
     assert read(box)["words"] is None
-    values = ("exception", "builtins.RuntimeError", "step failed", "train.py:88, load", "gloo: Connection reset", True)
+    values = (
+        "exception",
+        "builtins.RuntimeError",
+        "step failed",
+        "load() at train.py:88",
+        "gloo: Connection reset",
+        True,
+    )
     box.writer.last_words(1_700_000_000_500_000_000, *values)
     assert read(box)["words"] == LastWords(
-        *values[:3], 1_700_000_000.5, where="train.py:88, load", root="gloo: Connection reset", in_collective=True
+        *values[:3], 1_700_000_000.5, where="load() at train.py:88", root="gloo: Connection reset", in_collective=True
     )
     box.writer.last_words(time.time_ns(), "exception", "builtins.ValueError", "ж" * 5000)
     message = read(box)["words"].message

@@ -63,7 +63,7 @@ def test_folder_of_flight_records_names_the_stuck_collective():
     assert answer.output.startswith("compute_hang: all_reduce 4 of group gloo:0 [128] is stuck: it was not issued by")
     document = json.loads(run(RECORDED / "flight-recorder" / "skipped", "--json").output)
     assert document["findings"][0]["ranks"] == [2]
-    assert [each["where"] for each in document["pending"]] == ["job.py:14, work"] * 2
+    assert [each["where"] for each in document["pending"]] == ["work() at job.py:14"] * 2
 
 
 def test_flight_records_of_a_finished_job_have_no_findings(tmp_path):

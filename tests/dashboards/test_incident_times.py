@@ -29,7 +29,7 @@ def test_bar_of_an_incident_has_the_colour_of_its_cause_and_its_place_in_time(op
         ("f1", CAUSES["rank_frozen"], "75", "25"), ("f2", CAUSES["host_lost"], "50", "10"),
     ]  # fmt: skip
     assert 'title="rank_frozen rank 1 on node-1 in ads: 14 Nov 22:45:00 UTC, still open"' in page
-    assert f'<li style="--tint:{CAUSES["host_lost"]}">host_lost <b>1</b></li>' in page
+    assert f'<li style="--tint:{CAUSES["host_lost"]}">host_lost <b>1 ×</b></li>' in page
 
 
 def test_incidents_at_the_same_time_are_below_each_other(open_page, world):

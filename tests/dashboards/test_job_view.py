@@ -49,14 +49,14 @@ def test_warning_shows_headline_without_culprit_tile(open_page, world):
 
 def test_pauses_that_healed_are_listed_by_place_the_longest_first(open_page, world):
     pauses = [
-        HealedPause(Place("other", f"save.py:{line}, <module>"), seconds, number, NOW - 3 * 3600)
+        HealedPause(Place("other", f"<module> at save.py:{line}"), seconds, number, NOW - 3 * 3600)
         for line, seconds, number in ((7, 3.0, 1), (88, 12.0, 41))
     ]
     world.jobs = [changed(JOB, pauses=tuple(pauses))]
     page = page_text(open_page())
     table = page.partition("zmon-pauses")[2]
-    assert "<td>other, <code>save.py:88, &lt;module&gt;</code></td><td>12 s</td><td>41</td>" in table
-    assert table.index("save.py:88") < table.index("save.py:7,")
+    assert "<td>other, <code>&lt;module&gt; at save.py:88</code></td><td>12 s</td><td>41</td>" in table
+    assert table.index("save.py:88") < table.index("save.py:7<")
     assert "<td>3 h ago</td>" in table
     assert "GET /api/v1/jobs" in page
 
@@ -66,7 +66,7 @@ def test_job_without_pauses_has_no_table_of_them(open_page, world):
 
 
 def test_only_the_longest_pauses_are_listed(open_page, world):
-    place = [Place("data", f"loader.py:{line}, read") for line in range(20)]
+    place = [Place("data", f"read() at loader.py:{line}") for line in range(20)]
     world.jobs = [changed(JOB, pauses=tuple(HealedPause(each, 2.0, 1, NOW) for each in place))]
     app = open_page()
     assert page_text(app).count("loader.py:") == MAX_PAUSES

@@ -29,6 +29,7 @@ READ_BY_KEY = {  # the expressions that may be read by a string key, with the re
     "heat.py": {"values": TABLE},
     "history.py": {"frame": TABLE},
     "marks.py": {"rows": TABLE},
+    "views/plain_chart.py": {"values": TABLE},
     "queries.py": {"graph": URL, "os.environ": "environment variables"},
     "rules/render.py": {"environment.filters": DICT, "group": RULES, "rule": RULES, "yaml.safe_load(text)": RULES},
     "gpu_time.py": {"sample.labels": LABELS},

@@ -47,6 +47,7 @@ def test_view_of_stalled_job_shows_culprit_and_next_step(open_page, world, view)
     assert "STALLED" in page
     assert "rank 1 on node-1" in page
     banner = page.partition('data-testid="zmon-banner"')[2].partition("<time")[0]
+    assert "rank 1 is stopped (state T) &lt;for&gt; 3.2 s" in banner
     assert "Do this next" in banner
     assert "On node-1: <code>kill -CONT 4711</code>" in banner
 

@@ -36,7 +36,7 @@ from zmon.schema.pause import Place
 
 CALLS = ("write", "replace", "rename", "fsync", "unlink", "ftruncate", "mkdir", "rmdir")  # each may be the last one
 DONE, KILLED, KILLED_AT_WRITE = 0, 9, 10
-PLACE = Place("data", "loader.py:40, read")
+PLACE = Place("data", "read() at loader.py:40")
 
 
 class CrashPoint:

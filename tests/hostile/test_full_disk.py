@@ -89,7 +89,7 @@ STORES = {
     ),
     "pause": Store(
         PauseStore,
-        lambda store: store.record("ranker", [Place("data", "loader.py:40, read")], 6.2, NOW),
+        lambda store: store.record("ranker", [Place("data", "read() at loader.py:40")], 6.2, NOW),
         lambda store: store.pauses("ranker", NOW + RETRY_SECONDS),
         lambda store: bool(store.pauses("ranker", NOW)),
     ),

@@ -14,7 +14,7 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.pause import Place
 from zmon.schema.rank import RankState
 
-PLACE = Place("data", "loader.py:40, read")
+PLACE = Place("data", "read() at loader.py:40")
 
 
 class Scene:
@@ -52,7 +52,7 @@ def moving(steps: int = 101, **changes: object) -> list[RankState]:
 FRAMES = {2: PLACE.frame}
 
 
-SKIP = Place("data", "loader.py:50, skip")
+SKIP = Place("data", "skip() at loader.py:50")
 LAUNCHED = [rank_state(rank, run_uid=f"new-{rank}", steps=500) for rank in range(4)]
 KILLED = [killed(rank, steps=101) for rank in range(4)]
 TURNS = {  # the ranks of each pass with the frames of their stacks, and what is learned

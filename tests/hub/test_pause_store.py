@@ -10,7 +10,7 @@ from zmon.hub.pause_store import MAX_AGE_SECONDS, MAX_PLACES, PauseStore
 from zmon.schema.pause import HealedPause, Place
 from zmon.steplog.files import SteadyClock
 
-LOADING, SAVING = Place("data", "loader.py:40, read"), Place("other", "train.py:88, save")
+LOADING, SAVING = Place("data", "read() at loader.py:40"), Place("other", "save() at train.py:88")
 
 
 def test_longest_pause_number_and_last_time_are_recorded_by_place(tmp_path: Path) -> None:
@@ -46,10 +46,10 @@ def test_pauses_expire_after_a_day_and_their_file_is_deleted(tmp_path: Path) -> 
 def test_only_the_newest_places_are_recorded(tmp_path: Path) -> None:
     store = PauseStore(tmp_path)
     for line in range(MAX_PLACES + 10):
-        store.record("ranker", [Place("data", f"loader.py:{line}, read")], 2.0, NOW + line)
+        store.record("ranker", [Place("data", f"read() at loader.py:{line}")], 2.0, NOW + line)
     frames = {pause.place.frame for pause in PauseStore(tmp_path).pauses("ranker", NOW + 100)}
     assert len(frames) == MAX_PLACES
-    assert "loader.py:9, read" not in frames
+    assert "read() at loader.py:9" not in frames
 
 
 @pytest.mark.parametrize("damage", ["{", '{"schema": 2, "name": "ranker", "pauses": []}'])

@@ -60,7 +60,7 @@ async def test_pause_that_healed_at_a_place_is_info_the_next_time_also_for_the_n
             await pause_and_go_on(hub, job)
             assert await severities(hub) == ["warning"]
             (view,) = (await hub.get("/api/v1/jobs"))["jobs"]
-            assert view["pauses"][0]["place"] == {"phase": "data", "frame": "loader.py:40, read"}
+            assert view["pauses"][0]["place"] == {"phase": "data", "frame": "read() at loader.py:40"}
             assert (view["pauses"][0]["longest_seconds"], view["pauses"][0]["number"]) == (5.0, 1)
             await pause_and_go_on(hub, job)
             assert await severities(hub) == ["info", "warning"]

@@ -22,7 +22,7 @@ async def test_rank_that_waits_for_a_lock_is_reported_before_its_lease_ends(star
     hub_client = await start_hub(agent)
     (finding,) = await poll(hub_client.findings)
     assert (finding["cause"], finding["severity"], finding["ranks"]) == ("compute_hang", "warning", [2])
-    assert "rank 2 stands in train.py:40, step" in finding["summary"]
+    assert "rank 2 stands in step() at train.py:40" in finding["summary"]
     assert set(agent.looks()) == {2}
 
 

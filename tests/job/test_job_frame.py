@@ -42,13 +42,13 @@ INSTALLED = f"""
     <module> (<string>:1)
 """
 FRAMES = {
-    "py-spy: the job waits for its loader": (LOADING, "loader.py:40, read"),
-    "faulthandler: the job saves": (SAVING, "train.py:88, save_weights"),
-    "last words": ('  File "train.py", line 12 in main', "train.py:12, main"),
-    "the trainer is an installed package": (INSTALLED, "checkpoint.py:60, write"),
-    "a folder of the job named torch": ("    read (/home/ann/torch/train.py:40)", "train.py:40, read"),
-    "a folder of the job named zmon": ("    read (/home/ann/zmon/lab/jobs/ddp.py:40)", "ddp.py:40, read"),
-    "a relative path": ("    read (train.py:40)", "train.py:40, read"),
+    "py-spy: the job waits for its loader": (LOADING, "read() at loader.py:40"),
+    "faulthandler: the job saves": (SAVING, "save_weights() at train.py:88"),
+    "last words": ('  File "train.py", line 12 in main', "main() at train.py:12"),
+    "the trainer is an installed package": (INSTALLED, "write() at checkpoint.py:60"),
+    "a folder of the job named torch": ("    read (/home/ann/torch/train.py:40)", "read() at train.py:40"),
+    "a folder of the job named zmon": ("    read (/home/ann/zmon/lab/jobs/ddp.py:40)", "read() at ddp.py:40"),
+    "a relative path": ("    read (train.py:40)", "read() at train.py:40"),
     "empty": ("", None),
     "no stack": ("its process is gone", None),
     "no frame of the job": ("    wait (/usr/lib/python3.11/threading.py:3)", None),
@@ -81,9 +81,9 @@ def test_stack_has_its_innermost_frame_of_the_job(stack, frame):
     ],
 )
 def test_frames_of_torch_the_standard_library_installed_packages_and_zmon_are_skipped(path):
-    assert job_frame(f"    wait ({path}:3)\n    read (/home/ann/loader.py:40)") == "loader.py:40, read"
+    assert job_frame(f"    wait ({path}:3)\n    read (/home/ann/loader.py:40)") == "read() at loader.py:40"
     assert job_frame(f'  File "{path}", line 3 in wait\n  File "/home/ann/loader.py", line 40 in read') == (
-        "loader.py:40, read"
+        "read() at loader.py:40"
     )
 
 
@@ -97,8 +97,8 @@ def test_what_faulthandler_writes_about_this_process_is_understood():
         other.join()
         file.seek(0)
         stacks = file.read()
-    line = f"{Path(__file__).name}:{sys._getframe().f_lineno - 5}"
-    assert job_frame(stacks) == f"{line}, test_what_faulthandler_writes_about_this_process_is_understood"
+    place = f"{Path(__file__).name}:{sys._getframe().f_lineno - 5}"
+    assert job_frame(stacks) == f"test_what_faulthandler_writes_about_this_process_is_understood() at {place}"
 
 
 @pytest.mark.skipif(PY_SPY is None, reason="py-spy is not installed")
@@ -111,4 +111,4 @@ def test_what_py_spy_writes_about_a_process_is_understood(tmp_path):
         dump = [str(PY_SPY), "dump", "--nonblocking", "--full-filenames", "--pid", str(process.pid)]
         stacks = subprocess.run(dump, capture_output=True, text=True, check=False).stdout
         process.kill()
-    assert job_frame(stacks) in ("loader.py:4, read", "loader.py:3, read")
+    assert job_frame(stacks) in ("read() at loader.py:4", "read() at loader.py:3")

@@ -48,15 +48,15 @@ def in_file(path, name, statement="raise RuntimeError('Connection reset by peer'
 @pytest.mark.parametrize(
     ("function", "place", "root"),
     [
-        (read_shard, f"test_origin.py:{read_shard.__code__.co_firstlineno + 1}, read_shard", ""),
-        (in_library, ", in_library", ""),
-        (wrapped, ", read_shard", "builtins.ValueError: shard 17 is truncated"),
-        (hidden, ", hidden", ""),
+        (read_shard, f"read_shard() at test_origin.py:{read_shard.__code__.co_firstlineno + 1}", ""),
+        (in_library, "in_library() at ", ""),
+        (wrapped, "read_shard() at ", "builtins.ValueError: shard 17 is truncated"),
+        (hidden, "hidden() at ", ""),
     ],
 )
 def test_place_is_the_innermost_frame_of_the_job_and_root_the_first_cause(function, place, root):
     origin = origin_of(caught(function))
-    assert (origin.where[-len(place) :], origin.root) == (place, root)
+    assert (origin.where[: len(place)], origin.root) == (place, root)
 
 
 def test_chain_of_causes_may_be_a_circle():

@@ -124,7 +124,7 @@ def test_ended_jobs_outlive_a_jump_of_the_clock(tmp_path, clocks):
 
 def test_pauses_outlive_a_jump_of_the_clock(tmp_path, clocks):
     store = PauseStore(tmp_path, clocks.steady)
-    store.record("ranker", [Place("data", "loader.py:40, read")], 6.2, NOW)
+    store.record("ranker", [Place("data", "read() at loader.py:40")], 6.2, NOW)
     assert store.pauses("ranker", NOW + YEAR)
     assert outlives(clocks, lambda: store.pauses("other", NOW + YEAR), (tmp_path / "ranker.json").exists)
     assert not store.pauses("ranker", NOW + YEAR)

@@ -12,6 +12,8 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from zmon.schema.names import place_in_code
+
 _PY_SPY_FRAME = re.compile(r"\s+(?P<function>\S.*) \((?P<path>.+):(?P<line>\d+)\)$")
 _FAULTHANDLER_FRAME = re.compile(r'\s+File "(?P<path>.+)", line (?P<line>\d+),? in (?P<function>.+)$')
 _THREAD = re.compile(r"(Current thread|Thread|Stack) ")
@@ -36,8 +38,8 @@ class _Frame(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The frame as people read it, such as `loader.py:40, read`."""
-        return f"{self.path.rpartition('/')[2]}:{self.line}, {self.function}"
+        """The frame as people read it, such as `read() at loader.py:40`."""
+        return place_in_code(self.function, self.path.rpartition("/")[2], self.line)
 
     @property
     def is_foreign(self) -> bool:
@@ -59,7 +61,7 @@ class _Frame(NamedTuple):
 
 
 def job_frame(stack: str) -> str | None:
-    """Return the innermost frame of the job's own code in the main thread, such as `loader.py:40, read`.
+    """Return the innermost frame of the job's own code in the main thread, such as `read() at loader.py:40`.
 
     None if the text has no stack, or no frame of the job.
     """

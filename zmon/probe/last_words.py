@@ -28,6 +28,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from zmon.box import layout
 from zmon.probe.rank import DONE, RankTimeline
+from zmon.schema.names import place_in_code
 
 _MAX_CHAIN = 16  # exceptions that are followed from effect to cause; a chain may be a circle
 _LIBRARY = os.path.dirname(os.__file__)  # noqa: PTH120 - pathlib is slow to import
@@ -141,7 +142,7 @@ def forget_last_words() -> None:
 class Origin(NamedTuple):
     """The origin of an exception."""
 
-    where: str  # the innermost frame of the job's own code: `train.py:88, load_batch`; "": there is none
+    where: str  # the innermost frame of the job's own code: `load_batch() at train.py:88`; "": there is none
     root: str  # the first exception in the chain of causes: `type: message`; "": the exception itself
     in_collective: bool  # it, or one of its causes, was raised inside a collective
 
@@ -176,7 +177,7 @@ def _own_frame(error: BaseException) -> str:
     place = ""
     for frame, line in walk_tb(error.__traceback__):
         if _is_own(frame.f_code):
-            place = f"{os.path.basename(frame.f_code.co_filename)}:{line}, {frame.f_code.co_name}"  # noqa: PTH119
+            place = place_in_code(frame.f_code.co_name, os.path.basename(frame.f_code.co_filename), line)  # noqa: PTH119
     return place
 
 

@@ -96,3 +96,8 @@ def bounded_labels(labels: Mapping[str, str], limit: int = MAX_LABELS) -> dict[s
 
 def _num_bytes(name: str, value: str) -> int:
     return len(name.encode("utf-8", "replace")) + len(value.encode("utf-8", "replace"))
+
+
+def place_in_code(function: str, file: str, line: int) -> str:
+    """Return a frame as people read it: `read() at loader.py:40`, and `<module> at train.py:7` outside functions."""
+    return f"{function}{'' if function.startswith('<') else '()'} at {file}:{line}"

@@ -9,7 +9,7 @@ class Place(msgspec.Struct, frozen=True, order=True):
     """The place in the job's code where a rank stands still."""
 
     phase: str  # the phase, the activity, or the collective that the rank is in
-    frame: str  # the innermost frame of the job's own code, such as `loader.py:40, read`
+    frame: str  # the innermost frame of the job's own code, such as `read() at loader.py:40`
 
     def __str__(self) -> str:
         return f"{self.phase}, {self.frame}"

@@ -35,7 +35,7 @@ class LastWords:
     type: str
     message: str
     time: Seconds  # unix seconds on the rank's host
-    where: str = ""  # the innermost frame of the job's own code: `train.py:88, load_batch`; "": unknown
+    where: str = ""  # the innermost frame of the job's own code: `load_batch() at train.py:88`; "": unknown
     root: str = ""  # the first exception in its chain of causes, `type: message`; "": the exception itself
     in_collective: bool | None = None  # a collective raised the exception or one of its causes; None: unknown
     # The process that sent the SIGTERM that came before; 0: not in this PID namespace; None: unknown, or none came.

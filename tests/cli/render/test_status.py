@@ -45,13 +45,13 @@ def test_unknown_values_are_shown_as_unknown():
 
 def test_pauses_that_healed_are_listed_below_the_jobs_the_longest_first():
     pauses = (
-        HealedPause(Place("data", "loader.py:40, read"), 6.2, 4, NOW),
-        *(HealedPause(Place("other", f"train.py:{line}, save"), 3.0, 1, NOW) for line in range(3)),
+        HealedPause(Place("data", "read() at loader.py:40"), 6.2, 4, NOW),
+        *(HealedPause(Place("other", f"save() at train.py:{line}"), 3.0, 1, NOW) for line in range(3)),
     )
     text = output_of([HEALTHY, replace(HEALTHY, job_id="pausing", pauses=pauses)], [], False)
     assert (
-        "pausing: pauses that healed: 6.2 s in data, loader.py:40, read (4 times), 3.0 s in other, train.py:0, save "
-        "(1 time), 3.0 s in other, train.py:1, save (1 time) and 1 more"
+        "pausing: pauses that healed: 6.2 s in data, read() at loader.py:40 (4 times), 3.0 s in other, save() at "
+        "train.py:0 (1 time), 3.0 s in other, save() at train.py:1 (1 time) and 1 more"
     ) in text
     assert text.count("pauses that healed") == 1
 

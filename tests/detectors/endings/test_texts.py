@@ -29,7 +29,7 @@ from zmon.job.timeline import snapshots
 def wrapped():
     """Return an exception that `torch.multiprocessing.spawn` turned into an exit code."""
     error = words("exception", "builtins.SystemExit", "1")
-    return replace(error, root="builtins.RuntimeError: cannot read shard 17", where="train.py:43, read")
+    return replace(error, root="builtins.RuntimeError: cannot read shard 17", where="read() at train.py:43")
 
 
 def used(number):
@@ -42,7 +42,7 @@ def used(number):
         ([killed(2), *others(2, disconnected)], "SIGKILL; nothing will restart the job"),
         ([raised(1, 1.2, "bad batch 17\nin shard 3"), *others(1, terminated)], "ValueError: bad batch 17;"),
         ([dead(3), *others(3)], "killed without last words"),
-        ([raised(3, last_words=wrapped()), *others(3)], "RuntimeError: cannot read shard 17 (in train.py:43, read)"),
+        ([raised(3, last_words=wrapped()), *others(3)], ": cannot read shard 17 (in read() at train.py:43)"),
         (restarting(2, 10.0), "3 restarts left"),
         (used(1), "used its only restart"),
         (used(3), "used all its 3 restarts"),

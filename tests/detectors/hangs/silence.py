@@ -8,8 +8,8 @@ from tests.build import NOW, rank_state, waiting
 from tests.detectors.stalls import Row, inside, job, outside, stopped
 from zmon.schema.pause import HealedPause, Place
 
-LOADING = Place("data", "loader.py:40, read")
-STEP = "train.py:40, step"
+LOADING = Place("data", "read() at loader.py:40")
+STEP = "step() at train.py:40"
 
 
 def healed(seconds, place=LOADING):
@@ -55,7 +55,7 @@ PAUSES = (
           (250.0, 299.0, "info"), (250.0, 300.0, "critical"))),
     Row("a rank loads for 3 s, and 10 s healed there", READS.format("info"), loading(3.0, healed(10.0)),
         "; it becomes critical after 30 s (a pause of 10 s at this place healed before)"),
-    Row("a pause healed at another line", WARNS, loading(5.0, healed(60.0, Place("data", "loader.py:41, read")))),
+    Row("a pause healed at another line", WARNS, loading(5.0, healed(60.0, Place("data", "read() at loader.py:41")))),
     Row("a pause healed in another phase", WARNS, loading(5.0, healed(60.0, Place("forward", LOADING.frame)))),
     Row("the stack is not known for 5 s", WARNS, loading(5.0, healed(60.0), frame=None)),
     Row("the stack is not known for 1.8 s, and 6 s healed in that phase", READS.format("info"),
@@ -63,19 +63,19 @@ PAUSES = (
     Row("for 3.6 s", WARNS, loading(3.6, healed(6.0), frame=None), note="2 s after the lease the stack is late"),
     Row("for 1.8 s, and nothing healed", WARNS, loading(1.8, frame=None)),
     Row("for 1.8 s, and a pause healed in another phase", WARNS,
-        loading(1.8, healed(6.0, Place("forward", "a.py:1, f")), frame=None)),
+        loading(1.8, healed(6.0, Place("forward", "f() at a.py:1")), frame=None)),
     *(Row(f"a rank left its pause 0.2 s ago{where}", HUNG.format("info"),
           moving(3.0, 0.2, [healed(6.0)], frames, "forward"), note="its step is not over")
-      for where, frames in (("", None), (" and stands elsewhere", {2: "train.py:9, step"}))),
+      for where, frames in (("", None), (" and stands elsewhere", {2: "step() at train.py:9"}))),
     *(Row(f"a rank left its pause 1.8 s ago{where}", HUNG.format("warning"),
           moving(3.0, 1.8, [healed(6.0)], frames, "forward"))
-      for where, frames in (("", None), (" and stands elsewhere", {2: "train.py:9, step"}))),
+      for where, frames in (("", None), (" and stands elsewhere", {2: "step() at train.py:9"}))),
     Row("a rank moved 0.2 s ago, and nothing healed", HUNG.format("warning"),
         moving(3.0, 0.2, phase="forward")),
     Row("all ranks load where pauses healed", "input_stall, info, ranks 0, 1, 2, 3",
         standing(EVERYWHERE, rest=partial(outside, phase="data"), pauses=(healed(6.0),))),
     Row("all ranks load, and one where no pause healed", "input_stall, warning, ranks 0, 1, 2, 3",
-        standing({**EVERYWHERE, 3: "other.py:1, wait"}, rest=partial(outside, phase="data"), pauses=(healed(6.0),))),
+        standing({**EVERYWHERE, 3: "wait() at a.py:1"}, rest=partial(outside, phase="data"), pauses=(healed(6.0),))),
 )  # fmt: skip
 MOVING = (
     *(Row(f"a rank loads batches without a step for {seconds:g} s", HUNG.format("warning"), moving(seconds, 0.3),

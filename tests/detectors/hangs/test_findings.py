@@ -86,7 +86,7 @@ def test_site_may_set_the_times():
     [
         (job(outside(3), rest=inside), {}),
         (job(outside(3), rest=inside), {0: STEP}),
-        (job(rest=inside), {rank: f"train.py:{rank}, f" for rank in range(4)}),
+        (job(rest=inside), {rank: f"f() at train.py:{rank}" for rank in range(4)}),
         (job(killed(0, 900.0), rest=inside), {0: STEP, 1: LOADING.frame}),
     ],
     ids=["no stack yet", "not the stack of the culprit", "frames differ", "a rank is gone"],

@@ -27,10 +27,10 @@ def test_recorded_job_in_which_a_rank_skips_a_collective():
     assert diagnosis(analysis) == ("compute_hang", (2,))
     (finding,) = analysis.findings
     assert "all_reduce 4 of group gloo:0" in finding.summary
-    assert "ranks 0, 1 wait in it, from job.py:14, work" in finding.summary
-    assert "rank 2 that is done is all_reduce 3 of group gloo:0, from job.py:10, work" in finding.summary
+    assert "ranks 0, 1 wait in it, from work() at job.py:14" in finding.summary
+    assert "rank 2 that is done is all_reduce 3 of group gloo:0, from work() at job.py:10" in finding.summary
     assert [(each.rank, each.collective.sequence, each.where) for each in analysis.pending] == [
-        (0, 4, "job.py:14, work"), (1, 4, "job.py:14, work"),
+        (0, 4, "work() at job.py:14"), (1, 4, "work() at job.py:14"),
     ]  # fmt: skip
 
 
@@ -50,7 +50,7 @@ IN_PAIR = [*done(3), entry(1, group="pair", time_created_ns=1_800_000_000_200_00
 TO_ALL = [[*done(3), entry(4, "nccl:all_to_all", sizes=((size,),), state="completed")] for size in (1, 2, 3)]
 HANG, MISMATCH = "compute_hang", "collective_mismatch"
 CASES = {  # the entries of each rank, None: it has no file; cause and ranks; a part of the summary or of the notes
-    "a rank has not issued it": ((WAITS, WAITS, done(3), WAITS), (HANG, (2,)), "train.py:84, step"),
+    "a rank has not issued it": ((WAITS, WAITS, done(3), WAITS), (HANG, (2,)), "step() at train.py:84"),
     "a GPU has not reached it": ((STARTED, WAITS, STARTED, STARTED), (HANG, (1,)), "reached by no GPU of rank 1"),
     "other shape, though it ended": ((ENDED, OTHER_SHAPE, ENDED, ENDED), (MISMATCH, (1,)), "rank 1: all_reduce [96]"),
     "other sizes of an all-to-all": (TO_ALL, None, ""),

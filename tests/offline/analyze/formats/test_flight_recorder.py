@@ -26,7 +26,7 @@ def test_pickle_and_json_are_equal(tmp_path):
 
 def test_innermost_frame_of_the_job_is_the_place(tmp_path):
     dumps = flight_recorder.read(write(tmp_path, done(1)))
-    assert dumps.ranks[0].entries[0].where == "train.py:81, step"
+    assert dumps.ranks[0].entries[0].where == "step() at train.py:81"
 
 
 def test_entry_without_frames_has_no_place(tmp_path):

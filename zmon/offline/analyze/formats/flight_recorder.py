@@ -24,6 +24,7 @@ from zmon.errors import UsageError
 from zmon.format import plain
 from zmon.job.flight import Entry, flight_record
 from zmon.schema.flight import FlightRecord
+from zmon.schema.names import place_in_code
 
 MAX_BYTES = 256 << 20  # 2,000 entries with stacks are about 4 MB
 MAX_RANKS = 1 << 17
@@ -60,9 +61,9 @@ class StoredEntry(Entry):
 
     @property
     def where(self) -> str:
-        """The innermost frame of the job's own code, like `train.py:88, step`; empty if it is unknown."""
+        """The innermost frame of the job's own code, like `step() at train.py:88`; empty if it is unknown."""
         frame = next((frame for frame in self.frames if frame.is_of_job), None)
-        return f"{Path(frame.filename).name}:{frame.line}, {frame.name}" if frame else ""
+        return place_in_code(frame.name, Path(frame.filename).name, frame.line) if frame else ""
 
 
 class _Group(msgspec.Struct):
