@@ -31,16 +31,16 @@ def variant(name: str, memory: int, folder: str) -> list:
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def results_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("tier")
 
 
 @pytest.fixture
-def results(start, kept: Path):
+def results(start, results_folder: Path):
     """Return a function that trains a case with rows in memory and with rows on a disk, and returns both results."""
 
     def run(ranks: int, name: str) -> tuple[list[dict], list[dict]]:
-        out = kept / str(ranks)
+        out = results_folder / str(ranks)
         if not out.exists():
             out.mkdir()
             memory = sum(ROWS) * (DIM + 1) * 4 // ranks // 4  # a fourth of the rows of a rank, and less with its index
