@@ -67,7 +67,7 @@ print(words(), activity(), steps())
 newer.ThreadRunner().run(fails)
 print(words(), activity(), steps())
 > ['fails']
-> ('exception', 'builtins.ValueError', 'script-0.py') train 1
+> ('exception', 'builtins.ValueError', 'fails() at script-0.py') train 1
 
 == function that returns to an older Ray has finished
 run_older(train)
@@ -83,7 +83,7 @@ def fails_in_ray():
 run_older(fails_in_ray)
 print(words(), activity())
 > passed on of Ray
-> ('exception', 'builtins.ValueError', 'script-0.py') train
+> ('exception', 'builtins.ValueError', 'fails() at script-0.py') train
 
 == clean exit of the process changes nothing about an exception that was caught
 newer.ThreadRunner().run(fails)
