@@ -1,0 +1,78 @@
+"""Tests of rows on a disk: what is written is read, and each error is one line that names the folder."""
+
+import resource
+
+import numpy as np
+import pytest
+
+from trainer.scale.tier import many_calls, row_file
+from trainer.scale.tier.row_file import RowFile, TierError
+
+ROWS, DIM = 20_000, 5
+
+
+@pytest.fixture
+def file(tmp_path) -> RowFile:
+    return RowFile(tmp_path / "new", ROWS, DIM, np.dtype("float32"))
+
+
+def records(file: RowFile, rows: np.ndarray) -> np.ndarray:
+    """Return records that differ from row to row."""
+    result = np.zeros(len(rows), file.record)
+    result["weight"] = rows[:, None] + np.arange(DIM) / 8
+    result["state"] = -rows
+    return result
+
+
+@pytest.mark.parametrize("number", [1, 2, many_calls.MAX_CALLS, many_calls.MAX_CALLS + 1, 9000])
+@pytest.mark.parametrize("apart", [1, 2])
+def test_rows_that_were_written_are_read(file, number, apart) -> None:
+    rows = np.arange(number) * apart + 7
+    file.write(rows, records(file, rows))
+    assert np.array_equal(file.read(rows), records(file, rows))
+    assert np.array_equal(file.read(np.arange(ROWS))[rows], records(file, rows))
+
+
+def test_rows_that_were_never_written_are_zero(file) -> None:
+    assert not file.read(np.array([3, 9]))["weight"].any()
+    assert not file.read(np.arange(0, dtype=np.int64)).size
+
+
+def test_rows_of_more_bytes_than_one_request_moves_are_several(file, monkeypatch) -> None:
+    monkeypatch.setattr(file, "_most", 700)
+    rows = np.concatenate([np.arange(1500), np.arange(2000, 3000, 2)])
+    file.write(rows, records(file, rows))
+    assert np.array_equal(file.read(rows), records(file, rows))
+
+
+def test_row_behind_the_end_is_an_error(file) -> None:
+    with pytest.raises(TierError, match=r"cannot read rows in \S+/new: 0 of 24 bytes were moved\. Free some"):
+        file.read(np.array([5, ROWS + 3]))
+
+
+def test_closed_file_is_an_error_of_one_line(file, monkeypatch) -> None:
+    monkeypatch.setattr(file, "_file", 1_000_000)
+    with pytest.raises(TierError, match=r"cannot write rows in \S+/new: Bad file descriptor\. "):
+        file.write(np.array([1, 4]), records(file, np.array([1, 4])))
+
+
+def test_full_disk_is_known_at_once(tmp_path) -> None:
+    _, hard = old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
+    try:
+        with pytest.raises(TierError, match=r"cannot allocate 0\.24 GB of rows in \S+: File too large\. Free"):
+            RowFile(tmp_path, 10_000_000, DIM, np.dtype("float32"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+
+
+def test_folder_that_cannot_be_made_is_an_error_of_one_line(tmp_path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TierError, match=r"in \S+/file/rows: Not a directory\. .* --set embedding\.tier\.folder=…"):
+        RowFile(tmp_path / "file" / "rows", 10, DIM, np.dtype("float32"))
+
+
+def test_machine_with_unknown_numbers_of_system_calls_is_an_error_of_one_line(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(many_calls.platform, "machine", lambda: "riscv64")
+    with pytest.raises(TierError, match="the numbers of system calls of riscv64 are not known"):
+        row_file.RowFile(tmp_path, 10, DIM, np.dtype("float32"))
