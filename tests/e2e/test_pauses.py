@@ -58,8 +58,7 @@ def test_recurring_pause_is_a_warning_once_and_then_info(
     view = stack.job(job.job_id)
     assert view is not None
     (pause,) = view["pauses"]
-    assert pause["place"]["frame"].startswith("saving.py:")
-    assert pause["place"]["frame"].endswith(", save")
+    assert pause["place"]["frame"].startswith("save() at saving.py:")
     assert 2.0 <= pause["longest_seconds"] < 10.0
     assert "pauses that healed: " in stack.zmon("status").stdout
     alerts = stack.webhook.alerts(job.job_id, "firing")
