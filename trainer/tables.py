@@ -44,7 +44,8 @@ class EmbeddingConfig:
         require(fits, "embedding.dim", self.dim, f"one number, or a list of {len(self.rows)}, one for each table")
         require(min(self.dims) > 0, "embedding.dim", self.dim, "1 or more")
         require(self.kernel in KERNELS, "embedding.kernel", self.kernel, " or ".join(KERNELS))
-        require(self.memory == 0 or (bool(TIERS) and self.memory > 0), "embedding.memory", self.memory, "0 (no limit)")
+        must = "0 (no limit) or more" if TIERS else "0 (no limit) without trainer/scale"
+        require(self.memory == 0 or (bool(TIERS) and self.memory > 0), "embedding.memory", self.memory, must)
 
     @property
     def dims(self) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """Panels of the page Cluster: what the time of all GPUs is spent on, and how busy the hosts are.
 
-They are plain, because this page is the first that people open: code for charts would double its time in a new browser.
+They are plain, because this page is the first that people open, and in a new browser the code for charts is most of it.
 """
 
 from dashboards.panels.panel import Panel

@@ -21,7 +21,6 @@ from dashboards.views import clock, plain_chart
 from dashboards.views.context import ViewContext
 from zmon.format import UNKNOWN
 
-A_DAY = 86400
 MAX_NAMED = 16  # hosts of one finding that are rows of a heat map of too many hosts
 STALE_POINTS = 3  # with this many missing points at its end, a chart shows since when values are unknown
 
@@ -167,4 +166,4 @@ def _notes(panel: Panel, context: ViewContext, history: History, span: Span) -> 
 
 
 def _is_long(span: Span) -> bool:
-    return span.end - span.start >= A_DAY
+    return span.end - span.start >= clock.DAY

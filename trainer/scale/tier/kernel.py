@@ -20,10 +20,7 @@ from trainer.errors import ConfigError
 from trainer.kernel import Bags, Merged, TorchKernel, sums
 from trainer.optimizers import OptimizerConfig
 from trainer.scale.tier.row_file import Records, RowFile, Rows
-from trainer.scale.tier.slots import Numbers, Slots
-
-_INDEX_BYTES = 4  # of each row: its slot
-_SLOT_BYTES = 8 + 8 + 1 + 32  # of each slot: its row, its last claim, whether it changed, and the queue at most
+from trainer.scale.tier.slots import INDEX_BYTES, SLOT_BYTES, Numbers, Slots
 
 
 class TieredKernel(TorchKernel):
@@ -41,9 +38,9 @@ class TieredKernel(TorchKernel):
         """`shape` are rows and D. `memory` are the bytes for the cache and its index. Raises ConfigError, TierError."""
         num_rows, dim = shape
         row_bytes = (dim + 1) * dtype.itemsize
-        num_slots = min(num_rows, (memory - _INDEX_BYTES * num_rows) // (row_bytes + _SLOT_BYTES))
+        num_slots = min(num_rows, (memory - INDEX_BYTES * num_rows) // (row_bytes + SLOT_BYTES))
         if num_slots < 1:
-            least = _INDEX_BYTES * num_rows + row_bytes + _SLOT_BYTES
+            least = INDEX_BYTES * num_rows + row_bytes + SLOT_BYTES
             cause = f"it has to hold at least {least:,} bytes for {num_rows:,} rows of {dim} columns"
             raise ConfigError("embedding.memory is too small", cause, "Use more memory, or more ranks")
         super().__init__(optimizer, (num_slots, dim), dtype, device)

@@ -36,10 +36,10 @@ class ManyCalls:
 
     def __init__(self) -> None:
         """Raises OSError if the kernel has no room for more requests (/proc/sys/fs/aio-max-nr)."""
+        self._context = ctypes.c_ulong(0)  # 0: none yet
         if platform.machine() not in _NUMBERS:
             raise OSError(0, f"the numbers of system calls of {platform.machine()} are not known")
         self._setup, self._destroy, self._submit, self._get_events = _NUMBERS[platform.machine()]
-        self._context = ctypes.c_ulong(0)
         self._call(self._setup, ctypes.c_long(MAX_CALLS), ctypes.byref(self._context))
 
     def __del__(self) -> None:

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.int64]
 _STALE = 4  # × the number of slots: when as many entries of the queue are kept, those that no longer hold are dropped
+INDEX_BYTES = 4  # of each row: its slot
+SLOT_BYTES = 8 + 8 + 1 + 8 * _STALE  # of each slot: its row, its last claim, whether it changed, and the queue at most
 
 
 class Claim(NamedTuple):

@@ -10,14 +10,15 @@ import torch
 from trainer.errors import ConfigError
 from trainer.kernel import Bags, TorchKernel
 from trainer.optimizers import OptimizerConfig
-from trainer.scale.tier.kernel import _INDEX_BYTES, _SLOT_BYTES, TieredKernel
+from trainer.scale.tier.kernel import TieredKernel
+from trainer.scale.tier.slots import INDEX_BYTES, SLOT_BYTES
 
 CPU = torch.device("cpu")
 ROWS, DIM, RATE, STEPS = 64, 3, 0.1, 40
 
 
 def memory(num_slots: int, rows: int = ROWS, dtype: torch.dtype = torch.float32) -> int:
-    return num_slots * ((DIM + 1) * dtype.itemsize + _SLOT_BYTES) + _INDEX_BYTES * rows
+    return num_slots * ((DIM + 1) * dtype.itemsize + SLOT_BYTES) + INDEX_BYTES * rows
 
 
 def kernels(folder, num_slots: int, rule: str, dtype=torch.float32) -> tuple[TorchKernel, TieredKernel]:
@@ -82,8 +83,10 @@ def test_training_is_bit_equal_to_rows_in_memory(tmp_path, num_slots, rule, shar
 def test_row_in_each_of_consecutive_batches_is_never_stale(tmp_path, num_slots) -> None:
     """Row 7 is in each batch, and all others evict each other."""
     plain, tiered = kernels(tmp_path, num_slots, "rowwise_adagrad")
-    one = torch.tensor([2], dtype=torch.int32)
-    batches = [Bags(torch.tensor([7, other], dtype=torch.int32), one) for other in (1, 2, 3, 4, 1, 2, 3, 4, 5, 1, 6, 2)]
+    length = torch.tensor([2], dtype=torch.int32)
+    batches = [
+        Bags(torch.tensor([7, other], dtype=torch.int32), length) for other in (1, 2, 3, 4, 1, 2, 3, 4, 5, 1, 6, 2)
+    ]
     assert_equal(plain, tiered, batches, shares_moments=False)
 
 

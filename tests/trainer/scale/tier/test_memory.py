@@ -32,7 +32,7 @@ def test_small_groups_are_in_memory_and_the_others_share_the_rest(memory, sizes,
         ({"embedding": {"memory": 0}}, r"embedding\.memory is 0: it must be above 0 if embedding\.tier\.folder is set"),
         ({"embedding": {"kernel": "fbgemm"}}, r"embedding\.kernel is fbgemm: it must be auto or torch if"),
         ({"checkpoint": {"folder": "saved"}}, r"checkpoint\.folder is saved: it must be empty if embedding\.tier"),
-        ({"embedding": {"memory": -1}}, r"embedding\.memory is -1"),
+        ({"embedding": {"memory": -1}}, r"embedding\.memory is -1: it must be 0 \(no limit\) or more"),
     ],
 )
 def test_what_does_not_fit_rows_on_a_disk_is_refused_in_one_line(changes, error) -> None:
