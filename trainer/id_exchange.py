@@ -41,9 +41,8 @@ class IdExchange:
         to_send = [sum(len(group.shards) for group in of_rank) * samples[rank] for of_rank in groups]
         self._rows, self._ranks, self._local = to_device(routed.rows, device), len(samples), len(local)
         to_receive = [sum(local) * size for size in samples]
-        self._numbers = (
-            AllToAll(routed.num_rows, self._num_groups, [len(local)] * self._ranks, group=cpus) if cpus else None
-        )
+        numbers, of_ranks = routed.num_rows, [len(local)] * self._ranks
+        self._numbers = AllToAll(numbers, self._num_groups, of_ranks, group=cpus) if cpus else None
         self._lengths_exchange = AllToAll(to_device(routed.lengths, device), to_send, to_receive)
         self._rows_exchange: AllToAll | None = None
         self._lengths, self._received = routed.lengths, routed.num_rows

@@ -104,6 +104,9 @@ class TorchKernel(RowsInMemory):
     def set_rate(self, learning_rate: float) -> None:
         """Do nothing: `update` has the learning rate. Only FBGEMM needs it before the lookup."""
 
+    def prefetch(self, bags: Bags) -> None:
+        """Do nothing: all rows are in memory. Rows on a disk begin to come for the next lookup."""
+
     def lookup(self, bags: Bags) -> Tensor:
         """Return the sum of the rows of each bag (G, D), 0 for an empty bag."""
         return sums(self.weight, bags.rows, bags.offsets)
@@ -146,10 +149,8 @@ def _merged(bags: Bags, gradient: Tensor, piece_rows: int) -> Iterator[Merged]:
     begins = Bags(rows, counts).offsets  # (U + 1,)
     for first in range(0, len(touched), piece_rows):
         ends = begins[first : first + piece_rows + 1]
-        yield Merged(
-            touched[first : first + piece_rows],
-            sums(gradient, bags_by_row[ends[0] : ends[-1]], ends - ends[0]),
-        )
+        of_piece = sums(gradient, bags_by_row[ends[0] : ends[-1]], ends - ends[0])
+        yield Merged(touched[first : first + piece_rows], of_piece)
 
 
 def _merged_without_counting(rows: Tensor, bags_by_row: Tensor, gradient: Tensor) -> Merged:

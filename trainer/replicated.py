@@ -7,7 +7,7 @@ Shapes: E replicated tables of D columns, B samples of this rank.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 
 import torch
 import torch.nn.functional as F
@@ -68,8 +68,7 @@ class ReplicatedTables:
 
     def parts(self) -> Iterator[tuple[int, Tensor, Tensor]]:
         """Return each table with views of its weight (rows, D) and its optimizer state (rows,)."""
-        for tables in self._of_width.values():
-            yield from tables.parts()
+        return chain.from_iterable(tables.parts() for tables in self._of_width.values())
 
 
 class _TablesOfWidth:

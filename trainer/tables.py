@@ -73,16 +73,16 @@ class ShardedTables:
         self._sharing: list[tuple[int, TorchKernel]] = []  # groups whose moments are shared; FBGEMM cannot do this
         shapes = [(sum(num_rows), group.width) for num_rows, group in zip(self._num_rows, groups, strict=True)]
         limit, folder = config.memory, config.tier.folder
-        on_disk = TIERS["file"](limit, folder, optimizer, shapes, dtype, device) if limit else {}
+        self.on_disk = TIERS["file"](limit, folder, optimizer, shapes, dtype, device) if limit else {}  # by group
+        kernel: Kernel
         for number, group in enumerate(groups):
             if moments is not None and group.merge is Merge.COLUMNS:
-                sharer = on_disk.get(number) or TorchKernel(optimizer, shapes[number], dtype, device)
+                kernel = sharer = self.on_disk.get(number) or TorchKernel(optimizer, shapes[number], dtype, device)
                 self._sharing.append((number, sharer))
-                self._kernels.append(sharer)
             else:
-                kernel = on_disk.get(number) or KERNELS[config.kernel](optimizer, shapes[number], dtype, device)
-                self._kernels.append(kernel)
-        for shard, kernel, first in self._shards():
+                kernel = self.on_disk.get(number) or KERNELS[config.kernel](optimizer, shapes[number], dtype, device)
+            self._kernels.append(kernel)
+        for shard, kernel, first in self.located():
             for block in initial_rows(seed, shard, config.rows[shard.table], config.dims[shard.table]):
                 kernel.write(first, block)
                 first += len(block)
@@ -91,6 +91,11 @@ class ShardedTables:
         """Set the learning rate of the update that follows the next lookup."""
         for kernel in self._kernels:
             kernel.set_rate(learning_rate)
+
+    def prefetch(self, bags: Sequence[Bags]) -> None:
+        """Begin to read the rows of the next lookup from the disk. The rows of the last one stay until their update."""
+        for number, kernel in self.on_disk.items():
+            kernel.prefetch(bags[number])
 
     def lookup(self, bags: Sequence[Bags]) -> list[Tensor]:
         """Return the sum of the rows of each bag (G, D), by group."""
@@ -110,10 +115,10 @@ class ShardedTables:
 
     def parts(self) -> Iterator[tuple[Shard, Tensor, Tensor]]:
         """Return each shard with its weight (rows, D) and its optimizer state (rows,): views, or copies from a disk."""
-        for shard, kernel, first in self._shards():
+        for shard, kernel, first in self.located():
             yield shard, *kernel.read(first, shard.num_rows)
 
-    def _shards(self) -> Iterator[tuple[Shard, Kernel, int]]:
+    def located(self) -> Iterator[tuple[Shard, Kernel, int]]:
         """Return each shard with the kernel that has its rows, and the first of them there."""
         for group, kernel, num_rows in zip(self._groups, self._kernels, self._num_rows, strict=True):
             for shard, first in zip(group.shards, accumulate(num_rows, initial=0), strict=False):

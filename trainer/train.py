@@ -50,6 +50,7 @@ class NextBatch:
 
     loaded: Loaded
     ids: IdExchange | None = None  # its ids, if they are already in flight
+    bags: list[Bags] | None = None  # if they have arrived
 
 
 class Sums:
@@ -66,8 +67,7 @@ class Sums:
         """Return the numbers."""
         if self._ready is not None:
             self._ready.synchronize()
-        numbers: list[float] = self._sums.tolist()
-        return numbers
+        return [*self._sums.tolist()]
 
 
 class Trainer:
@@ -109,7 +109,7 @@ class Trainer:
             following = self.load(batches)
 
             zmon.phase("embedding")
-            bags = (batch.ids or self.exchange.send_ids(loaded)).wait()  # G bags of each group
+            bags = batch.bags or (batch.ids or self.exchange.send_ids(loaded)).wait()  # G bags of each group
             if following and overlap.ids:  # in flight while this batch is computed
                 following = replace(following, ids=self.exchange.send_ids(following.loaded))
             self.tables.set_rate(table_rate)
@@ -137,6 +137,9 @@ class Trainer:
             (log_loss / loaded.global_batch).backward()  # sends each gradient as soon as it is ready
 
             zmon.phase("optimizer")
+            if self.tables.on_disk and following and following.ids:
+                self.tables.prefetch(arrived := following.ids.wait())
+                following = replace(following, bags=arrived)
             self.tables.update(bags, pooled_gradients.wait(), table_rate)
             self.flat.wait()
             self.replicated.update(self.flat.replicated, table_rate)
@@ -160,8 +163,8 @@ class Trainer:
         """Return the logits (B,) of some samples; all ranks must call it together."""
         loaded = self._to_device(loaded)
         with torch.no_grad():
-            bags = self.exchange.send_ids(loaded).wait()
-            pooled_exchange = self.exchange.send_pooled(self.tables.lookup(bags), loaded)
+            vectors = self.tables.lookup(self.exchange.send_ids(loaded).wait())
+            pooled_exchange = self.exchange.send_pooled(vectors, loaded)
             replicated_vectors = self.replicated.lookup(self.replicated.bags(loaded.batch))
             with self.world.autocast(self.config.train.autocast):
                 bottom = self.model.bottom(loaded.batch.dense.to(self.dtype))

@@ -52,12 +52,8 @@ class StepWork:
         row = 2 if config.optimizer.embedding == "rowwise_adagrad" else 0
         sample = _USES_OF_VECTORS * columns + _USES_OF_ACTIVATIONS * sum((*bottom, *between, *top))
         uses = _USES_OF_PARAMETERS + 2 * _DENSE_STATE[config.optimizer.dense]
-        self._number_bytes, self._row_bytes, self._sample_bytes, self._step_bytes = (
-            _USES_OF_ROWS * itemsize,
-            row * itemsize,
-            sample * itemsize,
-            uses * parameters * itemsize,
-        )
+        self._number_bytes, self._row_bytes = _USES_OF_ROWS * itemsize, row * itemsize
+        self._sample_bytes, self._step_bytes = sample * itemsize, uses * parameters * itemsize
         self.dtype = _dtype(config, device)
 
     def flops(self, samples: int) -> int:

@@ -59,7 +59,7 @@ def make_state(kinds: list[str], world: World, dim: int, optimizer: str, more_ro
 def train(state: State, step: int) -> None:
     """Change each number depending on only its row, its column and the step."""
     for rows in state.values():
-        for first_row, tensor, first_column in rows.parts:
+        for first_row, tensor, first_column, _ in rows.parts:
             row = torch.arange(first_row, first_row + len(tensor), dtype=tensor.dtype)
             if tensor.dim() == 2:
                 row = row[:, None] + torch.arange(first_column, first_column + tensor.shape[1]) / 8
@@ -116,7 +116,13 @@ def main(folder: Path, kinds, steps, every, keep, resume, sync, dim, more_rows, 
         sys.exit(2)
     out = folder.parent / "out"
     out.mkdir(exist_ok=True)
-    torch.save({name: [tuple(part) for part in rows.parts] for name, rows in state.items()}, out / f"{world.rank}.pt")
+    torch.save(
+        {
+            name: [(part.first_row, part.read(), part.first_column) for part in rows.parts]
+            for name, rows in state.items()
+        },
+        out / f"{world.rank}.pt",
+    )
     dist.destroy_process_group()
 
 

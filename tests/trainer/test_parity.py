@@ -64,7 +64,7 @@ def test_logits_equal_those_of_reference_implementation(
         for layer, parameter in enumerate(layers(model.bottom, model.over, model.interaction)):
             parameter.copy_(numbers(parameter.shape, 10 + layer) / parameter.shape[-1] ** 0.5)
         for table in range(len(ROWS)):
-            [(_, weight, _)] = state[f"table.{table}.weight"].parts
+            [(_, weight, *_)] = state[f"table.{table}.weight"].parts
             weight.copy_(numbers(weight.shape, 50 + table))
     logits = run.trainer.predict(Loaded(0, SAMPLES, samples()))
     assert logits.tolist() == pytest.approx(LOGITS[interaction], rel=1e-12 if dtype == "float64" else 1e-5)

@@ -28,7 +28,6 @@ class RunConfig(Config):
             memory, kernel, on_disk = self.embedding.memory, self.embedding.kernel, "if embedding.tier.folder is set"
             require(memory > 0, "embedding.memory", memory, f"above 0 {on_disk}")
             require(kernel != "fbgemm", "embedding.kernel", kernel, f"auto or torch {on_disk}")
-            require(not folder, "checkpoint.folder", folder, f"empty {on_disk}: rows on a disk are not saved yet")
         if self.criteo.file:
             dense, tables = self.model.dense_features, len(self.embedding.rows)
             require(dense == DENSE_FEATURES, "model.dense_features", dense, "13 to train on Criteo rows")

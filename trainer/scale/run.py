@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 import zmon
 from trainer.faults import raised_on_all_ranks
 from trainer.loader import Extent, Source
+from trainer.loop import Checkpoints as SavedByLoop
 from trainer.loop import Loop
 from trainer.scale.checkpoint import Checkpoints, State
 from trainer.scale.config import RunConfig
@@ -18,6 +21,8 @@ from trainer.scale.state import state_of
 from trainer.synthetic import Synthetic
 from trainer.train import Trainer
 from trainer.world import World
+
+_TOLD_SECONDS = 0.5  # a shorter wait for a checkpoint is not told
 
 
 def open_source(config: RunConfig, world: World) -> Source:
@@ -51,7 +56,10 @@ class Run(Loop):
         world.say(as_text(self.plan, config.embedding.rows, row_bytes))
         zmon.plan(ranks=self.plan.as_json())
         if config.checkpoint.folder:
-            self.checkpoints = checkpoints = Checkpoints(config.checkpoint, self.state(), world.warn)
+            # Rows on a disk have no room for copies, so training waits until they are written.
+            asynchronous = config.checkpoint.asynchronous and not config.embedding.tier.folder
+            saving = replace(config.checkpoint, asynchronous=asynchronous)
+            self.checkpoints = checkpoints = Checkpoints(saving, self.state(), world.warn)
             with zmon.activity("checkpoint"):
                 self.steps_done, saved = checkpoints.resume()
             self._warn_of_changes(saved)
@@ -67,6 +75,12 @@ class Run(Loop):
     def state(self) -> State:
         """Return the tensors of a checkpoint: everything that a step changes."""
         return state_of(self.trainer, self.running)
+
+    def _save(self, checkpoints: SavedByLoop) -> None:
+        begin = time.perf_counter()
+        super()._save(checkpoints)
+        if (seconds := time.perf_counter() - begin) >= _TOLD_SECONDS:
+            self.world.say(f"step {self.steps_done}  training waited {seconds:.1f} s for a checkpoint")
 
     def _warn_of_changes(self, saved: Mapping[str, float]) -> None:
         """Warn if a setting that selects the samples has changed since the checkpoint, or if samples are skipped."""

@@ -2,10 +2,12 @@
 
 from collections import Counter
 
-from torch import Tensor
+import torch
 
+from trainer.kernel import Kernel
 from trainer.quality import RunningQuality
 from trainer.scale.checkpoint import Part, Rows, State, whole
+from trainer.scale.tier.kernel import TieredKernel
 from trainer.sharding import Merge, Shard
 from trainer.train import Trainer
 
@@ -23,8 +25,9 @@ def state_of(trainer: Trainer, running: RunningQuality) -> State:
     weights: list[list[Part]] = [[] for _ in embedding.rows]
     states: list[list[Part]] = [[] for _ in embedding.rows]
     num_moments = _separate_moments(trainer)
-    for shard, weight, state in trainer.tables.parts():
-        weights[shard.table].append(Part(shard.first_row, weight, shard.first_column))
+    for shard, kernel, first in trainer.tables.located():
+        weight, state = _in_memory_or_on_disk(shard, kernel, first)
+        weights[shard.table].append(weight)
         states[shard.table].append(_moments(shard, state, num_moments[shard.table], embedding.dims[shard.table]))
     for table, weight, state in trainer.replicated.parts():
         weights[table].append(Part(0, weight))
@@ -43,8 +46,18 @@ def _separate_moments(trainer: Trainer) -> Counter[int]:
     return Counter(shard.table for shard in trainer.shards if shard.merge is Merge.COLUMNS)
 
 
-def _moments(shard: Shard, state: Tensor, num_moments: int, dim: int) -> Part:
+def _in_memory_or_on_disk(shard: Shard, kernel: Kernel, first: int) -> tuple[Part, Part]:
+    """Return the weight and the optimizer state of a shard, whose rows begin at `first` in a kernel."""
+    if isinstance(kernel, TieredKernel):
+        weight, state = kernel.stored(first)
+        shape = torch.empty(shard.num_rows, shard.num_columns, dtype=kernel.weight.dtype, device="meta")
+        return Part(shard.first_row, shape, shard.first_column, weight), Part(shard.first_row, shape[:, 0], 0, state)
+    weights, states = kernel.read(first, shard.num_rows)
+    return Part(shard.first_row, weights, shard.first_column), Part(shard.first_row, states)
+
+
+def _moments(shard: Shard, state: Part, num_moments: int, dim: int) -> Part:
     """Return the moments of a shard: one column of its table's moments, or all of them."""
     if not num_moments:
-        return Part(shard.first_row, state)
-    return Part(shard.first_row, state[:, None], shard.first_column * num_moments // dim)
+        return state
+    return state._replace(tensor=state.tensor[:, None], first_column=shard.first_column * num_moments // dim)

@@ -52,7 +52,7 @@ def test_run_evaluates_on_held_out_samples(make_run, capsys) -> None:
 
 def test_resumed_run_is_bit_identical(make_run, checkpoint) -> None:
     def tensors(run):
-        return {name: [part.tensor.clone() for part in rows.parts] for name, rows in run.state().items()}
+        return {name: [part.read().clone() for part in rows.parts] for name, rows in run.state().items()}
 
     uninterrupted = make_run()
     uninterrupted.train()

@@ -162,7 +162,7 @@ class Checkpoints:
         reader.set_up_storage_reader(metadata, is_coordinator=self.coordinator.rank == 0)
         reader.read_data(planner.create_local_plan(), planner).wait()
         numbers: dict[str, float] = json.loads((path / NUMBERS).read_text())
-        name = not_finite((index.fqn, tensor) for index, tensor in planner.parts.items())
+        name = not_finite((index.fqn, chunk.read()) for index, (chunk, _) in chunks(self.state).items())
         return numbers, f"{name} {NOT_FINITE}" if name else ""
 
     def save(self, step: int, numbers: Mapping[str, float]) -> None:

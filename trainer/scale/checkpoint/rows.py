@@ -9,9 +9,11 @@ two planners below describe the placement themselves, as planners are meant to.
 Shapes: N rows of a tensor, n rows of a part of it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -29,12 +31,33 @@ from torch.distributed.checkpoint.planner_helpers import create_read_items_for_c
 CHUNK_BYTES = 16 << 20  # maximum size of a chunk; a load reads whole chunks, and a save copies them
 
 
+class DiskRows(Protocol):
+    """The rows of a part that are on a disk, from row 0 on."""
+
+    def read(self, number: int) -> Tensor:
+        """Return copies of the first rows."""
+        ...
+
+    def write(self, first_column: int, rows: Tensor) -> None:
+        """Set the first rows, or some of their columns."""
+        ...
+
+    def after(self, first: int) -> DiskRows:
+        """Return the rows from this one on."""
+        ...
+
+
 class Part(NamedTuple):
-    """Some rows and columns of a tensor."""
+    """Some rows and columns of a tensor, in memory or on a disk."""
 
     first_row: int
-    tensor: Tensor  # (n, …)
+    tensor: Tensor  # (n, …); of rows on a disk it has shape and type only (the device `meta`)
     first_column: int = 0
+    disk: DiskRows | None = None
+
+    def read(self) -> Tensor:
+        """Return the rows: the tensor itself, or a copy from the disk."""
+        return self.tensor if self.disk is None else self.disk.read(len(self.tensor)).view(self.tensor.shape)
 
 
 @dataclass(frozen=True)
@@ -69,21 +92,21 @@ def whole(tensor: Tensor) -> Rows:
     return Rows(len(tensor), (Part(0, tensor),))
 
 
-def chunks(state: State) -> dict[MetadataIndex, tuple[Tensor, torch.Size]]:
+def chunks(state: State) -> dict[MetadataIndex, tuple[Part, torch.Size]]:
     """Return the chunks of this rank, each with the size of its whole tensor."""
     return {
-        MetadataIndex(name, _offsets(part)): (part.tensor, rows.size(part.tensor))
+        MetadataIndex(name, _offsets(part)): (part, rows.size(part.tensor))
         for name, rows in state.items()
         for part in _cut(rows.parts)
     }
 
 
 def _cut(parts: Sequence[Part]) -> Iterator[Part]:
-    for first_row, tensor, first_column in parts:
+    for first_row, tensor, first_column, disk in parts:
         if tensor.numel():
             num_rows = max(1, CHUNK_BYTES // tensor[0].nbytes)
             for start, chunk in zip(range(0, len(tensor), num_rows), tensor.split(num_rows), strict=True):
-                yield Part(first_row + start, chunk.detach(), first_column)
+                yield Part(first_row + start, chunk.detach(), first_column, disk and disk.after(start))
 
 
 class RowSavePlanner(DefaultSavePlanner):
@@ -92,7 +115,7 @@ class RowSavePlanner(DefaultSavePlanner):
     The default planner decides which rank writes a chunk that several ranks hold, and checks that tensors are complete.
     """
 
-    def __init__(self, local_chunks: Mapping[MetadataIndex, tuple[Tensor, torch.Size]]) -> None:
+    def __init__(self, local_chunks: Mapping[MetadataIndex, tuple[Part, torch.Size]]) -> None:
         super().__init__(flatten_state_dict=False, flatten_sharded_tensors=False)
         self.local_chunks = local_chunks
         self.copies: dict[MetadataIndex, Tensor] = {}
@@ -102,20 +125,20 @@ class RowSavePlanner(DefaultSavePlanner):
         return SavePlan([_item(index, *chunk) for index, chunk in self.local_chunks.items()])
 
     def copy(self, plan: SavePlan) -> None:
-        """Copy the chunks that this rank writes; the save then writes the copies.
+        """Copy the chunks that this rank writes, none of them on a disk; the save then writes the copies.
 
         The copies stay allocated for the next save, because new memory costs a page fault for every 4 KiB.
         """
         for item in plan.items:
-            tensor, _ = self.local_chunks[item.index]
+            tensor = self.local_chunks[item.index][0].tensor
             if item.index not in self.copies:
                 self.copies[item.index] = torch.empty_like(tensor, device="cpu", pin_memory=tensor.is_cuda)
             self.copies[item.index].copy_(tensor)
 
     def lookup_object(self, index: MetadataIndex) -> Tensor:
-        """Return a chunk to write: its copy, if there is one."""
+        """Return a chunk to write: its copy, if there is one. Rows on a disk are read now, one chunk at a time."""
         copy = self.copies.get(index)
-        return self.local_chunks[index][0] if copy is None else copy
+        return self.local_chunks[index][0].read() if copy is None else copy
 
 
 class RowLoadPlanner(DefaultLoadPlanner):
@@ -125,7 +148,7 @@ class RowLoadPlanner(DefaultLoadPlanner):
         super().__init__(flatten_state_dict=False, flatten_sharded_tensors=False)
         self.state = state
         self.parts = {
-            MetadataIndex(name, _offsets(part)): part.tensor.detach()
+            MetadataIndex(name, _offsets(part)): part._replace(tensor=part.tensor.detach())
             for name, rows in state.items()
             for part in rows.parts
             if part.tensor.numel()
@@ -136,8 +159,8 @@ class RowLoadPlanner(DefaultLoadPlanner):
         assert self.metadata is not None
         _check(self.state, self.metadata)
         chunks_by_name: dict[str, list[ChunkStorageMetadata]] = {}
-        for index, tensor in self.parts.items():
-            chunks_by_name.setdefault(index.fqn, []).append(_chunk(index, tensor))
+        for index, part in self.parts.items():
+            chunks_by_name.setdefault(index.fqn, []).append(_chunk(index, part.tensor))
         items: list[ReadItem] = []
         for name, local_chunks in chunks_by_name.items():
             items += create_read_items_for_chunk_list(name, _saved(self.metadata, name), local_chunks)
@@ -145,7 +168,21 @@ class RowLoadPlanner(DefaultLoadPlanner):
 
     def lookup_tensor(self, index: MetadataIndex) -> Tensor:
         """Return the tensor to read a part into."""
-        return self.parts[index]
+        return self.parts[index].tensor
+
+    def resolve_tensor(self, read_item: ReadItem) -> Tensor:
+        """Return the rows and columns to read into; of rows on a disk they are new."""
+        part = self.parts[read_item.dest_index]
+        if part.disk is None:
+            return super().resolve_tensor(read_item)
+        return torch.empty(read_item.lengths, dtype=part.tensor.dtype)
+
+    def commit_tensor(self, read_item: ReadItem, tensor: Tensor) -> None:
+        """Write what was read for rows on a disk."""
+        disk = self.parts[read_item.dest_index].disk
+        if disk is not None:
+            first_row, *first_column = read_item.dest_offsets
+            disk.after(first_row).write(first_column[0] if first_column else 0, tensor)
 
 
 def _check(state: State, metadata: Metadata) -> None:
@@ -158,7 +195,7 @@ def _check(state: State, metadata: Metadata) -> None:
         saved = _saved(metadata, name)
         if saved.size[0] != rows.num_rows:
             raise Mismatch(f"{name} has {saved.size[0]} rows in it, but {rows.num_rows} in this run")
-        for _, tensor, _ in rows.parts:
+        for tensor in (part.tensor for part in rows.parts):
             size = rows.size(tensor)
             if saved.size[1:] != size[1:]:
                 sizes = f"{_by(saved.size[1:])} in it, but of {_by(size[1:])} in this run"
@@ -194,10 +231,10 @@ def _chunk(index: MetadataIndex, tensor: Tensor) -> ChunkStorageMetadata:
     return ChunkStorageMetadata(offsets=index.offset, sizes=tensor.shape)
 
 
-def _item(index: MetadataIndex, tensor: Tensor, size: torch.Size) -> WriteItem:
+def _item(index: MetadataIndex, part: Part, size: torch.Size) -> WriteItem:
     data = TensorWriteData(
-        chunk=_chunk(index, tensor),
-        properties=TensorProperties.create_from_tensor(tensor),
+        chunk=_chunk(index, part.tensor),
+        properties=TensorProperties(dtype=part.tensor.dtype),
         size=size,
     )
     return WriteItem(index=index, type=WriteItemType.SHARD, tensor_data=data)

@@ -1,8 +1,9 @@
 """A kernel whose rows are on a disk, with a cache of them in memory. Its results are those of `TorchKernel` to the bit.
 
-A lookup claims the rows of its bags; the update that follows finds them in memory. Gradients are merged in the order of
-rows, never of slots. If the rows of a batch are more than the cache has slots, they are claimed in pieces: a lookup by
-bags, so that each sum is computed as a whole, and an update by rows.
+A lookup claims the rows of its bags; the update that follows finds them in memory. A prefetch between the two claims
+the rows of the next lookup, and a thread moves them. Gradients are merged in the order of rows, never of slots. If the
+rows of a batch are more than the cache has slots, they are claimed in pieces: a lookup by bags, so that each sum is
+computed as a whole, and an update by rows.
 
 Shapes: G bags, N rows looked up, U distinct rows among them, D columns.
 """
@@ -10,7 +11,10 @@ Shapes: G bags, N rows looked up, U distinct rows among them, D columns.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -20,7 +24,7 @@ from trainer.errors import ConfigError
 from trainer.kernel import Bags, Merged, TorchKernel, sums
 from trainer.optimizers import OptimizerConfig
 from trainer.scale.tier.row_file import Records, RowFile, Rows
-from trainer.scale.tier.slots import INDEX_BYTES, SLOT_BYTES, Numbers, Slots
+from trainer.scale.tier.slots import INDEX_BYTES, SLOT_BYTES, Claim, Numbers, Slots
 
 
 class TieredKernel(TorchKernel):
@@ -46,12 +50,27 @@ class TieredKernel(TorchKernel):
         super().__init__(optimizer, (num_slots, dim), dtype, device)
         self._slots = Slots(num_rows, num_slots)
         self._file = RowFile(folder, num_rows, dim, np.dtype(str(dtype).removeprefix("torch.")))
+        self._thread = ThreadPoolExecutor(1, "rows")
+        self._moving: Future[None] | None = None  # the rows of a prefetch
+        self._is_whole = False  # all rows of the last lookup are in memory
+        self._ahead: tuple[Bags | None, Numbers] = None, np.empty(0, np.int64)  # a prefetch and its distinct rows
+
+    def prefetch(self, bags: Bags) -> None:
+        """Begin to bring the rows of the next lookup into memory, as many as fit beside those of the last one.
+
+        A thread moves them. What fails there is raised by the next call that needs rows.
+        """
+        if self._is_whole:
+            self._wait()
+            self._ahead = bags, self._distinct(bags)
+            claim = self._slots.claim_ahead(self._ahead[1])
+            self._moving = self._thread.submit(self._move, claim)
 
     def lookup(self, bags: Bags) -> Tensor:
         """Return the sum of the rows of each bag (G, D), 0 for an empty bag."""
-        rows = bags.rows.cpu().numpy()
-        distinct = np.unique(rows)
-        if len(distinct) <= self._slots.num_slots:
+        distinct = self._ahead[1] if bags is self._ahead[0] else self._distinct(bags)
+        self._is_whole = len(distinct) <= self._slots.num_slots
+        if self._is_whole:
             self._claim(distinct)
             return super().lookup(self._in_slots(bags))
         pieces = [self._lookup_piece(piece) for piece in _pieces(bags, self._slots.num_slots)]
@@ -63,7 +82,8 @@ class TieredKernel(TorchKernel):
         size = self._slots.num_slots
         for first in range(0, len(rows), size):
             piece = slice(first, first + size)
-            slots = self._claim(rows[piece].cpu().numpy())
+            numbers = rows[piece].cpu().numpy()
+            slots = self._slots.slot_of[numbers].astype(np.int64) if self._is_whole else self._claim(numbers)
             squares = None if mean_squares is None else mean_squares[piece]
             in_slots = Merged(torch.from_numpy(slots).to(self.weight.device), gradient[piece])
             super().apply(in_slots, learning_rate, squares)
@@ -71,26 +91,41 @@ class TieredKernel(TorchKernel):
 
     def read(self, first: int, number: int) -> tuple[Tensor, Tensor]:
         """Return copies of the weight (number, D) and the optimizer state (number,) of rows."""
-        records = self._file.read(np.arange(first, first + number))
-        changed, slots = self._slots.changed_rows(first, number)
-        records[changed - first] = self._records(slots)
+        records = self.records(first, number)
         return torch.from_numpy(records["weight"]), torch.from_numpy(records["state"])
 
     def write(self, first: int, weight: Tensor, state: Tensor | None = None) -> None:
         """Set the weight (n, D) and the optimizer state (n,), which is 0 if not given, of rows from `first` on."""
-        rows = np.arange(first, first + len(weight))
-        records = np.zeros(len(rows), self._file.record)
+        records = np.zeros(len(weight), self._file.record)
         records["weight"] = weight.cpu().numpy()
         if state is not None:
             records["state"] = state.cpu().numpy()
+        self.set_records(first, records)
+
+    def records(self, first: int, number: int) -> Records:
+        """Return copies of rows."""
+        self._wait()
+        records = self._file.read(np.arange(first, first + number))
+        changed, slots = self._slots.changed_rows(first, number)
+        records[changed - first] = self._records(slots)
+        return records
+
+    def set_records(self, first: int, records: Records) -> None:
+        """Set rows from `first` on, on the disk and in memory."""
+        self._wait()
+        rows = np.arange(first, first + len(records))
         self._file.write(rows, records)
         slots = self._slots.slot_of[rows]
         in_memory = slots >= 0
         self._fill(slots[in_memory].astype(np.int64), records[in_memory])
         self._slots.changed[slots[in_memory]] = False
 
+    def stored(self, first: int) -> tuple[Stored, Stored]:
+        """Return the weight and the optimizer state of rows from `first` on, for a checkpoint."""
+        return Stored(self, "weight", first), Stored(self, "state", first)
+
     def _lookup_piece(self, bags: Bags) -> Tensor:
-        distinct = np.unique(bags.rows.cpu().numpy())
+        distinct = self._distinct(bags)
         if len(distinct) <= self._slots.num_slots:
             self._claim(distinct)
             return super().lookup(self._in_slots(bags))
@@ -109,12 +144,25 @@ class TieredKernel(TorchKernel):
 
     def _claim(self, rows: Rows) -> Numbers:
         """Bring these distinct, sorted rows into memory and return their slots."""
-        claim = self._slots.claim(rows)
+        self._wait()
+        self._move(self._slots.claim(rows))
+        return self._slots.slot_of[rows].astype(np.int64)
+
+    def _move(self, claim: Claim) -> None:
         if len(claim.written):
             self._file.write(claim.written, self._records(claim.written_slots))
         if len(claim.read):
             self._fill(claim.read_slots, self._file.read(claim.read))
-        return self._slots.slot_of[rows].astype(np.int64)
+
+    def _wait(self) -> None:
+        """Wait for the rows of a prefetch. Raises TierError."""
+        moving, self._moving = self._moving, None
+        if moving is not None:
+            moving.result()
+
+    @staticmethod
+    def _distinct(bags: Bags) -> Numbers:
+        return np.unique(bags.rows.cpu().numpy())
 
     def _records(self, slots: Numbers) -> Records:
         """Return copies of the rows in these slots."""
@@ -128,6 +176,31 @@ class TieredKernel(TorchKernel):
         places = torch.from_numpy(slots).to(self.weight.device)
         self.weight[places] = torch.from_numpy(records["weight"]).to(self.weight.device)
         self.state[places] = torch.from_numpy(records["state"]).to(self.weight.device)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The weight or the optimizer state of the rows of a kernel, from one of them on."""
+
+    kernel: TieredKernel
+    field: Literal["weight", "state"]
+    first: int
+
+    def read(self, number: int) -> Tensor:
+        """Return copies of the first rows."""
+        return torch.from_numpy(np.ascontiguousarray(self.kernel.records(self.first, number)[self.field]))
+
+    def write(self, first_column: int, rows: Tensor) -> None:
+        """Set the first rows, or some columns of their weight."""
+        records = self.kernel.records(self.first, len(rows))
+        field = records[self.field].reshape(len(rows), -1)  # a view
+        values = rows.numpy().reshape(len(rows), -1)
+        field[:, first_column : first_column + values.shape[1]] = values
+        self.kernel.set_records(self.first, records)
+
+    def after(self, first: int) -> Stored:
+        """Return the rows from this one on."""
+        return replace(self, first=self.first + first)
 
 
 def _pieces(bags: Bags, num_rows: int) -> Iterator[Bags]:

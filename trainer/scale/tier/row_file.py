@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.errors import TrainerError
-from trainer.scale.tier.many_calls import READ, WRITE, ManyCalls
+from trainer.scale.tier.many_calls import READ, WRITE, move, threads
 
 Rows = NDArray[np.int64]
 Records = NDArray[np.void]  # fields `weight` (D) and `state`
@@ -39,8 +39,9 @@ class RowFile:
         self._most = max(1, _MOST_BYTES // self.record.itemsize)  # rows
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._calls = ManyCalls()
+            threads()
             self._file = os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600)
+            os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_RANDOM)  # the neighbours of a row are not wanted
             os.posix_fallocate(self._file, 0, max(1, num_rows * self.record.itemsize))
         except OSError as error:
             gigabytes = num_rows * self.record.itemsize / 1e9
@@ -66,7 +67,7 @@ class RowFile:
         try:
             for first in range(0, len(rows), self._most):
                 piece = slice(first, first + self._most)
-                self._calls.run(opcode, self._file, *self._requests(rows[piece], records[piece]))
+                move(opcode, self._file, *self._requests(rows[piece], records[piece]))
         except OSError as error:
             raise self._error(f"cannot {verb} rows", error) from error
 

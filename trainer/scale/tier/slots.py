@@ -1,6 +1,7 @@
 """Rows in memory: each has a slot, and those that were used longest ago leave first. Pure.
 
-Rows are claimed together, for one lookup. The rows of the last claim stay until the next one.
+Rows are claimed together, for one lookup, or ahead, for the next one: then the rows of the last claim stay, since its
+update is still to come.
 """
 
 from __future__ import annotations
@@ -39,25 +40,23 @@ class Slots:
         self._queued = 0  # slots in the queue
         self._num_taken = 0  # slots that ever had a row
         self._claims = 0
+        self._num_claimed = 0  # slots that the last claim used
 
     def claim(self, rows: Numbers) -> Claim:
-        """Give each of these distinct, sorted rows a slot, and lock them until the next claim.
-
-        There must not be more of them than slots.
-        """
+        """Give each of these distinct, sorted rows a slot. There must not be more of them than slots."""
         self._claims += 1
-        slots = self.slot_of[rows]
-        is_missing = slots < 0
-        self._use(slots[~is_missing].astype(np.int64))
-        missing = rows[is_missing]
-        taken = self._take(len(missing))
-        left = self._row_of[taken]
-        was_changed = self.changed[taken]
-        self.slot_of[left[left >= 0]] = -1
-        self.slot_of[missing], self._row_of[taken], self.changed[taken] = taken, missing, False
-        self._use(taken)
-        order = np.argsort(left[was_changed])
-        return Claim(left[was_changed][order], taken[was_changed][order], missing, taken)
+        missing, _ = self._use_present(rows)
+        return self._bring(missing, before=self._claims)
+
+    def claim_ahead(self, rows: Numbers) -> Claim:
+        """Give these distinct, sorted rows slots, as far as there are any. Those of the last claim stay.
+
+        The rows without a slot are then claimed by `claim`.
+        """
+        last, num_last = self._claims, self._num_claimed
+        self._claims += 1
+        missing, num_new = self._use_present(rows)
+        return self._bring(missing[: self.num_slots - num_last - num_new], before=last)
 
     def changed_rows(self, first: int, number: int) -> tuple[Numbers, Numbers]:
         """Return the changed rows of a range that are in memory, sorted, with their slots."""
@@ -65,6 +64,28 @@ class Slots:
         places = np.flatnonzero(slots >= 0)
         places = places[self.changed[slots[places]]]
         return places + first, slots[places].astype(np.int64)
+
+    def _use_present(self, rows: Numbers) -> tuple[Numbers, int]:
+        """Return the rows without a slot, and the number of the others that the claim before did not use."""
+        slots = self.slot_of[rows]
+        is_missing = slots < 0
+        present = slots[~is_missing].astype(np.int64)
+        num_new = int(np.count_nonzero(self._used[present] < self._claims - 1))
+        self._num_claimed = len(present)
+        self._use(present)
+        return rows[is_missing], num_new
+
+    def _bring(self, missing: Numbers, before: int) -> Claim:
+        """Give these rows the slots that were used longest ago, all of them before a claim."""
+        taken = self._take(len(missing), before)
+        left = self._row_of[taken]
+        was_changed = self.changed[taken]
+        self.slot_of[left[left >= 0]] = -1
+        self.slot_of[missing], self._row_of[taken], self.changed[taken] = taken, missing, False
+        self._use(taken)
+        self._num_claimed += len(missing)
+        order = np.argsort(left[was_changed])
+        return Claim(left[was_changed][order], taken[was_changed][order], missing, taken)
 
     def _use(self, slots: Numbers) -> None:
         self._used[slots] = self._claims
@@ -79,7 +100,7 @@ class Slots:
         still: Numbers = slots[self._used[slots] == claim]
         return still
 
-    def _take(self, number: int) -> Numbers:
+    def _take(self, number: int, before: int) -> Numbers:
         """Return slots for so many rows: empty ones, then those that were used longest ago."""
         first = self._num_taken
         self._num_taken = min(first + number, self.num_slots)
@@ -88,7 +109,7 @@ class Slots:
         while missing:
             claim, slots = self._queue.popleft()
             self._queued -= len(slots)
-            assert claim < self._claims, "more rows than slots"
+            assert claim < before, "more rows than slots"
             slots = self._still(claim, slots)
             if len(slots) > missing:
                 self._queue.appendleft((claim, slots[missing:]))

@@ -3,6 +3,9 @@
 Caches have exactly the rows of a batch, one less, and so few that a single bag does not fit.
 """
 
+import threading
+from itertools import pairwise, zip_longest
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +13,9 @@ import torch
 from trainer.errors import ConfigError
 from trainer.kernel import Bags, TorchKernel
 from trainer.optimizers import OptimizerConfig
+from trainer.scale.tier import row_file
 from trainer.scale.tier.kernel import TieredKernel
+from trainer.scale.tier.row_file import TierError
 from trainer.scale.tier.slots import INDEX_BYTES, SLOT_BYTES
 
 CPU = torch.device("cpu")
@@ -41,12 +46,16 @@ def bags(generator: np.random.Generator, num_distinct: int, num_bags: int = 6, l
     return Bags(torch.from_numpy(rows.astype(np.int32)), torch.from_numpy(lengths.astype(np.int32)))
 
 
-def train(kernel: TorchKernel, batches: list[Bags], *, shares_moments: bool = False) -> list[torch.Tensor]:
+def train(
+    kernel: TorchKernel, batches: list[Bags], *, shares_moments: bool = False, looks_ahead: bool = False
+) -> list[torch.Tensor]:
     """Look up and update; return the sums of all steps."""
     results = []
     generator = torch.Generator().manual_seed(5)
-    for batch in batches:
+    for batch, following in zip_longest(batches, batches[1:]):
         sums = kernel.lookup(batch)
+        if following and looks_ahead:
+            kernel.prefetch(following)
         results.append(sums.clone())
         gradient = torch.randn(sums.shape, generator=generator, dtype=sums.dtype)
         if shares_moments:
@@ -57,8 +66,12 @@ def train(kernel: TorchKernel, batches: list[Bags], *, shares_moments: bool = Fa
     return results
 
 
-def assert_equal(plain: TorchKernel, tiered: TieredKernel, batches: list[Bags], *, shares_moments: bool) -> None:
-    sums = [train(kernel, batches, shares_moments=shares_moments) for kernel in (plain, tiered)]
+def assert_equal(
+    plain: TorchKernel, tiered: TieredKernel, batches: list[Bags], *, shares_moments: bool, looks_ahead: bool = False
+) -> None:
+    sums = [
+        train(kernel, batches, shares_moments=shares_moments, looks_ahead=looks_ahead) for kernel in (plain, tiered)
+    ]
     for of_plain, of_tiered in zip(*sums, strict=True):
         assert torch.equal(of_plain, of_tiered)
     weight, state = tiered.read(0, ROWS)
@@ -70,24 +83,26 @@ def assert_equal(plain: TorchKernel, tiered: TieredKernel, batches: list[Bags], 
 @pytest.mark.parametrize(
     ("rule", "shares_moments"), [("sgd", False), ("rowwise_adagrad", False), ("rowwise_adagrad", True)]
 )
-@pytest.mark.parametrize("num_slots", [1, 2, 15, 16, 17, 40, 64])
-def test_training_is_bit_equal_to_rows_in_memory(tmp_path, num_slots, rule, shares_moments, dtype) -> None:
-    """Batches have 16 distinct rows: 16 slots are exactly the working set, and 15 one less."""
+@pytest.mark.parametrize("looks_ahead", [False, True])
+@pytest.mark.parametrize("num_slots", [1, 2, 15, 16, 17, 31, 32, 40, 64])
+def test_training_is_bit_equal_to_rows_in_memory(tmp_path, num_slots, looks_ahead, rule, shares_moments, dtype) -> None:
+    """Batches have 16 distinct rows: 16 slots are exactly the working set, 15 one less, and 32 that of two batches."""
     generator = np.random.default_rng(num_slots)
     plain, tiered = kernels(tmp_path, num_slots, rule, dtype)
     batches = [bags(generator, 16) for _ in range(STEPS)]
-    assert_equal(plain, tiered, batches, shares_moments=shares_moments)
+    assert_equal(plain, tiered, batches, shares_moments=shares_moments, looks_ahead=looks_ahead)
 
 
-@pytest.mark.parametrize("num_slots", [2, 4])
-def test_row_in_each_of_consecutive_batches_is_never_stale(tmp_path, num_slots) -> None:
+@pytest.mark.parametrize("looks_ahead", [False, True])
+@pytest.mark.parametrize("num_slots", [2, 3, 4])
+def test_row_in_each_of_consecutive_batches_is_never_stale(tmp_path, num_slots, looks_ahead) -> None:
     """Row 7 is in each batch, and all others evict each other."""
     plain, tiered = kernels(tmp_path, num_slots, "rowwise_adagrad")
     length = torch.tensor([2], dtype=torch.int32)
     batches = [
         Bags(torch.tensor([7, other], dtype=torch.int32), length) for other in (1, 2, 3, 4, 1, 2, 3, 4, 5, 1, 6, 2)
     ]
-    assert_equal(plain, tiered, batches, shares_moments=False)
+    assert_equal(plain, tiered, batches, shares_moments=False, looks_ahead=looks_ahead)
 
 
 def test_bag_with_more_rows_than_slots_is_summed_as_a_whole(tmp_path) -> None:
@@ -106,6 +121,55 @@ def test_lookups_without_updates_lock_no_rows(tmp_path) -> None:
             evaluated = bags(generator, 8)
             assert torch.equal(plain.lookup(evaluated), tiered.lookup(evaluated))
         assert_equal(plain, tiered, [bags(generator, 8) for _ in range(3)], shares_moments=False)
+
+
+def test_evaluation_after_a_prefetch_leaves_the_next_step_right(tmp_path) -> None:
+    """Its rows may take the place of those of the next batch, which are then read again."""
+    plain, tiered = kernels(tmp_path, 12, "rowwise_adagrad")
+    generator = np.random.default_rng(4)
+    batches = [bags(generator, 6) for _ in range(20)]
+    for batch, following in pairwise(batches):
+        for kernel in (plain, tiered):
+            sums = kernel.lookup(batch)
+            kernel.prefetch(following)
+            kernel.update(batch, torch.ones_like(sums), RATE)
+        evaluated = bags(generator, 11)
+        assert torch.equal(plain.lookup(evaluated), tiered.lookup(evaluated))
+    assert torch.equal(tiered.read(0, ROWS)[0], plain.weight)
+
+
+def test_prefetched_rows_are_moved_beside_the_update(tmp_path) -> None:
+    """The lookup after a prefetch moves nothing itself."""
+    _, tiered = kernels(tmp_path, 32, "rowwise_adagrad")
+    generator = np.random.default_rng(6)
+    batches = [bags(generator, 16) for _ in range(20)]
+    moved_by: list[str] = []
+    move = tiered._file._move
+
+    def noted(*args) -> None:
+        moved_by.append(threading.current_thread().name)
+        move(*args)
+
+    tiered._file._move = noted  # type: ignore[method-assign]
+    train(tiered, batches[:1])
+    first = len(moved_by)
+    train(tiered, batches, looks_ahead=True)
+    assert {name.split("_")[0] for name in moved_by[first + 1 :]} == {"rows"}
+
+
+def test_error_of_a_prefetch_is_raised_by_the_next_lookup(tmp_path, monkeypatch) -> None:
+    _, tiered = kernels(tmp_path, 32, "sgd")
+    generator = np.random.default_rng(7)
+    batches = [bags(generator, 16) for _ in range(2)]
+    tiered.lookup(batches[0])
+
+    def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(row_file, "move", fail)
+    tiered.prefetch(batches[1])
+    with pytest.raises(TierError, match=r"cannot read rows in .*: Input/output error"):
+        tiered.lookup(batches[1])
 
 
 def test_no_bags_and_empty_bags_have_no_rows(tmp_path) -> None:

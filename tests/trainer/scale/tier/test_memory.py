@@ -31,7 +31,6 @@ def test_small_groups_are_in_memory_and_the_others_share_the_rest(memory, sizes,
     [
         ({"embedding": {"memory": 0}}, r"embedding\.memory is 0: it must be above 0 if embedding\.tier\.folder is set"),
         ({"embedding": {"kernel": "fbgemm"}}, r"embedding\.kernel is fbgemm: it must be auto or torch if"),
-        ({"checkpoint": {"folder": "saved"}}, r"checkpoint\.folder is saved: it must be empty if embedding\.tier"),
         ({"embedding": {"memory": -1}}, r"embedding\.memory is -1: it must be 0 \(no limit\) or more"),
     ],
 )

@@ -74,5 +74,16 @@ def test_folder_that_cannot_be_made_is_an_error_of_one_line(tmp_path) -> None:
 
 def test_machine_with_unknown_numbers_of_system_calls_is_an_error_of_one_line(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(many_calls.platform, "machine", lambda: "riscv64")
+    monkeypatch.setattr(row_file, "threads", many_calls.threads.__wrapped__)
     with pytest.raises(TierError, match="the numbers of system calls of riscv64 are not known"):
+        row_file.RowFile(tmp_path, 10, DIM, np.dtype("float32"))
+
+
+def test_kernel_without_room_for_requests_is_an_error_of_one_line(tmp_path, monkeypatch) -> None:
+    def full(*_: object) -> int:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(many_calls.ManyCalls, "_call", full)
+    monkeypatch.setattr(row_file, "threads", many_calls.threads.__wrapped__)
+    with pytest.raises(TierError, match=r"all requests of the kernel are in use: raise fs\.aio-max-nr \(sysctl\)\. "):
         row_file.RowFile(tmp_path, 10, DIM, np.dtype("float32"))
