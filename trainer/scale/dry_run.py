@@ -54,6 +54,7 @@ class Job:
     kinds: tuple[str, ...]
     memory_bytes: int
     host_memory_bytes: int
+    disk_bytes: int
     base_bytes: int
     published_samples_per_second: float | None = None
 
@@ -121,7 +122,7 @@ def as_text(plan: Plan, workload: Workload, steps: Sequence[RankStep], published
         [
             *columns([("kind", "tables", "rows", "bytes"), *_kinds(plan, workload)], left=(0,)),
             "",
-            *columns([_HEAD, *(_row(step, plan) for step in _slowest(steps))], left=()),
+            *columns([_head(plan), *(_row(step, plan) for step in _slowest(steps))], left=()),
             *([f"and {len(steps) - _MOST_RANKS} faster ranks"] if len(steps) > _MOST_RANKS else []),
             "",
             *_summary(plan, workload, steps, published),
@@ -129,15 +130,22 @@ def as_text(plan: Plan, workload: Workload, steps: Sequence[RankStep], published
     )
 
 
-_HEAD = ("rank", "tables", "memory", "of host", "within hosts", "across", "dense", "tables", "exposed", "step")
+def _head(plan: Plan) -> tuple[str, ...]:
+    tiers = ("memory", "of host", *(["on disk"] if _uses_disk(plan) else []))
+    return ("rank", "tables", *tiers, "within hosts", "across", "dense", "tables", "exposed", "step")
+
+
+def _uses_disk(plan: Plan) -> bool:
+    return any(load.memory.disk for load in plan.predicted)
 
 
 def _row(step: RankStep, plan: Plan) -> tuple[str, ...]:
     load = plan.predicted[step.rank]
+    disk = [load.memory.disk] if _uses_disk(plan) else []
     return (
         str(step.rank),
         str(len(load.tables)),
-        *map(in_bytes, (load.memory_bytes, load.memory.host, step.within_hosts, step.across_hosts)),
+        *map(in_bytes, (load.memory_bytes, load.memory.host, *disk, step.within_hosts, step.across_hosts)),
         *(f"{seconds * 1e3:.3g} ms" for seconds in (step.dense, step.tables, step.exposed, step.seconds)),
     )
 
@@ -164,5 +172,7 @@ def _summary(plan: Plan, workload: Workload, steps: Sequence[RankStep], publishe
     memory = [load.memory_bytes for load in plan.predicted]
     host = [load.memory.host for load in plan.predicted]
     yield f"step {slowest * 1e3:.3g} ms, {slowest / mean:.3f} × the mean of all ranks"
-    yield f"memory of a rank {in_bytes(max(memory))}, of all {in_bytes(sum(memory))}; of hosts {in_bytes(sum(host))}"
+    disk = f"; on disks {in_bytes(sum(load.memory.disk for load in plan.predicted))}" if _uses_disk(plan) else ""
+    of_all = f"of all {in_bytes(sum(memory))}; of hosts {in_bytes(sum(host))}{disk}"
+    yield f"memory of a rank {in_bytes(max(memory))}, {of_all}"
     yield f"{rate:,.0f} samples/s" + (f", {rate / published:.2f} × the published {published:,.0f}" if published else "")

@@ -25,16 +25,8 @@ from trainer.scale.sharding.tiers import with_tiers
 if TYPE_CHECKING:  # It imports torch, which takes 200 MB.
     from trainer.scale.config import RunConfig
 
-_PARTS = (
-    1.0,
-    0.95,
-    0.9,
-    0.85,
-    0.8,
-    0.7,
-    0.6,
-    0.5,
-)  # of the memory of all ranks, tried for rows: a batch needs the rest
+# Of the memory of all ranks and hosts, tried for rows: a batch needs the rest, and ranks are not equally full.
+_PARTS = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -79,11 +71,20 @@ def dry_run(
 
 
 def planned(job: Job) -> tuple[Workload, Plan]:
-    """Return the workload and its plan. Rows that do not fit into the ranks' memory are in that of their hosts."""
+    """Return the workload and its plan.
+
+    Rows that do not fit into the ranks' memory are in that of their hosts, and those that do not fit there on a disk.
+    """
     for workload in _workloads(job):
         try:
             return workload, choose(
-                workload, job.machine, job.kinds, job.memory_bytes, job.base_bytes, job.host_memory_bytes
+                workload,
+                job.machine,
+                job.kinds,
+                job.memory_bytes,
+                job.base_bytes,
+                job.host_memory_bytes,
+                job.disk_bytes,
             )
         except ConfigError as error:
             last = error
@@ -101,10 +102,13 @@ def loaded(job: Job, path: Path) -> tuple[Workload, Plan]:
 
 def _workloads(job: Job) -> Iterator[Workload]:
     yield job.workload
+    ranks = job.workload.num_ranks
+    rooms = [int((job.memory_bytes - job.base_bytes) * ranks * part) for part in _PARTS]
     if job.host_memory_bytes:
-        for part in _PARTS:
-            room = int((job.memory_bytes - job.base_bytes) * job.workload.num_ranks * part)
-            yield with_tiers(job.workload, room)
+        yield from (with_tiers(job.workload, room) for room in rooms)
+        if job.disk_bytes:
+            for room, part in zip(rooms, _PARTS, strict=True):
+                yield with_tiers(job.workload, room, int(job.host_memory_bytes * ranks * part))
 
 
 def _configured(preset: str, config: str | None, assignments: Sequence[str]) -> RunConfig:
@@ -134,6 +138,7 @@ def _published(preset: str, ranks: int, ranks_per_host: int) -> Job:
         kinds=(AUTO,) * len(workload.tables),
         memory_bytes=int(ZIONEX.memory_bytes * (1 - RESERVE)),
         host_memory_bytes=ZIONEX.host_memory_bytes,
+        disk_bytes=ZIONEX.disk_bytes,
         base_bytes=dense_memory(model.dense, max(workload.samples)),
         published_samples_per_second=model.samples_per_second if ranks == 128 else None,
     )

@@ -27,6 +27,7 @@ from trainer.scale.published import DenseWork
 from trainer.scale.sharding.cost import Table, Workload
 from trainer.scale.sharding.plan import Plan, in_bytes, load_plan
 from trainer.scale.sharding.planner import check_fits, choose, predict
+from trainer.scale.sharding.tiers import with_tiers
 from trainer.world import World
 
 _NO_LIMIT = 1 << 60  # bytes
@@ -44,7 +45,10 @@ def workload_of(config: RunConfig, num_ranks: int) -> Workload:
         for rows, dim, pooling in zip(config.embedding.rows, config.embedding.dims, _pooling(config), strict=True)
     )
     samples = tuple(share.size for share in shares(config.train.global_batch, num_ranks))
-    return Workload(tables, samples, element, forward, backward, config.optimizer.shares_moments)
+    workload = Workload(tables, samples, element, forward, backward, config.optimizer.shares_moments)
+    if config.embedding.tier.folder:
+        return with_tiers(workload, config.embedding.memory * num_ranks, host_room=0)
+    return workload
 
 
 def check(config: RunConfig, num_ranks: int, ranks_per_host: int) -> None:
@@ -83,7 +87,8 @@ def plan(config: RunConfig, world: World) -> Plan:
         )
         check_fits(selected, limit)
     else:
-        selected = choose(workload, machine, sharding.kinds(len(workload.tables)), limit, base)
+        kinds = sharding.kinds(len(workload.tables))
+        selected = choose(workload, machine, kinds, limit, base, disk_bytes=_NO_LIMIT)
     if sharding.save:
         with raised_on_all_ranks():
             if world.rank == 0:
@@ -124,6 +129,7 @@ def dry_run_job(config: RunConfig, num_ranks: int, ranks_per_host: int) -> Job:
         kinds=sharding.kinds(len(workload.tables)),
         memory_bytes=sharding.memory_bytes or _NO_LIMIT,
         host_memory_bytes=0,
+        disk_bytes=_NO_LIMIT if config.embedding.tier.folder else 0,
         base_bytes=dense_memory(dense, max(workload.samples)),
     )
 

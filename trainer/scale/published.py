@@ -122,6 +122,8 @@ class Accelerator:
     host_memory_bandwidth: float
     network_bandwidth: float  # within a host
     host_bandwidth_per_rank: float  # between hosts
+    disk_bytes: int
+    disk_bandwidth: float
 
     def machine(self, ranks_per_host: int) -> Machine:
         """Return the machine with this number of ranks on a host; each rank adds its network interface."""
@@ -133,6 +135,7 @@ class Accelerator:
             between_hosts,
             ranks_per_host,
             self.host_memory_bandwidth,
+            self.disk_bandwidth,
         )
 
     def facts(self) -> str:
@@ -141,6 +144,7 @@ class Accelerator:
             f"assumed: machine {self.name}, per rank:"
             f" {self.memory_bytes / 1e9:g} GB at {self.memory_bandwidth / 1e9:g} GB/s,"
             f" {self.host_memory_bytes / 1e9:g} GB of the host at {self.host_memory_bandwidth / 1e9:g} GB/s,"
+            f" {self.disk_bytes / 1e12:g} TB on a disk at {self.disk_bandwidth / 1e9:g} GB/s,"
             f" {self.operations_per_second / 1e12:g} TFLOP/s,"
             f" network {self.network_bandwidth / 1e9:g} GB/s in a host and"
             f" {self.host_bandwidth_per_rank / 1e9:g} GB/s between hosts"
@@ -156,4 +160,6 @@ ZIONEX = Accelerator(
     host_memory_bandwidth=15.75e9,  # PCIe 3.0 x16, less than the 25 GB/s of its part of the node's DRAM
     network_bandwidth=150e9,  # NVLink, one direction: 1.2 TB/s of a node
     host_bandwidth_per_rank=12.5e9,  # 4 × 200 Gb/s of a node, one direction
+    disk_bytes=10**12,  # a drive of a rank, assumed
+    disk_bandwidth=3e9,  # PCIe 3.0 x4
 )

@@ -66,7 +66,7 @@ def test_plan_of_a_file_is_used_and_saved(tmp_path) -> None:
     [
         (("--preset", "zionex-b", "--ranks", "2"), "there is no preset zionex-b: it is misspelt. Use demo, .*zionex-a"),
         (("--preset", "zionex-a", "--ranks", "8", "--set", "train.seed=1"), "zionex-a has no keys"),
-        (("--preset", "zionex-f", "--ranks", "64"), "a rank would need .* of host memory, with table"),
+        (("--preset", "zionex-f", "--ranks", "16"), "a rank would need .* of a disk, with table"),
         (("--ranks", "2", "--set", "sharding.flops=0"), "sharding.flops is 0.0: it must be above 0, in operations"),
         (
             ("--ranks", "3", "--ranks-per-host", "2", "--set", "sharding.kind=table_row_wise"),
@@ -80,9 +80,23 @@ def test_misuse_is_refused(arguments: tuple[str, ...], message: str) -> None:
         output(*arguments)
 
 
+@pytest.mark.parametrize(("ranks", "is_on_disk"), [("128", False), ("64", True)])
+def test_rows_that_hosts_have_no_memory_for_are_on_a_disk(ranks: str, is_on_disk: bool) -> None:
+    """Twelve trillion parameters of 2 bytes fit into the memory of 128 ranks and their hosts."""
+    text = output("--preset", "zionex-f", "--ranks", ranks, "--ranks-per-host", "8")
+    assert bool(re.search(r"; on disks [\d.]+ TB\n", text)) == is_on_disk
+    assert bool(re.search(r"of host +on disk +within hosts", text)) == is_on_disk
+
+
+def test_configured_memory_leaves_the_other_rows_on_a_disk() -> None:
+    keys = ("--set", "embedding.memory=4000000", "--set", "embedding.tier.folder=rows")
+    assert "on disk" in output("--ranks", "2", *keys, "--set", "embedding.rows=[1000000,200]")
+    assert "on disk" not in output("--ranks", "2", *keys, "--set", "embedding.rows=[1000,200]")
+
+
 def test_error_is_one_line_and_torch_is_not_imported() -> None:
     code = (
-        "import sys; from trainer.plan import main; sys.argv[1:] = ['--preset', 'zionex-f', '--ranks', '64'];"
+        "import sys; from trainer.plan import main; sys.argv[1:] = ['--preset', 'zionex-f', '--ranks', '16'];"
         "import atexit; atexit.register(lambda: print('torch' in sys.modules)); main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainer.scale.sharding.cost import Loads
-from trainer.scale.sharding.options import HOST, MEMORY, ROWS, Option
+from trainer.scale.sharding.options import MEMORY, ROWS, Option
 from trainer.scale.sharding.step import ALL_TO_ALLS, Step
 from trainer.sharding import Placement
 
@@ -17,20 +17,26 @@ Score = tuple[int, list[int], int]  # bytes that do not fit, nanoseconds of the 
 
 @dataclass(frozen=True)
 class Limits:
-    """The bytes that a rank has for tables: of its own memory, and of its host's."""
+    """The bytes that a rank has for tables: of its own memory, of its host's, and on a disk."""
 
     room: int
     host_room: int = 0
+    disk_room: int = 0
+
+    @property
+    def rooms(self) -> Loads:
+        """All of them (3,)."""
+        return np.array([self.room, self.host_room, self.disk_room])
 
     def excess(self, loads: Loads) -> Loads:
-        """Return the bytes of loads (…, 6, R) that do not fit (…, R)."""
-        memory_excess: Loads = np.maximum(loads[..., MEMORY, :] - self.room, 0)
-        return memory_excess + np.maximum(loads[..., HOST, :] - self.host_room, 0)
+        """Return the bytes of loads (…, 7, R) that do not fit (…, R)."""
+        excess: Loads = np.maximum(loads[..., MEMORY:, :] - self.rooms[:, None], 0).sum(axis=-2)
+        return excess
 
 
 @dataclass
 class Assignment:
-    """The option and the group of each table, with the loads of all ranks (6, R)."""
+    """The option and the group of each table, with the loads of all ranks (7, R)."""
 
     options: list[Option]
     groups: list[int]
@@ -67,7 +73,7 @@ def assigned(options: Sequence[Option], groups: Sequence[int]) -> Assignment:
 
 
 def best(stacked: Loads, step: Step, limits: Limits) -> tuple[Score, int]:
-    """Return the lowest score of several loads (M, 6, R), and its number; the first one of several equal ones."""
+    """Return the lowest score of several loads (M, 7, R), and its number; the first one of several equal ones."""
     excess, times = limits.excess(stacked).sum(axis=-1), nanoseconds(stacked, step)
     slowest = times.max(axis=-1)
     numbers = np.flatnonzero(excess == excess.min())

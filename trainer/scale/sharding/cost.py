@@ -39,8 +39,10 @@ _LONGEST = 10.0**14  # picoseconds; a longer work counts as this, so that no sum
 # are exchanged by the shards of a table with each other and with themselves: NEAR of them with other ranks of the host,
 # FAR with other hosts. RAIL are the numbers in vectors that go to samples of the rail only (see
 # trainer/scale/host_reduction.py).
-IDS, POOLED, GRADIENTS, WORK, LOOKUPS, REDUCED, WEIGHTS, STATE, BATCH, HOST_MEMORY, MERGED, NEAR, FAR, RAIL = range(14)
-LOADS = 14
+IDS, POOLED, GRADIENTS, WORK, LOOKUPS, REDUCED, WEIGHTS, STATE, BATCH, HOST_MEMORY, DISK = range(11)
+MERGED, NEAR, FAR, RAIL = range(11, 15)
+LOADS = 15
+PAGE_BYTES = 4096  # that a disk reads or writes at least for a row
 
 Loads = NDArray[np.int64]
 Array = NDArray[np.float64]
@@ -54,6 +56,12 @@ class Table:
     dim: int
     pooling: float  # mean ids of a sample; a missing value counts as 0
     host_share: float = 0.0  # share of the rows of each shard that are in the memory of the host, not of the rank
+    disk_share: float = 0.0  # share of them that are on a disk; copies on every rank are never there
+
+    @property
+    def memory_share(self) -> float:
+        """The share of the rows of each shard that are in the memory of the rank."""
+        return 1 - self.host_share - self.disk_share
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,7 @@ class Machine:
     host_bandwidth: float  # from a host to other hosts; shared by the ranks of the host
     ranks_per_host: int
     host_memory_bandwidth: float = float("inf")  # from the memory of the host to a rank
+    disk_bandwidth: float = float("inf")  # from a disk to a rank, for rows here and there
 
     def all_reduce_seconds(self, size: Array | float, num_ranks: int) -> Array | float:
         """Return the seconds of an all-reduce of `size` bytes: 2 (p - 1) / p of them cross the slowest link.
@@ -159,12 +168,16 @@ def _shards(shards: Sequence[Shard], table: Table, workload: Workload, machine: 
     if shards[0].merge is Merge.HOST:
         cost[RAIL] = vectors_sent
     merging = cost[NEAR] / machine.network_bandwidth + cost[FAR] * machine.ranks_per_host / machine.host_bandwidth
-    cost[WORK] = np.minimum(_work(rows_read, vectors, num_ids, table, machine) + merging * PER_SECOND, _LONGEST)
+    pages = np.maximum(row_bytes + workload.element_bytes, PAGE_BYTES)
+    on_disk = 2 * distinct * table.disk_share * pages / machine.disk_bandwidth  # read and written
+    work = _work(rows_read * table.memory_share + vectors, rows_read * table.host_share, num_ids, machine)
+    cost[WORK] = np.minimum(work + (merging + on_disk) * PER_SECOND, _LONGEST)
     cost[LOOKUPS] = num_ids
-    cost[WEIGHTS] = num_rows * row_bytes * (1 - table.host_share)
-    cost[STATE] = num_rows * workload.element_bytes * (1 - table.host_share)
+    cost[WEIGHTS] = num_rows * row_bytes * table.memory_share
+    cost[STATE] = num_rows * workload.element_bytes * table.memory_share
     cost[BATCH] = _shard_batch(num_ids, num_bags, distinct, columns, workload)
     cost[HOST_MEMORY] = memory * table.host_share
+    cost[DISK] = memory * table.disk_share
     return _whole(cost)
 
 
@@ -211,7 +224,8 @@ def _copies(samples: Array, table: Table, workload: Workload, machine: Machine) 
     vectors = (num_ids + 2 * samples) * row_bytes + 2 * gradient
     reduction = machine.all_reduce_seconds(gradient, len(samples))
     cost = np.zeros((LOADS, len(samples)))
-    cost[WORK] = np.minimum(_work(rows_read, vectors, num_ids, table, machine) + reduction * PER_SECOND, _LONGEST)
+    work = _work(rows_read * (1 - table.host_share) + vectors, rows_read * table.host_share, num_ids, machine)
+    cost[WORK] = np.minimum(work + reduction * PER_SECOND, _LONGEST)
     cost[LOOKUPS] = num_ids
     cost[REDUCED] = gradient
     cost[WEIGHTS] = gradient * (1 - table.host_share)
@@ -225,11 +239,11 @@ def _copies(samples: Array, table: Table, workload: Workload, machine: Machine) 
     return _whole(cost)
 
 
-def _work(rows_read: Array, vectors: Array, num_ids: Array, table: Table, machine: Machine) -> Array:
-    """Return the picoseconds of lookups and updates: bytes of rows, in one of two memories, and bytes of vectors."""
-    of_rank = (rows_read * (1 - table.host_share) + vectors) / machine.memory_bandwidth
-    of_host = rows_read * table.host_share / machine.host_memory_bandwidth
-    seconds: Array = of_rank + of_host + num_ids * machine.lookup_seconds
+def _work(of_rank: Array, of_host: Array, num_ids: Array, machine: Machine) -> Array:
+    """Return the picoseconds of lookups and updates: bytes in the memory of the rank and of its host."""
+    seconds: Array = (
+        of_rank / machine.memory_bandwidth + of_host / machine.host_memory_bandwidth + num_ids * machine.lookup_seconds
+    )
     return np.minimum(seconds * PER_SECOND, _LONGEST)
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from trainer.scale.sharding.cost import (
     BATCH,
+    DISK,
     HOST_MEMORY,
     PER_SECOND,
     STATE,
@@ -33,17 +34,17 @@ from trainer.scale.sharding.cost import (
 from trainer.scale.sharding.step import ALL_TO_ALLS, Step
 from trainer.sharding import Kind, Placement
 
-MEMORY, HOST = WORK + 1, WORK + 2  # rows of `searched` after the four rows that the seconds depend on
-ROWS = 6  # of `searched`
+MEMORY = WORK + 1  # the row of `searched` after the four rows that the seconds depend on; host and disk are next
+ROWS = 7  # of `searched`
 _THRESHOLDS = 16  # for shards, each shorter than the one before by the factor _SHORTER
 _SHORTER = 0.8
 _PRICES = 30  # halvings of the price of a byte
 
 
 def searched(loads: Loads) -> Loads:
-    """Return the rows that decide between plans (6, …): all-to-alls, work, memory of the rank and of its host."""
+    """Return the rows that decide between plans (7, …): all-to-alls, work, and bytes of rank, host and disk."""
     memory = loads[WEIGHTS] + loads[STATE] + loads[BATCH]
-    return np.concatenate([loads[: WORK + 1], memory[None], loads[HOST_MEMORY][None]])
+    return np.concatenate([loads[: WORK + 1], memory[None], loads[[HOST_MEMORY, DISK]]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +54,13 @@ class Option:
     kind: str
     choices: Sequence[tuple[int, ...]]
     groups: NDArray[np.int64]  # (G, W)
-    shards: Loads  # (6, W), see `searched`
-    everywhere: Loads  # (6, R)
+    shards: Loads  # (7, W), see `searched`
+    everywhere: Loads  # (7, R)
     times: Loads  # (W,) of the shards: work, and bytes that cross the network
     total: int  # time of all ranks
-    mean: Array  # (6,) loads of a rank on average
+    mean: Array  # (7,) loads of a rank on average
     memory: int  # bytes of all ranks
-    most_memory: int  # bytes of the rank that needs most
-    most_host: int  # bytes in host memory for the rank that needs most
+    most: Loads  # (3,) bytes of the rank that needs most: of its memory, of its host's, on a disk
 
     @property
     def on_all_ranks(self) -> bool:
@@ -114,8 +114,7 @@ def _option(kind: str, layout: Layout, step: Step) -> Option:
         int(times.sum() + everywhere[WORK].sum()),
         (shards.sum(axis=1) + everywhere.sum(axis=1)) / everywhere.shape[1],
         int(shards[MEMORY].sum() + everywhere[MEMORY].sum()),
-        int(everywhere[MEMORY].max() + shards[MEMORY].max(initial=0)),
-        int(everywhere[HOST].max() + shards[HOST].max(initial=0)),
+        everywhere[MEMORY:].max(axis=1) + shards[MEMORY:].max(axis=1, initial=0),
     )
 
 

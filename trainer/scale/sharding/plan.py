@@ -32,6 +32,7 @@ class Memory:
     state: int  # optimizer state of the tables
     batch: int  # ids, vectors and gradients
     host: int = 0  # weights and state in the memory of its host, in addition to its own
+    disk: int = 0  # weights and state on a disk
 
 
 @dataclass(frozen=True)
@@ -200,7 +201,9 @@ def _load_row(rank: int, load: RankLoad) -> tuple[str, ...]:
 def _memory_line(predicted: Sequence[RankLoad]) -> str:
     """Return a line with the parts of the memory of the rank that needs most memory."""
     rank = max(range(len(predicted)), key=lambda rank: (predicted[rank].memory_bytes, -rank))
-    sizes = {name: size for name, size in asdict(predicted[rank].memory).items() if size or name != "host"}
+    sizes = {
+        name: size for name, size in asdict(predicted[rank].memory).items() if size or name not in ("host", "disk")
+    }
     parts = ", ".join(f"{name} {in_bytes(size)}" for name, size in sizes.items())
     return f"memory of rank {rank}: {parts}"
 

@@ -24,6 +24,7 @@ from trainer.registry import KINDS
 from trainer.scale.sharding.assignment import Assignment, Limits, Score, score
 from trainer.scale.sharding.cost import (
     BATCH,
+    DISK,
     HOST_MEMORY,
     LOADS,
     LOOKUPS,
@@ -37,7 +38,7 @@ from trainer.scale.sharding.cost import (
     layouts,
     table_cost,
 )
-from trainer.scale.sharding.options import HOST, MEMORY, Option, bounds, options_of
+from trainer.scale.sharding.options import MEMORY, Option, bounds, options_of
 from trainer.scale.sharding.plan import Memory, Plan, RankLoad, in_bytes
 from trainer.scale.sharding.repair import Repair
 from trainer.scale.sharding.starts import selections, starts
@@ -62,12 +63,13 @@ class ShardingConfig:
     network_bandwidth: float = 1e9  # bytes/s of a rank on its host: measured 1.0 to 1.5e9 with gloo over loopback
     flops: float = 1.6e11  # operations/s of a rank in dense layers, for a dry run: measured with torch on one core
     host_bandwidth: float = 1.25e9  # bytes/s of a host to other hosts, shared by its ranks: 10 Gbit Ethernet
+    disk_bandwidth: float = 1.2e8  # bytes/s of a rank for rows on a disk, 4 KiB each: measured on a virtual disk
 
     def __post_init__(self) -> None:
         for kind in self.kind.split(","):
             require(kind in (AUTO, *KINDS), "sharding.kind", self.kind, " or ".join((AUTO, *KINDS)))
         require(self.memory_bytes >= 0, "sharding.memory_bytes", self.memory_bytes, "0 or more")
-        for name in ("memory_bandwidth", "network_bandwidth", "host_bandwidth", "flops"):
+        for name in ("memory_bandwidth", "network_bandwidth", "host_bandwidth", "disk_bandwidth", "flops"):
             value, unit = getattr(self, name), "operations" if name == "flops" else "bytes"
             require(0 < value < float("inf"), f"sharding.{name}", value, f"above 0, in {unit} per second")
         require(0 <= self.lookup_seconds < 1, "sharding.lookup_seconds", self.lookup_seconds, "0 or more, and below 1")
@@ -81,7 +83,12 @@ class ShardingConfig:
     def machine(self, ranks_per_host: int) -> Machine:
         """Return the hardware that the planner assumes."""
         return Machine(
-            self.memory_bandwidth, self.lookup_seconds, self.network_bandwidth, self.host_bandwidth, ranks_per_host
+            self.memory_bandwidth,
+            self.lookup_seconds,
+            self.network_bandwidth,
+            self.host_bandwidth,
+            ranks_per_host,
+            disk_bandwidth=self.disk_bandwidth,
         )
 
     def limit(self, free_bytes: int, ranks_per_host: int, base_bytes: int) -> int:
@@ -96,14 +103,15 @@ def choose(
     memory_bytes: int,
     base_bytes: int,
     host_memory_bytes: int = 0,
+    disk_bytes: int = 0,
 ) -> Plan:
     """Return the plan for these tables, with its prediction.
 
     `kinds` has the kind of each table, or auto. `memory_bytes` is the maximum total memory of a rank, and `base_bytes`
-    is its memory without tables. `host_memory_bytes` is its part of the memory of its host, which is used for tables
-    with a `host_share`. All ranks must pass the same arguments.
+    is its memory without tables. `host_memory_bytes` and `disk_bytes` are its parts of the memory of its host and of
+    the disk, which are used for tables with a `host_share` or a `disk_share`. All ranks must pass the same arguments.
     """
-    step, limits = Step(workload, machine), Limits(memory_bytes - base_bytes, host_memory_bytes)
+    step, limits = Step(workload, machine), Limits(memory_bytes - base_bytes, host_memory_bytes, disk_bytes)
     pairs = list(zip(workload.tables, kinds, strict=True))
     of_pair = _options(pairs, workload, machine, step, limits.room)
     order = sorted(range(len(pairs)), key=lambda number: (_key(*pairs[number]), number))  # its number moves no table
@@ -119,8 +127,8 @@ def choose(
 Pair = tuple[Table, str]  # a table, and its kind or auto
 
 
-def _key(table: Table, kind: str) -> tuple[float, float, float, float, str]:
-    return -table.rows, -table.dim, -table.pooling, table.host_share, kind
+def _key(table: Table, kind: str) -> tuple[float, float, float, float, float, str]:
+    return -table.rows, -table.dim, -table.pooling, table.host_share, table.disk_share, kind
 
 
 def _best_assignment(options: Sequence[Sequence[Option]], step: Step, limits: Limits) -> Assignment:
@@ -155,7 +163,7 @@ def _options(
     divided = {name: kind for name, kind in KINDS.items() if name not in whole}
     for (table, kind), of_table in options.items():
         longest = max(option.longest for option in of_table)
-        memory = min(option.most_memory for option in of_table)
+        memory = min(int(option.most[0]) for option in of_table)
         if kind == AUTO and (longest > _NOTABLE * mean or memory > _NOTABLE * room):
             of_table += options_of(divided, table, workload, machine, step)
     return options
@@ -184,7 +192,7 @@ def predict(plan: Plan, workload: Workload, machine: Machine, base_bytes: int) -
             received_bytes=round(received[rank]) + int(loads[MERGED, rank]),
             reduced_bytes=int(loads[REDUCED, rank]),
             seconds=float(seconds[rank]),
-            memory=Memory(base_bytes, *loads[[WEIGHTS, STATE, BATCH, HOST_MEMORY], rank].tolist()),
+            memory=Memory(base_bytes, *loads[[WEIGHTS, STATE, BATCH, HOST_MEMORY, DISK], rank].tolist()),
         )
         for rank in range(workload.num_ranks)
     ]
@@ -207,16 +215,16 @@ def _no_room(
     base_bytes: int,
 ) -> ConfigError:
     """Return the error for the rank that has least room in the best assignment; it names its largest table."""
-    is_memory = int((assignment.loads[MEMORY] - limits.room).max()) > 0
-    row, limit, base = (MEMORY, memory_bytes, base_bytes) if is_memory else (HOST, limits.host_room, 0)
-    rank = int(assignment.loads[row].argmax())
+    tier = int(((assignment.loads[MEMORY:] - limits.rooms[:, None]).max(axis=1) > 0).argmax())  # the first one
+    row, base = MEMORY + tier, (base_bytes, 0, 0)[tier]
+    limit, rank = base + int(limits.rooms[tier]), int(assignment.loads[row].argmax())
     sizes = [
         (int(option.everywhere[row, rank] + option.shards[row, held_by == rank].sum()), -table)
         for table, option in enumerate(assignment.options)
         for held_by in [option.groups[assignment.groups[table]]]
     ]
     table = -max(sizes)[1]
-    where = f"{'' if is_memory else ' of host memory'}, with table {numbers[table]} of {tables[table].rows:,} rows"
+    where = f"{('', ' of host memory', ' of a disk')[tier]}, with table {numbers[table]} of {tables[table].rows:,} rows"
     return _too_large(base + int(assignment.loads[row, rank]), limit, where, base)
 
 

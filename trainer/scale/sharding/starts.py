@@ -19,14 +19,14 @@ def selections(options: Sequence[Sequence[Option]], step: Step, limits: Limits) 
     memory = limits.room * len(step.share)
     first = balanced(fitting, step, memory)
     yield first
-    least = [min(of_table, key=lambda option: option.most_memory + option.most_host) for of_table in options]
+    least = [min(of_table, key=lambda option: int(option.most.sum())) for of_table in options]
     for selected in (cheapest(fitting, memory), cheapest(movable, memory), cheapest(fitting, 0), least):
         if selected != first:
             yield selected
 
 
 def _fits(option: Option, limits: Limits) -> bool:
-    return option.most_memory <= limits.room and option.most_host <= limits.host_room
+    return bool((option.most <= limits.rooms).all())
 
 
 def starts(selected: Sequence[Option], limits: Limits) -> dict[str, Assignment]:

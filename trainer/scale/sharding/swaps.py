@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from trainer.scale.sharding.assignment import Assignment, Limits, score
 from trainer.scale.sharding.cost import PER_SECOND, WORK, Array
-from trainer.scale.sharding.options import HOST, MEMORY
+from trainer.scale.sharding.options import MEMORY
 from trainer.scale.sharding.step import ALL_TO_ALLS, Step
 
 _SECONDS_PER_BYTE = 1e-3  # of memory that a rank does not have: memory first, then time
@@ -22,7 +22,7 @@ _MOST_ROUNDS = 10_000
 
 
 class _Ranks:
-    """The seconds of each rank as a function of its own loads (…, 6) alone."""
+    """The seconds of each rank as a function of its own loads (…, 7) alone."""
 
     def __init__(self, assignment: Assignment, step: Step, limits: Limits) -> None:
         loads = assignment.loads
@@ -34,8 +34,7 @@ class _Ranks:
         """Return the seconds of these ranks with these loads, plus a penalty for memory that they do not have."""
         exchanged = loads[..., :ALL_TO_ALLS]
         exchange = np.maximum(exchanged * self.per_byte[ranks], self.of_samples[ranks] - exchanged * self.shares[ranks])
-        excess = np.maximum(loads[..., MEMORY] - self.limits.room, 0)
-        excess += np.maximum(loads[..., HOST] - self.limits.host_room, 0)
+        excess = np.maximum(loads[..., MEMORY:] - self.limits.rooms, 0).sum(axis=-1)
         seconds: Array = loads[..., WORK] / PER_SECOND + excess * _SECONDS_PER_BYTE
         return seconds + exchange[..., 0] + exchange[..., 1] + exchange[..., 2]
 

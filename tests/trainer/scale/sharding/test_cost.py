@@ -5,6 +5,7 @@ import pytest
 from trainer.registry import KINDS
 from trainer.scale.sharding.cost import (
     BATCH,
+    DISK,
     FAR,
     GRADIENTS,
     HOST_MEMORY,
@@ -116,6 +117,22 @@ def test_rows_in_host_memory_take_its_space_and_its_bandwidth(kind: str) -> None
     num_ids, touched = (20, 20) if kind == "table_wise" else (10, 100)
     rows_read = num_ids * 32 + 2 * touched * 36
     assert half[WORK, 0] - whole[WORK, 0] == rows_read / 2 * (10 - 1) * 1000
+
+
+def test_rows_on_a_disk_take_no_memory_and_a_page_each() -> None:
+    slow = Machine(1e9, 0.0, 1e6, 1e5, 2, disk_bandwidth=1e8)
+    whole, half = (
+        cost("table_wise", (0,), slow),
+        cost("table_wise", (0,), slow, table=Table(100, 8, 2.0, disk_share=0.5)),
+    )
+    assert half[DISK, 0] == half[WEIGHTS, 0] + half[STATE, 0] == (whole[WEIGHTS, 0] + whole[STATE, 0]) / 2
+    rows_read, pages = 20 * 32 + 2 * 20 * 36, 2 * 20 * 4096  # 20 ids of 20 rows, each read and written
+    assert half[WORK, 0] - whole[WORK, 0] == (pages * 10 - rows_read) / 2 * 1000
+
+
+def test_copies_are_never_on_a_disk() -> None:
+    whole, half = cost("data_parallel", (0, 1)), cost("data_parallel", (0, 1), table=Table(100, 8, 2.0, disk_share=0.5))
+    assert (whole == half).all()
 
 
 def test_layouts_have_cost_of_each_choice_of_ranks() -> None:
