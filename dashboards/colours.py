@@ -32,6 +32,7 @@ PHASES = {  # self time: blue and green
     "optimizer": "#386A4E",
     "h2d": "#6985E7",
     "other": "#9EB8B1",
+    "offload": "#0B6E8A",
     "data": "#61CB7C",  # beside the ideal step, as the first of what makes a step longer
 }
 COMPUTING = tuple(phase for phase in PHASES if phase != "data")  # of the ideal step, which waits for no input

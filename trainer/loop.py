@@ -72,7 +72,7 @@ class Checkpoints(Protocol):
 
 
 class Loop:
-    """The steps of a run from `steps_done` on. `checkpoints` may be set before it trains."""
+    """The steps of a run from `steps_done` on. `checkpoints` and `note` may be set before it trains."""
 
     def __init__(self, trainer: Trainer, source: Source, extent: Extent) -> None:
         self.trainer, self.source, self.extent = trainer, source, extent
@@ -81,6 +81,7 @@ class Loop:
         self.held_out = self.checked.held_out() if self.config.evaluation.every else None
         self.running = RunningQuality()
         self.checkpoints: Checkpoints | None = None
+        self.note: Callable[[], str] = lambda: ""  # what else a line of progress says
         self.steps_done = 0
         self._last_result: StepResult | None = None
 
@@ -89,7 +90,8 @@ class Loop:
         config, world = self.config, self.world
         loader = Loader(self.checked, self.extent, world.rank, world.size, config.loader.depth, self.steps_done)
         last = self.extent.steps or 0
-        progress = Progress(config.train.progress_every, world.say, last, self.steps_done, terminal(world.rank))
+        every, line = config.train.progress_every, terminal(world.rank)
+        progress = Progress(every, world.say, last, self.steps_done, line, note=self.note)
         with loader as batches, progress, self._save_completed():
             for result in steps(self.trainer, batches, self._must_stop):
                 self._report(progress, result)

@@ -39,8 +39,9 @@ class Progress:
         first_step: int = 0,  # above 0 after a resume
         terminal: TextIO | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        note: Callable[[], str] = lambda: "",  # what else a line says
     ) -> None:
-        self._every, self._say, self._clock = every, say, clock
+        self._every, self._say, self._clock, self._note = every, say, clock, note
         self._first_step, self._last_step = first_step, last_step
         self._line = _LiveLine(terminal, last_step) if terminal else None
         self._number = first_step
@@ -93,7 +94,7 @@ class Progress:
         assert self._quality is not None
         now, steps = self._clock(), self._number - self._last_number
         speed = _speed(self._samples - self._last_samples, steps, now - self._last_time)
-        text = f"{_losses(self._quality)}  {speed}  {_calibration(self._quality)}"
+        text = "  ".join(filter(None, (_losses(self._quality), speed, _calibration(self._quality), self._note())))
         if self._last_step:
             left = (self._last_step - self._number) * (now - self._last_time) / steps
             text += f"  {timedelta(seconds=round(left))} left"

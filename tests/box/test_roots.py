@@ -48,7 +48,7 @@ def test_directory_on_a_network_is_refused(places, tmp_path, kind, name):
 
 @pytest.mark.parametrize(
     ("mebibytes", "ranks", "fits"),
-    [(64, 2, True), (64, 3, False), (25, 1, False), (204, 8, False), (205, 8, True), (0, 8, True)],
+    [(64, 2, True), (64, 3, False), (25, 1, False), (214, 8, False), (215, 8, True), (0, 8, True)],
 )
 def test_boxes_take_a_small_share_of_the_memory_that_others_need(places, tmp_path, monkeypatch, mebibytes, ranks, fits):
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_blocks=mebibytes * 256, f_frsize=4096))

@@ -21,7 +21,7 @@ from zmon.metrics.names import shown_errors
 from zmon.schema.host import HostSample, NicSample
 from zmon.schema.names import OPS, PHASES
 
-RANK, GPU, LINK = 64, 30, 14  # most series of each
+RANK, GPU, LINK = 66, 30, 14  # most series of each
 CARD = "pci0000:3a/0000:3a:00.0/0000:3b:00.0"
 
 

@@ -17,7 +17,7 @@ Nothing here is imported before it is used, since a dry run of a published model
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,7 +62,7 @@ def _tier(
     shapes: Sequence[tuple[int, int]],
     dtype: torch.dtype,
     device: torch.device,
-) -> dict[int, TorchKernel]:
+) -> Mapping[int, TorchKernel]:
     from trainer.scale.tier.memory import kernels_on_disk
 
     return kernels_on_disk(memory, Path(folder) if folder else None, optimizer, shapes, dtype, device)

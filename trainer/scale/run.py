@@ -18,6 +18,8 @@ from trainer.scale.planning import plan
 from trainer.scale.sharding.plan import as_text
 from trainer.scale.shards import open_criteo
 from trainer.scale.state import state_of
+from trainer.scale.tier.kernel import TieredKernel
+from trainer.scale.tier.memory import CacheNote
 from trainer.synthetic import Synthetic
 from trainer.train import Trainer
 from trainer.world import World
@@ -55,6 +57,9 @@ class Run(Loop):
         row_bytes = [(dim + 1) * trainer.dtype.itemsize for dim in config.embedding.dims]
         world.say(as_text(self.plan, config.embedding.rows, row_bytes))
         zmon.plan(ranks=self.plan.as_json())
+        on_disk = [kernel for kernel in trainer.tables.on_disk.values() if isinstance(kernel, TieredKernel)]
+        if on_disk:
+            self.note = CacheNote(on_disk, world.warn)
         if config.checkpoint.folder:
             # Rows on a disk have no room for copies, so training waits until they are written.
             asynchronous = config.checkpoint.asynchronous and not config.embedding.tier.folder

@@ -27,6 +27,7 @@ _LEAST_NEEDED = (  # what no alert and no recorded series reads comes first
     "zmon_collective_seconds_total",
     "zmon_lookups_total",
     "zmon_tokens_total",
+    "zmon_offload_bytes_total",
     "zmon_collective_exposed_seconds_total",
     "zmon_phase_seconds_total",
 )

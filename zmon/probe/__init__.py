@@ -232,18 +232,21 @@ def work(
     memory_traffic: float | None = None,
     tokens: int | None = None,
     dtype: object = None,
+    offload_read: int | None = None,
+    offload_written: int | None = None,
 ) -> None:
     """Report this rank's amount of work in this step, so that uneven work is not mistaken for a slow rank.
 
     `flops` is the floating-point operations, for the ratio to the peak of the device in `dtype`: a dtype or its name,
     such as bfloat16 or tf32, or a mapping from each to its share. `memory_traffic` is the bytes read from and written
-    to device memory. `tokens` counts those of a batch of sequences.
+    to device memory. `tokens` counts those of a batch of sequences. `offload_read` and `offload_written` are the bytes
+    of parameters and optimizer state that came from, and went to, a disk or the memory of the host.
     """
     if current is not None:
         try:
             if flops is not None and not _is_declared(current.ledger, dtype):
                 flops = None  # the rest of the call counts all the same
-            current.ledger.work(samples, lookups, flops, memory_traffic, tokens)
+            current.ledger.work(samples, lookups, flops, memory_traffic, tokens, offload_read, offload_written)
         except Exception as error:
             _complain(error)
 

@@ -63,11 +63,15 @@ _DEVICE = "zmon_device_memory_bytes"
 _DEVICE_HELP = "Memory of the device's caching allocator."
 _OP_BYTES = "zmon_collective_bytes_total"
 _OP_BYTES_HELP = "Size of the tensors that the rank sends or receives in collectives."
+_OFFLOAD = "zmon_offload_bytes_total"
+_OFFLOAD_HELP = (
+    "Bytes of parameters and optimizer state that the rank moved from and to a disk or the memory of its host."
+)
 _NIC = "zmon_step_nic_bytes_total"
 _NIC_HELP = "Bytes on the job's network interface during steps, read every 100 ms at most; on local rank 0 only."
 
 # The order is that of the numbers in a box. The C edge needs each of these together, in this order: what a job declares
-# of a step (`samples` to `tokens`), the other amounts, the times, and the counts.
+# of a step (`samples` to `offload_written`), the other amounts, the times, and the counts.
 MEASURES = (
     Measure("steps", "", metric="zmon_steps_total", help="Optimizer updates that the rank has finished.", field="steps"),
     Measure("step", "seconds", column="duration", metric="zmon_step_seconds_total", help="Time that the rank has spent in steps.", field="step_seconds_total"),
@@ -84,6 +88,8 @@ MEASURES = (
     Measure("flops", "", of_step="own", column="flops", aligned=True),
     Measure("memory_traffic", "bytes", of_step="own", column="memory_traffic", aligned=True),
     Measure("tokens", "", of_step="own", column="tokens", aligned=True, metric="zmon_tokens_total", help="Tokens that this rank has trained on."),
+    Measure("offload_read", "bytes", of_step="own", column="offload_read", aligned=True, metric=_OFFLOAD, label=("direction", "read"), help=_OFFLOAD_HELP),
+    Measure("offload_written", "bytes", of_step="own", column="offload_written", aligned=True, metric=_OFFLOAD, label=("direction", "written"), help=_OFFLOAD_HELP),
     Measure("nic_sent", "bytes", of_step="own", column="nic_sent", metric=_NIC, label=("direction", "sent"), help=_NIC_HELP),
     Measure("nic_received", "bytes", of_step="own", column="nic_received", metric=_NIC, label=("direction", "received"), help=_NIC_HELP),
     Measure("phase", "seconds", per="phase", column="phase_{}", aligned=True, metric="zmon_phase_seconds_total", help="Self time of the rank in steps, by phase."),

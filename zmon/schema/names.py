@@ -18,7 +18,7 @@ ACTIVITIES = ("init", "train", "eval", "checkpoint", "done", "compile", "loader_
 # The activities outside steps.
 BETWEEN_STEPS = tuple(activity for activity in ACTIVITIES if activity not in ("train", "done"))
 
-PHASES = ("data", "h2d", "embedding", "forward", "backward", "optimizer", "other")
+PHASES = ("data", "h2d", "embedding", "forward", "backward", "optimizer", "other", "offload")
 
 OPS = (
     "all_to_all", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter", "barrier",

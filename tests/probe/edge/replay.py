@@ -19,7 +19,7 @@ from random import Random
 from typing import Any
 from unittest import mock
 
-OPS, PHASES, ACTIVITIES, GROUPS, NO_GROUP = 11, 7, 7, 8, 15  # how many of each there are
+OPS, PHASES, ACTIVITIES, GROUPS, NO_GROUP = 11, 8, 7, 8, 15  # how many of each there are
 BYTES = 10**12
 ATTRIBUTES = (
     "current_phase", "activity", "step", "since", "autograd_depth", "step_pending", "_in_op", "_op", "_slot",

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+import zmon
 from trainer.errors import ConfigError
 from trainer.kernel import Bags, Merged, TorchKernel, sums
 from trainer.optimizers import OptimizerConfig
@@ -54,6 +55,13 @@ class TieredKernel(TorchKernel):
         self._moving: Future[None] | None = None  # the rows of a prefetch
         self._is_whole = False  # all rows of the last lookup are in memory
         self._ahead: tuple[Bags | None, Numbers] = None, np.empty(0, np.int64)  # a prefetch and its distinct rows
+        self.wanted = self.missing = 0  # distinct rows of lookups so far, and those that came from the disk
+        self.is_short = False  # the rows of two batches were once more than the slots
+
+    @property
+    def locked_ratio(self) -> float:
+        """The share of the slots that the last claim used, between 0 and 1."""
+        return self._slots.num_claimed / self._slots.num_slots
 
     def prefetch(self, bags: Bags) -> None:
         """Begin to bring the rows of the next lookup into memory, as many as fit beside those of the last one.
@@ -62,16 +70,22 @@ class TieredKernel(TorchKernel):
         """
         if self._is_whole:
             self._wait()
-            self._ahead = bags, self._distinct(bags)
-            claim = self._slots.claim_ahead(self._ahead[1])
+            distinct = self._distinct(bags)
+            self._ahead = bags, distinct
+            claim = self._slots.claim_ahead(distinct)
+            self._count(claim, len(distinct))
+            self.is_short |= bool((self._slots.slot_of[distinct] < 0).any())
             self._moving = self._thread.submit(self._move, claim)
 
     def lookup(self, bags: Bags) -> Tensor:
         """Return the sum of the rows of each bag (G, D), 0 for an empty bag."""
-        distinct = self._ahead[1] if bags is self._ahead[0] else self._distinct(bags)
+        is_ahead = bags is self._ahead[0]
+        distinct = self._ahead[1] if is_ahead else self._distinct(bags)
+        self.wanted += 0 if is_ahead else len(distinct)
         self._is_whole = len(distinct) <= self._slots.num_slots
+        self.is_short |= not self._is_whole
         if self._is_whole:
-            self._claim(distinct)
+            self._claim(distinct, "embedding")
             return super().lookup(self._in_slots(bags))
         pieces = [self._lookup_piece(piece) for piece in _pieces(bags, self._slots.num_slots)]
         return torch.cat(pieces) if pieces else self.weight[:0]
@@ -83,7 +97,9 @@ class TieredKernel(TorchKernel):
         for first in range(0, len(rows), size):
             piece = slice(first, first + size)
             numbers = rows[piece].cpu().numpy()
-            slots = self._slots.slot_of[numbers].astype(np.int64) if self._is_whole else self._claim(numbers)
+            slots = (
+                self._slots.slot_of[numbers].astype(np.int64) if self._is_whole else self._claim(numbers, "optimizer")
+            )
             squares = None if mean_squares is None else mean_squares[piece]
             in_slots = Merged(torch.from_numpy(slots).to(self.weight.device), gradient[piece])
             super().apply(in_slots, learning_rate, squares)
@@ -127,13 +143,13 @@ class TieredKernel(TorchKernel):
     def _lookup_piece(self, bags: Bags) -> Tensor:
         distinct = self._distinct(bags)
         if len(distinct) <= self._slots.num_slots:
-            self._claim(distinct)
+            self._claim(distinct, "embedding")
             return super().lookup(self._in_slots(bags))
         # A single bag with more rows than slots: its rows are copied.
         copies = np.empty(len(distinct), self._file.record)
         for first in range(0, len(distinct), self._slots.num_slots):
             piece = slice(first, first + self._slots.num_slots)
-            copies[piece] = self._records(self._claim(distinct[piece]))
+            copies[piece] = self._records(self._claim(distinct[piece], "embedding"))
         weight = torch.from_numpy(np.ascontiguousarray(copies["weight"])).to(self.weight.device)
         rows = torch.from_numpy(np.searchsorted(distinct, bags.rows.cpu().numpy()).astype(np.int32))
         return sums(weight, rows.to(self.weight.device), bags.offsets)
@@ -142,11 +158,22 @@ class TieredKernel(TorchKernel):
         slots = torch.from_numpy(self._slots.slot_of[bags.rows.cpu().numpy()])
         return Bags(slots.to(bags.rows.device, bags.lengths.dtype), bags.lengths)
 
-    def _claim(self, rows: Rows) -> Numbers:
-        """Bring these distinct, sorted rows into memory and return their slots."""
+    def _claim(self, rows: Rows, phase: str) -> Numbers:
+        """Bring these distinct, sorted rows into memory and return their slots. `phase` goes on after the wait."""
+        claim = self._slots.claim(rows)
+        if len(claim.read) or not (self._moving is None or self._moving.done()):
+            zmon.phase("offload")
+            self._wait()
+            self._move(claim)
+            zmon.phase(phase)
         self._wait()
-        self._move(self._slots.claim(rows))
+        self._count(claim)
         return self._slots.slot_of[rows].astype(np.int64)
+
+    def _count(self, claim: Claim, num_wanted: int = 0) -> None:
+        self.wanted, self.missing = self.wanted + num_wanted, self.missing + len(claim.read)
+        row_bytes = self._file.record.itemsize
+        zmon.work(offload_read=len(claim.read) * row_bytes, offload_written=len(claim.written) * row_bytes)
 
     def _move(self, claim: Claim) -> None:
         if len(claim.written):

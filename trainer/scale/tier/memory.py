@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 
 from trainer.errors import ConfigError
-from trainer.kernel import TorchKernel
 from trainer.optimizers import OptimizerConfig
 from trainer.scale.tier.kernel import TieredKernel
 
@@ -20,7 +19,7 @@ def kernels_on_disk(
     shapes: Sequence[tuple[int, int]],
     dtype: torch.dtype,
     device: torch.device,
-) -> dict[int, TorchKernel]:
+) -> dict[int, TieredKernel]:
     """Return the kernels of the groups (rows, D) that do not fit into memory, by their number.
 
     `memory` are the bytes of `embedding.memory`. Raises ConfigError if there is no place for them, and TierError.
@@ -36,6 +35,30 @@ def kernels_on_disk(
         number: TieredKernel(optimizer, shapes[number], dtype, device, share, folder)
         for number, share in divided(memory, sizes).items()
     }
+
+
+class CacheNote:
+    """The note about the cache of this rank in a line of progress; it warns once if the cache is too small."""
+
+    def __init__(self, kernels: Sequence[TieredKernel], warn: Callable[[str], None]) -> None:
+        self._kernels, self._warn = kernels, warn
+        self._wanted = self._missing = 0
+        self._is_told = False
+
+    def __call__(self) -> str:
+        """Return the share of rows that were in memory since the last call, and of slots that are locked."""
+        wanted, missing = (sum(getattr(kernel, name) for kernel in self._kernels) for name in ("wanted", "missing"))
+        rows, from_disk = wanted - self._wanted, missing - self._missing
+        self._wanted, self._missing = wanted, missing
+        if any(kernel.is_short for kernel in self._kernels) and not self._is_told:
+            self._is_told = True
+            self._warn(
+                "embedding.memory is less than the rows of two batches need, so steps wait for the disk. Use more of"
+                " it, more ranks, or a smaller train.global_batch"
+            )
+        locked = max(kernel.locked_ratio for kernel in self._kernels)
+        in_memory = f"{1 - from_disk / rows:.1%}" if rows else "unknown"
+        return f"rows in memory {in_memory}  locked {locked:.0%}"
 
 
 def divided(memory: int, sizes: Sequence[int]) -> dict[int, int]:

@@ -40,7 +40,7 @@ class Slots:
         self._queued = 0  # slots in the queue
         self._num_taken = 0  # slots that ever had a row
         self._claims = 0
-        self._num_claimed = 0  # slots that the last claim used
+        self.num_claimed = 0  # slots that the last claim used
 
     def claim(self, rows: Numbers) -> Claim:
         """Give each of these distinct, sorted rows a slot. There must not be more of them than slots."""
@@ -53,7 +53,7 @@ class Slots:
 
         The rows without a slot are then claimed by `claim`.
         """
-        last, num_last = self._claims, self._num_claimed
+        last, num_last = self._claims, self.num_claimed
         self._claims += 1
         missing, num_new = self._use_present(rows)
         return self._bring(missing[: self.num_slots - num_last - num_new], before=last)
@@ -71,7 +71,7 @@ class Slots:
         is_missing = slots < 0
         present = slots[~is_missing].astype(np.int64)
         num_new = int(np.count_nonzero(self._used[present] < self._claims - 1))
-        self._num_claimed = len(present)
+        self.num_claimed = len(present)
         self._use(present)
         return rows[is_missing], num_new
 
@@ -83,7 +83,7 @@ class Slots:
         self.slot_of[left[left >= 0]] = -1
         self.slot_of[missing], self._row_of[taken], self.changed[taken] = taken, missing, False
         self._use(taken)
-        self._num_claimed += len(missing)
+        self.num_claimed += len(missing)
         order = np.argsort(left[was_changed])
         return Claim(left[was_changed][order], taken[was_changed][order], missing, taken)
 

@@ -47,6 +47,10 @@ _ADVICE = {  # by time category; another one is a collective or an activity that
     "backward": Advice("the backward pass", _PROFILE),
     "optimizer": Advice("the optimizer", "Use a fused or foreach optimizer (`fused=True`)."),
     "embedding": Advice("embedding lookups", _PROFILE),
+    "offload": Advice(
+        "waiting for parameters on a disk or in the memory of the host",
+        "Give each rank more memory for them, begin to read them earlier, or use a faster disk.",
+    ),
     "other": Advice("code of the step outside of data, model and optimizer", _PROFILE),
     "unknown": Advice("zmon cannot say", ""),
 }

@@ -24,10 +24,12 @@ OPTIMIZERS = {
 CASES = [f"{kind}, {optimizer}" for kind in KINDS for optimizer in OPTIMIZERS]
 
 
-def variant(name: str, memory: int, folder: str) -> list:
+def variant(name: str, memory: int, out: Path) -> list:
+    """Return the changes of a case; both places have the plan of rows in memory."""
     kind, optimizer = name.split(", ")
-    embedding = {"rows": ROWS, "dim": DIM, "memory": memory, "tier": {"folder": folder}}
-    return [SMALL, {"embedding": embedding, "sharding": {"kind": KINDS[kind]}, "optimizer": OPTIMIZERS[optimizer]}]
+    embedding = {"rows": ROWS, "dim": DIM, "memory": memory, "tier": {"folder": str(out / "rows") if memory else ""}}
+    sharding = {"kind": KINDS[kind], "plan" if memory else "save": str(out / f"{name}.yaml")}
+    return [SMALL, {"embedding": embedding, "sharding": sharding, "optimizer": OPTIMIZERS[optimizer]}]
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +47,9 @@ def results(start, results_folder: Path):
             out.mkdir()
             memory = sum(ROWS) * (DIM + 1) * 4 // ranks // 4  # a fourth of the rows of a rank, and less with its index
             variants = {
-                f"{case}, {place}": variant(case, limit, folder)
+                f"{case}, {place}": variant(case, limit, out)
                 for case in CASES
-                for place, limit, folder in (("memory", 0, ""), ("disk", memory, str(out / "rows")))
+                for place, limit in (("memory", 0), ("disk", memory))
             }
             script = str(Path(__file__).parents[2] / "train_and_save.py")
             ended = start(ranks, script, str(STEPS), str(out), json.dumps(variants), seconds=400)
