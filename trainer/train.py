@@ -129,6 +129,9 @@ class Trainer:
             log_loss = F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
             if following and following.ids:
                 following.ids.send_rows()
+                if self.tables.on_disk:
+                    following = replace(following, bags=following.ids.wait())
+                    self.tables.prefetch(following.bags or [])  # read while this batch is computed
 
             zmon.phase("backward")
             stops = must_stop or loaded.batch.fault is not None
@@ -137,9 +140,6 @@ class Trainer:
             (log_loss / loaded.global_batch).backward()  # sends each gradient as soon as it is ready
 
             zmon.phase("optimizer")
-            if self.tables.on_disk and following and following.ids:
-                self.tables.prefetch(arrived := following.ids.wait())
-                following = replace(following, bags=arrived)
             self.tables.update(bags, pooled_gradients.wait(), table_rate)
             self.flat.wait()
             self.replicated.update(self.flat.replicated, table_rate)

@@ -11,7 +11,7 @@ Shapes: G bags, N rows looked up, U distinct rows among them, D columns.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -52,7 +52,8 @@ class TieredKernel(TorchKernel):
         self._slots = Slots(num_rows, num_slots)
         self._file = RowFile(folder, num_rows, dim, np.dtype(str(dtype).removeprefix("torch.")))
         self._thread = ThreadPoolExecutor(1, "rows")
-        self._moving: Future[None] | None = None  # the rows of a prefetch
+        self._reading: Future[Records] = self._thread.submit(np.empty, 0, self._file.record)  # nothing yet
+        self._writing: Future[None] = self._thread.submit(lambda: None)
         self._is_whole = False  # all rows of the last lookup are in memory
         self._ahead: tuple[Bags | None, Numbers] = None, np.empty(0, np.int64)  # a prefetch and its distinct rows
         self.wanted = self.missing = 0  # distinct rows of lookups so far, and those that came from the disk
@@ -69,13 +70,12 @@ class TieredKernel(TorchKernel):
         A thread moves them. What fails there is raised by the next call that needs rows.
         """
         if self._is_whole:
-            self._wait()
             distinct = self._distinct(bags)
             self._ahead = bags, distinct
             claim = self._slots.claim_ahead(distinct)
             self._count(claim, len(distinct))
             self.is_short |= bool((self._slots.slot_of[distinct] < 0).any())
-            self._moving = self._thread.submit(self._move, claim)
+            self._move(claim)
 
     def lookup(self, bags: Bags) -> Tensor:
         """Return the sum of the rows of each bag (G, D), 0 for an empty bag."""
@@ -120,7 +120,7 @@ class TieredKernel(TorchKernel):
 
     def records(self, first: int, number: int) -> Records:
         """Return copies of rows."""
-        self._wait()
+        self._finish()
         records = self._file.read(np.arange(first, first + number))
         changed, slots = self._slots.changed_rows(first, number)
         records[changed - first] = self._records(slots)
@@ -128,7 +128,7 @@ class TieredKernel(TorchKernel):
 
     def set_records(self, first: int, records: Records) -> None:
         """Set rows from `first` on, on the disk and in memory."""
-        self._wait()
+        self._finish()
         rows = np.arange(first, first + len(records))
         self._file.write(rows, records)
         slots = self._slots.slot_of[rows]
@@ -161,13 +161,14 @@ class TieredKernel(TorchKernel):
     def _claim(self, rows: Rows, phase: str) -> Numbers:
         """Bring these distinct, sorted rows into memory and return their slots. `phase` goes on after the wait."""
         claim = self._slots.claim(rows)
-        if len(claim.read) or not (self._moving is None or self._moving.done()):
-            zmon.phase("offload")
-            self._wait()
-            self._move(claim)
-            zmon.phase(phase)
-        self._wait()
         self._count(claim)
+        if len(claim.read):
+            self._move(claim)
+        if not self._reading.done():
+            zmon.phase("offload")
+            wait([self._reading])
+            zmon.phase(phase)
+        self._reading.result()
         return self._slots.slot_of[rows].astype(np.int64)
 
     def _count(self, claim: Claim, num_wanted: int = 0) -> None:
@@ -176,16 +177,25 @@ class TieredKernel(TorchKernel):
         zmon.work(offload_read=len(claim.read) * row_bytes, offload_written=len(claim.written) * row_bytes)
 
     def _move(self, claim: Claim) -> None:
-        if len(claim.written):
-            self._file.write(claim.written, self._records(claim.written_slots))
-        if len(claim.read):
-            self._fill(claim.read_slots, self._file.read(claim.read))
+        """Let the thread read the rows that come. After that it writes those that left, which nobody waits for."""
+        if self._writing.done():
+            self._writing.result()
+        self._reading = self._thread.submit(self._read, claim)
+        self._writing = self._thread.submit(self._write, claim.written, self._reading)
 
-    def _wait(self) -> None:
-        """Wait for the rows of a prefetch. Raises TierError."""
-        moving, self._moving = self._moving, None
-        if moving is not None:
-            moving.result()
+    def _read(self, claim: Claim) -> Records:
+        """Return the rows that left their slots to others."""
+        left = self._records(claim.written_slots)
+        self._fill(claim.read_slots, self._file.read(claim.read))
+        return left
+
+    def _write(self, rows: Numbers, reading: Future[Records]) -> None:
+        self._file.write(rows, reading.result())
+
+    def _finish(self) -> None:
+        """Wait for the thread. Raises TierError."""
+        self._reading.result()
+        self._writing.result()
 
     @staticmethod
     def _distinct(bags: Bags) -> Numbers:
