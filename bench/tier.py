@@ -22,7 +22,8 @@ from typing import Any
 
 CGROUP = Path("/sys/fs/cgroup/memory")
 MEBI = 1 << 20
-ROWS, DIM, WARM_UP = (2_000_000,) * 4, 32, 100
+ROWS, DIM = (2_000_000,) * 4, 32
+WARM_UP_LOOKUPS, WARM_UP = 500, 50  # lookups of 20 ids a bag, which fill the cache four times; then steps
 TABLES = sum(ROWS) * (DIM + 1) * 4  # bytes
 _SPARE = 256 * MEBI  # over the plan
 
@@ -33,13 +34,14 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=5, help="runs of each kind")
     parser.add_argument("--steps", type=int, default=200, help="measured steps of a run")
     parser.add_argument("--ranks", type=int, default=1)
+    parser.add_argument("--pooling", type=int, nargs="*", default=(1, 20), help="ids of a bag")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()), help="of the rows on the disk")
     parser.add_argument("--job", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.job:
         _job(**json.loads(arguments.job))
         return
-    for pooling in (1, 20):
+    for pooling in arguments.pooling:
         for memory, kind in ((TABLES // 4 // arguments.ranks, "a fourth in memory"), (TABLES * 2, "all fits")):
             ratios, texts = [], []
             for _ in range(arguments.pairs):
@@ -88,6 +90,7 @@ def _run(arguments: argparse.Namespace, pooling: int, memory: int, limit: int | 
 def _job(pooling: int, memory: int, steps: int, folder: str) -> None:
     """Train as one rank, and print the figures of the steps after the warm-up."""
     from trainer import loop
+    from trainer.batch import Loaded, shares
     from trainer.keys import apply_changes
     from trainer.loader import Loader
     from trainer.scale.presets import demo
@@ -113,7 +116,14 @@ def _job(pooling: int, memory: int, steps: int, folder: str) -> None:
     source = open_source(config, world)
     run = Run(config, world, source)
     on_disk = [*run.trainer.tables.on_disk.values()]
-    times, reads = [], []
+    if on_disk:
+        of_bags = apply_changes(config, [{"synthetic": {"shortest_bag": 20, "longest_bag": 20}}])
+        size, warming = config.train.global_batch, open_source(of_bags, world)
+        for number in range(WARM_UP_LOOKUPS):
+            share = shares(size, world.size)[world.rank]
+            batch = warming.batch(10**6 + number, share.start, share.size)
+            run.trainer.tables.lookup(run.trainer.exchange.send_ids(Loaded(0, size, batch)).wait())
+    times, reads, begin, read = [], [], 0.0, 0
     with Loader(source, extent(config, source), world.rank, world.size, depth=2) as batches:
         results = loop.steps(run.trainer, batches)
         for number, result in enumerate(results):

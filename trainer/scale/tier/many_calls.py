@@ -20,9 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 READ, WRITE = 0, 1  # IOCB_CMD_PREAD, IOCB_CMD_PWRITE
-MAX_CALLS = 256  # at a time; all contexts of a host share /proc/sys/fs/aio-max-nr
-_THREADS = 4  # of a process; 4,000 reads of 4 KiB from a cold disk took 255 ms in one thread, 138 in 4, 129 in 8
-_LEAST = 64  # requests for one more thread
+MAX_CALLS = 128  # at a time; all contexts of a host share /proc/sys/fs/aio-max-nr
+# Of a process. 4,000 reads of 4 KiB from a cold virtual disk took 255 ms in one thread, 138 in 4 and 129 in 8; when the
+# disk was slower, 730 to 841 ms in one, 402 to 419 in 24 and 383 to 397 in 48.
+_THREADS = 24
+_LEAST = 16  # requests for one more thread
 _NUMBERS = {  # of io_setup, io_submit, io_getevents
     "x86_64": (206, 209, 208),
     "aarch64": (0, 2, 4),
