@@ -91,6 +91,7 @@ CAUSES = {  # of findings
     # a slow rank or host: olive
     "compute_straggler": "#A0AF2B",
     "input_straggler": "#616A0B",
+    "offload_straggler": "#3F7A5B",
     "network_slow": "#AFB692",
     "thermal_throttle": "#838F20",
     "host_pressure": "#B5820C",

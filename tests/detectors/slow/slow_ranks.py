@@ -62,6 +62,13 @@ def longer_by_turns(number):
     return [rank(forward=0.095) if r == (0, 2, 3)[number % 3] else LONG_SEQUENCES[r] for r in range(4)]
 
 
+def slow_disk(offload=0.045, hardware=()):
+    """Return a job in which all ranks wait a little for rows on their disks, and rank 2 longer in the last steps."""
+    ranks = [{**rank(), "phases": {"data": 0.010, "forward": 0.055, "offload": 0.005}} for _ in range(4)]
+    slow = {**ranks[2], "phases": {**ranks[2]["phases"], "offload": offload}}
+    return job(steps(64, *ranks), later_steps(20, *ranks[:2], slow, ranks[3]), hardware=hardware)
+
+
 @cache
 def moving(size, seed):
     """Return steps in which a random rank is late: some rank is late in most of the last ones by chance."""
@@ -133,6 +140,10 @@ CASES = (
          says=("mostly in data",)),
     Case("a rank waits longer for its data, and all ranks compute unevenly", with_noise, "input_straggler", (2,),
          over=range(8)),
+    Case("a rank waits longer for rows on its disk", lambda: slow_disk(), "offload_straggler", (2,),
+         says=("mostly in offload", "iostat -x 2 3")),
+    Case("a rank waits longer for rows on its disk, and its host is short of I/O",
+         lambda: slow_disk(hardware=pressed({"node-c": 30.0}, "io")), "offload_straggler", (2,)),
     Case("a rank is slow in several phases", lambda: slow_rank(forward=0.085, data=0.035), "unknown", (2,)),
     Case("a rank computes longer for 32 steps", lambda: slow_rank(1, number=16, forward=.1), "compute_straggler", (1,)),
     Case("a rank computes longer for 26 steps only", lambda: slow_rank(1, number=13, forward=0.100)),
@@ -242,6 +253,7 @@ CASES = (
          says=("all ranks on node-a wait at least 30% of the time for a processor (the median rank 1%)",)),
     Case("a rank with busy loader workers is 5 % slower, and waits for a processor",
          lambda: job(steps(64, *with_slow_rank(1, data=0.0135), stands_for=2), hardware=delayed(0.0, 0.04, 0.0, 0.0))),
+    Case("all ranks wait as long for rows on their disks", lambda: slow_disk(offload=0.005)),
     # The network, while no rank is late.
     Case("collectives take longer, and the connections of a host are slow", lambda: slow_exchange(connected()),
          "network_slow", ("node-c",),

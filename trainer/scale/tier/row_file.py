@@ -1,7 +1,7 @@
 """Rows on a disk: one flat file of fixed rows, each with its weight and its optimizer state side by side.
 
-The file has no name: nothing is left of it when its process ends, however that ends (O_TMPFILE, open(2)). Its space is
-allocated at once, so that a full disk is known before training begins.
+The file has no name: nothing is left of it when its process ends, however that ends. Its space is allocated at once, so
+that a full disk is known before training begins.
 
 Rows are read and written by calls, because an error of the disk under a mapped file is a SIGBUS, which ends the process
 without a word. A row never moves.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,23 +35,19 @@ class RowFile:
 
     def __init__(self, folder: Path, num_rows: int, dim: int, dtype: np.dtype[np.floating]) -> None:
         """Allocate the file in this folder, which is made if it does not exist. Raises TierError."""
-        self._folder, self._file = folder, -1
+        self._folder = folder
         self.record = np.dtype([("weight", dtype, (dim,)), ("state", dtype)])
         self._most = max(1, _MOST_BYTES // self.record.itemsize)  # rows
         try:
             folder.mkdir(parents=True, exist_ok=True)
             threads()
-            self._file = os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600)
+            self._opened = TemporaryFile(buffering=0, dir=folder)  # noqa: SIM115  closes itself with its owner
+            self._file = self._opened.fileno()
             os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_RANDOM)  # the neighbours of a row are not wanted
             os.posix_fallocate(self._file, 0, max(1, num_rows * self.record.itemsize))
         except OSError as error:
             gigabytes = num_rows * self.record.itemsize / 1e9
             raise self._error(f"cannot allocate {gigabytes:.3g} GB of rows", error) from error
-
-    def __del__(self) -> None:
-        """Free the space."""
-        if self._file >= 0:
-            os.close(self._file)
 
     def read(self, rows: Rows) -> Records:
         """Return these distinct rows, which are sorted. Raises TierError."""

@@ -61,6 +61,10 @@ NEXT = {  # cause → next steps; {0} is the host, {1} the process
     "input_straggler": "On {0}: `ps --ppid {1} -o pid,stat,pcpu,wchan:32,cmd` shows the workers of its data loader. In "
     "state D they wait for storage (`iostat -x 2 3`). At 100 % CPU there are too few of them. Or its shard is larger "
     "than the others'.",
+    "offload_straggler": "On {0}: `iostat -x 2 3` shows how long its disk needs for a read (`r_await`) and how busy it "
+    "is (`%util`), and `dmesg -T | grep -i -E 'nvme|i/o error'` whether it fails. Compare with another host. `cat "
+    "/proc/{1}/io` twice shows what the rank reads. If that is more than the others read, give it fewer rows or more "
+    "memory.",
     "host_pressure": "On {0}: `cat /proc/pressure/cpu /proc/pressure/memory /proc/pressure/io`, `top -b -n1 | head`: "
     "which other processes run there? `taskset -cp {1}` shows the cores that the rank may use, `ps -eLo "
     "psr,pcpu,pid,comm --sort=-pcpu | head` what runs on each core: bind one of them elsewhere (`taskset`, Slurm's "

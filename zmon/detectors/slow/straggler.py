@@ -56,8 +56,8 @@ class Straggler(Thresholds):
     # another rank is slow in each step, some rank has bad luck for twelve steps every few minutes. A smaller value
     # delays findings: see `python -m bench.straggler` and `python -m bench.jitter`.
     rare_ratio: Share = 0.0003
-    # If at least this share of the lag is waiting for data, the cause is input. If the share is at most 1 minus this
-    # value, the cause is compute.
+    # If at least this share of the lag is waiting for data, the cause is input. If it is waiting for parameters on a
+    # disk, the cause is offload. If the share of data is at most 1 minus this value, the cause is compute.
     input_ratio: Majority = 0.67
     # The exposed time is too long if it has grown by this share of the baseline's step time. Then the connections of
     # the hosts are compared.
@@ -83,7 +83,10 @@ class Straggler(Thresholds):
     starved_ratio: Multiple = 2.0
     name = "straggler"
     separate = False
-    causes = ("compute_straggler", "input_straggler", "network_slow", "thermal_throttle", "host_pressure", "unknown")
+    causes = (
+        "compute_straggler", "input_straggler", "offload_straggler", "network_slow", "thermal_throttle",
+        "host_pressure", "unknown",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -211,12 +214,15 @@ class Straggler(Thresholds):
         first = next((r for r in culprits if r.rank == worst.rank), culprits[0])
         peers = next(role.ranks for role in roles(snapshot) if worst.rank in role.ranks)
         phases = late_by_phase(times.steps[-num_steps:], worst.rank, peers)
-        data_ratio = times.phase_ratio("data", worst, num_steps, self.input_ratio, self._chance, phases)
+        data_ratio, offload_ratio = (
+            times.phase_ratio(phase, worst, num_steps, self.input_ratio, self._chance, phases)
+            for phase in ("data", "offload")
+        )
         lost_ratio = worst.seconds / seconds
         starved = starved_host(snapshot, culprits, lost_ratio * seconds_ago, self.explained_ratio, self.starved_ratio)
         if starved is None and waits.explaining({first.rank: lost_ratio}, self.explained_ratio):
             starved = waits.summary(snapshot, first)
-        cause, reason, detail = self._cause(snapshot, first, data_ratio, starved)
+        cause, reason, detail = self._cause(snapshot, first, data_ratio, offload_ratio, starved)
         num_slow_steps = sum(step.stands_for for step in steps[-num_lasting:])
         phase = max(phases, key=lambda p: phases[p])
         slower = worst.seconds / max(worst.others_seconds, 1e-6)
@@ -247,12 +253,15 @@ class Straggler(Thresholds):
         )
 
     def _cause(
-        self, snapshot: Snapshot, first: RankState, data_ratio: float, starved: str | None
+        self, snapshot: Snapshot, first: RankState, data_ratio: float, offload_ratio: float, starved: str | None
     ) -> tuple[str, str, str]:
         """Return the cause, the reason for the summary, and the detail."""
         throttled = next((rank for rank in throttled_ranks(snapshot) if rank.state.rank == first.rank), None)
         if throttled is not None and throttled.is_hot:
             return "thermal_throttle", f"; {throttled.summary}", throttled.advice
+        if offload_ratio >= self.input_ratio:  # the host's pressure of I/O would only repeat it
+            reason = f"; {starved}" if starved else ""
+            return "offload_straggler", reason, NEXT["offload_straggler"].format(first.host, first.pid)
         if starved is not None:
             return "host_pressure", f"; {starved}", NEXT["host_pressure"].format(first.host, first.pid)
         if data_ratio >= self.input_ratio:
