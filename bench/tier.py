@@ -22,8 +22,8 @@ from typing import Any
 
 CGROUP = Path("/sys/fs/cgroup/memory")
 MEBI = 1 << 20
-ROWS, DIM = (2_000_000,) * 4, 32
-WARM_UP_LOOKUPS, WARM_UP = 500, 50  # lookups of 20 ids a bag, which fill the cache four times; then steps
+ROWS, DIM = (1_000_000,) * 4, 32
+WARM_UP_LOOKUPS, WARM_UP = 200, 50  # lookups of 20 ids a bag, which fill the cache more than once; then steps
 TABLES = sum(ROWS) * (DIM + 1) * 4  # bytes
 _SPARE = 256 * MEBI  # over the plan
 
