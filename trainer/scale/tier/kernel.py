@@ -177,14 +177,16 @@ class TieredKernel(TorchKernel):
         zmon.work(offload_read=len(claim.read) * row_bytes, offload_written=len(claim.written) * row_bytes)
 
     def _move(self, claim: Claim) -> None:
-        """Let the thread read the rows that come. After that it writes those that left, which nobody waits for."""
-        if self._writing.done():
-            self._writing.result()
-        self._reading = self._thread.submit(self._read, claim)
+        """Let the thread read the rows that come. After that it writes those that left, which nobody waits for.
+
+        Each step raises the error of the one before, so none is lost.
+        """
+        self._reading = self._thread.submit(self._read, claim, self._writing)
         self._writing = self._thread.submit(self._write, claim.written, self._reading)
 
-    def _read(self, claim: Claim) -> Records:
+    def _read(self, claim: Claim, written_before: Future[None]) -> Records:
         """Return the rows that left their slots to others."""
+        written_before.result()
         left = self._records(claim.written_slots)
         self._fill(claim.read_slots, self._file.read(claim.read))
         return left
@@ -194,7 +196,6 @@ class TieredKernel(TorchKernel):
 
     def _finish(self) -> None:
         """Wait for the thread. Raises TierError."""
-        self._reading.result()
         self._writing.result()
 
     @staticmethod

@@ -4,6 +4,7 @@ Caches have exactly the rows of a batch, one less, and so few that a single bag 
 """
 
 import threading
+import time
 from itertools import pairwise, zip_longest
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 from trainer.errors import ConfigError
 from trainer.kernel import Bags, TorchKernel
 from trainer.optimizers import OptimizerConfig
-from trainer.scale.tier import row_file
+from trainer.scale.tier import many_calls, row_file
 from trainer.scale.tier.kernel import TieredKernel
 from trainer.scale.tier.row_file import TierError
 from trainer.scale.tier.slots import INDEX_BYTES, SLOT_BYTES
@@ -170,6 +171,22 @@ def test_error_of_a_prefetch_is_raised_by_the_next_lookup(tmp_path, monkeypatch)
     tiered.prefetch(batches[1])
     with pytest.raises(TierError, match=r"cannot read rows in .*: Input/output error"):
         tiered.lookup(batches[1])
+
+
+def test_error_of_a_write_that_nobody_waited_for_is_raised_by_a_later_lookup(tmp_path, monkeypatch) -> None:
+    _, tiered = kernels(tmp_path, 16, "sgd")
+    generator = np.random.default_rng(8)
+    move = row_file.move
+
+    def fail(opcode: int, *rest) -> None:
+        if opcode == many_calls.WRITE:
+            time.sleep(0.05)
+            raise OSError(5, "Input/output error")
+        move(opcode, *rest)
+
+    monkeypatch.setattr(row_file, "move", fail)
+    with pytest.raises(TierError, match=r"cannot write rows in .*: Input/output error"):
+        train(tiered, [bags(generator, 8) for _ in range(10)], looks_ahead=True)
 
 
 def test_no_bags_and_empty_bags_have_no_rows(tmp_path) -> None:
