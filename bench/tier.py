@@ -75,7 +75,7 @@ def _run(arguments: argparse.Namespace, pooling: int, memory: int, limit: int | 
         group.mkdir(exist_ok=True)
         (group / "memory.limit_in_bytes").write_text(str(limit))
         command = ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh", *command]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "ZMON_DISABLE": "1"}
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "ZMON_DISABLED": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         sys.exit(done.stderr[-3000:])

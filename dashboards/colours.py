@@ -32,10 +32,10 @@ PHASES = {  # self time: blue and green
     "optimizer": "#386A4E",
     "h2d": "#6985E7",
     "other": "#9EB8B1",
-    "offload": "#0B6E8A",
     "data": "#61CB7C",  # beside the ideal step, as the first of what makes a step longer
+    "offload": "#0B6E8A",
 }
-COMPUTING = tuple(phase for phase in PHASES if phase != "data")  # of the ideal step, which waits for no input
+COMPUTING = tuple(phase for phase in PHASES if phase not in ("data", "offload"))  # of the ideal step, which never waits
 OPS = {  # exposed time: orange, yellow and brown
     "all_to_all": ORANGE,
     "all_reduce": "#915114",
@@ -91,7 +91,7 @@ CAUSES = {  # of findings
     # a slow rank or host: olive
     "compute_straggler": "#A0AF2B",
     "input_straggler": "#616A0B",
-    "offload_straggler": "#3F7A5B",
+    "offload_straggler": "#7D6B00",
     "network_slow": "#AFB692",
     "thermal_throttle": "#838F20",
     "host_pressure": "#B5820C",

@@ -29,6 +29,7 @@ MIN_RATIO = 0.002  # categories with a smaller share of wall-clock are one part,
 LABELLED_RATIO = 0.07  # a narrower part of the bar has no room for its name; the list below has all
 MEANINGS = {  # of the categories that are neither an op nor an activity
     "data": "waiting for the DataLoader",
+    "offload": "waiting for parameters on a disk or in the memory of the host",
     "imbalance": "waiting for the slowest rank",
     "stall": "nothing moved",
     "restart": "from one launch to the next",
@@ -76,7 +77,7 @@ def parts(seconds_by_category: Mapping[str, float]) -> list[Part]:
     """Return the parts of the bar: the ideal step, what is added to it, and the small categories as one part."""
     total = sum(seconds_by_category.values())
     ideal = sum(seconds_by_category.get(phase, 0.0) for phase in COMPUTING)
-    result = [Part(IDEAL, ideal, BLUE, "self time of the median rank, without input")]
+    result = [Part(IDEAL, ideal, BLUE, "self time of the median rank, without waiting")]
     small: dict[str, float] = {}
     for category in in_order([name for name in seconds_by_category if name not in COMPUTING]):
         seconds = seconds_by_category[category]
