@@ -35,7 +35,7 @@ PHASES = {  # self time: blue and green
     "data": "#61CB7C",  # beside the ideal step, as the first of what makes a step longer
     "offload": "#0B6E8A",
 }
-COMPUTING = tuple(phase for phase in PHASES if phase not in ("data", "offload"))  # of the ideal step, which never waits
+COMPUTING = tuple(phase for phase in PHASES if phase not in ("data", "offload"))  # of the ideal step
 OPS = {  # exposed time: orange, yellow and brown
     "all_to_all": ORANGE,
     "all_reduce": "#915114",
