@@ -20,7 +20,8 @@ HEADINGS = re.findall(r"^## (.+)$", RUNBOOKS, re.MULTILINE)
 CONTRACT = {  # the causes that other tools may rely on, by detector; new ones can be added
     "stall": "rank_exited uneven_end connection_lost rendezvous_failed crash_loop launcher_gone sequence_lag "
     "rank_frozen host_lost compute_hang input_stall collective_mismatch network_stall lease_overrun unknown",
-    "straggler": "compute_straggler input_straggler offload_straggler network_slow thermal_throttle host_pressure unknown",
+    "straggler": "compute_straggler input_straggler offload_straggler network_slow thermal_throttle host_pressure "
+    "unknown",
     "imbalance": "all_to_all_skew lookup_skew work_imbalance input_jitter compute_jitter stage_imbalance",
     "slowdown": "network input memory unknown",
     "efficiency": "below_baseline",
