@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 CGROUP = Path("/sys/fs/cgroup/memory")
-MEBI = 1 << 20
+_MIB = 1 << 20  # bytes
 ROWS, DIM = (1_000_000,) * 4, 32
 WARM_UP_LOOKUPS, WARM_UP = 200, 50  # lookups of 20 ids a bag, which fill the cache more than once; then steps
 TABLES = sum(ROWS) * (DIM + 1) * 4  # bytes
-_SPARE = 256 * MEBI  # over the plan
+_SPARE = 256 * _MIB  # over the plan
 
 
 def main() -> None:
@@ -41,6 +41,8 @@ def main() -> None:
     if arguments.job:
         _job(**json.loads(arguments.job))
         return
+    if not CGROUP.is_dir() or os.geteuid():
+        sys.exit(f"{CGROUP} cannot be used: it needs root and cgroups of version 1. Run it on such a machine")
     for pooling in arguments.pooling:
         for memory, kind in ((TABLES // 4 // arguments.ranks, "a fourth in memory"), (TABLES * 2, "all fits")):
             ratios, texts = [], []
@@ -81,8 +83,8 @@ def _run(arguments: argparse.Namespace, pooling: int, memory: int, limit: int | 
         sys.exit(done.stderr[-3000:])
     result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     if limit is not None:
-        result["limit MiB"] = limit // MEBI
-        result["most MiB"] = int((group / "memory.max_usage_in_bytes").read_text()) // MEBI
+        result["limit MiB"] = limit // _MIB
+        result["most MiB"] = int((group / "memory.max_usage_in_bytes").read_text()) // _MIB
         group.rmdir()
     return result
 
@@ -132,9 +134,9 @@ def _job(pooling: int, memory: int, steps: int, folder: str) -> None:
                 times.append(time.perf_counter() - begin)
                 reads.append(_moved("read_bytes") - read)
             if number == WARM_UP:
-                first = _moved("read_bytes"), _moved("write_bytes"), sum(kernel.missing for kernel in on_disk)
+                first = _moved("read_bytes"), sum(kernel.missing for kernel in on_disk)
             begin, read = time.perf_counter(), _moved("read_bytes")
-    missing = sum(kernel.missing for kernel in on_disk) - first[2]
+    missing = sum(kernel.missing for kernel in on_disk) - first[1]
     needed = missing * (DIM + 1) * 4
     figures = {"step": statistics.median(times), "plan": run.plan.predicted[world.rank].memory_bytes}
     if memory:

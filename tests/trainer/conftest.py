@@ -55,6 +55,17 @@ def write_rows(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Mount a file system of 1 MB as the folder `kept`."""
+    if os.geteuid():
+        pytest.skip("only root may mount")
+    (tmp_path / "kept").mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", tmp_path / "kept"], check=True)
+    yield tmp_path / "kept"
+    subprocess.run(["umount", tmp_path / "kept"], check=True)
+
+
 def assembled(parts: Iterable[tuple[int, torch.Tensor, int]]) -> torch.Tensor:
     """Return the tensor of these parts; those that several ranks have must be bit-identical."""
     by_row: dict[int, dict[int, torch.Tensor]] = {}

@@ -4,9 +4,8 @@ A resumed run is bit-identical, also with other ranks and sharding kinds, and af
 ends all ranks.
 """
 
-import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -99,17 +98,6 @@ def test_ranks_restarted_by_torchrun_resume(
     assert ended.returncode == 0
     assert "resumed at 2" in ended.stdout
     assert equal(tensors(tmp_path / "out"), uninterrupted)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Mount a file system of 1 MB for the checkpoints."""
-    if os.geteuid():
-        pytest.skip("only root may mount")
-    (tmp_path / "kept").mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", tmp_path / "kept"], check=True)
-    yield tmp_path / "kept"
-    subprocess.run(["umount", tmp_path / "kept"], check=True)
 
 
 @pytest.mark.parametrize("options", [(), ("--sync",)])

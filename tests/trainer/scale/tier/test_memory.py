@@ -1,11 +1,13 @@
 """Tests of the memory of each group of tables, and of configurations that rows on a disk do not fit."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from trainer.errors import ConfigError
 from trainer.keys import apply_changes
 from trainer.scale.presets import demo
-from trainer.scale.tier.memory import divided
+from trainer.scale.tier.memory import CacheNote, divided
 from trainer.sharding import Placement
 from trainer.train import Trainer
 
@@ -44,3 +46,18 @@ def test_rows_that_do_not_fit_and_have_no_folder_are_refused(single_rank_world, 
     placements = [Placement("table_wise", (0,))] * len(config.embedding.rows)
     with pytest.raises(ConfigError, match=r"embedding\.memory is 1,000 bytes: the rows of this rank take [\d,]+ bytes"):
         Trainer(config, single_rank_world, placements)
+
+
+def test_note_has_what_happened_since_the_last_one_and_warns_once() -> None:
+    warnings: list[str] = []
+    kernel = SimpleNamespace(wanted=0, missing=0, locked_ratio=0.25, is_short=False)
+    other = SimpleNamespace(wanted=100, missing=0, locked_ratio=0.5, is_short=False)
+    note = CacheNote([kernel, other], warnings.append)
+    kernel.wanted, kernel.missing = 100, 50
+    assert note() == "rows in memory 75.0%  locked 50%"
+    assert note() == "rows in memory unknown  locked 50%"  # no lookup since
+    assert not warnings
+    kernel.wanted, kernel.is_short = 150, True
+    assert [note(), note()][0] == "rows in memory 100.0%  locked 50%"
+    assert len(warnings) == 1
+    assert "more of it, more ranks, or a smaller train.global_batch" in warnings[0]

@@ -24,7 +24,7 @@ def records(file: RowFile, rows: np.ndarray) -> np.ndarray:
     return result
 
 
-@pytest.mark.parametrize("number", [1, 2, 31, 32, many_calls.MAX_CALLS * 24 + 1, 9000])
+@pytest.mark.parametrize("number", [1, 2, 31, 32, many_calls.MAX_CALLS * many_calls._THREADS + 1, 9000])
 @pytest.mark.parametrize("apart", [1, 2])
 def test_rows_that_were_written_are_read(file, number, apart) -> None:
     rows = np.arange(number) * apart + 7
