@@ -9,7 +9,9 @@ import re
 import pytest
 
 from tests.boxes import read_records, read_totals
+from zmon.box import layout
 from zmon.box.reader import BoxReader
+from zmon.schema.measures import AMOUNT_MEASURES
 
 PREFIX = "zmon: "
 
@@ -166,6 +168,27 @@ def test_failed_checkpoint_or_activity_and_a_forked_worker_leave_no_trace(start_
     with contextlib.closing(BoxReader(rank.box)) as reader:
         totals = read_totals(reader)
         assert (totals.last_checkpoint_time, totals.steps, reader.report()) == (None, 1, {})
+
+
+@pytest.mark.parametrize("edge", ["c", "python"])
+def test_each_amount_that_a_job_declares_is_in_its_own_place(start_rank, edge):
+    """The C edge binds the parameters of `zmon.work` by their position, which is that in the table of measures."""
+    declared = [measure.name for measure in AMOUNT_MEASURES[: layout.NUM_DECLARED]]
+    rank = start_rank(
+        f"""
+        import zmon
+        from zmon import probe
+        assert probe.attach_box()
+        for number, name in enumerate({declared!r}, 1):
+            with zmon.step():
+                zmon.work(**{{name: number}}, dtype="float32")
+                zmon.work(**{{name: 10 * number}}, dtype="float32")
+        print(*probe.current.ledger._amounts[:{len(declared)}])
+        """,
+        ZMON_EDGE=edge,
+    )
+    assert rank.wait() == 0
+    assert other_lines(rank) == [" ".join(str(11 * number) for number in range(1, len(declared) + 1))]
 
 
 @pytest.mark.parametrize("edge", ["c", "python"])

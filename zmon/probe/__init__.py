@@ -231,9 +231,9 @@ def work(
     flops: float | None = None,
     memory_traffic: float | None = None,
     tokens: int | None = None,
-    dtype: object = None,
     offload_read: int | None = None,
     offload_written: int | None = None,
+    dtype: object = None,  # behind the amounts, where the C edge expects it
 ) -> None:
     """Report this rank's amount of work in this step, so that uneven work is not mistaken for a slow rank.
 
