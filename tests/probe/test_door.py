@@ -180,9 +180,10 @@ def test_each_amount_that_a_job_declares_is_in_its_own_place(start_rank, edge):
         from zmon import probe
         assert probe.attach_box()
         for number, name in enumerate({declared!r}, 1):
+            dtype = {{"dtype": "float32"}} if name == "flops" else {{}}
             with zmon.step():
-                zmon.work(**{{name: number}}, dtype="float32")
-                zmon.work(**{{name: 10 * number}}, dtype="float32")
+                zmon.work(**{{name: number}}, **dtype)
+                zmon.work(**{{name: 10 * number}}, **dtype)
         print(*probe.current.ledger._amounts[:{len(declared)}])
         """,
         ZMON_EDGE=edge,
