@@ -228,7 +228,10 @@ def start_rank(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
             file = tmp_path / f"script-{next(numbers)}.py"
             file.write_text(textwrap.dedent(script))
             needs_torch = "zmon.attach" in script or "torch" in script
-            zygote = request.getfixturevalue("torch_zygote" if needs_torch else "zygote")
+            name = "torch_zygote" if needs_torch else "zygote"
+            if env.get("ZMON_EDGE") == "python":  # a process that has imported zmon keeps its edge
+                name = "torch_zygote_of_python_edge"
+            zygote = request.getfixturevalue(name)
             return start_file(zygote, file, number, world_size, **env)
 
         yield start
