@@ -48,7 +48,8 @@ def main() -> None:
             ratios, texts = [], []
             for _ in range(arguments.pairs):
                 plain = _run(arguments, pooling, 0, limit=None)
-                limit = None if kind == "all fits" else int(plain["plan"] - TABLES + TABLES // 4 + _SPARE)
+                of_all = int(plain["plan"]) * arguments.ranks - TABLES + TABLES // 4
+                limit = None if kind == "all fits" else of_all + _SPARE
                 tiered = _run(arguments, pooling, memory, limit)
                 ratios.append(tiered["step"] / plain["step"])
                 texts.append(f"{plain['step'] * 1e3:.1f} → {tiered['step'] * 1e3:.1f} ms")

@@ -1,13 +1,5 @@
 """The errors of the trainer; each is one line: what failed, the likely cause, the next step.
 
-    TrainerError
-    ├── ConfigError      a key or a value of the configuration is invalid
-    ├── DataError        the training data cannot be used
-    ├── WorldError       the ranks do not fit the job, or cannot connect to each other
-    ├── CheckpointError  a checkpoint cannot be saved or loaded; raised on all ranks alike
-    ├── TierError        rows on a disk cannot be read or written (trainer/scale/tier/)
-    └── TrainingError    the training diverged: its loss is NaN or infinite
-
 They are caught once, in __main__, and end the process with exit code 2. Errors that the user did not cause, such as a
 collective whose peer died, are not caught at all.
 """

@@ -12,7 +12,7 @@ Shapes: R ranks, B samples of this rank, F features, D columns; G bags of all ra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -23,7 +23,7 @@ from trainer.all_to_all import PRECISIONS, AllToAll
 from trainer.batch import Loaded, shares, to_device
 from trainer.errors import require
 from trainer.id_exchange import IdExchange
-from trainer.registry import HOST_SUMS, HostSums
+from trainer.registry import HOST_SUMS
 from trainer.routing import Router
 from trainer.sharding import Group, Merge, Shard, groups_of
 from trainer.vectors import Arrivals, ByWidth, Departures
@@ -64,8 +64,7 @@ class Exchange:
         self._begins = self._router.begins(world.rank)
         # A GPU must not wait for the sizes of its all-to-alls, so the CPUs exchange them.
         self._cpus = dist.new_group(backend="gloo") if world.device.type == "cuda" else None
-        on_hosts = any(shard.merge is Merge.HOST for shard in shards)
-        self._host = HOST_SUMS[Merge.HOST](shards, world) if on_hosts else None
+        self._host = HOST_SUMS[Merge.HOST](shards, world) if any(s.merge is Merge.HOST for s in shards) else None
         reached = [[rank for rank in range(world.size) if self._meet(group, rank)] for group in self.groups]
         sources = [[group for group in of_rank if self._meet(group, world.rank)] for of_rank in self._groups]
         self._departures = Departures(self.groups, reached)
@@ -112,7 +111,16 @@ class Exchange:
         samples, precision = self._samples(loaded), PRECISIONS[self.wire.backward]
         to_send, to_receive = self._arrivals.sizes(samples[self._rank]), self._departures.sizes(samples)
         exchange = AllToAll(gradient, to_send, to_receive, precision, float(loaded.global_batch))
-        return GradientExchange(exchange, self._departures, self.groups, self._host, samples)
+        return GradientExchange(exchange, lambda flat: self._gradients(flat, samples))
+
+    def _gradients(self, flat: Tensor, samples: Sequence[int]) -> list[Tensor]:
+        gradients = self._departures.by_group(flat, samples)
+        if self._host is None:
+            return gradients
+        return [
+            self._host.gather(gradient, len(group.units), samples) if group.merge is Merge.HOST else gradient
+            for group, gradient in zip(self.groups, gradients, strict=True)
+        ]
 
     def _meet(self, group: Group, rank: int) -> bool:
         """Return True if a group exchanges vectors with the samples of a rank."""
@@ -126,23 +134,9 @@ class Exchange:
 class GradientExchange:
     """The gradients of the pooled vectors, on their way to the shards."""
 
-    def __init__(
-        self,
-        exchange: AllToAll,
-        departures: Departures,
-        groups: Sequence[Group],
-        host: HostSums | None,
-        samples: Sequence[int],
-    ) -> None:
-        self._exchange, self._departures, self._groups = exchange, departures, groups
-        self._host, self._samples = host, samples
+    def __init__(self, exchange: AllToAll, by_group: Callable[[Tensor], list[Tensor]]) -> None:
+        self._exchange, self._by_group = exchange, by_group
 
     def wait(self) -> list[Tensor]:
         """Wait for the gradients (G, D) of the bags of each local group."""
-        gradients = self._departures.by_group(self._exchange.wait(), self._samples)
-        if self._host is None:
-            return gradients
-        return [
-            self._host.gather(gradient, len(group.units), self._samples) if group.merge is Merge.HOST else gradient
-            for group, gradient in zip(self._groups, gradients, strict=True)
-        ]
+        return self._by_group(self._exchange.wait())

@@ -5,16 +5,17 @@ Shapes: G bags, N rows looked up, U distinct rows among them, D columns.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trainer.optimizers import RULES, OptimizerConfig, RowUpdate
+from trainer.optimizers import RULES, OptimizerConfig, RowUpdate, add
 
 # Bytes of gradients merged at a time. On a CPU they fit into its cache and need no new pages from the kernel, which
 # halves the time of an update of many rows. On a GPU each piece costs a dozen launches, and only memory limits it.
@@ -47,38 +48,31 @@ class Bags:
         return bags.repeat_interleave(self.lengths, output_size=len(self.rows))
 
 
-class Kernel(Protocol):
-    """Embedding rows with their optimizer state."""
+class Precision:
+    """The type of weights: here that of computation."""
 
-    def read(self, first: int, number: int) -> tuple[Tensor, Tensor]:
-        """Return the weight (number, D) and the optimizer state (number,) of rows: views, or copies from a disk."""
-        ...
+    def __init__(self, dtype: torch.dtype, computed: torch.dtype | None = None) -> None:
+        """`dtype` is of weights, `computed` of sums, gradients, updates and optimizer state."""
+        self.dtype, self.computed = dtype, computed or dtype
 
-    def write(self, first: int, weight: Tensor, state: Tensor | None = None) -> None:
-        """Set the weight (n, D) and the optimizer state (n,), which is 0 if not given, of rows from `first` on."""
-        ...
+    def sums(self, weight: Tensor, bags: Bags) -> Tensor:
+        """Return the sum of the rows of each bag (G, D), 0 for an empty bag."""
+        return sums(weight, bags.rows, bags.offsets)
 
-    def set_rate(self, learning_rate: float) -> None:
-        """Set the learning rate of the update that follows the next lookup."""
-        ...
-
-    def lookup(self, bags: Bags) -> Tensor:
-        """Return the sum of the rows of each bag (G, D)."""
-        ...
-
-    def update(self, bags: Bags, gradient: Tensor, learning_rate: float) -> None:
-        """Update each row of the last lookup once and exactly, given the gradient (G, D) of the sums."""
-        ...
+    def add(self, weight: Tensor, rows: Tensor, change: Tensor, step: int, slots: Tensor) -> None:
+        """Add to distinct rows (U,) in a step. `slots` (U,) are their places in the weight."""
+        del rows, step
+        add(weight, slots, change)
 
 
-class RowsInMemory:
-    """A weight (rows, D) with one number of optimizer state for each row."""
+class Kernel(ABC):
+    """Embedding rows: a weight (rows, D) with one number of optimizer state for each row."""
 
     weight: Tensor
     state: Tensor
 
     def read(self, first: int, number: int) -> tuple[Tensor, Tensor]:
-        """Return views of the weight (number, D) and the optimizer state (number,); a load writes into them."""
+        """Return the weight (number, D) and the optimizer state (number,) of rows: views, or copies from a disk."""
         return self.weight.narrow(0, first, number), self.state.narrow(0, first, number)
 
     def write(self, first: int, weight: Tensor, state: Tensor | None = None) -> None:
@@ -87,29 +81,43 @@ class RowsInMemory:
         old_weight.copy_(weight)
         old_state.zero_() if state is None else old_state.copy_(state)
 
+    @abstractmethod
+    def begin(self, step: int, learning_rate: float) -> None:
+        """Begin a step with one lookup and one update, which has this learning rate."""
 
-class TorchKernel(RowsInMemory):
-    """A weight of any number of rows, with one number of optimizer state for each row."""
+    @abstractmethod
+    def lookup(self, bags: Bags) -> Tensor:
+        """Return the sum of the rows of each bag (G, D), 0 for an empty bag."""
+
+    @abstractmethod
+    def update(self, bags: Bags, gradient: Tensor, learning_rate: float) -> None:
+        """Update each row of the last lookup once and exactly, given the gradient (G, D) of the sums."""
+
+
+class TorchKernel(Kernel):
+    """A kernel in plain torch, for any number of rows."""
 
     def __init__(
-        self, optimizer: OptimizerConfig, shape: tuple[int, int], dtype: torch.dtype, device: torch.device
+        self, optimizer: OptimizerConfig, shape: tuple[int, int], precision: Precision, device: torch.device
     ) -> None:
         """`shape` are rows and D."""
         num_rows, dim = shape
-        self.weight = torch.empty(num_rows, dim, dtype=dtype, device=device)
-        self.state = torch.zeros(num_rows, dtype=dtype, device=device)
+        self.weight = torch.empty(num_rows, dim, dtype=precision.dtype, device=device)
+        self.state = torch.zeros(num_rows, dtype=precision.computed, device=device)
         self._rule, self._epsilon = RULES[optimizer.embedding], optimizer.embedding_epsilon
-        self._piece = max(1, _PIECE_BYTES[device.type] // (dim * dtype.itemsize))  # rows
+        self._precision, self._step = precision, 0
+        self._piece = max(1, _PIECE_BYTES[device.type] // (dim * precision.computed.itemsize))  # rows
 
-    def set_rate(self, learning_rate: float) -> None:
-        """Do nothing: `update` has the learning rate. Only FBGEMM needs it before the lookup."""
+    def begin(self, step: int, learning_rate: float) -> None:
+        """Begin a step. `update` has the learning rate too: only FBGEMM needs it before the lookup."""
+        self._step = step
 
     def prefetch(self, bags: Bags) -> None:
         """Do nothing: all rows are in memory. Rows on a disk begin to come for the next lookup."""
 
     def lookup(self, bags: Bags) -> Tensor:
         """Return the sum of the rows of each bag (G, D), 0 for an empty bag."""
-        return sums(self.weight, bags.rows, bags.offsets)
+        return self._precision.sums(self.weight, bags)
 
     def update(self, bags: Bags, gradient: Tensor, learning_rate: float) -> None:
         """Update each distinct row once, given the gradient (G, D) of the sums.
@@ -125,9 +133,16 @@ class TorchKernel(RowsInMemory):
         nothing = Merged(bags.rows[:0], gradient[:0])
         return next(_merged(bags, gradient, max(1, len(bags.rows))), nothing)
 
-    def apply(self, merged: Merged, learning_rate: float, mean_squares: Tensor | None = None) -> None:
-        """Update these rows. `mean_squares` (U,) are of all columns, if this weight has only some of a table's."""
-        self._rule(RowUpdate(self.weight, self.state, *merged, mean_squares), learning_rate, self._epsilon)
+    def apply(
+        self, merged: Merged, learning_rate: float, mean_squares: Tensor | None = None, slots: Tensor | None = None
+    ) -> None:
+        """Update these rows. `mean_squares` (U,) are of all columns, if this weight has only some of a table's.
+
+        `slots` (U,) are the places of the rows in the weight, if it is a cache of them.
+        """
+        slots = merged.rows if slots is None else slots
+        change = self._rule(RowUpdate(self.state, slots, merged.gradient, mean_squares), learning_rate, self._epsilon)
+        self._precision.add(self.weight, merged.rows, change, self._step, slots)
 
 
 class Merged(NamedTuple):

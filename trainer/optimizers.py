@@ -19,29 +19,28 @@ MOMENTS = ("shared", "separate")
 
 
 class RowUpdate(NamedTuple):
-    """The rows of a table to update in place, with their gradients."""
+    """The gradients of some rows of a table, and the optimizer state to update."""
 
-    weight: Tensor  # (rows, D)
     state: Tensor  # (rows,)
     rows: Tensor | None  # the rows touched (U,), each only once; None: all rows, in order
     gradient: Tensor  # (U, D); the update overwrites it
-    mean_squares: Tensor | None = None  # (U,) of all columns of the table, if `weight` has only some of them
+    mean_squares: Tensor | None = None  # (U,) of all columns of the table, if `gradient` has only some of them
 
 
-Rule = Callable[[RowUpdate, float, float], None]  # with the learning rate and epsilon
+Rule = Callable[[RowUpdate, float, float], Tensor]  # learning rate, epsilon → what to add to the weights (U, D)
 
 
-def rowwise_adagrad(update: RowUpdate, learning_rate: float, epsilon: float) -> None:
+def rowwise_adagrad(update: RowUpdate, learning_rate: float, epsilon: float) -> Tensor:
     """Update rows by AdaGrad with one number of state per row (arXiv 2104.05158): the sum of mean squared gradients.
 
     state += mean(gradient²); weight -= learning_rate · gradient ÷ (√state + epsilon). A row whose gradient is zero does
     not change.
     """
-    weight, state, rows, gradient, mean_squares = update
-    _add(state, rows, squares(gradient).div_(gradient.shape[1]) if mean_squares is None else mean_squares)
+    state, rows, gradient, mean_squares = update
+    add(state, rows, squares(gradient).div_(gradient.shape[1]) if mean_squares is None else mean_squares)
     scale = state.clone() if rows is None else state.index_select(0, rows)
     scale.sqrt_().add_(epsilon).reciprocal_().mul_(-learning_rate)
-    _add(weight, rows, gradient.mul_(scale[:, None]))
+    return gradient.mul_(scale[:, None])
 
 
 def squares(gradient: Tensor) -> Tensor:
@@ -49,12 +48,12 @@ def squares(gradient: Tensor) -> Tensor:
     return torch.linalg.vector_norm(gradient, dim=1).square_()
 
 
-def sgd(update: RowUpdate, learning_rate: float, _epsilon: float) -> None:
+def sgd(update: RowUpdate, learning_rate: float, _epsilon: float) -> Tensor:
     """Compute weight -= learning_rate · gradient. It needs no state."""
-    _add(update.weight, update.rows, update.gradient.mul_(-learning_rate))
+    return update.gradient.mul_(-learning_rate)
 
 
-def _add(target: Tensor, rows: Tensor | None, change: Tensor) -> None:
+def add(target: Tensor, rows: Tensor | None, change: Tensor) -> None:
     """Add to these rows, or to all. On a CPU, index_add_ takes twice as long with 32-bit indices or with an alpha."""
     if rows is None:
         target.add_(change)
@@ -82,8 +81,7 @@ class OptimizerConfig:
     def __post_init__(self) -> None:
         require(self.dense in DENSE, "optimizer.dense", self.dense, " or ".join(DENSE))
         require(self.embedding in RULES, "optimizer.embedding", self.embedding, " or ".join(RULES))
-        moments = " or ".join(MOMENTS)
-        require(self.column_moments in MOMENTS, "optimizer.column_moments", self.column_moments, moments)
+        require(self.column_moments in MOMENTS, "optimizer.column_moments", self.column_moments, " or ".join(MOMENTS))
         for name in ("dense_learning_rate", "embedding_learning_rate"):
             value = getattr(self, name)
             require(0 < value < float("inf"), f"optimizer.{name}", value, "above 0")

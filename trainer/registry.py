@@ -1,7 +1,7 @@
 """The kinds of sharding and the kernels that a configuration may name, and what divided tables need.
 
-The core has two kinds and one kernel. `trainer/scale/__init__.py` registers the others. Importing this file does not
-import torch, which a dry run does without.
+The core has two kinds and one kernel. `trainer/scale/__init__.py` registers the others. Importing this
+file does not import torch, which a dry run does without.
 """
 
 from __future__ import annotations
@@ -9,19 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from trainer.sharding import DataParallel, Kind, Merge, Shard, TableWise
+from trainer.sharding import DataParallel, Group, Kind, Merge, Shard, TableWise
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from trainer.kernel import Kernel, TorchKernel
+    from trainer.kernel import Kernel, Precision, TorchKernel
     from trainer.optimizers import OptimizerConfig
     from trainer.world import World
 
-    OpenKernel = Callable[[OptimizerConfig, tuple[int, int], torch.dtype, torch.device], Kernel]
-    Shapes = Sequence[tuple[int, int]]
-    OpenTier = Callable[[int, str, OptimizerConfig, Shapes, torch.dtype, torch.device], Mapping[int, TorchKernel]]
+    OpenKernel = Callable[[OptimizerConfig, tuple[int, int], Precision, torch.device], Kernel]
+    OpenWeightType = Callable[[torch.dtype, int, Group, torch.device], Precision]
+    Weights = Sequence[tuple[tuple[int, int], Precision]]  # rows, D
+    OpenTier = Callable[[int, str, OptimizerConfig, Weights, torch.device], Mapping[int, TorchKernel]]
 
 
 class HostSums(Protocol):
@@ -57,15 +58,16 @@ class MomentsInFlight(Protocol):
 
 
 def _torch_kernel(
-    optimizer: OptimizerConfig, shape: tuple[int, int], dtype: torch.dtype, device: torch.device
+    optimizer: OptimizerConfig, shape: tuple[int, int], precision: Precision, device: torch.device
 ) -> Kernel:
     from trainer.kernel import TorchKernel
 
-    return TorchKernel(optimizer, shape, dtype, device)
+    return TorchKernel(optimizer, shape, precision, device)
 
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (TableWise(), DataParallel())}
 KERNELS: dict[str, OpenKernel] = {"auto": _torch_kernel, "torch": _torch_kernel}  # by embedding.kernel
+WEIGHT_TYPES: dict[str, OpenWeightType] = {}  # of embedding.dtype, if it is not that of computation
 TIERS: dict[str, OpenTier] = {}  # kernels of the groups that do not fit into memory, by their number
 HOST_SUMS: dict[Merge, Callable[[Sequence[Shard], World], HostSums]] = {}
 MOMENTS: dict[Merge, Callable[[Sequence[Shard], Sequence[int], World, torch.dtype], Moments]] = {}

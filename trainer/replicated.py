@@ -33,14 +33,16 @@ class ReplicatedTables:
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
-        by_width: dict[int, list[int]] = {}
+        by_width: dict[int, dict[int, int]] = {}
         for table in tables:
-            by_width.setdefault(config.dims[table], []).append(table)
+            by_width.setdefault(config.dims[table], {})[table] = config.rows[table]
         self._of_width = {
-            width: _TablesOfWidth(config, optimizer, of_width, seed, dtype, device)
-            for width, of_width in by_width.items()
+            width: _TablesOfWidth(width, rows, optimizer, dtype, device) for width, rows in by_width.items()
         }
-        self._sizes = [tables.weight.numel() for tables in self._of_width.values()]
+        self._sizes = [of_width.weight.numel() for of_width in self._of_width.values()]
+        for table, weight, _ in self.parts():
+            num_rows, width = weight.shape
+            weight.copy_(torch.cat([*initial_rows(seed, Shard(table, 0, 0, num_rows, width), num_rows, width)]))
 
     @property
     def num_weights(self) -> int:
@@ -75,22 +77,13 @@ class _TablesOfWidth:
     """The replicated tables of D columns."""
 
     def __init__(
-        self,
-        config: EmbeddingConfig,
-        optimizer: OptimizerConfig,
-        tables: Sequence[int],
-        seed: int,
-        dtype: torch.dtype,
-        device: torch.device,
+        self, width: int, rows: dict[int, int], optimizer: OptimizerConfig, dtype: torch.dtype, device: torch.device
     ) -> None:
-        self._tables, self._rows = list(tables), [config.rows[table] for table in tables]
-        width = config.dims[tables[0]]
+        """`rows` are those of each table."""
+        self._tables, self._rows = list(rows), list(rows.values())
         self.weight = torch.empty(sum(self._rows), width, dtype=dtype, device=device)
         self.state = torch.zeros(len(self.weight), dtype=dtype, device=device)
         self._rule, self._epsilon = RULES[optimizer.embedding], optimizer.embedding_epsilon
-        for table, weight, _ in self.parts():
-            blocks = initial_rows(seed, Shard(table, 0, 0, len(weight), width), len(weight), width)
-            weight.copy_(torch.cat([*blocks]))
 
     def bags(self, batch: Batch, ids: Sequence[Tensor]) -> Bags:
         """Return the bags of these samples, given the ids of each table."""
@@ -107,7 +100,7 @@ class _TablesOfWidth:
         out.zero_().index_add_(0, bags.rows, gradient[bags.bag_of_row])
 
     def update(self, gradient: Tensor, learning_rate: float) -> None:
-        self._rule(RowUpdate(self.weight, self.state, None, gradient), learning_rate, self._epsilon)
+        self.weight.add_(self._rule(RowUpdate(self.state, None, gradient), learning_rate, self._epsilon))
 
     def parts(self) -> Iterator[tuple[int, Tensor, Tensor]]:
         return zip(self._tables, self.weight.split(self._rows), self.state.split(self._rows), strict=True)

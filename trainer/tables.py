@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from trainer.errors import require
-from trainer.kernel import Bags, Kernel, TorchKernel
+from trainer.kernel import Bags, Kernel, Precision, TorchKernel
 from trainer.optimizers import OptimizerConfig
-from trainer.registry import KERNELS, TIERS, Moments
+from trainer.registry import KERNELS, TIERS, WEIGHT_TYPES, Moments
 from trainer.sharding import Group, Merge, Shard
 
 _BLOCK_ROWS = 8_192  # initial rows generated at a time; they need a few MB of memory in double precision
@@ -32,6 +32,7 @@ class TierConfig:
 class EmbeddingConfig:
     rows: tuple[int, ...]  # rows of each table; one table per sparse feature
     dim: int | tuple[int, ...] = 16  # columns of every table, or of each; model.interaction dot needs equal ones
+    dtype: str = ""  # type of the weights of divided tables: bfloat16, or empty: that of train.dtype
     kernel: str = "auto"  # torch, fbgemm, or auto: fbgemm on GPUs if it is installed, torch otherwise
     memory: int = 0  # bytes that a rank may spend on rows of divided tables; 0: as many as they need
     tier: TierConfig = field(default_factory=TierConfig)
@@ -40,9 +41,11 @@ class EmbeddingConfig:
         require(len(self.rows) > 0, "embedding.rows", self.rows, "at least one table")
         require(min(self.rows) > 0, "embedding.rows", self.rows, "1 or more for each table")
         require(max(self.rows) < 2**31, "embedding.rows", max(self.rows), "below 2^31: ids are sent in 32 bits")
-        fits = isinstance(self.dim, int) or len(self.dim) == len(self.rows)
-        require(fits, "embedding.dim", self.dim, f"one number, or a list of {len(self.rows)}, one for each table")
+        must = f"one number, or a list of {len(self.rows)}, one for each table"
+        require(len(self.dims) == len(self.rows), "embedding.dim", self.dim, must)
         require(min(self.dims) > 0, "embedding.dim", self.dim, "1 or more")
+        must = " or ".join(("empty", *WEIGHT_TYPES))
+        require(self.dtype in ("", *WEIGHT_TYPES), "embedding.dtype", self.dtype, must)
         require(self.kernel in KERNELS, "embedding.kernel", self.kernel, " or ".join(KERNELS))
         must = "0 (no limit) or more" if TIERS else "0 (no limit) without trainer/scale"
         require(self.memory == 0 or (bool(TIERS) and self.memory > 0), "embedding.memory", self.memory, must)
@@ -71,26 +74,29 @@ class ShardedTables:
         self._num_rows = [[shard.num_rows for shard in group.shards] for group in groups]
         self._kernels: list[Kernel] = []
         self._sharing: list[tuple[int, TorchKernel]] = []  # groups whose moments are shared; FBGEMM cannot do this
-        shapes = [(sum(num_rows), group.width) for num_rows, group in zip(self._num_rows, groups, strict=True)]
+        rounded = WEIGHT_TYPES.get(config.dtype)
+        weights = [
+            ((sum(num_rows), group.width), rounded(dtype, seed, group, device) if rounded else Precision(dtype))
+            for num_rows, group in zip(self._num_rows, groups, strict=True)
+        ]
         limit, folder = config.memory, config.tier.folder
-        self.on_disk = TIERS["file"](limit, folder, optimizer, shapes, dtype, device) if limit else {}  # by group
-        kernel: Kernel
+        self.on_disk = TIERS["file"](limit, folder, optimizer, weights, device) if limit else {}  # by group
         for number, group in enumerate(groups):
-            if moments is not None and group.merge is Merge.COLUMNS:
-                kernel = sharer = self.on_disk.get(number) or TorchKernel(optimizer, shapes[number], dtype, device)
-                self._sharing.append((number, sharer))
-            else:
-                kernel = self.on_disk.get(number) or KERNELS[config.kernel](optimizer, shapes[number], dtype, device)
+            shares_moments = moments is not None and group.merge is Merge.COLUMNS
+            opened = TorchKernel if shares_moments else KERNELS[config.kernel]
+            kernel = self.on_disk.get(number) or opened(optimizer, *weights[number], device)
+            if shares_moments and isinstance(kernel, TorchKernel):
+                self._sharing.append((number, kernel))
             self._kernels.append(kernel)
         for shard, kernel, first in self.located():
             for block in initial_rows(seed, shard, config.rows[shard.table], config.dims[shard.table]):
                 kernel.write(first, block)
                 first += len(block)
 
-    def set_rate(self, learning_rate: float) -> None:
-        """Set the learning rate of the update that follows the next lookup."""
+    def begin(self, step: int, learning_rate: float) -> None:
+        """Begin a step with one lookup and one update, which has this learning rate."""
         for kernel in self._kernels:
-            kernel.set_rate(learning_rate)
+            kernel.begin(step, learning_rate)
 
     def prefetch(self, bags: Sequence[Bags]) -> None:
         """Begin to read the rows of the next lookup from the disk. The rows of the last one stay until their update."""

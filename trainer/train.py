@@ -112,7 +112,7 @@ class Trainer:
             bags = batch.bags or (batch.ids or self.exchange.send_ids(loaded)).wait()  # G bags of each group
             if following and overlap.ids:  # in flight while this batch is computed
                 following = replace(following, ids=self.exchange.send_ids(following.loaded))
-            self.tables.set_rate(table_rate)
+            self.tables.begin(loaded.step, table_rate)
             vectors = self.tables.lookup(bags)
             pooled_exchange = self.exchange.send_pooled(vectors, loaded)
             replicated_bags = self.replicated.bags(loaded.batch)

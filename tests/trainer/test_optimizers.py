@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from trainer.errors import ConfigError
-from trainer.optimizers import DENSE, RULES, DenseOptimizer, OptimizerConfig, RowUpdate
+from trainer.optimizers import DENSE, RULES, DenseOptimizer, OptimizerConfig, RowUpdate, add
 
 ROWS, TOUCHED, DIM = 50, 12, 6
 TOLERANCE = {torch.float32: 3e-6, torch.float64: 1e-14}
@@ -42,9 +42,9 @@ def test_update_of_touched_rows_equals_formula_and_changes_no_other(
     others = torch.ones(ROWS, dtype=torch.bool)
     others[rows] = False
     whole, untouched = weight.clone(), (weight[others], state[others])
-    RULES[name](RowUpdate(weight, state, rows[:0], gradient[:0]), 0.1, 0.01)
+    add(weight, rows[:0], RULES[name](RowUpdate(state, rows[:0], gradient[:0]), 0.1, 0.01))
     assert torch.equal(weight, whole)  # no rows, no change
-    RULES[name](RowUpdate(weight, state, rows.to(index), gradient), 0.1, 0.01)
+    add(weight, rows.to(index), RULES[name](RowUpdate(state, rows.to(index), gradient), 0.1, 0.01))
     assert torch.equal(weight[others], untouched[0])
     assert torch.equal(state[others], untouched[1])
     for actual, exact in zip((weight, state), formula, strict=True):
@@ -57,8 +57,8 @@ def test_dense_gradient_with_zero_rows_equals_sparse_gradient(name: str) -> None
     state[7] = 0  # a row that never had a gradient must not become NaN either
     dense = torch.zeros_like(weight).index_copy_(0, rows, gradient)
     sparse_weight, sparse_state = weight.clone(), state.clone()
-    RULES[name](RowUpdate(sparse_weight, sparse_state, rows, gradient), 0.1, 1e-8)
-    RULES[name](RowUpdate(weight, state, None, dense), 0.1, 1e-8)
+    add(sparse_weight, rows, RULES[name](RowUpdate(sparse_state, rows, gradient), 0.1, 1e-8))
+    add(weight, None, RULES[name](RowUpdate(state, None, dense), 0.1, 1e-8))
     assert torch.equal(weight, sparse_weight)
     assert torch.equal(state, sparse_state)
 

@@ -6,6 +6,7 @@
     plan_command.py    plans a job of any size without running it: dry_run.py, published.py
     host_reduction.py  sums inside a host; column_moments.py: mean squares over columns that several ranks hold
     kernel_choice.py   torch or FBGEMM (fbgemm_kernel.py)
+    bfloat16.py        weights of half precision
     tier/              rows on a disk, with a cache of them in memory
     criteo.py          samples from Criteo rows; prepare.py writes them to the files of shards.py
     checkpoint/        saves and loads checkpoints; state.py has their tensors
@@ -21,14 +22,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainer.registry import HOST_SUMS, KERNELS, KINDS, MOMENTS, TIERS, HostSums, Moments
+from trainer.registry import HOST_SUMS, KERNELS, KINDS, MOMENTS, TIERS, WEIGHT_TYPES, HostSums, Moments
 from trainer.scale.sharding.kinds import ColumnWise, RowWise, TableRowWise
-from trainer.sharding import Merge, Shard
+from trainer.sharding import Group, Merge, Shard
 
 if TYPE_CHECKING:
     import torch
 
-    from trainer.kernel import Kernel, TorchKernel
+    from trainer.kernel import Kernel, Precision, TorchKernel
     from trainer.optimizers import OptimizerConfig
     from trainer.registry import OpenKernel
     from trainer.world import World
@@ -47,10 +48,12 @@ def _moments(shards: Sequence[Shard], dims: Sequence[int], world: World, dtype: 
 
 
 def _kernel(name: str) -> OpenKernel:
-    def opened(optimizer: OptimizerConfig, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Kernel:
+    def opened(
+        optimizer: OptimizerConfig, shape: tuple[int, int], precision: Precision, device: torch.device
+    ) -> Kernel:
         from trainer.scale.kernel_choice import open_kernel
 
-        return open_kernel(name, optimizer, shape, dtype, device)
+        return open_kernel(name, optimizer, shape, precision, device)
 
     return opened
 
@@ -59,13 +62,18 @@ def _tier(
     memory: int,
     folder: str,
     optimizer: OptimizerConfig,
-    shapes: Sequence[tuple[int, int]],
-    dtype: torch.dtype,
+    weights: Sequence[tuple[tuple[int, int], Precision]],
     device: torch.device,
 ) -> Mapping[int, TorchKernel]:
     from trainer.scale.tier.memory import kernels_on_disk
 
-    return kernels_on_disk(memory, Path(folder) if folder else None, optimizer, shapes, dtype, device)
+    return kernels_on_disk(memory, Path(folder) if folder else None, optimizer, weights, device)
+
+
+def _bfloat16(dtype: torch.dtype, seed: int, group: Group, device: torch.device) -> Precision:
+    from trainer.scale.bfloat16 import BFloat16
+
+    return BFloat16(dtype, seed, group.shards, device)
 
 
 copies = KINDS.pop("data_parallel")  # stays the last: the planner takes the first of several equal kinds
@@ -73,4 +81,5 @@ KINDS.update({kind.name: kind for kind in (RowWise(), ColumnWise(), TableRowWise
 KERNELS.update({name: _kernel(name) for name in ("auto", "fbgemm")})
 HOST_SUMS[Merge.HOST] = _host_sums
 MOMENTS[Merge.COLUMNS] = _moments
+WEIGHT_TYPES["bfloat16"] = _bfloat16
 TIERS["file"] = _tier

@@ -15,7 +15,7 @@ from fbgemm_gpu.split_table_batched_embeddings_ops_training import (
 )
 from torch import Tensor
 
-from trainer.kernel import Bags, RowsInMemory
+from trainer.kernel import Bags, Kernel
 from trainer.optimizers import OptimizerConfig
 from trainer.routing import INT32_ROWS
 
@@ -26,7 +26,7 @@ _LOCATIONS = {
 }
 
 
-class FbgemmKernel(RowsInMemory):
+class FbgemmKernel(Kernel):
     """One FBGEMM table for all rows of this rank. All rows have the same D, so they need no separate tables."""
 
     def __init__(self, num_rows: int, dim: int, device: torch.device, optimizer: OptimizerConfig) -> None:
@@ -47,8 +47,12 @@ class FbgemmKernel(RowsInMemory):
         self._learning_rate: float | None = None
         self._looked_up: Tensor | None = None
 
-    def set_rate(self, learning_rate: float) -> None:
+    def begin(self, step: int, learning_rate: float) -> None:
         """Set the learning rate of the next update. FBGEMM reads it in the lookup."""
+        del step
+        self._set_rate(learning_rate)
+
+    def _set_rate(self, learning_rate: float) -> None:
         if learning_rate != self._learning_rate:
             self._fbgemm.set_learning_rate(learning_rate)
             self._learning_rate = learning_rate
@@ -64,7 +68,7 @@ class FbgemmKernel(RowsInMemory):
         If the lookup had another learning rate, it is repeated.
         """
         if learning_rate != self._learning_rate:
-            self.set_rate(learning_rate)
+            self._set_rate(learning_rate)
             self.lookup(bags)
         assert self._looked_up is not None
         self._looked_up.backward(gradient)

@@ -9,25 +9,25 @@ from contextlib import contextmanager
 import torch
 
 from trainer.errors import ConfigError
-from trainer.kernel import Bags, Kernel, TorchKernel
+from trainer.kernel import Bags, Kernel, Precision, TorchKernel
 from trainer.optimizers import OptimizerConfig
 
 _PACKAGE = {"cpu": "fbgemm-gpu-cpu", "cuda": "fbgemm-gpu"}  # the FBGEMM package for torch's build for each device
 
 
 def open_kernel(
-    name: str, optimizer: OptimizerConfig, shape: tuple[int, int], dtype: torch.dtype, device: torch.device
+    name: str, optimizer: OptimizerConfig, shape: tuple[int, int], precision: Precision, device: torch.device
 ) -> Kernel:
     """Open the kernel that `embedding.kernel` names, for a weight of this shape (rows, D).
 
     Raises ConfigError if FBGEMM is requested but unavailable.
     """
     num_rows, dim = shape
-    if choose(name, dim, dtype, device) == "fbgemm" and num_rows > 0:
+    if choose(name, dim, precision.dtype, device) == "fbgemm" and num_rows > 0:
         from trainer.scale.fbgemm_kernel import FbgemmKernel  # the import takes seconds
 
         return FbgemmKernel(num_rows, dim, device, optimizer)
-    return TorchKernel(optimizer, shape, dtype, device)
+    return TorchKernel(optimizer, shape, precision, device)
 
 
 def choose(name: str, dim: int, dtype: torch.dtype, device: torch.device) -> str:

@@ -8,6 +8,7 @@ from trainer.kernel import Kernel
 from trainer.quality import RunningQuality
 from trainer.scale.checkpoint import Part, Rows, State, whole
 from trainer.scale.tier.kernel import TieredKernel
+from trainer.scale.tier.stored_rows import StoredRows
 from trainer.sharding import Merge, Shard
 from trainer.train import Trainer
 
@@ -49,7 +50,7 @@ def _separate_moments(trainer: Trainer) -> Counter[int]:
 def _in_memory_or_on_disk(shard: Shard, kernel: Kernel, first: int) -> tuple[Part, Part]:
     """Return the weight and the optimizer state of a shard, whose rows begin at `first` in a kernel."""
     if isinstance(kernel, TieredKernel):
-        weight, state = kernel.stored(first)
+        weight, state = StoredRows(kernel, "weight", first), StoredRows(kernel, "state", first)
         shape = torch.empty(shard.num_rows, shard.num_columns, dtype=kernel.weight.dtype, device="meta")
         return Part(shard.first_row, shape, shard.first_column, weight), Part(shard.first_row, shape[:, 0], 0, state)
     weights, states = kernel.read(first, shard.num_rows)

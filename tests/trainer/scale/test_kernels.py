@@ -9,7 +9,7 @@ from torch import Tensor
 
 from trainer import kernel as torch_kernels
 from trainer.errors import ConfigError
-from trainer.kernel import Bags, Kernel, TorchKernel
+from trainer.kernel import Bags, Kernel, Precision, TorchKernel
 from trainer.optimizers import RULES, OptimizerConfig
 from trainer.scale.fbgemm_kernel import FbgemmKernel
 from trainer.scale.kernel_choice import choose, open_kernel
@@ -22,7 +22,7 @@ TOLERANCE = {"rtol": 2e-5, "atol": 2e-5}
 
 
 def kernel(name: str, rule: str = "rowwise_adagrad", rows: int = ROWS) -> Kernel:
-    instance = open_kernel(name, OptimizerConfig(embedding=rule), (rows, DIM), torch.float32, CPU)
+    instance = open_kernel(name, OptimizerConfig(embedding=rule), (rows, DIM), Precision(torch.float32), CPU)
     instance.weight.copy_(torch.linspace(-1, 1, instance.weight.numel()).view_as(instance.weight))
     return instance
 
@@ -73,7 +73,7 @@ def test_fbgemm_looks_up_once_while_the_learning_rate_changes(monkeypatch: pytes
     )
     for step in range(1, 4):
         bags, gradient = random_bags(generator)
-        by_fbgemm.set_rate(0.1 * step)
+        by_fbgemm.begin(step, 0.1 * step)
         by_fbgemm.lookup(bags)
         by_fbgemm.update(bags, gradient, 0.1 * step)
         by_torch.update(bags, gradient, 0.1 * step)

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 import zmon
 from trainer.errors import ConfigError
-from trainer.kernel import Bags, Merged, TorchKernel, sums
+from trainer.kernel import Bags, Merged, Precision, TorchKernel
 from trainer.optimizers import OptimizerConfig
 from trainer.scale.tier.row_file import Records, RowFile, Rows
 from trainer.scale.tier.slots import INDEX_BYTES, SLOT_BYTES, Claim, Numbers, Slots
@@ -35,22 +35,22 @@ class TieredKernel(TorchKernel):
         self,
         optimizer: OptimizerConfig,
         shape: tuple[int, int],
-        dtype: torch.dtype,
+        precision: Precision,
         device: torch.device,
         memory: int,
         folder: Path,
     ) -> None:
         """`shape` are rows and D. `memory` are the bytes for the cache and its index. Raises ConfigError, TierError."""
         num_rows, dim = shape
-        row_bytes = (dim + 1) * dtype.itemsize
-        num_slots = min(num_rows, (memory - INDEX_BYTES * num_rows) // (row_bytes + SLOT_BYTES))
+        slot_bytes = row_bytes(dim, precision) + SLOT_BYTES
+        num_slots = min(num_rows, (memory - INDEX_BYTES * num_rows) // slot_bytes)
         if num_slots < 1:
-            least = INDEX_BYTES * num_rows + row_bytes + SLOT_BYTES
+            least = INDEX_BYTES * num_rows + slot_bytes
             cause = f"it has to hold at least {least:,} bytes for {num_rows:,} rows of {dim} columns"
             raise ConfigError("embedding.memory is too small", cause, "Use more memory, or more ranks")
-        super().__init__(optimizer, (num_slots, dim), dtype, device)
+        super().__init__(optimizer, (num_slots, dim), precision, device)
         self._slots = Slots(num_rows, num_slots)
-        self._file = RowFile(folder, num_rows, dim, np.dtype(str(dtype).removeprefix("torch.")))
+        self._file = RowFile(folder, num_rows, _record(dim, precision))
         self._thread = ThreadPoolExecutor(1, "rows")
         self._reading: Future[Records] = self._thread.submit(np.empty, 0, self._file.record)  # nothing yet
         self._writing: Future[None] = self._thread.submit(lambda: None)
@@ -90,30 +90,33 @@ class TieredKernel(TorchKernel):
         pieces = [self._lookup_piece(piece) for piece in _pieces(bags, self._slots.num_slots)]
         return torch.cat(pieces) if pieces else self.weight[:0]
 
-    def apply(self, merged: Merged, learning_rate: float, mean_squares: Tensor | None = None) -> None:
+    def apply(
+        self, merged: Merged, learning_rate: float, mean_squares: Tensor | None = None, slots: Tensor | None = None
+    ) -> None:
         """Update these rows, which are sorted."""
+        assert slots is None  # this kernel finds them
         rows, gradient = merged
         size = self._slots.num_slots
         for first in range(0, len(rows), size):
             piece = slice(first, first + size)
             numbers = rows[piece].cpu().numpy()
-            slots = (
+            claimed = (
                 self._slots.slot_of[numbers].astype(np.int64) if self._is_whole else self._claim(numbers, "optimizer")
             )
             squares = None if mean_squares is None else mean_squares[piece]
-            in_slots = Merged(torch.from_numpy(slots).to(self.weight.device), gradient[piece])
-            super().apply(in_slots, learning_rate, squares)
-            self._slots.changed[slots] = True
+            places = torch.from_numpy(claimed).to(self.weight.device)
+            super().apply(Merged(rows[piece], gradient[piece]), learning_rate, squares, places)
+            self._slots.changed[claimed] = True
 
     def read(self, first: int, number: int) -> tuple[Tensor, Tensor]:
         """Return copies of the weight (number, D) and the optimizer state (number,) of rows."""
         records = self.records(first, number)
-        return torch.from_numpy(records["weight"]), torch.from_numpy(records["state"])
+        return self.tensor(records["weight"]), self.tensor(records["state"])
 
     def write(self, first: int, weight: Tensor, state: Tensor | None = None) -> None:
         """Set the weight (n, D) and the optimizer state (n,), which is 0 if not given, of rows from `first` on."""
         records = np.zeros(len(weight), self._file.record)
-        records["weight"] = weight.cpu().numpy()
+        records["weight"] = array(weight.cpu().to(self.weight.dtype))
         if state is not None:
             records["state"] = state.cpu().numpy()
         self.set_records(first, records)
@@ -136,9 +139,10 @@ class TieredKernel(TorchKernel):
         self._fill(slots[in_memory].astype(np.int64), records[in_memory])
         self._slots.changed[slots[in_memory]] = False
 
-    def stored(self, first: int) -> tuple[Stored, Stored]:
-        """Return the weight and the optimizer state of rows from `first` on, for a checkpoint."""
-        return Stored(self, "weight", first), Stored(self, "state", first)
+    def tensor(self, field: NDArray[Any]) -> Tensor:
+        """Return a field of records as a tensor, the reverse of `array`."""
+        tensor = torch.from_numpy(np.ascontiguousarray(field))
+        return tensor if tensor.is_floating_point() else tensor.view(self.weight.dtype)
 
     def _lookup_piece(self, bags: Bags) -> Tensor:
         distinct = self._distinct(bags)
@@ -150,9 +154,9 @@ class TieredKernel(TorchKernel):
         for first in range(0, len(distinct), self._slots.num_slots):
             piece = slice(first, first + self._slots.num_slots)
             copies[piece] = self._records(self._claim(distinct[piece], "embedding"))
-        weight = torch.from_numpy(np.ascontiguousarray(copies["weight"])).to(self.weight.device)
+        weight = self.tensor(copies["weight"]).to(self.weight.device)
         rows = torch.from_numpy(np.searchsorted(distinct, bags.rows.cpu().numpy()).astype(np.int32))
-        return sums(weight, rows.to(self.weight.device), bags.offsets)
+        return self._precision.sums(weight, Bags(rows.to(self.weight.device), bags.lengths))
 
     def _in_slots(self, bags: Bags) -> Bags:
         slots = torch.from_numpy(self._slots.slot_of[bags.rows.cpu().numpy()])
@@ -206,39 +210,30 @@ class TieredKernel(TorchKernel):
         """Return copies of the rows in these slots."""
         places = torch.from_numpy(slots).to(self.weight.device)
         records = np.empty(len(slots), self._file.record)
-        records["weight"] = self.weight[places].cpu().numpy()
+        records["weight"] = array(self.weight[places].cpu())
         records["state"] = self.state[places].cpu().numpy()
         return records
 
     def _fill(self, slots: Numbers, records: Records) -> None:
         places = torch.from_numpy(slots).to(self.weight.device)
-        self.weight[places] = torch.from_numpy(records["weight"]).to(self.weight.device)
-        self.state[places] = torch.from_numpy(records["state"]).to(self.weight.device)
+        self.weight[places] = self.tensor(records["weight"]).to(self.weight.device)
+        self.state[places] = self.tensor(records["state"]).to(self.weight.device)
 
 
-@dataclass(frozen=True)
-class Stored:
-    """The weight or the optimizer state of the rows of a kernel, from one of them on."""
+def row_bytes(dim: int, precision: Precision) -> int:
+    """Return the bytes of a row on the disk."""
+    return _record(dim, precision).itemsize
 
-    kernel: TieredKernel
-    field: Literal["weight", "state"]
-    first: int
 
-    def read(self, number: int) -> Tensor:
-        """Return copies of the first rows."""
-        return torch.from_numpy(np.ascontiguousarray(self.kernel.records(self.first, number)[self.field]))
+def _record(dim: int, precision: Precision) -> np.dtype[np.void]:
+    weight, state = (array(torch.empty(0, dtype=dtype)).dtype for dtype in (precision.dtype, precision.computed))
+    return np.dtype([("weight", weight, (dim,)), ("state", state)])
 
-    def write(self, first_column: int, rows: Tensor) -> None:
-        """Set the first rows, or some columns of their weight."""
-        records = self.kernel.records(self.first, len(rows))
-        field = records[self.field].reshape(len(rows), -1)  # a view
-        values = rows.numpy().reshape(len(rows), -1)
-        field[:, first_column : first_column + values.shape[1]] = values
-        self.kernel.set_records(self.first, records)
 
-    def after(self, first: int) -> Stored:
-        """Return the rows from this one on."""
-        return replace(self, first=self.first + first)
+def array(tensor: Tensor) -> NDArray[Any]:
+    """Return a tensor as numpy can hold it: bfloat16 as its bits."""
+    held: NDArray[Any] = (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    return held
 
 
 def _pieces(bags: Bags, num_rows: int) -> Iterator[Bags]:

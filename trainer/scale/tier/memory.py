@@ -8,23 +8,23 @@ from pathlib import Path
 import torch
 
 from trainer.errors import ConfigError
+from trainer.kernel import Precision
 from trainer.optimizers import OptimizerConfig
-from trainer.scale.tier.kernel import TieredKernel
+from trainer.scale.tier.kernel import TieredKernel, row_bytes
 
 
 def kernels_on_disk(
     memory: int,
     folder: Path | None,
     optimizer: OptimizerConfig,
-    shapes: Sequence[tuple[int, int]],
-    dtype: torch.dtype,
+    weights: Sequence[tuple[tuple[int, int], Precision]],
     device: torch.device,
 ) -> dict[int, TieredKernel]:
     """Return the kernels of the groups (rows, D) that do not fit into memory, by their number.
 
     `memory` are the bytes of `embedding.memory`. Raises ConfigError if there is no place for them, and TierError.
     """
-    sizes = [rows * (width + 1) * dtype.itemsize for rows, width in shapes]  # with one number of optimizer state
+    sizes = [rows * row_bytes(width, precision) for (rows, width), precision in weights]
     if sum(sizes) <= memory:
         return {}
     if folder is None:
@@ -32,7 +32,7 @@ def kernels_on_disk(
         next_step = "Use more ranks, or keep rows on a disk with --set embedding.tier.folder=…"
         raise ConfigError(f"embedding.memory is {memory:,} bytes", cause, next_step)
     return {
-        number: TieredKernel(optimizer, shapes[number], dtype, device, share, folder)
+        number: TieredKernel(optimizer, *weights[number], device, share, folder)
         for number, share in divided(memory, sizes).items()
     }
 

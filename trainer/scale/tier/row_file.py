@@ -33,10 +33,9 @@ class TierError(TrainerError):
 class RowFile:
     """The rows of one group of tables."""
 
-    def __init__(self, folder: Path, num_rows: int, dim: int, dtype: np.dtype[np.floating]) -> None:
+    def __init__(self, folder: Path, num_rows: int, record: np.dtype[np.void]) -> None:
         """Allocate the file in this folder, which is made if it does not exist. Raises TierError."""
-        self._folder = folder
-        self.record = np.dtype([("weight", dtype, (dim,)), ("state", dtype)])
+        self._folder, self.record = folder, record
         self._most = max(1, _MOST_BYTES // self.record.itemsize)  # rows
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from trainer.errors import ConfigError
-from trainer.kernel import Bags, TorchKernel
+from trainer.kernel import Bags, Precision, TorchKernel
 from trainer.optimizers import OptimizerConfig
 from trainer.scale.tier import many_calls, row_file
 from trainer.scale.tier.kernel import TieredKernel
@@ -29,8 +29,8 @@ def memory(num_slots: int, rows: int = ROWS, dtype: torch.dtype = torch.float32)
 def kernels(folder, num_slots: int, rule: str, dtype=torch.float32) -> tuple[TorchKernel, TieredKernel]:
     """Return a kernel with all rows in memory and one with so many slots, with equal weights."""
     optimizer = OptimizerConfig(embedding=rule)
-    plain = TorchKernel(optimizer, (ROWS, DIM), dtype, CPU)
-    tiered = TieredKernel(optimizer, (ROWS, DIM), dtype, CPU, memory(num_slots, dtype=dtype), folder)
+    plain = TorchKernel(optimizer, (ROWS, DIM), Precision(dtype), CPU)
+    tiered = TieredKernel(optimizer, (ROWS, DIM), Precision(dtype), CPU, memory(num_slots, dtype=dtype), folder)
     weight = torch.linspace(-1, 1, ROWS * DIM, dtype=dtype).view(ROWS, DIM)
     for kernel in (plain, tiered):
         kernel.write(0, weight)

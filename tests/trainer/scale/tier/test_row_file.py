@@ -9,11 +9,12 @@ from trainer.scale.tier import many_calls, row_file
 from trainer.scale.tier.row_file import RowFile, TierError
 
 ROWS, DIM = 20_000, 5
+RECORD = np.dtype([("weight", np.float32, (DIM,)), ("state", np.float32)])
 
 
 @pytest.fixture
 def file(tmp_path) -> RowFile:
-    return RowFile(tmp_path / "new", ROWS, DIM, np.dtype("float32"))
+    return RowFile(tmp_path / "new", ROWS, RECORD)
 
 
 def records(file: RowFile, rows: np.ndarray) -> np.ndarray:
@@ -61,7 +62,7 @@ def test_full_disk_is_known_at_once(tmp_path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
     try:
         with pytest.raises(TierError, match=r"cannot allocate 0\.24 GB of rows in \S+: File too large\. Free"):
-            RowFile(tmp_path, 10_000_000, DIM, np.dtype("float32"))
+            RowFile(tmp_path, 10_000_000, RECORD)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, old)
 
@@ -69,14 +70,14 @@ def test_full_disk_is_known_at_once(tmp_path) -> None:
 def test_folder_that_cannot_be_made_is_an_error_of_one_line(tmp_path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(TierError, match=r"in \S+/file/rows: Not a directory\. .* --set embedding\.tier\.folder=…"):
-        RowFile(tmp_path / "file" / "rows", 10, DIM, np.dtype("float32"))
+        RowFile(tmp_path / "file" / "rows", 10, RECORD)
 
 
 def test_machine_with_unknown_numbers_of_system_calls_is_an_error_of_one_line(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(many_calls.platform, "machine", lambda: "riscv64")
     monkeypatch.setattr(row_file, "threads", many_calls.threads.__wrapped__)
     with pytest.raises(TierError, match="the numbers of system calls of riscv64 are not known"):
-        row_file.RowFile(tmp_path, 10, DIM, np.dtype("float32"))
+        row_file.RowFile(tmp_path, 10, RECORD)
 
 
 def test_kernel_without_room_for_requests_is_an_error_of_one_line(tmp_path, monkeypatch) -> None:
@@ -86,4 +87,4 @@ def test_kernel_without_room_for_requests_is_an_error_of_one_line(tmp_path, monk
     monkeypatch.setattr(many_calls.ManyCalls, "_call", full)
     monkeypatch.setattr(row_file, "threads", many_calls.threads.__wrapped__)
     with pytest.raises(TierError, match=r"all requests of the kernel are in use: raise fs\.aio-max-nr \(sysctl\)\. "):
-        row_file.RowFile(tmp_path, 10, DIM, np.dtype("float32"))
+        row_file.RowFile(tmp_path, 10, RECORD)

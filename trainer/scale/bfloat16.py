@@ -1,0 +1,91 @@
+"""Weights of embedding rows in bfloat16: half the memory of float32. An update is computed in float32 and rounded once.
+
+A small change of a large weight would be lost if it were rounded to the nearest bfloat16. It is rounded up or down at
+random instead, so that the mean over many updates is exact (stochastic rounding; arXiv 1502.02551, arXiv 2010.06192).
+
+The random numbers follow from seed, step, table, row and column alone, so that they do not depend on the plan. The key
+of a row is a hash of 64 bits (the finalizer of SplitMix64, doi 10.1145/2660193.2660195). Its halves a and b give the
+numbers of the columns c: the upper 16 bits of a · c + b, of which any two are independent (multiply-shift hashing, doi
+10.1007/3-540-60922-9_46).
+
+Shapes: G bags, N rows looked up, U distinct rows touched, D columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from itertools import accumulate
+from struct import pack
+
+import torch
+from torch import Tensor
+
+from trainer.kernel import Bags, Precision, sums
+from trainer.sharding import Shard
+
+_PIECE_ROWS = 4096  # rows of a lookup that are converted at a time; on a CPU they stay in its cache
+_LOW_BITS = 0xFFFF  # of a float32, which a bfloat16 does not have
+_OF_ROW, _OF_TABLE = -0x61C8864680B583EB, -0x2E4AB5CD2E6D12FD  # odd factors
+_FINALIZER = ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15))  # shifts and factors of SplitMix64, as int64
+
+
+class BFloat16(Precision):
+    """The weights of the shards of a group, one after the other."""
+
+    def __init__(self, computed: torch.dtype, seed: int, shards: Sequence[Shard], device: torch.device) -> None:
+        super().__init__(torch.bfloat16, computed)
+        self._seed = seed
+        *begins, _ = ends = [*accumulate((shard.num_rows for shard in shards), initial=0)]
+        shifts = [shard.first_row - begin for shard, begin in zip(shards, begins, strict=True)]
+        self._ends = torch.tensor(ends[1:], device=device)
+        self._tables = torch.tensor([shard.table for shard in shards], device=device)
+        self._shifts = torch.tensor(shifts, device=device)
+        self._first_columns = torch.tensor([shard.first_column for shard in shards], device=device)
+
+    def sums(self, weight: Tensor, bags: Bags) -> Tensor:
+        """Return the sum of the rows of each bag (G, D), in the type of computation."""
+        num_bags, num_rows = len(bags.lengths), len(bags.rows)
+        size = max(1, num_bags if weight.is_cuda else _PIECE_ROWS * num_bags // max(1, num_rows))  # bags of a piece
+        result = torch.empty(num_bags, weight.shape[1], dtype=self.computed, device=weight.device)
+        for first in range(0, num_bags, size):
+            offsets = bags.offsets[first : first + size + 1]
+            rows = weight.index_select(0, bags.rows[offsets[0] : offsets[-1]]).to(self.computed)
+            numbers = torch.arange(len(rows), dtype=offsets.dtype, device=weight.device)
+            result[first : first + size] = sums(rows, numbers, offsets - offsets[0])
+        return result
+
+    def add(self, weight: Tensor, rows: Tensor, change: Tensor, step: int, slots: Tensor) -> None:
+        """Add to rows and round. Numbers that bfloat16 has stay as they are, and so do infinite ones and NaN."""
+        slots = slots.long()
+        old = weight.index_select(0, slots)
+        new = change.add_(old).float()
+        rounded = self.draws(rows, weight.shape[1], step).add_(new.view(torch.int32)).bitwise_and_(~_LOW_BITS)
+        result = rounded.view(torch.float32).where(new.isfinite(), new).to(self.dtype)
+        if weight.is_cuda:  # rows without a gradient may occur again there (kernel.py), so copies would race
+            weight.view(torch.int16).index_add_(0, slots, result.view(torch.int16) - old.view(torch.int16))
+        else:
+            weight.index_copy_(0, slots, result)
+
+    def draws(self, rows: Tensor, num_columns: int, step: int) -> Tensor:
+        """Return a random number (U, D) from 0 to 65535 for each weight of these rows in a step, as int32."""
+        key = int.from_bytes(blake2b(pack("<qq", self._seed, step), digest_size=8).digest(), "little", signed=True)
+        shard = torch.searchsorted(self._ends, rows, right=True)
+        keys = (self._shifts[shard] + rows).mul_(_OF_ROW).add_(self._tables[shard] * _OF_TABLE).add_(key)
+        factors, firsts = _mixed(keys).view(torch.int32).view(-1, 2).unbind(1)
+        firsts = firsts + factors * self._first_columns[shard].int()
+        columns = torch.arange(1, num_columns + 1, dtype=torch.int32, device=rows.device)
+        draws = (factors[:, None] * columns).add_(firsts[:, None])
+        return draws.bitwise_right_shift_(16).bitwise_and_(_LOW_BITS)
+
+
+def _mixed(numbers: Tensor) -> Tensor:
+    """Return a bijection of numbers of 64 bits in which every bit depends on all bits: the finalizer of SplitMix64."""
+    for shift, factor in _FINALIZER:
+        numbers = (numbers ^ _shifted(numbers, shift)) * factor
+    return numbers ^ _shifted(numbers, 31)
+
+
+def _shifted(numbers: Tensor, shift: int) -> Tensor:
+    """Shift to the right and fill with zeros; torch fills with the sign."""
+    return (numbers >> shift) & ((1 << 64 - shift) - 1)
