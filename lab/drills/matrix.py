@@ -6,7 +6,7 @@ import signal
 from dataclasses import replace
 
 from lab.drills.drill import Drill
-from lab.faults import cgroups, gpu, network, ordinary, parts, signals, storage
+from lab.faults import cgroups, disk, gpu, network, ordinary, parts, signals, storage
 from lab.faults.sabotage import held, hot_shard, many_ranks, one_rank
 from lab.stage.network import DATA
 
@@ -21,7 +21,7 @@ FAULTS = (
     Drill("rank-killed", "SIGKILL to one rank", signals.kill_rank, ("rank_exited",), "stall",
           proof="state", evidence=("SIGKILL",)),
     Drill("rank-oom", "one rank exceeds its control group's memory", cgroups.out_of_memory, ("rank_exited",), "stall",
-          proof="state", evidence=("out of memory",), unavailable=cgroups.unavailable),
+          proof="state", evidence=("out of memory",), unavailable=cgroups.unavailable()),
     Drill("rank-frozen", "SIGSTOP to one rank that trains", signals.stop_rank, ("rank_frozen",), "stall",
           proof="state"),
     Drill("rank-frozen-init", "SIGSTOP to one rank that starts", signals.stop_rank, ("rank_frozen",), "stall",
@@ -45,6 +45,9 @@ FAULTS = (
           "straggler", proof="steps"),
     Drill("slow-loader", "one rank's input takes half a step longer", one_rank("slow_loader", 0.5),
           ("input_straggler",), "straggler", proof="steps"),
+    Drill("slow-disk", "the disk with one rank's rows answers slowly", disk.reads_slowly, ("offload_straggler",),
+          "straggler", proof="steps", kinds=("trainer",), ranks=(2,), step_seconds=(0.25,),
+          job={"row_memory": 600_000}, unavailable=cgroups.unavailable("blkio")),
     Drill("hot-table", "one shard receives three times the mean", hot_shard, ("all_to_all_skew",), "imbalance",
           proof="steps", kinds=("trainer", "plain"), ranks=SEVERAL),
     Drill("throttled", "a GPU throttles for heat, and its rank computes half as long again", gpu.throttled,

@@ -1,6 +1,6 @@
-"""Make a rank exceed the memory limit of its control group. Needs root.
+"""Limit a rank by a control group: its memory, which it then exceeds, or the reads of its disk. Needs root.
 
-Source: cgroup-v1/memory.rst and cgroup-v2.rst of the kernel.
+Source: cgroup-v1/memory.rst, cgroup-v1/blkio-controller.rst and cgroup-v2.rst of the kernel.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import contextlib
 import os
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -27,23 +28,25 @@ DEATH_SECONDS = 60.0  # the kernel must kill the rank within this time
 _GROUP_NAME = re.compile(r"zmon-drill-(?P<pid>\d+)-.*")  # contains the pid of the process that made the group
 
 
-def unavailable() -> str | None:
-    """Return the reason why the memory of a rank cannot be limited on this machine, or None if it can be."""
-    if os.geteuid() != 0:
-        return "making a control group needs root"
-    parent, _ = _hierarchy()
-    return None if os.access(parent, os.W_OK) else f"no memory control group can be made under {parent}"
+def unavailable(controller: str = "memory") -> Callable[[], str | None]:
+    """Return a function that returns the reason why a rank cannot be limited on this machine, or None if it can be."""
+
+    def reason() -> str | None:
+        if os.geteuid() != 0:
+            return "making a control group needs root"
+        parent = _parent(controller)
+        return None if os.access(parent, os.W_OK) else f"no {controller} control group can be made under {parent}"
+
+    return reason
 
 
 def out_of_memory(scene: Scene) -> Injection:
     """Limit one rank's memory, and make it allocate more."""
     remove_leftovers()
     rank = process_of(scene)
-    parent, limits = _hierarchy()
-    group = parent / f"zmon-drill-{os.getpid()}-{scene.job.spec.job_id}"
-    group.mkdir()
+    group = _made("memory", scene)
     try:
-        for limit, max_bytes in limits.items():
+        for limit, max_bytes in _memory_limits().items():
             if (group / limit).exists():  # a kernel without swap accounting has no limit on swap
                 (group / limit).write_text(str(max_bytes))
         (group / "cgroup.procs").write_text(str(scene.pid))
@@ -60,21 +63,45 @@ def out_of_memory(scene: Scene) -> Injection:
         _remove(group)
 
 
+def slow_reads(scene: Scene, device: str, rate: int) -> Callable[[], None]:
+    """Let the rank read this device (major:minor) with this many bytes per second; return what undoes it."""
+    remove_leftovers()
+    group = _made("blkio", scene)
+    limit = group / "blkio.throttle.read_bps_device"
+    if limit.exists():
+        limit.write_text(f"{device} {rate}")
+    else:
+        (group / "io.max").write_text(f"{device} rbps={rate}")
+    (group / "cgroup.procs").write_text(str(scene.pid))
+    return lambda: _remove(group)
+
+
 def remove_leftovers() -> None:
     """Remove the groups of drills that were killed."""
-    parent, _ = _hierarchy()
-    with contextlib.suppress(OSError):
-        for group in parent.iterdir():
-            match = _GROUP_NAME.fullmatch(group.name)
-            if match and not _runs(int(match["pid"])):
-                _remove(group)
+    for controller in ("memory", "blkio"):
+        with contextlib.suppress(OSError):
+            for group in _parent(controller).iterdir():
+                match = _GROUP_NAME.fullmatch(group.name)
+                if match and not _runs(int(match["pid"])):
+                    _remove(group)
 
 
-def _hierarchy() -> tuple[Path, dict[str, int]]:
-    """Return the directory in which groups are made, and the limits by file name: first on memory, then on swap."""
+def _parent(controller: str) -> Path:
+    """Return the directory in which groups are made."""
+    return ROOT if (ROOT / "cgroup.controllers").exists() else ROOT / controller
+
+
+def _made(controller: str, scene: Scene) -> Path:
+    group = _parent(controller) / f"zmon-drill-{os.getpid()}-{scene.job.spec.job_id}"
+    group.mkdir()
+    return group
+
+
+def _memory_limits() -> dict[str, int]:
+    """Return the limits by file name: first on memory, then on swap."""
     if (ROOT / "cgroup.controllers").exists():
-        return ROOT, {"memory.max": LIMIT_BYTES, "memory.swap.max": 0}
-    return ROOT / "memory", {"memory.limit_in_bytes": LIMIT_BYTES, "memory.memsw.limit_in_bytes": LIMIT_BYTES}
+        return {"memory.max": LIMIT_BYTES, "memory.swap.max": 0}
+    return {"memory.limit_in_bytes": LIMIT_BYTES, "memory.memsw.limit_in_bytes": LIMIT_BYTES}
 
 
 def _runs(pid: int) -> bool:

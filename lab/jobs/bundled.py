@@ -156,7 +156,11 @@ def train() -> None:
     vars(trainer.flat)["dist"] = Collectives(saboteur)
     sys.argv = ["trainer", "--preset", "demo", "--steps", str(saboteur.last_step)]
     dim = min(max(8, saboteur.exchange_bytes // BYTES_PER_DIM), 256)
-    sys.argv += [word for setting in (*SETTINGS, f"embedding.dim={dim}") for word in ("--set", setting)]
+    settings = [*SETTINGS, f"embedding.dim={dim}"]
+    if saboteur.row_memory:  # with rows of each table on each rank, so that all of them read as much
+        settings += [f"embedding.memory={saboteur.row_memory}", f"embedding.tier.folder={saboteur.folder}/rows"]
+        settings += ["sharding.kind=row_wise"]
+    sys.argv += [word for setting in settings for word in ("--set", setting)]
     main()
 
 

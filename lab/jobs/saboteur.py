@@ -48,6 +48,7 @@ class Saboteur:
         self.step = 0
         self._seconds: float = spec["step_seconds"]
         self._slow_start: float = spec["slow_start"]
+        self.row_memory: int = spec["row_memory"]
         self.exchange_bytes = int(spec["exchange_rate"] * self._seconds)
         self._random = random.Random(f"{spec['seed']} {self.rank}")
         self._orders: list[dict[str, Any]] = []

@@ -39,6 +39,7 @@ class JobSpec:
     seed: int = 1
     slow_start: float = 1.0  # factor on the duration of the first step
     exchange_rate: float = 0.0  # bytes per second of step time that a rank sends to each other rank; 0: the minimum
+    row_memory: int = 0  # bytes that a rank of the bundled trainer has for rows, with more on a disk; 0: for all rows
 
 
 @dataclass(frozen=True)
