@@ -71,6 +71,11 @@ class Config:
     loader: LoaderConfig = field(default_factory=LoaderConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
 
+    @property
+    def weight_bytes(self) -> int:
+        """The bytes of a weight of a divided table."""
+        return int(getattr(torch, self.embedding.dtype or self.train.dtype).itemsize)
+
     def __post_init__(self) -> None:
         if self.model.interaction == "dot":
             equal = len(set(self.embedding.dims)) == 1

@@ -68,7 +68,7 @@ class Exchange:
         reached = [[rank for rank in range(world.size) if self._meet(group, rank)] for group in self.groups]
         sources = [[group for group in of_rank if self._meet(group, world.rank)] for of_rank in self._groups]
         self._departures = Departures(self.groups, reached)
-        self._arrivals = Arrivals(sources, replicated, dims, world.device)
+        self.arrivals = Arrivals(sources, replicated, dims, world.device)
         self._nothing = torch.empty(0, dtype=dtype, device=world.device)
 
     def send_ids(self, loaded: Loaded) -> IdExchange:
@@ -88,20 +88,12 @@ class Exchange:
                 for group, of_group in zip(self.groups, vectors, strict=True)
             ]
         flat = self._departures.flat(vectors, samples, self._nothing)
-        to_receive = self._arrivals.sizes(samples[self._rank])
+        to_receive = self.arrivals.sizes(samples[self._rank])
         return AllToAll(flat, self._departures.sizes(samples), to_receive, PRECISIONS[self.wire.forward])
 
     def merge(self, pooled: AllToAll, replicated: ByWidth) -> Tensor:
         """Wait for the pooled vectors and order those of all tables: (F, B, D), or (B, sum of all D)."""
-        return self._arrivals.merge(pooled.wait(), replicated)
-
-    def by_sample(self, merged: Tensor) -> Tensor:
-        """Return a view of the result of `merge` for the model: (B, F, D), or (B, sum of all D)."""
-        return self._arrivals.by_sample(merged)
-
-    def split(self, gradient: Tensor) -> tuple[Tensor, ByWidth]:
-        """Split the gradient of the result of `merge` into that for `send_gradients` and that of replicated tables."""
-        return self._arrivals.split(gradient)
+        return self.arrivals.merge(pooled.wait(), replicated)
 
     def send_gradients(self, gradient: Tensor, loaded: Loaded) -> GradientExchange:
         """Start to send the gradients of the pooled vectors to the ranks of the shards.
@@ -109,7 +101,7 @@ class Exchange:
         They are scaled by the global batch, because a mean over the batch has too small gradients for half precision.
         """
         samples, precision = self._samples(loaded), PRECISIONS[self.wire.backward]
-        to_send, to_receive = self._arrivals.sizes(samples[self._rank]), self._departures.sizes(samples)
+        to_send, to_receive = self.arrivals.sizes(samples[self._rank]), self._departures.sizes(samples)
         exchange = AllToAll(gradient, to_send, to_receive, precision, float(loaded.global_batch))
         return GradientExchange(exchange, lambda flat: self._gradients(flat, samples))
 

@@ -124,7 +124,7 @@ class Trainer:
             with self.world.autocast(self.config.train.autocast):
                 bottom = self.model.bottom(loaded.batch.dense.to(self.dtype))  # while the pooled vectors are in flight
                 pooled = self.exchange.merge(pooled_exchange, replicated_vectors).requires_grad_()  # (F, B, D)
-                logits = self.model.top(bottom, self.exchange.by_sample(pooled))
+                logits = self.model.top(bottom, self.exchange.arrivals.by_sample(pooled))
             labels, logits = loaded.batch.labels.to(self.dtype), logits.to(self.dtype)
             log_loss = F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
             if following and following.ids:
@@ -169,7 +169,7 @@ class Trainer:
             with self.world.autocast(self.config.train.autocast):
                 bottom = self.model.bottom(loaded.batch.dense.to(self.dtype))
                 pooled = self.exchange.merge(pooled_exchange, replicated_vectors)
-                return self.model.top(bottom, self.exchange.by_sample(pooled)).to(self.dtype)
+                return self.model.top(bottom, self.exchange.arrivals.by_sample(pooled)).to(self.dtype)
 
     def _to_device(self, loaded: Loaded) -> Loaded:
         return replace(loaded, batch=loaded.batch.to(self.world.device))
@@ -200,7 +200,7 @@ class PooledGradients:
     def _send(self, pooled: Tensor) -> None:
         exchange, flat = self._trainer.exchange, self._trainer.flat
         assert pooled.grad is not None
-        sharded, replicated = exchange.split(pooled.grad)
+        sharded, replicated = exchange.arrivals.split(pooled.grad)
         self._exchange = exchange.send_gradients(sharded, self._loaded)
         self._trainer.replicated.gradient(self._replicated_bags, replicated, flat.replicated)
         flat.replicated_ready()

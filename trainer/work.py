@@ -49,10 +49,10 @@ class StepWork:
         self._sample_flops = 3 * products - first + interacted
         parameters += sum((before + 1) * after for widths in (bottom, top) for before, after in pairwise(widths))
         itemsize: int = DTYPES[config.train.dtype].itemsize
-        row = 2 if config.optimizer.embedding == "rowwise_adagrad" else 0
+        state = 2 * itemsize if config.optimizer.embedding == "rowwise_adagrad" else 0
         sample = _USES_OF_VECTORS * columns + _USES_OF_ACTIVATIONS * sum((*bottom, *between, *top))
         uses = _USES_OF_PARAMETERS + 2 * _DENSE_STATE[config.optimizer.dense]
-        self._number_bytes, self._row_bytes = _USES_OF_ROWS * itemsize, row * itemsize
+        self._number_bytes, self._row_bytes = _USES_OF_ROWS * config.weight_bytes, state
         self._sample_bytes, self._step_bytes = sample * itemsize, uses * parameters * itemsize
         self.dtype = _dtype(config, device)
 

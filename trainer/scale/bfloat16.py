@@ -5,8 +5,8 @@ random instead, so that the mean over many updates is exact (stochastic rounding
 
 The random numbers follow from seed, step, table, row and column alone, so that they do not depend on the plan. The key
 of a row is a hash of 64 bits (the finalizer of SplitMix64, doi 10.1145/2660193.2660195). Its halves a and b give the
-numbers of the columns c: the upper 16 bits of a · c + b, of which any two are independent (multiply-shift hashing, doi
-10.1007/3-540-60922-9_46).
+numbers of the columns: the upper 16 bits of a · c + b, with a factor c for each column. Any two of them are independent
+(multiply-shift hashing, doi 10.1007/3-540-60922-9_46).
 
 Shapes: G bags, N rows looked up, U distinct rows touched, D columns.
 """
@@ -41,7 +41,9 @@ class BFloat16(Precision):
         self._ends = torch.tensor(ends[1:], device=device)
         self._tables = torch.tensor([shard.table for shard in shards], device=device)
         self._shifts = torch.tensor(shifts, device=device)
-        self._first_columns = torch.tensor([shard.first_column for shard in shards], device=device)
+        (first_column,) = {shard.first_column for shard in shards}
+        columns = torch.arange(first_column, first_column + shards[0].num_columns)
+        self._factors = _mixed(columns + 1).int().to(device)  # of the columns
 
     def sums(self, weight: Tensor, bags: Bags) -> Tensor:
         """Return the sum of the rows of each bag (G, D), in the type of computation."""
@@ -60,23 +62,26 @@ class BFloat16(Precision):
         slots = slots.long()
         old = weight.index_select(0, slots)
         new = change.add_(old).float()
-        rounded = self.draws(rows, weight.shape[1], step).add_(new.view(torch.int32)).bitwise_and_(~_LOW_BITS)
+        rounded = self.draws(rows, step).add_(new.view(torch.int32)).bitwise_and_(~_LOW_BITS)
         result = rounded.view(torch.float32).where(new.isfinite(), new).to(self.dtype)
         if weight.is_cuda:  # rows without a gradient may occur again there (kernel.py), so copies would race
-            weight.view(torch.int16).index_add_(0, slots, result.view(torch.int16) - old.view(torch.int16))
+            add_bits(weight, slots, old, result)
         else:
             weight.index_copy_(0, slots, result)
 
-    def draws(self, rows: Tensor, num_columns: int, step: int) -> Tensor:
+    def draws(self, rows: Tensor, step: int) -> Tensor:
         """Return a random number (U, D) from 0 to 65535 for each weight of these rows in a step, as int32."""
         key = int.from_bytes(blake2b(pack("<qq", self._seed, step), digest_size=8).digest(), "little", signed=True)
         shard = torch.searchsorted(self._ends, rows, right=True)
         keys = (self._shifts[shard] + rows).mul_(_OF_ROW).add_(self._tables[shard] * _OF_TABLE).add_(key)
-        factors, firsts = _mixed(keys).view(torch.int32).view(-1, 2).unbind(1)
-        firsts = firsts + factors * self._first_columns[shard].int()
-        columns = torch.arange(1, num_columns + 1, dtype=torch.int32, device=rows.device)
-        draws = (factors[:, None] * columns).add_(firsts[:, None])
+        halves = _mixed(keys).view(torch.int32).view(-1, 2)
+        draws = (halves[:, :1] * self._factors).add_(halves[:, 1:])
         return draws.bitwise_right_shift_(16).bitwise_and_(_LOW_BITS)
+
+
+def add_bits(weight: Tensor, slots: Tensor, old: Tensor, new: Tensor) -> None:
+    """Replace rows by new ones. A row may occur several times if all of them but one are equal to the old one."""
+    weight.view(torch.int16).index_add_(0, slots, new.view(torch.int16) - old.view(torch.int16))
 
 
 def _mixed(numbers: Tensor) -> Tensor:

@@ -24,10 +24,12 @@ class RunConfig(Config):
         folder, resume = self.checkpoint.folder, self.checkpoint.resume
         must = "auto or none if checkpoint.folder is empty"
         require(bool(folder) or not resume.isdecimal(), "checkpoint.resume", resume, must)
-        if self.embedding.tier.folder:
-            memory, kernel, on_disk = self.embedding.memory, self.embedding.kernel, "if embedding.tier.folder is set"
-            require(memory > 0, "embedding.memory", memory, f"above 0 {on_disk}")
-            require(kernel != "fbgemm", "embedding.kernel", kernel, f"auto or torch {on_disk}")
+        on_disk = bool(self.embedding.tier.folder)
+        must = "above 0 if embedding.tier.folder is set"
+        require(not on_disk or self.embedding.memory > 0, "embedding.memory", self.embedding.memory, must)
+        for key, is_set in (("embedding.tier.folder", on_disk), ("embedding.dtype", bool(self.embedding.dtype))):
+            kernel = self.embedding.kernel
+            require(not is_set or kernel != "fbgemm", "embedding.kernel", kernel, f"auto or torch if {key} is set")
         if self.criteo.file:
             dense, tables = self.model.dense_features, len(self.embedding.rows)
             require(dense == DENSE_FEATURES, "model.dense_features", dense, "13 to train on Criteo rows")

@@ -161,7 +161,8 @@ def _kinds(plan: Plan, workload: Workload) -> Iterator[tuple[str, ...]]:
             table for table, placement in zip(workload.tables, plan.tables, strict=True) if placement.kind == kind
         ]
         if tables:
-            size = sum(table.rows * table.dim for table in tables) * workload.element_bytes
+            weight_bytes = workload.element_bytes if KINDS[kind].replicated else workload.weight_bytes
+            size = sum(table.rows * table.dim for table in tables) * weight_bytes
             yield kind, f"{len(tables):,}", f"{sum(table.rows for table in tables):,}", in_bytes(size)
 
 

@@ -45,10 +45,20 @@ def workload_of(config: RunConfig, num_ranks: int) -> Workload:
         for rows, dim, pooling in zip(config.embedding.rows, config.embedding.dims, _pooling(config), strict=True)
     )
     samples = tuple(share.size for share in shares(config.train.global_batch, num_ranks))
-    workload = Workload(tables, samples, element, forward, backward, config.optimizer.shares_moments)
+    shared_moments = config.optimizer.shares_moments
+    workload = Workload(tables, samples, element, config.weight_bytes, forward, backward, shared_moments)
     if config.embedding.tier.folder:
         return with_tiers(workload, config.embedding.memory * num_ranks, host_room=0)
     return workload
+
+
+def row_bytes(config: RunConfig, plan: Plan) -> list[int]:
+    """Return the bytes of a row of each table, with one number of optimizer state."""
+    number: int = DTYPES[config.train.dtype].itemsize
+    return [
+        dim * (number if KINDS[placement.kind].replicated else config.weight_bytes) + number
+        for dim, placement in zip(config.embedding.dims, plan.tables, strict=True)
+    ]
 
 
 def check(config: RunConfig, num_ranks: int, ranks_per_host: int) -> None:

@@ -67,7 +67,7 @@ class PublishedModel:
         """Return the workload of a step, with numbers of 2 bytes in tables and on the network."""
         size, rest = divmod(_GLOBAL_BATCH, num_ranks)
         samples = tuple(size + (rank < rest) for rank in range(num_ranks))
-        return Workload(self.tables(), samples, element_bytes=2, forward_bytes=2, backward_bytes=2)
+        return Workload(self.tables(), samples, element_bytes=2, weight_bytes=2, forward_bytes=2, backward_bytes=2)
 
     def facts(self) -> tuple[str, str]:
         """Return a line with what is published, and a line with what is assumed."""

@@ -14,7 +14,7 @@ from trainer.loop import Loop
 from trainer.scale.checkpoint import Checkpoints, State
 from trainer.scale.config import RunConfig
 from trainer.scale.criteo import Criteo
-from trainer.scale.planning import plan
+from trainer.scale.planning import plan, row_bytes
 from trainer.scale.sharding.plan import as_text
 from trainer.scale.shards import open_criteo
 from trainer.scale.state import state_of
@@ -53,9 +53,7 @@ class Run(Loop):
                 trainer = Trainer(config, world, self.plan.tables)
         super().__init__(trainer, source, extent(config, source))
         self.config: RunConfig = config
-        # With one number of optimizer state.
-        row_bytes = [(dim + 1) * trainer.dtype.itemsize for dim in config.embedding.dims]
-        world.say(as_text(self.plan, config.embedding.rows, row_bytes))
+        world.say(as_text(self.plan, config.embedding.rows, row_bytes(config, self.plan)))
         zmon.plan(ranks=self.plan.as_json())
         on_disk = [kernel for kernel in trainer.tables.on_disk.values() if isinstance(kernel, TieredKernel)]
         if on_disk:

@@ -2,8 +2,6 @@
 
 from collections import Counter
 
-import torch
-
 from trainer.kernel import Kernel
 from trainer.quality import RunningQuality
 from trainer.scale.checkpoint import Part, Rows, State, whole
@@ -34,7 +32,7 @@ def state_of(trainer: Trainer, running: RunningQuality) -> State:
         weights[table].append(Part(0, weight))
         states[table].append(Part(0, state))
     for table, (rows, dim) in enumerate(zip(embedding.rows, embedding.dims, strict=True)):
-        tensors[f"table.{table}.weight"] = Rows(rows, weights[table], dim)
+        tensors[f"table.{table}.weight"] = Rows(rows, weights[table], dim, may_differ=True)
         tensors[f"table.{table}.{optimizer.embedding}"] = Rows(rows, states[table], num_moments[table] or None)
     return tensors
 
@@ -51,8 +49,9 @@ def _in_memory_or_on_disk(shard: Shard, kernel: Kernel, first: int) -> tuple[Par
     """Return the weight and the optimizer state of a shard, whose rows begin at `first` in a kernel."""
     if isinstance(kernel, TieredKernel):
         weight, state = StoredRows(kernel, "weight", first), StoredRows(kernel, "state", first)
-        shape = torch.empty(shard.num_rows, shard.num_columns, dtype=kernel.weight.dtype, device="meta")
-        return Part(shard.first_row, shape, shard.first_column, weight), Part(shard.first_row, shape[:, 0], 0, state)
+        weights = kernel.weight.new_empty(shard.num_rows, shard.num_columns, device="meta")
+        states = kernel.state.new_empty(shard.num_rows, device="meta")
+        return Part(shard.first_row, weights, shard.first_column, weight), Part(shard.first_row, states, 0, state)
     weights, states = kernel.read(first, shard.num_rows)
     return Part(shard.first_row, weights, shard.first_column), Part(shard.first_row, states)
 

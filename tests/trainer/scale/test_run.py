@@ -2,6 +2,7 @@
 
 import gc
 import math
+from itertools import chain
 
 import pytest
 import torch
@@ -50,17 +51,44 @@ def test_run_evaluates_on_held_out_samples(make_run, capsys) -> None:
     assert not torch.equal(trained.held_out.batch(0, 0, 32).dense, trained.source.batch(0, 0, 32).dense)
 
 
-def test_resumed_run_is_bit_identical(make_run, checkpoint) -> None:
-    def tensors(run):
-        return {name: [part.read().clone() for part in rows.parts] for name, rows in run.state().items()}
+def tensors(run) -> dict[str, list[torch.Tensor]]:
+    return {name: [part.read().clone() for part in rows.parts] for name, rows in run.state().items()}
 
-    uninterrupted = make_run()
+
+HALF = {"embedding": {"dtype": "bfloat16"}, "sharding": {"kind": "table_wise"}}
+ON_DISK = {"embedding": {"memory": 1500, "tier": {"folder": "rows"}}}
+
+
+@pytest.mark.parametrize("changes", [[], [HALF], [HALF, ON_DISK]], ids=["float32", "bfloat16", "bfloat16 on a disk"])
+def test_resumed_run_is_bit_identical(make_run, changes, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    saved = {"checkpoint": {"folder": "saved_steps"}}
+    make_run({"train": {"steps": 2}}, saved, *changes).train()
+    uninterrupted = make_run(*changes)
     uninterrupted.train()
-    resumed = make_run(checkpoint)
+    resumed = make_run(saved, *changes)
     assert resumed.steps_done == 2
     resumed.train()
     expected, actual = tensors(uninterrupted), tensors(resumed)
-    assert all(torch.equal(a, b) for name in expected for a, b in zip(expected[name], actual[name], strict=True))
+    assert all(map(torch.equal, *(chain.from_iterable(each.values()) for each in (expected, actual))))
+
+
+@pytest.mark.parametrize("place", [[], [ON_DISK]], ids=["in memory", "on a disk"])
+def test_checkpoint_of_one_type_of_weights_loads_into_the_other(make_run, place, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def weights_after(folder: str, *changes) -> dict[str, torch.Tensor]:
+        run = make_run({"checkpoint": {"folder": folder}}, {"sharding": {"kind": "table_wise"}}, *place, *changes)
+        run.train()
+        return {name: parts[0] for name, parts in tensors(run).items() if name.endswith(".weight")}
+
+    full = weights_after("full")
+    half = weights_after("full", HALF)  # which has no step left
+    assert half["table.0.weight"].dtype == torch.bfloat16
+    assert all(torch.equal(half[name], full[name].to(torch.bfloat16)) for name in full)
+    half = weights_after("half", HALF)
+    full = weights_after("half")
+    assert all(torch.equal(full[name], half[name].float()) for name in full)
 
 
 def test_nan_loss_ends_run_with_an_error(make_run) -> None:

@@ -65,12 +65,14 @@ class Rows:
     """A tensor of `num_rows` rows, with the parts that this rank holds.
 
     The parts may be views of one large tensor; they are read and written in place. Rows that several ranks hold are
-    written once. `num_columns` is needed if a part has not all columns.
+    written once. `num_columns` is needed if a part has not all columns. If the type of numbers `may_differ`, a load
+    rounds those of the checkpoint to the nearest ones of this run.
     """
 
     num_rows: int
     parts: Sequence[Part] = ()
     num_columns: int | None = None
+    may_differ: bool = False
 
     def size(self, tensor: Tensor) -> torch.Size:
         """Return the size of the whole tensor, of which `tensor` is a part."""
@@ -200,7 +202,7 @@ def _check(state: State, metadata: Metadata) -> None:
             if saved.size[1:] != size[1:]:
                 sizes = f"{_by(saved.size[1:])} in it, but of {_by(size[1:])} in this run"
                 raise Mismatch(f"{name} has rows of {sizes}")
-            if saved.properties.dtype != tensor.dtype:
+            if saved.properties.dtype != tensor.dtype and not rows.may_differ:
                 raise Mismatch(f"{name} is {saved.properties.dtype} in it, but {tensor.dtype} in this run")
 
 

@@ -70,7 +70,8 @@ class Workload:
 
     tables: tuple[Table, ...]
     samples: tuple[int, ...]  # samples of each rank
-    element_bytes: int = 4  # bytes of a weight, and of an element of a vector in computation
+    element_bytes: int = 4  # bytes of an element of a vector in computation, and of a number of optimizer state
+    weight_bytes: int = 4  # bytes of a weight; copies on every rank have elements
     forward_bytes: int = 4  # bytes of an element of a pooled vector on the network
     backward_bytes: int = 4  # bytes of an element of its gradient on the network
     shared_moments: bool = True  # the shards of a column-wise table exchange the squares of their gradients
@@ -153,11 +154,11 @@ def _shards(shards: Sequence[Shard], table: Table, workload: Workload, machine: 
     num_rows, columns = (
         np.array([getattr(shard, name) for shard in shards], dtype=np.float64) for name in ("num_rows", "num_columns")
     )
-    row_bytes, num_bags = columns * workload.element_bytes, float(sum(workload.samples))
+    row_bytes, num_bags = columns * workload.weight_bytes, float(sum(workload.samples))
     num_ids = num_bags * table.pooling * (num_rows / table.rows)
     distinct = np.minimum(num_ids, num_rows)
     rows_read = num_ids * row_bytes + 2 * distinct * (row_bytes + workload.element_bytes)
-    vectors = (num_ids + 2 * num_bags) * row_bytes
+    vectors = (num_ids + 2 * num_bags) * columns * workload.element_bytes
     memory = num_rows * (row_bytes + workload.element_bytes)
     cost = np.zeros((LOADS, len(num_rows)))
     cost[IDS] = (num_ids + num_bags) * INDEX_BYTES

@@ -56,7 +56,7 @@ class TieredKernel(TorchKernel):
         self._writing: Future[None] = self._thread.submit(lambda: None)
         self._is_whole = False  # all rows of the last lookup are in memory
         self._ahead: tuple[Bags | None, Numbers] = None, np.empty(0, np.int64)  # a prefetch and its distinct rows
-        self.wanted = self.missing = 0  # distinct rows of lookups so far, and those that came from the disk
+        self.wanted = self.missing = 0  # distinct rows claimed so far, and those that came from the disk
         self.is_short = False  # the rows of two batches were once more than the slots
 
     @property
@@ -73,7 +73,7 @@ class TieredKernel(TorchKernel):
             distinct = self._distinct(bags)
             self._ahead = bags, distinct
             claim = self._slots.claim_ahead(distinct)
-            self._count(claim, len(distinct))
+            self._count(claim)
             self.is_short |= bool((self._slots.slot_of[distinct] < 0).any())
             self._move(claim)
 
@@ -81,14 +81,13 @@ class TieredKernel(TorchKernel):
         """Return the sum of the rows of each bag (G, D), 0 for an empty bag."""
         is_ahead = bags is self._ahead[0]
         distinct = self._ahead[1] if is_ahead else self._distinct(bags)
-        self.wanted += 0 if is_ahead else len(distinct)
         self._is_whole = len(distinct) <= self._slots.num_slots
         self.is_short |= not self._is_whole
         if self._is_whole:
             self._claim(distinct, "embedding")
             return super().lookup(self._in_slots(bags))
         pieces = [self._lookup_piece(piece) for piece in _pieces(bags, self._slots.num_slots)]
-        return torch.cat(pieces) if pieces else self.weight[:0]
+        return torch.cat(pieces) if pieces else super().lookup(bags)
 
     def apply(
         self, merged: Merged, learning_rate: float, mean_squares: Tensor | None = None, slots: Tensor | None = None
@@ -165,6 +164,7 @@ class TieredKernel(TorchKernel):
     def _claim(self, rows: Rows, phase: str) -> Numbers:
         """Bring these distinct, sorted rows into memory and return their slots. `phase` goes on after the wait."""
         claim = self._slots.claim(rows)
+        self.wanted += len(rows)
         self._count(claim)
         if len(claim.read):
             self._move(claim)
@@ -175,8 +175,8 @@ class TieredKernel(TorchKernel):
         self._reading.result()
         return self._slots.slot_of[rows].astype(np.int64)
 
-    def _count(self, claim: Claim, num_wanted: int = 0) -> None:
-        self.wanted, self.missing = self.wanted + num_wanted, self.missing + len(claim.read)
+    def _count(self, claim: Claim) -> None:
+        self.missing += len(claim.read)
         row_bytes = self._file.record.itemsize
         zmon.work(offload_read=len(claim.read) * row_bytes, offload_written=len(claim.written) * row_bytes)
 

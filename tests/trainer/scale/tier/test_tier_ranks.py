@@ -20,6 +20,7 @@ OPTIMIZERS = {
     "sgd": {"embedding": "sgd"},
     "shared moments": {"embedding": "rowwise_adagrad", "column_moments": "shared"},
     "separate moments": {"embedding": "rowwise_adagrad", "column_moments": "separate"},
+    "bfloat16": {"embedding": "rowwise_adagrad"},
 }
 CASES = [f"{kind}, {optimizer}" for kind in KINDS for optimizer in OPTIMIZERS]
 
@@ -27,7 +28,14 @@ CASES = [f"{kind}, {optimizer}" for kind in KINDS for optimizer in OPTIMIZERS]
 def variant(name: str, memory: int, out: Path) -> list:
     """Return the changes of a case; both places have the plan of rows in memory."""
     kind, optimizer = name.split(", ")
-    embedding = {"rows": ROWS, "dim": DIM, "memory": memory, "tier": {"folder": str(out / "rows") if memory else ""}}
+    dtype = "bfloat16" if optimizer == "bfloat16" else ""
+    embedding = {
+        "dtype": dtype,
+        "rows": ROWS,
+        "dim": DIM,
+        "memory": memory,
+        "tier": {"folder": str(out / "rows") if memory else ""},
+    }
     sharding = {"kind": KINDS[kind], "plan" if memory else "save": str(out / f"{name}.yaml")}
     return [SMALL, {"embedding": embedding, "sharding": sharding, "optimizer": OPTIMIZERS[optimizer]}]
 

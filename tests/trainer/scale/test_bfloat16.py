@@ -1,0 +1,196 @@
+"""Tests of weights in bfloat16: updates are rounded at random, without bias, and alike under every plan."""
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+import torch
+from torch import Tensor
+
+from trainer.errors import ConfigError
+from trainer.kernel import Bags, Precision, TorchKernel, sums
+from trainer.optimizers import OptimizerConfig
+from trainer.scale.bfloat16 import BFloat16, add_bits
+from trainer.scale.run import Run
+from trainer.scale.tier.kernel import TieredKernel
+from trainer.sharding import Merge, Shard
+from trainer.work import StepWork
+
+CPU = torch.device("cpu")
+ROWS, DIM, RATE = 50, 8, 0.05
+TABLE = Shard(3, 0, 0, ROWS, DIM)
+SGD = OptimizerConfig(embedding="sgd")
+
+
+def weights(*shards: Shard, seed: int = 1) -> BFloat16:
+    return BFloat16(torch.float32, seed, shards, CPU)
+
+
+def rounded(values: Tensor, changes: Tensor, seed: int = 1, step: int = 1) -> Tensor:
+    """Return what a weight (rows, D) becomes by these changes."""
+    weight, rows = values.to(torch.bfloat16), torch.arange(len(values))
+    weights(Shard(0, 0, 0, len(values), values.shape[1]), seed=seed).add(weight, rows, changes.clone(), step, rows)
+    return weight
+
+
+def test_draw_of_a_weight_is_the_same_under_every_plan() -> None:
+    rows = torch.arange(ROWS)
+    whole = weights(TABLE).draws(rows, step=7)
+    halves = [replace(TABLE, num_rows=20), replace(TABLE, first_row=20, num_rows=30)]
+    other = Shard(5, 0, 0, 9, DIM)
+    second = weights(other, halves[1]).draws(torch.arange(9, 39), 7)  # behind another table
+    columns = replace(TABLE, first_column=2, num_columns=4, merge=Merge.COLUMNS)
+    assert torch.equal(weights(halves[0]).draws(torch.arange(20), 7), whole[:20])
+    assert torch.equal(second, whole[20:])
+    assert torch.equal(weights(columns).draws(rows, 7), whole[:, 2:6])
+    some = torch.tensor([3, 40, 41])
+    assert torch.equal(weights(TABLE).draws(some, 7), whole[some])
+
+
+def test_draws_differ_by_seed_step_table_row_and_column() -> None:
+    rows = torch.arange(ROWS)
+    all_draws = {
+        (seed, step, table): weights(replace(TABLE, table=table), seed=seed).draws(rows, step)
+        for seed, step, table in product((1, 2), (1, 2), (3, 4))
+    }
+    flat = torch.stack([*all_draws.values()]).flatten()
+    assert flat.min() >= 0
+    assert flat.max() < 1 << 16
+    pairs = len(flat) * (len(flat) - 1) / 2 / 65_536  # equal ones that chance would make
+    equal = (len(flat) - len(flat.unique())) / pairs
+    assert 0.7 < equal < 1.3
+
+
+@pytest.mark.parametrize("share", [0.001, 0.25, 0.5, 0.9])
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_rounding_is_unbiased_within_four_sigma_of_a_million_draws(sign: float, share: float) -> None:
+    distance = 2.0**-7  # of two numbers of bfloat16 between 1 and 2
+    result = rounded(torch.full((2**17, 8), sign), torch.full((2**17, 8), sign * share * distance)).float()
+    assert set(result.unique().tolist()) == {sign, sign * (1 + distance)}
+    ups = (result != sign).double().mean().item()
+    assert abs(ups - share) < 4 * (share * (1 - share) / result.numel()) ** 0.5 + 2**-16
+
+
+@pytest.mark.parametrize("along", [0, 1])
+def test_neighbours_are_rounded_independently(along: int) -> None:
+    ups = (rounded(torch.ones(4096, 64), torch.full((4096, 64), 2.0**-8)).float() != 1).double() - 0.5
+    together = ups.narrow(along, 0, ups.shape[along] - 1) * ups.narrow(along, 1, ups.shape[along] - 1) * 4
+    assert abs(together.mean().item()) < 4 / together.numel() ** 0.5
+
+
+def test_numbers_that_bfloat16_has_stay_and_so_do_infinite_ones_and_nan() -> None:
+    kept = torch.tensor([[0.0, -0.0, 1.5, -3.0, 1e38, float("inf"), -float("inf"), 2.0**-126]])
+    assert torch.equal(rounded(kept, torch.zeros_like(kept)).float(), kept.to(torch.bfloat16).float())
+    nan = torch.tensor([[0x7FFFFFFF, 0x7FC00000, -1, 0x7F800001]], dtype=torch.int32).view(torch.float32)  # any bits
+    assert rounded(torch.zeros(1, 4), nan).isnan().all()
+
+
+def test_update_is_computed_in_float32_and_rounded_once() -> None:
+    """Changes that bfloat16 would lose add up. In half precision the result would not depend on the seed."""
+    changes, weight = torch.full((64, 8), 2.0**-12), torch.ones(64, 8)
+    by_seed = [weight, weight]
+    for step in range(256):
+        by_seed = [rounded(of_seed.float(), changes, seed, step) for seed, of_seed in enumerate(by_seed)]
+    assert not torch.equal(*by_seed)
+    for of_seed in by_seed:
+        assert of_seed.float().mean().item() == pytest.approx(1 + 256 * 2.0**-12, abs=4 * 2**-7 / 2 / 512**0.5 * 3)
+
+
+def gradients(generator: torch.Generator) -> tuple[Bags, Tensor]:
+    """Return bags of 0 to 4 rows, many of which repeat, and the gradients of their sums."""
+    lengths = torch.randint(0, 5, (30,), generator=generator, dtype=torch.int32)
+    rows = torch.randint(0, ROWS, (int(lengths.sum()),), generator=generator).to(torch.int32)
+    return Bags(rows, lengths), torch.randn(30, DIM, generator=generator)
+
+
+def part(bags: Bags, first_row: int, num_rows: int) -> Bags:
+    """Return the rows of the bags that a shard has, as it numbers them."""
+    kept = (bags.rows >= first_row) & (bags.rows < first_row + num_rows)
+    lengths = torch.zeros_like(bags.lengths).index_add_(0, bags.bag_of_row.long(), kept.to(torch.int32))
+    return Bags(bags.rows[kept] - first_row, lengths)
+
+
+def test_kernels_of_every_plan_have_equal_weights_after_equal_gradients(tmp_path) -> None:
+    initial = torch.linspace(-1, 1, ROWS * DIM).view(ROWS, DIM)
+    shards = {
+        "whole": [TABLE],
+        "by rows": [replace(TABLE, num_rows=20), replace(TABLE, first_row=20, num_rows=30)],
+        "by columns": [replace(TABLE, num_columns=3), replace(TABLE, first_column=3, num_columns=5)],
+    }
+    results = {}
+    for plan, of_plan in [*shards.items(), ("on a disk", [TABLE])]:
+        result = torch.empty(ROWS, DIM, dtype=torch.bfloat16)
+        for shard in of_plan:
+            shape, precision = (shard.num_rows, shard.num_columns), weights(shard)
+            on_disk = plan == "on a disk"
+            kernel: TorchKernel = (
+                TieredKernel(SGD, shape, precision, CPU, 1500, tmp_path)
+                if on_disk
+                else TorchKernel(SGD, shape, precision, CPU)
+            )
+            assert not on_disk or len(kernel.weight) < ROWS // 2
+            rows = slice(shard.first_row, shard.first_row + shard.num_rows)
+            columns = slice(shard.first_column, shard.first_column + shard.num_columns)
+            kernel.write(0, initial[rows, columns])
+            generator = torch.Generator().manual_seed(1)
+            for step in range(20):
+                bags, gradient = gradients(generator)
+                bags = part(bags, shard.first_row, shard.num_rows)
+                kernel.begin(step, RATE)
+                kernel.lookup(bags)
+                kernel.update(bags, gradient[:, columns].contiguous(), RATE)
+            result[rows, columns] = kernel.read(0, shard.num_rows)[0]
+        results[plan] = result
+    assert not torch.equal(results["whole"], initial.to(torch.bfloat16))
+    for result in results.values():
+        assert torch.equal(result, results["whole"])
+
+
+@pytest.mark.parametrize("num_bags", [0, 1, 3000])
+def test_sums_are_computed_in_float32(num_bags: int) -> None:
+    generator = torch.Generator().manual_seed(1)
+    weight = torch.randn(ROWS, DIM, generator=generator).to(torch.bfloat16)
+    lengths = torch.randint(0, 9, (num_bags,), generator=generator, dtype=torch.int32)
+    bags = Bags(torch.randint(0, ROWS, (int(lengths.sum()),), generator=generator).to(torch.int32), lengths)
+    result = weights(TABLE).sums(weight, bags)
+    assert result.dtype == torch.float32
+    assert torch.equal(result, sums(weight.float(), bags.rows, bags.offsets))
+
+
+def test_rows_that_occur_again_without_a_gradient_do_not_lose_the_update() -> None:
+    """On a GPU, where rows are not counted."""
+    weight = torch.tensor([[1.0], [2.0]]).to(torch.bfloat16)
+    slots = torch.tensor([0, 1, 0, 0])
+    old = weight[slots]
+    new = old.clone()
+    new[0] = -7.25
+    add_bits(weight, slots, old, new)
+    assert weight.flatten().tolist() == [-7.25, 2.0]
+
+
+def test_memory_of_rows_is_half_in_plan_and_in_truth(single_rank_world, small_config) -> None:
+    def run(dtype: str) -> Run:
+        embedding = {"rows": [4000, 700, 900, 10, 250], "dim": 32, "dtype": dtype}
+        config = small_config({"embedding": embedding, "sharding": {"kind": "table_wise"}})
+        return Run(config, single_rank_world, source=None)  # type: ignore[arg-type]
+
+    full, half = run(""), run("bfloat16")
+    bytes_of = {run: sum(weight.nbytes for _, weight, _ in run.trainer.tables.parts()) for run in (full, half)}
+    assert bytes_of[half] * 2 == bytes_of[full]
+    for of_run, size in bytes_of.items():
+        assert of_run.plan.predicted[0].memory.weights == size
+    assert half.plan.predicted[0].memory.state == sum(state.nbytes for *_, state in half.trainer.tables.parts())
+    of_number = [
+        StepWork(run.config, CPU).memory_traffic(0, 0, 1) - StepWork(run.config, CPU).memory_traffic(0, 0, 0)
+        for run in (full, half)
+    ]
+    assert of_number == [12, 6]
+
+
+def test_fbgemm_is_refused(small_config) -> None:
+    with pytest.raises(ConfigError, match=r"embedding\.kernel is fbgemm: it must be auto or torch if embedding\.dtype"):
+        small_config({"embedding": {"dtype": "bfloat16", "kernel": "fbgemm"}})
+
+
+def test_full_precision_has_one_type() -> None:
+    assert Precision(torch.float64).computed == torch.float64
