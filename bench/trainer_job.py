@@ -44,8 +44,8 @@ _OVERLAPS = ("ids", "pooled", "gradients")  # the switches of the configuration
 def variants(config: RunConfig) -> dict[str, RunConfig]:
     """Return the configurations of the bundled trainer by name.
 
-    They are: the trainer as it is; all tables table-wise; each overlap switched off; all three overlaps and the
-    loader's read-ahead switched off; and FBGEMM's kernel, if it is installed.
+    They are: the trainer as it is; all tables table-wise, and their weights in bfloat16; each overlap switched off; all
+    three overlaps and the loader's read-ahead switched off; and FBGEMM's kernel, if it is installed.
     """
 
     def off(*overlaps: str) -> dict[str, Any]:
@@ -55,6 +55,7 @@ def variants(config: RunConfig) -> dict[str, RunConfig]:
     configs = {
         OURS: config,
         f"{OURS}, all table_wise": table_wise,
+        f"{OURS}, all table_wise, bfloat16": apply_changes(table_wise, [{"embedding": {"dtype": "bfloat16"}}]),
         **{f"overlap.{name}=false": apply_changes(config, [off(name)]) for name in _OVERLAPS},
         "all three off, no prefetching": apply_changes(config, [off(*_OVERLAPS), {"loader": {"depth": 0}}]),
     }

@@ -21,10 +21,9 @@ from struct import pack
 import torch
 from torch import Tensor
 
-from trainer.kernel import Bags, Precision, sums
+from trainer.kernel import Bags, Precision
 from trainer.sharding import Shard
 
-_PIECE_ROWS = 4096  # rows of a lookup that are converted at a time; on a CPU they stay in its cache
 _LOW_BITS = 0xFFFF  # of a float32, which a bfloat16 does not have
 _OF_ROW, _OF_TABLE = -0x61C8864680B583EB, -0x2E4AB5CD2E6D12FD  # odd factors
 _FINALIZER = ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15))  # shifts and factors of SplitMix64, as int64
@@ -37,46 +36,46 @@ class BFloat16(Precision):
         super().__init__(torch.bfloat16, computed)
         self._seed = seed
         *begins, _ = ends = [*accumulate((shard.num_rows for shard in shards), initial=0)]
-        shifts = [shard.first_row - begin for shard, begin in zip(shards, begins, strict=True)]
         self._ends = torch.tensor(ends[1:], device=device)
-        self._tables = torch.tensor([shard.table for shard in shards], device=device)
-        self._shifts = torch.tensor(shifts, device=device)
+        shifts = torch.tensor([shard.first_row - begin for shard, begin in zip(shards, begins, strict=True)])
+        tables = torch.tensor([shard.table for shard in shards])
+        self._keys = (shifts * _OF_ROW + tables * _OF_TABLE).to(device)  # to be added to those of rows
         (first_column,) = {shard.first_column for shard in shards}
         columns = torch.arange(first_column, first_column + shards[0].num_columns)
         self._factors = _mixed(columns + 1).int().to(device)  # of the columns
 
     def sums(self, weight: Tensor, bags: Bags) -> Tensor:
-        """Return the sum of the rows of each bag (G, D), in the type of computation."""
-        num_bags, num_rows = len(bags.lengths), len(bags.rows)
-        size = max(1, num_bags if weight.is_cuda else _PIECE_ROWS * num_bags // max(1, num_rows))  # bags of a piece
-        result = torch.empty(num_bags, weight.shape[1], dtype=self.computed, device=weight.device)
-        for first in range(0, num_bags, size):
-            offsets = bags.offsets[first : first + size + 1]
-            rows = weight.index_select(0, bags.rows[offsets[0] : offsets[-1]]).to(self.computed)
-            numbers = torch.arange(len(rows), dtype=offsets.dtype, device=weight.device)
-            result[first : first + size] = sums(rows, numbers, offsets - offsets[0])
-        return result
+        """Return the sum of the rows of each bag (G, D): computed in float32, and rounded to the nearest bfloat16."""
+        return super().sums(weight, bags).to(self.computed)
 
     def add(self, weight: Tensor, rows: Tensor, change: Tensor, step: int, slots: Tensor) -> None:
         """Add to rows and round. Numbers that bfloat16 has stay as they are, and so do infinite ones and NaN."""
         slots = slots.long()
         old = weight.index_select(0, slots)
-        new = change.add_(old).float()
+        new = change.add_(old.to(self.computed)).float()
         rounded = self.draws(rows, step).add_(new.view(torch.int32)).bitwise_and_(~_LOW_BITS)
-        result = rounded.view(torch.float32).where(new.isfinite(), new).to(self.dtype)
+        result = rounded.view(torch.float32)
+        if weight.is_cuda or not new.sum().isfinite():  # the sum costs much less than a mask, but would stop a GPU
+            result = result.where(new.isfinite(), new)
+        result = result.to(self.dtype)
         if weight.is_cuda:  # rows without a gradient may occur again there (kernel.py), so copies would race
             add_bits(weight, slots, old, result)
         else:
-            weight.index_copy_(0, slots, result)
+            _wide(weight).index_copy_(0, slots, _wide(result))
 
     def draws(self, rows: Tensor, step: int) -> Tensor:
         """Return a random number (U, D) from 0 to 65535 for each weight of these rows in a step, as int32."""
         key = int.from_bytes(blake2b(pack("<qq", self._seed, step), digest_size=8).digest(), "little", signed=True)
         shard = torch.searchsorted(self._ends, rows, right=True)
-        keys = (self._shifts[shard] + rows).mul_(_OF_ROW).add_(self._tables[shard] * _OF_TABLE).add_(key)
+        keys = (rows.long() * _OF_ROW).add_(self._keys.index_select(0, shard)).add_(key)
         halves = _mixed(keys).view(torch.int32).view(-1, 2)
         draws = (halves[:, :1] * self._factors).add_(halves[:, 1:])
         return draws.bitwise_right_shift_(16).bitwise_and_(_LOW_BITS)
+
+
+def _wide(rows: Tensor) -> Tensor:
+    """Return a view of rows as larger numbers, if they are a multiple of these: fewer numbers are copied faster."""
+    return rows.view(torch.int64) if rows.shape[1] % 4 == 0 else rows
 
 
 def add_bits(weight: Tensor, slots: Tensor, old: Tensor, new: Tensor) -> None:

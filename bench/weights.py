@@ -1,0 +1,95 @@
+"""The loss of quality by weights in bfloat16. `python -m bench.weights` takes 12 minutes on two cores.
+
+The model, the ranks and the samples are those of bench.wire. For each seed, a run with weights in float32 is compared
+with a run in bfloat16, whose updates are rounded at random, and with one whose updates are rounded to the nearest
+number. The models are compared on held-out samples, by the difference of each sample's log-loss.
+
+NE is normalized entropy. The interval of a seed covers the choice of held-out samples. That of all seeds is Student's
+interval of the mean of their differences.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import statistics
+import sys
+
+import torch.distributed as dist
+from torch import Tensor
+
+from bench.rows import PERCENT, table_line
+from bench.wire import MODEL, RANKS, Result, difference, train
+from trainer.keys import apply_changes
+from trainer.registry import WEIGHT_TYPES
+from trainer.scale.bfloat16 import BFloat16
+from trainer.scale.presets import demo
+from trainer.world import join, world_from
+
+FULL, RANDOM, NEAREST = "float32", "bfloat16, at random", "bfloat16, to the nearest"
+_T = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 8: 2.365, 10: 2.262}  # 97.5 % of Student's t, by seeds
+_HEADS = ("seed", "weights and their rounding", "NE", "difference", "95 % from", "to", "step")
+
+
+class Nearest(BFloat16):
+    """Weights whose updates are rounded to the nearest number."""
+
+    def add(self, weight: Tensor, rows: Tensor, change: Tensor, step: int, slots: Tensor) -> None:
+        """Add to these rows."""
+        del rows, step
+        slots = slots.long()
+        weight.index_copy_(0, slots, change.add_(weight.index_select(0, slots)).to(self.dtype))
+
+
+def main() -> None:
+    """Train and print the table if this process is a rank; start the ranks otherwise."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=2000, help="steps of each run (2000)")
+    parser.add_argument("--held-out", type=int, default=100, help="held-out batches of 4,096 samples (100)")
+    parser.add_argument("--seeds", type=int, default=5, choices=_T, help="number of seeds (5)")
+    arguments = parser.parse_args()
+    if "RANK" not in os.environ:
+        launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}", "-m", "bench.weights"]
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+        os.execv(sys.executable, [sys.executable, *launcher, *sys.argv[1:]])
+    world = world_from(os.environ)
+    join(world)
+    world.say(table_line(_HEADS, _HEADS))
+    opened, differences = WEIGHT_TYPES["bfloat16"], dict[str, list[float]]()
+    for seed in range(1, arguments.seeds + 1):
+        full: Result | None = None
+        for name in (FULL, RANDOM, NEAREST):
+            nearest = name == NEAREST
+            WEIGHT_TYPES["bfloat16"] = (
+                (lambda dtype, seed, group, device: Nearest(dtype, seed, group.shards, device)) if nearest else opened
+            )
+            changes = {
+                "train": {"seed": seed, "steps": arguments.steps},
+                "embedding": {"dtype": "" if name == FULL else "bfloat16"},
+                "schedule": {
+                    "warmup_steps": arguments.steps // 20,
+                    "decay_start_step": arguments.steps // 2,
+                    "decay_steps": arguments.steps - arguments.steps // 2,
+                },
+            }
+            result = train(apply_changes(demo(), [MODEL, changes]), world, arguments.held_out)
+            full = full or result
+            mean, error = difference(result, full)
+            differences.setdefault(name, []).append(mean)
+            cells = () if name == FULL else (mean, mean - 1.96 * error, mean + 1.96 * error)
+            world.say(_line(str(seed), name, f"{result.entropy:.5f}", cells, f"{result.step_seconds * 1e3:.1f} ms"))
+    for name in (RANDOM, NEAREST):
+        mean, spread = statistics.mean(differences[name]), statistics.stdev(differences[name])
+        half = _T[arguments.seeds] * spread / math.sqrt(arguments.seeds)
+        world.say(_line("all", name, "", (mean, mean - half, mean + half), ""))
+    dist.destroy_process_group()
+
+
+def _line(seed: str, name: str, entropy: str, shares: tuple[float, ...], step: str) -> str:
+    cells = [f"{share * PERCENT:+.4f} %" for share in shares] or [""] * 3
+    return table_line((seed, name, entropy, *cells, step), _HEADS)
+
+
+if __name__ == "__main__":
+    main()
