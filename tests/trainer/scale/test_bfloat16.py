@@ -154,7 +154,9 @@ def test_sums_are_computed_in_float32_and_rounded_once(num_bags: int) -> None:
     bags = Bags(torch.randint(0, ROWS, (int(lengths.sum()),), generator=generator).to(torch.int32), lengths)
     result = weights(TABLE).sums(weight, bags)
     assert result.dtype == torch.float32
-    assert torch.equal(result, sums(weight.float(), bags.rows, bags.offsets).to(torch.bfloat16).float())
+    exact = sums(weight.float(), bags.rows, bags.offsets)
+    nearest = exact.to(torch.bfloat16).float()  # torch and FBGEMM round a number in the middle differently
+    assert torch.equal((result - exact).abs(), (nearest - exact).abs())
 
 
 def test_rows_that_occur_again_without_a_gradient_do_not_lose_the_update() -> None:
