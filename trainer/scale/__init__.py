@@ -6,7 +6,7 @@
     plan_command.py    plans a job of any size without running it: dry_run.py, published.py
     host_reduction.py  sums inside a host; column_moments.py: mean squares over columns that several ranks hold
     kernel_choice.py   torch or FBGEMM (fbgemm_kernel.py)
-    bfloat16.py        weights of half precision
+    half_precision.py  weights in bfloat16 or float16
     tier/              rows on a disk, with a cache of them in memory
     criteo.py          samples from Criteo rows; prepare.py writes them to the files of shards.py
     checkpoint/        saves and loads checkpoints; state.py has their tensors
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from trainer.kernel import Kernel, Precision, TorchKernel
     from trainer.optimizers import OptimizerConfig
-    from trainer.registry import OpenKernel
+    from trainer.registry import OpenKernel, OpenWeightType
     from trainer.world import World
 
 
@@ -70,10 +70,15 @@ def _tier(
     return kernels_on_disk(memory, Path(folder) if folder else None, optimizer, weights, device)
 
 
-def _bfloat16(dtype: torch.dtype, seed: int, group: Group, device: torch.device) -> Precision:
-    from trainer.scale.bfloat16 import BFloat16
+def _half(name: str) -> OpenWeightType:
+    def opened(dtype: torch.dtype, seed: int, group: Group, device: torch.device) -> Precision:
+        import torch
 
-    return BFloat16(dtype, seed, group.shards, device)
+        from trainer.scale.half_precision import HalfPrecision
+
+        return HalfPrecision(getattr(torch, name), dtype, seed, group.shards, device)
+
+    return opened
 
 
 copies = KINDS.pop("data_parallel")  # stays the last: the planner takes the first of several equal kinds
@@ -81,5 +86,5 @@ KINDS.update({kind.name: kind for kind in (RowWise(), ColumnWise(), TableRowWise
 KERNELS.update({name: _kernel(name) for name in ("auto", "fbgemm")})
 HOST_SUMS[Merge.HOST] = _host_sums
 MOMENTS[Merge.COLUMNS] = _moments
-WEIGHT_TYPES["bfloat16"] = _bfloat16
+WEIGHT_TYPES.update({name: _half(name) for name in ("bfloat16", "float16")})
 TIERS["file"] = _tier

@@ -1,11 +1,13 @@
-"""Weights of embedding rows in bfloat16: half the memory of float32. An update is computed in float32 and rounded once.
+"""Weights of embedding rows in half precision: half the memory of float32. An update is computed in float32.
 
-A small change of a large weight would be lost if it were rounded to the nearest bfloat16. It is rounded up or down at
-random instead, so that the mean over many updates is exact (stochastic rounding; arXiv 1502.02551, arXiv 2010.06192).
+A small change of a large weight would be lost if it were rounded to the nearest number. It is rounded up or down at
+random instead, once, so that the mean over many updates is exact (stochastic rounding; arXiv 1502.02551, 2010.06192).
+The exception are weights below 2^-14 in float16, which go to the nearest number; these are 2^-24 apart there. Weights
+above 65,504 become infinite in float16.
 
 The random numbers follow from seed, step, table, row and column alone, so that they do not depend on the plan. The key
 of a row is a hash of 64 bits (the finalizer of SplitMix64, doi 10.1145/2660193.2660195). Its halves a and b give the
-numbers of the columns: the upper 16 bits of a · c + b, with a factor c for each column. Any two of them are independent
+numbers of the columns: the upper bits of a · c + b, with a factor c for each column. Any two of them are independent
 (multiply-shift hashing, doi 10.1007/3-540-60922-9_46).
 
 Shapes: G bags, N rows looked up, U distinct rows touched, D columns.
@@ -24,17 +26,20 @@ from torch import Tensor
 from trainer.kernel import Bags, Precision
 from trainer.sharding import Shard
 
-_LOW_BITS = 0xFFFF  # of a float32, which a bfloat16 does not have
+_DROPPED = {torch.bfloat16: 16, torch.float16: 13}  # bits of a float32 that a number of this type does not have
 _OF_ROW, _OF_TABLE = -0x61C8864680B583EB, -0x2E4AB5CD2E6D12FD  # odd factors
 _FINALIZER = ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15))  # shifts and factors of SplitMix64, as int64
 
 
-class BFloat16(Precision):
+class HalfPrecision(Precision):
     """The weights of the shards of a group, one after the other."""
 
-    def __init__(self, computed: torch.dtype, seed: int, shards: Sequence[Shard], device: torch.device) -> None:
-        super().__init__(torch.bfloat16, computed)
-        self._seed = seed
+    def __init__(
+        self, dtype: torch.dtype, computed: torch.dtype, seed: int, shards: Sequence[Shard], device: torch.device
+    ) -> None:
+        super().__init__(dtype, computed)
+        self._seed, self._dropped = seed, _DROPPED[dtype]
+        self._dropped_bits = (1 << self._dropped) - 1
         *begins, _ = ends = [*accumulate((shard.num_rows for shard in shards), initial=0)]
         self._ends = torch.tensor(ends[1:], device=device)
         shifts = torch.tensor([shard.first_row - begin for shard, begin in zip(shards, begins, strict=True)])
@@ -45,15 +50,15 @@ class BFloat16(Precision):
         self._factors = _mixed(columns + 1).int().to(device)  # of the columns
 
     def sums(self, weight: Tensor, bags: Bags) -> Tensor:
-        """Return the sum of the rows of each bag (G, D): computed in float32, and rounded to the nearest bfloat16."""
+        """Return the sum of the rows of each bag (G, D): computed in float32, and rounded to the nearest number."""
         return super().sums(weight, bags).to(self.computed)
 
     def add(self, weight: Tensor, rows: Tensor, change: Tensor, step: int, slots: Tensor) -> None:
-        """Add to rows and round. Numbers that bfloat16 has stay as they are, and so do infinite ones and NaN."""
+        """Add to rows and round. Numbers that the type has stay as they are, and so do infinite ones and NaN."""
         slots = slots.long()
         old = weight.index_select(0, slots)
         new = change.add_(old.to(self.computed)).float()
-        rounded = self.draws(rows, step).add_(new.view(torch.int32)).bitwise_and_(~_LOW_BITS)
+        rounded = self.draws(rows, step).add_(new.view(torch.int32)).bitwise_and_(~self._dropped_bits)
         result = rounded.view(torch.float32)
         if weight.is_cuda or not new.sum().isfinite():  # the sum costs much less than a mask, but would stop a GPU
             result = result.where(new.isfinite(), new)
@@ -64,13 +69,13 @@ class BFloat16(Precision):
             _wide(weight).index_copy_(0, slots, _wide(result))
 
     def draws(self, rows: Tensor, step: int) -> Tensor:
-        """Return a random number (U, D) from 0 to 65535 for each weight of these rows in a step, as int32."""
+        """Return a random number (U, D) of the dropped bits for each weight of these rows in a step, as int32."""
         key = int.from_bytes(blake2b(pack("<qq", self._seed, step), digest_size=8).digest(), "little", signed=True)
         shard = torch.searchsorted(self._ends, rows, right=True)
         keys = (rows.long() * _OF_ROW).add_(self._keys.index_select(0, shard)).add_(key)
         halves = _mixed(keys).view(torch.int32).view(-1, 2)
         draws = (halves[:, :1] * self._factors).add_(halves[:, 1:])
-        return draws.bitwise_right_shift_(16).bitwise_and_(_LOW_BITS)
+        return draws.bitwise_right_shift_(32 - self._dropped).bitwise_and_(self._dropped_bits)
 
 
 def _wide(rows: Tensor) -> Tensor:
