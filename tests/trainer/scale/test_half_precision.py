@@ -88,8 +88,8 @@ def test_neighbours_are_rounded_independently(along: int) -> None:
 
 @pytest.mark.parametrize("dtype", DISTANCE)
 def test_numbers_of_the_type_stay_and_so_do_infinite_ones_and_nan(dtype: torch.dtype) -> None:
-    kept = torch.tensor([[0.0, -0.0, 1.5, -3.0, 60_000.0, float("inf"), -float("inf"), 2.0**-24, 1e38]])
-    assert torch.equal(rounded(kept, torch.zeros_like(kept), dtype=dtype), kept.to(dtype))
+    numbers = torch.tensor([[0.0, -0.0, 1.5, -3.0, 60_000.0, float("inf"), -float("inf"), 2.0**-24, 1e38]])
+    assert torch.equal(rounded(numbers, torch.zeros_like(numbers), dtype=dtype), numbers.to(dtype))
     nan = torch.tensor([[0x7FFFFFFF, 0x7FC00000, -1, 0x7F800001]], dtype=torch.int32).view(torch.float32)  # any bits
     assert rounded(torch.zeros(1, 4), nan, dtype=dtype).isnan().all()
 
@@ -120,9 +120,9 @@ def gradients(generator: torch.Generator) -> tuple[Bags, Tensor]:
 
 def part(bags: Bags, first_row: int, num_rows: int) -> Bags:
     """Return the rows of the bags that a shard has, as it numbers them."""
-    kept = (bags.rows >= first_row) & (bags.rows < first_row + num_rows)
-    lengths = torch.zeros_like(bags.lengths).index_add_(0, bags.bag_of_row.long(), kept.to(torch.int32))
-    return Bags(bags.rows[kept] - first_row, lengths)
+    numbers = (bags.rows >= first_row) & (bags.rows < first_row + num_rows)
+    lengths = torch.zeros_like(bags.lengths).index_add_(0, bags.bag_of_row.long(), numbers.to(torch.int32))
+    return Bags(bags.rows[numbers] - first_row, lengths)
 
 
 def test_kernels_of_every_plan_have_equal_weights_after_equal_gradients(tmp_path) -> None:
