@@ -55,7 +55,7 @@ def test_row_wise_table_sums_vectors_and_copies_gradient_to_shards(single_rank_w
     merged = routes.merge(sent, {2: replicated})
     assert torch.equal(merged[0], vectors[:3] + vectors[3:])
     assert torch.equal(merged[1], replicated)
-    sharded, back = routes.split(merged)
+    sharded, back = routes.arrivals.split(merged)
     assert torch.equal(sharded, torch.cat([merged[0], merged[0]]).flatten())
     assert torch.equal(back[2], replicated)
 
@@ -104,5 +104,5 @@ def test_numbers_of_rows_can_go_beside_the_lengths(single_rank_world) -> None:
 def test_rank_without_shards_receives_nothing(rank) -> None:
     shards = [Shard(table, 1, 0, 5, 3) for table in (0, 1)]
     routes = Exchange(shards, [], (3, 3), World(rank, 2), WireConfig(), torch.float32)
-    to_send, to_receive = routes._departures.sizes([2, 1]), routes._arrivals.sizes([2, 1][rank])
+    to_send, to_receive = routes._departures.sizes([2, 1]), routes.arrivals.sizes([2, 1][rank])
     assert (to_send, to_receive) == (([0, 0], [0, 12]) if rank == 0 else ([12, 6], [0, 6]))

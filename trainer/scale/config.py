@@ -30,6 +30,10 @@ class RunConfig(Config):
         for key, is_set in (("embedding.tier.folder", on_disk), ("embedding.dtype", bool(self.embedding.dtype))):
             kernel = self.embedding.kernel
             require(not is_set or kernel != "fbgemm", "embedding.kernel", kernel, f"auto or torch if {key} is set")
+        is_encrypted = bool(self.criteo.key_file or self.checkpoint.key_file)
+        must = "empty if data or checkpoints are encrypted, unless embedding.tier.folder_is_encrypted"
+        tier = self.embedding.tier
+        require(not (on_disk and is_encrypted) or tier.folder_is_encrypted, "embedding.tier.folder", tier.folder, must)
         if self.criteo.file:
             dense, tables = self.model.dense_features, len(self.embedding.rows)
             require(dense == DENSE_FEATURES, "model.dense_features", dense, "13 to train on Criteo rows")

@@ -19,6 +19,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from trainer.errors import DataError, TrainerError
 from trainer.scale.criteo import TsvReader, check_file, is_held_out
 from trainer.scale.disk import sync_folder
+from trainer.scale.encryption.files import files_under
 from trainer.scale.shards import HELD_OUT, TRAIN, Columns, Manifest, PartWriter, write_manifest
 
 ROWS_PER_SHARD = 4_000_000  # 656 MB per file; Criteo-Kaggle needs a dozen files, Criteo 1 TB some thousand
@@ -34,16 +35,20 @@ def prepare(
     rows_per_shard: int = ROWS_PER_SHARD,
     held_out: float = 0.0,
     strict: bool = False,
+    key_file: str = "",
     warn: Callable[[str], None],
     report: Report = lambda num_bytes, num_rows: None,
 ) -> Manifest:
-    """Write the rows of these TSVs to a new directory. On an error, remove the directory and raise DataError."""
+    """Write the rows of these TSVs to a new directory. On an error, remove the directory and raise DataError.
+
+    `key_file` names the key to encrypt them with (encryption/key.py). Raises ConfigError if there is none.
+    """
     for file in files:
         check_file(file)
-    reader, columns = TsvReader(strict, warn), Columns()
+    reader, columns, written = TsvReader(strict, warn), Columns(), files_under(key_file)
     with _new_directory(out) as directory:
-        train = PartWriter(directory, TRAIN, rows_per_shard)
-        evaluation = PartWriter(directory, HELD_OUT, rows_per_shard)
+        train = PartWriter(directory, TRAIN, rows_per_shard, written)
+        evaluation = PartWriter(directory, HELD_OUT, rows_per_shard, written)
         with closing(train), closing(evaluation):
             num_rows = num_bytes = 0
             for file in files:
@@ -57,7 +62,7 @@ def prepare(
                 num_bytes += Path(file).stat().st_size
         skipped = reader.finish(", ".join(files))
         manifest = Manifest(tuple(train.shards), tuple(evaluation.shards), skipped, columns.summary())
-        write_manifest(directory, manifest)
+        write_manifest(directory, manifest, written)
     return manifest
 
 
@@ -141,7 +146,15 @@ class LogProgress:
     help="Ratio of rows held out for evaluation, spread evenly over the files.",
 )
 @click.option("--strict", is_flag=True, help="Stop at a malformed row instead of skipping it.")
-def main(files: tuple[str, ...], out: Path, rows_per_shard: int, held_out: float, strict: bool) -> None:
+@click.option(
+    "--encrypt-key-file",
+    default="",
+    metavar="FILE",
+    help="Encrypt the directory: a file of mode 0600 with 64 hexadecimal digits, env:VARIABLE or command:COMMAND.",
+)
+def main(
+    files: tuple[str, ...], out: Path, rows_per_shard: int, held_out: float, strict: bool, encrypt_key_file: str
+) -> None:
     """Convert Criteo TSVs, plain or .gz, to a directory for the option --data of the trainer."""
     console, start = Console(stderr=True), time.monotonic()
 
@@ -157,6 +170,7 @@ def main(files: tuple[str, ...], out: Path, rows_per_shard: int, held_out: float
                 rows_per_shard=rows_per_shard,
                 held_out=held_out,
                 strict=strict,
+                key_file=encrypt_key_file,
                 warn=warn,
                 report=report,
             )

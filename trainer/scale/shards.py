@@ -4,8 +4,9 @@
     DIR/train-00000.bin …       rows of dtype ROW, back to back; all files but the last have the same number of rows
     DIR/held_out-00000.bin …    rows for evaluation, which are never trained on
 
-Only the rows of the current batch are memory-mapped, so files occupy neither resident memory nor descriptors of a rank.
-A file that is truncated during a run raises an error instead of SIGBUS.
+All of them may be encrypted (encryption/). Only the rows of the current batch are memory-mapped, or decrypted, so files
+occupy neither resident memory nor descriptors of a rank. A file that is truncated during a run raises an error instead
+of SIGBUS.
 """
 
 import json
@@ -14,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +23,13 @@ from numpy.typing import NDArray
 from trainer.errors import DataError, require
 from trainer.scale.criteo import BITS, DENSE_FEATURES, ROW, SPARSE_FEATURES, Criteo, CriteoConfig, read_tsv
 from trainer.scale.disk import sync_file
+from trainer.scale.encryption.file import DamagedFile
+from trainer.scale.encryption.files import Files, files_under
 
 FORMAT, VERSION = "criteo rows", 1
 MANIFEST = "manifest.json"
 TRAIN, HELD_OUT = "train", "held_out"
+_CHECK_KEY = "Check criteo.key_file, or prepare it again with  python -m trainer.prepare"
 DENSE_NAMES = tuple(f"I{feature}" for feature in range(1, DENSE_FEATURES + 1))
 SPARSE_NAMES = tuple(f"C{feature}" for feature in range(1, SPARSE_FEATURES + 1))
 
@@ -47,16 +51,16 @@ def shard_name(part: str, number: int) -> str:
 class PartWriter:
     """Writes the rows of one part, one shard after the other."""
 
-    def __init__(self, directory: Path, part: str, rows_per_shard: int) -> None:
-        self.directory, self.part, self.rows_per_shard = directory, part, rows_per_shard
+    def __init__(self, directory: Path, part: str, rows_per_shard: int, files: Files) -> None:
+        self.directory, self.part, self.rows_per_shard, self.files = directory, part, rows_per_shard, files
         self.shards: list[int] = []  # rows of each shard
-        self.file: BinaryIO | None = None
+        self.file: IO[bytes] | None = None
 
     def write(self, rows: NDArray[np.void]) -> None:
         while len(rows):
             if self.file is None or self.shards[-1] == self.rows_per_shard:
                 self.close()
-                self.file = (self.directory / shard_name(self.part, len(self.shards))).open("wb")
+                self.file = self.files.create(self.directory / shard_name(self.part, len(self.shards)))
                 self.shards.append(0)
             fitting, rows = np.split(rows, [self.rows_per_shard - self.shards[-1]])
             self.file.write(fitting.tobytes())
@@ -93,22 +97,25 @@ class Columns:
         return columns
 
 
-def write_manifest(directory: Path, manifest: Manifest) -> None:
+def write_manifest(directory: Path, manifest: Manifest, files: Files) -> None:
     """Write the manifest, the last file of a directory; it marks the directory as complete."""
     header = {"format": FORMAT, "version": VERSION, "row": ROW.descr, "rows": sum(manifest.train + manifest.held_out)}
-    with (directory / MANIFEST).open("wb") as file:
+    with files.create(directory / MANIFEST) as file:
         file.write(json.dumps(header | asdict(manifest), indent=1).encode())
         sync_file(file)
 
 
-def read_manifest(directory: Path) -> Manifest:
+def read_manifest(directory: Path, files: Files) -> Manifest:
     """Read the manifest. Raises DataError unless all files exist and have the size that the manifest says."""
     next_step = "Prepare it again with  python -m trainer.prepare"
     try:
-        content = json.loads((directory / MANIFEST).read_bytes())
+        with files.open(directory / MANIFEST) as file:
+            content = json.loads(file.read())
     except FileNotFoundError as error:
         cause = f"it has no {MANIFEST}, so trainer.prepare did not create or did not finish it"
         raise DataError(f"{directory} is not a prepared directory", cause, next_step) from error
+    except DamagedFile as error:
+        raise DataError(f"cannot read {directory}", str(error), _CHECK_KEY) from error
     except (OSError, ValueError) as error:
         raise DataError(f"cannot read {directory / MANIFEST}", str(error), next_step) from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
@@ -125,24 +132,26 @@ def read_manifest(directory: Path) -> Manifest:
         raise DataError(f"{directory / MANIFEST} is damaged", "it has no row to train on", next_step)
     for part, counts in shards.items():
         for number, rows in enumerate(counts):
-            _check_size(directory / shard_name(part, number), rows * ROW.itemsize, next_step)
+            _check_size(directory / shard_name(part, number), rows * ROW.itemsize, next_step, files)
     return manifest
 
 
-def _check_size(file: Path, expected: int, next_step: str) -> None:
+def _check_size(file: Path, expected: int, next_step: str, files: Files) -> None:
     try:
-        size = file.stat().st_size
+        size = files.size(file)
+    except DamagedFile as error:
+        raise DataError(f"cannot read {file}", str(error), _CHECK_KEY) from error
     except OSError as error:
         raise DataError(f"cannot read {file}", str(error.strerror), next_step) from error
     if size != expected:
         raise DataError(f"{file} is damaged", f"it has {size:,} bytes instead of {expected:,}", next_step)
 
 
-class MappedRows:
-    """The rows of one part; a slice maps and copies only its own rows."""
+class StoredRows:
+    """The rows of one part; a slice maps, or decrypts, and copies only its own rows."""
 
-    def __init__(self, directory: Path, part: str, shards: Sequence[int]) -> None:
-        self.directory, self.part = directory, part
+    def __init__(self, directory: Path, part: str, shards: Sequence[int], files: Files) -> None:
+        self.directory, self.part, self.files = directory, part, files
         self.first = [0, *accumulate(shards)]  # first row of each shard; the last item is the number of rows
 
     def __len__(self) -> int:
@@ -161,7 +170,7 @@ class MappedRows:
     def _piece(self, shard: int, first: int, size: int) -> NDArray[np.void]:
         file = self.directory / shard_name(self.part, shard)
         try:
-            return np.memmap(file, ROW, "r", offset=first * ROW.itemsize, shape=(size,))
+            return self.files.rows(file, ROW, first, size)
         except (OSError, ValueError) as error:
             raise DataError(f"cannot read {file}", str(error), "The file was complete when the run started") from error
 
@@ -171,12 +180,13 @@ def open_shards(config: CriteoConfig, table_rows: Sequence[int], global_batch: i
     directory = Path(config.file)
     must = "0 for a prepared directory, which has its own held-out rows"
     require(config.held_out == 0, "criteo.held_out", config.held_out, must)
-    manifest = read_manifest(directory)
+    files = files_under(config.key_file)
+    manifest = read_manifest(directory, files)
     if config.strict and manifest.skipped:
         next_step = "Prepare it again with --strict, or leave out --strict"
         raise DataError(f"{directory} was prepared without malformed rows", manifest.skipped, next_step)
-    train = MappedRows(directory, TRAIN, manifest.train)
-    held_out = MappedRows(directory, HELD_OUT, manifest.held_out)
+    train = StoredRows(directory, TRAIN, manifest.train, files)
+    held_out = StoredRows(directory, HELD_OUT, manifest.held_out, files)
     return Criteo(str(directory), train, held_out, table_rows, global_batch, manifest.skipped)
 
 

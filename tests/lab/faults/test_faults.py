@@ -91,7 +91,14 @@ def test_saboteur_allocates_no_more_memory_than_ordered(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(JOBS_DIR)
     import saboteur
 
-    spec = {"folder": str(tmp_path), "checkpoint_steps": 0, "steps": 0, "step_seconds": 0.0, "slow_start": 1.0}
+    spec = {
+        "folder": str(tmp_path),
+        "checkpoint_steps": 0,
+        "row_memory": 0,
+        "steps": 0,
+        "step_seconds": 0.0,
+        "slow_start": 1.0,
+    }
     monkeypatch.setenv("DRILL", json.dumps(spec | {"exchange_rate": 0.0, "seed": 1}))
     monkeypatch.setenv("RANK", "0")
     order = {"id": "1", "what": "eat", "ranks": [0], "at": 0, "amount": 16 * saboteur.MIB}

@@ -12,7 +12,7 @@ from trainer.kernel import Bags, Precision, TorchKernel, sums
 from trainer.optimizers import OptimizerConfig
 from trainer.scale.half_precision import HalfPrecision, add_bits
 from trainer.scale.run import Run
-from trainer.scale.tier.kernel import TieredKernel
+from trainer.scale.tier.kernel import TieredKernel, row_bytes
 from trainer.sharding import Merge, Shard
 from trainer.work import StepWork
 
@@ -120,9 +120,9 @@ def gradients(generator: torch.Generator) -> tuple[Bags, Tensor]:
 
 def part(bags: Bags, first_row: int, num_rows: int) -> Bags:
     """Return the rows of the bags that a shard has, as it numbers them."""
-    numbers = (bags.rows >= first_row) & (bags.rows < first_row + num_rows)
-    lengths = torch.zeros_like(bags.lengths).index_add_(0, bags.bag_of_row.long(), numbers.to(torch.int32))
-    return Bags(bags.rows[numbers] - first_row, lengths)
+    in_shard = (bags.rows >= first_row) & (bags.rows < first_row + num_rows)
+    lengths = torch.zeros_like(bags.lengths).index_add_(0, bags.bag_of_row.long(), in_shard.to(torch.int32))
+    return Bags(bags.rows[in_shard] - first_row, lengths)
 
 
 def test_kernels_of_every_plan_have_equal_weights_after_equal_gradients(tmp_path) -> None:
@@ -183,6 +183,11 @@ def test_rows_that_occur_again_without_a_gradient_do_not_lose_the_update() -> No
     new[0] = -7.25
     add_bits(weight, slots, old, new)
     assert weight.flatten().tolist() == [-7.25, 2.0]
+
+
+def test_bytes_of_a_row_on_a_disk_are_those_of_its_weights_and_its_state() -> None:
+    assert row_bytes(DIM, weights(TABLE)) == 2 * DIM + 4
+    assert row_bytes(DIM, Precision(torch.float32)) == 4 * DIM + 4
 
 
 def test_memory_of_rows_is_half_in_plan_and_in_truth(single_rank_world, small_config) -> None:

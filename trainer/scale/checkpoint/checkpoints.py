@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from threading import Thread
 from typing import TypeVar
@@ -21,6 +22,7 @@ from torch.distributed.checkpoint.planner import SavePlan
 
 from trainer.checkpoint import DIVERGED, NOT_FINITE, not_finite
 from trainer.errors import CheckpointError, require
+from trainer.faults import raised_on_all_ranks
 from trainer.scale.checkpoint import folder
 from trainer.scale.checkpoint.coordinator import Coordinator
 from trainer.scale.checkpoint.messages import (
@@ -33,6 +35,10 @@ from trainer.scale.checkpoint.messages import (
 )
 from trainer.scale.checkpoint.reader import read_table
 from trainer.scale.checkpoint.rows import Mismatch, RowLoadPlanner, RowSavePlanner, State, chunks
+from trainer.scale.checkpoint.streams import Streams
+from trainer.scale.disk import sync_file
+from trainer.scale.encryption.file import DATA_SET_BYTES
+from trainer.scale.encryption.files import files_under
 
 _CHOOSE = "Use the configuration of the save, or choose another checkpoint with --resume auto, STEP or none"
 NUMBERS = "numbers.json"  # in a checkpoint's folder, beside torch's own files
@@ -48,6 +54,7 @@ class CheckpointConfig:
     keep: int = 3  # number of newest checkpoints to keep
     asynchronous: bool = True  # train while files are written; takes memory for a copy of what each rank writes
     resume: str = "auto"  # auto: from the newest finite checkpoint, if any; a step: from that one; none: from scratch
+    key_file: str = ""  # to encrypt them: a file of mode 0600, env:VARIABLE or command:COMMAND
     timeout_seconds: float = 600.0  # how long the fastest rank waits for the slowest one in a save
 
     def __post_init__(self) -> None:
@@ -75,6 +82,9 @@ class Checkpoints:
         self._newest: int | None = None  # the step of the last save or load
         self._thread: Thread | None = None
         self._error: CheckpointError | None = None
+        with raised_on_all_ranks():
+            files_under(config.key_file)  # a key that is missing is an error now, not at the first save
+        self._random = _random_bytes() if config.key_file else b""
         num_deleted = self._agree("cannot use", lambda: None, lambda _: folder.tidy(self.folder))
         if num_deleted:
             warn(
@@ -157,11 +167,14 @@ class Checkpoints:
             steps = ", ".join(map(str, folder.steps(self.folder))) or "none"
             raise Mismatch(f"it does not exist; the steps in the folder are {steps}")
         reader, planner = dcp.FileSystemReader(path), RowLoadPlanner(self.state)
-        metadata = read_table(path)
+        files = files_under(self.config.key_file)
+        metadata = read_table(path, files)
+        reader.fs = Streams(files)
         planner.set_up_planner({}, metadata)
         reader.set_up_storage_reader(metadata, is_coordinator=self.coordinator.rank == 0)
         reader.read_data(planner.create_local_plan(), planner).wait()
-        numbers: dict[str, float] = json.loads((path / NUMBERS).read_text())
+        with files.open(path / NUMBERS) as file:
+            numbers: dict[str, float] = json.loads(file.read())
         name = not_finite((index.fqn, chunk.read()) for index, (chunk, _) in chunks(self.state).items())
         return numbers, f"{name} {NOT_FINITE}" if name else ""
 
@@ -219,6 +232,8 @@ class Checkpoints:
     def _write(self, step: int, numbers: dict[str, float]) -> None:
         path, plan = folder.partial_path(self.folder, step), self._plan
         writer = dcp.FileSystemWriter(path, per_thread_copy_ahead=0)  # above 0 uses a stream of GPU 0 on every rank
+        files = files_under(self.config.key_file, _data_set(self._random, step))
+        writer.fs = Streams(files)
         assert plan is not None
 
         def write_local() -> list[WrittenChunk]:
@@ -231,7 +246,9 @@ class Checkpoints:
 
         def finish(written: Sequence[object]) -> None:
             results = [write_results(msgspec.convert(chunks, list[WrittenChunk])) for chunks in written]
-            folder.write(path / NUMBERS, json.dumps(numbers))
+            with files.create(path / NUMBERS) as file:
+                file.write(json.dumps(numbers).encode())
+                sync_file(file)
             writer.finish(self._planner.metadata, results)
             folder.complete(self.folder, step)
 
@@ -260,9 +277,19 @@ def _own_store() -> dist.Store:
 
     torchrun keeps the store when it restarts the ranks, with the keys of the previous ranks.
     """
-    device = "cpu" if dist.get_backend() == "gloo" else "cuda"
-    name = torch.tensor(list(uuid4().bytes), dtype=torch.uint8, device=device)
-    dist.broadcast(name, 0)
     assert dist.group.WORLD is not None
     store = dist.group.WORLD.get_group_store().clone()  # waiting for a key blocks all users of a connection
-    return dist.PrefixStore(bytes(name.tolist()).hex(), store)
+    return dist.PrefixStore(_random_bytes().hex(), store)
+
+
+def _data_set(random: bytes, step: int) -> bytes:
+    """Return an id for the checkpoint of a step, so that no file of another step is taken for one of its own."""
+    return blake2b(random + step.to_bytes(8, "little"), digest_size=DATA_SET_BYTES).digest()
+
+
+def _random_bytes() -> bytes:
+    """Return 16 random bytes, the same on all ranks."""
+    device = "cpu" if dist.get_backend() == "gloo" else "cuda"
+    random = torch.tensor(list(uuid4().bytes), dtype=torch.uint8, device=device)
+    dist.broadcast(random, 0)
+    return bytes(random.tolist())

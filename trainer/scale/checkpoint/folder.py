@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
-from trainer.scale.disk import sync_file, sync_folder
+from trainer.scale.disk import sync_folder
 
 COMPLETE = re.compile(r"step-(\d{8,})")
 PARTIAL = ".partial"
@@ -39,13 +39,6 @@ def tidy(folder: Path) -> int:
     for path in remains:
         shutil.rmtree(path)
     return len(remains)
-
-
-def write(path: Path, text: str) -> None:
-    """Write a text file and flush it to the disk."""
-    with path.open("w") as file:
-        file.write(text)
-        sync_file(file)
 
 
 def complete(folder: Path, step: int) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch.distributed.checkpoint import filesystem, metadata
 
+from trainer.scale.encryption.files import Files
+
 _FILE = ".metadata"
 _TYPES = {
     (kind.__module__, kind.__qualname__): kind
@@ -23,9 +25,9 @@ _TYPES = {
 _LAYOUTS = ("strided", "sparse_coo")
 
 
-def read_table(checkpoint: Path) -> metadata.Metadata:
+def read_table(checkpoint: Path, files: Files) -> metadata.Metadata:
     """Return the table of all chunks. Raises pickle.UnpicklingError if the file holds something else."""
-    with (checkpoint / _FILE).open("rb") as file:
+    with files.open(checkpoint / _FILE) as file:
         table = _Unpickler(file).load()
     if not isinstance(table, metadata.Metadata):
         raise pickle.UnpicklingError(f"{_FILE} holds no table of chunks")

@@ -1,0 +1,199 @@
+"""Tests of runs with encrypted data and checkpoints: they train alike, and no file has a sample or a weight."""
+
+import secrets
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from trainer.errors import CheckpointError, ConfigError, DataError
+from trainer.scale.criteo import ROW
+from trainer.scale.encryption.file import HEADER_BYTES
+from trainer.scale.encryption.rotate import main as rotate
+from trainer.scale.prepare import prepare
+from trainer.scale.run import Run, open_source
+from trainer.scale.shards import MANIFEST
+
+NUM_ROWS, TABLES = 40, 26
+MARKED = 7  # the row whose bytes are looked for
+
+
+def new_key(path: Path) -> str:
+    path.write_text(secrets.token_hex(32))
+    path.chmod(0o600)
+    return str(path)
+
+
+@pytest.fixture
+def key(tmp_path) -> str:
+    return new_key(tmp_path / "key")
+
+
+@pytest.fixture
+def tsv(write_rows) -> Path:
+    return write_rows(
+        *(
+            [str(row % 2), *(str(row * 1009 + column) for column in range(13)), *[f"{row * 7_654_321:08x}"] * TABLES]
+            for row in range(NUM_ROWS)
+        )
+    )
+
+
+@pytest.fixture
+def make_run(tmp_path, tsv, small_config, single_rank_world):
+    """Return a function that prepares rows and creates a run of three steps on them, in a folder of its own."""
+
+    def make(name: str, key: str, *changes, data: Path | None = None) -> Run:
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        out = data or folder / "data"
+        if not out.exists():
+            prepare([str(tsv)], out, rows_per_shard=15, held_out=0.1, warn=pytest.fail, key_file=key)
+        config = small_config(
+            {
+                "embedding": {"rows": [50] * TABLES},
+                "model": {"dense_features": 13},
+                "train": {"steps": 3, "global_batch": 16},
+                "criteo": {"file": str(out), "key_file": key},
+                "checkpoint": {"folder": str(folder / "saved"), "every": 1, "key_file": key},
+                "sharding": {"kind": "table_wise"},
+            },
+            *changes,
+        )
+        return Run(config, single_rank_world, open_source(config, single_rank_world))
+
+    return make
+
+
+def files_with(folder: Path, marker: bytes) -> list[str]:
+    return [path.name for path in sorted(folder.rglob("*")) if path.is_file() and marker in path.read_bytes()]
+
+
+def test_run_on_encrypted_rows_is_bit_equal_to_a_plain_one(make_run, key) -> None:
+    plain, encrypted = make_run("plain", ""), make_run("encrypted", key)
+    for run in (plain, encrypted):
+        run.train()
+    for name, rows in plain.state().items():
+        for expected, actual in zip(rows.parts, encrypted.state()[name].parts, strict=True):
+            assert torch.equal(expected.read(), actual.read()), name
+    resumed = make_run("encrypted", key)
+    assert resumed.steps_done == 3
+    assert torch.equal(resumed.trainer.flat.parameter, encrypted.trainer.flat.parameter)
+
+
+def test_no_file_has_a_sample_or_a_weight(make_run, key, tmp_path) -> None:
+    """Every file that a run wrote is looked at. The same bytes are found if nothing is encrypted."""
+    for name, of_run in (("plain", ""), ("encrypted", key)):
+        run = make_run(name, of_run)
+        row = run.source.rows[slice(MARKED, MARKED + 1)]  # type: ignore[attr-defined]
+        sample = row["dense"].tobytes()
+        assert len(sample) == ROW["dense"].itemsize
+        run.train()
+        weight = next(run.trainer.tables.parts())[1][MARKED].contiguous().numpy().tobytes()
+        found = [files_with(tmp_path / name, marker) for marker in (sample, weight)]
+        assert all(found) == (not of_run)
+        assert any(found) == (not of_run)
+    assert not files_with(tmp_path, bytes.fromhex(Path(key).read_text()))
+
+
+def damage(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def test_damaged_sample_is_one_line_and_nothing_trained_on_it_is_kept(make_run, key, tmp_path) -> None:
+    make_run("first", key)
+    data = tmp_path / "first" / "data"
+    damage(data / "train-00001.bin", HEADER_BYTES + 5)
+    run = make_run("second", key, data=data)
+    error = r"cannot read .*/train-00001\.bin: chunk 0 of 1 of .* is not as it was written"
+    with pytest.raises(DataError, match=error):
+        run.train()
+    assert not [*(tmp_path / "second" / "saved").iterdir()]
+
+
+def test_file_of_another_data_set_is_refused(make_run, key, tmp_path) -> None:
+    for name in ("first", "second"):
+        make_run(name, key)
+    other = tmp_path / "second" / "data" / "train-00000.bin"
+    (tmp_path / "first" / "data" / "train-00000.bin").write_bytes(other.read_bytes())
+    with pytest.raises(DataError, match=r"chunk 0 of .*/train-00000\.bin belongs to another data set"):
+        make_run("first", key)
+
+
+def test_wrong_and_missing_key_are_one_line(make_run, key, tmp_path) -> None:
+    make_run("encrypted", key)
+    make_run("plain", "")
+    data = tmp_path / "encrypted" / "data"
+    with pytest.raises(DataError, match=rf"chunk 0 of .*/{MANIFEST}: the key is another one, or the header"):
+        make_run("other", new_key(tmp_path / "other.key"), data=data)
+    with pytest.raises(DataError, match=rf"{MANIFEST} is encrypted, and there is no key for it"):
+        make_run("none", "", data=data)
+    with pytest.raises(DataError, match=rf"{MANIFEST} is not an encrypted file"):
+        make_run("too many", key, data=tmp_path / "plain" / "data")
+
+
+def test_missing_key_of_checkpoints_is_an_error_at_the_start(make_run) -> None:
+    with pytest.raises(ConfigError, match="cannot read the key in nowhere: No such file or directory"):
+        make_run("plain", "", {"checkpoint": {"key_file": "nowhere"}})
+
+
+@pytest.mark.parametrize("file", [".metadata", "numbers.json", "__0_0.distcp"])
+def test_damaged_checkpoint_is_one_line_that_names_file_and_chunk(make_run, key, tmp_path, file) -> None:
+    make_run("encrypted", key).train()
+    damage(tmp_path / "encrypted" / "saved" / "step-00000003" / file, -20)
+    with pytest.raises(CheckpointError, match=rf"chunk \d+ of \d+ of .*{file} is not as it was written") as raised:
+        make_run("encrypted", key)
+    assert "\n" not in str(raised.value)
+
+
+def test_checkpoint_of_another_step_or_key_is_refused(make_run, key, tmp_path) -> None:
+    make_run("encrypted", key).train()
+    data, saved = tmp_path / "encrypted" / "data", tmp_path / "encrypted" / "saved"
+    other = new_key(tmp_path / "other.key")
+    with pytest.raises(CheckpointError, match=r"chunk 0 of .*/\.metadata: the key is another one"):
+        make_run("encrypted", key, {"checkpoint": {"key_file": other}}, data=data)
+    with pytest.raises(CheckpointError, match=r"\.metadata is encrypted, and there is no key for it"):
+        make_run("encrypted", key, {"checkpoint": {"key_file": ""}}, data=data)
+    older, newer = (saved / f"step-0000000{step}" / "numbers.json" for step in (2, 3))
+    newer.write_bytes(older.read_bytes())
+    with pytest.raises(CheckpointError, match=r"numbers\.json"):
+        make_run("encrypted", key)
+
+
+def test_new_master_key_rewrites_headers_alone(make_run, key, tmp_path) -> None:
+    make_run("encrypted", key).train()
+    folder, other = tmp_path / "encrypted", new_key(tmp_path / "other.key")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    arguments = [str(folder), "--key-file", key, "--new-key-file", other]
+    done = CliRunner().invoke(rotate, arguments)
+    assert done.exit_code == 0, done.output
+    assert (
+        f"{len(before)} files; {40 * len(before):,} of {sum(map(len, before.values())):,} bytes rewritten"
+        in done.output
+    )
+    for path, content in before.items():
+        assert path.read_bytes()[HEADER_BYTES:] == content[HEADER_BYTES:]
+        assert path.read_bytes() != content
+    assert make_run("encrypted", other).steps_done == 3
+    again = CliRunner().invoke(rotate, arguments)
+    assert f"{len(before)} files, {len(before)} had it already; 0 of 0 bytes rewritten" in again.output
+
+
+def test_rotation_with_a_wrong_key_is_one_line(make_run, key, tmp_path) -> None:
+    make_run("encrypted", key)
+    other = new_key(tmp_path / "other.key")
+    done = CliRunner().invoke(rotate, [str(tmp_path / "encrypted"), "--key-file", other, "--new-key-file", other])
+    assert done.exit_code == 2
+    assert "cannot change the key of" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_rows_on_a_plain_disk_are_refused(small_config, key) -> None:
+    tier = {"embedding": {"memory": 10_000, "tier": {"folder": "rows"}}}
+    encrypted = {"checkpoint": {"folder": "saved", "key_file": key}}
+    with pytest.raises(ConfigError, match=r"embedding\.tier\.folder is rows: it must be empty if data or checkpoints"):
+        small_config(tier, encrypted)
+    small_config(tier, encrypted, {"embedding": {"tier": {"folder_is_encrypted": True}}})

@@ -1,0 +1,151 @@
+"""Tests of encrypted files: what is written is read at any place, and any other byte is found."""
+
+import io
+import random
+import secrets
+from pathlib import Path
+
+import pytest
+
+from trainer.scale.encryption.file import (
+    HEADER_BYTES,
+    DamagedFile,
+    EncryptedReader,
+    EncryptedWriter,
+    new_data_set,
+    rewrap,
+)
+from trainer.scale.encryption.key import MasterKey
+
+CHUNK, TAG = 100, 16
+KEY, DATA_SET = MasterKey(secrets.token_bytes(32)), new_data_set()
+
+
+def write(path: Path, plain: bytes, data_set: bytes = DATA_SET) -> Path:
+    with EncryptedWriter(path, KEY, data_set, CHUNK) as file:
+        file.write(plain)
+    return path
+
+
+def read(path: Path, key: MasterKey = KEY, data_set: bytes | None = DATA_SET) -> bytes:
+    with EncryptedReader(path, key, data_set) as file:
+        return file.read()
+
+
+@pytest.mark.parametrize("size", [0, 1, 99, 100, 101, 200, 1050])
+def test_what_is_written_is_read(tmp_path, size: int) -> None:
+    plain = random.Random(size).randbytes(size)
+    path = tmp_path / "rows"
+    with EncryptedWriter(path, KEY, DATA_SET, CHUNK) as file:
+        for first in range(0, size, 7):
+            file.write(plain[first : first + 7])
+        assert file.tell() == size
+    assert read(path) == plain
+    num_chunks = max(1, -(-size // CHUNK))
+    assert path.stat().st_size == HEADER_BYTES + size + num_chunks * TAG
+    assert len(plain) < 20 or plain not in path.read_bytes()
+
+
+def test_any_part_is_read(tmp_path) -> None:
+    plain = random.Random(1).randbytes(1050)
+    path = write(tmp_path / "rows", plain)
+    generator = random.Random(2)
+    with EncryptedReader(path, KEY) as file:
+        for _ in range(200):
+            first, size = generator.randrange(1100), generator.randrange(400)
+            file.seek(first)
+            assert file.read(size) == plain[first : first + size]
+        assert file.seek(-5, io.SEEK_END) == 1045
+        assert file.read() == plain[-5:]
+
+
+def test_equal_files_have_different_bytes(tmp_path) -> None:
+    first, second = (write(tmp_path / name, b"x" * 300).read_bytes() for name in ("a", "b"))
+    assert first[HEADER_BYTES:] != second[HEADER_BYTES:]
+
+
+def chunk(number: int) -> slice:
+    first = HEADER_BYTES + number * (CHUNK + TAG)
+    return slice(first, first + CHUNK + TAG)
+
+
+def flipped(content: bytearray) -> None:
+    content[chunk(2).start + 50] ^= 1
+
+
+def swapped(content: bytearray) -> None:
+    content[chunk(1)], content[chunk(2)] = content[chunk(2)], content[chunk(1)]
+
+
+def repeated(content: bytearray) -> None:
+    content[chunk(2)] = content[chunk(1)]
+
+
+def missing(content: bytearray) -> None:
+    del content[chunk(2)]
+
+
+def cut_at_a_chunk(content: bytearray) -> None:
+    del content[chunk(2).stop :]
+
+
+def cut_within_a_chunk(content: bytearray) -> None:
+    del content[chunk(2).stop - 30 :]
+
+
+def longer(content: bytearray) -> None:
+    content += content[chunk(0)]
+
+
+def other_size_of_chunks(content: bytearray) -> None:
+    content[8:12] = (CHUNK * 2).to_bytes(4, "little")
+
+
+DAMAGE = [flipped, swapped, repeated, missing, cut_at_a_chunk, cut_within_a_chunk, longer, other_size_of_chunks]
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_is_found_in_one_line_that_names_file_and_chunk(tmp_path, damage) -> None:
+    path = write(tmp_path / "rows", random.Random(1).randbytes(450))
+    content = bytearray(path.read_bytes())
+    damage(content)
+    path.write_bytes(content)
+    with pytest.raises(DamagedFile, match=r"^chunk \d of \d of .*/rows is not as it was written: [^\n]*$"):
+        read(path)
+
+
+@pytest.mark.parametrize("size", [0, 10, HEADER_BYTES - 1, HEADER_BYTES])
+def test_file_without_a_whole_chunk_is_refused(tmp_path, size: int) -> None:
+    path = write(tmp_path / "rows", b"x" * 450)
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(DamagedFile, match=r"is not an encrypted file|is cut: chunk 0 is not whole"):
+        read(path)
+
+
+def test_other_key_other_data_set_and_other_name_are_refused(tmp_path) -> None:
+    path = write(tmp_path / "rows", b"x" * 450)
+    with pytest.raises(DamagedFile, match=r"^cannot decrypt chunk 0 of .*/rows: the key is another one, or"):
+        read(path, MasterKey(secrets.token_bytes(32)))
+    with pytest.raises(DamagedFile, match=r"^chunk 0 of .*/rows belongs to another data set$"):
+        read(path, data_set=new_data_set())
+    with pytest.raises(DamagedFile, match=r"^chunk 0 of 5 of .*/others is not as it was written"):
+        read(path.rename(tmp_path / "others"))
+    content = bytearray((tmp_path / "others").read_bytes())
+    content[12:28] = other = new_data_set()  # the header says that it belongs there
+    path.write_bytes(content)
+    with pytest.raises(DamagedFile, match=r"^chunk 0 of 5 of .*/rows is not as it was written"):
+        read(path, data_set=other)
+
+
+def test_new_master_key_changes_the_header_alone(tmp_path) -> None:
+    path, new = write(tmp_path / "rows", b"x" * 450), MasterKey(secrets.token_bytes(32))
+    before = path.read_bytes()
+    assert rewrap(path, KEY, new) == 40
+    after = path.read_bytes()
+    assert after[HEADER_BYTES:] == before[HEADER_BYTES:]
+    assert after[: HEADER_BYTES - 40] == before[: HEADER_BYTES - 40]
+    assert read(path, new) == b"x" * 450
+    with pytest.raises(DamagedFile):
+        read(path)
+    with pytest.raises(DamagedFile, match="the key is another one"):
+        rewrap(path, KEY, new)

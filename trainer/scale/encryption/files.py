@@ -1,0 +1,113 @@
+"""The files of a data set: plain, or encrypted under one key. The first one that is read tells which data set it is."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import IO, Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainer.scale.encryption.file import MAGIC, DamagedFile, EncryptedReader, EncryptedWriter, new_data_set
+from trainer.scale.encryption.key import MasterKey
+
+
+class Files(Protocol):
+    """How files are written and read."""
+
+    def create(self, path: Path) -> IO[bytes]:
+        """Open a new file for writing."""
+        ...
+
+    def open(self, path: Path) -> IO[bytes]:
+        """Open a file for reading. Raises OSError, DamagedFile."""
+        ...
+
+    def size(self, path: Path) -> int:
+        """Return the number of plain bytes. Raises OSError, DamagedFile."""
+        ...
+
+    def rows(self, path: Path, row: np.dtype[Any], first: int, number: int) -> NDArray[Any]:
+        """Return some of the rows of which a file consists. Raises OSError, ValueError."""
+        ...
+
+
+class PlainFiles:
+    """Files that are not encrypted. Rows are mapped into memory."""
+
+    def create(self, path: Path) -> IO[bytes]:
+        """Open a new file for writing."""
+        return path.open("wb")
+
+    def open(self, path: Path) -> IO[bytes]:
+        """Open a file for reading. Raises DamagedFile if it is encrypted."""
+        file = path.open("rb")
+        if file.peek(len(MAGIC)).startswith(MAGIC):
+            file.close()
+            raise DamagedFile(f"{path} is encrypted, and there is no key for it")
+        return file
+
+    def size(self, path: Path) -> int:
+        """Return the number of bytes."""
+        return path.stat().st_size
+
+    def rows(self, path: Path, row: np.dtype[Any], first: int, number: int) -> NDArray[Any]:
+        """Map some rows, which must exist."""
+        return np.memmap(path, row, "r", offset=first * row.itemsize, shape=(number,))
+
+
+class EncryptedFiles:
+    """The files of one data set under a master key."""
+
+    def __init__(self, key: MasterKey, data_set: bytes | None = None) -> None:
+        """`data_set` is an id; None: that of the first file that is read, or a new one if files are written."""
+        self._key, self.data_set = key, data_set
+        self._path: Path | None = None  # of the file whose rows were read last; it stays open
+        self._reader: EncryptedReader | None = None
+
+    def create(self, path: Path) -> IO[bytes]:
+        """Open a new file for writing."""
+        self.data_set = self.data_set or new_data_set()
+        return cast(IO[bytes], EncryptedWriter(path, self._key, self.data_set))
+
+    def open(self, path: Path) -> IO[bytes]:
+        """Open a file for reading."""
+        return cast(IO[bytes], self._open(path))
+
+    def size(self, path: Path) -> int:
+        """Return the number of plain bytes. This does not decrypt them."""
+        with self._open(path) as reader:
+            return reader.seek(0, 2)
+
+    def rows(self, path: Path, row: np.dtype[Any], first: int, number: int) -> NDArray[Any]:
+        """Decrypt some rows, which must exist."""
+        if self._path != path or self._reader is None:
+            self.close()
+            self._path, self._reader = path, self._open(path)
+        rows = np.empty(number, row)
+        self._reader.seek(first * row.itemsize)
+        if self._reader.readinto(rows.view(np.uint8).data) < rows.nbytes:
+            raise DamagedFile(f"{path} is cut: it ends before row {first + number:,}")
+        return rows
+
+    def close(self) -> None:
+        """Close the file whose rows were read last."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _open(self, path: Path) -> EncryptedReader:
+        reader = EncryptedReader(path, self._key, self.data_set)
+        self.data_set = reader.data_set
+        return reader
+
+
+@cache  # a variable has its key only once
+def _key(source: str) -> MasterKey:
+    return MasterKey.read(source)
+
+
+def files_under(source: str, data_set: bytes | None = None) -> Files:
+    """Return encrypted files, whose key `source` names (key.py), or plain ones if it is empty. Raises ConfigError."""
+    return EncryptedFiles(_key(source), data_set) if source else PlainFiles()

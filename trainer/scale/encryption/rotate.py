@@ -1,0 +1,61 @@
+"""Changes the master key of prepared directories and of checkpoints: the headers of their files, nothing else.
+
+A file that the new key opens already is left alone, so the command can be repeated after it was killed.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from trainer.errors import DataError, TrainerError
+from trainer.scale.encryption.file import MAGIC, DamagedFile, EncryptedReader, rewrap
+from trainer.scale.encryption.key import MasterKey
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("folders", metavar="FOLDER…", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--key-file", required=True, help="The key so far: a file, env:VARIABLE or command:COMMAND.")
+@click.option("--new-key-file", required=True, help="The key from now on: the same forms.")
+def main(folders: tuple[Path, ...], key_file: str, new_key_file: str) -> None:
+    """Let another master key wrap the keys of all encrypted files in these folders."""
+    try:
+        old, new = MasterKey.read(key_file), MasterKey.read(new_key_file)
+        for folder in folders:
+            click.echo(rotate(folder, old, new))
+    except TrainerError as error:
+        print(f"rotate_key: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def rotate(folder: Path, old: MasterKey, new: MasterKey) -> str:
+    """Change the key of all encrypted files in a folder; return a line about it. Raises DataError."""
+    num_files = written = stored = skipped = 0
+    try:
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            with path.open("rb") as file:
+                if file.read(len(MAGIC)) != MAGIC:
+                    continue
+            num_files += 1
+            if _opens(path, new):
+                skipped += 1
+            else:
+                written += rewrap(path, old, new)
+                stored += path.stat().st_size
+    except (OSError, DamagedFile) as error:
+        cause = f"{error}; {num_files - 1} files before it have the new key"
+        raise DataError(f"cannot change the key of {folder}", cause, "Repeat it with the right keys") from error
+    if not num_files:
+        raise DataError(f"{folder} has no encrypted file", "it is plain, or another folder", "Check the path")
+    already = f", {skipped} had it already" if skipped else ""
+    return f"{folder}: {num_files} files{already}; {written:,} of {stored:,} bytes rewritten"
+
+
+def _opens(path: Path, key: MasterKey) -> bool:
+    try:
+        EncryptedReader(path, key).close()
+    except DamagedFile:
+        return False
+    return True
