@@ -14,7 +14,7 @@ from trainer.scale.encryption.key import MasterKey
 
 
 class Files(Protocol):
-    """How files are written and read."""
+    """Writes and reads files."""
 
     def create(self, path: Path) -> IO[bytes]:
         """Open a new file for writing."""

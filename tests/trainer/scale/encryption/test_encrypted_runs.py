@@ -91,9 +91,9 @@ def test_no_file_has_a_sample_or_a_weight(make_run, key, tmp_path) -> None:
         assert len(sample) == ROW["dense"].itemsize
         run.train()
         weight = next(run.trainer.tables.parts())[1][MARKED].contiguous().numpy().tobytes()
-        found = [files_with(tmp_path / name, marker) for marker in (sample, weight)]
-        assert all(found) == (not of_run)
-        assert any(found) == (not of_run)
+        file_names = [files_with(tmp_path / name, marker) for marker in (sample, weight)]
+        assert all(file_names) == (not of_run)
+        assert any(file_names) == (not of_run)
     assert not files_with(tmp_path, bytes.fromhex(Path(key).read_text()))
 
 
