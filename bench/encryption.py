@@ -26,7 +26,8 @@ from trainer.scale.run import Run, extent, open_source
 from trainer.world import join, world_from
 
 _BLOCK, _WARM_UP = 20, 5  # steps in turn, and those of them that do not count
-KINDS = ("plain", "encrypted")
+_ROWS_AT_A_TIME = 1000
+KEYS = {"plain": "", "encrypted": "key"}  # the file of the key
 
 
 def main() -> None:
@@ -40,23 +41,23 @@ def main() -> None:
         Path("key").write_text(secrets.token_hex(32))
         Path("key").chmod(0o600)
         _write_rows(Path("rows.tsv"), arguments.rows)
-        keys = {"plain": "", "encrypted": "key"}
-        rates: dict[str, list[float]] = {kind: [] for kind in KINDS}
+        rates: dict[str, list[float]] = {kind: [] for kind in KEYS}
         for turn in range(4):
-            for kind in KINDS:
+            for kind, key in KEYS.items():
                 begin = time.perf_counter()
-                prepare(["rows.tsv"], Path(f"{kind}-{turn}"), warn=print, key_file=keys[kind])
-                rates[kind].append(arguments.rows / (time.perf_counter() - begin))
+                manifest = prepare(["rows.tsv"], Path(f"{kind}-{turn}"), warn=print, key_file=key)
+                rates[kind].append(sum(manifest.train) / (time.perf_counter() - begin))
         _print("prepare, rows/s", rates)
-        _print("step, ms", _steps(arguments.rounds, keys))
+        _print("step, ms", _steps(arguments.rounds))
 
 
 def _write_rows(path: Path, num_rows: int) -> None:
     """Write made-up rows."""
     generator = np.random.default_rng(1)
     with path.open("w") as file:
-        for _ in range(num_rows // 1000):
-            integers, categories = generator.integers(0, 10_000, (1000, 14)), generator.integers(0, 1 << 32, (1000, 26))
+        for _ in range(0, num_rows, _ROWS_AT_A_TIME):
+            integers = generator.integers(0, 10_000, (_ROWS_AT_A_TIME, 14))
+            categories = generator.integers(0, 1 << 32, (_ROWS_AT_A_TIME, 26))
             for label, *row in (
                 [*whole, *(f"{category:08x}" for category in of_row)]
                 for whole, of_row in zip(integers.tolist(), categories.tolist(), strict=True)
@@ -64,20 +65,20 @@ def _write_rows(path: Path, num_rows: int) -> None:
                 print(label % 2, *row, sep="\t", file=file)
 
 
-def _steps(rounds: int, keys: dict[str, str]) -> dict[str, list[float]]:
+def _steps(rounds: int) -> dict[str, list[float]]:
     world = world_from(os.environ)
     join(world)
     batches, runs = {}, {}
-    for kind in KINDS:
-        criteo = {"file": f"{kind}-0", "key_file": keys[kind]}
+    for kind, key in KEYS.items():
+        criteo = {"file": f"{kind}-0", "key_file": key}
         config = apply_changes(demo(), [{"criteo": criteo, "train": {"global_batch": 1024}}])
         source = open_source(config, world)
         runs[kind] = Run(config, world, source)
         batches[kind] = Loader(source, extent(config, source), world.rank, world.size, config.loader.depth)
-    steps = {kind: loop.steps(runs[kind].trainer, iter(batches[kind])) for kind in KINDS}
-    seconds: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    steps = {kind: loop.steps(runs[kind].trainer, iter(batches[kind])) for kind in KEYS}
+    seconds: dict[str, list[float]] = {kind: [] for kind in KEYS}
     for number in range(rounds):
-        for kind in KINDS if number % 2 else reversed(KINDS):
+        for kind in KEYS if number % 2 else reversed(KEYS):
             for step in range(_BLOCK):
                 begin = time.perf_counter()
                 next(steps[kind])
@@ -87,8 +88,8 @@ def _steps(rounds: int, keys: dict[str, str]) -> dict[str, list[float]]:
 
 
 def _print(what: str, values: dict[str, list[float]]) -> None:
-    plain, encrypted = (statistics.median(values[kind]) for kind in KINDS)
-    spread = {kind: statistics.quantiles(values[kind], n=4) for kind in KINDS}
+    plain, encrypted = (statistics.median(values[kind]) for kind in KEYS)
+    spread = {kind: statistics.quantiles(values[kind], n=4) for kind in KEYS}
     print(f"{what}: plain {plain:,.2f}, encrypted {encrypted:,.2f}: × {encrypted / plain:.3f}")
     for kind, (low, _, high) in spread.items():
         print(f"    {kind}: half of the values from {low:,.2f} to {high:,.2f}", flush=True)

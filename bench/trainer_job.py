@@ -29,6 +29,7 @@ from trainer import loop
 from trainer.batch import Loaded
 from trainer.keys import apply_changes
 from trainer.loader import Extent, Loader
+from trainer.registry import WEIGHT_TYPES
 from trainer.scale.config import RunConfig
 from trainer.scale.planning import plan
 from trainer.train import Trainer
@@ -44,8 +45,8 @@ _OVERLAPS = ("ids", "pooled", "gradients")  # the switches of the configuration
 def variants(config: RunConfig) -> dict[str, RunConfig]:
     """Return the configurations of the bundled trainer by name.
 
-    They are: the trainer as it is; all tables table-wise, and their weights in bfloat16; each overlap switched off; all
-    three overlaps and the loader's read-ahead switched off; and FBGEMM's kernel, if it is installed.
+    They are: the trainer as it is; all tables table-wise, and their weights in half precision; each overlap switched
+    off; all three overlaps and the loader's read-ahead switched off; and FBGEMM's kernel, if it is installed.
     """
 
     def off(*overlaps: str) -> dict[str, Any]:
@@ -55,7 +56,10 @@ def variants(config: RunConfig) -> dict[str, RunConfig]:
     configs = {
         OURS: config,
         f"{OURS}, all table_wise": table_wise,
-        f"{OURS}, all table_wise, bfloat16": apply_changes(table_wise, [{"embedding": {"dtype": "bfloat16"}}]),
+        **{
+            f"{OURS}, all table_wise, {dtype}": apply_changes(table_wise, [{"embedding": {"dtype": dtype}}])
+            for dtype in WEIGHT_TYPES
+        },
         **{f"overlap.{name}=false": apply_changes(config, [off(name)]) for name in _OVERLAPS},
         "all three off, no prefetching": apply_changes(config, [off(*_OVERLAPS), {"loader": {"depth": 0}}]),
     }

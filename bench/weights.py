@@ -12,22 +12,19 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import statistics
-import sys
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from bench.rows import PERCENT, table_line
-from bench.wire import MODEL, RANKS, Result, difference, train
+from bench.wire import MODEL, Result, difference, joined, train, warm_up_and_decay
 from trainer.keys import apply_changes
 from trainer.registry import WEIGHT_TYPES
 from trainer.scale.half_precision import HalfPrecision
 from trainer.scale.presets import demo
 from trainer.sharding import Group
-from trainer.world import join, world_from
 
 FULL, NEAREST = "float32", "bfloat16, to the nearest"
 RUNS = {FULL: "", "float16, at random": "float16", "bfloat16, at random": "bfloat16", NEAREST: "bfloat16"}
@@ -52,12 +49,7 @@ def main() -> None:
     parser.add_argument("--held-out", type=int, default=100, help="held-out batches of 4,096 samples (100)")
     parser.add_argument("--seeds", type=int, default=5, choices=_T, help="number of seeds (5)")
     arguments = parser.parse_args()
-    if "RANK" not in os.environ:
-        launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}", "-m", "bench.weights"]
-        os.environ.setdefault("OMP_NUM_THREADS", "1")
-        os.execv(sys.executable, [sys.executable, *launcher, *sys.argv[1:]])
-    world = world_from(os.environ)
-    join(world)
+    world = joined("bench.weights")
     world.say(table_line(_HEADS, _HEADS))
     opened, differences = WEIGHT_TYPES["bfloat16"], dict[str, list[float]]()
     for seed in range(1, arguments.seeds + 1):
@@ -67,11 +59,7 @@ def main() -> None:
             changes = {
                 "train": {"seed": seed, "steps": arguments.steps},
                 "embedding": {"dtype": dtype},
-                "schedule": {
-                    "warmup_steps": arguments.steps // 20,
-                    "decay_start_step": arguments.steps // 2,
-                    "decay_steps": arguments.steps - arguments.steps // 2,
-                },
+                "schedule": warm_up_and_decay(arguments.steps),
             }
             result = train(apply_changes(demo(), [MODEL, changes]), world, arguments.held_out)
             full = full or result

@@ -77,12 +77,7 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=1, help="seed of weights and samples (1)")
     arguments = parser.parse_args()
-    if "RANK" not in os.environ:
-        launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}", "-m", "bench.wire"]
-        os.environ.setdefault("OMP_NUM_THREADS", "1")
-        os.execv(sys.executable, [sys.executable, *launcher, *sys.argv[1:]])
-    world = world_from(os.environ)
-    join(world)
+    world = joined("bench.wire")
     samples = arguments.held_out * EVALUATION_BATCH
     world.say(f"{arguments.steps:,} steps, {samples:,} held-out samples, seed {arguments.seed}")
     world.say(table_line(_HEADS, _HEADS))
@@ -92,17 +87,29 @@ def main() -> None:
         changes = {
             "train": {"dtype": dtype, "seed": arguments.seed, "steps": arguments.steps},
             "wire": {"forward": forward, "backward": backward},
-            "schedule": {
-                "warmup_steps": arguments.steps // 20,
-                "decay_start_step": arguments.steps // 2,
-                "decay_steps": arguments.steps - arguments.steps // 2,
-            },
+            "schedule": warm_up_and_decay(arguments.steps),
         }
         result = train(apply_changes(demo(), [MODEL, changes]), world, arguments.held_out)
         full = full or result
         name = dtype if dtype == "float64" else forward
         world.say(table_line((name, *_cells(backward, result, full)), _HEADS))
     dist.destroy_process_group()
+
+
+def joined(module: str) -> World:
+    """Return the world of this rank. If this process is no rank, let torchrun take its place and start the ranks."""
+    if "RANK" not in os.environ:
+        launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}", "-m", module]
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+        os.execv(sys.executable, [sys.executable, *launcher, *sys.argv[1:]])
+    world = world_from(os.environ)
+    join(world)
+    return world
+
+
+def warm_up_and_decay(steps: int) -> dict[str, int]:
+    """Return the schedule of a run of so many steps."""
+    return {"warmup_steps": steps // 20, "decay_start_step": steps // 2, "decay_steps": steps - steps // 2}
 
 
 def train(config: RunConfig, world: World, held_out: int) -> Result:

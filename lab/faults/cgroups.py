@@ -66,14 +66,16 @@ def out_of_memory(scene: Scene) -> Injection:
 def slow_reads(scene: Scene, device: str, rate: int) -> Callable[[], None]:
     """Let the rank read this device (major:minor) with this many bytes per second; return what undoes it."""
     remove_leftovers()
-    group = _made("blkio", scene)
-    limit = group / "blkio.throttle.read_bps_device"
-    if limit.exists():
-        limit.write_text(f"{device} {rate}")
-    else:
-        (group / "io.max").write_text(f"{device} rbps={rate}")
-    (group / "cgroup.procs").write_text(str(scene.pid))
-    return lambda: _remove(group)
+    with contextlib.ExitStack() as undo:
+        group = _made("blkio", scene)
+        undo.callback(_remove, group)
+        limit = group / "blkio.throttle.read_bps_device"
+        if limit.exists():
+            limit.write_text(f"{device} {rate}")
+        else:
+            (group / "io.max").write_text(f"{device} rbps={rate}")
+        (group / "cgroup.procs").write_text(str(scene.pid))
+        return undo.pop_all().close
 
 
 def remove_leftovers() -> None:

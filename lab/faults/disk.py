@@ -17,7 +17,7 @@ from lab.faults import cgroups
 from lab.jobs.orders import median_seconds
 from zmon.errors import ZmonError
 
-READ_BYTES = 150 * 4096  # of a usual step: these jobs read about 300 pages of 4 KiB
+READ_BYTES = 150 * 4096  # of a usual step: rows of 150 pages, fewer than these jobs miss in a step
 _FORGET_SECONDS = 0.02
 
 

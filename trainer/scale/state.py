@@ -1,12 +1,17 @@
-"""The tensors of a checkpoint: everything that a step changes."""
+"""The tensors of a checkpoint: everything that a step changes, in memory or on a disk."""
+
+from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from torch import Tensor
 
 from trainer.kernel import Kernel
 from trainer.quality import RunningQuality
 from trainer.scale.checkpoint import Part, Rows, State, whole
-from trainer.scale.tier.kernel import TieredKernel
-from trainer.scale.tier.stored_rows import StoredRows
+from trainer.scale.tier.kernel import TieredKernel, array
 from trainer.sharding import Merge, Shard
 from trainer.train import Trainer
 
@@ -61,3 +66,28 @@ def _moments(shard: Shard, state: Part, num_moments: int, dim: int) -> Part:
     if not num_moments:
         return state
     return state._replace(tensor=state.tensor[:, None], first_column=shard.first_column * num_moments // dim)
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """The weight or the optimizer state of the rows of a kernel, from one of them on."""
+
+    kernel: TieredKernel
+    field: Literal["weight", "state"]
+    first: int
+
+    def read(self, number: int) -> Tensor:
+        """Return copies of the first rows."""
+        return self.kernel.tensor(self.kernel.records(self.first, number)[self.field])
+
+    def write(self, first_column: int, rows: Tensor) -> None:
+        """Set the first rows, or some columns of their weight."""
+        records = self.kernel.records(self.first, len(rows))
+        field = records[self.field].reshape(len(rows), -1)  # a view
+        values = array(rows).reshape(len(rows), -1)
+        field[:, first_column : first_column + values.shape[1]] = values
+        self.kernel.set_records(self.first, records)
+
+    def after(self, first: int) -> StoredRows:
+        """Return the rows from this one on."""
+        return replace(self, first=self.first + first)

@@ -212,7 +212,3 @@ def test_memory_of_rows_is_half_in_plan_and_in_truth(single_rank_world, small_co
 def test_fbgemm_is_refused(small_config) -> None:
     with pytest.raises(ConfigError, match=r"embedding\.kernel is fbgemm: it must be auto or torch if embedding\.dtype"):
         small_config({"embedding": {"dtype": "bfloat16", "kernel": "fbgemm"}})
-
-
-def test_full_precision_has_one_type() -> None:
-    assert Precision(torch.float64).computed == torch.float64

@@ -33,9 +33,8 @@ from trainer.scale.checkpoint.messages import (
     write_results,
     written_chunks,
 )
-from trainer.scale.checkpoint.reader import read_table
+from trainer.scale.checkpoint.reader import Streams, read_table
 from trainer.scale.checkpoint.rows import Mismatch, RowLoadPlanner, RowSavePlanner, State, chunks
-from trainer.scale.checkpoint.streams import Streams
 from trainer.scale.disk import sync_file
 from trainer.scale.encryption.file import DATA_SET_BYTES
 from trainer.scale.encryption.files import files_under

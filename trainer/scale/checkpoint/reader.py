@@ -1,12 +1,15 @@
-"""Reads the files of a checkpoint without running code that somebody put into them.
+"""The files of a checkpoint as torch opens them, and their table, read without running code that somebody put into it.
 
 torch keeps the table of all chunks in a pickle, `.metadata`. It may name only the types of which such a table consists.
 The tensors themselves are read with `weights_only=True`, by torch.
 """
 
+import os
 import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 from torch.distributed.checkpoint import filesystem, metadata
@@ -23,6 +26,19 @@ _TYPES = {
     )
 }  # fmt: skip
 _LAYOUTS = ("strided", "sparse_coo")
+
+
+class Streams(filesystem.FileSystem):  # type: ignore[misc]  # torch has no types
+    """torch's file system, with other streams."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    @contextmanager
+    def create_stream(self, path: str | os.PathLike[str], mode: str) -> Iterator[IO[bytes]]:
+        """Open a file for writing (`wb`) or reading (`rb`)."""
+        with (self._files.create if mode == "wb" else self._files.open)(Path(path)) as stream:
+            yield stream
 
 
 def read_table(checkpoint: Path, files: Files) -> metadata.Metadata:

@@ -38,7 +38,8 @@ class MasterKey:
         try:
             import cryptography  # noqa: F401
         except ModuleNotFoundError as error:
-            raise ConfigError("cannot encrypt", "the package cryptography is missing", "Install it") from error
+            next_step = "Install it with  pip install 'zmon-training[trainer,encryption]'"
+            raise ConfigError("cannot use a key", "the package cryptography is not installed", next_step) from error
         soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
         if soft:
             resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
@@ -53,10 +54,8 @@ class MasterKey:
 
     def new_file_key(self) -> tuple[bytes, bytes]:
         """Return a new random key for a file, and the same wrapped by this one."""
-        from cryptography.hazmat.primitives.keywrap import aes_key_wrap
-
         file_key = secrets.token_bytes(KEY_BYTES)
-        return file_key, aes_key_wrap(self._key, file_key)
+        return file_key, self.wrap(file_key)
 
     def unwrap(self, wrapped: bytes) -> bytes:
         """Return the key of a file. Raises KeyMismatch."""
@@ -90,7 +89,7 @@ def _text(source: str) -> str:
             raise ConfigError(f"{file} is not secret", cause, f"Run  chmod 600 {file}")
         return file.read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as error:
-        cause = error.strerror or "" if isinstance(error, OSError) else "it is no text"
+        cause = error.strerror or str(error) if isinstance(error, OSError) else "it is no text"
         raise ConfigError(f"cannot read the key in {file}", cause, _FORM) from None
 
 

@@ -32,25 +32,25 @@ def main(folders: tuple[Path, ...], key_file: str, new_key_file: str) -> None:
 
 def rotate(folder: Path, old: MasterKey, new: MasterKey) -> str:
     """Change the key of all encrypted files in a folder; return a line about it. Raises DataError."""
-    num_files = written = stored = skipped = 0
+    num_changed = num_skipped = written = stored = 0
     try:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
             with path.open("rb") as file:
                 if file.read(len(MAGIC)) != MAGIC:
                     continue
-            num_files += 1
             if _opens(path, new):
-                skipped += 1
+                num_skipped += 1
             else:
                 written += rewrap(path, old, new)
                 stored += path.stat().st_size
+                num_changed += 1
     except (OSError, DamagedFile) as error:
-        cause = f"{error}; {num_files - 1} files before it have the new key"
+        cause = f"{error}; {num_changed + num_skipped} files have the new key"
         raise DataError(f"cannot change the key of {folder}", cause, "Repeat it with the right keys") from error
-    if not num_files:
+    if not num_changed + num_skipped:
         raise DataError(f"{folder} has no encrypted file", "it is plain, or another folder", "Check the path")
-    already = f", {skipped} had it already" if skipped else ""
-    return f"{folder}: {num_files} files{already}; {written:,} of {stored:,} bytes rewritten"
+    already = f", {num_skipped} more had the new key already" if num_skipped else ""
+    return f"{folder}: {num_changed} files have a new key, {written:,} of {stored:,} bytes rewritten{already}"
 
 
 def _opens(path: Path, key: MasterKey) -> bool:

@@ -171,7 +171,7 @@ def test_new_master_key_rewrites_headers_alone(make_run, key, tmp_path) -> None:
     done = CliRunner().invoke(rotate, arguments)
     assert done.exit_code == 0, done.output
     assert (
-        f"{len(before)} files; {40 * len(before):,} of {sum(map(len, before.values())):,} bytes rewritten"
+        f"{len(before)} files have a new key, {40 * len(before):,} of {sum(map(len, before.values())):,} bytes rewritten"
         in done.output
     )
     for path, content in before.items():
@@ -179,7 +179,7 @@ def test_new_master_key_rewrites_headers_alone(make_run, key, tmp_path) -> None:
         assert path.read_bytes() != content
     assert make_run("encrypted", other).steps_done == 3
     again = CliRunner().invoke(rotate, arguments)
-    assert f"{len(before)} files, {len(before)} had it already; 0 of 0 bytes rewritten" in again.output
+    assert f"0 files have a new key, 0 of 0 bytes rewritten, {len(before)} more had the new key already" in again.output
 
 
 def test_rotation_with_a_wrong_key_is_one_line(make_run, key, tmp_path) -> None:
