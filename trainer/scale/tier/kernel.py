@@ -140,7 +140,7 @@ class TieredKernel(TorchKernel):
 
     def tensor(self, field: NDArray[Any]) -> Tensor:
         """Return a field of records as a tensor, the reverse of `array`."""
-        tensor = torch.from_numpy(np.ascontiguousarray(field))
+        tensor = torch.from_numpy(np.array(field, order="C"))  # a copy: one record alone keeps the stride of records
         return tensor if tensor.is_floating_point() else tensor.view(self.weight.dtype)
 
     def _lookup_piece(self, bags: Bags) -> Tensor:

@@ -13,10 +13,12 @@ import torch
 from trainer.errors import ConfigError
 from trainer.kernel import Bags, Precision, TorchKernel
 from trainer.optimizers import OptimizerConfig
+from trainer.scale.half_precision import HalfPrecision
 from trainer.scale.tier import many_calls, row_file
 from trainer.scale.tier.kernel import TieredKernel
 from trainer.scale.tier.row_file import TierError
 from trainer.scale.tier.slots import INDEX_BYTES, SLOT_BYTES
+from trainer.sharding import Shard
 
 CPU = torch.device("cpu")
 ROWS, DIM, RATE, STEPS = 64, 3, 0.1, 40
@@ -222,3 +224,21 @@ def test_nothing_is_left_in_the_folder(tmp_path) -> None:
     _, tiered = kernels(tmp_path, 2, "sgd")
     assert list(tmp_path.iterdir()) == []
     assert tiered.read(0, 1)[0].shape == (1, DIM)
+
+
+@pytest.mark.parametrize("num_slots", [3, 12, 40])
+def test_rows_that_came_from_the_disk_are_a_part_of_those_wanted(tmp_path, num_slots: int) -> None:
+    """Also if a batch is larger than the cache, so that the update reads rows again."""
+    _, tiered = kernels(tmp_path, num_slots, "sgd")
+    generator = np.random.default_rng(1)
+    train(tiered, [bags(generator, 20) for _ in range(10)])
+    assert 0 < tiered.missing <= tiered.wanted
+
+
+def test_lookup_of_no_bags_has_the_type_of_computation(tmp_path) -> None:
+    precision = HalfPrecision(torch.bfloat16, torch.float32, 1, [Shard(0, 0, 0, ROWS, DIM)], CPU)
+    tiered = TieredKernel(OptimizerConfig(), (ROWS, DIM), precision, CPU, memory(5), tmp_path)
+    tiered.lookup(bags(np.random.default_rng(1), 20))  # more rows than slots
+    none = Bags(torch.empty(0, dtype=torch.int32), torch.empty(0, dtype=torch.int32))
+    assert tiered.lookup(none).dtype == torch.float32
+    assert tiered.lookup(none).shape == (0, DIM)
