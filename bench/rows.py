@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+import statistics
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 MICRO, MEBI, PERCENT = 1e6, 2**-20, 100.0
+STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 8: 2.365, 10: 2.262}  # 97.5 % of t, by number of values
 
 
 @dataclass(frozen=True)
@@ -29,3 +32,9 @@ def lines(rows: Iterable[Row]) -> Iterable[str]:
 def table_line(cells: Iterable[str], heads: Iterable[str]) -> str:
     """Return one line of a table with these heads, right-aligned."""
     return "".join(f"{cell:>{max(len(head), 10) + 2}}" for cell, head in zip(cells, heads, strict=True))
+
+
+def mean_and_half(values: Sequence[float]) -> tuple[float, float]:
+    """Return the mean and half of Student's 95 % interval of the mean."""
+    half = STUDENT[len(values)] * statistics.stdev(values) / math.sqrt(len(values))
+    return statistics.mean(values), half

@@ -78,21 +78,12 @@ def main(folder: str, shape_json: str, rounds: str) -> None:
     source.generate(world.rank, world.size)
     work = work_of(shape, world.size, source.distinct_rows())
     trainers, steps = {}, {PRODUCTS: products(shape, world.size), COPY: copies(work.traffic)}
-    steps[PLAIN] = PlainTrainer(shape, _batches(shape, source, world, depth=0)).step
+    steps[PLAIN] = PlainTrainer(shape, batches_of(shape, source, world, depth=0)).step
     for name, config in variants(shape.config()).items():
         trainers[name] = Trainer(config, world, plan(config, world).tables)
-        batches = _batches(shape, source, world, config.loader.depth)
+        batches = batches_of(shape, source, world, config.loader.depth)
         steps[name] = partial(next, loop.steps(trainers[name], batches))
-    seconds: dict[str, list[float]] = {name: [] for name in steps}
-    cpu_seconds: dict[str, list[float]] = {name: [] for name in steps}
-    gc.collect()
-    gc.freeze()
-    for number in range(int(rounds) + 1):
-        for name in reversed(steps) if number % 2 else steps:
-            step_seconds, mean_cpu_seconds = _block(steps[name])
-            if number:  # the first round warms up
-                seconds[name] += step_seconds
-                cpu_seconds[name].append(mean_cpu_seconds)
+    seconds, cpu_seconds = in_turns(steps, int(rounds))
     result = {
         "seconds": seconds,
         "cpu_seconds": cpu_seconds,
@@ -103,7 +94,25 @@ def main(folder: str, shape_json: str, rounds: str) -> None:
     dist.destroy_process_group()
 
 
-def _batches(shape: Shape, source: RepeatingSource, world: World, depth: int) -> Iterator[Loaded]:
+def in_turns(
+    steps: dict[str, Callable[[], object]], rounds: int
+) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Run a block of each in turns, forward and backward. Return seconds and CPU seconds of steps, by name."""
+    seconds: dict[str, list[float]] = {name: [] for name in steps}
+    cpu_seconds: dict[str, list[float]] = {name: [] for name in steps}
+    gc.collect()
+    gc.freeze()
+    for number in range(rounds + 1):
+        for name in reversed(steps) if number % 2 else steps:
+            step_seconds, mean_cpu_seconds = _block(steps[name])
+            if number:  # the first round warms up
+                seconds[name] += step_seconds
+                cpu_seconds[name].append(mean_cpu_seconds)
+    return seconds, cpu_seconds
+
+
+def batches_of(shape: Shape, source: RepeatingSource, world: World, depth: int) -> Iterator[Loaded]:
+    """Return the batches of this rank, without end."""
     return Loader(source, Extent.of_steps(None, shape.global_batch), world.rank, world.size, depth)
 
 

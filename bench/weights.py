@@ -11,14 +11,12 @@ interval of the mean of their differences.
 from __future__ import annotations
 
 import argparse
-import math
-import statistics
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from bench.rows import PERCENT, table_line
+from bench.rows import PERCENT, STUDENT, mean_and_half, table_line
 from bench.wire import MODEL, Result, difference, joined, train, warm_up_and_decay
 from trainer.keys import apply_changes
 from trainer.registry import WEIGHT_TYPES
@@ -28,7 +26,6 @@ from trainer.sharding import Group
 
 FULL, NEAREST = "float32", "bfloat16, to the nearest"
 RUNS = {FULL: "", "float16, at random": "float16", "bfloat16, at random": "bfloat16", NEAREST: "bfloat16"}
-_T = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 8: 2.365, 10: 2.262}  # 97.5 % of Student's t, by seeds
 _HEADS = ("seed", "weights and their rounding", "NE", "difference", "95 % from", "to", "step")
 
 
@@ -47,7 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=2000, help="steps of each run (2000)")
     parser.add_argument("--held-out", type=int, default=100, help="held-out batches of 4,096 samples (100)")
-    parser.add_argument("--seeds", type=int, default=5, choices=_T, help="number of seeds (5)")
+    parser.add_argument("--seeds", type=int, default=5, choices=STUDENT, help="number of seeds (5)")
     arguments = parser.parse_args()
     world = joined("bench.weights")
     world.say(table_line(_HEADS, _HEADS))
@@ -68,8 +65,7 @@ def main() -> None:
             cells = () if name == FULL else (mean, mean - 1.96 * error, mean + 1.96 * error)
             world.say(_line(str(seed), name, f"{result.entropy:.5f}", cells, f"{result.step_seconds * 1e3:.1f} ms"))
     for name in [*RUNS][1:]:
-        mean, spread = statistics.mean(differences[name]), statistics.stdev(differences[name])
-        half = _T[arguments.seeds] * spread / math.sqrt(arguments.seeds)
+        mean, half = mean_and_half(differences[name])
         world.say(_line("all", name, "", (mean, mean - half, mean + half), ""))
     dist.destroy_process_group()
 

@@ -17,6 +17,8 @@ from zmon.schema.rank import RankState
 from zmon.schema.standing import Standing
 from zmon.schema.thresholds import Threshold
 
+NO_COLLECTIVES = "no collectives: ranks are not compared"
+
 
 @dataclass(frozen=True, slots=True)
 class AgentStatus:
@@ -71,6 +73,17 @@ class Snapshot:
     def num_missing(self) -> int:
         """The number of ranks that no agent ever reported, by the size that the job claims to have."""
         return max(len(self.missing), self.world_size - len(self.ranks) - len(self.unwatched))
+
+    @property
+    def uncompared(self) -> str:
+        """Why the times of its ranks are not compared; empty if they are.
+
+        Ranks wait for each other in collectives. Without any, as in asynchronous training, each has a pace of its own.
+        """
+        ranks = self.reported_ranks
+        if len(ranks) < 2 or not all(rank.steps for rank in ranks) or any(rank.sequences for rank in ranks):
+            return ""
+        return "" if any(step.exposed for step in self.steps) else NO_COLLECTIVES
 
     @property
     def reported_ranks(self) -> tuple[RankState, ...]:

@@ -81,11 +81,13 @@ class Imbalance(Thresholds):
         """Return a reason if there is only one rank, or if no rank waits for others in its steps."""
         if snapshot.world_size < 2:
             return "it has one rank"
+        if snapshot.uncompared:
+            return snapshot.uncompared
         return None if not snapshot.steps or snapshot.steps[-1].exposed else "its steps report no collective"
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """Return a finding about the rank that always has most work, and findings about a stage and uneven steps."""
-        if not any(r.alive for r in snapshot.ranks):
+        if snapshot.uncompared or not any(r.alive for r in snapshot.ranks):
             return ()
         skew = self._skew(snapshot)
         stage = self._stage(snapshot)

@@ -130,6 +130,8 @@ class Straggler(Thresholds):
             return "it has one rank"
         if snapshot.missing or snapshot.unwatched:
             return "no agent reports some of its ranks"
+        if snapshot.uncompared:
+            return snapshot.uncompared
         return None if snapshot.steps else "no step of all its ranks is known yet"
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:

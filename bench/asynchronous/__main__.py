@@ -1,0 +1,68 @@
+"""Asynchronous beside synchronous training. `python -m bench.asynchronous` takes 20 minutes on two cores.
+
+Both train the same model from the same weights on the same samples, once with equal workers and once with a last worker
+that takes twice as long for its own work. Workers of both kinds have one thread. The synchronous trainer divides a
+global batch over its ranks; an asynchronous worker trains on such a share alone, so it makes as many updates as there
+are workers for each synchronous one. The learning rates are the best for both (see the job).
+
+A row misses an update if another worker updates it between a worker's look-up and its own update. NE is normalized
+entropy of held-out samples; its difference is to the synchronous run of the same seed and speed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from bench.asynchronous.job import HELD_OUT, STEPS, configuration, run
+from bench.asynchronous.report import (
+    ASYNCHRONOUS,
+    HEADS,
+    SYNCHRONOUS,
+    Run,
+    asynchronous_bytes,
+    cells,
+    synchronous_bytes,
+)
+from bench.ranks import run_ranks
+from bench.rows import STUDENT, table_line
+
+_SECONDS = 600  # of a synchronous run, which is aborted if it takes longer
+
+
+def main() -> None:
+    """Train and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=5, choices=STUDENT, help="number of seeds (5)")
+    parser.add_argument("--steps", type=int, default=STEPS, help=f"steps of the synchronous trainer ({STEPS:,})")
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4], help="workers, or ranks (1 2 4)")
+    arguments = parser.parse_args()
+    print(table_line(HEADS, HEADS), flush=True)
+    for workers in arguments.workers:
+        for speed in ("even", "slow"):
+            both = [_both(seed, arguments.steps, workers, speed) for seed in range(1, arguments.seeds + 1)]
+            synchronous = [pair[0] for pair in both]
+            for name, runs in ((SYNCHRONOUS, synchronous), (ASYNCHRONOUS, [pair[1] for pair in both])):
+                print(table_line(cells(name, workers, speed, runs, synchronous), HEADS), flush=True)
+    print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
+
+
+def _both(seed: int, steps: int, workers: int, speed: str) -> tuple[Run, Run]:
+    """Train synchronously, then asynchronously."""
+    config = configuration(seed, steps, HELD_OUT)
+    outcome = run(config, workers, speed == "slow")
+    samples = sum(each.samples for each in outcome.trained)
+    ids = sum(each.ids for each in outcome.trained) / samples
+    averagings = sum(each.averagings for each in outcome.trained) / samples if workers > 1 else 0.0
+    missed = tuple(map(sum, zip(*(each.missed for each in outcome.trained), strict=True)))
+    sent = asynchronous_bytes(config, ids, averagings)
+    asynchronous = Run(
+        outcome.samples_per_second, outcome.quality.normalized_entropy, outcome.quality.auc, sent, missed
+    )
+    words = (str(seed), str(steps), str(HELD_OUT), speed)
+    result = run_ranks("bench.asynchronous.ranks", *words, seconds=_SECONDS, ranks=workers)[0]
+    return Run(**result, network_bytes=synchronous_bytes(config, workers, ids)), asynchronous
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""The processes that generate samples for all workers, and a slow worker's way to take them.
+
+A global batch of the synchronous trainer is divided into one piece for each worker. Any worker takes the next piece, so
+that a slow one takes fewer.
+"""
+
+from __future__ import annotations
+
+import multiprocessing.context
+import signal
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch.multiprocessing import Queue
+
+from trainer.batch import Batch, Loaded, shares
+from trainer.loader import Source
+
+DEPTH = 2  # pieces that are read ahead for each worker, like loader.depth
+
+
+class Piece(NamedTuple):
+    """The samples that a worker trains on in one step of its own."""
+
+    step: int  # of the synchronous trainer, whose global batch has these samples; sets the learning rate
+    batch: Batch
+
+
+def start_readers(
+    context: multiprocessing.context.SpawnContext, source: Source, steps: int, global_batch: int, workers: int
+) -> tuple[list[multiprocessing.context.SpawnProcess], Queue[Piece | None]]:
+    """Start a reader for each worker. Return them and the queue of pieces, which ends with None for each worker."""
+    pieces: Queue[Piece | None] = context.Queue(DEPTH * workers)
+    readers = [
+        context.Process(target=_read, args=(reader, workers, source, steps, global_batch, pieces), daemon=True)
+        for reader in range(workers)
+    ]
+    for reader in readers:
+        reader.start()
+    return readers, pieces
+
+
+def _read(
+    reader: int, readers: int, source: Source, steps: int, global_batch: int, pieces: Queue[Piece | None]
+) -> None:
+    """Put this reader's piece of each global batch into the queue, then wait to be ended.
+
+    Workers map the memory of a piece when they take it, so its reader must still be there.
+    """
+    torch.set_num_threads(1)
+    share = shares(global_batch, readers)[reader]
+    for step in range(steps):
+        pieces.put(Piece(step, source.batch(step, share.start, share.size)))
+    pieces.put(None)
+    signal.pause()
+
+
+def taken(pieces: Queue[Piece | None]) -> Iterator[Piece]:
+    """Yield pieces until a None is taken. Each worker takes one None."""
+    while (piece := pieces.get()) is not None:
+        yield piece
+
+
+class Slowed(Iterator[Loaded | Piece]):
+    """Batches for a slow machine: before each one, it sleeps for as long as this thread computed since the last one.
+
+    A step takes twice its own time. Time in which the thread waits, as in collectives, is not doubled.
+    """
+
+    def __init__(self, batches: Iterator[Loaded | Piece]) -> None:
+        self._batches, self._computed = batches, time.thread_time()
+
+    def __next__(self) -> Loaded | Piece:
+        time.sleep(time.thread_time() - self._computed)
+        following = next(self._batches)
+        self._computed = time.thread_time()
+        return following

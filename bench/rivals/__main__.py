@@ -1,0 +1,82 @@
+"""The bundled trainer beside facebookresearch/dlrm and TorchRec, on two ranks of one thread each.
+
+    python -m bench.rivals --dlrm PATH [--rounds N]
+
+PATH is a checkout of facebookresearch/dlrm. TorchRec takes part if it is installed: `python -m tests.frameworks` makes
+an environment with it, `.frameworks/torchrec/bin/python`. All trainers start from the same weights and train on the
+same batches, in turns, in the same two processes. The first steps must have the same losses, up to rounding.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from bench.dlrm import Shape
+from bench.ranks import run_ranks
+from bench.rivals.job import DLRM, DLRM_SGD, OURS, OURS_SGD, TORCHREC
+from bench.rows import table_line
+from bench.trainer_job import BLOCK_STEPS, WARM_UP_STEPS
+
+_COMPARED = {DLRM: OURS, TORCHREC: OURS, DLRM_SGD: OURS_SGD}  # to which of our runs each rival is compared
+_HEADS = ("pooling", "trainer", "ms a step", "CPU ms", "÷ ours", "from", "to", "loss differs")
+_ROUND_SECONDS = 60  # if a round takes longer, the run is aborted
+
+
+def main() -> None:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dlrm", metavar="PATH", default="", help="a checkout of facebookresearch/dlrm")
+    parser.add_argument("--rounds", type=int, default=20, help=f"blocks of {BLOCK_STEPS} steps of each (20)")
+    arguments = parser.parse_args()
+    path = Path(arguments.dlrm).resolve() if arguments.dlrm else ""
+    if path and not (path / "dlrm_s_pytorch.py").exists():
+        parser.error(f"{path} has no dlrm_s_pytorch.py: it is no checkout of facebookresearch/dlrm. Clone it there")
+    print(table_line(_HEADS, _HEADS), flush=True)
+    for pooling in (1, 20):
+        words = (json.dumps(asdict(Shape(pooling))), str(arguments.rounds), str(path))
+        seconds = 120 + arguments.rounds * _ROUND_SECONDS
+        for cells in lines(pooling, run_ranks("bench.rivals.job", *words, seconds=seconds)):
+            print(table_line(cells, _HEADS), flush=True)
+    print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
+
+
+def lines(pooling: int, results: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """Return a line for each trainer. Ratios are medians over rounds, with the quartiles."""
+    rounds = {name: _rounds(results, name) for name in results[0]["seconds"]}
+    table = []
+    for name, of_rounds in rounds.items():
+        cpu = statistics.median(value for rank in results for value in rank["cpu_seconds"][name])
+        steps = statistics.median(value for rank in results for value in rank["seconds"][name])
+        cells = ("", "", "", "")
+        if name in _COMPARED:
+            ours = _COMPARED[name]
+            low, middle, high = statistics.quantiles(
+                (other / own for other, own in zip(of_rounds, rounds[ours], strict=True)), n=4
+            )
+            losses = [
+                abs(other / own - 1)
+                for other, own in zip(results[0]["losses"][name], results[0]["losses"][ours], strict=True)
+            ]
+            cells = (f"{middle:.2f}", f"{low:.2f}", f"{high:.2f}", f"{max(losses):.0e}")
+        table.append((str(pooling), name, f"{steps * 1e3:.1f}", f"{cpu * 1e3:.1f}", *cells))
+    return table
+
+
+def _rounds(results: list[dict[str, Any]], name: str) -> list[float]:
+    """Return the median seconds of a step in each round, over all ranks."""
+    size = BLOCK_STEPS - WARM_UP_STEPS
+    of_ranks = [rank["seconds"][name] for rank in results]
+    return [
+        statistics.median([value for rank in of_ranks for value in rank[first : first + size]])
+        for first in range(0, len(of_ranks[0]), size)
+    ]
+
+
+if __name__ == "__main__":
+    main()

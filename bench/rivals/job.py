@@ -1,0 +1,81 @@
+"""A rank that trains one model with all trainers in turns, and measures each step.
+
+torchrun starts it as `-m bench.rivals.job FOLDER SHAPE ROUNDS DLRM`. SHAPE is a bench.dlrm.Shape as JSON, DLRM a
+checkout of facebookresearch/dlrm or empty. It first trains CHECKED steps with each and compares their losses.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from bench.dlrm import RepeatingSource, Shape
+from bench.rivals import dlrm, torchrec
+from bench.rivals.start import EPSILON, RATE
+from bench.trainer_job import batches_of, in_turns
+from trainer import loop
+from trainer.keys import apply_changes
+from trainer.scale.planning import plan
+from trainer.train import Trainer
+from trainer.world import World, join, world_from
+
+OURS, OURS_SGD, DLRM, DLRM_SGD, TORCHREC = "ours", "ours, SGD", "dlrm", "dlrm, SGD", "TorchRec"
+CHECKED = 10  # steps
+
+
+def main(folder: str, shape_json: str, rounds: str, dlrm_path: str) -> None:
+    """Compare losses, measure in turns, and write the results to FOLDER/<rank>.json."""
+    torch.set_num_threads(1)
+    world = world_from(os.environ)
+    join(world)
+    shape = Shape(**json.loads(shape_json))
+    source = RepeatingSource(shape)
+    source.generate(world.rank, world.size)
+    steps: dict[str, Callable[[], float]] = {
+        OURS: _ours(shape, source, world, "rowwise_adagrad", "adagrad"),
+        OURS_SGD: _ours(shape, source, world, "sgd", "sgd"),
+    }
+    if dlrm_path:
+        steps[DLRM] = dlrm.steps(Path(dlrm_path), shape, source, world, "rowwise_adagrad")
+        steps[DLRM_SGD] = dlrm.steps(Path(dlrm_path), shape, source, world, "sgd")
+    if importlib.util.find_spec("torchrec") is not None:
+        steps[TORCHREC] = torchrec.steps(shape, source, world)
+    losses = {name: _losses(step) for name, step in steps.items()}
+    seconds, cpu_seconds = in_turns({**steps}, int(rounds))
+    result = {"losses": losses, "seconds": seconds, "cpu_seconds": cpu_seconds}
+    (Path(folder) / f"{world.rank}.json").write_text(json.dumps(result))
+    dist.destroy_process_group()
+
+
+def _ours(shape: Shape, source: RepeatingSource, world: World, embedding: str, dense: str) -> Callable[[], float]:
+    optimizer = {
+        "embedding": embedding, "dense": dense, "dense_learning_rate": RATE, "embedding_learning_rate": RATE,
+        "dense_epsilon": EPSILON, "embedding_epsilon": EPSILON,
+    }  # fmt: skip
+    config = apply_changes(shape.config(), [{"optimizer": optimizer}])
+    trainer = Trainer(config, world, plan(config, world).tables)
+    results = loop.steps(trainer, batches_of(shape, source, world, config.loader.depth))
+
+    def step() -> float:
+        result = next(results)
+        return result.sums.numbers()[0] / result.samples
+
+    return step
+
+
+def _losses(step: Callable[[], float]) -> list[float]:
+    """Return the losses of the first steps, as means over the ranks."""
+    losses = torch.tensor([step() for _ in range(CHECKED)], dtype=torch.float64)
+    dist.all_reduce(losses)
+    return list((losses / dist.get_world_size()).tolist())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
