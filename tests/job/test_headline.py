@@ -54,3 +54,10 @@ def test_age_of_an_end_and_time_of_old_figures_follow_the_line():
 
 def test_findings_of_other_jobs_do_not_count():
     assert with_headline(JOB_VIEW, [replace(PROVEN, job_id="other")]).headline == Headline("HEALTHY", "ok", "training")
+
+
+def test_healthy_job_whose_ranks_are_not_compared_says_so():
+    apart = replace(JOB_VIEW, uncompared="no collectives: ranks are not compared")
+    assert with_headline(apart, []).headline.line == "training; no collectives: ranks are not compared"
+    slow = replace(SLOW, job_id=apart.job_id)
+    assert with_headline(apart, [slow]).headline.line == "rank 1 is slow"

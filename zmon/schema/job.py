@@ -133,6 +133,7 @@ class JobView:
     utilization_unknown: str = ""  # why it is unknown
     gpu_activity: GpuActivity | None = None  # None: a GPU does not measure it, or the job has not trained long enough
     ended: EndedJob | None = None  # None: no fault ended it, or a newer launch has stepped since
+    uncompared: str = ""  # why the times of its ranks are not compared; "": they are
     headline: Headline = UNKNOWN_STATE  # the hub adds it to its answer; on disk and from an older hub it is unknown
 
     @property

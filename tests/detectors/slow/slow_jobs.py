@@ -66,6 +66,13 @@ def slow_rank(which=2, size=4, number=20, baseline=None, hardware=(), **changes)
     return job(healthy_steps(size=size), now, size=size, baseline=baseline, hardware=hardware)
 
 
+def apart(**changes):
+    """Return a job whose ranks enter no collectives and are at different steps; one of them is changed."""
+    rows = [{**each, "ops": {}} for each in with_slow_rank(2, **changes)]
+    whole = job(later_steps(64, *rows), sequences={})
+    return replace(whole, ranks=tuple(replace(r, step=r.step - 30 * (r.rank == 2)) for r in whole.ranks))
+
+
 def slow_exchange(hardware=(), exchange=0.090, baseline=GOOD, **changes):
     """Return a job in which all ranks exchange for longer than the usual 30 ms in the last steps; they take 164 ms."""
     now = later_steps(20, *[rank(exchange=exchange)] * 4)

@@ -9,6 +9,7 @@ from tests.detectors.slow.case import Case, Resolution
 from tests.detectors.slow.slow_jobs import (
     GOOD,
     HOSTS,
+    apart,
     cards,
     connected,
     delayed,
@@ -277,6 +278,7 @@ CASES = (
          lambda: job(healthy_steps(), later_steps(20, *(rank(forward=0.120) if r == 1 else rank(exchange=0.090)
                                                         for r in range(4))), baseline=GOOD),
          "compute_straggler", (1,)),
+    Case("a rank computes twice as long, and no rank enters collectives", lambda: apart(forward=0.130)),
 )  # fmt: skip
 
 # -- how findings end ----------------------------------------------------------------------------------------

@@ -68,6 +68,8 @@ NO_DATA_PHASE = "its ranks mark no data phase: they use no DataLoader and no zmo
         (Straggler(), replace(EQUAL, world_size=1), "it has one rank"),
         (Straggler(), replace(EQUAL, missing=(3,)), "no agent reports some of its ranks"),
         (Straggler(), slow_jobs.job(), "no step of all its ranks is known yet"),
+        (Straggler(), slow_jobs.apart(), "no collectives: ranks are not compared"),
+        (Imbalance(), slow_jobs.apart(), "no collectives: ranks are not compared"),
         (Imbalance(), job_of(SKEWED_STEPS), None),
         (Imbalance(), job_of(uneven_jobs.uneven(1, 1, op="all_reduce")), None),
         (Imbalance(), job_of(job_steps(4, ops={})), NO_COLLECTIVE),

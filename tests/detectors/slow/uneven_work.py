@@ -7,6 +7,7 @@ from itertools import count, product
 
 from tests.build import dead, plan
 from tests.detectors.slow.case import Case, Resolution
+from tests.detectors.slow.slow_jobs import apart
 from tests.detectors.slow.uneven_jobs import (
     SECOND,
     SKEWED_SECONDS,
@@ -101,6 +102,11 @@ def stages_by_turns():
 
 
 jitter = partial(Case, says=("another one in each step",))
+def uneven_apart():
+    whole = apart(forward=0.130)
+    return replace(whole, steps=tuple(changed(step, lookups=(100, 100, 300, 100)) for step in whole.steps))
+
+
 CASES = (
     # One rank always has more work.
     Case("a rank receives nine times the bytes of the others", lambda: job_of(SKEWED_STEPS), "all_to_all_skew", (2,),
@@ -203,6 +209,8 @@ CASES = (
     Case("a pause is in every sampled step, and in no other", sampled_pauses),
     Case("a job with slow loaders has ended", lambda: job((90, slow_loader), ranks=tuple(map(dead, range(4))))),
     Case("the hub is of an older version, which did not measure what is lost", of_older_hub),
+    Case("a rank has three times the lookups, and no rank enters collectives",
+         uneven_apart),
 )  # fmt: skip
 
 # -- how findings end ----------------------------------------------------------------------------------------

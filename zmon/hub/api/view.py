@@ -50,6 +50,7 @@ def view(snapshot: Snapshot, job_states: JobStates, active: Sequence[Finding]) -
         utilization=None if isinstance(utilization, Unknown) else utilization,
         utilization_unknown=utilization.reason if isinstance(utilization, Unknown) else "",
         gpu_activity=launch.activity.activity(account),
+        uncompared=snapshot.uncompared,
     )
 
 
