@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import builtins
 import importlib
-import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import torch
@@ -86,17 +86,19 @@ def _batch(
 
 def _imported(path: Path, world: World) -> tuple[ModuleType, ModuleType]:
     """Import the script and its exchange, which uses the process group that exists."""
-    for name in _UNUSED:
-        if importlib.util.find_spec(name.partition(".")[0]) is None or name == "torch.utils.tensorboard":
-            sys.modules.setdefault(name, ModuleType(name))
-    sys.modules["torch.utils.tensorboard"].SummaryWriter = None  # type: ignore[attr-defined]
-    sys.modules["tqdm"].tqdm = None  # type: ignore[attr-defined]
+    stood_for = {name: sys.modules.get(name) for name in _UNUSED}
+    sys.modules.update({name: MagicMock() for name in _UNUSED})
     if str(path) not in sys.path:
         sys.path.insert(0, str(path))
     print_ = builtins.print
     distributed = importlib.import_module("extend_distributed")  # replaces print
     script = importlib.import_module("dlrm_s_pytorch")
     builtins.print = print_
+    for name, module in stood_for.items():
+        if module is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = module
     distributed.my_rank, distributed.my_size = world.rank, world.size
     distributed.my_local_rank, distributed.my_local_size = world.local_rank, world.local_size
     distributed.alltoall_supported, distributed.myreq = True, distributed.Request()

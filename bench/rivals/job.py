@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 from bench.dlrm import RepeatingSource, Shape
-from bench.rivals import dlrm, torchrec
+from bench.rivals import dlrm
 from bench.rivals.start import EPSILON, RATE
 from bench.trainer_job import batches_of, in_turns
 from trainer import loop
@@ -46,6 +46,8 @@ def main(folder: str, shape_json: str, rounds: str, dlrm_path: str) -> None:
         steps[DLRM] = dlrm.steps(Path(dlrm_path), shape, source, world, "rowwise_adagrad")
         steps[DLRM_SGD] = dlrm.steps(Path(dlrm_path), shape, source, world, "sgd")
     if importlib.util.find_spec("torchrec") is not None:
+        from bench.rivals import torchrec
+
         steps[TORCHREC] = torchrec.steps(shape, source, world)
     losses = {name: _losses(step) for name, step in steps.items()}
     seconds, cpu_seconds = in_turns({**steps}, int(rounds))

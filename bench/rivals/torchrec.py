@@ -9,6 +9,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, KeyedJaggedTensor
+from torchrec.distributed import DistributedModelParallel
+from torchrec.distributed.train_pipeline import TrainPipelineSparseDist
+from torchrec.models.dlrm import DLRM, DLRMTrain
+from torchrec.optim import RowWiseAdagrad
+from torchrec.optim.apply_optimizer_in_backward import apply_optimizer_in_backward
+from torchrec.optim.keyed import CombinedOptimizer, KeyedOptimizerWrapper
+from torchrec.optim.optimizers import in_backward_optimizer_filter
+from torchrec.streamable import Pipelineable
 
 from bench.dlrm import DENSE_FEATURES, NUM_BATCHES, RepeatingSource, Shape
 from bench.rivals.start import EPSILON, RATE, layers, set_layers, table
@@ -19,7 +28,7 @@ _CPU = torch.device("cpu")
 
 
 @dataclass
-class _Batch:
+class _Batch(Pipelineable):
     """What DLRMTrain takes. The pipeline asks for the three methods."""
 
     dense_features: Tensor
@@ -41,15 +50,6 @@ class _Batch:
 
 def steps(shape: Shape, source: RepeatingSource, world: World) -> Callable[[], float]:
     """Return a function that trains one step. It returns the mean loss of this rank's samples."""
-    from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, KeyedJaggedTensor
-    from torchrec.distributed import DistributedModelParallel
-    from torchrec.distributed.train_pipeline import TrainPipelineSparseDist
-    from torchrec.models.dlrm import DLRM, DLRMTrain
-    from torchrec.optim import RowWiseAdagrad
-    from torchrec.optim.apply_optimizer_in_backward import apply_optimizer_in_backward
-    from torchrec.optim.keyed import CombinedOptimizer, KeyedOptimizerWrapper
-    from torchrec.optim.optimizers import in_backward_optimizer_filter
-
     config, keys = shape.config(), [f"f{number}" for number in range(shape.tables)]
     tables = [
         EmbeddingBagConfig(name=f"t{n}", embedding_dim=shape.dim, num_embeddings=shape.rows, feature_names=[key])
