@@ -66,6 +66,22 @@ def test_throughput_covers_all_ranks_and_recent_steps():
     assert len(job.recent_seconds) == 256
 
 
+APART = aligned(1, [step_record(1, {"data": 0.01, "forward": f}, {}, samples=30) for f in (0.01, 0.02, 0.05)])
+
+
+def test_ranks_that_are_not_compared_lose_nothing_to_each_other():
+    assert step_categories(APART, alone=0) == pytest.approx({"imbalance": 0.0, "data": 0.01, "forward": 0.01})
+
+
+def test_throughput_of_ranks_that_are_not_compared_is_the_sum_of_their_own():
+    job = JobTime()
+    job.add([APART], alone=0)
+    assert job.recent_seconds == pytest.approx([0.02])
+    assert job.samples_per_second == pytest.approx(30 / 0.02 + 30 / 0.03 + 30 / 0.06)
+    job.add([aligned(2, [step_record(2, ops={}, samples=n) for n in (30, None)])], alone=0)
+    assert job.samples_per_second == pytest.approx(30 / 0.02 + 30 / 0.03 + 30 / 0.06)
+
+
 def test_throughput_is_unknown_if_a_rank_reports_no_samples():
     job = JobTime()
     job.add([aligned(1, [step_record(1, samples=32), step_record(1, samples=None)])])

@@ -109,6 +109,17 @@ def test_missing_rank_does_not_start_another_launch(job):
     assert job.account.start.run_uid == "0-0"
 
 
+def test_time_of_ranks_that_are_not_compared_is_that_of_the_first_rank(job):
+    """The last of four takes three times as long, and nobody waits for it."""
+    job.change_activity("train")
+    job.steps, job.in_steps = 1, 0.020
+    job.new_steps = [aligned(1, [step_record(1, {"forward": f}, {}) for f in (0.020, 0.020, 0.020, 0.060)])]
+    state = job.state()
+    ranks = tuple(replace(r, sequences={}, steps=1) for r in state.ranks)
+    job.account.update(replace(state, ranks=ranks), job.new_steps, STEP, False)
+    assert job.account.causes == pytest.approx({"forward": 0.020})
+
+
 def test_pause_of_all_ranks_in_unsampled_steps_is_not_imbalance(job):
     """Steps are short, and one of sixteen is sampled, with the mean of the sixteen."""
     job.change_activity("train")

@@ -91,7 +91,8 @@ class JobState:
         """
         new = [part for report in reports for part in report.steps.pop(snapshot.job_id, ())]
         steps = self.history.add(new, {r.run_uid: r.rank for r in snapshot.ranks})
-        self.time.add(steps)
+        snapshot = replace(snapshot, steps=tuple(self.history.steps))
+        self.time.add(steps, snapshot.reported_ranks[0].rank if snapshot.uncompared else None)
         self.account.observe(steps, metrics.STEP_SECONDS_BOUNDS)
         self.account.update(snapshot, steps, quantile(self.time.recent_seconds, 0.5) or 0.0, stalled)
         self.learning.add(steps)
@@ -104,7 +105,6 @@ class JobState:
         return replace(
             snapshot,
             addresses=dict(self.addresses),
-            steps=tuple(self.history.steps),
             step_windows=tuple(self.learning.step_windows),
             baseline=self.learning.baseline,
             not_finite=self.reported.not_finite(snapshot.ranks),

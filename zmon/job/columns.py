@@ -41,6 +41,15 @@ def total_samples(step: AlignedStep) -> int | None:
     return int(np.asarray(step.samples).sum()) if is_known else None
 
 
+def samples_meanwhile(step: AlignedStep, rank: int) -> float | None:
+    """Return the samples of all ranks, each at its own pace, while one rank makes this step; None: unknown."""
+    if total_samples(step) is None:
+        return None
+    paces = zip(step.samples, map(step.seconds_of, range(len(step.self_seconds))), strict=True)
+    seconds = step.seconds_of(rank)
+    return sum((samples or 0) * seconds / own for samples, own in paces if own > 0)
+
+
 def exposed_by_rank(step: AlignedStep) -> Values:
     """Return the exposed time of each rank in all ops together."""
     result = np.zeros(len(step.self_seconds))

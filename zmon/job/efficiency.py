@@ -11,15 +11,20 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from zmon.job.columns import exposed_by_rank, middle_rank, total_samples, values
+from zmon.job.columns import exposed_by_rank, middle_rank, samples_meanwhile, total_samples, values
 from zmon.schema.aligned_step import AlignedStep, StepWindow
 from zmon.schema.curve import IMBALANCE
 
 _RECENT_STEPS = 256  # in the recent figures
 
 
-def step_categories(step: AlignedStep) -> dict[str, float]:
-    """Return the seconds of one step by time category; they sum to the step of the critical rank."""
+def step_categories(step: AlignedStep, alone: int | None = None) -> dict[str, float]:
+    """Return the seconds of one step by time category; they sum to the step of the critical rank.
+
+    If ranks are not compared, because they do not wait for each other, they are those of the rank `alone`.
+    """
+    if alone is not None:
+        return {IMBALANCE: 0.0, **{phase: seconds[alone] for phase, seconds in step.phases.items()}}
     self_seconds = step.self_seconds
     critical = step.critical_rank
     middle = middle_rank(self_seconds)
@@ -39,15 +44,16 @@ class JobTime:
     causes: dict[str, float] = field(default_factory=dict)
     total_seconds: float = 0.0
     num_steps: int = 0
-    _recent: deque[tuple[float, int | None]] = field(default_factory=lambda: deque(maxlen=_RECENT_STEPS))
+    _recent: deque[tuple[float, float | None]] = field(default_factory=lambda: deque(maxlen=_RECENT_STEPS))
 
-    def add(self, steps: Sequence[AlignedStep]) -> None:
-        """Add the steps that follow those added before."""
+    def add(self, steps: Sequence[AlignedStep], alone: int | None = None) -> None:
+        """Add the steps that follow those added before. Of ranks that are not compared, `alone` is the one shown."""
         for step in steps:
-            for cause, seconds in step_categories(step).items():
+            for cause, seconds in step_categories(step, alone).items():
                 self.causes[cause] = self.causes.get(cause, 0.0) + seconds * step.stands_for
-            self._recent.append((step.seconds, total_samples(step)))
-            self.total_seconds += step.seconds * step.stands_for
+            seconds = step.seconds if alone is None else step.seconds_of(alone)
+            self._recent.append((seconds, total_samples(step) if alone is None else samples_meanwhile(step, alone)))
+            self.total_seconds += seconds * step.stands_for
             self.num_steps += step.stands_for
 
     @property

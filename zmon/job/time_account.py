@@ -140,7 +140,7 @@ class Account:
         self._add_steps(launch, lead)
         if lead.activity == "train":
             self._add_open_step(launch, lead, typical_seconds, stalled, size)
-        self._split(launch, lead, steps, typical_seconds, size)
+        self._split(launch, lead, steps, typical_seconds, snapshot)
         launch.done = lead.activity == "done"
         ended = lead.open_seconds if launch.done else lead.gone_seconds or 0.0
         if ended > _SETTLED_SECONDS:
@@ -227,11 +227,12 @@ class Account:
         self.start, self.launch_steps = LaunchTime(lead.run_uid), 0
 
     def _split(
-        self, launch: LaunchTime, lead: RankState, steps: Sequence[AlignedStep], typical: float, size: int
+        self, launch: LaunchTime, lead: RankState, steps: Sequence[AlignedStep], typical: float, snapshot: Snapshot
     ) -> None:
         """Divide the time in steps into categories, in the proportions of the steps that have arrived."""
+        size, alone = snapshot.world_size, lead.rank if snapshot.uncompared else None
         for step in steps:
-            causes, seconds = step_categories(step), (step.mean or step).seconds_of(lead.rank) * step.stands_for
+            causes, seconds = step_categories(step, alone), (step.mean or step).seconds_of(lead.rank) * step.stands_for
             lead_seconds = step.seconds_of(lead.rank)
             if launch.ended_stall and step.step >= launch.stalled_step:  # the stall has been added already
                 if step.step == launch.stalled_step:  # the stall was in the longest category

@@ -32,6 +32,10 @@ ROWS = {  # card → text that it has, text that it has not
     "job": (DONE, ["zmon watch: job-1 ─"], []),
     "clean end": (DONE, ["ended     exit code 0 after 1 min 44 s."], ["stall", "healthy"]),
     "speed": (DONE, ["400, 81.2 ms (p50), 95 ms (p95) each; 3,204 samples/s (inferred from the DataLoader)"], []),
+    "ranks that are not compared": (
+        with_job(view=replace(VIEW, uncompared="no collectives: ranks are not compared")),
+        ["; no collectives: ranks are not compared"], []
+    ),
     "samples unknown": (
         with_job(view=replace(VIEW, samples_per_second=None)), ["steps     400, 81.2 ms"], ["samples/s"]
     ),

@@ -102,6 +102,8 @@ def stages_by_turns():
 
 
 jitter = partial(Case, says=("another one in each step",))
+
+
 def uneven_apart():
     whole = apart(forward=0.130)
     return replace(whole, steps=tuple(changed(step, lookups=(100, 100, 300, 100)) for step in whole.steps))

@@ -82,7 +82,8 @@ def _speed(job: WatchedJob) -> Iterator[tuple[str, str]]:
     ranks = ranks_seen(view) or f"{view.ranks_seen} of {view.world_size}"
     host = f" on {listed(view.hosts, 2)}" if view.hosts else ""
     edge = "" if "python" not in job.edges else "; the Python edge of the probe, because their Python is not zmon's"
-    yield "ranks", f"{ranks}{host}{edge}"
+    apart = f"; {view.uncompared}" if view.uncompared else ""
+    yield "ranks", f"{ranks}{host}{apart}{edge}"
     if not job.steps:
         yield "steps", "none finished"
         return
