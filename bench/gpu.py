@@ -101,7 +101,7 @@ def _measure_products(
 
     def forward_and_backward() -> None:
         trainer.flat.begin(trainer.flat.sums.clone())
-        with trainer.world.autocast(config.train.autocast):
+        with trainer.world.autocast(config.train.computes_in_bfloat16(trainer.world.device.type)):
             logits = model.top(model.bottom(batch.dense), pooled)
         logits.sum().backward()
         trainer.flat.replicated_ready()
@@ -110,7 +110,7 @@ def _measure_products(
     matrix = torch.ones(ceiling.width, ceiling.width, device=batch.dense.device)
 
     def multiply() -> None:
-        with trainer.world.autocast(config.train.autocast):
+        with trainer.world.autocast(config.train.computes_in_bfloat16(trainer.world.device.type)):
             torch.mm(matrix, matrix)
 
     rate = operations / _timed(forward_and_backward, steps, clock)

@@ -45,13 +45,15 @@ _OVERLAPS = ("ids", "pooled", "gradients")  # the switches of the configuration
 def variants(config: RunConfig) -> dict[str, RunConfig]:
     """Return the configurations of the bundled trainer by name.
 
-    They are: the trainer as it is; all tables table-wise, and their weights in half precision; each overlap switched
-    off; all three overlaps and the loader's read-ahead switched off; and FBGEMM's kernel, if it is installed.
+    They are: the trainer as it is; all tables table-wise, and their weights in half precision; matrix products in
+    bfloat16; each overlap switched off; all three overlaps and the loader's read-ahead switched off; and FBGEMM's
+    kernel, if it is installed, with products of both precisions.
     """
 
     def off(*overlaps: str) -> dict[str, Any]:
         return {"overlap": dict.fromkeys(overlaps, False)}
 
+    bfloat16 = {"train": {"cpu_autocast": True}}
     table_wise = apply_changes(config, [{"sharding": {"kind": "table_wise"}}])
     configs = {
         OURS: config,
@@ -60,11 +62,14 @@ def variants(config: RunConfig) -> dict[str, RunConfig]:
             f"{OURS}, all table_wise, {dtype}": apply_changes(table_wise, [{"embedding": {"dtype": dtype}}])
             for dtype in WEIGHT_TYPES
         },
+        f"{OURS}, products in bfloat16": apply_changes(config, [bfloat16]),
         **{f"overlap.{name}=false": apply_changes(config, [off(name)]) for name in _OVERLAPS},
         "all three off, no prefetching": apply_changes(config, [off(*_OVERLAPS), {"loader": {"depth": 0}}]),
     }
     if importlib.util.find_spec("fbgemm_gpu") is not None:
-        configs[f"{OURS}, tables by FBGEMM"] = apply_changes(config, [{"embedding": {"kernel": "fbgemm"}}])
+        fbgemm = {"embedding": {"kernel": "fbgemm"}}
+        configs[f"{OURS}, tables by FBGEMM"] = apply_changes(config, [fbgemm])
+        configs[f"{OURS}, tables by FBGEMM, products in bfloat16"] = apply_changes(config, [fbgemm, bfloat16])
     return configs
 
 

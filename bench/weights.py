@@ -2,7 +2,7 @@
 
 The model, the ranks and the samples are those of bench.wire. For each seed, a run with weights in float32 is compared
 with runs in half precision, whose updates are rounded at random, and with one in bfloat16 whose updates are rounded to
-the nearest number. The models are compared on held-out samples, by the difference of each sample's log-loss.
+the nearest number. In another run, only the matrix products are in bfloat16 (`train.cpu_autocast`). The models are compared on held-out samples, by the difference of each sample's log-loss.
 
 NE is normalized entropy. The interval of a seed covers the choice of held-out samples. That of all seeds is Student's
 interval of the mean of their differences.
@@ -24,8 +24,10 @@ from trainer.scale.half_precision import HalfPrecision
 from trainer.scale.presets import demo
 from trainer.sharding import Group
 
-FULL, NEAREST = "float32", "bfloat16, to the nearest"
-RUNS = {FULL: "", "float16, at random": "float16", "bfloat16, at random": "bfloat16", NEAREST: "bfloat16"}
+FULL, NEAREST, PRODUCTS = "float32", "bfloat16, to the nearest", "float32, products bf16"
+RUNS = {
+    FULL: "", "float16, at random": "float16", "bfloat16, at random": "bfloat16", NEAREST: "bfloat16", PRODUCTS: "",
+}  # fmt: skip
 _HEADS = ("seed", "weights and their rounding", "NE", "difference", "95 % from", "to", "step")
 
 
@@ -54,7 +56,7 @@ def main() -> None:
         for name, dtype in RUNS.items():
             WEIGHT_TYPES["bfloat16"] = _nearest if name == NEAREST else opened
             changes = {
-                "train": {"seed": seed, "steps": arguments.steps},
+                "train": {"seed": seed, "steps": arguments.steps, "cpu_autocast": name == PRODUCTS},
                 "embedding": {"dtype": dtype},
                 "schedule": warm_up_and_decay(arguments.steps),
             }

@@ -24,7 +24,8 @@ class TrainConfig:
     epochs: int = 0  # passes over the data; 0: train until stopped
     global_batch: int = 512  # samples of a step over all ranks
     dtype: str = "float32"  # type of weights and computation: float32 or float64
-    autocast: bool = True  # compute matrix products of dense layers in bfloat16, on GPUs only
+    autocast: bool = True  # compute matrix products of dense layers in bfloat16 on GPUs
+    cpu_autocast: bool = False  # the same on CPUs; faster only if they have instructions for it, such as avx512_bf16
     seed: int = 1  # seed of initial weights and synthetic samples
     progress_every: int = 50  # steps between two lines of progress
     stop_at_nan: bool = True  # end the run when the loss is NaN or infinite: later steps learn nothing
@@ -37,6 +38,10 @@ class TrainConfig:
         require(self.dtype in DTYPES, "train.dtype", self.dtype, " or ".join(DTYPES))
         require(0 <= self.seed < 2**63, "train.seed", self.seed, "0 or more, and below 2^63")
         require(self.progress_every > 0, "train.progress_every", self.progress_every, "1 or more")
+
+    def computes_in_bfloat16(self, device: str) -> bool:
+        """Return True if matrix products are computed in bfloat16 on such a device, `cuda` or `cpu`."""
+        return self.dtype == "float32" and (self.autocast if device == "cuda" else self.cpu_autocast)
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class StepWork:
 
 def _dtype(config: Config, device: torch.device) -> str:
     """Return the dtype of the matrix products, as `zmon.work` takes it."""
-    if device.type == "cuda" and config.train.autocast:
+    if config.train.computes_in_bfloat16(device.type):
         return "bfloat16"
     rounds = device.type == "cuda" and torch.get_float32_matmul_precision() != "highest"
     return "tf32" if rounds and config.train.dtype == "float32" else config.train.dtype

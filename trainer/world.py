@@ -35,8 +35,8 @@ class World:
         return torch.device("cuda", self.local_rank) if torch.cuda.is_available() else torch.device("cpu")
 
     def autocast(self, enabled: bool) -> AbstractContextManager[object]:
-        """Return a context in which GPUs compute matrix products in bfloat16."""
-        return torch.autocast("cuda", torch.bfloat16) if enabled and self.device.type == "cuda" else nullcontext()
+        """Return a context in which matrix products are computed in bfloat16, if that is enabled."""
+        return torch.autocast(self.device.type, torch.bfloat16) if enabled else nullcontext()
 
     def say(self, line: str) -> None:
         """Print a line of progress on stdout, on rank 0 only."""
@@ -96,7 +96,7 @@ def join(world: World, timeout_seconds: float = RENDEZVOUS_TIMEOUT_SECONDS) -> N
         address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         raise WorldError(
             f"rank {world.rank} of {world.size} could not connect to the other ranks at {address}",
-            f"a rank was not started, the address is wrong or the port is taken ({_first_line(error)})",
+            f"a rank was not started, the address is wrong or the port is taken ({' '.join(str(error).split())[:200]})",
             "Start all ranks with one torchrun and let it choose the port",
         ) from error
     # A launcher that restarts the ranks keeps its store, which still has the addresses of the previous ranks.
@@ -114,7 +114,3 @@ def _number(environ: Mapping[str, str], name: str, default: int) -> int:
             "it was set by hand or by a broken launcher",
             "Let torchrun set it, or unset it for a single process",
         ) from None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:200]

@@ -29,7 +29,7 @@ _CPU = torch.device("cpu")
 
 @dataclass
 class _Batch(Pipelineable):
-    """What DLRMTrain takes. The pipeline asks for the three methods."""
+    """A batch as DLRMTrain takes it. The pipeline asks for the three methods."""
 
     dense_features: Tensor
     sparse_features: Any

@@ -63,6 +63,20 @@ def test_training_lowers_normalized_entropy(make_run) -> None:
     assert entropies[-1] < 0.9  # of the last 50 steps
 
 
+def test_products_in_bfloat16_are_close_and_repeat_bit_for_bit(small_config, make_run) -> None:
+    full, half, again = (
+        make_run(small_config({"train": {"cpu_autocast": enabled}})) for enabled in (False, True, True)
+    )
+    for run in (full, half, again):
+        for _ in steps(run.trainer, batches(run, 20)):
+            pass
+    exact, rounded, repeated = (run.trainer.flat.parameter.detach() for run in (full, half, again))
+    assert rounded.dtype == torch.float32
+    assert torch.equal(rounded, repeated)
+    assert not torch.equal(rounded, exact)
+    assert torch.allclose(rounded, exact, atol=0.02)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="only a GPU can be made to wait")
 def test_step_does_not_wait_for_the_gpu(small_config, make_run) -> None:
     trained = make_run(small_config())

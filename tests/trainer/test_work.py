@@ -49,7 +49,15 @@ def test_memory_traffic_equals_the_count_by_hand(small_config):
     assert work.memory_traffic(B, 100, 400) == 4 * (rows + vectors + activations + 9 * parameters)
 
 
-def test_dtype_is_that_of_the_matrix_products(small_config):
-    assert StepWork(small_config(), torch.device("cpu")).dtype == "float32"
-    assert StepWork(small_config(), torch.device("cuda")).dtype == "bfloat16"
-    assert StepWork(small_config({"train": {"dtype": "float64"}}), torch.device("cpu")).dtype == "float64"
+@pytest.mark.parametrize(
+    ("train", "device", "dtype"),
+    [
+        ({}, "cpu", "float32"),
+        ({}, "cuda", "bfloat16"),
+        ({"cpu_autocast": True}, "cpu", "bfloat16"),
+        ({"cpu_autocast": True, "dtype": "float64"}, "cpu", "float64"),
+        ({"autocast": False, "cpu_autocast": True}, "cuda", "float32"),
+    ],
+)
+def test_dtype_is_that_of_the_matrix_products(small_config, train, device, dtype):
+    assert StepWork(small_config({"train": train}), torch.device(device)).dtype == dtype

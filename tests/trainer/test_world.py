@@ -21,11 +21,12 @@ def test_rank_and_size_come_from_variables_of_launcher() -> None:
     assert world_from({"RANK": "2", "WORLD_SIZE": "4"} | RENDEZVOUS) == World(2, 4, local_rank=2, local_size=4)
 
 
-def test_rank_without_gpu_computes_on_cpu_in_float32() -> None:
+@pytest.mark.parametrize(("enabled", "dtype"), [(False, torch.float32), (True, torch.bfloat16)])
+def test_rank_without_gpu_computes_on_cpu(enabled: bool, dtype: torch.dtype) -> None:
     world = World(rank=0, size=1)
     assert world.device.type == "cpu"
-    with world.autocast(enabled=True):
-        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
+    with world.autocast(enabled):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == dtype
 
 
 @pytest.mark.parametrize(

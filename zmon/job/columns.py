@@ -45,9 +45,9 @@ def samples_meanwhile(step: AlignedStep, rank: int) -> float | None:
     """Return the samples of all ranks, each at its own pace, while one rank makes this step; None: unknown."""
     if total_samples(step) is None:
         return None
-    paces = zip(step.samples, map(step.seconds_of, range(len(step.self_seconds))), strict=True)
-    seconds = step.seconds_of(rank)
-    return sum((samples or 0) * seconds / own for samples, own in paces if own > 0)
+    durations = map(step.seconds_of, range(len(step.self_seconds)))
+    rates = [(samples or 0) / seconds for samples, seconds in zip(step.samples, durations, strict=True) if seconds > 0]
+    return sum(rates) * step.seconds_of(rank)
 
 
 def exposed_by_rank(step: AlignedStep) -> Values:

@@ -48,10 +48,10 @@ def headline(state: str, findings: Iterable[Finding], ended: EndedJob | None) ->
 def with_headline(job: JobView, findings: Iterable[Finding]) -> JobView:
     """Return the view of a job with its headline. `findings` are the active ones of all jobs."""
     of_job = (finding for finding in findings if finding.job_id == job.job_id)
-    told = headline(job.state, of_job, job.ended)
-    if job.uncompared and told.urgency == "ok":
-        told = replace(told, line=f"{told.line}; {job.uncompared}")
-    return replace(job, headline=told)
+    shown = headline(job.state, of_job, job.ended)
+    if job.uncompared and shown.urgency == "ok":
+        shown = replace(shown, line=f"{shown.line}; {job.uncompared}")
+    return replace(job, headline=shown)
 
 
 def _about(finding: Finding, word: str, urgency: str) -> Headline:

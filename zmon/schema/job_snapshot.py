@@ -76,7 +76,7 @@ class Snapshot:
 
     @property
     def uncompared(self) -> str:
-        """Why the times of its ranks are not compared; empty if they are.
+        """The reason why the times of its ranks are not compared; empty if they are.
 
         Ranks wait for each other in collectives. Without any, as in asynchronous training, each has a pace of its own.
         """
