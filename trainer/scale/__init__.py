@@ -5,7 +5,7 @@
     planning.py        the sharding plan of this run; sharding/ has the kinds and the planner
     plan_command.py    plans a job of any size without running it: dry_run.py, published.py
     host_reduction.py  sums inside a host; column_moments.py: mean squares over columns that several ranks hold
-    kernel_choice.py   torch or FBGEMM (fbgemm_kernel.py)
+    kernel_choice.py   torch or FBGEMM (fbgemm_kernel.py); fastest_kernel.py measures which is faster
     half_precision.py  weights in bfloat16 or float16
     tier/              rows on a disk, with a cache of them in memory
     criteo.py          samples from Criteo rows; prepare.py writes them to the files of shards.py
@@ -83,7 +83,7 @@ def _half(name: str) -> OpenWeightType:
 
 copies = KINDS.pop("data_parallel")  # stays the last: the planner takes the first of several equal kinds
 KINDS.update({kind.name: kind for kind in (RowWise(), ColumnWise(), TableRowWise(), copies)})
-KERNELS.update({name: _kernel(name) for name in ("auto", "fbgemm")})
+KERNELS.update({name: _kernel(name) for name in ("auto", "fbgemm", "fastest")})
 HOST_SUMS[Merge.HOST] = _host_sums
 MOMENTS[Merge.COLUMNS] = _moments
 WEIGHT_TYPES.update({name: _half(name) for name in ("bfloat16", "float16")})

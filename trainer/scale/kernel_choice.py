@@ -31,7 +31,10 @@ def open_kernel(
 
 
 def choose(name: str, dim: int, dtype: torch.dtype, device: torch.device) -> str:
-    """Return torch or fbgemm; auto means torch on CPUs, where it depends which is faster (docs/dependencies.md)."""
+    """Return torch or fbgemm; auto means torch on CPUs, where it depends which is faster (docs/dependencies.md).
+
+    So does fastest where a trainer is built without a run, which replaces it (fastest_kernel.py).
+    """
     requested = name == "fbgemm"
     if name == "torch" or (device.type == "cpu" and not requested):
         return "torch"

@@ -14,6 +14,7 @@ from trainer.loop import Loop
 from trainer.scale.checkpoint import Checkpoints, State
 from trainer.scale.config import RunConfig
 from trainer.scale.criteo import Criteo
+from trainer.scale.fastest_kernel import record, with_fastest
 from trainer.scale.planning import plan, row_bytes
 from trainer.scale.sharding.plan import as_text
 from trainer.scale.shards import open_criteo
@@ -49,6 +50,7 @@ class Run(Loop):
     def __init__(self, config: RunConfig, world: World, source: Source) -> None:
         with zmon.activity("init"):  # the optimizers' trial steps are not training
             self.plan = plan(config, world)
+            config = with_fastest(config, world, source, self.plan.tables)
             with raised_on_all_ranks():  # the kernel may support the tables of some ranks only
                 trainer = Trainer(config, world, self.plan.tables)
         super().__init__(trainer, source, extent(config, source))
@@ -62,7 +64,8 @@ class Run(Loop):
             # Rows on a disk have no room for copies, so training waits until they are written.
             asynchronous = config.checkpoint.asynchronous and not config.embedding.tier.folder
             saving = replace(config.checkpoint, asynchronous=asynchronous)
-            self.checkpoints = checkpoints = Checkpoints(saving, self.state(), world.warn)
+            constants = record(config.embedding.kernel)
+            self.checkpoints = checkpoints = Checkpoints(saving, self.state(), world.warn, constants)
             with zmon.activity("checkpoint"):
                 self.steps_done, saved = checkpoints.resume()
             self._warn_of_changes(saved)

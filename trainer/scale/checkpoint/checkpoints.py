@@ -11,6 +11,7 @@ from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from threading import Thread
+from types import MappingProxyType
 from typing import TypeVar
 from uuid import uuid4
 
@@ -69,11 +70,17 @@ class Checkpoints:
 
     The process group must exist. All ranks make the same calls in the same order, in the training thread. If a call
     raises CheckpointError on one rank, it does so on all ranks. `state` has the tensors themselves, which training and
-    loads change in place. `warn` prints a line on rank 0.
+    loads change in place. `warn` prints a line on rank 0. `constants` are saved with the numbers of each save.
     """
 
-    def __init__(self, config: CheckpointConfig, state: State, warn: Callable[[str], None]) -> None:
-        self.config, self.state, self.warn = config, state, warn
+    def __init__(
+        self,
+        config: CheckpointConfig,
+        state: State,
+        warn: Callable[[str], None],
+        constants: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
+        self.config, self.state, self.warn, self._constants = config, state, warn, constants
         self.folder = Path(config.folder)
         self.coordinator = Coordinator(_own_store(), dist.get_rank(), dist.get_world_size(), config.timeout_seconds)
         self._planner = RowSavePlanner(chunks(state))
@@ -190,12 +197,15 @@ class Checkpoints:
             self._plan = self._create_plan()
         self._newest = step
         if not self.config.asynchronous:
-            self._write(step, dict(numbers))
+            self._write(step, {**numbers, **self._constants})
             return
         self._planner.copy(self._plan)
         # A daemon thread, so that a rank that ends by an exception does not wait for ranks that may have exited.
         self._thread = Thread(
-            target=self._write_in_background, args=(step, dict(numbers)), name="checkpoint", daemon=True
+            target=self._write_in_background,
+            args=(step, {**numbers, **self._constants}),
+            name="checkpoint",
+            daemon=True,
         )
         self._thread.start()
 

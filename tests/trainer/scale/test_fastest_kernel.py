@@ -1,0 +1,92 @@
+"""Tests of the choice of the faster kernel: it is measured, recorded in checkpoints, and stays when a run resumes."""
+
+import json
+
+import pytest
+
+from trainer.scale import fastest_kernel
+from trainer.scale.checkpoint.checkpoints import NUMBERS
+from trainer.scale.run import Run, open_source
+
+KERNEL_CLASSES = {"torch": "TorchKernel", "fbgemm": "FbgemmKernel"}
+
+
+@pytest.fixture
+def run_of(single_rank_world, small_config):
+    """Return a function that creates a run of one rank whose kernel is the fastest one."""
+
+    def created(changes=None, **embedding):
+        defaults = {
+            "train": {"steps": 4},
+            "embedding": {"dim": 8, "kernel": "fastest", **embedding},
+            "sharding": {"kind": "table_wise"},
+        }
+        config = small_config({**defaults, **(changes or {})})
+        return Run(config, single_rank_world, open_source(config, single_rank_world))
+
+    return created
+
+
+@pytest.fixture
+def measures(monkeypatch):
+    """Return a function that sets what the kernels take, in seconds."""
+    return lambda torch, fbgemm: monkeypatch.setattr(
+        fastest_kernel, "_seconds", lambda *_: {"torch": torch, "fbgemm": fbgemm}
+    )
+
+
+def kernel_of(run):
+    (kernel,) = {type(kernel).__name__ for _, kernel, _ in run.trainer.tables.located()}
+    return kernel
+
+
+@pytest.mark.parametrize(("seconds", "chosen"), [((0.002, 0.001), "fbgemm"), ((0.001, 0.002), "torch")])
+def test_all_tables_use_the_faster_kernel(run_of, measures, capsys, seconds, chosen):
+    measures(*seconds)
+    run = run_of()
+    assert (run.config.embedding.kernel, kernel_of(run)) == (chosen, KERNEL_CLASSES[chosen])
+    line = "for the tables of rank 0 torch takes {:.2f} ms and fbgemm takes {:.2f} ms".format(
+        *(s * 1e3 for s in seconds)
+    )
+    assert f"embedding.kernel: {chosen}, because {line}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["table_wise", "row_wise", "column_wise"])
+def test_kernels_are_measured_and_train(run_of, kind):
+    run = run_of({"sharding": {"kind": kind}, "optimizer": {"column_moments": "separate"}})
+    assert kernel_of(run) == KERNEL_CLASSES[run.config.embedding.kernel]
+    run.train()
+
+
+def test_resumed_run_has_the_kernel_that_its_checkpoint_was_computed_with(run_of, measures, tmp_path, capsys):
+    measures(0.002, 0.001)
+    checkpoint = {"checkpoint": {"folder": str(tmp_path), "every": 1000}}
+    run_of(checkpoint).train()
+    (numbers,) = tmp_path.glob(f"*/{NUMBERS}")
+    assert json.loads(numbers.read_text())["fbgemm"] == 1.0
+    measures(0.001, 0.002)
+    resumed = run_of(checkpoint)
+    assert kernel_of(resumed) == "FbgemmKernel"
+    assert "was computed with it" in capsys.readouterr().out
+    afresh = run_of({"checkpoint": {"folder": str(tmp_path / "other")}})
+    assert kernel_of(afresh) == "TorchKernel"
+
+
+@pytest.mark.parametrize(
+    ("changes", "embedding", "reason"),
+    [
+        ({"train": {"dtype": "float64", "steps": 4}}, {}, "it updates in float32 and not in float64"),
+        ({}, {"dtype": "float16"}, "rows on a disk or in half precision need it"),
+        ({}, {"dim": 6}, "it needs the columns of a shard to be a multiple of 4, which 6 is not"),
+        ({"sharding": {"kind": "column_wise"}}, {}, "rank 0 has no tables that FBGEMM could compute on"),
+        ({"sharding": {"kind": "data_parallel"}}, {}, "rank 0 has no tables that FBGEMM could compute on"),
+    ],
+)
+def test_torch_computes_where_fbgemm_cannot(run_of, capsys, changes, embedding, reason):
+    assert run_of(changes, **embedding).config.embedding.kernel == "torch"
+    assert f"embedding.kernel: torch, because {reason}" in capsys.readouterr().out
+
+
+def test_choice_of_an_explicit_kernel_is_not_changed(run_of, monkeypatch):
+    monkeypatch.setattr(fastest_kernel, "_measured", lambda *_: pytest.fail("it was measured"))
+    assert kernel_of(run_of(kernel="torch")) == "TorchKernel"
