@@ -44,6 +44,7 @@ CASES = (
     Case("row_wise", 150, 256, 128, 2),
     Case("column_wise", 26, 64, 8, 1),
     Case("column_wise", 26, 64, 64, 1),
+    Case("column_wise", 26, 512, 64, 1),  # 1,664 shards, and more ids a table than Router copies at a time
 )
 
 

@@ -77,9 +77,9 @@ def cells(name: str, workers: int, speed: str, runs: Sequence[Run], synchronous:
 
 def _quantile(counts: Sequence[int], share: float) -> str:
     """Return the smallest number that this share of the counted rows does not exceed; empty if none was counted."""
-    total, seen = sum(counts), 0
+    total, counted = sum(counts), 0
     for number, count in enumerate(counts):
-        seen += count
-        if seen >= share * total > 0:
+        counted += count
+        if counted >= share * total > 0:
             return str(number)
     return ""

@@ -32,7 +32,7 @@ _MAX_STALENESS = 1000  # updates; higher ones count as this many
 
 @dataclass(frozen=True)
 class Trained:
-    """What one worker did."""
+    """The work of one worker."""
 
     begin: float  # time.monotonic() of its first step, and of its end
     end: float
@@ -109,7 +109,7 @@ class Worker:
 
 @dataclass
 class Staleness:
-    """How many updates of a row by other workers came between a worker's look-up of it and its own update.
+    """The updates of a row by other workers between a worker's look-up of it and its own update, which misses them.
 
     Counts are not exact: they are raised without locks, like the rows.
     """
@@ -118,15 +118,15 @@ class Staleness:
     counts: Tensor = field(default_factory=lambda: torch.zeros(_MAX_STALENESS + 1, dtype=torch.int64))
 
     def __post_init__(self) -> None:
-        self._seen = torch.zeros_like(self.updates)  # (R,) this worker's; only those of the last look-up matter
+        self._at_look_up = torch.zeros_like(self.updates)  # (R,) this worker's; only those of the last look-up matter
 
     def read(self, rows: Tensor) -> None:
         """Note the updates of the rows that are looked up."""
-        self._seen[rows] = self.updates[rows]
+        self._at_look_up[rows] = self.updates[rows]
 
     def update(self, rows: Tensor) -> None:
         """Count the updates that these distinct rows (U,) missed, and their own."""
-        missed = (self.updates[rows] - self._seen[rows]).clamp(0, _MAX_STALENESS)
+        missed = (self.updates[rows] - self._at_look_up[rows]).clamp(0, _MAX_STALENESS)
         self.counts += torch.bincount(missed, minlength=len(self.counts))
         self.updates[rows] += 1
 

@@ -19,11 +19,16 @@ from typing import Any
 
 from bench.dlrm import Shape
 from bench.ranks import run_ranks
-from bench.rivals.job import DLRM, DLRM_SGD, OURS, OURS_SGD, TORCHREC
+from bench.rivals.job import DLRM, DLRM_SGD, OURS, OURS_BF16, OURS_SGD, TORCHREC
 from bench.rows import table_line
 from bench.trainer_job import BLOCK_STEPS, WARM_UP_STEPS
 
-_COMPARED = {DLRM: OURS, TORCHREC: OURS, DLRM_SGD: OURS_SGD}  # to which of our runs each rival is compared
+_COMPARED = {
+    OURS_BF16: OURS,
+    DLRM: OURS,
+    TORCHREC: OURS,
+    DLRM_SGD: OURS_SGD,
+}  # to which of our runs each other one is compared
 _HEADS = ("pooling", "trainer", "ms a step", "CPU ms", "÷ ours", "from", "to", "loss differs")
 _ROUND_SECONDS = 60  # if a round takes longer, the run is aborted
 
@@ -57,11 +62,11 @@ def lines(pooling: int, results: list[dict[str, Any]]) -> list[tuple[str, ...]]:
         if name in _COMPARED:
             ours = _COMPARED[name]
             low, middle, high = statistics.quantiles(
-                (other / own for other, own in zip(of_rounds, rounds[ours], strict=True)), n=4
+                (seconds / others for seconds, others in zip(of_rounds, rounds[ours], strict=True)), n=4
             )
             losses = [
-                abs(other / own - 1)
-                for other, own in zip(results[0]["losses"][name], results[0]["losses"][ours], strict=True)
+                abs(loss / expected - 1)
+                for loss, expected in zip(results[0]["losses"][name], results[0]["losses"][ours], strict=True)
             ]
             cells = (f"{middle:.2f}", f"{low:.2f}", f"{high:.2f}", f"{max(losses):.0e}")
         table.append((str(pooling), name, f"{steps * 1e3:.1f}", f"{cpu * 1e3:.1f}", *cells))

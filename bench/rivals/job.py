@@ -26,7 +26,8 @@ from trainer.scale.planning import plan
 from trainer.train import Trainer
 from trainer.world import World, join, world_from
 
-OURS, OURS_SGD, DLRM, DLRM_SGD, TORCHREC = "ours", "ours, SGD", "dlrm", "dlrm, SGD", "TorchRec"
+OURS, OURS_SGD, OURS_BF16 = "ours", "ours, SGD", "ours, bf16"
+DLRM, DLRM_SGD, TORCHREC = "dlrm", "dlrm, SGD", "TorchRec"
 CHECKED = 10  # steps
 
 
@@ -41,6 +42,7 @@ def main(folder: str, shape_json: str, rounds: str, dlrm_path: str) -> None:
     steps: dict[str, Callable[[], float]] = {
         OURS: _ours(shape, source, world, "rowwise_adagrad", "adagrad"),
         OURS_SGD: _ours(shape, source, world, "sgd", "sgd"),
+        OURS_BF16: _ours(shape, source, world, "rowwise_adagrad", "adagrad", bfloat16=True),
     }
     if dlrm_path:
         steps[DLRM] = dlrm.steps(Path(dlrm_path), shape, source, world, "rowwise_adagrad")
@@ -56,12 +58,15 @@ def main(folder: str, shape_json: str, rounds: str, dlrm_path: str) -> None:
     dist.destroy_process_group()
 
 
-def _ours(shape: Shape, source: RepeatingSource, world: World, embedding: str, dense: str) -> Callable[[], float]:
+def _ours(
+    shape: Shape, source: RepeatingSource, world: World, embedding: str, dense: str, bfloat16: bool = False
+) -> Callable[[], float]:
+    """Return the step of our trainer; with `bfloat16`, its matrix products are computed in it."""
     optimizer = {
         "embedding": embedding, "dense": dense, "dense_learning_rate": RATE, "embedding_learning_rate": RATE,
         "dense_epsilon": EPSILON, "embedding_epsilon": EPSILON,
     }  # fmt: skip
-    config = apply_changes(shape.config(), [{"optimizer": optimizer}])
+    config = apply_changes(shape.config(), [{"optimizer": optimizer, "train": {"cpu_autocast": bfloat16}}])
     trainer = Trainer(config, world, plan(config, world).tables)
     results = loop.steps(trainer, batches_of(shape, source, world, config.loader.depth))
 
