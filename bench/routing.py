@@ -16,6 +16,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+import trainer.scale  # noqa: F401  # registers the kinds
 from trainer.batch import Batch
 from trainer.registry import KINDS
 from trainer.routing import Router
@@ -53,7 +54,8 @@ def shards_of(case: Case) -> tuple[Shard, ...]:
     kind, shards = KINDS[case.kind], list[Shard]()
     choices = kind.choices(case.ranks, case.ranks)
     for table in range(case.tables):
-        shards += kind.shards(table, ROWS, DIM, choices[table % len(choices)])
+        ranks = choices[-1] if case.kind == "column_wise" else choices[table % len(choices)]  # all of them
+        shards += kind.shards(table, ROWS, DIM, ranks)
     return in_order(shards)
 
 

@@ -1,4 +1,4 @@
-"""The tensors that all workers share: the embedding tables, the updates of each row, and the center of the dense layers.
+"""The tensors that all workers share: embedding tables, the updates of each row, and the center of the dense layers.
 
 Shapes: R rows of all tables together, F tables, D columns, B samples, P dense parameters.
 """
