@@ -99,9 +99,12 @@ def _measure_products(
     model, config = trainer.model, trainer.config
     pooled = torch.ones(len(batch.dense), sum(config.embedding.dims), device=batch.dense.device)
 
+    device = trainer.world.device.type
+    autocast = torch.autocast(device, torch.bfloat16, enabled=config.train.computes_in_bfloat16(device))
+
     def forward_and_backward() -> None:
         trainer.flat.begin(trainer.flat.sums.clone())
-        with trainer.world.autocast(config.train.computes_in_bfloat16(trainer.world.device.type)):
+        with autocast:
             logits = model.top(model.bottom(batch.dense), pooled)
         logits.sum().backward()
         trainer.flat.replicated_ready()
@@ -110,7 +113,7 @@ def _measure_products(
     matrix = torch.ones(ceiling.width, ceiling.width, device=batch.dense.device)
 
     def multiply() -> None:
-        with trainer.world.autocast(config.train.computes_in_bfloat16(trainer.world.device.type)):
+        with autocast:
             torch.mm(matrix, matrix)
 
     rate = operations / _timed(forward_and_backward, steps, clock)

@@ -66,17 +66,17 @@ class Precision:
 
 
 class Kernel(ABC):
-    """Embedding rows: a weight (rows, D) with one number of optimizer state for each row."""
+    """Embedding rows: a weight (rows, D) with an optimizer state, a number for each row or for each weight."""
 
     weight: Tensor
     state: Tensor
 
     def read(self, first: int, number: int) -> tuple[Tensor, Tensor]:
-        """Return the weight (number, D) and the optimizer state (number,) of rows: views, or copies from a disk."""
+        """Return the weight (number, D) and the optimizer state (number, …) of rows: views, or copies from a disk."""
         return self.weight.narrow(0, first, number), self.state.narrow(0, first, number)
 
     def write(self, first: int, weight: Tensor, state: Tensor | None = None) -> None:
-        """Set the weight (n, D) and the optimizer state (n,), which is 0 if not given, of rows from `first` on."""
+        """Set the weight (n, D) and the optimizer state (n, …), which is 0 if not given, of rows from `first` on."""
         old_weight, old_state = self.read(first, len(weight))
         old_weight.copy_(weight)
         old_state.zero_() if state is None else old_state.copy_(state)
@@ -103,7 +103,7 @@ class TorchKernel(Kernel):
         """`shape` are rows and D."""
         num_rows, dim = shape
         self.weight = torch.empty(num_rows, dim, dtype=precision.dtype, device=device)
-        self.state = torch.zeros(num_rows, dtype=precision.computed, device=device)
+        self.state = torch.zeros(optimizer.state_shape(shape), dtype=precision.computed, device=device)
         self._rule, self._epsilon = RULES[optimizer.embedding], optimizer.embedding_epsilon
         self._precision, self._step = precision, 0
         self._piece = max(1, _PIECE_BYTES[device.type] // (dim * precision.computed.itemsize))  # rows
@@ -130,8 +130,7 @@ class TorchKernel(Kernel):
 
     def merge(self, bags: Bags, gradient: Tensor) -> Merged:
         """Return the gradients of all distinct rows, for `apply`."""
-        nothing = Merged(bags.rows[:0], gradient[:0])
-        return next(_merged(bags, gradient, max(1, len(bags.rows))), nothing)
+        return next(_merged(bags, gradient, max(1, len(bags.rows))), Merged(bags.rows[:0], gradient[:0]))
 
     def apply(
         self, merged: Merged, learning_rate: float, mean_squares: Tensor | None = None, slots: Tensor | None = None

@@ -21,7 +21,7 @@ MOMENTS = ("shared", "separate")
 class RowUpdate(NamedTuple):
     """The gradients of some rows of a table, and the optimizer state to update."""
 
-    state: Tensor  # (rows,)
+    state: Tensor  # (rows,), or (rows, D) for a rule of ELEMENTWISE
     rows: Tensor | None  # the rows touched (U,), each only once; None: all rows, in order
     gradient: Tensor  # (U, D); the update overwrites it
     mean_squares: Tensor | None = None  # (U,) of all columns of the table, if `gradient` has only some of them
@@ -62,6 +62,7 @@ def add(target: Tensor, rows: Tensor | None, change: Tensor) -> None:
 
 
 RULES: dict[str, Rule] = {"rowwise_adagrad": rowwise_adagrad, "sgd": sgd}
+ELEMENTWISE: set[str] = set()  # the rules with a number of state for each weight, instead of one for each row
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,9 @@ class OptimizerConfig:
     dense_epsilon: float = 1e-8  # for adagrad and adam; keeps the first update finite
     beta1: float = 0.9  # for adam; decay of the mean gradient in each step
     beta2: float = 0.999  # for adam; decay of the mean squared gradient in each step
-    embedding: str = "rowwise_adagrad"  # optimizer of embedding tables: rowwise_adagrad or sgd
+    embedding: str = "rowwise_adagrad"  # optimizer of embedding tables: rowwise_adagrad, adagrad or sgd
     embedding_learning_rate: float = 0.05  # learning rate of embedding tables
-    embedding_epsilon: float = 1e-8  # for rowwise_adagrad; keeps the first update finite
+    embedding_epsilon: float = 1e-8  # for rowwise_adagrad and adagrad; keeps the first update finite
     column_moments: str = "shared"  # of column-wise tables: shared by all columns, which is exact, or separate by rank
 
     def __post_init__(self) -> None:
@@ -91,6 +92,10 @@ class OptimizerConfig:
         for name in ("beta1", "beta2"):
             value = getattr(self, name)
             require(0 <= value < 1, f"optimizer.{name}", value, "0 or more, and below 1")
+
+    def state_shape(self, shape: tuple[int, int]) -> tuple[int, ...]:
+        """Return the shape of the optimizer state of rows whose weight has this shape (rows, D)."""
+        return shape if self.embedding in ELEMENTWISE else shape[:1]
 
     @property
     def shares_moments(self) -> bool:

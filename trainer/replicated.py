@@ -82,7 +82,7 @@ class _TablesOfWidth:
         """`rows` are those of each table."""
         self._tables, self._rows = list(rows), list(rows.values())
         self.weight = torch.empty(sum(self._rows), width, dtype=dtype, device=device)
-        self.state = torch.zeros(len(self.weight), dtype=dtype, device=device)
+        self.state = torch.zeros(optimizer.state_shape((sum(self._rows), width)), dtype=dtype, device=device)
         self._rule, self._epsilon = RULES[optimizer.embedding], optimizer.embedding_epsilon
 
     def bags(self, batch: Batch, ids: Sequence[Tensor]) -> Bags:

@@ -90,8 +90,7 @@ class Trainer:
         self.model = DenseModel(config.model, dims, seed, self.dtype).to(device)
         self.flat = FlatParameters(self.model, NUM_SUMS, self.replicated.num_weights, config.overlap)
         self.optimizer = DenseOptimizer(config.optimizer, self.flat.parameter)
-        self.work = StepWork(config, world.device)
-        self._autocast = config.train.computes_in_bfloat16(world.device.type)
+        self.work, self._autocast = StepWork(config, device), config.train.computes_in_bfloat16(device.type)
 
     def step(
         self, batch: NextBatch, rate: float, batches: Iterator[Loaded], must_stop: bool = False
@@ -122,7 +121,7 @@ class Trainer:
                 pooled_exchange.wait()
 
             zmon.phase("forward")
-            with self.world.autocast(self._autocast):
+            with torch.autocast(self.world.device.type, torch.bfloat16, enabled=self._autocast):
                 bottom = self.model.bottom(loaded.batch.dense.to(self.dtype))  # while the pooled vectors are in flight
                 pooled = self.exchange.merge(pooled_exchange, replicated_vectors).requires_grad_()  # (F, B, D)
                 logits = self.model.top(bottom, self.exchange.arrivals.by_sample(pooled))
@@ -167,7 +166,7 @@ class Trainer:
             vectors = self.tables.lookup(self.exchange.send_ids(loaded).wait())
             pooled_exchange = self.exchange.send_pooled(vectors, loaded)
             replicated_vectors = self.replicated.lookup(self.replicated.bags(loaded.batch))
-            with self.world.autocast(self._autocast):
+            with torch.autocast(self.world.device.type, torch.bfloat16, enabled=self._autocast):
                 bottom = self.model.bottom(loaded.batch.dense.to(self.dtype))
                 pooled = self.exchange.merge(pooled_exchange, replicated_vectors)
                 return self.model.top(bottom, self.exchange.arrivals.by_sample(pooled)).to(self.dtype)

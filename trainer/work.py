@@ -21,6 +21,7 @@ from itertools import pairwise
 import torch
 
 from trainer.config import DTYPES, Config
+from trainer.optimizers import ELEMENTWISE
 
 _USES_OF_ROWS, _USES_OF_VECTORS, _USES_OF_ACTIVATIONS, _USES_OF_PARAMETERS = 3, 4, 5, 7
 _DENSE_STATE = {"sgd": 0, "adagrad": 1, "adam": 2}  # numbers of state for each dense parameter
@@ -49,10 +50,11 @@ class StepWork:
         self._sample_flops = 3 * products - first + interacted
         parameters += sum((before + 1) * after for widths in (bottom, top) for before, after in pairwise(widths))
         itemsize: int = DTYPES[config.train.dtype].itemsize
-        state = 2 * itemsize if config.optimizer.embedding == "rowwise_adagrad" else 0
+        state = 0 if config.optimizer.embedding == "sgd" else 2 * itemsize  # of a row, or of a weight
+        of_weight = state if config.optimizer.embedding in ELEMENTWISE else 0
         sample = _USES_OF_VECTORS * columns + _USES_OF_ACTIVATIONS * sum((*bottom, *between, *top))
         uses = _USES_OF_PARAMETERS + 2 * _DENSE_STATE[config.optimizer.dense]
-        self._number_bytes, self._row_bytes = _USES_OF_ROWS * config.weight_bytes, state
+        self._number_bytes, self._row_bytes = _USES_OF_ROWS * config.weight_bytes + of_weight, state - of_weight
         self._sample_bytes, self._step_bytes = sample * itemsize, uses * parameters * itemsize
         self.dtype = _dtype(config, device)
 

@@ -8,7 +8,6 @@ thousand. Each rank uses the GPU of its local rank if there is one, and the CPU 
 import os
 import sys
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -33,10 +32,6 @@ class World:
     def device(self) -> torch.device:
         """The device that this rank computes on."""
         return torch.device("cuda", self.local_rank) if torch.cuda.is_available() else torch.device("cpu")
-
-    def autocast(self, enabled: bool) -> AbstractContextManager[object]:
-        """Return a context in which matrix products are computed in bfloat16, if that is enabled."""
-        return torch.autocast(self.device.type, torch.bfloat16) if enabled else nullcontext()
 
     def say(self, line: str) -> None:
         """Print a line of progress on stdout, on rank 0 only."""

@@ -48,10 +48,10 @@ OPTIMIZERS = {
     )
     for dense in ("sgd", "adagrad", "adam")
     for tables in ("sgd", "rowwise_adagrad")
-}
+} | {"tables adagrad": variant(sharding={"kind": ALL_KINDS}, optimizer={"embedding": "adagrad"}, **DIMS)}
 FLOAT32 = {"float32": variant("float32", sharding={"kind": MIX}), "again": variant("float32", sharding={"kind": MIX})}
 ALL = SHARDINGS | OPTIMIZERS | FLOAT32
-TWO_OPTIMIZERS = ("dense adagrad, tables rowwise_adagrad", "dense adam, tables sgd")
+TWO_OPTIMIZERS = ("dense adagrad, tables rowwise_adagrad", "dense adam, tables sgd", "tables adagrad")
 QUICK_ON_TWO = {*SHARDINGS, *FLOAT32, *TWO_OPTIMIZERS}
 QUICK = {  # in `make test`, by number of ranks; the others are marked as slow
     1: QUICK_ON_TWO,

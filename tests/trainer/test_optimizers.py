@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import trainer.scale.config  # noqa: F401  # registers adagrad
 from trainer.errors import ConfigError
 from trainer.optimizers import DENSE, RULES, DenseOptimizer, OptimizerConfig, RowUpdate, add
 
@@ -11,11 +12,11 @@ ROWS, TOUCHED, DIM = 50, 12, 6
 TOLERANCE = {torch.float32: 3e-6, torch.float64: 1e-14}
 
 
-def example(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return weight, state, touched rows and their gradient."""
+def example(name: str, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return weight, state, touched rows and their gradient, for a rule."""
     generator = torch.Generator().manual_seed(1)
     weight = torch.randn(ROWS, DIM, dtype=torch.float64, generator=generator)
-    state = torch.rand(ROWS, dtype=torch.float64, generator=generator)
+    state = torch.rand(OptimizerConfig(embedding=name).state_shape((ROWS, DIM)), generator=generator).double()
     rows = torch.randperm(ROWS, generator=generator)[:TOUCHED]
     gradient = torch.randn(TOUCHED, DIM, dtype=torch.float64, generator=generator)
     return weight.to(dtype), state.to(dtype), rows, gradient.to(dtype)
@@ -25,6 +26,10 @@ def by_formula(name: str, weight: Tensor, state: Tensor, rows: Tensor, gradient:
     weight, state, gradient = weight.double(), state.double(), gradient.double()
     if name == "sgd":
         weight[rows] -= 0.1 * gradient
+        return weight, state
+    if name == "adagrad":
+        state[rows] += gradient**2
+        weight[rows] -= 0.1 * gradient / (state[rows].sqrt() + 0.01)
         return weight, state
     state[rows] += (gradient**2).mean(dim=1)
     weight[rows] -= 0.1 * gradient / (state[rows].sqrt() + 0.01)[:, None]
@@ -37,7 +42,7 @@ def by_formula(name: str, weight: Tensor, state: Tensor, rows: Tensor, gradient:
 def test_update_of_touched_rows_equals_formula_and_changes_no_other(
     name: str, index: torch.dtype, dtype: torch.dtype
 ) -> None:
-    weight, state, rows, gradient = example(dtype)
+    weight, state, rows, gradient = example(name, dtype)
     formula = by_formula(name, weight, state, rows, gradient)
     others = torch.ones(ROWS, dtype=torch.bool)
     others[rows] = False
@@ -53,7 +58,7 @@ def test_update_of_touched_rows_equals_formula_and_changes_no_other(
 
 @pytest.mark.parametrize("name", RULES)
 def test_dense_gradient_with_zero_rows_equals_sparse_gradient(name: str) -> None:
-    weight, state, rows, gradient = example(torch.float32)
+    weight, state, rows, gradient = example(name, torch.float32)
     state[7] = 0  # a row that never had a gradient must not become NaN either
     dense = torch.zeros_like(weight).index_copy_(0, rows, gradient)
     sparse_weight, sparse_state = weight.clone(), state.clone()

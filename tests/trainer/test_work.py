@@ -38,13 +38,14 @@ def test_operations_of_a_step_are_those_that_torch_counts(small_config, changes)
     assert StepWork(config, torch.device("cpu")).flops(B) == counted(config)
 
 
-def test_memory_traffic_equals_the_count_by_hand(small_config):
-    """Five tables of 4 columns, 3 dense features, bottom 8, top 8; float32, AdaGrad for both."""
-    config = small_config()
+@pytest.mark.parametrize(("embedding", "row"), [("rowwise_adagrad", 3 * 4 + 2), ("adagrad", 5 * 4), ("sgd", 3 * 4)])
+def test_memory_traffic_equals_the_count_by_hand(small_config, embedding, row):
+    """Five tables of 4 columns, 3 dense features, bottom 8, top 8; float32, AdaGrad for dense layers."""
+    config = small_config({"optimizer": {"embedding": embedding}})
     work = StepWork(config, torch.device("cpu"))
     width = 4 + 6 * 5 // 2
     parameters = (3 + 1) * 8 + (8 + 1) * 4 + (width + 1) * 8 + (8 + 1) * 1
-    rows, vectors = 100 * (3 * 4 + 2), 4 * 5 * B * 4
+    rows, vectors = 100 * row, 4 * 5 * B * 4
     activations = 5 * B * (3 + 8 + 4 + 36 + width + 8 + 1)
     assert work.memory_traffic(B, 100, 400) == 4 * (rows + vectors + activations + 9 * parameters)
 

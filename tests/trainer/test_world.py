@@ -3,7 +3,6 @@
 import socket
 
 import pytest
-import torch
 
 from trainer.errors import WorldError
 from trainer.world import World, join, world_from
@@ -21,12 +20,8 @@ def test_rank_and_size_come_from_variables_of_launcher() -> None:
     assert world_from({"RANK": "2", "WORLD_SIZE": "4"} | RENDEZVOUS) == World(2, 4, local_rank=2, local_size=4)
 
 
-@pytest.mark.parametrize(("enabled", "dtype"), [(False, torch.float32), (True, torch.bfloat16)])
-def test_rank_without_gpu_computes_on_cpu(enabled: bool, dtype: torch.dtype) -> None:
-    world = World(rank=0, size=1)
-    assert world.device.type == "cpu"
-    with world.autocast(enabled):
-        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == dtype
+def test_rank_without_gpu_computes_on_cpu() -> None:
+    assert World(rank=0, size=1).device.type == "cpu"
 
 
 @pytest.mark.parametrize(

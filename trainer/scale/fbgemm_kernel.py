@@ -19,7 +19,11 @@ from trainer.kernel import Bags, Kernel
 from trainer.optimizers import OptimizerConfig
 from trainer.routing import INT32_ROWS
 
-_RULES = {"rowwise_adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD, "sgd": EmbOptimType.EXACT_SGD}
+_RULES = {
+    "rowwise_adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD,
+    "adagrad": EmbOptimType.EXACT_ADAGRAD,
+    "sgd": EmbOptimType.EXACT_SGD,
+}
 _LOCATIONS = {
     "cpu": (EmbeddingLocation.HOST, ComputeDevice.CPU),
     "cuda": (EmbeddingLocation.DEVICE, ComputeDevice.CUDA),

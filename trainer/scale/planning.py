@@ -19,7 +19,7 @@ from trainer.dense import DenseModel
 from trainer.errors import ConfigError
 from trainer.faults import raised_on_all_ranks
 from trainer.flat import FlatParameters
-from trainer.optimizers import DenseOptimizer
+from trainer.optimizers import ELEMENTWISE, DenseOptimizer
 from trainer.registry import KINDS
 from trainer.scale.config import RunConfig
 from trainer.scale.dry_run import Job, dense_memory
@@ -46,17 +46,19 @@ def workload_of(config: RunConfig, num_ranks: int) -> Workload:
     )
     samples = tuple(share.size for share in shares(config.train.global_batch, num_ranks))
     shared_moments = config.optimizer.shares_moments
-    workload = Workload(tables, samples, element, config.weight_bytes, forward, backward, shared_moments)
+    elementwise = config.optimizer.embedding in ELEMENTWISE
+    workload = Workload(tables, samples, element, config.weight_bytes, forward, backward, shared_moments, elementwise)
     if config.embedding.tier.folder:
         return with_tiers(workload, config.embedding.memory * num_ranks, host_room=0)
     return workload
 
 
 def row_bytes(config: RunConfig, plan: Plan) -> list[int]:
-    """Return the bytes of a row of each table, with one number of optimizer state."""
+    """Return the bytes of a row of each table, with its optimizer state."""
     number: int = DTYPES[config.train.dtype].itemsize
     return [
-        dim * (number if KINDS[placement.kind].replicated else config.weight_bytes) + number
+        dim * (number if KINDS[placement.kind].replicated else config.weight_bytes)
+        + number * config.optimizer.state_shape((1, dim))[-1]
         for dim, placement in zip(config.embedding.dims, plan.tables, strict=True)
     ]
 

@@ -9,6 +9,7 @@ from typing import Literal
 from torch import Tensor
 
 from trainer.kernel import Kernel
+from trainer.optimizers import ELEMENTWISE
 from trainer.quality import RunningQuality
 from trainer.scale.checkpoint import Part, Rows, State, whole
 from trainer.scale.tier.kernel import TieredKernel, array
@@ -28,7 +29,7 @@ def state_of(trainer: Trainer, running: RunningQuality) -> State:
     tensors |= {f"quality.{name}": whole(tensor) for name, tensor in running.state().items()}
     weights: list[list[Part]] = [[] for _ in embedding.rows]
     states: list[list[Part]] = [[] for _ in embedding.rows]
-    num_moments = _separate_moments(trainer)
+    num_moments, elementwise = _separate_moments(trainer), optimizer.embedding in ELEMENTWISE
     for shard, kernel, first in trainer.tables.located():
         weight, state = _in_memory_or_on_disk(shard, kernel, first)
         weights[shard.table].append(weight)
@@ -38,7 +39,8 @@ def state_of(trainer: Trainer, running: RunningQuality) -> State:
         states[table].append(Part(0, state))
     for table, (rows, dim) in enumerate(zip(embedding.rows, embedding.dims, strict=True)):
         tensors[f"table.{table}.weight"] = Rows(rows, weights[table], dim, may_differ=True)
-        tensors[f"table.{table}.{optimizer.embedding}"] = Rows(rows, states[table], num_moments[table] or None)
+        num_columns = dim if elementwise else num_moments[table] or None
+        tensors[f"table.{table}.{optimizer.embedding}"] = Rows(rows, states[table], num_columns)
     return tensors
 
 
@@ -55,10 +57,12 @@ def _in_memory_or_on_disk(shard: Shard, kernel: Kernel, first: int) -> tuple[Par
     if isinstance(kernel, TieredKernel):
         weight, state = StoredRows(kernel, "weight", first), StoredRows(kernel, "state", first)
         weights = kernel.weight.new_empty(shard.num_rows, shard.num_columns, device="meta")
-        states = kernel.state.new_empty(shard.num_rows, device="meta")
-        return Part(shard.first_row, weights, shard.first_column, weight), Part(shard.first_row, states, 0, state)
+        states = kernel.state.new_empty(shard.num_rows, *kernel.state.shape[1:], device="meta")
+        column = shard.first_column if states.dim() > 1 else 0
+        return Part(shard.first_row, weights, shard.first_column, weight), Part(shard.first_row, states, column, state)
     weights, states = kernel.read(first, shard.num_rows)
-    return Part(shard.first_row, weights, shard.first_column), Part(shard.first_row, states)
+    column = shard.first_column if states.dim() > 1 else 0
+    return Part(shard.first_row, weights, shard.first_column), Part(shard.first_row, states, column)
 
 
 def _moments(shard: Shard, state: Part, num_moments: int, dim: int) -> Part:

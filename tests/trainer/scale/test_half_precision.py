@@ -7,12 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
+import trainer.scale.config  # noqa: F401  # registers adagrad
 from trainer.errors import ConfigError
 from trainer.kernel import Bags, Precision, TorchKernel, sums
 from trainer.optimizers import OptimizerConfig
 from trainer.scale.half_precision import HalfPrecision, add_bits
 from trainer.scale.run import Run
-from trainer.scale.tier.kernel import TieredKernel, row_bytes
+from trainer.scale.tier.kernel import TieredKernel, record_of
 from trainer.sharding import Merge, Shard
 from trainer.work import StepWork
 
@@ -186,8 +187,9 @@ def test_rows_that_occur_again_without_a_gradient_do_not_lose_the_update() -> No
 
 
 def test_bytes_of_a_row_on_a_disk_are_those_of_its_weights_and_its_state() -> None:
-    assert row_bytes(DIM, weights(TABLE)) == 2 * DIM + 4
-    assert row_bytes(DIM, Precision(torch.float32)) == 4 * DIM + 4
+    assert record_of(DIM, weights(TABLE), SGD).itemsize == 2 * DIM + 4
+    assert record_of(DIM, Precision(torch.float32), SGD).itemsize == 4 * DIM + 4
+    assert record_of(DIM, weights(TABLE), OptimizerConfig(embedding="adagrad")).itemsize == 2 * DIM + 4 * DIM
 
 
 def test_memory_of_rows_is_half_in_plan_and_in_truth(single_rank_world, small_config) -> None:

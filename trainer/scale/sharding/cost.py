@@ -11,7 +11,7 @@ samples of the global batch, b samples of a rank, D columns:
     all-reduce   rows · D, the gradient of a copy
     work         lookups, plus bytes of rows and vectors ÷ memory bandwidth: an id reads a row forward and a gradient
                  backward, a distinct row is read and written once, a vector and its gradient once
-    memory       rows and one number of state for each; tensors of a batch, see `_shard_batch` and `_sample_batch`
+    memory       rows and their optimizer state; tensors of a batch, see `_shard_batch` and `_sample_batch`
 
 Kinds and their communication are those of ZionEX (arXiv 2104.05158). Ids are assumed to be spread evenly over the
 rows, and min(n, rows) of n ids in a shard to be distinct, which is an upper bound. step.py turns bytes into seconds.
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,7 @@ PAGE_BYTES = 4096  # that a disk reads or writes at least for a row
 
 Loads = NDArray[np.int64]
 Array = NDArray[np.float64]
+Columns = TypeVar("Columns", int, Array)
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,15 @@ class Workload:
     forward_bytes: int = 4  # bytes of an element of a pooled vector on the network
     backward_bytes: int = 4  # bytes of an element of its gradient on the network
     shared_moments: bool = True  # the shards of a column-wise table exchange the squares of their gradients
+    elementwise_state: bool = False  # there is a number of optimizer state for each weight, not for each row
 
     @property
     def num_ranks(self) -> int:
         return len(self.samples)
+
+    def state_bytes(self, columns: Columns) -> Columns | int:
+        """Return the bytes of the optimizer state of a row of so many columns."""
+        return columns * self.element_bytes if self.elementwise_state else self.element_bytes
 
 
 @dataclass(frozen=True)
@@ -155,11 +162,12 @@ def _shards(shards: Sequence[Shard], table: Table, workload: Workload, machine: 
         np.array([getattr(shard, name) for shard in shards], dtype=np.float64) for name in ("num_rows", "num_columns")
     )
     row_bytes, num_bags = columns * workload.weight_bytes, float(sum(workload.samples))
+    state_bytes = workload.state_bytes(columns)
     num_ids = num_bags * table.pooling * (num_rows / table.rows)
     distinct = np.minimum(num_ids, num_rows)
-    rows_read = num_ids * row_bytes + 2 * distinct * (row_bytes + workload.element_bytes)
+    rows_read = num_ids * row_bytes + 2 * distinct * (row_bytes + state_bytes)
     vectors = (num_ids + 2 * num_bags) * columns * workload.element_bytes
-    memory = num_rows * (row_bytes + workload.element_bytes)
+    memory = num_rows * (row_bytes + state_bytes)
     cost = np.zeros((LOADS, len(num_rows)))
     cost[IDS] = (num_ids + num_bags) * INDEX_BYTES
     vectors_sent = _vectors_sent(shards, workload) * columns
@@ -169,13 +177,13 @@ def _shards(shards: Sequence[Shard], table: Table, workload: Workload, machine: 
     if shards[0].merge is Merge.HOST:
         cost[RAIL] = vectors_sent
     merging = cost[NEAR] / machine.network_bandwidth + cost[FAR] * machine.ranks_per_host / machine.host_bandwidth
-    pages = np.maximum(row_bytes + workload.element_bytes, PAGE_BYTES)
+    pages = np.maximum(row_bytes + state_bytes, PAGE_BYTES)
     on_disk = 2 * distinct * table.disk_share * pages / machine.disk_bandwidth  # read and written
     work = _work(rows_read * table.memory_share + vectors, rows_read * table.host_share, num_ids, machine)
     cost[WORK] = np.minimum(work + (merging + on_disk) * PER_SECOND, _LONGEST)
     cost[LOOKUPS] = num_ids
     cost[WEIGHTS] = num_rows * row_bytes * table.memory_share
-    cost[STATE] = num_rows * workload.element_bytes * table.memory_share
+    cost[STATE] = num_rows * state_bytes * table.memory_share
     cost[BATCH] = _shard_batch(num_ids, num_bags, distinct, columns, workload)
     cost[HOST_MEMORY] = memory * table.host_share
     cost[DISK] = memory * table.disk_share
@@ -219,9 +227,9 @@ def _senders(samples: Array, shards: Sequence[Shard], table: Table, workload: Wo
 
 def _copies(samples: Array, table: Table, workload: Workload, machine: Machine) -> Loads:
     """Return the cost of a copy on each rank: lookups of its samples, all-reduce and update of all rows."""
-    row_bytes = table.dim * workload.element_bytes
+    row_bytes, state_bytes = table.dim * workload.element_bytes, workload.state_bytes(table.dim)
     num_ids, gradient = samples * table.pooling, float(table.rows * row_bytes)
-    rows_read = num_ids * row_bytes + 2 * gradient + 2.0 * table.rows * workload.element_bytes
+    rows_read = num_ids * row_bytes + 2 * gradient + 2.0 * table.rows * state_bytes
     vectors = (num_ids + 2 * samples) * row_bytes + 2 * gradient
     reduction = machine.all_reduce_seconds(gradient, len(samples))
     cost = np.zeros((LOADS, len(samples)))
@@ -230,13 +238,13 @@ def _copies(samples: Array, table: Table, workload: Workload, machine: Machine) 
     cost[LOOKUPS] = num_ids
     cost[REDUCED] = gradient
     cost[WEIGHTS] = gradient * (1 - table.host_share)
-    cost[STATE] = table.rows * workload.element_bytes * (1 - table.host_share)
+    cost[STATE] = table.rows * state_bytes * (1 - table.host_share)
     cost[BATCH] = (
         gradient
         + (num_ids + 2 * samples) * row_bytes  # a gradient for each id, vectors and their gradients
         + num_ids * (_BATCH_OF_IDS + INDEX_BYTES)
     )
-    cost[HOST_MEMORY] = table.rows * (row_bytes + workload.element_bytes) * table.host_share
+    cost[HOST_MEMORY] = table.rows * (row_bytes + state_bytes) * table.host_share
     return _whole(cost)
 
 

@@ -42,7 +42,8 @@ class TieredKernel(TorchKernel):
     ) -> None:
         """`shape` are rows and D. `memory` are the bytes for the cache and its index. Raises ConfigError, TierError."""
         num_rows, dim = shape
-        slot_bytes = row_bytes(dim, precision) + SLOT_BYTES
+        record = record_of(dim, precision, optimizer)
+        slot_bytes = record.itemsize + SLOT_BYTES
         num_slots = min(num_rows, (memory - INDEX_BYTES * num_rows) // slot_bytes)
         if num_slots < 1:
             least = INDEX_BYTES * num_rows + slot_bytes
@@ -50,7 +51,7 @@ class TieredKernel(TorchKernel):
             raise ConfigError("embedding.memory is too small", cause, "Use more memory, or more ranks")
         super().__init__(optimizer, (num_slots, dim), precision, device)
         self._slots = Slots(num_rows, num_slots)
-        self._file = RowFile(folder, num_rows, _record(dim, precision))
+        self._file = RowFile(folder, num_rows, record)
         self._thread = ThreadPoolExecutor(1, "rows")
         self._reading: Future[Records] = self._thread.submit(np.empty, 0, self._file.record)  # nothing yet
         self._writing: Future[None] = self._thread.submit(lambda: None)
@@ -108,12 +109,12 @@ class TieredKernel(TorchKernel):
             self._slots.changed[claimed] = True
 
     def read(self, first: int, number: int) -> tuple[Tensor, Tensor]:
-        """Return copies of the weight (number, D) and the optimizer state (number,) of rows."""
+        """Return copies of the weight (number, D) and the optimizer state (number, …) of rows."""
         records = self.records(first, number)
         return self.tensor(records["weight"]), self.tensor(records["state"])
 
     def write(self, first: int, weight: Tensor, state: Tensor | None = None) -> None:
-        """Set the weight (n, D) and the optimizer state (n,), which is 0 if not given, of rows from `first` on."""
+        """Set the weight (n, D) and the optimizer state (n, …), which is 0 if not given, of rows from `first` on."""
         records = np.zeros(len(weight), self._file.record)
         records["weight"] = array(weight.cpu().to(self.weight.dtype))
         if state is not None:
@@ -220,14 +221,10 @@ class TieredKernel(TorchKernel):
         self.state[places] = self.tensor(records["state"]).to(self.weight.device)
 
 
-def row_bytes(dim: int, precision: Precision) -> int:
-    """Return the bytes of a row on the disk."""
-    return _record(dim, precision).itemsize
-
-
-def _record(dim: int, precision: Precision) -> np.dtype[np.void]:
+def record_of(dim: int, precision: Precision, optimizer: OptimizerConfig) -> np.dtype[np.void]:
+    """Return the type of a row of D columns on a disk: its weight and its optimizer state."""
     weight, state = (array(torch.empty(0, dtype=dtype)).dtype for dtype in (precision.dtype, precision.computed))
-    return np.dtype([("weight", weight, (dim,)), ("state", state)])
+    return np.dtype([("weight", weight, (dim,)), ("state", state, optimizer.state_shape((1, dim))[1:])])
 
 
 def array(tensor: Tensor) -> NDArray[Any]:

@@ -10,7 +10,7 @@ import torch
 from trainer.errors import ConfigError
 from trainer.kernel import Precision
 from trainer.optimizers import OptimizerConfig
-from trainer.scale.tier.kernel import TieredKernel, row_bytes
+from trainer.scale.tier.kernel import TieredKernel, record_of
 
 
 def kernels_on_disk(
@@ -24,7 +24,7 @@ def kernels_on_disk(
 
     `memory` are the bytes of `embedding.memory`. Raises ConfigError if there is no place for them, and TierError.
     """
-    sizes = [rows * row_bytes(width, precision) for (rows, width), precision in weights]
+    sizes = [rows * record_of(width, precision, optimizer).itemsize for (rows, width), precision in weights]
     if sum(sizes) <= memory:
         return {}
     if folder is None:

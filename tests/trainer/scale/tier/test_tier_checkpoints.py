@@ -46,7 +46,7 @@ def assert_equal(expected: Tensors, actual: Tensors) -> None:
         assert all(torch.equal(*pair) for pair in zip(parts, actual[name], strict=True)), name
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "rowwise_adagrad"])
+@pytest.mark.parametrize("optimizer", ["sgd", "rowwise_adagrad", "adagrad"])
 @pytest.mark.parametrize(("saved_by", "loaded_by"), [("disk", "disk"), ("disk", "memory"), ("memory", "disk")])
 def test_run_resumes_bit_equal_wherever_its_rows_are(make_run, saved_by: str, loaded_by: str, optimizer: str) -> None:
     rule = {"optimizer": {"embedding": optimizer}}

@@ -20,6 +20,7 @@ OPTIMIZERS = {
     "sgd": {"embedding": "sgd"},
     "shared moments": {"embedding": "rowwise_adagrad", "column_moments": "shared"},
     "separate moments": {"embedding": "rowwise_adagrad", "column_moments": "separate"},
+    "element-wise": {"embedding": "adagrad"},
     "bfloat16": {"embedding": "rowwise_adagrad"},
 }
 CASES = [f"{kind}, {optimizer}" for kind in KINDS for optimizer in OPTIMIZERS]
