@@ -30,7 +30,7 @@ _HEADS = (
     f"  {'':<58}{'median':>8}{'10 %':>9}{'90 %':>9}{'CPU time':>11}"
     f"{'relative to floor':>19}{'speedup over plain torch':>26}"
 )
-_PEERS = "(docs/trainer.md also has facebookresearch/dlrm and TorchRec 1.8, measured separately)"
+_PEERS = "(other trainers: python -m bench.rivals)"
 
 Results = list[dict[str, Any]]  # by rank, as bench.trainer_job writes them
 

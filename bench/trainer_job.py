@@ -75,12 +75,7 @@ def variants(config: RunConfig) -> dict[str, RunConfig]:
 
 def main(folder: str, shape_json: str, rounds: str) -> None:
     """Measure everything in turns and write the results to FOLDER/<rank>.json."""
-    torch.set_num_threads(1)
-    world = world_from(os.environ)
-    join(world)
-    shape = Shape(**json.loads(shape_json))
-    source = RepeatingSource(shape)
-    source.generate(world.rank, world.size)
+    shape, world, source = joined(shape_json)
     work = work_of(shape, world.size, source.distinct_rows())
     trainers, steps = {}, {PRODUCTS: products(shape, world.size), COPY: copies(work.traffic)}
     steps[PLAIN] = PlainTrainer(shape, batches_of(shape, source, world, depth=0)).step
@@ -97,6 +92,16 @@ def main(folder: str, shape_json: str, rounds: str) -> None:
     }
     (Path(folder) / f"{world.rank}.json").write_text(json.dumps(result))
     dist.destroy_process_group()
+
+
+def joined(shape_json: str) -> tuple[Shape, World, RepeatingSource]:
+    """Join the process group with one thread. Return shape, world and source, with this rank's samples generated."""
+    torch.set_num_threads(1)
+    world, shape = world_from(os.environ), Shape(**json.loads(shape_json))
+    join(world)
+    source = RepeatingSource(shape)
+    source.generate(world.rank, world.size)
+    return shape, world, source
 
 
 def in_turns(

@@ -1,4 +1,4 @@
-"""Asynchronous beside synchronous training. `python -m bench.asynchronous` takes 20 minutes on two cores.
+"""Asynchronous beside synchronous training. `python -m bench.asynchronous` takes 30 minutes on two cores.
 
 Both train the same model from the same weights on the same samples, once with equal workers and once with a last worker
 that takes twice as long for its own work. Workers of both kinds have one thread. The synchronous trainer divides a

@@ -72,8 +72,8 @@ def run(config: RunConfig, workers: int, slow: bool) -> Outcome:
     """
     context = multiprocessing.get_context("spawn")
     results, ready = context.Queue(), context.Barrier(workers)
-    shared, train = Shared.initial(config), config.train
-    readers, pieces = start_readers(context, source_of(config), train.steps, train.global_batch, workers)
+    shared = Shared.initial(config)
+    readers, pieces = start_readers(context, source_of(config), config, workers)
     processes = []
     for number in range(workers):
         arguments = (number, workers, slow, config, shared, pieces, ready, results)
@@ -87,7 +87,9 @@ def run(config: RunConfig, workers: int, slow: bool) -> Outcome:
                 trained.append(results.get(timeout=_POLL_SECONDS))
             except Empty:
                 if any(process.exitcode for process in (*readers, *processes)):
-                    raise RuntimeError("a worker or a reader ended before all samples were trained on") from None
+                    raise RuntimeError(
+                        "a worker or a reader ended before all samples were trained on: its error is above"
+                    ) from None
         for process in processes:
             process.join()
     finally:

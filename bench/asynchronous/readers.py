@@ -16,9 +16,8 @@ import torch
 from torch.multiprocessing import Queue
 
 from trainer.batch import Batch, Loaded, shares
+from trainer.config import Config
 from trainer.loader import Source
-
-DEPTH = 2  # pieces that are read ahead for each worker, like loader.depth
 
 
 class Piece(NamedTuple):
@@ -29,10 +28,11 @@ class Piece(NamedTuple):
 
 
 def start_readers(
-    context: multiprocessing.context.SpawnContext, source: Source, steps: int, global_batch: int, workers: int
+    context: multiprocessing.context.SpawnContext, source: Source, config: Config, workers: int
 ) -> tuple[list[multiprocessing.context.SpawnProcess], Queue[Piece | None]]:
     """Start a reader for each worker. Return them and the queue of pieces, which ends with None for each worker."""
-    pieces: Queue[Piece | None] = context.Queue(DEPTH * workers)
+    pieces: Queue[Piece | None] = context.Queue(config.loader.depth * workers)
+    steps, global_batch = config.train.steps, config.train.global_batch
     readers = [
         context.Process(target=_read, args=(reader, workers, source, steps, global_batch, pieces), daemon=True)
         for reader in range(workers)

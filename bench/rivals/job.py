@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,12 +18,12 @@ import torch.distributed as dist
 from bench.dlrm import RepeatingSource, Shape
 from bench.rivals import dlrm
 from bench.rivals.start import EPSILON, RATE
-from bench.trainer_job import batches_of, in_turns
+from bench.trainer_job import batches_of, in_turns, joined
 from trainer import loop
 from trainer.keys import apply_changes
 from trainer.scale.planning import plan
 from trainer.train import Trainer
-from trainer.world import World, join, world_from
+from trainer.world import World
 
 OURS, OURS_SGD, OURS_BF16 = "ours", "ours, SGD", "ours, bf16"
 DLRM, DLRM_SGD, TORCHREC = "dlrm", "dlrm, SGD", "TorchRec"
@@ -33,12 +32,7 @@ CHECKED = 10  # steps
 
 def main(folder: str, shape_json: str, rounds: str, dlrm_path: str) -> None:
     """Compare losses, measure in turns, and write the results to FOLDER/<rank>.json."""
-    torch.set_num_threads(1)
-    world = world_from(os.environ)
-    join(world)
-    shape = Shape(**json.loads(shape_json))
-    source = RepeatingSource(shape)
-    source.generate(world.rank, world.size)
+    shape, world, source = joined(shape_json)
     steps: dict[str, Callable[[], float]] = {
         OURS: _ours(shape, source, world, "rowwise_adagrad", "adagrad"),
         OURS_SGD: _ours(shape, source, world, "sgd", "sgd"),
