@@ -9,6 +9,7 @@
     half_precision.py  weights in bfloat16 or float16
     tier/              rows on a disk, with a cache of them in memory
     criteo.py          samples from Criteo rows; prepare.py writes them to the files of shards.py
+    multi_hot.py       samples from MLPerf's multi-hot files
     checkpoint/        saves and loads checkpoints; state.py has their tensors
     disk.py            flushes files to the disk
 

@@ -54,7 +54,9 @@ COLUMN_KINDS = (  # for each column: its content and pattern
 
 @dataclass(frozen=True)
 class CriteoConfig:
-    file: str = ""  # a TSV, or a directory written by trainer.prepare; empty: train on synthetic samples
+    file: str = (
+        ""  # a TSV, a directory written by trainer.prepare, or MLPerf's multi-hot files; empty: synthetic samples
+    )
     strict: bool = False  # stop at a malformed row instead of skipping it
     held_out: float = 0.0  # ratio of a TSV's rows held out for evaluation; a prepared directory has its own
     key_file: str = ""  # of an encrypted directory: a file of mode 0600, env:VARIABLE or command:COMMAND
@@ -92,8 +94,8 @@ class Criteo:
 
     def batch(self, step: int, start: int, size: int) -> Batch:
         """Return samples `start` to `start + size` of the global batch of this step."""
-        spans = _spans(step * self.global_batch + start, size, len(self.rows))
-        rows = np.concatenate([np.empty(0, ROW), *(self.rows[span] for span in spans)])
+        parts = spans(step * self.global_batch + start, size, len(self.rows))
+        rows = np.concatenate([np.empty(0, ROW), *(self.rows[part] for part in parts)])
         present = (rows["present"] >> BITS[:, None] & 1).astype(bool)  # (F, B)
         ids = rows["categories"].astype(np.int64) % self.table_rows  # (B, F)
         return Batch(
@@ -111,7 +113,7 @@ class Criteo:
         return Criteo(self.name, self.held_out_rows, np.empty(0, ROW), self.table_rows.tolist(), self.global_batch)
 
 
-def _spans(first: int, size: int, num_rows: int) -> Iterator[slice]:
+def spans(first: int, size: int, num_rows: int) -> Iterator[slice]:
     """Yield the slices of `size` rows from `first` on, if `num_rows` rows repeat for ever."""
     while size:
         start = first % num_rows

@@ -23,6 +23,7 @@ from trainer.optimizers import ELEMENTWISE, DenseOptimizer
 from trainer.registry import KINDS
 from trainer.scale.config import RunConfig
 from trainer.scale.dry_run import Job, dense_memory
+from trainer.scale.multi_hot import is_multi_hot, pooling
 from trainer.scale.published import DenseWork
 from trainer.scale.sharding.cost import Table, Workload
 from trainer.scale.sharding.plan import Plan, in_bytes, load_plan
@@ -147,9 +148,11 @@ def dry_run_job(config: RunConfig, num_ranks: int, ranks_per_host: int) -> Job:
 
 
 def _pooling(config: RunConfig) -> tuple[float, ...]:
-    """Return the mean pooling factor of each table, the ids of a sample. A category of Criteo is one id."""
-    num_tables = len(config.embedding.rows)
-    return (1.0,) * num_tables if config.criteo.file else config.synthetic.pooling(num_tables)
+    """Return the mean pooling factor of each table, the ids of a sample. A category of a Criteo row is one id."""
+    num_tables, file = len(config.embedding.rows), Path(config.criteo.file)
+    if not config.criteo.file:
+        return config.synthetic.pooling(num_tables)
+    return pooling(file) if is_multi_hot(file) else (1.0,) * num_tables
 
 
 def _base_bytes(config: RunConfig, world: World) -> int:

@@ -25,6 +25,7 @@ from trainer.scale.criteo import BITS, DENSE_FEATURES, ROW, SPARSE_FEATURES, Cri
 from trainer.scale.disk import sync_file
 from trainer.scale.encryption.file import DamagedFile
 from trainer.scale.encryption.files import Files, files_under
+from trainer.scale.multi_hot import MultiHot, is_multi_hot, open_multi_hot
 
 FORMAT, VERSION = "criteo rows", 1
 MANIFEST = "manifest.json"
@@ -192,13 +193,20 @@ def open_shards(config: CriteoConfig, table_rows: Sequence[int], global_batch: i
 
 def open_criteo(
     config: CriteoConfig, table_rows: Sequence[int], global_batch: int, warn: Callable[[str], None]
-) -> Criteo:
-    """Open `criteo.file`, a TSV or a prepared directory, as a source. Raises DataError, ConfigError."""
-    if Path(config.file).is_dir():
+) -> Criteo | MultiHot:
+    """Open `criteo.file`, a TSV or a directory, as a source. Raises DataError, ConfigError."""
+    source: Criteo | MultiHot
+    if is_multi_hot(Path(config.file)):
+        for key, value in (("criteo.held_out", config.held_out), ("criteo.key_file", config.key_file)):
+            require(
+                not value, key, value, "left out for MLPerf's multi-hot files: their last day is held out, all plain"
+            )
+        source = open_multi_hot(Path(config.file), table_rows, global_batch)
+    elif Path(config.file).is_dir():
         source = open_shards(config, table_rows, global_batch)
     else:
         source = read_tsv(config, table_rows, global_batch, warn)
-    if len(source.rows) < global_batch:
-        few = f"{config.file} has {len(source.rows)} valid rows"
+    if (source.num_samples or 0) < global_batch:
+        few = f"{config.file} has {source.num_samples} valid rows"
         warn(f"{few}, fewer than the global batch of {global_batch}: rows repeat")
     return source
