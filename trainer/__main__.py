@@ -27,7 +27,9 @@ RANK_0_SECONDS = 5  # the other ranks wait this long before they print an error,
     "--preset", type=click.Choice(list(PRESETS)), default="demo", show_default=True, help="The model to train."
 )
 @click.option("--steps", type=int, help="Stop after this many steps; 0, the default of demo, trains until stopped.")
-@click.option("--data", metavar="PATH", help="Train on a Criteo-Kaggle TSV, the output of trainer.prepare, or MLPerf's files.")
+@click.option(
+    "--data", metavar="PATH", help="Train on a Criteo-Kaggle TSV, the output of trainer.prepare, or MLPerf's files."
+)
 @click.option("--strict", is_flag=True, help="Stop at a malformed row of --data instead of skipping it.")
 @click.option(
     "--resume", metavar="auto|STEP|none", help="Resume from a checkpoint: auto takes the newest, if there is one."
