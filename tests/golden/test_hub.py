@@ -20,6 +20,7 @@ from tests.golden.rows import Row, check_rows, problem
 from zmon.hub import Hub, HubConfig
 from zmon.schema.api import (
     Amounts,
+    EndList,
     FindingList,
     HubHealth,
     IncidentList,
@@ -118,6 +119,7 @@ ROWS = (
         [(16, 1024, 0.01129386, None, unpaired(16, 64))]),
     Row(f"{SCALING}?ranks=8&what_if=net=2&what_if=own=0.5", 200, ScalingAnswer, sizes,
         [(8, 256, 0.009311667, 0.005989167, (0.28351528, "weak"))]),
+    Row("/api/v1/ends", 200, EndList, lambda answer: (answer.num_ends, answer.ends), (0, [])),
     Row(f"{JOBS}/stuck/scaling", 200, ScalingAnswer,
         lambda answer: (answer.unknown, answer.name, answer.points, answer.now, answer.sizes, [*answer.what_ifs]),
         ("no baseline is recorded for stuck", "stuck", [], None, [], ["net", "host", "latency", "wire", "own"])),
@@ -168,7 +170,7 @@ UNWRITTEN = (
 )  # fmt: skip
 ROUTES = {
     "/metrics", "/healthz", JOBS, f"{JOBS}/{{job_id}}/ranks", f"{JOBS}/{{job_id}}/plan", f"{JOBS}/{{job_id}}/scaling",
-    FINDINGS, "/api/v1/detectors", INCIDENTS, f"{INCIDENTS}/{{id}}", f"{INCIDENTS}/{{id}}/report.html",
+    FINDINGS, "/api/v1/detectors", "/api/v1/ends", INCIDENTS, f"{INCIDENTS}/{{id}}", f"{INCIDENTS}/{{id}}/report.html",
     "/livez", "/readyz",
 }  # fmt: skip
 

@@ -25,7 +25,7 @@ from tests.hub.incidents.build import EVIDENCE, made
 from tests.hub.test_accounts import observed
 from tests.hub.test_ended_jobs import record_end
 from tests.schema.test_curve import ALONE, point
-from zmon.hub import journal
+from zmon.hub import json_lines
 from zmon.hub.accounts import Accounts
 from zmon.hub.baseline_store import BaselineStore
 from zmon.hub.ended_jobs import EndedJobs
@@ -182,7 +182,7 @@ def verify(place: Path, acknowledged: list[str]) -> list[str]:
 def main() -> None:
     """Crash at every point; print the number of points and the problems as JSON."""
     folder = Path(sys.argv[1])
-    journal.REWRITE_BYTES = 4000  # so that the journal is rewritten as well
+    json_lines.REWRITE_BYTES = 4000  # so that the journal is rewritten as well
     problems: list[str] = []
     for number in itertools.count():
         status = None

@@ -9,6 +9,7 @@ import pytest
 
 from tests.build import NOW, evidence, finding, opened_id
 from zmon.hub import journal as module
+from zmon.hub import json_lines
 from zmon.hub.journal import Journal
 from zmon.schema.evidence import StallEvidence
 
@@ -110,7 +111,7 @@ def test_finding_that_cannot_be_written_is_published(tmp_path, caplog):
 
 
 def test_file_that_cannot_be_rewritten_is_unchanged(journal_path, monkeypatch):
-    monkeypatch.setattr(module, "REWRITE_BYTES", 2_000)
+    monkeypatch.setattr(json_lines, "REWRITE_BYTES", 2_000)
     journal = Journal(journal_path)
     journal.open_or_update(finding(), NOW)
     (journal_path.parent / f".{journal_path.name}.partial").mkdir()

@@ -8,6 +8,7 @@ from tests.build import NOW, evidence, finding, opened_id, rank_state
 from tests.hub.journals import open_and_resolve, resolve
 from zmon.detectors.new_finding import rank_row
 from zmon.hub import journal as module
+from zmon.hub import json_lines
 from zmon.hub.journal import Journal
 
 BULK = evidence(ranks=[msgspec.to_builtins(rank_row(rank_state()))], in_flight={"0": {}}, stacks={"0": {}}, pids=[7])
@@ -74,7 +75,7 @@ def test_large_evidence_is_dropped_once_the_final_capsule_is_written(journal):
 
 
 def test_large_file_is_rewritten(journal, journal_path, monkeypatch):
-    monkeypatch.setattr(module, "REWRITE_BYTES", 20_000)
+    monkeypatch.setattr(json_lines, "REWRITE_BYTES", 20_000)
     journal = Journal(journal_path)
     journal.open_or_update(finding(), NOW)
     largest = 0

@@ -23,6 +23,7 @@ _NAMESAKES = (
     "dashboard",
     "demo",
     "doctor",
+    "ends",
     "hub",
     "incident",
     "status",

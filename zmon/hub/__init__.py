@@ -4,8 +4,8 @@ The hub makes a pass every second. It also keeps a long poll open to every agent
 answers it, which starts a pass at once. The hub keeps no history except the findings; Prometheus has the rest.
 
 `agent_poller` asks the agents, `agent_link` keeps the last answer of each, `job_state` keeps what is known about one
-launch, `journal` opens and resolves findings, `stall_evidence` gathers evidence about stalls. `accounts`,
-`baseline_store`, `pause_store`, `ended_jobs` and `job_agents` keep their records on disk.
+launch, `journal` opens and resolves findings, `ends` records the ends of launches, `stall_evidence` gathers evidence
+about stalls. `accounts`, `baseline_store`, `pause_store`, `ended_jobs` and `job_agents` keep their records on disk.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from zmon.hub.api.view import job_state, view
 from zmon.hub.config import HubConfig
 from zmon.hub.discovery import Discovery
 from zmon.hub.ended_jobs import FOLDER, EndedJobs
+from zmon.hub.ends import FILE, Ends
 from zmon.hub.incidents.collector import Incidents
 from zmon.hub.job_agents import JobAgents
 from zmon.hub.job_state import JobStates
@@ -72,6 +73,7 @@ class Hub:
         self.journal = Journal(config.data_dir / "findings.jsonl")
         self.job_states = JobStates(config.data_dir)
         self.ended_jobs = EndedJobs(config.data_dir / FOLDER)
+        self.ends = Ends(config.data_dir / FILE)
         self.snapshots: tuple[Snapshot, ...] = ()
         self._views: list[JobView] | None = None  # None: not made since the last pass
         self.errors: dict[tuple[str, str], str] = {}  # the last error, by detector (or other part) and job
@@ -136,6 +138,7 @@ class Hub:
         if self._knows_agents():
             self._forget_gone_jobs(now)
         self.ended_jobs.forget_old(now, {snapshot.job_id for snapshot in self.snapshots})
+        self.ends.maintain(now)
         self.incidents.update(session, self.snapshots, now)
         self.journal.retry(now)
         self.job_states.accounts.maintain(snapshot.job_id for snapshot in self.snapshots)
@@ -161,12 +164,14 @@ class Hub:
         self._views = None
 
     def _record_earlier_ends(self, launches: Iterable[Snapshot]) -> None:
-        """Record the faults that ended these launches, which others followed before the hub saw their ends."""
+        """Record the ends of these launches, which others followed before the hub saw their ends."""
         stall = next((detector for detector in self.detectors if detector.name == STALL), None)
         for snapshot in launches:
             if stall is not None and not self.ended_jobs.is_judged(snapshot):
                 with self._isolated("earlier launches", snapshot.job_id):
-                    self.ended_jobs.update(snapshot, next(iter(stall.detect(snapshot)), None))
+                    fault = next(iter(stall.detect(snapshot)), None)
+                    self.ended_jobs.update(snapshot, fault)
+                    self.ends.update(snapshot, fault, None)
 
     def judge(self, snapshot: Snapshot, reports: list[AgentReport], now: float) -> Snapshot:
         """Run the detectors on one job, publish what they report, and return the snapshot that they received."""
@@ -222,7 +227,9 @@ class Hub:
                 stalls = self._stalls(snapshot)
                 fault = next((finding for finding in findings[STALL] if finding.is_stall), None)
                 published = next(iter(stalls), None)
-                self.ended_jobs.update(snapshot, fault, published, partial(view, snapshot, self.job_states, stalls))
+                view_of_job = partial(view, snapshot, self.job_states, stalls)
+                self.ended_jobs.update(snapshot, fault, published, view_of_job)
+                self.ends.update(snapshot, fault and (published or fault), view_of_job)
 
     def _update_journal(self, snapshot: Snapshot, detector: Detector, remaining: Remaining, now: float) -> None:
         """Open or update the findings of one detector on one job, and resolve those that it stopped reporting."""
@@ -264,6 +271,7 @@ class Hub:
             "agents of jobs": self._job_agents.error,
             "baselines": states.baselines.error,
             "ended jobs": self.ended_jobs.error,
+            "ends of launches": self.ends.error,
             "pauses": states.pauses.store.error,
         }
         return {part: error for part, error in errors.items() if error}

@@ -14,20 +14,20 @@ be read is never replaced.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from itertools import chain, count
+from itertools import count
 from pathlib import Path
 
 import msgspec
 from msgspec import UNSET
 
 from zmon.format import counted
-from zmon.hub.json_folder import RETRY_SECONDS, WriteErrors
+from zmon.hub.json_folder import WriteErrors
+from zmon.hub.json_lines import JsonLines
 from zmon.job import merging
 from zmon.schema.evidence import Evidence, StallEvidence
 from zmon.schema.finding import Finding, decode_finding
-from zmon.steplog.files import append_line, replace_file
 
 log = logging.getLogger("zmon.journal")
 
@@ -35,7 +35,6 @@ RESOLVE_AFTER_SECONDS = 2.0  # a finding may be absent from a single pass by cha
 HOLD_SECONDS = 3.0  # new culprits must be reported for this long: ranks that wait for each other may alternate
 MAX_RESOLVED = 1000  # resolved findings in memory and in the file
 MAX_RESOLVED_IN_FULL = 50  # of these keep their large evidence without a capsule: 232 kB of JSON at 1,024 ranks
-REWRITE_BYTES = 32 << 20  # the file is rewritten at this size, or at twice its last rewritten size if that is more
 _HANGS = {"compute_hang", "input_stall", "lease_overrun"}  # causes that follow from the phase that a rank is in
 _LOST = (
     "findings are published, but lost when the hub ends: free some disk space there, or give the hub another --data-dir"
@@ -74,14 +73,9 @@ class Journal:
         self._candidates: dict[str, tuple[tuple[int | str, ...], float, float]] = {}
         self._others: dict[str, bytes] = {}  # lines from which this version cannot make the same line again, by id
         self._unreadable: dict[str | bytes, bytes] = {}  # lines that are no finding for it, by id if they have one
-        self._was_read = False  # the file may be replaced only after it was read
-        self._rewrite_at = REWRITE_BYTES
         self.errors = WriteErrors(log, _LOST)
-        self._unwritten = True  # the file is not what a rewrite would make it
-        self._retried_at = 0.0
-        with self.errors.watched(path):
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # jobs' messages are private to the user
-            self._rewrite()
+        self._file = JsonLines(path, self.errors, self._read, self._lines)
+        self._file.open()
 
     @property
     def error(self) -> str | None:
@@ -98,10 +92,7 @@ class Journal:
 
     def retry(self, now: float) -> None:
         """Write what could not be written, or read what could not be read, every few seconds; call it in every pass."""
-        if self._unwritten and abs(now - self._retried_at) >= RETRY_SECONDS:
-            self._retried_at = now
-            with self.errors.watched(self._path):
-                self._rewrite()
+        self._file.retry(now)
 
     def active(self) -> list[Finding]:
         """Return the findings that have not resolved."""
@@ -220,37 +211,19 @@ class Journal:
         """Put a finding into memory and append it to the file."""
         line = self._line(finding)  # before it may be pruned: if the clock was set back, others are newer
         self._put(finding)
-        with self.errors.watched(self._path):
-            if self._unwritten:
-                self._rewrite()
-                return
-            self._unwritten = True
-            size = append_line(self._path, line)
-            self._unwritten = False
-            if size > self._rewrite_at:
-                self._rewrite_at = 2 * size  # if the disk is full, the rewrite is not tried again at every line
-                self._rewrite()
+        self._file.append(line)
 
     def _line(self, finding: Finding) -> bytes:
         values = {field.name: getattr(finding, field.name) for field in fields(finding)}
         return msgspec.json.encode({**values, "published": self._labels[finding.id]}) + b"\n"
 
-    def _read(self) -> None:
-        """Read the findings of earlier hubs. Raises OSError.
+    def _read(self, lines: Sequence[bytes]) -> None:
+        """Take the findings of earlier hubs.
 
         If the file could not be read for some time, a finding that opened meanwhile replaces an earlier one.
         """
-        try:
-            *lines, last = self._path.read_bytes().split(b"\n")
-        except FileNotFoundError:
-            lines, last = [], b""
-        except OSError as error:
-            raise OSError(error.errno, f"what it has cannot be read ({error.strerror}) and is not replaced") from error
-        self._was_read = True
-        if not _was_cut_off(last):
-            lines.append(last)
         newer = {(f.job_id, f.detector): f.detected for f in self._active.values()}
-        for line in filter(None, lines):
+        for line in lines:
             self._read_line(line)
         for f in self._findings.values():
             if f.resolved is None and f.id not in self._active and (f.job_id, f.detector) in newer:
@@ -282,24 +255,10 @@ class Journal:
         else:
             self._others[finding.id] = line
 
-    def _rewrite(self) -> None:
-        """Rewrite the file without outdated lines. Raises OSError, and then leaves the old file."""
-        if not self._was_read:
-            self._read()
-        others = (line + b"\n" for line in (*self._unreadable.values(), *self._others.values()))
-        findings = (self._line(finding) for name, finding in self._findings.items() if name not in self._others)
-        size = replace_file(self._path, chain(others, findings))
-        self._rewrite_at = max(REWRITE_BYTES, 2 * size)
-        self._unwritten = False
-
-
-def _was_cut_off(line: bytes) -> bool:
-    """Return True if the last line of the file is none, or one that a crash cut off."""
-    try:
-        msgspec.json.decode(line)
-    except msgspec.DecodeError:
-        return True
-    return False
+    def _lines(self) -> Iterator[bytes]:
+        """Yield the lines of the file, without outdated ones."""
+        yield from (line + b"\n" for line in (*self._unreadable.values(), *self._others.values()))
+        yield from (self._line(finding) for name, finding in self._findings.items() if name not in self._others)
 
 
 def _id_of(line: bytes) -> str | bytes:

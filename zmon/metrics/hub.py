@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from zmon.metrics.names import STEP_HISTOGRAM
 from zmon.metrics.page import Page
+from zmon.schema.ended_launch import OUTCOMES
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.names import BETWEEN_STEPS, DRAM, FLOPS_SOURCES, MAX_LABELS, TENSOR_PIPE, bounded_labels
@@ -33,6 +34,7 @@ def hub_page(
     reload_success: float | None = None,
     left_out_jobs: Sequence[JobView] = (),
     shard: Shard | None = None,
+    ends: Mapping[str, int] = MappingProxyType({}),
 ) -> bytes:
     """Return the page of the hub. While the hub is blind, `last_pass_time` does not advance.
 
@@ -41,6 +43,7 @@ def hub_page(
     if `--web.config.file` is used as it is now; None without it. `left_out_jobs`: jobs that have no series but their
     coverage, since they are too many. Alerts read the coverage: it tells that the hub watches the job. `shard`: that of
     the hub; it is a label of its findings and its heartbeat, by which alerts see that the hubs of one shard are gone.
+    `ends`: launches that ended since the hub started, by outcome.
     """
     page = Page()
     of_shard = {"shard": str(shard)} if shard else None
@@ -93,6 +96,8 @@ def hub_page(
                 host,
                 extra=of_shard,
             )
+    for outcome, number in (dict.fromkeys(OUTCOMES, 0) | dict(ends)).items():
+        page.add("zmon_job_ends_total", number, outcome)
     for host, number in left_out.items():
         page.add("zmon_hub_report_left_out", number, host)
     page.add("zmon_hub_pass_seconds", pass_seconds)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -60,6 +62,7 @@ class Answers:
                 self.findings,
                 turn=lambda request: self._large.turn() if request.evidence else nullcontext(),
             ),
+            route(endpoints.ENDS, self.ends),
             route(endpoints.DETECTORS, self.detectors),
         ]
 
@@ -109,6 +112,12 @@ class Answers:
         elif request.evidence_ranks >= 0:
             findings = [with_few_rows(finding, request.evidence_ranks) for finding in findings]
         return api.FindingList([f if may_read(asker, f) else without_output(f) for f in findings])
+
+    async def ends(self, request: api.EndsRequest) -> api.EndList:
+        """Return the ends of launches of all jobs or of one, newest first."""
+        since = time.time() - request.seconds if request.seconds >= 0 else -math.inf
+        ends = [end for end in self._hub.ends.all() if request.job_id in (None, end.job_id) and end.ended >= since]
+        return api.EndList(ends if request.limit < 0 else ends[: request.limit], len(ends))
 
     async def detectors(self, request: api.DetectorsRequest) -> api.DetectorList:
         """Return for each detector and job why it is inert, if it is, and the detector's last error."""
@@ -163,6 +172,7 @@ class Answers:
             reload_success(hub.config.web),
             [job for job in jobs if job.job_id not in shown],
             hub.config.shard,
+            hub.ends.counts,
         )
 
 

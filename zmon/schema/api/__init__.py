@@ -17,6 +17,7 @@ from zmon.schema.api.agent import (
     Suspicion,
 )
 from zmon.schema.api.endpoint import Endpoint, Problem
+from zmon.schema.api.ends import EndList, EndsRequest
 from zmon.schema.api.findings import (
     DetectorList,
     DetectorsRequest,
@@ -53,9 +54,9 @@ from zmon.schema.api.scaling import (
 
 __all__ = [
     "AgentHealth", "AgentHealthRequest", "Amounts", "CurvePoint", "DetectorList", "DetectorState", "DetectorsRequest",
-    "EfficiencyAnswer", "Endpoint", "EvidenceRequest", "FindingList", "FindingsRequest", "HubHealth",
-    "HubHealthRequest", "IncidentList", "IncidentRequest", "IncidentsRequest", "JobList", "JobsRequest", "PlanRequest",
-    "PlanRow", "PlanTable", "Problem", "RankEvidence", "RankList", "RankRow",
+    "EfficiencyAnswer", "EndList", "Endpoint", "EndsRequest", "EvidenceRequest", "FindingList", "FindingsRequest",
+    "HubHealth", "HubHealthRequest", "IncidentList", "IncidentRequest", "IncidentsRequest", "JobList", "JobsRequest",
+    "PlanRequest", "PlanRow", "PlanTable", "Problem", "RankEvidence", "RankList", "RankRow",
     "RankSummary", "RanksRequest", "ScalingAnswer",
     "ScalingRequest", "SizeNow", "SizeRow", "SnapshotRequest", "SourceDown", "StepAnswer", "Suspects",
     "SuspectsRequest", "Suspicion", "endpoints",

@@ -1,0 +1,73 @@
+"""Tests of `zmon ends`: a row for each launch that ended, and one line if no hub answers."""
+
+import json
+
+import msgspec
+import pytest
+from aiohttp.test_utils import unused_port
+
+from tests.build import JOB, NOW, finding, finished, killed, snapshot
+from tests.http_server import FakeServer
+from zmon.cli.render.ends import steps, why
+from zmon.job.outcome import ended_launch
+from zmon.schema.api import EndList
+from zmon.schema.ended_launch import Restart
+
+DONE = ended_launch(snapshot(*(finished(rank, 9.0, step=1200, steps=600) for rank in range(4))), None, None)
+FAILED = ended_launch(snapshot(*(killed(rank, 30.0, max_restarts=3) for rank in range(4))), finding(summary="X"), None)
+
+
+@pytest.fixture
+def hub():
+    server = FakeServer(lambda path, _: EndList([DONE, FAILED], 7) if path.startswith("/api/v1/ends") else None)
+    yield server
+    server.close()
+
+
+def test_ends_are_listed_newest_first(command, hub, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "140")
+    code, out, _ = command("ends", "--hub", hub.url)
+    head, first, second, last = out.splitlines()
+    assert code == 0
+    assert head.split() == ["ended", "(UTC)", "job", "outcome", "ran", "steps", "why"]
+    assert first.split()[3:5] == [JOB, "done"]
+    assert "601 to 1,200" in first
+    assert second.split()[3:5] == [JOB, "failed"]
+    assert last == "5 earlier ends left out: --limit"
+
+
+def test_json_is_the_answer_of_the_hub(command, hub):
+    code, out, _ = command("ends", "--json", "--hub", hub.url)
+    assert code == 0
+    assert msgspec.convert(json.loads(out), EndList).ends == [DONE, FAILED]
+
+
+def test_no_end_is_said(command):
+    server = FakeServer(lambda path, _: EndList([], 0))
+    assert command("ends", "--hub", server.url)[1] == "no launch has ended\n"
+    server.close()
+
+
+def test_hub_that_does_not_answer_is_one_line(command):
+    code, out, err = command("ends", "--hub", f"http://127.0.0.1:{unused_port()}")
+    assert (code, out) == (1, "")
+    assert err.startswith("zmon: cannot reach")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, "X"),
+        ({"restart": Restart(1)}, "X; restart 1 of 3 has finished no step yet"),
+        ({"restart": Restart(1, 90, 42.0)}, "X; restart 1 of 3 resumed from step 90 after 42 s"),
+        ({"restart": Restart(1, 90, 42.0), "max_restarts": None}, "X; restart 1 resumed from step 90 after 42 s"),
+        ({"recorded": NOW + 3600}, "X; told late: the hub was down, or no agent answered it"),
+    ],
+)
+def test_reason_says_what_followed(changes, text):
+    assert why(msgspec.structs.replace(FAILED, **changes)) == text
+
+
+def test_launch_without_a_step_has_no_steps():
+    assert steps(msgspec.structs.replace(FAILED, first_step=None)) == "–"

@@ -1,0 +1,161 @@
+"""Tests of a hub's record of ends: one for each launch, whatever ended it, also after a restart of the hub."""
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from tests.build import JOB, NOW, finished, raised, rank_state, snapshot, terminated
+from tests.hub.fakes import FakeAgent, healthy, hub_over, poll
+from zmon.hub import ends as module
+from zmon.hub.ends import FILE, Ends
+from zmon.job.outcome import ended_launch
+from zmon.steplog.files import SteadyClock
+
+
+def launch(ranks, attempt=0, began=1000.0, **changes):
+    """Return these ranks as those of one launch of a launcher with restarts."""
+    of_launch = {"attempt": attempt, "open_seconds": began, "launch_id": "launch", "restart_count": attempt}
+    return [replace(rank, run_uid=f"{attempt} {rank.rank}", **of_launch, **changes) for rank in ranks]
+
+
+FINISHED = [finished(rank, 9.0) for rank in range(4)]
+CANCELLED = [terminated(rank, 9.0) for rank in range(4)]
+FAILED = [raised(2, 9.5), *(terminated(rank, 9.0) for rank in (0, 1, 3))]
+
+
+async def ends(hub_client, query=""):
+    return (await hub_client.get(f"/api/v1/ends{query}"))["ends"]
+
+
+@pytest.mark.parametrize(("ranks", "outcome"), [(FINISHED, "done"), (CANCELLED, "cancelled"), (FAILED, "failed")])
+async def test_each_launch_that_ends_is_recorded_once(start_hub, ranks, outcome):
+    agent = FakeAgent(*launch(healthy()))
+    hub_client = await start_hub(agent)
+    await hub_client.passes()
+    assert await ends(hub_client) == []
+    agent.ranks = launch(ranks)
+    (end,) = await poll(lambda: ends(hub_client))
+    await hub_client.passes(5)
+    assert await ends(hub_client) == [end]
+    assert (end["job_id"], end["outcome"], end["world_size"], end["hosts"]) == (JOB, outcome, 4, ["node-a"])
+    assert await hub_client.metric(f'zmon_job_ends_total{{outcome="{outcome}"') == [1.0]
+    agent.ranks = ()
+    await hub_client.passes()
+    assert await ends(hub_client) == [end]
+
+
+async def test_failure_has_its_finding_and_its_next_step(start_hub):
+    hub_client = await start_hub(FakeAgent(*launch(FAILED)))
+    (end,) = await poll(lambda: ends(hub_client))
+    (finding,) = await hub_client.findings()
+    assert (end["cause"], end["ranks"], end["culprit_hosts"]) == ("rank_exited", [2], ["node-a"])
+    assert (end["finding"], end["next_step"], end["runbook"]) == (finding["id"], finding["detail"], finding["runbook"])
+    assert "ValueError: bad batch 17" in end["summary"]
+
+
+async def test_restarted_hub_knows_earlier_ends_and_records_none_again(tmp_path):
+    agent = FakeAgent(*launch(FAILED))
+    async with agent.serve():
+        async with hub_over(tmp_path, agent) as hub_client:
+            (end,) = await poll(lambda: ends(hub_client))
+        async with hub_over(tmp_path, agent) as hub_client:
+            await hub_client.passes(5)
+            assert await ends(hub_client) == [end]
+
+
+async def test_end_while_the_hub_was_down_is_marked_late(start_hub):
+    hub_client = await start_hub(FakeAgent(*launch([replace(rank, gone_seconds=400.0) for rank in FINISHED])))
+    (end,) = await poll(lambda: ends(hub_client))
+    assert end["recorded"] - end["ended"] == pytest.approx(400.0, abs=30.0)
+    assert msgspec.convert(end, module.EndedLaunch).is_late
+
+
+async def test_launches_of_one_launcher_have_an_end_each_and_the_restart_between(start_hub):
+    agent = FakeAgent(*launch(FAILED, max_restarts=3))
+    hub_client = await start_hub(agent)
+    assert await poll(lambda: ends(hub_client))
+    resumed = [rank_state(rank, step=61, steps=1, step_seconds_total=0.1) for rank in range(4)]
+    agent.ranks = [*launch(FAILED), *launch(resumed, 1, 2.0)]
+    (end,) = await poll(lambda: ends(hub_client), until=lambda answer: answer[0]["restart"])
+    assert (end["attempt"], end["restart"]["attempt"], end["restart"]["first_step"]) == (0, 1, 60)
+    agent.ranks = launch(FINISHED, 1, 2.0)
+    newest, first = await poll(lambda: ends(hub_client), until=lambda answer: len(answer) == 2)
+    assert (newest["outcome"], newest["attempt"], newest["restart"]) == ("done", 1, None)
+    assert first["restart"] == end["restart"]
+
+
+async def test_launch_that_the_next_one_followed_at_once_is_recorded(start_hub):
+    hub_client = await start_hub(FakeAgent(*launch(FAILED), *launch(healthy(), 1, 2.0)))
+    (end,) = await poll(lambda: ends(hub_client))
+    assert (end["attempt"], end["outcome"], end["ranks"]) == (0, "failed", [2])
+
+
+async def test_helper_process_has_no_end(start_hub):
+    alone = {"world_size": 1, "steps": 0, "sequences": {}}
+    hub_client = await start_hub(FakeAgent(finished(0, 9.0, **alone)))
+    await hub_client.passes(5)
+    assert await ends(hub_client) == []
+
+
+async def test_ends_of_one_job_of_some_time_and_some_number(start_hub):
+    others = [replace(rank, job_id="other", run_uid=f"o {rank.rank}", gone_seconds=500.0) for rank in FINISHED]
+    hub_client = await start_hub(FakeAgent(*launch(FAILED), *others))
+    assert [end["job_id"] for end in await poll(lambda: ends(hub_client), until=lambda f: len(f) == 2)] == [
+        JOB,
+        "other",
+    ]
+    assert [end["job_id"] for end in await ends(hub_client, "?job_id=other")] == ["other"]
+    assert [end["job_id"] for end in await ends(hub_client, "?seconds=100")] == [JOB]
+    answer = await hub_client.get("/api/v1/ends?limit=1")
+    assert ([end["job_id"] for end in answer["ends"]], answer["num_ends"]) == ([JOB], 2)
+
+
+def end_of(number, ended=NOW):
+    of_launch = [replace(rank, launch_id=f"launch {number}") for rank in FINISHED]
+    return msgspec.structs.replace(ended_launch(snapshot(*of_launch), None, None), recorded=ended)
+
+
+def record(store, number, time=NOW):
+    of_launch = [replace(rank, launch_id=f"launch {number}") for rank in FINISHED]
+    return store.update(snapshot(*of_launch, time=time), None, None)
+
+
+STEADY = SteadyClock(hold_seconds=-1.0)
+
+
+def test_ends_of_more_than_90_days_are_forgotten_while_the_clock_is_steady(tmp_path):
+    for clock, left in ((SteadyClock(), 2), (STEADY, 1)):
+        store = Ends(tmp_path / FILE, clock)
+        record(store, 1)
+        record(store, 2, NOW + 86400.0)
+        store.maintain(NOW + module.MAX_AGE_SECONDS + 1.0)
+        assert len(store.all()) == left
+
+
+def test_oldest_ends_beyond_the_maximum_are_forgotten(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "MAX_ENDS", 2)
+    store = Ends(tmp_path / FILE)
+    ids = [record(store, number, NOW + number).id for number in range(4)]
+    store.maintain(NOW)
+    assert [end.id for end in store.all()] == [ids[3], ids[2]]
+
+
+def test_lines_of_another_version_and_half_a_line_are_not_lost(tmp_path):
+    path = tmp_path / FILE
+    path.write_bytes(b'{"id": 7}\n' + msgspec.json.encode(end_of(1)) + b'\n{"id": "cut o')
+    store = Ends(path)
+    record(store, 2, NOW + 1.0)
+    assert [end.id for end in Ends(path).all()] == ["launch 2-0", "launch 1-0"]
+    assert path.read_bytes().startswith(b'{"id": 7}\n')
+
+
+def test_file_that_cannot_be_written_is_written_later(tmp_path):
+    (tmp_path / FILE).mkdir()
+    store = Ends(tmp_path / FILE)
+    assert record(store, 1)
+    assert "directory" in store.error
+    (tmp_path / FILE).rmdir()
+    store.maintain(NOW)
+    assert store.error is None
+    assert len(Ends(tmp_path / FILE).all()) == 1

@@ -1,0 +1,145 @@
+"""Tests of how a launch ended: the rows of docs/endings.md, helper processes, and restarts."""
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from scripts.endings_page import SECTIONS
+from tests.build import JOB, NOW, finding, finished, killed, raised, rank_state, snapshot, terminated
+from tests.detectors.stalls import QUIET, STALL
+from zmon.job.outcome import ended_launch, first_step, has_ended, launch_key, restarted
+from zmon.job.restarts import is_over
+from zmon.schema.ended_launch import CANCELLED, DONE, FAILED, NODE_LOST, UNKNOWN_END, Restart
+
+ROWS = [row for rows in SECTIONS.values() for row in rows]
+QUIET_ROWS = [row for row in ROWS if row.due == QUIET and is_over(row.job)]
+FAULT_ROWS = [row for row in ROWS if row.due != QUIET and is_over(row.job)]
+# The quiet rows that are no cancellation.
+FINISHED = {
+    "all ranks return",
+    "SIGTERM, and the job's handler saves and exits 0",  # without the sender, it cannot be told from the former
+    "the run finishes",
+    "the function returns on all ranks; Ray ends its actors (exit code 1)",
+    "the function returns on all ranks; the framework terminates them (signal SIGTERM)",
+    "the function returns on all ranks; Kubernetes or the framework kills them (signal SIGKILL)",
+    "the function returns on all ranks; they may leave (exit code 0)",
+    "a finished rank's container is killed: a Kubernetes Job is deleted while other containers of its pods live",
+    "the function raises on all ranks, and the program that started the pool goes on",
+}
+UNEXPLAINED = {
+    "victims, and ranks of a silent agent",
+    "the boxes of the other ranks were removed a quarter of an hour after the owner's end",
+    "ranks of an older kernel end with their launcher, whose parent may still tell their status",
+    "ranks are killed with their launcher, whose status is not known yet",
+    "the same, and their launcher ends well",
+    "the same, at once: their launcher may still tell",
+    "a job is ended with its launcher in an uneven all_to_all: None",
+}
+
+
+@pytest.mark.parametrize("row", QUIET_ROWS, ids=str)
+def test_end_without_a_fault_is_done_or_cancelled(row):
+    expected = DONE if row.scene in FINISHED else UNKNOWN_END if row.scene in UNEXPLAINED else CANCELLED
+    assert ended_launch(row.job, None, None).outcome == expected
+
+
+@pytest.mark.parametrize("row", FAULT_ROWS, ids=str)
+def test_end_by_a_fault_has_failed_unless_a_node_was_lost_or_it_is_unclear(row):
+    fault = next(iter(STALL.detect(row.job)))
+    end = ended_launch(row.job, fault, None)
+    by_cause = {"host_lost": NODE_LOST, "unknown, warning": UNKNOWN_END}
+    assert end.outcome == next((v for cause, v in by_cause.items() if row.due.startswith(cause)), FAILED)
+    assert (end.cause, end.ranks, end.culprit_hosts, end.summary) == (
+        fault.cause,
+        fault.ranks,
+        fault.hosts,
+        fault.summary,
+    )
+
+
+@pytest.mark.parametrize("names", [FINISHED, UNEXPLAINED])
+def test_each_named_row_exists(names):
+    assert names <= {row.scene for row in QUIET_ROWS}
+
+
+def test_rank_that_saves_and_leaves_after_a_signal_was_cancelled():
+    after = [finished(rank, 9.0) for rank in range(4)]
+    after = [replace(r, last_words=replace(r.last_words, sender_pid=4711)) for r in after]
+    end = ended_launch(snapshot(*after), None, None)
+    assert (end.outcome, end.summary) == (CANCELLED, "its owner ended all 4 ranks at step 100 (exit code 0)")
+
+
+ALONE = {"world_size": 1, "steps": 0, "sequences": {}}
+
+
+@pytest.mark.parametrize(
+    ("case", "ranks", "fault", "ended"),
+    [
+        ("all ranks have finished", [finished(rank, 9.0) for rank in range(4)], None, True),
+        ("a rank lives", [*(finished(rank, 9.0) for rank in range(3)), rank_state(3)], None, False),
+        ("the last rank ended a moment ago", [finished(0, 9.0), finished(1, 1.0)], None, False),
+        ("a rank is not reported", [finished(rank, 9.0) for rank in range(3)], None, False),
+        ("a helper process without steps ends well", [finished(0, 9.0, **ALONE)], None, False),
+        ("a lone process fails before its first step", [raised(0, 9.0, **ALONE)], finding(), True),
+        ("a lone process has trained", [finished(0, 9.0, world_size=1)], None, True),
+    ],
+)
+def test_launch_has_ended(case, ranks, fault, ended):
+    assert has_ended(snapshot(*ranks), fault) is ended, case
+
+
+def test_end_is_not_told_while_an_agent_is_silent_unless_a_fault_explains_it():
+    silent = snapshot(*(terminated(rank, 9.0) for rank in range(3)), unwatched=[rank_state(3)])
+    assert not has_ended(silent, None)
+    assert has_ended(silent, finding(cause="host_lost"))
+
+
+def test_end_has_its_times_and_its_steps():
+    ranks = [terminated(r, 9.0 + r, step=120, steps=20, step_seconds_total=10.0, open_seconds=9.0) for r in range(4)]
+    end = ended_launch(snapshot(*ranks), None, None)
+    assert (end.job_id, end.began, end.ended, end.recorded) == (JOB, NOW - 19.0, NOW - 9.0, NOW)
+    assert (end.step, end.steps, end.first_step, end.seconds) == (120, 20, 100, 10.0)
+    assert (end.time, end.goodput_ratio, end.is_late) == ({}, None, False)
+    assert msgspec.structs.replace(end, recorded=end.ended + 70.0).is_late
+
+
+@pytest.mark.parametrize(
+    ("changes", "number"),
+    [
+        ({"step": 100, "steps": 100}, 0),
+        ({"step": 101, "steps": 100}, 1),  # torch jobs count from 1 by default
+        ({"step": 620, "steps": 20}, 600),
+        ({"step": 619, "steps": 20, "activity": "done"}, 600),  # outside training, it is the last step
+        ({"step": 1, "steps": 0}, None),
+    ],
+)
+def test_first_step(changes, number):
+    assert first_step(rank_state(0, **changes)) == number
+
+
+def test_id_is_that_of_the_launch():
+    ranks = [rank_state(rank, launch_id="abc", attempt=2) for rank in range(2)]
+    assert launch_key(snapshot(*ranks)) == "abc-2"
+    assert launch_key(snapshot(rank_state(0), rank_state(1))) == "uid-0-0"
+
+
+def test_restart_is_noted_once_the_next_attempt_has_stepped_on_all_ranks():
+    end = ended_launch(snapshot(*(killed(rank, 30.0) for rank in range(4))), finding(), None)
+    starting = [rank_state(rank, attempt=1, activity="init", step=1, steps=0) for rank in range(4)]
+    end = restarted(end, snapshot(*starting))
+    assert end.restart == Restart(1)
+    stepped = {"attempt": 1, "step": 91, "steps": 1, "step_seconds_total": 0.5, "step_seconds": 0.2}
+    some = [rank_state(0, **stepped), *starting[1:]]
+    assert restarted(end, snapshot(*some)) == end
+    end = restarted(end, snapshot(*(rank_state(rank, **stepped) for rank in range(4))))
+    assert end.restart == Restart(1, first_step=90, seconds=pytest.approx(29.8))
+    later = {**stepped, "step": 100, "steps": 10}
+    assert restarted(end, snapshot(*(rank_state(rank, **later) for rank in range(4)))) == end
+
+
+def test_restart_of_a_later_attempt_is_not_noted():
+    end = ended_launch(snapshot(*(killed(rank, 30.0) for rank in range(4))), finding(), None)
+    end = restarted(end, snapshot(*(rank_state(rank, attempt=1, steps=0) for rank in range(4))))
+    assert restarted(end, snapshot(*(rank_state(rank, attempt=2, steps=0) for rank in range(4)))) == end
+    assert restarted(end, snapshot(*(rank_state(rank) for rank in range(4)))) == end

@@ -1,0 +1,113 @@
+"""The ends of all launches, on disk as `ends.jsonl`: each is one line, and the last line of an id counts.
+
+`zmon/job/outcome.py` decides what an end is. Ends of 90 days stay, at most 20,000 of them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from zmon.format import counted
+from zmon.hub.json_folder import WriteErrors
+from zmon.hub.json_lines import JsonLines
+from zmon.job.outcome import ended_launch, has_ended, launch_key, restarted
+from zmon.schema.ended_launch import EndedLaunch
+from zmon.schema.finding import Finding
+from zmon.schema.job import JobView
+from zmon.schema.job_snapshot import Snapshot
+from zmon.steplog.files import SteadyClock
+
+log = logging.getLogger("zmon.ends")
+
+FILE = "ends.jsonl"  # name of the file in the data directory
+MAX_AGE_SECONDS = 90 * 86400.0
+MAX_ENDS = 20_000  # 20 MB
+_LOST = "the ends of launches are lost when the hub ends: free some disk space there"
+
+
+class Ends:
+    """The ends of launches, by the id of the launch."""
+
+    def __init__(self, path: Path, clock: SteadyClock | None = None) -> None:
+        self._clock = clock or SteadyClock()
+        self._ends: dict[str, EndedLaunch] = {}  # in the order in which they were recorded
+        self._last: dict[str, str] = {}  # job id → id of its newest end
+        self._unreadable: list[bytes] = []  # lines of another version of zmon, which stay as they are
+        self.counts: Counter[str] = Counter()  # ends that this hub recorded, by outcome
+        self._errors = WriteErrors(log, _LOST)
+        self._file = JsonLines(path, self._errors, self._read, self._lines)
+        self._file.open()
+
+    @property
+    def error(self) -> str | None:
+        """The reason why ends cannot be written, or None."""
+        return self._errors.error
+
+    def all(self) -> list[EndedLaunch]:
+        """Return all ends, newest first."""
+        return sorted(self._ends.values(), key=lambda end: end.ended, reverse=True)
+
+    def update(
+        self, snapshot: Snapshot, fault: Finding | None, view: Callable[[], JobView] | None
+    ) -> EndedLaunch | None:
+        """Record the end of this launch, or what followed the end before it; call it in every pass.
+
+        Return the end if it was recorded now. `fault` is the finding about what ended the launch, None if nothing did;
+        `view` makes the view of the job, None if another launch follows.
+        """
+        self._note_restart(snapshot)
+        if not has_ended(snapshot, fault) or launch_key(snapshot) in self._ends:
+            return None
+        end = ended_launch(snapshot, fault, view() if view else None)
+        log.info("job %s ended: %s: %s", end.job_id, end.outcome, end.summary)
+        self.counts[end.outcome] += 1
+        self._put(end)
+        return end
+
+    def maintain(self, now: float) -> None:
+        """Write what could not be written, and forget old ends while the clock is steady; call it in every pass."""
+        self._file.retry(now)
+        is_steady = self._clock.is_steady()
+        for name, end in list(self._ends.items()):  # the oldest are first
+            is_old = is_steady and now - end.recorded > MAX_AGE_SECONDS
+            if not is_old and len(self._ends) <= MAX_ENDS:
+                return
+            del self._ends[name]
+
+    def _note_restart(self, snapshot: Snapshot) -> None:
+        """Record in the end before this launch that the same launcher started it."""
+        end = self._ends.get(self._last.get(snapshot.job_id, ""))
+        launch = snapshot.reported_ranks[0].launch_id
+        if end is None or not launch or end.id != f"{launch}-{end.attempt}":
+            return
+        if (updated := restarted(end, snapshot)) != end:
+            self._put(updated)
+
+    def _put(self, end: EndedLaunch) -> None:
+        self._ends[end.id] = end
+        self._last[end.job_id] = end.id
+        self._file.append(msgspec.json.encode(end) + b"\n")
+
+    def _read(self, lines: Sequence[bytes]) -> None:
+        """Take the ends that earlier hubs recorded."""
+        recorded, self._ends = self._ends, {}
+        for line in lines:
+            try:
+                end = msgspec.json.decode(line, type=EndedLaunch)
+            except msgspec.DecodeError:
+                self._unreadable.append(line)
+            else:
+                self._ends[end.id] = end
+                self._last[end.job_id] = end.id
+        self._ends |= recorded
+        if self._unreadable:
+            log.warning("%s damaged or of another version of zmon: kept", counted(len(self._unreadable), "end"))
+
+    def _lines(self) -> Iterator[bytes]:
+        yield from (line + b"\n" for line in self._unreadable)
+        yield from (msgspec.json.encode(end) + b"\n" for end in self._ends.values())

@@ -1,0 +1,149 @@
+"""Decide how a launch ended: done, failed, cancelled by its owner, its node lost, or unknown. Pure.
+
+The stall detector decides whether a fault ended the launch (docs/endings.md); without one, the ends of the ranks tell
+whether they had finished or were cancelled. There is one end for each launch, and none for a helper process.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from zmon.job.ends import End, ends_of
+from zmon.job.rank_end import Way
+from zmon.job.restarts import is_over, is_settled, launch_began
+from zmon.schema.ended_launch import (
+    CANCELLED,
+    DONE,
+    FAILED,
+    NODE_LOST,
+    UNKNOWN_END,
+    EndedLaunch,
+    Restart,
+)
+from zmon.schema.finding import Finding
+from zmon.schema.job import JobView
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.rank import RankState
+
+_LOST_HOST = "host_lost"  # the cause of a finding about a host that does not answer
+_UNKNOWN_CAUSE = "unknown"
+
+
+def has_ended(snapshot: Snapshot, fault: Finding | None) -> bool:
+    """Return True if the launch has ended, and if its outcome will not change any more.
+
+    Ranks of silent agents may live: without a fault that explains it, such a launch has not ended. A process that ended
+    well, alone, and before any step or collective, is no launch of a training job: it helps one, or was an attempt.
+    """
+    if not is_over(snapshot) or not is_settled(snapshot):
+        return False
+    return fault is not None or not (snapshot.unwatched or snapshot.missing or _is_helper(snapshot))
+
+
+def _is_helper(snapshot: Snapshot) -> bool:
+    return snapshot.world_size == 1 and not any(r.steps or r.sequences for r in snapshot.ranks)
+
+
+def launch_key(snapshot: Snapshot) -> str:
+    """Return the id of a launch: the same in every hub, and for as long as one of its ranks is reported."""
+    first = snapshot.reported_ranks[0]
+    return f"{first.launch_id or first.run_uid}-{first.attempt}"
+
+
+def ended_launch(snapshot: Snapshot, fault: Finding | None, view: JobView | None) -> EndedLaunch:
+    """Return the end of this launch. `fault` ended it, if any did; `view` is the job's, None if another launch runs."""
+    ranks = snapshot.reported_ranks
+    lead = max(ranks, key=lambda r: r.steps)
+    outcome, summary = _outcome(snapshot, fault)
+    return EndedLaunch(
+        id=launch_key(snapshot),
+        job_id=snapshot.job_id,
+        attempt=snapshot.attempt,
+        world_size=snapshot.world_size,
+        hosts=tuple(sorted({r.host for r in ranks})),
+        labels=lead.labels,
+        owner=lead.owner,
+        began=launch_began(snapshot),
+        ended=snapshot.time - min(r.gone_seconds or 0.0 for r in snapshot.ranks),
+        recorded=snapshot.time,
+        outcome=outcome,
+        summary=summary,
+        step=max(r.step for r in ranks),
+        steps=lead.steps,
+        first_step=first_step(lead),
+        restarts=lead.restart_count,
+        max_restarts=lead.max_restarts,
+        cause=fault.cause if fault else "",
+        severity=fault.severity if fault else "",
+        ranks=fault.ranks if fault else (),
+        culprit_hosts=fault.hosts if fault else (),
+        finding=fault.id if fault else "",
+        runbook=fault.runbook if fault else "",
+        next_step=fault.detail if fault else "",
+        time=view.time if view else {},
+        goodput_ratio=view.goodput_ratio if view else None,
+    )
+
+
+def first_step(state: RankState) -> int | None:
+    """Return the number of the first step that a rank finished: a step after the first one if it resumed."""
+    if not state.steps:
+        return None
+    in_training = state.activity == "train"  # then `step` is the current one, which is not finished
+    return state.step - state.steps + (not in_training)
+
+
+def restarted(end: EndedLaunch, snapshot: Snapshot) -> EndedLaunch:
+    """Return the end with what its launcher started after it, as far as this snapshot shows it."""
+    if snapshot.attempt <= end.attempt or (end.restart and end.restart.attempt != snapshot.attempt):
+        return end
+    stepped = [r for r in snapshot.ranks if r.steps]
+    if len(stepped) < snapshot.world_size:
+        return end if end.restart else msgspec.structs.replace(end, restart=Restart(snapshot.attempt))
+    if end.restart and end.restart.seconds is not None:
+        return end
+    lead = max(stepped, key=lambda r: r.steps)
+    trained = max(lead.step_seconds_total * (lead.steps - 1) / lead.steps, 0.0)
+    seconds = snapshot.time - trained - lead.step_seconds - end.ended
+    return msgspec.structs.replace(end, restart=Restart(snapshot.attempt, first_step(lead), max(0.0, seconds)))
+
+
+def _outcome(snapshot: Snapshot, fault: Finding | None) -> tuple[str, str]:
+    """Return the outcome and a line that explains it."""
+    if fault is not None:
+        if fault.cause == _LOST_HOST:
+            return NODE_LOST, fault.summary
+        is_unclear = fault.cause == _UNKNOWN_CAUSE and fault.severity != "critical"
+        return UNKNOWN_END if is_unclear else FAILED, fault.summary
+    ends = ends_of(snapshot.ranks)
+    size = len(snapshot.ranks)
+    ranks = f"all {size} ranks" if size > 1 else "its rank"
+    step = max(r.step for r in snapshot.ranks)
+    if cancelled := [end for end in ends if end.way is Way.CANCELLED or _left_after_a_signal(end.rank)]:
+        return CANCELLED, f"its owner ended {ranks} at step {step} ({_ended_by(cancelled)})"
+    if all(end.way is Way.FINISHED for end in ends):
+        return DONE, f"{ranks} finished at step {step}"
+    return UNKNOWN_END, f"{ranks} ended at step {step} ({_ended_by(ends)}), and no fault explains it"
+
+
+def _left_after_a_signal(state: RankState) -> bool:
+    """Return True if the rank saved and left cleanly after a SIGTERM."""
+    words = state.last_words
+    return words is not None and (words.kind == "signal" or words.sender_pid is not None)
+
+
+def _ended_by(ends: Sequence[End]) -> str:
+    """Return the most frequent way in which these ranks ended, as their last words or their kernel tell it."""
+    return Counter(_last_line(end.rank) for end in ends).most_common(1)[0][0]
+
+
+def _last_line(state: RankState) -> str:
+    words = state.last_words
+    if words is not None and words.kind == "signal":
+        return words.type
+    if words is not None and words.kind == "exception":
+        return words.error.removesuffix(": ")
+    return state.exit_status or "exit status unknown"
