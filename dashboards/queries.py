@@ -29,6 +29,8 @@ from dashboards.asking import (
 from dashboards.history import History, history
 from dashboards.prometheus_answers import Answer, Flags, InstantSeries, Matrix, Vector
 from zmon.schema.api import (
+    EndList,
+    EndsRequest,
     FindingsRequest,
     IncidentRequest,
     IncidentsRequest,
@@ -211,6 +213,10 @@ class Hub:
     def incidents(self) -> Sequence[IncidentSummary]:
         """Return all incidents, newest first."""
         return ask(self.source, endpoints.INCIDENTS, IncidentsRequest()).incidents
+
+    def ends(self, job_id: str | None, seconds: float, limit: int) -> EndList:
+        """Return the newest ends of launches, of this job or of all."""
+        return ask(self.source, endpoints.ENDS, EndsRequest(job_id, seconds, limit))
 
     def report(self, incident: str) -> str:
         """Return the HTML page of an incident, which needs no other file."""

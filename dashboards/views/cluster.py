@@ -9,7 +9,7 @@ from dashboards.formats import efficiency, escaped_html, link, number
 from dashboards.glance import Firing
 from dashboards.panels import cluster as panels
 from dashboards.severity import CRITICAL, WARNING
-from dashboards.views import banner, clock, cluster_time, frame, panel
+from dashboards.views import banner, clock, cluster_time, ends, frame, panel
 from dashboards.views.context import ViewContext
 from dashboards.views.finding import culprit
 from zmon.format import NONE, UNKNOWN, duration
@@ -41,6 +41,7 @@ def _draw_banner(context: ViewContext) -> None:
 def _draw_jobs(context: ViewContext) -> None:
     _firing(context)
     _jobs(context)
+    ends.show(context)
 
 
 def _firing(context: ViewContext) -> None:

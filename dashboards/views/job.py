@@ -2,7 +2,7 @@
 
 from dashboards.panels import job as panels
 from dashboards.panels import scaling
-from dashboards.views import banner, frame, panel, pauses, tiles, time_bar
+from dashboards.views import banner, ends, frame, panel, pauses, tiles, time_bar
 from dashboards.views.context import ViewContext
 
 PANELS = (
@@ -22,6 +22,7 @@ def show(context: ViewContext) -> None:
     frame.choices(context)
     panel.grid(PANELS, context)
     pauses.show(context)
+    frame.live(ends.show, context)
 
 
 def _draw_state(context: ViewContext) -> None:

@@ -8,7 +8,6 @@ from aiohttp.test_utils import unused_port
 
 from tests.build import JOB, NOW, finding, finished, killed, snapshot
 from tests.http_server import FakeServer
-from zmon.cli.render.ends import steps, why
 from zmon.job.outcome import ended_launch
 from zmon.schema.api import EndList
 from zmon.schema.ended_launch import Restart
@@ -66,8 +65,8 @@ def test_hub_that_does_not_answer_is_one_line(command):
     ],
 )
 def test_reason_says_what_followed(changes, text):
-    assert why(msgspec.structs.replace(FAILED, **changes)) == text
+    assert msgspec.structs.replace(FAILED, **changes).reason == text
 
 
 def test_launch_without_a_step_has_no_steps():
-    assert steps(msgspec.structs.replace(FAILED, first_step=None)) == "–"
+    assert msgspec.structs.replace(FAILED, first_step=None).steps_text == "–"

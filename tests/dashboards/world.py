@@ -14,6 +14,7 @@ from zmon.job.headline import with_headline
 from zmon.schema.api import (
     CurvePoint,
     EfficiencyAnswer,
+    EndList,
     FindingList,
     IncidentList,
     JobList,
@@ -26,6 +27,7 @@ from zmon.schema.api import (
     SizeRow,
     StepAnswer,
 )
+from zmon.schema.ended_launch import EndedLaunch
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.incident import IncidentSummary
@@ -87,6 +89,7 @@ class World:
         self.findings: list[Finding] = []
         self.past: list[Finding] = []  # resolved findings of the job
         self.incidents: list[IncidentSummary] = []
+        self.ends: list[EndedLaunch] | None = []  # None: an older hub
         self.scaling: ScalingAnswer = SCALING
         self.ranks: RankList | None = None  # the answer about ranks; None: two healthy ranks
         self.hub_is_blind = False
@@ -113,6 +116,9 @@ class World:
                 return self.scaling
             case ["incidents"]:
                 return IncidentList(self.incidents)
+            case ["ends"] if self.ends is not None:
+                ends = [end for end in self.ends if query.get("job_id", end.job_id) == end.job_id]
+                return EndList(ends[: int(query["limit"])], len(ends))
             case ["incidents", _, "report.html"]:
                 return b"<h1>what was kept</h1>"
             case _:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from zmon.format import NONE, duration
+
 DONE, FAILED, CANCELLED, NODE_LOST, UNKNOWN_END = "done", "failed", "cancelled", "node_lost", "unknown"
 OUTCOMES = (DONE, FAILED, CANCELLED, NODE_LOST, UNKNOWN_END)  # of this version; a newer zmon may have others
 LATE_SECONDS = 60.0  # an end that the hub records later than this is marked: nobody saw it in time
@@ -59,6 +61,29 @@ class EndedLaunch(msgspec.Struct, frozen=True, kw_only=True):
     def seconds(self) -> float:
         """The duration of the launch."""
         return self.ended - self.began
+
+    @property
+    def steps_text(self) -> str:
+        """The steps that the launch finished: `600 to 1,200`."""
+        if self.first_step is None:
+            return NONE
+        return f"{self.first_step:,} to {self.first_step + self.steps - 1:,}"
+
+    @property
+    def reason(self) -> str:
+        """The reason of the end, and what followed."""
+        late = "told late: the hub was down, or no agent answered it" if self.is_late else ""
+        return "; ".join(part for part in (self.summary, self._restart_text(), late) if part)
+
+    def _restart_text(self) -> str:
+        again = self.restart
+        if again is None:
+            return ""
+        total = "" if self.max_restarts is None else f" of {self.max_restarts}"
+        text = f"restart {self.restarts + 1}{total}"
+        if again.first_step is None:
+            return f"{text} has finished no step yet"
+        return f"{text} resumed from step {again.first_step:,} after {duration(again.seconds)}"
 
     @property
     def is_late(self) -> bool:

@@ -1,0 +1,56 @@
+"""A table of launches that ended: the outcome of each, and why."""
+
+import streamlit as st
+
+from dashboards.asking import Unreachable
+from dashboards.colours import GREEN, GREY, VERMILLION
+from dashboards.formats import date_and_time, escaped_html, link
+from dashboards.views import clock
+from dashboards.views.context import ViewContext
+from zmon.format import UNKNOWN, duration
+from zmon.schema.ended_launch import CANCELLED, DONE, EndedLaunch
+
+DAY_SECONDS = 86400.0
+EVER = -1.0
+MAX_ENDS = 10
+TINTS = {DONE: GREEN, CANCELLED: GREY}
+SOURCE = "GET /api/v1/ends"
+HEADS = ("", "ended", "job", "outcome", "ran", "steps", "why")
+
+
+def show(context: ViewContext) -> None:
+    """Draw the ends of the last day of all jobs, or of the job of the page, whenever they were; nothing without any."""
+    job_id = context.job_id if context.shows_one_job else None
+    seconds = EVER if context.shows_one_job else DAY_SECONDS
+    try:
+        answer = context.hub.ends(job_id, seconds, MAX_ENDS)
+    except Unreachable as error:
+        st.html(f'<p class="zmon-unknown">Ends of launches: {UNKNOWN}, {escaped_html(str(error))}</p>')
+        return
+    if not answer.ends:
+        return
+    heads = "".join(f"<th>{head}</th>" for head in HEADS)
+    rows = "".join(_row(end, context) for end in answer.ends)
+    title = "How did its launches end?" if context.shows_one_job else "Which launches ended in the last day, and how?"
+    st.html(
+        f'<div class="zmon-head"><p><strong>{title}</strong></p>'
+        f"<details><summary>HTTP</summary><pre>{SOURCE}</pre></details></div>"
+        f'<div class="zmon-table" data-testid="zmon-ends"><table><thead><tr>{heads}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
+    )
+    if (left_out := answer.num_ends - len(answer.ends)) > 0:
+        st.caption(f"{left_out} earlier ends: `zmon ends` lists them.")
+
+
+def _row(end: EndedLaunch, context: ViewContext) -> str:
+    address = context.address.moved(job_id=end.job_id, at=end.ended)
+    cells = [
+        clock.html(end.ended, date_and_time),
+        link("job", address.params(), end.job_id),
+        escaped_html(end.outcome.replace("_", " ")),
+        duration(end.seconds),
+        end.steps_text,
+        escaped_html(end.reason),
+    ]
+    tint = f'<td style="--tint:{TINTS.get(end.outcome, VERMILLION)}"></td>'
+    return f"<tr>{tint}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
