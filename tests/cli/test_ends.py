@@ -8,6 +8,7 @@ from aiohttp.test_utils import unused_port
 
 from tests.build import JOB, NOW, finding, finished, killed, snapshot
 from tests.http_server import FakeServer
+from zmon.format import duration
 from zmon.job.outcome import ended_launch
 from zmon.schema.api import EndList
 from zmon.schema.ended_launch import Restart
@@ -26,13 +27,12 @@ def hub():
 def test_ends_are_listed_newest_first(command, hub, monkeypatch):
     monkeypatch.setenv("COLUMNS", "140")
     code, out, _ = command("ends", "--hub", hub.url)
-    head, first, second, last = out.splitlines()
+    lines = [line.strip() for line in out.splitlines()]
     assert code == 0
-    assert head.split() == ["ended", "(UTC)", "job", "outcome", "ran", "steps", "why"]
-    assert first.split()[3:5] == [JOB, "done"]
-    assert "601 to 1,200" in first
-    assert second.split()[3:5] == [JOB, "failed"]
-    assert last == "5 earlier ends left out: --limit"
+    assert lines[0].endswith(f"UTC  {JOB}  done after {duration(DONE.seconds)}, steps 601 to 1,200")
+    assert lines[1] == "all 4 ranks finished at step 1200"
+    assert lines[2].endswith(f"UTC  {JOB}  failed after {duration(FAILED.seconds)}, steps 0 to 99")
+    assert lines[3:] == ["X", f"next  {FAILED.next_step}", "5 earlier ends left out: --limit"]
 
 
 def test_json_is_the_answer_of_the_hub(command, hub):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from tests.build import JOB, NOW, finished, raised, rank_state, snapshot, terminated
+from tests.build import JOB, NOW, finished, raised, rank_state, snapshot, step_record, terminated
 from tests.hub.fakes import FakeAgent, healthy, hub_over, poll
 from zmon.hub import ends as module
 from zmon.hub.ends import FILE, Ends
@@ -76,6 +76,7 @@ async def test_launches_of_one_launcher_have_an_end_each_and_the_restart_between
     hub_client = await start_hub(agent)
     assert await poll(lambda: ends(hub_client))
     resumed = [rank_state(rank, step=61, steps=1, step_seconds_total=0.1) for rank in range(4)]
+    agent.records = {JOB: {f"1 {rank}": [step_record(60)] for rank in range(4)}}
     agent.ranks = [*launch(FAILED), *launch(resumed, 1, 2.0)]
     (end,) = await poll(lambda: ends(hub_client), until=lambda answer: answer[0]["restart"])
     assert (end["attempt"], end["restart"]["attempt"], end["restart"]["first_step"]) == (0, 1, 60)
@@ -86,9 +87,15 @@ async def test_launches_of_one_launcher_have_an_end_each_and_the_restart_between
 
 
 async def test_launch_that_the_next_one_followed_at_once_is_recorded(start_hub):
-    hub_client = await start_hub(FakeAgent(*launch(FAILED), *launch(healthy(), 1, 2.0)))
+    """The hub reports the fault of the first one, and sees the second one before the end of the first has settled."""
+    soon = [replace(rank, gone_seconds=2.0) for rank in FAILED]
+    agent = FakeAgent(*launch(soon))
+    hub_client = await start_hub(agent)
+    (finding,) = await poll(hub_client.findings)
+    assert await ends(hub_client) == []
+    agent.ranks = [*launch(FAILED), *launch(healthy(), 1, 2.0)]
     (end,) = await poll(lambda: ends(hub_client))
-    assert (end["attempt"], end["outcome"], end["ranks"]) == (0, "failed", [2])
+    assert (end["attempt"], end["outcome"], end["ranks"], end["finding"]) == (0, "failed", [2], finding["id"])
 
 
 async def test_helper_process_has_no_end(start_hub):

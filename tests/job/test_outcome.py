@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from scripts.endings_page import SECTIONS
-from tests.build import JOB, NOW, finding, finished, killed, raised, rank_state, snapshot, terminated
+from tests.build import JOB, NOW, finding, finished, job_steps, killed, raised, rank_state, snapshot, terminated
 from tests.detectors.stalls import QUIET, STALL
 from zmon.job.outcome import ended_launch, first_step, has_ended, launch_key, restarted
 from zmon.job.restarts import is_over
@@ -132,10 +132,11 @@ def test_restart_is_noted_once_the_next_attempt_has_stepped_on_all_ranks():
     stepped = {"attempt": 1, "step": 91, "steps": 1, "step_seconds_total": 0.5, "step_seconds": 0.2}
     some = [rank_state(0, **stepped), *starting[1:]]
     assert restarted(end, snapshot(*some)) == end
-    end = restarted(end, snapshot(*(rank_state(rank, **stepped) for rank in range(4))))
+    first = job_steps(1, first=90)
+    end = restarted(end, snapshot(*(rank_state(rank, **stepped) for rank in range(4)), steps=first))
     assert end.restart == Restart(1, first_step=90, seconds=pytest.approx(29.8))
     later = {**stepped, "step": 100, "steps": 10}
-    assert restarted(end, snapshot(*(rank_state(rank, **later) for rank in range(4)))) == end
+    assert restarted(end, snapshot(*(rank_state(rank, **later) for rank in range(4)), steps=first)) == end
 
 
 def test_restart_of_a_later_attempt_is_not_noted():

@@ -9,7 +9,7 @@ import click
 
 from zmon.cli.options import HUB_URL, data_dir_option, http_config_option, hub_option, json_option, stack_url
 from zmon.cli.render import show
-from zmon.cli.render.ends import ends_table
+from zmon.cli.render.ends import ends_text
 from zmon.schema.api import EndList, EndsRequest, endpoints
 from zmon.schema.http_config import HttpConfig
 from zmon.web import client, http_client
@@ -55,4 +55,4 @@ def ends(
             return await client.ask(session, base, endpoints.ENDS, request, _TIMEOUT_SECONDS)
 
     answer = asyncio.run(ask())
-    show(as_json, answer, ends_table(answer))
+    show(as_json, answer, ends_text(answer))

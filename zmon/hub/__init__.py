@@ -167,11 +167,14 @@ class Hub:
         """Record the ends of these launches, which others followed before the hub saw their ends."""
         stall = next((detector for detector in self.detectors if detector.name == STALL), None)
         for snapshot in launches:
-            if stall is not None and not self.ended_jobs.is_judged(snapshot):
-                with self._isolated("earlier launches", snapshot.job_id):
-                    fault = next(iter(stall.detect(snapshot)), None)
+            is_judged = self.ended_jobs.is_judged(snapshot)
+            if stall is None or (is_judged and self.ends.has(snapshot)):
+                continue
+            with self._isolated("earlier launches", snapshot.job_id):
+                fault = next(iter(stall.detect(snapshot)), None)
+                if not is_judged:
                     self.ended_jobs.update(snapshot, fault)
-                    self.ends.update(snapshot, fault, None)
+                self.ends.update(snapshot, fault and self.journal.published_as(fault), None)
 
     def judge(self, snapshot: Snapshot, reports: list[AgentReport], now: float) -> Snapshot:
         """Run the detectors on one job, publish what they report, and return the snapshot that they received."""

@@ -52,6 +52,10 @@ class Ends:
         """Return all ends, newest first."""
         return sorted(self._ends.values(), key=lambda end: end.ended, reverse=True)
 
+    def has(self, snapshot: Snapshot) -> bool:
+        """Return True if the end of this launch is recorded."""
+        return launch_key(snapshot) in self._ends
+
     def update(
         self, snapshot: Snapshot, fault: Finding | None, view: Callable[[], JobView] | None
     ) -> EndedLaunch | None:
@@ -61,7 +65,7 @@ class Ends:
         `view` makes the view of the job, None if another launch follows.
         """
         self._note_restart(snapshot)
-        if not has_ended(snapshot, fault) or launch_key(snapshot) in self._ends:
+        if self.has(snapshot) or not has_ended(snapshot, fault):
             return None
         end = ended_launch(snapshot, fault, view() if view else None)
         log.info("job %s ended: %s: %s", end.job_id, end.outcome, end.summary)

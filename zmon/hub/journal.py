@@ -151,6 +151,10 @@ class Journal:
         """Return the finding with this id, or None."""
         return self._findings.get(finding_id)
 
+    def published_as(self, finding: Finding) -> Finding:
+        """Return the newest finding that was published about this fault, also if it is resolved; else the finding."""
+        return next((other for other in self.all() if _same_fault(other, finding.id)), finding)
+
     def record_capsule(self, written: Finding) -> None:
         """Record that `written` is in the capsule at `written.capsule`.
 

@@ -97,18 +97,20 @@ def first_step(state: RankState) -> int | None:
 
 
 def restarted(end: EndedLaunch, snapshot: Snapshot) -> EndedLaunch:
-    """Return the end with what its launcher started after it, as far as this snapshot shows it."""
+    """Return the end with what its launcher started after it, as far as this snapshot shows it.
+
+    The first step comes from the records of steps: the state of a living rank is up to a look older than its totals.
+    """
     if snapshot.attempt <= end.attempt or (end.restart and end.restart.attempt != snapshot.attempt):
         return end
-    stepped = [r for r in snapshot.ranks if r.steps]
-    if len(stepped) < snapshot.world_size:
-        return end if end.restart else msgspec.structs.replace(end, restart=Restart(snapshot.attempt))
-    if end.restart and end.restart.seconds is not None:
+    if end.restart and end.restart.first_step is not None:
         return end
-    lead = max(stepped, key=lambda r: r.steps)
-    trained = max(lead.step_seconds_total * (lead.steps - 1) / lead.steps, 0.0)
-    seconds = snapshot.time - trained - lead.step_seconds - end.ended
-    return msgspec.structs.replace(end, restart=Restart(snapshot.attempt, first_step(lead), max(0.0, seconds)))
+    if not snapshot.steps or not all(r.steps for r in snapshot.ranks):
+        return msgspec.structs.replace(end, restart=Restart(snapshot.attempt))
+    lead = max(snapshot.ranks, key=lambda r: r.steps)
+    trained = lead.step_seconds_total * (lead.steps - 1) / lead.steps + lead.step_seconds
+    seconds = max(0.0, snapshot.time - trained - end.ended)
+    return msgspec.structs.replace(end, restart=Restart(snapshot.attempt, snapshot.steps[0].step, seconds))
 
 
 def _outcome(snapshot: Snapshot, fault: Finding | None) -> tuple[str, str]:
