@@ -83,7 +83,7 @@ async def test_launches_of_one_launcher_have_an_end_each_and_the_restart_between
     agent.ranks = launch(FINISHED, 1, 2.0)
     newest, first = await poll(lambda: ends(hub_client), until=lambda answer: len(answer) == 2)
     assert (newest["outcome"], newest["attempt"], newest["restart"]) == ("done", 1, None)
-    assert first["restart"] == end["restart"]
+    assert first["restart"] == {**end["restart"], "first_step": newest["first_step"]}
 
 
 async def test_launch_that_the_next_one_followed_at_once_is_recorded(start_hub):

@@ -15,7 +15,7 @@ import msgspec
 from zmon.format import counted
 from zmon.hub.json_folder import WriteErrors
 from zmon.hub.json_lines import JsonLines
-from zmon.job.outcome import ended_launch, has_ended, launch_key, restarted
+from zmon.job.outcome import ended_launch, followed, has_ended, launch_key, restarted
 from zmon.schema.ended_launch import EndedLaunch
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
@@ -70,6 +70,8 @@ class Ends:
         end = ended_launch(snapshot, fault, view() if view else None)
         log.info("job %s ended: %s: %s", end.job_id, end.outcome, end.summary)
         self.counts[end.outcome] += 1
+        if (before := self._before(snapshot)) and (updated := followed(before, end)) != before:
+            self._put(updated)
         self._put(end)
         return end
 
@@ -85,12 +87,14 @@ class Ends:
 
     def _note_restart(self, snapshot: Snapshot) -> None:
         """Record in the end before this launch that the same launcher started it."""
+        if (before := self._before(snapshot)) and (updated := restarted(before, snapshot)) != before:
+            self._put(updated)
+
+    def _before(self, snapshot: Snapshot) -> EndedLaunch | None:
+        """Return the newest end of the job, if the launcher of this launch had started that one."""
         end = self._ends.get(self._last.get(snapshot.job_id, ""))
         launch = snapshot.reported_ranks[0].launch_id
-        if end is None or not launch or end.id != f"{launch}-{end.attempt}":
-            return
-        if (updated := restarted(end, snapshot)) != end:
-            self._put(updated)
+        return end if end and launch and end.id == f"{launch}-{end.attempt}" else None
 
     def _put(self, end: EndedLaunch) -> None:
         self._ends[end.id] = end

@@ -99,7 +99,7 @@ def first_step(state: RankState) -> int | None:
 def restarted(end: EndedLaunch, snapshot: Snapshot) -> EndedLaunch:
     """Return the end with what its launcher started after it, as far as this snapshot shows it.
 
-    The first step comes from the records of steps: the state of a living rank is up to a look older than its totals.
+    The first step is that of the first record of a step: of many short steps the first ones may have no record.
     """
     if snapshot.attempt <= end.attempt or (end.restart and end.restart.attempt != snapshot.attempt):
         return end
@@ -111,6 +111,13 @@ def restarted(end: EndedLaunch, snapshot: Snapshot) -> EndedLaunch:
     trained = lead.step_seconds_total * (lead.steps - 1) / lead.steps + lead.step_seconds
     seconds = max(0.0, snapshot.time - trained - end.ended)
     return msgspec.structs.replace(end, restart=Restart(snapshot.attempt, snapshot.steps[0].step, seconds))
+
+
+def followed(end: EndedLaunch, by: EndedLaunch) -> EndedLaunch:
+    """Return the end with the first step of the launch that followed it and has ended as well, which is exact then."""
+    if end.restart is None or end.restart.attempt != by.attempt:
+        return end
+    return msgspec.structs.replace(end, restart=msgspec.structs.replace(end.restart, first_step=by.first_step))
 
 
 def _outcome(snapshot: Snapshot, fault: Finding | None) -> tuple[str, str]:
