@@ -7,9 +7,11 @@ import pytest
 
 from tests.build import JOB, NOW, finished, raised, rank_state, snapshot, step_record, terminated
 from tests.hub.fakes import FakeAgent, healthy, hub_over, poll
+from tests.notify.endpoints import HttpEndpoint
 from zmon.hub import ends as module
 from zmon.hub.ends import FILE, Ends
 from zmon.job.outcome import ended_launch
+from zmon.notify import Recipient
 from zmon.steplog.files import SteadyClock
 
 
@@ -125,7 +127,8 @@ def end_of(number, ended=NOW):
 
 def record(store, number, time=NOW):
     of_launch = [replace(rank, launch_id=f"launch {number}") for rank in FINISHED]
-    return store.update(snapshot(*of_launch, time=time), None, None)
+    store.update(snapshot(*of_launch, time=time), None, None)
+    return store.take_new()
 
 
 STEADY = SteadyClock(hold_seconds=-1.0)
@@ -143,7 +146,7 @@ def test_ends_of_more_than_90_days_are_forgotten_while_the_clock_is_steady(tmp_p
 def test_oldest_ends_beyond_the_maximum_are_forgotten(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "MAX_ENDS", 2)
     store = Ends(tmp_path / FILE)
-    ids = [record(store, number, NOW + number).id for number in range(4)]
+    ids = [end.id for number in range(4) for end in record(store, number, NOW + number)]
     store.maintain(NOW)
     assert [end.id for end in store.all()] == [ids[3], ids[2]]
 
@@ -166,3 +169,25 @@ def test_file_that_cannot_be_written_is_written_later(tmp_path):
     store.maintain(NOW)
     assert store.error is None
     assert len(Ends(tmp_path / FILE).all()) == 1
+
+
+async def test_recipients_are_told_about_each_end_once(tmp_path):
+    endpoint, agent = HttpEndpoint(), FakeAgent(*launch(healthy()))
+    recipients = (Recipient(url=f"json://127.0.0.1:{endpoint.port}/", name="ann"),)
+    async with agent.serve(), hub_over(tmp_path, agent, recipients=recipients) as hub_client:
+        await hub_client.passes()
+        agent.ranks = launch(FAILED)
+        assert await poll(lambda: ends(hub_client))
+        await poll(lambda: _received(endpoint))
+        await hub_client.passes(5)
+        assert await hub_client.metric("zmon_hub_notices_total") == [1.0]
+        assert await hub_client.health("unsent") == {}
+    async with agent.serve(), hub_over(tmp_path, agent, recipients=recipients) as hub_client:
+        await hub_client.passes(5)
+    (received,) = endpoint.received
+    endpoint.close()
+    assert received["title"].startswith(f"{JOB} failed after")
+
+
+async def _received(endpoint):
+    return endpoint.received

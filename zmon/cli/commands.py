@@ -26,6 +26,7 @@ _NAMESAKES = (
     "ends",
     "hub",
     "incident",
+    "notify",
     "status",
     "steps",
     "top",

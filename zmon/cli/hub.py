@@ -17,6 +17,7 @@ from zmon.hub import Hub, HubConfig, discovery
 from zmon.hub.discovery.file_sd import FileTargets
 from zmon.hub.discovery.target import TargetSource
 from zmon.hub.memory import search_seldom
+from zmon.notify import AppriseService, Recipient
 from zmon.offline.measured_files import read_peaks
 from zmon.schema.http_config import ClientConfig
 from zmon.schema.names import MAX_LABELS
@@ -66,6 +67,7 @@ from zmon.steplog.files import lock_directory
     type=click.Path(path_type=Path, dir_okay=False),
     help="File with peak rates of devices, as zmon bench-peak --out writes it. The datasheets of GPUs are built in.",
 )
+@options.notify_file_option
 @detectors_option
 @options.allowed_hosts_option
 def hub(
@@ -78,6 +80,7 @@ def hub(
     max_job_labels: int,
     shard: str,
     peaks: Path | None,
+    recipients: tuple[Recipient, ...] | None,
     detectors: tuple[Detector, ...],
     allowed_hosts: tuple[str, ...],
 ) -> None:
@@ -92,6 +95,8 @@ def hub(
     urls, sources = discovery.agents(words, scheme, http.prometheus)
     if listening.check_config:
         _check(sources)
+        for recipient in recipients or ():
+            AppriseService(recipient)
     else:
         with contextlib.suppress(OSError):  # the hub says itself what it cannot write, and works without
             next_step = "End it first, or choose another one with --data-dir"
@@ -106,6 +111,7 @@ def hub(
         max_job_labels=max_job_labels,
         shard=_shard(shard),
         peaks=read_peaks(peaks) if peaks else {},
+        recipients=recipients or (),
         web=listening.live,
         http=http.agents,
     )

@@ -16,6 +16,7 @@ from click.decorators import FC
 
 from zmon.box.roots import check_local
 from zmon.errors import BoxUnavailable
+from zmon.notify.recipients import read_recipients
 from zmon.schema.http_config import VARIABLE, ClientConfig, HttpConfig, Server
 from zmon.stack import StackConfig
 from zmon.web.http_client import read_http_config
@@ -112,6 +113,15 @@ agents_kubernetes_option = click.option(
     help="The agents: the pods of a namespace with these labels, as kubernetes:NAMESPACE/SELECTOR in --agents of zmon "
     "hub. The selector may have commas. Default port: the one that a pod calls zmon-agent or http, otherwise "
     f"{StackConfig.agent_port}.",
+)
+
+
+notify_file_option = file_option(
+    "--notify-file",
+    "recipients",
+    "ZMON_NOTIFY_FILE",
+    read_recipients,
+    "File with the recipients of notices about ends of launches and findings: docs/notices.md.",
 )
 
 

@@ -97,6 +97,9 @@ def _health(hub: str, health: api.HubHealth) -> list[Check]:
     for source, reason in (health.discovery or {}).items():
         result = f"agents may be missing; the hub keeps those that it has from there: {reason}"
         checks.append(Check(f"agents of {source}", False, result, "Repair it. The hub asks it again by itself."))
+    for recipient, reason in (health.unsent or {}).items():
+        result = f"a notice is not sent yet, and is tried again: {reason}"
+        checks.append(Check(f"notices to {recipient}", False, result, "Try it with zmon notify FILE --test."))
     if health.version not in (None, zmon.__version__):
         result = f"{hub} runs zmon {health.version}, but this is zmon {zmon.__version__}"
         checks.append(Check("hub version", False, result, _ONE_VERSION))

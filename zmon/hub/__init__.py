@@ -4,8 +4,9 @@ The hub makes a pass every second. It also keeps a long poll open to every agent
 answers it, which starts a pass at once. The hub keeps no history except the findings; Prometheus has the rest.
 
 `agent_poller` asks the agents, `agent_link` keeps the last answer of each, `job_state` keeps what is known about one
-launch, `journal` opens and resolves findings, `ends` records the ends of launches, `stall_evidence` gathers evidence
-about stalls. `accounts`, `baseline_store`, `pause_store`, `ended_jobs` and `job_agents` keep their records on disk.
+launch, `journal` opens and resolves findings, `ends` records the ends of launches, `zmon.notify` tells people of both,
+`stall_evidence` gathers evidence about stalls. `accounts`, `baseline_store`, `pause_store`, `ended_jobs` and
+`job_agents` keep their records on disk.
 """
 
 from __future__ import annotations
@@ -47,8 +48,11 @@ from zmon.hub.standing_ranks import StandingRanks
 from zmon.hub.unread_jobs import UnreadJobs
 from zmon.hub.wall_clock import WallClock
 from zmon.job.headline import with_headline
+from zmon.job.restarts import is_over
 from zmon.job.shared_ids import SharedIds, renamed, renamed_window
 from zmon.job.timeline import snapshots, superseded
+from zmon.notify import FILE as NOTICES
+from zmon.notify import Notifier
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
@@ -74,6 +78,7 @@ class Hub:
         self.job_states = JobStates(config.data_dir)
         self.ended_jobs = EndedJobs(config.data_dir / FOLDER)
         self.ends = Ends(config.data_dir / FILE)
+        self.notifier = Notifier(config.recipients, config.data_dir / NOTICES) if config.recipients else None
         self.snapshots: tuple[Snapshot, ...] = ()
         self._views: list[JobView] | None = None  # None: not made since the last pass
         self.errors: dict[tuple[str, str], str] = {}  # the last error, by detector (or other part) and job
@@ -139,11 +144,20 @@ class Hub:
             self._forget_gone_jobs(now)
         self.ended_jobs.forget_old(now, {snapshot.job_id for snapshot in self.snapshots})
         self.ends.maintain(now)
+        self._notify(now)
         self.incidents.update(session, self.snapshots, now)
         self.journal.retry(now)
         self.job_states.accounts.maintain(snapshot.job_id for snapshot in self.snapshots)
         self.last_pass_time, self._views = now, None
         self._passed_at = time.monotonic()
+
+    def _notify(self, now: float) -> None:
+        """Tell the recipients of the site about new ends, and about findings that opened or are over."""
+        ends = self.ends.take_new()
+        if self.notifier is not None:
+            labels = {snapshot.job_id: snapshot.reported_ranks[0].labels for snapshot in self.snapshots}
+            over = {snapshot.job_id for snapshot in self.snapshots if is_over(snapshot)}
+            self.notifier.update(self.journal.active(), labels, over, ends, now)
 
     @property
     def seconds_since_pass(self) -> float:
@@ -332,6 +346,8 @@ class Hub:
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._agents.close()
             await self.incidents.close()
+            if self.notifier is not None:
+                self.notifier.close()
 
 
 __all__ = ["Hub", "HubConfig"]

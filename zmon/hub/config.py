@@ -8,6 +8,7 @@ from pathlib import Path
 
 from zmon.detectors import ALL, Detector
 from zmon.hub.discovery.target import TargetSource
+from zmon.notify import Recipient
 from zmon.scaling.peaks import DevicePeaks
 from zmon.schema.http_config import HttpConfig
 from zmon.schema.names import MAX_LABELS
@@ -41,6 +42,7 @@ class HubConfig:
     sources: tuple[TargetSource, ...] = ()  # they name further agents, which come and go
     max_job_labels: int = MAX_LABELS  # labels of a job in /metrics; a site with a low `label_limit` sets it
     peaks: Mapping[str, DevicePeaks] = field(default_factory=dict)  # of the site's own devices, by name
+    recipients: tuple[Recipient, ...] = ()  # of notices
     max_requests: int = 64  # requests in flight at the same time, to agents or for the evidence of ranks
 
     @property

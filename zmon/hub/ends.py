@@ -38,6 +38,7 @@ class Ends:
         self._ends: dict[str, EndedLaunch] = {}  # in the order in which they were recorded
         self._last: dict[str, str] = {}  # job id → id of its newest end
         self._unreadable: list[bytes] = []  # lines of another version of zmon, which stay as they are
+        self._new: list[EndedLaunch] = []
         self.counts: Counter[str] = Counter()  # ends that this hub recorded, by outcome
         self._errors = WriteErrors(log, _LOST)
         self._file = JsonLines(path, self._errors, self._read, self._lines)
@@ -56,24 +57,27 @@ class Ends:
         """Return True if the end of this launch is recorded."""
         return launch_key(snapshot) in self._ends
 
-    def update(
-        self, snapshot: Snapshot, fault: Finding | None, view: Callable[[], JobView] | None
-    ) -> EndedLaunch | None:
+    def take_new(self) -> list[EndedLaunch]:
+        """Return the ends that were recorded since the last call, oldest first."""
+        taken, self._new = self._new, []
+        return taken
+
+    def update(self, snapshot: Snapshot, fault: Finding | None, view: Callable[[], JobView] | None) -> None:
         """Record the end of this launch, or what followed the end before it; call it in every pass.
 
-        Return the end if it was recorded now. `fault` is the finding about what ended the launch, None if nothing did;
+        `fault` is the finding about what ended the launch, None if nothing did;
         `view` makes the view of the job, None if another launch follows.
         """
         self._note_restart(snapshot)
         if self.has(snapshot) or not has_ended(snapshot, fault):
-            return None
+            return
         end = ended_launch(snapshot, fault, view() if view else None)
         log.info("job %s ended: %s: %s", end.job_id, end.outcome, end.summary)
         self.counts[end.outcome] += 1
         if (before := self._before(snapshot)) and (updated := followed(before, end)) != before:
             self._put(updated)
         self._put(end)
-        return end
+        self._new.append(end)
 
     def maintain(self, now: float) -> None:
         """Write what could not be written, and forget old ends while the clock is steady; call it in every pass."""

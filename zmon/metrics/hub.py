@@ -35,6 +35,7 @@ def hub_page(
     left_out_jobs: Sequence[JobView] = (),
     shard: Shard | None = None,
     ends: Mapping[str, int] = MappingProxyType({}),
+    notices: Mapping[tuple[str, str], int] = MappingProxyType({}),
 ) -> bytes:
     """Return the page of the hub. While the hub is blind, `last_pass_time` does not advance.
 
@@ -43,7 +44,7 @@ def hub_page(
     if `--web.config.file` is used as it is now; None without it. `left_out_jobs`: jobs that have no series but their
     coverage, since they are too many. Alerts read the coverage: it tells that the hub watches the job. `shard`: that of
     the hub; it is a label of its findings and its heartbeat, by which alerts see that the hubs of one shard are gone.
-    `ends`: launches that ended since the hub started, by outcome.
+    `ends`: launches that ended since the hub started, by outcome. `notices`: by recipient and result.
     """
     page = Page()
     of_shard = {"shard": str(shard)} if shard else None
@@ -98,6 +99,9 @@ def hub_page(
             )
     for outcome, number in (dict.fromkeys(OUTCOMES, 0) | dict(ends)).items():
         page.add("zmon_job_ends_total", number, outcome)
+    page.declare("zmon_hub_notices_total")
+    for (recipient, result), number in notices.items():
+        page.add("zmon_hub_notices_total", number, recipient, result)
     for host, number in left_out.items():
         page.add("zmon_hub_report_left_out", number, host)
     page.add("zmon_hub_pass_seconds", pass_seconds)

@@ -14,11 +14,13 @@ from pathlib import Path
 import click
 
 from zmon.box.roots import prepare_root
+from zmon.cli.options import notify_file_option
 from zmon.cli.watch.child import Child
 from zmon.cli.watch.launch import is_first, this_launch
 from zmon.cli.watch.screen import check_terminal, open_output
 from zmon.cli.watch.watching import Options, WatchedCommand, watch
 from zmon.errors import BoxUnavailable, UsageError
+from zmon.notify import AppriseService, Recipient
 from zmon.probe.launch import WATCH
 from zmon.probe.run import JOB_ID_HELP, LABEL_HELP, become_or_exit, environment, inherited_environment
 
@@ -46,6 +48,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     type=click.Choice(["info", "warning", "critical"]),
     help="Severity of a finding that is a failure, as a worse one is. See the exit codes.",
 )
+@notify_file_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD…")
 def watch_command(
     job_id: str | None,
@@ -55,6 +58,7 @@ def watch_command(
     quiet: bool,
     top: bool,
     fail_on: str | None,
+    recipients: tuple[Recipient, ...] | None,
     command: tuple[str, ...],
 ) -> None:
     """Run a torch job and say what zmon sees of it.
@@ -68,7 +72,9 @@ def watch_command(
     """
     if top:
         check_terminal()
-    options = Options(_check_folder(report), _check_folder(json_), quiet, fail_on=fail_on)
+    for recipient in recipients or ():
+        AppriseService(recipient)  # before the command starts: a wrong URL is misuse
+    options = Options(_check_folder(report), _check_folder(json_), quiet, fail_on=fail_on, recipients=recipients or ())
     _open_standard_files()
     launch = this_launch(os.environ)
     env = {**environment(inherited_environment(), job_id, labels), WATCH: str(launch.number)}

@@ -42,6 +42,8 @@ DETECTORS = tuple(detector for detector in ALL if detector.name != "coverage")
 _TICK_SECONDS = 0.25
 # After the end of the command: a rank that is gone has been judged by then, and a fault that follows has joined.
 SETTLE_SECONDS = 3.0
+# With notices: the end of a launch is settled 5 s after its last rank, and its message is sent within some seconds.
+END_SECONDS, NOTIFY_SECONDS = 8.0, 5.0
 _CLEAN_SECONDS = 0.6  # the same if every rank said that it was done
 FOLDER = "zmon-watch-"  # how the name of the folder for temporary files begins
 _MAX_FOLDER = 70  # letters of the folder for temporary files: the path of a Unix socket has at most 107
@@ -92,7 +94,9 @@ class Observer:
         data_dir = self._config.data_dir
         assert data_dir is not None
         agent_socket, hub_socket = data_dir / AGENT_SOCKET, data_dir / HUB_SOCKET
-        agent, hub = Agent(self._config), Hub(HubConfig((AGENT,), data_dir / "hub", DETECTORS, socket=agent_socket))
+        recipients = self._command.options.recipients
+        config = HubConfig((AGENT,), data_dir / "hub", DETECTORS, socket=agent_socket, recipients=recipients)
+        agent, hub = Agent(self._config), Hub(config)
         async with AsyncExitStack() as stack:
             for daemon, path in ((agent, agent_socket), (hub, hub_socket)):
                 runner = AppRunner(daemon.app(), access_log=None)
@@ -103,6 +107,8 @@ class Observer:
                 self._screen = Screen(hub_socket)
                 stack.push_async_callback(asyncio.to_thread, self._screen.close)
             await self._follow(hub)
+            if hub.notifier is not None:
+                await asyncio.to_thread(hub.notifier.close, NOTIFY_SECONDS)
 
     async def _follow(self, hub: Hub) -> None:
         """Look at the hub until the command has ended and its end is judged."""
@@ -112,9 +118,16 @@ class Observer:
             if self._command.ended.is_set():
                 now = time.monotonic()
                 finished_at = finished_at or now
-                if now - finished_at >= (_CLEAN_SECONDS if self._is_clean(hub) else SETTLE_SECONDS):
+                settle = _CLEAN_SECONDS if self._is_clean(hub) else SETTLE_SECONDS
+                if hub.notifier is not None:
+                    settle = 0.0 if self._has_ends(hub) else END_SECONDS
+                if now - finished_at >= settle:
                     return
             await asyncio.sleep(_TICK_SECONDS)
+
+    def _has_ends(self, hub: Hub) -> bool:
+        """Return True if the end of every launch is recorded, so that its notice is on its way."""
+        return bool(hub.snapshots) and all(map(hub.ends.has, hub.snapshots))
 
     def _is_clean(self, hub: Hub) -> bool:
         """Return True if no rank is known, or every rank has said that it was done and nothing stalls."""

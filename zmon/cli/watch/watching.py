@@ -16,6 +16,7 @@ from zmon.cli.watch.child import Child
 from zmon.cli.watch.launch import Launch, forget
 from zmon.cli.watch.messages import Messages
 from zmon.errors import BoxUnavailable
+from zmon.notify import Recipient
 
 UNWATCHED = 3  # exit code with --fail-on: nothing was watched
 _FLUSH_SECONDS = 2.0  # until stderr has taken the card
@@ -31,6 +32,7 @@ class Options:
     quiet: bool = False  # nothing is written to stderr
     output: str = ""  # the file that the command writes to, while a screen has the terminal; "": there is no screen
     fail_on: str | None = None  # the severity of a finding that is a failure
+    recipients: tuple[Recipient, ...] = ()  # of notices
 
 
 @dataclass

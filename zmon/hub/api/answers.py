@@ -143,6 +143,7 @@ class Answers:
             incidents_unwritten=hub.incidents.error,
             unwritten=hub.unwritten(),
             discovery=hub.discovery.errors,
+            unsent=hub.notifier.unsent if hub.notifier else {},
             version=zmon.__version__,
             thresholds=detectors.changed(hub.detectors),
         )
@@ -173,6 +174,7 @@ class Answers:
             [job for job in jobs if job.job_id not in shown],
             hub.config.shard,
             hub.ends.counts,
+            hub.notifier.counts if hub.notifier else {},
         )
 
 

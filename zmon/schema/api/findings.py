@@ -86,4 +86,6 @@ class HubHealth(msgspec.Struct, frozen=True):
     unwritten: Mapping[str, str] | None = None
     # By source of targets, why its last answer is not used; None: not reported.
     discovery: Mapping[str, str] | None = None
+    # By recipient of notices, why the oldest one is not sent; None: not reported.
+    unsent: Mapping[str, str] | None = None
     schema: int = SCHEMA

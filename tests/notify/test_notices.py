@@ -1,0 +1,92 @@
+"""Tests of what is told: once for each job and severity, once when all is over, and an end for each launch."""
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from tests.build import JOB, NOW, finding, finished, killed, snapshot, terminated
+from zmon.job.outcome import ended_launch
+from zmon.notify.notices import HOLD_SECONDS, Notices, of_end
+
+OLD = NOW - HOLD_SECONDS - 1.0
+CRITICAL = finding(id="f1", severity="critical", detected=OLD, onset=NOW - 42.0)
+WARNING = finding(id="f2", severity="warning", detected=OLD)
+INFO = finding(id="f3", severity="info", detected=OLD)
+DONE = ended_launch(snapshot(*(finished(rank, 9.0) for rank in range(4))), None, None)
+FAILED = ended_launch(snapshot(*(killed(rank, 9.0) for rank in range(4))), CRITICAL, None)
+CANCELLED = ended_launch(snapshot(*(terminated(rank, 9.0) for rank in range(4))), None, None)
+
+
+def told(*passes, over=()):
+    """Return the ids of what is told in each of these passes, of which each has the open findings."""
+    notices = Notices()
+    return [[notice.id for notice in notices.of_findings(found, {}, over, NOW)] for found in passes]
+
+
+@pytest.mark.parametrize(
+    ("case", "passes", "expected"),
+    [
+        ("nothing", [[]], [[]]),
+        ("a finding is told once", [[CRITICAL], [CRITICAL]], [["finding f1 critical"], []]),
+        ("a finding that has just opened waits", [[replace(CRITICAL, detected=NOW)]], [[]]),
+        ("an info is never told", [[INFO], []], [[], []]),
+        ("the severest one is told", [[WARNING, CRITICAL]], [["finding f1 critical"]]),
+        ("a lower severity is not told later", [[CRITICAL], [CRITICAL, WARNING]], [["finding f1 critical"], []]),
+        ("a higher one is told", [[WARNING], [WARNING, CRITICAL]], [["finding f2 warning"], ["finding f1 critical"]]),
+        (
+            "another one of the same severity is not",
+            [[CRITICAL], [replace(CRITICAL, id="f9"), CRITICAL]],
+            [["finding f1 critical"], []],
+        ),
+        (
+            "all are over, and the next one is told again",
+            [[CRITICAL, WARNING], [WARNING], [], [], [CRITICAL]],
+            [["finding f1 critical"], [], [f"over {JOB} {int(NOW)}"], [], ["finding f1 critical"]],
+        ),
+    ],
+)
+def test_findings_are_told(case, passes, expected):
+    assert told(*passes) == expected
+
+
+def test_findings_of_a_launch_that_is_over_are_told_as_its_end():
+    assert told([CRITICAL], [], over={JOB}) == [[], []]
+    notices = Notices()
+    notices.of_findings([CRITICAL], {}, (), NOW)
+    assert notices.of_findings([], {}, {JOB}, NOW) == []  # the end is about to be recorded
+    notices.ended(FAILED)
+    assert notices.of_findings([], {}, {JOB}, NOW) == notices.of_findings([], {}, (), NOW) == []
+
+
+def test_finding_has_who_and_what_and_next():
+    (notice,) = Notices().of_findings([CRITICAL], {JOB: {"team": "ads"}}, (), NOW)
+    assert notice.title == f"CRITICAL {CRITICAL.cause}, job {JOB}"
+    assert "Who: rank" in notice.body
+    assert "for 42 s" in notice.body
+    assert f"Next: {CRITICAL.detail}" in notice.body
+    assert "zmon incident f1" in notice.body
+    assert (notice.labels, notice.style) == ({"team": "ads"}, "failure")
+
+
+@pytest.mark.parametrize(
+    ("end", "title", "style"),
+    [(DONE, "done", "success"), (FAILED, "failed", "failure"), (CANCELLED, "cancelled", "info")],
+)
+def test_end_says_how_it_ended(end, title, style):
+    notice = of_end(end)
+    assert notice.title.startswith(f"{JOB} {title} after ")
+    assert (notice.style, notice.outcome) == (style, end.outcome)
+    assert end.summary in notice.body
+    assert f"Steps {end.steps_text}, 4 ranks on node-a" in notice.body
+
+
+def test_end_without_a_step_says_so():
+    assert "No step was done" in of_end(msgspec.structs.replace(DONE, steps=0, first_step=None)).body
+
+
+def test_severities_that_were_told_outlive_a_restart():
+    notices = Notices({JOB: "critical"})
+    assert notices.of_findings([CRITICAL, WARNING], {}, (), NOW) == []
+    (over,) = notices.of_findings([], {}, (), NOW)
+    assert (over.is_over, over.severity, over.style) == (True, "critical", "success")

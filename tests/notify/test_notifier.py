@@ -1,0 +1,123 @@
+"""Tests of the notifier over HTTP: each notice arrives once, also at a service that fails for a while."""
+
+import time
+
+import pytest
+
+from tests.build import JOB, NOW, finding, killed, snapshot
+from zmon.job.outcome import ended_launch
+from zmon.notify import FILE, Notifier, Recipient
+from zmon.notify import outbox as module
+
+FINDING = finding(severity="critical", detected=NOW - 60.0)
+END = ended_launch(snapshot(*(killed(rank, 9.0) for rank in range(4))), FINDING, None)
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch):
+    monkeypatch.setattr(module, "_FIRST_WAIT_SECONDS", 0.05)
+
+
+@pytest.fixture
+def start(endpoint, tmp_path):
+    """Return a function that starts a notifier whose only recipient is the endpoint."""
+    started = []
+
+    def notifier(**wishes):
+        recipient = Recipient(url=f"json://127.0.0.1:{endpoint.port}/s3cr3t", name="ann", **wishes)
+        started.append(Notifier([recipient], tmp_path / FILE))
+        return started[-1]
+
+    yield notifier
+    for each in started:
+        each.close()
+
+
+def counts(notifier, **expected):
+    """Wait until the notifier has these counts."""
+    wanted = {("ann", result): number for result, number in expected.items()}
+    end = time.monotonic() + 10.0
+    while notifier.counts != wanted and time.monotonic() < end:
+        time.sleep(0.01)
+    return notifier.counts == wanted
+
+
+def test_each_notice_arrives_once_and_in_order(start, endpoint):
+    notifier = start()
+    for _ in range(3):
+        notifier.update([FINDING], {}, (), [], NOW)
+    notifier.update([], {}, {JOB}, [END], NOW)
+    notifier.update([], {}, {JOB}, [], NOW)
+    assert counts(notifier, sent=2)
+    assert [each["title"] for each in endpoint.received] == [f"CRITICAL {FINDING.cause}, job {JOB}", END_TITLE]
+
+
+END_TITLE = f"{JOB} failed after 0 ms"
+
+
+def test_recipient_gets_only_what_it_wants(start, endpoint):
+    notifier = start(tell=("ends",), jobs=("other",))
+    notifier.update([FINDING], {}, (), [END], NOW)
+    notifier.close(0.2)
+    assert endpoint.received == []
+
+
+def test_service_that_fails_for_a_while_gets_each_notice_once(start, endpoint):
+    answers = [(500, b"", {}), (429, b"", {}), (200, b"ok", {})]
+    endpoint.answer = lambda: answers.pop(0) if len(answers) > 1 else answers[0]
+    notifier = start()
+    notifier.update([], {}, (), [END], NOW)
+    assert counts(notifier, failed=2, sent=1)
+    assert len(endpoint.received) == 3
+    assert notifier.unsent == {}
+
+
+def test_service_that_answers_nothing_is_reported_without_its_url(start, endpoint):
+    endpoint.answer = lambda: (503, b"s3cr3t", {})
+    notifier = start()
+    notifier.update([], {}, (), [END], NOW)
+    endpoint.wait(1)
+    assert "503" in _unsent(notifier)["ann"]
+    assert "s3cr3t" not in notifier.unsent["ann"]
+
+
+def _unsent(notifier):
+    end = time.monotonic() + 10.0
+    while not notifier.unsent and time.monotonic() < end:
+        time.sleep(0.01)
+    return notifier.unsent
+
+
+def test_restart_sends_what_was_not_sent_and_nothing_twice(start, endpoint):
+    endpoint.answer = lambda: (503, b"", {})
+    first = start()
+    first.update([FINDING], {}, (), [], NOW)
+    assert _unsent(first)
+    first.close()
+    endpoint.answer = lambda: (200, b"ok", {})
+    second = start()
+    second.update([FINDING], {}, (), [], NOW)
+    assert counts(second, sent=1)
+    number = len(endpoint.received)
+    second.close()
+    third = start()
+    third.update([FINDING], {}, (), [], NOW)
+    third.close(0.2)
+    assert len(endpoint.received) == number
+
+
+def test_notices_of_a_recipient_that_is_gone_are_dropped(start, endpoint, tmp_path, caplog):
+    endpoint.answer = lambda: (503, b"", {})
+    first = start()
+    first.update([], {}, (), [END], NOW)
+    assert _unsent(first)
+    first.close()
+    Notifier([], tmp_path / FILE).close()
+    assert "the file of recipients no longer has it" in caplog.text
+
+
+def test_close_waits_for_what_is_not_sent_yet(start, endpoint):
+    notifier = start()
+    notifier.update([], {}, (), [END], NOW)
+    notifier.close(10.0)
+    assert len(endpoint.received) == 1

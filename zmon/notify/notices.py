@@ -1,0 +1,125 @@
+"""Decide what people are told: one notice for each job and severity of its findings, one when all are over. Pure.
+
+A finding is told once it has been open for some seconds: many end within them, and a rank that dies takes its launch
+with it. A launch that is over is told as an end, which replaces the notices about its findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+import msgspec
+
+from zmon.format import duration, listed
+from zmon.schema.ended_launch import CANCELLED, DONE, EndedLaunch
+from zmon.schema.finding import Finding
+from zmon.schema.names import severity_order
+
+HOLD_SECONDS = 5.0
+ENDS, FINDINGS = "ends", "findings"  # the kinds of notices
+_LEAST = "warning"  # the least severity that is told at all
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """An event of a job, in words."""
+
+    id: str  # the same if it is told again
+    kind: str  # ENDS or FINDINGS
+    job_id: str
+    labels: Mapping[str, str]  # of the job
+    title: str  # one line
+    body: str
+    outcome: str = ""  # of an end
+    severity: str = ""  # of findings; that of a notice that all are over is the severest one that was told
+    is_over: bool = False  # the findings are over
+
+    @property
+    def style(self) -> str:
+        """The type of the message, which many services show as a colour: info, success, warning or failure."""
+        if self.is_over or self.outcome == DONE:
+            return "success"
+        if self.kind == ENDS:
+            return "info" if self.outcome == CANCELLED else "failure"
+        return "failure" if severity_order(self.severity) > severity_order(_LEAST) else "warning"
+
+
+def of_end(end: EndedLaunch) -> Notice:
+    """Return the notice of the end of a launch."""
+    outcome = end.outcome.replace("_", " ")
+    lines = [
+        end.reason,
+        f"Steps {end.steps_text}, {end.world_size} ranks on {listed(end.hosts, 4)}"
+        if end.steps
+        else "No step was done",
+        end.next_step and f"Next: {end.next_step}",
+        end.finding and f"Evidence: zmon incident {end.finding}, {end.runbook}",
+    ]
+    title = f"{end.job_id} {outcome} after {duration(end.seconds)}"
+    body = "\n".join(filter(None, lines))
+    return Notice(f"end {end.id}", ENDS, end.job_id, end.labels, title, body, outcome=end.outcome)
+
+
+class Notices:
+    """The findings that were told, by job: what is open needs no second message."""
+
+    def __init__(self, open_severities: Mapping[str, str] | None = None) -> None:
+        self.open_severities = dict(open_severities or {})  # job id → the severest one that was told
+
+    def of_findings(
+        self, findings: Iterable[Finding], labels: Mapping[str, Mapping[str, str]], over: Collection[str], now: float
+    ) -> list[Notice]:
+        """Return what is to be told now. `findings` are open; `over` are the jobs whose launch is over."""
+        worst: dict[str, Finding] = {}
+        active: set[str] = set()
+        for finding in findings:
+            if severity_order(finding.severity) < severity_order(_LEAST):
+                continue
+            active.add(finding.job_id)
+            if now - finding.detected < HOLD_SECONDS or finding.job_id in over:
+                continue
+            known = worst.get(finding.job_id)
+            if known is None or severity_order(finding.severity) > severity_order(known.severity):
+                worst[finding.job_id] = finding
+        notices = []
+        for job_id, finding in worst.items():
+            known_severity = self.open_severities.get(job_id, "info")
+            if severity_order(finding.severity) > severity_order(known_severity):
+                self.open_severities[job_id] = finding.severity
+                notices.append(_of_finding(finding, labels.get(job_id, {}), now))
+        for job_id in self.open_severities.keys() - active - set(over):
+            severity = self.open_severities.pop(job_id)
+            title = f"{job_id}: resolved"
+            body = "All findings about the job are over."
+            name = f"over {job_id} {int(now)}"
+            notices.append(
+                Notice(name, FINDINGS, job_id, labels.get(job_id, {}), title, body, severity=severity, is_over=True)
+            )
+        return notices
+
+    def ended(self, end: EndedLaunch) -> Notice:
+        """Return the notice of an end. Nothing more is told about earlier findings of the job."""
+        self.open_severities.pop(end.job_id, None)
+        return of_end(end)
+
+
+def _of_finding(finding: Finding, labels: Mapping[str, str], now: float) -> Notice:
+    who = ", ".join(
+        part
+        for part in (
+            f"rank {listed([str(rank) for rank in finding.ranks])}" if finding.ranks else "",
+            listed(list(dict.fromkeys(finding.hosts)), 4),
+        )
+        if part
+    )
+    hours = finding.lost_gpu_hours
+    lines = [
+        finding.text(now),
+        f"Who: {who or 'unknown'} (confidence {finding.confidence:.0%}), for {duration(now - finding.onset)}",
+        f"Cost so far: {hours:.1f} GPU hours" if hours is not None else "",
+        f"Next: {finding.detail}",
+        f"Evidence: zmon incident {finding.id}, {finding.runbook}",
+    ]
+    title = f"{finding.severity.upper()} {finding.cause}, job {finding.job_id}"
+    name = f"finding {finding.id} {finding.severity}"
+    body = "\n".join(filter(None, lines))
+    return Notice(name, FINDINGS, finding.job_id, labels, title, body, severity=finding.severity)

@@ -1,0 +1,101 @@
+"""The notifier of a hub: it takes what the hub knows in each pass, and sends notices in a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from zmon.notify.notices import Notice, Notices
+from zmon.notify.outbox import Outbox, UnsentNotice
+from zmon.notify.recipients import Recipient
+from zmon.notify.sending import AppriseService
+from zmon.schema.ended_launch import EndedLaunch
+from zmon.schema.finding import Finding
+
+_LOOK_SECONDS = 1.0  # between two looks for notices that are due
+
+
+class Notifier:
+    """The notices of one hub. Raises UsageError if apprise does not know the URL of a recipient."""
+
+    def __init__(self, recipients: Sequence[Recipient], path: Path | None = None) -> None:
+        """`path`: where notices wait that are not sent yet; None: in memory."""
+        self.recipients = recipients
+        self._services = {recipient.name: AppriseService(recipient) for recipient in recipients}
+        self._outbox = Outbox(path)
+        for pending in [each for each in self._outbox.pending if each.recipient not in self._services]:
+            self._outbox.drop(pending, "the file of recipients no longer has it")
+        self._notices = Notices(self._outbox.open_severities)
+        self._lock = threading.Lock()  # of the outbox
+        self._news, self._closed = threading.Event(), False
+        self._thread = threading.Thread(target=self._run, name="notifier", daemon=True)
+        self._thread.start()
+
+    def update(
+        self,
+        findings: Iterable[Finding],
+        labels: Mapping[str, Mapping[str, str]],
+        over: Collection[str],
+        ends: Iterable[EndedLaunch],
+        now: float,
+    ) -> None:
+        """Take the open findings, the labels of jobs, the jobs whose launch is over, and the new ends of a pass."""
+        notices = [self._notices.ended(end) for end in ends]
+        notices += self._notices.of_findings(findings, labels, over, now)
+        with self._lock:
+            self._outbox.open_severities = self._notices.open_severities
+            self._outbox.add(_pending(self.recipients, notices, now))
+            self._outbox.save()
+        if notices:
+            self._news.set()
+
+    @property
+    def counts(self) -> Mapping[tuple[str, str], int]:
+        """The number of notices since the start, by recipient and result: sent, failed, dropped."""
+        with self._lock:
+            return dict(self._outbox.counts)
+
+    @property
+    def unsent(self) -> Mapping[str, str]:
+        """For each recipient with a notice that could not be sent, the reason."""
+        with self._lock:
+            return {pending.recipient: pending.reason for pending in reversed(self._outbox.pending) if pending.tries}
+
+    def close(self, seconds: float = 0.0) -> None:
+        """Stop; wait so long for notices that are not sent yet."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and self._outbox.pending:
+            time.sleep(0.05)
+        self._closed = True
+        self._news.set()
+
+    def _run(self) -> None:
+        while not self._closed:
+            self._news.wait(_LOOK_SECONDS)
+            self._news.clear()
+            with self._lock:
+                due = self._outbox.due(time.time())
+            for pending in due:
+                if self._closed:
+                    return
+                reason = self._services[pending.recipient].send(pending.notice)
+                with self._lock:
+                    if pending not in self._outbox.pending:
+                        continue  # it was dropped meanwhile
+                    if reason:
+                        self._outbox.failed(pending, time.time(), reason)
+                    else:
+                        self._outbox.sent(pending)
+                        self._news.set()  # the next one of this recipient
+                    self._outbox.save()
+
+
+def _pending(recipients: Iterable[Recipient], notices: Iterable[Notice], now: float) -> list[UnsentNotice]:
+    return [
+        UnsentNotice(recipient.name, notice, now)
+        for notice in notices
+        for recipient in recipients
+        if recipient.wants(notice)
+    ]

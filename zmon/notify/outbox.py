@@ -1,0 +1,105 @@
+"""The notices that are not sent yet, on disk: a hub that restarts sends them, and sends no other one again. No URLs."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from zmon.notify.notices import Notice
+from zmon.steplog.files import replace_file
+
+log = logging.getLogger("zmon.notify")
+
+FILE = "notices.json"  # name of the file in the data directory
+MAX_PENDING = 500  # beyond it the oldest ones are dropped
+GIVE_UP_SECONDS = 86400.0
+_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 5.0, 600.0
+
+
+class UnsentNotice(msgspec.Struct, frozen=True):
+    """A notice for one recipient."""
+
+    recipient: str
+    notice: Notice
+    made: float  # unix seconds
+    tries: int = 0
+    due: float = 0.0  # unix seconds of the next try
+    reason: str = ""  # why the last try failed
+
+    def failed(self, now: float, reason: str) -> UnsentNotice:
+        """Return it with a later try; the wait doubles with each failure."""
+        wait = min(_FIRST_WAIT_SECONDS * 2**self.tries, _LONGEST_WAIT_SECONDS)
+        return msgspec.structs.replace(self, tries=self.tries + 1, due=now + wait, reason=reason)
+
+
+class _State(msgspec.Struct, frozen=True):
+    pending: tuple[UnsentNotice, ...] = ()
+    open_severities: Mapping[str, str] = {}  # of `Notices`
+
+
+class Outbox:
+    """The pending notices, oldest first, and what was told about findings that are open."""
+
+    def __init__(self, path: Path | None) -> None:
+        """`path` None: in memory only."""
+        self._path = path
+        state = _State()
+        if path is not None and path.exists():
+            try:
+                state = msgspec.json.decode(path.read_bytes(), type=_State)
+            except (OSError, msgspec.DecodeError) as error:
+                log.warning("cannot use %s (%s): notices that were not sent are lost", path, error)
+        self.pending = list(state.pending)
+        self.open_severities = dict(state.open_severities)
+        self.counts: Counter[tuple[str, str]] = Counter()  # notices by recipient and result: sent, failed, dropped
+        self._written = state
+
+    def add(self, notices: Iterable[UnsentNotice]) -> None:
+        """Add notices, each once for each recipient."""
+        known = {(pending.recipient, pending.notice.id) for pending in self.pending}
+        self.pending += [new for new in notices if (new.recipient, new.notice.id) not in known]
+        for old in self.pending[:-MAX_PENDING]:
+            self.drop(old, "too many notices are pending")
+
+    def due(self, now: float) -> list[UnsentNotice]:
+        """Return the oldest notice of each recipient, where it is due. The others wait behind it, in their order."""
+        first: dict[str, UnsentNotice] = {}
+        for pending in self.pending:
+            first.setdefault(pending.recipient, pending)
+        return [pending for pending in first.values() if pending.due <= now]
+
+    def sent(self, pending: UnsentNotice) -> None:
+        """Forget a notice that was sent."""
+        self.pending.remove(pending)
+        self.counts[pending.recipient, "sent"] += 1
+
+    def failed(self, pending: UnsentNotice, now: float, reason: str) -> None:
+        """Note a failure; a notice that could not be sent for a day is dropped."""
+        self.counts[pending.recipient, "failed"] += 1
+        if now - pending.made > GIVE_UP_SECONDS:
+            self.drop(pending, reason)
+            return
+        if not pending.tries:
+            log.warning("cannot send a notice to %s: %s; it is tried again", pending.recipient, reason)
+        self.pending[self.pending.index(pending)] = pending.failed(now, reason)
+
+    def drop(self, pending: UnsentNotice, reason: str) -> None:
+        """Forget a notice that was not sent."""
+        self.pending.remove(pending)
+        self.counts[pending.recipient, "dropped"] += 1
+        log.error("a notice to %s is dropped (%s): %s", pending.recipient, reason, pending.notice.title)
+
+    def save(self) -> None:
+        """Write what has changed."""
+        state = _State(tuple(self.pending), dict(self.open_severities))
+        if self._path is None or state == self._written:
+            return
+        try:
+            replace_file(self._path, [msgspec.json.encode(state)])
+            self._written = state
+        except OSError as error:
+            log.error("cannot write %s: %s", self._path, error.strerror or error)
