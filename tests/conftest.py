@@ -22,6 +22,7 @@ import pytest
 
 from tests.boxes import StandIn, eventually
 from tests.kinds import kind_of
+from tests.notify.endpoints import HttpEndpoint
 from tests.places import REPOSITORY
 from zmon.box import box_path
 from zmon.box.reader import BoxReader
@@ -235,6 +236,14 @@ def start_rank(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
             return start_file(zygote, file, number, world_size, **env)
 
         yield start
+
+
+@pytest.fixture
+def endpoint() -> Iterator[HttpEndpoint]:
+    """An HTTP endpoint that records notices."""
+    endpoint = HttpEndpoint()
+    yield endpoint
+    endpoint.close()
 
 
 @pytest.fixture

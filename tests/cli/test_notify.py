@@ -2,16 +2,7 @@
 
 import pytest
 
-from tests.notify.endpoints import HttpEndpoint
-
 SECRET = "Tr0ub4dor"
-
-
-@pytest.fixture
-def endpoint():
-    endpoint = HttpEndpoint()
-    yield endpoint
-    endpoint.close()
 
 
 @pytest.fixture

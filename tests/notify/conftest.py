@@ -1,16 +1,8 @@
-"""Fixtures: an HTTP endpoint, and a notice."""
+"""A fixture: a notice whose text comes from a hostile job."""
 
 import pytest
 
-from tests.notify.endpoints import HttpEndpoint
 from zmon.notify.notices import ENDS, Notice
-
-
-@pytest.fixture
-def endpoint():
-    endpoint = HttpEndpoint()
-    yield endpoint
-    endpoint.close()
 
 
 @pytest.fixture

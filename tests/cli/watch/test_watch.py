@@ -142,3 +142,27 @@ def test_rank_beside_the_first_one_runs_unwatched(tmp_path):
     done = subprocess.run([sys.executable, "-c", launcher], env=env, cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout == "1\n", done.stderr
     assert [*boxes.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "title"), [((), "done after"), (("raise",), "failed after")], ids=["done", "failed"]
+)
+def test_end_of_the_launch_is_told_to_the_recipients(tmp_path, endpoint, arguments, title):
+    file = tmp_path / "notify.yml"
+    file.write_text(f"recipients: [{{url: 'json://127.0.0.1:{endpoint.port}'}}]")
+    file.chmod(0o600)
+    run = Watch(tmp_path / "job", "--quiet", "--notify-file", str(file), "--", sys.executable, "train.py", *arguments)
+    assert run.end()[0] == len(arguments)
+    (received,) = endpoint.received
+    assert title in received["title"]
+
+
+def test_wrong_url_of_a_recipient_is_misuse_before_the_command_starts(tmp_path):
+    file = tmp_path / "notify.yml"
+    file.write_text("recipients: [{url: 'nosuch://s3cr3t'}]")
+    file.chmod(0o600)
+    run = Watch(tmp_path / "job", "--notify-file", str(file), "--", sys.executable, "-c", "print('started')")
+    code, err = run.end()
+    assert code == 2
+    assert "apprise does not know this nosuch:// URL" in err
+    assert "s3cr3t" not in err
