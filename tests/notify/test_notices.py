@@ -21,7 +21,7 @@ CANCELLED = ended_launch(snapshot(*(terminated(rank, 9.0) for rank in range(4)))
 def told(*passes, over=()):
     """Return the ids of what is told in each of these passes, of which each has the open findings."""
     notices = Notices()
-    return [[notice.id for notice in notices.of_findings(found, {}, over, NOW)] for found in passes]
+    return [[notice.id for notice in notices.of_findings(each, {}, over, NOW)] for each in passes]
 
 
 @pytest.mark.parametrize(

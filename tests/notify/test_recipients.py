@@ -27,7 +27,7 @@ def notice(kind=ENDS, job_id="llm-7", labels=None, outcome="failed", severity="c
 
 
 @pytest.mark.parametrize(
-    ("wishes", "told", "not_told"),
+    ("wishes", "wanted", "unwanted"),
     [
         ("", [notice(), notice(FINDINGS), notice(FINDINGS, severity="warning"), notice(outcome="newer")], []),
         ("tell: [ends]", [notice()], [notice(FINDINGS)]),
@@ -41,9 +41,9 @@ def notice(kind=ENDS, job_id="llm-7", labels=None, outcome="failed", severity="c
         ("outcomes: [failed, node_lost]", [notice(), notice(outcome="node_lost")], [notice(outcome="done")]),
     ],
 )
-def test_recipient_gets_what_it_wants(write, wishes, told, not_told):
+def test_recipient_gets_what_it_wants(write, wishes, wanted, unwanted):
     (recipient,) = read_recipients(write(f"recipients: [{{url: '{SECRET}'{', ' if wishes else ''}{wishes}}}]"))
-    assert [recipient.wants(each) for each in (*told, *not_told)] == [True] * len(told) + [False] * len(not_told)
+    assert [recipient.wants(each) for each in (*wanted, *unwanted)] == [True] * len(wanted) + [False] * len(unwanted)
 
 
 def test_recipients_without_names_have_that_of_their_service(write):
