@@ -20,6 +20,7 @@ _NAMESAKES = (
     "agent",
     "analyze",
     "check",
+    "completion",
     "dashboard",
     "demo",
     "doctor",
