@@ -26,6 +26,7 @@ _NAMESAKES = (
     "doctor",
     "hub",
     "incident",
+    "mcp",
     "status",
     "steps",
     "top",
