@@ -86,7 +86,7 @@ class AsyncHub(_Connection):
         await self._session.close()
 
     async def jobs(self) -> JobList:
-        """As `Hub.jobs`; so are the other calls."""
+        """Return what `Hub.jobs` does; the other calls have their counterparts too."""
         return await self._ask(endpoints.JOBS, JobsRequest())
 
     async def ranks(self, job_id: str, limit: int = -1, offset: int = 0, order: str = "rank") -> RankList:

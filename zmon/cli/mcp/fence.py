@@ -30,7 +30,8 @@ def fenced(lines: Iterable[str]) -> list[str]:
 def quoted(text: str) -> str:
     """Return a text as JSON that has no mark in it."""
     if len(text) > _MAX_TEXT:
-        text = f"{text[:_MAX_TEXT]} ({len(text) - _MAX_TEXT:,} more characters are left out; zmon's commands show them with --json)"
+        rest = f"{len(text) - _MAX_TEXT:,} more characters are left out; zmon's commands show them with --json"
+        text = f"{text[:_MAX_TEXT]} ({rest})"
     return _ESCAPED.sub(lambda letter: f"\\u{ord(letter[0]):04x}", json.dumps(text))
 
 
