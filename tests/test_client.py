@@ -126,6 +126,8 @@ def test_file_of_http_config_is_read_as_the_commands_read_it(tmp_path):
     file = tmp_path / "http.yaml"
     file.write_text(f"hub: {{authorization: {{credentials: {SECRET}}}}}\n")
     assert Hub("http://h", http=file)._http == Hub("http://h", token=SECRET)._http
+    tls = Hub("https://h", ca="ca.pem", token=SECRET)._http
+    assert (str(tls.tls_config.ca_file), tls.authorization.credentials) == ("ca.pem", SECRET)
     file.write_text("agents: {authorization: {credentials: x}}\n")
     assert Hub("http://h", http=str(file))._http == HttpConfig()
 
