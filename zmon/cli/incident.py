@@ -61,11 +61,11 @@ def _all_incidents(
     The function returns the capsule of an incident, and the location of its report. If no hub answers, the source is
     the data directory.
     """
-    asked_hub, stored = Hub(hub_url(hub, data_dir), http=http), CapsuleStore(data_dir)
+    client, stored = Hub(hub_url(hub, data_dir), http=http), CapsuleStore(data_dir)
 
     def from_hub(summary: IncidentSummary) -> tuple[Capsule, str]:
-        page = f"{asked_hub.url}{endpoints.INCIDENT.path_of(IncidentRequest(summary.id))}/{REPORT}"
-        return asked_hub.incident(summary.id), f"{page}, on the hub's machine in {summary.path}"
+        page = f"{client.url}{endpoints.INCIDENT.path_of(IncidentRequest(summary.id))}/{REPORT}"
+        return client.incident(summary.id), f"{page}, on the hub's machine in {summary.path}"
 
     def from_disk(summary: IncidentSummary) -> tuple[Capsule, str]:
         capsule = stored.read(summary.id)
@@ -78,7 +78,7 @@ def _all_incidents(
         return capsule, f"{summary.path}/{REPORT}"
 
     try:
-        return [*asked_hub.incidents().incidents], from_hub, f"from the hub at {asked_hub.url}"
+        return [*client.incidents().incidents], from_hub, f"from the hub at {client.url}"
     except Unreachable as error:
         return stored.summaries(), from_disk, f"{error}; read from {stored.root} instead"
 

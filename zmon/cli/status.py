@@ -46,14 +46,14 @@ def status(data_dir: Path, hub: str | None, http: HttpConfig | None, job_id: str
     Exit codes: 0 no findings, 1 findings, or a job that a fault ended, 2 misuse, 3 unknown (the hub does not answer,
     no agent answers the hub, or the hub does not know the job).
     """
-    asked_hub = AsyncHub(hub_url(hub, data_dir), http=http, timeout=3.0)
+    client = AsyncHub(hub_url(hub, data_dir), http=http, timeout=3.0)
 
     async def ask() -> tuple[JobList, FindingList, PlanTable | None]:
-        async with asked_hub:
-            jobs, findings, plan = await asked_hub.jobs(), await asked_hub.findings(job_id, active=True), None
+        async with client:
+            jobs, findings, plan = await client.jobs(), await client.findings(job_id, active=True), None
             if job_id:
                 with contextlib.suppress(NotServed):  # the hub knows no ranks of it
-                    plan = await asked_hub.plan(job_id)
+                    plan = await client.plan(job_id)
             return jobs, findings, plan
 
     try:
@@ -64,7 +64,7 @@ def status(data_dir: Path, hub: str | None, http: HttpConfig | None, job_id: str
         sys.exit(UNKNOWN)
     shown = [job for job in jobs.jobs if job_id in (None, job.job_id)]
     if job_id and not shown and not findings.findings:
-        click.echo(f"zmon: {_unknown_job(job_id, asked_hub.url, jobs.blind)}", err=True)
+        click.echo(f"zmon: {_unknown_job(job_id, client.url, jobs.blind)}", err=True)
         sys.exit(UNKNOWN)
     if as_json:
         agents = {"num_agents": jobs.num_agents, "num_agents_answering": jobs.num_agents_answering}

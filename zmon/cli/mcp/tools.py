@@ -62,7 +62,7 @@ class Tools:
     async def findings(self, job_id: str | None = None, with_resolved: bool = False, offset: int = 0) -> str:
         """Show open findings, or all: what is wrong, culprit, cause, confidence, what to do next (detail)."""
         async with self._connect() as hub:
-            answer = await hub.jobs()
+            answer = await hub.jobs()  # says whether the hub is blind: then no finding does not mean health
             newest_first = (await hub.findings(job_id, active=not with_resolved, evidence=False)).findings
         ordered = newest_first if with_resolved else worst_first(newest_first)
         body = [line for n, finding in enumerate(ordered) for line in self._finding(finding, f"findings[{n}]")]
