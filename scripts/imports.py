@@ -26,6 +26,7 @@ ROOMS: Mapping[str, str] = {
     "process": "",
     "scaling": "errors schema",
     "web": "errors format schema",
+    "client": "errors schema web",
     "job": "format stats schema scaling",
     "probe": "zmon errors schema box process",
     "steplog": "errors format schema box",
@@ -54,7 +55,7 @@ ROOMS: Mapping[str, str] = {
     "stack": "errors schema metrics web steplog agent",
     "offline": "errors format stats schema scaling job steplog detectors.wording detectors.new_finding "
     "detectors.collectives detectors.hangs detectors.slow detectors.suppression detectors hub",
-    "cli": "zmon errors format stats process schema box scaling web job probe steplog notify agent "
+    "cli": "zmon errors format stats process schema box scaling web client job probe steplog notify agent "
     "detectors.wording detectors hub doctor stack offline",
     "zmon": "probe",
     "__main__": "probe cli",

@@ -118,7 +118,7 @@ def newest_torch(folder: Path) -> str:
 def packages(row: Row, torch: str | None) -> Iterator[str]:
     """Yield the arguments of `pip install` for a row: this checkout, and the test tools of its extra `dev`."""
     extras = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    extra_names = [name for name in ("dashboard", "parquet", "top") if name in extras]
+    extra_names = [name for name in ("dashboard", "parquet", "top", "mcp") if name in extras]
     yield from ("--editable", f".[{','.join(extra_names if torch is None else ['trainer', *extra_names])}]")
     yield from (tool for tool in extras["dev"] if not tool.startswith("zmon-training["))
     if torch is not None:

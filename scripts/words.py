@@ -23,6 +23,7 @@ OPENINGS = frozenset(
     "And As Because By How Of Or So That Those What Where Whether Which Who Whoever Whose Why".split()  # noqa: SIM905
 )
 
+STAND_INS = "zmon/client.py"  # its class `Hub` stands for the hub, in programs that ask it, and so has its name
 _NOT_CODE = re.compile(r"""/\*[\s\S]*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")  # of C: comments and strings
 _NAME = rf"(_*(?:{'|'.join(sorted(NAMES))})_*)\b"
 _C_BINDINGS = tuple(
@@ -103,7 +104,7 @@ def main() -> int:
     by_path = [(path, problems(source)) for path, source in sources.items()]
     by_path += [(path, c_problems(source)) for path, source in c_sources.items()]
     lines = [f"{path}:{line}: {text}" for path, problems_of_file in by_path for line, text in sorted(problems_of_file)]
-    watched = ((path, source) for path, source in sources.items() if path.startswith("zmon/"))
+    watched = ((path, source) for path, source in sources.items() if path.startswith("zmon/") and path != STAND_INS)
     for name, paths in shared_classes(watched).items():
         lines.append(f"{paths[0]}: the class `{name}` is also in {', '.join(paths[1:])}: give each its own name")
     print("\n".join(lines) or f"{len(sources) + len(c_sources)} files: no problem")

@@ -18,7 +18,7 @@ FAILED = ended_launch(snapshot(*(killed(rank, 9.0) for rank in range(4))), CRITI
 CANCELLED = ended_launch(snapshot(*(terminated(rank, 9.0) for rank in range(4))), None, None)
 
 
-def told(*passes, over=()):
+def ids_of(*passes, over=()):
     """Return the ids of what is told in each of these passes, of which each has the open findings."""
     notices = Notices()
     return [[notice.id for notice in notices.of_findings(each, {}, over, NOW)] for each in passes]
@@ -47,11 +47,11 @@ def told(*passes, over=()):
     ],
 )
 def test_findings_are_told(case, passes, expected):
-    assert told(*passes) == expected
+    assert ids_of(*passes) == expected
 
 
 def test_findings_of_a_launch_that_is_over_are_told_as_its_end():
-    assert told([CRITICAL], [], over={JOB}) == [[], []]
+    assert ids_of([CRITICAL], [], over={JOB}) == [[], []]
     notices = Notices()
     notices.of_findings([CRITICAL], {}, (), NOW)
     assert notices.of_findings([], {}, {JOB}, NOW) == []  # the end is about to be recorded

@@ -10,14 +10,13 @@ from pathlib import Path
 from rich.console import Console
 
 from zmon.cli.render.demo import ending, progress_line
+from zmon.client import AsyncHub
 from zmon.errors import Unreachable
-from zmon.schema.api import FindingsRequest, JobsRequest, endpoints
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.stack import Stack
 from zmon.stack.demo import DemoConfig
 from zmon.stack.part import Part
-from zmon.web import client, http_client
 
 DIAGNOSIS_SECONDS = 2.0  # this long after the trainer failed, the hub has published its finding
 
@@ -36,14 +35,13 @@ async def follow(
     shown = ""
     succeeded, ended = True, False
     assert trainer.process is not None
-    async with http_client.session() as session:
+    async with AsyncHub(stack.urls.hub, timeout=2.0) as hub:
         while not stop.is_set():
             relay.show()
             try:
-                jobs = await client.ask(session, stack.urls.hub, endpoints.JOBS, JobsRequest(), 2.0)
+                jobs = await hub.jobs()
                 job = next((j for j in jobs.jobs if j.job_id == config.job_id), job)
-                request = FindingsRequest(config.job_id)
-                findings = [*(await client.ask(session, stack.urls.hub, endpoints.FINDINGS, request, 2.0)).findings]
+                findings = [*(await hub.findings(config.job_id)).findings]
             except Unreachable:
                 pass  # the stack restarts the hub and prints a message
             shown = _show(console, job, findings, shown)

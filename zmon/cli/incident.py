@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import click
-import msgspec
 
-from zmon.cli.options import HUB_URL, data_dir_option, http_config_option, hub_option, json_option, stack_url
+from zmon.cli.completion import incident_ids
+from zmon.cli.options import data_dir_option, http_config_option, hub_option, hub_url, json_option
 from zmon.cli.render import incident as render
 from zmon.cli.render import show
 from zmon.cli.render.incident import by_host
+from zmon.client import Hub
 from zmon.errors import Unreachable, UsageError
 from zmon.hub.incidents import CapsuleStore
 from zmon.hub.incidents.capsule_store import REPORT
-from zmon.schema.api import Endpoint, IncidentRequest, IncidentsRequest, endpoints
+from zmon.schema.api import IncidentRequest, endpoints
 from zmon.schema.http_config import HttpConfig
 from zmon.schema.incident import Capsule, IncidentSummary
-from zmon.web import client, http_client
 
-T = TypeVar("T")
-Request = TypeVar("Request", bound=msgspec.Struct)
-_TIMEOUT_SECONDS = 5.0
 _MAX_LISTED = 8  # IDs in an error line
 
 
 @click.command()
-@click.argument("incident_id", metavar="[ID]", required=False)
+@click.argument("incident_id", metavar="[ID]", required=False, shell_complete=incident_ids)
 @click.option("--by", type=click.Choice(["host"]), help="Count incidents by host, the worst host first.")
 @data_dir_option
 @hub_option
@@ -66,19 +61,11 @@ def _all_incidents(
     The function returns the capsule of an incident, and the location of its report. If no hub answers, the source is
     the data directory.
     """
-    url, stored = (hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/"), CapsuleStore(data_dir)
-
-    def ask(endpoint: Endpoint[Request, T], request: Request) -> T:
-        async def answer() -> T:
-            async with http_client.session(http) as session:
-                return await client.ask(session, url, endpoint, request, _TIMEOUT_SECONDS)
-
-        return asyncio.run(answer())
+    client, stored = Hub(hub_url(hub, data_dir), http=http), CapsuleStore(data_dir)
 
     def from_hub(summary: IncidentSummary) -> tuple[Capsule, str]:
-        request = IncidentRequest(summary.id)
-        page = f"{url}{endpoints.INCIDENT.path_of(request)}/{REPORT}"
-        return ask(endpoints.INCIDENT, request), f"{page}, on the hub's machine in {summary.path}"
+        page = f"{client.url}{endpoints.INCIDENT.path_of(IncidentRequest(summary.id))}/{REPORT}"
+        return client.incident(summary.id), f"{page}, on the hub's machine in {summary.path}"
 
     def from_disk(summary: IncidentSummary) -> tuple[Capsule, str]:
         capsule = stored.read(summary.id)
@@ -91,7 +78,7 @@ def _all_incidents(
         return capsule, f"{summary.path}/{REPORT}"
 
     try:
-        return [*ask(endpoints.INCIDENTS, IncidentsRequest()).incidents], from_hub, f"from the hub at {url}"
+        return [*client.incidents().incidents], from_hub, f"from the hub at {client.url}"
     except Unreachable as error:
         return stored.summaries(), from_disk, f"{error}; read from {stored.root} instead"
 

@@ -190,6 +190,11 @@ def port_option(default: int) -> Callable[[FC], FC]:
     )
 
 
+def hub_url(hub: str | None, data_dir: Path) -> str:
+    """Return the URL of the hub that a command asks, given the values of its options."""
+    return hub or stack_url(data_dir, "hub") or HUB_URL
+
+
 def stack_url(data_dir: Path, name: str) -> str | None:
     """Return the URL of a part of the stack that runs on this machine, or None."""
     try:

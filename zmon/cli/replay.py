@@ -16,13 +16,12 @@ from rich.console import Console
 from zmon.cli.one_machine import announcer, stop_event, unless_stopped
 from zmon.cli.render.card import finding_lines
 from zmon.cli.render.demo import recording_lines, url_table
+from zmon.client import AsyncHub
 from zmon.errors import PartFailed, Unreachable
-from zmon.schema.api import FindingsRequest, endpoints
 from zmon.schema.finding import Finding
 from zmon.stack import Stack, StackConfig
 from zmon.stack.replay import load
 from zmon.stack.replay.stack import ReplayStack
-from zmon.web import client, http_client
 
 _ASK_SECONDS = 0.5
 
@@ -59,12 +58,11 @@ def play(name: str, config: StackConfig, seconds: float | None) -> None:
 async def _show_findings(stack: Stack, job_id: str, console: Console, stop: asyncio.Event, until: float | None) -> None:
     """Print each new finding of the hub about the job, until `stop` is set or the time is over."""
     printed: set[str] = set()
-    async with http_client.session() as session:
+    async with AsyncHub(stack.urls.hub, timeout=2.0) as hub:
         while not stop.is_set() and (until is None or time.monotonic() < until):
             findings: Sequence[Finding] = ()
             with contextlib.suppress(Unreachable):  # the stack restarts the hub and prints a message
-                request = FindingsRequest(job_id)
-                findings = (await client.ask(session, stack.urls.hub, endpoints.FINDINGS, request, 2.0)).findings
+                findings = (await hub.findings(job_id)).findings
             for finding in reversed(findings):
                 if finding.id not in printed:
                     lines = finding_lines(finding, job_id=job_id)

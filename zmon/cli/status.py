@@ -12,15 +12,16 @@ import click
 import msgspec
 from rich.console import Console
 
-from zmon.cli.options import HUB_URL, data_dir_option, http_config_option, hub_option, json_option, stack_url
+from zmon.cli.completion import job_ids
+from zmon.cli.options import data_dir_option, http_config_option, hub_option, hub_url, json_option
 from zmon.cli.render.plan import plan_table
 from zmon.cli.render.status import status_table
 from zmon.cli.render.time_account import time_table
+from zmon.client import AsyncHub
 from zmon.errors import NotServed, Unreachable, ZmonError
-from zmon.schema.api import FindingList, FindingsRequest, JobList, JobsRequest, PlanRequest, PlanTable, endpoints
+from zmon.schema.api import FindingList, JobList, PlanTable
 from zmon.schema.http_config import HttpConfig
 from zmon.schema.job import unseen
-from zmon.web import client, http_client
 
 UNKNOWN = 3  # exit code: the state of the job, or of all jobs, is unknown
 
@@ -33,6 +34,7 @@ UNKNOWN = 3  # exit code: the state of the job, or of all jobs, is unknown
     "--job",
     "job_id",
     metavar="ID",
+    shell_complete=job_ids,
     help="ID of a job to show in detail: its time categories, and its plan compared with measurements.",
 )
 @json_option
@@ -44,16 +46,14 @@ def status(data_dir: Path, hub: str | None, http: HttpConfig | None, job_id: str
     Exit codes: 0 no findings, 1 findings, or a job that a fault ended, 2 misuse, 3 unknown (the hub does not answer,
     no agent answers the hub, or the hub does not know the job).
     """
-    base = (hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/")
+    client = AsyncHub(hub_url(hub, data_dir), http=http, timeout=3.0)
 
     async def ask() -> tuple[JobList, FindingList, PlanTable | None]:
-        async with http_client.session(http) as session:
-            jobs = await client.ask(session, base, endpoints.JOBS, JobsRequest(), 3.0)
-            request = FindingsRequest(job_id, active=True)
-            findings, plan = await client.ask(session, base, endpoints.FINDINGS, request, 3.0), None
+        async with client:
+            jobs, findings, plan = await client.jobs(), await client.findings(job_id, active=True), None
             if job_id:
                 with contextlib.suppress(NotServed):  # the hub knows no ranks of it
-                    plan = await client.ask(session, base, endpoints.PLAN, PlanRequest(job_id), 3.0)
+                    plan = await client.plan(job_id)
             return jobs, findings, plan
 
     try:
@@ -64,7 +64,7 @@ def status(data_dir: Path, hub: str | None, http: HttpConfig | None, job_id: str
         sys.exit(UNKNOWN)
     shown = [job for job in jobs.jobs if job_id in (None, job.job_id)]
     if job_id and not shown and not findings.findings:
-        click.echo(f"zmon: {_unknown_job(job_id, base, jobs.blind)}", err=True)
+        click.echo(f"zmon: {_unknown_job(job_id, client.url, jobs.blind)}", err=True)
         sys.exit(UNKNOWN)
     if as_json:
         agents = {"num_agents": jobs.num_agents, "num_agents_answering": jobs.num_agents_answering}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from zmon.cli.options import HUB_URL, data_dir_option, http_config_option, hub_option, stack_url
+from zmon.cli.options import data_dir_option, http_config_option, hub_option, hub_url
 from zmon.errors import UsageError, ZmonError, install_command
 from zmon.schema.http_config import HttpConfig
 
@@ -27,4 +27,4 @@ def top(data_dir: Path, hub: str | None, http: HttpConfig | None) -> None:
     except ModuleNotFoundError as error:
         missing = f"{error.name} is not installed"
         raise ZmonError("zmon top cannot run", missing, f"Run {install_command('top')}, or use zmon status") from error
-    Top((hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/"), partial(connect, http=http)).run()
+    Top(hub_url(hub, data_dir), partial(connect, http=http)).run()

@@ -20,10 +20,10 @@ from textual.widgets import Footer, Static
 from zmon.cli.top import panels
 from zmon.cli.top.lines import Lines, Selectable
 from zmon.cli.top.panels import HubState
+from zmon.client import AsyncHub
 from zmon.errors import NotServed, Unreachable
-from zmon.schema.api import FindingsRequest, JobsRequest, RankRow, RanksRequest, endpoints
+from zmon.schema.api import RankRow
 from zmon.schema.http_config import HttpConfig
-from zmon.web import client, http_client
 
 INTERVAL_SECONDS = 1.0
 TIMEOUT_SECONDS = 2.0
@@ -57,14 +57,13 @@ async def connect(url: str, http: HttpConfig | None = None, socket: Path | None 
 
     `socket`: the Unix socket at which the hub listens; None: it has the address in the URL.
     """
-    async with http_client.session(http, socket=socket) as session:
+    async with AsyncHub(url, http=http, timeout=TIMEOUT_SECONDS, socket=socket) as hub:
 
         async def ranks(job_id: str | None) -> tuple[tuple[RankRow, ...], str]:
             if job_id is None:
                 return (), ""
-            request = RanksRequest(job_id, MAX_RANKS, order="urgency")
             try:
-                answer = await client.ask(session, url, endpoints.RANKS, request, TIMEOUT_SECONDS)
+                answer = await hub.ranks(job_id, MAX_RANKS, order="urgency")
             except NotServed:
                 return (), "ranks unknown: the hub has another version, or no longer knows the job"
             except Unreachable as error:
@@ -74,11 +73,7 @@ async def connect(url: str, http: HttpConfig | None = None, socket: Path | None 
             return tuple(answer.ranks), note if more > 0 else ""
 
         async def ask(job_id: str | None, now: float) -> HubState:
-            jobs, findings, (rows, why) = await asyncio.gather(
-                client.ask(session, url, endpoints.JOBS, JobsRequest(), TIMEOUT_SECONDS),
-                client.ask(session, url, endpoints.FINDINGS, FindingsRequest(active=True), TIMEOUT_SECONDS),
-                ranks(job_id),
-            )
+            jobs, findings, (rows, why) = await asyncio.gather(hub.jobs(), hub.findings(active=True), ranks(job_id))
             return HubState(now, jobs.blind, tuple(jobs.jobs), tuple(findings.findings), job_id, rows, why, jobs.as_of)
 
         yield ask

@@ -1,0 +1,115 @@
+"""Tests of `zmon mcp` as an assistant uses it: a client session over stdio, a process, and a hub over HTTP."""
+
+import os
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp.test_utils import unused_port
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from tests.build import JOB
+from tests.cli.mcp.hostile import HOSTILE, assert_harmless, data_of
+from tests.cli.test_cli import assert_one_line
+from tests.golden.hub_scene import hub as full_hub
+from tests.http_server import FakeServer
+from tests.hub.serving import serving
+from zmon.schema.api import Problem
+
+SECRET = "s3cret-token"
+TOOLS = ["findings", "incident", "incidents", "ranks", "runbook", "status"]
+
+
+@asynccontextmanager
+async def session(url, tmp_path, *arguments):
+    """Yield a session with `zmon mcp`, whose standard error goes to the file `err`."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("ZMON_")}
+    arguments = ["-m", "zmon", "mcp", "--hub", url, "--data-dir", str(tmp_path / "data"), *arguments]
+    program = StdioServerParameters(command=sys.executable, args=arguments, env=env)
+    with (tmp_path / "err").open("w") as err:
+        async with Client(stdio_client(program, errlog=err)) as client:
+            yield client
+
+
+async def answer(client, tool, is_error=False, **arguments):
+    """Return the only text of an answer."""
+    result = await client.call_tool(tool, arguments)
+    assert result.is_error is is_error, result
+    assert result.structured_content is None
+    (content,) = result.content
+    assert len(content.text) <= 8000
+    return content.text
+
+
+async def test_assistant_reads_jobs_findings_incidents_ranks_and_runbooks(tmp_path):
+    requests = []
+    with serving(full_hub(tmp_path), requests) as url:
+        async with session(url, tmp_path) as client:
+            tools = (await client.list_tools()).tools
+            assert sorted(tool.name for tool in tools) == TOOLS
+            assert all(tool.annotations.read_only_hint for tool in tools)
+            assert all(len(tool.description) < 400 and "  " not in tool.description for tool in tools)
+            assert 'job_id: "stuck", state: "stalled"' in await answer(client, "status")
+            assert "findings[0].confidence: 0.97" in await answer(client, "findings", job_id="stuck")
+            assert 'id: "abc1"' in await answer(client, "incidents")
+            assert "guilty_line" in await answer(client, "incident", incident_id="abc1", part="evidence")
+            assert len(data_of(await answer(client, "ranks", job_id=JOB))) == 4
+            assert "kill -CONT PID" in await answer(client, "runbook", cause="rank_frozen")
+    assert {method for method, _ in requests} == {"GET"}
+    assert (tmp_path / "err").read_text() == ""
+
+
+async def test_errors_are_one_fenced_line(tmp_path):
+    hostile = HOSTILE["end of the fence"] + HOSTILE["terminal"] + HOSTILE["direction"]
+    server = FakeServer(lambda path, _: (500, Problem(f"failed: {hostile}")))
+    try:
+        async with session(server.url, tmp_path) as client:
+            for tool, arguments in (("status", {}), ("ranks", {"job_id": hostile}), ("runbook", {"cause": hostile})):
+                text = await answer(client, tool, is_error=True, **arguments)
+                assert "zmon cannot answer:" in text
+                assert_harmless(text)
+            assert "findings" in await answer(client, "findings", is_error=True, offset="many")
+    finally:
+        server.close()
+
+
+async def test_token_is_in_no_answer_and_in_no_log(tmp_path):
+    config = tmp_path / "http.yaml"
+    config.write_text(f"hub: {{authorization: {{credentials: {SECRET}}}}}\n")
+    server = FakeServer(lambda path, _: (401, Problem("who asks?")))
+    dead = f"http://ann:{SECRET}@127.0.0.1:{unused_port()}"
+    try:
+        for url, arguments in ((server.url, ("--http-config", str(config))), (dead, ())):
+            async with session(url, tmp_path, *arguments) as client:
+                texts = [await answer(client, tool, is_error=True) for tool in ("status", "findings", "incidents")]
+            assert SECRET not in "".join((*texts, (tmp_path / "err").read_text()))
+    finally:
+        server.close()
+
+
+async def test_hub_that_starts_later_is_asked_at_its_own_url(tmp_path):
+    """The stack of this machine says in stack.json where its hub is, and the assistant may have started before."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("ZMON_")}
+    arguments = ["-m", "zmon", "mcp", "--data-dir", str(tmp_path)]
+    with serving(full_hub(tmp_path)) as url, (tmp_path / "err").open("w") as err:
+        program = StdioServerParameters(command=sys.executable, args=arguments, env=env)
+        async with Client(stdio_client(program, errlog=err)) as client:
+            (tmp_path / "stack.json").write_text(f'{{"hub": "{url}"}}')
+            assert 'job_id: "stuck"' in await answer(client, "status")
+
+
+def test_missing_package_is_reported_with_install_command(command, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    code, out, err = command("mcp")
+    assert (code, out) == (1, "")
+    assert_one_line(err, "zmon mcp cannot run: mcp is not installed", "pip install 'zmon-training[mcp]'")
+
+
+@pytest.mark.parametrize("module", ["zmon.cli.main", "zmon.cli.mcp", "zmon.cli.mcp.tools"])
+def test_nothing_but_the_server_needs_the_package(module):
+    code = f"import sys; import {module}; sys.exit('mcp' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], check=False)
+    assert done.returncode == 0

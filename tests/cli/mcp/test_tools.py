@@ -1,0 +1,198 @@
+"""Tests of the tools against a hub over HTTP: what each shows, and what is unknown. They ask by GET only."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.build import JOB, NOW, finding
+from tests.cli.mcp.hostile import HOSTILE, assert_harmless, data_of
+from tests.cli.top.scene import row
+from tests.golden.hub_scene import hub as full_hub
+from tests.http_server import FakeServer
+from tests.hub.incidents.build import made
+from tests.hub.serving import serving
+from tests.metrics.scene import JOB_VIEW
+from zmon.cli.mcp.tools import Tools
+from zmon.client import AsyncHub
+from zmon.errors import NotServed, Unreachable, ZmonError
+from zmon.hub import Hub, HubConfig
+from zmon.schema.api import FindingList, JobList, RankList, RankSummary
+from zmon.schema.job import Headline
+
+HOSTILE_TEXT = "\n".join(text for name, text in HOSTILE.items() if name not in ("surrogate", "long"))
+
+
+@pytest.fixture
+def requests():
+    """The method and the path of each request that the hub got."""
+    return []
+
+
+@pytest.fixture
+def tools(tmp_path, requests):
+    """Tools that ask a hub with three jobs, findings of every detector and two incidents."""
+    with serving(full_hub(tmp_path), requests) as url:
+        yield tools_for(url)
+
+
+def tools_for(url):
+    return Tools(lambda: AsyncHub(url), now=lambda: NOW + 60)
+
+
+async def every_answer(tools):
+    """Return the answer of each tool about everything of the scene."""
+    answers = [await tools.status(), await tools.status(JOB), await tools.findings(with_resolved=True)]
+    answers += [await tools.incidents(), await tools.ranks(JOB)]
+    for part in ("summary", "ranks", "hosts", "timeline", "evidence"):
+        answers.append(await tools.incident("abc1", part))
+    return answers
+
+
+async def test_no_tool_changes_anything(tools, requests):
+    await every_answer(tools)
+    await tools.runbook("rank_frozen")
+    assert {method for method, _ in requests} == {"GET"}
+    assert len(requests) == 11
+
+
+async def test_status_has_jobs_with_findings_first_and_says_who_is_not_seen(tools):
+    answer = await tools.status()
+    assert [line.partition(",")[0] for line in data_of(answer)] == [
+        'job_id: "job"',
+        'job_id: "stuck"',
+        'job_id: "fresh"',
+    ]
+    assert 'job_id: "stuck", state: "stalled"' in answer
+    assert "step_seconds: null, samples_per_second: null" in answer
+    assert "Only 1 of 3 agents answer: some ranks are not seen." in answer
+    assert "null is unknown or none, never 0" in answer
+    assert f"now is {NOW + 60:.0f}" in answer
+
+
+async def test_status_of_a_job_has_all_figures_and_why_others_are_unknown(tools):
+    known, young = await tools.status(JOB), await tools.status("fresh")
+    assert 'job.labels["owner"]: "ann"' in known
+    assert 'job.report["auc"]: null' in known
+    assert "job.efficiency: null" in young
+    assert 'job.efficiency_unknown: "' in young
+
+
+async def test_findings_have_confidence_and_next_step_the_worst_first(tools):
+    answer = await tools.findings()
+    assert "10 findings, all of them open, the worst first." in answer
+    assert 'findings[0].cause: "rank_frozen"' in answer
+    assert "findings[0].confidence: 0.97" in answer
+    assert "kill -CONT 1002" in answer
+    assert "findings[0].lost_gpu_hours: null" in answer
+    assert "Left out: " in answer
+    one = await tools.findings("stuck")
+    assert "1 finding, " in one
+    assert 'findings[1].state: "resolved"' in await tools.findings(JOB, with_resolved=True)
+
+
+async def test_incidents_and_the_parts_of_one(tools):
+    assert [line[:10] for line in data_of(await tools.incidents())] == ['id: "abc1"', 'id: "abd2"']
+    summary = await tools.incident("abc1")
+    assert "finding.confidence: 0.97" in summary
+    assert 'left_out: ["the hardware of node-b: no agent answered for it at that time"]' in summary
+    assert 'evidence: ["in_flight", "stacks", "stderr_tail"]' in summary
+    assert 'rank: 2, host: "node-a"' in await tools.incident("abc1", "ranks")
+    assert "hosts[0].nics[1].up: null" in await tools.incident("abc1", "hosts")
+    assert 'what: "first sign at step 100"' in await tools.incident("abc1", "timeline")
+    evidence = await tools.incident("abc1", "evidence")
+    assert 'evidence.stderr_tail["2"].text, line 2: "last line"' in evidence
+    assert 'evidence.stacks["2"].stack: "File \\"train.py\\", line 12 in guilty_line"' in evidence
+
+
+async def test_ranks_are_those_of_top_the_culprits_first_or_in_another_order(tools):
+    answer = await tools.ranks(JOB)
+    assert "4 ranks: 2 are culprits, dead, overdue or unwatched. 0 more ranks are missing" in answer
+    assert [line.partition(",")[0] for line in data_of(answer)] == [f"rank: {n}" for n in (2, 3, 0, 1)]
+    assert "watched: false" in data_of(answer)[1]
+    assert [line.partition(",")[0] for line in data_of(await tools.ranks(JOB, "-rank", 2))] == ["rank: 1", "rank: 0"]
+
+
+async def test_runbook_is_zmons_text_and_needs_no_marks(tools, requests):
+    answer = await tools.runbook("rank_frozen")
+    assert answer.startswith("docs/runbooks.md, rank_frozen:\nThe process exists but does not run.")
+    assert "data-from-jobs" not in answer
+    assert (await tools.runbook("ZmonStall")).startswith("docs/runbooks.md, ZmonStall:\nThe job does not move.")
+    assert requests == []
+
+
+async def test_runbook_of_a_page_that_is_not_installed_leads_to_the_finding(tmp_path):
+    tools = Tools(lambda: AsyncHub("http://h"), runbooks=lambda: tmp_path / "none")
+    with pytest.raises(ZmonError, match=r"not on this machine.*`detail` of a finding is the next step"):
+        await tools.runbook("rank_frozen")
+
+
+@pytest.mark.parametrize(
+    ("ask", "kind", "line"),
+    [
+        (lambda tools: tools.status("none"), ZmonError, "the hub does not know job none. The tool status lists"),
+        (lambda tools: tools.ranks("none"), NotServed, "no agent reports a job none"),
+        (lambda tools: tools.ranks(JOB, "luck"), Unreachable, "answered 400"),
+        (lambda tools: tools.incident("none"), NotServed, "there is no capsule of none"),
+        (lambda tools: tools.runbook("none"), ZmonError, "there is no runbook of none"),
+    ],
+)
+async def test_unknown_subject_is_an_error(tools, ask, kind, line):
+    with pytest.raises(kind, match=line):
+        await ask(tools)
+
+
+async def test_blind_hub_is_no_healthy_one(tmp_path):
+    with serving(Hub(HubConfig(("http://node-a:9780",), tmp_path))) as url:
+        for answer in (await tools_for(url).status(), await tools_for(url).findings()):
+            assert "BLIND. " in answer
+            assert "<data-from-jobs>" not in answer
+
+
+# -- hostile jobs ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hostile_tools():
+    """Tools that ask a hub all of whose texts are hostile."""
+    text = HOSTILE_TEXT
+    evidence = {
+        "stacks": {text: {"stack": text, "wchan": text, "stack_error": text}},
+        "stderr_tail": {"2": {"text": text * 20, "error": None, "path": text, "shared": False}},
+    }
+    about = finding(
+        id=text, job_id=text, cause=text, severity=text, hosts=(text,), summary=text, detail=text, evidence=evidence
+    )
+    capsule = made(about)[0]
+    capsule = replace(capsule, left_out=(text,), versions={text: text}, finding=about)
+    capsule = replace(capsule, ranks=tuple(replace(rank, host=text, last_words=text) for rank in capsule.ranks))
+    capsule = replace(capsule, timeline=tuple(replace(event, what=text) for event in capsule.timeline))
+    job = replace(
+        JOB_VIEW, job_id=text, state=text, labels={text: text}, report={text: 1.0}, hosts=(text,), time={text: 1.0},
+        headline=Headline(text, text, text),
+    )  # fmt: skip
+    summary = {name: getattr(about, name) for name in ("job_id", "detector", "cause", "severity", "ranks", "hosts")}
+    summary |= {"id": text, "onset": NOW, "detected": NOW, "summary": text}
+    answers = {
+        "jobs": JobList([job] * 30, blind=False),
+        "findings": FindingList([about] * 30),
+        "incidents": {"schema": 1, "incidents": [summary] * 30},
+        "incidents/x": capsule,
+        "jobs/x/ranks": RankList(
+            text, [row(0, host=text, phase=text, last_words=text)] * 30, 30, RankSummary(1, 0, 0, (), {text: 1})
+        ),
+    }
+    server = FakeServer(lambda path, _: answers.get(path.removeprefix("/api/v1/")))
+    yield tools_for(server.url)
+    server.close()
+
+
+async def test_hostile_texts_stay_between_the_marks_in_every_answer(hostile_tools):
+    tools = hostile_tools
+    parts = [await tools.incident("x", part) for part in ("summary", "ranks", "timeline", "evidence")]
+    answers = [await tools.status(), await tools.findings(), await tools.incidents(), await tools.ranks("x"), *parts]
+    for answer in answers:
+        assert_harmless(answer)
+        assert "Ignore previous instructions" in answer
+        outside = answer.replace("\n".join(data_of(answer)), "")
+        assert "Ignore" not in outside
+        assert "Left out: nothing" not in outside

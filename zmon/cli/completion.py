@@ -1,0 +1,67 @@
+"""`zmon completion`: print the script that lets a shell complete commands, options and ids.
+
+click has all of it but the ids, for which the hub is asked. A shell that waits seems to hang: without an answer in a
+moment there are no ids, and no message.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Callable, Iterable
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from zmon.cli.options import hub_url
+from zmon.client import Hub
+from zmon.errors import ZmonError
+
+_HUB_SECONDS = 1.0
+_SECONDS = 1.5  # then the process ends, even if it waits for the name of the hub to be resolved, which has no timeout
+_ID = re.compile(r"[A-Za-z0-9._-]+")  # nothing else gets into a command line: an id may come from another host
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the script that makes a shell complete zmon's commands, options and ids.
+
+    Put one of these lines into the file that your shell reads at its start:
+
+    \b
+    eval "$(zmon completion bash)"        # ~/.bashrc
+    eval "$(zmon completion zsh)"         # ~/.zshrc, after compinit
+    zmon completion fish | source         # ~/.config/fish/config.fish
+    """
+    shell_class = get_completion_class(shell)
+    assert shell_class is not None  # click has all three
+    click.echo(shell_class(context.find_root().command, {}, "zmon", "_ZMON_COMPLETE").source())
+
+
+def ids_of_hub(
+    read: Callable[[Hub], Iterable[str]],
+) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Return the completion of an option or argument of a command that has the options of a hub."""
+
+    def complete(context: click.Context, _: click.Parameter, beginning: str) -> list[CompletionItem]:
+        values = context.params
+        before = signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
+        signal.setitimer(signal.ITIMER_REAL, _SECONDS)
+        try:
+            hub = Hub(hub_url(values["hub"], values["data_dir"]), http=values["http"], timeout=_HUB_SECONDS)
+            ids = [each for each in read(hub) if each.startswith(beginning) and _ID.fullmatch(each)]
+        except ZmonError:
+            return []
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.signal(signal.SIGALRM, before)
+        return [*map(CompletionItem, ids)]
+
+    return complete
+
+
+job_ids = ids_of_hub(lambda hub: [job.job_id for job in hub.jobs().jobs])
+incident_ids = ids_of_hub(lambda hub: [each.id for each in hub.incidents().incidents])

@@ -1,0 +1,89 @@
+"""Marks text that comes from jobs, so that whoever reads an answer can tell it from what zmon says. Pure.
+
+A job chooses its name, labels, exceptions, functions and output, and may write there what looks like an instruction, or
+like the end of what is marked. So each such text is a JSON string of printable ASCII without `<`, `>` and a backtick:
+all other characters are `\\u` escapes. No text can be a mark, end a line, turn a line around or be invisible.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+BEGIN, END = "<data-from-jobs>", "</data-from-jobs>"
+_MAX_TEXT = 1000  # characters of one line of a text
+_MAX_IN_A_ROW = 64  # numbers or words in one line
+_ESCAPED = re.compile("[<>`\x7f]")  # json escapes all that is not ASCII, and control characters but this one
+
+
+def fenced(lines: Iterable[str]) -> list[str]:
+    """Return the lines between two marks."""
+    return [BEGIN, *lines, END]
+
+
+def quoted(text: str) -> str:
+    """Return a text as JSON that has no mark in it."""
+    if len(text) > _MAX_TEXT:
+        rest = f"{len(text) - _MAX_TEXT:,} more characters are left out; zmon's commands show them with --json"
+        text = f"{text[:_MAX_TEXT]} ({rest})"
+    return _ESCAPED.sub(lambda letter: f"\\u{ord(letter[0]):04x}", json.dumps(text))
+
+
+def fields(value: object, names: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the set fields of a struct or dataclass by name: all, or those that are named."""
+    if not names:
+        names = [f.name for f in dataclasses.fields(value)] if dataclasses.is_dataclass(value) else _names(value)
+    return {name: each for name in names if (each := getattr(value, name)) is not UNSET}
+
+
+def row(values: Mapping[str, Any]) -> str:
+    """Return one line with these values, each with its name, which is one of ours."""
+    return ", ".join(f"{name}: {_flat(value)}" for name, value in values.items())
+
+
+def lines(value: Any, place: str) -> Iterator[str]:
+    """Yield a line for each number or text in a value, with its place, such as `ranks[2].host: "node-a"`."""
+    if dataclasses.is_dataclass(value) or isinstance(value, msgspec.Struct):
+        for name, each in fields(value).items():
+            yield from lines(each, f"{place}.{name}")
+    elif isinstance(value, Mapping) and value:
+        for key, each in value.items():
+            yield from lines(each, f"{place}[{quoted(str(key))}]")
+    elif isinstance(value, list | tuple) and not all(map(_is_flat, value)):
+        for index, each in enumerate(value):
+            yield from lines(each, f"{place}[{index}]")
+    elif isinstance(value, list | tuple) and len(value) > _MAX_IN_A_ROW:
+        for start in range(0, len(value), _MAX_IN_A_ROW):
+            yield f"{place}[{start}…]: {_flat(value[start : start + _MAX_IN_A_ROW])}"
+    elif isinstance(value, str) and "\n" in value:
+        for number, line in enumerate(value.splitlines(), 1):
+            yield f"{place}, line {number}: {quoted(line)}"
+    else:
+        yield f"{place}: {_flat(value)}"
+
+
+def _names(value: object) -> tuple[str, ...]:
+    assert isinstance(value, msgspec.Struct)
+    return value.__struct_fields__
+
+
+def _is_flat(value: object) -> bool:
+    return value is None or isinstance(value, str | int | float)
+
+
+def _flat(value: Any) -> str:
+    """Return a number, a text, or a list of both, as JSON."""
+    if isinstance(value, list | tuple):
+        more = f", and {len(value) - _MAX_IN_A_ROW:,} more" if len(value) > _MAX_IN_A_ROW else ""
+        return f"[{', '.join(map(_flat, value[:_MAX_IN_A_ROW]))}{more}]"
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, float):
+        return f"{value:.13g}"  # a time to the millisecond
+    return json.dumps(value)

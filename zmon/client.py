@@ -1,0 +1,170 @@
+"""The client of the hub's HTTP API, for other programs and for zmon's own commands.
+
+`Hub` blocks, `AsyncHub` is for programs with an event loop; both have the same calls. An answer is a type of
+`zmon.schema.api` or `zmon.schema.incident`. In it, None is unknown or not there, never 0. All requests are GET. A call
+raises Unreachable with one line if the hub gives no usable answer, and NotServed, which is one, if the hub does not
+know the subject of the request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
+
+import aiohttp
+import msgspec
+
+from zmon.errors import UsageError
+from zmon.schema.api import (
+    Endpoint,
+    FindingList,
+    FindingsRequest,
+    IncidentList,
+    IncidentRequest,
+    IncidentsRequest,
+    JobList,
+    JobsRequest,
+    PlanRequest,
+    PlanTable,
+    RankList,
+    RanksRequest,
+    endpoints,
+)
+from zmon.schema.http_config import Authorization, BasicAuth, HttpConfig, TlsConfig
+from zmon.schema.incident import Capsule
+from zmon.web.client import ask
+from zmon.web.http_client import read_http_config, session
+
+T = TypeVar("T")
+Request = TypeVar("Request", bound=msgspec.Struct)
+
+
+class _Connection:
+    """The address of a hub, and how it is asked."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str = "",
+        ca: str | Path | None = None,
+        http: HttpConfig | str | Path | None = None,
+        timeout: float = 5.0,
+        socket: Path | None = None,
+    ) -> None:
+        """`token`: a bearer token. `ca`: the file of the authorities that may have issued the hub's certificate.
+
+        `http`: all that `--http-config` can say, instead of both: its file, or the section for the hub. `timeout`: of
+        each request, in seconds. `socket`: the Unix socket at which the hub listens. Raises UsageError.
+        """
+        if http is not None and (token or ca):
+            raise UsageError("a hub has both http and token or ca", "http says all of it", "Leave one of them out")
+        if isinstance(http, str | Path):
+            http = read_http_config(Path(http), "hub").hub or HttpConfig()
+        elif http is None:
+            authority = TlsConfig(ca_file=Path(ca)) if ca else None
+            http = HttpConfig(authorization=Authorization(credentials=token) if token else None, tls_config=authority)
+        self.url, self._http = _without_password(url.rstrip("/"), http)
+        self._timeout, self._socket = timeout, socket
+
+    def _new_session(self) -> aiohttp.ClientSession:
+        return session(self._http, socket=self._socket)
+
+
+class AsyncHub(_Connection):
+    """A hub that is asked in an event loop: `async with AsyncHub(url) as hub: await hub.jobs()`."""
+
+    async def __aenter__(self) -> AsyncHub:
+        self._session = self._new_session()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    async def jobs(self) -> JobList:
+        """Return what `Hub.jobs` does; the other calls have their counterparts too."""
+        return await self._ask(endpoints.JOBS, JobsRequest())
+
+    async def ranks(self, job_id: str, limit: int = -1, offset: int = 0, order: str = "rank") -> RankList:
+        return await self._ask(endpoints.RANKS, RanksRequest(job_id, limit, offset, order))
+
+    async def plan(self, job_id: str) -> PlanTable:
+        return await self._ask(endpoints.PLAN, PlanRequest(job_id))
+
+    async def findings(self, job_id: str | None = None, *, active: bool = False, evidence: bool = True) -> FindingList:
+        return await self._ask(endpoints.FINDINGS, FindingsRequest(job_id, active, evidence))
+
+    async def incidents(self) -> IncidentList:
+        return await self._ask(endpoints.INCIDENTS, IncidentsRequest())
+
+    async def incident(self, incident_id: str) -> Capsule:
+        return await self._ask(endpoints.INCIDENT, IncidentRequest(incident_id))
+
+    async def _ask(self, endpoint: Endpoint[Request, T], request: Request) -> T:
+        return await ask(self._session, self.url, endpoint, request, self._timeout)
+
+
+class Hub(_Connection):
+    """A hub that is asked one request at a time: `Hub(url).jobs()`."""
+
+    def jobs(self) -> JobList:
+        """Return a view of each job. While `blind` is True, no agent answers the hub, and the views are old."""
+        return self._ask(endpoints.JOBS, JobsRequest())
+
+    def ranks(self, job_id: str, limit: int = -1, offset: int = 0, order: str = "rank") -> RankList:
+        """Return the last known state of ranks of a job. `order`: a column, or `urgency`: culprits first."""
+        return self._ask(endpoints.RANKS, RanksRequest(job_id, limit, offset, order))
+
+    def plan(self, job_id: str) -> PlanTable:
+        """Return the planned and the measured amounts of each rank of a job."""
+        return self._ask(endpoints.PLAN, PlanRequest(job_id))
+
+    def findings(self, job_id: str | None = None, *, active: bool = False, evidence: bool = True) -> FindingList:
+        """Return findings of a job or of all, newest first. `active`: only those that are not resolved."""
+        return self._ask(endpoints.FINDINGS, FindingsRequest(job_id, active, evidence))
+
+    def incidents(self) -> IncidentList:
+        """Return a summary of each stored incident, newest first."""
+        return self._ask(endpoints.INCIDENTS, IncidentsRequest())
+
+    def incident(self, incident_id: str) -> Capsule:
+        """Return all that is stored about an incident."""
+        return self._ask(endpoints.INCIDENT, IncidentRequest(incident_id))
+
+    def _ask(self, endpoint: Endpoint[Request, T], request: Request) -> T:
+        async def answer() -> T:
+            async with self._new_session() as opened:
+                return await ask(opened, self.url, endpoint, request, self._timeout)
+
+        return _run(answer())
+
+
+def _run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, in another thread if this one has an event loop, as that of a notebook has."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
+
+
+def _without_password(url: str, http: HttpConfig) -> tuple[str, HttpConfig]:
+    """Return the URL without user and password, and the configuration with them: errors repeat the URL."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # the first request says so
+        return url, http
+    if parts.username is None:
+        return url, http
+    if not http.credentials:
+        user = BasicAuth(unquote(parts.username), unquote(parts.password or ""))
+        http = msgspec.structs.replace(http, basic_auth=user)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl(), http
+
+
+__all__ = ["AsyncHub", "Hub"]
