@@ -20,7 +20,7 @@ from zmon.client import AsyncHub, Hub
 from zmon.errors import NotServed, Unreachable, UsageError
 from zmon.schema.http_config import HttpConfig
 
-CALLS = ["findings", "incident", "incidents", "jobs", "plan", "ranks"]
+CALLS = ["ends", "findings", "incident", "incidents", "jobs", "plan", "ranks"]
 SECRET = "s3cret"
 
 
@@ -59,6 +59,7 @@ def test_answers_are_of_the_types_of_the_schema(url):
     assert 0 < len(active.findings) < len(every.findings)
     assert {each.job_id for each in hub.findings("stuck").findings} == {"stuck"}
     assert [each.id for each in hub.incidents().incidents] == ["abc1", "abd2"]
+    assert (hub.ends().ends, hub.ends().num_ends) == ([], 0)
     assert hub.incident("abc1").finding.confidence == 0.97
 
 

@@ -20,7 +20,9 @@ import msgspec
 
 from zmon.errors import UsageError
 from zmon.schema.api import (
+    EndList,
     Endpoint,
+    EndsRequest,
     FindingList,
     FindingsRequest,
     IncidentList,
@@ -104,6 +106,9 @@ class AsyncHub(_Connection):
     async def incident(self, incident_id: str) -> Capsule:
         return await self._ask(endpoints.INCIDENT, IncidentRequest(incident_id))
 
+    async def ends(self, job_id: str | None = None, *, seconds: float = -1.0, limit: int = 200) -> EndList:
+        return await self._ask(endpoints.ENDS, EndsRequest(job_id, seconds, limit))
+
     async def _ask(self, endpoint: Endpoint[Request, T], request: Request) -> T:
         return await ask(self._session, self.url, endpoint, request, self._timeout)
 
@@ -134,6 +139,10 @@ class Hub(_Connection):
     def incident(self, incident_id: str) -> Capsule:
         """Return all that is stored about an incident."""
         return self._ask(endpoints.INCIDENT, IncidentRequest(incident_id))
+
+    def ends(self, job_id: str | None = None, *, seconds: float = -1.0, limit: int = 200) -> EndList:
+        """Return how launches ended, newest first. `seconds`: only those of the last so many seconds."""
+        return self._ask(endpoints.ENDS, EndsRequest(job_id, seconds, limit))
 
     def _ask(self, endpoint: Endpoint[Request, T], request: Request) -> T:
         async def answer() -> T:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import click
 
-from zmon.cli.options import HUB_URL, data_dir_option, http_config_option, hub_option, json_option, stack_url
+from zmon.cli.options import data_dir_option, http_config_option, hub_option, hub_url, json_option
 from zmon.cli.render import show
 from zmon.cli.render.ends import ends_text
-from zmon.schema.api import EndList, EndsRequest, endpoints
+from zmon.client import Hub
 from zmon.schema.http_config import HttpConfig
-from zmon.web import client, http_client
 
 _DAY_SECONDS = 86400.0
-_TIMEOUT_SECONDS = 5.0
 
 
 @click.command()
@@ -47,12 +44,6 @@ def ends(
 
     Exit codes: 0 listed, 1 the hub does not answer, 2 misuse.
     """
-    base = (hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/")
-    request = EndsRequest(job_id, -1.0 if days is None else days * _DAY_SECONDS, limit)
-
-    async def ask() -> EndList:
-        async with http_client.session(http) as session:
-            return await client.ask(session, base, endpoints.ENDS, request, _TIMEOUT_SECONDS)
-
-    answer = asyncio.run(ask())
+    seconds = -1.0 if days is None else days * _DAY_SECONDS
+    answer = Hub(hub_url(hub, data_dir), http=http).ends(job_id, seconds=seconds, limit=limit)
     show(as_json, answer, ends_text(answer))

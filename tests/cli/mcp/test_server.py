@@ -20,7 +20,7 @@ from tests.hub.serving import serving
 from zmon.schema.api import Problem
 
 SECRET = "s3cret-token"
-TOOLS = ["findings", "incident", "incidents", "ranks", "runbook", "status"]
+TOOLS = ["ends", "findings", "incident", "incidents", "ranks", "runbook", "status"]
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.build import JOB, NOW, finding
+from tests.build import JOB, NOW, finding, killed, snapshot
 from tests.cli.mcp.hostile import HOSTILE, assert_harmless, data_of
 from tests.cli.top.scene import row
 from tests.golden.hub_scene import hub as full_hub
@@ -16,7 +16,8 @@ from zmon.cli.mcp.tools import Tools
 from zmon.client import AsyncHub
 from zmon.errors import NotServed, Unreachable, ZmonError
 from zmon.hub import Hub, HubConfig
-from zmon.schema.api import FindingList, JobList, RankList, RankSummary
+from zmon.job.outcome import ended_launch
+from zmon.schema.api import EndList, FindingList, JobList, RankList, RankSummary
 from zmon.schema.job import Headline
 
 HOSTILE_TEXT = "\n".join(text for name, text in HOSTILE.items() if name not in ("surrogate", "long"))
@@ -42,7 +43,7 @@ def tools_for(url):
 async def every_answer(tools):
     """Return the answer of each tool about everything of the scene."""
     answers = [await tools.status(), await tools.status(JOB), await tools.findings(with_resolved=True)]
-    answers += [await tools.incidents(), await tools.ranks(JOB)]
+    answers += [await tools.incidents(), await tools.ranks(JOB), await tools.ends()]
     for part in ("summary", "ranks", "hosts", "timeline", "evidence"):
         answers.append(await tools.incident("abc1", part))
     return answers
@@ -52,7 +53,7 @@ async def test_no_tool_changes_anything(tools, requests):
     await every_answer(tools)
     await tools.runbook("rank_frozen")
     assert {method for method, _ in requests} == {"GET"}
-    assert len(requests) == 11
+    assert len(requests) == 12
 
 
 async def test_status_has_jobs_with_findings_first_and_says_who_is_not_seen(tools):
@@ -196,3 +197,15 @@ async def test_hostile_texts_stay_between_the_marks_in_every_answer(hostile_tool
         outside = answer.replace("\n".join(data_of(answer)), "")
         assert "Ignore" not in outside
         assert "Left out: nothing" not in outside
+
+
+async def test_ends_of_launches_are_shown_with_texts_that_cannot_end_the_fence(tmp_path):
+    gone = [killed(rank, 9.0) for rank in range(4)]
+    end = ended_launch(snapshot(*gone), finding(summary=HOSTILE_TEXT), None)
+    server = FakeServer(lambda path, _: EndList([end], 3) if path == "/api/v1/ends" else None)
+    answer = await tools_for(server.url).ends()
+    server.close()
+    assert_harmless(answer)
+    assert "3 ends, newest first." in answer
+    (line,) = data_of(answer)
+    assert 'outcome: "failed"' in line

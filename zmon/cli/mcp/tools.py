@@ -31,6 +31,7 @@ _FINDING = (
     "id", "job_id", "severity", "detector", "cause", "confidence", "ranks", "hosts", "op", "sequence", "step", "onset",
     "detected", "resolved", "lost_gpu_hours", "detail", "runbook",
 )  # fmt: skip
+_END = ("job_id", "outcome", "began", "ended", "first_step", "steps", "finding", "next_step")
 _CAPSULE = ("collected", "attempt", "world_size", "num_missing", "missing", "left_out", "versions")
 
 
@@ -97,6 +98,13 @@ class Tools:
         body = [row(fields(each)) for each in answer.ranks]
         return page([*self._head(), head], body, offset, answer.num_rows)
 
+    async def ends(self, job_id: str | None = None, offset: int = 0) -> str:
+        """Show how launches of a job, or of all jobs, ended: done, failed and why, cancelled, node lost."""
+        async with self._connect() as hub:
+            answer = await hub.ends(job_id)
+        body = [row({**fields(end, _END), "reason": end.reason}) for end in answer.ends]
+        return page([*self._head(), f"{counted(answer.num_ends, 'end')}, newest first."], body, offset)
+
     async def runbook(self, cause: str, offset: int = 0) -> str:
         """Show what to do about a cause, such as rank_frozen, or about an alert, such as ZmonStall."""
         try:
@@ -149,4 +157,4 @@ class Tools:
 
     def all(self) -> Sequence[Callable[..., Awaitable[str]]]:
         """Return the tools, in the order in which an assistant would use them."""
-        return self.status, self.findings, self.incidents, self.incident, self.ranks, self.runbook
+        return self.status, self.findings, self.ends, self.incidents, self.incident, self.ranks, self.runbook
