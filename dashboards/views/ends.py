@@ -1,5 +1,9 @@
 """A table of launches that ended: the outcome of each, and why."""
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 import streamlit as st
 
 from dashboards.asking import Unreachable
@@ -7,8 +11,8 @@ from dashboards.colours import GREEN, GREY, VERMILLION
 from dashboards.formats import date_and_time, escaped_html, link
 from dashboards.views import clock
 from dashboards.views.context import ViewContext
-from zmon.format import UNKNOWN, duration
-from zmon.schema.ended_launch import CANCELLED, DONE, EndedLaunch
+from zmon.format import UNKNOWN, counted, duration
+from zmon.schema.ended_launch import CANCELLED, DONE, RECOVERY_PHASES, EndedLaunch
 
 DAY_SECONDS = 86400.0
 EVER = -1.0
@@ -38,8 +42,27 @@ def show(context: ViewContext) -> None:
         f'<div class="zmon-table" data-testid="zmon-ends"><table><thead><tr>{heads}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )
+    for line in recovery_lines(answer.ends) if context.shows_one_job else ():
+        st.caption(line)
     if (left_out := answer.num_ends - len(answer.ends)) > 0:
         st.caption(f"{left_out} earlier ends: `zmon ends` lists them.")
+
+
+def recovery_lines(ends: Sequence[EndedLaunch]) -> list[str]:
+    """Return for each cause the number of recoveries, the median and 95 % quantile, and the phase that took longest."""
+    by_cause: defaultdict[str, list[Mapping[str, float]]] = defaultdict(list)
+    for end in ends:
+        if end.restart and end.restart.phases:
+            by_cause[end.cause or end.outcome].append(end.restart.phases)
+    lines = []
+    for cause, recoveries in sorted(by_cause.items()):
+        seconds = sorted(sum(phases.values()) for phases in recoveries)
+        longest = max(RECOVERY_PHASES, key=lambda phase: sum(phases.get(phase, 0.0) for phases in recoveries))
+        mean = sum(phases.get(longest, 0.0) for phases in recoveries) / len(recoveries)
+        median, late = (duration(float(np.quantile(seconds, share))) for share in (0.5, 0.95))
+        most = f"most of it is {longest.replace('_', ' ')}, {duration(mean)} on average"
+        lines.append(f"Recovery after {cause}, {counted(len(seconds), 'time')}: median {median}, 95 % {late}; {most}.")
+    return lines
 
 
 def _row(end: EndedLaunch, context: ViewContext) -> str:

@@ -17,6 +17,9 @@ DONE = ended_launch(snapshot(*(finished(rank, 9.0, step=1200, steps=600) for ran
 FAILED = ended_launch(snapshot(*(killed(rank, 30.0, max_restarts=3) for rank in range(4))), finding(summary="X"), None)
 
 
+AGAIN = Restart(1, 200, {"detection": 0.0, "teardown": 1.0, "relaunch": 0.5, "init": 40.0, "first_step": 0.5})
+
+
 @pytest.fixture
 def hub():
     server = FakeServer(lambda path, _: EndList([DONE, FAILED], 7) if path.startswith("/api/v1/ends") else None)
@@ -59,8 +62,12 @@ def test_hub_that_does_not_answer_is_one_line(command):
     [
         ({}, "X"),
         ({"restart": Restart(1)}, "X; restart 1 of 3 has finished no step yet"),
-        ({"restart": Restart(1, 90, 42.0)}, "X; restart 1 of 3 resumed from step 90 after 42 s"),
-        ({"restart": Restart(1, 90, 42.0), "max_restarts": None}, "X; restart 1 resumed from step 90 after 42 s"),
+        ({"restart": AGAIN}, "X; restart 1 of 3 resumed from step 200 after 42 s (init 40 s)"),
+        ({"restart": AGAIN, "max_restarts": None}, "X; restart 1 resumed from step 200 after 42 s (init 40 s)"),
+        (
+            {"restart": msgspec.structs.replace(AGAIN, first_step=90)},
+            "X; restart 1 of 3 resumed from step 90 after 42 s (init 40 s), and repeats 10 steps",
+        ),
         ({"recorded": NOW + 3600}, "X; told late: the hub was down, or no agent answered it"),
     ],
 )

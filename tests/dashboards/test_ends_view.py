@@ -17,7 +17,10 @@ FAILED = replace(snapshot(*(killed(rank, 30.0, max_restarts=3) for rank in range
 
 def ends():
     failed = ended_launch(FAILED, finding(summary="rank 2 <b>exited</b>"), None)
-    return [ended_launch(DONE, None, None), msgspec.structs.replace(failed, restart=Restart(1, 90, 42.0))]
+    return [
+        ended_launch(DONE, None, None),
+        msgspec.structs.replace(failed, restart=Restart(1, 190, {"init": 40.0, "relaunch": 2.0})),
+    ]
 
 
 def test_cluster_page_lists_ends_of_all_jobs(open_page, world):
@@ -27,7 +30,7 @@ def test_cluster_page_lists_ends_of_all_jobs(open_page, world):
     assert "601 to 1,200" in table
     assert "all 4 ranks finished at step 1200" in table
     assert table.index("job_id=ads") < table.index("job_id=video")
-    assert "rank 2 &lt;b&gt;exited&lt;/b&gt;; restart 1 of 3 resumed from step 90 after 42 s" in table
+    assert "rank 2 &lt;b&gt;exited&lt;/b&gt;; restart 1 of 3 resumed from step 190 after 42 s (init 40 s)" in table
 
 
 def test_job_page_lists_ends_of_its_job(open_page, world):
@@ -51,3 +54,12 @@ def test_pages_without_ends_have_no_table(open_page, world):
 def test_older_hub_without_ends_is_said_in_one_line(open_page, world):
     world.ends = None
     assert "Ends of launches: unknown" in page_text(open_page("cluster"))
+
+
+def test_job_page_has_median_and_longest_phase_of_its_recoveries(open_page, world):
+    restarts = [Restart(1, 190, {"init": seconds, "relaunch": 2.0}) for seconds in (40.0, 50.0, 60.0)]
+    failed = ended_launch(replace(FAILED, job_id="ads"), finding(cause="rank_exited"), None)
+    world.ends = [msgspec.structs.replace(failed, restart=restart) for restart in restarts]
+    captions = [caption.value for caption in open_page().caption]
+    line = "Recovery after rank_exited, 3 times: median 52 s, 95 % 1 min 1 s; most of it is init, 50 s on average."
+    assert line in captions

@@ -129,12 +129,22 @@ def test_restart_is_noted_once_the_next_attempt_has_stepped_on_all_ranks():
     starting = [rank_state(rank, attempt=1, activity="init", step=1, steps=0) for rank in range(4)]
     end = restarted(end, snapshot(*starting))
     assert end.restart == Restart(1)
-    stepped = {"attempt": 1, "step": 91, "steps": 1, "step_seconds_total": 0.5, "step_seconds": 0.2}
+    stepped = {
+        "attempt": 1,
+        "step": 91,
+        "steps": 1,
+        "step_seconds_total": 0.5,
+        "step_seconds": 0.2,
+        "open_seconds": 0.5,
+    }
     some = [rank_state(0, **stepped), *starting[1:]]
     assert restarted(end, snapshot(*some)) == end
     first = job_steps(1, first=90)
     end = restarted(end, snapshot(*(rank_state(rank, **stepped) for rank in range(4)), steps=first))
-    assert end.restart == Restart(1, first_step=90, seconds=pytest.approx(29.8))
+    assert (end.restart.attempt, end.restart.first_step, end.repeated_steps) == (1, 90, 10)
+    parts = {"detection": 0.0, "teardown": 0.0, "relaunch": 29.0, "init": 0.3, "first_step": 0.5}
+    assert end.restart.phases == pytest.approx(parts)
+    assert end.restart.seconds == pytest.approx(29.8)
     later = {**stepped, "step": 100, "steps": 10}
     assert restarted(end, snapshot(*(rank_state(rank, **later) for rank in range(4)), steps=first)) == end
 

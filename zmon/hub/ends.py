@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -37,6 +37,7 @@ class Ends:
         self._clock = clock or SteadyClock()
         self._ends: dict[str, EndedLaunch] = {}  # in the order in which they were recorded
         self._last: dict[str, str] = {}  # job id → id of its newest end
+        self.recoveries: dict[str, Mapping[str, float]] = {}  # of each job the newest one: seconds by phase
         self._unreadable: list[bytes] = []  # lines of another version of zmon, which stay as they are
         self._new: list[EndedLaunch] = []
         self.counts: Counter[str] = Counter()  # ends that this hub recorded, by outcome
@@ -65,8 +66,8 @@ class Ends:
     def update(self, snapshot: Snapshot, fault: Finding | None, view: Callable[[], JobView] | None) -> None:
         """Record the end of this launch, or what followed the end before it; call it in every pass.
 
-        `fault` is the finding about what ended the launch, None if nothing did;
-        `view` makes the view of the job, None if another launch follows.
+        `fault` is the finding about what ended the launch, None if nothing did. `view` makes the view of the job; None:
+        another launch follows.
         """
         self._note_restart(snapshot)
         if self.has(snapshot) or not has_ended(snapshot, fault):
@@ -83,11 +84,12 @@ class Ends:
         """Write what could not be written, and forget old ends while the clock is steady; call it in every pass."""
         self._file.retry(now)
         is_steady = self._clock.is_steady()
-        for name, end in list(self._ends.items()):  # the oldest are first
-            is_old = is_steady and now - end.recorded > MAX_AGE_SECONDS
+        while self._ends:
+            oldest = next(iter(self._ends.values()))
+            is_old = is_steady and now - oldest.recorded > MAX_AGE_SECONDS
             if not is_old and len(self._ends) <= MAX_ENDS:
                 return
-            del self._ends[name]
+            del self._ends[oldest.id]
 
     def _note_restart(self, snapshot: Snapshot) -> None:
         """Record in the end before this launch that the same launcher started it."""
@@ -101,9 +103,14 @@ class Ends:
         return end if end and launch and end.id == f"{launch}-{end.attempt}" else None
 
     def _put(self, end: EndedLaunch) -> None:
+        self._take(end)
+        self._file.append(msgspec.json.encode(end) + b"\n")
+
+    def _take(self, end: EndedLaunch) -> None:
         self._ends[end.id] = end
         self._last[end.job_id] = end.id
-        self._file.append(msgspec.json.encode(end) + b"\n")
+        if end.restart and end.restart.phases:
+            self.recoveries[end.job_id] = end.restart.phases
 
     def _read(self, lines: Sequence[bytes]) -> None:
         """Take the ends that earlier hubs recorded."""
@@ -114,8 +121,7 @@ class Ends:
             except msgspec.DecodeError:
                 self._unreadable.append(line)
             else:
-                self._ends[end.id] = end
-                self._last[end.job_id] = end.id
+                self._take(end)
         self._ends |= recorded
         if self._unreadable:
             log.warning("%s damaged or of another version of zmon: kept", counted(len(self._unreadable), "end"))

@@ -19,6 +19,7 @@ from zmon.schema.ended_launch import (
     DONE,
     FAILED,
     NODE_LOST,
+    RECOVERY_PHASES,
     UNKNOWN_END,
     EndedLaunch,
     Restart,
@@ -57,6 +58,7 @@ def ended_launch(snapshot: Snapshot, fault: Finding | None, view: JobView | None
     """Return the end of this launch. `fault` ended it, if any did; `view` is the job's, None if another launch runs."""
     ranks = snapshot.reported_ranks
     lead = max(ranks, key=lambda r: r.steps)
+    gone = [r.gone_seconds or 0.0 for r in snapshot.ranks]
     outcome, summary = _outcome(snapshot, fault)
     return EndedLaunch(
         id=launch_key(snapshot),
@@ -67,7 +69,7 @@ def ended_launch(snapshot: Snapshot, fault: Finding | None, view: JobView | None
         labels=lead.labels,
         owner=lead.owner,
         began=launch_began(snapshot),
-        ended=snapshot.time - min(r.gone_seconds or 0.0 for r in snapshot.ranks),
+        ended=snapshot.time - min(gone),
         recorded=snapshot.time,
         outcome=outcome,
         summary=summary,
@@ -83,6 +85,8 @@ def ended_launch(snapshot: Snapshot, fault: Finding | None, view: JobView | None
         finding=fault.id if fault else "",
         runbook=fault.runbook if fault else "",
         next_step=fault.detail if fault else "",
+        detection_seconds=max(0.0, snapshot.time - max(gone) - fault.onset) if fault else 0.0,
+        teardown_seconds=max(gone) - min(gone),
         time=view.time if view else {},
         goodput_ratio=view.goodput_ratio if view else None,
     )
@@ -107,10 +111,18 @@ def restarted(end: EndedLaunch, snapshot: Snapshot) -> EndedLaunch:
         return end
     if not snapshot.steps or not all(r.steps for r in snapshot.ranks):
         return msgspec.structs.replace(end, restart=Restart(snapshot.attempt))
+    return msgspec.structs.replace(
+        end, restart=Restart(snapshot.attempt, snapshot.steps[0].step, _recovery(end, snapshot))
+    )
+
+
+def _recovery(end: EndedLaunch, snapshot: Snapshot) -> dict[str, float]:
+    """Return the parts of the recovery after this end, by RECOVERY_PHASES; this launch has just begun to step."""
     lead = max(snapshot.ranks, key=lambda r: r.steps)
-    trained = lead.step_seconds_total * (lead.steps - 1) / lead.steps + lead.step_seconds
-    seconds = max(0.0, snapshot.time - trained - end.ended)
-    return msgspec.structs.replace(end, restart=Restart(snapshot.attempt, snapshot.steps[0].step, seconds))
+    step = lead.step_seconds_total / lead.steps
+    began, stepped = launch_began(snapshot), snapshot.time - lead.step_seconds_total - lead.step_seconds
+    seconds = (end.detection_seconds, end.teardown_seconds, began - end.ended, stepped - began, step)
+    return {phase: max(0.0, part) for phase, part in zip(RECOVERY_PHASES, seconds, strict=True)}
 
 
 def followed(end: EndedLaunch, by: EndedLaunch) -> EndedLaunch:

@@ -36,6 +36,7 @@ def hub_page(
     shard: Shard | None = None,
     ends: Mapping[str, int] = MappingProxyType({}),
     notices: Mapping[tuple[str, str], int] = MappingProxyType({}),
+    recoveries: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
 ) -> bytes:
     """Return the page of the hub. While the hub is blind, `last_pass_time` does not advance.
 
@@ -45,10 +46,16 @@ def hub_page(
     coverage, since they are too many. Alerts read the coverage: it tells that the hub watches the job. `shard`: that of
     the hub; it is a label of its findings and its heartbeat, by which alerts see that the hubs of one shard are gone.
     `ends`: launches that ended since the hub started, by outcome. `notices`: by recipient and result.
+    `recoveries`: the newest one of each job, in seconds by phase.
     """
     page = Page()
     of_shard = {"shard": str(shard)} if shard else None
-    for name in ("zmon_hub_coverage_ratio", "zmon_job_efficiency_ratio", "zmon_job_baseline_efficiency_ratio"):
+    for name in (
+        "zmon_hub_coverage_ratio",
+        "zmon_job_efficiency_ratio",
+        "zmon_job_baseline_efficiency_ratio",
+        "zmon_job_recovery_seconds",
+    ):
         page.declare(name)  # they must exist before any job has a value
     for job in jobs:
         page.add("zmon_job_info", 1, job.job_id, job.world_size, extra=free_labels(job.labels, max_labels))
@@ -56,6 +63,8 @@ def hub_page(
         page.add("zmon_hub_coverage_ratio", job.ranks_seen / job.world_size, job.job_id)
         for cause, seconds in (dict.fromkeys(_OUTSIDE_STEPS, 0.0) | job.time if job.time else {}).items():
             page.add("zmon_job_time_seconds_total", seconds, job.job_id, cause)
+        for phase, seconds in recoveries.get(job.job_id, {}).items():
+            page.add("zmon_job_recovery_seconds", seconds, job.job_id, phase)
         for cause, seconds in job.gpu_seconds.items():
             page.add("zmon_job_gpu_seconds_total", seconds, job.job_id, cause)
         page.add("zmon_job_goodput_ratio", job.goodput_ratio, job.job_id)

@@ -9,11 +9,16 @@ from collections.abc import Mapping
 
 import msgspec
 
-from zmon.format import NONE, duration
+from zmon.format import NONE, counted, duration
 
 DONE, FAILED, CANCELLED, NODE_LOST, UNKNOWN_END = "done", "failed", "cancelled", "node_lost", "unknown"
 OUTCOMES = (DONE, FAILED, CANCELLED, NODE_LOST, UNKNOWN_END)  # of this version; a newer zmon may have others
 LATE_SECONDS = 60.0  # an end that the hub records later than this is marked: nobody saw it in time
+
+
+# The parts of a recovery: from the fault to the first death (a hang until its timeout), to the last death, to the first
+# new rank (launcher, interpreter, imports), to its first step (rendezvous, model, checkpoint), and that step.
+RECOVERY_PHASES = ("detection", "teardown", "relaunch", "init", "first_step")
 
 
 class Restart(msgspec.Struct, frozen=True):
@@ -21,7 +26,12 @@ class Restart(msgspec.Struct, frozen=True):
 
     attempt: int
     first_step: int | None = None  # the step that it resumed from; None: it has finished no step yet
-    seconds: float | None = None  # from the end to its first finished step
+    phases: Mapping[str, float] = {}  # the recovery in seconds, by RECOVERY_PHASES; empty: it has finished no step yet
+
+    @property
+    def seconds(self) -> float | None:
+        """The time from the fault to the first finished step."""
+        return sum(self.phases.values()) if self.phases else None
 
 
 class EndedLaunch(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +62,8 @@ class EndedLaunch(msgspec.Struct, frozen=True, kw_only=True):
     finding: str = ""  # its id
     runbook: str = ""
     next_step: str = ""
+    detection_seconds: float = 0.0  # from the fault to the first death
+    teardown_seconds: float = 0.0  # from the first death to the last
     # The account of the job up to then: seconds by cause, over all of its launches
     time: Mapping[str, float] = {}
     goodput_ratio: float | None = None
@@ -75,6 +87,13 @@ class EndedLaunch(msgspec.Struct, frozen=True, kw_only=True):
         late = "told late: the hub was down, or no agent answered it" if self.is_late else ""
         return "; ".join(part for part in (self.summary, self._restart_text(), late) if part)
 
+    @property
+    def repeated_steps(self) -> int | None:
+        """The number of steps that the next launch did again; None: unknown, or none has followed."""
+        if self.restart is None or self.restart.first_step is None or self.first_step is None:
+            return None
+        return max(0, self.first_step + self.steps - self.restart.first_step)
+
     def _restart_text(self) -> str:
         again = self.restart
         if again is None:
@@ -83,7 +102,10 @@ class EndedLaunch(msgspec.Struct, frozen=True, kw_only=True):
         text = f"restart {self.restarts + 1}{total}"
         if again.first_step is None:
             return f"{text} has finished no step yet"
-        return f"{text} resumed from step {again.first_step:,} after {duration(again.seconds)}"
+        repeated = f", and repeats {counted(self.repeated_steps, 'step')}" if self.repeated_steps else ""
+        longest = max(again.phases, key=lambda phase: again.phases[phase], default="")
+        most = f" ({longest.replace('_', ' ')} {duration(again.phases[longest])})" if longest else ""
+        return f"{text} resumed from step {again.first_step:,} after {duration(again.seconds)}{most}{repeated}"
 
     @property
     def is_late(self) -> bool:

@@ -175,6 +175,7 @@ class Answers:
             hub.config.shard,
             hub.ends.counts,
             hub.notifier.counts if hub.notifier else {},
+            hub.ends.recoveries,
         )
 
 
