@@ -35,6 +35,7 @@ class FakeAgent:
         self.stack = ""  # of each rank
         self.silent_ranks = ()  # their evidence never arrives
         self.work = None  # of each rank
+        self.stderr_tail = None  # of each rank
 
     @asynccontextmanager
     async def serve(self):
@@ -99,7 +100,7 @@ class FakeAgent:
         flight = {"pending": pending, "num_pending": len(pending), "last": {"gloo:0": 300}}
         return web.json_response(
             {"schema": 1, "job_id": "job", "rank": rank, "stack": stack, "flight": flight, "flight_error": None,
-             "work": self.work}
+             "work": self.work, "stderr_tail": self.stderr_tail}
         )  # fmt: skip
 
     def evidence_requests(self):

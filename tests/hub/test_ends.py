@@ -80,7 +80,7 @@ async def test_launches_of_one_launcher_have_an_end_each_and_the_restart_between
     resumed = [rank_state(rank, step=61, steps=1, step_seconds_total=0.1) for rank in range(4)]
     agent.records = {JOB: {f"1 {rank}": [step_record(60)] for rank in range(4)}}
     agent.ranks = [*launch(FAILED), *launch(resumed, 1, 2.0)]
-    (end,) = await poll(lambda: ends(hub_client), until=lambda answer: answer[0]["restart"])
+    (end,) = await poll(lambda: ends(hub_client), until=lambda answer: (answer[0]["restart"] or {}).get("phases"))
     assert (end["attempt"], end["restart"]["attempt"], end["restart"]["first_step"]) == (0, 1, 60)
     agent.ranks = launch(FINISHED, 1, 2.0)
     newest, first = await poll(lambda: ends(hub_client), until=lambda answer: len(answer) == 2)

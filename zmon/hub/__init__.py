@@ -42,6 +42,7 @@ from zmon.hub.incidents.collector import Incidents
 from zmon.hub.job_agents import JobAgents
 from zmon.hub.job_state import JobStates
 from zmon.hub.journal import Journal
+from zmon.hub.last_output import LastOutput
 from zmon.hub.memory import FreeMemory, search_seldom, trim_of_libc
 from zmon.hub.stall_evidence import EvidenceGatherer
 from zmon.hub.standing_ranks import StandingRanks
@@ -89,6 +90,7 @@ class Hub:
         self._job_agents = JobAgents(config.data_dir / job_agents.FOLDER)
         stall = next((detector for detector in self.detectors if isinstance(detector, Stall)), Stall())
         self._stall_evidence = EvidenceGatherer(config, self.links, self.journal, self.job_states, stall.stands_still)
+        self._last_output = LastOutput(config, self.links)
         self._standing_ranks = StandingRanks(config, self.links, self.job_states, stall)
         self.incidents = Incidents(config, self.links, self.journal, self._stall_evidence)
         self._free_memory = FreeMemory(trim_of_libc())
@@ -140,6 +142,7 @@ class Hub:
         for snapshot in self.snapshots:
             self._stall_evidence.update(session, snapshot)
             self._standing_ranks.update(session, snapshot)
+        self._last_output.update(session, self.snapshots)
         if self._knows_agents():
             self._forget_gone_jobs(now)
         self.ended_jobs.forget_old(now, {snapshot.job_id for snapshot in self.snapshots})
@@ -340,6 +343,7 @@ class Hub:
             yield
             self._stall_evidence.cancel()
             self._standing_ranks.cancel()
+            self._last_output.cancel()
             self.job_states.accounts.save()
             for task in tasks:
                 task.cancel()

@@ -1,0 +1,36 @@
+"""Tests of the last lines of a launch that is over: the hub asks the ranks that ended first, once."""
+
+from tests.build import finished, raised, snapshot, terminated
+from tests.hub.fakes import FakeAgent, healthy, poll
+from zmon.hub.last_output import _first
+
+FAILED = [raised(2, 2.0), *(terminated(rank, 1.0) for rank in (0, 1, 3))]
+
+
+async def lines(hub_client):
+    (snapshot_,) = hub_client.hub.snapshots
+    return hub_client.hub._last_output.of(snapshot_)
+
+
+async def test_ranks_that_ended_first_are_asked_once(start_hub):
+    agent = FakeAgent(*FAILED)
+    agent.stderr_tail = "first line\nbad batch 17"
+    hub_client = await start_hub(agent)
+    assert await poll(lambda: lines(hub_client)) == ("first line", "bad batch 17")
+    await hub_client.passes(5)
+    asked = agent.looks()
+    assert sorted(asked) == sorted(set(asked))
+    assert len(asked) == 2
+    assert 2 in asked
+
+
+async def test_no_line_is_known_while_the_launch_lives(start_hub):
+    agent = FakeAgent(*healthy())
+    hub_client = await start_hub(agent)
+    await hub_client.passes(3)
+    assert await lines(hub_client) == ()
+    assert agent.looks() == []
+
+
+def test_ranks_that_finished_are_not_asked():
+    assert _first(snapshot(*(finished(rank, 9.0) for rank in range(4)))) == []

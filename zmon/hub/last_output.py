@@ -1,0 +1,66 @@
+"""The last lines that the ranks of a launch printed, which the hub asks for once when the launch is over.
+
+They may say why it ended: a scheduler writes there that the time limit was reached, and a library why it aborted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import aiohttp
+
+from zmon.hub.agent_link import AgentLink, links_of
+from zmon.hub.config import HubConfig
+from zmon.job.facts import began_to_end
+from zmon.job.outcome import launch_key
+from zmon.job.restarts import is_over
+from zmon.schema.api import RankEvidence
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.rank import RankState
+from zmon.web import client
+
+_MAX_RANKS = 2  # that ended first: the others print what followed
+
+
+class LastOutput:
+    """The last lines of each launch that is over."""
+
+    def __init__(self, config: HubConfig, links: Sequence[AgentLink]) -> None:
+        self._config, self._links = config, links
+        self._lines: dict[str, tuple[str, ...]] = {}  # by `launch_key`
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def of(self, snapshot: Snapshot) -> tuple[str, ...]:
+        """Return the lines of a launch; none if they are not there yet, or not known."""
+        return self._lines.get(launch_key(snapshot), ())
+
+    def update(self, session: aiohttp.ClientSession, snapshots: Sequence[Snapshot]) -> None:
+        """Ask for the lines of launches that are over, and forget those that no agent reports; call in every pass."""
+        keys = {launch_key(snapshot): snapshot for snapshot in snapshots}
+        self._lines = {key: lines for key, lines in self._lines.items() if key in keys}
+        self._tasks = {key: task for key, task in self._tasks.items() if key in keys or not task.done()}
+        for key, snapshot in keys.items():
+            if key not in self._tasks and is_over(snapshot):
+                self._tasks[key] = asyncio.create_task(self._gather(session, key, _first(snapshot)))
+
+    def cancel(self) -> None:
+        """Stop asking."""
+        for task in self._tasks.values():
+            task.cancel()
+
+    async def _gather(self, session: aiohttp.ClientSession, key: str, ranks: Sequence[RankState]) -> None:
+        links, config = links_of(self._links, ranks), self._config
+        targets = [(rank, links[rank.run_uid][0].url) for rank in ranks if rank.run_uid in links]
+        answers = await client.evidence(
+            session, targets, (), config.evidence_seconds, config.max_requests, flights=False
+        )
+        tails = [answers[rank.rank] for rank, _ in targets]
+        texts = [tail.stderr_tail or "" for tail in tails if isinstance(tail, RankEvidence)]
+        self._lines[key] = tuple(line for text in dict.fromkeys(texts) for line in text.splitlines())
+
+
+def _first(snapshot: Snapshot) -> list[RankState]:
+    """Return the ranks that began to end first, without those that had finished."""
+    ranks = [rank for rank in snapshot.ranks if rank.activity != "done"]
+    return sorted(ranks, key=lambda rank: began_to_end(rank).latest)[:_MAX_RANKS]
