@@ -5,9 +5,9 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from tests.build import JOB, NOW, finding, finished, killed, snapshot, terminated
+from tests.build import JOB, NOW, evidence, finding, finished, killed, snapshot, terminated
 from zmon.job.outcome import ended_launch
-from zmon.notify.notices import HOLD_SECONDS, Notices, of_end
+from zmon.notify.notices import DEATH_HOLD_SECONDS, HOLD_SECONDS, Notices, of_end
 
 OLD = NOW - HOLD_SECONDS - 1.0
 CRITICAL = finding(id="f1", severity="critical", detected=OLD, onset=NOW - 42.0)
@@ -90,3 +90,20 @@ def test_severities_that_were_told_outlive_a_restart():
     assert notices.of_findings([CRITICAL, WARNING], {}, (), NOW) == []
     (over,) = notices.of_findings([], {}, (), NOW)
     assert (over.is_over, over.severity, over.style) == (True, "critical", "success")
+
+
+def test_finding_about_a_death_waits_for_the_end_and_is_not_told_after_it():
+    death = replace(CRITICAL, evidence=evidence(exit_status="exit code 1"))
+    notices = Notices()
+    assert notices.of_findings([death], {}, (), NOW) == []
+    end = notices.ended(FAILED)
+    assert end.kind == "ends"
+    later = NOW + DEATH_HOLD_SECONDS
+    assert notices.of_findings([death], {}, (), later) == notices.of_findings([], {}, (), later) == []
+
+
+def test_finding_about_a_death_is_told_if_the_launch_does_not_end():
+    death = replace(CRITICAL, evidence=evidence(exit_status="exit code 1"))
+    assert Notices().of_findings([death], {}, (), NOW) == []
+    (notice,) = Notices().of_findings([death], {}, (), NOW + DEATH_HOLD_SECONDS)
+    assert notice.id == "finding f1 critical"

@@ -12,14 +12,24 @@ import click
 from rich.console import Console
 
 from zmon.cli.options import box_dir_option, data_dir_option, gathered, host_option
+from zmon.notify import read_recipients
 from zmon.stack import StackConfig
 
 
 def _stack_config(
-    data_dir: Path, box_dir: Path | None, host: str, webhook: str | None, webhook_warnings: str | None
+    data_dir: Path,
+    box_dir: Path | None,
+    host: str,
+    webhook: str | None,
+    webhook_warnings: str | None,
+    notify_file: Path | None,
 ) -> StackConfig:
     config_file = click.get_current_context().obj  # of `zmon --config`
-    return StackConfig(data_dir, box_dir, host, webhook, webhook_warnings, config_file=config_file)
+    if notify_file is not None:
+        read_recipients(notify_file)  # here, so that a mistake ends this command
+    return StackConfig(
+        data_dir, box_dir, host, webhook, webhook_warnings, config_file=config_file, notify_file=notify_file
+    )
 
 
 stack_options = gathered(
@@ -36,6 +46,13 @@ stack_options = gathered(
         envvar="ZMON_WEBHOOK_WARNINGS",
         metavar="URL",
         help="URL of the webhook for alerts of severity warning. Default: the URL of --webhook.",
+    ),
+    click.option(
+        "--notify-file",
+        envvar="ZMON_NOTIFY_FILE",
+        type=click.Path(path_type=Path, dir_okay=False, resolve_path=True),
+        metavar="FILE",
+        help="File with the recipients of notices about ends of launches and findings: docs/notices.md.",
     ),
 )
 

@@ -1,21 +1,26 @@
 """Decide what people are told: one notice for each job and severity of its findings, one when all are over. Pure.
 
-A finding is told once it has been open for some seconds: many end within them, and a rank that dies takes its launch
-with it. A launch that is over is told as an end, which replaces the notices about its findings.
+A finding is told once it has been open for some seconds: many end within them. One about ranks that died waits longer,
+because its launch usually ends, and an end is told instead of it.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
+from msgspec import UNSET
 
 from zmon.format import duration, listed
 from zmon.schema.ended_launch import CANCELLED, DONE, EndedLaunch
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.names import severity_order
 
 HOLD_SECONDS = 5.0
+DEATH_HOLD_SECONDS = 20.0  # an end is recorded 5 s after its last rank, and a launcher may need some seconds for that
+_MAX_ENDED = 1000
 ENDS, FINDINGS = "ends", "findings"  # the kinds of notices
 _LEAST = "warning"  # the least severity that is told at all
 
@@ -64,6 +69,7 @@ class Notices:
 
     def __init__(self, open_severities: Mapping[str, str] | None = None) -> None:
         self.open_severities = dict(open_severities or {})  # job id → the severest one that was told
+        self._ended: deque[str] = deque(maxlen=_MAX_ENDED)  # ids of findings that were told as ends
 
     def of_findings(
         self, findings: Iterable[Finding], labels: Mapping[str, Mapping[str, str]], over: Collection[str], now: float
@@ -75,7 +81,8 @@ class Notices:
             if severity_order(finding.severity) < severity_order(_LEAST):
                 continue
             active.add(finding.job_id)
-            if now - finding.detected < HOLD_SECONDS or finding.job_id in over:
+            hold = DEATH_HOLD_SECONDS if _is_about_a_death(finding) else HOLD_SECONDS
+            if now - finding.detected < hold or finding.job_id in over or finding.id in self._ended:
                 continue
             known = worst.get(finding.job_id)
             if known is None or severity_order(finding.severity) > severity_order(known.severity):
@@ -99,7 +106,13 @@ class Notices:
     def ended(self, end: EndedLaunch) -> Notice:
         """Return the notice of an end. Nothing more is told about earlier findings of the job."""
         self.open_severities.pop(end.job_id, None)
+        self._ended.append(end.finding)
         return of_end(end)
+
+
+def _is_about_a_death(finding: Finding) -> bool:
+    evidence = finding.evidence_of(StallEvidence)
+    return finding.is_stall and not (evidence.exit_status is UNSET and evidence.last_words is UNSET)
 
 
 def _of_finding(finding: Finding, labels: Mapping[str, str], now: float) -> Notice:

@@ -46,6 +46,7 @@ class StackConfig:
     alertmanager_port: int = 9093
     dashboard_port: int = 8501
     config_file: Path | None = None  # the file of `--config`, which the daemons read as well
+    notify_file: Path | None = None  # the file with the recipients of the hub's notices
 
 
 @dataclass(frozen=True)
@@ -184,6 +185,8 @@ class Stack:
             "--log.level=warn",
         ]
         hub = ["--port", port["hub"], "--agents", ",".join(agent_urls), "--data-dir", str(data)]
+        if config.notify_file is not None:
+            hub += ["--notify-file", str(config.notify_file)]
         dashboard = ["--port", port["dashboard"], "--hub", urls.hub, "--prometheus", urls.prometheus]
         parts = [
             part("prometheus", urls.prometheus, "/-/ready", prometheus),
