@@ -1,7 +1,7 @@
 """Reads the loss with which each backward pass of training begins: the root of its graph, if that is one number.
 
-It is the loss of this rank alone, before anything is averaged over the ranks. On the CPU it is read at once. On a GPU it
-is copied into pinned memory after the work that computes it, and read in a later step, if the device has passed the
+It is the loss of this rank alone, before anything is averaged over the ranks. On the CPU it is read at once. On a GPU
+it is copied into pinned memory after the work that computes it, and read in a later step, if the device has passed the
 event behind the copy by then. Nothing waits for the device. Nothing is read while torch traces or transforms functions,
 and nothing of a tensor without data or with a class of its own.
 """

@@ -62,7 +62,7 @@ class Halves(Generic[T]):
 _MOVING = (
     "process_state", "gone_seconds", "stopped_seconds", "activity", "activity_seconds", "phase", "step", "step_seconds",
     "state_seconds", "in_flight", "sequences", "lease_seconds", "overdue_seconds", "steps", "step_seconds_total",
-    "report", "not_finite_since", "last_step_time", "last_checkpoint_time", "overhead_seconds", "dropped_records", "resident_bytes",
+    "report", "last_step_time", "last_checkpoint_time", "overhead_seconds", "dropped_records", "resident_bytes",
     "device_memory_peak_bytes", "entered", "blocked_seconds", "between_seconds", "open_seconds", "leaving_seconds",
     "last_words_seconds", "launcher_gone_seconds", "relaunched_seconds", "unobserved_seconds",
 )  # fmt: skip
