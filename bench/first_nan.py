@@ -24,7 +24,7 @@ from bench.first_nan_job import JOBS, Injected
 from bench.ranks import BOXES, JobFailed, last_lines, start_job
 from bench.rows import PERCENT, table_line
 from zmon.agent.sources.boxes import Boxes
-from zmon.detectors.divergence import Divergence
+from zmon.detectors import ALL
 from zmon.job.reported_values import ReportedValues
 from zmon.job.timeline import newest_attempt
 from zmon.schema.evidence import DivergenceEvidence
@@ -32,6 +32,7 @@ from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 
 RANKS = 4
+_DETECTOR = next(detector for detector in ALL if detector.name == "divergence")
 _LOOK_SECONDS, _MAX_SECONDS = 0.1, 1.0  # between two looks; for a finding after the last step
 _ROUND_SECONDS = 60.0  # a job without a new round for so long is aborted
 _STEPS_AWAY = 2
@@ -40,21 +41,21 @@ _HEADS = ("job", "rounds", "right", "rank and step", "exact step", "unnamed", "w
 
 @dataclass(frozen=True)
 class Round:
-    """What was injected, and the first and the last finding about it."""
+    """An injection, and the first and the last finding about it."""
 
     injected: Injected
     first: Finding | None
     last: Finding | None
 
     @property
-    def verdict(self) -> str:
+    def result(self) -> str:
         """One of `right`, `unnamed`, `wrong`, `silent`."""
         if self.first is None or self.last is None:
             return "silent"
         if not self.first.ranks or not self.last.ranks:
             return "unnamed"
-        named = {self.first.ranks, self.last.ranks} == {(self.injected.rank,)}
-        return "right" if named and abs(self.steps_away) <= _STEPS_AWAY else "wrong"
+        is_rank = {self.first.ranks, self.last.ranks} == {(self.injected.rank,)}
+        return "right" if is_rank and abs(self.steps_away) <= _STEPS_AWAY else "wrong"
 
     @property
     def steps_away(self) -> int:
@@ -68,7 +69,7 @@ def _evidence(finding: Finding | None) -> DivergenceEvidence:
 
 
 class Watch:
-    """What an agent and a hub make of the boxes of one job."""
+    """Looks at the boxes of one job as an agent does, and judges them as a hub does."""
 
     def __init__(self, root: Path) -> None:
         self._boxes, self._reported = Boxes(root, "node-a"), ReportedValues()
@@ -80,7 +81,7 @@ class Watch:
         if len(ranks) < RANKS:
             return None
         snapshot = Snapshot("bench", time.time(), 0, RANKS, ranks, (), (), ())
-        return next(iter(Divergence().detect(replace(snapshot, not_finite=self._reported.not_finite(ranks)))), None)
+        return next(iter(_DETECTOR.detect(replace(snapshot, not_finite=self._reported.not_finite(ranks)))), None)
 
 
 def rounds(kind: str, injections: int, seed: int) -> Iterator[Round]:
@@ -135,14 +136,14 @@ def main() -> None:
         played = [*rounds(kind, arguments.injections, arguments.seed)]
         print(table_line(_cells(kind, played), _HEADS), flush=True)
         for each in played:
-            if each.verdict != "right":
-                print(f"  {each.verdict}: {each.injected}: {each.last.summary if each.last else 'no finding'}")
+            if each.result != "right":
+                print(f"  {each.result}: {each.injected}: {each.last.summary if each.last else 'no finding'}")
     print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
 
 
 def _cells(kind: str, played: list[Round]) -> tuple[str, ...]:
-    number = {v: sum(each.verdict == v for each in played) for v in ("right", "unnamed", "wrong", "silent")}
-    right = [each for each in played if each.verdict == "right"]
+    number = {v: sum(each.result == v for each in played) for v in ("right", "unnamed", "wrong", "silent")}
+    right = [each for each in played if each.result == "right"]
     steps = [n for each in right if isinstance(n := _evidence(each.first).num_steps, int)]
     return (
         kind,

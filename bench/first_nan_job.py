@@ -35,12 +35,11 @@ WIDTH = 32
 
 
 class Injected(msgspec.Struct, frozen=True):
-    """What was injected, and the step before the first one that it could affect."""
+    """A NaN that a rank had, with its step; `number` counts them."""
 
     number: int
     rank: int
     step: int
-    base: int
 
 
 @dataclass
@@ -167,7 +166,7 @@ def main(folder: str, kind: str, injections: str, seed: str) -> None:
         base, bad_step, bad_rank = job.steps, job.draw.randrange(3, BEFORE), job.draw.randrange(world.size)
         play(bad_step, bad_rank)
         if world.rank == 0:
-            hand_over(Path(folder), Injected(number, bad_rank, base + bad_step, base))
+            hand_over(Path(folder), Injected(number, bad_rank, base + bad_step))
         dist.barrier()
     dist.destroy_process_group()
 

@@ -121,7 +121,7 @@ def reporting(diverged, *since):
 LOCAL = of_steps(121, 121, 121, 120)
 RANK_3 = "rank 3 on node-b had the first one, at step 120; the others followed at step 121"
 UNKNOWN = "the first rank is unknown"
-NAMED = {  # the job, the culprits, and what the summary says about the first rank; None: there is no finding
+JOBS = {  # the job, the culprits, and what the summary says about the first rank; None: there is no finding
     "one rank in a backward pass, the others in the next step": (LOCAL, (3,), RANK_3),
     "three steps later": (of_steps(121, 121, 121, 120, step=123), (3,), RANK_3),
     "two steps later": (of_steps(121, 121, 121, 120, step=122), None, None),
@@ -155,7 +155,7 @@ NAMED = {  # the job, the culprits, and what the summary says about the first ra
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("diverged", "culprits", "text"), NAMED.values(), ids=NAMED)
+@pytest.mark.parametrize(("diverged", "culprits", "text"), JOBS.values(), ids=JOBS)
 def test_first_rank_is_named_if_it_is_certain(diverged, culprits, text):
     finding = detect(diverged)
     assert (finding and finding.ranks) == culprits

@@ -25,13 +25,18 @@ class Losses:
         self._latest = self._since.copy()  # the last step with a loss that is not finite
         write(*self._since)
 
-    def note(self, source: int, step: int, loss: float) -> None:
-        """Note a loss of a step. The run ends in a step whose losses are all finite; a step may have several."""
+    def note(self, source: int, step: int, loss: float) -> bool:
+        """Note a loss of a step; return True if the losses of this source are finite.
+
+        A run of losses that are not ends in a step whose losses are all finite; a step may have several.
+        """
         is_finite, since = isfinite(loss), self._since[source]
         if not is_finite:
             self._latest[source] = step
-        if since == layout.FINITE if is_finite else since >= 0:
-            return  # as before
-        if not is_finite or step != self._latest[source]:
-            self._since[source] = layout.FINITE if is_finite else step
+            now = since if since >= 0 else step
+        else:
+            now = since if step == self._latest[source] else layout.FINITE
+        if now != since:
+            self._since[source] = now
             self._write(*self._since)
+        return now == layout.FINITE
