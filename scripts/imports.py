@@ -43,7 +43,7 @@ ROOMS: Mapping[str, str] = {
     "detectors.slow": "stats schema job detectors.wording detectors.new_finding detectors.network",
     "detectors.stall": "schema job detectors.endings detectors.hangs",
     "detectors.coverage": "schema detectors.wording detectors.new_finding",
-    "detectors.divergence": "schema detectors.new_finding",
+    "detectors.divergence": "schema detectors.wording detectors.new_finding",
     "detectors.hardware": "schema detectors.new_finding detectors.network",
     "detectors.unread": "format schema detectors.wording",
     "detectors.suppression": "schema detectors.slow",

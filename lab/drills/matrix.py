@@ -53,7 +53,7 @@ FAULTS = (
     Drill("throttled", "a GPU throttles for heat, and its rank computes half as long again", gpu.throttled,
           ("thermal_throttle",), "straggler", proof="steps", evidence=("GPU-{rank}",),
           unavailable=gpu.unavailable, needs_stack=True),
-    Drill("nan", "the loss becomes NaN", one_rank("spoil", lifts=False), ("divergence",), "divergence", culprit="none",
+    Drill("nan", "the loss becomes NaN", one_rank("spoil", lifts=False), ("divergence",), "divergence",
           kinds=("trainer", "ddp")),
     Drill("agent-killed", "SIGKILL to the only agent, for good", parts.kill_agent,
           ("ZmonAgentDown", "ZmonAgentsAbsent"), culprit="none", proof="watcher",

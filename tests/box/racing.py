@@ -56,7 +56,7 @@ class Racer:
 
     def report(self, cycle: int) -> None:
         """Write gauges and last words of this cycle."""
-        self.ledger.report({"one": cycle, "two": 2.0 * cycle, "three": 3.0 * cycle})
+        self.ledger.report({"one": cycle, "two": 2.0 * cycle, "three": 3.0 * cycle}, 1)
         message = f"{cycle} " + "m" * (cycle % 900)
         self.box.last_words(
             cycle, "exception", f"Type{cycle}", message, f"step() at train.py:{cycle}", message, cycle % 2 == 1

@@ -167,7 +167,7 @@ def test_half_written_sequence_is_left_out(box):
 def rewrite_cells(box, number):
     """Write every cell once more, with values of this number."""
     box.clock.sleep(1)
-    box.ledger.report({"loss": float(number)})
+    box.ledger.report({"loss": float(number)}, 1)
     box.timeline.group(f"group-{number}", 2)
     box.writer.last_words(time.time_ns(), "exception", "builtins.ValueError", f"bad batch {number}")
     box.writer.place(box.ledger.boundaries, number, number, number)

@@ -162,7 +162,7 @@ def test_every_field_of_totals_and_records_is_read(box):
 
 
 def test_report_groups_and_sequences_are_read(box):
-    box.ledger.report({"loss": 0.5, "auc": float("nan")})
+    box.ledger.report({"loss": 0.5, "auc": float("nan")}, 1)
     for name, size in (("default", 4), ("tables", 2)):
         box.timeline.group(name, size)
     for group in (0, 1, 1):

@@ -49,7 +49,7 @@ def write_box(root, rank):
             break
         box.clock.ns += chance.randrange(10_000)
         box.timeline.leave_op()
-        box.ledger.report({"loss": chance.random(), "step": step})
+        box.ledger.report({"loss": chance.random(), "step": step}, 1)
         box.writer.identity(replace(box.who, device=f"cuda:{rank}:{step}"))
         if step > 9:
             box.writer.last_words(time.time_ns(), "exception", f"Error{rank}", f"batch {step}")

@@ -21,7 +21,7 @@ def segment(tmp_path_factory):
     root = tmp_path_factory.mktemp("log")
     box = rank_box(root / "boxes")
     box.steps(40)
-    box.ledger.report({"loss": 0.5})
+    box.ledger.report({"loss": 0.5}, 1)
     box.steps(10)
     append_once(root / "steps", box)
     data = segments(root / "steps")[0].read_bytes()

@@ -79,7 +79,7 @@ def rank_box(root: Path, rank: int, socket: str = "", **identity: Any) -> Box:
     box.clock.sleep(1.5)
     box.timeline.begin_step(1)
     box.ledger.work(32, 800)
-    box.ledger.report({"loss": 0.5, "auc": float("nan")})
+    box.ledger.report({"loss": 0.5, "auc": float("nan")}, 1)
     box.steps(8)
     box.timeline.turn_to(ACTIVITY_NUMBER["checkpoint"])
     box.clock.sleep(0.5)

@@ -28,8 +28,8 @@ def test_only_a_complete_checkpoint_has_a_time(box):
 
 
 def test_report_stores_four_keys_and_nan_and_counts_the_others(box):
-    box.ledger.report({"loss": 0.5, "auc": float("nan"), "lr": 0.1, "ne": 0.9})
-    box.ledger.report({"fifth": 1.0, "sixth": 2.0, "loss": 0.4})
+    box.ledger.report({"loss": 0.5, "auc": float("nan"), "lr": 0.1, "ne": 0.9}, 1)
+    box.ledger.report({"fifth": 1.0, "sixth": 2.0, "loss": 0.4}, 1)
     box.steps(1)
     assert read_part(box, "report") == pytest.approx(
         {"loss": 0.4, "auc": float("nan"), "lr": 0.1, "ne": 0.9}, nan_ok=True

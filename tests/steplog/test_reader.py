@@ -75,14 +75,14 @@ def test_each_reported_gauge_is_assigned_to_a_step(box, root, monkeypatch, chunk
     from zmon.probe.rank import EVAL, TRAIN
 
     monkeypatch.setattr(reader, "_CHUNK_ROWS", chunk_rows)
-    box.ledger.report({"loss": 0.5})
+    box.ledger.report({"loss": 0.5}, 1)
     box.steps(2)
-    box.ledger.report({"loss": 0.4})
+    box.ledger.report({"loss": 0.4}, 1)
     box.timeline.turn_to(EVAL)
-    box.ledger.report({"auc": 0.7})
+    box.ledger.report({"auc": 0.7}, 1)
     box.timeline.turn_to(TRAIN)
     box.steps(1)
-    box.ledger.report({"loss": float("nan")})
+    box.ledger.report({"loss": float("nan")}, 1)
     box.steps(1)
     append_once(root, box)
     (run,) = logged(root)
@@ -92,7 +92,7 @@ def test_each_reported_gauge_is_assigned_to_a_step(box, root, monkeypatch, chunk
 
 
 def test_gauges_with_equal_shortened_names_do_not_affect_others(box, root):
-    box.ledger.report({f"a_very_long_name_of_a_gauge_for_{table}": 1.0 for table in ("a", "b")} | {"loss": 3.0})
+    box.ledger.report({f"a_very_long_name_of_a_gauge_for_{table}": 1.0 for table in ("a", "b")} | {"loss": 3.0}, 1)
     box.steps(1)
     append_once(root, box)
     (reported,) = reports(logged(root)[0])
@@ -102,7 +102,7 @@ def test_gauges_with_equal_shortened_names_do_not_affect_others(box, root):
 def test_gauge_first_reported_later_has_the_right_name(tmp_path, root):
     box, log = rank_box(tmp_path / "boxes"), StepLog(root, "node-a")
     for step, gauges in enumerate(({"loss": 0.5}, {"auc": 0.7}, {"loss": 0.4}), 1):
-        box.ledger.report(gauges)
+        box.ledger.report(gauges, 1)
         grow(log, box, 1)
         if step == 2:  # then another agent continues
             log.close()

@@ -46,7 +46,7 @@ def test_row_has_all_columns_in_order(tmp_path, root):
 
 
 def test_gauges_are_columns_and_null_without_a_report(box, root):
-    box.ledger.report({"loss": 0.5})
+    box.ledger.report({"loss": 0.5}, 1)
     box.steps(2)
     append_once(root, box)
     first, second = rows(root)

@@ -6,6 +6,7 @@
     plan_command.py    plans a job of any size without running it: dry_run.py, published.py
     host_reduction.py  sums inside a host; column_moments.py: mean squares over columns that several ranks hold
     kernel_choice.py   torch or FBGEMM (fbgemm_kernel.py); fastest_kernel.py measures which is faster
+    pooled_check.py    a check of the sums of bags, which names the table of the first NaN
     half_precision.py  weights in bfloat16 or float16
     tier/              rows on a disk, with a cache of them in memory
     criteo.py          samples from Criteo rows; prepare.py writes them to the files of shards.py

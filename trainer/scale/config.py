@@ -1,4 +1,4 @@
-"""The configuration of `python -m trainer`: the sections of the core, and of sharding, data and checkpoints."""
+"""The configuration of `python -m trainer`: the sections of the core, and of sharding, data, checkpoints and checks."""
 
 from dataclasses import dataclass, field
 
@@ -8,6 +8,7 @@ from trainer.optimizers import ELEMENTWISE, RULES
 from trainer.scale.adagrad import adagrad
 from trainer.scale.checkpoint import CheckpointConfig
 from trainer.scale.criteo import DENSE_FEATURES, SPARSE_FEATURES, CriteoConfig
+from trainer.scale.pooled_check import CheckConfig
 from trainer.scale.sharding.planner import ShardingConfig
 from trainer.synthetic import SyntheticConfig
 
@@ -23,6 +24,7 @@ class RunConfig(Config):
     synthetic: SyntheticConfig = field(default_factory=SyntheticConfig)
     criteo: CriteoConfig = field(default_factory=CriteoConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    check: CheckConfig = field(default_factory=CheckConfig)
 
     def __post_init__(self) -> None:
         super().__post_init__()

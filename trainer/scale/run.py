@@ -16,6 +16,7 @@ from trainer.scale.config import RunConfig
 from trainer.scale.criteo import Criteo
 from trainer.scale.fastest_kernel import record, with_fastest
 from trainer.scale.planning import plan, row_bytes
+from trainer.scale.pooled_check import CheckedExchange
 from trainer.scale.sharding.plan import as_text
 from trainer.scale.shards import open_criteo
 from trainer.scale.state import state_of
@@ -53,6 +54,8 @@ class Run(Loop):
             config = with_fastest(config, world, source, self.plan.tables)
             with raised_on_all_ranks():  # the kernel may support the tables of some ranks only
                 trainer = Trainer(config, world, self.plan.tables)
+        if config.check.pooled:
+            trainer.exchange = CheckedExchange(trainer.exchange, config.embedding.dims, world)
         super().__init__(trainer, source, extent(config, source))
         self.config: RunConfig = config
         world.say(as_text(self.plan, config.embedding.rows, row_bytes(config, self.plan)))

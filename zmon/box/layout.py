@@ -3,7 +3,7 @@
 `versions.py` has the sizes and offsets of the cells, `zmon/schema/measures.py` the table of what is counted.
 
     prefix      magic, version, ring capacity, file size, seed    (never changes)
-    cells       identity · place · report · words · groups         (two slots each)
+    cells       identity · place · report · losses · words · groups   (two slots each)
     live        the current state, the last two collectives, the sequence of each group: plain 64-bit words
     ring        the last 4,096 boundaries
     tail        who sent the signal that ends the rank, if that is known, and its stack; appended by signal handlers
@@ -38,6 +38,7 @@ MAX_GROUPS = 8
 MAX_REPORT_KEYS = 4
 TAIL_READ_BYTES = 16384  # how much of the tail is read
 UNKNOWN = measures.UNKNOWN
+FINITE = -2  # in place of the step since which losses are not finite
 NONE = 15  # stands for "no op" and "no group"
 # The two words of a state add up to STATE_KEY + STATE_PRIME × state. A damaged bit, or a new time beside an old second
 # word, does not change the sum by a multiple of the prime (except if the time is off by 78 hours to the nanosecond).

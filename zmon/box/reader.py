@@ -20,7 +20,7 @@ from zmon.box.steps import StepEnds
 from zmon.box.versions import LAYOUTS, Cell
 from zmon.errors import BoxCorrupt, BoxRefused, BoxVersion
 from zmon.schema.limits import check_job_id, check_rank
-from zmon.schema.names import ACTIVITIES, OPS, PHASES, word
+from zmon.schema.names import ACTIVITIES, LOSS_SOURCES, OPS, PHASES, word
 from zmon.schema.rank import LastWords
 
 _NS = 1e-9
@@ -136,6 +136,12 @@ class BoxReader:
         """Return the names of the gauges, in the order of the report cell."""
         _, *pairs = self._cell(self.layout.report)
         return tuple(text(key) for key in pairs[::2] if text(key))
+
+    def not_finite_since(self) -> dict[str, int | None]:
+        """Return since which step losses are not finite, by source; None: they are finite. Unknown ones are absent."""
+        _, *steps = self._cell(self.layout.losses)
+        known = {source: step for source, step in zip(LOSS_SOURCES, steps, strict=True) if step != layout.UNKNOWN}
+        return {source: step if step >= 0 else None for source, step in known.items()}
 
     def words(self) -> LastWords | None:
         """Return the last words of the rank, or None if it has left none."""

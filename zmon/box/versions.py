@@ -13,6 +13,7 @@ from functools import cached_property
 
 from zmon.box.identity import FIELDS
 from zmon.box.layout import BOUNDARY, CRC, MAX_GROUPS, MAX_REPORT_KEYS, NUM_LIVE, RING_CAPACITY
+from zmon.schema.names import LOSS_SOURCES
 
 _FIRST_OFFSET = 64  # of the identity; the prefix is before it
 
@@ -48,15 +49,17 @@ class Cell:
 class Layout:
     """One version of the layout: cells, live words, and the ring of boundaries. Offsets and sizes are bytes."""
 
-    version = 9
+    version = 10
 
     def __init__(self) -> None:
         self.identity = Cell("".join(packed.code for packed in FIELDS.values()), _FIRST_OFFSET)
         # boundaries written, activity since, step since, the current step
         self.place = Cell("Q3q", self.identity.end)
         self.report = Cell("32sd" * MAX_REPORT_KEYS, self.place.end)
+        # by source of losses, the step since which they are not finite, or FINITE
+        self.losses = Cell("q" * len(LOSS_SOURCES), self.report.end)
         # unix time, kind, whether the exception passed through a collective, type, message, place in the code, root
-        self.words = Cell("qBB64s1024s256s512s", self.report.end)
+        self.words = Cell("qBB64s1024s256s512s", self.losses.end)
         self.groups = Cell("48si" * MAX_GROUPS, self.words.end)  # name, size
         self.live = self.groups.end
         self.ring = self.live + 8 * NUM_LIVE

@@ -53,6 +53,7 @@ class BoxWriter:
         self._identity = self._cell(CURRENT.identity)
         self.place = self._cell(CURRENT.place)
         self.report = self._cell(CURRENT.report)
+        self.losses = self._cell(CURRENT.losses)
         self._words = self._cell(CURRENT.words)
         self._words(0, 0, False, b"", b"", b"", b"")
         self.groups = self._cell(CURRENT.groups)

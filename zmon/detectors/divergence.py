@@ -1,22 +1,29 @@
-"""Report a training that has diverged, so that every further step is lost.
+"""Report a training that has diverged, so that every further step is lost, and name the rank of the first NaN.
 
 A loss that is NaN or infinite for several steps does not recover by itself, because the weights are broken. Single
 steps do not count, because mixed precision skips some. Values other than losses do not count either: the AUC of a batch
 with only one class is undefined.
+
+After the first NaN of one rank, the averaged gradients break the weights of all, so the others follow in the next step.
+The box of each rank has the step since which its losses are not finite.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 
+from msgspec import UNSET
+
 from zmon.detectors.new_finding import checkpoint_seconds, new_finding
+from zmon.detectors.wording import ranks_on, ranks_text
 from zmon.schema.evidence import DivergenceEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import LOSS, LOSS_SOURCES
+from zmon.schema.rank import RankState
 from zmon.schema.thresholds import Thresholds
 
-_LOSS = re.compile(r"(?<![a-z])loss(?![a-z])|normalized_entropy", re.IGNORECASE)  # train_loss, loss/main, log_loss
+_BACKWARD = LOSS_SOURCES[0]
 
 
 @dataclass(frozen=True)
@@ -26,35 +33,44 @@ class Divergence(Thresholds):
     # The training has diverged if a loss is NaN or infinite in this many consecutive steps. A gradient scaler that
     # starts too high skips a few steps.
     num_steps: int = 10
+    # The same, if one rank had the first one and all others followed in the next step. Broken weights spread in this
+    # way. A gradient scaler does not: it skips a step on all ranks, and the next loss is finite or smaller.
+    num_steps_of_spread: int = 3
     name = "divergence"
     separate = False
     causes = ("divergence",)
 
     def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """Return True once all losses that the ranks report are numbers, or once all ranks are gone.
+        """Return True once all known losses of the ranks are numbers, or once all ranks are gone.
 
         The number of steps cannot decide this, because a hub that has restarted has counted none yet.
         """
-        losses = [value for r in snapshot.ranks for key, value in r.report.items() if _LOSS.search(key)]
-        return not any(r.alive for r in snapshot.reported_ranks) or (bool(losses) and None not in losses)
+        finite = [value is not None for r in snapshot.ranks for key, value in r.report.items() if LOSS.search(key)]
+        finite += [since is None for r in snapshot.ranks for since in r.not_finite_since.values()]
+        return not any(r.alive for r in snapshot.reported_ranks) or (bool(finite) and all(finite))
 
     def inert_reason(self, snapshot: Snapshot) -> str | None:
-        """Return a reason if no rank reports a loss."""
-        reported = any(_LOSS.search(key) for r in snapshot.reported_ranks for key in r.report)
-        return None if reported else "no rank reports a loss: call zmon.report(loss=…)"
+        """Return a reason if no rank reports a loss, or begins its backward pass with one."""
+        known = any(r.not_finite_since or any(map(LOSS.search, r.report)) for r in snapshot.reported_ranks)
+        return None if known else "no rank reports a loss: call zmon.report(loss=…)"
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
-        """Return at most one finding, about the job; it has no culprit."""
-        num_steps = {key: n for key, n in snapshot.not_finite.items() if _LOSS.search(key) and n >= self.num_steps}
-        if not num_steps:
+        """Return at most one finding, about the job; its culprit is the rank of the first NaN, if that is certain."""
+        counts = {key: n for key, n in snapshot.not_finite.items() if LOSS.search(key) and n >= self.num_steps}
+        key, first = max(counts, key=lambda k: counts[k], default=""), _first(snapshot)
+        threshold = self.num_steps_of_spread if first and first.has_spread else self.num_steps
+        if first and first.num_steps >= threshold:
+            num_steps, affected = first.num_steps, [r for r in snapshot.ranks if r.alive]
+        elif key:
+            num_steps, threshold = counts[key], self.num_steps
+            affected = [r for r in snapshot.ranks if r.alive and r.report.get(key, 0.0) is None]
+        else:
             return ()
-        key = max(num_steps, key=lambda k: num_steps[k])
-        affected = [r for r in snapshot.ranks if r.alive and r.report.get(key, 0.0) is None]
         if not affected:
             return ()
         lead = affected[0]
-        last_finite_step = lead.step - num_steps[key]
-        seconds_ago = num_steps[key] * lead.step_seconds_total / max(lead.steps, 1)
+        last_finite_step = first.step - 1 if first else lead.step - num_steps
+        seconds_ago = num_steps * lead.step_seconds_total / max(lead.steps, 1)
         finding = new_finding(
             snapshot,
             detector=self.name,
@@ -63,15 +79,83 @@ class Divergence(Thresholds):
             seconds_ago=seconds_ago,
             confidence=0.95,
             lost_ratio=1.0,
-            summary=f"{key} has been NaN or infinite for {num_steps[key]} steps (threshold {self.num_steps}) on "
-            f"{len(affected)} of {snapshot.world_size} ranks; the last number was at step {last_finite_step}, and all "
-            "training since then is lost",
+            culprits=first.culprits if first else (),
+            summary=f"{key or 'the loss'} has been NaN or infinite for {num_steps} steps (threshold {threshold}) on "
+            f"{len(affected)} of {snapshot.world_size} ranks; {first.text if first else 'the first rank is unknown'}; "
+            f"the last number was at step {last_finite_step}, and all training since then is lost",
             detail=f"End the job. {_checkpoint(snapshot, seconds_ago)} Then find out what changed after step "
             f"{last_finite_step}: a batch (skip it), the learning rate (lower it, clip gradients), float16 (use "
-            "bfloat16, or a lower loss scale).",
-            evidence=DivergenceEvidence(key=key, num_steps=num_steps[key], nan_ranks=tuple(r.rank for r in affected)),
+            f"bfloat16, or a lower loss scale).{first.advice if first else ''}",
+            evidence=DivergenceEvidence(
+                key=key or UNSET,
+                num_steps=num_steps,
+                nan_ranks=tuple(r.rank for r in affected),
+                first_step=first.step if first else UNSET,
+                first_ranks=tuple(r.rank for r in first.ranks) if first else UNSET,
+            ),
         )
         return (replace(finding, step=last_finite_step),)
+
+
+@dataclass(frozen=True)
+class _First:
+    """The first loss that was not finite, in a job in which those of all ranks are not finite now."""
+
+    source: str  # one of LOSS_SOURCES
+    step: int
+    ranks: tuple[RankState, ...]  # those that had it in this step
+    followed: tuple[int, ...]  # the steps in which the others followed, in order
+    num_steps: int  # steps that all ranks have finished since then
+
+    @property
+    def has_spread(self) -> bool:
+        """True if one rank had the first one, and all others followed in the next step."""
+        return len(self.ranks) == 1 and self.followed == (self.step + 1,)
+
+    @property
+    def culprits(self) -> tuple[RankState, ...]:
+        """The rank at fault; nobody if that is not certain, for ranks may report at different times."""
+        is_certain = self.has_spread or (self.source == _BACKWARD and len(self.ranks) == 1 and self.followed)
+        return self.ranks if is_certain else ()
+
+    @property
+    def text(self) -> str:
+        """A part of a sentence that says who was first, and when the others followed."""
+        if not self.culprits:
+            return f"{ranks_text([r.rank for r in self.ranks])} had it first, in step {self.step}"
+        first, last = self.followed[0], self.followed[-1]
+        later = f"step {first}" if first == last else f"steps {first} to {last}"
+        return f"{ranks_on(self.ranks)} had the first one, at step {self.step}; the others followed at {later}"
+
+    @property
+    def advice(self) -> str:
+        """A sentence that says where to look first, if that is known."""
+        if not self.culprits:
+            return ""
+        (rank,) = self.culprits
+        return f" Begin with rank {rank.rank} on {rank.host}: its batch of step {self.step}, then its GPU."
+
+
+def _first(snapshot: Snapshot) -> _First | None:
+    """Return the first loss that was not finite; None if some rank's is finite or unknown.
+
+    The loss of a backward pass is the rank's own. A job may report an average, which is NaN on all ranks at once.
+    """
+    if snapshot.num_missing or snapshot.unwatched:
+        return None
+    ranks = snapshot.ranks
+    source = next((s for s in LOSS_SOURCES if all(s in r.not_finite_since for r in ranks)), "")
+    steps = [step for r in ranks if (step := r.not_finite_since.get(source)) is not None]
+    if not steps or len(steps) < len(ranks):
+        return None
+    step = min(steps)
+    return _First(
+        source,
+        step,
+        tuple(r for r in ranks if r.not_finite_since[source] == step),
+        tuple(sorted({*steps} - {step})),
+        min(r.step for r in ranks) - step,
+    )
 
 
 def _checkpoint(snapshot: Snapshot, seconds_ago: float) -> str:

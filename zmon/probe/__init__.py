@@ -274,7 +274,7 @@ def _is_declared(ledger: Ledger, dtype: object) -> bool:
 def report(**values: float) -> None:
     """Report gauges such as loss or normalized_entropy; a rank can report four names."""
     if current is not None:
-        current.ledger.report(values)
+        current.ledger.report(values, current.step)
 
 
 @guarded

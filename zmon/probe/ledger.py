@@ -13,9 +13,10 @@ from zmon.box import BoxWriter, layout
 from zmon.box.identity import field
 from zmon.probe.device_time import DeviceTime
 from zmon.probe.interface import JobInterface
+from zmon.probe.losses import REPORT, Losses
 from zmon.probe.samples import SampleCounter
 from zmon.schema.measures import UNKNOWN
-from zmon.schema.names import OPS
+from zmon.schema.names import LOSS, OPS
 
 MEMORY_INTERVAL_NS = 1_000_000_000  # the allocator's statistics are a slow call
 INTERFACE_INTERVAL_NS = 100_000_000  # so is a reading of the interface; between two readings at the ends of steps
@@ -46,6 +47,7 @@ class Ledger:
         self.memory_reader: MemoryReader | None = None
         self.device: DeviceTime | None = None  # if set, the times come from the device, some steps later
         self.samples = self.make_samples()
+        self.losses = Losses(box.losses)
         self._image = memoryview(bytearray(layout.BOUNDARY.size))
         self._numbers = self._image.cast("q")
         # The gauges that were reported since the last boundary.
@@ -160,11 +162,13 @@ class Ledger:
             return self.counted_flops
         return min(self.counted_flops * samples // self.counted_samples, MAX_AMOUNT)
 
-    def report(self, values: dict[str, float]) -> None:
-        """Set gauges; the first four names are stored, others are dropped and counted."""
+    def report(self, values: dict[str, float], step: int) -> None:
+        """Set gauges in a step; the first four names are stored, others are dropped and counted."""
         for key, value in values.items():
             if key in self._report or len(self._report) < layout.MAX_REPORT_KEYS:
                 self._report[key] = float(value)
+                if LOSS.search(key):
+                    self.losses.note(REPORT, step, self._report[key])
             else:
                 self.dropped += 1
         flat: list[bytes | float] = []

@@ -212,10 +212,13 @@ class InputBoundEvidence(Evidence, frozen=True):
 class DivergenceEvidence(Evidence, frozen=True):
     """The evidence of a loss that is no number any more."""
 
-    key: str | UnsetType = UNSET  # the reported value
+    key: str | UnsetType = UNSET  # the reported value; unset if only backward passes show it
     num_steps: int | UnsetType = UNSET  # steps in which it was no finite number
     # the ranks whose value is NaN or infinite
     nan_ranks: tuple[int, ...] | UnsetType = msgspec.field(default=UNSET, name="saying")
+    # of the first ones, if those of all ranks are known
+    first_step: int | UnsetType = UNSET
+    first_ranks: tuple[int, ...] | UnsetType = UNSET
 
 
 class HardwareEvidence(Evidence, frozen=True):

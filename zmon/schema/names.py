@@ -52,6 +52,10 @@ DEFAULT_GROUP = "0"
 STALL = "stall"  # the detector that reports jobs that stand still
 MOVING_CAUSES = ("launcher_gone", "sequence_lag")  # causes of a warning of that detector about a job that still moves
 
+LOSS = re.compile(r"(?<![a-z])loss(?![a-z])|normalized_entropy", re.IGNORECASE)  # train_loss, loss/main, log_loss
+# Sources of a rank's losses, the most local first: the roots of its backward passes, and what the job reports.
+LOSS_SOURCES = ("backward", "report")
+
 WORDS_KINDS = ("exception", "exit", "signal")  # the kinds of a rank's last words
 
 Severity = Literal["info", "warning", "critical"]  # severities of detectors; a newer zmon may have others

@@ -150,6 +150,8 @@ class RankState:
     # Its progress. The part of the time since its last progress in which its agent did not look, and may not have run:
     # the host was suspended, or had no processor for it.
     unobserved_seconds: Seconds = 0.0
+    # By source of its losses, the step since which they are not finite; None: they are finite. Unknown ones are absent.
+    not_finite_since: dict[str, Whole | None] = field(default_factory=dict)
     # Its totals so far
     between_seconds: dict[str, Seconds] = field(default_factory=dict)  # time outside steps, by activity
     open_seconds: Seconds = 0.0  # since the last boundary; counted neither in `between_seconds` nor in steps yet

@@ -19,7 +19,7 @@ def data(tmp_path):
     """The data directory of an agent that logged the job `job`: five steps of two ranks, with a loss."""
     for rank in range(2):
         box = rank_box(tmp_path / "boxes", rank)
-        box.ledger.report({"loss": 0.5})
+        box.ledger.report({"loss": 0.5}, 1)
         box.steps(5)
         append_once(tmp_path / "data/steps", box)
     return tmp_path / "data"

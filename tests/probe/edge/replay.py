@@ -169,7 +169,7 @@ class Replay:
         return self.timeline.enter_op(op, group, num_bytes, 0, 0, sequence)
 
     def report(self, key: str, value: Any) -> None:
-        self.ledger.report({key: value})
+        self.ledger.report({key: value}, self.timeline.step)
 
     def set(self, name: str, value: Any) -> None:
         setattr(self.timeline, name, value)

@@ -48,6 +48,7 @@ class _Contents(NamedTuple):
     groups: dict[int, tuple[str, int]]
     sequences: dict[int, int]
     entered: list[tuple[int, int, int, int]]
+    not_finite_since: dict[str, int | None]
 
 
 class ObservedSilence:
@@ -235,7 +236,7 @@ class RankBox:
 
     def state(self) -> RankState:
         """Return everything about the rank as of the last refresh. Raises BoxCorrupt."""
-        identity, last, words, report, groups, sequences, entered = self._contents()
+        identity, last, words, report, groups, sequences, entered, not_finite_since = self._contents()
         # A dead rank does not change, so its ages are exact at any time. A living one may have gone on since then.
         now, now_ns = self.now, self._refreshed_at if self.alive else self._clock()
         refreshed_time = time.time() - (self._clock() - now_ns) * _NS
@@ -275,6 +276,7 @@ class RankBox:
             step_seconds_total=last[layout.STEP_NS] * _NS,
             totals=totals(last),
             report=dict(report),
+            not_finite_since=not_finite_since,
             last_words=words,
             last_step_time=_seconds(last[layout.LAST_STEP]),
             last_checkpoint_time=_seconds(last[layout.LAST_CHECKPOINT]),
@@ -311,7 +313,8 @@ class RankBox:
         assert reader is not None  # `_release` stores the contents before it closes the reader
         identity, last, report = reader.identity(), reader.last_boundary(), reader.report()
         words = redacted_words(reader.words())
-        return _Contents(identity, last, words, report, reader.groups(), reader.sequences(), reader.entered())
+        groups, sequences, entered = reader.groups(), reader.sequences(), reader.entered()
+        return _Contents(identity, last, words, report, groups, sequences, entered, reader.not_finite_since())
 
     def _release(self, reader: BoxReader) -> None:
         """Store the contents and close the files, because a thousand dead ranks must not hold as many files open."""

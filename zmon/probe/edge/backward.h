@@ -6,7 +6,7 @@
 #include "reduction.h"
 
 static PyObject *forward_names, *reducers; /* the variables of forward.py; the reducers of all DDP modules */
-static PyObject *name_of_marked, *note_unmarked_pass;
+static PyObject *name_of_marked, *name_of_accumulates, *note_unmarked_pass, *note_loss;
 
 /* Return the phase to resume: the call of a model marks only the time until its backward pass. */
 static int phase_after_backward(int phase_before)
@@ -22,6 +22,15 @@ static int counts_reductions(void)
 {
     Py_ssize_t number = PyList_Size(reducers);
     return number == 0 || (number == 1 && is_set(reduction) && PyObject_TypeCheck(reduction, reduction_type));
+}
+
+/* Return 1 if the pass accumulates gradients, as those of training do, so that its roots are losses. */
+static int accumulates(PyObject *const *arguments, size_t number, PyObject *keywords)
+{
+    Py_ssize_t given = PyVectorcall_NARGS(number), num_keywords = keywords == NULL ? 0 : PyTuple_Size(keywords);
+    for (Py_ssize_t keyword = 0; given > 0 && keyword < num_keywords; keyword++)
+        if (PyTuple_GetItem(keywords, keyword) == name_of_accumulates) return arguments[given + keyword] == Py_True;
+    return 0;
 }
 
 static PyObject *call_engine(PyObject *self, PyObject *const *arguments, size_t number, PyObject *keywords)
@@ -40,9 +49,14 @@ static PyObject *call_engine(PyObject *self, PyObject *const *arguments, size_t 
     }
     int phase_before = timeline->phase, is_explicit = timeline->explicit_phases;
     if (!is_explicit) set_phase(timeline, (int)layout.backward);
+    Py_INCREF(timeline);
+    if (accumulates(arguments, number, keywords)) {
+        PyObject *nothing = PyObject_CallFunctionObjArgs(note_loss, (PyObject *)timeline, arguments[0], NULL);
+        if (nothing == NULL) complain();
+        Py_XDECREF(nothing);
+    }
     timeline->autograd_depth++;
     spend(timeline, begin);
-    Py_INCREF(timeline);
     PyObject *answer = call_original(self, arguments, number, keywords);
     Error error = put_aside();
     begin = read_clock(timeline);

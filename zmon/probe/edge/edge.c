@@ -38,7 +38,7 @@ static PyObject *connect(PyObject *module, PyObject *arguments)
         {"issued_calls", &issued_calls}, {"python_flights", &python_flights}, {"python_watch", &python_watch},
         {"phase_numbers", &phase_numbers}, {"python_step", &python_step}, {"rounds", &rounds},
         {"running_optimizers", &running_optimizers}, {"forward_names", &forward_names}, {"reducers", &reducers},
-        {"note_unmarked_pass", &note_unmarked_pass}, {"reduction", &reduction},
+        {"note_unmarked_pass", &note_unmarked_pass}, {"note_loss", &note_loss}, {"reduction", &reduction},
         {"compiler_names", &compiler_names}, {"tensor_type", &tensor_type}, {"is_grad_enabled", &is_grad_enabled}, {NULL, NULL},
     };
     const char *name;
@@ -137,6 +137,7 @@ static int make_names(void)
         || (name_of_shape = PyUnicode_InternFromString("shape")) == NULL
         || (name_of_dict = PyUnicode_InternFromString("__dict__")) == NULL
         || (name_of_found_inf = PyUnicode_InternFromString("found_inf")) == NULL
+        || (name_of_accumulates = PyUnicode_InternFromString("accumulate_grad")) == NULL
         || (name_of_marked = PyUnicode_InternFromString("_marked_by_call")) == NULL ? -1 : 0;
 }
 

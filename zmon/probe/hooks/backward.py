@@ -1,4 +1,4 @@
-"""Infers the backward phase: all calls that run autograd's engine (torch/autograd/graph.py).
+"""Infers the backward phase: all calls that run autograd's engine (torch/autograd/graph.py). Notes the loss of each.
 
 On a GPU, a thread of the engine computes the gradients while the rank's own thread waits for it
 (torch/csrc/autograd/engine.cpp). During this wait the engine's threads act for the rank, for example when FSDP
@@ -17,6 +17,7 @@ from torch.autograd import graph
 from zmon import probe
 from zmon.probe.edge import fronts
 from zmon.probe.hooks import ddp, forward
+from zmon.probe.hooks.loss import note_loss
 from zmon.probe.hooks.reducer import reducers
 from zmon.probe.hooks.replacing import replace, wrapper_of
 from zmon.probe.rank import OTHER, PHASE_NUMBER, TRAIN
@@ -54,6 +55,8 @@ def _wrap_engine(engine: Callable[..., Any], original: Callable[..., Any]) -> Ca
         if not is_explicit:
             timeline.phase(_BACKWARD)
         is_pass = timeline.autograd_depth == 0 and timeline.activity == TRAIN and timeline.acts_for_rank()
+        if is_pass and kwargs.get("accumulate_grad"):
+            note_loss(timeline, args[0])
         timeline.autograd_depth += 1
         timeline.overhead_ns += monotonic_ns() - begin
         try:
@@ -69,5 +72,6 @@ def _wrap_engine(engine: Callable[..., Any], original: Callable[..., Any]) -> Ca
             if is_pass and was_training and phase_before == OTHER and not is_explicit:
                 forward.note_unmarked_pass()
 
-    fronts.connect(reducers=reducers, forward_names=vars(forward), note_unmarked_pass=forward.note_unmarked_pass)
+    fronts.connect(reducers=reducers, forward_names=vars(forward))
+    fronts.connect(note_unmarked_pass=forward.note_unmarked_pass, note_loss=note_loss)
     return fronts.front("engine", run_backward, original)

@@ -1,0 +1,160 @@
+"""The share of NaNs whose first rank and step are named right: DDP, FSDP2 and the bundled trainer on four ranks.
+
+    python -m bench.first_nan [--injections N] [--kinds KIND…] [--seed S]
+
+In each round one rank has one NaN, or an infinite number, in a batch of a random step. The boxes are read ten times a
+second, as an agent reads them, and the detector judges what it sees each time. A round is right if the first finding
+and the last one name the rank, and a step at most 2 away. Takes two minutes for each kind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+
+import msgspec
+
+from bench.first_nan_job import JOBS, Injected
+from bench.ranks import BOXES, JobFailed, last_lines, start_job
+from bench.rows import PERCENT, table_line
+from zmon.agent.sources.boxes import Boxes
+from zmon.detectors import ALL
+from zmon.job.reported_values import ReportedValues
+from zmon.job.timeline import newest_attempt
+from zmon.schema.evidence import DivergenceEvidence
+from zmon.schema.finding import Finding
+from zmon.schema.job_snapshot import Snapshot
+
+RANKS = 4
+_DETECTOR = next(detector for detector in ALL if detector.name == "divergence")
+_LOOK_SECONDS, _MAX_SECONDS = 0.1, 1.0  # between two looks; for a finding after the last step
+_ROUND_SECONDS = 60.0  # a job without a new round for so long is aborted
+_STEPS_AWAY = 2
+_HEADS = ("job", "rounds", "right", "rank and step", "exact step", "unnamed", "wrong", "silent", "steps until named")
+
+
+@dataclass(frozen=True)
+class Round:
+    """An injection, and the first and the last finding about it."""
+
+    injected: Injected
+    first: Finding | None
+    last: Finding | None
+
+    @property
+    def result(self) -> str:
+        """One of `right`, `unnamed`, `wrong`, `silent`."""
+        if self.first is None or self.last is None:
+            return "silent"
+        if not self.first.ranks or not self.last.ranks:
+            return "unnamed"
+        is_rank = {self.first.ranks, self.last.ranks} == {(self.injected.rank,)}
+        return "right" if is_rank and abs(self.steps_away) <= _STEPS_AWAY else "wrong"
+
+    @property
+    def steps_away(self) -> int:
+        """The steps between the injection and the step that the last finding names."""
+        evidence = _evidence(self.last)
+        return _STEPS_AWAY + 1 if not isinstance(evidence.first_step, int) else evidence.first_step - self.injected.step
+
+
+def _evidence(finding: Finding | None) -> DivergenceEvidence:
+    return finding.evidence_of(DivergenceEvidence) if finding else DivergenceEvidence()
+
+
+class Watch:
+    """Looks at the boxes of one job as an agent does, and judges them as a hub does."""
+
+    def __init__(self, root: Path) -> None:
+        self._boxes, self._reported = Boxes(root, "node-a"), ReportedValues()
+
+    def finding(self) -> Finding | None:
+        """Look at all boxes, and return the detector's finding."""
+        self._boxes.scan()
+        ranks = newest_attempt(state for _, state in self._boxes.ranks())
+        if len(ranks) < RANKS:
+            return None
+        snapshot = Snapshot("bench", time.time(), 0, RANKS, ranks, (), (), ())
+        return next(iter(_DETECTOR.detect(replace(snapshot, not_finite=self._reported.not_finite(ranks)))), None)
+
+
+def rounds(kind: str, injections: int, seed: int) -> Iterator[Round]:
+    """Run the job and yield each round. Raises JobFailed."""
+    with tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as name:
+        folder = Path(name)
+        job = start_job(folder, "bench.first_nan_job", kind, str(injections), str(seed), ranks=RANKS)
+        try:
+            watch, last_step = Watch(folder / BOXES), 0
+            for number in range(1, injections + 1):
+                first = finding = injected = None
+                deadline = time.monotonic() + _ROUND_SECONDS
+                until = deadline
+                while time.monotonic() < until and not (injected and first):
+                    time.sleep(_LOOK_SECONDS)
+                    injected = injected or _done(folder, number)
+                    if injected and until == deadline:
+                        until = time.monotonic() + _MAX_SECONDS
+                    finding = _later(watch.finding(), last_step)
+                    first = first or finding
+                if injected is None:
+                    raise JobFailed(f"{kind}: round {number} does not end:\n{last_lines(folder)}")
+                yield Round(injected, first, _later(watch.finding(), last_step))
+                last_step = injected.step
+                (folder / "read").write_text(str(number))
+        finally:
+            job.end()
+
+
+def _later(finding: Finding | None, step: int) -> Finding | None:
+    """Return the finding, unless it is about the round before, which had its fault in this step."""
+    return finding if finding is not None and (finding.step or 0) > step else None
+
+
+def _done(folder: Path, number: int) -> Injected | None:
+    try:
+        injected = msgspec.json.decode((folder / "done").read_bytes(), type=Injected)
+    except FileNotFoundError:
+        return None
+    return injected if injected.number == number else None
+
+
+def main() -> None:
+    """Measure and print the table, and each round that is not right."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--injections", type=int, default=100, help="rounds of each kind of job (100)")
+    parser.add_argument("--kinds", nargs="+", choices=tuple(JOBS), default=tuple(JOBS), help="only these jobs")
+    parser.add_argument("--seed", type=int, default=1, help="seed of ranks and steps (1)")
+    arguments = parser.parse_args()
+    print(table_line(_HEADS, _HEADS), flush=True)
+    for kind in arguments.kinds:
+        played = [*rounds(kind, arguments.injections, arguments.seed)]
+        print(table_line(_cells(kind, played), _HEADS), flush=True)
+        for each in played:
+            if each.result != "right":
+                print(f"  {each.result}: {each.injected}: {each.last.summary if each.last else 'no finding'}")
+    print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
+
+
+def _cells(kind: str, played: list[Round]) -> tuple[str, ...]:
+    number = {v: sum(each.result == v for each in played) for v in ("right", "unnamed", "wrong", "silent")}
+    right = [each for each in played if each.result == "right"]
+    steps = [n for each in right if isinstance(n := _evidence(each.first).num_steps, int)]
+    return (
+        kind,
+        str(len(played)),
+        str(number["right"]),
+        f"{number['right'] / len(played) * PERCENT:.1f} %",
+        f"{sum(each.steps_away == 0 for each in right) / len(played) * PERCENT:.1f} %",
+        *(str(number[v]) for v in ("unnamed", "wrong", "silent")),
+        f"{median(steps):.0f}, at most {max(steps)}" if steps else "–",
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Says on stderr which table first gave this rank pooled sums that are NaN or infinite, and for which samples.
+
+It is off by default, because it reads all sums once more, and a GPU waits for the answer in each step.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from trainer.all_to_all import AllToAll
+from trainer.batch import Loaded, shares
+from trainer.exchange import Exchange
+from trainer.vectors import ByWidth
+from trainer.world import World
+
+
+@dataclass(frozen=True)
+class CheckConfig:
+    pooled: bool = False  # say which table has pooled sums that are NaN or infinite, and for which samples
+
+
+class CheckedExchange(Exchange):
+    """The routes of an exchange, with a check of the sums that arrive. It says one line and checks no more."""
+
+    def __init__(self, exchange: Exchange, dims: Sequence[int], world: World) -> None:
+        vars(self).update(vars(exchange))
+        self._dims, self._world = dims, world
+        self._loaded: Loaded | None = None
+        self._is_done = False
+
+    def send_pooled(self, vectors: Sequence[Tensor], loaded: Loaded) -> AllToAll:
+        """Start to send the pooled vectors of a batch, whose samples the line will name."""
+        self._loaded = loaded
+        return super().send_pooled(vectors, loaded)
+
+    def merge(self, pooled: AllToAll, replicated: ByWidth) -> Tensor:
+        """Wait for the pooled vectors, order them, and check them."""
+        merged = super().merge(pooled, replicated)
+        if not self._is_done and self._loaded is not None and not merged.isfinite().all():
+            self._is_done = True
+            tables = merged.unbind() if merged.dim() == 3 else merged.split(list(self._dims), dim=1)
+            bad = ", ".join(str(number) for number, sums in enumerate(tables) if not sums.isfinite().all())
+            step, rank = self._loaded.step + 1, self._world.rank
+            share = shares(self._loaded.global_batch, self._world.size)[rank]
+            print(
+                f"trainer: step {step}: pooled sums of table {bad} are NaN or infinite on rank {rank}, in samples "
+                f"{share.start} to {share.start + share.size - 1} of the global batch",
+                file=sys.stderr,
+                flush=True,
+            )
+        return merged
