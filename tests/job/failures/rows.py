@@ -100,6 +100,9 @@ MEMORY = (
     raised("host_memory", "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory."),
     raised("host_limit", "RuntimeError: DataLoader worker (pid 4720) is killed by signal: Bus error. It is possible that"
            " dataloader's workers are out of shared memory."),
+    Row("a bus error, mostly of a full /dev/shm", "host_limit", Clues(exit_status="signal SIGBUS")),
+    printed("the same, as a shell reports it", "host_limit", "train.sh: line 3:  4711 Bus error               (core dumped)"),
+    raised("host_memory", "RuntimeError: DataLoader worker (pid(s) 4720) exited unexpectedly"),
     raised("host_limit", "OSError: [Errno 24] Too many open files: '/data/part-0007'"),
     raised("host_limit", "RuntimeError: can't start new thread"),
 )  # fmt: skip
@@ -107,6 +110,8 @@ SIGNALS = (
     Row("somebody sends SIGTERM", "killed",
         Clues(words("signal", "SIGTERM", sender_pid=4000), "signal SIGTERM", output=(OOM, STEPS))),
     printed("Ctrl-C", "killed", STEPS + "^C" + traceback("KeyboardInterrupt")),
+    printed("torchrun had a signal", "killed", STEPS + "WARNING:torch.distributed.elastic.agent.server.api:Received 2 death"
+            " signal, shutting down workers"),
     printed("SIGKILL, and no log says why", "killed", torchrun(-9)),
     printed("DeepSpeed's launcher reports SIGKILL", "killed",
             "[2024-04-14 13:11:27,885] [ERROR] [launch.py:434:sigkill_handler] ['python3'] exits with return code = -9"),
@@ -125,7 +130,7 @@ SIGNALS = (
     printed("torchrun reports SIGSEGV", "native_crash", torchrun(-11)),
     printed("glibc finds a broken heap", "native_crash", "double free or corruption (!prev)\nAborted (core dumped)"),
     printed("a processor without an instruction", "native_crash", "Illegal instruction (core dumped)"),
-    Row("a bus error, and the rank printed nothing", "native_crash", Clues(exit_status="signal SIGBUS")),
+    Row("an illegal instruction, and the rank printed nothing", "native_crash", Clues(exit_status="signal SIGILL")),
 )  # fmt: skip
 RANKS = (
     printed("NCCL's watchdog aborts a rank that waited ten minutes", "collective_timeout", WATCHDOG),
@@ -147,6 +152,10 @@ RANKS = (
     raised("rendezvous", "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 1/2 clients"
            " joined."),
     raised("rendezvous", "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError"),
+    printed("c10d's own lines, and the traceback is cut off", "rendezvous", "[W socket.cpp:426] [c10d] The server socket has"
+            " failed to bind to [::]:29500 (errno: 98 - Address already in use).\n[E socket.cpp:462] [c10d] The server socket"
+            " has failed to listen on any local network address.\nTraceback (most recent call last):\n"),
+    raised("rendezvous", "RuntimeError: Gloo connectFullMesh failed with [gloo/transport/tcp/pair.cc:144] no error"),
     raised("rendezvous", "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while trying to"
            " connect to (10.0.0.1, 29500)."),
 )  # fmt: skip
@@ -173,6 +182,8 @@ DEVICES = (
 )  # fmt: skip
 FILES = (
     raised("disk_full", "OSError: [Errno 28] No space left on device: '/checkpoints/7/model.pt'"),
+    printed("a pipe to another process of the job ends", "connection_lost",
+            traceback("EOFError", "/lib/multiprocessing/connection.py")),
     raised("disk_full", "OSError: [Errno 122] Disk quota exceeded"),
     raised("host_limit", "OSError: [Errno 28] No space left on device: '/dev/shm/torch_4711'", "/dev/shm is full"),
     raised("storage", "OSError: [Errno 116] Stale file handle: '/mnt/data/part-0007'"),
@@ -205,6 +216,10 @@ CODE = (
             torchrun(2, "usage: train.py [-h] [--lr LR]\ntrain.py: error: unrecognized arguments: --learning-rate\n")),
     raised("assertion", "AssertionError: the batch is empty"),
     raised("assertion", "RuntimeError: CUDA error: device-side assert triggered"),
+    printed("a message without the type of an exception", "host_memory",
+            STEPS + "not enough memory: you tried to allocate 20971520 bytes."),
+    printed("Hydra refuses the configuration", "configuration", traceback("ValueError: config_path is wrong",
+            "/lib/hydra/core/utils.py")),
     raised("diverged", "ValueError: loss is NaN at step 900"),
     printed("the script stops by itself after NaN", "diverged", STEPS + "Loss is nan, stopping training"),
     raised("diverged", "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run."),
@@ -229,6 +244,12 @@ SURVIVED = (
             STEPS + traceback(OOM) + MORE_STEPS + "Killed"),
     printed("a download was tried again", "unknown",
             "WARNING:urllib3:Retrying: ConnectionResetError(104, 'Connection reset by peer')\n" + MORE_STEPS),
+    printed("a finalizer raises while the process ends", "code_error",
+            traceback("ValueError: bad batch 17") + "Exception ignored in: <function Iterator.__del__ at 0x7f>\n" +
+            traceback("AssertionError: can only test a child process")),
+    printed("a thread of the loader loses its process", "device_memory", traceback(OOM) +
+            "Exception in thread Thread-2 (_pin_memory_loop):\n" +
+            traceback("ConnectionResetError: [Errno 104] Connection reset by peer")),
     printed("NCCL warns at its start", "code_error",
             "node-3:4711:4720 [0] NCCL WARN Failed to open libibverbs.so: No such file or directory\n" + STEPS +
             traceback("ValueError: bad batch 17")),

@@ -15,6 +15,7 @@ from zmon.job.failures.endings import (
     BREAKING,
     CERTAIN,
     ENDS,
+    EVENTS,
     KERNEL,
     KERNEL_WEAK,
     SCHEDULER,
@@ -25,9 +26,11 @@ from zmon.job.failures.endings import (
 from zmon.job.failures.exceptions import root_of
 from zmon.job.failures.output import cleaned, last_steps
 from zmon.job.failures.raised import Raised, raised
+from zmon.job.failures.texts import TEXTS
 from zmon.schema.rank import LastWords
 
 _MAX_CLUE = 200  # characters
+_LAST_LINES = 10  # in which a message alone counts, without the type of an exception
 
 
 @dataclass(frozen=True)
@@ -73,13 +76,16 @@ def _answers(clues: Clues) -> Iterator[Answer | None]:
         sender = f" from process {words.sender_pid}" if words.sender_pid else ""
         yield of_lines(SCHEDULER, fatal) or ("killed", f"{words.type}{sender}")
     exceptions = [item for item in reversed(raised(lines)) if item.number >= last]
+    exceptions.sort(key=lambda item: item.is_aside)  # those that ended a process come first
     answers = [answer for item in (*_of_words(words), *exceptions) if (answer := _answer(item)) is not None]
     yield from (answer for answer in answers if answer[0] not in CONSEQUENCES)
     yield of_lines(SCHEDULER, fatal)
     if answers and answers[0][0] == "connection_lost":
         yield of_lines(BREAKING, fatal)
     yield from answers
-    yield of_lines(ENDS, fatal) or of_texts(KERNEL_WEAK, clues.kernel_log) or of_status(clues.exit_status)
+    yield of_lines(ENDS, fatal) or of_lines(EVENTS, fatal, warnings=True)
+    yield of_texts(KERNEL_WEAK, clues.kernel_log) or of_status(clues.exit_status)
+    yield of_lines(TEXTS, fatal[-_LAST_LINES:])
 
 
 def _answer(item: Raised) -> Answer | None:

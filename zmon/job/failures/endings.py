@@ -14,8 +14,8 @@ CERTAIN = rules(
     ("host_memory", (
         r"detected \d+ oom[_-]kill", r"oom[_-]kill event", r"\bOOMKilled\b", r"task \d+: Out Of Memory",
         r"OUT_OF_MEMORY", r"out of memory: killed process", r"memory cgroup out of memory", r"oom-kill:",
-        r"Killed process \d+", r"exceeded (job |step )?memory limit", r"MemoryLimit exceeded",
-        r"Exceeded .*memory.* limit")),
+        r"Killed process \d+", r"exceeded (job |step )?memory limit", r"TERM_MEMLIMIT", r"job killed: v?mem",
+        r"MemoryLimit exceeded", r"Exceeded .*memory.* limit")),
 )  # fmt: skip
 KERNEL = rules(
     ("host_memory", (r"killed process \d+", r"out of memory", r"oom-kill", r"oom_reaper")),
@@ -32,13 +32,14 @@ SCHEDULER = rules(
     ("scheduler", (
         r"DUE TO (TIME ?LIMIT|PREEMPTION|NODE ?FAIL\w*|JOB REQUEUE|TASK FAILURE TIME)", r"\bDeadlineExceeded\b",
         r"walltime .* exceeded", r"job killed: walltime", r"reason: (Evicted|Preempt\w*)", r"TERM_RUNLIMIT",
-        r"was evicted", r"spot (instance )?interruption", r"TerminationByKubelet",
+        r"was evicted", r"error: Node failure on", r"spot (instance )?interruption", r"TerminationByKubelet",
         r"node .*(preempted|was terminated)")),
 )  # fmt: skip
 # What aborts a process whose peers then lose their connections.
 BREAKING = rules(
     ("host_limit", (
-        r"insufficient shared memory", r"error while creating shared memory", r"too many open files",
+        r"insufficient shared memory", r"error while creating shared memory", r"\bbus error\b", r"\bSIGBUS\b",
+        r"(exit ?code|return code|exit status)\W+-7\b", r"signal 7\b", r"exit code:? 135\b", r"too many open files",
         r"can't start new thread", r"fork: (retry: )?resource temporarily")),
     ("device_memory", (r"\b(CUDA|HIP|GPU|device) (error: )?out of memory", r"OutOfMemoryError")),
     ("disk_full", (r"no space left on device", r"disk quota exceeded")),
@@ -58,14 +59,16 @@ BREAKING = rules(
 ENDS = (*BREAKING, *rules(
     ("rendezvous", (
         r"address already in use", r"RendezvousTimeoutError", r"client socket has (timed out|failed)",
-        r"rendezvous .* failed", r"clients joined")),
+        r"rendezvous .* failed", r"clients joined", r"failed to listen on any", r"connectFullMesh failed",
+        r"failed to bind")),
     ("killed", (
-        r"exit ?code\W+-9\b", r"return code = -9\b", r"signal 9\b", r"Signals\.SIGKILL",
+        r"exit ?code\W+-9\b", r"(return code|exit status)\W+-9\b", r"signal:? 9\b", r"Signals\.SIGKILL",
         r"terminated with signal SIGKILL", r"^Killed$", r"line \d+: +\d+ Killed\b", r"\d+ killed +\S")),
     ("configuration", (
         r"^(?!slurmstepd|srun|sbatch|scancel|bash|ERROR)[\w./-]+( [\w-]+)?: error: ", r"unrecognized arguments",
         r"arguments are required", r"\b(sbatch|srun): error: .*(invalid|unrecognized|requested)", r"could not override",
-        r"Primary config \w+ not found", r"^Usage: ", r"unknown option", r"No such option:")),
+        r"Primary config \w+ not found", r"^Usage: ", r"unknown option",
+        r"^Error: (No such|Invalid value|Missing (option|argument|parameter))", r"could not consume arg")),
     ("missing_module", (
         r"No module named \S+$", r"error while loading shared libraries", r"version `GLIBC\S* not found",
         r"undefined symbol")),
@@ -74,11 +77,10 @@ ENDS = (*BREAKING, *rules(
     ("native_crash", (
         r"segmentation fault", r"\bSIGSEGV\b", r"Fatal Python error", r"double free",
         r"corrupted (size|double|unsorted)", r"free\(\): invalid", r"malloc\(\): ", r"munmap_chunk",
-        r"illegal instruction", r"\bSIGILL\b", r"bus error", r"\bSIGBUS\b", r"floating point exception", r"core dumped",
-        r"\bSIGFPE\b", r"stack smashing", r"\bSIGABRT\b", r"exit ?code\W+-(11|7|4|8|6)\b",
-        r"return code = -(11|7|4|8|6)\b", r"\bsignal (11|7|4|8|6)\b",
-        r"exit(ed)? (with )?(exit )?code:? (139|134|135)\b", r"terminate called", r"pure virtual method",
-        r"\bAborted\b")),
+        r"illegal instruction", r"\bSIGILL\b", r"floating point exception", r"core dumped", r"\bSIGFPE\b",
+        r"stack smashing", r"\bSIGABRT\b", r"exit ?code\W+-(11|4|8|6)\b", r"(return code|exit status)\W+-(11|4|8|6)\b",
+        r"\bsignal (11|4|8|6)\b", r"exit(ed)? (with )?(exit )?code:? (139|134)\b", r"terminate called",
+        r"pure virtual method", r"\bAborted\b")),
     ("missing_file", (r"can't open file", r"command not found", r"\bNo such file or directory", r"file not found")),
     ("permission", (r"permission denied",)),
     ("connection_lost", (
@@ -87,23 +89,26 @@ ENDS = (*BREAKING, *rules(
         r"socket closed unexpectedly")),
     ("scheduler", (r"\*\*\* (JOB|STEP) \S+ (ON \S+ )?CANCELLED",)),
     ("killed", (
-        r"\bSIGKILL\b", r"exit ?code\W+-(15|2)\b", r"return code = -(15|2)\b", r"\bKilled\b", r"\bSIGTERM\b",
-        r"signal 15\b", r"KeyboardInterrupt", r"\bSIGINT\b", r"exit code:? (130|137|143)\b",
+        r"\bSIGKILL\b", r"exit ?code\W+-(15|2)\b", r"(return code|exit status)\W+-(15|2)\b", r"\bKilled\b",
+        r"\bSIGTERM\b", r"signal 15\b", r"KeyboardInterrupt", r"\bSIGINT\b", r"exit code:? (130|137|143)\b",
         r"got signal: (1|2|9|15)\b", r"^Terminated\b")),
 ))  # fmt: skip
+# Events that launchers report as warnings.
+EVENTS = rules(("killed", (r"received \S+ death signal",)))
 _STATUSES = rules(
-    ("native_crash", (r"signal SIG(SEGV|BUS|ILL|FPE|ABRT|SYS|TRAP)", r"exit code (139|134|135|132|136)$")),
+    ("host_limit", (r"signal SIGBUS", r"exit code 135$")),
+    ("native_crash", (r"signal SIG(SEGV|ILL|FPE|ABRT|SYS|TRAP)", r"exit code (139|134|132|136)$")),
     ("killed", (r"signal SIG\w+", r"exit code (137|143|130|129|131)$")),
     ("missing_file", (r"exit code 127$",)),
     ("permission", (r"exit code 126$",)),
 )  # fmt: skip
 
 
-def of_lines(table: Rules, lines: Sequence[Line]) -> tuple[str, str] | None:
-    """Return the class of the first row that matches a line, and the last such line."""
+def of_lines(table: Rules, lines: Sequence[Line], warnings: bool = False) -> tuple[str, str] | None:
+    """Return the class of the first row that matches a line, and the last such line, maybe also of warnings."""
     for name, pattern in table:
         for line in reversed(lines):
-            if not line.is_warning and pattern.search(line.text) and not _GUESS.search(line.text):
+            if (warnings or not line.is_warning) and pattern.search(line.text) and not _GUESS.search(line.text):
                 return name, line.text
     return None
 

@@ -11,8 +11,16 @@ from zmon.job.failures.texts import ERRNO, TEXTS, TYPES, Rules
 _ERRNO = re.compile(r"^[\w.]*(?:Error|error|Exception): \[Errno (\d+)\]")
 _TWO_TYPES = re.compile(r"Input type \((.*?)\) and (?:weight|bias) type \((.*?)\)")
 _SERVICE = re.compile(r"\b(?:requests|urllib3?|httpx|aiohttp|botocore|s3fs|huggingface_hub|wandb|gcsfs|http)\b")
+_CONFIGURES = re.compile(
+    r"[/\\](?:hydra[/\\]core|hydra[/\\]_internal[/\\]config\w*|omegaconf|jsonargparse|argparse\.py|hf_argparser\.py)"
+)
+_OF_RANKS = re.compile(
+    r"multiprocessing[/\\](?:connection|managers|queues)|torch[/\\]distributed"
+)  # the other end is a rank
 # Their text quotes the code, in which any word may be.
-_CODE_TYPES = re.compile(r"(?:^|\.)(?:Attribute|Name|Key|UnboundLocal|Index|Type|Syntax|Indentation|Recursion)Error$")
+_CODE_TYPES = re.compile(
+    r"(?:^|\.)(?:(?:Module)?Attribute|Name|Key|UnboundLocal|Index|Type|Syntax|Indentation|Recursion)Error$"
+)
 _CODE_CLASSES = ("device_memory", "wrong_device", "wrong_shape", "checkpoint_mismatch", "assertion", "device_error")
 # The type says it all, whatever a path or a name in the text may contain.
 _CERTAIN_TYPES = re.compile(
@@ -28,6 +36,8 @@ def class_of(item: Raised) -> str:
     first, _, more = item.text.partition("\n")
     if match := _TWO_TYPES.search(first):
         return "wrong_device" if len({"cuda" in name for name in match.groups()}) == 2 else "wrong_shape"
+    if _OF_RANKS.search(item.frames) and item.type.endswith(("EOFError", "gaierror")):
+        return "connection_lost" if item.type.endswith("EOFError") else "rendezvous"
     if "/dev/shm" in first and "No space" in first:
         return "host_limit"
     if (match := _ERRNO.match(first)) and int(match[1]) in ERRNO:
@@ -42,7 +52,7 @@ def class_of(item: Raised) -> str:
             return "storage" if name == "connection_lost" and _is_of_a_service(item) else name
         if name := _first(TYPES, item.type):
             return "storage" if name == "connection_lost" and _is_of_a_service(item) else name
-    return "code_error"
+    return "configuration" if _CONFIGURES.search(item.frames.rpartition('File "')[2]) else "code_error"
 
 
 def root_of(item: Raised) -> tuple[str, Raised]:

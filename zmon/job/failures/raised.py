@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from zmon.job.failures.output import Line
 
@@ -22,6 +22,11 @@ _BOX = re.compile(r"[│╭|╰╮╯─+]")
 _THROWN = re.compile(r"terminate called after throwing an instance of '(?P<type>[^']+)'")
 _WHAT = re.compile(r"\s*what\(\): +(?P<message>.*)")
 _CONTINUES = 12  # lines of a message that count
+_ASIDE = re.compile(
+    r"Exception ignored in|Error in (sys\.excepthook|atexit)|Exception in thread|exception was never retrieved"
+    r"|--- Logging error ---"
+)
+_EXITED = re.compile(r"process \d+ terminated with exit code \d+")  # torch.multiprocessing, older than 1.5
 # Launchers and pools that report the end of another process.
 _WRAPPERS = re.compile(
     r"(ChildFailedError|CalledProcessError|ProcessExitedException|ProcessRaisedException|SignalException|RemoteTraceback"
@@ -41,6 +46,7 @@ class Raised:
     causes: tuple[Raised, ...] = field(default=())  # the exceptions before it in its chain, the first one first
     is_handling: bool = False  # it was raised while the last of its causes was handled, maybe by chance
     is_native: bool = False
+    is_aside: bool = False  # Python reported it and went on: of a thread, a finalizer, an exit handler, a logger
 
     @property
     def text(self) -> str:
@@ -50,7 +56,7 @@ class Raised:
     @property
     def is_wrapper(self) -> bool:
         """True if it only reports that another process failed."""
-        return _WRAPPERS.search(self.type) is not None
+        return _WRAPPERS.search(self.type) is not None or _EXITED.match(self.message) is not None
 
 
 def raised(lines: Sequence[Line]) -> list[Raised]:
@@ -76,21 +82,21 @@ def _of_stream(lines: Sequence[Line]) -> Iterator[Raised]:
             yield last
         if last is not None and link:
             causes = (*last.causes, _alone(last))
-            item = Raised(item.type, item.message, item.number, item.frames, causes, link == "context")
+            item = replace(item, causes=causes, is_handling=link == "context", is_aside=item.is_aside or last.is_aside)
         last, link = item, ""
     if last is not None:
         yield last
 
 
 def _alone(item: Raised) -> Raised:
-    return Raised(item.type, item.message, item.number, item.frames)
+    return replace(item, causes=(), is_handling=False)
 
 
 def _exceptions(lines: Sequence[Line]) -> Iterator[Raised | str]:
     """Yield each exception, or the word for how the next one follows: `cause`, `context`."""
     frames: list[str] = []
     indent: int | None = None  # of the frames of the traceback that is open
-    is_open = False
+    is_open = is_aside = False
     for index, line in enumerate(lines):
         text = line.text
         if _CAUSE.search(text) or _CONTEXT.search(text):
@@ -98,6 +104,7 @@ def _exceptions(lines: Sequence[Line]) -> Iterator[Raised | str]:
             is_open, frames, indent = False, [], None
         elif _HEADER.search(text):
             is_open, frames, indent = True, [], None
+            is_aside = any(_ASIDE.search(near.text) for near in lines[max(0, index - 3) : index])
         elif match := _THROWN.search(text):
             message = next((m["message"] for near in lines[index : index + 3] if (m := _WHAT.match(near.text))), "")
             yield Raised(match["type"], _message(lines, index + 1, message), line.number, is_native=True)
@@ -108,7 +115,7 @@ def _exceptions(lines: Sequence[Line]) -> Iterator[Raised | str]:
             if match and (ends or _is_bare(match, line, before)):
                 where = "\n".join(frames[-60:])
                 message = _message(lines, index, match["message"] or "")
-                yield Raised(match["type"], message, line.number, where)
+                yield Raised(match["type"], message, line.number, where, is_aside=is_aside and is_open)
                 is_open, frames, indent = False, [], None
             elif ends and not _BOX.match(text.strip()):
                 is_open, frames, indent = False, [], None
@@ -129,7 +136,7 @@ def _is_bare(match: re.Match[str], line: Line, before: str) -> bool:
     """Return True for an exception without a header: of a traceback whose start is cut off, or alone."""
     is_error = _ERROR_NAME.search(match["type"]) is not None and not line.is_warning
     is_start = not line.text[:1].isspace() or _FRAME.match(before) is not None or before.startswith("    ")
-    return is_error and is_start and (match["message"] is not None or match["type"][0].isupper())
+    return is_error and is_start and re.search("[A-Z.]", match["type"]) is not None
 
 
 def _message(lines: Sequence[Line], index: int, first: str) -> str:
