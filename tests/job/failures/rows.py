@@ -112,6 +112,7 @@ SIGNALS = (
     printed("Ctrl-C", "killed", STEPS + "^C" + traceback("KeyboardInterrupt")),
     printed("torchrun had a signal", "killed", STEPS + "WARNING:torch.distributed.elastic.agent.server.api:Received 2 death"
             " signal, shutting down workers"),
+    printed("Ctrl-C in a terminal, and the traceback is cut off", "killed", STEPS + "^CTraceback (most recent call last):"),
     printed("SIGKILL, and no log says why", "killed", torchrun(-9)),
     printed("DeepSpeed's launcher reports SIGKILL", "killed",
             "[2024-04-14 13:11:27,885] [ERROR] [launch.py:434:sigkill_handler] ['python3'] exits with return code = -9"),
@@ -220,14 +221,21 @@ CODE = (
             STEPS + "not enough memory: you tried to allocate 20971520 bytes."),
     printed("Hydra refuses the configuration", "configuration", traceback("ValueError: config_path is wrong",
             "/lib/hydra/core/utils.py")),
+    raised("diverged", "ValueError: Expected parameter loc (Tensor of shape (2, 3)) of distribution Normal to satisfy the"
+           " constraint Real(), but found invalid values:\ntensor([[nan, nan, nan]])"),
     raised("diverged", "ValueError: loss is NaN at step 900"),
     printed("the script stops by itself after NaN", "diverged", STEPS + "Loss is nan, stopping training"),
     raised("diverged", "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run."),
+    printed("a message that Rich breaks into lines", "configuration", "╭──── Traceback (most recent call last) ────╮\n│ /job/"
+            "train.py:891 in main │\n╰───────────────╯\nAssertionError: Check batch related parameters. train_batch_size is"
+            " not\nequal to micro_batch_per_gpu * gradient_acc_step * world_size 64 != 4 *\n8 * 1"),
     raised("code_error", "KeyError: 'optimizer'"),
     raised("code_error", "AttributeError: 'NoneType' object has no attribute 'nan_loss'", "text that quotes code decides"
            " nothing"),
     printed("the true error is above torchrun's report", "code_error",
             torchrun(1, prefixed("[rank1]: ", traceback("ValueError: bad batch 17")))),
+    printed("a logger says why, right before an exception that does not", "permission",
+            "2024-05-01 12:00:00,123 - ERROR - permission denied (403)\n" + traceback("job.LaunchError: it did not start")),
     printed("an exception that has a cause: the cause counts", "corrupt_data",
             traceback("EOFError: Ran out of input") + FROM + traceback("RuntimeError: sample 17 failed")),
     printed("an exception while another one is handled: the last one counts", "storage",
@@ -263,6 +271,7 @@ SURVIVED = (
     printed("the launch goes on", "unknown", MORE_STEPS),
     Row("nothing is known", "unknown", Clues()),
     Row("an exit code that says nothing", "unknown", Clues(exit_status="exit code 1")),
+    raised("unknown", "RuntimeError: Step 1 exited with non-zero status 1", "only a launcher's exception"),
     printed("only torchrun's report, with exit code 1", "unknown", torchrun(1)),
 )  # fmt: skip
 LAST_WORDS = (

@@ -6,7 +6,7 @@ lists the classes, with an example of each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from zmon.format import plain
@@ -24,12 +24,13 @@ from zmon.job.failures.endings import (
     of_texts,
 )
 from zmon.job.failures.exceptions import root_of
-from zmon.job.failures.output import cleaned, last_steps
+from zmon.job.failures.output import Line, cleaned, last_steps
 from zmon.job.failures.raised import Raised, raised
 from zmon.job.failures.texts import TEXTS
 from zmon.schema.rank import LastWords
 
 _MAX_CLUE = 200  # characters
+_LINES_BEFORE = 8  # of a traceback, in which a logger may say why
 _LAST_LINES = 10  # in which a message alone counts, without the type of an exception
 
 
@@ -77,7 +78,7 @@ def _answers(clues: Clues) -> Iterator[Answer | None]:
         yield of_lines(SCHEDULER, fatal) or ("killed", f"{words.type}{sender}")
     exceptions = [item for item in reversed(raised(lines)) if item.number >= last]
     exceptions.sort(key=lambda item: item.is_aside)  # those that ended a process come first
-    answers = [answer for item in (*_of_words(words), *exceptions) if (answer := _answer(item)) is not None]
+    answers = [answer for item in (*_of_words(words), *exceptions) if (answer := _answer(item, lines)) is not None]
     yield from (answer for answer in answers if answer[0] not in CONSEQUENCES)
     yield of_lines(SCHEDULER, fatal)
     if answers and answers[0][0] == "connection_lost":
@@ -88,11 +89,18 @@ def _answers(clues: Clues) -> Iterator[Answer | None]:
     yield of_lines(TEXTS, fatal[-_LAST_LINES:])
 
 
-def _answer(item: Raised) -> Answer | None:
-    """Return what an exception says; None for a launcher's, which only reports that another process ended."""
+def _answer(item: Raised, lines: Sequence[Line]) -> Answer | None:
+    """Return what an exception says; None for a launcher's, which only reports that another process ended.
+
+    An exception that says nothing may have been raised because of an error that a logger reported right before.
+    """
     if item.is_wrapper and all(cause.is_wrapper for cause in item.causes):
         return None
     name, link = root_of(item)
+    if name == "code_error" and not link.quotes_code:
+        errors = [line for line in lines[max(0, item.start - _LINES_BEFORE) : max(0, item.start)] if line.is_error]
+        if reported := of_lines(TEXTS, errors):
+            return reported
     return name, link.text.partition("\n")[0]
 
 

@@ -94,7 +94,10 @@ ENDS = (*BREAKING, *rules(
         r"got signal: (1|2|9|15)\b", r"^Terminated\b")),
 ))  # fmt: skip
 # Events that launchers report as warnings.
-EVENTS = rules(("killed", (r"received \S+ death signal",)))
+EVENTS = rules(
+    ("killed", (r"received \S+ death signal", r"\^C(Traceback|$)")),
+    ("collective_timeout", (r"Stalled (ranks|ops):",)),
+)  # fmt: skip
 _STATUSES = rules(
     ("host_limit", (r"signal SIGBUS", r"exit code 135$")),
     ("native_crash", (r"signal SIG(SEGV|ILL|FPE|ABRT|SYS|TRAP)", r"exit code (139|134|132|136)$")),

@@ -9,7 +9,7 @@ from zmon.job.failures.raised import Raised
 from zmon.job.failures.texts import ERRNO, TEXTS, TYPES, Rules
 
 _ERRNO = re.compile(r"^[\w.]*(?:Error|error|Exception): \[Errno (\d+)\]")
-_TWO_TYPES = re.compile(r"Input type \((.*?)\) and (?:weight|bias) type \((.*?)\)")
+_TENSOR = re.compile(r"torch\.(cuda\.)?\w+Tensor\b|\((float|c10::\w+)\)")
 _SERVICE = re.compile(r"\b(?:requests|urllib3?|httpx|aiohttp|botocore|s3fs|huggingface_hub|wandb|gcsfs|http)\b")
 _CONFIGURES = re.compile(
     r"[/\\](?:hydra[/\\]core|hydra[/\\]_internal[/\\]config\w*|omegaconf|jsonargparse|argparse\.py|hf_argparser\.py)"
@@ -17,11 +17,9 @@ _CONFIGURES = re.compile(
 _OF_RANKS = re.compile(
     r"multiprocessing[/\\](?:connection|managers|queues)|torch[/\\]distributed"
 )  # the other end is a rank
-# Their text quotes the code, in which any word may be.
-_CODE_TYPES = re.compile(
-    r"(?:^|\.)(?:(?:Module)?Attribute|Name|Key|UnboundLocal|Index|Type|Syntax|Indentation|Recursion)Error$"
-)
-_CODE_CLASSES = ("device_memory", "wrong_device", "wrong_shape", "checkpoint_mismatch", "assertion", "device_error")
+_CODE_CLASSES = (  # that count although the text quotes code
+    "device_memory", "wrong_device", "wrong_shape", "checkpoint_mismatch", "assertion", "device_error",
+)  # fmt: skip
 # The type says it all, whatever a path or a name in the text may contain.
 _CERTAIN_TYPES = re.compile(
     r"(?:^|\.)(?:FileNotFoundError|ModuleNotFoundError|PermissionError|KeyboardInterrupt|MemoryError|OutOfMemoryError"
@@ -34,8 +32,9 @@ _ROOTS = ("device_memory", "host_memory", "host_limit", "disk_full", "device_err
 def class_of(item: Raised) -> str:
     """Return the class of one exception, without its causes; `code_error` if no rule knows it."""
     first, _, more = item.text.partition("\n")
-    if match := _TWO_TYPES.search(first):
-        return "wrong_device" if len({"cuda" in name for name in match.groups()}) == 2 else "wrong_shape"
+    types = [bool(match[1]) for match in _TENSOR.finditer(first)]
+    if len(types) == 2:  # one that is there and one that should be
+        return "wrong_shape" if types[0] == types[1] else "wrong_device"
     if _OF_RANKS.search(item.frames) and item.type.endswith(("EOFError", "gaierror")):
         return "connection_lost" if item.type.endswith("EOFError") else "rendezvous"
     if "/dev/shm" in first and "No space" in first:
@@ -45,13 +44,13 @@ def class_of(item: Raised) -> str:
     if _CERTAIN_TYPES.search(item.type):
         return _first(TYPES, item.type) or _first(TEXTS, first) or "code_error"
     # NCCL gives its reason in the second line; other libraries begin with an empty one.
-    paragraph = f"{first}\n{more.strip().partition(chr(10) * 2)[0]}"
+    paragraph = " ".join([first, *more.strip().partition("\n\n")[0].split("\n")])
     for text in (paragraph,) if "NCCL" in first else (first, paragraph):
         name = _first(TEXTS, text)
-        if name and (not _CODE_TYPES.search(item.type) or name in _CODE_CLASSES):
+        if name and (not item.quotes_code or name in _CODE_CLASSES):
             return "storage" if name == "connection_lost" and _is_of_a_service(item) else name
-        if name := _first(TYPES, item.type):
-            return "storage" if name == "connection_lost" and _is_of_a_service(item) else name
+    if name := _first(TYPES, item.type):
+        return "storage" if name == "connection_lost" and _is_of_a_service(item) else name
     return "configuration" if _CONFIGURES.search(item.frames.rpartition('File "')[2]) else "code_error"
 
 

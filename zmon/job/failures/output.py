@@ -18,7 +18,7 @@ _STREAM = re.compile(
     r"|\((?:[\w.:<>]+(?:\(\w*\))? )?pid=\d+(?:, ?ip=[^)]*)?\) ?(?:\[repeated[^\]]*\] ?)?"  # Ray
     r"|(?![\w.]*(?:error|timeout|exit|warning): )(?=[a-z.]*[\d-])[a-z][a-z\d.-]*: (?!line \d)"  # pdsh: the host
     r"|\d{1,3}(?:\.\d{1,3}){3}: "
-    r"|\[pod/[^\]]*\] "
+    r"|\[pod/[^\]]*\] |wandb: "
 )
 _DATE = r"(?:\d{4}[-/]\d\d[-/]\d\d|\d\d[-/]\d\d[-/]\d{2,4})"
 _TIME = re.compile(
@@ -47,6 +47,12 @@ class Line:
     stream: str  # the part of the prefix that names a rank; "": none
     text: str  # without prefixes; indentation stays
     is_warning: bool  # its logger or library says that it is none of an error
+    level: str = ""  # of its logger, which also begins a new message; "": none, "-": only a time
+
+    @property
+    def is_error(self) -> bool:
+        """True if its logger says that it is an error."""
+        return self.level in ("ERROR", "CRITICAL", "FATAL", "E", "F")
 
 
 def cleaned(output: Sequence[str]) -> list[Line]:
@@ -63,10 +69,12 @@ def _line(number: int, raw: str) -> Line:
             stream += match[0]
         elif match := _LEVEL.match(text) or _GLOG.match(text):
             level = match["level"]
-        elif not (match := _TIME.match(text)):
+        elif match := _TIME.match(text):
+            level = level or "-"
+        else:
             break
         text = text[match.end() :]
-    return Line(number, stream.strip(), text, level in _QUIET_LEVELS or _QUIET.search(text) is not None)
+    return Line(number, stream.strip(), text, level in _QUIET_LEVELS or _QUIET.search(text) is not None, level)
 
 
 def last_steps(lines: Sequence[Line]) -> int:
@@ -83,5 +91,5 @@ def last_steps(lines: Sequence[Line]) -> int:
 def _steps(lines: Sequence[Line]) -> Iterator[tuple[int, str]]:
     for line in lines:
         match = _STEP.search(line.text)
-        if match and not line.text.startswith("wandb"):
+        if match and not line.stream.startswith("wandb"):
             yield line.number, match["a"] or match["b"] or match["c"]

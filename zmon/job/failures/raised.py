@@ -22,11 +22,16 @@ _BOX = re.compile(r"[│╭|╰╮╯─+]")
 _THROWN = re.compile(r"terminate called after throwing an instance of '(?P<type>[^']+)'")
 _WHAT = re.compile(r"\s*what\(\): +(?P<message>.*)")
 _CONTINUES = 12  # lines of a message that count
+_OF_CODE = re.compile(
+    r"(?:^|\.)(?:(?:Module)?Attribute|Name|Key|UnboundLocal|Index|Type|Syntax|Indentation|Recursion)Error$"
+)
 _ASIDE = re.compile(
     r"Exception ignored in|Error in (sys\.excepthook|atexit)|Exception in thread|exception was never retrieved"
     r"|--- Logging error ---"
 )
-_EXITED = re.compile(r"process \d+ terminated with exit code \d+")  # torch.multiprocessing, older than 1.5
+_EXITED = re.compile(
+    r".*(?:exited|returned|terminated|failed) (?:with )?(?:a )?(?:non-zero )?(?:exit )?(?:code|status)\b"
+)
 # Launchers and pools that report the end of another process.
 _WRAPPERS = re.compile(
     r"(ChildFailedError|CalledProcessError|ProcessExitedException|ProcessRaisedException|SignalException|RemoteTraceback"
@@ -43,6 +48,7 @@ class Raised:
     message: str  # its first lines
     number: int  # of its line in the output
     frames: str = ""  # the files of its frames
+    start: int = -1  # the line with which its traceback begins; -1: it has none
     causes: tuple[Raised, ...] = field(default=())  # the exceptions before it in its chain, the first one first
     is_handling: bool = False  # it was raised while the last of its causes was handled, maybe by chance
     is_native: bool = False
@@ -52,6 +58,11 @@ class Raised:
     def text(self) -> str:
         """Type and message as Python prints them."""
         return f"{self.type}: {self.message}" if self.message else self.type
+
+    @property
+    def quotes_code(self) -> bool:
+        """True if its text quotes the code, in which any word may be."""
+        return _OF_CODE.search(self.type) is not None
 
     @property
     def is_wrapper(self) -> bool:
@@ -97,13 +108,14 @@ def _exceptions(lines: Sequence[Line]) -> Iterator[Raised | str]:
     frames: list[str] = []
     indent: int | None = None  # of the frames of the traceback that is open
     is_open = is_aside = False
+    start = -1
     for index, line in enumerate(lines):
         text = line.text
         if _CAUSE.search(text) or _CONTEXT.search(text):
             yield "cause" if _CAUSE.search(text) else "context"
             is_open, frames, indent = False, [], None
         elif _HEADER.search(text):
-            is_open, frames, indent = True, [], None
+            is_open, frames, indent, start = True, [], None, line.number
             is_aside = any(_ASIDE.search(near.text) for near in lines[max(0, index - 3) : index])
         elif match := _THROWN.search(text):
             message = next((m["message"] for near in lines[index : index + 3] if (m := _WHAT.match(near.text))), "")
@@ -115,7 +127,7 @@ def _exceptions(lines: Sequence[Line]) -> Iterator[Raised | str]:
             if match and (ends or _is_bare(match, line, before)):
                 where = "\n".join(frames[-60:])
                 message = _message(lines, index, match["message"] or "")
-                yield Raised(match["type"], message, line.number, where, is_aside=is_aside and is_open)
+                yield Raised(match["type"], message, line.number, where, start, is_aside=is_aside and is_open)
                 is_open, frames, indent = False, [], None
             elif ends and not _BOX.match(text.strip()):
                 is_open, frames, indent = False, [], None
@@ -143,6 +155,8 @@ def _message(lines: Sequence[Line], index: int, first: str) -> str:
     """Return a message with its further lines, up to the next traceback."""
     parts = [first]
     for line in lines[index + 1 : index + _CONTINUES]:
+        if line.level:
+            break
         parts.append(line.text)
         if _HEADER.search(line.text) or _CONTEXT.search(line.text) or _CAUSE.search(line.text):
             break
