@@ -54,8 +54,8 @@ def torchrun(code: int, text: str = "") -> str:
         f"{text}W1128 12:00:07.1 900 torch/distributed/elastic/multiprocessing/api.py:900] Sending process 4712 closing"
         f" signal SIGTERM\nE1128 12:00:08.1 900 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode:"
         f" {code}) local_rank: 1 (pid: 4711) of binary: /usr/bin/python3\n{traceback(error, '/usr/bin/torchrun')}"
-        f"{'=' * 60}\ntrain.py FAILED\n{'-' * 60}\nFailures:\n  <NO_OTHER_FAILURES>\nRoot Cause (first observed failure):\n"
-        f"[0]:\n  exitcode  : {code} (pid: 4711)\n  error_file: <N/A>\n  traceback : {why}\n{'=' * 60}\n"
+        f"{'=' * 60}\ntrain.py FAILED\n{'-' * 60}\nFailures:\n  <NO_OTHER_FAILURES>\nRoot Cause (first observed"
+        f" failure):\n[0]:\n  exitcode  : {code} (pid: 4711)\n  error_file: <N/A>\n  traceback : {why}\n{'=' * 60}\n"
     )
 
 
@@ -69,9 +69,8 @@ CLOSED = "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by pe
 WATCHDOG = (
     "[rank0]:[E1128 12:00:00.123456789 ProcessGroupNCCL.cpp:616] [Rank 0] Watchdog caught collective operation timeout:"
     " WorkNCCL(SeqNum=301, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600013 milliseconds"
-    " before timing out.\n"
-    "[rank0]:[E1128 12:00:00.2 ProcessGroupNCCL.cpp:630] [Rank 0] To avoid data inconsistency, we are taking the entire"
-    " process down.\n"
+    " before timing out.\n[rank0]:[E1128 12:00:00.2 ProcessGroupNCCL.cpp:630] [Rank 0] To avoid data inconsistency,"
+    " we are taking the entire process down.\n"
     "terminate called after throwing an instance of 'c10::DistBackendError'\n"
     "  what():  [PG ID 0 Rank 0] Process group watchdog thread terminated with exception\n"
 )
@@ -84,25 +83,28 @@ MEMORY = (
     raised("device_memory", OOM, "a rank's device has no memory left"),
     printed("the same, and the rank raises again while it cleans up", "device_memory",
             traceback(OOM) + NEXT + traceback("RuntimeError: the writer is closed")),
-    raised("device_memory", "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled cuda"
-           " error, NCCL version 2.20.5\nncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\n"
+    raised("device_memory", "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled"
+            " cuda error, NCCL version 2.20.5\nncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\n"
            "Cuda failure 2 'out of memory'", "NCCL could not allocate its buffers"),
     printed("the kernel kills a rank that uses too much memory", "host_memory", torchrun(-9),
             kernel_log=("Out of memory: Killed process 4711 (python3) total-vm:81920kB",)),
     printed("Slurm's control group kills a rank", "host_memory",
-            "slurmstepd: error: Detected 1 oom_kill event in StepId=77.0. Some of the step tasks have been OOM Killed.\n"
-            "srun: error: node-3: task 3: Out Of Memory\nsrun: Terminating StepId=77.0"),
+            "slurmstepd: error: Detected 1 oom_kill event in StepId=77.0. Some of the step tasks have been OOM"
+            " Killed.\nsrun: error: node-3: task 3: Out Of Memory\nsrun: Terminating StepId=77.0"),
     printed("Kubernetes kills a container", "host_memory", "reason: OOMKilled\nexitCode: 137"),
-    raised("host_memory", "RuntimeError: [enforce fail at alloc_cpu.cpp:114] err == 0. DefaultCPUAllocator: can't allocate"
-           " memory: you tried to allocate 8589934592 bytes. Error code 12 (Cannot allocate memory)"),
+    raised("host_memory", "RuntimeError: [enforce fail at alloc_cpu.cpp:114] err == 0. DefaultCPUAllocator: can't"
+            " allocate memory: you tried to allocate 8589934592 bytes. Error code 12 (Cannot allocate memory)"),
     raised("host_memory", "MemoryError"),
     raised("host_memory", "RuntimeError: DataLoader worker (pid 4720) is killed by signal: Killed."),
     raised("host_memory", "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory."),
-    raised("host_limit", "RuntimeError: DataLoader worker (pid 4720) is killed by signal: Bus error. It is possible that"
-           " dataloader's workers are out of shared memory."),
+    raised("host_limit", "RuntimeError: DataLoader worker (pid 4720) is killed by signal: Bus error. It is possible"
+            " that dataloader's workers are out of shared memory."),
     Row("a bus error, mostly of a full /dev/shm", "host_limit", Clues(exit_status="signal SIGBUS")),
-    printed("the same, as a shell reports it", "host_limit", "train.sh: line 3:  4711 Bus error               (core dumped)"),
+    printed("the same, as a shell reports it", "host_limit", "train.sh: line 3:  4711 Bus error               (core"
+            " dumped)"),
     raised("host_memory", "RuntimeError: DataLoader worker (pid(s) 4720) exited unexpectedly"),
+    printed("a loader's worker only reports a bus error", "host_limit", STEPS + "ERROR: Unexpected bus error"
+            " encountered in worker. This might be caused by insufficient shared memory (shm)."),
     raised("host_limit", "OSError: [Errno 24] Too many open files: '/data/part-0007'"),
     raised("host_limit", "RuntimeError: can't start new thread"),
 )  # fmt: skip
@@ -110,12 +112,14 @@ SIGNALS = (
     Row("somebody sends SIGTERM", "killed",
         Clues(words("signal", "SIGTERM", sender_pid=4000), "signal SIGTERM", output=(OOM, STEPS))),
     printed("Ctrl-C", "killed", STEPS + "^C" + traceback("KeyboardInterrupt")),
-    printed("torchrun had a signal", "killed", STEPS + "WARNING:torch.distributed.elastic.agent.server.api:Received 2 death"
-            " signal, shutting down workers"),
-    printed("Ctrl-C in a terminal, and the traceback is cut off", "killed", STEPS + "^CTraceback (most recent call last):"),
+    printed("torchrun had a signal", "killed", STEPS + "WARNING:torch.distributed.elastic.agent.server.api:Received 2"
+            " death signal, shutting down workers"),
+    printed("Ctrl-C in a terminal, and the traceback is cut off", "killed", STEPS + "^CTraceback (most recent call"
+            " last):"),
     printed("SIGKILL, and no log says why", "killed", torchrun(-9)),
     printed("DeepSpeed's launcher reports SIGKILL", "killed",
-            "[2024-04-14 13:11:27,885] [ERROR] [launch.py:434:sigkill_handler] ['python3'] exits with return code = -9"),
+            "[2024-04-14 13:11:27,885] [ERROR] [launch.py:434:sigkill_handler] ['python3'] exits with return code ="
+            " -9"),
     Row("SIGKILL, and the rank printed nothing", "killed", Clues(exit_status="signal SIGKILL")),
     printed("the time limit of the job", "scheduler",
             STEPS + "slurmstepd: error: *** JOB 77 ON node-1 CANCELLED AT 2024-05-01T12:00:00 DUE TO TIME LIMIT ***"),
@@ -131,6 +135,8 @@ SIGNALS = (
     printed("torchrun reports SIGSEGV", "native_crash", torchrun(-11)),
     printed("glibc finds a broken heap", "native_crash", "double free or corruption (!prev)\nAborted (core dumped)"),
     printed("a processor without an instruction", "native_crash", "Illegal instruction (core dumped)"),
+    printed("Windows ends a process for an access violation", "native_crash", traceback(
+        "subprocess.CalledProcessError: Command '['python.exe']' returned non-zero exit status 3221225477.")),
     Row("an illegal instruction, and the rank printed nothing", "native_crash", Clues(exit_status="signal SIGILL")),
 )  # fmt: skip
 RANKS = (
@@ -138,27 +144,42 @@ RANKS = (
     printed("the same under torchrun", "collective_timeout", torchrun(-6, WATCHDOG)),
     printed("the same, and Python notices the abort", "collective_timeout", WATCHDOG +
             traceback("torch.distributed.DistBackendError: NCCL communicator was aborted on rank 0.")),
-    raised("collective_timeout", "RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for"
-           " recv operation to complete"),
+    raised("collective_timeout", "RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms"
+            " for recv operation to complete"),
+    printed("the watchdog itself is stuck", "collective_timeout", "[rank0]:[E1128 12:00:00.1"
+            " ProcessGroupNCCL.cpp:1870] [PG ID 1 Rank 0] ProcessGroupNCCL's watchdog got stuck for 480 seconds"
+            " without making progress in monitoring"),
+    printed("NCCL says what a timeout may do to data", "collective_timeout", "[1831] [rank0]:[E1128 12:00:00.1"
+            " ProcessGroupNCCL.cpp:684] [Rank 0] Some NCCL operations have failed or timed out. Due to the asynchronous"
+            " nature of CUDA kernels, subsequent GPU operations might run on corrupted/incomplete data."),
+    printed("ranks call different collectives", "code_error", prefixed("[rank0]: ", traceback(
+        "RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running collective: ALLGATHER"))),
     raised("collective_timeout", "RuntimeError: Rank 0 failed to pass monitoredBarrier in 30000 ms"),
-    raised("collective_timeout", "torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /default_pg/0//x"),
+    raised("collective_timeout", "torch.distributed.DistStoreError: wait timeout after 300000ms, keys:"
+            " /default_pg/0//x"),
     raised("connection_lost", CLOSED, "a victim: its peer went away"),
-    raised("connection_lost", "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2251, remote process"
-           " exited or there was a network error, NCCL version 2.21.5\nncclRemoteError: A call failed possibly due to a"
-           " network error or a remote process exiting prematurely.", "a victim of NCCL's kind"),
+    raised("connection_lost", "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2251, remote"
+            " process exited or there was a network error, NCCL version 2.21.5\nncclRemoteError: A call failed"
+            " possibly due to a network error or a remote process exiting prematurely.", "a victim of NCCL's kind"),
+    printed("a victim that only warns", "connection_lost", STEPS + "[rank2]:[W1128 12:00:00.1 TCPStore.cpp:125] [c10d]"
+            " recvValue failed on SocketImpl(fd=52, remote=[localhost]:29500): Connection reset by peer"),
+    printed("the store goes away while the ranks meet", "rendezvous", traceback("RuntimeError: Connection reset by"
+            " peer")
+            .replace("in main", "in init_process_group")),
     printed("a victim in the same log as its cause", "device_memory",
             prefixed("[rank1]: ", traceback(OOM)) + prefixed("[rank0]: ", traceback(CLOSED))),
-    raised("rendezvous", "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network"
-           " address. port: 29500, code: -98, name: EADDRINUSE, message: address already in use"),
-    raised("rendezvous", "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 1/2 clients"
-           " joined."),
+    raised("rendezvous", "torch.distributed.DistNetworkError: The server socket has failed to listen on any local"
+            " network address. port: 29500, code: -98, name: EADDRINUSE, message: address already in use"),
+    raised("rendezvous", "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 1/2"
+            " clients joined."),
     raised("rendezvous", "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError"),
-    printed("c10d's own lines, and the traceback is cut off", "rendezvous", "[W socket.cpp:426] [c10d] The server socket has"
-            " failed to bind to [::]:29500 (errno: 98 - Address already in use).\n[E socket.cpp:462] [c10d] The server socket"
+    printed("c10d's own lines, and the traceback is cut off", "rendezvous", "[W socket.cpp:426] [c10d] The server"
+            " socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).\n[E socket.cpp:462]"
+            " [c10d] The server socket"
             " has failed to listen on any local network address.\nTraceback (most recent call last):\n"),
     raised("rendezvous", "RuntimeError: Gloo connectFullMesh failed with [gloo/transport/tcp/pair.cc:144] no error"),
-    raised("rendezvous", "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while trying to"
-           " connect to (10.0.0.1, 29500)."),
+    raised("rendezvous", "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while"
+            " trying to connect to (10.0.0.1, 29500)."),
 )  # fmt: skip
 DEVICES = (
     printed("a device falls off the bus", "device_error", traceback("RuntimeError: CUDA error: unknown error"),
@@ -172,12 +193,12 @@ DEVICES = (
     printed("the kernel's log has an XID of the code's own fault", "assertion",
             traceback("RuntimeError: CUDA error: device-side assert triggered"),
             kernel_log=("NVRM: Xid (PCI:0000:3b:00): 43, pid=4711, name=python3",)),
-    raised("wrong_device", "RuntimeError: Expected all tensors to be on the same device, but found at least two devices,"
-           " cuda:0 and cpu!"),
-    raised("wrong_device", "RuntimeError: Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor) should be"
-           " the same"),
-    raised("wrong_shape", "RuntimeError: Input type (torch.cuda.FloatTensor) and weight type (torch.cuda.HalfTensor) should"
-           " be the same"),
+    raised("wrong_device", "RuntimeError: Expected all tensors to be on the same device, but found at least two"
+            " devices, cuda:0 and cpu!"),
+    raised("wrong_device", "RuntimeError: Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor)"
+            " should be the same"),
+    raised("wrong_shape", "RuntimeError: Input type (torch.cuda.FloatTensor) and weight type (torch.cuda.HalfTensor)"
+            " should be the same"),
     raised("wrong_shape", "RuntimeError: mat1 and mat2 shapes cannot be multiplied (32x10 and 12x4)"),
     raised("wrong_shape", "RuntimeError: expected scalar type Half but found Float"),
 )  # fmt: skip
@@ -190,7 +211,8 @@ FILES = (
     raised("storage", "OSError: [Errno 116] Stale file handle: '/mnt/data/part-0007'"),
     raised("storage", "OSError: [Errno 5] Input/output error"),
     printed("a web service drops the connection: no rank is meant", "storage", traceback(
-        "requests.exceptions.ConnectionError: ('Connection aborted.', ConnectionResetError(104, 'Connection reset by peer'))",
+        "requests.exceptions.ConnectionError: ('Connection aborted.', ConnectionResetError(104, 'Connection reset by"
+        " peer'))",
         "/lib/requests/adapters.py")),
     raised("missing_file", "FileNotFoundError: [Errno 2] No such file or directory: '/data/loss is nan.csv'"),
     printed("an exception of a loader's worker: the one inside counts", "missing_file", traceback(WORKER.format(
@@ -198,12 +220,13 @@ FILES = (
     raised("permission", "PermissionError: [Errno 13] Permission denied: '/checkpoints'"),
     raised("permission", "botocore.exceptions.ClientError: An error occurred (AccessDenied) when calling the GetObject"
            " operation: Access Denied"),
-    raised("corrupt_data", "UnicodeDecodeError: 'utf-8' codec can't decode byte 0x80 in position 0: invalid start byte"),
+    raised("corrupt_data", "UnicodeDecodeError: 'utf-8' codec can't decode byte 0x80 in position 0: invalid start"
+            " byte"),
     printed("a corrupt sample in a loader's worker", "corrupt_data", traceback(WORKER.format(
         name="UnidentifiedImageError", error="PIL.UnidentifiedImageError: cannot identify image file '/data/7.jpg'"))),
     raised("corrupt_data", "zlib.error: Error -3 while decompressing data: incorrect header check"),
-    raised("checkpoint_mismatch", "RuntimeError: Error(s) in loading state_dict for DLRM:\n\tMissing key(s) in state_dict:"
-           " \"top.0.weight\".", "keys of a checkpoint are missing"),
+    raised("checkpoint_mismatch", "RuntimeError: Error(s) in loading state_dict for DLRM:\n\tMissing key(s) in"
+            " state_dict: \"top.0.weight\".", "keys of a checkpoint are missing"),
     raised("checkpoint_mismatch", "_pickle.UnpicklingError: Weights only load failed. This file can still be loaded"),
 )  # fmt: skip
 CODE = (
@@ -221,21 +244,25 @@ CODE = (
             STEPS + "not enough memory: you tried to allocate 20971520 bytes."),
     printed("Hydra refuses the configuration", "configuration", traceback("ValueError: config_path is wrong",
             "/lib/hydra/core/utils.py")),
-    raised("diverged", "ValueError: Expected parameter loc (Tensor of shape (2, 3)) of distribution Normal to satisfy the"
-           " constraint Real(), but found invalid values:\ntensor([[nan, nan, nan]])"),
+    raised("diverged", "ValueError: Expected parameter loc (Tensor of shape (2, 3)) of distribution Normal to satisfy"
+            " the constraint Real(), but found invalid values:\ntensor([[nan, nan, nan]])"),
     raised("diverged", "ValueError: loss is NaN at step 900"),
+    raised("diverged", "ValueError: the outputs are NaN! Stop the training"),
+    raised("configuration", "ValueError: Unknown task: sft"),
     printed("the script stops by itself after NaN", "diverged", STEPS + "Loss is nan, stopping training"),
-    raised("diverged", "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run."),
-    printed("a message that Rich breaks into lines", "configuration", "╭──── Traceback (most recent call last) ────╮\n│ /job/"
-            "train.py:891 in main │\n╰───────────────╯\nAssertionError: Check batch related parameters. train_batch_size is"
-            " not\nequal to micro_batch_per_gpu * gradient_acc_step * world_size 64 != 4 *\n8 * 1"),
+    raised("diverged", "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting"
+            " run."),
+    printed("a message that Rich breaks into lines", "configuration", "╭──── Traceback (most recent call last)"
+            " ────╮\n│ /job/train.py:891 in main │\n╰───────────────╯\nAssertionError: Check batch related parameters."
+            " train_batch_size is not\nequal to micro_batch_per_gpu * gradient_acc_step * world_size 64 != 4 *\n8 * 1"),
     raised("code_error", "KeyError: 'optimizer'"),
-    raised("code_error", "AttributeError: 'NoneType' object has no attribute 'nan_loss'", "text that quotes code decides"
-           " nothing"),
+    raised("code_error", "AttributeError: 'NoneType' object has no attribute 'nan_loss'",
+           "text that quotes code decides nothing"),
     printed("the true error is above torchrun's report", "code_error",
             torchrun(1, prefixed("[rank1]: ", traceback("ValueError: bad batch 17")))),
     printed("a logger says why, right before an exception that does not", "permission",
-            "2024-05-01 12:00:00,123 - ERROR - permission denied (403)\n" + traceback("job.LaunchError: it did not start")),
+            "2024-05-01 12:00:00,123 - ERROR - permission denied (403)\n" + traceback("job.LaunchError: it did not"
+            " start")),
     printed("an exception that has a cause: the cause counts", "corrupt_data",
             traceback("EOFError: Ran out of input") + FROM + traceback("RuntimeError: sample 17 failed")),
     printed("an exception while another one is handled: the last one counts", "storage",
@@ -244,8 +271,9 @@ CODE = (
 )  # fmt: skip
 LAUNCHERS = tuple(
     printed(f"lines begin with `{prefix.strip()}`", "device_memory", prefixed(prefix, STEPS + traceback(OOM)))
-    for prefix in ("[rank0]: ", "[default0]:", "0: ", "node-3: ", "[1,3]<stderr>:", "2024-05-01 12:00:00,123 - ERROR - ",
-                   "(RayTrainWorker pid=4711, ip=10.0.0.2) ", "\x1b[36m(trainer pid=4711)\x1b[0m ", "ERROR:root:")
+    for prefix in ("[rank0]: ", "[default0]:", "0: ", "node-3: ", "[1,3]<stderr>:",
+                   "2024-05-01 12:00:00,123 - ERROR - ", "(RayTrainWorker pid=4711, ip=10.0.0.2) ",
+                   "\x1b[36m(trainer pid=4711)\x1b[0m ", "ERROR:root:")
 )  # fmt: skip
 SURVIVED = (
     printed("a batch had no memory, was tried again, and the training went on", "killed",
@@ -262,9 +290,11 @@ SURVIVED = (
             "node-3:4711:4720 [0] NCCL WARN Failed to open libibverbs.so: No such file or directory\n" + STEPS +
             traceback("ValueError: bad batch 17")),
     printed("a deprecation", "unknown",
-            "/lib/x.py:3: FutureWarning: `torch.cuda.amp` is deprecated: unrecognized arguments will fail\n" + MORE_STEPS),
+            "/lib/x.py:3: FutureWarning: `torch.cuda.amp` is deprecated: unrecognized arguments will fail\n"
+            + MORE_STEPS),
     printed("an optional module is missing", "unknown",
-            "WARNING: No module named apex\n[W1128 12:00:00.1 init.cpp:7] Warning: No module named apex\n" + MORE_STEPS),
+            "WARNING: No module named apex\n[W1128 12:00:00.1 init.cpp:7] Warning: No module named apex\n"
+            + MORE_STEPS),
     printed("Ray guesses", "unknown",
             "(raylet) A worker died. There are some potential root causes. (1) The process is killed by SIGKILL by OOM"
             " killer due to high memory usage. (2) SIGSEGV"),

@@ -18,6 +18,7 @@ from zmon.job.failures.endings import (
     EVENTS,
     KERNEL,
     KERNEL_WEAK,
+    LOST,
     SCHEDULER,
     of_lines,
     of_status,
@@ -86,7 +87,7 @@ def _answers(clues: Clues) -> Iterator[Answer | None]:
     yield from answers
     yield of_lines(ENDS, fatal) or of_lines(EVENTS, fatal, warnings=True)
     yield of_texts(KERNEL_WEAK, clues.kernel_log) or of_status(clues.exit_status)
-    yield of_lines(TEXTS, fatal[-_LAST_LINES:])
+    yield of_lines(TEXTS, fatal[-_LAST_LINES:]) or of_lines(LOST, fatal, warnings=True)
 
 
 def _answer(item: Raised, lines: Sequence[Line]) -> Answer | None:

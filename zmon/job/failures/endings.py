@@ -8,7 +8,11 @@ from collections.abc import Sequence
 from zmon.job.failures.output import Line
 from zmon.job.failures.texts import Rules, rules
 
-_GUESS = re.compile(r"potential root causes|might (have|be)|likely|possibly")  # a launcher that does not know
+# A launcher that does not know.
+_GUESS = re.compile(
+    r"potential root causes|might (have|be)\b(?! (incorrect|asynchronous|caused by insufficient shared))|likely"
+    r"|possibly"
+)
 # Nothing that the job printed can contradict these.
 CERTAIN = rules(
     ("host_memory", (
@@ -41,15 +45,16 @@ BREAKING = rules(
         r"insufficient shared memory", r"error while creating shared memory", r"\bbus error\b", r"\bSIGBUS\b",
         r"(exit ?code|return code|exit status)\W+-7\b", r"signal 7\b", r"exit code:? 135\b", r"too many open files",
         r"can't start new thread", r"fork: (retry: )?resource temporarily")),
-    ("device_memory", (r"\b(CUDA|HIP|GPU|device) (error: )?out of memory", r"OutOfMemoryError")),
+    ("device_memory", (r"\b(CUDA|HIP|GPU|device) (error[ \d]*: )?out of memory", r"OutOfMemoryError")),
     ("disk_full", (r"no space left on device", r"disk quota exceeded")),
-    ("assertion", (r"device-side assert", r"Assertion `.*` failed")),
+    ("assertion", (r"device-side assert\b", r"Assertion `.*` failed")),
     ("device_error", (
         r"illegal memory access", r"unspecified launch failure", r"Uncorrectable ECC", r"fallen off the bus",
         r"CUDA (driver )?error", r"Cuda failure", r"no CUDA-capable device", r"unhandled cuda error")),
     ("collective_timeout", (
         r"watchdog caught collective operation timeout", r"\w+ ran for \d+ milliseconds before timing out",
-        r"heartbeat monitor timed out", r"due to watchdog timeout", r"timeout at NCCL work")),
+        r"heartbeat monitor timed out", r"watchdog got stuck for \d+", r"due to watchdog timeout",
+        r"timeout at NCCL work")),
     ("diverged", (
         r"\bloss is \W{0,8}(nan|inf)", r"(stopping|stop|abort\w*|exit\w*)[^\n]{0,40}\b(nan|inf)\b",
         r"\b(nan|inf)\b[^\n]{0,60}(stopping|stop training|abort|exiting|terminat)", r"loss scale already at minimum",
@@ -78,9 +83,9 @@ ENDS = (*BREAKING, *rules(
         r"segmentation fault", r"\bSIGSEGV\b", r"Fatal Python error", r"double free",
         r"corrupted (size|double|unsorted)", r"free\(\): invalid", r"malloc\(\): ", r"munmap_chunk",
         r"illegal instruction", r"\bSIGILL\b", r"floating point exception", r"core dumped", r"\bSIGFPE\b",
-        r"stack smashing", r"\bSIGABRT\b", r"exit ?code\W+-(11|4|8|6)\b", r"(return code|exit status)\W+-(11|4|8|6)\b",
-        r"\bsignal (11|4|8|6)\b", r"exit(ed)? (with )?(exit )?code:? (139|134)\b", r"terminate called",
-        r"pure virtual method", r"\bAborted\b")),
+        r"stack smashing", r"\b(0x)?(3221225477|3221226505|3221225725|C0000005|C0000409)\b", r"\bSIGABRT\b",
+        r"exit ?code\W+-(11|4|8|6)\b", r"(return code|exit status)\W+-(11|4|8|6)\b", r"\bsignal (11|4|8|6)\b",
+        r"exit(ed)? (with )?(exit )?code:? (139|134)\b", r"terminate called", r"pure virtual method", r"\bAborted\b")),
     ("missing_file", (r"can't open file", r"command not found", r"\bNo such file or directory", r"file not found")),
     ("permission", (r"permission denied",)),
     ("connection_lost", (
@@ -98,6 +103,8 @@ EVENTS = rules(
     ("killed", (r"received \S+ death signal", r"\^C(Traceback|$)")),
     ("collective_timeout", (r"Stalled (ranks|ops):",)),
 )  # fmt: skip
+# What a rank prints as a warning when its peers are gone, if nothing else says more.
+LOST = rules(("connection_lost", (r"(recvValue|sendBytes|recvBytes|waitForInput) failed",)))
 _STATUSES = rules(
     ("host_limit", (r"signal SIGBUS", r"exit code 135$")),
     ("native_crash", (r"signal SIG(SEGV|ILL|FPE|ABRT|SYS|TRAP)", r"exit code (139|134|132|136)$")),

@@ -17,6 +17,7 @@ _CONFIGURES = re.compile(
 _OF_RANKS = re.compile(
     r"multiprocessing[/\\](?:connection|managers|queues)|torch[/\\]distributed"
 )  # the other end is a rank
+_MEETING = re.compile(r"\bin (?:init_process_group|_store_based_barrier|next_rendezvous|_create_c10d_store)\b")
 _CODE_CLASSES = (  # that count although the text quotes code
     "device_memory", "wrong_device", "wrong_shape", "checkpoint_mismatch", "assertion", "device_error",
 )  # fmt: skip
@@ -31,6 +32,15 @@ _ROOTS = ("device_memory", "host_memory", "host_limit", "disk_full", "device_err
 
 def class_of(item: Raised) -> str:
     """Return the class of one exception, without its causes; `code_error` if no rule knows it."""
+    name = _class_of(item)
+    if name == "connection_lost" and _is_of_a_service(item):
+        return "storage"
+    if name in ("connection_lost", "collective_timeout") and _MEETING.search(item.frames):
+        return "rendezvous"
+    return name
+
+
+def _class_of(item: Raised) -> str:
     first, _, more = item.text.partition("\n")
     types = [bool(match[1]) for match in _TENSOR.finditer(first)]
     if len(types) == 2:  # one that is there and one that should be
@@ -48,9 +58,9 @@ def class_of(item: Raised) -> str:
     for text in (paragraph,) if "NCCL" in first else (first, paragraph):
         name = _first(TEXTS, text)
         if name and (not item.quotes_code or name in _CODE_CLASSES):
-            return "storage" if name == "connection_lost" and _is_of_a_service(item) else name
+            return name
     if name := _first(TYPES, item.type):
-        return "storage" if name == "connection_lost" and _is_of_a_service(item) else name
+        return name
     return "configuration" if _CONFIGURES.search(item.frames.rpartition('File "')[2]) else "code_error"
 
 

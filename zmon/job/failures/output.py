@@ -23,6 +23,7 @@ _STREAM = re.compile(
 _DATE = r"(?:\d{4}[-/]\d\d[-/]\d\d|\d\d[-/]\d\d[-/]\d{2,4})"
 _TIME = re.compile(
     rf"[\[(<]?(?:{_DATE}[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?[\])>]?[ :|-]*(?=\S)|\[{_DATE}\] *"
+    r"|\[\d{3,7}\] (?=\S)"  # the number of a line or a process
 )
 _LEVEL = re.compile(
     r"\[?(?P<level>DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL|stderr|stdout)\]?(?:[ :|-]+|$)"

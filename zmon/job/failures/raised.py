@@ -31,6 +31,7 @@ _ASIDE = re.compile(
 )
 _EXITED = re.compile(
     r".*(?:exited|returned|terminated|failed) (?:with )?(?:a )?(?:non-zero )?(?:exit )?(?:code|status)\b"
+    r"|.*failed to run (?:torchrun|mpirun|deepspeed|srun)\b"
 )
 # Launchers and pools that report the end of another process.
 _WRAPPERS = re.compile(

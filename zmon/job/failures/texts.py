@@ -18,11 +18,11 @@ def rules(*rows: tuple[str, tuple[str, ...]]) -> Rules:
 
 TEXTS = rules(
     ("device_memory", (
-        r"\b(cuda|hip|xpu|npu|mps|device|gpu)( error)?:? (backend )?out of memory", r"torch\.(cuda\.)?OutOfMemoryError",
-        r"Cuda failure \d* ?'out of memory'", r"STATUS_ALLOC_FAILED", r"cudaErrorMemoryAllocation",
-        r"CUDA_ERROR_OUT_OF_MEMORY", r"RESOURCE_EXHAUSTED: Out of memory", r"OOM when allocating tensor",
-        r"unable to find a valid cuDNN algorithm", r"(CUDA|HIP|NPU|XPU) out of memory", r"NPU out of memory",
-        r"out of memory trying to allocate", r"not enough (gpu|device|cuda) memory",
+        r"\b(cuda|hip|xpu|npu|mps|device|gpu)( error)?( \d+)?:? (backend )?out of memory",
+        r"torch\.(cuda\.)?OutOfMemoryError", r"Cuda failure \d* ?'out of memory'", r"STATUS_ALLOC_FAILED",
+        r"cudaErrorMemoryAllocation", r"CUDA_ERROR_OUT_OF_MEMORY", r"RESOURCE_EXHAUSTED: Out of memory",
+        r"OOM when allocating tensor", r"unable to find a valid cuDNN algorithm", r"(CUDA|HIP|NPU|XPU) out of memory",
+        r"NPU out of memory", r"out of memory trying to allocate", r"not enough (gpu|device|cuda) memory",
         r"No available memory for the cache blocks")),
     ("host_limit", (
         r"insufficient shared memory", r"out of shared memory", r"killed by signal: Bus",
@@ -45,11 +45,11 @@ TEXTS = rules(
         r"connect\(\) timed out", r"\bRendezvous\w*(Error|Exception)", r"cannot assign requested address",
         r"store based barrier", r"connectFullMesh", r"connect \[[^\]]*\]:\d+: Connection refused",
         r"MASTER_CONNECTION_FAILED", r"host not found", r"RuntimeError: connect(ion|\b)[^\n]{0,20}(refused|timed out)",
-        r"could not connect to (the )?(master|store|rank)", r"failed to (bind|listen)",
+        r"could not connect to (the )?(master|store|rank)", r"stop_waiting response", r"failed to (bind|listen)",
         r"timed out initializing process group", r"environment variable (MASTER_\w+|RANK|WORLD_SIZE) expected",
         r"Error initializing torch\.distributed using", r"Unable to find address for", r"unable to resolve hostname",
         r"makeDeviceFor", r"no .*port .*available")),
-    ("assertion", (r"device-side assert", r"Assertion `[^\n]*` failed")),
+    ("assertion", (r"device-side assert\b", r"Assertion `[^\n]*` failed")),
     ("device_error", (
         r"illegal memory access", r"unspecified launch failure", r"misaligned address", r"uncorrectable",
         r"illegal instruction was encountered", r"fallen off the bus", r"no CUDA-capable device",
@@ -70,7 +70,7 @@ TEXTS = rules(
         r"horovod\b[^\n]* stall", r"before timing out", r"wait timeout after", r"timeout waiting for key",
         r"socket timeout", r"application timeout caused", r"Timed out after \d+[^\n]*waiting",
         r"barrier[^\n]* tim(ed|e) ?out", r"failed to pass monitored", r"heartbeat monitor timed out",
-        r"collective[^\n]{0,40} timed out")),
+        r"collective[^\n]{0,40} timed out", r"operations have failed or timed out")),
     ("connection_lost", (
         r"closed by peer \[", r"error \[[\w.:%]+\]:\d+", r"gloo[/\\]transport", r"nccl(Remote|System|Internal)Error",
         r"remote process (has )?(exited|terminated)", r"unhandled system error", r"communicator was aborted",
@@ -84,8 +84,8 @@ TEXTS = rules(
         r"contains either `?inf`?, `?nan`?", r"found invalid values[\s\S]*\bnan\b", r"loss scale[^\n]* minimum",
         r"to satisfy the constraint [^\n]*invalid values", r"minimum loss scale",
         r"(found|detected|encountered|contains?|has) (a )?(nan|infs?)s?\b", r"cannot convert float (nan|infinity)",
-        r"training (has )?diverged", r"(nan|inf)s? (or|and) (inf|nan)s?", r"loss (has )?exploded",
-        r"nans? (detected|found|encountered)")),
+        r"\bnan\b[^\n]{0,20}\bstop", r"training (has )?diverged", r"(nan|inf)s? (or|and) (inf|nan)s?",
+        r"loss (has )?exploded", r"nans? (detected|found|encountered)")),
     ("wrong_device", (
         r"on the same device", r"expected all tensors", r"different (cuda )?devices?\b", r"device type (cuda|cpu) but",
         r"(must|should) be (a |on )?(the )?(gpu|cuda|cpu)( tensor)?\b",
@@ -99,7 +99,7 @@ TEXTS = rules(
         r"weights only load failed", r"loaded state dict (contains|has)", r"checkpoint[^\n]* world size",
         r"in source state_dict", r"ignore_mismatched_sizes", r"missing key in checkpoint",
         r"does not recognize this architecture", r"saved (weight|model|checkpoint)[^\n]*(shape|size)",
-        r"(state_?dict|pre-?trained|weights)\b[^\n]{0,80}(mismatch|not match|incompatible|different (size|shape|number))",
+        r"(state_?dict|pre-?trained|weights)\b[^\n]{0,80}(mismatch|not match|incompatible|different (size|shape|num))",
         r"doesn't match the size of optimizer's group", r"keys? .* (missing|not) in.*checkpoint",
         r"checkpoint[^\n]{0,60} (mismatch|incompatible|does not match|do not match|different)")),
     ("permission", (
@@ -146,8 +146,8 @@ TEXTS = rules(
         r"HTTP ?Error 404", r"repository not found", r"entry ?not ?found", r"not a valid model identifier",
         r"not a local folder", r"file not found", r"can't load \w+ for", r"no file named", r"can't open file",
         r"not a directory",
-        r"(path|file|folder|dir\w*|dataset|checkpoint|model|root|json|image)\b[^\n]{0,120} (does not|doesn't|do not|not) exist",
-        r"(could not|couldn't|cannot|can't|unable to) (find|locate) [^\n]*(file|dir|folder|path|dataset|data|checkpoint|[/\\])",
+        r"(path|file|folder|dir\w*|data\w*|checkpoint|model|root|image)\b[^\n]{0,99} (does ?n[o']t|do not|not) exist",
+        r"(could ?n[o']t|can ?no?'?t|unable to) (find|locate) [^\n]*(file|dir|folder|path|data|checkpoint|[/\\])",
         r"does not appear to have a file named", r"is a directory",
         r"no (\w+ )?(files|images|data|checkpoints?) (were )?found", r"Incorrect path_or_model_id",
         r"dataset not found", r"found 0 \w+", r"no labels (found )?in", r"num_samples=0", r"!_?s\w+\.empty\(\)",
@@ -157,11 +157,12 @@ TEXTS = rules(
         r"expected (one|at least one) argument", r"DeepSpeedConfig", r"train_batch_size is not equal",
         r"MisconfigurationException", r"not in struct", r"validation errors? for", r"HfArgumentParser",
         r"Duplicate GPU detected", r"arguments? (are|is) not used", r"missing mandatory value", r"no such option",
-        r"unknown (option|argument)", r"ncclInvalid(Usage|Argument)", r"could not override", r"error merging override",
-        r"could not consume arg", r"InterpolationKeyError", r"divisible by", r"mutually exclusive",
-        r"NCCL[^\n]*invalid (usage|argument)", r"while (parsing|scanning) a",
+        r"unknown (option|argument|task|stage|optimizer|scheduler|backend|mode|loss|dataset)\b",
+        r"ncclInvalid(Usage|Argument)", r"could not override", r"error merging override", r"could not consume arg",
+        r"InterpolationKeyError", r"divisible by", r"mutually exclusive", r"NCCL[^\n]*invalid (usage|argument)",
+        r"while (parsing|scanning) a", r"should be a positive integer",
         r"--\w[\w-]+[^\n]* (must|requires?|should|cannot|is not)", r"is not a valid choice")),
-    ("configuration", (r"should be a positive integer",)),
+    ("code_error", (r"mismatch between collectives",)),
     ("wrong_shape", (
         r"shapes? cannot be multiplied", r"must match the size", r"size of tensor a", r"is invalid for input of size",
         r"expected scalar type", r"same dtype", r"sizes of tensors must match", r"dimension out of range",
@@ -190,10 +191,11 @@ TEXTS = rules(
         r"killed by signal: (Segmentation fault|Aborted|Illegal|Floating)",
         r"terminated with signal SIG(SEGV|ABRT|BUS|ILL)")),
     ("device_memory", (r"out of memory",)),
-    ("corrupt_data", (r"\bcorrupt(ed|ion)?\b",)),
+    ("corrupt_data", (r"\bcorrupt(ed|ion)?\b(?!/incomplete)",)),
     ("missing_file", (r"(can(no|')t|could not|couldn't|unable to|failed to) (find|locate)\b",)),
     ("killed", (r"killed by signal: (Terminated|Interrupt)",)),
     ("assertion", (r"INTERNAL ASSERT FAILED",)),
+    ("code_error", (r"index \d+ is out of (bounds|range)",)),
 )  # fmt: skip
 TYPES = rules(  # by the end of the name, if the text says nothing
     ("killed", (r"KeyboardInterrupt$", r"SIGTERM\w*$")),
@@ -223,7 +225,7 @@ TYPES = rules(  # by the end of the name, if the text says nothing
 )  # fmt: skip
 ERRNO = {
     1: "permission", 2: "missing_file", 5: "storage", 11: "host_limit", 12: "host_memory", 13: "permission",
-    20: "missing_file", 21: "missing_file", 24: "host_limit", 28: "disk_full", 30: "permission", 32: "connection_lost", 35: "storage",
-    70: "storage", 98: "rendezvous", 99: "rendezvous", 101: "storage", 107: "storage", 110: "storage",
-    111: "storage", 113: "storage", 116: "storage", 121: "storage", 122: "disk_full",
+    20: "missing_file", 21: "missing_file", 24: "host_limit", 28: "disk_full", 30: "permission",
+    32: "connection_lost", 35: "storage", 70: "storage", 98: "rendezvous", 99: "rendezvous", 101: "storage",
+    107: "storage", 110: "storage", 111: "storage", 113: "storage", 116: "storage", 121: "storage", 122: "disk_full",
 }  # fmt: skip
