@@ -23,7 +23,7 @@ def test_misses_are_listed(tmp_path, monkeypatch, capsys):
     assert main() == 0
     assert capsys.readouterr().out.splitlines() == [
         "storage--2.log: host_memory, by “MemoryError”",
-        "2 logs of 3 classes: accuracy 0.500, macro-F1 0.333",
+        "2 logs of 2 classes: accuracy 0.500, macro-F1 0.333",
     ]
 
 

@@ -47,7 +47,7 @@ class Clues:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a launch failed, as far as its clues show."""
+    """The class of a failure, as far as its clues show it."""
 
     name: str  # one of `zmon.job.failures.classes`
     clue: str  # the line that decided; "": none
