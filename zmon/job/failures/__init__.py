@@ -32,6 +32,7 @@ from zmon.schema.rank import LastWords
 
 _MAX_CLUE = 200  # characters
 _LINES_BEFORE = 8  # of a traceback, in which a logger may say why
+_EXCEPTIONS = 30  # the last ones, of all ranks that print to the same place
 _LAST_LINES = 10  # in which a message alone counts, without the type of an exception
 
 
@@ -77,7 +78,7 @@ def _answers(clues: Clues) -> Iterator[Answer | None]:
     if words is not None and words.kind == "signal":
         sender = f" from process {words.sender_pid}" if words.sender_pid else ""
         yield of_lines(SCHEDULER, fatal) or ("killed", f"{words.type}{sender}")
-    exceptions = [item for item in reversed(raised(lines)) if item.number >= last]
+    exceptions = [item for item in reversed(raised(lines)) if item.number >= last][:_EXCEPTIONS]
     exceptions.sort(key=lambda item: item.is_aside)  # those that ended a process come first
     answers = [answer for item in (*_of_words(words), *exceptions) if (answer := _answer(item, lines)) is not None]
     yield from (answer for answer in answers if answer[0] not in CONSEQUENCES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from zmon.job.failures.output import Line
+from zmon.job.failures.output import MAX_TEXT, Line
 from zmon.job.failures.texts import Rules, rules
 
 # A launcher that does not know.
@@ -125,7 +125,7 @@ def of_lines(table: Rules, lines: Sequence[Line], warnings: bool = False) -> tup
 
 def of_texts(table: Rules, texts: Sequence[str]) -> tuple[str, str] | None:
     """Return the class of the first row that matches a text, and the last such text."""
-    return of_lines(table, [Line(number, "", text, False) for number, text in enumerate(texts)])
+    return of_lines(table, [Line(number, "", text[:MAX_TEXT], False) for number, text in enumerate(texts)])
 
 
 def of_status(status: str | None) -> tuple[str, str] | None:

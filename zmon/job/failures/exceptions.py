@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from zmon.job.failures.classes import CONSEQUENCES
+from zmon.job.failures.output import MAX_TEXT
 from zmon.job.failures.raised import Raised
 from zmon.job.failures.texts import ERRNO, TEXTS, TYPES, Rules
 
@@ -41,7 +42,7 @@ def class_of(item: Raised) -> str:
 
 
 def _class_of(item: Raised) -> str:
-    first, _, more = item.text.partition("\n")
+    first, _, more = item.text[: 2 * MAX_TEXT].partition("\n")
     types = [bool(match[1]) for match in _TENSOR.finditer(first)]
     if len(types) == 2:  # one that is there and one that should be
         return "wrong_shape" if types[0] == types[1] else "wrong_device"

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+MAX_TEXT = 1000  # characters of a line that count: patterns take time by the square of the length
+
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\[(?:\d{1,2};)?\d{1,2}m")
 _STREAM = re.compile(
     r"\[(?:rank|default|node)[ -]?\d+\]:? ?"  # torch, torchrun
@@ -20,6 +22,7 @@ _STREAM = re.compile(
     r"|\d{1,3}(?:\.\d{1,3}){3}: "
     r"|\[pod/[^\]]*\] |wandb: "
 )
+_MAX_RAW = 65536  # characters of a line that is drawn again and again
 _DATE = r"(?:\d{4}[-/]\d\d[-/]\d\d|\d\d[-/]\d\d[-/]\d{2,4})"
 _TIME = re.compile(
     rf"[\[(<]?(?:{_DATE}[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?[\])>]?[ :|-]*(?=\S)|\[{_DATE}\] *"
@@ -33,7 +36,8 @@ _GLOG = re.compile(r"\[?(?P<level>[IWEFC])(?:\d{3,4} [\d:.]+(?: +\d+)?)? +[\w/.<
 _QUIET = re.compile(r"^\S*(warning|NCCL (WARN|INFO)\b)|\b\w+Warning: ", re.IGNORECASE)
 _QUIET_LEVELS = ("DEBUG", "INFO", "WARN", "WARNING", "I", "W")
 _STEP = re.compile(
-    r"\b(?:global_?step|step|iter(?:ation)?s?|epoch|batch)\b\W{0,4}(?P<a>\d+).*?(?:loss|\blr\b|\bacc|it/s|s/it|tokens|\btime\b)"
+    r"\b(?:global_?step|step|iter(?:ation)?s?|epoch|batch)\b\W{0,4}(?P<a>\d+)"
+    r".{0,200}?(?:loss|\blr\b|\bacc|it/s|s/it|tokens|\btime\b)"
     r"|\d+%\|.*\| *(?P<b>\d+)/\d+ \["
     r"|^\{['\"](?:train_?|eval_)?loss['\"]: *(?P<c>[\d.e+-]+)",
     re.IGNORECASE,
@@ -62,8 +66,9 @@ def cleaned(output: Sequence[str]) -> list[Line]:
 
 
 def _line(number: int, raw: str) -> Line:
-    text = _COLOUR.sub("", raw.rstrip("\r\n"))
-    text = max(text.split("\r"), key=len) if "\r" in text else text  # a progress bar that was drawn many times
+    text = raw[-_MAX_RAW:].rstrip("\r\n") if "\r" in raw else raw[: 2 * MAX_TEXT].rstrip("\n")
+    text = max(text.split("\r"), key=len)  # a progress bar that was drawn many times
+    text = _COLOUR.sub("", text[: 2 * MAX_TEXT])[:MAX_TEXT]
     stream, level = "", ""
     for _ in range(8):  # prefixes nest: Ray's before a logger's before a time
         if match := _STREAM.match(text):
