@@ -120,6 +120,8 @@ SIGNALS = (
     printed("DeepSpeed's launcher reports SIGKILL", "killed",
             "[2024-04-14 13:11:27,885] [ERROR] [launch.py:434:sigkill_handler] ['python3'] exits with return code ="
             " -9"),
+    printed("Composer's launcher reports SIGSEGV", "native_crash",
+            "ERROR:composer.cli.launcher:Global rank 0 (PID 4711) exited with code -11"),
     Row("SIGKILL, and the rank printed nothing", "killed", Clues(exit_status="signal SIGKILL")),
     printed("the time limit of the job", "scheduler",
             STEPS + "slurmstepd: error: *** JOB 77 ON node-1 CANCELLED AT 2024-05-01T12:00:00 DUE TO TIME LIMIT ***"),
@@ -200,6 +202,8 @@ DEVICES = (
     raised("wrong_shape", "RuntimeError: Input type (torch.cuda.FloatTensor) and weight type (torch.cuda.HalfTensor)"
             " should be the same"),
     raised("wrong_shape", "RuntimeError: mat1 and mat2 shapes cannot be multiplied (32x10 and 12x4)"),
+    printed("an exception alone on its line", "wrong_shape", STEPS +
+            "(main pid=4711) pyarrow.lib.ArrowInvalid: Column 1 named ids expected length 113 but got length 112"),
     raised("wrong_shape", "RuntimeError: expected scalar type Half but found Float"),
 )  # fmt: skip
 FILES = (
@@ -224,6 +228,7 @@ FILES = (
             " byte"),
     printed("a corrupt sample in a loader's worker", "corrupt_data", traceback(WORKER.format(
         name="UnidentifiedImageError", error="PIL.UnidentifiedImageError: cannot identify image file '/data/7.jpg'"))),
+    raised("corrupt_data", "Exception: expected value at line 1 column 1"),
     raised("corrupt_data", "zlib.error: Error -3 while decompressing data: incorrect header check"),
     raised("checkpoint_mismatch", "RuntimeError: Error(s) in loading state_dict for DLRM:\n\tMissing key(s) in"
             " state_dict: \"top.0.weight\".", "keys of a checkpoint are missing"),

@@ -15,7 +15,7 @@ _CONTEXT = re.compile(r"During handling of the above exception, another exceptio
 _EXCEPTION = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\([\w.]+\))?(?:: ?(?P<message>.*)|$)")
 _ERROR_NAME = re.compile(
     r"(?:Error|Exception|Interrupt|Exit|Timeout|Expired|Refused|Fault|Found|Empty|Full|error|timeout"
-    r"|NoSuchKey|BadZipFile|BrokenProcessPool|IncompleteRead|StopIteration)(?:$|\()"
+    r"|NoSuchKey|ArrowInvalid|BadZipFile|BrokenProcessPool|IncompleteRead|StopIteration)(?:$|\()"
 )
 _FRAME = re.compile(r'\s+File "|\s+\S.*in \w+\(|\s*\^+\s*$|\s+at .*:\d+')
 _BOX = re.compile(r"[│╭|╰╮╯─+]")
