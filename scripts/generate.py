@@ -19,6 +19,7 @@ from dashboards.intervals import CLUSTER, ONE_MACHINE
 from dashboards.rules.render import rendered
 from scripts import imports, rooms
 from scripts.endings_page import endings_page
+from scripts.failures_page import failures_page
 from scripts.frameworks_page import frameworks_page
 from scripts.hangs_page import hangs_page
 from scripts.openapi import openapi
@@ -199,6 +200,7 @@ if __name__ == "__main__":
     page = DOCS / "architecture.md"
     page.write_text(architecture_page(page.read_text()))
     (DOCS / "endings.md").write_text(endings_page())
+    (DOCS / "failures.md").write_text(failures_page())
     (DOCS / "frameworks.md").write_text(frameworks_page())
     (DOCS / "hangs.md").write_text(hangs_page())
     (DOCS / "slowness.md").write_text(slowness_page())

@@ -1,0 +1,46 @@
+"""The page of the classes of failures, with the rows that tests/job/failures/test_failures.py judges."""
+
+from __future__ import annotations
+
+from tests.job.failures.rows import SECTIONS, Row
+from zmon.job.failures import classify
+from zmon.job.failures.classes import CLASSES
+
+HEAD = """\
+# Why a launch failed
+
+Generated from `zmon/job/failures/classes.py` and `tests/job/failures/rows.py` by `make generate`. Each row of the
+second part is a test.
+
+A class comes from what ended the launch: what the kernel or the scheduler says, then the last words of a rank, then
+the last exception in its output, then the last lines of a library or launcher, then the exit status. An error before
+two further steps did not end the training. A lost connection, a timeout or a signal may follow from the failure of
+another rank, so another exception of the same launch comes before it.
+
+## Classes
+
+| class | definition | next step |
+|---|---|---|
+"""
+TABLE = """
+## {title}
+
+| what happened | class | the clue |
+|---|---|---|
+"""
+_MAX_CLUE = 100  # characters
+
+
+def failures_page() -> str:
+    """Return the page."""
+    classes = "".join(f"| `{row.name}` | {row.definition} | {row.next_step} |\n" for row in CLASSES)
+    return HEAD + classes + "".join(_table(title, rows) for title, rows in SECTIONS.items())
+
+
+def _table(title: str, rows: tuple[Row, ...]) -> str:
+    lines = (f"| {_cell(row.scene)} | `{row.due}` | {_cell(classify(row.clues).clue[:_MAX_CLUE])} |\n" for row in rows)
+    return TABLE.format(title=title) + "".join(lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -1,0 +1,43 @@
+"""Tests of every row of docs/failures.md."""
+
+from time import monotonic
+
+import pytest
+
+from scripts.failures_page import failures_page
+from tests.job.failures.rows import SECTIONS, printed, traceback
+from tests.places import REPOSITORY
+from zmon.job.failures import Clues, classify
+from zmon.job.failures.classes import BY_NAME, CLASSES
+
+ROWS = [row for rows in SECTIONS.values() for row in rows]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_launch_has_its_class(row):
+    assert classify(row.clues).name == row.due
+
+
+def test_every_class_has_a_row():
+    assert {row.due for row in ROWS} == {row.name for row in CLASSES}
+
+
+def test_clue_is_the_line_that_decided_in_plain_text_and_short():
+    failure = classify(printed("", "", traceback("ValueError: \x1b[31mbad\x07 " + "x" * 300)).clues)
+    assert failure.clue.startswith("ValueError: bad\\x07 xxx")
+    assert len(failure.clue) == 200
+
+
+def test_next_step_is_that_of_the_class():
+    assert all(classify(row.clues).next_step == BY_NAME[row.due].next_step for row in ROWS)
+
+
+def test_page_of_the_docs_has_these_rows():
+    assert (REPOSITORY / "docs/failures.md").read_text() == failures_page(), "run `make generate`"
+
+
+@pytest.mark.parametrize("words", ["Error: x ", "shape ", "1%| 2/3 [", "step 1 ", "mismatch ", "\x1b[1m", "a\r"])
+def test_long_lines_take_little_time(words):
+    start = monotonic()
+    classify(Clues(output=(words * 20_000,) * 50, kernel_log=(words * 20_000,)))
+    assert monotonic() - start < 5  # the whole lines would take minutes

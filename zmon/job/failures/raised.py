@@ -1,0 +1,164 @@
+"""Read the exceptions that a job printed: Python's tracebacks with their chains, and the ends of C++ programs. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from zmon.job.failures.output import Line
+
+_HEADER = re.compile(r"Traceback \(most recent call last\)")
+_CAUSE = re.compile(r"The above exception was the direct cause of the following exception")
+_CONTEXT = re.compile(r"During handling of the above exception, another exception occurred")
+_EXCEPTION = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\([\w.]+\))?(?:: ?(?P<message>.*)|$)")
+_ERROR_NAME = re.compile(
+    r"(?:Error|Exception|Interrupt|Exit|Timeout|Expired|Refused|Fault|Found|Empty|Full|error|timeout"
+    r"|NoSuchKey|ArrowInvalid|BadZipFile|BrokenProcessPool|IncompleteRead|StopIteration)(?:$|\()"
+)
+_FRAME = re.compile(r'\s+File "|\s+\S.*in \w+\(|\s*\^+\s*$|\s+at .*:\d+')
+_BOX = re.compile(r"[│╭|╰╮╯─+]")
+_THROWN = re.compile(r"terminate called after throwing an instance of '(?P<type>[^']+)'")
+_WHAT = re.compile(r"\s*what\(\): +(?P<message>.*)")
+_CONTINUES = 12  # lines of a message that count
+_OF_CODE = re.compile(
+    r"(?:^|\.)(?:(?:Module)?Attribute|Name|Key|UnboundLocal|Index|Type|Syntax|Indentation|Recursion)Error$"
+)
+_ASIDE = re.compile(
+    r"Exception ignored in|Error in (sys\.excepthook|atexit)|Exception in thread|exception was never retrieved"
+    r"|--- Logging error ---"
+)
+_EXITED = re.compile(
+    r".*(?:exited|returned|terminated|failed) (?:with )?(?:a )?(?:non-zero )?(?:exit )?(?:code|status)\b"
+    r"|.*failed to run (?:torchrun|mpirun|deepspeed|srun)\b"
+)
+# Launchers and pools that report the end of another process.
+_WRAPPERS = re.compile(
+    r"(ChildFailedError|CalledProcessError|ProcessExitedException|ProcessRaisedException|SignalException|RemoteTraceback"
+    r"|RayTaskError|RayActorError|ActorDiedError|WorkerCrashedError|TrainingFailedError|BrokenProcessPool"
+    r"|TerminatedWorkerError|SystemExit|RemoteError|JobException|WorkerGroupError|TrainingWorkerError|TuneError)$"
+)
+
+
+@dataclass(frozen=True)
+class Raised:
+    """One exception that was raised, as it was printed."""
+
+    type: str  # `torch.OutOfMemoryError`; C++: `c10::Error`
+    message: str  # its first lines
+    number: int  # of its line in the output
+    frames: str = ""  # the files of its frames
+    start: int = -1  # the line with which its traceback begins; -1: it has none
+    causes: tuple[Raised, ...] = field(default=())  # the exceptions before it in its chain, the first one first
+    is_handling: bool = False  # it was raised while the last of its causes was handled, maybe by chance
+    is_native: bool = False
+    is_aside: bool = False  # Python reported it and went on: of a thread, a finalizer, an exit handler, a logger
+
+    @property
+    def text(self) -> str:
+        """Type and message as Python prints them."""
+        return f"{self.type}: {self.message}" if self.message else self.type
+
+    @property
+    def quotes_code(self) -> bool:
+        """True if its text quotes the code, in which any word may be."""
+        return _OF_CODE.search(self.type) is not None
+
+    @property
+    def is_wrapper(self) -> bool:
+        """True if it only reports that another process failed."""
+        return _WRAPPERS.search(self.type) is not None or _EXITED.match(self.message) is not None
+
+
+def raised(lines: Sequence[Line]) -> list[Raised]:
+    """Return the exceptions in the order in which they were printed, each with the chain before it."""
+    streams: defaultdict[str, list[Line]] = defaultdict(list)
+    for line in lines:
+        streams[line.stream].append(line)
+    results = [item for stream in streams.values() for item in _of_stream(stream)]
+    return sorted(results, key=lambda item: item.number)
+
+
+def _of_stream(lines: Sequence[Line]) -> Iterator[Raised]:
+    """Yield the exceptions of one rank. An exception that became the cause of another one is part of that one."""
+    last: Raised | None = None
+    link = ""  # how the next exception follows from the last one
+    for item in _exceptions(lines):
+        if isinstance(item, str):
+            link = item
+            continue
+        if last is not None and not link and not item.is_native and "Original Traceback" in last.message:
+            link = "inside"
+        if last is not None and not link:
+            yield last
+        if last is not None and link:
+            causes = (*last.causes, _alone(last))
+            item = replace(item, causes=causes, is_handling=link == "context", is_aside=item.is_aside or last.is_aside)
+        last, link = item, ""
+    if last is not None:
+        yield last
+
+
+def _alone(item: Raised) -> Raised:
+    return replace(item, causes=(), is_handling=False)
+
+
+def _exceptions(lines: Sequence[Line]) -> Iterator[Raised | str]:
+    """Yield each exception, or the word for how the next one follows: `cause`, `context`."""
+    frames: list[str] = []
+    indent: int | None = None  # of the frames of the traceback that is open
+    is_open = is_aside = False
+    start = -1
+    for index, line in enumerate(lines):
+        text = line.text
+        if _CAUSE.search(text) or _CONTEXT.search(text):
+            yield "cause" if _CAUSE.search(text) else "context"
+            is_open, frames, indent = False, [], None
+        elif _HEADER.search(text):
+            is_open, frames, indent, start = True, [], None, line.number
+            is_aside = any(_ASIDE.search(near.text) for near in lines[max(0, index - 3) : index])
+        elif match := _THROWN.search(text):
+            message = next((m["message"] for near in lines[index : index + 3] if (m := _WHAT.match(near.text))), "")
+            yield Raised(match["type"], _message(lines, index + 1, message), line.number, is_native=True)
+        elif text.strip() and not _is_frame(text, indent):
+            match = _EXCEPTION.match(text.strip().lstrip("│| "))
+            before = lines[index - 1].text if index else ""
+            ends = is_open and frames != []
+            if match and (ends or _is_bare(match, line, before)):
+                where = "\n".join(frames[-60:])
+                message = _message(lines, index, match["message"] or "")
+                yield Raised(match["type"], message, line.number, where, start, is_aside=is_aside and is_open)
+                is_open, frames, indent = False, [], None
+            elif ends and not _BOX.match(text.strip()):
+                is_open, frames, indent = False, [], None
+        elif text.strip():
+            indent = len(text) - len(text.lstrip()) if indent is None else indent
+            frames.append(text)
+
+
+def _is_frame(text: str, indent: int | None) -> bool:
+    """Return True for a line inside a traceback: a frame, its code, or a part of a drawn box."""
+    depth = len(text) - len(text.lstrip())
+    if indent is not None and depth < indent:
+        return text.lstrip()[:1] in "│╭╰" and not text.rstrip().endswith(" FAILED")
+    return (depth > 0 and (indent is not None or _FRAME.match(text) is not None)) or text.lstrip()[:1] in "│╭╰"
+
+
+def _is_bare(match: re.Match[str], line: Line, before: str) -> bool:
+    """Return True for an exception without a header: of a traceback whose start is cut off, or alone."""
+    is_error = _ERROR_NAME.search(match["type"]) is not None and not line.is_warning
+    is_start = not line.text[:1].isspace() or _FRAME.match(before) is not None or before.startswith("    ")
+    return is_error and is_start and re.search("[A-Z.]", match["type"]) is not None
+
+
+def _message(lines: Sequence[Line], index: int, first: str) -> str:
+    """Return a message with its further lines, up to the next traceback."""
+    parts = [first]
+    for line in lines[index + 1 : index + _CONTINUES]:
+        if line.level:
+            break
+        parts.append(line.text)
+        if _HEADER.search(line.text) or _CONTEXT.search(line.text) or _CAUSE.search(line.text):
+            break
+    return "\n".join(parts)
