@@ -35,7 +35,7 @@ def test_ends_are_listed_newest_first(command, hub, monkeypatch):
     assert lines[0].endswith(f"UTC  {JOB}  done after {duration(DONE.seconds)}, steps 601 to 1,200")
     assert lines[1] == "all 4 ranks finished at step 1200"
     assert lines[2].endswith(f"UTC  {JOB}  failed after {duration(FAILED.seconds)}, steps 0 to 99")
-    assert lines[3:] == ["X", f"next  {FAILED.next_step}", "5 earlier ends left out: --limit"]
+    assert lines[3:] == ["killed: X", f"next  {FAILED.next_step}", "5 earlier ends left out: --limit"]
 
 
 def test_json_is_the_answer_of_the_hub(command, hub):
@@ -60,15 +60,15 @@ def test_hub_that_does_not_answer_is_one_line(command):
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({}, "X"),
-        ({"restart": Restart(1)}, "X; restart 1 of 3 has finished no step yet"),
-        ({"restart": AGAIN}, "X; restart 1 of 3 resumed from step 200 after 42 s (init 40 s)"),
-        ({"restart": AGAIN, "max_restarts": None}, "X; restart 1 resumed from step 200 after 42 s (init 40 s)"),
+        ({}, "killed: X"),
+        ({"restart": Restart(1)}, "killed: X; restart 1 of 3 has finished no step yet"),
+        ({"restart": AGAIN}, "killed: X; restart 1 of 3 resumed from step 200 after 42 s (init 40 s)"),
+        ({"restart": AGAIN, "max_restarts": None}, "killed: X; restart 1 resumed from step 200 after 42 s (init 40 s)"),
         (
             {"restart": msgspec.structs.replace(AGAIN, first_step=90)},
-            "X; restart 1 of 3 resumed from step 90 after 42 s (init 40 s), and repeats 10 steps",
+            "killed: X; restart 1 of 3 resumed from step 90 after 42 s (init 40 s), and repeats 10 steps",
         ),
-        ({"recorded": NOW + 3600}, "X; told late: the hub was down, or no agent answered it"),
+        ({"recorded": NOW + 3600}, "killed: X; told late: the hub was down, or no agent answered it"),
     ],
 )
 def test_reason_says_what_followed(changes, text):

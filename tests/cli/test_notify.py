@@ -20,8 +20,8 @@ def file(tmp_path, endpoint):
 def test_recipients_are_listed_with_what_they_want(command, file):
     assert command("notify", str(file)) == (
         0,
-        "ann: ends (done, failed, cancelled, node_lost, unknown) and findings (at least critical) of jobs llm-* with "
-        "owner=ann\njson-2: ends (failed) of jobs *\n",
+        "ann: ends (done, failed, cancelled, preempted, node_lost, unknown) and findings (at least critical) of jobs "
+        "llm-* with owner=ann\njson-2: ends (failed) of jobs *\n",
         "",
     )
 

@@ -8,9 +8,10 @@ import pytest
 from scripts.endings_page import SECTIONS
 from tests.build import JOB, NOW, finding, finished, job_steps, killed, raised, rank_state, snapshot, terminated
 from tests.detectors.stalls import QUIET, STALL
+from zmon.job.failures.classes import BY_NAME
 from zmon.job.outcome import ended_launch, first_step, has_ended, launch_key, restarted
 from zmon.job.restarts import is_over
-from zmon.schema.ended_launch import CANCELLED, DONE, FAILED, NODE_LOST, UNKNOWN_END, Restart
+from zmon.schema.ended_launch import CANCELLED, DONE, FAILED, NODE_LOST, PREEMPTED, UNKNOWN_END, Restart
 
 ROWS = [row for rows in SECTIONS.values() for row in rows]
 QUIET_ROWS = [row for row in ROWS if row.due == QUIET and is_over(row.job)]
@@ -154,3 +155,45 @@ def test_restart_of_a_later_attempt_is_not_noted():
     end = restarted(end, snapshot(*(rank_state(rank, attempt=1, steps=0) for rank in range(4))))
     assert restarted(end, snapshot(*(rank_state(rank, attempt=2, steps=0) for rank in range(4)))) == end
     assert restarted(end, snapshot(*(rank_state(rank) for rank in range(4)))) == end
+
+
+STEPS = ("step 41 loss 2.31", "step 42 loss 2.29")
+SLURM = "slurmstepd: error: *** JOB 77 ON node-1 CANCELLED AT 2026-05-01T12:00:00 DUE TO {} ***"
+
+
+@pytest.mark.parametrize(
+    ("case", "ranks", "output", "outcome", "failure"),
+    [
+        ("a time limit", [terminated(r, 9.0) for r in range(4)], SLURM.format("TIME LIMIT"), CANCELLED, "time_limit"),
+        ("preemption", [terminated(r, 9.0) for r in range(4)], SLURM.format("PREEMPTION"), PREEMPTED, "preemption"),
+        ("a node", [terminated(r, 9.0) for r in range(4)], SLURM.format("NODE FAILURE"), NODE_LOST, "node_failure"),
+        ("its owner", [terminated(r, 9.0) for r in range(4)], "saving", CANCELLED, ""),
+        ("nothing failed, whatever was printed", [finished(r, 9.0) for r in range(4)], "CUDA out of memory", DONE, ""),
+    ],
+)
+def test_quiet_end_may_be_that_of_a_scheduler(case, ranks, output, outcome, failure):
+    end = ended_launch(snapshot(*ranks), None, None, (*STEPS, output))
+    assert (end.outcome, end.failure) == (outcome, failure), case
+
+
+def test_failure_has_its_class_and_the_next_step_of_the_class():
+    ranks = [raised(2, 9.5, message="x"), *(terminated(rank, 9.0) for rank in (0, 1, 3))]
+    fault = finding(cause="rank_exited", detail="Read the log.")
+    words = replace(ranks[0].last_words, type="builtins.FileNotFoundError", message="[Errno 2] No such file: '/d'")
+    end = ended_launch(snapshot(replace(ranks[0], last_words=words), *ranks[1:]), fault, None)
+    assert (end.outcome, end.failure) == (FAILED, "missing_file")
+    assert "No such file" in end.clue
+    assert end.next_step == BY_NAME["missing_file"].next_step
+    assert end.reason.startswith("missing file: ")
+
+
+def test_memory_of_the_host_is_that_of_the_kernels_log():
+    fault = finding(cause="rank_exited", evidence={"out_of_memory": "out of memory: killed process 1002 (python)"})
+    end = ended_launch(snapshot(*(killed(rank, 9.0) for rank in range(4))), fault, None)
+    assert end.failure == "host_memory"
+
+
+def test_finding_about_several_ranks_keeps_its_next_step():
+    fault = finding(cause="collective_mismatch", detail="Compare the sizes.")
+    end = ended_launch(snapshot(*(raised(rank, 9.0) for rank in range(4))), fault, None)
+    assert (end.next_step, end.failure) == ("Compare the sizes.", "code_error")

@@ -191,7 +191,9 @@ class Hub:
                 fault = next(iter(stall.detect(snapshot)), None)
                 if not is_judged:
                     self.ended_jobs.update(snapshot, fault)
-                self.ends.update(snapshot, fault and self.journal.published_as(fault), None)
+                self.ends.update(
+                    snapshot, fault and self.journal.published_as(fault), None, self._last_output.of(snapshot)
+                )
 
     def judge(self, snapshot: Snapshot, reports: list[AgentReport], now: float) -> Snapshot:
         """Run the detectors on one job, publish what they report, and return the snapshot that they received."""
@@ -249,7 +251,8 @@ class Hub:
                 published = next(iter(stalls), None)
                 view_of_job = partial(view, snapshot, self.job_states, stalls)
                 self.ended_jobs.update(snapshot, fault, published, view_of_job)
-                self.ends.update(snapshot, fault and (published or fault), view_of_job)
+                output = self._last_output.of(snapshot)
+                self.ends.update(snapshot, fault and (published or fault), view_of_job, output)
 
     def _update_journal(self, snapshot: Snapshot, detector: Detector, remaining: Remaining, now: float) -> None:
         """Open or update the findings of one detector on one job, and resolve those that it stopped reporting."""

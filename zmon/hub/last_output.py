@@ -20,6 +20,7 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 from zmon.web import client
 
+_MAX_LAUNCHES = 200  # whose lines stay in memory; 16 kB each
 _MAX_RANKS = 2  # that ended first: the others print what followed
 
 
@@ -36,13 +37,14 @@ class LastOutput:
         return self._lines.get(launch_key(snapshot), ())
 
     def update(self, session: aiohttp.ClientSession, snapshots: Sequence[Snapshot]) -> None:
-        """Ask for the lines of launches that are over, and forget those that no agent reports; call in every pass."""
-        keys = {launch_key(snapshot): snapshot for snapshot in snapshots}
-        self._lines = {key: lines for key, lines in self._lines.items() if key in keys}
-        self._tasks = {key: task for key, task in self._tasks.items() if key in keys or not task.done()}
-        for key, snapshot in keys.items():
+        """Ask for the lines of launches that are over; call it in every pass."""
+        for snapshot in snapshots:
+            key = launch_key(snapshot)
             if key not in self._tasks and is_over(snapshot):
                 self._tasks[key] = asyncio.create_task(self._gather(session, key, _first(snapshot)))
+        for key in [*self._tasks][:-_MAX_LAUNCHES]:
+            del self._tasks[key]
+            self._lines.pop(key, None)
 
     def cancel(self) -> None:
         """Stop asking."""

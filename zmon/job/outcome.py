@@ -1,7 +1,8 @@
-"""Decide how a launch ended: done, failed, cancelled by its owner, its node lost, or unknown. Pure.
+"""Decide how a launch ended: done, failed, cancelled, preempted, its node lost, or unknown. Pure.
 
-The stall detector decides whether a fault ended the launch (docs/endings.md); without one, the ends of the ranks tell
-whether they had finished or were cancelled. There is one end for each launch, and none for a helper process.
+The stall detector decides whether a fault ended the launch (docs/endings.md). Without one, the ends of the ranks tell
+whether they had finished or were cancelled, and their last lines whether a scheduler did it (docs/failures.md). There
+is one end for each launch, and none for a helper process.
 """
 
 from __future__ import annotations
@@ -10,8 +11,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
+from msgspec import UNSET
 
 from zmon.job.ends import End, ends_of
+from zmon.job.facts import began_to_end
+from zmon.job.failures import Clues, classify
+from zmon.job.failures.classes import BY_NAME, SCHEDULED
+from zmon.job.failures.classes import UNKNOWN as UNKNOWN_CLASS
 from zmon.job.rank_end import Way
 from zmon.job.restarts import is_over, is_settled, launch_began
 from zmon.schema.ended_launch import (
@@ -19,11 +25,13 @@ from zmon.schema.ended_launch import (
     DONE,
     FAILED,
     NODE_LOST,
+    PREEMPTED,
     RECOVERY_PHASES,
     UNKNOWN_END,
     EndedLaunch,
     Restart,
 )
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.job_snapshot import Snapshot
@@ -31,6 +39,8 @@ from zmon.schema.rank import RankState
 
 _LOST_HOST = "host_lost"  # the cause of a finding about a host that does not answer
 _UNKNOWN_CAUSE = "unknown"
+_ABOUT_A_RANK = ("rank_exited", "crash_loop", "unknown")  # causes of findings that leave the class of the failure open
+_BY_SCHEDULER = {"time_limit": CANCELLED, "preemption": PREEMPTED, "node_failure": NODE_LOST}
 
 
 def has_ended(snapshot: Snapshot, fault: Finding | None) -> bool:
@@ -54,12 +64,25 @@ def launch_key(snapshot: Snapshot) -> str:
     return f"{first.launch_id or first.run_uid}-{first.attempt}"
 
 
-def ended_launch(snapshot: Snapshot, fault: Finding | None, view: JobView | None) -> EndedLaunch:
-    """Return the end of this launch. `fault` ended it, if any did; `view` is the job's, None if another launch runs."""
+def ended_launch(
+    snapshot: Snapshot, fault: Finding | None, view: JobView | None, output: tuple[str, ...] = ()
+) -> EndedLaunch:
+    """Return the end of this launch. `fault` ended it, if any did; `view` is the job's, None if another launch runs.
+
+    `output` has the last lines of the ranks that ended first.
+    """
     ranks = snapshot.reported_ranks
     lead = max(ranks, key=lambda r: r.steps)
     gone = [r.gone_seconds or 0.0 for r in snapshot.ranks]
     outcome, summary = _outcome(snapshot, fault)
+    failure = None if outcome == DONE else classify(_clues(snapshot, fault, output))
+    if failure and failure.name in SCHEDULED:
+        outcome, summary = _BY_SCHEDULER[failure.name], BY_NAME[failure.name].definition.removesuffix(".")
+    elif failure and outcome != FAILED:
+        failure = None  # nothing failed, whatever was printed
+    next_step = fault.detail if fault else ""
+    if failure and failure.name != UNKNOWN_CLASS and (fault is None or fault.cause in _ABOUT_A_RANK):
+        next_step = failure.next_step
     return EndedLaunch(
         id=launch_key(snapshot),
         job_id=snapshot.job_id,
@@ -84,12 +107,22 @@ def ended_launch(snapshot: Snapshot, fault: Finding | None, view: JobView | None
         culprit_hosts=fault.hosts if fault else (),
         finding=fault.id if fault else "",
         runbook=fault.runbook if fault else "",
-        next_step=fault.detail if fault else "",
+        next_step=next_step,
+        failure=failure.name if failure else "",
+        clue=failure.clue if failure else "",
         detection_seconds=max(0.0, snapshot.time - max(gone) - fault.onset) if fault else 0.0,
         teardown_seconds=max(gone) - min(gone),
         time=view.time if view else {},
         goodput_ratio=view.goodput_ratio if view else None,
     )
+
+
+def _clues(snapshot: Snapshot, fault: Finding | None, output: tuple[str, ...]) -> Clues:
+    """Return what is known about the end of the culprit, or of the first rank to end."""
+    culprits = fault.ranks if fault else ()
+    rank = min(snapshot.ranks, key=lambda r: (r.rank not in culprits, r.activity == "done", began_to_end(r).latest))
+    memory = fault.evidence_of(StallEvidence).out_of_memory if fault else UNSET
+    return Clues(rank.last_words, rank.exit_status, (memory,) if isinstance(memory, str) and memory else (), output)
 
 
 def first_step(state: RankState) -> int | None:

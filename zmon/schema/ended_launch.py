@@ -11,8 +11,9 @@ import msgspec
 
 from zmon.format import NONE, counted, duration
 
-DONE, FAILED, CANCELLED, NODE_LOST, UNKNOWN_END = "done", "failed", "cancelled", "node_lost", "unknown"
-OUTCOMES = (DONE, FAILED, CANCELLED, NODE_LOST, UNKNOWN_END)  # of this version; a newer zmon may have others
+DONE, FAILED, CANCELLED, PREEMPTED = "done", "failed", "cancelled", "preempted"
+NODE_LOST, UNKNOWN_END = "node_lost", "unknown"
+OUTCOMES = (DONE, FAILED, CANCELLED, PREEMPTED, NODE_LOST, UNKNOWN_END)  # of this version; a newer zmon may have others
 LATE_SECONDS = 60.0  # an end that the hub records later than this is marked: nobody saw it in time
 
 
@@ -54,8 +55,10 @@ class EndedLaunch(msgspec.Struct, frozen=True, kw_only=True):
     first_step: int | None  # None: it has finished no step
     restarts: int  # launches before this one by the same launcher
     max_restarts: int | None  # None: its launcher does not restart it
-    # Of a failure; empty or None otherwise
-    cause: str = ""  # as of the finding
+    failure: str = ""  # its class in docs/failures.md; "": it did not fail
+    clue: str = ""  # the line that decided the class; it may be one that the job printed
+    # Of the finding about what ended it; empty otherwise
+    cause: str = ""
     severity: str = ""
     ranks: tuple[int, ...] = ()  # the culprits; empty if none is known
     culprit_hosts: tuple[str, ...] = ()
@@ -84,8 +87,10 @@ class EndedLaunch(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def reason(self) -> str:
         """The reason of the end, and what followed."""
+        known = self.failure and self.failure != "unknown"
+        kind = f"{self.failure.replace('_', ' ')}: " if known else ""
         late = "told late: the hub was down, or no agent answered it" if self.is_late else ""
-        return "; ".join(part for part in (self.summary, self._restart_text(), late) if part)
+        return "; ".join(part for part in (kind + self.summary, self._restart_text(), late) if part)
 
     @property
     def repeated_steps(self) -> int | None:

@@ -9,13 +9,14 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgspec
 from aiohttp import web
 
 import zmon
 from zmon import detectors, metrics
 from zmon.errors import UsageError
 from zmon.hub.api.plan import plan_table
-from zmon.hub.api.privacy import may_read, without_output
+from zmon.hub.api.privacy import may_read, may_read_end, without_output
 from zmon.hub.api.rank_page import rank_page, with_few_rows
 from zmon.hub.api.scaling import scaling_answer, size_query
 from zmon.hub.api.view import job_state
@@ -62,7 +63,7 @@ class Answers:
                 self.findings,
                 turn=lambda request: self._large.turn() if request.evidence else nullcontext(),
             ),
-            route(endpoints.ENDS, self.ends),
+            route_for(endpoints.ENDS, self.ends),
             route(endpoints.DETECTORS, self.detectors),
         ]
 
@@ -113,11 +114,13 @@ class Answers:
             findings = [with_few_rows(finding, request.evidence_ranks) for finding in findings]
         return api.FindingList([f if may_read(asker, f) else without_output(f) for f in findings])
 
-    async def ends(self, request: api.EndsRequest) -> api.EndList:
-        """Return the ends of launches of all jobs or of one, newest first."""
+    async def ends(self, request: api.EndsRequest, asker: Asker) -> api.EndList:
+        """Return the ends of launches of all jobs or of one, newest first, without what the asker may not read."""
         since = time.time() - request.seconds if request.seconds >= 0 else -math.inf
         ends = [end for end in self._hub.ends.all() if request.job_id in (None, end.job_id) and end.ended >= since]
-        return api.EndList(ends if request.limit < 0 else ends[: request.limit], len(ends))
+        shown = ends if request.limit < 0 else ends[: request.limit]
+        readable = (end if may_read_end(asker, end) else msgspec.structs.replace(end, clue="") for end in shown)
+        return api.EndList([*readable], len(ends))
 
     async def detectors(self, request: api.DetectorsRequest) -> api.DetectorList:
         """Return for each detector and job why it is inert, if it is, and the detector's last error."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from msgspec import UNSET
 
+from zmon.schema.ended_launch import EndedLaunch
 from zmon.schema.finding import Finding
 from zmon.web.asker import Asker
 
@@ -29,6 +30,13 @@ def may_read(asker: Asker, finding: Finding | None) -> bool:
     evidence = finding.evidence
     is_public = evidence.stacks is UNSET and evidence.stderr_tail is UNSET
     return is_public or (asker.uid is not None and evidence.owners == (asker.uid,))
+
+
+def may_read_end(asker: Asker, end: EndedLaunch) -> bool:
+    """Return True if the asker may read the line of the job that shows why the launch ended."""
+    if asker.roles:
+        return asker.may_read_evidence
+    return asker.uid is not None and asker.uid in (0, os.geteuid(), end.owner)
 
 
 def without_output(finding: Finding) -> Finding:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from zmon.format import plain
-from zmon.job.failures.classes import BY_NAME, CONSEQUENCES
+from zmon.job.failures.classes import BY_NAME, CONSEQUENCES, UNKNOWN
 from zmon.job.failures.endings import (
     BREAKING,
     CERTAIN,
@@ -60,7 +60,7 @@ Answer = tuple[str, str]  # the name of a class, and the line that decided
 
 def classify(clues: Clues) -> Failure:
     """Return the class of a failure: what is certain decides first, then exceptions, ends of processes, the status."""
-    name, clue = next(filter(None, _answers(clues)), ("unknown", ""))
+    name, clue = next(filter(None, _answers(clues)), (UNKNOWN, ""))
     return Failure(name, plain(clue.strip())[:_MAX_CLUE], BY_NAME[name].next_step)
 
 

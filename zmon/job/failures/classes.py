@@ -33,9 +33,14 @@ CLASSES = (
         "killed", "A signal from outside ended it: SIGTERM, SIGINT, or a SIGKILL that no log explains.",
         "Ask who sent the signal. After a SIGKILL, read the kernel's log of that host for the out-of-memory killer."),
     FailureClass(
-        "scheduler", "The scheduler ended the job: time limit, preemption, node failure, cancellation.",
-        "Start it again from its last checkpoint. After a time limit, ask for more time or save more often; after a "
-        "node failure, leave that node out."),
+        "time_limit", "The scheduler's time limit ended the job.",
+        "Ask for more time, or save more often, and start it again from its last checkpoint."),
+    FailureClass(
+        "preemption", "The scheduler or the cloud took the resources away: preemption, eviction, spot interruption.",
+        "Start it again from its last checkpoint, if the scheduler does not do that itself."),
+    FailureClass(
+        "node_failure", "The scheduler says that a node failed.",
+        "Start it again from its last checkpoint without that node."),
     FailureClass(
         "collective_timeout", "Ranks waited in a collective, barrier or store until their timeout.",
         "Find the rank that did not come: it hung, was slow, or entered another collective. A longer timeout helps "
@@ -101,6 +106,8 @@ CLASSES = (
         "unknown", "Nothing of this kind was recognized.",
         "Read the end of the output of the rank that ended first."),
 )  # fmt: skip
+UNKNOWN = CLASSES[-1].name
 BY_NAME = {row.name: row for row in CLASSES}
+SCHEDULED = frozenset(("time_limit", "preemption", "node_failure"))  # what ends a job that has not failed
 # A rank may fail in these ways because another one failed first.
-CONSEQUENCES = frozenset(("connection_lost", "collective_timeout", "killed", "scheduler"))
+CONSEQUENCES = frozenset(("connection_lost", "collective_timeout", "killed")) | SCHEDULED

@@ -33,11 +33,13 @@ KERNEL_WEAK = rules(  # it may be a consequence
     ("storage", (r"I/O error", r"nfs: server .* not responding", r"(EXT4|XFS|BTRFS)\S* .*error", r"lustre.*error")),
 )  # fmt: skip
 SCHEDULER = rules(
-    ("scheduler", (
-        r"DUE TO (TIME ?LIMIT|PREEMPTION|NODE ?FAIL\w*|JOB REQUEUE|TASK FAILURE TIME)", r"\bDeadlineExceeded\b",
-        r"walltime .* exceeded", r"job killed: walltime", r"reason: (Evicted|Preempt\w*)", r"TERM_RUNLIMIT",
-        r"was evicted", r"error: Node failure on", r"spot (instance )?interruption", r"TerminationByKubelet",
-        r"node .*(preempted|was terminated)")),
+    ("time_limit", (
+        r"DUE TO TIME ?LIMIT", r"\bDeadlineExceeded\b", r"walltime .* exceeded", r"job killed: walltime",
+        r"TERM_RUNLIMIT")),
+    ("preemption", (
+        r"DUE TO (PREEMPTION|JOB REQUEUE)", r"reason: (Evicted|Preempt\w*)", r"was evicted",
+        r"spot (instance )?interruption", r"TerminationByKubelet", r"node .*preempted")),
+    ("node_failure", (r"DUE TO NODE ?FAIL\w*", r"error: Node failure on", r"node .*was terminated")),
 )  # fmt: skip
 # What aborts a process whose peers then lose their connections.
 BREAKING = rules(
@@ -94,8 +96,8 @@ ENDS = (*BREAKING, *rules(
         r"closed by peer \[", r"nccl(Remote|System|Internal)Error", r"connection reset by peer", r"broken pipe",
         r"remote process exited", r"recvValue failed", r"lost (connection|communication)",
         r"socket closed unexpectedly")),
-    ("scheduler", (r"\*\*\* (JOB|STEP) \S+ (ON \S+ )?CANCELLED",)),
     ("killed", (
+        r"\*\*\* (JOB|STEP) \S+ (ON \S+ )?CANCELLED",
         r"\bSIGKILL\b", r"exit ?code\W+-(15|2)\b", r"(return code|exit status|exited with code)\W+-(15|2)\b",
         r"\bKilled\b", r"\bSIGTERM\b", r"signal 15\b", r"KeyboardInterrupt", r"\bSIGINT\b",
         r"exit code:? (130|137|143)\b", r"got signal: (1|2|9|15)\b", r"^Terminated\b")),
