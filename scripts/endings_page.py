@@ -29,8 +29,9 @@ A rank is a victim only if its error was raised inside a collective, or if its t
 exception that a framework raised from such an error counts as well. A rank that is killed after others were already
 gone is a consequence, too.
 
-`zmon ends` lists how launches ended ([ends.md](ends.md)). A finding makes the outcome `failed`, `node_lost` for a lost host, and `unknown`
-for a warning without a cause. A quiet end is `done` if all ranks finished, and `cancelled` if a signal ended one.
+`zmon ends` lists how launches ended ([ends.md](ends.md)). A finding makes the outcome `failed`, `node_lost` for a lost
+host, and `unknown` for a warning without a cause. A quiet end is `done` if all ranks finished, and `cancelled` if a
+signal ended one.
 
 ## One rank ends by itself
 
