@@ -173,6 +173,7 @@ class Answers:
             [job for job in jobs if job.job_id not in shown],
             hub.config.shard,
             hub.ends.counts,
+            hub.journal.labels_of_jobs(),
         )
 
 
