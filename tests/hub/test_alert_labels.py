@@ -1,4 +1,4 @@
-"""Tests of the labels of jobs on alerts: a site declares them, a job only chooses among them, and an alert keeps them."""
+"""Tests of the labels of jobs on alerts: a site declares them, a job chooses among them, and an alert keeps them."""
 
 import json
 from dataclasses import replace
@@ -117,8 +117,8 @@ async def test_alert_has_the_declared_labels_also_after_a_restart_and_a_change(t
 
 
 async def test_labels_are_those_of_the_lead_rank_and_equal_in_two_hubs(tmp_path):
-    first, *others = frozen()
-    agent = FakeAgent(*labelled(first, tier="hero"), *labelled(*others, tier="hero", team="ads"))
+    first, *others = sorted(frozen(), key=lambda rank: rank.rank)
+    agent = FakeAgent(*labelled(*others, team="ads"), *labelled(first, tier="hero"))
     expected = OF_ALERT % 'severity="critical",tier="hero"'
     async with agent.serve():
         for name in ("a", "b"):
