@@ -146,3 +146,26 @@ def test_label_of_a_job_calls_nobody(tmp_path):
 def test_route_ends_in_the_receiver_of_the_severity(tmp_path, labels, receiver):
     path = installed(tmp_path, "slack.yml")
     assert amtool("config", "routes", "test", "--config.file", path, *labels).strip() == receiver
+
+
+@pytest.mark.parametrize(
+    ("labels", "receivers"),
+    [
+        ((*JOB, "severity=critical", "tier=hero"), "pager"),
+        ((*JOB, "severity=critical", "tier=normal"), "desk"),
+        ((*JOB, "severity=critical"), "desk"),
+        ((*JOB, "severity=critical", "tier=hero", "owner=ann"), "ann,pager"),
+        (("job_id=ads", "alertname=ZmonFindingWarning", "severity=warning", "owner=ann"), "ann"),
+        (("job_id=ads", "alertname=ZmonLeaseOverdue", "severity=critical"), "pager"),
+        (("alertname=ZmonAgentsAbsent", "severity=critical"), "pager"),
+        (("alertname=ZmonWatchdog", "severity=info"), "watchdog"),
+    ],
+)
+def test_route_by_labels_of_jobs_in_the_documentation(tmp_path, labels, receivers):
+    page = (REPOSITORY / "docs/deploy/alerting.md").read_text()
+    (route,) = [block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if block.startswith("route:")]
+    names = [{"name": name} for name in ("watchdog", "ann", "pager", "desk")]
+    (tmp_path / "alertmanager.yml").write_text(route + yaml.safe_dump({"receivers": names}))
+    assert (
+        amtool("config", "routes", "test", "--config.file", tmp_path / "alertmanager.yml", *labels).strip() == receivers
+    )
