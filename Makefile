@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 PROGRAMS := prometheus prometheus-alertmanager:alertmanager
 BIN := .venv/bin
-GENERATED := 'dashboards/grafana/*.json' 'dashboards/rules/*.yaml' helm/zmon/files ':!dashboards/rules/*_test.yaml'
+GENERATED := 'dashboards/grafana/*.json' 'dashboards/rules/*.yaml' helm/zmon/files 'deploy/alertmanager/*.yml' ':!dashboards/rules/*_test.yaml'
 
 help:
 	@echo "make demo [DURATION=seconds] [DATA=file.tsv]   run a monitored training job on this machine"

@@ -1,8 +1,9 @@
-"""The command line of the generators of rules and of Grafana dashboards: `--agents`, `--hub`, `--out`, `--sharded`."""
+"""The command line of the generators of rules and of Grafana dashboards: `--agents`, `--hub`, `--out`."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -22,13 +23,12 @@ def _scrape_interval(context: click.Context, option: click.Parameter, text: str)
     return int(seconds)
 
 
-Files = Callable[[Intervals], dict[str, str]]
-
-
-def run(program: str, description: str, files: Files, sharded: Files | None = None) -> None:
+def run(
+    program: str, description: str, files: Callable[..., dict[str, str]], options: Sequence[click.Option] = ()
+) -> None:
     """Parse the command line of `program` and write its files. An error is one line on stderr, and exit code 2.
 
-    `sharded` makes the files for several Prometheus, with the option --sharded; None: there is no such option.
+    `files` returns the text of each file, by name, for the intervals and the values of further `options`.
     """
 
     @click.command(help=description, context_settings={"help_option_names": ["-h", "--help"]})
@@ -41,15 +41,12 @@ def run(program: str, description: str, files: Files, sharded: Files | None = No
         metavar="DIR",
         help="Directory for the files; it is created, and files of the same names are replaced.",
     )
-    def command(agents: int, hub: int, out: Path, is_sharded: bool = False) -> None:
-        make = sharded if sharded and is_sharded else files
-        write(make(Intervals(agents, hub)), out)
+    def command(agents: int, hub: int, out: Path, **values: Any) -> None:
+        write(files(Intervals(agents, hub), **values), out)
         made_for = f"agents scraped every {duration_text(agents)} and hubs scraped every {duration_text(hub)}"
         click.echo(f"{out}: files for {made_for}, or more often")
 
-    if sharded is not None:
-        help_ = "Files for several Prometheus with a shard of the agents each, and for vmalert."
-        command.params.append(click.Option(["--sharded", "is_sharded"], is_flag=True, help=help_))
+    command.params.extend(options)
     try:
         command(prog_name=program, standalone_mode=False)
     except click.exceptions.Exit as leave:

@@ -1,4 +1,4 @@
-"""The generator of documents, rules and Grafana dashboards; `make check` fails if one is out of date."""
+"""The generator of documents, rules, examples and Grafana dashboards; `make check` fails if one is out of date."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import yaml
 from dashboards import generator, grafana, rules
 from dashboards.intervals import CLUSTER, ONE_MACHINE
 from dashboards.rules.render import rendered
-from scripts import imports, rooms
+from scripts import alertmanager, imports, rooms
 from scripts.endings_page import endings_page
 from scripts.failures_page import failures_page
 from scripts.frameworks_page import frameworks_page
@@ -36,6 +36,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 GRAFANA = Path(grafana.__file__).parent
 RULES = Path(rules.__file__).parent
 CHART = DOCS.parent / "helm" / "zmon" / "files"
+ALERTMANAGER = DOCS.parent / "deploy" / "alertmanager"
 
 
 def metrics_page() -> str:
@@ -208,6 +209,7 @@ if __name__ == "__main__":
     (DOCS / "thresholds.md").write_text(thresholds_page())
     (DOCS / "trainer-keys.md").write_text(keys_page())
     (DOCS / "openapi.json").write_text(json.dumps(openapi(), indent=1, ensure_ascii=False) + "\n")
+    generator.write(alertmanager.examples(), ALERTMANAGER)
     generator.write(rendered(ONE_MACHINE), RULES)
     generator.write(grafana.rendered(ONE_MACHINE), GRAFANA)
     generator.write(rendered(CLUSTER), CHART / "rules")

@@ -60,7 +60,7 @@ ROOMS: Mapping[str, str] = {
     "zmon": "probe",
     "__main__": "probe cli",
     "trainer": "zmon",
-    "dashboards": "format schema doctor",
+    "dashboards": "format schema metrics doctor",
     "lab": "zmon errors format schema scaling web job probe steplog agent hub stack offline cli trainer",
     "bench": "zmon errors format stats schema box metrics scaling web job probe agent detectors.new_finding "
     "detectors.slow detectors.suppression detectors hub trainer dashboards lab",

@@ -5,6 +5,7 @@ templates in `{{` and `}}`.
 """
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -26,8 +27,8 @@ HEAD = """\
 """
 
 
-def rendered(intervals: Intervals) -> dict[str, str]:
-    """Return the text of each rule file, by its name."""
+def rendered(intervals: Intervals, alert_labels: Sequence[str] = ()) -> dict[str, str]:
+    """Return the text of each rule file, by its name. `alert_labels`: names in `zmon hub --alert-labels`."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         variable_start_string="<<",
@@ -45,6 +46,7 @@ def rendered(intervals: Intervals) -> dict[str, str]:
         "recorded": intervals.recorded,
         "evaluation_seconds": intervals.evaluation_seconds,
         "pending": intervals.pending,
+        "alert_labels": "".join(f", {name}" for name in alert_labels),
         "MADE_FOR": MADE_FOR,
         "AGENT": AGENT,
         "HUB": HUB,
@@ -56,14 +58,14 @@ def rendered(intervals: Intervals) -> dict[str, str]:
     }
 
 
-def sharded(intervals: Intervals) -> dict[str, str]:
+def sharded(intervals: Intervals, alert_labels: Sequence[str] = ()) -> dict[str, str]:
     """Return the rule files for a cluster that several Prometheus scrape, a shard of the agents each.
 
     `shard.yaml` is for each shard, which scrapes the hub as well. The others are for vmalert, which sees the agents of
     all shards; it pages some seconds later, and knows no `keep_firing_for`.
     """
     alerts, *_ = FILES
-    files = rendered(intervals)
+    files = rendered(intervals, alert_labels)
     head, *groups = _GROUP.split(files[alerts])
     (of_shard,) = [group for group in groups if group.startswith(FINDINGS)]
     files[alerts] = head + "".join(group for group in groups if group != of_shard)

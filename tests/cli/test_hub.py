@@ -1,9 +1,12 @@
-"""Tests of `zmon hub --shard`, which gives a hub a part of the jobs."""
+"""Tests of the options of `zmon hub`: what its configuration becomes, and what is refused."""
+
+import re
 
 import pytest
 from click.testing import CliRunner
 
 from zmon.cli import hub as command
+from zmon.cli.main import cli
 from zmon.errors import UsageError
 from zmon.schema.shard import Shard
 
@@ -38,4 +41,27 @@ def test_text_that_is_no_shard_is_refused_with_the_name_of_the_option(started):
     error = run("--shard", "4/4")
     assert isinstance(error, UsageError)
     assert str(error).startswith("--shard: '4/4' is no shard: ")
+    assert started == []
+
+
+@pytest.mark.parametrize("way", ["flag", "variable", "file"])
+def test_labels_of_alerts_are_the_same_mapping_everywhere(started, tmp_path, way):
+    text = "{team: [ads, search], owner: '[a-z]+'}"
+    if way == "file":
+        path = tmp_path / "zmon.yaml"
+        path.write_text(f"hub: {{alert_labels: {text}}}")
+        cli.main(["--config", str(path), "hub", "--check-config"], standalone_mode=False)
+    else:
+        assert run(*(["--alert-labels", text] if way == "flag" else []), ZMON_ALERT_LABELS=text) is None
+    (config,) = started
+    labels = {"team": "ads", "owner": "ann", "tier": "hero"}
+    assert config.alert_labels.of(labels) == {"team": "ads", "owner": "ann"}
+
+
+@pytest.mark.parametrize("text", ["{", "{job_id: x}", "3", "{owner: '('}"])
+def test_wrong_labels_of_alerts_are_refused_in_one_line_with_the_key(started, text):
+    error = run("--alert-labels", text)
+    assert isinstance(error, UsageError)
+    assert re.match(r"cannot (set|read --)alert_?labels|cannot set alert_labels", str(error))
+    assert "\n" not in str(error)
     assert started == []

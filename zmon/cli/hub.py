@@ -10,10 +10,11 @@ import click
 
 from zmon.cli import options
 from zmon.cli.daemon import Listening, listening_options, serve
-from zmon.cli.thresholds import detectors_option
+from zmon.cli.thresholds import Settings, detectors_option
 from zmon.detectors import Detector
 from zmon.errors import UsageError, ZmonError
 from zmon.hub import Hub, HubConfig, discovery
+from zmon.hub.alert_labels import PAGE, AlertLabels, configured
 from zmon.hub.discovery.file_sd import FileTargets
 from zmon.hub.discovery.target import TargetSource
 from zmon.hub.memory import search_seldom
@@ -55,6 +56,15 @@ from zmon.steplog.files import lock_directory
     help="Labels of a job in /metrics. With four more, a series must not exceed the label_limit of Prometheus.",
 )
 @click.option(
+    "--alert-labels",
+    envvar="ZMON_ALERT_LABELS",
+    type=Settings(configured, PAGE),
+    default="{}",
+    metavar="YAML",
+    help="Labels of a job that its alerts carry, with their values or a pattern, such as {tier: [hero, normal]}. The "
+    "rules of Prometheus need their names: python -m dashboards.rules --alert-labels tier.",
+)
+@click.option(
     "--shard",
     envvar="ZMON_SHARD",
     default="",
@@ -78,6 +88,7 @@ def hub(
     http: ClientConfig | None,
     data_dir: Path,
     max_job_labels: int,
+    alert_labels: AlertLabels,
     shard: str,
     peaks: Path | None,
     recipients: tuple[Recipient, ...] | None,
@@ -109,6 +120,7 @@ def hub(
         sources=sources,
         allowed_hosts=allowed_hosts,
         max_job_labels=max_job_labels,
+        alert_labels=alert_labels,
         shard=_shard(shard),
         peaks=read_peaks(peaks) if peaks else {},
         recipients=recipients or (),

@@ -1,4 +1,4 @@
-"""The options that set thresholds: a mapping in the configuration file, or YAML on the command line."""
+"""The options that take a mapping: of thresholds, or of labels. On the command line a mapping is YAML in one line."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from zmon.schema.thresholds import PAGE, build
 
 
 class Settings(click.ParamType[Any]):
-    """A click type that builds an object with the thresholds of a site. Raises UsageError with a dotted key."""
+    """A click type that builds an object from the settings of a site. Raises UsageError with a dotted key."""
 
     name = "yaml"
 
-    def __init__(self, make: Callable[[object, str], object]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[object, str], object], page: str = PAGE) -> None:
+        """`page`: the page of the documentation about these settings."""
+        self._make, self._page = make, page
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Build the object from a mapping or from YAML text. A value that is already built is returned unchanged."""
@@ -30,7 +31,7 @@ class Settings(click.ParamType[Any]):
             return self._make(yaml.safe_load(value) if isinstance(value, str) else value, key)
         except yaml.YAMLError as error:
             raise UsageError(
-                f"cannot read --{key}", str(error).splitlines()[0], f"It takes YAML: see {PAGE}"
+                f"cannot read --{key}", str(error).splitlines()[0], f"It takes YAML: see {self._page}"
             ) from error
 
 

@@ -257,8 +257,9 @@ class Hub:
     def _update_journal(self, snapshot: Snapshot, detector: Detector, remaining: Remaining, now: float) -> None:
         """Open or update the findings of one detector on one job, and resolve those that it stopped reporting."""
         name, findings = detector.name, remaining.findings[detector.name]
+        labels = self.config.alert_labels.of(snapshot.reported_ranks[0].labels)  # those of the job in its view
         for finding in findings:
-            if self.journal.open_or_update(finding, now, detector.separate):
+            if self.journal.open_or_update(finding, now, detector.separate, labels):
                 log.warning("%s %s: %s", finding.severity, finding.cause, finding.summary)
         active = () if name in remaining.resolved else self.journal.active_of(snapshot.job_id, name)
         # A detector that reports one fault at a time has updated its open finding of the same kind.

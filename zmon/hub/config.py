@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from zmon.detectors import ALL, Detector
+from zmon.hub.alert_labels import AlertLabels
 from zmon.hub.discovery.target import TargetSource
 from zmon.notify import Recipient
 from zmon.scaling.peaks import DevicePeaks
@@ -41,6 +42,7 @@ class HubConfig:
     shard: Shard | None = None  # only the jobs of this shard are judged; None: all jobs
     sources: tuple[TargetSource, ...] = ()  # they name further agents, which come and go
     max_job_labels: int = MAX_LABELS  # labels of a job in /metrics; a site with a low `label_limit` sets it
+    alert_labels: AlertLabels = field(default_factory=AlertLabels)  # labels of jobs on their findings in /metrics
     peaks: Mapping[str, DevicePeaks] = field(default_factory=dict)  # of the site's own devices, by name
     recipients: tuple[Recipient, ...] = ()  # of notices
     max_requests: int = 64  # requests in flight at the same time, to agents or for the evidence of ranks

@@ -14,10 +14,11 @@ be read is never replaced.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 from msgspec import UNSET
@@ -41,13 +42,13 @@ _LOST = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Labels:
+class Labels(msgspec.Struct, frozen=True, omit_defaults=True):
     """The labels of a finding's metric, which do not change after it was published."""
 
     cause: str
     ranks: tuple[int, ...]
     hosts: tuple[str, ...]
+    of_job: dict[str, str] = {}  # those of the job that its alerts carry, as they were when the finding opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +101,28 @@ class Journal:
 
     def published(self) -> list[Finding]:
         """Return the active findings with the labels of their metric as first published."""
-        return [replace(f, **asdict(self._labels[f.id])) for f in self.active()]
+        pairs = ((finding, self._labels[finding.id]) for finding in self.active())
+        return [replace(f, cause=first.cause, ranks=first.ranks, hosts=first.hosts) for f, first in pairs]
+
+    def labels_of_jobs(self) -> dict[str, dict[str, str]]:
+        """Return the labels of its job on the metric of each active finding, by id."""
+        return {name: self._labels[name].of_job for name in self._active}
 
     def all(self) -> list[Finding]:
         """Return all findings in memory, active or resolved, newest first."""
         return sorted(self._findings.values(), key=lambda f: f.detected, reverse=True)
 
-    def open_or_update(self, finding: Finding, now: float, separate: bool = False) -> bool:
+    def open_or_update(
+        self,
+        finding: Finding,
+        now: float,
+        separate: bool = False,
+        of_job: Mapping[str, str] = MappingProxyType({}),
+    ) -> bool:
         """Open a finding, or update the active one about the same fault; return True if it was opened.
 
         `separate`: the detector reports separate faults, so only a finding of the same id is about the same fault.
+        `of_job`: the labels of the job that the finding has from its opening to its end.
         """
         active = self.active_of(finding.job_id, finding.detector)
         # A stall and a fault of a job that still moves are two findings.
@@ -118,7 +131,7 @@ class Journal:
         if current is None:
             ids = (f"{finding.id}-{second:x}" for second in count(int(now)))  # another one if the clock was set back
             finding = replace(finding, id=next(name for name in ids if name not in self._findings))
-            self._labels[finding.id] = Labels(finding.cause, finding.ranks, finding.hosts)
+            self._labels[finding.id] = Labels(finding.cause, finding.ranks, finding.hosts, dict(of_job))
             self._store(finding)
             return True
         self._absent_since.pop(current.id, None)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from zmon.metrics.names import STEP_HISTOGRAM
+from zmon.metrics.names import LABEL_NAME, STEP_HISTOGRAM
 from zmon.metrics.page import Page
 from zmon.schema.ended_launch import OUTCOMES
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.names import BETWEEN_STEPS, DRAM, FLOPS_SOURCES, MAX_LABELS, TENSOR_PIPE, bounded_labels
 from zmon.schema.shard import Shard
-
-_LABEL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
-
 
 # These counters begin at 0, because Prometheus sees no increase in a counter that first appears with 300 s.
 DECLARED = FLOPS_SOURCES[0]  # only the job itself knows its memory traffic
@@ -37,6 +33,7 @@ def hub_page(
     ends: Mapping[str, int] = MappingProxyType({}),
     notices: Mapping[tuple[str, str], int] = MappingProxyType({}),
     recoveries: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
+    labels_of_jobs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> bytes:
     """Return the page of the hub. While the hub is blind, `last_pass_time` does not advance.
 
@@ -46,10 +43,11 @@ def hub_page(
     coverage, since they are too many. Alerts read the coverage: it tells that the hub watches the job. `shard`: that of
     the hub; it is a label of its findings and its heartbeat, by which alerts see that the hubs of one shard are gone.
     `ends`: launches that ended since the hub started, by outcome. `notices`: by recipient and result.
-    `recoveries`: the newest one of each job, in seconds by phase.
+    `recoveries`: the newest one of each job, in seconds by phase. `labels_of_jobs`: what a site lets its routes of
+    alerts read of the labels of a job, by the id of the finding.
     """
     page = Page()
-    of_shard = {"shard": str(shard)} if shard else None
+    of_shard = {"shard": str(shard)} if shard else {}
     for name in (
         "zmon_hub_coverage_ratio",
         "zmon_job_efficiency_ratio",
@@ -94,6 +92,7 @@ def hub_page(
     for finding in findings:
         pairs: list[tuple[int | str, str]] = list(zip(finding.ranks, finding.hosts, strict=False))
         pairs = pairs or [("", "".join(finding.hosts[:1]))]
+        extra = {**labels_of_jobs.get(finding.id, {}), **of_shard}
         for rank, host in pairs:
             page.add(
                 "zmon_finding",
@@ -104,7 +103,7 @@ def hub_page(
                 finding.severity,
                 rank,
                 host,
-                extra=of_shard,
+                extra=extra,
             )
     for outcome, number in (dict.fromkeys(OUTCOMES, 0) | dict(ends)).items():
         page.add("zmon_job_ends_total", number, outcome)
@@ -126,5 +125,5 @@ def hub_page(
 
 def free_labels(labels: Mapping[str, str], limit: int = MAX_LABELS) -> dict[str, str]:
     """Return the first labels of a job whose names Prometheus accepts, without those that Prometheus sets itself."""
-    accepted = {k: v for k, v in labels.items() if _LABEL_NAME.fullmatch(k) and k not in ("job", "instance")}
+    accepted = {k: v for k, v in labels.items() if LABEL_NAME.fullmatch(k) and k not in ("job", "instance")}
     return bounded_labels(accepted, limit)

@@ -7,6 +7,7 @@ Names and labels never change; units are base units (Prometheus naming practices
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
@@ -51,6 +52,7 @@ class Subject(Generic[_Item]):
 
 
 _V = TypeVar("_V")
+LABEL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")  # of a label from outside zmon; Prometheus uses names with __ itself
 STEP_SECONDS_BOUNDS = tuple(0.001 * 2**k for k in range(17))
 
 RANK = ("job_id", "rank", "host")

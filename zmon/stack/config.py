@@ -7,6 +7,22 @@ from collections.abc import Sequence
 
 import yaml
 
+# No rule is about two findings: Alertmanager does not send the resolution of an alert that it inhibits (decision 42).
+INHIBIT_RULES: tuple[dict[str, list[str]], ...] = (
+    {  # the finding names the culprit; the backstop alert only repeats that the job makes no progress
+        "source_matchers": ['alertname="ZmonStall"'],
+        "target_matchers": ['alertname="ZmonLeaseOverdue"'],
+        "equal": ["job_id"],
+    },
+    {  # without samples these cannot tell anything
+        "source_matchers": ['alertname="ZmonSamplesMissing"'],
+        "target_matchers": ['alertname=~"ZmonAgentsAbsent|ZmonHubDown"'],
+    },
+    {  # if no agent answers at all, one page is enough
+        "source_matchers": ['alertname="ZmonAgentsAbsent"'],
+        "target_matchers": ['alertname=~"ZmonAgentDown|ZmonHubDown"'],
+    },
+)
 INTERVAL = "2s"  # short, so that a finding becomes a page within seconds; one machine has few series
 
 
@@ -79,21 +95,7 @@ def alertmanager_yaml(webhook: str | None, warnings: str | None = None) -> str:
                     {"receiver": "desk", "matchers": ['severity="warning"']},
                 ],
             },
-            "inhibit_rules": [
-                {  # the finding names the culprit; the backstop alert only repeats that the job makes no progress
-                    "source_matchers": ['alertname="ZmonStall"'],
-                    "target_matchers": ['alertname="ZmonLeaseOverdue"'],
-                    "equal": ["job_id"],
-                },
-                {  # without samples these cannot tell anything
-                    "source_matchers": ['alertname="ZmonSamplesMissing"'],
-                    "target_matchers": ['alertname=~"ZmonAgentsAbsent|ZmonHubDown"'],
-                },
-                {  # if no agent answers at all, one page is enough
-                    "source_matchers": ['alertname="ZmonAgentsAbsent"'],
-                    "target_matchers": ['alertname=~"ZmonAgentDown|ZmonHubDown"'],
-                },
-            ],
+            "inhibit_rules": [*INHIBIT_RULES],
             "receivers": [
                 {"name": name} | ({"webhook_configs": [{"url": url, "send_resolved": True}]} if url else {})
                 for name, url in urls.items()

@@ -5,7 +5,8 @@ Values are those of the benchmark of the dashboard, which come from real pages o
 """
 
 import zlib
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -120,16 +121,24 @@ def hour() -> Iterator[tuple[Labels, Samples]]:
 
 def recorded() -> Iterator[tuple[Labels, Samples]]:
     """Yield the series that the rules record, for the expressions that read them."""
-    for fault in FAULTS:
-        if fault.labels["__name__"] == "zmon_finding":
-            times = np.arange(START + RULES_OFFSET, START + SECONDS, HUB_SECONDS)
-            labels = {name: value for name, value in fault.labels.items() if name not in ("job", "instance")}
-            values = np.where(fault.when((times - START) / 60), fault.bad, np.nan)
-            yield labels | {"__name__": "zmon:finding:standing"}, _with_ends(times, values)
+    findings = [fault for fault in FAULTS if fault.labels["__name__"] == "zmon_finding"]
+    yield from _recorded_of("zmon:finding:standing", findings, without=("job", "instance"))
+    yield from _recorded_of("zmon:finding:alert", findings, without=("job", "instance", "cause", "rank", "host"))
     for each in everything(SCENE):
-        if "instance" not in each.labels and each.name.startswith("zmon:") and each.name != "zmon:finding:standing":
+        if "instance" not in each.labels and each.name.startswith("zmon:") and "finding" not in each.name:
             every = AGENT_SECONDS if each.every == 10 else each.every
             yield {"__name__": each.name, **each.labels}, _own_samples(each, every)
+
+
+def _recorded_of(name: str, findings: Sequence[Fault], without: Sequence[str]) -> Iterator[tuple[Labels, Samples]]:
+    """Yield a series for each set of labels that the findings have without some, with samples while one is open."""
+    times = np.arange(START + RULES_OFFSET, START + SECONDS, HUB_SECONDS)
+    is_open = defaultdict(lambda: np.zeros(len(times), bool))
+    for finding in findings:
+        labels = {key: value for key, value in finding.labels.items() if key not in without}
+        is_open[tuple(labels.items())] |= finding.when((times - START) / 60)
+    for items, shown in is_open.items():
+        yield dict(items) | {"__name__": name}, _with_ends(times, np.where(shown, 1.0, np.nan))
 
 
 def _own_samples(each: Series, every: int) -> Samples:

@@ -7,10 +7,13 @@ import msgspec
 import pytest
 import yaml
 
+from dashboards.intervals import CLUSTER
+from dashboards.rules.render import rendered
 from tests.deploy.helm.api_server import OPTIONAL
 from tests.deploy.helm.conftest import CHART, CI, Objects, engine, install
 from tests.golden.compare import check_text
 from tests.hostile.users import needs_root
+from zmon.hub.alert_labels import configured
 from zmon.web.kubernetes.agent_pods import Pod, agent_url, pod_selection
 
 OLDEST, NEWEST = "1.27", "1.34"  # of Kubernetes: the chart's kubeVersion, and the newest that was tried
@@ -59,6 +62,9 @@ def test_agents_keep_within_the_limit_at_which_prometheus_drops_a_scrape():
         ({"agent": {"tolerance": []}}, "tolerance"),
         ({"boxes": {"mode": "shm"}}, "/boxes/mode"),
         ({"hub": {"replicas": 3}}, "/hub/replicas"),
+        ({"hub": {"alertLabels": {"my-team": "x"}}}, "/hub/alertLabels"),
+        ({"hub": {"alertLabels": {"tier": True}}}, "/hub/alertLabels/tier"),
+        ({"hub": {"alertLabels": dict.fromkeys("abcde", "x")}}, "/hub/alertLabels"),
         ({"dashboard": {"proxy": {"port": "http"}}}, "/dashboard/proxy/port"),
         ({"monitoring": {"interval": "5s"}}, "interval"),
     ],
@@ -239,6 +245,15 @@ def test_rules_and_grafana_are_the_generated_files_and_no_template_is_evaluated(
     for path in pages:
         data = installed("default").of("ConfigMap", f"zmon-grafana-{path.stem}")["data"]
         assert data == {f"zmon-{path.name}": path.read_text()}
+
+
+def test_labels_of_alerts_are_for_hub_and_rules_alike(installed):
+    objects = installed("secrets")
+    (hub,) = objects.of("StatefulSet")["spec"]["template"]["spec"]["containers"]
+    (declared,) = [each["value"] for each in hub["env"] if each["name"] == "ZMON_ALERT_LABELS"]
+    assert list(configured(yaml.safe_load(declared), "").patterns) == ["owner", "tier"]
+    expected = yaml.safe_load(rendered(CLUSTER, ["owner", "tier"])["zmon.yaml"])
+    assert objects.of("PrometheusRule", "zmon-zmon")["spec"] == expected
 
 
 def test_monitors_scrape_one_service_of_the_hub_every_2_s_and_agents_every_15_s(installed):

@@ -179,6 +179,7 @@ class Answers:
             hub.ends.counts,
             hub.notifier.counts if hub.notifier else {},
             hub.ends.recoveries,
+            hub.journal.labels_of_jobs(),
         )
 
 

@@ -1,0 +1,122 @@
+"""Tests of the labels of jobs on alerts, with the rules for them and a real promtool: one fault is still one alert."""
+
+import json
+import subprocess
+
+import pytest
+import yaml
+
+from dashboards.intervals import ONE_MACHINE
+from dashboards.rules.render import rendered
+from tests.places import REPOSITORY
+
+NAMES = ("team", "tier", "owner")
+FINDING = {"__name__": "zmon_finding", "job_id": "ads", "detector": "stall", "cause": "rank_frozen", "rank": "2"}
+FINDING |= {"host": "node-1", "severity": "critical", "job": "zmon-hub", "pod": "hub-0", "instance": "a"}
+OTHER = {"instance": "b", "pod": "hub-1"}
+HERO = {"team": "ads", "tier": "hero"}
+ALERT = {"alertname": "ZmonStall", "job_id": "ads", "detector": "stall", "severity": "critical", "alertstate": "firing"}
+FIRED = 'count_over_time(ALERTS{alertname=~"ZmonStall|ZmonFinding.*", alertstate="firing"}[58s])'
+HEARTBEAT = "zmon_hub_last_pass_timestamp_seconds{instance='a'}"
+
+
+def selector(labels):
+    pairs = ", ".join(f"{name}={json.dumps(value)}" for name, value in labels.items())
+    return f"{{{pairs}}}"
+
+
+def promtool(folder, series, expected, names=NAMES, also=(), query=FIRED):
+    """Return what promtool complains about, unless the query has this result after 30 evaluations.
+
+    `series`: pairs of labels that differ from `FINDING`, and values; `expected`: pairs of labels that differ from
+    `ALERT`, and values.
+    """
+    (folder / "zmon.yaml").write_text(rendered(ONE_MACHINE, names)["zmon.yaml"])
+    lines = [{"series": selector(FINDING | labels), "values": values} for labels, values in series]
+    lines += [{"series": name, "values": values} for name, values in also]
+    samples = [
+        {"labels": selector(ALERT | labels if labels is not None else {}), "value": number}
+        for labels, number in expected
+    ]
+    check = {"expr": query, "eval_time": "58s", "exp_samples": samples}
+    case = {"interval": "2s", "input_series": lines, "promql_expr_test": [check]}
+    test = {"rule_files": ["zmon.yaml"], "evaluation_interval": "2s", "tests": [case]}
+    (folder / "test.yaml").write_text(yaml.safe_dump(test))
+    done = subprocess.run(
+        ["promtool", "test", "rules", folder / "test.yaml"], capture_output=True, text=True, timeout=60, check=False
+    )
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("series", "expected"),
+    [
+        ([(HERO, "1x40")], [(HERO, 30)]),
+        ([(HERO, "1x40"), (HERO | OTHER, "_ 1x40")], [(HERO, 30)]),
+        ([(HERO, "1x40"), (OTHER, "_ 1x40")], [(HERO, 30)]),
+        ([({}, "1x40"), (HERO | OTHER, "_ 1x40")], [({}, 30)]),
+        ([(HERO, "1x9 stale"), (OTHER, "_ 1x40")], [(HERO, 30)]),
+        ([(HERO, "1x40"), (HERO | OTHER | {"owner": "ann"}, "_ 1x40")], [(HERO, 30)]),
+        ([(HERO, "1x40"), ({"rank": "3", "tier": "normal"}, "_x5 1x40")], [(HERO, 30)]),
+        ([(HERO, "1x9 stale stale 1x40")], [(HERO, 30)]),
+        (
+            [(HERO | {"severity": "warning"}, "1x9 stale"), (HERO, "_x10 1x40")],
+            [(HERO, 20), (HERO | {"alertname": "ZmonFindingWarning", "severity": "warning"}, 13)],
+        ),
+    ],
+    ids=[
+        "one hub",
+        "two hubs",
+        "a second hub without the setting",
+        "a second hub with the setting",
+        "a hub without the setting is left",
+        "a second hub with more labels",
+        "a second finding with other labels",
+        "two missed scrapes",
+        "a warning that becomes critical",
+    ],
+)
+def test_one_fault_is_one_alert_with_the_labels_of_its_first_report(tmp_path, series, expected):
+    assert promtool(tmp_path, series, expected) == ""
+
+
+def test_two_reports_that_come_together_and_differ_are_one_alert(tmp_path):
+    series = [(HERO, "1x40"), (OTHER, "1x40")]
+    assert promtool(tmp_path, series, [(None, 1)], query=f"count({FIRED} == 30)") == ""
+    assert promtool(tmp_path, series, [(None, 1)], query=f"count({FIRED})") == ""
+
+
+def test_labels_stay_while_no_hub_answers(tmp_path):
+    beat = [(HEARTBEAT, "1000+2x9 stale")]
+    assert promtool(tmp_path, [(HERO, "1x9 stale")], [(HERO, 30)], also=beat) == ""
+
+
+def test_labels_that_the_rules_do_not_name_change_nothing(tmp_path):
+    series = [(HERO, "1x40"), (HERO | OTHER | {"owner": "ann"}, "1x40"), (OTHER | {"instance": "c"}, "1x40")]
+    assert promtool(tmp_path, series, [({}, 30)], names=()) == ""
+
+
+def test_rules_with_labels_pass_the_tests_of_those_without(tmp_path):
+    for name, text in rendered(ONE_MACHINE, NAMES).items():
+        (tmp_path / name).write_text(text)
+    tests = [*(REPOSITORY / "dashboards/rules").glob("zmon_*_test.yaml")]
+    for file in tests:
+        (tmp_path / file.name).write_text(file.read_text())
+    done = subprocess.run(
+        ["promtool", "test", "rules", *(file.name for file in tests)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert len(tests) >= 4
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_names_are_in_one_rule():
+    """The chart writes them there."""
+    lines = zip(*(rendered(ONE_MACHINE, names)["zmon.yaml"].splitlines() for names in ((), NAMES)), strict=True)
+    ((before, after),) = [pair for pair in lines if pair[0] != pair[1]]
+    assert "max by (job_id, detector, severity) (zmon_finding > 0)" in before
+    assert "max by (job_id, detector, severity, team, tier, owner) (zmon_finding > 0)" in after

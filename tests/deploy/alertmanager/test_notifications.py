@@ -1,0 +1,117 @@
+"""Tests of the examples with a real Alertmanager: eight alerts of a job are one notification, and one when they end."""
+
+import subprocess
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import requests
+import yaml
+
+from scripts.alertmanager import examples
+from tests.boxes import eventually
+from tests.e2e.webhook import running_webhook
+from tests.places import REPOSITORY
+from tests.ports import free_port
+from zmon.stack import find_program
+
+pytestmark = pytest.mark.e2e
+
+TEMPLATE = REPOSITORY / "deploy/alertmanager/zmon.tmpl"
+INTERVALS = {
+    "group_wait: 5s": "group_wait: 1s",
+    "group_wait: 30s": "group_wait: 1s",
+    "group_interval: 1m": "group_interval: 1s",
+}
+SETTLED_SECONDS = 3.0  # three intervals of a group
+LINKS = {"dashboard_url": "https://zmon.example.org/job?job_id=ads&rank=2", "runbook_url": "https://git.example.org/x"}
+
+
+def at_the_webhook(config, folder, url):
+    """Let every receiver of an example post to this URL, whatever its service is."""
+    (folder / "secret").write_text(url)
+    for receiver in config["receivers"]:
+        for slack in receiver.get("slack_configs", ()):
+            slack["api_url_file"] = str(folder / "secret")
+        for pagerduty in receiver.get("pagerduty_configs", ()):
+            pagerduty |= {"routing_key_file": str(folder / "secret"), "url": url}
+        for opsgenie in receiver.get("opsgenie_configs", ()):
+            opsgenie |= {"api_key_file": str(folder / "secret"), "api_url": url}
+        for webhook in receiver.get("webhook_configs", ()):
+            webhook["url"] = url
+
+
+@pytest.fixture(params=["slack", "pagerduty", "opsgenie", "teams"])
+def alerting(request, tmp_path):
+    """An Alertmanager with an example: its URL, the name of the example, and the calls of its receivers."""
+    text = examples()[f"{request.param}.yml"].replace("/etc/alertmanager/zmon.tmpl", str(TEMPLATE))
+    for shipped, quick in INTERVALS.items():
+        assert shipped in text
+        text = text.replace(shipped, quick)
+    address = f"127.0.0.1:{free_port()}"
+    with running_webhook() as webhook, (tmp_path / "log").open("wb") as log:
+        config = yaml.safe_load(text)
+        at_the_webhook(config, tmp_path, f"http://127.0.0.1:{webhook.port}/")
+        (tmp_path / "alertmanager.yml").write_text(yaml.safe_dump(config))
+        command = [find_program("prometheus-alertmanager", "alertmanager"), "--cluster.listen-address="]
+        command += [f"--config.file={tmp_path}/alertmanager.yml", f"--storage.path={tmp_path}/data"]
+        process = subprocess.Popen([*command, f"--web.listen-address={address}"], stdout=log, stderr=log)
+        try:
+            assert eventually(lambda: is_ready(address), 20), (tmp_path / "log").read_text()
+            yield f"http://{address}", request.param, webhook.calls
+        finally:
+            process.terminate()
+            process.wait(timeout=10)
+
+
+def is_ready(address):
+    try:
+        return requests.get(f"http://{address}/-/ready", timeout=2).status_code == 200
+    except requests.ConnectionError:
+        return False
+
+
+def post(url, alerts, seconds):
+    """Send alerts that end these seconds from now."""
+    end = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+    times = {"startsAt": (datetime.now(UTC) - timedelta(minutes=1)).isoformat(), "endsAt": end}
+    requests.post(f"{url}/api/v2/alerts", json=[alert | times for alert in alerts], timeout=5).raise_for_status()
+
+
+def alert(number, **labels):
+    names = {"alertname": "ZmonFindingCritical", "job_id": "ads", "severity": "critical", "detector": f"d{number}"}
+    return {"labels": names | labels, "annotations": LINKS | {"summary": f"fault {number}", "description": "Look."}}
+
+
+def state(service, call):
+    """Return whether a call reports that a group fires, as this service is told."""
+    match service:
+        case "slack":
+            return call["attachments"][0]["title"].startswith("[CRITICAL] fault ")
+        case "pagerduty":
+            return call["event_action"] == "trigger"
+        case "opsgenie":
+            return "message" in call  # the call that closes an alert has none
+    return call["status"] == "firing"
+
+
+def test_eight_alerts_of_a_job_are_one_notification_and_one_when_they_end(alerting):
+    url, service, calls = alerting
+    post(url, [alert(number) for number in range(8)], 600)
+    assert eventually(lambda: calls, 10)
+    time.sleep(SETTLED_SECONDS)
+    assert [state(service, call) for _, call in calls] == [True]
+    assert "fault 7" in str(calls[0][1])
+    post(url, [alert(number) for number in range(8)], -1)
+    assert eventually(lambda: len(calls) == 2, 10)
+    time.sleep(SETTLED_SECONDS)
+    assert [state(service, call) for _, call in calls] == [True, False]
+
+
+def test_another_job_another_severity_and_agents_are_notifications_of_their_own(alerting):
+    url, _, calls = alerting
+    agents = [alert(0, alertname="ZmonAgentDown", job_id="", detector="", instance=f"n{n}") for n in range(9)]
+    post(url, [alert(1), alert(2), alert(3, job_id="search"), alert(4, severity="warning"), *agents], 600)
+    assert eventually(lambda: len(calls) == 4, 10)
+    time.sleep(SETTLED_SECONDS)
+    assert len(calls) == 4

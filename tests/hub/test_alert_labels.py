@@ -1,0 +1,128 @@
+"""Tests of the labels of jobs on alerts: a site declares them, a job chooses among them, and an alert keeps them."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.build import NOW, finding
+from tests.hub.fakes import FakeAgent, frozen, hub_over, poll
+from zmon.errors import UsageError
+from zmon.hub.alert_labels import AlertLabels, configured
+from zmon.hub.journal import Journal
+
+OF_ALERT = 'zmon_finding{cause="rank_frozen",detector="stall",host="node-a",job_id="job",rank="2",%s}'
+DECLARED = {"team": ["ads", "search.web"], "tier": ["hero"], "owner": "[a-z]+"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ({"team": "ads", "tier": "hero", "owner": "ann"}, {"team": "ads", "tier": "hero", "owner": "ann"}),
+        ({"owner": "ann", "tier": "hero"}, {"tier": "hero", "owner": "ann"}),
+        ({"tier": "HERO"}, {}),
+        ({"tier": "hero\n"}, {}),
+        ({"tier": "hero|x"}, {}),
+        ({"team": "searchXweb"}, {}),  # a value in a list is no pattern
+        ({"owner": "ann1", "team": ""}, {}),
+        ({"hero": "true", "severity": "critical"}, {}),
+        ({}, {}),
+    ],
+)
+def test_only_declared_values_pass(labels, expected):
+    passed = configured(DECLARED, "alert_labels").of(labels)
+    assert passed == expected
+    assert list(passed) == [name for name in DECLARED if name in expected]
+
+
+def test_empty_value_is_left_out_even_if_the_pattern_matches_it():
+    assert configured({"owner": ".*"}, "alert_labels").of({"owner": ""}) == {}
+
+
+@pytest.mark.parametrize("settings", [None, {}])
+def test_quiet_unless_a_site_declares_labels(settings):
+    assert configured(settings, "alert_labels") == AlertLabels()
+    assert AlertLabels().of({"tier": "hero"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("settings", "part"),
+    [
+        ("tier", "cannot set alert_labels: it is 'tier', but it needs names with values"),
+        (["tier"], "cannot set alert_labels: it is ['tier'], but it needs names"),
+        (dict.fromkeys("abcde", "x"), "cannot set alert_labels: it has 5 labels, and at most 4"),
+        ({"severity": "x"}, "severity is a label of zmon or of Prometheus"),
+        ({"__name__": "x"}, "'__name__' is no name of a label"),
+        ({"my-team": "x"}, "'my-team' is no name of a label"),
+        ({True: "x"}, "True is no name of a label"),
+        ({"zmon_docs": "x"}, "begin with zmon_"),
+        ({"owner": "("}, "cannot set alert_labels.owner: '(' is no regular expression"),
+        ({"tier": []}, "cannot set alert_labels.tier: it is [], but it needs a list of texts or one pattern"),
+        ({"tier": [True]}, "cannot set alert_labels.tier: it is [True]"),
+        ({"tier": [""]}, "cannot set alert_labels.tier: it is ['']"),
+        ({"tier": 1}, "cannot set alert_labels.tier: it is 1"),
+        ({"tier": None}, "cannot set alert_labels.tier: it is None"),
+    ],
+)
+def test_wrong_declaration_is_refused_in_one_line(settings, part):
+    with pytest.raises(UsageError) as refused:
+        configured(settings, "alert_labels")
+    assert part in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def labels_in(path):
+    return list(Journal(path).labels_of_jobs().values())
+
+
+def test_labels_are_those_of_the_opening_until_the_end(journal, journal_path):
+    journal.open_or_update(finding(), NOW, of_job={"tier": "hero"})
+    for labels in ({}, {"tier": "normal"}, {"tier": "hero", "owner": "ann"}):
+        journal.open_or_update(finding(severity="critical"), NOW + 1, of_job=labels)
+        assert labels_in(journal_path) == list(journal.labels_of_jobs().values()) == [{"tier": "hero"}]
+
+
+def test_finding_without_labels_gets_none_later(journal, journal_path):
+    journal.open_or_update(finding(), NOW)
+    journal.open_or_update(finding(cause="unknown"), NOW + 1, of_job={"tier": "hero"})
+    assert labels_in(journal_path) == list(journal.labels_of_jobs().values()) == [{}]
+
+
+def test_line_without_labels_is_that_of_earlier_versions(journal, journal_path):
+    journal.open_or_update(finding(), NOW)
+    line = journal_path.read_bytes()
+    assert json.loads(line)["published"] == {"cause": "rank_frozen", "ranks": [2], "hosts": ["node-a"]}
+    assert labels_in(journal_path) == [{}]
+    assert journal_path.read_bytes() == line  # it is read, and kept as it is
+
+
+def labelled(*states, **labels):
+    """Return ranks with these labels; their job stalls."""
+    return [replace(rank, labels=labels) for rank in states]
+
+
+async def test_alert_has_the_declared_labels_also_after_a_restart_and_a_change(tmp_path):
+    agent = FakeAgent(*labelled(*frozen(), tier="hero", owner="Ann", team="ads"))
+    expected = OF_ALERT % 'severity="critical",team="ads",tier="hero"'
+    async with agent.serve():
+        async with hub_over(tmp_path, agent, alert_labels=configured(DECLARED, "alert_labels")) as hub:
+            await poll(hub.findings)
+            assert await hub.metric(expected) == [1.0]
+            agent.ranks = labelled(*frozen(), tier="normal", owner="ann")
+            await hub.passes(2)
+            assert await hub.metric("zmon_finding{") == await hub.metric(expected) == [1.0]
+        async with hub_over(tmp_path, agent) as hub:  # it declares nothing any more
+            await hub.passes(2)
+            assert await hub.metric("zmon_finding{") == await hub.metric(expected) == [1.0]
+
+
+async def test_labels_are_those_of_the_lead_rank_and_equal_in_two_hubs(tmp_path):
+    first, *others = sorted(frozen(), key=lambda rank: rank.rank)
+    agent = FakeAgent(*labelled(*others, team="ads"), *labelled(first, tier="hero"))
+    expected = OF_ALERT % 'severity="critical",tier="hero"'
+    async with agent.serve():
+        for name in ("a", "b"):
+            (tmp_path / name).mkdir()
+            async with hub_over(tmp_path / name, agent, alert_labels=configured(DECLARED, "alert_labels")) as hub:
+                await poll(hub.findings)
+                assert await hub.metric("zmon_finding{") == await hub.metric(expected) == [1.0]
