@@ -45,7 +45,8 @@ KINDS: Mapping[type, Mapping[Kind, str]] = {
     AgentReport: {"date": "time", "count": "monotonic", "value": "cursor num_left_out schema"},
     RankState: {
         "date": "start last_step_time last_checkpoint_time",
-        "count": "sequences step steps step_seconds_total totals between_seconds overhead_seconds dropped_records",
+        "count": "sequences step steps not_finite_since step_seconds_total totals between_seconds overhead_seconds "
+        "dropped_records",
         "age": "gone_seconds stopped_seconds activity_seconds step_seconds state_seconds overdue_seconds "
         "blocked_seconds leaving_seconds last_words_seconds launcher_gone_seconds relaunched_seconds open_seconds "
         "unobserved_seconds",
