@@ -1,4 +1,4 @@
-"""The efficiency of the cluster: the GPU time of all jobs as one bar, its trend, and what incidents and idle jobs cost."""
+"""The cluster's efficiency: the GPU time of all jobs as one bar, its trend, the cost of incidents and of idle jobs."""
 
 import streamlit as st
 

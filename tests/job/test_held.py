@@ -2,18 +2,18 @@
 
 import pytest
 
-from zmon.job.held import ENDED, HUNG, IDLE_PROCESS, NEVER_RAN, UNKNOWN, Holding, Idle, Look
+from zmon.job.held import ENDED, HUNG, IDLE_PROCESS, NEVER_RAN, UNKNOWN, HolderState, Holding, Idle
 
-NOTHING = Look((), busy=False, has_process=False, ran=False)
-BUSY = Look((), busy=True, has_process=True, ran=True)
-PROCESS = Look((), busy=False, has_process=True, ran=True)
-RANKS = Look((0.0, 0.0), busy=False, has_process=True, ran=True)
-LEFT = Look((), busy=False, has_process=False, ran=True)  # its dead ranks are still known
-BLIND = Look((), busy=None, has_process=False, ran=False)
+NOTHING = HolderState((), busy=False, has_process=False, ran=False)
+BUSY = HolderState((), busy=True, has_process=True, ran=True)
+PROCESS = HolderState((), busy=False, has_process=True, ran=True)
+RANKS = HolderState((0.0, 0.0), busy=False, has_process=True, ran=True)
+LEFT = HolderState((), busy=False, has_process=False, ran=True)  # its dead ranks are still known
+BLIND = HolderState((), busy=None, has_process=False, ran=False)
 
 
 def overdue(*seconds):
-    return Look(seconds, busy=True, has_process=True, ran=True)
+    return HolderState(seconds, busy=True, has_process=True, ran=True)
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,9 @@ def overdue(*seconds):
         ([overdue(5.0, 8.0), LEFT], Idle(ENDED, 15.0)),
     ],
     ids=[
-        "never ran", "never ran, for longer", "ranks are gone", "an unwatched process is gone", "a process computes no more",
-        "a process has not computed yet", "all ranks are overdue, and their kernels spin", "ranks hung and were killed",
+        "never ran", "never ran, for longer", "ranks are gone", "an unwatched process is gone",
+        "a process computes no more", "a process has not computed yet",
+        "all ranks are overdue, and their kernels spin", "ranks hung and were killed",
     ],
 )  # fmt: skip
 def test_what_is_left_and_for_how_long(looks, idle):

@@ -16,8 +16,8 @@ IDLE_PROCESS = "idle_process"  # a process is on the GPUs and computes nothing
 UNKNOWN = "unknown"  # nothing runs; whether anything ran before the agent looked first is unknown
 
 
-class Look(NamedTuple):
-    """What an agent sees of a holder at one moment."""
+class HolderState(NamedTuple):
+    """A holder as the agent sees it at one moment."""
 
     overdue_seconds: Sequence[float]  # of each rank that lives and is not done
     busy: bool | None  # a kernel runs on one of its GPUs; None: unknown
@@ -26,7 +26,7 @@ class Look(NamedTuple):
 
 
 class Idle(NamedTuple):
-    """What is left on GPUs on which nothing runs, and for how long."""
+    """The kind of what is left on GPUs on which nothing runs, and for how long."""
 
     kind: str
     seconds: float
@@ -40,15 +40,15 @@ class Holding:
         self._ran_at = now
         self._ran: bool | None = False if is_new else None
 
-    def idle(self, now: float, look: Look) -> Idle | None:
+    def idle(self, now: float, state: HolderState) -> Idle | None:
         """Return what is left if nothing runs there now; None if something runs, or if that is unknown."""
-        if look.ran:
+        if state.ran:
             self._ran = True
-        if look.overdue_seconds:
-            self._ran_at = now - min(look.overdue_seconds)
+        if state.overdue_seconds:
+            self._ran_at = now - min(state.overdue_seconds)
             return Idle(HUNG, now - self._ran_at) if self._ran_at < now else None
-        if look.busy is not False:
+        if state.busy is not False:
             self._ran_at = now
             return None
-        kind = IDLE_PROCESS if look.has_process else {True: ENDED, False: NEVER_RAN, None: UNKNOWN}[self._ran]
+        kind = IDLE_PROCESS if state.has_process else {True: ENDED, False: NEVER_RAN, None: UNKNOWN}[self._ran]
         return Idle(kind, now - self._ran_at)

@@ -187,6 +187,13 @@ def test_process_that_computes_nothing(node):
     assert node.idle(15 * MINUTE) == {"slurm-7": "idle_process"}
 
 
+def test_dead_ranks_of_the_job_before_are_not_of_the_next_one_on_its_gpus(node):
+    node.ranks = [(rank_state(0, job_id="mine", device="GPU-0", alive=False, **RANK), 77)]
+    node.process(77, "/job_8")  # another process has its number
+    node.job(8, 0)
+    assert node.idle(15 * MINUTE) == {"slurm-8": "never_ran"}
+
+
 def test_pod_of_control_groups_that_sleeps(node):
     node.group(POD, "c 195:0 rw\n")
     assert node.idle(15 * MINUTE) == {POD: "never_ran"}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from zmon.agent.sources.holders import FOLDER, Holder, holders
 from zmon.agent.sources.reading import Reading, text_of
-from zmon.job.held import NEVER_RAN, UNKNOWN, Holding, Look
+from zmon.job.held import NEVER_RAN, UNKNOWN, HolderState, Holding
 from zmon.job.lease import Leases
 from zmon.schema.host import GpuSample, HeldGpus
 from zmon.schema.rank import RankState
@@ -65,10 +65,10 @@ class HeldSource:
         dropped = list(self._unlisted)
         held: list[HeldGpus] = []
         for holder, holding in self._holdings.items():
-            look = node.look(holder)
-            if look.busy is None and not look.overdue_seconds:
+            state = node.state_of(holder)
+            if state.busy is None and not state.overdue_seconds:
                 dropped.append(f"{holder.name}: it is unknown whether its GPUs are idle")
-            idle = holding.idle(now, look)
+            idle = holding.idle(now, state)
             if idle and idle.kind in (NEVER_RAN, UNKNOWN) and node.may_be_monitor(holder):
                 idle = None
             known = idle if idle and idle.seconds >= self._lease_seconds else (None, None)
@@ -104,31 +104,28 @@ class _Node:
         """Return True for a control group with all GPUs: a program that only looks at them has such a group, too."""
         return not holder.is_allocation and len(holder.gpus) >= len(self._gpus)
 
-    def look(self, holder: Holder) -> Look:
+    def state_of(self, holder: Holder) -> HolderState:
         """Return what is to be seen of a holder."""
         ranks = self._ranks[holder]
         gpus = [self._gpus.get(number) for number in holder.gpus]
         ratios = [gpu.utilization_ratio if gpu else None for gpu in gpus]
         pids = {pid for gpu in gpus if gpu for pid in gpu.pids}
         busy = True if any(ratios) else None if None in ratios or self._has_unplaced else False
-        of_others = self.may_be_monitor(holder)
-        return Look(
-            [state.overdue_seconds for state in ranks if state.alive and state.activity != "done"],
-            busy,
-            has_process=bool(pids),
-            ran=bool(ranks)
-            or any(not of_others or self._is_in(holder, pid) for pid in pids)
-            or (not of_others and busy is True),
-        )
+        if self.may_be_monitor(holder):  # what runs on its GPUs may be of others
+            ran = any(self._is_in(holder, pid) for pid in pids)
+        else:
+            ran = bool(pids) or busy is True
+        overdue = [state.overdue_seconds for state in ranks if state.alive and state.activity != "done"]
+        return HolderState(overdue, busy, has_process=bool(pids), ran=ran or bool(ranks))
 
     def _has_rank(self, holder: Holder, state: RankState, pid: int) -> bool:
-        """Return True if the rank is in the control group of the holder, has its name, or is on one of its GPUs."""
-        if self._is_in(holder, pid) or f"{state.job_id}.".startswith(f"{holder.name}."):
+        """Return True if the rank has the name of the holder, or lives in its control group or on one of its GPUs."""
+        if f"{state.job_id}.".startswith(f"{holder.name}."):
             return True
-        gpus = (self._gpus.get(number) for number in holder.gpus)
-        return not self.may_be_monitor(holder) and any(
-            state.device == gpu.uuid or pid in gpu.pids for gpu in gpus if gpu
-        )
+        if not state.alive:  # its number, and its GPU, may be another's by now
+            return False
+        gpus = () if self.may_be_monitor(holder) else map(self._gpus.get, holder.gpus)
+        return self._is_in(holder, pid) or any(state.device == gpu.uuid or pid in gpu.pids for gpu in gpus if gpu)
 
     def _is_in(self, holder: Holder, pid: int) -> bool:
         return bool(holder.group) and any(f"{holder.group}/" in f"{line}/" for line in self._groups.get(pid, ()))

@@ -1,6 +1,6 @@
 """List who holds GPUs of this node, and which: the jobs of a scheduler, and control groups of v1.
 
-A scheduler's prolog writes a file for each job into `/run/zmon-held`, and its epilog removes it (docs/gpu.md). A group
+A scheduler's prolog writes a file for each job, and its epilog removes it (docs/deploy/slurm.md). A group
 of v1 holds a GPU if its `devices.list` names that device and no group above it names any. `a *:* rwm` is no
 restriction, and `c 195:* rw` allows all GPUs, so neither holds one. Layout: Documentation/admin-guide/cgroup-v1/
 devices.rst. In v2 a BPF program decides about devices, and nothing lists them: without files, the holders are unknown.
@@ -27,7 +27,7 @@ _FIRST_CONTROL = 254
 
 
 class Holder(NamedTuple):
-    """Who holds GPUs."""
+    """A job or a control group that holds GPUs."""
 
     name: str  # of the file, such as slurm-123; or the path of the control group
     gpus: frozenset[int]  # numbers of the devices: 0 for /dev/nvidia0
@@ -49,11 +49,11 @@ def holders(cgroup: Path, folder: Path, dropped: list[str]) -> tuple[Holder, ...
         raise SourceUnavailable(
             "cannot tell who holds GPUs",
             f"control groups of v2 do not list devices, and there is no {folder}",
-            "let the scheduler write it: docs/gpu.md",
+            "see docs/deploy/slurm.md",
         )
     jobs = tuple(_jobs(folder, dropped))
-    named = frozenset(gpu for job in jobs for gpu in job.gpus)
-    groups = (group for group in _groups(devices, devices) if not group.gpus <= named)
+    of_jobs = frozenset(gpu for job in jobs for gpu in job.gpus)
+    groups = (group for group in _groups(devices, devices) if not group.gpus <= of_jobs)
     return tuple(first(MAX_HOLDERS, (*jobs, *groups), "holders of GPUs", dropped))
 
 
