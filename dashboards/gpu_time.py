@@ -13,7 +13,13 @@ DAY_SECONDS = 86400
 # From the account that is recorded every five minutes: the counters of a day would be millions of samples.
 LAST_DAY = "sum by (cause) (increase(zmon:job_gpu_seconds:total[1d]))"
 DAY_BEFORE = "sum by (cause) (increase(zmon:job_gpu_seconds:total[1d] offset 1d))"
-QUERIES = (LAST_DAY, DAY_BEFORE)
+# The GPU-seconds so far of holders that leave GPUs idle now; 0 if none does, nothing if nobody knows who holds GPUs.
+HELD_IDLE = """\
+sum(
+  max by (host, holder) (zmon_held_gpus)
+  * on (host, holder) group_right () max by (host, holder, kind) (zmon_held_idle_seconds))
+or sum(zmon_held_gpus) * 0"""
+QUERIES = (LAST_DAY, DAY_BEFORE, HELD_IDLE)
 
 
 @dataclass(frozen=True)

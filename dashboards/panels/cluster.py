@@ -33,4 +33,21 @@ or label_replace(min(max by (host) (zmon:host_busy:ratio)), "what", "least busy 
 """,
 )
 
-PANELS = (GPU_TIME, HOSTS_BUSY)
+# One holder may have GPUs of several hosts. Two scrapes of a host count once.
+GPUS_HELD = Panel(
+    key="gpus_held",
+    question="Which share of the GPUs that jobs hold has nothing running on it?",
+    unit="share",
+    is_plain=True,
+    legend="{kind}",
+    shape="areas",
+    absent="nobody leaves GPUs idle, or no agent knows who holds them",
+    promql="""
+sum by (kind) (
+  max by (host, holder) (zmon_held_gpus)
+  * on (host, holder) group_right () (max by (host, holder, kind) (zmon_held_idle_seconds) > bool 0))
+/ on () group_left () sum(max by (host, holder) (zmon_held_gpus))
+""",
+)
+
+PANELS = (GPU_TIME, GPUS_HELD, HOSTS_BUSY)

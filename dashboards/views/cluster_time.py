@@ -1,4 +1,4 @@
-"""The efficiency of the cluster: the GPU time of all jobs as one bar, its trend, and what incidents cost today."""
+"""The cluster's efficiency: the GPU time of all jobs as one bar, its trend, the cost of incidents and of idle jobs."""
 
 import streamlit as st
 
@@ -26,6 +26,7 @@ def show(context: ViewContext) -> None:
         "Ideal, last 24 h": _ideal(gpu_time.LAST_DAY, context),
         "Ideal, 24 h before": _ideal(gpu_time.DAY_BEFORE, context),
         "Lost to incidents today": _lost(context),
+        "Held by idle jobs so far": _held_idle(context),
     }
     items = "".join(f"<div><dt>{label}</dt><dd>{value}</dd></div>" for label, value in numbers.items())
     st.html(f'<dl class="zmon-vitals" data-testid="zmon-cluster">{items}</dl>')
@@ -47,6 +48,15 @@ def _ideal(promql: str, context: ViewContext) -> str:
     except Unreachable:
         return UNKNOWN
     return share(ratio) if ratio is not None else f"{UNKNOWN} <small>not recorded</small>"
+
+
+def _held_idle(context: ViewContext) -> str:
+    """Return the GPU time for which nothing has run on GPUs that are held now."""
+    try:
+        samples = context.prometheus.query_at(gpu_time.HELD_IDLE, gpu_time.minute(context.now.time))
+    except Unreachable:
+        return UNKNOWN
+    return _gpu_time(samples[0].value) if samples else f"{UNKNOWN} <small>no agent knows who holds GPUs</small>"
 
 
 def _lost(context: ViewContext) -> str:

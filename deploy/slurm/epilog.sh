@@ -1,10 +1,12 @@
 #!/bin/sh
-# Epilog= of slurm.conf: removes the black boxes of this job on this node, and of no other. Runs as root after a job.
+# Epilog= of slurm.conf: removes the black boxes of this job on this node, and of no other, and its file in
+# /run/zmon-held, as it holds no GPU any more. Runs as root after a job.
 # It never fails, because Slurm drains a node whose epilog fails. Boxes stay for a minute, so that the agent can read
 # how the ranks ended. zmon removes them itself after 15 minutes; this makes room earlier.
 for number in "$SLURM_JOB_ID" "$SLURM_JOB_UID" "$SLURM_JOB_GID"; do
   case "$number" in '' | *[!0-9]*) exit 0 ;; esac
 done
+rm -f "/run/zmon-held/slurm-$SLURM_JOB_ID.json"
 # It becomes the user, who may have put links there: nobody else's files can be deleted then. The wait is in a session of
 # its own, or Slurm ends it with the epilog.
 setsid setpriv --reuid="$SLURM_JOB_UID" --regid="$SLURM_JOB_GID" --clear-groups sh -c '

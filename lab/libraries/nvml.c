@@ -181,6 +181,7 @@ int nvmlDeviceGetUtilizationRates(Device *it, unsigned answer[2]) { /* card, mem
     return error;
 }
 
+NUMBER(nvmlDeviceGetMinorNumber, unsigned, card_of(it))
 NUMBER(nvmlDeviceGetPowerUsage, unsigned, 300000)
 NUMBER(nvmlDeviceGetEnforcedPowerLimit, unsigned, 700000)
 NUMBER_OF(nvmlDeviceGetTemperature, unsigned, 61)

@@ -27,8 +27,8 @@ EMPTY = NOW - 10 * APART_SECONDS  # agents and hub work, and there is no job
 SILENT = EMPTY + APART_SECONDS  # like EMPTY, and the hub finishes no pass
 SILENT_SELDOM = SILENT + APART_SECONDS  # the same, and the rules are made for scrapes every 30 s
 UNUSABLE = tuple(SILENT_SELDOM + number * APART_SECONDS for number in (1, 2, 3))  # the rules say no usable intervals
-ALERTS = UNUSABLE[-1] + APART_SECONDS  # like EMPTY, and alerts fire
-LARGE = ALERTS + APART_SECONDS  # a job on NUM_HOSTS hosts
+ALERTS = UNUSABLE[-1] + APART_SECONDS  # like EMPTY, and alerts fire; a job holds eight idle GPUs
+LARGE = ALERTS + APART_SECONDS  # a job on NUM_HOSTS hosts; no GPU that somebody holds is idle
 STORES_NOTHING = EMPTY - APART_SECONDS  # not one sample
 NUM_HOSTS = 2_048
 STANDS_OUT = "node-0007"
@@ -60,6 +60,10 @@ def samples() -> Iterator[tuple[str, Samples]]:
     for name, severity, job_id in FIRING:
         labels = {"alertname": name, "severity": severity, "job_id": job_id, "alertstate": "firing"}
         yield _head("ALERTS", **labels), [(ALERTS, 1)]
+    held = {"host": "node-1", "holder": "slurm-7"}
+    for moment in (ALERTS, LARGE):
+        yield _head("zmon_held_gpus", user="ann", **held), [(moment - RECENT_SECONDS, 8)]
+    yield _head("zmon_held_idle_seconds", kind="ended", **held), [(ALERTS - RECENT_SECONDS, 1800)]
     yield from _large()
     yield from _job()
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.build import ended_job
-from tests.dashboards.recorded import ALERTS, EMPTY, NOW
+from tests.dashboards.recorded import ALERTS, EMPTY, LARGE, NOW
 from tests.dashboards.world import INCIDENT, JOB, STALL, changed, page_text
 
 
@@ -85,6 +85,20 @@ def test_cluster_page_sums_what_incidents_of_today_cost(open_page, world):
 def test_cost_of_today_is_zero_only_if_nothing_happened(open_page, world, incidents, text):
     world.incidents = incidents
     assert number(open_page("cluster"), "Lost to incidents today") == text
+
+
+@pytest.mark.parametrize(
+    ("moment", "text"),
+    [
+        (ALERTS, "4 GPU-h"),
+        (LARGE, "0 GPU-h"),
+        (EMPTY, "unknown <small>no agent knows who holds GPUs</small>"),
+    ],
+    ids=["eight GPUs for half an hour", "none is idle", "unknown is not zero"],
+)
+def test_cluster_page_shows_the_gpu_time_that_idle_jobs_hold(open_page, world, moment, text):
+    world.moment = moment
+    assert number(open_page("cluster"), "Held by idle jobs so far") == text
 
 
 def test_cluster_page_shows_the_trend_of_the_ideal_share_and_unknown_without_a_day_before(open_page):

@@ -15,6 +15,7 @@ import pytest
 
 from tests.hostile.users import needs_root
 from tests.places import REPOSITORY
+from zmon.agent.sources.holders import holders
 
 UID = 23457  # it needs no account
 SCRIPTS = REPOSITORY / "deploy/slurm"
@@ -111,6 +112,36 @@ def test_prolog_makes_no_directory_in_run_that_everybody_may_write(tmp_path, mou
     else:
         assert lines == [f"/dev/shm/zmon-{UID} 700 {UID}"]
         assert (tmp_path / "asked").read_text() == "start run-zmon.mount\n"
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("gpus", "user", "expected"),
+    [
+        ("0,3", "ann", {"slurm-7": ({0, 3}, "ann")}),
+        ("2", "a'\"b", {"slurm-7": ({2}, "")}),
+        ("", "ann", {}),
+        ("0;rm", "ann", {}),
+    ],
+    ids=["two GPUs", "an odd name", "no GPU", "no numbers"],
+)
+def test_agent_reads_what_the_prolog_writes_until_the_epilog_removes_it(tmp_path, gpus, user, expected):
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    script = (
+        f"umask 077; mount -t tmpfs none /run && mount -t tmpfs none /dev/shm && {SCRIPTS}/prolog.sh;"
+        f" cp -p /run/zmon-held/* {copy}; {SCRIPTS}/epilog.sh; ls /run/zmon-held"
+    )
+    environment = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": gpus, "SLURM_JOB_USER": user}
+    environment |= {"SLURM_JOB_UID": str(UID), "SLURM_JOB_GID": str(UID), "ZMON_EPILOG_SECONDS": "0"}
+    command = ["unshare", "--mount", "sh", "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    assert done.stdout == ""
+    dropped = []
+    listed = holders(tmp_path / "cgroup", copy, dropped)
+    assert {holder.name: (holder.gpus, holder.user) for holder in listed} == expected
+    assert dropped == []
+    assert {path.stat().st_mode & 0o777 for path in copy.iterdir()} <= {0o644}
 
 
 @pytest.mark.parametrize("name", ["prolog.sh", "epilog.sh"])

@@ -138,7 +138,7 @@ def host() -> HostSample:
 
 def sources() -> list[FakeSource]:
     """Return a source for each kind of hardware."""
-    fields = ("nics", "rdma", "gpus", "tcp", "load", "storage", "cgroups", "clock", "kernel", "processes")
+    fields = ("nics", "rdma", "gpus", "tcp", "load", "storage", "cgroups", "clock", "kernel", "processes", "held")
     return [read_once(FakeSource(name, name, lambda name=name: getattr(host(), name))) for name in fields]
 
 

@@ -13,6 +13,7 @@ from zmon.schema.host import (
     ClockSample,
     DiskSample,
     GpuSample,
+    HeldGpus,
     HostLoad,
     HostSample,
     KernelEvent,
@@ -64,7 +65,7 @@ GOOD_GPU = filled(GpuSample(
     throttled={"hw_thermal": True, "sw_power_cap": False},
     ecc_errors={"volatile_uncorrected": 0, "remapped_uncorrectable": 1}, repair_pending=True, xid_errors={79: 1},
     pcie_received_bytes=10, pcie_sent_bytes=11, nvlink_received_bytes=12, nvlink_sent_bytes=13, nvlink_errors=0,
-    mig=False, pids=(1001,), nics=("mlx5_0:1",),
+    mig=False, pids=(1001,), nics=("mlx5_0:1",), minor=0,
 ))  # fmt: skip
 LOST_GPU = GpuSample("1", "GPU-2", pci="0000:5e:00.0", lost=True)
 FULL_HOST = HostSample(
@@ -89,6 +90,7 @@ FULL_HOST = HostSample(
     clock=filled(ClockSample(-0.0005, True)),
     kernel=KernelLog({"xid": 1, "oom": 0, "link": 0}, (KernelEvent(1.8e9, "xid", "0000:3b:00.0", "Xid 79", 79),)),
     processes=(filled(ProcessSample("job", 1, 1001, 0.25, 4096)),),
+    held=(filled(HeldGpus("slurm-7", "ann", 2, "never_ran", 1_800.0)), HeldGpus("slurm-8", "", 1)),
 )  # fmt: skip
 SOURCES = (
     SourceStatus("boxes", True, False, 0.001, 1.8e9, 0, None),

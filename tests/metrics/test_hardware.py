@@ -12,6 +12,7 @@ from zmon.schema.host import (
     ClockSample,
     DiskSample,
     GpuSample,
+    HeldGpus,
     HostLoad,
     HostSample,
     KernelLog,
@@ -23,11 +24,11 @@ from zmon.schema.host import (
 # Fields without a metric, by type. A new field of a sample needs a metric or an entry in this table.
 NO_METRIC = {
     NicSample: {"bond", "pci"},  # the parent device; hardware detectors and capsules use it
-    GpuSample: {"mig", "pids"},
+    GpuSample: {"mig", "pids", "minor"},
     CgroupSample: {"ranks"},
     KernelLog: {"events"},  # the page has their number
     TcpSample: {"peers", "addresses", "devices", "answers"},  # the agent's page sums the peers of each rank
-    **{kind: set() for kind in (HostLoad, DiskSample, MountSample, ClockSample)},
+    **{kind: set() for kind in (HostLoad, DiskSample, MountSample, ClockSample, HeldGpus)},
 }
 
 

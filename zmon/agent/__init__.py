@@ -16,7 +16,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
@@ -36,7 +36,7 @@ from zmon.agent.snapshot import Devices, NodeRanks, check, is_history, node_rank
 from zmon.agent.sources import Reading, Source, all_sources
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.stderr import StderrSource
-from zmon.errors import Unreachable
+from zmon.errors import SourceUnavailable, Unreachable
 from zmon.format import plain
 from zmon.process import ProcessId
 from zmon.schema.api import (
@@ -53,7 +53,8 @@ from zmon.schema.api import (
 )
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.packed import pack
-from zmon.schema.host import HostSample, SourceStatus
+from zmon.schema.host import GpuSample, HostSample, SourceStatus
+from zmon.schema.rank import RankState
 from zmon.schema.thresholds import changed
 from zmon.steplog import FOLDER, StepLog
 from zmon.web.asker import Asker, route_for
@@ -77,8 +78,15 @@ class Agent:
         self._box_poller = Poller(
             "boxes", self._boxes.read, config.scan_interval_seconds, config.scan_timeout_seconds, self._on_scan
         )
-        hardware = all_sources(self._processes, stands_still=self._stands_still) if sources is None else sources
-        config.check_names([*(source.name for source in hardware), StderrSource.name, _STEPS])
+        if sources is None:
+            sources = all_sources(
+                self._processes,
+                stands_still=self._stands_still,
+                gpus=self._gpus,
+                states=self._states,
+                leases=config.leases,
+            )
+        config.check_names([*(source.name for source in sources), StderrSource.name, _STEPS])
         self._sources = {
             source.field: Poller(
                 source.name,
@@ -87,7 +95,7 @@ class Agent:
                 config.source_timeout_seconds,
                 core_ratio=config.source_core_ratio,
             )
-            for source in hardware
+            for source in sources
             if source.name not in config.without
         }
         self._pollers = [self._box_poller, *self._sources.values()]
@@ -129,6 +137,22 @@ class Agent:
         Empty while the boxes cannot be read: a rank may have ended unnoticed.
         """
         return {} if self._box_failure() else self._boxes.processes
+
+    def _gpus(self) -> Sequence[GpuSample] | None:
+        """Return the last samples of the GPUs; None if they are unknown. Raises SourceUnavailable if there are none."""
+        poller = self._sources.get("gpus")
+        status = poller.status if poller is not None else None
+        if poller is None or status is None or status.absent:
+            raise SourceUnavailable("cannot tell who holds GPUs", "no GPU is read on this host")
+        gpus: Sequence[GpuSample] | None = poller.value
+        return gpus
+
+    def _states(self) -> Sequence[tuple[RankState, int]]:
+        """Return each rank with its pid. Only for threads of sources. Raises Unreachable, or TimeoutError."""
+        if failure := self._box_failure():
+            raise failure
+        states = self._box_poller.ask(lambda: [(state, box.pid) for box, state in self._boxes.ranks()])
+        return states.result(self._config.answer_seconds)
 
     def statuses(self) -> tuple[SourceStatus, ...]:
         """Return the status of each source that has been read, or should have been by now."""

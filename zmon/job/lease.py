@@ -49,6 +49,9 @@ class Leases(Thresholds):
     init_floor_seconds: float = 120.0
     # The learned lease of an activity is this value × the longest one so far, but never more than the configured lease.
     stay_multiple: Multiple = 5.0
+    # The lease of GPUs that a holder leaves idle (zmon/job/held.py). A job may need ten minutes to start, and as long
+    # between two launches.
+    held_idle_seconds: float = 900.0
     # The number of earlier times in an activity (for initialization: of earlier launches) after which its lease is
     # learned. Until then it is the configured one.
     learned_after_stays: int = 3

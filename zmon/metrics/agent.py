@@ -51,6 +51,7 @@ def agent_page(
     for state in report.ranks:
         add_rank(page, state)
     page.declare("zmon_lease_overdue_seconds")
+    page.declare("zmon_held_idle_seconds")
     _add_host(page, report.host, report.sample)
     _add_send_queues(page, report)
     _add_storage_reads(page, report)

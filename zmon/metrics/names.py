@@ -131,6 +131,14 @@ KERNEL = Subject[host.KernelLog](HOST, lambda sample: (sample.kernel,) if sample
 CGROUP = Subject[host.CgroupSample](
     ("host", "cgroup"), lambda sample: sample.cgroups or (), lambda group: (group.path,)
 )
+HELD = Subject[host.HeldGpus](
+    ("host", "holder", "user"), lambda sample: sample.held or (), lambda held: (held.holder, held.user)
+)
+HELD_IDLE = Subject[host.HeldGpus](
+    ("host", "holder", "kind"),
+    lambda sample: [held for held in sample.held or () if held.idle_kind],
+    lambda held: (held.holder, held.idle_kind),
+)
 TCP = Subject[host.TcpSample](HOST, lambda sample: (sample.tcp,) if sample.tcp else ())
 
 
@@ -205,6 +213,8 @@ SPECS: dict[str, Spec] = {
     "zmon_cgroup_cpu_limit_cores": CGROUP.gauge("CPU limit of the control group.", lambda group: group.cpu_limit_cores),
     "zmon_cgroup_throttled_seconds_total": CGROUP.counter("Time that the control group was throttled by its CPU limit.", lambda group: group.throttled_seconds),
     "zmon_cgroup_oom_kills_total": CGROUP.counter("Processes of the control group that the kernel killed because memory ran out.", lambda group: group.oom_kills),
+    "zmon_held_gpus": HELD.gauge("GPUs that a job or a control group holds.", lambda held: held.num_gpus),
+    "zmon_held_idle_seconds": HELD_IDLE.gauge("Time for which nothing has run on GPUs that are held, once it exceeds the lease.", lambda held: held.idle_seconds),
     "zmon_tcp_retransmitted_segments_total": TCP.counter("TCP segments that the host retransmitted.", lambda tcp: tcp.retransmitted_segments),
     "zmon_tcp_send_queue_bytes": Spec("gauge", ("host", "job_id", "rank"), "Bytes that the rank has sent over TCP and no peer has acknowledged yet."),
     "zmon_storage_read_bytes_total": Spec("counter", ("job_id", "host"), "Bytes that the job's ranks on this host and their children, such as loader workers, have read from storage."),

@@ -75,6 +75,7 @@ class GpuSample:
     mig: bool | None = None  # True: it is split into instances
     pids: tuple[int, ...] = ()
     nics: tuple[str, ...] = ()  # the nearest ones by PCI: RDMA ports, or else interfaces
+    minor: int | None = None  # the number of its device: 0 for /dev/nvidia0; an instance has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,19 @@ class CgroupSample:
     cpu_limit_cores: float | None
     throttled_seconds: float | None  # time in which its CPU limit throttled it
     oom_kills: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HeldGpus:
+    """GPUs that a job or a control group holds, and since when nothing has run on them."""
+
+    holder: str
+    user: str  # "": unknown
+    num_gpus: int
+    # What is left there (zmon/job/held.py), and for how long. None: something runs, or nothing for less than its
+    # lease, or it is unknown.
+    idle_kind: str | None = None
+    idle_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +253,7 @@ class HostSample:
     clock: ClockSample | None = None
     kernel: KernelLog | None = None
     processes: tuple[ProcessSample, ...] | None = None
+    held: tuple[HeldGpus, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

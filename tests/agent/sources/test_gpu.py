@@ -89,7 +89,7 @@ def test_card_shows(fake_nvml, answers, fields):
 def test_value_unsupported_by_a_card_is_unknown_but_not_dropped(fake_nvml):
     silent = ["MemoryInfo", "UtilizationRates", "PowerUsage", "EnforcedPowerLimit", "TemperatureV", "Temperature.0"]
     silent += ["MigMode", "Name", "CurrentClocksEventReasons", "CurrentClocksThrottleReasons", "PciInfo_v3"]
-    silent += ["ComputeRunningProcesses_v3"]
+    silent += ["ComputeRunningProcesses_v3", "MinorNumber"]
     silent += [f"{clock}ClockInfo.{domain}" for clock in ("", "Max") for domain in range(4)]
     fake_nvml.set_answers(("driver", "cards", 2), *(("0", f"nvmlDeviceGet{what}", NOT_SUPPORTED) for what in silent))
     reading = GpuSource().read()

@@ -69,6 +69,10 @@ FAULTS = (
     Fault(_of_agent("zmon_config_reload_success"), 1, 0, between(26, 33)),
     Fault(_of_agent("zmon_jobs_left_out"), 0, 7, between(26, 33)),
     Fault(_of_agent("zmon_series_left_out"), 0, 7, between(26, 33)),
+    Fault(_of_agent("zmon_held_gpus", host="node-001", holder="slurm-7", user="ann"), 8, 8, between(0, 0)),
+    Fault(
+        _of_agent("zmon_held_idle_seconds", host="node-001", holder="slurm-7", kind="ended"), None, 900, between(33, 35)
+    ),
     Fault(_of_agent("zmon_boxes_unread", host="node-001", kind="version"), 0, 2, between(35, 37)),
 )
 OVERDUE = between(12.6, 14.2)  # while the hub is down

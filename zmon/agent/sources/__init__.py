@@ -7,13 +7,14 @@ machine has nothing of the kind, and raises anything else if it failed. A single
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from zmon.agent.sources.cgroups import CgroupSource
 from zmon.agent.sources.clock import ClockSource
 from zmon.agent.sources.gpu import GpuSource
+from zmon.agent.sources.held import HeldSource
 from zmon.agent.sources.host import HostSource
 from zmon.agent.sources.kernel_log import KernelLogSource
 from zmon.agent.sources.nic import NicSource
@@ -22,6 +23,9 @@ from zmon.agent.sources.rdma import RdmaSource
 from zmon.agent.sources.reading import Ranks, Reading
 from zmon.agent.sources.storage import StorageSource
 from zmon.agent.sources.tcp import TcpSource
+from zmon.job.lease import Leases
+from zmon.schema.host import GpuSample
+from zmon.schema.rank import RankState
 
 
 class Source(Protocol):
@@ -40,10 +44,14 @@ def all_sources(
     sys: Path = Path("/sys"),
     proc: Path = Path("/proc"),
     stands_still: Callable[[], bool] = lambda: False,
+    gpus: Callable[[], Sequence[GpuSample] | None] = lambda: None,
+    states: Callable[[], Sequence[tuple[RankState, int]]] = tuple,
+    leases: Leases | None = None,
 ) -> tuple[Source, ...]:
     """Return every hardware source. The black boxes are read separately, ten times a second.
 
-    `stands_still` returns True while a rank makes no progress.
+    `stands_still` returns True while a rank makes no progress. `gpus` and `states` return what the agent read last:
+    the GPUs, and the ranks with their pids.
     """
     return (
         GpuSource(sys),
@@ -56,6 +64,7 @@ def all_sources(
         ClockSource(),
         KernelLogSource(),
         ProcessSource(ranks, proc),
+        HeldSource(gpus, states, leases or Leases(), proc, sys / "fs/cgroup"),
     )
 
 

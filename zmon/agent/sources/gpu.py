@@ -165,6 +165,7 @@ class Card:
             pci=address,
             nics=() if address is None else pci.nearest_nics(self._sys, address),
             name=device.ask(pynvml.nvmlDeviceGetName),
+            minor=device.ask(pynvml.nvmlDeviceGetMinorNumber),
             max_clocks_hertz=_clocks(device, pynvml.nvmlDeviceGetMaxClockInfo),
         )
         self._xids.watch(self._fixed.uuid, device.handle)

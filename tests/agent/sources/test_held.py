@@ -1,0 +1,269 @@
+"""Tests of the source that tells who holds GPUs and leaves them idle."""
+
+import json
+
+import pytest
+
+from tests.build import rank_state
+from zmon.agent.sources.held import LIST_SECONDS, MAX_GAP_SECONDS, HeldSource
+from zmon.agent.sources.holders import MAX_HOLDERS
+from zmon.errors import SourceUnavailable
+from zmon.job.lease import Leases
+from zmon.schema.host import GpuSample, HeldGpus
+
+POD = "/kubepods/burstable/pod1/c1"
+DOCKER = "c 1:3 rwm\nc 195:255 rw\nc 195:254 rw\nc 511:0 rw\n"  # null, nvidiactl, nvidia-modeset, nvidia-uvm
+MINUTE = 60
+
+
+class FakeNode:
+    """A node with four GPUs, its scheduler's files, its control groups of v1, and a clock."""
+
+    def __init__(self, root):
+        self.files, self.cgroup, self.proc = root / "held", root / "cgroup", root / "proc"
+        self.now, self.ratios, self.pids, self.ranks = 1000.0, [0.0] * 4, {}, []
+        self.source = HeldSource(
+            self.gpus, lambda: self.ranks, Leases(), self.proc, self.cgroup, self.files, lambda: self.now
+        )
+
+    def gpus(self):
+        return [
+            GpuSample(str(n), f"GPU-{n}", utilization_ratio=ratio, pids=self.pids.get(n, ()), minor=n)
+            for n, ratio in enumerate(self.ratios)
+        ]
+
+    def job(self, number, *gpus, **more):
+        self.files.mkdir(exist_ok=True)
+        content = {"gpus": gpus, "user": "ann", "group": f"/job_{number}", **more}
+        (self.files / f"slurm-{number}.json").write_text(json.dumps(content))
+
+    def group(self, path, devices):
+        folder = self.cgroup / "devices" / path.lstrip("/")
+        folder.mkdir(parents=True)
+        for each in (folder, *folder.parents):
+            if each.is_relative_to(self.cgroup / "devices") and not (each / "devices.list").exists():
+                (each / "devices.list").write_text("a *:* rwm\n")
+        (folder / "devices.list").write_text(devices)
+
+    def process(self, pid, group):
+        (self.proc / str(pid)).mkdir(parents=True)
+        (self.proc / str(pid) / "cgroup").write_text(f"12:devices:{group}\n1:name=systemd:{group}\n")
+
+    def after(self, seconds=0.0, step=5.0):
+        """Read every few seconds for so long, and return the last answer by holder."""
+        until = self.now + seconds
+        while True:
+            held = {each.holder: each for each in self.source.read().value}
+            if self.now >= until:
+                return held
+            self.now += step
+
+    def idle(self, seconds):
+        """Return the kind of each holder that is idle after so many seconds."""
+        return {name: held.idle_kind for name, held in self.after(seconds).items() if held.idle_kind}
+
+
+@pytest.fixture
+def node(tmp_path):
+    node = FakeNode(tmp_path)
+    node.files.mkdir()
+    node.after()  # the agent has looked before any job begins
+    node.now += LIST_SECONDS
+    return node
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """A node whose agent has not looked yet."""
+    return FakeNode(tmp_path)
+
+
+def test_holders_with_their_users_and_numbers_of_gpus(node):
+    node.job(7, 0, 1)
+    node.group(POD, f"{DOCKER}c 195:2 rw\nc 195:3 rw\n")
+    assert node.after() == {"slurm-7": HeldGpus("slurm-7", "ann", 2), POD: HeldGpus(POD, "", 2)}
+    (node.files / "slurm-7.json").unlink()
+    node.now += LIST_SECONDS
+    assert list(node.after()) == [POD]
+
+
+@pytest.mark.parametrize(
+    "devices",
+    ["a *:* rwm\n", "c 195:* rw\n", DOCKER, ""],
+    ids=["no restriction, as Slurm leaves it", "all devices of the driver, as for an agent", "no GPU", "empty"],
+)
+def test_group_that_names_no_gpu_holds_none(node, devices):
+    node.group(POD, devices)
+    assert node.after() == {}
+
+
+def test_group_below_a_holder_and_the_group_of_a_listed_job_are_not_counted_again(node):
+    node.job(7, 0)
+    node.group("/slurm/uid_1/job_7", "c 195:0 rwm\n")
+    node.group(POD, "c 195:1 rwm\n")
+    node.group(f"{POD}/inner", "c 195:1 rwm\n")
+    assert sorted(node.after()) == [POD, "slurm-7"]
+
+
+def test_without_files_on_v2_the_holders_are_unknown(bare):
+    bare.cgroup.mkdir()
+    (bare.cgroup / "cgroup.controllers").write_text("cpu memory\n")
+    with pytest.raises(SourceUnavailable, match="cannot tell who holds GPUs: control groups of v2 do not list devices"):
+        bare.source.read()
+
+
+def test_absent_on_a_node_without_gpus(tmp_path):
+    def no_gpus():
+        raise SourceUnavailable("cannot tell who holds GPUs", "no GPU is read on this host")
+
+    source = HeldSource(no_gpus, list, Leases(), folder=tmp_path)
+    with pytest.raises(SourceUnavailable, match="no GPU"):
+        source.read()
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"gpus": "0"}', '{"gpus": [0.5]}', "[]"])
+def test_file_that_cannot_be_read_is_reported_and_hides_no_other(node, text):
+    node.job(7, 0)
+    (node.files / "slurm-8.json").write_text(text)
+    (node.files / "slurm-9.json.new").write_text("{")  # the prolog writes it now
+    reading = node.source.read()
+    assert [held.holder for held in reading.value] == ["slurm-7"]
+    (line,) = reading.dropped
+    assert "slurm-8.json" in line
+    node.now += 1.0
+    assert node.source.read().dropped == reading.dropped
+
+
+def test_holders_beyond_the_limit_are_counted(node):
+    for number in range(MAX_HOLDERS + 1):
+        node.job(number, 0)
+    reading = node.source.read()
+    assert len(reading.value) == MAX_HOLDERS
+    assert reading.dropped == ("1 of 65 holders of GPUs: at most 64 are read",)
+
+
+# -- idle ----------------------------------------------------------------------------------------------
+
+
+def test_job_in_which_nothing_ever_ran(node):
+    node.job(7, 0, 1)
+    node.job(8, 2)
+    node.ratios[2] = 0.9
+    assert node.after(30 * MINUTE) == {
+        "slurm-7": HeldGpus("slurm-7", "ann", 2, "never_ran", 1800.0),
+        "slurm-8": HeldGpus("slurm-8", "ann", 1),
+    }
+
+
+RANK = {"steps": 100, "overdue_seconds": 0.0}
+PLACES = {
+    "by its control group": ({"job_id": "mine"}, 77, "/system.slice/slurmstepd.scope/job_7/step_0"),
+    "by its job id": ({"job_id": "slurm-7.0"}, 0, ""),
+    "by its GPU in the box": ({"job_id": "mine", "device": "GPU-1"}, 0, ""),
+    "by the driver's list of processes": ({"job_id": "mine"}, 78, ""),
+}
+
+
+@pytest.mark.parametrize(("fields", "pid", "group"), PLACES.values(), ids=PLACES)
+def test_ranks_of_a_job_run_then_hang_then_are_gone(node, fields, pid, group):
+    node.job(7, 0, 1)
+    node.job(71, 2)
+    node.ratios[2] = 0.5
+    if pid:
+        node.process(pid, group)
+        node.pids = {1: (pid,)}
+    node.ranks = [(rank_state(0, **RANK, **fields), pid)]
+    assert node.idle(20 * MINUTE) == {}
+    node.ratios[1] = 1.0  # the kernel of a collective spins
+    node.ranks = [(rank_state(0, **RANK | {"overdue_seconds": 900.0}, **fields), pid)]
+    assert node.idle(0) == {"slurm-7": "hung"}
+    node.ratios[1], node.pids, node.ranks = 0.0, {}, []
+    assert node.idle(5) == {"slurm-7": "ended"}
+
+
+def test_process_that_computes_nothing(node):
+    node.job(7, 0)
+    node.pids = {0: (77,)}
+    assert node.idle(15 * MINUTE) == {"slurm-7": "idle_process"}
+
+
+def test_dead_ranks_of_the_job_before_are_not_of_the_next_one_on_its_gpus(node):
+    node.ranks = [(rank_state(0, job_id="mine", device="GPU-0", alive=False, **RANK), 77)]
+    node.process(77, "/job_8")  # another process has its number
+    node.job(8, 0)
+    assert node.idle(15 * MINUTE) == {"slurm-8": "never_ran"}
+
+
+def test_pod_of_control_groups_that_sleeps(node):
+    node.group(POD, "c 195:0 rw\n")
+    assert node.idle(15 * MINUTE) == {POD: "never_ran"}
+
+
+# -- quiet ---------------------------------------------------------------------------------------------
+
+
+def test_quiet_while_a_job_starts(node):
+    node.job(7, 0)
+    assert node.idle(14 * MINUTE) == {}
+
+
+def test_quiet_while_a_rank_initializes_that_is_on_no_gpu_yet(node):
+    node.job(7, 0)
+    node.ranks = [(rank_state(0, job_id="mine", steps=0, activity="init", device="cpu"), 0)]
+    assert node.idle(30 * MINUTE) == {}
+
+
+def test_quiet_in_an_interactive_session_that_computes_now_and_then(node):
+    node.job(7, 0)
+    for _ in range(4):
+        node.ratios[0] = 0.0
+        assert node.idle(14 * MINUTE) == {}
+        node.ratios[0] = 0.01
+        assert node.idle(0) == {}
+
+
+def test_quiet_between_two_launches_of_a_restart_loop(node):
+    node.job(7, 0)
+    for _ in range(3):
+        node.ranks = [(rank_state(0, job_id="slurm-7.0", **RANK), 0)]
+        assert node.idle(MINUTE) == {}
+        node.ranks = []
+        assert node.idle(10 * MINUTE) == {}
+
+
+def test_quiet_while_processes_that_zmon_does_not_watch_keep_the_gpus_busy(node):
+    node.job(7, 0, 1)
+    node.ratios[1] = 0.3
+    assert node.idle(60 * MINUTE) == {}
+
+
+def test_quiet_when_the_agent_has_just_started_and_after_a_gap(bare):
+    bare.job(7, 0)
+    assert bare.idle(14 * MINUTE) == {}
+    bare.now += MAX_GAP_SECONDS + 1
+    assert bare.idle(14 * MINUTE) == {}
+    assert bare.idle(2 * MINUTE) == {"slurm-7": "unknown"}
+
+
+@pytest.mark.parametrize("ratios", [[None, 0.0], []], ids=["split into instances", "the source is down"])
+def test_quiet_and_reported_while_the_utilization_of_a_gpu_is_unknown(node, ratios):
+    node.job(7, 0)
+    node.ratios = ratios
+    assert node.idle(30 * MINUTE) == {}
+    assert node.source.read().dropped == ("slurm-7: it is unknown whether its GPUs are idle",)
+
+
+def test_quiet_about_a_monitor_whose_group_has_all_gpus_until_it_computes(node):
+    """The GPUs of a job are also those of the monitor's group, so the end of the job tells nothing about it."""
+    node.group("/docker/exporter", "".join(f"c 195:{n} rw\n" for n in range(4)))
+    node.ratios[0], node.pids = 0.9, {0: (77,)}
+    node.ranks = [(rank_state(0, job_id="mine", device="GPU-0", **RANK), 77)]
+    node.process(77, "/user.slice")
+    assert node.idle(MINUTE) == {}
+    node.ratios[0], node.pids, node.ranks = 0.0, {}, []
+    assert node.idle(30 * MINUTE) == {}
+    node.process(78, "/docker/exporter")
+    node.pids, node.ratios[0] = {0: (78,)}, 0.9
+    assert node.idle(0) == {}
+    node.pids, node.ratios[0] = {}, 0.0
+    assert node.idle(15 * MINUTE) == {"/docker/exporter": "ended"}

@@ -1,0 +1,131 @@
+"""Tell which holders leave their GPUs idle: never used, left by their ranks, or held by ranks that hang.
+
+Whether a GPU is busy comes from NVML, so a process that zmon does not watch counts as well. A GPU that is split into
+instances has no utilization: whether it is idle is unknown, and reported. What the agent remembers ends with it, so
+after a restart the time begins anew.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from zmon.agent.sources.holders import FOLDER, Holder, holders
+from zmon.agent.sources.reading import Reading, text_of
+from zmon.job.held import NEVER_RAN, UNKNOWN, HolderState, Holding
+from zmon.job.lease import Leases
+from zmon.schema.host import GpuSample, HeldGpus
+from zmon.schema.rank import RankState
+
+LIST_SECONDS = 10.0  # time between two lists of holders
+MAX_GAP_SECONDS = 60.0  # if the agent did not look for longer, what ran meanwhile is unknown
+
+
+class HeldSource:
+    """The holders of this node's GPUs, with those whose GPUs are idle for longer than their lease."""
+
+    name = "held"
+    field = "held"
+    interval_seconds = 2.0
+
+    def __init__(
+        self,
+        gpus: Callable[[], Sequence[GpuSample] | None],
+        ranks: Callable[[], Sequence[tuple[RankState, int]]],
+        leases: Leases,
+        proc: Path = Path("/proc"),
+        cgroup: Path = Path("/sys/fs/cgroup"),
+        folder: Path = FOLDER,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Read holders from `cgroup` and `folder`.
+
+        `gpus` returns the last samples, or None if they are unknown, and raises SourceUnavailable on a node without
+        GPUs. `ranks` returns each rank with its pid in this PID namespace, 0 if it has none there.
+        """
+        self._gpus, self._ranks, self._clock = gpus, ranks, clock
+        self._lease_seconds = leases.held_idle_seconds
+        self._proc, self._cgroup, self._folder = proc, cgroup, folder
+        self._holdings: dict[Holder, Holding] | None = None  # None: the agent did not look, or not for long
+        self._listed_at = self._read_at = clock()
+        self._unlisted: tuple[str, ...] = ()  # lines about what the last list left out
+
+    def read(self) -> Reading:
+        """Return a value for each holder."""
+        gpus, now = self._gpus(), self._clock()
+        if now - self._read_at > MAX_GAP_SECONDS:
+            self._holdings = None
+        self._read_at = now
+        if self._holdings is None or now - self._listed_at >= LIST_SECONDS:
+            self._holdings = self._list(now)
+        if not self._holdings:
+            return Reading((), self._unlisted)
+        node = _Node(gpus or (), self._ranks(), tuple(self._holdings), self._proc)
+        dropped = list(self._unlisted)
+        held: list[HeldGpus] = []
+        for holder, holding in self._holdings.items():
+            state = node.state_of(holder)
+            if state.busy is None and not state.overdue_seconds:
+                dropped.append(f"{holder.name}: it is unknown whether its GPUs are idle")
+            idle = holding.idle(now, state)
+            if idle and idle.kind in (NEVER_RAN, UNKNOWN) and node.may_be_monitor(holder):
+                idle = None
+            known = idle if idle and idle.seconds >= self._lease_seconds else (None, None)
+            held.append(HeldGpus(holder.name, holder.user, len(holder.gpus), *known))
+        return Reading(tuple(held), tuple(dropped))
+
+    def _list(self, now: float) -> dict[Holder, Holding]:
+        before, dropped = self._holdings, list[str]()
+        listed = holders(self._cgroup, self._folder, dropped)
+        self._listed_at, self._unlisted = now, tuple(dropped)
+        known = before or {}
+        return {holder: known.get(holder) or Holding(now, is_new=before is not None) for holder in listed}
+
+
+class _Node:
+    """The GPUs, the ranks and the processes of a node at one moment."""
+
+    def __init__(
+        self, gpus: Sequence[GpuSample], ranks: Sequence[tuple[RankState, int]], all_: Sequence[Holder], proc: Path
+    ) -> None:
+        self._gpus = {gpu.minor: gpu for gpu in gpus if gpu.minor is not None}
+        pids = {pid for gpu in self._gpus.values() for pid in gpu.pids} | {pid for _, pid in ranks if pid}
+        self._groups = {pid: text_of(proc / str(pid) / "cgroup").splitlines() for pid in pids}
+        self._ranks = {holder: [state for state, pid in ranks if self._has_rank(holder, state, pid)] for holder in all_}
+        placed = {state.run_uid for states in self._ranks.values() for state in states}
+        # A rank that initializes may not be on a GPU yet, so its holder may be any.
+        self._has_unplaced = any(
+            state.alive and state.steps == 0 and state.activity != "done" and state.run_uid not in placed
+            for state, _ in ranks
+        )
+
+    def may_be_monitor(self, holder: Holder) -> bool:
+        """Return True for a control group with all GPUs: a program that only looks at them has such a group, too."""
+        return not holder.is_allocation and len(holder.gpus) >= len(self._gpus)
+
+    def state_of(self, holder: Holder) -> HolderState:
+        """Return what is to be seen of a holder."""
+        ranks = self._ranks[holder]
+        gpus = [self._gpus.get(number) for number in holder.gpus]
+        ratios = [gpu.utilization_ratio if gpu else None for gpu in gpus]
+        pids = {pid for gpu in gpus if gpu for pid in gpu.pids}
+        busy = True if any(ratios) else None if None in ratios or self._has_unplaced else False
+        if self.may_be_monitor(holder):  # what runs on its GPUs may be of others
+            ran = any(self._is_in(holder, pid) for pid in pids)
+        else:
+            ran = bool(pids) or busy is True
+        overdue = [state.overdue_seconds for state in ranks if state.alive and state.activity != "done"]
+        return HolderState(overdue, busy, has_process=bool(pids), ran=ran or bool(ranks))
+
+    def _has_rank(self, holder: Holder, state: RankState, pid: int) -> bool:
+        """Return True if the rank has the name of the holder, or lives in its control group or on one of its GPUs."""
+        if f"{state.job_id}.".startswith(f"{holder.name}."):
+            return True
+        if not state.alive:  # its number, and its GPU, may be another's by now
+            return False
+        gpus = () if self.may_be_monitor(holder) else map(self._gpus.get, holder.gpus)
+        return self._is_in(holder, pid) or any(state.device == gpu.uuid or pid in gpu.pids for gpu in gpus if gpu)
+
+    def _is_in(self, holder: Holder, pid: int) -> bool:
+        return bool(holder.group) and any(f"{holder.group}/" in f"{line}/" for line in self._groups.get(pid, ()))

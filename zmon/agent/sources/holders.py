@@ -1,0 +1,83 @@
+"""List who holds GPUs of this node, and which: the jobs of a scheduler, and control groups of v1.
+
+A scheduler's prolog writes a file for each job, and its epilog removes it (docs/deploy/slurm.md). A group
+of v1 holds a GPU if its `devices.list` names that device and no group above it names any. `a *:* rwm` is no
+restriction, and `c 195:* rw` allows all GPUs, so neither holds one. Layout: Documentation/admin-guide/cgroup-v1/
+devices.rst. In v2 a BPF program decides about devices, and nothing lists them: without files, the holders are unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from zmon.agent.sources.reading import first, text_of
+from zmon.errors import SourceUnavailable
+from zmon.format import plain
+
+MAX_HOLDERS = 64
+FOLDER = Path("/run/zmon-held")  # only root may write in /run, so nobody can claim to hold GPUs, or take the name
+# A device of the driver by its number: 254 and 255 are no GPUs, but nvidia-modeset and nvidiactl (linux devices.txt).
+_GPU = re.compile(r"^c 195:(\d+) \w+$", re.M)
+_FIRST_CONTROL = 254
+
+
+class Holder(NamedTuple):
+    """A job or a control group that holds GPUs."""
+
+    name: str  # of the file, such as slurm-123; or the path of the control group
+    gpus: frozenset[int]  # numbers of the devices: 0 for /dev/nvidia0
+    user: str = ""
+    group: str = ""  # ends the path of the control group of the job, such as /job_123; "": unknown
+    is_allocation: bool = True  # False: a control group, which may also be that of a monitor that may look at all GPUs
+
+
+class _HeldFile(msgspec.Struct, frozen=True):
+    gpus: frozenset[int]
+    user: str = ""
+    group: str = ""
+
+
+def holders(cgroup: Path, folder: Path, dropped: list[str]) -> tuple[Holder, ...]:
+    """Return the holders; `dropped` gets a line for each file that cannot be read. Raises SourceUnavailable."""
+    devices = cgroup / "devices"
+    if not (folder.is_dir() or devices.is_dir()):
+        raise SourceUnavailable(
+            "cannot tell who holds GPUs",
+            f"control groups of v2 do not list devices, and there is no {folder}",
+            "see docs/deploy/slurm.md",
+        )
+    jobs = tuple(_jobs(folder, dropped))
+    of_jobs = frozenset(gpu for job in jobs for gpu in job.gpus)
+    groups = (group for group in _groups(devices, devices) if not group.gpus <= of_jobs)
+    return tuple(first(MAX_HOLDERS, (*jobs, *groups), "holders of GPUs", dropped))
+
+
+def _jobs(folder: Path, dropped: list[str]) -> Iterator[Holder]:
+    for path in sorted(folder.glob("*.json")):
+        try:
+            file = msgspec.json.decode(path.read_bytes(), type=_HeldFile)
+        except FileNotFoundError:  # its job has just ended
+            continue
+        except (OSError, msgspec.MsgspecError) as error:
+            dropped.append(f"{path}: {error}")
+            continue
+        if file.gpus:
+            yield Holder(plain(path.stem), file.gpus, plain(file.user), file.group)
+
+
+def _groups(folder: Path, root: Path) -> Iterator[Holder]:
+    """Yield the groups below a folder that hold GPUs, without those below them."""
+    for child in sorted(path for path in folder.glob("*/") if (path / "devices.list").exists()):
+        gpus = frozenset(
+            number for text in _GPU.findall(text_of(child / "devices.list")) if (number := int(text)) < _FIRST_CONTROL
+        )
+        path = f"/{child.relative_to(root)}"
+        if gpus:
+            yield Holder(plain(path), gpus, group=path, is_allocation=False)
+        else:
+            yield from _groups(child, root)
