@@ -16,7 +16,7 @@ from dashboards.severity import CRITICAL, is_info
 from dashboards.views import clock
 from dashboards.views import finding as finding_view
 from dashboards.views.context import ViewContext
-from zmon.format import NONE, UNKNOWN, counted, duration
+from zmon.format import NONE, UNKNOWN, counted, duration, sentence
 from zmon.schema.finding import Finding
 from zmon.schema.job import BLIND, EXITED, NO_JOB, UNKNOWN_STATE, Headline, JobView
 
@@ -193,6 +193,12 @@ def vitals(context: ViewContext) -> None:
         "Loss": _reported(job.report if job else {}, "loss"),
         "Ranks watched": ranks_watched(job),
     }
+    if job and job.progress:
+        numbers["Step"] = job.progress.steps_text
+        if left := job.progress.left:
+            numbers["Time left"] = f"about {duration(left.seconds)}"
+        if text := job.progress.left_text:
+            notes += f'<p class="zmon-unknown">{escape(sentence(text.capitalize()))}</p>'
     if inference := shown_inference(job, context):
         notes += f'<p class="zmon-unknown">Samples/s: {escape(inference)}.</p>'
     items = "".join(f"<div><dt>{label}</dt><dd>{escape(value)}</dd></div>" for label, value in numbers.items())

@@ -278,15 +278,20 @@ def report(**values: float) -> None:
 
 
 @guarded
-def plan(ranks: Sequence[Mapping[str, Any]], **totals: float) -> None:
-    """Publish what the trainer predicts for a step of each rank, to compare the plan with reality.
+def plan(ranks: Sequence[Mapping[str, Any]] | None = None, *, steps: int | None = None, **totals: float) -> None:
+    """Publish what the trainer plans: its number of steps, and its prediction for a step of each rank.
 
-    `ranks` has a mapping for each rank, rank 0 first. Its keys, all optional, are lookups, sent_bytes, received_bytes
-    (both in all-to-alls), seconds (self time), memory_bytes, and tables (the names of the rank's tables, the most
-    expensive first). `totals` are figures of the whole job. Only calls on rank 0 count, and the last one wins.
+    With `steps` zmon shows the progress of the job and the time left. It is the number that the last step will have, as
+    zmon counts the steps: from 1 in each launch, or as given to `step(number)`. A resumed job that gives no numbers
+    plans the steps that are left.
+
+    `ranks`, which zmon compares with reality, has a mapping for each rank, rank 0 first. Its keys, all optional, are
+    lookups, sent_bytes, received_bytes (both in all-to-alls), seconds (self time), memory_bytes, and tables (the names
+    of the rank's tables, the most expensive first). `totals` are figures of the whole job. Only calls on rank 0 count,
+    and the last one wins.
     """
     if current is not None and _identity is not None and _identity.rank == 0:
-        write_plan(current.box.path, _identity.run_uid, _identity.world_size, ranks, totals)
+        write_plan(current.box.path, _identity.run_uid, _identity.world_size, ranks, totals, steps)
 
 
 def _open(launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:

@@ -58,6 +58,52 @@ class GpuActivity:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeLeft:
+    """The seconds that a job still needs, if it goes on as it did in its last hour."""
+
+    seconds: float
+    fastest_seconds: float  # at the pace of the fastest quarter of that hour
+    slowest_seconds: float
+
+    @property
+    def text(self) -> str:
+        """The time left and its interval, for people."""
+        return f"{duration(self.seconds)} left ({duration(self.fastest_seconds)} to {duration(self.slowest_seconds)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The progress of a job to its planned last step."""
+
+    planned_steps: int  # the number of the last step, as the job counts its steps
+    step: int
+    left: TimeLeft | None = None  # None: unknown, or there is nothing left to do
+    unknown: str = ""  # when or until when the time left is unknown
+
+    @property
+    def ratio(self) -> float:
+        """The share of the planned steps."""
+        return min(self.step / self.planned_steps, 1.0)
+
+    @property
+    def steps_text(self) -> str:
+        """The step and its share of the plan, which is 100 % only at the end."""
+        return f"{self.step:,} of {self.planned_steps:,} ({int(self.ratio * 100)} %)"
+
+    @property
+    def left_text(self) -> str:
+        """The time left, or that it is unknown; empty if there is nothing left to do."""
+        if self.left:
+            return f"about {self.left.text}"
+        return f"time left unknown {self.unknown}" if self.unknown else ""
+
+    @property
+    def text(self) -> str:
+        """The progress in one line."""
+        return ", ".join(part for part in (f"step {self.steps_text}", self.left_text) if part)
+
+
+@dataclass(frozen=True, slots=True)
 class EndedJob:
     """The end of a job's last launch, if a fault ended it. It stays for a day, or until a newer launch has stepped."""
 
@@ -134,6 +180,7 @@ class JobView:
     gpu_activity: GpuActivity | None = None  # None: a GPU does not measure it, or the job has not trained long enough
     ended: EndedJob | None = None  # None: no fault ended it, or a newer launch has stepped since
     uncompared: str = ""  # why the times of its ranks are not compared; "": they are
+    progress: Progress | None = None  # None: the job did not say how many steps it has
     headline: Headline = UNKNOWN_STATE  # the hub adds it to its answer; on disk and from an older hub it is unknown
 
     @property
