@@ -34,6 +34,20 @@ def test_job_with_planned_steps_shows_progress_and_time_left(open_page, world):
     assert "2 h 50 min to 3 h 40 min" in page_text(app)
 
 
+def test_job_links_to_the_page_of_its_run(open_page, world):
+    world.jobs = [changed(JOB, labels={"run_page": "https://wandb.ai/ann/ads/runs/1jx1ud12"})]
+    page = page_text(open_page())
+    assert 'href="https://wandb.ai/ann/ads/runs/1jx1ud12" target="_blank" rel="noopener noreferrer"' in page
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", '"><script>alert(1)</script>', "https://ann:secret@wandb.ai/"])
+def test_hostile_run_page_is_not_shown(open_page, world, url):
+    world.jobs = [changed(JOB, labels={"run_page": url})]
+    page = page_text(open_page())
+    assert "zmon-run-page" not in page
+    assert url not in page
+
+
 @pytest.mark.parametrize("progress", [None, Progress(1000, 604, unknown="while the job is stalled")])
 def test_unknown_time_left_has_no_number(open_page, world, progress):
     world.jobs = [changed(JOB, progress=progress)]

@@ -43,6 +43,7 @@ from zmon.probe.ledger import Ledger
 from zmon.probe.leftovers import sweep
 from zmon.probe.plan_file import write_plan
 from zmon.probe.rank import ACTIVITY_NUMBER, COMPILE, DONE, INIT, PHASE_NUMBER, TRAIN, RankTimeline
+from zmon.probe.run_page import with_run_page
 from zmon.schema.names import FLOPS_SOURCES, second_job_id
 
 P = ParamSpec("P")
@@ -335,7 +336,7 @@ def _fill(box: BoxWriter, launch: LaunchEnvironment, labels: dict[str, str]) -> 
         device="cpu",
         backend=None,
         socket="",
-        labels=storable_labels(labels),
+        labels=with_run_page(storable_labels(labels), os.environ),
         edge=edge.CHOSEN.name,
     )
     box.identity(_identity)

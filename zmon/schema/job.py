@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from zmon.format import clock, dated, duration, sentence
 from zmon.schema.curve import Efficiency
 from zmon.schema.pause import HealedPause
+from zmon.schema.run_page import run_page
 
 _SOURCES = {"loader": "the DataLoader", "model": "the input of the model"}
 EXITED = "exited"  # the state of a job whose processes are gone
@@ -182,6 +183,11 @@ class JobView:
     uncompared: str = ""  # why the times of its ranks are not compared; "": they are
     progress: Progress | None = None  # None: the job did not say how many steps it has
     headline: Headline = UNKNOWN_STATE  # the hub adds it to its answer; on disk and from an older hub it is unknown
+
+    @property
+    def run_page(self) -> str:
+        """The URL of the run's page at its experiment tracker; empty if it is unknown."""
+        return run_page(self.labels)
 
     @property
     def has_failed(self) -> bool:
