@@ -38,7 +38,7 @@ from zmon.probe.complaints import complain as complain  # the hooks use it too
 from zmon.probe.edge import fronts
 from zmon.probe.interface import job_interface
 from zmon.probe.last_words import RecordResult, forget_last_words, record_last_words
-from zmon.probe.launch import LaunchEnvironment, parse_labels, read_launch, storable_labels
+from zmon.probe.launch import LaunchEnvironment, parse_labels, read_launch, storable_labels, with_label
 from zmon.probe.ledger import Ledger
 from zmon.probe.leftovers import sweep
 from zmon.probe.plan_file import write_plan
@@ -126,6 +126,12 @@ def identify(**facts: Any) -> None:
     if current is not None and _identity is not None:
         _identity = replace(_identity, **facts)
         current.box.identity(_identity)
+
+
+def set_label(name: str, value: str) -> None:
+    """Set a label that became known after the rank attached; an empty value removes it."""
+    if _identity is not None:
+        identify(labels=with_label(_identity.labels, name, value))
 
 
 @guarded

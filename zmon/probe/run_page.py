@@ -10,12 +10,10 @@ https://mlflow.org/docs/latest/tracking.html, https://comet.com/docs/v2/deployin
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 
-from zmon.box.identity import LABELS_BYTES
-from zmon.schema.names import bounded_labels
+from zmon.probe.launch import with_label
 from zmon.schema.run_page import RUN_PAGE, run_page
 
 _SERVER = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~-]+)*")
@@ -25,10 +23,9 @@ _OFFLINE = ("offline", "disabled", "dryrun")
 
 def with_run_page(labels: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
     """Return the labels with the page of this run, unless they have one, or there is no room for it."""
-    more = {RUN_PAGE: _wandb(env) or _mlflow(env) or _comet(env), **labels}
-    if not run_page(more) or bounded_labels(more) != more or len(json.dumps(more)) >= LABELS_BYTES:
+    if RUN_PAGE in labels:
         return dict(labels)
-    return more
+    return with_label(labels, RUN_PAGE, run_page({RUN_PAGE: _wandb(env) or _mlflow(env) or _comet(env)}))
 
 
 def _wandb(env: Mapping[str, str]) -> str:
