@@ -77,3 +77,8 @@ def escaped_markdown(text: str) -> str:
 def link(view: str, params: Mapping[str, str], text: str) -> str:
     """Return the HTML of a link to another view, in the same tab."""
     return f'<a href="{escape(f"{view}?{urlencode(params)}")}" target="_self">{escape(text)}</a>'
+
+
+def external_link(url: str) -> str:
+    """Return the HTML of a link to a page of another server, in a new tab, which cannot reach this one."""
+    return f'<a href="{escape(url)}" target="_blank" rel="noopener noreferrer">{escape(url)}</a>'

@@ -29,6 +29,7 @@ class ZmonCallback(TrainerCallback):
         self.samples = args.per_device_train_batch_size * args.gradient_accumulation_steps
         # 6 operations for each parameter and token: 2 forward, 4 backward (Kaplan et al. 2020).
         self.flops = 6 * model.num_parameters(exclude_embeddings=True) * self.samples * self.tokens_per_sample
+        zmon.plan(steps=state.max_steps - state.global_step)  # for the time left; zmon counts from 1 in each launch
 
     def on_pre_optimizer_step(self, args: TrainingArguments, state: TrainerState, *_: Any, **__: Any) -> None:
         tokens = self.samples * self.tokens_per_sample

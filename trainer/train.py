@@ -104,7 +104,7 @@ class Trainer:
         """
         overlap, optimizer, loaded = self.config.overlap, self.config.optimizer, batch.loaded
         table_rate = rate * optimizer.embedding_learning_rate
-        with zmon.step():
+        with zmon.step(loaded.step + 1):
             zmon.phase("data")
             following = self.load(batches)
 

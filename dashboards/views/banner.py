@@ -10,13 +10,13 @@ from html import escape
 import streamlit as st
 
 from dashboards.colours import GREEN, GREY, ORANGE, PURPLE, VERMILLION
-from dashboards.formats import escaped_html, link, number
+from dashboards.formats import escaped_html, external_link, link, number
 from dashboards.glance import Glance
 from dashboards.severity import CRITICAL, is_info
 from dashboards.views import clock
 from dashboards.views import finding as finding_view
 from dashboards.views.context import ViewContext
-from zmon.format import NONE, UNKNOWN, counted, duration
+from zmon.format import NONE, UNKNOWN, counted, duration, sentence
 from zmon.schema.finding import Finding
 from zmon.schema.job import BLIND, EXITED, NO_JOB, UNKNOWN_STATE, Headline, JobView
 
@@ -193,8 +193,16 @@ def vitals(context: ViewContext) -> None:
         "Loss": _reported(job.report if job else {}, "loss"),
         "Ranks watched": ranks_watched(job),
     }
+    if job and job.progress:
+        numbers["Step"] = job.progress.steps_text
+        if left := job.progress.left:
+            numbers["Time left"] = f"about {duration(left.seconds)}"
+        if text := job.progress.left_text:
+            notes += f'<p class="zmon-unknown">{escape(sentence(text.capitalize()))}</p>'
     if inference := shown_inference(job, context):
         notes += f'<p class="zmon-unknown">Samples/s: {escape(inference)}.</p>'
+    if job and job.run_page:
+        notes += f'<p class="zmon-other" data-testid="zmon-run-page">Run page: {external_link(job.run_page)}</p>'
     items = "".join(f"<div><dt>{label}</dt><dd>{escape(value)}</dd></div>" for label, value in numbers.items())
     st.html(f'<dl class="zmon-vitals" data-testid="zmon-vitals">{items}</dl>{notes}')
 

@@ -60,6 +60,13 @@ def test_status_as_json_has_schema_jobs_and_findings(command, hub):
     assert [finding["id"] for finding in answer["findings"]] == ["f1"]
 
 
+def test_status_of_job_has_the_page_of_its_run(command, hub):
+    for url, line in (("https://wandb.ai/ann/ads/runs/1jx1ud12", True), ("javascript:alert(1)", False)):
+        hub.answers["/api/v1/jobs"]["jobs"] = [replace(JOB_VIEW, labels={"run_page": url})]
+        _, out, _ = command("status", "--job", "job", "--hub", hub.url)
+        assert (f"run page: {url}" in out) == line
+
+
 PLAN = {
     "schema": 1, "job_id": "job", "totals": {"samples_per_second": 1e5},
     "ranks": [

@@ -12,6 +12,7 @@ from tests.dashboards.recorded import EMPTY, NOW, SILENT, SILENT_SELDOM, STORES_
 from tests.dashboards.world import JOB, STALL, banner_value, changed, page_text, selectbox
 from tests.http_server import FakeServer
 from zmon.job.headline import with_headline
+from zmon.schema.job import Progress, TimeLeft
 from zmon.schema.pause import HealedPause, Place
 
 NOWHERE = "http://127.0.0.1:9"  # the discard port: refused at once
@@ -23,6 +24,36 @@ def test_healthy_job_shows_headline_and_numbers(open_page, world):
     assert [banner_value(app, label) for label in ("Step", "Step time", "Samples/s", "Loss", "Ranks watched")] == [
         "604", "83.2 ms", "24,615", "0.451", "2 of 2",
     ]  # fmt: skip
+
+
+def test_job_with_planned_steps_shows_progress_and_time_left(open_page, world):
+    world.jobs = [changed(JOB, progress=Progress(50_000, 604, TimeLeft(11_400.0, 10_200.0, 13_200.0)))]
+    app = open_page()
+    assert banner_value(app, "Step") == "604 of 50,000 (1 %)"
+    assert banner_value(app, "Time left") == "about 3 h 10 min"
+    assert "2 h 50 min to 3 h 40 min" in page_text(app)
+
+
+def test_job_links_to_the_page_of_its_run(open_page, world):
+    world.jobs = [changed(JOB, labels={"run_page": "https://wandb.ai/ann/ads/runs/1jx1ud12"})]
+    page = page_text(open_page())
+    assert 'href="https://wandb.ai/ann/ads/runs/1jx1ud12" target="_blank" rel="noopener noreferrer"' in page
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", '"><script>alert(1)</script>', "https://ann:secret@wandb.ai/"])
+def test_hostile_run_page_is_not_shown(open_page, world, url):
+    world.jobs = [changed(JOB, labels={"run_page": url})]
+    page = page_text(open_page())
+    assert "zmon-run-page" not in page
+    assert url not in page
+
+
+@pytest.mark.parametrize("progress", [None, Progress(1000, 604, unknown="while the job is stalled")])
+def test_unknown_time_left_has_no_number(open_page, world, progress):
+    world.jobs = [changed(JOB, progress=progress)]
+    page = page_text(open_page())
+    assert "<dt>Time left</dt>" not in page
+    assert ("Time left unknown while the job is stalled." in page) == bool(progress)
 
 
 def test_stalled_job_shows_culprit_cause_and_next_step(open_page, world):

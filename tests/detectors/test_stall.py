@@ -65,6 +65,27 @@ def test_missing_checkpoint_is_mentioned():
     assert "zmon saw no checkpoint" in finding.detail
 
 
+# -- torch's own timeout ----------------------------------------------------------------------------------
+
+
+def timed(*states, seconds="600"):
+    """Return these ranks with the timeout of their default process group; those that wait do so in this group."""
+    labels = {"collective_timeout_seconds": seconds}
+    in_default = [s.in_flight and replace(s.in_flight, group="0") for s in states]
+    return [replace(s, labels=labels, in_flight=flying) for s, flying in zip(states, in_default, strict=True)]
+
+
+def test_stall_says_when_torch_aborts_the_collective():
+    ranks = timed(stopped(2, 188.0), waiting(0, 188.0), waiting(1, 180.0), waiting(3, 180.0))
+    assert detect(*ranks).summary.endswith("; torch aborts the collective in 412 s")
+
+
+@pytest.mark.parametrize("seconds", ["", "never", "100"])
+def test_stall_is_quiet_about_a_timeout_that_is_unknown_or_over(seconds):
+    ranks = timed(stopped(2, 188.0), waiting(0, 188.0), waiting(1, 188.0), waiting(3, 188.0), seconds=seconds)
+    assert "torch aborts" not in detect(*ranks).summary
+
+
 # -- invariants -------------------------------------------------------------------------------------------
 
 SCENES = {

@@ -10,12 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 from tests.boxes import Box
-from tests.build import agent_report
+from tests.build import agent_report, rank_state
 from tests.hostile.users import needs_root
 from zmon.box.roots import Places
 from zmon.box.versions import CURRENT
 from zmon.cli.main import cli
-from zmon.doctor.node import boxes, shared_directory, sources, space_for_boxes
+from zmon.doctor.node import boxes, shared_directory, sources, space_for_boxes, timeouts
 from zmon.schema.host import SourceStatus
 from zmon.web import client
 
@@ -151,3 +151,29 @@ def test_agent_of_another_box_directory_or_version_is_inert(checks_of_agent, rep
     check = checks_of_agent(**report)[-1]
     assert check.armed is False
     assert part in check.result
+
+
+LABELS = {"collective_timeout_seconds": "60"}
+
+
+def test_timeout_of_torch_that_is_shorter_than_the_lease_has_a_next_step():
+    ranks = [rank_state(rank, labels=LABELS, lease_seconds=90.0) for rank in range(4)]
+    (check,) = timeouts(ranks)
+    assert (check.name, check.armed) == ("timeout of job", None)
+    assert check.result == "torch ends a collective after 1 min, zmon reports a stall after 1 min 30 s"
+    assert "init_process_group" in check.next_step
+
+
+QUIET_TIMEOUTS = {
+    "the lease is shorter": {"lease_seconds": 4.0},
+    "the timeout is unknown": {"labels": {}},
+    "no lease is learned yet": {"steps": 2},
+    "the rank evaluates": {"activity": "eval"},
+    "the rank is gone": {"alive": False},
+    "the rank is done": {"lease_seconds": None},
+}
+
+
+@pytest.mark.parametrize("changes", QUIET_TIMEOUTS.values(), ids=QUIET_TIMEOUTS)
+def test_no_check_if_the_order_of_timeouts_is_right_or_unknown(changes):
+    assert timeouts([rank_state(**{"labels": LABELS, "lease_seconds": 90.0, **changes})]) == []

@@ -10,6 +10,7 @@ from zmon.detectors.coverage import Coverage
 from zmon.hub.job_state import JobState
 from zmon.job.time_account import Account
 from zmon.schema.host import HostSample, HostWindow, TcpSample
+from zmon.schema.plan import Plan
 
 
 def steps(first, last, ranks=range(4), uid="uid-{}"):
@@ -175,3 +176,21 @@ def test_addresses_of_a_host_stay_known_while_its_agent_is_silent():
     state.add(snapshot(*ranks, hardware=[window("node-a", "10.0.0.1"), window("node-b", "10.0.0.2")]), [])
     later = state.add(snapshot(*ranks, hardware=[window("node-a")]), [])  # its ranks are gone, and their connections
     assert later.addresses == {"node-a": ("10.0.0.1",), "node-b": ("10.0.0.2",)}
+
+
+async def test_planned_steps_reach_the_view_and_the_metrics(start_hub):
+    agent = FakeAgent(*healthy())
+    agent.plans, agent.plans_version = {"uid-0": Plan((), (), (), (), (), (), (), {}, steps=400)}, "first"
+    hub_client = await start_hub(agent)
+    await hub_client.passes()
+    (job,) = await hub_client.jobs()
+    assert (job["step"], job["progress"]["planned_steps"], job["progress"]["left"]) == (100, 400, None)
+    assert await hub_client.metric("zmon_job_progress_ratio") == [0.25]
+
+
+async def test_job_without_planned_steps_has_no_progress(start_hub):
+    hub_client = await start_hub(FakeAgent(*healthy()))
+    await hub_client.passes()
+    (job,) = await hub_client.jobs()
+    assert job["progress"] is None
+    assert await hub_client.metric("zmon_job_progress_ratio") == []

@@ -12,7 +12,7 @@ from tests.boxes import read_totals
 from tests.probe.test_door import zmon_lines
 from zmon.box.reader import BoxReader
 from zmon.errors import UsageError
-from zmon.probe.plan_file import encoded
+from zmon.probe.plan_file import COUNTS, encoded
 from zmon.schema.plan import MAX_PLAN_BYTES
 
 LOAD = {"lookups": 20_000, "sent_bytes": 12_345_678, "received_bytes": 12_345_678, "memory_bytes": 12_345_678_901,
@@ -54,6 +54,22 @@ def test_rank_0_writes_its_plan_beside_its_box(start_rank):
     assert {entry.name for entry in path.parent.iterdir()} == {"plan.json", "rank-0.box"}
 
 
+def test_steps_need_no_prediction_for_the_ranks(start_rank):
+    rank = start_rank("""
+        import zmon
+        from zmon import probe
+        probe.attach_box()
+        zmon.plan(steps=50_000)
+        with zmon.step():
+            pass
+    """, world_size=2)  # fmt: skip
+    assert rank.wait() == 0
+    assert rank.output == ""
+    assert read_plan_file(rank)["plan"] == {
+        **{name: [] for name in (*COUNTS, "seconds", "tables", "num_tables")}, "totals": {}, "steps": 50_000,
+    }  # fmt: skip
+
+
 def test_ranks_other_than_0_write_no_plan(start_rank):
     rank = start_rank(SCRIPT, number=1, world_size=2)
     assert rank.wait() == 0
@@ -74,6 +90,8 @@ MISUSE = {
     "ranks=[{'tables': 't3'}]": "ranks[0]['tables'] is a str: it must be a list of names",
     "ranks=[{'tables': [None]}]": "a table is a NoneType",
     "ranks=[{}], speed='high'": "speed is not a valid amount",
+    "": "ranks is missing: a plan has an entry for each rank, or only the number of steps",
+    "steps=0": "steps is not a valid amount: it must be a number, 1 or more",
     "ranks=[{}], **{str(n): n for n in range(99)}": "there are 99 totals",
 }
 
@@ -124,3 +142,8 @@ def test_plan_of_a_very_large_job_has_no_table_names_or_is_refused():
     assert json.loads(encoded("uid", 1500, [row] * 1500, {}))["plan"]["tables"] == [[]] * 1500
     with pytest.raises(UsageError, match="5000 ranks take"):
         encoded("uid", 5000, [row] * 5000, {})
+
+
+def test_totals_need_the_prediction_for_the_ranks():
+    with pytest.raises(UsageError, match="ranks is missing"):
+        encoded("uid", 8, None, {"speed": 1.0}, steps=9)

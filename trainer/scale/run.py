@@ -59,7 +59,7 @@ class Run(Loop):
         super().__init__(trainer, source, extent(config, source))
         self.config: RunConfig = config
         world.say(as_text(self.plan, config.embedding.rows, row_bytes(config, self.plan)))
-        zmon.plan(ranks=self.plan.as_json())
+        zmon.plan(ranks=self.plan.as_json(), steps=self.extent.steps)
         on_disk = [kernel for kernel in trainer.tables.on_disk.values() if isinstance(kernel, TieredKernel)]
         if on_disk:
             self.note = CacheNote(on_disk, world.warn)

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import msgspec
 from rich.console import Console
+from rich.text import Text
 
 from zmon.cli.completion import job_ids
 from zmon.cli.options import data_dir_option, http_config_option, hub_option, hub_url, json_option
@@ -77,7 +78,8 @@ def status(data_dir: Path, hub: str | None, http: HttpConfig | None, job_id: str
             line = f"{jobs.num_agents_answering} of {jobs.num_agents} agents answer the hub: zmon doctor says why"
             Console().print(line, style="yellow")
         if job_id:
-            Console().print(*map(time_table, shown), *([plan_table(plan)] if plan else []), sep="\n")
+            pages = [Text(f"run page: {job.run_page}") for job in shown if job.run_page]
+            Console().print(*pages, *map(time_table, shown), *([plan_table(plan)] if plan else []), sep="\n")
     sys.exit(UNKNOWN if jobs.blind else 1 if findings.findings or any(job.ended for job in shown) else 0)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET
 
+from zmon.job.own_timeouts import abort_seconds
 from zmon.job.standing_out import standing_out
 from zmon.schema.evidence import Checkpoint, Evidence
 from zmon.schema.finding import Finding
@@ -58,6 +59,7 @@ def new_finding(
     fault = cause if onset_step is None else ""  # a stall stays the same finding if its cause changes
     saved = checkpoint_seconds(snapshot.reported_ranks) if stalled else None
     if stalled:
+        summary = f"{summary}{_abort_text(snapshot.ranks)}"
         detail = f"{detail} {_checkpoint_text(saved)}"
         checkpoint = None if saved is None else Checkpoint(round(saved, 1))
         evidence = msgspec.structs.replace(evidence, last_checkpoint=checkpoint)
@@ -98,6 +100,11 @@ def checkpoint_seconds(ranks: Sequence[RankState]) -> float | None:
         if r.last_checkpoint_time is not None and r.last_step_time is not None
     ]
     return min(ages, default=None)
+
+
+def _abort_text(ranks: Sequence[RankState]) -> str:
+    seconds = abort_seconds(ranks)
+    return "" if seconds is None else f"; torch aborts the collective in {seconds:.0f} s"
 
 
 def _checkpoint_text(seconds: float | None) -> str:

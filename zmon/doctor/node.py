@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -16,10 +16,12 @@ from zmon.box.roots import IN_MEMORY, PLACES, Places, check_share, file_system
 from zmon.box.versions import CURRENT
 from zmon.doctor.check import TIMEOUT_SECONDS, Check
 from zmon.errors import BoxError, Unreachable
-from zmon.format import counted
+from zmon.format import counted, duration
 from zmon.schema.api import SnapshotRequest, endpoints
+from zmon.schema.rank import RankState
 from zmon.web import client
 
+_SETTLED_STEPS = 20  # by then an agent has learned the lease of training; before, it is that of the start
 _UNWATCHED = "The ranks of this node are unwatched. Start zmon agent, or zmon up; if the agent runs, see its /healthz."
 
 
@@ -122,6 +124,7 @@ async def sources(session: aiohttp.ClientSession, agent: str, box_dir: Path) -> 
                 "It may be unable to read the boxes of ranks started here. Restart the agent with this version.",
             )
         )
+    checks += timeouts(report.ranks)
     for source in report.sources:
         armed = None if source.absent else source.up
         dropped = f"reads, but leaves out {'; '.join(source.dropped)}" if source.dropped else "reads"
@@ -129,3 +132,17 @@ async def sources(session: aiohttp.ClientSession, agent: str, box_dir: Path) -> 
         next_step = "" if armed is not False else "See the agent's log."
         checks.append(Check(f"source {source.name}", armed, source.error or result, next_step))
     return checks
+
+
+def timeouts(ranks: Sequence[RankState]) -> list[Check]:
+    """Return a check for each job in which torch ends a collective before zmon reports a stall in training."""
+    checks: dict[str, Check] = {}
+    for rank in ranks:
+        timeout, lease = rank.collective_timeout_seconds, rank.lease_seconds
+        trains = rank.alive and rank.activity == "train" and rank.steps >= _SETTLED_STEPS
+        if timeout is None or lease is None or timeout > lease or not trains:
+            continue
+        result = f"torch ends a collective after {duration(timeout)}, zmon reports a stall after {duration(lease)}"
+        next_step = "Raise the timeout of init_process_group, else a hang looks like an error of its victims."
+        checks.setdefault(rank.job_id, Check(f"timeout of {rank.job_id}", None, result, next_step))
+    return list(checks.values())

@@ -18,6 +18,7 @@ from zmon.hub.pause_store import PauseStore
 from zmon.job.baseline import BaselineLearner
 from zmon.job.efficiency import JobTime
 from zmon.job.history import History
+from zmon.job.progress import Pace
 from zmon.job.reported_values import ReportedValues
 from zmon.job.standing import Looks
 from zmon.job.time_account import Account
@@ -73,7 +74,9 @@ class JobState:
     frames: dict[int, SeenStanding[str]] = field(default_factory=dict)  # likewise
     looks: dict[int, SeenStanding[Looks]] = field(default_factory=dict)  # likewise
     addresses: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by host, as its agent reported them last
-    plan: Plan | None = None  # the latest that a rank reported
+    plan: Plan | None = None  # the latest that a rank reported; None: it predicts no step, or there is none
+    planned_steps: int | None = None  # of the same plan
+    pace: Pace = field(default_factory=Pace)
     efficiency: deque[EfficiencySample] = field(default_factory=lambda: deque(maxlen=MAX_SAMPLES))
     efficiency_due: float = 0.0  # unix time of the next sample
     work: RecentWork = field(default_factory=RecentWork)
@@ -93,13 +96,14 @@ class JobState:
         steps = self.history.add(new, {r.run_uid: r.rank for r in snapshot.ranks})
         snapshot = replace(snapshot, steps=tuple(self.history.steps))
         self.time.add(steps, snapshot.reported_ranks[0].rank if snapshot.uncompared else None)
+        self.pace.add(snapshot.time, snapshot.reported_ranks[0].steps, stalled)
         self.account.observe(steps, metrics.STEP_SECONDS_BOUNDS)
         self.account.update(snapshot, steps, quantile(self.time.recent_seconds, 0.5) or 0.0, stalled)
         self.learning.add(steps)
         self.work.add(steps)
         for plan in (report.plans[uid] for report in reports for uid in report.plans.keys() & self.uids):
-            if len(plan.tables) == self.world_size:
-                self.plan = plan
+            if len(plan.tables) in (0, self.world_size):
+                self.plan, self.planned_steps = plan if plan.tables else None, plan.steps
         samples = [(window.host, window.now.tcp) for window in snapshot.hardware]
         self.addresses |= {host: tcp.addresses for host, tcp in samples if tcp and tcp.addresses}
         return replace(
@@ -146,6 +150,7 @@ class JobState:
         self.efficiency = deque(
             (replace(sample, time=sample.time + seconds) for sample in self.efficiency), self.efficiency.maxlen
         )
+        self.pace.move_times(seconds)
         self.activity.move_times(seconds)
         self.account.move_times(seconds)
 

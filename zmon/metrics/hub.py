@@ -66,6 +66,7 @@ def hub_page(
         for cause, seconds in job.gpu_seconds.items():
             page.add("zmon_job_gpu_seconds_total", seconds, job.job_id, cause)
         page.add("zmon_job_goodput_ratio", job.goodput_ratio, job.job_id)
+        page.add("zmon_job_progress_ratio", job.progress.ratio if job.progress else None, job.job_id)
         if (now := job.efficiency) is not None:
             page.add("zmon_job_efficiency_ratio", now.ratio, job.job_id, now.scaling)
             page.add("zmon_job_baseline_efficiency_ratio", now.recorded, job.job_id, now.scaling)

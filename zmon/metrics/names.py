@@ -236,6 +236,7 @@ SPECS: dict[str, Spec] = {
     "zmon_job_gpu_seconds_total": Spec("counter", ("job_id", "cause"), "Time of all ranks together over all launches, by time category."),
     "zmon_job_recovery_seconds": Spec("gauge", ("job_id", "phase"), "Duration of the job's last recovery, from a fault to the first step of the next launch, by phase."),
     "zmon_job_goodput_ratio": Spec("gauge", ("job_id",), "Share of wall-clock time in steps whose work was not lost, over all launches."),
+    "zmon_job_progress_ratio": Spec("gauge", ("job_id",), "Share of the planned steps that the job has reached; absent if it did not plan any."),
     "zmon_job_efficiency_ratio": Spec("gauge", ("job_id", "scaling"), "Samples per second and rank, relative to the smallest size of the baseline."),
     "zmon_job_baseline_efficiency_ratio": Spec("gauge", ("job_id", "scaling"), "Efficiency of the baseline at the job's own size."),
     "zmon_job_baseline_info": Spec("gauge", ("job_id", "scaling", "baseline", "ranks", "samples"), "Baseline that the job is compared with, its ranks and samples per step; always 1."),

@@ -38,11 +38,12 @@ from zmon.probe.complaints import complain as complain  # the hooks use it too
 from zmon.probe.edge import fronts
 from zmon.probe.interface import job_interface
 from zmon.probe.last_words import RecordResult, forget_last_words, record_last_words
-from zmon.probe.launch import LaunchEnvironment, parse_labels, read_launch, storable_labels
+from zmon.probe.launch import LaunchEnvironment, parse_labels, read_launch, storable_labels, with_label
 from zmon.probe.ledger import Ledger
 from zmon.probe.leftovers import sweep
 from zmon.probe.plan_file import write_plan
 from zmon.probe.rank import ACTIVITY_NUMBER, COMPILE, DONE, INIT, PHASE_NUMBER, TRAIN, RankTimeline
+from zmon.probe.run_page import with_run_page
 from zmon.schema.names import FLOPS_SOURCES, second_job_id
 
 P = ParamSpec("P")
@@ -125,6 +126,12 @@ def identify(**facts: Any) -> None:
     if current is not None and _identity is not None:
         _identity = replace(_identity, **facts)
         current.box.identity(_identity)
+
+
+def set_label(name: str, value: str) -> None:
+    """Set a label that became known after the rank attached; an empty value removes it."""
+    if _identity is not None:
+        identify(labels=with_label(_identity.labels, name, value))
 
 
 @guarded
@@ -278,15 +285,20 @@ def report(**values: float) -> None:
 
 
 @guarded
-def plan(ranks: Sequence[Mapping[str, Any]], **totals: float) -> None:
-    """Publish what the trainer predicts for a step of each rank, to compare the plan with reality.
+def plan(ranks: Sequence[Mapping[str, Any]] | None = None, *, steps: int | None = None, **totals: float) -> None:
+    """Publish what the trainer plans: its number of steps, and its prediction for a step of each rank.
 
-    `ranks` has a mapping for each rank, rank 0 first. Its keys, all optional, are lookups, sent_bytes, received_bytes
-    (both in all-to-alls), seconds (self time), memory_bytes, and tables (the names of the rank's tables, the most
-    expensive first). `totals` are figures of the whole job. Only calls on rank 0 count, and the last one wins.
+    With `steps` zmon shows the progress of the job and the time left. It is the number that the last step will have, as
+    zmon counts the steps: from 1 in each launch, or as given to `step(number)`. A resumed job that gives no numbers
+    plans the steps that are left.
+
+    `ranks`, which zmon compares with reality, has a mapping for each rank, rank 0 first. Its keys, all optional, are
+    lookups, sent_bytes, received_bytes (both in all-to-alls), seconds (self time), memory_bytes, and tables (the names
+    of the rank's tables, the most expensive first). `totals` are figures of the whole job. Only calls on rank 0 count,
+    and the last one wins.
     """
     if current is not None and _identity is not None and _identity.rank == 0:
-        write_plan(current.box.path, _identity.run_uid, _identity.world_size, ranks, totals)
+        write_plan(current.box.path, _identity.run_uid, _identity.world_size, ranks, totals, steps)
 
 
 def _open(launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:
@@ -330,7 +342,7 @@ def _fill(box: BoxWriter, launch: LaunchEnvironment, labels: dict[str, str]) -> 
         device="cpu",
         backend=None,
         socket="",
-        labels=storable_labels(labels),
+        labels=with_run_page(storable_labels(labels), os.environ),
         edge=edge.CHOSEN.name,
     )
     box.identity(_identity)

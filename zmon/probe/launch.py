@@ -126,6 +126,14 @@ def storable_labels(labels: Mapping[str, str]) -> dict[str, str]:
     return stored
 
 
+def with_label(labels: Mapping[str, str], name: str, value: str) -> dict[str, str]:
+    """Return the labels with one that zmon sets, or without it if it is empty, or if there is no room for it."""
+    others = {key: text for key, text in labels.items() if key != name}
+    more = {**others, name: value}
+    fits = bounded_labels(more) == more and len(json.dumps(more)) < LABELS_BYTES
+    return more if value and fits else others
+
+
 def check_job_id(job_id: str) -> str:
     """Return the job id; raises UsageError if it is not valid."""
     if not JOB_ID.fullmatch(job_id):

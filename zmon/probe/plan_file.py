@@ -27,10 +27,15 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def write_plan(
-    box: Path, run_uid: str, num_ranks: int, ranks: Sequence[Mapping[str, Any]], totals: Mapping[str, float]
+    box: Path,
+    run_uid: str,
+    num_ranks: int,
+    ranks: Sequence[Mapping[str, Any]] | None,
+    totals: Mapping[str, float],
+    steps: int | None = None,
 ) -> None:
     """Write the plan beside that box. Raises UsageError if it is not valid, BoxUnavailable if that fails."""
-    body = encoded(run_uid, num_ranks, ranks, totals)
+    body = encoded(run_uid, num_ranks, ranks, totals, steps)
     path = box.with_name(PLAN_FILE)
     new = path.with_name(f".{PLAN_FILE}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
@@ -46,11 +51,21 @@ def write_plan(
         raise BoxUnavailable(f"cannot write the plan {path}", error.strerror or str(error)) from error
 
 
-def encoded(run_uid: str, num_ranks: int, ranks: Sequence[Mapping[str, Any]], totals: Mapping[str, float]) -> bytes:
+def encoded(
+    run_uid: str,
+    num_ranks: int,
+    ranks: Sequence[Mapping[str, Any]] | None,
+    totals: Mapping[str, float],
+    steps: int | None = None,
+) -> bytes:
     """Encode the content of the file; raises UsageError if the plan is not valid."""
-    if not isinstance(ranks, Sequence):
+    if ranks is None:
+        if steps is None or totals:
+            raise _refusal("ranks is missing", "a plan has an entry for each rank, or only the number of steps")
+        ranks = ()
+    elif not isinstance(ranks, Sequence):
         raise _refusal(f"ranks is a {type(ranks).__name__}", "it must be a list with an entry for each rank")
-    if len(ranks) != num_ranks:
+    elif len(ranks) != num_ranks:
         raise _refusal(f"ranks has {len(ranks)} entries", f"the job has {num_ranks} ranks")
     if len(totals) > _MAX_TOTALS:
         raise _refusal(f"there are {len(totals)} totals", f"at most {_MAX_TOTALS} are allowed")
@@ -60,6 +75,7 @@ def encoded(run_uid: str, num_ranks: int, ranks: Sequence[Mapping[str, Any]], to
     plan["totals"] = {
         name[:_MAX_NAME_LENGTH]: _number(name[:_MAX_NAME_LENGTH], value, -math.inf) for name, value in totals.items()
     }
+    plan["steps"] = None if steps is None else round(_number("steps", steps, 1.0))
     body = _json({"schema": SCHEMA, "run_uid": run_uid, "plan": plan})
     if len(body) > MAX_PLAN_BYTES:
         plan["tables"] = [[] for _ in rows]
@@ -112,7 +128,8 @@ def _number(label: str, value: object, minimum: float = 0.0) -> float:
     except Exception:  # the trainer's own types may raise anything
         number = math.nan
     if not (math.isfinite(number) and minimum <= number <= MAX_AMOUNT):
-        raise _refusal(f"{label} is not a valid amount", f"it must be a number{'' if minimum else ', 0 or more'}")
+        bound = f", {minimum:g} or more" if math.isfinite(minimum) else ""
+        raise _refusal(f"{label} is not a valid amount", f"it must be a number{bound}")
     return number
 
 

@@ -113,6 +113,7 @@ class Capsule:
     versions: dict[str, str]
     seconds_to_collect: float
     timeline: tuple[TimelineEvent, ...] = ()
+    run_page: str = ""  # URL of the run's page at its experiment tracker; "": unknown
     num_missing: int = 0  # all ranks that no agent ever reported
     schema: int = SCHEMA
 

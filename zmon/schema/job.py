@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from zmon.format import clock, dated, duration, sentence
 from zmon.schema.curve import Efficiency
 from zmon.schema.pause import HealedPause
+from zmon.schema.run_page import run_page
 
 _SOURCES = {"loader": "the DataLoader", "model": "the input of the model"}
 EXITED = "exited"  # the state of a job whose processes are gone
@@ -55,6 +56,52 @@ class GpuActivity:
     tensor_ratio: float  # share of time in which the tensor cores worked, in the last minute of training
     tensor_wall_ratio: float | None  # the same over wall-clock time, restarts included; None: no time passed yet
     memory_ratio: float | None = None  # traffic of the memory ÷ its bandwidth, in the last minute of training
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLeft:
+    """The seconds that a job still needs, if it goes on as it did in its last hour."""
+
+    seconds: float
+    fastest_seconds: float  # at the pace of the fastest quarter of that hour
+    slowest_seconds: float
+
+    @property
+    def text(self) -> str:
+        """The time left and its interval, for people."""
+        return f"{duration(self.seconds)} left ({duration(self.fastest_seconds)} to {duration(self.slowest_seconds)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The progress of a job to its planned last step."""
+
+    planned_steps: int  # the number of the last step, as the job counts its steps
+    step: int
+    left: TimeLeft | None = None  # None: unknown, or there is nothing left to do
+    unknown: str = ""  # when or until when the time left is unknown
+
+    @property
+    def ratio(self) -> float:
+        """The share of the planned steps."""
+        return min(self.step / self.planned_steps, 1.0)
+
+    @property
+    def steps_text(self) -> str:
+        """The step and its share of the plan, which is 100 % only at the end."""
+        return f"{self.step:,} of {self.planned_steps:,} ({int(self.ratio * 100)} %)"
+
+    @property
+    def left_text(self) -> str:
+        """The time left, or that it is unknown; empty if there is nothing left to do."""
+        if self.left:
+            return f"about {self.left.text}"
+        return f"time left unknown {self.unknown}" if self.unknown else ""
+
+    @property
+    def text(self) -> str:
+        """The progress in one line."""
+        return ", ".join(part for part in (f"step {self.steps_text}", self.left_text) if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +181,13 @@ class JobView:
     gpu_activity: GpuActivity | None = None  # None: a GPU does not measure it, or the job has not trained long enough
     ended: EndedJob | None = None  # None: no fault ended it, or a newer launch has stepped since
     uncompared: str = ""  # why the times of its ranks are not compared; "": they are
+    progress: Progress | None = None  # None: the job did not say how many steps it has
     headline: Headline = UNKNOWN_STATE  # the hub adds it to its answer; on disk and from an older hub it is unknown
+
+    @property
+    def run_page(self) -> str:
+        """The URL of the run's page at its experiment tracker; empty if it is unknown."""
+        return run_page(self.labels)
 
     @property
     def has_failed(self) -> bool:

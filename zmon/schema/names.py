@@ -34,6 +34,7 @@ JOB_ID = re.compile(rf"(?!\.{{1,2}}$)[A-Za-z0-9._-]{{1,{MAX_JOB_ID_LETTERS}}}")
 MAX_LABELS = 16  # with those of zmon and of the scrape a series then has 20 labels; sites often allow 30
 MAX_LABEL_BYTES = 128  # of name and value together
 NAME = "name"  # the label that jobs of one kind share, so that what is learned from one holds for the others
+COLLECTIVE_TIMEOUT = "collective_timeout_seconds"  # the label that says when torch ends a collective by itself
 LABEL_LIMITS = f"a job has at most {MAX_LABELS} labels, with at most {MAX_LABEL_BYTES} bytes of name and value each"
 
 # Sources of a rank's samples, the most certain first: the job itself, its DataLoader, the input of its model.

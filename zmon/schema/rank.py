@@ -5,6 +5,7 @@ Frozen data only. Times are seconds and amounts are bytes. `None` means unknown 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TypeVar, dataclass_transform
 
@@ -12,9 +13,10 @@ import msgspec
 
 from zmon.format import plain
 from zmon.schema.limits import JobId, Seconds, Whole
-from zmon.schema.names import second_job_id
+from zmon.schema.names import COLLECTIVE_TIMEOUT, second_job_id
 
 T = TypeVar("T")
+_SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")  # a job can set a label to any text
 
 
 @dataclass_transform(frozen_default=True)
@@ -163,6 +165,12 @@ class RankState:
     samples_source: str = ""  # where the numbers of samples come from; "": unknown
     flops_source: str = ""  # where the numbers of operations come from, see FLOPS_SOURCES; "": unknown
     uncounted: str = ""  # what the count of operations leaves out, or why there is none
+
+    @property
+    def collective_timeout_seconds(self) -> float | None:
+        """The time after which torch ends a collective of the default process group; None: unknown."""
+        text = self.labels.get(COLLECTIVE_TIMEOUT, "")
+        return float(text) if _SECONDS.fullmatch(text) else None
 
     @property
     def script(self) -> str:

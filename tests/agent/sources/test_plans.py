@@ -35,6 +35,12 @@ def test_plan_belongs_to_the_rank_beside_its_file(make_live_box, read_plans):
     assert plan.totals == {"speed": 2.0}
 
 
+def test_plan_may_have_only_the_number_of_steps(make_live_box, read_plans):
+    write_plan(make_live_box(0).path, UID, 8, None, {}, steps=50_000)
+    (plan,) = [plan.plan for plan in read_plans().values()]
+    assert (plan.steps, plan.lookups, plan.totals) == (50_000, (), {})
+
+
 def test_plan_is_read_again_only_after_a_change(make_live_box, read_plans, monkeypatch):
     box, opened, open_ = make_live_box(0), [], os.open
 

@@ -17,11 +17,12 @@ from zmon.doctor import Check
 from zmon.format import number
 from zmon.job.headline import with_headline
 from zmon.schema.evidence import Evidence
-from zmon.schema.job import JobView
+from zmon.schema.job import JobView, Progress, TimeLeft
 from zmon.schema.pause import HealedPause, Place
 
 UNKNOWN = JobView("fresh", 0, 4, 1, "init", None, None, None, None, {}, {}, ("node-a",), {}, ())
 HEALTHY = replace(JOB_VIEW, job_id="healthy", findings=())
+PROGRESS = Progress(50_000, 12_000, TimeLeft(11_400.0, 10_200.0, 13_200.0))
 
 
 def output_of(jobs, findings, blind, width=200, now=NOW, as_of=None):
@@ -41,6 +42,13 @@ def test_unknown_values_are_shown_as_unknown():
     text = output_of([UNKNOWN], [], False)
     assert text.count("unknown") == 3
     assert "1/4" in text
+
+
+def test_progress_is_a_line_below_the_jobs():
+    text = output_of([replace(HEALTHY, progress=PROGRESS), HEALTHY], [], False)
+    line = "healthy: step 12,000 of 50,000 (24 %), about 3 h 10 min left (2 h 50 min to 3 h 40 min)"
+    assert line in text
+    assert text.count(" of 50,000") == 1
 
 
 def test_pauses_that_healed_are_listed_below_the_jobs_the_longest_first():

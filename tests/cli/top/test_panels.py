@@ -19,6 +19,7 @@ from zmon.cli.top.panels import (
     still_selected,
 )
 from zmon.job.headline import with_headline
+from zmon.schema.job import Progress
 
 OUTAGE = Outage(NOW - 42, "cannot reach http://hub:9781: Connection refused")
 
@@ -83,6 +84,11 @@ def test_selected_job_has_its_full_name_and_time_categories():
     line = job_line(healthy(), "dlrm-7", {}).plain
     assert line == "dlrm-7: forward 41%, all_to_all 32%, backward 20%, imbalance 7%"
     assert job_line(healthy(), None, {}).plain == ""
+
+
+def test_selected_job_has_its_progress():
+    state = replace(healthy(), jobs=(job(progress=Progress(1208, 604)),))
+    assert job_line(state, "dlrm-7", {}).plain.endswith("imbalance 7%\nstep 604 of 1,208 (50 %)")
 
 
 def test_missing_ranks_have_a_reason():

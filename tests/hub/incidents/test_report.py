@@ -52,6 +52,21 @@ def test_page_needs_no_network_and_no_script():
     assert ("http-equiv", "Content-Security-Policy") in tags.attributes
 
 
+def test_page_links_to_the_page_of_the_run_and_to_nothing_else():
+    url = "https://wandb.ai/ann/ads/runs/1jx1ud12"
+    tags = Tags(page(*made(job=labelled(url))))
+    assert tags.names.count("a") == 1
+    assert {("href", url), ("rel", "noopener noreferrer")} <= set(tags.attributes)
+    for hostile in ("javascript:alert(1)", EVIL, "https://ann:secret@wandb.ai/"):
+        assert page(*made(job=labelled(hostile))) == page(*made())
+
+
+def labelled(url):
+    """Return the stalled job with this label."""
+    job = stalled()
+    return replace(job, ranks=tuple(replace(rank, labels={"run_page": url}) for rank in job.ranks))
+
+
 def test_messages_of_a_job_are_escaped():
     evidence = {
         "stacks": {"2": {"stack": EVIL, "wchan": EVIL}, "3": {"stack": None, "stack_error": EVIL}},

@@ -250,7 +250,7 @@ class RankBox:
             start=identity.start_unix,
             host=self._host,
             launcher=f"{identity.launcher_pid}@{identity.launcher_start}",
-            labels=self.labels,
+            labels=bounded_labels(identity.labels),
             alive=self._gone_at is None,
             process_state=self._stat.state if self._stat else None,
             exit_status=self._ends.status if self._ends else None,

@@ -35,6 +35,7 @@ def status_table(
         now = now if as_of is None else as_of
     parts += (troubles := urgent_parts(findings, jobs, now, _MAX_IN_FULL))
     parts.append(_jobs(jobs) if jobs else Text(NO_READABLE_JOB if findings else NO_JOB.line))
+    parts += [Text(f"{job.job_id}: {job.progress.text}") for job in jobs if job.progress]
     parts += [Text(f"{job.job_id}: {pauses}", style="dim") for job in jobs if (pauses := healed_pauses(job))]
     if jobs and not troubles and not blind:
         parts.append(Text("no findings"))

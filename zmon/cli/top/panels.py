@@ -110,6 +110,8 @@ def job_line(state: HubState, job_id: str | None, before: Mapping[str, Mapping[s
     )
     line = Text(f"{job.job_id}", style="bold")
     line.append(f": {categories}", style="not bold")
+    if job.progress:
+        line.append(f"\n{job.progress.text}", style="not bold")
     if state.ranks_job_id == job.job_id and state.ranks_note:
         line.append(f"\n{state.ranks_note}", style="not bold")
     return line

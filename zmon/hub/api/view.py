@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from zmon.hub.job_state import JobStates
+from zmon.job.progress import progress
 from zmon.schema.curve import Efficiency
 from zmon.schema.finding import Finding
 from zmon.schema.job import EXITED, ExpectedStep, JobView
@@ -23,13 +24,14 @@ def view(snapshot: Snapshot, job_states: JobStates, active: Sequence[Finding]) -
     account, state = launch.account, job_state(snapshot, active)
     utilization = launch.utilization(snapshot.reported_ranks)
     efficiency, expected = job_states.baselines.compare(snapshot, state)
+    step = max(r.step for r in snapshot.reported_ranks)
     return JobView(
         job_id=snapshot.job_id,
         attempt=snapshot.attempt,
         world_size=snapshot.world_size,
         ranks_seen=len(snapshot.ranks),
         state=state,
-        step=max(r.step for r in snapshot.reported_ranks),
+        step=step,
         step_seconds=quantile(launch.time.recent_seconds, 0.5),
         step_seconds_p95=quantile(launch.time.recent_seconds, 0.95),
         samples_per_second=launch.time.samples_per_second,
@@ -51,6 +53,7 @@ def view(snapshot: Snapshot, job_states: JobStates, active: Sequence[Finding]) -
         utilization_unknown=utilization.reason if isinstance(utilization, Unknown) else "",
         gpu_activity=launch.activity.activity(account),
         uncompared=snapshot.uncompared,
+        progress=progress(launch.planned_steps, step, state, launch.pace),
     )
 
 

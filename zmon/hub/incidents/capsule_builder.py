@@ -13,6 +13,7 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.measures import NS
 from zmon.schema.rank import RankState
 from zmon.schema.row import row_of
+from zmon.schema.run_page import run_page
 from zmon.schema.steps import DURATION, Steps
 from zmon.stats import quantile
 
@@ -50,6 +51,7 @@ def capsule(
         left_out=(*left_out, *missing_hosts),
         versions=versions,
         seconds_to_collect=round(seconds, 3),
+        run_page=run_page(snapshot.reported_ranks[0].labels),
     )
 
 

@@ -1,8 +1,9 @@
-"""Records the identity of the rank when it joins a process group: rank, backend, device, and group names."""
+"""Records the identity of the rank when it joins a process group: rank, backend, device, timeout, and group names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch.distributed as dist
@@ -12,6 +13,7 @@ from zmon import probe
 from zmon.probe.hooks import collectives, reducer, runners, simple_reducer
 from zmon.probe.hooks.device import identify_device
 from zmon.probe.hooks.replacing import replace, wrapper_of
+from zmon.schema.names import COLLECTIVE_TIMEOUT
 
 
 def install() -> None:
@@ -28,6 +30,21 @@ def _on_joined(*args: Any, **kwargs: Any) -> None:
     probe.record_result("")  # a process that joins again has more to do
     probe.identify(backend=dist.get_backend())
     identify_device()
+    probe.set_label(COLLECTIVE_TIMEOUT, collective_timeout(distributed_c10d._get_default_group(), os.environ))
+
+
+def collective_timeout(group: Any, env: Mapping[str, str]) -> str:
+    """Return the seconds after which torch ends a collective of this group; "" if it never does, or if that is unknown.
+
+    The watchdog of NCCL ends it, unless its handling of errors is switched off
+    (https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html). gloo raises in the rank that waits.
+    """
+    backends = {group._get_backend(device) for device in group._device_types}
+    is_off = env.get("TORCH_NCCL_ASYNC_ERROR_HANDLING") == "0" and env.get("TORCH_NCCL_BLOCKING_WAIT", "0") == "0"
+    if is_off and any(backend.name() == "nccl" for backend in backends):
+        return ""
+    timeouts = [backend.options._timeout.total_seconds() for backend in backends if hasattr(backend, "options")]
+    return f"{min(timeouts):.12g}" if timeouts else ""
 
 
 def _on_destroyed(*_: Any, **__: Any) -> None:

@@ -1,0 +1,67 @@
+"""Tests of the timeout of the default process group, after which torch itself ends a collective that hangs."""
+
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+
+from zmon.probe.hooks.world import collective_timeout
+
+SCRIPT = """
+    import datetime, os
+    import torch.distributed as dist, zmon
+    from zmon import probe
+    zmon.attach()
+    def label():
+        print(probe._identity.labels.get("collective_timeout_seconds"))
+    def join(name, **timeout):
+        dist.init_process_group("gloo", init_method=f"file://{os.getcwd()}/{os.getpid()}-{name}", rank=0, world_size=1,
+                                **timeout)
+        label()
+        dist.destroy_process_group()
+    label()
+    join("default")
+    join("set", timeout=datetime.timedelta(seconds=77.5))
+"""
+
+
+def test_rank_has_the_timeout_of_its_process_group_as_a_label(start_rank, tmp_path):
+    rank = start_rank(SCRIPT.replace("{os.getcwd()}", str(tmp_path)))
+    assert rank.wait() == 0
+    assert rank.output.split() == ["None", "1800", "77.5"]
+
+
+def group(**timeouts):
+    """Return a process group with these backends, each with its timeout in seconds; None: it has no options."""
+
+    def backend(name, seconds):
+        options = {} if seconds is None else {"options": SimpleNamespace(_timeout=timedelta(seconds=seconds))}
+        return SimpleNamespace(name=lambda: name, **options)
+
+    backends = {name: backend(name, seconds) for name, seconds in timeouts.items()}
+    by_device = {"cpu": "gloo", "cuda": "nccl", "xpu": "other"}
+    devices = [device for device, name in by_device.items() if name in backends]
+    return SimpleNamespace(_device_types=devices, _get_backend=lambda device: _Hashed(backends[by_device[device]]))
+
+
+class _Hashed:
+    """A namespace that a set can have, as it can a backend of torch."""
+
+    def __init__(self, backend):
+        self.__dict__.update(vars(backend))
+
+
+OFF = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "0"}
+CASES = {
+    "NCCL": (group(nccl=600), {}, "600"),
+    "NCCL and gloo": (group(nccl=600, gloo=1800), {}, "600"),
+    "NCCL that does not handle errors": (group(nccl=600), OFF, ""),
+    "NCCL whose ranks block and raise": (group(nccl=600), {**OFF, "TORCH_NCCL_BLOCKING_WAIT": "1"}, "600"),
+    "gloo does not read the variables of NCCL": (group(gloo=1800), OFF, "1800"),
+    "a backend that does not say its timeout": (group(other=None), {}, ""),
+}
+
+
+@pytest.mark.parametrize(("group", "env", "seconds"), CASES.values(), ids=CASES)
+def test_timeout_of_a_group(group, env, seconds):
+    assert collective_timeout(group, env) == seconds

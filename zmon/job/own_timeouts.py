@@ -1,0 +1,24 @@
+"""The time until torch itself ends a collective that hangs, by the timeout of the default process group. Pure.
+
+A rank has this timeout as a label (zmon/probe/hooks/world.py). Torch counts from the call that issues the collective,
+zmon from the moment at which the rank waits in it, which is later if the job issues it and goes on: then torch ends it
+sooner. Other groups have timeouts of their own, which are unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from zmon.schema.rank import RankState
+
+_DEFAULT_GROUP = "0"  # torch's name for it
+
+
+def abort_seconds(ranks: Iterable[RankState]) -> float | None:
+    """Return the seconds until torch ends the first collective in which a rank waits.
+
+    None if it is unknown, no rank is in a collective, or the time is over: then torch does not end it.
+    """
+    waiting = ((r, r.in_flight) for r in ranks if r.alive and r.in_flight and r.in_flight.group == _DEFAULT_GROUP)
+    left = [t - flying.seconds for r, flying in waiting if (t := r.collective_timeout_seconds) is not None]
+    return min((seconds for seconds in left if seconds > 0), default=None)
