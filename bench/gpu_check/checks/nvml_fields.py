@@ -21,6 +21,7 @@ MEBI, MEGA, PERCENT = 2.0**20, 1e6, 0.01
 NOT_COMPARED = {
     "nics": "nvidia-smi shows them in the picture of `topo -m` only",
     "memory_active_ratio": "nvidia-smi shows it in `dmon` only",
+    "minor": "nvidia-smi shows it in `-q` only",
     "lost": "a GPU is not taken off the bus for a check",
     "xid_errors": "an XID error is not provoked for a check",
     "nvlink_received_bytes": "nvidia-smi shows NVLink counters link by link, and one GPU alone sends nothing",

@@ -47,6 +47,7 @@ def test_lost_card_keeps_its_fixed_values_and_hides_no_other(fake_nvml):
         fixed = {
             "name": "NVIDIA H200",
             "pci": "0000:3c:00.0",
+            "minor": 1,
             "nics": ("mlx5_0 of 0000:3c:00.0",),
             "xid_errors": {79: 1},
         }
