@@ -2,11 +2,13 @@
 
 import os
 
+import msgspec
 import pytest
 
-from tests.build import finding
+from tests.build import finding, raised, snapshot
 from tests.hostile.users import ANN, BOB
-from zmon.hub.api.privacy import may_read, without_output
+from zmon.hub.api.privacy import may_read, may_read_end, without_output
+from zmon.job.outcome import ended_launch
 from zmon.web.asker import Asker
 
 STACKS = {"2": {"stack": "File x"}}
@@ -54,3 +56,22 @@ def test_finding_for_others_lacks_stacks_and_stderr_and_says_so():
     assert short.evidence.names == ("pids", "dropped")
     assert short.evidence.dropped == ("stacks", "stderr_tail")
     assert short.summary == full.summary
+
+
+END = msgspec.structs.replace(ended_launch(snapshot(*(raised(rank, 9.0) for rank in range(4))), None, None), owner=ANN)
+
+
+@pytest.mark.parametrize(
+    ("asker", "allowed"),
+    [
+        (Asker(ANN), True),
+        (Asker(0), True),
+        (Asker(os.geteuid()), True),
+        (Asker(BOB), False),
+        (Asker(None, "10.0.0.3 is not a loopback address"), False),
+        (Asker(ANN, **READER), False),
+        (Asker(None, **WITNESS), True),
+    ],
+)
+def test_line_of_a_job_that_ended_is_for_its_user_and_for_the_role_evidence(asker, allowed):
+    assert may_read_end(asker, END) is allowed
