@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -41,7 +40,7 @@ def run(
         metavar="DIR",
         help="Directory for the files; it is created, and files of the same names are replaced.",
     )
-    def command(agents: int, hub: int, out: Path, **values: Any) -> None:
+    def command(agents: int, hub: int, out: Path, **values: object) -> None:
         write(files(Intervals(agents, hub), **values), out)
         made_for = f"agents scraped every {duration_text(agents)} and hubs scraped every {duration_text(hub)}"
         click.echo(f"{out}: files for {made_for}, or more often")

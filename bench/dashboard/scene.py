@@ -14,7 +14,7 @@ import numpy as np
 
 from bench.cluster import RANK, RANKS_PER_AGENT
 from dashboards.intervals import CLUSTER, ONE_MACHINE, Intervals
-from zmon.schema.host import ClockSample, GpuSample, HostLoad, HostSample, NicSample, SourceStatus, TcpSample
+from zmon.schema.host import ClockSample, GpuSample, HeldGpus, HostLoad, HostSample, NicSample, SourceStatus, TcpSample
 from zmon.schema.rank import InFlight, RankState
 
 JOB = "ads"
@@ -146,7 +146,8 @@ class Scene:
             dict(zip(("cpu", "memory", "io"), (20.0, 1.0, 3.0), strict=True)), {"memory": 0.0, "io": 1.0},
         )  # fmt: skip
         gpus = tuple(_gpu(kind, host, number) for number in range(RANKS_PER_AGENT))
-        return HostSample(nics=nics, gpus=gpus, tcp=TcpSample(200, ()), load=load, clock=ClockSample(0.0002, True))
+        clock, held = ClockSample(0.0002, True), (HeldGpus("slurm-4711", "ann", 1, "ended", 1200.0),)
+        return HostSample(nics=nics, gpus=gpus, tcp=TcpSample(200, ()), load=load, clock=clock, held=held)
 
 
 def sources(now: float) -> tuple[SourceStatus, ...]:

@@ -186,19 +186,18 @@ def vitals(context: ViewContext) -> None:
     step_time, rate = speed(job, context)
     known = context.now.hub_is_blind and job is not None
     notes = f'<p class="zmon-unknown">last known, as of {clock.html(context.now.known_time)}</p>' if known else ""
+    progress = job.progress if job else None
+    left = progress.left if progress else None
     numbers = {
-        "Step": number(job.step if job else None),
+        "Step": progress.steps_text if progress else number(job.step if job else None),
         "Step time": step_time,
         "Samples/s": rate,
         "Loss": _reported(job.report if job else {}, "loss"),
         "Ranks watched": ranks_watched(job),
+        **({"Time left": f"about {duration(left.seconds)}"} if left else {}),
     }
-    if job and job.progress:
-        numbers["Step"] = job.progress.steps_text
-        if left := job.progress.left:
-            numbers["Time left"] = f"about {duration(left.seconds)}"
-        if text := job.progress.left_text:
-            notes += f'<p class="zmon-unknown">{escape(sentence(text.capitalize()))}</p>'
+    if progress and progress.left_text:
+        notes += f'<p class="zmon-unknown">{escape(sentence(progress.left_text.capitalize()))}</p>'
     if inference := shown_inference(job, context):
         notes += f'<p class="zmon-unknown">Samples/s: {escape(inference)}.</p>'
     if job and job.run_page:

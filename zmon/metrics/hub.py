@@ -53,6 +53,7 @@ def hub_page(
         "zmon_job_efficiency_ratio",
         "zmon_job_baseline_efficiency_ratio",
         "zmon_job_recovery_seconds",
+        "zmon_job_progress_ratio",
     ):
         page.declare(name)  # they must exist before any job has a value
     for job in jobs:

@@ -21,6 +21,7 @@ from zmon.schema.host import (
     ClockSample,
     DiskSample,
     GpuSample,
+    HeldGpus,
     HostLoad,
     KernelEvent,
     KernelLog,
@@ -58,7 +59,7 @@ KINDS: Mapping[type, Mapping[Kind, str]] = {
     EnteredCollective: {"count": "sequence", "value": "num_bytes"},
     UnreadRank: {"age": "seconds", "value": "rank"},
     Steps: {"value": "counts columns"},  # see `_later_steps`
-    Plan: {"value": "lookups sent_bytes received_bytes seconds memory_bytes num_tables totals"},
+    Plan: {"value": "lookups sent_bytes received_bytes seconds memory_bytes num_tables totals steps"},
     Threshold: {"value": "default value"},
     SourceStatus: {"date": "last_success_time", "count": "num_errors num_dropped", "value": "duration_seconds"},
     NicSample: {"count": "received_bytes transmitted_bytes errors", "value": "speed_bytes_per_second"},
@@ -67,8 +68,9 @@ KINDS: Mapping[type, Mapping[Kind, str]] = {
         "nvlink_errors",
         "value": "memory_used_bytes memory_total_bytes utilization_ratio tensor_active_ratio memory_active_ratio "
         "power_watts power_limit_watts temperature_celsius memory_temperature_celsius clocks_hertz max_clocks_hertz "
-        "pids",
+        "pids minor",
     },
+    HeldGpus: {"age": "idle_seconds", "value": "num_gpus"},
     TcpSample: {"count": "retransmitted_segments"},
     TcpPeer: {
         "count": "retransmitted_segments acked_bytes busy_seconds",
