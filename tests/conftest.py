@@ -276,11 +276,14 @@ def command(
 
     def run_zmon(*arguments):
         monkeypatch.setattr("sys.argv", ["zmon", *map(str, arguments)])
+        interval = sys.getswitchinterval()  # a daemon shortens it, and other tests of this process count on it
         try:
             main()
             code = 0
         except SystemExit as leave:
             code = leave.code or 0
+        finally:
+            sys.setswitchinterval(interval)
         out, err = capsys.readouterr()
         return code, out, err
 

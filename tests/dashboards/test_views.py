@@ -23,7 +23,7 @@ APP = REPOSITORY / "dashboards" / "app.py"
 VIEWS = ("cluster", "job", "ranks", "communication", "scaling", "hardware", "incidents", "compare", "armed")
 PARAMETERS = ("job_id", "rank", "host", "other", "incident", "range", "at")
 # View → the series of faults that the recorded job does not have, the first of each chart.
-NO_SERIES = {"hardware": ["zmon:gpu_throttled:on"], "cluster": ["zmon_held_gpus"]}
+NO_SERIES = {"hardware": ["zmon:gpu_throttled:on"]}
 NOWHERE = "http://127.0.0.1:9"  # the discard port: refused at once
 HOSTILE = '"} or zmon_steps_total{job_id="other'
 
