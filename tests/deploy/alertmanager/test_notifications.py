@@ -41,7 +41,10 @@ def at_the_webhook(config, folder, url):
             webhook["url"] = url
 
 
-@pytest.fixture(params=["slack", "pagerduty", "opsgenie", "teams"])
+OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("pagerduty", "opsgenie", "teams")]
+
+
+@pytest.fixture(params=["slack", *OTHERS])
 def alerting(request, tmp_path):
     """An Alertmanager with an example: its URL, the name of the example, and the calls of its receivers."""
     text = examples()[f"{request.param}.yml"].replace("/etc/alertmanager/zmon.tmpl", str(TEMPLATE))
