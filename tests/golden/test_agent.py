@@ -206,7 +206,7 @@ def test_answers_of_the_agent_equal_their_goldens_and_rows(kernel, short_folder)
         runner = AppRunner(worker_server())
         await runner.setup()
         await UnixSite(runner, str(short_folder / "boxes" / JOB / "0" / "rank-0.sock")).start()
-        await await_readings(client, 12)
+        await await_readings(client, 13)
 
         async def stderr_is_held():  # the files behind stderr are open
             answers = [await answer_of(client, f"{EVIDENCE}/{JOB}/{rank}?stacks=0") for rank in range(5)]
