@@ -9,12 +9,12 @@ import streamlit as st
 from dashboards.asking import Unreachable
 from dashboards.colours import GREEN, GREY, VERMILLION
 from dashboards.formats import date_and_time, escaped_html, link
+from dashboards.gpu_time import DAY_SECONDS
 from dashboards.views import clock
 from dashboards.views.context import ViewContext
 from zmon.format import UNKNOWN, counted, duration
 from zmon.schema.ended_launch import CANCELLED, DONE, RECOVERY_PHASES, EndedLaunch
 
-DAY_SECONDS = 86400.0
 EVER = -1.0
 MAX_ENDS = 10
 TINTS = {DONE: GREEN, CANCELLED: GREY}

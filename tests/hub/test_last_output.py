@@ -1,7 +1,10 @@
 """Tests of the last lines of a launch that is over: the hub asks the ranks that ended first, once."""
 
+from dataclasses import replace
+
 from tests.build import finished, raised, snapshot, terminated
 from tests.hub.fakes import FakeAgent, healthy, poll
+from zmon.hub import last_output
 from zmon.hub.last_output import _first
 
 FAILED = [raised(2, 2.0), *(terminated(rank, 1.0) for rank in (0, 1, 3))]
@@ -32,3 +35,17 @@ async def test_no_line_is_known_while_the_launch_lives(start_hub):
 
 def test_ranks_that_finished_are_not_asked():
     assert _first(snapshot(*(finished(rank, 9.0) for rank in range(4)))) == []
+
+
+async def test_launches_that_are_still_reported_are_asked_once_however_many_they_are(start_hub, monkeypatch):
+    monkeypatch.setattr(last_output, "_MAX_LAUNCHES", 1)
+    others = [replace(rank, job_id=f"job-{n}", run_uid=f"{n} {rank.rank}") for n in range(3) for rank in FAILED]
+    agent = FakeAgent(*others)
+    hub_client = await start_hub(agent)
+    assert await poll(lambda: looks(agent, 6))
+    await hub_client.passes(5)
+    assert len(agent.looks()) == 6
+
+
+async def looks(agent, number):
+    return len(agent.looks()) >= number

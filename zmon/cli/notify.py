@@ -10,7 +10,7 @@ import click
 
 from zmon.format import listed
 from zmon.notify import AppriseService, Recipient, read_recipients
-from zmon.notify.notices import ENDS, Notice
+from zmon.notify.notices import ENDS, FINDINGS, Notice
 from zmon.schema.ended_launch import DONE
 
 BODY = "This is a test of zmon notify. No job has ended."
@@ -44,8 +44,8 @@ def _wishes(recipient: Recipient) -> str:
     """Return what a recipient wants, in words."""
     labels = [f"{name}={value}" for name, value in recipient.labels.items()]
     what = []
-    if "ends" in recipient.tell:
+    if ENDS in recipient.tell:
         what.append(f"ends ({listed(recipient.outcomes)})")
-    if "findings" in recipient.tell:
+    if FINDINGS in recipient.tell:
         what.append(f"findings (at least {recipient.severity})")
     return f"{' and '.join(what)} of jobs {listed(recipient.jobs)}{f' with {listed(labels)}' if labels else ''}"

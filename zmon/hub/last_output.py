@@ -20,7 +20,7 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 from zmon.web import client
 
-_MAX_LAUNCHES = 200  # whose lines stay in memory; 16 kB each
+_MAX_LAUNCHES = 200  # that no agent reports as the newest of their job, and whose lines stay in memory; 16 kB each
 _MAX_RANKS = 2  # that ended first: the others print what followed
 
 
@@ -38,11 +38,11 @@ class LastOutput:
 
     def update(self, session: aiohttp.ClientSession, snapshots: Sequence[Snapshot]) -> None:
         """Ask for the lines of launches that are over; call it in every pass."""
-        for snapshot in snapshots:
-            key = launch_key(snapshot)
+        reported = {launch_key(snapshot): snapshot for snapshot in snapshots}
+        for key, snapshot in reported.items():
             if key not in self._tasks and is_over(snapshot):
                 self._tasks[key] = asyncio.create_task(self._gather(session, key, _first(snapshot)))
-        for key in [*self._tasks][:-_MAX_LAUNCHES]:
+        for key in [key for key in self._tasks if key not in reported][:-_MAX_LAUNCHES]:
             del self._tasks[key]
             self._lines.pop(key, None)
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from zmon.schema.names import DEFAULT_GROUP
 from zmon.schema.rank import RankState
-
-_DEFAULT_GROUP = "0"  # torch's name for it
 
 
 def abort_seconds(ranks: Iterable[RankState]) -> float | None:
@@ -19,6 +18,6 @@ def abort_seconds(ranks: Iterable[RankState]) -> float | None:
 
     None if it is unknown, no rank is in a collective, or the time is over: then torch does not end it.
     """
-    waiting = ((r, r.in_flight) for r in ranks if r.alive and r.in_flight and r.in_flight.group == _DEFAULT_GROUP)
+    waiting = ((r, r.in_flight) for r in ranks if r.alive and r.in_flight and r.in_flight.group == DEFAULT_GROUP)
     left = [t - flying.seconds for r, flying in waiting if (t := r.collective_timeout_seconds) is not None]
     return min((seconds for seconds in left if seconds > 0), default=None)
