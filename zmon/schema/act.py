@@ -1,0 +1,83 @@
+"""An act: what zmon does about a finding, if its site lets it. An intent: that a rule of the site asks for an act.
+
+Frozen data only. Times are unix seconds by the hub's clock. `zmon/act/` decides, the agent of the host acts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from zmon.schema.limits import JobId, Seconds, Whole
+
+CAPTURE, KILL_CULPRIT, END_JOB, STOP_RESTARTS = "capture", "kill_culprit", "end_job", "stop_restarts"
+ACTS = (CAPTURE, KILL_CULPRIT, END_JOB, STOP_RESTARTS)
+AGENT_ACTS = (KILL_CULPRIT, END_JOB, STOP_RESTARTS)  # an agent does these; the hub writes a capsule itself
+OBSERVE, ENFORCE = "observe", "enforce"
+MODES = (OBSERVE, ENFORCE)
+
+# What became of an intent: only written down; refused by a guard or by an agent; asked for, and no answer came; done.
+OBSERVED, REFUSED, UNANSWERED, ACTED = "observed", "refused", "unanswered", "acted"
+RESULTS = (OBSERVED, REFUSED, UNANSWERED, ACTED)
+# What became of an act: the job finishes steps again; it has ended, as it should; neither within the lease.
+STEPS_AGAIN, ENDED, DID_NOT_HELP = "steps_again", "ended", "did_not_help"
+OUTCOMES = (STEPS_AGAIN, ENDED, DID_NOT_HELP)
+# What followed an intent that was only observed: somebody killed the rank or the launch without progress between; the
+# job went on by itself; neither, or it is not known.
+RIGHT, WRONG, UNCLEAR = "right", "wrong", "unclear"
+SCORES = (RIGHT, WRONG, UNCLEAR)
+
+
+class ActRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """`POST /api/v1/acts` of an agent: the act about one rank of its node, or about the launcher of that rank."""
+
+    act: str  # one of AGENT_ACTS
+    job_id: JobId
+    rank: Whole
+    run_uid: str  # of the rank: one start of it
+    intent: str  # the id of the hub's intent
+    reason: str  # rule, cause and proof in one line, for the audit
+    grace_seconds: Seconds = 10.0  # between SIGTERM and SIGKILL, if the act ends a launcher
+
+
+class ActAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of an agent to one request."""
+
+    result: str  # ACTED or REFUSED
+    reason: str  # what was done to which process, or why nothing was, in one line
+    host: str
+    time: Seconds  # by the clock of that host
+    repeated: bool = False  # the answer to an earlier request about the same rank, or the same launcher
+    schema: int = 1
+
+
+class Intent(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule of the site asks for an act about a finding, and what became of it."""
+
+    id: str
+    rule: str  # its name in the policy
+    act: str
+    mode: str
+    time: float
+    # Of the finding, and of its job
+    finding: str  # its id
+    job_id: str
+    launch_id: str
+    cause: str
+    proof: str
+    severity: str
+    confidence: float
+    ranks: tuple[int, ...]
+    hosts: tuple[str, ...]
+    run_uids: tuple[str, ...]  # of the ranks about which agents are asked
+    step: int | None
+    onset: float
+    labels: Mapping[str, str]  # those of the job that the rule reads
+    # What became of it
+    capsule: str | None = None  # the incident, written before the act; None: it was not written in time
+    result: str = OBSERVED
+    reasons: tuple[str, ...] = ()  # why it was refused, or what agents answered
+    outcome: str = ""  # one of OUTCOMES; "": not known yet, or nothing was done
+    outcome_seconds: float | None = None  # from the onset to the outcome
+    score: str = ""  # one of SCORES; "": not known yet, or something was done
