@@ -226,6 +226,8 @@ SPECS: dict[str, Spec] = {
     "zmon_source_dropped_total": Spec("counter", ("host", "source"), "Items that the readings of the source left out."),
     "zmon_agent_cpu_seconds_total": Spec("counter", HOST, "CPU time of the agent itself."),
     "zmon_agent_resident_bytes": Spec("gauge", HOST, "Resident memory of the agent itself."),
+    "zmon_agent_acts_total": Spec("counter", (*HOST, "act", "result"), "Requests for acts since the agent started, without repeated ones: acted, refused. Only with --allow-actions."),
+    "zmon_acts_stopped": Spec("gauge", HOST, "1 while a person or a breaker has stopped all acts of the agent. Only with --allow-actions."),
     "zmon_jobs_left_out": Spec("gauge", (), "Jobs that this page leaves out: an agent shows at most 64, a hub at most 200."),
     "zmon_series_left_out": Spec("gauge", (), "Series of ranks that this page leaves out, to be within the --max-series of the agent."),
     "zmon_config_reload_success": Spec("gauge", (), "Whether the daemon uses the files of --web.config.file as they are now; absent without such a file."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from zmon.schema.act import ActAnswer, ActRequest
 from zmon.schema.api import agent, ends, findings, jobs, scaling
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.endpoint import Endpoint, Role
@@ -31,6 +32,16 @@ EVIDENCE = Endpoint(
 )
 AGENT_HEALTH = Endpoint(
     "agent", "/healthz", agent.AgentHealthRequest, agent.AgentHealth, "Health of the agent and of its sources."
+)
+ACTS = Endpoint(
+    "agent",
+    "/api/v1/acts",
+    ActRequest,
+    ActAnswer,
+    "End one rank of this node, or its launcher, if the agent decides so.",
+    max_bytes=1 << 16,
+    role="actions",
+    method="POST",
 )
 
 JOBS = Endpoint("hub", "/api/v1/jobs", jobs.JobsRequest, jobs.JobList, "Every job that an agent reports.")
@@ -67,7 +78,7 @@ HUB_HEALTH = Endpoint(
 )
 
 Endpoints: TypeAlias = tuple[Endpoint[Any, object], ...]
-AGENT: Endpoints = (SNAPSHOT, SUSPECTS, EVIDENCE, AGENT_HEALTH)
+AGENT: Endpoints = (SNAPSHOT, SUSPECTS, EVIDENCE, AGENT_HEALTH, ACTS)
 HUB: Endpoints = (JOBS, RANKS, PLAN, SCALING, FINDINGS, DETECTORS, INCIDENTS, INCIDENT, ENDS, HUB_HEALTH)
 METRICS = "/metrics"  # for Prometheus, in its own format
 # The role that each path needs. Findings and incidents need `read`, and have evidence only for the role `evidence`.
