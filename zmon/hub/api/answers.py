@@ -149,6 +149,7 @@ class Answers:
             unsent=hub.notifier.unsent if hub.notifier else {},
             version=zmon.__version__,
             thresholds=detectors.changed(hub.detectors),
+            alert_labels=[*hub.config.alert_labels.patterns],
         )
 
     async def get_metrics(self, request: web.Request) -> web.Response:
