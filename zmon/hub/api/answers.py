@@ -149,6 +149,7 @@ class Answers:
             unsent=hub.notifier.unsent if hub.notifier else {},
             version=zmon.__version__,
             thresholds=detectors.changed(hub.detectors),
+            alert_labels=[*hub.config.alert_labels.patterns],
         )
 
     async def get_metrics(self, request: web.Request) -> web.Response:
@@ -160,27 +161,28 @@ class Answers:
         hub = self._hub
         shown, jobs = exported_jobs(hub.snapshots), hub.reported_jobs()
         accounts = {job_id: hub.job_states.accounts.on_disk(job_id) or Account(job_id) for job_id in shown}
-        return metrics.hub_page(
-            [
+        state = metrics.HubPage(
+            jobs=[
                 replace(job, time=account.causes, gpu_seconds=account.gpu_seconds)
                 for job in jobs
                 if (account := accounts.get(job.job_id))
             ],
-            {job_id: (a.histogram, a.histogram_seconds) for job_id, a in accounts.items() if a.histogram},
-            hub.journal.published(),
-            hub.pass_seconds,
-            hub.last_pass_time,
-            zmon.__version__,
-            {status.host: status.num_left_out for link in hub.links if (status := link.status()).host},
-            hub.config.max_job_labels,
-            reload_success(hub.config.web),
-            [job for job in jobs if job.job_id not in shown],
-            hub.config.shard,
-            hub.ends.counts,
-            hub.notifier.counts if hub.notifier else {},
-            hub.ends.recoveries,
-            hub.journal.labels_of_jobs(),
+            histograms={job_id: (a.histogram, a.histogram_seconds) for job_id, a in accounts.items() if a.histogram},
+            findings=hub.journal.published(),
+            pass_seconds=hub.pass_seconds,
+            last_pass_time=hub.last_pass_time,
+            version=zmon.__version__,
+            left_out={status.host: status.num_left_out for link in hub.links if (status := link.status()).host},
+            max_labels=hub.config.max_job_labels,
+            reload_success=reload_success(hub.config.web),
+            left_out_jobs=[job for job in jobs if job.job_id not in shown],
+            shard=hub.config.shard,
+            ends=hub.ends.counts,
+            notices=hub.notifier.counts if hub.notifier else {},
+            recoveries=hub.ends.recoveries,
+            labels_of_jobs=hub.journal.labels_of_jobs(),
         )
+        return metrics.hub_page(state)
 
 
 def exported_jobs(snapshots: Sequence[Snapshot], max_jobs: int = MAX_JOBS) -> frozenset[str]:
