@@ -50,13 +50,13 @@ ROOMS: Mapping[str, str] = {
     "detectors.suppression": "schema detectors.slow",
     "detectors": "schema detectors.slow detectors.stall detectors.coverage detectors.divergence detectors.hardware",
     "notify": "errors format schema steplog",
-    "hub": "zmon errors format stats schema metrics scaling web job steplog notify detectors.new_finding "
+    "hub": "zmon act_stops errors format stats schema metrics scaling web job steplog notify detectors.new_finding "
     "detectors.stall detectors.unread detectors.suppression detectors",
     "doctor": "zmon errors format schema box web probe detectors.hardware",
     "stack": "errors schema metrics web steplog agent",
     "offline": "errors format stats schema scaling job steplog detectors.wording detectors.new_finding "
     "detectors.collectives detectors.hangs detectors.slow detectors.suppression detectors hub",
-    "cli": "zmon errors format stats process schema box scaling web client job probe steplog notify agent "
+    "cli": "zmon act_stops errors format stats process schema box scaling web client job probe steplog notify agent "
     "detectors.wording detectors hub doctor stack offline",
     "zmon": "probe",
     "__main__": "probe cli",

@@ -248,6 +248,8 @@ SPECS: dict[str, Spec] = {
     "zmon_job_expected_step_seconds": Spec("gauge", ("job_id", "by", "cause"), "Expected duration of a step, recorded or predicted at the job's size."),
     "zmon_finding": Spec("gauge", ("job_id", "detector", "cause", "severity", "rank", "host"), "1 while the finding is active. A hub with --shard adds the label `shard`."),
     "zmon_job_ends_total": Spec("counter", ("outcome",), "Launches whose end the hub has recorded since it started, by outcome."),
+    "zmon_hub_acts_total": Spec("counter", ("act", "cause", "result"), "Intents to act since the hub started: observed, refused, unanswered, acted."),
+    "zmon_hub_acts_stopped": Spec("gauge", ("name",), "1 while a person or a breaker has stopped all acts (all) or those of a rule (rule-NAME)."),
     "zmon_hub_notices_total": Spec("counter", ("recipient", "result"), "Tries to send a notice since the hub started: sent, failed (it is tried again), dropped."),
     "zmon_hub_coverage_ratio": Spec("gauge", ("job_id",), "Share of the job's ranks that agents report."),
     "zmon_hub_report_left_out": Spec("gauge", ("host",), "Parts of the agent's last report that the hub could not decode."),

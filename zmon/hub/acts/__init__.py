@@ -19,9 +19,9 @@ import msgspec
 
 from zmon.act_stops import ALL, stop, stops
 from zmon.errors import Unreachable
-from zmon.hub.acts.guards import Site, refusals, storm, unproven
+from zmon.hub.acts.guards import Site, is_proven, refusals, storm, unproven
 from zmon.hub.acts.intents import intent as intent_of
-from zmon.hub.acts.policy import Policy, Rule, read_policy
+from zmon.hub.acts.policy import ActRule, Policy, read_policy
 from zmon.hub.acts.score import followed, scores
 from zmon.hub.agent_link import AgentLink, links_of
 from zmon.hub.json_folder import WriteErrors
@@ -38,7 +38,7 @@ from zmon.schema.act import (
     ActRequest,
     Intent,
 )
-from zmon.schema.api import endpoints
+from zmon.schema.api import IntentScore, endpoints
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.web import client
@@ -53,7 +53,7 @@ MAX_INTENTS = 5_000  # 5 MB; the oldest ones are forgotten
 _LOST = "intents are lost when the hub ends, and nothing is done about them: free some disk space there"
 
 
-class Acts:
+class Intents:
     """The intents of one hub, on disk and in memory."""
 
     def __init__(self, policy: Policy, data_dir: Path, links: Sequence[AgentLink]) -> None:
@@ -76,12 +76,20 @@ class Acts:
 
     @property
     def stops(self) -> Mapping[str, str]:
-        """What a person or a breaker has stopped, with the reason: `all`, or `rule-` and the name of a rule."""
+        """The stops of a person or of a breaker, with the reason: `all`, or `rule-` and the name of a rule."""
         return {name: each.reason for name, each in stops(self._data_dir).items()}
 
     def all(self) -> list[Intent]:
         """Return all intents, newest first."""
         return sorted(self._intents.values(), key=lambda intent: intent.time, reverse=True)
+
+    def scores(self) -> list[IntentScore]:
+        """Return the score of each cause."""
+        by_cause = scores(self._intents.values())
+        return [
+            IntentScore(cause, score.right, score.wrong, score.unclear, score.open, is_proven(score))
+            for cause, score in sorted(by_cause.items())
+        ]
 
     def take_new(self) -> list[Intent]:
         """Return the intents about which something was done or refused since the last call, and those that failed."""
@@ -117,7 +125,7 @@ class Acts:
 
     def _settled(
         self, findings: Iterable[Finding], jobs: Mapping[str, Snapshot], now: float
-    ) -> Iterator[tuple[Finding, Rule, Snapshot]]:
+    ) -> Iterator[tuple[Finding, ActRule, Snapshot]]:
         """Yield what has asked for an act for long enough, and has a capsule or cannot wait for it."""
         earlier, self._asked_since = self._asked_since, {}
         for finding in findings:
@@ -130,7 +138,7 @@ class Acts:
             if now - since >= (SETTLE_SECONDS if finding.capsule else CAPSULE_SECONDS):
                 yield finding, rule, snapshot
 
-    def _decide(self, session: aiohttp.ClientSession, intent: Intent, rule: Rule, snapshot: Snapshot) -> None:
+    def _decide(self, session: aiohttp.ClientSession, intent: Intent, rule: ActRule, snapshot: Snapshot) -> None:
         """Write down an intent, and act if its rule and the guards let it."""
         set_at = self._clock_set_at
         since_set = None if set_at is None else intent.time - set_at
@@ -221,4 +229,4 @@ class Acts:
         yield from (msgspec.json.encode(intent) + b"\n" for intent in self._intents.values())
 
 
-__all__ = ["Acts", "Policy", "read_policy"]
+__all__ = ["Intents", "Policy", "read_policy"]

@@ -26,7 +26,7 @@ MAX_CULPRITS = 4  # more ranks at fault at once are no fault of a rank
 
 @dataclass(frozen=True)
 class Site:
-    """What the guards know beside the intent and its job."""
+    """The knowledge of the guards beside the intent and its job."""
 
     intents: Iterable[Intent]  # the earlier ones
     scores: Mapping[str, Score] = field(default_factory=dict)  # by cause
@@ -37,12 +37,17 @@ class Site:
 def unproven(intent: Intent, override: str, site: Site) -> str:
     """Return why a rule that would act may only observe yet; empty if it may act."""
     score = site.scores.get(intent.cause, Score())
-    if override or (score.right >= NEEDED_RIGHT and not score.wrong):
+    if override or is_proven(score):
         return ""
     return (
         f"it only observes: to act it needs {NEEDED_RIGHT} right and no wrong intents of {intent.cause}, and has "
         f"{score.right} right and {score.wrong} wrong"
     )
+
+
+def is_proven(score: Score) -> bool:
+    """Return True if the intents of a cause were right often enough at this site, and never wrong."""
+    return score.right >= NEEDED_RIGHT and not score.wrong
 
 
 def storm(intent: Intent, site: Site) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zmon.hub.acts.policy import Rule
+from zmon.hub.acts.policy import ActRule
 from zmon.job.restarts import is_over
 from zmon.schema.act import CAPTURE, KILL_CULPRIT, STOP_RESTARTS, Intent
 from zmon.schema.finding import Finding
@@ -10,7 +10,7 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
 
-def intent(rule: Rule, finding: Finding, snapshot: Snapshot, now: float) -> Intent | None:
+def intent(rule: ActRule, finding: Finding, snapshot: Snapshot, now: float) -> Intent | None:
     """Return the intent of a rule that asks for an act about this finding; None if nothing is left to act on."""
     if rule.act not in (CAPTURE, STOP_RESTARTS) and is_over(snapshot):
         return None

@@ -47,7 +47,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rules: tuple[_Rule, ...]
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
+class ActRule(msgspec.Struct, frozen=True, kw_only=True):
     """A rule: a finding with one of these causes and proofs, about a job with these labels, asks for an act."""
 
     name: str
@@ -74,9 +74,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 class Policy(msgspec.Struct, frozen=True):
     """The rules of a site, in their order: the first that asks for an act decides."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[ActRule, ...] = ()
 
-    def rule(self, finding: Finding, labels: Mapping[str, str]) -> Rule | None:
+    def rule(self, finding: Finding, labels: Mapping[str, str]) -> ActRule | None:
         """Return the first rule that asks for an act about this finding, or None."""
         return next((rule for rule in self.rules if rule.asks(finding, labels)), None)
 
@@ -102,7 +102,7 @@ def read_policy(path: Path) -> Policy:
     return Policy(tuple(_checked(path, rule) for rule in file.rules))
 
 
-def _checked(path: Path, rule: _Rule) -> Rule:
+def _checked(path: Path, rule: _Rule) -> ActRule:
     """Return the rule. Raises UsageError if a word in it is unknown, or if it could never be right."""
     if not rule.name.replace("-", "").replace("_", "").isalnum() or not rule.name.isascii() or len(rule.name) > 64:
         raise _wrong(
@@ -122,7 +122,7 @@ def _checked(path: Path, rule: _Rule) -> Rule:
         raise _wrong(path, f"{place} has an override, but it only observes")
     labels = configured(rule.labels, f"{place}.labels")
     values = {name: getattr(rule, name) for name in ("name", "causes", "min_confidence", "act", "mode", "override")}
-    return Rule(**values, proofs=rule.proofs or _PROOFS[rule.act], labels=labels)
+    return ActRule(**values, proofs=rule.proofs or _PROOFS[rule.act], labels=labels)
 
 
 def _check(path: Path, place: str, words: Iterable[str], known: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""What followed an intent and an act: whether a person did the same, whether the job healed, whether the act helped.
+"""Judge what followed an intent or an act: a person did the same, the job went on by itself, the act helped or not.
 
 Pure. `docs/act.md` has these rules for people.
 """
@@ -37,7 +37,7 @@ INIT_SECONDS = 1800.0  # the longest lease of initialization: without a step by 
 
 @dataclass
 class Score:
-    """How the intents of one cause compare with what followed."""
+    """The intents of one cause, by what followed."""
 
     right: int = 0
     wrong: int = 0

@@ -64,6 +64,7 @@ class Answers:
                 turn=lambda request: self._large.turn() if request.evidence else nullcontext(),
             ),
             route_for(endpoints.ENDS, self.ends),
+            route(endpoints.INTENTS, self.intents),
             route(endpoints.DETECTORS, self.detectors),
         ]
 
@@ -121,6 +122,15 @@ class Answers:
         shown = ends if request.limit < 0 else ends[: request.limit]
         readable = (end if may_read_end(asker, end) else msgspec.structs.replace(end, clue="") for end in shown)
         return api.EndList([*readable], len(ends))
+
+    async def intents(self, request: api.IntentsRequest) -> api.IntentList:
+        """Return the intents about all jobs or about one, newest first, and the score of each cause."""
+        acts = self._hub.intents
+        if acts is None:
+            return api.IntentList([], 0, has_policy=False)
+        intents = [intent for intent in acts.all() if request.job_id in (None, intent.job_id)]
+        shown = intents if request.limit < 0 else intents[: request.limit]
+        return api.IntentList(shown, len(intents), acts.scores(), acts.stops)
 
     async def detectors(self, request: api.DetectorsRequest) -> api.DetectorList:
         """Return for each detector and job why it is inert, if it is, and the detector's last error."""
@@ -181,6 +191,8 @@ class Answers:
             notices=hub.notifier.counts if hub.notifier else {},
             recoveries=hub.ends.recoveries,
             labels_of_jobs=hub.journal.labels_of_jobs(),
+            acts=hub.intents.counts if hub.intents else {},
+            act_stops=tuple(hub.intents.stops) if hub.intents else (),
         )
         return metrics.hub_page(state)
 
