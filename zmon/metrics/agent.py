@@ -65,6 +65,8 @@ def agent_page(
         page.add("zmon_boxes_unread", number, report.host, kind)
     page.add("zmon_agent_cpu_seconds_total", cpu_seconds, report.host)
     page.add("zmon_agent_resident_bytes", resident_bytes, report.host)
+    page.declare("zmon_agent_acts_total")
+    page.declare("zmon_acts_stopped")
     for (act, result), number in (acts or {}).items():
         page.add("zmon_agent_acts_total", number, report.host, act, result)
     page.add("zmon_acts_stopped", acts_are_stopped, report.host)
