@@ -19,7 +19,11 @@ from lab.stage.hosts import FourHosts
 from lab.stage.watched import Watched
 from zmon.errors import PartFailed, UsageError, install_command
 
-STAGES: Mapping[StageName, Callable[[Path], Stage]] = {"host": OneHost, "hosts": FourHosts, "watch": Watched}
+STAGES: Mapping[StageName, Callable[[Path, Path | None], Stage]] = {
+    "host": OneHost,
+    "hosts": FourHosts,
+    "watch": Watched,
+}
 OnRow = Callable[[DrillRow], None]  # called after each play
 
 
@@ -74,11 +78,11 @@ def soak(drills: Sequence[Drill], seconds: float, seed: int, pinned: Pinned, fol
 
 
 @contextmanager
-def open_stage(name: StageName, folder: Path) -> Iterator[Stage]:
-    """Start a stage in its own directory, and close it at the end."""
+def open_stage(name: StageName, folder: Path, policy: Path | None = None) -> Iterator[Stage]:
+    """Start a stage in its own directory, and close it at the end; with a policy zmon acts."""
     directory = folder / name
     directory.mkdir(parents=True)
-    stage = STAGES[name](directory)
+    stage = STAGES[name](directory, policy)
     try:
         yield stage
     finally:

@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 import msgspec
 import psutil
 
+from zmon.schema.act import Intent
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.rank import RankState
@@ -110,6 +111,10 @@ class Stage(Protocol):
     def folder(self) -> Path:
         """The directory of everything that the stage writes; the caller that started the stage removes it."""
 
+    @property
+    def policy(self) -> Path | None:
+        """The policy by which zmon acts; None: it never acts."""
+
     def start(self, spec: JobSpec) -> Job:
         """Start a job and return at once, before it trains."""
 
@@ -118,6 +123,9 @@ class Stage(Protocol):
 
     def published(self, job_id: str) -> tuple[Shown, ...]:
         """Return every state in which a finding about one job was published, oldest first."""
+
+    def intents(self) -> tuple[Intent, ...] | None:
+        """Return every intent of the hub, newest first; None if it has no policy or does not answer."""
 
     def job(self, job_id: str) -> JobView | None:
         """Return the hub's view of one job, or None if the hub does not know it or does not answer."""

@@ -47,6 +47,7 @@ class StackConfig:
     dashboard_port: int = 8501
     config_file: Path | None = None  # the file of `--config`, which the daemons read as well
     notify_file: Path | None = None  # the file with the recipients of the hub's notices
+    act_file: Path | None = None  # the policy by which zmon may act; None: it never acts
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,7 @@ class Stack:
             *([] if config.box_dir is None else ["--box-dir", str(config.box_dir)]),
             *("--host", config.host),
             *("--data-dir", str(config.data_dir)),
+            *([] if config.act_file is None else ["--allow-actions"]),
         ]
         return [Part("agent", command, url, f"{url}/healthz", config.data_dir / "logs" / "agent.log")]
 
@@ -187,6 +189,8 @@ class Stack:
         hub = ["--port", port["hub"], "--agents", ",".join(agent_urls), "--data-dir", str(data)]
         if config.notify_file is not None:
             hub += ["--notify-file", str(config.notify_file)]
+        if config.act_file is not None:
+            hub += ["--act", str(config.act_file)]
         dashboard = ["--port", port["dashboard"], "--hub", urls.hub, "--prometheus", urls.prometheus]
         parts = [
             part("prometheus", urls.prometheus, "/-/ready", prometheus),
