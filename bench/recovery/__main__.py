@@ -25,19 +25,11 @@ from torch.distributed.constants import default_pg_timeout
 
 from bench.recovery.arm import Arm, Sizes, run_arm
 from bench.recovery.figures import CALM, KINDS, ArmRun, lines
+from bench.recovery.policy import POLICY
 from lab.drills.session import open_stage
 from zmon.errors import ZmonError
 
 SHARED = "shared store"
-POLICY = """\
-rules:
-  - name: frozen
-    causes: [rank_frozen]
-    proofs: [process_state]
-    act: kill_culprit
-    mode: enforce
-    override: "bench.recovery: a job of its own"
-"""
 
 
 class Results(msgspec.Struct):
@@ -71,7 +63,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--step-seconds", type=float, default=0.25, help="seconds that a step waits (0.25)")
     parser.add_argument("--cap", type=float, default=600.0, help="seconds after which a recovery is given up (600)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the struck ranks and moments (1)")
-    parser.add_argument("--policy", type=Path, help="policy of the arms with acts; the default kills frozen ranks")
+    parser.add_argument("--policy", type=Path, help="policy of the arms with acts (bench/recovery/policy.py)")
     parser.add_argument("--out", type=Path, help="file of results, which is created or continued")
     parser.add_argument("--quick", action="store_true", help="two faults, 40 s apart, of short steps; for a smoke")
     options = parser.parse_args(words)

@@ -60,7 +60,7 @@ FAULTS = (
           afterwards=parts.agent_lost_nothing, needs_stack=True),
     Drill("hub-killed", "SIGKILL to the hub, for good, then SIGSTOP to a rank", parts.kill_hub,
           ("ZmonLeaseOverdue",), culprit="none", proof="watcher", step_seconds=SHORT,
-          afterwards=parts.hub_lost_nothing, needs_stack=True),
+          afterwards=parts.hub_lost_nothing, needs_stack=True, with_acts=False),
     Drill("prometheus-killed", "SIGKILL to Prometheus and SIGSTOP to a rank meanwhile", parts.kill_prometheus,
           ("rank_frozen",), "stall", proof="state", afterwards=parts.prometheus_lost_nothing, needs_stack=True),
 )  # fmt: skip
