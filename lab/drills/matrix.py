@@ -105,6 +105,10 @@ QUIET = (
     Drill("contention", "other programs take the processors for 2 s", ordinary.contention),
     Drill("host-suspended", "everything on the host stops for 6 s, twice, as when a virtual machine moves",
           ordinary.suspended, step_seconds=FAST, watch_seconds=12.0),
+    Drill("job-suspended", "launchers and ranks of the job stop for 6 s, as a scheduler suspends them",
+          ordinary.job_suspended, watch_seconds=12.0, may_warn=("rank_frozen",)),
+    Drill("debugger", "a debugger holds one rank for 12 s", ordinary.debugger, watch_seconds=12.0,
+          may_warn=("rank_frozen",)),
     Drill("two-jobs", "another job trains on the same host", ordinary.second_job, step_seconds=SHORT),
 )  # fmt: skip
 
