@@ -30,7 +30,8 @@ ROOMS: Mapping[str, str] = {
     "job": "format stats schema scaling",
     "probe": "zmon errors schema box process",
     "steplog": "errors format schema box",
-    "agent": "zmon errors format schema box metrics process scaling web job steplog",
+    "act_stops": "steplog",
+    "agent": "zmon errors format schema box metrics process scaling web job steplog act_stops",
     "detectors.wording": "format schema",
     "detectors.new_finding": "schema job",
     "detectors.collectives": "schema detectors.wording",
@@ -49,13 +50,13 @@ ROOMS: Mapping[str, str] = {
     "detectors.suppression": "schema detectors.slow",
     "detectors": "schema detectors.slow detectors.stall detectors.coverage detectors.divergence detectors.hardware",
     "notify": "errors format schema steplog",
-    "hub": "zmon errors format stats schema metrics scaling web job steplog notify detectors.new_finding "
+    "hub": "zmon act_stops errors format stats schema metrics scaling web job steplog notify detectors.new_finding "
     "detectors.stall detectors.unread detectors.suppression detectors",
     "doctor": "zmon errors format schema box web probe detectors.hardware",
     "stack": "errors schema metrics web steplog agent",
     "offline": "errors format stats schema scaling job steplog detectors.wording detectors.new_finding "
     "detectors.collectives detectors.hangs detectors.slow detectors.suppression detectors hub",
-    "cli": "zmon errors format stats process schema box scaling web client job probe steplog notify agent "
+    "cli": "zmon act_stops errors format stats process schema box scaling web client job probe steplog notify agent "
     "detectors.wording detectors hub doctor stack offline",
     "zmon": "probe",
     "__main__": "probe cli",

@@ -17,13 +17,14 @@ _REF = "#/components/schemas/{name}"
 def openapi() -> dict[str, Any]:
     """Return the document; a path that agent and hub share has one entry with both answers."""
     every = (*endpoints.AGENT, *endpoints.HUB)
+    bodies = [endpoint.request for endpoint in every if endpoint.method == "POST"]
     _, components = msgspec.json.schema_components(
-        [*dict.fromkeys(endpoint.answer for endpoint in every), Problem], ref_template=_REF
+        [*dict.fromkeys(endpoint.answer for endpoint in every), *bodies, Problem], ref_template=_REF
     )
     paths: dict[str, Any] = {}
     for endpoint in every:
         operation = _operation(endpoint)
-        existing = paths.setdefault(endpoint.path, {}).setdefault("get", operation)
+        existing = paths.setdefault(endpoint.path, {}).setdefault(endpoint.method.lower(), operation)
         if existing is not operation:
             existing["tags"] += operation["tags"]
             existing["summary"] += " " + operation["summary"]
@@ -42,6 +43,7 @@ def openapi() -> dict[str, Any]:
 
 
 def _operation(endpoint: Endpoint[Any, object]) -> dict[str, Any]:
+    in_body = endpoint.method == "POST"
     parameters = [
         {
             "name": field.encode_name,
@@ -49,14 +51,16 @@ def _operation(endpoint: Endpoint[Any, object]) -> dict[str, Any]:
             "required": field.name in endpoint.in_path,
             "schema": msgspec.json.schema(field.type),
         }
-        for field in msgspec.structs.fields(endpoint.request)
+        for field in (() if in_body else msgspec.structs.fields(endpoint.request))
     ]
+    body = {"required": True, "content": {"application/json": {"schema": _reference(endpoint.request)}}}
     problem = {"content": {"application/json": {"schema": _reference(Problem)}}}
     return {
         "tags": [endpoint.daemon],
         "operationId": re.sub(r"Request$", "", endpoint.request.__name__),
         "summary": endpoint.summary,
         "parameters": parameters,
+        **({"requestBody": body} if in_body else {}),
         "responses": {
             "200": {
                 "description": "The answer.",

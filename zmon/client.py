@@ -28,6 +28,8 @@ from zmon.schema.api import (
     IncidentList,
     IncidentRequest,
     IncidentsRequest,
+    IntentList,
+    IntentsRequest,
     JobList,
     JobsRequest,
     PlanRequest,
@@ -109,6 +111,9 @@ class AsyncHub(_Connection):
     async def ends(self, job_id: str | None = None, *, seconds: float = -1.0, limit: int = 200) -> EndList:
         return await self._ask(endpoints.ENDS, EndsRequest(job_id, seconds, limit))
 
+    async def intents(self, job_id: str | None = None, *, limit: int = 200) -> IntentList:
+        return await self._ask(endpoints.INTENTS, IntentsRequest(job_id, limit))
+
     async def _ask(self, endpoint: Endpoint[Request, T], request: Request) -> T:
         return await ask(self._session, self.url, endpoint, request, self._timeout)
 
@@ -143,6 +148,10 @@ class Hub(_Connection):
     def ends(self, job_id: str | None = None, *, seconds: float = -1.0, limit: int = 200) -> EndList:
         """Return how launches ended, newest first. `seconds`: only those of the last so many seconds."""
         return self._ask(endpoints.ENDS, EndsRequest(job_id, seconds, limit))
+
+    def intents(self, job_id: str | None = None, *, limit: int = 200) -> IntentList:
+        """Return intents to act, newest first, and the score of each cause."""
+        return self._ask(endpoints.INTENTS, IntentsRequest(job_id, limit))
 
     def _ask(self, endpoint: Endpoint[Request, T], request: Request) -> T:
         async def answer() -> T:

@@ -37,6 +37,8 @@ class ProcessStat:
     start_ticks: int  # clock ticks after boot; pid and start together identify a process
     resident_bytes: int
     cpu_seconds: float
+    session: int  # the process that leads its session
+    terminal: int  # the number of its terminal's device; 0: it has no terminal
 
 
 def parse_stat(line: bytes) -> ProcessStat:
@@ -53,6 +55,8 @@ def parse_stat(line: bytes) -> ProcessStat:
         start_ticks=int(after_name[19]),
         resident_bytes=int(after_name[21]) * _PAGE_BYTES,
         cpu_seconds=ticks / _TICKS_PER_SECOND,
+        session=int(after_name[3]),
+        terminal=int(after_name[4]),
     )
 
 
@@ -154,7 +158,7 @@ def _identity(pid: int, folder: Path) -> ProcessId:
 
 
 class ExitWatch:
-    """A pidfd of a process, which returns its exit status after it has ended.
+    """A pidfd of a process, which takes signals, and returns its exit status after it has ended.
 
     Unlike a pid, a pidfd never refers to another process later.
     """
@@ -170,11 +174,18 @@ class ExitWatch:
         """Close the pidfd."""
         os.close(self._fd)
 
-    def ended(self) -> bool:
-        """Return True if the process has ended, whether or not its parent has reaped it."""
+    def ended(self, seconds: float = 0.0) -> bool:
+        """Return True if the process ends within this time, whether or not its parent has reaped it."""
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
-        return bool(poll.poll(0))
+        return bool(poll.poll(seconds * 1000))
+
+    def send(self, number: int) -> None:
+        """Send a signal to this very process; 0 only checks that it may be sent (pidfd_send_signal(2)).
+
+        Raises ProcessLookupError if it has ended and was reaped, and PermissionError.
+        """
+        signal.pidfd_send_signal(self._fd, number)
 
     def exit_status(self) -> str | None:
         """Return the exit status, such as `exit code 1` or `signal SIGKILL`.

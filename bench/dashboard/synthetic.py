@@ -173,4 +173,12 @@ def _hub(scene: Scene, kind: int) -> bytes:
         slowest[bound] = round(share * steps)
     histogram = {JOB: (slowest, SIMULATED_SECONDS * bool(steps))}
     findings = [hub_answers.finding(scene)] if kind == SLOW else []
-    return metrics.hub_page([job], histogram, findings, 0.4, scene.now, "bench")
+    state = metrics.HubPage(
+        jobs=[job],
+        histograms=histogram,
+        findings=findings,
+        pass_seconds=0.4,
+        last_pass_time=scene.now,
+        version="bench",
+    )
+    return metrics.hub_page(state)

@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.build import agent_report, measures, rank_state
 from tests.steps import totals_of
-from zmon.metrics import STEP_SECONDS_BOUNDS, agent_page, hub_page
+from zmon.metrics import STEP_SECONDS_BOUNDS, HubPage, agent_page, hub_page
 from zmon.schema.host import (
     CgroupSample,
     ClockSample,
@@ -113,7 +113,16 @@ def hub(findings=(), jobs=(JOB_VIEW,), last_pass=1.8e9):
     """Return the hub's page as text."""
     counts = [0] * (len(STEP_SECONDS_BOUNDS) + 1)
     counts[4], counts[-1] = 3, 1
-    return hub_page(jobs, {"job": (counts, 123.5)}, findings, 0.01, last_pass, "0.1.0").decode()
+    histograms = {"job": (counts, 123.5)}
+    state = HubPage(
+        jobs=jobs,
+        histograms=histograms,
+        findings=findings,
+        pass_seconds=0.01,
+        last_pass_time=last_pass,
+        version="0.1.0",
+    )
+    return hub_page(state).decode()
 
 
 def series(text, name):

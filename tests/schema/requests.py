@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, get_origin
 from urllib.parse import urlencode
 
 import msgspec
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from zmon.schema.api import Endpoint
+from zmon.schema.limits import Seconds, Whole
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)
 NAMES = st.from_regex(r"[A-Za-z0-9._-]{1,20}", fullmatch=True).filter(lambda name: name not in (".", ".."))
@@ -18,6 +19,10 @@ NAMES = st.from_regex(r"[A-Za-z0-9._-]{1,20}", fullmatch=True).filter(lambda nam
 def _values(endpoint: Endpoint[Any, object], field: msgspec.structs.FieldInfo) -> st.SearchStrategy[Any]:
     if field.name in endpoint.in_path:
         return NAMES
+    if endpoint.method == "POST" and get_origin(field.type) is not Annotated:
+        return NAMES  # the text of a body is made plain
+    if get_origin(field.type) is Annotated:  # with limits
+        return st.integers(0, 2**20) if field.type == Whole else st.floats(0, 60) if field.type == Seconds else NAMES
     if isinstance(field.default, bool):
         return st.booleans()
     if isinstance(field.default, int):

@@ -38,6 +38,15 @@ async def send_random_requests(endpoint, send):
     await asyncio.to_thread(each)
 
 
+def sent(client, endpoint, request):
+    """Send a request as clients do."""
+    url = client.make_url("/").join(url_of(endpoint, request))
+    if endpoint.method == "GET":
+        return client.session.get(url)
+    headers = {"Content-Type": "application/json"}
+    return client.session.post(url, data=msgspec.json.encode(request), headers=headers)
+
+
 def test_agent_has_exactly_the_routes_of_the_table(tmp_path):
     app = Agent(AgentConfig(tmp_path, "node-a"), ()).app()
     assert paths(app) == {endpoint.path for endpoint in endpoints.AGENT} | {"/metrics", *OPEN_PATHS}
@@ -53,16 +62,16 @@ async def test_request_is_decoded_from_its_url(endpoint):
     received = []
 
     async def handler(request):
-        received.append(read_request(endpoint, request))
+        received.append(await read_request(endpoint, request))
         return json_response(Problem("read"))
 
     async def send(request):
-        async with client.session.get(client.make_url("/").join(url_of(endpoint, request))) as answer:
+        async with sent(client, endpoint, request) as answer:
             assert answer.status == 200
         assert received[-1] == request
 
     app = web.Application()
-    app.router.add_get(endpoint.path, handler)
+    app.router.add_route(endpoint.method, endpoint.path, handler)
     async with TestClient(TestServer(app)) as client:
         await send_random_requests(endpoint, send)
 
@@ -71,7 +80,7 @@ async def check_answers(client, endpoint):
     """Check that random requests have a typed answer each, or one line with the reason why not."""
 
     async def check(request):
-        async with client.session.get(client.make_url("/").join(url_of(endpoint, request))) as answer:
+        async with sent(client, endpoint, request) as answer:
             body = await answer.read()
             assert answer.status in (200, 400, 404, 503), body
             if answer.status == 200:

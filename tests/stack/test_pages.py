@@ -109,7 +109,7 @@ class Alerting:
             self.start(name)
 
     def _hub_page(self) -> bytes:
-        return metrics.hub_page([], {}, self._journal.published(), 0.0, time.time(), "test")
+        return metrics.hub_page(metrics.HubPage(findings=self._journal.published(), last_pass_time=time.time()))
 
     def open_finding(self, job_id: str, **changes: Any) -> Finding:
         """Open or update a finding about a job in the hub."""

@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -27,6 +28,8 @@ from aiohttp import web
 
 import zmon
 from zmon import metrics
+from zmon.act_stops import ALL, stops
+from zmon.agent.acts import Acts, check_asker
 from zmon.agent.config import AgentConfig
 from zmon.agent.current_suspects import CurrentSuspects
 from zmon.agent.exported import exported
@@ -39,6 +42,7 @@ from zmon.agent.sources.stderr import StderrSource
 from zmon.errors import SourceUnavailable, Unreachable
 from zmon.format import plain
 from zmon.process import ProcessId
+from zmon.schema.act import ActAnswer, ActRequest
 from zmon.schema.api import (
     AgentHealth,
     AgentHealthRequest,
@@ -112,6 +116,11 @@ class Agent:
 
             self._step_log = Poller(_STEPS, append, config.log_interval_seconds, config.source_timeout_seconds)
             self._pollers.append(self._step_log)
+        self._acts = Acts(config.data_dir, config.host, self._boxes_from_thread, config.allow_actions)
+        self._stops: Poller | None = None
+        if config.allow_actions and (data_dir := config.data_dir) is not None:
+            self._stops = Poller("acts", lambda: Reading(stops(data_dir)), 1.0, config.source_timeout_seconds)
+            self._pollers.append(self._stops)
         self._devices = Devices()
         self._suspects = CurrentSuspects()
         self._page = SharedPage(self.page)
@@ -149,10 +158,16 @@ class Agent:
 
     def _states(self) -> Sequence[tuple[RankState, int]]:
         """Return each rank with its pid. Only for threads of sources. Raises Unreachable, or TimeoutError."""
+        return self._boxes_from_thread(lambda boxes: [(state, box.pid) for box, state in boxes.ranks()])
+
+    def _boxes_from_thread(self, question: Callable[[Boxes], T]) -> T:
+        """Call a function in the thread that scans the boxes, from another thread than that of the event loop.
+
+        Raises Unreachable, or TimeoutError.
+        """
         if failure := self._box_failure():
             raise failure
-        states = self._box_poller.ask(lambda: [(state, box.pid) for box, state in self._boxes.ranks()])
-        return states.result(self._config.answer_seconds)
+        return self._box_poller.ask(lambda: question(self._boxes)).result(self._config.answer_seconds)
 
     def statuses(self) -> tuple[SourceStatus, ...]:
         """Return the status of each source that has been read, or should have been by now."""
@@ -223,6 +238,8 @@ class Agent:
             reload_success(self._config.web),
             shown.num_left_out,
             self._config.max_series,
+            self._acts.counts if self._config.allow_actions else None,
+            None if self._stops is None or self._stops.value is None else ALL in self._stops.value,
         )
 
     async def suspects(self, request: SuspectsRequest) -> Suspects:
@@ -270,6 +287,11 @@ class Agent:
             job_id, int(rank), **await rank_evidence(target, self._stderr, request.stacks, request.flights)
         )
 
+    async def act(self, request: ActRequest, asker: Asker) -> ActAnswer:
+        """End a rank, or a launcher, if `Acts` decides so. Raises Refusal if this asker may not ask."""
+        check_asker(asker, self._config.hub_users)
+        return await self._acts.answer(request)
+
     async def get_metrics(self, request: web.Request) -> web.Response:
         """Answer a scrape by Prometheus."""
         return web.Response(body=await self._page.get(), headers={"Content-Type": metrics.CONTENT_TYPE})
@@ -303,6 +325,7 @@ class Agent:
                 ),
                 route(endpoints.SUSPECTS, self.suspects),
                 route_for(endpoints.EVIDENCE, self.evidence, turn=lambda _: self._evidence.turn()),
+                route_for(endpoints.ACTS, self.act),
             ]
         )
         app.on_shutdown.append(self._suspects.leave)
@@ -313,9 +336,12 @@ class Agent:
         self._loop = asyncio.get_running_loop()
         for poller in self._pollers:
             poller.start()
+        if self._config.allow_actions:
+            threading.Thread(target=self._acts.open, daemon=True, name="zmon-acts").start()
         logging_task = asyncio.create_task(self._log_changes())
         yield
         logging_task.cancel()
+        self._acts.close()
         if self._step_log is not None:  # append the steps since the last append
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(_FINAL_APPEND_SECONDS):

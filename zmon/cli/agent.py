@@ -44,7 +44,14 @@ from zmon.stack import StackConfig
     envvar="ZMON_HUB_USER",
     default="",
     metavar="NAME,…",
-    help="Users who may read the stacks and the stderr of all ranks, beside root and the user of the agent.",
+    help="Users who may read the stacks and the stderr of all ranks, and ask for acts, beside root and the user of the "
+    "agent.",
+)
+@click.option(
+    "--allow-actions",
+    is_flag=True,
+    envvar="ZMON_ALLOW_ACTIONS",
+    help="Let hubs ask for acts: end a rank, or the launcher of one. The agent decides, and writes an audit.",
 )
 @click.option(
     "--max-series",
@@ -63,6 +70,7 @@ def agent(
     data_dir: Path,
     without: str,
     hub_users: str,
+    allow_actions: bool,
     max_series: int | None,
     leases: Leases,
     allowed_hosts: tuple[str, ...],
@@ -75,6 +83,7 @@ def agent(
         data_dir=data_dir,
         without=frozenset(comma_separated(without)),
         hub_users=frozenset(map(_uid, comma_separated(hub_users))),
+        allow_actions=allow_actions,
         leases=leases,
         max_series=max_series,
         allowed_hosts=allowed_hosts,

@@ -17,6 +17,7 @@ import click
 from zmon.errors import LABORATORY_DISTRIBUTION, UsageError
 
 _NAMESAKES = (
+    "act",
     "agent",
     "analyze",
     "check",

@@ -14,6 +14,7 @@ from zmon.cli.thresholds import Settings, detectors_option
 from zmon.detectors import Detector
 from zmon.errors import UsageError, ZmonError
 from zmon.hub import Hub, HubConfig, discovery
+from zmon.hub.acts import Policy, read_policy
 from zmon.hub.alert_labels import PAGE, AlertLabels, configured
 from zmon.hub.discovery.file_sd import FileTargets
 from zmon.hub.discovery.target import TargetSource
@@ -78,6 +79,13 @@ from zmon.steplog.files import lock_directory
     help="File with peak rates of devices, as zmon bench-peak --out writes it. The datasheets of GPUs are built in.",
 )
 @options.notify_file_option
+@options.file_option(
+    "--act",
+    "policy",
+    "ZMON_ACT",
+    read_policy,
+    "File with the rules about what zmon does about findings. Rules observe unless they say otherwise: docs/act.md.",
+)
 @detectors_option
 @options.allowed_hosts_option
 def hub(
@@ -92,6 +100,7 @@ def hub(
     shard: str,
     peaks: Path | None,
     recipients: tuple[Recipient, ...] | None,
+    policy: Policy | None,
     detectors: tuple[Detector, ...],
     allowed_hosts: tuple[str, ...],
 ) -> None:
@@ -124,6 +133,7 @@ def hub(
         shard=_shard(shard),
         peaks=read_peaks(peaks) if peaks else {},
         recipients=recipients or (),
+        policy=policy,
         web=listening.live,
         http=http.agents,
     )

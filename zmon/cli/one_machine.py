@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 
 from zmon.cli.options import box_dir_option, data_dir_option, gathered, host_option
+from zmon.hub.acts import read_policy
 from zmon.notify import read_recipients
 from zmon.stack import StackConfig
 
@@ -23,12 +24,22 @@ def _stack_config(
     webhook: str | None,
     webhook_warnings: str | None,
     notify_file: Path | None,
+    act_file: Path | None,
 ) -> StackConfig:
     config_file = click.get_current_context().obj  # of `zmon --config`
     if notify_file is not None:
         read_recipients(notify_file)  # here, so that a mistake ends this command
+    if act_file is not None:
+        read_policy(act_file)
     return StackConfig(
-        data_dir, box_dir, host, webhook, webhook_warnings, config_file=config_file, notify_file=notify_file
+        data_dir,
+        box_dir,
+        host,
+        webhook,
+        webhook_warnings,
+        config_file=config_file,
+        notify_file=notify_file,
+        act_file=act_file,
     )
 
 
@@ -53,6 +64,15 @@ stack_options = gathered(
         type=click.Path(path_type=Path, dir_okay=False, resolve_path=True),
         metavar="FILE",
         help="File with the recipients of notices about ends of launches and findings: docs/notices.md.",
+    ),
+    click.option(
+        "--act",
+        "act_file",
+        envvar="ZMON_ACT",
+        type=click.Path(path_type=Path, dir_okay=False, resolve_path=True),
+        metavar="FILE",
+        help="File with the rules about what zmon does about findings. Rules observe unless they say otherwise: "
+        "docs/act.md.",
     ),
 )
 

@@ -12,6 +12,7 @@ from zmon.detectors.wording import numbers
 from zmon.schema.evidence import CoverageEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import LOCK, SILENCE
 from zmon.schema.thresholds import Thresholds
 
 
@@ -59,6 +60,7 @@ class Coverage(Thresholds):
             detector=self.name,
             cause="agent_unreachable",
             severity="warning",
+            proof=SILENCE,
             hosts=[agent.host or agent.url for agent in silent],
             seconds_ago=first.silent_seconds,
             confidence=1.0,
@@ -78,6 +80,7 @@ class Coverage(Thresholds):
             detector=self.name,
             cause="ranks_missing",
             severity="warning",
+            proof=SILENCE,
             seconds_ago=min(training),
             confidence=1.0,
             summary=f"no agent reports ranks {numbers(snapshot.missing, snapshot.num_missing)} of "
@@ -100,6 +103,7 @@ class Coverage(Thresholds):
             detector=self.name,
             cause="job_id_shared",
             severity="warning",
+            proof=LOCK,
             hosts=hosts,
             seconds_ago=0.0,
             confidence=1.0,
@@ -125,6 +129,7 @@ class Coverage(Thresholds):
             detector=self.name,
             cause="job_id_shared",
             severity="info",
+            proof=LOCK,
             seconds_ago=0.0,
             confidence=1.0,
             summary=summary,

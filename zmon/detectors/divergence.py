@@ -19,7 +19,7 @@ from zmon.detectors.wording import ranks_on, ranks_text
 from zmon.schema.evidence import DivergenceEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.names import LOSS, LOSS_SOURCES
+from zmon.schema.names import LOSS, LOSS_SOURCES, STEPS
 from zmon.schema.rank import RankState
 from zmon.schema.thresholds import Thresholds
 
@@ -76,6 +76,7 @@ class Divergence(Thresholds):
             detector=self.name,
             cause="divergence",
             severity="critical",
+            proof=STEPS,
             seconds_ago=seconds_ago,
             confidence=0.95,
             lost_ratio=1.0,

@@ -17,6 +17,7 @@ from zmon.schema.evidence import Fault, HardwareEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.host import GpuSample, HostWindow, NicSample, risen
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import DEVICE
 from zmon.schema.thresholds import Thresholds
 
 _JOB_XIDS = frozenset((13, 31, 43, 45, 68))  # illegal access, page fault, stopped or killed process, video
@@ -77,6 +78,7 @@ class Hardware(Thresholds):
             detector=self.name,
             cause=first.cause,
             severity="warning",  # if the job stalls because of it, the finding of `stall` is critical
+            proof=DEVICE,
             hosts=(first.host,),
             seconds_ago=0.0,  # the fault is newer than the hub's last poll
             confidence=1.0,

@@ -31,6 +31,7 @@ def new_finding(
     detector: str,
     cause: str,
     severity: Severity,
+    proof: str,
     seconds_ago: float,
     confidence: float,
     summary: str,
@@ -88,6 +89,7 @@ def new_finding(
             evidence, ranks=tuple(map(rank_row, rows)), num_ranks_left_out=len(snapshot.ranks) - len(rows) or UNSET
         ),
         as_of=snapshot.time,
+        proof=proof,
     )
 
 

@@ -16,6 +16,7 @@ from zmon.format import counted, listed
 from zmon.schema.api.agent import UnreadRank
 from zmon.schema.evidence import UnreadEvidence
 from zmon.schema.finding import Finding
+from zmon.schema.names import LOCK
 from zmon.schema.thresholds import Thresholds
 
 UNREAD = "unread"  # the name of the detector
@@ -102,4 +103,5 @@ class Unread(Thresholds):
             runbook=f"docs/runbooks.md#{cause.cause}",
             evidence=UnreadEvidence(unread=tuple(rank.reason for _, rank in lasting[:_MAX_LINES])),
             as_of=time,
+            proof=LOCK,
         )

@@ -49,6 +49,11 @@ class ClusterView:
         agents = [] if isinstance(self.health, Unreachable) else self.health.agents
         return sorted({agent.host for agent in agents if agent.host})
 
+    @property
+    def alert_labels(self) -> Sequence[str] | None:
+        """The labels of jobs that the hub puts on alerts; None: not reported."""
+        return None if isinstance(self.health, Unreachable) else self.health.alert_labels
+
 
 async def ask(session: aiohttp.ClientSession, hub: str) -> ClusterView:
     """Send all requests to the hub at once, and return the answers."""

@@ -5,8 +5,8 @@ answers it, which starts a pass at once. The hub keeps no history except the fin
 
 `agent_poller` asks the agents, `agent_link` keeps the last answer of each, `job_state` keeps what is known about one
 launch, `journal` opens and resolves findings, `ends` records the ends of launches, `zmon.notify` tells people of both,
-`stall_evidence` gathers evidence about stalls. `accounts`, `baseline_store`, `pause_store`, `ended_jobs` and
-`job_agents` keep their records on disk.
+`acts` does about a finding what a site lets it do, `stall_evidence` gathers evidence about stalls. `accounts`,
+`baseline_store`, `pause_store`, `ended_jobs` and `job_agents` keep their records on disk.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from zmon.detectors.stall import Stall
 from zmon.detectors.suppression import Remaining, suppress
 from zmon.detectors.unread import UNREAD, Unread
 from zmon.hub import job_agents
+from zmon.hub.acts import Intents
 from zmon.hub.agent_link import FORGET_SECONDS
 from zmon.hub.agent_poller import AgentPoller
 from zmon.hub.api.answers import Answers
@@ -80,6 +81,7 @@ class Hub:
         self.ended_jobs = EndedJobs(config.data_dir / FOLDER)
         self.ends = Ends(config.data_dir / FILE)
         self.notifier = Notifier(config.recipients, config.data_dir / NOTICES) if config.recipients else None
+        self.intents = Intents(config.policy, config.data_dir, self.links) if config.policy else None
         self.snapshots: tuple[Snapshot, ...] = ()
         self._views: list[JobView] | None = None  # None: not made since the last pass
         self.errors: dict[tuple[str, str], str] = {}  # the last error, by detector (or other part) and job
@@ -147,8 +149,10 @@ class Hub:
             self._forget_gone_jobs(now)
         self.ended_jobs.forget_old(now, {snapshot.job_id for snapshot in self.snapshots})
         self.ends.maintain(now)
-        self._notify(now)
         self.incidents.update(session, self.snapshots, now)
+        if self.intents is not None:
+            self.intents.update(session, self.journal.active(), self.snapshots, now, moved)
+        self._notify(now)
         self.journal.retry(now)
         self.job_states.accounts.maintain(snapshot.job_id for snapshot in self.snapshots)
         self.last_pass_time, self._views = now, None
@@ -157,10 +161,11 @@ class Hub:
     def _notify(self, now: float) -> None:
         """Tell the recipients of the site about new ends, and about findings that opened or are over."""
         ends = self.ends.take_new()
+        acts = self.intents.take_new() if self.intents else []
         if self.notifier is not None:
             labels = {snapshot.job_id: snapshot.reported_ranks[0].labels for snapshot in self.snapshots}
             over = {snapshot.job_id for snapshot in self.snapshots if is_over(snapshot)}
-            self.notifier.update(self.journal.active(), labels, over, ends, now)
+            self.notifier.update(self.journal.active(), labels, over, ends, now, acts)
 
     @property
     def seconds_since_pass(self) -> float:
@@ -297,6 +302,7 @@ class Hub:
             "ended jobs": self.ended_jobs.error,
             "ends of launches": self.ends.error,
             "pauses": states.pauses.store.error,
+            "intents": self.intents.error if self.intents else None,
         }
         return {part: error for part, error in errors.items() if error}
 
@@ -354,6 +360,8 @@ class Hub:
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._agents.close()
             await self.incidents.close()
+            if self.intents is not None:
+                await self.intents.close()
             if self.notifier is not None:
                 self.notifier.close()
 

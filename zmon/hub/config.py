@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from zmon.detectors import ALL, Detector
+from zmon.hub.acts.policy import Policy
 from zmon.hub.alert_labels import AlertLabels
 from zmon.hub.discovery.target import TargetSource
 from zmon.notify import Recipient
@@ -45,6 +46,7 @@ class HubConfig:
     alert_labels: AlertLabels = field(default_factory=AlertLabels)  # labels of jobs on their findings in /metrics
     peaks: Mapping[str, DevicePeaks] = field(default_factory=dict)  # of the site's own devices, by name
     recipients: tuple[Recipient, ...] = ()  # of notices
+    policy: Policy | None = None  # which findings ask for which acts; None: nothing is done, and nothing intended
     max_requests: int = 64  # requests in flight at the same time, to agents or for the evidence of ranks
 
     @property

@@ -64,7 +64,13 @@ def updated(current: Finding, later: Finding, publish: bool) -> Finding:
             return current
         summary, evidence = later.summary, _without_victims(current)  # the text says why the severity rose
         return replace(
-            current, severity=severity, summary=summary, detail=later.detail, as_of=later.as_of, evidence=evidence
+            current,
+            severity=severity,
+            summary=summary,
+            detail=later.detail,
+            as_of=later.as_of,
+            proof=later.proof,
+            evidence=evidence,
         )
     if follows(current, later):
         return joined(current, later)

@@ -4,7 +4,7 @@
 """
 
 from zmon.metrics.agent import agent_page
-from zmon.metrics.hub import free_labels, hub_page
+from zmon.metrics.hub import HubPage, free_labels, hub_page
 from zmon.metrics.names import SPECS, STEP_HISTOGRAM, STEP_SECONDS_BOUNDS
 from zmon.metrics.page import CONTENT_TYPE, Page
 
@@ -13,6 +13,7 @@ __all__ = [
     "SPECS",
     "STEP_HISTOGRAM",
     "STEP_SECONDS_BOUNDS",
+    "HubPage",
     "Page",
     "agent_page",
     "free_labels",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
+
+import msgspec
 
 from zmon.metrics.names import LABEL_NAME, STEP_HISTOGRAM
 from zmon.metrics.page import Page
@@ -18,36 +19,33 @@ DECLARED = FLOPS_SOURCES[0]  # only the job itself knows its memory traffic
 _OUTSIDE_STEPS = (*BETWEEN_STEPS, "stall", "restart")
 
 
-def hub_page(
-    jobs: Iterable[JobView],
-    histograms: Mapping[str, tuple[Sequence[int], float]],
-    findings: Iterable[Finding],
-    pass_seconds: float,
-    last_pass_time: float | None,
-    version: str,
-    left_out: Mapping[str, int] = MappingProxyType({}),
-    max_labels: int = MAX_LABELS,
-    reload_success: float | None = None,
-    left_out_jobs: Sequence[JobView] = (),
-    shard: Shard | None = None,
-    ends: Mapping[str, int] = MappingProxyType({}),
-    notices: Mapping[tuple[str, str], int] = MappingProxyType({}),
-    recoveries: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
-    labels_of_jobs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
-) -> bytes:
-    """Return the page of the hub. While the hub is blind, `last_pass_time` does not advance.
+class HubPage(msgspec.Struct, frozen=True, kw_only=True):
+    """The contents of the page of the hub."""
 
-    `left_out`: for each host, how many parts of its agent's last report the hub could not decode. `max_labels`: the
-    most labels of a job, since Prometheus drops a whole scrape if one series exceeds `label_limit`. `reload_success`: 1
-    if `--web.config.file` is used as it is now; None without it. `left_out_jobs`: jobs that have no series but their
-    coverage, since they are too many. Alerts read the coverage: it tells that the hub watches the job. `shard`: that of
-    the hub; it is a label of its findings and its heartbeat, by which alerts see that the hubs of one shard are gone.
-    `ends`: launches that ended since the hub started, by outcome. `notices`: by recipient and result.
-    `recoveries`: the newest one of each job, in seconds by phase. `labels_of_jobs`: what a site lets its routes of
-    alerts read of the labels of a job, by the id of the finding.
-    """
+    jobs: Iterable[JobView] = ()
+    histograms: Mapping[str, tuple[Sequence[int], float]] = {}  # steps by duration and their seconds, by job
+    findings: Iterable[Finding] = ()
+    pass_seconds: float = 0.0
+    last_pass_time: float | None = None  # it does not advance while the hub is blind
+    version: str = ""
+    left_out: Mapping[str, int] = {}  # parts of its agent's last report that the hub could not decode, by host
+    max_labels: int = MAX_LABELS  # of a job: Prometheus drops a whole scrape if one series exceeds `label_limit`
+    reload_success: float | None = None  # 1: `--web.config.file` is used as it is now; None: there is none
+    # Jobs that have no series but their coverage, since they are too many: alerts read there that the hub watches them.
+    left_out_jobs: Sequence[JobView] = ()
+    shard: Shard | None = None  # a label of findings and heartbeat: alerts see that the hubs of one shard are gone
+    ends: Mapping[str, int] = {}  # launches that ended since the hub started, by outcome
+    notices: Mapping[tuple[str, str], int] = {}  # by recipient and result
+    recoveries: Mapping[str, Mapping[str, float]] = {}  # the newest one of each job, in seconds by phase
+    acts: Mapping[tuple[str, str, str], int] = {}  # intents since the hub started, by act, cause and result
+    act_stops: Sequence[str] = ()  # what a person or a breaker has stopped
+    labels_of_jobs: Mapping[str, Mapping[str, str]] = {}  # those for routes of alerts, by the id of the finding
+
+
+def hub_page(hub: HubPage) -> bytes:
+    """Return the page of the hub."""
     page = Page()
-    of_shard = {"shard": str(shard)} if shard else {}
+    of_shard = {"shard": str(hub.shard)} if hub.shard else {}
     for name in (
         "zmon_hub_coverage_ratio",
         "zmon_job_efficiency_ratio",
@@ -56,13 +54,13 @@ def hub_page(
         "zmon_job_progress_ratio",
     ):
         page.declare(name)  # they must exist before any job has a value
-    for job in jobs:
-        page.add("zmon_job_info", 1, job.job_id, job.world_size, extra=free_labels(job.labels, max_labels))
+    for job in hub.jobs:
+        page.add("zmon_job_info", 1, job.job_id, job.world_size, extra=free_labels(job.labels, hub.max_labels))
         page.add("zmon_job_throughput_samples_per_second", job.samples_per_second, job.job_id)
         page.add("zmon_hub_coverage_ratio", job.ranks_seen / job.world_size, job.job_id)
         for cause, seconds in (dict.fromkeys(_OUTSIDE_STEPS, 0.0) | job.time if job.time else {}).items():
             page.add("zmon_job_time_seconds_total", seconds, job.job_id, cause)
-        for phase, seconds in recoveries.get(job.job_id, {}).items():
+        for phase, seconds in hub.recoveries.get(job.job_id, {}).items():
             page.add("zmon_job_recovery_seconds", seconds, job.job_id, phase)
         for cause, seconds in job.gpu_seconds.items():
             page.add("zmon_job_gpu_seconds_total", seconds, job.job_id, cause)
@@ -85,43 +83,40 @@ def hub_page(
         if (step := job.expected) is not None:
             for cause, seconds in step.causes.items():
                 page.add("zmon_job_expected_step_seconds", seconds, job.job_id, step.by, cause)
-    for job in left_out_jobs:
+    for job in hub.left_out_jobs:
         page.add("zmon_hub_coverage_ratio", job.ranks_seen / job.world_size, job.job_id)
-    page.add("zmon_jobs_left_out", len(left_out_jobs))
-    for job_id, (counts, total) in histograms.items():
+    page.add("zmon_jobs_left_out", len(hub.left_out_jobs))
+    for job_id, (counts, total) in hub.histograms.items():
         page.add_histogram(STEP_HISTOGRAM, "Duration of the job's steps.", ("job_id", job_id), counts, total)
     page.declare("zmon_finding")
-    for finding in findings:
+    for finding in hub.findings:
         pairs: list[tuple[int | str, str]] = list(zip(finding.ranks, finding.hosts, strict=False))
         pairs = pairs or [("", "".join(finding.hosts[:1]))]
-        extra = {**labels_of_jobs.get(finding.id, {}), **of_shard}
+        identity = finding.job_id, finding.detector, finding.cause, finding.severity
+        extra = {**hub.labels_of_jobs.get(finding.id, {}), **of_shard}
         for rank, host in pairs:
-            page.add(
-                "zmon_finding",
-                1,
-                finding.job_id,
-                finding.detector,
-                finding.cause,
-                finding.severity,
-                rank,
-                host,
-                extra=extra,
-            )
-    for outcome, number in (dict.fromkeys(OUTCOMES, 0) | dict(ends)).items():
+            page.add("zmon_finding", 1, *identity, rank, host, extra=extra)
+    for outcome, number in (dict.fromkeys(OUTCOMES, 0) | dict(hub.ends)).items():
         page.add("zmon_job_ends_total", number, outcome)
     page.declare("zmon_hub_notices_total")
-    for (recipient, result), number in notices.items():
+    for (recipient, result), number in hub.notices.items():
         page.add("zmon_hub_notices_total", number, recipient, result)
-    for host, number in left_out.items():
+    page.declare("zmon_hub_acts_total")
+    for (act, cause, result), number in hub.acts.items():
+        page.add("zmon_hub_acts_total", number, act, cause, result)
+    page.declare("zmon_hub_acts_stopped")
+    for name in hub.act_stops:
+        page.add("zmon_hub_acts_stopped", 1, name)
+    for host, number in hub.left_out.items():
         page.add("zmon_hub_report_left_out", number, host)
-    page.add("zmon_hub_pass_seconds", pass_seconds)
-    page.add("zmon_hub_last_pass_timestamp_seconds", last_pass_time, extra=of_shard)
+    page.add("zmon_hub_pass_seconds", hub.pass_seconds)
+    page.add("zmon_hub_last_pass_timestamp_seconds", hub.last_pass_time, extra=of_shard)
     page.declare("zmon_hub_expected_shard")
-    for expected in shard.all() if shard else ():
+    for expected in hub.shard.all() if hub.shard else ():
         page.add("zmon_hub_expected_shard", 1, expected)
-    page.add("zmon_build_info", 1, version)
+    page.add("zmon_build_info", 1, hub.version)
     page.declare("zmon_config_reload_success")  # for doctor: its alert could fire
-    page.add("zmon_config_reload_success", reload_success)
+    page.add("zmon_config_reload_success", hub.reload_success)
     return page.render()
 
 

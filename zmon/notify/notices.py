@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from zmon.format import duration, listed
+from zmon.schema.act import STEPS_AGAIN, Intent
 from zmon.schema.ended_launch import CANCELLED, DONE, EndedLaunch
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
@@ -21,7 +22,7 @@ from zmon.schema.names import severity_order
 HOLD_SECONDS = 5.0
 DEATH_HOLD_SECONDS = 20.0  # an end is recorded 5 s after its last rank, and a launcher may need some seconds for that
 _MAX_ENDED = 1000
-ENDS, FINDINGS = "ends", "findings"  # the kinds of notices
+ENDS, FINDINGS, ACTS = "ends", "findings", "acts"  # the kinds of notices
 _LEAST = "warning"  # the least severity that is told at all
 
 
@@ -29,7 +30,7 @@ class Notice(msgspec.Struct, frozen=True):
     """An event of a job, in words."""
 
     id: str  # the same if it is told again
-    kind: str  # ENDS or FINDINGS
+    kind: str  # ENDS, FINDINGS or ACTS
     job_id: str
     labels: Mapping[str, str]  # of the job
     title: str  # one line
@@ -41,7 +42,7 @@ class Notice(msgspec.Struct, frozen=True):
     @property
     def style(self) -> str:
         """The type of the message, which many services show as a colour: info, success, warning or failure."""
-        if self.is_over or self.outcome == DONE:
+        if self.is_over or self.outcome in (DONE, STEPS_AGAIN):
             return "success"
         if self.kind == ENDS:
             return "info" if self.outcome == CANCELLED else "failure"
@@ -62,6 +63,22 @@ def of_end(end: EndedLaunch) -> Notice:
     title = f"{end.job_id} {outcome} after {duration(end.seconds)}"
     body = "\n".join(filter(None, lines))
     return Notice(f"end {end.id}", ENDS, end.job_id, end.labels, title, body, outcome=end.outcome)
+
+
+def of_act(intent: Intent, labels: Mapping[str, str]) -> Notice:
+    """Return the notice of an act: it was done or refused, or it is known whether it helped."""
+    state = (intent.outcome or intent.result).replace("_", " ")
+    who = f"rank {listed([str(rank) for rank in intent.ranks])}" if intent.ranks else listed(intent.hosts, 4)
+    lines = [
+        f"Rule {intent.rule}, because of {intent.cause} ({who}, proof: {intent.proof.replace('_', ' ')})",
+        *intent.reasons,
+        f"{duration(intent.outcome_seconds)} after the fault began" if intent.outcome_seconds is not None else "",
+        f"Evidence: zmon incident {intent.finding}, docs/runbooks.md#{intent.cause}",
+    ]
+    title = f"{intent.job_id}: {intent.act.replace('_', ' ')} {state}"
+    name = f"act {intent.id} {state}"
+    body = "\n".join(filter(None, lines))
+    return Notice(name, ACTS, intent.job_id, labels, title, body, outcome=intent.outcome, severity=intent.severity)
 
 
 class Notices:

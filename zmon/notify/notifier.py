@@ -7,10 +7,11 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from zmon.notify.notices import Notice, Notices
+from zmon.notify.notices import Notice, Notices, of_act
 from zmon.notify.outbox import Outbox, UnsentNotice
 from zmon.notify.recipients import Recipient
 from zmon.notify.sending import AppriseService
+from zmon.schema.act import Intent
 from zmon.schema.ended_launch import EndedLaunch
 from zmon.schema.finding import Finding
 
@@ -40,9 +41,11 @@ class Notifier:
         over: Collection[str],
         ends: Iterable[EndedLaunch],
         now: float,
+        acts: Iterable[Intent] = (),
     ) -> None:
-        """Take the open findings, the labels of jobs, the jobs whose launch is over, and the new ends of a pass."""
+        """Take open findings, labels of jobs, the jobs whose launch is over, and the new ends and acts of a pass."""
         notices = [self._notices.ended(end) for end in ends]
+        notices += [of_act(intent, labels.get(intent.job_id, {})) for intent in acts]
         notices += self._notices.of_findings(findings, labels, over, now)
         with self._lock:
             self._outbox.open_severities = self._notices.open_severities

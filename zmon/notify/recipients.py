@@ -3,7 +3,7 @@
 recipients:
   - name: ann                      # in logs and metrics; default: the service and a number, such as slack-1
     url: slack://TOKEN/...         # of apprise; or url_file, the path of a file with it
-    tell: [ends, findings]         # default: both
+    tell: [ends, findings, acts]   # default: all
     jobs: [llm-*]                  # patterns of job ids; default: all jobs
     labels: {owner: ann}           # labels of the job; default: any
     severity: critical             # the least one of findings; default: warning
@@ -23,7 +23,7 @@ import msgspec
 import yaml
 
 from zmon.errors import UsageError
-from zmon.notify.notices import ENDS, FINDINGS, Notice
+from zmon.notify.notices import ACTS, ENDS, FINDINGS, Notice
 from zmon.schema.ended_launch import OUTCOMES
 from zmon.schema.names import severity_order
 
@@ -36,7 +36,7 @@ class Recipient(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: str = ""
     url_file: str = ""
     name: str = ""
-    tell: tuple[str, ...] = (ENDS, FINDINGS)
+    tell: tuple[str, ...] = (ENDS, FINDINGS, ACTS)
     jobs: tuple[str, ...] = ("*",)
     labels: Mapping[str, str] = {}
     severity: str = "warning"
@@ -92,7 +92,7 @@ def _completed(path: Path, number: int, recipient: Recipient, numbers: Counter[s
     place = f"recipient {number}"
     if bool(recipient.url) == bool(recipient.url_file):
         raise _wrong(path, f"{place} must have either url or url_file")
-    _check(path, place, "tell", recipient.tell, (ENDS, FINDINGS))
+    _check(path, place, "tell", recipient.tell, (ENDS, FINDINGS, ACTS))
     _check(path, place, "outcomes", recipient.outcomes, OUTCOMES)
     _check(path, place, "severity", (recipient.severity,), _SEVERITIES)
     url = recipient.url

@@ -64,13 +64,14 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     finding: str  # its id
     job_id: str
     launch_id: str
+    attempt: int
     cause: str
     proof: str
     severity: str
     confidence: float
     ranks: tuple[int, ...]
     hosts: tuple[str, ...]
-    run_uids: tuple[str, ...]  # of the ranks about which agents are asked
+    run_uids: tuple[str, ...]  # of the ranks about which agents are asked, or of which one is on each host
     step: int | None
     onset: float
     labels: Mapping[str, str]  # those of the job that the rule reads

@@ -40,6 +40,7 @@ class Finding:
     evidence: AnyEvidence = field(default_factory=Evidence)  # of the class of the detector, once it is in a finding
     capsule: str | None = None  # the directory of the incident
     as_of: float | None = None  # when the summary was written; ages in it are those of that time. None: unknown
+    proof: str = ""  # one of PROOFS; "": unknown
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from zmon.schema.names import SILENCE
+
 
 class Place(msgspec.Struct, frozen=True, order=True):
     """The place in the job's code where a rank stands still."""
@@ -32,3 +34,4 @@ class Silence(msgspec.Struct, frozen=True):
     places: tuple[Place, ...]  # where the awaited ranks are; empty: unknown
     healed_seconds: float | None  # the longest pause that healed at that place; None: none is known
     reason: str = ""  # why the finding has its severity; its summary contains this
+    proof: str = SILENCE  # STACKS: nothing has changed in the awaited ranks for as long as the severity needs

@@ -47,7 +47,7 @@ class StackConfig:
     dashboard_port: int = 8501
     config_file: Path | None = None  # the file of `--config`, which the daemons read as well
     notify_file: Path | None = None  # the file with the recipients of the hub's notices
-    act_file: Path | None = None  # the policy by which zmon may act; None: it never acts
+    act_file: Path | None = None  # the policy of the hub's acts; None: nothing is done, and nothing intended
 
 
 @dataclass(frozen=True)

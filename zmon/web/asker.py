@@ -67,7 +67,7 @@ def route_for(
 
         return await route(endpoint, handle, turn=turn).handler(request)
 
-    return web.get(endpoint.path, answer)
+    return web.route(endpoint.method, endpoint.path, answer)
 
 
 async def asker_of(request: web.Request) -> Asker:

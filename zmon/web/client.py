@@ -56,7 +56,8 @@ async def ask(
     `accepted`: statuses other than 200 that come with the same answer, as an unhealthy daemon's 503 does.
     """
     url = base + endpoint.path_of(request)
-    answer = await _answer(session, url, timeout, endpoint.query_of(request), endpoint.max_bytes)
+    body = msgspec.json.encode(request) if endpoint.method == "POST" else None
+    answer = await _answer(session, url, timeout, endpoint.query_of(request), endpoint.max_bytes, body=body)
     if answer.status != 200 and answer.status not in accepted:
         raise _refused(url, answer.status, _own_line(answer.body))
     return _decoded(url, answer.body, endpoint.answer)
@@ -111,13 +112,27 @@ class _Answer(NamedTuple):
 
 
 async def _answer(
-    session: aiohttp.ClientSession, url: str, timeout: float, query: Query, max_bytes: int, accept: str = "*/*"
+    session: aiohttp.ClientSession,
+    url: str,
+    timeout: float,
+    query: Query,
+    max_bytes: int,
+    accept: str = "*/*",
+    body: bytes | None = None,
 ) -> _Answer:
+    """Send a GET, or a POST if it has a body."""
     limit = _timeout(timeout)
-    headers = {**HEADERS, "Accept": accept}
+    headers = {**HEADERS, "Accept": accept, **({} if body is None else {"Content-Type": "application/json"})}
     with unreachable(url, timeout):
-        async with session.get(
-            url, params=query, timeout=limit, headers=headers, allow_redirects=False, auto_decompress=False
+        async with session.request(
+            "GET" if body is None else "POST",
+            url,
+            params=query,
+            data=body,
+            timeout=limit,
+            headers=headers,
+            allow_redirects=False,
+            auto_decompress=False,
         ) as response:
             return _Answer(response.status, await read(response, url, max_bytes), response.content_type)
 

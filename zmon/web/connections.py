@@ -18,8 +18,8 @@ from aiohttp import web
 # aiohttp closes a connection that is idle, or whose request has not arrived, after this time. No usual interval of
 # scrapes is as long: a connection should not be closed just when the next scrape begins.
 IDLE_SECONDS = 45.0
-# No endpoint reads a body. After its answer, aiohttp reads and drops the body for so long that the client sees the
-# answer.
+# No endpoint but a POST reads a body, and waits for it so long. After its answer, aiohttp reads and drops the body for
+# so long that the client sees the answer.
 BODY_SECONDS = 1.0
 SEND_SECONDS = 30.0  # a client that has not taken its answer after this time is closed
 

@@ -16,10 +16,12 @@ from aiohttp import web
 
 from zmon.errors import PartFailed, UsageError
 from zmon.schema.api import Endpoint, endpoints
+from zmon.schema.api.endpoint import MAX_REQUEST_BYTES
 from zmon.schema.api.packed import CONTENT_TYPE
+from zmon.schema.api.received import Undecodable, decode
 from zmon.schema.http_config import is_loopback
 from zmon.web.access import check_access
-from zmon.web.connections import Connections, HttpConnection, send, send_in_time
+from zmon.web.connections import BODY_SECONDS, Connections, HttpConnection, send, send_in_time
 from zmon.web.guard import add_headers, guard
 from zmon.web.handshake import Handshake
 from zmon.web.live_config import LiveConfig
@@ -81,8 +83,8 @@ def route(
     """
 
     async def answer(request: web.Request) -> web.Response:
-        typed = read_request(endpoint, request)
         try:
+            typed = await read_request(endpoint, request)
             async with turn(typed):
                 value = await handler(typed)
                 if packed is not None and request.headers.get("Accept") == CONTENT_TYPE:
@@ -94,10 +96,34 @@ def route(
         except Refusal as refusal:
             return problem(str(refusal), refusal.status)
 
-    return web.get(endpoint.path, answer)
+    return web.route(endpoint.method, endpoint.path, answer)
 
 
-def read_request(endpoint: Endpoint[Request, Any], request: web.Request) -> Request:
+async def read_request(endpoint: Endpoint[Request, Any], request: web.Request) -> Request:
+    """Return the request in a body, or in a URL. Raises Refusal, or web.HTTPBadRequest with one line."""
+    return await _from_body(endpoint, request) if endpoint.method == "POST" else _from_url(endpoint, request)
+
+
+async def _from_body(endpoint: Endpoint[Request, Any], request: web.Request) -> Request:
+    """Return the request in a body. A page of another site cannot send this type without asking the server first."""
+    if request.content_type != "application/json":
+        raise Refusal(415, "the body must have the type application/json")
+    body = b""
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            while part := await request.content.read(MAX_REQUEST_BYTES + 1 - len(body)):
+                body += part
+    except TimeoutError:
+        raise Refusal(408, f"the body did not arrive within {BODY_SECONDS:g} s") from None
+    if len(body) > MAX_REQUEST_BYTES:
+        raise Refusal(413, f"the body is longer than {MAX_REQUEST_BYTES:,} bytes")
+    try:
+        return decode(body, endpoint.request)
+    except Undecodable as error:
+        raise Refusal(400, f"the body is not a request: {error}") from error
+
+
+def _from_url(endpoint: Endpoint[Request, Any], request: web.Request) -> Request:
     """Return the request in a URL, with defaults for missing parameters. Raises web.HTTPBadRequest with one line."""
     values: dict[str, Any] = {name: request.match_info[name] for name in endpoint.in_path}
     for field in msgspec.structs.fields(endpoint.request):

@@ -7,7 +7,7 @@ import pytest
 from tests.build import dead, finding, rank_state, snapshot
 from tests.metrics.scene import JOB_VIEW, series, value
 from zmon.hub.api.answers import MAX_JOBS, exported_jobs
-from zmon.metrics import STEP_SECONDS_BOUNDS, hub_page
+from zmon.metrics import STEP_SECONDS_BOUNDS, HubPage, hub_page
 
 COUNTS = [0] * len(STEP_SECONDS_BOUNDS) + [1]
 
@@ -38,13 +38,14 @@ def test_a_limited_number_of_jobs_is_shown(jobs, most, shown):
 def test_job_that_is_left_out_has_its_coverage_and_its_findings():
     """The backstop for a stall reads the coverage. A finding pages, however many jobs there are."""
     other = replace(JOB_VIEW, job_id="other")
-    text = hub_page(
-        [JOB_VIEW], {"job": (COUNTS, 1.0)}, [finding(job_id="other")], 0.0, 1.8e9, "0.1.0", left_out_jobs=[other]
-    ).decode()
+    state = HubPage(
+        jobs=[JOB_VIEW], histograms={"job": (COUNTS, 1.0)}, findings=[finding(job_id="other")], left_out_jobs=[other]
+    )
+    text = hub_page(state).decode()
     assert value(text, "zmon_jobs_left_out") == 1
     assert value(text, "zmon_hub_coverage_ratio", job_id="other") == 0.75
     assert value(text, "zmon_job_info", job_id="other") is None
     assert len(series(text, "zmon_finding")) == 1
     assert sum('job_id="other"' in line for line in text.splitlines()) == 2
-    few = hub_page([JOB_VIEW], {}, [], 0.0, 1.8e9, "0.1.0").decode()
+    few = hub_page(HubPage(jobs=[JOB_VIEW])).decode()
     assert value(few, "zmon_jobs_left_out") == 0

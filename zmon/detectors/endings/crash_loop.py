@@ -24,7 +24,7 @@ from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.launch_end import LaunchEnd
-from zmon.schema.names import STALL
+from zmon.schema.names import LOCK, STALL
 
 MAX_ENDS = 10  # in the evidence; people compare the last ones
 
@@ -72,6 +72,7 @@ def crash_loop_finding(snapshot: Snapshot, fault: Finding | None, limits: EndLim
         detector=STALL,
         cause="crash_loop",
         severity="critical",
+        proof=LOCK,
         culprits=[r for r in snapshot.reported_ranks if r.rank in repeated.ranks],
         hosts=repeated.hosts,
         seconds_ago=snapshot.time - loop[0].ended,

@@ -19,7 +19,7 @@ from zmon.job.restarts import RESTART_GAP_SECONDS, launch_began
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.names import STALL, Severity
+from zmon.schema.names import LOCK, STALL, Severity
 from zmon.schema.rank import RankState
 
 
@@ -99,6 +99,7 @@ class JobEnd:
             detector=STALL,
             cause=cause,
             severity=severity or expected,
+            proof=LOCK,
             culprits=culprits,
             hosts=hosts,
             seconds_ago=self.seconds_ago,

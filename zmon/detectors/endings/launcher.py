@@ -16,7 +16,7 @@ from zmon.job.rank_end import Way, launcher_of
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.names import STALL
+from zmon.schema.names import PROCESS_STATE, STALL
 from zmon.schema.rank import RankState
 
 _KILLED = ("signal SIGKILL", "signal SIGSEGV", "signal SIGABRT", "signal SIGBUS")  # nobody ends a job like this
@@ -66,6 +66,7 @@ def launcher_gone(snapshot: Snapshot, limits: EndLimits) -> Finding | None:
         detector=STALL,
         cause="launcher_gone",
         severity="warning",
+        proof=PROCESS_STATE,
         hosts=sorted({r.host for r in orphans}),
         seconds_ago=gone,
         confidence=0.95,

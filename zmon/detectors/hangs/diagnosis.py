@@ -10,6 +10,7 @@ from zmon.detectors.network import NetworkCulprit, next_steps
 from zmon.detectors.wording import ranks_on, verb
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import LINK, SILENCE
 from zmon.schema.rank import RankState
 
 _SHOWN = 8  # ranks in a sentence
@@ -25,8 +26,13 @@ class Diagnosis:
     confidence: float
     culprits: Sequence[RankState] = ()
     hosts: Sequence[str] = ()
-    proven: bool = False  # False: only silence shows that the job will not go on
+    proof: str = SILENCE  # why the job will not go on; by silence alone, it may
     evidence: StallEvidence = field(default_factory=StallEvidence)
+
+    @property
+    def proven(self) -> bool:
+        """True if more than silence shows that the job will not go on."""
+        return self.proof != SILENCE
 
 
 def hang(culprits: Sequence[RankState], reason: str, confidence: float) -> Diagnosis | None:
@@ -122,7 +128,7 @@ def network_stall(culprit: NetworkCulprit) -> Diagnosis:
         detail=f"{advice} TCP goes on by itself when packets pass again; RDMA does not.",
         confidence=culprit.confidence,
         hosts=culprit.hosts,
-        proven=True,
+        proof=LINK,
         evidence=culprit.evidence,
     )
 

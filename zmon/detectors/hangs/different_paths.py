@@ -16,6 +16,7 @@ from zmon.detectors.leavers import ADVICE, left_text, missed_leavers, odd_ranks,
 from zmon.detectors.wording import ranks_on, verb
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import SEQUENCE
 from zmon.schema.rank import RankState
 
 _PATHS = (
@@ -80,7 +81,7 @@ def left(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
         detail=ADVICE,
         confidence=0.9,
         culprits=odd_ranks(leavers, snapshot.ranks),
-        proven=True,
+        proof=SEQUENCE,
     )
 
 
@@ -94,6 +95,6 @@ def _proven_conflict(
         detail=_PATHS,
         confidence=confidence if culprits else 0.3,
         culprits=culprits,
-        proven=True,
+        proof=SEQUENCE,
         evidence=StallEvidence(group=group, sequence=sequence),
     )

@@ -9,7 +9,7 @@ from zmon.detectors.wording import ranks_on
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.names import STALL, Severity
+from zmon.schema.names import PROCESS_STATE, SILENCE, STALL, Severity
 from zmon.schema.rank import RankState
 
 # A signal reaches all processes of a job within this time. The agents look ten times a second.
@@ -28,8 +28,12 @@ def frozen_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
     evidence, reason = StallEvidence(pids=tuple(r.pid for r in frozen)), ""
     if stopped:  # a stopped process goes on only if somebody wakes it
         seconds_ago = max(r.stopped_seconds or 0.0 for r in frozen)
-        reason = _purpose(snapshot, frozen, seconds_ago, limits)
-        severity = "warning" if reason else "critical"
+        reason, believed_seconds = _purpose(snapshot, frozen, limits)
+        proof = SILENCE if reason else PROCESS_STATE  # whoever stopped it on purpose may let it go on
+        if reason and seconds_ago < believed_seconds:
+            severity = "warning"
+        else:
+            reason = ""
         summary = f"process {first.pid} has been stopped (state {first.process_state}) for {seconds_ago:.1f} s"
         detail = (
             f"On {first.host}: `ps -o pid,stat,wchan:32,cmd -p {first.pid}`. If it was stopped by mistake or by a "
@@ -39,7 +43,7 @@ def frozen_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
     else:  # storage that is slow may answer at any moment
         severity, silence = judge(snapshot, frozen, limits)
         evidence = StallEvidence(pids=evidence.pids, silence=silence)
-        seconds_ago, reason = max(r.step_seconds for r in frozen), f"; {silence.reason}"
+        seconds_ago, reason, proof = max(r.step_seconds for r in frozen), f"; {silence.reason}", silence.proof
         summary = f"process {first.pid} is in uninterruptible sleep (state D), no step for {seconds_ago:.1f} s"
         detail = (
             f"On {first.host}: `cat /proc/{first.pid}/wchan /proc/{first.pid}/stack; dmesg -T | tail -50`. It "
@@ -51,6 +55,7 @@ def frozen_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
         detector=STALL,
         cause="rank_frozen",
         severity=severity,
+        proof=proof,
         culprits=frozen,
         seconds_ago=seconds_ago,
         stalled=True,
@@ -62,17 +67,18 @@ def frozen_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
     )
 
 
-def _purpose(snapshot: Snapshot, stopped: list[RankState], seconds: float, limits: HangLimits) -> str:
-    """Return who seems to have stopped these ranks on purpose; empty if nobody, or if it has lasted for too long.
+def _purpose(snapshot: Snapshot, stopped: list[RankState], limits: HangLimits) -> tuple[str, float]:
+    """Return who seems to have stopped these ranks on purpose, and for how long that is no fault; empty if nobody.
 
     A scheduler suspends all ranks of a launch at once (`scontrol suspend`, gang scheduling), and so does Ctrl-Z. A
     debugger holds one process in state t (ptrace(2)).
     """
-    if _are_suspended(snapshot, stopped) and seconds < limits.moving_at_most_seconds:
-        return "; all ranks there were stopped at once, as a scheduler or Ctrl-Z suspends them"
-    if all(r.process_state == "t" for r in stopped) and seconds < limits.critical_at_most_seconds:
-        return "; a debugger or tracer holds it"
-    return ""
+    if _are_suspended(snapshot, stopped):
+        suspended = "; all ranks there were stopped at once, as a scheduler or Ctrl-Z suspends them"
+        return suspended, limits.moving_at_most_seconds
+    if all(r.process_state == "t" for r in stopped):
+        return "; a debugger or tracer holds it", limits.critical_at_most_seconds
+    return "", 0.0
 
 
 def _are_suspended(snapshot: Snapshot, stopped: list[RankState]) -> bool:

@@ -21,6 +21,7 @@ from zmon.job.aborts import hung_ranks
 from zmon.job.rank_end import Way, way_of
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import LINK
 from zmon.schema.rank import RankState
 
 # If other ranks still finish steps this long after an agent fell silent (or one lease after it, if that is longer), its
@@ -65,7 +66,7 @@ def _lost_host(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
         "start the job elsewhere.",
         confidence=0.8,
         culprits=lost,
-        proven=True,
+        proof=LINK,
     )
 
 

@@ -21,7 +21,7 @@ from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.names import SAME_SIZE_OPS, STALL
+from zmon.schema.names import SAME_SIZE_OPS, SEQUENCE, STALL
 
 # A rank's collectives are shifted if its bytes differ by whole steps, up to this part of a step, and if they differ in
 # no more than this part of its steps. Otherwise the rank does other work than the others.
@@ -53,6 +53,7 @@ def lag_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
         detector=STALL,
         cause="sequence_lag",
         severity="warning",
+        proof=SEQUENCE,
         culprits=lagging,
         seconds_ago=0.0,
         confidence=0.8,

@@ -16,7 +16,7 @@ from zmon.detectors.hangs.limits import HangLimits
 from zmon.detectors.wording import ranks_text, verb
 from zmon.format import duration, size
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.names import Severity
+from zmon.schema.names import SILENCE, STACKS, Severity
 from zmon.schema.pause import Place, Silence
 from zmon.schema.rank import RankState
 from zmon.schema.standing import Standing, WorkSigns
@@ -28,6 +28,9 @@ _MAX_PLACES = 3  # more differ from rank to rank; the stacks are in the finding
 # A rank that changed its phase or entered a collective this recently has left its pause, although its step is not over
 # yet. It is less than the shortest lease of training.
 _MOVED_SECONDS = 1.0
+# The share of the time until a silence is critical in which looks must show that nothing changes, if they are to prove
+# it: they begin when the job stands still already.
+_UNCHANGED_RATIO = 0.5
 _UNCHANGED = "it waits for a lock, a pipe or a child, and nothing in it has changed"
 
 
@@ -42,16 +45,18 @@ def judge(snapshot: Snapshot, awaited: Sequence[RankState], limits: HangLimits) 
     critical = max(limits.critical_seconds, limits.critical_pause_ratio * (healed or 0.0))
     critical = min(critical, limits.critical_at_most_seconds)
 
-    def judged(severity: Severity, reason: str) -> tuple[Severity, Silence]:
-        return severity, Silence(round(seconds, 3), critical, places, healed, reason)
-
     looks = looked_at(snapshot, awaited)
+
+    def judged(severity: Severity, reason: str, proof: str = SILENCE) -> tuple[Severity, Silence]:
+        return severity, Silence(round(seconds, 3), critical, places, healed, reason, proof)
+
     # If all ranks wait alike, each may wait for another one, in a collective of C++. A single rank has no other one.
     is_own_wait = len(awaited) < len(moving) or has_one_rank(snapshot)
     waiting = min((_proof_seconds(standing, is_own_wait) for _, standing in looks), default=0.0)
     if waiting >= limits.proof_seconds:
-        what = "a server or driver has not answered" if looks[0][1].waits_for_server else _UNCHANGED
-        return judged("critical", f"critical, because {what} for {duration(waiting)}")
+        served = any(standing.waits_for_server for _, standing in looks)
+        what = "a server or driver has not answered" if served else _UNCHANGED
+        return judged("critical", f"critical, because {what} for {duration(waiting)}", SILENCE if served else STACKS)
     unchanged = min((r.state_seconds for r in awaited), default=seconds)
     if overdue >= limits.moving_at_most_seconds:
         return judged("critical", f"critical {duration(limits.moving_at_most_seconds)} after the end of the leases")
@@ -61,7 +66,8 @@ def judge(snapshot: Snapshot, awaited: Sequence[RankState], limits: HangLimits) 
     if overdue <= 0 and seconds >= critical:  # shown ahead of their leases, by less than a proof
         return judged("warning", "it becomes critical when the leases end")
     if min(seconds, unchanged) >= critical:
-        return judged("critical", f"critical after {duration(critical)}{at_place}")
+        same = len(looks) == len(awaited) and all(_is_unchanged(standing, critical) for _, standing in looks)
+        return judged("critical", f"critical after {duration(critical)}{at_place}", STACKS if same else SILENCE)
     pages = f"it becomes critical after {duration(critical)}"
     if seconds >= critical:
         who, move = ranks_text([r.rank for r in awaited]), verb(awaited, "changes its", "change their")
@@ -72,6 +78,11 @@ def judge(snapshot: Snapshot, awaited: Sequence[RankState], limits: HangLimits) 
     if not known and overdue < _PLACE_SECONDS and _may_be_ordinary(snapshot, awaited, seconds, limits):
         return judged("info", f"{pages} (pauses of this length healed before)")
     return judged("warning", f"{pages}{at_place}")
+
+
+def _is_unchanged(standing: Standing, critical: float) -> bool:
+    """Return True if nothing has changed in a rank for long; a server that it waits for may still answer."""
+    return not standing.waits_for_server and standing.unchanged_seconds >= _UNCHANGED_RATIO * critical
 
 
 def _proof_seconds(standing: Standing, is_own_wait: bool) -> float:

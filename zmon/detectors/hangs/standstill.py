@@ -26,7 +26,7 @@ from zmon.detectors.wording import ranks_text, verb
 from zmon.job.lease import Leases
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.names import STALL, Severity
+from zmon.schema.names import LOCK, STALL, Severity
 from zmon.schema.rank import RankState
 
 _LEARNED_STEPS = Leases.learned_after_steps
@@ -88,20 +88,26 @@ def silence_finding(snapshot: Snapshot, limits: HangLimits, gone: tuple[Severity
         return None
     diagnosis = alone or diagnosis
     patience = replace(limits, critical_seconds=limits.critical_at_most_seconds) if alone else limits
-    (severity, outlook), reason = gone, ""
+    (severity, outlook), reason, proof = gone, "", diagnosis.proof if diagnosis.proven else LOCK
     if not diagnosis.proven and not any(not r.alive and r.activity != "done" for r in snapshot.ranks):
         severity, silence = judge(snapshot, awaited_by(diagnosis, moving), patience)
-        reason = f"; {silence.reason}"
+        reason, proof = f"; {silence.reason}", silence.proof
         diagnosis = replace(diagnosis, evidence=msgspec.structs.replace(diagnosis.evidence, silence=silence))
     dead = [r.rank for r in snapshot.ranks if not r.alive]  # these cannot move
     who = f"{ranks_text(dead)} {verb(dead, 'is', 'are')} gone, and no other rank" if dead else "no rank"
     since = f"{longest.step_seconds:.1f} s, since step {longest.step} (lease {longest.lease_seconds or 0.0:.1f} s)"
     beginning = f"{who} has finished a step for {since}"
-    return _finding(snapshot, diagnosis, severity, longest.step_seconds, beginning, f"{reason}{outlook}")
+    return _finding(snapshot, diagnosis, severity, longest.step_seconds, beginning, f"{reason}{outlook}", proof)
 
 
 def _finding(
-    snapshot: Snapshot, diagnosis: Diagnosis, severity: Severity, seconds: float, beginning: str, end: str = ""
+    snapshot: Snapshot,
+    diagnosis: Diagnosis,
+    severity: Severity,
+    seconds: float,
+    beginning: str,
+    end: str = "",
+    proof: str = "",
 ) -> Finding:
     places = places_text(snapshot, diagnosis.culprits)
     return new_finding(
@@ -109,6 +115,7 @@ def _finding(
         detector=STALL,
         cause=diagnosis.cause,
         severity=severity,
+        proof=proof or diagnosis.proof,
         culprits=diagnosis.culprits,
         hosts=diagnosis.hosts,
         seconds_ago=seconds,

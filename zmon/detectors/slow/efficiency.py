@@ -17,6 +17,7 @@ from zmon.schema.curve import EfficiencySample
 from zmon.schema.evidence import EfficiencyEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import STEPS
 from zmon.schema.thresholds import Range, Share, Thresholds
 
 UpToAnHour = Annotated[float, Range(0.0, 3600.0)]  # seconds; the hub holds two hours of samples
@@ -63,6 +64,7 @@ class EfficiencyLow(Thresholds):
             detector=self.name,
             cause="below_baseline",
             severity="warning",
+            proof=STEPS,
             seconds_ago=low_seconds,
             confidence=0.8,
             lost_ratio=1 - ratio,

@@ -12,6 +12,7 @@ from zmon.schema.aligned_step import AlignedStep, Baseline
 from zmon.schema.evidence import StragglerEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import STEPS
 from zmon.schema.rank import RankState
 
 
@@ -53,6 +54,7 @@ def slow_network_finding(
         detector="straggler",
         cause="network_slow",
         severity="warning",
+        proof=STEPS,
         hosts=culprit.hosts,
         seconds_ago=sum(step.stands_for * step.seconds for step in steps),
         confidence=culprit.confidence,

@@ -16,6 +16,7 @@ from zmon.schema.evidence import StragglerEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.host import GpuSample, HostWindow
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import STEPS
 from zmon.schema.rank import RankState
 
 SHOWN = 8  # GPUs in the evidence
@@ -73,6 +74,7 @@ def hot_gpu(snapshot: Snapshot, detector: str, cost_ratio: float) -> Finding | N
         detector=detector,
         cause="thermal_throttle",
         severity="info",
+        proof=STEPS,
         culprits=culprits,
         seconds_ago=0.0,
         confidence=0.6,

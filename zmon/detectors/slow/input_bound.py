@@ -13,6 +13,7 @@ from zmon.schema.aligned_step import StepWindow
 from zmon.schema.evidence import InputBoundEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import STEPS
 from zmon.schema.thresholds import Share, Thresholds
 
 
@@ -56,6 +57,7 @@ class InputBound(Thresholds):
             detector=self.name,
             cause="input_bound",
             severity="info",
+            proof=STEPS,
             seconds_ago=seconds,
             confidence=0.9,
             summary=f"the ranks wait for data for {data / seconds:.0%} of their time (threshold "

@@ -24,6 +24,7 @@ from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.evidence import ImbalanceEvidence, PlannedShare
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import STEPS
 from zmon.schema.plan import Plan
 from zmon.stats import quantile
 
@@ -113,6 +114,7 @@ def skew_finding(snapshot: Snapshot, skew: Skew, uneven_ratio: float, cost_ratio
         detector="imbalance",
         cause=work.cause,
         severity="warning",
+        proof=STEPS,
         culprits=culprits,
         seconds_ago=sum(share.step.seconds * share.step.stands_for for share in shares),
         confidence=0.9,

@@ -21,6 +21,7 @@ from zmon.schema.evidence import SlowdownEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.host import HostWindow
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import STEPS
 from zmon.schema.thresholds import Multiple, Share, Thresholds
 
 
@@ -95,6 +96,7 @@ class Slowdown(Thresholds):
             detector=self.name,
             cause=cause,
             severity="warning",
+            proof=STEPS,
             seconds_ago=slow_seconds,
             confidence=0.4 if cause == "unknown" else 0.7,
             lost_ratio=1 - baseline.seconds / now.seconds,

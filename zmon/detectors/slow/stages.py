@@ -13,6 +13,7 @@ from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.evidence import ImbalanceEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import STEPS
 
 _NEXT = (
     "Move layers from this stage to the others; the last stage often has the output layer and the loss, the first the "
@@ -66,6 +67,7 @@ def stage_finding(
         detector="imbalance",
         cause="stage_imbalance",
         severity="warning",
+        proof=STEPS,
         seconds_ago=sum(step.seconds * step.stands_for for step in steps),
         confidence=0.8,
         lost_ratio=stage.saved_seconds / stage.step_seconds,

@@ -28,6 +28,7 @@ from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.evidence import StragglerEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import STEPS
 from zmon.schema.rank import RankState
 from zmon.schema.thresholds import Majority, Multiple, Share, Thresholds
 
@@ -233,6 +234,7 @@ class Straggler(Thresholds):
             detector=self.name,
             cause=cause,
             severity="warning",
+            proof=STEPS,
             culprits=culprits,
             seconds_ago=seconds_ago,
             confidence=round(0.7 + 0.25 * num_lasting / len(steps), 2),

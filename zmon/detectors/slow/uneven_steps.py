@@ -13,7 +13,7 @@ from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.evidence import ImbalanceEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.names import Severity
+from zmon.schema.names import STEPS, Severity
 
 JITTER_CAUSES = ("input_jitter", "compute_jitter", "work_imbalance")  # another rank is slow in each step
 _BUSY_RATIO = 0.3  # share of the last minute in which some process of a host waited for a core; only for the text
@@ -54,6 +54,7 @@ def uneven_finding(snapshot: Snapshot, uneven: UnevenSteps, severity: Severity, 
         detector="imbalance",
         cause=uneven.cause,
         severity=severity,
+        proof=STEPS,
         seconds_ago=uneven.seconds,
         confidence=0.9 if jitter.by_chance else 0.7,
         lost_ratio=uneven.ratio,

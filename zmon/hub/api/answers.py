@@ -64,6 +64,7 @@ class Answers:
                 turn=lambda request: self._large.turn() if request.evidence else nullcontext(),
             ),
             route_for(endpoints.ENDS, self.ends),
+            route(endpoints.INTENTS, self.intents),
             route(endpoints.DETECTORS, self.detectors),
         ]
 
@@ -122,6 +123,15 @@ class Answers:
         readable = (end if may_read_end(asker, end) else msgspec.structs.replace(end, clue="") for end in shown)
         return api.EndList([*readable], len(ends))
 
+    async def intents(self, request: api.IntentsRequest) -> api.IntentList:
+        """Return the intents about all jobs or about one, newest first, and the score of each cause."""
+        acts = self._hub.intents
+        if acts is None:
+            return api.IntentList([], 0, has_policy=False)
+        intents = [intent for intent in acts.all() if request.job_id in (None, intent.job_id)]
+        shown = intents if request.limit < 0 else intents[: request.limit]
+        return api.IntentList(shown, len(intents), acts.scores(), acts.stops)
+
     async def detectors(self, request: api.DetectorsRequest) -> api.DetectorList:
         """Return for each detector and job why it is inert, if it is, and the detector's last error."""
         errors = {name: error for (name, _), error in self._hub.errors.items()}
@@ -149,6 +159,7 @@ class Answers:
             unsent=hub.notifier.unsent if hub.notifier else {},
             version=zmon.__version__,
             thresholds=detectors.changed(hub.detectors),
+            alert_labels=[*hub.config.alert_labels.patterns],
         )
 
     async def get_metrics(self, request: web.Request) -> web.Response:
@@ -160,27 +171,30 @@ class Answers:
         hub = self._hub
         shown, jobs = exported_jobs(hub.snapshots), hub.reported_jobs()
         accounts = {job_id: hub.job_states.accounts.on_disk(job_id) or Account(job_id) for job_id in shown}
-        return metrics.hub_page(
-            [
+        state = metrics.HubPage(
+            jobs=[
                 replace(job, time=account.causes, gpu_seconds=account.gpu_seconds)
                 for job in jobs
                 if (account := accounts.get(job.job_id))
             ],
-            {job_id: (a.histogram, a.histogram_seconds) for job_id, a in accounts.items() if a.histogram},
-            hub.journal.published(),
-            hub.pass_seconds,
-            hub.last_pass_time,
-            zmon.__version__,
-            {status.host: status.num_left_out for link in hub.links if (status := link.status()).host},
-            hub.config.max_job_labels,
-            reload_success(hub.config.web),
-            [job for job in jobs if job.job_id not in shown],
-            hub.config.shard,
-            hub.ends.counts,
-            hub.notifier.counts if hub.notifier else {},
-            hub.ends.recoveries,
-            hub.journal.labels_of_jobs(),
+            histograms={job_id: (a.histogram, a.histogram_seconds) for job_id, a in accounts.items() if a.histogram},
+            findings=hub.journal.published(),
+            pass_seconds=hub.pass_seconds,
+            last_pass_time=hub.last_pass_time,
+            version=zmon.__version__,
+            left_out={status.host: status.num_left_out for link in hub.links if (status := link.status()).host},
+            max_labels=hub.config.max_job_labels,
+            reload_success=reload_success(hub.config.web),
+            left_out_jobs=[job for job in jobs if job.job_id not in shown],
+            shard=hub.config.shard,
+            ends=hub.ends.counts,
+            notices=hub.notifier.counts if hub.notifier else {},
+            recoveries=hub.ends.recoveries,
+            labels_of_jobs=hub.journal.labels_of_jobs(),
+            acts=hub.intents.counts if hub.intents else {},
+            act_stops=tuple(hub.intents.stops) if hub.intents else (),
         )
+        return metrics.hub_page(state)
 
 
 def exported_jobs(snapshots: Sequence[Snapshot], max_jobs: int = MAX_JOBS) -> frozenset[str]:

@@ -21,7 +21,7 @@ from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.names import STALL
+from zmon.schema.names import SEQUENCE, STALL
 from zmon.schema.rank import RankState
 
 _UNCOUNTED = ("send", "recv", "coalesced")
@@ -130,6 +130,7 @@ def _mismatch(snapshot: Snapshot, dumps: Mapping[int, RankDump], states: Mapping
         detector=STALL,
         cause="collective_mismatch" if has_culprits else "unknown",
         severity="critical" if has_culprits else "warning",
+        proof=SEQUENCE,
         culprits=conflict.minority if has_culprits else (),
         seconds_ago=0.0,
         confidence=0.9 if has_culprits else 0.3,
@@ -193,6 +194,7 @@ def _awaited(snapshot: Snapshot, dumps: Mapping[int, RankDump], pending: Sequenc
         detector=STALL,
         cause="compute_hang",
         severity="critical",
+        proof=SEQUENCE,
         culprits=culprits,
         seconds_ago=0.0,
         confidence=0.8 if len(culprits) == 1 else 0.6,

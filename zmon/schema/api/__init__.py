@@ -5,6 +5,7 @@ are `str`, so a value of a newer daemon passes through.
 """
 
 from zmon.schema.api import endpoints
+from zmon.schema.api.acts import IntentList, IntentScore, IntentsRequest
 from zmon.schema.api.agent import (
     AgentHealth,
     AgentHealthRequest,
@@ -55,7 +56,8 @@ from zmon.schema.api.scaling import (
 __all__ = [
     "AgentHealth", "AgentHealthRequest", "Amounts", "CurvePoint", "DetectorList", "DetectorState", "DetectorsRequest",
     "EfficiencyAnswer", "EndList", "Endpoint", "EndsRequest", "EvidenceRequest", "FindingList", "FindingsRequest",
-    "HubHealth", "HubHealthRequest", "IncidentList", "IncidentRequest", "IncidentsRequest", "JobList", "JobsRequest",
+    "HubHealth", "HubHealthRequest", "IncidentList", "IncidentRequest", "IncidentsRequest", "IntentList",
+    "IntentScore", "IntentsRequest", "JobList", "JobsRequest",
     "PlanRequest", "PlanRow", "PlanTable", "Problem", "RankEvidence", "RankList", "RankRow",
     "RankSummary", "RanksRequest", "ScalingAnswer",
     "ScalingRequest", "SizeNow", "SizeRow", "SnapshotRequest", "SourceDown", "StepAnswer", "Suspects",

@@ -14,10 +14,11 @@ from zmon.schema.names import SCHEMA
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 Answer = TypeVar("Answer", covariant=True)
+MAX_REQUEST_BYTES = 4096  # of the body of a POST
 MAX_ANSWER_BYTES = 32 << 20  # the report of 512 ranks with the records of 16 steps has 11 MiB
 # The roles of whoever asks a daemon.
 # metrics: /metrics, for Prometheus. read: status, findings and reports, without what jobs print. evidence: stacks,
-# stderr and incidents as a whole. actions: reserved for requests that change something; there is none yet.
+# stderr and incidents as a whole. actions: acts about ranks and launchers, which end processes.
 Role = Literal["metrics", "read", "evidence", "actions"]
 # Of a principal of whom the file does not say what they may do. Evidence has what jobs print, so it is given by name.
 DEFAULT_ROLES: frozenset[Role] = frozenset(("metrics", "read"))
@@ -26,7 +27,11 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True)
 class Endpoint(Generic[Request, Answer]):
-    """One `GET` of a daemon. Fields of `request` that `path` names are part of the path, the others of the query."""
+    """One request to a daemon.
+
+    Fields of `request` that `path` names are part of the path, the others of the query. The request of a POST is the
+    JSON in its body.
+    """
 
     daemon: str  # "agent" or "hub"
     path: str  # /api/v1/jobs/{job_id}/ranks
@@ -35,6 +40,7 @@ class Endpoint(Generic[Request, Answer]):
     summary: str
     max_bytes: int = MAX_ANSWER_BYTES  # a client reads no longer answer
     role: Role = "read"  # of whoever may ask
+    method: Literal["GET", "POST"] = "GET"  # POST: it changes something
 
     @property
     def in_path(self) -> tuple[str, ...]:
@@ -47,6 +53,8 @@ class Endpoint(Generic[Request, Answer]):
 
     def query_of(self, request: Request) -> list[tuple[str, str]]:
         """Return the query of one request. A field that is None or has its default value is left out."""
+        if self.method == "POST":
+            return []
         pairs: list[tuple[str, str]] = []
         for field in _fields_of_query(self):
             value = getattr(request, field.name)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from zmon.schema.api import agent, ends, findings, jobs, scaling
+from zmon.schema.act import ActAnswer, ActRequest
+from zmon.schema.api import acts, agent, ends, findings, jobs, scaling
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.endpoint import Endpoint, Role
 from zmon.schema.incident import Capsule
@@ -31,6 +32,16 @@ EVIDENCE = Endpoint(
 )
 AGENT_HEALTH = Endpoint(
     "agent", "/healthz", agent.AgentHealthRequest, agent.AgentHealth, "Health of the agent and of its sources."
+)
+ACTS = Endpoint(
+    "agent",
+    "/api/v1/acts",
+    ActRequest,
+    ActAnswer,
+    "End one rank of this node, or its launcher, if the agent decides so.",
+    max_bytes=1 << 16,
+    role="actions",
+    method="POST",
 )
 
 JOBS = Endpoint("hub", "/api/v1/jobs", jobs.JobsRequest, jobs.JobList, "Every job that an agent reports.")
@@ -62,13 +73,16 @@ INCIDENTS = Endpoint(
 )
 INCIDENT = Endpoint("hub", "/api/v1/incidents/{id}", findings.IncidentRequest, Capsule, "The capsule of one incident.")
 ENDS = Endpoint("hub", "/api/v1/ends", ends.EndsRequest, ends.EndList, "Ends of launches, newest first.")
+INTENTS = Endpoint(
+    "hub", "/api/v1/intents", acts.IntentsRequest, acts.IntentList, "Intents to act, and what became of them."
+)
 HUB_HEALTH = Endpoint(
     "hub", "/healthz", findings.HubHealthRequest, findings.HubHealth, "Health of the hub and of its agents."
 )
 
 Endpoints: TypeAlias = tuple[Endpoint[Any, object], ...]
-AGENT: Endpoints = (SNAPSHOT, SUSPECTS, EVIDENCE, AGENT_HEALTH)
-HUB: Endpoints = (JOBS, RANKS, PLAN, SCALING, FINDINGS, DETECTORS, INCIDENTS, INCIDENT, ENDS, HUB_HEALTH)
+AGENT: Endpoints = (SNAPSHOT, SUSPECTS, EVIDENCE, AGENT_HEALTH, ACTS)
+HUB: Endpoints = (JOBS, RANKS, PLAN, SCALING, FINDINGS, DETECTORS, INCIDENTS, INCIDENT, ENDS, INTENTS, HUB_HEALTH)
 METRICS = "/metrics"  # for Prometheus, in its own format
 # The role that each path needs. Findings and incidents need `read`, and have evidence only for the role `evidence`.
 ROLES: dict[str, Role] = {METRICS: "metrics", **{each.path: each.role for each in (*AGENT, *HUB)}}

@@ -88,4 +88,5 @@ class HubHealth(msgspec.Struct, frozen=True):
     discovery: Mapping[str, str] | None = None
     # By recipient of notices, why the oldest one is not sent; None: not reported.
     unsent: Mapping[str, str] | None = None
+    alert_labels: Sequence[str] | None = None  # names of labels of jobs on alerts; None: not reported
     schema: int = SCHEMA

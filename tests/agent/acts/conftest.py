@@ -1,0 +1,37 @@
+"""Fixtures for tests of acts: jobs that are ended afterwards, and agents that may act."""
+
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.agent.acts.jobs import LaunchedJob
+from tests.agent.conftest import serve
+
+__all__ = ["serve"]
+
+
+@pytest.fixture
+def start_job(tmp_path):
+    """Return a function that starts a job, whose boxes are in the folder of the test."""
+    jobs = []
+
+    def start(**options):
+        jobs.append(LaunchedJob(tmp_path / "boxes", **options))
+        return jobs[-1]
+
+    yield start
+    for job in jobs:
+        job.end()
+
+
+@pytest.fixture
+def acting(tmp_path, serve):
+    """Return a function that serves an agent with --allow-actions, and yields a client of it."""
+
+    @asynccontextmanager
+    async def run(**config):
+        options = {"allow_actions": True, "data_dir": tmp_path / "data", "without": frozenset(("steps",)), **config}
+        async with serve(box_dir=tmp_path / "boxes", **options) as client:
+            yield client
+
+    return run

@@ -1,0 +1,107 @@
+"""Real jobs for tests of acts: a launcher with ranks that hold real boxes, and requests to the agent about them."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from tests.agent.agent_client import get_snapshot, poll
+from tests.boxes import eventually
+from tests.places import REPOSITORY
+from zmon.process import process_stat
+from zmon.schema.act import KILL_CULPRIT, ActAnswer, ActRequest
+from zmon.schema.api import endpoints
+from zmon.web.client import ask
+
+RANK = """
+import os, signal, sys, time
+import zmon.probe
+if os.environ.get("STUBBORN"):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+assert zmon.probe.attach_box()
+print("rank", os.environ["RANK"], os.getpid(), flush=True)
+time.sleep(120)
+"""
+LAUNCHER = """
+import os, signal, subprocess, sys
+if os.environ.get("STUBBORN"):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+ranks = [
+    subprocess.Popen([sys.executable, "-c", sys.argv[1]], env={**os.environ, "RANK": n, "LOCAL_RANK": n})
+    for n in map(str, range(int(os.environ["WORLD_SIZE"])))
+]
+for rank in ranks:
+    rank.wait()
+"""
+
+
+class LaunchedJob:
+    """A launcher and its ranks, in a session of their own unless a shell or a terminal is wanted."""
+
+    def __init__(self, folder, job_id="job", ranks=1, restarts="3", command=None, **env):
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("ZMON_", "TORCH"))}
+        environment |= {
+            "ZMON_BOX_DIR": str(folder), "ZMON_JOB_ID": job_id, "WORLD_SIZE": str(ranks), "PYTHONPATH": str(REPOSITORY),
+            "LOCAL_WORLD_SIZE": str(ranks), **env,
+        }  # fmt: skip
+        if restarts:
+            environment |= {"TORCHELASTIC_MAX_RESTARTS": restarts, "TORCHELASTIC_RESTART_COUNT": "0"}
+        self.launcher = subprocess.Popen(
+            command or [sys.executable, "-c", LAUNCHER, RANK],
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            process_group=0,
+        )
+        lines = [self.launcher.stdout.readline().split() for _ in range(ranks)]
+        self.pids = {int(number): int(pid) for _, number, pid in lines}
+
+    def end(self):
+        """Kill what still lives."""
+        for pid in (*self.pids.values(), self.launcher.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.launcher.wait(timeout=10)
+        self.launcher.stdout.close()
+
+    def rank_ended(self, number=0, seconds=5.0):
+        """Wait until a rank has ended, and return True then."""
+        return eventually(lambda: is_gone(self.pids[number]), seconds)
+
+    def stop(self, pid):
+        """Stop a process as Ctrl-Z does."""
+        os.kill(pid, signal.SIGSTOP)
+        assert eventually(lambda: process_stat(pid).state == "T")
+
+
+def is_gone(pid):
+    """Return True if a process has ended, whether or not it was reaped."""
+    stat = process_stat(pid)
+    return stat is None or stat.state in "ZX"
+
+
+def lives(pid):
+    """Return True if a process still lives a moment later."""
+    time.sleep(0.1)
+    return not is_gone(pid)
+
+
+async def request_for(client, act=KILL_CULPRIT, rank=0, job_id="job", **changes):
+    """Return a request about a rank that the agent reports."""
+    report = await poll(
+        lambda: get_snapshot(client),
+        accept=lambda report: any((each.job_id, each.rank) == (job_id, rank) for each in report.ranks),
+    )
+    assert report is not None, f"the agent never reported rank {rank} of {job_id}"
+    run_uid = next(each.run_uid for each in report.ranks if (each.job_id, each.rank) == (job_id, rank))
+    values = {
+        "act": act, "job_id": job_id, "rank": rank, "run_uid": run_uid, "intent": "intent-1", "reason": "rule r: frozen"
+    }  # fmt: skip
+    return ActRequest(**{**values, **changes})
+
+
+async def ask_for(client, request, seconds=20.0) -> ActAnswer:
+    """Send the request as a hub does."""
+    return await ask(client.session, client.url, endpoints.ACTS, request, seconds)

@@ -1,0 +1,338 @@
+"""Tests of acts with real jobs: what is ended, what is refused and why, and that nothing is done twice."""
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import msgspec
+import pytest
+
+from tests.agent.acts.jobs import LAUNCHER, RANK, ask_for, is_gone, lives, request_for
+from tests.agent.agent_client import get_metrics, poll, shows
+from zmon.act_stops import ALL, reset, stop, stops
+from zmon.agent.acts import check_asker
+from zmon.agent.acts.ledger import FILE, ActEntry
+from zmon.schema.act import ACTED, END_JOB, KILL_CULPRIT, REFUSED, STOP_RESTARTS
+from zmon.web.asker import Asker
+from zmon.web.server import Refusal
+
+
+def entries(tmp_path):
+    """Return the ledger."""
+    path = tmp_path / "data" / FILE
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    return [msgspec.json.decode(line, type=ActEntry) for line in lines]
+
+
+def events(tmp_path):
+    return [entry.event for entry in entries(tmp_path)]
+
+
+async def test_culprit_is_killed_after_its_audit_line_and_nobody_else(start_job, acting, tmp_path):
+    job = start_job(ranks=2)
+    job.stop(job.pids[1])  # frozen
+    async with acting() as client:
+        answer = await ask_for(client, await request_for(client, rank=1))
+    assert (answer.result, answer.host, answer.repeated) == (ACTED, "node-a", False)
+    assert answer.reason == f"SIGKILL to process {job.pids[1]}, rank 1 of job of uid {os.getuid()}: it has ended"
+    assert job.rank_ended(1)
+    assert lives(job.pids[0])
+    announced, done = entries(tmp_path)
+    assert (announced.event, done.event, done.line) == ("announced", "done", answer.reason)
+    assert (announced.intent, announced.reason, announced.rank) == ("intent-1", "rule r: frozen", 1)
+    assert (tmp_path / "data" / FILE).stat().st_mode & 0o777 == 0o600
+
+
+async def test_repeated_request_has_the_first_answer_also_after_a_restart_of_the_agent(start_job, acting, tmp_path):
+    start_job(ranks=2)
+    async with acting() as client:
+        request = await request_for(client)
+        first = await ask_for(client, request)
+        again = await ask_for(client, msgspec.structs.replace(request, intent="of another hub"))
+    async with acting() as client:
+        after_restart = await ask_for(client, request)
+    expected = msgspec.structs.replace(first, repeated=True)
+    assert (again, after_restart) == (expected, expected)
+    assert events(tmp_path) == ["announced", "done"]
+
+
+async def test_two_hubs_at_the_same_time_are_one_act(start_job, acting, tmp_path):
+    start_job(ranks=2)
+    async with acting() as client:
+        request = await request_for(client)
+        answers = await asyncio.gather(*(ask_for(client, request) for _ in range(5)))
+    assert sorted(answer.repeated for answer in answers) == [False, True, True, True, True]
+    assert {answer.result for answer in answers} == {ACTED}
+    assert events(tmp_path) == ["announced", "done"]
+
+
+async def test_second_act_for_a_job_within_ten_minutes_is_refused(start_job, acting):
+    job = start_job(ranks=2)
+    async with acting() as client:
+        await ask_for(client, await request_for(client, rank=0))
+        answer = await ask_for(client, await request_for(client, rank=1))
+    assert (answer.result, answer.reason) == (
+        REFUSED, f"job of uid {os.getuid()} had an act already: one in 10 minutes"
+    )  # fmt: skip
+    assert lives(job.pids[1])
+
+
+async def test_storm_trips_the_breaker_until_a_person_resets_it(start_job, acting, tmp_path):
+    jobs = [start_job(job_id=f"job-{number}") for number in range(6)]
+    async with acting() as client:
+        answers = [await ask_for(client, await request_for(client, job_id=f"job-{n}")) for n in range(6)]
+        assert [answer.result for answer in answers] == [ACTED] * 4 + [REFUSED] * 2
+        assert "4 acts on node-a within an hour" in answers[4].reason
+        assert "acts are stopped by the agent of node-a" in answers[5].reason
+        assert await shows(client, 'zmon_acts_stopped{host="node-a"} 1.0')
+        assert await shows(client, 'zmon_agent_acts_total{act="kill_culprit",host="node-a",result="acted"} 4.0')
+        assert await shows(client, 'zmon_agent_acts_total{act="kill_culprit",host="node-a",result="refused"} 2.0')
+    assert stops(tmp_path / "data")[ALL].reason.startswith("4 acts on node-a within an hour")
+    async with acting() as client:  # neither a restart takes it away, nor does the next request after the reset
+        assert "acts are stopped" in (await ask_for(client, await request_for(client, job_id="job-4"))).reason
+        assert reset(tmp_path / "data", ALL)
+        assert "within an hour" in (await ask_for(client, await request_for(client, job_id="job-5"))).reason
+    assert all(lives(job.pids[0]) for job in jobs[4:])
+
+
+async def test_stop_of_a_person_refuses_everything_and_has_its_reason(start_job, acting, tmp_path):
+    job = start_job()
+    stop(tmp_path / "data", ALL, "maintenance", "ann")
+    async with acting() as client:
+        for act in (KILL_CULPRIT, END_JOB, STOP_RESTARTS):
+            answer = await ask_for(client, await request_for(client, act))
+            assert (answer.result, answer.reason) == (
+                REFUSED, "acts are stopped by ann: maintenance. See zmon act reset"
+            )  # fmt: skip
+    assert lives(job.pids[0])
+    assert events(tmp_path) == ["refused"] * 3
+
+
+async def test_agent_without_the_option_refuses_and_has_no_metric(start_job, acting, tmp_path):
+    job = start_job()
+    async with acting(allow_actions=False) as client:
+        answer = await ask_for(client, await request_for(client))
+        assert (answer.result, answer.reason) == (REFUSED, "the agent runs without --allow-actions")
+        assert not [line for line in (await get_metrics(client)).splitlines() if re.match("zmon_.*acts", line)]
+    assert lives(job.pids[0])
+    assert entries(tmp_path) == []
+
+
+@pytest.mark.parametrize("data", ["none", "a file", "another agent"])
+async def test_without_a_ledger_nothing_is_done(start_job, acting, tmp_path, data):
+    job = start_job()
+    config = {}
+    if data == "none":
+        config, reason = {"data_dir": None}, "no data directory"
+    elif data == "a file":
+        (tmp_path / "data").write_text("")
+        reason = "File exists"
+    else:
+        reason = "another agent has its ledger of acts"
+    async with acting(**config) as client:
+        request = await request_for(client)
+        if data == "another agent":
+            await poll(lambda: (tmp_path / "data/acts.lock").exists())
+            async with acting() as second:
+                answer = await ask_for(second, request)
+        else:
+            answer = await ask_for(client, request)
+    assert answer.result == REFUSED
+    assert reason in answer.reason
+    assert lives(job.pids[0])
+
+
+async def test_rank_that_has_ended_and_one_that_is_unknown_are_refused(start_job, acting):
+    job = start_job(ranks=2)
+    async with acting() as client:
+        request = await request_for(client)
+        os.kill(job.pids[0], signal.SIGKILL)  # its launcher is stopped, so it stays a zombie
+        assert job.rank_ended(0)
+        assert f"rank 0 of job of uid {os.getuid()} has ended" in (await ask_for(client, request)).reason
+        unknown = msgspec.structs.replace(request, run_uid="ff" * 16)
+        assert "is not on this node" in (await ask_for(client, unknown)).reason
+        other_rank = msgspec.structs.replace(request, rank=1)
+        assert "is not on this node" in (await ask_for(client, other_rank)).reason
+        assert "an agent does only" in (await ask_for(client, msgspec.structs.replace(request, act="reboot"))).reason
+
+
+async def test_rank_of_a_suspended_job_is_refused(start_job, acting):
+    job = start_job()
+    job.stop(job.launcher.pid)
+    async with acting() as client:
+        answer = await ask_for(client, await request_for(client))
+    assert f"process {job.launcher.pid} above" in answer.reason
+    assert "its owner has suspended the job" in answer.reason
+    assert lives(job.pids[0])
+
+
+async def test_rank_that_a_debugger_holds_is_refused(start_job, acting):
+    job = start_job()
+    tracer = subprocess.Popen([sys.executable, "-c", TRACER, str(job.pids[0])], stdout=subprocess.PIPE, text=True)
+    try:
+        assert tracer.stdout.readline() == "traced\n"
+        async with acting() as client:
+            answer = await ask_for(client, await request_for(client))
+        assert "is traced: a debugger holds process" in answer.reason
+        assert lives(job.pids[0])
+    finally:
+        tracer.kill()
+        tracer.wait()
+        tracer.stdout.close()
+
+
+TRACER = """
+import ctypes, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+PTRACE_SEIZE = 0x4206
+assert libc.ptrace(PTRACE_SEIZE, int(sys.argv[1]), 0, 0) == 0, ctypes.get_errno()
+print("traced", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("variable", "name"),
+    [
+        ("TORCHFT_LIGHTHOUSE", "torchft"),
+        ("FT_RANK_MONITOR_IPC_SOCKET", "NVIDIA's resiliency extension"),
+        ("DLROVER_MASTER_ADDR", "DLRover"),
+        ("HOROVOD_ELASTIC", "Horovod Elastic"),
+    ],
+)
+async def test_job_of_another_healer_is_only_observed(start_job, acting, variable, name):
+    job = start_job(ranks=2, **{variable: "1"})
+    async with acting() as client:
+        for act in (KILL_CULPRIT, END_JOB):
+            answer = await ask_for(client, await request_for(client, act))
+            assert answer.result == REFUSED
+            assert name in answer.reason
+            assert "heals this job" in answer.reason
+    assert all(lives(pid) for pid in (*job.pids.values(), job.launcher.pid))
+
+
+async def test_launcher_and_its_ranks_end_by_sigterm(start_job, acting, tmp_path):
+    job = start_job(ranks=2)
+    async with acting() as client:
+        answer = await ask_for(client, await request_for(client, END_JOB, grace_seconds=2.0))
+        assert answer.result == ACTED
+        assert f"SIGTERM to process {job.launcher.pid}, the launcher of rank 0: sent" in answer.reason
+        assert await poll(lambda: "finished" in events(tmp_path), 15.0)
+    assert job.launcher.wait(10) == -signal.SIGTERM
+    assert job.rank_ended(0)
+    assert job.rank_ended(1)  # this launcher leaves its ranks, so they are killed after the grace
+    assert events(tmp_path)[:2] == ["announced", "done"]
+    signals = [entry.line for entry in entries(tmp_path) if entry.event == "signal"]
+    assert sorted(signals) == sorted(
+        f"SIGKILL to process {pid}, rank {rank} of job of uid {os.getuid()}" for rank, pid in job.pids.items()
+    )
+
+
+async def test_stubborn_launcher_is_killed_after_the_grace(start_job, acting, tmp_path):
+    job = start_job(ranks=2, STUBBORN="1")
+    async with acting() as client:
+        begin = time.monotonic()
+        answer = await ask_for(client, await request_for(client, STOP_RESTARTS, grace_seconds=0.0))
+        assert time.monotonic() - begin < 5.0
+        assert "SIGKILL follows in 1 s" in answer.reason
+        assert await poll(lambda: "finished" in events(tmp_path), 15.0)
+        again = await ask_for(client, await request_for(client, END_JOB, rank=1))
+        assert (again.repeated, again.reason) == (True, answer.reason)
+    assert job.launcher.wait(10) == -signal.SIGKILL
+    assert is_gone(job.pids[0])
+    assert is_gone(job.pids[1])
+
+
+async def test_crash_loop_is_ended_while_no_rank_has_a_box(start_job, acting, tmp_path):
+    no_box = "print('rank 1', os.getpid(), flush=True); time.sleep(120)"
+    late = RANK.replace("assert", f"if os.environ['RANK'] == '1': {no_box}\nassert")
+    job = start_job(ranks=2, command=[sys.executable, "-c", LAUNCHER, late])
+    async with acting() as client:
+        request = await request_for(client, STOP_RESTARTS, grace_seconds=1.0)
+        os.kill(job.pids[0], signal.SIGKILL)
+        assert job.rank_ended(0)
+        assert (await ask_for(client, request)).result == ACTED
+        assert job.launcher.wait(10) == -signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"restarts": "", "ranks": 1}, "which started the only rank of job, is no launcher"),
+        ({"restarts": "3", "ranks": 1, "command": "shell"}, "is a shell"),
+        ({"restarts": "", "ranks": 2, "command": "session"}, "leads a session or has a terminal"),
+    ],
+    ids=["one rank", "shell", "session"],
+)
+async def test_process_that_is_no_launcher_is_not_ended(start_job, acting, options, reason):
+    commands = {
+        "shell": ["bash", "-c", 'RANK=0 "$0" -c "$1"; true', sys.executable, RANK],
+        "session": ["setsid", "--wait", sys.executable, "-c", LAUNCHER, RANK],
+    }
+    if "command" in options:
+        options = options | {"command": commands[options["command"]]}
+    job = start_job(**options)
+    async with acting() as client:
+        answer = await ask_for(client, await request_for(client, END_JOB))
+    assert answer.result == REFUSED
+    assert reason in answer.reason
+    assert lives(job.pids[0])
+
+
+async def test_launcher_of_several_ranks_without_restarts_is_one(start_job, acting, tmp_path):
+    job = start_job(restarts="", ranks=2)
+    async with acting() as client:
+        assert "does not restart ranks" in (await ask_for(client, await request_for(client, STOP_RESTARTS))).reason
+        answer = await ask_for(client, await request_for(client, END_JOB, grace_seconds=1.0))
+        assert answer.result == ACTED
+        assert job.launcher.wait(10) == -signal.SIGTERM
+        assert await poll(lambda: "finished" in events(tmp_path), 15.0)
+
+
+@pytest.mark.parametrize(
+    ("asker", "may"),
+    [
+        (Asker(0), True),
+        (Asker(os.geteuid()), True),
+        (Asker(4242), True),
+        (Asker(4243), False),
+        (Asker(None, "10.0.0.3 is not a loopback address"), False),
+        (Asker(None, "", frozenset(("actions",))), True),
+        (Asker(0, "", frozenset(("read", "evidence", "metrics"))), False),
+        (Asker(4242, "", frozenset(("read",))), False),
+    ],
+)
+def test_who_may_ask(asker, may):
+    """With roles, the role alone; without, root, the user of the agent and the users of hubs, over loopback."""
+    if may:
+        check_asker(asker, {4242})
+        return
+    with pytest.raises(Refusal, match="acts are for the role actions") as refusal:
+        check_asker(asker, {4242})
+    assert refusal.value.status == 403
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status"),
+    [
+        (b"{", {}, 400),
+        (b'{"act": "kill_culprit"}', {}, 400),
+        (b"{}" + b" " * 5000, {}, 413),
+        (b"{}", {"Content-Type": "text/plain"}, 415),
+        (b"{}", {"Origin": "https://elsewhere.example.org"}, 403),
+        (b"{}", {"Origin": "null"}, 403),
+    ],
+    ids=["no JSON", "fields missing", "too long", "form of a browser", "page of another site", "page without origin"],
+)
+async def test_malformed_request_is_one_line(acting, body, headers, status):
+    async with acting() as client:
+        headers = {"Content-Type": "application/json", **headers}
+        async with client.post("/api/v1/acts", data=body, headers=headers) as answer:
+            assert answer.status == status
+            assert (await answer.text()).strip().count("\n") == 0
+        async with client.get("/api/v1/acts") as answer:
+            assert answer.status == 405

@@ -1,0 +1,81 @@
+"""Tests of the proof of findings about hangs: zmon acts on none that only silence proves."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from tests.build import waiting
+from tests.detectors.hangs.looks import LOCK, SLEEPS, SPINS, locked, served
+from tests.detectors.hangs.table import SECTIONS
+from tests.detectors.stalls import STALL, inside, job, outside, stopped
+from zmon.schema.names import LINK, PROCESS_STATE, SEQUENCE, SILENCE, STACKS
+from zmon.schema.names import LOCK as GONE
+
+# By section of docs/hangs.md, the proofs of its critical findings.
+PROOFS = {
+    "Ranks are in different collectives": {SEQUENCE},
+    "Ranks entered two groups in another order": {SEQUENCE},
+    "A rank skipped a collective": {SEQUENCE},
+    "Flight records show more than Python sees": {SEQUENCE, LINK, GONE},
+    "Ranks have left": {SEQUENCE},
+    "Leases of other activities": {SILENCE},
+    "Processes do not run": {PROCESS_STATE, SILENCE},  # silence: a process in uninterruptible sleep
+    "The awaited rank works": {SILENCE},
+    "The awaited rank waits for its own host": {STACKS},
+    "The awaited rank waits for a server or a driver": {SILENCE},
+    "Pauses of this length healed at this place": {SILENCE},
+    "Ranks move without a step": {SILENCE},
+}
+
+
+@pytest.mark.parametrize("section", PROOFS)
+def test_critical_findings_of_a_section_have_these_proofs(section):
+    findings = [finding for row in SECTIONS[section] for finding in STALL.detect(row.job)]
+    assert {f.proof for f in findings if f.severity == "critical"} == PROOFS[section]
+    assert all(f.severity != "critical" or f.proof for f in findings)
+
+
+@pytest.mark.parametrize(
+    ("state", "seconds", "severity", "proof"),
+    [
+        ("T", 5.0, "critical", PROCESS_STATE),
+        ("t", 5.0, "warning", SILENCE),
+        ("t", 400.0, "critical", SILENCE),
+    ],
+    ids=["a signal", "a debugger", "a debugger for a long time"],
+)
+def test_rank_that_somebody_holds_on_purpose_proves_nothing(state, seconds, severity, proof):
+    (finding,) = STALL.detect(job(replace(stopped(2, seconds), process_state=state), rest=inside))
+    assert (finding.severity, finding.proof) == (severity, proof)
+
+
+def test_ranks_that_were_all_suspended_prove_nothing_however_long():
+    (finding,) = STALL.detect(job(rest=partial(stopped, seconds=2000.0)))
+    assert (finding.severity, finding.proof) == ("critical", SILENCE)
+
+
+@pytest.mark.parametrize(
+    ("standing", "proof"),
+    [
+        (SLEEPS, STACKS),
+        (locked(30.0, ("hrtimer_nanosleep",)), STACKS),
+        (locked(9.0, ("hrtimer_nanosleep",)), SILENCE),
+        (SPINS, SILENCE),
+        (served(60.0, "ep_poll"), SILENCE),
+        (None, SILENCE),
+    ],
+    ids=["sleeps unchanged", "unchanged", "changed a moment ago", "spins", "nothing known", "no look"],
+)
+def test_silence_that_became_critical_is_proven_by_looks_that_saw_no_change(standing, proof):
+    away = outside(2, step_seconds=25.0, state_seconds=25.0, overdue_seconds=23.5)
+    scene = job(away, rest=partial(waiting, seconds=25.0), standing={2: standing} if standing else {})
+    (finding,) = STALL.detect(scene)
+    assert (finding.severity, finding.proof) == ("critical", proof)
+
+
+def test_lock_that_nobody_releases_is_a_proof_before_silence_would_be_critical():
+    away = outside(2, step_seconds=9.0, state_seconds=9.0, overdue_seconds=7.5)
+    scene = job(away, rest=partial(waiting, seconds=9.0), standing={2: locked(6.0, LOCK)})
+    (finding,) = STALL.detect(scene)
+    assert (finding.severity, finding.proof) == ("critical", STACKS)

@@ -1,0 +1,62 @@
+"""The stops of acts: while `act-stops/all` is in the data directory, nothing is done to any process.
+
+A person writes a stop (`zmon act stop`) and takes it away (`zmon act reset`). zmon itself writes one as a breaker, and
+never takes one away. A stop is a file: its name says what it stops, its JSON who wrote it, when and why. A folder or a
+file that cannot be read stops as well. Times are unix seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from zmon.steplog.files import child_path, replace_file
+
+FOLDER, ALL = "act-stops", "all"
+_MAX_BYTES = 4096  # of a stop that is read
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """A stop of acts."""
+
+    time: float
+    by: str  # who wrote it: a user, or the part of zmon whose breaker it is
+    reason: str  # in one line
+
+
+def stops(data_dir: Path) -> Mapping[str, Stop]:
+    """Return the stops by name; the name is ALL, or that of an act or of a rule. What cannot be read is a stop."""
+    folder = data_dir / FOLDER
+    try:
+        paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))  # `.all.partial`
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        return {ALL: Stop(0.0, "zmon", f"{folder} cannot be read ({error.strerror})")}
+    return {path.name: _read(path) for path in paths}
+
+
+def _read(path: Path) -> Stop:
+    try:
+        with path.open("rb") as file:
+            return msgspec.json.decode(file.read(_MAX_BYTES), type=Stop)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        return Stop(0.0, "unknown", f"{path} has no reason that can be read ({getattr(error, 'strerror', error)})")
+
+
+def stop(data_dir: Path, name: str, reason: str, by: str, clock: Callable[[], float] = time.time) -> None:
+    """Write a stop. Raises OSError, and UsageError if the name cannot be that of a file."""
+    path = child_path(data_dir / FOLDER, name)
+    replace_file(path, [msgspec.json.encode(Stop(clock(), by, reason))])
+
+
+def reset(data_dir: Path, name: str) -> bool:
+    """Take a stop away; return False if there is none. Raises OSError, and UsageError as `stop` does."""
+    try:
+        child_path(data_dir / FOLDER, name).unlink()
+    except FileNotFoundError:
+        return False
+    return True

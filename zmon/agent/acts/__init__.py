@@ -1,0 +1,286 @@
+"""Acts: the agent of a host ends a rank or a launcher when a hub asks for it, and the agent alone decides.
+
+Each decision is in the ledger before anything is done. One act for each start of a rank and for each launcher, one for
+a job in ten minutes, four for the host in an hour; one more, and the agent stops all acts until a person takes the stop
+away (`zmon/act_stops.py`). Requests are decided one after the other, in threads, because disks and processes hang.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection
+from functools import partial
+from pathlib import Path
+from signal import SIGKILL, SIGTERM, Signals
+from typing import Any, TypeVar
+
+from zmon.act_stops import ALL, stop, stops
+from zmon.agent.acts.launchers import launcher
+from zmon.agent.acts.ledger import ANNOUNCED, DONE, REFUSED, WITHDRAWN, Act, ActEntry, ActLedger
+from zmon.agent.acts.processes import PROC, STOPPED, HeldProcess, Refused, hold_rank
+from zmon.agent.acts.target import RankTarget, living_ranks, target
+from zmon.agent.acts.termination import Termination
+from zmon.agent.sources.boxes import Boxes
+from zmon.errors import Unreachable, UsageError
+from zmon.format import plain
+from zmon.schema import act as words
+from zmon.schema.act import AGENT_ACTS, KILL_CULPRIT, STOP_RESTARTS, ActAnswer, ActRequest
+from zmon.web.asker import Asker
+from zmon.web.responses import Refusal
+from zmon.web.work_queue import WorkQueue
+
+log = logging.getLogger("zmon.acts")
+
+T = TypeVar("T")
+JOB_SECONDS = 600.0  # one act for a job in this time: it needs minutes until it makes steps again
+HOST_SECONDS, MAX_ACTS_OF_HOST = 3600.0, 4  # a host with more has a fault that no kill heals
+_END_SECONDS = 1.0  # the kernel needs milliseconds for a process, and longer if it has much memory
+_MAX_LINE = 300  # letters of the hub's reason
+AskBoxes = Callable[[Callable[[Boxes], Any]], Any]  # in the thread that scans them; raises Unreachable and TimeoutError
+
+
+def check_asker(asker: Asker, hub_users: Collection[int]) -> None:
+    """Raise Refusal unless the asker may ask for acts: by the role alone, or without roles as a user of this host."""
+    local = (0, os.geteuid(), *hub_users)
+    if "actions" in asker.roles or (not asker.roles and asker.uid in local):
+        return
+    who = asker.reason if asker.uid is None else f"uid {asker.uid} is none of them"
+    raise Refusal(
+        403, f"acts are for the role actions, and over loopback for root, the agent's user and --hub-user: {who}"
+    )
+
+
+class Acts:
+    """The acts of one host."""
+
+    def __init__(
+        self,
+        data_dir: Path | None,
+        host: str,
+        ask_boxes: AskBoxes,
+        allowed: bool = True,
+        wall: Callable[[], float] = time.time,
+        proc: Path = PROC,
+    ) -> None:
+        """`allowed`: the agent runs with --allow-actions."""
+        self._data_dir, self._host, self._ask_boxes, self._allowed = data_dir, host, ask_boxes, allowed
+        self._wall, self._proc = wall, proc
+        self._ledger: ActLedger | None = None
+        self._unwritten_stop: str | None = None  # the reason of a stop that the disk did not take
+        self._one_at_a_time = threading.Lock()  # a request whose client has left still holds it
+        self._turns = WorkQueue()
+        self._closing = threading.Event()
+        self.counts: Counter[tuple[str, str]] = Counter(
+            dict.fromkeys(((act, result) for act in AGENT_ACTS for result in (words.ACTED, words.REFUSED)), 0)
+        )  # answers by act and result, without repeated ones
+
+    async def answer(self, request: ActRequest) -> ActAnswer:
+        """Decide, and act if the decision is to do so."""
+        if not self._allowed:
+            return self._answered(words.REFUSED, "the agent runs without --allow-actions")
+        async with self._turns.turn():
+            return await asyncio.to_thread(self._decide, request)
+
+    def open(self) -> None:
+        """Read the ledger, so that it says soon what an earlier agent left open."""
+        with self._one_at_a_time:
+            try:
+                self._opened()
+            except Refused as refusal:
+                log.error("no act is possible: %s", refusal)
+
+    def close(self) -> None:
+        """Go on with nothing, and let the next agent have the ledger."""
+        self._closing.set()
+        if self._ledger is not None:
+            self._ledger.close()
+            self._ledger = None
+
+    def _decide(self, request: ActRequest) -> ActAnswer:
+        with self._one_at_a_time:
+            try:
+                answer = self._decided(request)
+            except Refused as refusal:
+                answer = self._refuse(request, str(refusal))
+        if not answer.repeated and request.act in AGENT_ACTS:
+            self.counts[request.act, answer.result] += 1
+        about = f"{request.act} for rank {request.rank} of {request.job_id}"
+        log.warning("%s: %s%s: %s", plain(about), "again " * answer.repeated, answer.result, answer.reason)
+        return answer
+
+    def _decided(self, request: ActRequest) -> ActAnswer:
+        """Return the answer, after the act. Raises Refused."""
+        if request.act not in AGENT_ACTS:
+            raise Refused(f"an agent does only {', '.join(AGENT_ACTS)}")
+        ledger, is_kill = self._opened(), request.act == KILL_CULPRIT
+        if (earlier := ledger.act_for(request.run_uid, is_kill)) is not None:
+            return self._repeated(earlier)
+        rank = self._target(request)
+        key = f"rank {rank.run_uid}" if is_kill else f"launcher {rank.launcher[0]}@{rank.launcher[1]}"
+        if (earlier := ledger.act_on(key)) is not None:
+            return self._repeated(earlier)
+        self._check_stops(request.act)
+        process = self._open_rank(request, rank) if is_kill else self._open_launcher(request, rank)
+        try:
+            self._check_limits(ledger, rank.job)
+            return self._end(ledger, request, rank, key, process)
+        except BaseException:
+            process.close()
+            raise
+
+    # -- guards ----------------------------------------------------------------------------------------
+
+    def _opened(self) -> ActLedger:
+        if self._closing.is_set():
+            raise Refused("the agent ends")
+        if self._data_dir is None:
+            raise Refused("the agent has no data directory for its ledger: give it --data-dir")
+        if self._ledger is None:
+            try:
+                self._ledger = ActLedger(self._data_dir, self._wall)
+            except (OSError, UsageError) as error:
+                reason = error.strerror if isinstance(error, OSError) else str(error)
+                raise Refused(f"the ledger of acts in {self._data_dir} cannot be used: {reason}") from error
+        return self._ledger
+
+    def _check_stops(self, act: str) -> None:
+        assert self._data_dir is not None  # the ledger is there
+        if self._unwritten_stop is not None:
+            self._stop(self._unwritten_stop)
+        present = stops(self._data_dir)
+        if (first := present.get(ALL) or present.get(act)) is not None:
+            raise Refused(f"acts are stopped by {plain(first.by)}: {plain(first.reason)}. See zmon act reset")
+
+    def _check_limits(self, ledger: ActLedger, job: str) -> None:
+        if any(act.announced.job == job for act in ledger.within(JOB_SECONDS)):
+            raise Refused(f"{job} had an act already: one in {JOB_SECONDS / 60:g} minutes")
+        if (number := len(ledger.within(HOST_SECONDS))) >= MAX_ACTS_OF_HOST:
+            self._stop(f"{number} acts on {self._host} within an hour, and one more was asked for: a person must look")
+
+    def _stop(self, reason: str) -> None:
+        """Stop all acts. Raises Refused."""
+        assert self._data_dir is not None
+        self._unwritten_stop = reason
+        try:
+            stop(self._data_dir, ALL, reason, f"the agent of {self._host}", self._wall)
+            self._unwritten_stop = None
+        except OSError as error:
+            log.error("cannot write the stop of acts, which holds until this agent ends: %s", error.strerror)
+        raise Refused(f"{reason}. Acts are stopped now: see zmon act reset")
+
+    # -- targets ---------------------------------------------------------------------------------------
+
+    def _boxes(self, question: Callable[[Boxes], T]) -> T:
+        try:
+            answer: T = self._ask_boxes(question)
+            return answer
+        except (Unreachable, TimeoutError, OSError, ValueError) as error:
+            raise Refused(str(error) or "the boxes cannot be read") from error
+
+    def _target(self, request: ActRequest) -> RankTarget:
+        rank = self._boxes(partial(target, run_uid=request.run_uid, rank=request.rank))
+        if rank is None:
+            raise Refused(f"this start of rank {request.rank} is not on this node: zmon status lists jobs and ranks")
+        return rank
+
+    def _open_rank(self, request: ActRequest, rank: RankTarget) -> HeldProcess:
+        held = hold_rank(rank, lambda: self._target(request), self._proc)
+        try:
+            if suspended := [pid for pid, stat in held.ancestors() if stat.state == STOPPED]:
+                raise Refused(f"process {suspended[0]} above {held.what} is stopped: its owner has suspended the job")
+            held.check_healer()
+        except BaseException:
+            held.close()
+            raise
+        return held
+
+    def _open_launcher(self, request: ActRequest, rank: RankTarget) -> HeldProcess:
+        if request.act == STOP_RESTARTS and rank.max_restarts is None:
+            raise Refused(f"the launcher of rank {rank.rank} of {rank.job} does not restart ranks")
+        return launcher(rank, self._living(rank), self._proc)
+
+    def _living(self, rank: RankTarget) -> list[RankTarget]:
+        return self._boxes(partial(living_ranks, owner=rank.owner, launcher=rank.launcher))
+
+    # -- acts ------------------------------------------------------------------------------------------
+
+    def _end(
+        self, ledger: ActLedger, request: ActRequest, rank: RankTarget, key: str, process: HeldProcess
+    ) -> ActAnswer:
+        """Announce, send the signal, and write what came of it. Raises Refused."""
+        number = SIGKILL if request.act == KILL_CULPRIT else SIGTERM
+        what = f"{Signals(number).name} to process {process.pid}, {process.what}"
+        entry = partial(self._entry, request, key=key, job=rank.job)
+        try:
+            ledger.write(entry(ANNOUNCED, what))
+        except OSError as error:
+            raise Refused(f"nothing is done without its audit, which cannot be written: {error.strerror}") from error
+        try:
+            self._check_stops(request.act)  # the disk may have taken its time
+            process.send(number)
+        except Refused as refusal:
+            self._note(ledger, entry(WITHDRAWN, f"{what}: not sent: {refusal}"))
+            raise
+        if request.act == KILL_CULPRIT:
+            ended = process.ended(_END_SECONDS)
+            line = f"{what}: {'it has ended' if ended else f'it has not ended after {_END_SECONDS:g} s'}"
+            process.close()
+        else:
+            grace = min(60.0, max(1.0, request.grace_seconds))
+            line = f"{what}: sent; SIGKILL follows in {grace:g} s to what still lives"
+        done = entry(DONE, line)
+        self._note(ledger, done)
+        if request.act != KILL_CULPRIT:
+            termination = Termination(
+                process, grace, partial(self._living, rank), partial(self._check_stops, request.act),
+                lambda event, text: ledger.write(entry(event, text)), self._closing, self._proc,
+            )  # fmt: skip
+            threading.Thread(target=termination.run, daemon=True, name="zmon-act").start()
+        return self._answered(words.ACTED, line, done.time)
+
+    # -- lines -----------------------------------------------------------------------------------------
+
+    def _entry(self, request: ActRequest, event: str, line: str, key: str = "", job: str = "") -> ActEntry:
+        return ActEntry(
+            time=self._wall(),
+            event=event,
+            act=request.act,
+            rank=request.rank,
+            run_uid=request.run_uid,
+            intent=request.intent,
+            reason=request.reason[:_MAX_LINE],
+            line=line,
+            key=key,
+            job=job or request.job_id,
+        )
+
+    def _note(self, ledger: ActLedger, entry: ActEntry) -> None:
+        """Write an entry about what is done already. Without it the next agent takes the act for interrupted."""
+        try:
+            ledger.write(entry)
+        except OSError as error:
+            log.error("cannot write to the ledger of acts: %s: %s", entry.line, error.strerror)
+
+    def _refuse(self, request: ActRequest, reason: str) -> ActAnswer:
+        if self._ledger is not None:
+            self._note(self._ledger, self._entry(request, REFUSED, reason))
+        return self._answered(words.REFUSED, reason)
+
+    def _repeated(self, earlier: Act) -> ActAnswer:
+        if (outcome := earlier.outcome) is not None:
+            return self._answered(words.ACTED, outcome.line, outcome.time, repeated=True)
+        reason = f"an earlier request was interrupted after its audit ({earlier.announced.line}): look by hand"
+        return self._answered(words.REFUSED, reason, earlier.announced.time, repeated=True)
+
+    def _answered(self, result: str, reason: str, at: float | None = None, repeated: bool = False) -> ActAnswer:
+        """Return an answer. `at`: when it was decided, by the ledger; None: now."""
+        at = self._wall() if at is None else at
+        return ActAnswer(result=result, reason=plain(reason), host=self._host, time=at, repeated=repeated)
+
+
+__all__ = ["Acts", "check_asker"]

@@ -1,0 +1,116 @@
+"""The launcher of a rank: which process that is, and whether it may be ended.
+
+The box of a rank claims a launcher. `python train.py` from a shell makes the shell of its user that process, so a claim
+is not enough: the process must be one that starts ranks, and nothing else may depend on it.
+
+- Of ranks that are restarted (torchrun), it is any process but a shell. Proof: it is above a living rank, or a process
+  below it has the variables that torchrun gives to ranks.
+- Of a world of several ranks (mpirun, mp.spawn), it is a process without a terminal that leads no session, and is no
+  shell. Proof: it is above two living ranks that name it.
+- A single rank that nobody restarts has none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from zmon.agent.acts.healers import RESTARTS, healer
+from zmon.agent.acts.processes import PROC, STOPPED, Facts, HeldProcess, Refused
+from zmon.agent.acts.target import RankTarget
+from zmon.process import children
+
+_LEAST_RANKS = 2  # below a launcher that does not restart them
+_MAX_PROCESSES = 256  # below a launcher that are looked at
+_GENERATIONS = 4  # launcher → numactl or a shell → rank
+# A user types or writes what a shell does next. busybox is the shell of small images.
+_SHELLS = frozenset(
+    "ash bash busybox csh dash fish ksh ksh93 login mksh rbash screen sh sshd su sudo tcsh tmux xonsh zsh".split()  # noqa: SIM905
+)
+
+
+def launcher(target: RankTarget, living: Sequence[RankTarget], proc: Path = PROC) -> HeldProcess:
+    """Return the launcher of a rank, opened and checked. `living`: the living ranks that name it. Raises Refused."""
+    pid, start_ticks = target.launcher
+    if pid <= 1 or start_ticks <= 0:
+        raise Refused(f"the box of rank {target.rank} names no launcher")
+    if target.holder == 0 or (target.holder is not None and target.holder != target.pid):
+        raise Refused(
+            f"rank {target.rank} is in another PID namespace, where process {pid} is another one: end the job with "
+            "what started it"
+        )
+    held = HeldProcess(pid, f"the launcher of rank {target.rank}", proc)
+    try:
+        _check(held, target, living, proc)
+    except BaseException:
+        held.close()
+        raise
+    return held
+
+
+def _check(held: HeldProcess, target: RankTarget, living: Sequence[RankTarget], proc: Path) -> None:
+    facts = held.facts()
+    uids = frozenset(uid for thread in facts.threads.values() for uid in thread.uids)
+    if facts.stat.start_ticks == target.launcher[1] and target.owner not in uids:
+        raise Refused(
+            f"the launcher, process {held.pid}, runs as uid {min(uids)} and not as uid {target.owner}: end the job "
+            "with what started it, such as scancel"
+        )
+    facts = held.check(target.owner, target.launcher[1])
+    if facts.stat.state == STOPPED:
+        raise Refused(f"the launcher, process {held.pid}, is stopped: its owner has suspended the job")
+    _check_kind(held, facts, target, proc)
+    below = [each for each in living if each.holder == each.pid and _is_below(each, held.pid, proc)]
+    environments = _environments(held.pid, target.owner, proc)
+    restarts = target.max_restarts is not None
+    if not (below or any(RESTARTS in each for each in environments)) if restarts else len(below) < _LEAST_RANKS:
+        raise Refused(f"it is not proved that process {held.pid} is a launcher: too few of its ranks live now")
+    for rank in below:
+        with HeldProcess(rank.holder or 0, f"rank {rank.rank}", proc) as process:
+            process.check_healer()
+    if name := next(filter(None, map(healer, environments)), None):
+        raise Refused(f"{name} heals this job: zmon only observes it")
+
+
+def _check_kind(held: HeldProcess, facts: Facts, target: RankTarget, proc: Path) -> None:
+    try:
+        program = (proc / str(held.pid) / "exe").readlink().name
+    except OSError as error:
+        raise Refused(
+            f"it is not known what process {held.pid} is: its program cannot be read ({error.strerror})"
+        ) from error
+    if program in _SHELLS:
+        raise Refused(f"process {held.pid}, which started rank {target.rank}, is a shell ({program}) and no launcher")
+    if target.max_restarts is not None:
+        return
+    if target.world_size < 2:
+        raise Refused(f"process {held.pid}, which started the only rank of {target.job_id}, is no launcher")
+    if facts.stat.session == held.pid or facts.stat.terminal:
+        raise Refused(
+            f"process {held.pid} does not restart ranks and leads a session or has a terminal: more than the job may "
+            "depend on it"
+        )
+
+
+def _is_below(rank: RankTarget, launcher_pid: int, proc: Path) -> bool:
+    try:
+        with HeldProcess(rank.holder or 0, f"rank {rank.rank}", proc) as held:
+            is_below = launcher_pid in (pid for pid, _ in held.ancestors())
+            return is_below and held.facts().stat.start_ticks == rank.start_ticks
+    except Refused:
+        return False
+
+
+def _environments(pid: int, owner: int, proc: Path) -> list[bytes]:
+    """Return the environments of the processes below a launcher.
+
+    A rank needs seconds until it has a box, so in a crash loop there may be none with a box at any moment.
+    """
+    environments = []
+    for _, folder, _ in islice(children(pid, proc / str(pid), proc, _GENERATIONS), _MAX_PROCESSES):
+        with contextlib.suppress(OSError):  # it has just ended, or is another user's
+            if folder.stat().st_uid == owner:
+                environments.append((folder / "environ").read_bytes())
+    return environments

@@ -1,0 +1,61 @@
+"""The target of an act: one start of a rank, as its box and the lock of its box show it.
+
+Only the thread that scans the boxes may call these functions.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from zmon.agent.sources.boxes import Boxes
+from zmon.agent.sources.rank_box import RankBox
+
+
+class RankTarget(NamedTuple):
+    """A rank of this node. What the box says is the claim of its user; the owner and the holder are the kernel's."""
+
+    run_uid: str
+    job_id: str
+    rank: int
+    owner: int  # uid of the owner of the box
+    holder: int | None  # the pid that holds the lock of the box now; 0: in another PID namespace; None: the rank ended
+    start_ticks: int | None  # when the process of the last scan started, in clock ticks after boot; None: hidden
+    pid: int  # as the box claims
+    launcher: tuple[int, int]  # as the box claims: pid, and its start in clock ticks after boot
+    max_restarts: int | None  # as the box claims; None: the launcher does not restart ranks
+    world_size: int
+
+    @property
+    def job(self) -> str:
+        """The job, and the user to whom it belongs."""
+        return f"{self.job_id} of uid {self.owner}"
+
+
+def target(boxes: Boxes, run_uid: str, rank: int) -> RankTarget | None:
+    """Return the rank with this run uid, or None if it is not on this node. Raises ValueError if there are several."""
+    matches = [box for box, state in boxes.ranks() if (state.run_uid, state.rank) == (run_uid, rank)]
+    if len(matches) > 1:
+        raise ValueError(f"{len(matches)} boxes say that they are this start of rank {rank}")
+    return _of(matches[0]) if matches else None
+
+
+def living_ranks(boxes: Boxes, owner: int, launcher: tuple[int, int]) -> list[RankTarget]:
+    """Return the ranks that live and whose boxes name this launcher, of the same owner."""
+    every = [_of(box) for box, _ in boxes.ranks() if box.owner == owner]
+    return [each for each in every if each.launcher == launcher and each.holder is not None]
+
+
+def _of(box: RankBox) -> RankTarget:
+    identity = box.identity
+    return RankTarget(
+        run_uid=box.run_uid,
+        job_id=box.job_id,
+        rank=identity.rank,
+        owner=box.owner,
+        holder=None if box.reader is None else box.reader.holder(),
+        start_ticks=box.process.start_ticks if box.process else None,
+        pid=identity.pid,
+        launcher=(identity.launcher_pid, identity.launcher_start),
+        max_restarts=identity.max_restarts,
+        world_size=identity.world_size,
+    )

@@ -1,0 +1,94 @@
+"""The end of a launcher after its SIGTERM: a grace, and then SIGKILL to the launcher and to the ranks that still live.
+
+It runs in a thread of its own. Each signal is in the ledger before it is sent. An agent that ends meanwhile does not go
+on with it later.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from signal import SIGKILL
+
+from zmon.agent.acts.ledger import FINISHED, INTERRUPTED, RESULT, SIGNAL
+from zmon.agent.acts.processes import HeldProcess, Refused, hold_rank
+from zmon.agent.acts.target import RankTarget
+
+log = logging.getLogger("zmon.acts")
+
+_LOOK_SECONDS = 0.2
+_END_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Termination:
+    """The end of one launcher."""
+
+    launcher: HeldProcess
+    grace_seconds: float
+    living: Callable[[], list[RankTarget]]  # the ranks that name this launcher and live; raises Refused
+    check_stops: Callable[[], None]  # raises Refused if a person or a breaker has stopped acts
+    write: Callable[[str, str], None]  # event and line into the ledger; raises OSError
+    closing: threading.Event  # the agent ends
+    proc: Path
+
+    def run(self) -> None:
+        """Wait, and then kill. Nothing is sent whose audit cannot be written."""
+        with self.launcher:
+            try:
+                self._wait()
+                if self.closing.is_set():
+                    self.write(
+                        INTERRUPTED, "the agent ends: look by hand whether the launcher and its ranks have ended"
+                    )
+                    return
+                lines = [self._kill(self.launcher)] if not self.launcher.ended() else []
+                lines += [self._kill_rank(rank) for rank in self.living()]
+                self.write(FINISHED, "; ".join(lines) or "the launcher and its ranks ended after SIGTERM")
+            except Refused as refusal:
+                self._stay(FINISHED, f"no further signal is sent: {refusal}")
+            except OSError as error:
+                log.error("cannot write to the ledger of acts, no further signal is sent: %s", error.strerror)
+
+    def _wait(self) -> None:
+        until = time.monotonic() + self.grace_seconds
+        while time.monotonic() < until and not self.closing.is_set():
+            if self.launcher.ended(_LOOK_SECONDS):
+                if not self.living():
+                    return
+                self.closing.wait(_LOOK_SECONDS)
+
+    def _kill_rank(self, rank: RankTarget) -> str:
+        def now() -> RankTarget:
+            return next((each for each in self.living() if each.run_uid == rank.run_uid), rank._replace(holder=None))
+
+        try:
+            with hold_rank(rank, now, self.proc) as held:
+                return self._kill(held)
+        except Refused as refusal:
+            line = f"rank {rank.rank}: {refusal}"
+            self.write(RESULT, line)
+            return line
+
+    def _kill(self, process: HeldProcess) -> str:
+        """Announce SIGKILL, send it and write what came of it; return that. Raises Refused if acts are stopped."""
+        self.check_stops()
+        what = f"SIGKILL to process {process.pid}, {process.what}"
+        self.write(SIGNAL, what)
+        try:
+            process.send(SIGKILL)
+            line = f"{what}: {'it has ended' if process.ended(_END_SECONDS) else 'it has not ended yet'}"
+        except Refused as refusal:
+            line = f"{what}: {refusal}"
+        self.write(RESULT, line)
+        return line
+
+    def _stay(self, event: str, line: str) -> None:
+        try:
+            self.write(event, line)
+        except OSError as error:
+            log.error("cannot write to the ledger of acts: %s: %s", line, error.strerror)

@@ -1,0 +1,96 @@
+"""`zmon act`: show the intents of the hub and their score, stop all acts at once, and take a stop away."""
+
+from __future__ import annotations
+
+import getpass
+from pathlib import Path
+
+import click
+
+from zmon.act_stops import ALL, reset, stop, stops
+from zmon.cli.options import data_dir_option, http_config_option, hub_option, hub_url, json_option
+from zmon.cli.render import show
+from zmon.cli.render.act import intents_text, score_text
+from zmon.client import Hub
+from zmon.errors import UsageError
+from zmon.schema.http_config import HttpConfig
+
+
+@click.group()
+def act() -> None:
+    """Show what zmon would do about findings, or does, and stop it.
+
+    A hub acts only if it runs with --act, and asks agents that run with --allow-actions.
+    """
+
+
+@act.command()
+@data_dir_option
+@hub_option
+@http_config_option("hub")
+@json_option
+def score(data_dir: Path, hub: str | None, http: HttpConfig | None, as_json: bool) -> None:
+    """Show for each cause how often an intent was right, by what followed it.
+
+    Exit codes: 0 shown, 1 the hub does not answer, 2 misuse.
+    """
+    answer = Hub(hub_url(hub, data_dir), http=http).intents(limit=0)
+    show(as_json, answer, score_text(answer))
+
+
+@act.command("list")
+@click.argument("job_id", metavar="[JOB]", required=False)
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Number of intents to show.")
+@data_dir_option
+@hub_option
+@http_config_option("hub")
+@json_option
+def list_intents(
+    job_id: str | None, limit: int, data_dir: Path, hub: str | None, http: HttpConfig | None, as_json: bool
+) -> None:
+    """List intents about all jobs, or about JOB, the newest first: observed, refused or acted, and what followed.
+
+    Exit codes: 0 listed, 1 the hub does not answer, 2 misuse.
+    """
+    answer = Hub(hub_url(hub, data_dir), http=http).intents(job_id, limit=limit)
+    show(as_json, answer, intents_text(answer))
+
+
+@act.command("stop")
+@click.argument("reason")
+@data_dir_option
+def stop_acts(reason: str, data_dir: Path) -> None:
+    """Stop all acts of the hub and of the agent with this --data-dir at once, until zmon act reset.
+
+    Exit codes: 0 stopped, 2 misuse.
+    """
+    try:
+        stop(data_dir, ALL, reason, getpass.getuser())
+    except OSError as error:
+        raise _not_written(data_dir, error) from error
+    click.echo(f"acts are stopped in {data_dir}; zmon act reset lets them go on")
+
+
+@act.command("reset")
+@click.argument("name", default=ALL)
+@data_dir_option
+def reset_stop(name: str, data_dir: Path) -> None:
+    """Take a stop away: `all`, or the NAME that zmon act score shows, such as rule-frozen.
+
+    Find out first why it is there: a breaker is written if many jobs have faults at once.
+
+    Exit codes: 0 taken away, 2 there is no such stop.
+    """
+    known = stops(data_dir)
+    try:
+        was_there = reset(data_dir, name)
+    except OSError as error:
+        raise _not_written(data_dir, error) from error
+    if not was_there:
+        others = f"the stops are {', '.join(known)}" if known else f"nothing is stopped in {data_dir}"
+        raise UsageError(f"there is no stop {name}", others, "Give the --data-dir of the hub or of the agent")
+    click.echo(f"{name} may act again; it was stopped by {known[name].by}: {known[name].reason}")
+
+
+def _not_written(data_dir: Path, error: OSError) -> UsageError:
+    return UsageError(f"cannot write to {data_dir}", error.strerror or str(error), "Run it as the user of the daemon")

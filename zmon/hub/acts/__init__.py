@@ -1,0 +1,232 @@
+"""The acts of a hub: what it would do about findings, or does, if its site lets it (`zmon hub --act`).
+
+In each pass, `policy` says which critical finding asks for which act. One that asks for it for two seconds becomes an
+intent (`intents`), unless it heals before. `guards` refuse what may not be done now; what they let through is asked of
+the agent of the host, which decides (zmon/agent/acts/). Each change of an intent is a line of `intents.jsonl`, on disk
+before an agent is asked. `score` says what followed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import aiohttp
+import msgspec
+
+from zmon.act_stops import ALL, stop, stops
+from zmon.errors import Unreachable
+from zmon.hub.acts.guards import Site, is_proven, refusals, storm, unproven
+from zmon.hub.acts.intents import intent as intent_of
+from zmon.hub.acts.policy import ActRule, Policy, read_policy
+from zmon.hub.acts.score import followed, scores
+from zmon.hub.agent_link import AgentLink, links_of
+from zmon.hub.json_folder import WriteErrors
+from zmon.hub.json_lines import JsonLines
+from zmon.schema.act import (
+    ACTED,
+    CAPTURE,
+    DID_NOT_HELP,
+    ENFORCE,
+    OBSERVE,
+    REFUSED,
+    UNANSWERED,
+    ActAnswer,
+    ActRequest,
+    Intent,
+)
+from zmon.schema.api import IntentScore, endpoints
+from zmon.schema.finding import Finding
+from zmon.schema.job_snapshot import Snapshot
+from zmon.web import client
+
+log = logging.getLogger("zmon.acts")
+
+FILE = "intents.jsonl"  # name of the file in the data directory
+SETTLE_SECONDS = 2.0  # a finding must ask for its act for so long: within it, ranks that were all stopped show it
+CAPSULE_SECONDS = 3.0  # an act does not wait longer for the capsule of its finding
+ASK_SECONDS = 5.0
+MAX_INTENTS = 5_000  # 5 MB; the oldest ones are forgotten
+_LOST = "intents are lost when the hub ends, and nothing is done about them: free some disk space there"
+
+
+class Intents:
+    """The intents of one hub, on disk and in memory."""
+
+    def __init__(self, policy: Policy, data_dir: Path, links: Sequence[AgentLink]) -> None:
+        self.policy, self._data_dir, self._links = policy, data_dir, links
+        self._intents: dict[str, Intent] = {}
+        self._asked_since: dict[tuple[str, tuple[int, ...]], float] = {}  # by id of finding and its culprits
+        self._clock_set_at: float | None = None
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # by id of the intent
+        self._new: list[Intent] = []
+        self.counts: Counter[tuple[str, str, str]] = Counter()  # since the start, by act, cause and result
+        self._unreadable: list[bytes] = []  # lines of another version of zmon, which stay as they are
+        self._errors = WriteErrors(log, _LOST)
+        self._file = JsonLines(data_dir / FILE, self._errors, self._read, self._lines)
+        self._file.open()
+
+    @property
+    def error(self) -> str | None:
+        """The reason why intents cannot be written, or None."""
+        return self._errors.error
+
+    @property
+    def stops(self) -> Mapping[str, str]:
+        """The stops of a person or of a breaker, with the reason: `all`, or `rule-` and the name of a rule."""
+        return {name: each.reason for name, each in stops(self._data_dir).items()}
+
+    def all(self) -> list[Intent]:
+        """Return all intents, newest first."""
+        return sorted(self._intents.values(), key=lambda intent: intent.time, reverse=True)
+
+    def scores(self) -> list[IntentScore]:
+        """Return the score of each cause."""
+        by_cause = scores(self._intents.values())
+        return [
+            IntentScore(cause, score.right, score.wrong, score.unclear, score.open, is_proven(score))
+            for cause, score in sorted(by_cause.items())
+        ]
+
+    def take_new(self) -> list[Intent]:
+        """Return the intents about which something was done or refused since the last call, and those that failed."""
+        taken, self._new = self._new, []
+        return taken
+
+    def update(
+        self,
+        session: aiohttp.ClientSession,
+        findings: Iterable[Finding],
+        snapshots: Iterable[Snapshot],
+        now: float,
+        clock_moved: float = 0.0,
+    ) -> None:
+        """Follow the findings; call it in every pass in which an agent answers. A blind hub has none."""
+        jobs = {snapshot.job_id: snapshot for snapshot in snapshots}
+        if clock_moved:
+            self._clock_set_at = now
+            self._asked_since = {key: since + clock_moved for key, since in self._asked_since.items()}
+        self._file.retry(now)
+        for each in [*self._intents.values()]:
+            if each.id not in self._tasks and (later := followed(each, jobs.get(each.job_id), now)) != each:
+                self._follow(later)
+        for finding, rule, snapshot in self._settled(findings, jobs, now):
+            if (intent := intent_of(rule, finding, snapshot, now)) is not None:
+                self._decide(session, intent, rule, snapshot)
+
+    async def close(self) -> None:
+        """Stop asking agents."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def _settled(
+        self, findings: Iterable[Finding], jobs: Mapping[str, Snapshot], now: float
+    ) -> Iterator[tuple[Finding, ActRule, Snapshot]]:
+        """Yield what has asked for an act for long enough, and has a capsule or cannot wait for it."""
+        earlier, self._asked_since = self._asked_since, {}
+        for finding in findings:
+            snapshot = jobs.get(finding.job_id)
+            rule = snapshot and self.policy.rule(finding, snapshot.reported_ranks[0].labels)
+            if not snapshot or not rule or f"{finding.id}/{rule.name}" in self._intents:
+                continue
+            key = finding.id, finding.ranks
+            since = self._asked_since[key] = earlier.get(key, now)
+            if now - since >= (SETTLE_SECONDS if finding.capsule else CAPSULE_SECONDS):
+                yield finding, rule, snapshot
+
+    def _decide(self, session: aiohttp.ClientSession, intent: Intent, rule: ActRule, snapshot: Snapshot) -> None:
+        """Write down an intent, and act if its rule and the guards let it."""
+        set_at = self._clock_set_at
+        since_set = None if set_at is None else intent.time - set_at
+        site = Site(self._intents.values(), scores(self._intents.values()), self.stops, since_set)
+        reason = unproven(intent, rule.override, site) if rule.mode == ENFORCE and rule.act != CAPTURE else ""
+        if reason:
+            intent = msgspec.structs.replace(intent, mode=OBSERVE, reasons=(reason,))
+        if intent.mode == OBSERVE:
+            self._put(intent)
+            return
+        if rule.act != CAPTURE and (why := storm(intent, site)):
+            stop(self._data_dir, ALL, why, "the hub")
+            site = Site(site.intents, site.scores, self.stops or {ALL: why}, since_set)
+        refused = tuple(refusals(intent, snapshot, site))
+        if refused or self.error:
+            reasons = refused or (f"the intent cannot be written: {self.error}",)
+            self._put(msgspec.structs.replace(intent, result=REFUSED, reasons=reasons), tell=True)
+        elif rule.act == CAPTURE:
+            captured = ACTED if intent.capsule else REFUSED
+            reasons = () if intent.capsule else (f"the capsule was not written within {CAPSULE_SECONDS:.0f} s",)
+            self._put(msgspec.structs.replace(intent, result=captured, reasons=reasons))
+        else:
+            why = f"override: {rule.override}" if rule.override else "by its score"
+            self._put(msgspec.structs.replace(intent, result=UNANSWERED, reasons=(why,)), count=False)
+            if self.error is None:  # it is on disk
+                self._tasks[intent.id] = asyncio.create_task(self._act(session, self._intents[intent.id], snapshot))
+
+    async def _act(self, session: aiohttp.ClientSession, intent: Intent, snapshot: Snapshot) -> None:
+        """Ask the agents, and write down their answers."""
+        try:
+            ranks = [r for r in snapshot.ranks if r.run_uid in intent.run_uids]
+            links = links_of(self._links, ranks)
+            reason = f"{intent.rule}: {intent.cause} by {intent.proof}, finding {intent.finding}"
+
+            async def ask(run_uid: str, rank: int) -> ActAnswer | str:
+                if run_uid not in links:
+                    return f"no agent reports rank {rank} any more"
+                link, job_id = links[run_uid]
+                request = ActRequest(
+                    act=intent.act, job_id=job_id, rank=rank, run_uid=run_uid, intent=intent.id, reason=reason
+                )
+                try:
+                    return await client.ask(session, link.url, endpoints.ACTS, request, ASK_SECONDS)
+                except Unreachable as error:
+                    return str(error)
+
+            answers = await asyncio.gather(*(ask(r.run_uid, r.rank) for r in ranks))
+            given = [answer for answer in answers if isinstance(answer, ActAnswer)]
+            result = UNANSWERED if len(given) < len(answers) else REFUSED
+            if any(answer.result == ACTED for answer in given):
+                result = ACTED
+            lines = (a if isinstance(a, str) else f"{a.host}: {a.reason}" for a in answers)
+            self._put(msgspec.structs.replace(intent, result=result, reasons=(*intent.reasons, *lines)), tell=True)
+        finally:
+            del self._tasks[intent.id]
+
+    def _follow(self, intent: Intent) -> None:
+        """Write down what followed an intent. A rule whose act did not help is stopped, until a person resets it."""
+        if intent.outcome == DID_NOT_HELP:
+            stop(self._data_dir, f"rule-{intent.rule}", f"{intent.act} on {intent.job_id} did not help", "the hub")
+        self._put(intent, tell=bool(intent.outcome), count=False)
+
+    def _put(self, intent: Intent, tell: bool = False, count: bool = True) -> None:
+        self._intents[intent.id] = intent
+        self._file.append(msgspec.json.encode(intent) + b"\n")
+        if count:
+            self.counts[intent.act, intent.cause, intent.result] += 1
+        if tell:
+            self._new.append(intent)
+            log.warning("%s on %s %s: %s", intent.act, intent.job_id, intent.result, "; ".join(intent.reasons))
+        while len(self._intents) > MAX_INTENTS:
+            del self._intents[next(iter(self._intents))]
+
+    def _read(self, lines: Sequence[bytes]) -> None:
+        """Take the intents of earlier hubs."""
+        recorded, self._intents = self._intents, {}
+        for line in lines:
+            try:
+                intent = msgspec.json.decode(line, type=Intent)
+            except msgspec.DecodeError:
+                self._unreadable.append(line)
+            else:
+                self._intents[intent.id] = intent
+        self._intents |= recorded
+
+    def _lines(self) -> Iterator[bytes]:
+        yield from (line + b"\n" for line in self._unreadable)
+        yield from (msgspec.json.encode(intent) + b"\n" for intent in self._intents.values())
+
+
+__all__ = ["Intents", "Policy", "read_policy"]

@@ -1,0 +1,51 @@
+"""Make the intent of a rule about a finding. Pure."""
+
+from __future__ import annotations
+
+from zmon.hub.acts.policy import ActRule
+from zmon.job.restarts import is_over
+from zmon.schema.act import CAPTURE, KILL_CULPRIT, STOP_RESTARTS, Intent
+from zmon.schema.finding import Finding
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.rank import RankState
+
+
+def intent(rule: ActRule, finding: Finding, snapshot: Snapshot, now: float) -> Intent | None:
+    """Return the intent of a rule that asks for an act about this finding; None if nothing is left to act on."""
+    if rule.act not in (CAPTURE, STOP_RESTARTS) and is_over(snapshot):
+        return None
+    first = snapshot.reported_ranks[0]
+    return Intent(
+        id=f"{finding.id}/{rule.name}",
+        rule=rule.name,
+        act=rule.act,
+        mode=rule.mode,
+        time=now,
+        finding=finding.id,
+        job_id=finding.job_id,
+        launch_id=first.launch_id,
+        attempt=snapshot.attempt,
+        cause=finding.cause,
+        proof=finding.proof,
+        severity=finding.severity,
+        confidence=finding.confidence,
+        ranks=finding.ranks,
+        hosts=tuple(dict.fromkeys(finding.hosts)),
+        run_uids=tuple(state.run_uid for state in targets(rule.act, finding, snapshot)),
+        step=finding.step,
+        onset=finding.onset,
+        labels=rule.labels.of(first.labels),
+        capsule=finding.capsule,
+    )
+
+
+def targets(act: str, finding: Finding, snapshot: Snapshot) -> list[RankState]:
+    """Return the ranks about which agents are asked: those at fault, or one on each host, whose launcher it names."""
+    if act == CAPTURE:
+        return []
+    if act == KILL_CULPRIT:
+        return [r for r in snapshot.ranks if r.rank in finding.ranks]
+    by_host: dict[tuple[str, str], RankState] = {}
+    for state in snapshot.ranks:
+        by_host.setdefault((state.host, state.launcher), state)
+    return list(by_host.values())

@@ -1,0 +1,135 @@
+"""The policy of a site: which findings ask for which act. Read from the file of `zmon hub --act`. Pure but for that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import yaml
+
+from zmon.detectors import ALL
+from zmon.errors import UsageError
+from zmon.hub.alert_labels import AlertLabels, configured
+from zmon.schema.act import ACTS, CAPTURE, END_JOB, KILL_CULPRIT, OBSERVE, STOP_RESTARTS
+from zmon.schema.finding import Finding
+from zmon.schema.names import DEVICE, LINK, LOCK, PROCESS_STATE, SEQUENCE, STACKS, STEPS
+
+PAGE = "docs/act.md"
+CRASH_LOOP = "crash_loop"
+_LEAST_CONFIDENCE = 0.8  # what collectives and stacks prove has 0.8 to 0.9, what a process state proves 0.97
+_MAX_RULES = 32
+_NAME = re.compile(r"[a-z0-9-]{1,64}")  # also the name of a file
+_CAUSES = tuple(sorted({cause for detector in ALL for cause in detector.causes}))
+# The proofs that an act may need. A lock proves that a rank is gone: there is nothing to kill. Silence proves nothing.
+_PROOFS = {
+    CAPTURE: (LOCK, PROCESS_STATE, LINK, SEQUENCE, STACKS, DEVICE, STEPS),
+    KILL_CULPRIT: (PROCESS_STATE, SEQUENCE, STACKS),
+    END_JOB: (LOCK, PROCESS_STATE, LINK, SEQUENCE, STACKS, DEVICE, STEPS),
+    STOP_RESTARTS: (LOCK,),
+}
+
+
+class _Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    causes: tuple[str, ...]
+    act: str
+    proofs: tuple[str, ...] = ()
+    min_confidence: float = _LEAST_CONFIDENCE
+    labels: dict[str, object] = {}
+    mode: Literal["observe", "enforce"] = "observe"
+    override: str = ""
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    rules: tuple[_Rule, ...]
+
+
+class ActRule(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule: a finding with one of these causes and proofs, about a job with these labels, asks for an act."""
+
+    name: str
+    causes: tuple[str, ...]
+    proofs: tuple[str, ...]
+    min_confidence: float
+    labels: AlertLabels
+    act: str
+    mode: str
+    override: str  # who lets it act without a score, and why; "": it needs one
+
+    def asks(self, finding: Finding, labels: Mapping[str, str]) -> bool:
+        """Return True if the rule asks for its act about this finding; `labels` are those of the job.
+
+        Silence is no proof, and a finding that is not critical may heal: neither ever asks for an act.
+        """
+        if finding.severity != "critical" or finding.proof not in self.proofs or finding.cause not in self.causes:
+            return False
+        return (
+            finding.confidence >= self.min_confidence and self.labels.of(labels).keys() == self.labels.patterns.keys()
+        )
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """The rules of a site, in their order: the first that asks for an act decides."""
+
+    rules: tuple[ActRule, ...] = ()
+
+    def rule(self, finding: Finding, labels: Mapping[str, str]) -> ActRule | None:
+        """Return the first rule that asks for an act about this finding, or None."""
+        return next((rule for rule in self.rules if rule.asks(finding, labels)), None)
+
+
+def read_policy(path: Path) -> Policy:
+    """Return the policy in a file. Raises UsageError."""
+    try:
+        file = msgspec.convert(yaml.safe_load(path.read_text()), _File)
+    except OSError as error:
+        raise _wrong(path, error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise _wrong(path, "it is not UTF-8") from error
+    except yaml.YAMLError as error:
+        raise _wrong(path, f"it is not YAML: {' '.join(str(error).split())}") from error
+    except msgspec.ValidationError as error:
+        raise _wrong(path, str(error)) from error
+    if not 0 < len(file.rules) <= _MAX_RULES:
+        raise _wrong(path, f"it has {len(file.rules)} rules, and may have 1 to {_MAX_RULES}")
+    names = [rule.name for rule in file.rules]
+    for name in names:
+        if names.count(name) > 1:
+            raise _wrong(path, f"two rules have the name {name}")
+    return Policy(tuple(_checked(path, rule) for rule in file.rules))
+
+
+def _checked(path: Path, rule: _Rule) -> ActRule:
+    """Return the rule. Raises UsageError if a word in it is unknown, or if it could never be right."""
+    if not rule.name.replace("-", "").replace("_", "").isalnum() or not rule.name.isascii() or len(rule.name) > 64:
+        raise _wrong(
+            path, f"the name {rule.name!r} of a rule has other letters than a-z, 0-9, - and _, or more than 64"
+        )
+    place = f"rule {rule.name}"
+    if not rule.causes:
+        raise _wrong(path, f"{place} has no causes")
+    for key, words, known in (("act", (rule.act,), ACTS), ("causes", rule.causes, _CAUSES)):
+        _check(path, f"{place}: {key}", words, known)
+    _check(path, f"{place}: proofs of {rule.act}", rule.proofs, _PROOFS[rule.act])
+    if not 0 < rule.min_confidence <= 1:
+        raise _wrong(path, f"{place}: min_confidence is {rule.min_confidence:g}, and must be above 0 and at most 1")
+    if rule.act == STOP_RESTARTS and rule.causes != (CRASH_LOOP,):
+        raise _wrong(path, f"{place}: {STOP_RESTARTS} is for the cause {CRASH_LOOP} alone")
+    if rule.override and rule.mode == OBSERVE:
+        raise _wrong(path, f"{place} has an override, but it only observes")
+    labels = configured(rule.labels, f"{place}.labels")
+    values = {name: getattr(rule, name) for name in ("name", "causes", "min_confidence", "act", "mode", "override")}
+    return ActRule(**values, proofs=rule.proofs or _PROOFS[rule.act], labels=labels)
+
+
+def _check(path: Path, place: str, words: Iterable[str], known: Sequence[str]) -> None:
+    for word in words:
+        if word not in known:
+            raise _wrong(path, f"{place} has {word!r}, which is none of {', '.join(known)}")
+
+
+def _wrong(path: Path, cause: str) -> UsageError:
+    return UsageError(f"cannot use {path}", cause, f"{PAGE} shows such a file")

@@ -1,0 +1,123 @@
+"""Judge what followed an intent or an act: a person did the same, the job went on by itself, the act helped or not.
+
+Pure. `docs/act.md` has these rules for people.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from zmon.job.restarts import is_over
+from zmon.schema.act import (
+    ACTED,
+    CAPTURE,
+    DID_NOT_HELP,
+    ENDED,
+    KILL_CULPRIT,
+    RIGHT,
+    STEPS_AGAIN,
+    STOP_RESTARTS,
+    UNANSWERED,
+    UNCLEAR,
+    WRONG,
+    Intent,
+)
+from zmon.schema.job_snapshot import Snapshot
+
+SCORE_SECONDS = 600.0  # what happens later has other reasons
+# A launcher that has not started new ranks after this time will not: torchrun kills the other ranks 30 s after its
+# SIGTERM, and new ranks import torch.
+RELAUNCH_SECONDS = 120.0
+INIT_SECONDS = 1800.0  # the longest lease of initialization: without a step by then, the act did not help
+
+
+@dataclass
+class Score:
+    """The intents of one cause, by what followed."""
+
+    right: int = 0
+    wrong: int = 0
+    unclear: int = 0
+    open: int = 0  # it is not known yet
+
+
+def scores(intents: Iterable[Intent]) -> dict[str, Score]:
+    """Return the score of each cause. Intents that were acted upon have no score, since nobody else could act."""
+    result: defaultdict[str, Score] = defaultdict(Score)
+    for intent in intents:
+        if is_scored(intent):
+            score, word = result[intent.cause], intent.score or "open"
+            setattr(score, word, getattr(score, word) + 1)
+    return dict(result)
+
+
+def is_scored(intent: Intent) -> bool:
+    """Return True if what followed says whether the intent was right: zmon itself did nothing."""
+    return intent.act != CAPTURE and intent.result not in (ACTED, UNANSWERED)
+
+
+def followed(intent: Intent, snapshot: Snapshot | None, now: float) -> Intent:
+    """Return the intent with its score or its outcome, if this snapshot of its job shows it; None: there is no job."""
+    if intent.act == CAPTURE or intent.score or intent.outcome:
+        return intent
+    if is_scored(intent):
+        return msgspec.structs.replace(intent, score=_score(intent, snapshot, now))
+    outcome = _outcome(intent, snapshot, now)
+    return msgspec.structs.replace(intent, outcome=outcome, outcome_seconds=now - intent.onset) if outcome else intent
+
+
+def _score(intent: Intent, snapshot: Snapshot | None, now: float) -> str:
+    """Return the score, or "" while it is open."""
+    is_late = now - intent.time >= SCORE_SECONDS
+    if snapshot is None:
+        return UNCLEAR if is_late else ""
+    if intent.act == STOP_RESTARTS:  # each start of a crash loop ends by itself, so only time shows whether it is over
+        if _has_passed(intent, snapshot):
+            return WRONG
+        return (RIGHT if is_over(snapshot) else UNCLEAR) if is_late else ""
+    if _is_same_launch(intent, snapshot) and _has_passed(intent, snapshot):
+        return WRONG
+    if not _is_same_launch(intent, snapshot) or is_over(snapshot) or _are_gone(intent, snapshot):
+        return RIGHT
+    return UNCLEAR if is_late else ""
+
+
+def _outcome(intent: Intent, snapshot: Snapshot | None, now: float) -> str:
+    """Return the outcome of an act, or "" while it is open."""
+    seconds = now - intent.time
+    if snapshot is None:
+        return ENDED if seconds >= RELAUNCH_SECONDS else ""
+    if intent.act != KILL_CULPRIT:
+        if _is_same_launch(intent, snapshot) and is_over(snapshot):
+            return ENDED if seconds >= RELAUNCH_SECONDS else ""  # until then something may start it again
+        return DID_NOT_HELP if seconds >= RELAUNCH_SECONDS else ""
+    if not _is_same_launch(intent, snapshot):
+        if all(r.steps for r in snapshot.ranks):
+            return STEPS_AGAIN
+        return DID_NOT_HELP if seconds >= INIT_SECONDS else ""
+    if _has_passed(intent, snapshot):
+        return STEPS_AGAIN
+    last = snapshot.reported_ranks[0]
+    has_restart = last.max_restarts is not None and last.restart_count < last.max_restarts
+    if is_over(snapshot) and not has_restart:
+        return ENDED
+    return DID_NOT_HELP if seconds >= RELAUNCH_SECONDS else ""
+
+
+def _is_same_launch(intent: Intent, snapshot: Snapshot) -> bool:
+    first = snapshot.reported_ranks[0]
+    return (first.launch_id, snapshot.attempt) == (intent.launch_id, intent.attempt)
+
+
+def _has_passed(intent: Intent, snapshot: Snapshot) -> bool:
+    """Return True if the job has finished the step at which it stood."""
+    return intent.step is not None and bool(snapshot.ranks) and all(r.step > intent.step for r in snapshot.ranks)
+
+
+def _are_gone(intent: Intent, snapshot: Snapshot) -> bool:
+    """Return True if a rank at fault has ended; the finding says that it lived."""
+    return intent.act == KILL_CULPRIT and any(not r.alive for r in snapshot.ranks if r.run_uid in intent.run_uids)
