@@ -48,6 +48,13 @@ from zmon.errors import UsageError
 @click.option(
     "--watch", is_flag=True, help="Play the drills of one host that strike no part of zmon, under zmon watch alone."
 )
+@click.option(
+    "--act",
+    "policy",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True, resolve_path=True),
+    metavar="FILE",
+    help="Let zmon act by this policy, and count the acts about somebody who is not to blame.",
+)
 @click.option("--simulated", type=click.IntRange(min=1), help="Play so many random compositions in a simulator.")
 @click.option(
     "--first",
@@ -74,6 +81,7 @@ def drill(
     soak_seconds: float | None,
     randoms: int | None,
     watch: bool,
+    policy: Path | None,
     simulated: int | None,
     first: int,
     seed: int | None,
@@ -101,18 +109,20 @@ def drill(
         raise UsageError(
             "--watch plays drills by name", "--soak, --random and --simulated have stages of their own", "Leave out one"
         )
+    if policy and (watch or simulated):
+        raise UsageError("--act is for a stack", "zmon watch never acts, and no simulated agent does", "Leave out one")
     if simulated is not None:
         sys.exit(play_simulated(int(time.time()) if seed is None else seed, first, simulated, as_json))
     _end_in_order()
     if randoms is not None:
-        sys.exit(play_randomly(int(time.time()) if seed is None else seed, randoms, resume, data_dir, as_json))
+        sys.exit(play_randomly(int(time.time()) if seed is None else seed, randoms, resume, data_dir, as_json, policy))
     drills, session_kind = (WATCHED, "watch") if watch else (ALL, "soak" if soak_seconds else "drills")
     session = history.newest(data_dir, session_kind) if resume else None
     if session is None:
         drill_names = [d.name for d in select_drills(drills, names)] if names else [d.name for d in drills]
         seed = int(time.time()) if seed is None else seed
-        pinned = Pinned(kind, ranks, step_seconds)
-        head = history.Head(seed=seed, repeats=repeats, drills=tuple(drill_names), pinned=pinned)
+        pinned, act_file = Pinned(kind, ranks, step_seconds), str(policy) if policy else None
+        head = history.Head(seed=seed, repeats=repeats, drills=tuple(drill_names), pinned=pinned, act_file=act_file)
         session = history.begin(data_dir, head, session_kind)
     head, stderr = session.head, Console(stderr=True)
     stderr.print(f"seed {head.seed}, results in {session.path}", highlight=False, soft_wrap=True)
@@ -125,7 +135,7 @@ def drill(
     soaked_seconds: float | None = None
     try:
         if soak_seconds is not None:
-            soaked_seconds = soak(ALL, soak_seconds, head.seed, head.pinned, directory, record)
+            soaked_seconds = soak(ALL, soak_seconds, head.seed, head.pinned, directory, record, head.policy)
         else:
             play_all(
                 select_drills(drills, head.drills),
@@ -136,6 +146,7 @@ def drill(
                 directory,
                 record,
                 watch,
+                head.policy,
             )
     except BaseException:  # also Ctrl-C: the logs of the interrupted drill stay
         _clean_up(directory, stderr, keep=True)

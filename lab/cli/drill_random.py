@@ -35,7 +35,9 @@ def play_simulated(seed: int, first: int, number: int, as_json: bool) -> int:
     return int(any(each.result in (*tally.NEVER, "broken") for each in outcomes))
 
 
-def play_randomly(seed: int, number: int, resume: bool, data_dir: Path, as_json: bool) -> int:
+def play_randomly(
+    seed: int, number: int, resume: bool, data_dir: Path, as_json: bool, policy: Path | None = None
+) -> int:
     """Play compositions of real jobs, or go on with the last session of them; return 1 as `play_simulated` does.
 
     The truth about each fault is in a file beside the one of the results.
@@ -44,7 +46,9 @@ def play_randomly(seed: int, number: int, resume: bool, data_dir: Path, as_json:
     if resume:
         session = history.newest(data_dir, "random")
     else:
-        session = history.begin(data_dir, history.Head(seed=seed, repeats=number, drills=()), "random")
+        act_file = str(policy) if policy else None
+        head = history.Head(seed=seed, repeats=number, drills=(), act_file=act_file)
+        session = history.begin(data_dir, head, "random")
     seed, truth = session.head.seed, session.path.with_suffix(".truth")
     stderr.print(f"seed {seed}, results in {session.path}, truth in {truth}", highlight=False, soft_wrap=True)
 
@@ -56,7 +60,7 @@ def play_randomly(seed: int, number: int, resume: bool, data_dir: Path, as_json:
     directory = Path(tempfile.mkdtemp(prefix="zmon-drill-"))
     try:
         done = {row.repeat for row in session.rows}
-        random_session.play_random(seed, number, done, directory, truth, record)
+        random_session.play_random(seed, number, done, directory, truth, record, session.head.policy)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     outcomes = [random_verdict.outcome(row) for row in session.rows]

@@ -72,6 +72,7 @@ class Drill:
     may_warn: tuple[str, ...] = ()
     max_warnings: int | None = None  # the number of allowed findings with these causes; None: any number
     watch_seconds: float = 8.0  # quiet drills: time to watch after the event
+    with_acts: bool = True  # False: an act would end the job before the fault is complete
     unavailable: Callable[[], str | None] = lambda: None  # returns the reason if the drill cannot be played here
     afterwards: Callable[[Scene], str | None] = lambda scene: None  # returns a clause about lost data, after the lift
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
 
 from lab.drills.drill import Scene
 from lab.faults.sabotage import wait_until
@@ -28,16 +29,21 @@ class Aftermath:
 def observe(scene: Scene, onset: float, slow_seconds: float, causes: Collection[str] = ()) -> Aftermath:
     """Return how the job goes on; `slow_seconds` is its p99 step.
 
-    If the struck rank is gone, or is about to end by one of the `causes`, wait for the first step of the next launch.
+    If the struck rank is gone, or is about to end by one of the `causes` or by an act, wait for the first step of the
+    next launch.
     """
-    folder = scene.job.folder
-    if scene.job.spec.max_restarts and (not _runs(scene) or not ENDS.isdisjoint(causes)):
+    folder, acts = scene.job.folder, scene.stage.policy is not None and not _moves(scene.job.folder, slow_seconds)
+    if scene.job.spec.max_restarts and (acts or not _runs(scene) or not ENDS.isdisjoint(causes)):
         wait_until(lambda: scene.job.exit_code() is not None or launches(folder) > 1, RESTART_SECONDS)
     last, restarted = newest_step(folder), launches(folder) > 1
     if last is None or scene.job.exit_code() is not None:
         return Aftermath(False, restarted)
-    is_recent = time.time() - last < max(FLOOR_SECONDS, STEPS * slow_seconds)
-    return Aftermath(is_recent and (restarted or last > onset + 2 * slow_seconds), restarted)
+    return Aftermath(_moves(folder, slow_seconds) and (restarted or last > onset + 2 * slow_seconds), restarted)
+
+
+def _moves(folder: Path, slow_seconds: float) -> bool:
+    last = newest_step(folder)
+    return last is not None and time.time() - last < max(FLOOR_SECONDS, STEPS * slow_seconds)
 
 
 def _runs(scene: Scene) -> bool:

@@ -21,6 +21,12 @@ class Head(msgspec.Struct, kw_only=True):
     repeats: int
     drills: tuple[str, ...]
     pinned: Pinned = Pinned()
+    act_file: str | None = None  # the policy by which zmon acts
+
+    @property
+    def policy(self) -> Path | None:
+        """The policy by which zmon acts; None: it never acts."""
+        return Path(self.act_file) if self.act_file else None
 
 
 class Session:

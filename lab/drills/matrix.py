@@ -60,7 +60,7 @@ FAULTS = (
           afterwards=parts.agent_lost_nothing, needs_stack=True),
     Drill("hub-killed", "SIGKILL to the hub, for good, then SIGSTOP to a rank", parts.kill_hub,
           ("ZmonLeaseOverdue",), culprit="none", proof="watcher", step_seconds=SHORT,
-          afterwards=parts.hub_lost_nothing, needs_stack=True),
+          afterwards=parts.hub_lost_nothing, needs_stack=True, with_acts=False),
     Drill("prometheus-killed", "SIGKILL to Prometheus and SIGSTOP to a rank meanwhile", parts.kill_prometheus,
           ("rank_frozen",), "stall", proof="state", afterwards=parts.prometheus_lost_nothing, needs_stack=True),
 )  # fmt: skip
@@ -105,6 +105,10 @@ QUIET = (
     Drill("contention", "other programs take the processors for 2 s", ordinary.contention),
     Drill("host-suspended", "everything on the host stops for 6 s, twice, as when a virtual machine moves",
           ordinary.suspended, step_seconds=FAST, watch_seconds=12.0),
+    Drill("job-suspended", "launchers and ranks of the job stop for 6 s, as a scheduler suspends them",
+          ordinary.job_suspended, watch_seconds=12.0, may_warn=("rank_frozen",)),
+    Drill("debugger", "a debugger holds one rank for 12 s", ordinary.debugger, watch_seconds=12.0,
+          may_warn=("rank_frozen",)),
     Drill("two-jobs", "another job trains on the same host", ordinary.second_job, step_seconds=SHORT),
 )  # fmt: skip
 

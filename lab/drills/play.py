@@ -19,11 +19,12 @@ from lab.drills.draw import Draw, job_spec
 from lab.drills.drill import Drill, Injection, Scene
 from lab.drills.ending import observe
 from lab.drills.quiet_play import is_excused, play_quiet
-from lab.drills.reports import alerts_since, findings_since, page_about, pages_since
+from lab.drills.reports import acts_of, alerts_since, findings_since, page_about, pages_since
 from lab.drills.score import DrillRow, counts
 from lab.drills.targets import TARGETS
 from lab.faults.sabotage import wait_until
-from lab.jobs.orders import median_seconds, p99_seconds, steps_done
+from lab.faults.together import true_fault
+from lab.jobs.orders import median_seconds, p99_seconds, seconds_to_steps, steps_done
 from lab.stage import Job, ReceivedPage, Stage
 from zmon.errors import ZmonError
 from zmon.schema.finding import Finding
@@ -64,6 +65,8 @@ def play(drill: Drill, stage: Stage | None, draw: Draw) -> DrillRow:
     )  # fmt: skip
     if reason := drill.unavailable():
         return replace(row, skipped=reason)
+    if stage is not None and stage.policy and not drill.with_acts:
+        return replace(row, skipped="zmon would act before the fault is complete")
     assert stage is not None
     row = replace(row, job=f"drill-{next(_numbers)}")  # the name gives no hint, because zmon reads it
     try:
@@ -73,7 +76,8 @@ def play(drill: Drill, stage: Stage | None, draw: Draw) -> DrillRow:
             usual, slow = median_seconds(job.folder), p99_seconds(job.folder)
             row = replace(row, rank=scene.rank, host=scene.host, median_seconds=usual, p99_seconds=slow)
             row = (play_quiet if drill.quiet else _play_fault)(drill, scene, row)
-            return replace(row, shown=stage.published(row.job))
+            again = seconds_to_steps(scene.job.folder, row.truth[0].time) if row.restarted else None
+            return replace(row, shown=stage.published(row.job), acts=acts_of(stage, row.job), again_seconds=again)
         finally:
             job.end()
     except FAILURES as error:
@@ -134,7 +138,9 @@ def _play_fault(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
         if injection.lift is not None:
             with contextlib.suppress(ProcessLookupError):
                 injection.lift()
-    if injection.lift is not None and row.reported_cause is not None:
+    row = replace(row, truth=(true_fault(drill, scene, injection),))
+    is_acted = acts_of(scene.stage, row.job)  # then the lift mends nothing
+    if injection.lift is not None and row.reported_cause is not None and not is_acted:
         row = replace(row, lifted=True, resolved_seconds=_await_resolved(scene))
     row = replace(row, lost=drill.afterwards(scene))
     if due is not None and (page := page_about(scene, injection.onset, row)):

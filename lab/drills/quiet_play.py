@@ -8,13 +8,12 @@ from msgspec.structs import replace
 
 from lab.drills.drill import Drill, Scene
 from lab.drills.ending import observe
-from lab.drills.reports import alerts_since, findings_since, pages_since
+from lab.drills.reports import ANSWER_SECONDS, alerts_since, findings_since, pages_since
 from lab.drills.score import DrillRow
 from lab.faults.sabotage import wait_until
+from lab.faults.together import true_fault
 from zmon.errors import PartFailed
 from zmon.schema.finding import Finding
-
-ANSWER_SECONDS = 10.0  # every witness must answer within this time
 
 
 def is_excused(drill: Drill, finding: Finding) -> bool:
@@ -24,7 +23,8 @@ def is_excused(drill: Drill, finding: Finding) -> bool:
 
 def play_quiet(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
     """Inject something harmless, and record all pages and findings since the start of the job. Raises PartFailed."""
-    onset = drill.fault(scene).onset
+    injection = drill.fault(scene)
+    onset = injection.onset
     time.sleep(drill.watch_seconds)
     ending = observe(scene, onset, row.p99_seconds or row.step_seconds)
     witnesses = scene.stage.witnesses
@@ -40,6 +40,7 @@ def play_quiet(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
     warned |= {page.alert for page in warnings if (page.job_id, page.labels.get("detector")) not in excused_labels}
     return replace(
         row,
+        truth=(true_fault(drill, scene, injection),),
         paged=alerts_since(scene, row.time, "critical"),
         critical=tuple(sorted({finding.cause for finding in findings if finding.severity == "critical"})),
         warned=tuple(sorted(warned)),

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from lab.drills.compositions import RealComposition, compose_drill
 from lab.drills.play import play
+from lab.drills.reports import acts_of
 from lab.drills.score import DrillRow
 from lab.drills.session import check_installed, open_stage
 from lab.faults.together import read_truth
@@ -26,6 +27,7 @@ def play_random(
     folder: Path,
     truth: Path,
     on_row: Callable[[DrillRow], None],
+    policy: Path | None = None,
 ) -> None:
     """Play the first `number` compositions of a seed that are not done yet. Raises PartFailed if no stage starts.
 
@@ -36,7 +38,7 @@ def play_random(
     if not numbers:
         return
     with ExitStack() as stack:
-        stage: Stage = stack.enter_context(open_stage("host", folder))
+        stage: Stage = stack.enter_context(open_stage("host", folder, policy))
         previous: DrillRow | None = None
         for each in numbers:
             row = _play_one(compose_drill(seed, each, truth), stage, truth)
@@ -59,5 +61,6 @@ def _play_one(composition: RealComposition, stage: Stage, truth: Path) -> DrillR
 
 
 def _with_end(row: DrillRow, stage: Stage) -> DrillRow:
-    """Return the row with the findings that came after the drill had ended the job: its owner did that."""
-    return replace(row, afterwards=tuple(each for each in stage.published(row.job) if each not in row.shown))
+    """Return the row with the findings and the acts that came after the drill had ended the job as its owner does."""
+    afterwards = tuple(each for each in stage.published(row.job) if each not in row.shown)
+    return replace(row, afterwards=afterwards, acts=acts_of(stage, row.job))

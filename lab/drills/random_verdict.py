@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lab.drills.score import TRUE_OF_EVERY_JOB, DrillRow, TrueFault
+from lab.drills.score import TRUE_OF_EVERY_JOB, WRONG_ACT, DrillRow, TrueFault
 from lab.drills.tally import Outcome
 from lab.stage import Shown
 from zmon.schema.names import STALL
@@ -34,7 +34,7 @@ def deviation(row: DrillRow) -> str | None:
     shown = (*_counting(row), *row.afterwards)
     reported = ", ".join(dict.fromkeys(f"{each.cause} {list(each.ranks)}" for each in shown)) or "nothing"
     struck = ", ".join(f"{fault.fault} {'nobody' if fault.rank is None else fault.rank}" for fault in row.truth)
-    reason = row.skipped or row.broken or f"reported {reported}; struck {struck}"
+    reason = row.skipped or row.broken or "; ".join(row.wrong_acts) or f"reported {reported}; struck {struck}"
     job = f"{row.kind}, {row.ranks} × {row.step_seconds:g} s, {row.launcher}, {row.max_restarts} restarts"
     return f"{row.seed}:{row.repeat} {row.drill} [{job}] {word}: {reason}"
 
@@ -43,6 +43,8 @@ def result_of(row: DrillRow) -> str:
     """Return the result of a play; see docs/drills.md for the words."""
     if row.skipped or row.broken:
         return row.result
+    if row.wrong_acts:
+        return WRONG_ACT
     shown, quiet = _counting(row), all(not fault.causes for fault in row.truth)
     if names_innocent(row.truth, (*row.shown, *row.afterwards)):
         return "wrong name"
@@ -104,6 +106,8 @@ def _diagnosis_result(row: DrillRow, shown: Sequence[Shown]) -> str:
     causes = {cause for fault in row.truth for cause in (*fault.causes, *fault.may_warn)}
     if row.max_restarts:
         causes.add("crash_loop")  # a fault that the next launch has, too
+    if row.acts:
+        causes.update(ENDS)  # of the rank that was killed, and of those that it leaves
     nobody = {cause for fault in row.truth if fault.rank is None for cause in fault.causes}
     if any(each.severity == "critical" and each.cause not in (*causes, "unknown") for each in last):
         return "wrong cause"

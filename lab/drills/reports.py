@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lab.drills.acts import is_act
 from lab.drills.drill import Scene
 from lab.drills.score import DrillRow, alert_of, counts
-from lab.stage import ReceivedPage
+from lab.faults.sabotage import wait_until
+from lab.stage import ReceivedPage, Stage
+from zmon.errors import PartFailed
+from zmon.schema.act import Intent
 from zmon.schema.finding import Finding
 
+ANSWER_SECONDS = 10.0  # every witness must answer within this time
 CLOCK_SECONDS = 0.2  # a finding may appear to be this much older than its fault
 
 
@@ -28,9 +33,24 @@ def pages_since(scene: Scene, since: float) -> Sequence[ReceivedPage]:
     return [page for page in first.values() if page.time >= since]
 
 
+def acts_of(stage: Stage, job_id: str) -> tuple[Intent, ...]:
+    """Return what zmon did about a job, oldest first. Raises PartFailed if the hub does not say it."""
+    if stage.policy is None:
+        return ()
+    wait_until(lambda: stage.intents() is not None, ANSWER_SECONDS)
+    intents = stage.intents()
+    if intents is None:
+        raise PartFailed("the hub did not say what it did", "it does not answer", f"see {stage.folder}")
+    acts = [each for each in intents if is_act(each) and _is_of(job_id, each.job_id)]
+    return tuple(sorted(acts, key=lambda act: act.time))
+
+
 def is_of_drill(scene: Scene, job_id: str) -> bool:
     """Return True for the drill's job and for another job that the drill started beside it."""
-    drill_job_id = scene.job.spec.job_id
+    return _is_of(scene.job.spec.job_id, job_id)
+
+
+def _is_of(drill_job_id: str, job_id: str) -> bool:
     return job_id == drill_job_id or job_id.startswith(f"{drill_job_id}-")
 
 

@@ -9,13 +9,16 @@ from dataclasses import dataclass
 
 import msgspec
 
+from lab.drills.acts import Blame, wrong_acts
 from lab.drills.targets import TARGETS
 from lab.stage import Shown
+from zmon.schema.act import Intent
 from zmon.schema.finding import Finding
 
 NOTHING = "nothing"  # the reported cause of a missed fault
 FAULT_RESULTS = ("right", "wrong", "missed", "late")
 DETECTED = ("right", "late")
+WRONG_ACT = "wrong act"
 # The steps of the drills' jobs vary by 30 %, and each step of eight ranks loses a quarter to waiting for the slowest.
 # That is no fault of a drill, and zmon is right to say so.
 TRUE_OF_EVERY_JOB = "compute_jitter"
@@ -95,7 +98,9 @@ class DrillRow(msgspec.Struct, frozen=True):
     lost: str | None = None  # data that was lost when a part of zmon died
     moves: bool | None = None  # at the end, before the fault was lifted, the job finished steps
     restarted: bool = False  # its launcher started the job again
-    truth: tuple[TrueFault, ...] = ()  # of a random composition: what struck
+    truth: tuple[TrueFault, ...] = ()  # what struck
+    acts: tuple[Intent, ...] = ()  # what zmon did, oldest first
+    again_seconds: float | None = None  # onset → the first step of another launch
     shown: tuple[Shown, ...] = ()  # of a random composition: every state in which a finding was published
     afterwards: tuple[Shown, ...] = ()  # the same, published after the drill had ended the job as its owner would
     skipped: str | None = None  # reason why the drill could not be played on this machine
@@ -106,10 +111,12 @@ class DrillRow(msgspec.Struct, frozen=True):
         """The result of this play.
 
         For a fault: right, wrong, missed or late. For a quiet drill: quiet, false page or false warning. For both:
-        skipped or broken, which are not failures of zmon.
+        wrong act; skipped or broken, which are not failures of zmon.
         """
         if self.skipped or self.broken:
             return "skipped" if self.skipped else "broken"
+        if self.wrong_acts:
+            return WRONG_ACT
         if self.quiet:
             return "false page" if self.paged or self.critical else "false warning" if self.warned else "quiet"
         if self.reported_cause is None:
@@ -117,6 +124,14 @@ class DrillRow(msgspec.Struct, frozen=True):
         if self.reported_cause not in self.expected or not self.culprit_right:
             return "wrong"
         return "late" if self.is_late else "right"
+
+    @property
+    def wrong_acts(self) -> tuple[str, ...]:
+        """A line for each act about somebody who is not to blame."""
+        faults = [fault for fault in self.truth if fault.causes]
+        ranks = [frozenset[int]() if fault.rank is None else frozenset((fault.rank,)) for fault in faults]
+        blames = [Blame(fault.time, blamed) for fault, blamed in zip(faults, ranks, strict=True)]
+        return wrong_acts(self.acts, blames)
 
     @property
     def is_late(self) -> bool:
@@ -128,7 +143,7 @@ class DrillRow(msgspec.Struct, frozen=True):
     @property
     def remarks(self) -> tuple[str, ...]:
         """Descriptions of everything else that is not as expected."""
-        remarks = [self.skipped, self.broken, self.lost]
+        remarks = [self.skipped, self.broken, self.lost, *self.wrong_acts]
         if self.quiet:
             remarks += [f"paged {name}" for name in self.paged] + [f"critical {cause}" for cause in self.critical]
             remarks += [f"warned {name}" for name in self.warned]
@@ -144,6 +159,8 @@ class DrillRow(msgspec.Struct, frozen=True):
         remarks += [f"{cause} was reported before the fault" for cause in self.before]
         if self.evidence_missing:
             remarks.append(f"the evidence lacks {', '.join(self.evidence_missing)}")
+        if self.acts:  # the rank that was killed is reported as well, and nobody need be paged any more
+            return remarks
         remarks += [f"{cause} was reported as well" for cause in self.beside]
         remarks += self._critical_remarks()
         remarks += self._page_remarks()

@@ -19,7 +19,11 @@ from lab.stage.hosts import FourHosts
 from lab.stage.watched import Watched
 from zmon.errors import PartFailed, UsageError, install_command
 
-STAGES: Mapping[StageName, Callable[[Path], Stage]] = {"host": OneHost, "hosts": FourHosts, "watch": Watched}
+STAGES: Mapping[StageName, Callable[[Path, Path | None], Stage]] = {
+    "host": OneHost,
+    "hosts": FourHosts,
+    "watch": Watched,
+}
 OnRow = Callable[[DrillRow], None]  # called after each play
 
 
@@ -32,8 +36,11 @@ def play_all(
     folder: Path,
     on_row: OnRow,
     watch: bool = False,
+    policy: Path | None = None,
 ) -> None:
     """Play the drills that are not done yet, stage by stage; `watch`: all of them under `zmon watch`.
+
+    With a policy zmon acts.
 
     Raises PartFailed if a stage cannot be started.
     """
@@ -52,11 +59,19 @@ def play_all(
             for drill, repeat in plays:
                 draw = pin(drill, draw_job(drill, repeat, seed), pinned)
                 if stage is None and drill.unavailable() is None:
-                    stage = stack.enter_context(open_stage(stage_name, folder))
+                    stage = stack.enter_context(open_stage(stage_name, folder, policy))
                 on_row(play(drill, stage, draw))
 
 
-def soak(drills: Sequence[Drill], seconds: float, seed: int, pinned: Pinned, folder: Path, on_row: OnRow) -> float:
+def soak(
+    drills: Sequence[Drill],
+    seconds: float,
+    seed: int,
+    pinned: Pinned,
+    folder: Path,
+    on_row: OnRow,
+    policy: Path | None = None,
+) -> float:
     """Play random quiet drills until the time is over; return the elapsed seconds.
 
     Drills that cannot be played on this machine are left out.
@@ -64,7 +79,8 @@ def soak(drills: Sequence[Drill], seconds: float, seed: int, pinned: Pinned, fol
     check_installed()
     generator, quiet = random.Random(seed), [drill for drill in drills if drill.quiet and drill.unavailable() is None]
     with ExitStack() as stack:
-        stages = {name: stack.enter_context(open_stage(name, folder)) for name in sorted({d.stage for d in quiet})}
+        names = sorted({drill.stage for drill in quiet})
+        stages = {name: stack.enter_context(open_stage(name, folder, policy)) for name in names}
         begin, repeat = time.monotonic(), 0
         while time.monotonic() - begin < seconds:
             drill = generator.choice(quiet)
@@ -74,11 +90,11 @@ def soak(drills: Sequence[Drill], seconds: float, seed: int, pinned: Pinned, fol
 
 
 @contextmanager
-def open_stage(name: StageName, folder: Path) -> Iterator[Stage]:
-    """Start a stage in its own directory, and close it at the end."""
+def open_stage(name: StageName, folder: Path, policy: Path | None = None) -> Iterator[Stage]:
+    """Start a stage in its own directory, and close it at the end; with a policy zmon acts."""
     directory = folder / name
     directory.mkdir(parents=True)
-    stage = STAGES[name](directory)
+    stage = STAGES[name](directory, policy)
     try:
         yield stage
     finally:

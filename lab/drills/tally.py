@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 PROVED = ("lock", "state", "carrier", "sequence")  # evidence that shows the culprit
-NEVER = ("wrong name", "silent", "false page")  # must not happen, at any number of plays
+NEVER = ("wrong act", "wrong name", "silent", "false page")  # must not happen, at any number of plays
 RESULTS = (
     "right", "late", "quiet", "restarted", "no effect", "unknown", "wrong cause", "missed", "false warning", "unpaged",
     *NEVER, "broken",

@@ -15,17 +15,31 @@ import psutil
 from lab import jobs
 from lab.drills.drill import Injection, Scene
 from lab.faults.sabotage import wait_until
-from lab.faults.signals import go_on
+from lab.faults.signals import go_on, process_of
 from lab.jobs.orders import steps_done
-from lab.stage.launched import kill_all, launch
+from lab.stage.launched import kill_all, launch, running
 from zmon.agent.sources.rank_box import LEFT_BEHIND_SECONDS
 from zmon.errors import ZmonError
 
 END_SECONDS = 120.0
 CONTENTION_SECONDS = 2.0
 SUSPENDED_SECONDS = 6.0
+DEBUGGED_SECONDS = 12.0
 BURNERS_PER_CORE = 2
 BURN = "import sys, time\nend = time.monotonic() + float(sys.argv[1])\nwhile time.monotonic() < end: pass"
+
+
+# PTRACE_ATTACH (16), wait with __WALL, PTRACE_DETACH (17) of every thread: ptrace(2).
+TRACE = """import ctypes, os, sys, time
+call, pid = ctypes.CDLL(None).ptrace, int(sys.argv[1])
+threads = [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+traced = [thread for thread in threads if call(16, thread, None, None) == 0]
+for thread in traced:
+    os.waitpid(thread, 0x40000000)
+time.sleep(float(sys.argv[2]))
+for thread in traced:
+    call(17, thread, None, None)
+sys.exit(not traced)"""
 
 
 def nothing(scene: Scene) -> Injection:
@@ -68,6 +82,30 @@ def suspended(scene: Scene) -> Injection:
             for process in processes:  # the agent first: it must not need the next step to be quiet
                 go_on(process)
         time.sleep(SUSPENDED_SECONDS)
+    return Injection(onset)
+
+
+def job_suspended(scene: Scene) -> Injection:
+    """Stop the launchers and all ranks of the job for some seconds, as `scontrol suspend` does."""
+    processes = running(scene.job.folder)
+    onset = time.time()
+    try:
+        for process in processes:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.suspend()
+        time.sleep(SUSPENDED_SECONDS)
+    finally:
+        for process in processes:
+            go_on(process)
+    return Injection(onset)
+
+
+def debugger(scene: Scene) -> Injection:
+    """Trace all threads of one rank for some seconds, as gdb does at a breakpoint. Raises ZmonError."""
+    onset = time.time()
+    command = [sys.executable, "-c", TRACE, str(process_of(scene).pid), str(DEBUGGED_SECONDS)]
+    if subprocess.run(command, timeout=DEBUGGED_SECONDS + END_SECONDS, check=False).returncode:
+        raise ZmonError("the rank cannot be traced", "ptrace is not permitted", "play the drill as root")
     return Injection(onset)
 
 

@@ -67,21 +67,25 @@ def recorded(element: Drill, path: Path) -> Fault:
 
     def inject(scene: Scene) -> Injection:
         injection = element.fault(scene)
-        struck = injection.rank if injection.rank is not None else scene.rank
-        truth = TrueFault(
-            scene.job.spec.job_id,
-            element.name,
-            struck if element.culprit == "rank" else None,
-            injection.host or scene.host,
-            injection.onset,
-            element.causes,
-            element.may_warn,
-        )
         with path.open("ab") as file:
-            file.write(msgspec.json.encode(truth) + b"\n")
+            file.write(msgspec.json.encode(true_fault(element, scene, injection)) + b"\n")
         return injection
 
     return inject
+
+
+def true_fault(drill: Drill, scene: Scene, injection: Injection) -> TrueFault:
+    """Return the truth about the fault of a drill that was caused."""
+    struck = injection.rank if injection.rank is not None else scene.rank
+    return TrueFault(
+        scene.job.spec.job_id,
+        drill.name,
+        struck if drill.culprit == "rank" else None,
+        injection.host or scene.host,
+        injection.onset,
+        drill.causes,
+        drill.may_warn,
+    )
 
 
 def read_truth(path: Path, job_id: str, since: float) -> tuple[TrueFault, ...]:

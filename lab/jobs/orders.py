@@ -76,6 +76,12 @@ def launches(folder: Path, rank: int = 0) -> int:
     return sum(line.startswith("1 ") for line in _lines(folder, rank))
 
 
+def seconds_to_steps(folder: Path, onset: float, rank: int = 0) -> float | None:
+    """Return the seconds from the onset to the end of the first step of the next launch, or None."""
+    ends = (float(line.split()[2]) for line in _lines(folder, rank) if line.startswith("1 "))
+    return min((end - onset for end in ends if end > onset), default=None)
+
+
 def p99_seconds(folder: Path, rank: int = 0) -> float | None:
     """Return the 99th percentile of the job's recent steps by its own clock, or None if there are fewer than two."""
     recent = _recent(folder, rank)

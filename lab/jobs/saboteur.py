@@ -58,6 +58,8 @@ class Saboteur:
         self._usual_seconds = self._seconds  # median step time before the current order
         self._step_began_at = time.monotonic()
         self._allocated: list[bytearray] = []
+        if spec["handles_term"]:
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         self._steps = (self.folder / f"steps-{self.rank}").open("a", buffering=1)
 
     def begin_step(self) -> None:
@@ -65,7 +67,7 @@ class Saboteur:
         now = time.monotonic()
         if self.step:
             self._recent.append(now - self._step_began_at)
-            self._steps.write(f"{self.step} {now - self._step_began_at:.6f}\n")
+            self._steps.write(f"{self.step} {now - self._step_began_at:.6f} {time.time():.3f}\n")
         self._step_began_at = now
         self.step += 1
         self._read_orders()

@@ -52,6 +52,6 @@ class RecordedHosts(FourHosts):
 
 if __name__ == "__main__":
     try:
-        asyncio.run(run(Path(sys.argv[1]), sys.argv[2], OpenCluster))
+        asyncio.run(run(Path(sys.argv[1]), sys.argv[2], kind=OpenCluster))
     except ZmonError as error:
         sys.exit(str(error))

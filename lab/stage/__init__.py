@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 import msgspec
 import psutil
 
+from zmon.schema.act import Intent
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.rank import RankState
@@ -37,6 +38,7 @@ class JobSpec:
     launcher: LauncherName = "torchrun"
     launchers: int = 1  # torchrun processes on one host, with elastic rendezvous: the job may go on with fewer of them
     seed: int = 1
+    handles_term: bool = False  # in Python, so a rank that waits in a collective ends by SIGKILL alone
     slow_start: float = 1.0  # factor on the duration of the first step
     exchange_rate: float = 0.0  # bytes per second of step time that a rank sends to each other rank; 0: the minimum
     row_memory: int = 0  # bytes that a rank of the bundled trainer has for rows, with more on a disk; 0: for all rows
@@ -110,6 +112,10 @@ class Stage(Protocol):
     def folder(self) -> Path:
         """The directory of everything that the stage writes; the caller that started the stage removes it."""
 
+    @property
+    def policy(self) -> Path | None:
+        """The policy by which zmon acts; None: it never acts."""
+
     def start(self, spec: JobSpec) -> Job:
         """Start a job and return at once, before it trains."""
 
@@ -118,6 +124,9 @@ class Stage(Protocol):
 
     def published(self, job_id: str) -> tuple[Shown, ...]:
         """Return every state in which a finding about one job was published, oldest first."""
+
+    def intents(self) -> tuple[Intent, ...] | None:
+        """Return every intent of the hub, newest first; None if it has no policy or does not answer."""
 
     def job(self, job_id: str) -> JobView | None:
         """Return the hub's view of one job, or None if the hub does not know it or does not answer."""

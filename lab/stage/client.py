@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from zmon.schema.act import Intent
 from zmon.schema.api import Endpoint, FindingsRequest, JobsRequest, SnapshotRequest, endpoints
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
@@ -82,6 +83,18 @@ def findings(hub: str, job_id: str | None, active: bool) -> list[Finding]:
     """Return the hub's findings about one job, or about any if `job_id` is None, newest first."""
     answer = ask(hub, endpoints.FINDINGS, FindingsRequest(job_id, active))
     return [*answer.findings] if answer else []
+
+
+class _Acts(msgspec.Struct):
+    """The hub's answer to `GET /api/v1/acts`."""
+
+    intents: tuple[Intent, ...]
+
+
+def intents(hub: str) -> tuple[Intent, ...] | None:
+    """Return every intent of the hub, newest first, or None if it does not answer."""
+    answer = _get(f"{hub}/api/v1/acts", [], _Acts)
+    return answer.intents if answer else None
 
 
 def job(hub: str, job_id: str) -> JobView | None:

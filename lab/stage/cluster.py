@@ -1,6 +1,7 @@
 """Run a stack with four hosts: an agent on each of them; hub, Prometheus and Alertmanager on this machine.
 
-It works as `supervised` does, and removes the hosts at the end. Usage: `python -m lab.stage.cluster DIR WEBHOOK`.
+It works as `supervised` does, and removes the hosts at the end. Usage:
+`python -m lab.stage.cluster DIR WEBHOOK [POLICY]`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from lab.libraries.clock import Clock, library
 from lab.stage.network import Host, make_hosts, remove_hosts
-from lab.stage.supervised import Supervised, run_until, stop_event
+from lab.stage.supervised import Supervised, arguments, run_until, stop_event
 from zmon.errors import PartFailed, ZmonError
 from zmon.stack.part import Part
 from zmon.web.addresses import AGENT_PORT
@@ -25,10 +26,15 @@ class Cluster(Supervised):
     """The parts of `Supervised`, with an agent on each host instead of one on this machine."""
 
     def __init__(
-        self, folder: Path, webhook: str, hosts: Mapping[str, Host], environments: Mapping[str, dict[str, str]]
+        self,
+        folder: Path,
+        webhook: str,
+        hosts: Mapping[str, Host],
+        environments: Mapping[str, dict[str, str]],
+        policy: Path | None,
     ) -> None:
         self._hosts, self._environments = hosts, environments
-        super().__init__(folder, webhook)
+        super().__init__(folder, webhook, policy)
 
     def _agents(self) -> list[Part]:
         return [self._agent(host) for host in self._hosts.values()]
@@ -41,6 +47,7 @@ class Cluster(Supervised):
             *("--box-dir", str(box_dir(data.parent, host.name))),
             *("--host", host.name),
             *("--data-dir", str(data / host.name)),
+            *([] if self._config.act_file is None else ["--allow-actions"]),
         ]
         log = data / "logs" / f"agent-{host.name}.log"
         environment = self._environments.get(host.name, {})
@@ -66,7 +73,7 @@ def clocks(folder: Path, hosts: Mapping[str, Host]) -> dict[str, Clock]:
     return {name: Clock(folder / "hosts" / name / "clock", compiled) for name in hosts}
 
 
-async def run(folder: Path, webhook: str, kind: type[Cluster] = Cluster) -> None:
+async def run(folder: Path, webhook: str, policy: Path | None = None, kind: type[Cluster] = Cluster) -> None:
     """Run the stack with four hosts until it is stopped. `kind`: how its parts are started."""
     stop = stop_event()
     hosts = make_hosts(NAMES)
@@ -74,7 +81,7 @@ async def run(folder: Path, webhook: str, kind: type[Cluster] = Cluster) -> None
         for name in hosts:
             box_dir(folder, name).mkdir(parents=True)
         environments = {name: clock.environment for name, clock in clocks(folder, hosts).items()}
-        cluster = kind(folder, webhook, hosts, environments)
+        cluster = kind(folder, webhook, hosts, environments, policy)
         await run_until(stop, cluster, folder, hosts=[asdict(host) for host in hosts.values()], clocks=environments)
     finally:
         remove_hosts(hosts.values())
@@ -82,6 +89,6 @@ async def run(folder: Path, webhook: str, kind: type[Cluster] = Cluster) -> None
 
 if __name__ == "__main__":
     try:
-        asyncio.run(run(Path(sys.argv[1]), sys.argv[2]))
+        asyncio.run(run(*arguments(sys.argv[1:])))
     except ZmonError as error:
         sys.exit(str(error))

@@ -24,14 +24,15 @@ class OneHost(StackStage):
 
     name = "host"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, policy: Path | None = None) -> None:
         """Start the stack and wait until it is healthy. Raises PartFailed."""
         try:
             self.gpus: Script | None = Script(folder / "gpus", library(folder / "nvml"))
             self.gpus.set_answers(("driver", "cards", 8))
         except PartFailed:
             self.gpus = None
-        super().__init__(folder, "lab.stage.supervised", HOST, self.gpus.environment if self.gpus else {})
+        environment = self.gpus.environment if self.gpus else {}
+        super().__init__(folder, "lab.stage.supervised", HOST, environment, policy)
 
     def start(self, spec: JobSpec) -> Launched:
         """Start a job under `spec.launchers` torchrun processes. If there are several, the job may go on with fewer."""

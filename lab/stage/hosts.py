@@ -27,10 +27,10 @@ class FourHosts(StackStage):
     name = "hosts"
     module = "lab.stage.cluster"  # it runs the stack
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, policy: Path | None = None) -> None:
         """Start the stack and wait until it is healthy. Raises PartFailed, or UsageError without root."""
         check_possible()
-        super().__init__(folder, self.module, NAMES[0], {})
+        super().__init__(folder, self.module, NAMES[0], {}, policy)
         self.hosts = {fields["name"]: Host(**fields) for fields in self.ready["hosts"]}
         self.clocks = {
             name: Clock(Path(clock["DRILL_CLOCK"]), Path(clock["LD_PRELOAD"]))

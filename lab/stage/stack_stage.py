@@ -25,6 +25,7 @@ from lab.stage.launched import Launched
 from lab.stage.published import published
 from lab.stage.webhook import Webhook
 from zmon.errors import PartFailed
+from zmon.schema.act import Intent
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.rank import RankState
@@ -44,17 +45,20 @@ class StackStage:
 
     witnesses: tuple[PartName, ...] = ("hub", "prometheus", "alertmanager")
 
-    def __init__(self, folder: Path, module: str, host: str, environment: dict[str, str]) -> None:
+    def __init__(
+        self, folder: Path, module: str, host: str, environment: dict[str, str], policy: Path | None = None
+    ) -> None:
         """Start the module that supervises the stack, and wait until all parts are healthy. Raises PartFailed."""
         find_program("prometheus")
         find_program("prometheus-alertmanager", "alertmanager")
         self.folder = folder
         self._host = host
+        self.policy = policy
         self._webhook = Webhook()
         self._jobs: list[Launched] = []
         with (folder / "stack.log").open("wb") as log:
             self._supervisor = subprocess.Popen(
-                [sys.executable, "-m", module, folder, self._webhook.url],
+                [sys.executable, "-m", module, folder, self._webhook.url, *([policy] if policy else [])],
                 env=jobs.inherited_environment() | environment,
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -88,6 +92,10 @@ class StackStage:
     def published(self, job_id: str) -> tuple[Shown, ...]:
         """Return every state in which a finding about one job was published, oldest first."""
         return published(self.folder / "data" / "findings.jsonl", job_id)
+
+    def intents(self) -> tuple[Intent, ...] | None:
+        """Return every intent of the hub, newest first; None if it has no policy or does not answer."""
+        return client.intents(self.urls["hub"]) if self.policy else None
 
     def job(self, job_id: str) -> JobView | None:
         """Return the hub's view of one job, or None."""

@@ -1,8 +1,8 @@
 """Run the stack of one host in its own process, so that it is ended in order whatever happens to the drill.
 
 It is `zmon up` without a dashboard. It stops when its stdin is closed or when it receives a signal, and then ends the
-remaining processes of the jobs in its directory. Usage: `python -m lab.stage.supervised DIR WEBHOOK`. Once all parts
-are healthy, it writes their URLs to DIR/ready.json.
+remaining processes of the jobs in its directory. Usage: `python -m lab.stage.supervised DIR WEBHOOK [POLICY]`; with a
+policy of acts zmon acts. Once all parts are healthy, it writes their URLs to DIR/ready.json.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import json
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -27,8 +28,8 @@ class Supervised(Stack):
 
     has_dashboard = False
 
-    def __init__(self, folder: Path, webhook: str, host: str = HOST) -> None:
-        config = StackConfig(folder / "data", folder / "boxes", host, webhook)
+    def __init__(self, folder: Path, webhook: str, policy: Path | None = None) -> None:
+        config = StackConfig(folder / "data", folder / "boxes", HOST, webhook, act_file=policy)
         super().__init__(config, lambda line: print(line, flush=True))
 
 
@@ -68,14 +69,20 @@ async def run_until(stop: asyncio.Event, stack: Stack, folder: Path, **details: 
         cgroups.remove_leftovers()
 
 
-async def run(folder: Path, webhook: str) -> None:
+async def run(folder: Path, webhook: str, policy: Path | None) -> None:
     """Run the stack of one host until it is stopped."""
     stop = stop_event()
-    await run_until(stop, Supervised(folder, webhook), folder)
+    await run_until(stop, Supervised(folder, webhook, policy), folder)
+
+
+def arguments(words: Sequence[str]) -> tuple[Path, str, Path | None]:
+    """Return the directory, the webhook and the policy of a command line."""
+    folder, webhook, *policy = words
+    return Path(folder), webhook, Path(policy[0]) if policy else None
 
 
 if __name__ == "__main__":
     try:
-        asyncio.run(run(Path(sys.argv[1]), sys.argv[2]))
+        asyncio.run(run(*arguments(sys.argv[1:])))
     except ZmonError as error:
         sys.exit(str(error))

@@ -36,8 +36,8 @@ class Watched:
     name = "watch"
     witnesses: tuple[PartName, ...] = ()  # a watch sends no pages
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, policy: Path | None = None) -> None:
+        self.folder, self.policy = folder, policy
         self._temporary = Path(tempfile.mkdtemp(prefix="zmon-stage-"))  # the path of a socket must be short
         self._jobs: list[Launched] = []
 
@@ -79,6 +79,9 @@ class Watched:
         """Return the states of one job's ranks, from all of its watches."""
         agents = [agent for job in self._of(job_id) for agent in self._daemons(job, AGENT_SOCKET)]
         return client.ranks(agents, job_id)
+
+    def intents(self) -> None:
+        """Return nothing: a watch never acts."""
 
     def pages(self) -> list[ReceivedPage]:
         """Return nothing: a watch sends no pages."""

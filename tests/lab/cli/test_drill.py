@@ -37,11 +37,18 @@ def run(monkeypatch, capsys, tmp_path):
 
 
 @pytest.fixture
-def rows(monkeypatch):
+def policies():
+    """The policies of the sessions that were played."""
+    return []
+
+
+@pytest.fixture
+def rows(monkeypatch, policies):
     """The rows that a session yields instead of playing drills."""
     rows = []
 
-    def play_all(drills, repeats, seed, pinned, done, folder, on_row, watch):
+    def play_all(drills, repeats, seed, pinned, done, folder, on_row, watch, policy):
+        policies.append(policy)
         for row in rows:
             if (row.drill, row.repeat) not in done:
                 on_row(row)
@@ -60,6 +67,9 @@ def rows(monkeypatch):
         (("--all", "--repeats", "0"), "--repeats"),
         (("--watch", "--soak", "5"), "--watch plays drills by name"),
         (("--watch", "--simulated", "5"), "--watch plays drills by name"),
+        (("--act", __file__, "--watch", "rank-killed"), "--act is for a stack"),
+        (("--act", __file__, "--simulated", "5"), "--act is for a stack"),
+        (("--act", "/no/such", "rank-killed"), "/no/such"),
     ],
 )
 def test_misuse_prints_one_line_and_exits_with_2(run, arguments, part):
@@ -156,6 +166,15 @@ def test_resume_plays_the_remaining_drills_with_the_same_seed(run, rows):
     answer = json.loads(run("--resume", "--json")[1])
     assert answer["seed"] == 7
     assert [row["repeat"] for row in answer["rows"]] == [0, 1]
+
+
+def test_policy_of_acts_is_that_of_the_session_after_a_resume_too(run, rows, policies, tmp_path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("rules: []")
+    run("rank-killed", "--act", str(policy))
+    run("--resume")
+    run("rank-killed")
+    assert policies == [policy, policy, None]
 
 
 def test_play_skips_an_unavailable_drill_without_a_stage():

@@ -17,7 +17,7 @@ P99_SECONDS = 0.5
 def scene(tmp_path):
     spec = SimpleNamespace(max_restarts=0)
     job = SimpleNamespace(spec=spec, folder=tmp_path, exit_code=lambda: None)
-    return Scene(None, job, 1, "node-a", os.getpid(), None)
+    return Scene(SimpleNamespace(policy=None), job, 1, "node-a", os.getpid(), None)
 
 
 def write_steps(scene, text, seconds_ago):

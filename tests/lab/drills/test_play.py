@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from msgspec import structs
 
 from lab.drills import play as playing
 from lab.drills import quiet_play
@@ -16,6 +17,7 @@ from lab.drills.drill import Drill, Injection
 from lab.faults import sabotage
 from lab.stage import ReceivedPage
 from tests.build import finding, rank_state
+from tests.lab.drills.test_acts import ACT
 from zmon.errors import PartFailed
 
 ONSET = 1000.0
@@ -30,6 +32,7 @@ class FakeStage:
         self.folder, self._clock = folder, clock
         self.reports, self.alerts, self.healthy_from, self.ended = [], [], {}, []
         self.resolves = True
+        self.policy, self.acts = None, ()
         self.name, self.witnesses = "host", ("hub", "prometheus", "alertmanager")
 
     def report(self, time=ONSET + 1, sibling="", number=None, **fields):
@@ -62,6 +65,9 @@ class FakeStage:
 
     def published(self, job_id):
         return ()
+
+    def intents(self):
+        return self.acts
 
     def pages(self):
         return [
@@ -109,6 +115,42 @@ def test_finding_and_page_in_time_are_as_expected(stage):
     assert stage.ended == [row.job]
     assert stage.spec.job_id.startswith("drill-")  # no hint of the drill
     assert stage.spec.job_id.removeprefix("drill-").isdecimal()
+
+
+def play_with_policy(stage, acts, **changes):
+    stage.policy, stage.acts = stage.folder / "policy.yaml", acts
+    stage.report()
+    return play_rank_frozen(stage, lambda scene: Injection(ONSET, lift=lambda: None), **changes)
+
+
+def of_next_job(**changes):
+    """An act about the job of the next play."""
+    return structs.replace(ACT, job_id=f"drill-{next(playing._numbers) + 1}", time=ONSET + 2, **changes)
+
+
+def test_act_about_the_struck_rank_is_in_the_row_and_the_fault_is_not_lifted(stage):
+    act = of_next_job()
+    row = play_with_policy(stage, (act, structs.replace(act, job_id="drill-0"), structs.replace(act, result="refused")))
+    assert row.acts == (act,)
+    assert row.result == "right"
+    assert not row.lifted
+
+
+def test_act_about_another_rank_is_a_wrong_act(stage):
+    assert play_with_policy(stage, (of_next_job(ranks=(1,)),)).result == "wrong act"
+
+
+def test_act_about_something_harmless_is_a_wrong_act(stage):
+    stage.policy, stage.acts = stage.folder / "policy.yaml", (of_next_job(),)
+    assert playing.play(QUIET, stage, DRAW).result == "wrong act"
+
+
+def test_play_is_broken_if_the_hub_does_not_say_what_it_did(stage):
+    assert play_with_policy(stage, None).broken.startswith("the hub did not say what it did")
+
+
+def test_drill_that_an_act_would_end_too_early_is_skipped(stage):
+    assert play_with_policy(stage, (), with_acts=False).skipped
 
 
 STRAGGLER = {"detector": "straggler", "cause": "compute_straggler", "severity": "warning"}

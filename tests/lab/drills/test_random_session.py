@@ -18,8 +18,8 @@ AFTERWARDS = Shown("1", "stall", "rank_exited", "critical", (0,), ("node-a",), 1
 @pytest.fixture
 def rows(monkeypatch, tmp_path):
     @contextmanager
-    def stage(name, folder):
-        yield SimpleNamespace(published=lambda job_id: (AFTERWARDS,) if job_id == "drill-2" else ())
+    def stage(name, folder, policy):
+        yield SimpleNamespace(policy=policy, published=lambda job_id: (AFTERWARDS,) if job_id == "drill-2" else ())
 
     monkeypatch.setattr(random_session, "open_stage", stage)
     monkeypatch.setattr(random_session.time, "sleep", lambda seconds: None)

@@ -15,8 +15,8 @@ from tests.lab.drills.test_score import ROW
 class FakeStage:
     """A stage that is only built and closed."""
 
-    def __init__(self, folder):
-        self.folder, self.closed = folder, False
+    def __init__(self, folder, policy):
+        self.folder, self.policy, self.closed = folder, policy, False
         built.append(self)
 
     def close(self):

@@ -21,6 +21,7 @@ from lab.stage import PartName
 from lab.stage.cluster import Cluster, box_dir, run
 from lab.stage.hosts import FourHosts
 from lab.stage.network import Host
+from lab.stage.supervised import arguments
 from tests.web.certificates import Certificates
 from zmon.errors import ZmonError
 from zmon.schema.api import SnapshotRequest, endpoints
@@ -51,11 +52,16 @@ class SecuredCluster(Cluster):
     """The parts of `Cluster` with TLS between hub and agents, and agents that are no root."""
 
     def __init__(
-        self, folder: Path, webhook: str, hosts: Mapping[str, Host], environments: Mapping[str, dict[str, str]]
+        self,
+        folder: Path,
+        webhook: str,
+        hosts: Mapping[str, Host],
+        environments: Mapping[str, dict[str, str]],
+        policy: Path | None,
     ) -> None:
         self._tls = folder / "tls"
         self._certify(hosts)
-        super().__init__(folder, webhook, hosts, environments)
+        super().__init__(folder, webhook, hosts, environments, policy)
 
     def _certify(self, hosts: Mapping[str, Host]) -> None:
         """Write a certificate for each agent, whose name is its address, for the hub and for Prometheus."""
@@ -147,6 +153,6 @@ class SecuredHosts(FourHosts):
 
 if __name__ == "__main__":
     try:
-        asyncio.run(run(Path(sys.argv[1]), sys.argv[2], SecuredCluster))
+        asyncio.run(run(*arguments(sys.argv[1:]), SecuredCluster))
     except ZmonError as error:
         sys.exit(str(error))

@@ -1,0 +1,105 @@
+"""Time under faults ÷ time without: the bundled trainer under torchrun, with and without acts of zmon.
+
+    python -m bench.recovery [--arms ARM…] [--every SECONDS] [--out FILE] [--quick]
+
+Ranks are frozen (SIGSTOP) and killed (SIGKILL) in turns, at a drawn rank and moment. `calm` has no faults and gives the
+number of steps; the arms `acts` take as many steps under the same number of faults. Without acts a frozen rank waits
+for torch's timeout of a collective, so `no acts` has one fault of each kind, and a recovery counts no more than the
+cap. The arms `… shared store` leave torchrun's store to all launches, so that a new rank may read a dead one's address.
+A run of all arms takes three times the faults × the seconds between them, and twice the cap. The results of the arms
+are in a file, which the next run goes on with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from itertools import cycle, islice
+from pathlib import Path
+
+import msgspec
+from torch.distributed.constants import default_pg_timeout
+
+from bench.recovery.arm import Arm, Sizes, run_arm
+from bench.recovery.figures import CALM, KINDS, ArmRun, lines
+from bench.recovery.policy import POLICY
+from lab.drills.session import open_stage
+from zmon.errors import ZmonError
+
+SHARED = "shared store"
+
+
+class Results(msgspec.Struct):
+    """The file of results: the sizes, and the arms that were run."""
+
+    sizes: Sizes
+    runs: list[ArmRun] = []
+
+
+def arms(faults: int) -> tuple[Arm, ...]:
+    """Return all arms, in the order in which they are run."""
+    in_turns = tuple(islice(cycle(KINDS), faults))
+    once = tuple(sorted(KINDS, reverse=True))  # nothing follows the frozen rank
+    return (
+        Arm(CALM, (), acts=False),
+        Arm("acts", in_turns, acts=True),
+        Arm(f"acts, {SHARED}", in_turns, acts=True, own_store=False),
+        Arm("no acts", once, acts=False),
+        Arm(f"no acts, {SHARED}", once, acts=False, own_store=False),
+    )
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the arms that are missing, and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = [arm.name for arm in arms(0)]
+    parser.add_argument("--arms", nargs="+", choices=names, default=names, metavar="ARM", help=" · ".join(names))
+    parser.add_argument("--every", type=float, default=300.0, help="seconds between two faults (300)")
+    parser.add_argument("--faults", type=int, default=6, help="faults of an arm (6)")
+    parser.add_argument("--ranks", type=int, default=2, help="ranks of the job (2)")
+    parser.add_argument("--step-seconds", type=float, default=0.25, help="seconds that a step waits (0.25)")
+    parser.add_argument("--cap", type=float, default=600.0, help="seconds after which a recovery is given up (600)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the struck ranks and moments (1)")
+    parser.add_argument("--policy", type=Path, help="policy of the arms with acts (bench/recovery/policy.py)")
+    parser.add_argument("--out", type=Path, help="file of results, which is created or continued")
+    parser.add_argument("--quick", action="store_true", help="two faults, 40 s apart, of short steps; for a smoke")
+    options = parser.parse_args(words)
+    sizes = Sizes(options.every, options.faults, options.ranks, options.step_seconds, options.cap, options.seed)
+    if options.quick:
+        sizes = Sizes(40.0, 2, options.ranks, 0.02, 90.0, options.seed)
+    results = _read(options.out, sizes)
+    sizes = results.sizes
+    print(f"{sizes}; torch's timeout of a collective: {default_pg_timeout.total_seconds():g} s", flush=True)
+    with tempfile.TemporaryDirectory(prefix="zmon-bench-") as name:
+        policy = options.policy or Path(name) / "policy.yaml"
+        if not options.policy:
+            policy.write_text(POLICY)
+        for arm in arms(sizes.faults):
+            if arm.name in options.arms and arm.name not in {run.name for run in results.runs}:
+                num_steps = next((run.num_steps for run in results.runs if run.name == CALM), None)
+                folder = Path(name) / arm.name.replace(" ", "-")
+                try:
+                    with open_stage("host", folder, policy if arm.acts else None) as stage:
+                        results.runs.append(run_arm(arm, sizes, stage, num_steps))
+                except ZmonError as error:
+                    print(f"{arm.name}: {error}", file=sys.stderr)
+                    return 1
+                if options.out:
+                    options.out.write_bytes(msgspec.json.format(msgspec.json.encode(results)))
+    print(*lines(results.runs, sizes.every), sep="\n")
+    print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
+    return 0
+
+
+def _read(file: Path | None, sizes: Sizes) -> Results:
+    """Return the results in the file; its sizes count, not those of the command line."""
+    if file is None or not file.exists():
+        return Results(sizes)
+    return msgspec.json.decode(file.read_bytes(), type=Results)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

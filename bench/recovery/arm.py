@@ -1,0 +1,169 @@
+"""Run one arm: train on the stage of one host, strike a rank now and then, and record each recovery."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+import msgspec
+import psutil
+
+from bench.recovery.figures import ArmRun, Recovery
+from bench.recovery.progress import Training
+from lab import jobs
+from lab.stage import JobSpec, Stage
+from lab.stage.launched import Launched, launch
+from lab.stage.supervised import HOST
+from zmon.errors import PartFailed
+from zmon.schema.act import ACTED, CAPTURE
+
+STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
+CHECKPOINT_STEPS = 50
+START_SECONDS = 120.0  # a job must train by then
+LEARN_SECONDS = 15.0  # from the first step to the first fault, at least: the leases are learned by then
+_AFTER_STEPS = 2  # the step that is under way when a rank is struck may still end
+_POLL_SECONDS = 0.1
+_CLOCK_SECONDS = 0.2  # a finding may appear to be this much older than its fault
+
+
+class Arm(msgspec.Struct, frozen=True):
+    """One way to run: its faults, with acts or without, and a store of each launch's own or that of torchrun."""
+
+    name: str
+    kinds: tuple[str, ...]  # of its faults, in order
+    acts: bool
+    own_store: bool = True
+
+
+class Sizes(msgspec.Struct, frozen=True):
+    """The sizes of all arms, and the seed of ranks and moments."""
+
+    every: float  # seconds between two faults
+    faults: int
+    ranks: int
+    step_seconds: float  # that a step waits, beside the trainer's own work
+    cap: float  # seconds after which a recovery is given up
+    seed: int
+
+
+def run_arm(arm: Arm, sizes: Sizes, stage: Stage, num_steps: int | None) -> ArmRun:
+    """Train for `num_steps`; None: as long as all faults of the sizes take. Raises PartFailed if the job fails."""
+    job = _start(arm, sizes, stage)
+    try:
+        return _Run(arm, sizes, stage, job).train(num_steps)
+    finally:
+        job.end()
+
+
+def _start(arm: Arm, sizes: Sizes, stage: Stage) -> Launched:
+    spec = JobSpec(f"recovery-{arm.name.replace(' ', '-')}", "trainer", sizes.ranks, sizes.step_seconds)
+    folder = stage.folder / "jobs" / spec.job_id
+    folder.mkdir(parents=True)
+    command = [
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={sizes.ranks}"),
+        *(f"--max-restarts={20 * (len(arm.kinds) + 1)}", "-m", "bench.recovery.job"),
+        *(str(folder), str(sizes.step_seconds), "--resume", "auto", "--steps", "0"),
+        *("--set", f"checkpoint.folder={folder / 'checkpoints'}", "--set", f"checkpoint.every={CHECKPOINT_STEPS}"),
+    ]
+    environment = jobs.environment(spec, folder, stage.folder / "boxes") | {"ZMON_HOST": HOST}
+    environment |= {STORE: "1"} if arm.own_store else {}
+    return launch(spec, folder, [(command, environment)])
+
+
+class _Run:
+    """A running job of one arm."""
+
+    def __init__(self, arm: Arm, sizes: Sizes, stage: Stage, job: Launched) -> None:
+        self._arm, self._sizes, self._stage, self._job = arm, sizes, stage, job
+        self._random = random.Random(f"{sizes.seed} {arm.name}")
+        self._training, self._files = Training(), dict[int, TextIO]()
+
+    def train(self, num_steps: int | None) -> ArmRun:
+        """Train, and strike a rank from time to time."""
+        sizes = self._sizes
+        self._wait(lambda: self._look().newest[1] > 1, START_SECONDS)
+        began = self._training.began or time.time()
+        recoveries = []
+        for number, kind in enumerate(self._arm.kinds):
+            # uniform over the steps between two checkpoints, on which the number of lost steps depends
+            shift = self._random.uniform(0.0, CHECKPOINT_STEPS * self._training.usual_seconds)
+            due = max(began + LEARN_SECONDS, began + (number + 0.5) * sizes.every) + shift
+            self._train_until(due)
+            recoveries.append(self._strike(kind))
+            print(f"  {recoveries[-1]}", file=sys.stderr, flush=True)
+        if num_steps is None:
+            self._train_until(began + sizes.faults * sizes.every)
+            num_steps = self._look().newest[1]
+        elif all(each.lost_seconds is not None for each in recoveries):
+            steps = num_steps
+            self._wait(lambda: self._look().newest[1] >= steps, 2 * sizes.faults * sizes.every + sizes.cap)
+        end = self._training.reached(num_steps)  # None: a rank is still frozen
+        seconds, usual = None if end is None else end - began, self._training.usual_seconds
+        return ArmRun(self._arm.name, num_steps, seconds, usual, tuple(recoveries), os.getloadavg()[0])
+
+    def _strike(self, kind: str) -> Recovery:
+        """Strike a rank, and wait until the job has done more steps than before, or for the cap."""
+        sizes, rank, usual = self._sizes, self._random.randrange(self._sizes.ranks), self._look().usual_seconds
+        old = [psutil.Process(self._training.ranks[each][-1].pid) for each in range(sizes.ranks)]
+        (old[rank].kill if kind == "killed" else old[rank].suspend)()
+        onset, last_death = time.time(), None
+        last_end, step = self._look().newest
+        until, target = onset + sizes.cap, step + _AFTER_STEPS
+        while time.time() < until and self._look().newest[1] < target:
+            if last_death is None and not any(map(_lives, old)):
+                last_death = time.time()
+            time.sleep(_POLL_SECONDS)
+        regained = self._training.reached(target)
+        lost = None if regained is None else regained - last_end - _AFTER_STEPS * usual
+        launches, moments = self._training.num_launches(onset), self._moments(onset, last_death, regained)
+        return Recovery(kind, rank, step, lost, sizes.cap, launches, moments)
+
+    def _moments(self, onset: float, last_death: float | None, regained: float | None) -> dict[str, float]:
+        """Return the seconds from the onset to each moment of the recovery that is known."""
+        job_id, new = self._job.spec.job_id, self._training.relaunched(onset)
+        detected = [finding.detected for finding in self._stage.findings(job_id, active=False)]
+        intents = [each for each in self._stage.intents() or () if each.job_id == job_id and each.act != CAPTURE]
+        moments = {
+            "finding": min((time for time in detected if time >= onset - _CLOCK_SECONDS), default=None),
+            "act": min((each.time for each in intents if each.time >= onset and each.result == ACTED), default=None),
+            "last death": last_death,
+            "relaunch": min((each.began for each in new), default=None),
+            "torch": max((each.imported for each in new if each.imported), default=None),
+            "ready": max((each.ready for each in new if each.ready), default=None),
+            "first step": max((each.steps[0][0] for each in new), default=None),
+            "regained": regained,
+        }
+        return {name: moment - onset for name, moment in moments.items() if moment is not None}
+
+    def _look(self) -> Training:
+        """Read what the ranks have written since the last look."""
+        for rank in range(self._sizes.ranks):
+            if rank not in self._files:
+                path = self._job.folder / f"events-{rank}"
+                if not path.exists():
+                    continue
+                self._files[rank] = path.open()
+            while line := self._files[rank].readline():
+                self._training.add(rank, line)
+        return self._training
+
+    def _train_until(self, seconds: float) -> None:
+        self._wait(lambda: time.time() >= seconds, seconds - time.time() + 1.0)
+
+    def _wait(self, condition: Callable[[], bool], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if self._job.exit_code() is not None or time.monotonic() > deadline:
+                raise PartFailed("the job of the benchmark does not train", "it failed", f"see {self._job.folder}/log")
+            time.sleep(_POLL_SECONDS)
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

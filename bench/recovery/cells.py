@@ -1,0 +1,92 @@
+"""The cells of the matrix: fault, job, ranks and steps, as drills that an act or a restart by torchrun mends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from itertools import product
+
+from lab.drills.draw import Draw
+from lab.drills.drill import Drill, Fault, Injection, Scene
+from lab.drills.matrix import ALL
+from lab.faults import signals
+from lab.faults.together import ordered
+from lab.jobs.orders import make_hold, release
+from lab.stage import JobKind
+
+MAX_RESTARTS = 3
+RANKS, STEP_SECONDS = (2, 4), (0.02, 0.25)
+# Kind of job, and whether its ranks handle SIGTERM in Python: in a collective they cannot, and torchrun waits 30 s.
+JOBS: Mapping[str, tuple[JobKind, bool]] = {
+    "trainer": ("trainer", False),
+    "ddp": ("ddp", False),
+    "plain": ("plain", False),
+    "handler": ("ddp", True),
+}
+
+
+def held_once(what: str) -> Fault:
+    """Return a fault that holds one rank until it is released; a rank that is started again is not held."""
+    order = ordered(what)
+
+    def inject(scene: Scene) -> Injection:
+        make_hold(scene.job.folder, scene.rank)
+        return Injection(order(scene).onset, lambda: release(scene.job.folder, scene.rank))
+
+    return inject
+
+
+@dataclass(frozen=True)
+class FaultOfCells:
+    """A fault of the matrix. `needs_act`: otherwise torchrun itself ends such a launch and starts the next one."""
+
+    drill: str  # the drill of `zmon drill --list` with the same truth
+    fault: Fault  # strikes one launch only
+    needs_act: bool
+
+
+FAULTS: Mapping[str, FaultOfCells] = {
+    "frozen": FaultOfCells("rank-frozen", signals.stop_rank, True),
+    "killed": FaultOfCells("rank-killed", signals.kill_rank, False),
+    "raised": FaultOfCells("rank-raises", ordered("raise"), False),
+    "size-mismatch": FaultOfCells("size-mismatch", ordered("size"), False),
+    "gil-held": FaultOfCells("gil-held", held_once("hold_interpreter"), True),
+    "lock-deadlock": FaultOfCells("lock-deadlock", held_once("deadlock"), True),
+    "loader-hang": FaultOfCells("loader-hang", held_once("loader_hangs"), True),
+    "collective-skipped": FaultOfCells("collective-skipped", ordered("skip"), True),
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell."""
+
+    fault: str
+    job: str
+    ranks: int
+    step_seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.fault}/{self.job}/{self.ranks}/{self.step_seconds:g}"
+
+    @property
+    def drill(self) -> Drill:
+        """The drill that plays this cell."""
+        of_cell, (kind, handles_term) = FAULTS[self.fault], JOBS[self.job]
+        known = next(drill for drill in ALL if drill.name == of_cell.drill)
+        job = {"max_restarts": MAX_RESTARTS, "handles_term": handles_term}
+        return replace(known, name=str(self), fault=of_cell.fault, kinds=(kind,), ranks=(self.ranks,), job=job)
+
+    def draw(self, repeat: int, seed: int) -> Draw:
+        """Return the job and the struck rank of one repeat; the ranks take turns."""
+        kind, _ = JOBS[self.job]
+        return Draw(repeat, seed, kind, self.ranks, self.step_seconds, (seed + repeat) % self.ranks)
+
+
+def cells(patterns: Sequence[str]) -> Iterator[Cell]:
+    """Yield the cells whose names match one of the patterns, such as `frozen/*/2/0.02`."""
+    for parts in product(FAULTS, JOBS, RANKS, STEP_SECONDS):
+        cell = Cell(*parts)
+        if any(fnmatchcase(str(cell), pattern) for pattern in patterns):
+            yield cell

@@ -1,0 +1,128 @@
+"""The figures of the arms: the time that N steps take under faults, the seconds lost by a fault, its phases. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import mean, median
+
+import msgspec
+
+from bench.rows import mean_and_half
+
+CALM = "calm"  # the arm without faults
+KINDS = ("frozen", "killed")  # in turns
+EVERY_SECONDS = 300.0  # the pace at which the ratio is stated
+# From the onset on; each phase ends at a moment of this name. "finding" and "act" are no part of what torchrun does.
+MOMENTS: Mapping[str, str] = {
+    "finding": "onset → finding",
+    "act": "finding → act",
+    "last death": "act → last death",
+    "relaunch": "last death → new ranks",
+    "torch": "import of torch",
+    "ready": "other imports, init, resume",
+    "first step": "first step",
+    "regained": "lost steps again",
+}
+_FEWEST = 3  # faults for an interval
+CLOCKWORK = "https://clockwork.io/blog/keeping-distributed-training-running-through-failures"
+
+
+class Recovery(msgspec.Struct, frozen=True):
+    """One fault, and how the job came back from it."""
+
+    kind: str  # one of KINDS
+    rank: int
+    step: int  # the last step that was finished before
+    lost_seconds: float | None  # against a run without the fault, lost steps included; None: not back within the cap
+    cap_seconds: float
+    num_launches: int  # that it took
+    moments: dict[str, float]  # seconds from the onset to each of MOMENTS that is known
+
+    @property
+    def least_lost_seconds(self) -> float:
+        """The seconds that were lost, or the cap."""
+        return self.cap_seconds if self.lost_seconds is None else self.lost_seconds
+
+    @property
+    def phases(self) -> dict[str, float]:
+        """Seconds of each phase, by its description; an unknown moment adds its phase to the next one."""
+        known = [(words, self.moments[name]) for name, words in MOMENTS.items() if name in self.moments]
+        before = [0.0, *(moment for _, moment in known)]
+        return {words: moment - last for (words, moment), last in zip(known, before, strict=False)}
+
+
+class ArmRun(msgspec.Struct, frozen=True):
+    """One arm: its steps, its time, and its recoveries."""
+
+    name: str
+    num_steps: int | None  # None: it ended after its faults
+    seconds: float | None  # from the first step's begin to the last one's end
+    step_seconds: float  # median
+    recoveries: tuple[Recovery, ...]
+    load: float  # of the machine, at the end
+
+
+def lines(runs: Sequence[ArmRun], every: float) -> Iterator[str]:
+    """Yield the tables in Markdown."""
+    calm = next((run for run in runs if not run.recoveries), None)
+    heads = ("arm", "faults", "every", "steps", "minutes", f"÷ {CALM}, measured", "lost by a fault (mean, 95 % by t)")
+    yield f"| {' | '.join(heads)} | ÷ {CALM}, at one in {EVERY_SECONDS:g} s |"
+    yield "|" + "-|" * (len(heads) + 1)
+    for run in runs:
+        yield _line(run, calm, every)
+    yield ""
+    yield "| arm | fault | faults | launches | " + " | ".join(MOMENTS.values()) + " | lost seconds |"
+    yield "|" + "-|" * (len(MOMENTS) + 5)
+    for run in runs:
+        for kind in KINDS:
+            if of_kind := [each for each in run.recoveries if each.kind == kind]:
+                yield _phases(run.name, kind, of_kind)
+    yield ""
+    yield (
+        f"Medians of seconds; an empty phase is part of the next one. At one in {EVERY_SECONDS:g} s, the ratio is 1 + "
+        f"lost seconds ÷ {EVERY_SECONDS:g}, which is exact as long as recoveries do not overlap."
+    )
+    yield (
+        f"Others publish minutes of one run under faults: 3,000 steps on 64 H200, a fault every 2,700 to 4,500 s, took "
+        f"405 (TorchPass), 818 (restart from checkpoints) and 930 (TorchFT): {CLOCKWORK}"
+    )
+
+
+def ratio_at(recoveries: Sequence[Recovery], every: float = EVERY_SECONDS) -> tuple[float, float | None]:
+    """Return the time under one fault per `every` seconds ÷ the time without, and half of its 95 % interval."""
+    lost = [each.least_lost_seconds for each in recoveries]
+    if len(lost) < _FEWEST:
+        return 1 + mean(lost) / every, None
+    middle, half = mean_and_half(lost)
+    return 1 + middle / every, half / every
+
+
+def _line(run: ArmRun, calm: ArmRun | None, every: float) -> str:
+    minutes, direct, lost, ratio = "" if run.seconds is None else f"{run.seconds / 60:.2f}", "", "", ""
+    if run.recoveries:
+        if run.seconds and calm and calm.seconds and calm.num_steps == run.num_steps:
+            direct = f"{run.seconds / calm.seconds:.3f}"
+        middle, half = ratio_at(run.recoveries)
+        least = _least(run.recoveries)
+        if run.seconds is None and calm and calm.seconds:
+            minutes = f"{least}{calm.seconds * ratio_at(run.recoveries, every)[0] / 60:.2f} (computed)"
+        overlap = " (overlapping)" if any(each.least_lost_seconds > EVERY_SECONDS for each in run.recoveries) else ""
+        lost = f"{least}{(middle - 1) * EVERY_SECONDS:.1f} s" + (f" ± {half * EVERY_SECONDS:.1f}" if half else "")
+        ratio = f"{least}{middle:.3f}" + (f" ± {half:.3f}" if half else "") + overlap
+    steps = "" if run.num_steps is None else f"{run.num_steps:,}"
+    pace = f"{every:g} s" if run.recoveries else ""
+    return f"| {' | '.join((run.name, str(len(run.recoveries)), pace, steps, minutes, direct, lost, ratio))} |"
+
+
+def _least(recoveries: Sequence[Recovery]) -> str:
+    return "≥ " if any(each.lost_seconds is None for each in recoveries) else ""
+
+
+def _phases(name: str, kind: str, recoveries: Sequence[Recovery]) -> str:
+    launches = "/".join(sorted({str(each.num_launches) for each in recoveries}))
+    cells = [name, kind, str(len(recoveries)), launches]
+    for words in MOMENTS.values():
+        values = [seconds for each in recoveries if (seconds := each.phases.get(words)) is not None]
+        cells.append(f"{median(values):.2f}" if values else "")
+    cells.append(_least(recoveries) + f"{median(each.least_lost_seconds for each in recoveries):.1f}")
+    return f"| {' | '.join(cells)} |"

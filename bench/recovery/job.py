@@ -1,0 +1,70 @@
+"""A rank of the bundled trainer that writes when it began, imported torch, was ready, and finished each step.
+
+torchrun starts it as `-m bench.recovery.job FOLDER STEP_SECONDS OPTION…`, with options of the trainer. Each step waits
+about STEP_SECONDS longer than the trainer's own, so that many ranks fit on few cores. A rank appends lines
+`what unix-seconds number` to FOLDER/events-<rank>: `began` with its pid, `imported` torch, `ready` for its first step
+with the number of the checkpoint's last step, and `step` with the number of a finished one.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+
+def main(folder: str, step_seconds: str, *options: str) -> None:
+    """Train with the trainer's own command line."""
+    with (Path(folder) / f"events-{os.environ['RANK']}").open("a", buffering=1) as file:
+
+        def write(what: str, number: int, seconds: float | None = None) -> None:
+            file.write(f"{what} {seconds or time.time():.6f} {number}\n")
+
+        write("began", os.getpid(), psutil.Process().create_time())
+        import torch
+
+        write("imported", torch.get_num_threads())
+        _watch_steps(write, float(step_seconds))
+        from trainer.__main__ import main as train
+
+        sys.argv = ["trainer", *options]
+        train()
+
+
+def _watch_steps(write: Any, wait_seconds: float) -> None:
+    """Let each step of the trainer wait in its forward pass, and write when it is finished."""
+    from trainer.train import Trainer
+
+    build, step = Trainer.__init__, Trainer.step
+    is_ready = False
+
+    def built(self: Trainer, *args: Any) -> None:
+        build(self, *args)
+        top = self.model.top
+
+        def waiting(*tensors: Any) -> Any:
+            time.sleep(wait_seconds)
+            return top(*tensors)
+
+        vars(self.model)["top"] = waiting
+
+    def written(self: Trainer, batch: Any, *args: Any) -> Any:
+        nonlocal is_ready
+        number = batch.loaded.step
+        if not is_ready:
+            write("ready", number)
+            is_ready = True
+        result = step(self, batch, *args)
+        write("step", number + 1)
+        return result
+
+    type.__setattr__(Trainer, "__init__", built)
+    type.__setattr__(Trainer, "step", written)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,130 @@
+"""Onset → finding → critical → act → steps again, of eight faults in four jobs with 2 and 4 ranks and two step lengths.
+
+    python -m bench.recovery.matrix [--cells PATTERN…] [--repeats N] [--resume] [--without-acts]
+
+Cells are drills under torchrun with restarts, on one standing stack, as `zmon drill` plays them. A cell is called
+FAULT/JOB/RANKS/STEP, and a pattern may have asterisks. Without acts only the faults that torchrun mends come back. The
+whole matrix takes 1 to 2 minutes for each of 128 cells and repeats; --resume goes on with the newest session.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from bench.recovery.cells import FAULTS, Cell, cells
+from bench.recovery.policy import POLICY
+from lab.drills import history, report
+from lab.drills.play import play
+from lab.drills.score import DrillRow, spread
+from lab.drills.session import open_stage
+from zmon.errors import ZmonError
+
+_HEADS = (
+    "fault", "job", "ranks", "step", "plays", "onset → finding", "→ critical", "→ act", "→ steps again", "p95",
+    "critical → steps again, p95", "by", "not again", "wrong acts",
+)  # fmt: skip
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Play the cells and print the tables; return 1 if an act was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cells", nargs="+", default=["*"], metavar="PATTERN", help="only these cells (*)")
+    parser.add_argument("--repeats", type=int, default=5, help="plays of each cell (5)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the struck ranks and moments (1)")
+    parser.add_argument("--resume", action="store_true", help="go on with the newest session in the directory")
+    parser.add_argument("--policy", type=Path, help="policy of acts (bench/recovery/policy.py)")
+    parser.add_argument("--without-acts", action="store_true", help="zmon watches and does nothing")
+    parser.add_argument("--data-dir", type=Path, default=Path("recovery"), help="directory of the sessions (recovery)")
+    options = parser.parse_args(words)
+    try:
+        session = _session(options)
+        with tempfile.TemporaryDirectory(prefix="zmon-bench-") as folder:
+            _play(session, Path(folder))
+    except ZmonError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(*lines(session.rows), sep="\n")
+    print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
+    return int(any(row.wrong_acts for row in session.rows))
+
+
+def _session(options: argparse.Namespace) -> history.Session:
+    if options.resume:
+        return history.newest(options.data_dir, "recovery")
+    names = tuple(map(str, cells(options.cells)))
+    policy = options.policy
+    if policy is None and not options.without_acts:
+        options.data_dir.mkdir(parents=True, exist_ok=True)
+        policy = (options.data_dir / "policy.yaml").absolute()
+        policy.write_text(POLICY)
+    act_file = str(policy) if policy else None
+    head = history.Head(seed=options.seed, repeats=options.repeats, drills=names, act_file=act_file)
+    return history.begin(options.data_dir, head, "recovery")
+
+
+def _play(session: history.Session, folder: Path) -> None:
+    head = session.head
+    turns = [
+        (cell, n) for n in range(head.repeats) for cell in cells(head.drills) if (str(cell), n) not in session.done
+    ]
+    if not turns:
+        return
+    with open_stage("host", folder, head.policy) as stage:
+        for cell, repeat in turns:
+            session.add(play(cell.drill, stage, cell.draw(repeat, head.seed)))
+            print(_words(session.rows[-1]), file=sys.stderr, flush=True)
+
+
+def _words(row: DrillRow) -> str:
+    again = "no steps again" if row.again_seconds is None else f"steps again after {row.again_seconds:.1f} s"
+    return f"{report.line(row)}; {again}, {len(row.acts)} acts"
+
+
+def lines(rows: Sequence[DrillRow]) -> Iterator[str]:
+    """Yield a table of the cells in Markdown, with a line for all cells of each fault."""
+    yield f"| {' | '.join(_HEADS)} |"
+    yield "|" + "-|" * len(_HEADS)
+    for fault, of_cells in FAULTS.items():
+        played = [cell for cell in cells([f"{fault}/*"]) if any(row.drill == str(cell) for row in rows)]
+        for cell in played:
+            yield _line(cell, [row for row in rows if row.drill == str(cell)], of_cells.needs_act)
+        if len(played) > 1:
+            names = set(map(str, played))
+            yield _line(fault, [row for row in rows if row.drill in names], of_cells.needs_act)
+    if broken := [row for row in rows if row.broken or row.skipped]:
+        yield ""
+        yield from (f"- {row.drill}, repeat {row.repeat}: {row.broken or row.skipped}" for row in broken)
+
+
+def _line(cell: Cell | str, rows: Sequence[DrillRow], needs_act: bool) -> str:
+    name = (cell, "all", "", "") if isinstance(cell, str) else (
+        cell.fault, cell.job, str(cell.ranks), f"{cell.step_seconds * 1000:g} ms")  # fmt: skip
+    played = [row for row in rows if not (row.broken or row.skipped)]
+    again, critical = [row.again_seconds for row in played], [_critical(row) for row in played]
+    since = [a - c for a, c in zip(again, critical, strict=True) if a is not None and c is not None]
+    columns = [[row.finding_seconds for row in played], critical, [_act(row) for row in played], again]
+    seconds = ["" if (known := spread(values)) is None else f"{known.p50:.2f}" for values in columns]
+    p95 = ["" if (known := spread(values)) is None else f"{known.p95:.2f}" for values in (again, since)]
+    by = "act" if needs_act else "torchrun"
+    counts = (str(sum(a is None for a in again)), str(sum(len(row.wrong_acts) for row in rows)))
+    return f"| {' | '.join((*name, str(len(played)), *seconds, *p95, by, *counts))} |"
+
+
+def _critical(row: DrillRow) -> float | None:
+    """Return the seconds from the onset to the critical finding; what a state proves is critical at once, or never."""
+    if row.critical_target_seconds is not None:
+        return row.critical_seconds
+    return row.finding_seconds if row.severity == "critical" else None
+
+
+def _act(row: DrillRow) -> float | None:
+    return row.acts[0].time - row.truth[0].time if row.acts else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""The launches and steps of a job of `bench.recovery.job`, from the events of its ranks. Times are unix seconds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+
+_RECENT_STEPS = 200  # over which the usual length of a step is computed
+
+
+@dataclass
+class Launch:
+    """One start of one rank, as far as it came."""
+
+    began: float
+    pid: int
+    imported: float | None = None  # torch
+    ready: float | None = None  # for its first step
+    steps: list[tuple[float, int]] = field(default_factory=list)  # end and number of each finished step
+
+
+class Training:
+    """The launches of all ranks until now, oldest first."""
+
+    def __init__(self) -> None:
+        self.ranks: defaultdict[int, list[Launch]] = defaultdict(list)
+
+    def add(self, rank: int, line: str) -> None:
+        """Add one line of a rank's events."""
+        what, seconds, number = line.split()
+        launches = self.ranks[rank]
+        if what == "began":
+            launches.append(Launch(float(seconds), int(number)))
+        elif what == "step":
+            launches[-1].steps.append((float(seconds), int(number)))
+        else:
+            setattr(launches[-1], what, float(seconds))
+
+    @property
+    def began(self) -> float | None:
+        """The time at which rank 0 was ready for its first step."""
+        return next((launch.ready for launch in self.ranks[0] if launch.ready), None)
+
+    @property
+    def newest(self) -> tuple[float, int]:
+        """End and number of the step that rank 0 finished last; zeros if there is none."""
+        return next((launch.steps[-1] for launch in reversed(self.ranks[0]) if launch.steps), (0.0, 0))
+
+    @property
+    def usual_seconds(self) -> float:
+        """The median of the newest steps of rank 0."""
+        steps = self.ranks[0][-1].steps[-_RECENT_STEPS:]
+        return median(after[0] - before[0] for before, after in pairwise(steps))
+
+    def reached(self, number: int) -> float | None:
+        """Return the time at which the job first finished this step; None: it did not."""
+        return min((end for launch in self.ranks[0] for end, step in launch.steps if step == number), default=None)
+
+    def relaunched(self, after: float) -> list[Launch]:
+        """Return each rank's first launch that began after that time and finished a step; empty if none did."""
+        firsts = (next((x for x in each if x.began > after and x.steps), None) for each in self.ranks.values())
+        return [launch for launch in firsts if launch]
+
+    def num_launches(self, after: float) -> int:
+        """Return how many launches of rank 0 began after that time."""
+        return sum(launch.began > after for launch in self.ranks[0])

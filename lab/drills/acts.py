@@ -1,0 +1,42 @@
+"""Judge what zmon did in a play: an act is wrong unless the truth blames its rank, or its job. Pure.
+
+An owner's end, and what heals by itself, are nobody's fault: every act about them is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from zmon.schema.act import ACTED, AGENT_ACTS, ENFORCE, KILL_CULPRIT, UNANSWERED, Intent
+
+CLOCK_SECONDS = 0.2  # an act may appear to be this much older than its fault
+
+
+@dataclass(frozen=True)
+class Blame:
+    """A fault that neither heals nor was the owner's will; `ranks` may be killed for it, and its job may be ended."""
+
+    time: float
+    ranks: frozenset[int]
+
+
+def is_act(intent: Intent) -> bool:
+    """Return True if an agent was asked to do something, and has not refused; without an answer, it may have acted."""
+    return intent.mode == ENFORCE and intent.act in AGENT_ACTS and intent.result in (ACTED, UNANSWERED)
+
+
+def wrong_acts(acts: Sequence[Intent], blames: Sequence[Blame]) -> tuple[str, ...]:
+    """Return a line for each act that no fault before it explains."""
+    return tuple(line for act in acts if (line := _wrong(act, blames)))
+
+
+def _wrong(act: Intent, blames: Sequence[Blame]) -> str | None:
+    before = [blame for blame in blames if blame.time <= act.time + CLOCK_SECONDS]
+    what = f"{act.act} of rank {', '.join(map(str, act.ranks)) or 'none'} for {act.cause}"
+    if not before:
+        return f"{what}: nobody is to blame"
+    innocent = set(act.ranks).difference(*(blame.ranks for blame in before))
+    if act.act == KILL_CULPRIT and (innocent or not act.ranks):
+        return f"{what}: not to blame"
+    return None

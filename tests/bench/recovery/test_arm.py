@@ -1,0 +1,40 @@
+"""Tests of an arm with a real job: torchrun starts a killed rank's job again, and the lost steps are done again."""
+
+import pytest
+
+from bench.recovery.__main__ import arms, main
+from bench.recovery.arm import Arm, Sizes, run_arm
+from bench.recovery.figures import MOMENTS
+from lab.drills.session import open_stage
+
+SIZES = Sizes(every=20.0, faults=1, ranks=2, step_seconds=0.02, cap=60.0, seed=1)
+
+
+@pytest.mark.drill
+@pytest.mark.slow  # it starts a stack and two launches of a job
+@pytest.mark.timeout(240)
+def test_job_comes_back_from_a_killed_rank_and_each_moment_is_known(tmp_path):
+    with open_stage("host", tmp_path) as stage:
+        run = run_arm(Arm("no acts", ("killed",), acts=False), SIZES, stage, None)
+    (recovery,) = run.recoveries
+    assert run.num_steps > recovery.step > 0
+    assert run.seconds is not None
+    assert recovery.lost_seconds > 0
+    assert recovery.num_launches == 1
+    moments = [recovery.moments[name] for name in MOMENTS if name not in ("finding", "act")]
+    assert len(moments) == len(MOMENTS) - 2
+    assert moments == sorted(moments)
+
+
+def test_faults_alternate_and_nothing_follows_a_frozen_rank_without_acts():
+    kinds = {arm.name: arm.kinds for arm in arms(6)}
+    assert kinds["calm"] == ()
+    assert kinds["acts"] == kinds["acts, shared store"] == ("frozen", "killed") * 3
+    assert kinds["no acts"] == ("killed", "frozen")
+
+
+def test_unknown_arm_is_misuse(capsys):
+    with pytest.raises(SystemExit) as exit_info:
+        main(["--arms", "no such"])
+    assert exit_info.value.code == 2
+    assert "--arms" in capsys.readouterr().err
