@@ -167,7 +167,7 @@ class Acts:
         assert self._data_dir is not None
         self._unwritten_stop = reason
         try:
-            stop(self._data_dir, ALL, reason, f"the agent of {self._host}", self._wall)
+            stop(self._data_dir, ALL, reason, f"the agent of {self._host}", is_breaker=True, clock=self._wall)
             self._unwritten_stop = None
         except OSError as error:
             log.error("cannot write the stop of acts, which holds until this agent ends: %s", error.strerror)
