@@ -88,7 +88,7 @@ async def test_storm_trips_the_breaker_until_a_person_resets_it(start_job, actin
         assert [answer.result for answer in answers] == [ACTED] * 4 + [REFUSED] * 2
         assert "4 acts on node-a within an hour" in answers[4].reason
         assert "acts are stopped by the agent of node-a" in answers[5].reason
-        assert await shows(client, 'zmon_acts_stopped{host="node-a"} 1.0')
+        assert await shows(client, 'zmon_agent_acts_stopped{by="breaker",host="node-a",name="all"} 1.0')
         assert await shows(client, 'zmon_agent_acts_total{act="kill_culprit",host="node-a",result="acted"} 4.0')
         assert await shows(client, 'zmon_agent_acts_total{act="kill_culprit",host="node-a",result="refused"} 2.0')
     assert stops(tmp_path / "data")[ALL].reason.startswith("4 acts on node-a within an hour")

@@ -89,7 +89,7 @@ async def test_rule_that_observes_writes_its_intent_down_and_asks_no_agent(start
     assert on_disk(tmp_path) == [intent]
     await client.passes(5)
     assert agent.acts == []
-    assert await client.metric("zmon_hub_acts_total{") == [1.0]
+    assert await client.metric("zmon_hub_acts_total{") == [1.0, 0.0, 0.0, 0.0]
     agent.ranks = healthy(step=101)
 
     async def score():
@@ -206,7 +206,7 @@ async def test_person_stops_acts_at_once_and_resets(start_hub, policy, tmp_path,
     (intent,) = await decided(client)
     assert (intent["result"], agent.acts) == ("refused", [])
     assert intent["reasons"] == [f"acts are stopped ({name}): maintenance"]
-    assert await client.metric(f'zmon_hub_acts_stopped{{name="{name}",by="person"}}') == [1.0]
+    assert await client.metric(f'zmon_hub_acts_stopped{{by="person",name="{name}"}}') == [1.0]
     assert reset(tmp_path, name)
     assert await poll(lambda: client.metric("zmon_hub_acts_stopped{"), until=lambda lines: not lines) == []
 
