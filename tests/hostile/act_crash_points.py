@@ -107,7 +107,7 @@ def problems_of(folder: Path, request: ActRequest, first: list[str]) -> list[str
     before = events(folder)
     status, second = run(folder, request, None)
     answers = [line for line in second if line.startswith("answer ")]
-    signals = [[line for line in said if "audited" in line] for said in (first, second)]
+    signals = [[line for line in lines if "audited" in line] for lines in (first, second)]
     expected = f"answer {ACTED} False"
     if "done" in before:
         expected = f"answer {ACTED} True"

@@ -247,6 +247,26 @@ async def test_stubborn_launcher_is_killed_after_the_grace(start_job, acting, tm
     assert is_gone(job.pids[1])
 
 
+@pytest.mark.parametrize("by", ["a person", "the end of the agent"])
+async def test_grace_that_is_cut_off_is_followed_by_no_signal(start_job, acting, tmp_path, by):
+    job = start_job(ranks=2, STUBBORN="1")
+    async with acting() as client:
+        request = await request_for(client, END_JOB, grace_seconds=1.5)
+        first = await ask_for(client, request)
+        if by == "a person":
+            stop(tmp_path / "data", ALL, "no", "ann")
+            assert await poll(lambda: "finished" in events(tmp_path), 15.0)
+            assert entries(tmp_path)[-1].line.startswith("no further signal is sent: acts are stopped by ann: no")
+    if by == "the end of the agent":
+        assert await poll(lambda: "interrupted" in events(tmp_path), 15.0)
+    async with acting() as client:
+        again = await ask_for(client, request)
+        assert (again.result, again.repeated, again.reason) == (ACTED, True, first.reason)
+    await asyncio.sleep(2.0)  # longer than the grace
+    assert "signal" not in events(tmp_path)
+    assert all(lives(pid) for pid in (*job.pids.values(), job.launcher.pid))
+
+
 async def test_crash_loop_is_ended_while_no_rank_has_a_box(start_job, acting, tmp_path):
     no_box = "print('rank 1', os.getpid(), flush=True); time.sleep(120)"
     late = RANK.replace("assert", f"if os.environ['RANK'] == '1': {no_box}\nassert")
@@ -336,3 +356,13 @@ async def test_malformed_request_is_one_line(acting, body, headers, status):
             assert (await answer.text()).strip().count("\n") == 0
         async with client.get("/api/v1/acts") as answer:
             assert answer.status == 405
+
+
+async def test_body_that_does_not_arrive_is_refused(acting):
+    async with acting() as client:
+        reader, writer = await asyncio.open_connection("127.0.0.1", client.server.port)
+        writer.write(b"POST /api/v1/acts HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n")
+        writer.write(b"Content-Length: 9\r\n\r\n{")
+        async with asyncio.timeout(10.0):
+            assert b" 408 " in await reader.readline()
+        writer.close()
