@@ -7,9 +7,12 @@ import subprocess
 import sys
 import time
 
+import msgspec
+
 from tests.agent.agent_client import get_snapshot, poll
 from tests.boxes import eventually
 from tests.places import REPOSITORY
+from zmon.agent.acts.ledger import FILE, ActEntry
 from zmon.process import process_stat
 from zmon.schema.act import KILL_CULPRIT, ActAnswer, ActRequest
 from zmon.schema.api import endpoints
@@ -105,3 +108,15 @@ async def request_for(client, act=KILL_CULPRIT, rank=0, job_id="job", **changes)
 async def ask_for(client, request, seconds=20.0) -> ActAnswer:
     """Send the request as a hub does."""
     return await ask(client.session, client.url, endpoints.ACTS, request, seconds)
+
+
+def entries(tmp_path):
+    """Return the ledger."""
+    path = tmp_path / "data" / FILE
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    return [msgspec.json.decode(line, type=ActEntry) for line in lines]
+
+
+def events(tmp_path):
+    """Return the events of the ledger."""
+    return [entry.event for entry in entries(tmp_path)]
