@@ -18,13 +18,14 @@ from zmon.schema.act import KILL_CULPRIT, ActAnswer, ActRequest
 from zmon.schema.api import endpoints
 from zmon.web.client import ask
 
-RANK = """
+# It writes its line in one call, since others write to the same pipe.
+RANK = r"""
 import os, signal, sys, time
 import zmon.probe
 if os.environ.get("STUBBORN"):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 assert zmon.probe.attach_box()
-print("rank", os.environ["RANK"], os.getpid(), flush=True)
+os.write(1, f"rank {os.environ['RANK']} {os.getpid()}\n".encode())
 time.sleep(120)
 """
 LAUNCHER = """

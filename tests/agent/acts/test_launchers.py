@@ -67,7 +67,7 @@ async def test_grace_that_is_cut_off_is_followed_by_no_signal(start_job, acting,
 
 
 async def test_crash_loop_is_ended_while_no_rank_has_a_box(start_job, acting, tmp_path):
-    no_box = "print('rank 1', os.getpid(), flush=True); time.sleep(120)"
+    no_box = r"os.write(1, f'rank 1 {os.getpid()}\n'.encode()); time.sleep(120)"
     late = RANK.replace("assert", f"if os.environ['RANK'] == '1': {no_box}\nassert")
     job = start_job(ranks=2, command=[sys.executable, "-c", LAUNCHER, late])
     async with acting() as client:
