@@ -70,6 +70,8 @@ def play(drill: Drill, stage: Stage | None, draw: Draw) -> DrillRow:
     assert stage is not None
     row = replace(row, job=f"drill-{next(_numbers)}")  # the name gives no hint, because zmon reads it
     try:
+        if stage.policy:
+            stage.forget_acts()
         job = stage.start(job_spec(drill, draw, row.job))
         try:
             scene = await_scene(drill, stage, job, draw)

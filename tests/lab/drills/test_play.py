@@ -69,6 +69,9 @@ class FakeStage:
     def intents(self):
         return self.acts
 
+    def forget_acts(self):
+        pass
+
     def pages(self):
         return [
             ReceivedPage(
