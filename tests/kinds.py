@@ -15,6 +15,7 @@ KINDS = ("unit", "e2e", "browser", "drill")
 KIND_BY_FIXTURE = {  # each of them starts Chromium or real processes of a job
     "browser": "browser",
     "start_rank": "e2e",
+    "start_job": "e2e",
     "zygote": "e2e",
     "torch_zygote": "e2e",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -10,6 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.e2e.running_stack import Job, RunningStack, is_up, process_with, wait_for
+from zmon.schema.ended_launch import RECOVERY_PHASES
 
 
 @pytest.mark.parametrize(("word", "url"), [("--storage.tsdb.path", "prometheus"), ("alertmanager.yml", "alertmanager")])
@@ -56,3 +58,7 @@ def test_restart_by_the_launcher_opens_a_warning_that_resolves(
     wait_for("the finding resolves", lambda: not stack.findings(job.job_id), 30)
     assert {f["severity"] for f in stack.findings(job.job_id, active=False)} == {"warning"}
     assert not [a for a in stack.webhook.alerts(job.job_id, "firing") if a["labels"]["alertname"] == "ZmonStall"]
+    (end,) = json.loads(stack.zmon("ends", job.job_id, "--json").stdout)["ends"]
+    phases = end["restart"]["phases"]
+    assert phases.keys() == {*RECOVERY_PHASES}
+    assert phases["imports"] > phases["first_step"] > 0  # torch takes a second or more, and a step some milliseconds

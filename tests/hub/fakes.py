@@ -36,6 +36,7 @@ class FakeAgent:
         self.silent_ranks = ()  # their evidence never arrives
         self.work = None  # of each rank
         self.stderr_tail = None  # of each rank
+        self.acts, self.answer_act = [], None  # requests for acts; the function that answers one, or does not
 
     @asynccontextmanager
     async def serve(self):
@@ -45,6 +46,7 @@ class FakeAgent:
                 web.get("/api/v1/snapshot", self.snapshot),
                 web.get("/api/v1/suspects", self.poll),
                 web.get("/api/v1/evidence/{job_id}/{rank}", self.evidence),
+                web.post("/api/v1/acts", self.act),
             ]
         )
         async with TestServer(app) as server:
@@ -102,6 +104,13 @@ class FakeAgent:
             {"schema": 1, "job_id": "job", "rank": rank, "stack": stack, "flight": flight, "flight_error": None,
              "work": self.work, "stderr_tail": self.stderr_tail}
         )  # fmt: skip
+
+    async def act(self, request):
+        self.check(request)
+        self.acts.append(await request.json())
+        answer = {"result": "acted", "reason": "SIGKILL to process 1002", "host": self.host, "time": time.time()}
+        given = self.answer_act() if self.answer_act else {}
+        return given if isinstance(given, web.Response) else web.json_response({**answer, **given})
 
     def evidence_requests(self):
         """Return the requests for evidence but looks, in their order, as `<rank>?stacks=<0 or 1>`."""

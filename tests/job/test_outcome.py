@@ -125,8 +125,22 @@ def test_id_is_that_of_the_launch():
     assert launch_key(snapshot(rank_state(0), rank_state(1))) == "uid-0-0"
 
 
-def test_restart_is_noted_once_the_next_attempt_has_stepped_on_all_ranks():
-    end = ended_launch(snapshot(*(killed(rank, 30.0) for rank in range(4))), finding(), None)
+FROZE = finding(onset=NOW - 90.0, detected=NOW - 80.0)
+PARTS = {"detection": 60.0, "teardown": 0.0, "relaunch": 29.0, "init": 0.3, "first_step": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("fault", "import_seconds", "changes"),
+    [
+        (FROZE, None, {}),  # an older agent
+        (FROZE, 8.0, {"relaunch": 21.0, "imports": 8.0}),
+        (FROZE, 31.0, {"relaunch": 0.0, "imports": 29.0}),  # it started before the last rank ended
+        (replace(FROZE, onset=NOW - 30.0, detected=NOW), None, {"detection": None}),  # the hub saw it after the end
+        (None, None, {"detection": None}),
+    ],
+)
+def test_restart_is_noted_once_the_next_attempt_has_stepped_on_all_ranks(fault, import_seconds, changes):
+    end = ended_launch(snapshot(*(killed(rank, 30.0) for rank in range(4))), fault, None)
     starting = [rank_state(rank, attempt=1, activity="init", step=1, steps=0) for rank in range(4)]
     end = restarted(end, snapshot(*starting))
     assert end.restart == Restart(1)
@@ -137,15 +151,16 @@ def test_restart_is_noted_once_the_next_attempt_has_stepped_on_all_ranks():
         "step_seconds_total": 0.5,
         "step_seconds": 0.2,
         "open_seconds": 0.5,
+        "import_seconds": import_seconds,
     }
     some = [rank_state(0, **stepped), *starting[1:]]
     assert restarted(end, snapshot(*some)) == end
     first = job_steps(1, first=90)
     end = restarted(end, snapshot(*(rank_state(rank, **stepped) for rank in range(4)), steps=first))
     assert (end.restart.attempt, end.restart.first_step, end.repeated_steps) == (1, 90, 10)
-    parts = {"detection": 0.0, "teardown": 0.0, "relaunch": 29.0, "init": 0.3, "first_step": 0.5}
+    parts = {phase: seconds for phase, seconds in (PARTS | changes).items() if seconds is not None}
     assert end.restart.phases == pytest.approx(parts)
-    assert end.restart.seconds == pytest.approx(29.8)
+    assert end.restart.seconds == pytest.approx(89.8 if "detection" in parts else 29.8)
     later = {**stepped, "step": 100, "steps": 10}
     assert restarted(end, snapshot(*(rank_state(rank, **later) for rank in range(4)), steps=first)) == end
 

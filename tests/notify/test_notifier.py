@@ -1,13 +1,15 @@
 """Tests of the notifier over HTTP: each notice arrives once, also at a service that fails for a while."""
 
+import threading
 import time
 
 import pytest
 
+from tests.boxes import eventually
 from tests.build import JOB, NOW, finding, killed, snapshot
+from tests.notify.endpoints import HttpEndpoint
 from zmon.job.outcome import ended_launch
-from zmon.notify import FILE, Notifier, Recipient
-from zmon.notify import outbox as module
+from zmon.notify import FILE, Notifier, Recipient, notifier, outbox
 
 FINDING = finding(severity="critical", detected=NOW - 60.0)
 END = ended_launch(snapshot(*(killed(rank, 9.0) for rank in range(4))), FINDING, None)
@@ -15,7 +17,8 @@ END = ended_launch(snapshot(*(killed(rank, 9.0) for rank in range(4))), FINDING,
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch):
-    monkeypatch.setattr(module, "_FIRST_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(outbox, "_FIRST_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(notifier, "_LOOK_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -114,6 +117,23 @@ def test_notices_of_a_recipient_that_is_gone_are_dropped(start, endpoint, tmp_pa
     first.close()
     Notifier([], tmp_path / FILE).close()
     assert "the file of recipients no longer has it" in caplog.text
+
+
+def test_slow_recipient_delays_no_other_and_each_has_its_own_reason(endpoint):
+    slow, is_over = HttpEndpoint(), threading.Event()
+    slow.answer = lambda: (is_over.wait(10.0) and 503, b"", {})
+    endpoint.answer = lambda: (404, b"", {})
+    urls = {"slow": slow.port, "ann": endpoint.port}
+    notifier = Notifier([Recipient(url=f"json://127.0.0.1:{port}/", name=name) for name, port in urls.items()])
+    notifier.update([], {}, (), [END], NOW)
+    slow.wait(1)
+    assert "404" in _unsent(notifier)["ann"], "it was asked while the slow one had not answered"
+    assert notifier.unsent.keys() == {"ann"}
+    is_over.set()
+    assert eventually(lambda: "503" in notifier.unsent.get("slow", ""))
+    assert "404" not in notifier.unsent["slow"]
+    notifier.close()
+    slow.close()
 
 
 def test_close_waits_for_what_is_not_sent_yet(start, endpoint):

@@ -16,6 +16,7 @@ from zmon.web.server import serve
 
 TOKEN = "0123456789abcdef"
 UNNAMED, NOT_ALLOWED = 401, 403
+ACTS = endpoints.ACTS.path  # the only POST; without a body it is refused with 415 after the check of the role
 
 
 def basic(user, password):
@@ -31,6 +32,7 @@ ROLES = [
     {"user": "ann", "roles": ["read"]},
     {"client_san": "hub.example.org", "roles": ["read", "evidence"]},
     {"token_file": "token", "roles": ["metrics", "read"]},
+    {"token_file": "healer", "roles": ["actions"]},
 ]
 WHO = {
     "nobody": {},
@@ -40,6 +42,7 @@ WHO = {
     "prometheus": basic("prometheus", "scrape"),
     "ann": basic("ann", "secret"),
     "token": {"headers": {"Authorization": f"Bearer {TOKEN}"}},
+    "healer": {"headers": {"Authorization": f"Bearer {TOKEN[::-1]}"}},
     "hub": {"certificate": True},
 }
 # The roles of each; None: it is not known who asks.
@@ -51,10 +54,11 @@ GRANTED = {
     "prometheus": ("metrics",),
     "ann": ("read",),
     "token": ("metrics", "read"),
+    "healer": ("actions",),
     "hub": ("read", "evidence"),
 }
 PATHS = {
-    "agent": ("/metrics", "/healthz", "/api/v1/snapshot", "/api/v1/suspects", "/api/v1/evidence/job/0", "/none"),
+    "agent": ("/metrics", "/healthz", "/api/v1/snapshot", "/api/v1/suspects", "/api/v1/evidence/job/0", "/none", ACTS),
     "hub": ("/metrics", *(each.path.format(job_id="job", id="id") for each in endpoints.HUB), "/none"),
 }
 
@@ -66,6 +70,7 @@ def folder(tmp_path_factory):
     certificates.issue("server", "127.0.0.1")
     certificates.issue("hub", "hub.example.org")
     (folder / "token").write_text(f"{TOKEN}\n")
+    (folder / "healer").write_text(f"{TOKEN[::-1]}\n")
     users = {
         name: hashed(password) for name, password in (("prometheus", "scrape"), ("ann", "secret"), ("bob", "pass"))
     }
@@ -94,7 +99,8 @@ def answers(request, folder):
                 context = ours if "certificate" in keywords else plain
                 for path in (*PATHS[request.param], "/livez", "/readyz"):
                     url = f"https://127.0.0.1:{port}{path}"
-                    async with session.get(url, ssl=context, **others) as answer:
+                    method = "POST" if path == ACTS else "GET"
+                    async with session.request(method, url, ssl=context, **others) as answer:
                         statuses[path, who] = answer.status, await answer.read()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -104,7 +110,7 @@ def answers(request, folder):
 
 
 def needed(path):
-    return {"/metrics": "metrics", "/api/v1/evidence/job/0": "evidence"}.get(path, "read")
+    return {"/metrics": "metrics", "/api/v1/evidence/job/0": "evidence", ACTS: "actions"}.get(path, "read")
 
 
 @pytest.mark.parametrize("who", WHO)
@@ -118,7 +124,7 @@ def test_role_decides_what_may_be_asked(answers, who):
         elif needed(path) not in granted:
             assert status == NOT_ALLOWED, path
         else:
-            assert status in (200, 404, 503), path
+            assert status in ((415,) if path == ACTS else (200, 404, 503)), path
 
 
 @pytest.mark.parametrize("who", WHO)
@@ -133,3 +139,4 @@ def test_probes_of_an_orchestrator_need_no_role_and_have_no_body(answers, who):
 def test_every_endpoint_has_a_role():
     assert set(endpoints.ROLES) == {"/metrics", *(each.path for each in (*endpoints.AGENT, *endpoints.HUB))}
     assert [path for path, role in endpoints.ROLES.items() if role == "evidence"] == [endpoints.EVIDENCE.path]
+    assert [path for path, role in endpoints.ROLES.items() if role == "actions"] == [ACTS]

@@ -151,7 +151,8 @@ class Hub:
         self.ends.maintain(now)
         self.incidents.update(session, self.snapshots, now)
         if self.intents is not None:
-            self.intents.update(session, self.journal.active(), self.snapshots, now, moved)
+            with self._isolated("acts", "all jobs"):
+                self.intents.update(session, self.journal.active(), self.snapshots, now, moved)
         self._notify(now)
         self.journal.retry(now)
         self.job_states.accounts.maintain(snapshot.job_id for snapshot in self.snapshots)

@@ -19,7 +19,7 @@ from zmon.job.failures import Clues, classify
 from zmon.job.failures.classes import BY_NAME, SCHEDULED
 from zmon.job.failures.classes import UNKNOWN as UNKNOWN_CLASS
 from zmon.job.rank_end import Way
-from zmon.job.restarts import is_over, is_settled, launch_began
+from zmon.job.restarts import is_over, is_settled, launch_began, seconds_since_start
 from zmon.schema.ended_launch import (
     CANCELLED,
     DONE,
@@ -110,7 +110,10 @@ def ended_launch(
         next_step=next_step,
         failure=failure.name if failure else "",
         clue=failure.clue if failure else "",
-        detection_seconds=max(0.0, snapshot.time - max(gone) - fault.onset) if fault else 0.0,
+        # A fault that is first reported now, after the end, seems to begin with it, however long the ranks hung.
+        detection_seconds=max(0.0, snapshot.time - max(gone) - fault.onset)
+        if fault and fault.detected < snapshot.time
+        else None,
         teardown_seconds=max(gone) - min(gone),
         time=view.time if view else {},
         goodput_ratio=view.goodput_ratio if view else None,
@@ -154,8 +157,11 @@ def _recovery(end: EndedLaunch, snapshot: Snapshot) -> dict[str, float]:
     lead = max(snapshot.ranks, key=lambda r: r.steps)
     step = lead.step_seconds_total / lead.steps
     began, stepped = launch_began(snapshot), snapshot.time - lead.step_seconds_total - lead.step_seconds
-    seconds = (end.detection_seconds, end.teardown_seconds, began - end.ended, stepped - began, step)
-    return {phase: max(0.0, part) for phase, part in zip(RECOVERY_PHASES, seconds, strict=True)}
+    starting = max(0.0, began - end.ended)
+    imports = max(snapshot.reported_ranks, key=seconds_since_start).import_seconds
+    imports = None if imports is None else min(imports, starting)
+    seconds = (end.detection_seconds, end.teardown_seconds, starting - (imports or 0.0), imports, stepped - began, step)
+    return {n: max(0.0, part) for n, part in zip(RECOVERY_PHASES, seconds, strict=True) if part is not None}
 
 
 def followed(end: EndedLaunch, by: EndedLaunch) -> EndedLaunch:

@@ -1,4 +1,4 @@
-"""The notifier of a hub: it takes what the hub knows in each pass, and sends notices in a thread of its own."""
+"""The notifier of a hub: it takes what the hub knows in each pass, and sends notices in a thread for each recipient."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ class Notifier:
         for pending in [each for each in self._outbox.pending if each.recipient not in self._services]:
             self._outbox.drop(pending, "the file of recipients no longer has it")
         self._notices = Notices(self._outbox.open_severities)
-        self._lock = threading.Lock()  # of the outbox
-        self._news, self._closed = threading.Event(), False
-        self._thread = threading.Thread(target=self._run, name="notifier", daemon=True)
-        self._thread.start()
+        self._news, self._closed = threading.Condition(), False  # its lock is that of the outbox
+        for name in self._services:  # a slow one delays no other
+            threading.Thread(target=self._run, args=(name,), name=f"notifier {name}", daemon=True).start()
 
     def update(
         self,
@@ -47,23 +46,23 @@ class Notifier:
         notices = [self._notices.ended(end) for end in ends]
         notices += [of_act(intent, labels.get(intent.job_id, {})) for intent in acts]
         notices += self._notices.of_findings(findings, labels, over, now)
-        with self._lock:
+        with self._news:
             self._outbox.open_severities = self._notices.open_severities
             self._outbox.add(_pending(self.recipients, notices, now))
             self._outbox.save()
-        if notices:
-            self._news.set()
+            if notices:
+                self._news.notify_all()
 
     @property
     def counts(self) -> Mapping[tuple[str, str], int]:
         """The number of notices since the start, by recipient and result: sent, failed, dropped."""
-        with self._lock:
+        with self._news:
             return dict(self._outbox.counts)
 
     @property
     def unsent(self) -> Mapping[str, str]:
         """For each recipient with a notice that could not be sent, the reason."""
-        with self._lock:
+        with self._news:
             return {pending.recipient: pending.reason for pending in reversed(self._outbox.pending) if pending.tries}
 
     def close(self, seconds: float = 0.0) -> None:
@@ -71,28 +70,26 @@ class Notifier:
         end = time.monotonic() + seconds
         while time.monotonic() < end and self._outbox.pending:
             time.sleep(0.05)
-        self._closed = True
-        self._news.set()
+        with self._news:
+            self._closed = True
+            self._news.notify_all()
 
-    def _run(self) -> None:
+    def _run(self, recipient: str) -> None:
         while not self._closed:
-            self._news.wait(_LOOK_SECONDS)
-            self._news.clear()
-            with self._lock:
-                due = self._outbox.due(time.time())
-            for pending in due:
-                if self._closed:
-                    return
-                reason = self._services[pending.recipient].send(pending.notice)
-                with self._lock:
-                    if pending not in self._outbox.pending:
-                        continue  # it was dropped meanwhile
-                    if reason:
-                        self._outbox.failed(pending, time.time(), reason)
-                    else:
-                        self._outbox.sent(pending)
-                        self._news.set()  # the next one of this recipient
-                    self._outbox.save()
+            with self._news:
+                pending = self._outbox.due(recipient, time.time())
+                if pending is None:
+                    self._news.wait(_LOOK_SECONDS)
+                    continue
+            reason = self._services[recipient].send(pending.notice)
+            with self._news:
+                if pending not in self._outbox.pending:
+                    continue  # it was dropped meanwhile
+                if reason:
+                    self._outbox.failed(pending, time.time(), reason)
+                else:
+                    self._outbox.sent(pending)
+                self._outbox.save()
 
 
 def _pending(recipients: Iterable[Recipient], notices: Iterable[Notice], now: float) -> list[UnsentNotice]:

@@ -65,12 +65,10 @@ class Outbox:
         for old in self.pending[:-MAX_PENDING]:
             self.drop(old, "too many notices are pending")
 
-    def due(self, now: float) -> list[UnsentNotice]:
-        """Return the oldest notice of each recipient, where it is due. The others wait behind it, in their order."""
-        first: dict[str, UnsentNotice] = {}
-        for pending in self.pending:
-            first.setdefault(pending.recipient, pending)
-        return [pending for pending in first.values() if pending.due <= now]
+    def due(self, recipient: str, now: float) -> UnsentNotice | None:
+        """Return the oldest notice of a recipient if it is due. The others wait behind it, in their order."""
+        oldest = next((pending for pending in self.pending if pending.recipient == recipient), None)
+        return oldest if oldest and oldest.due <= now else None
 
     def sent(self, pending: UnsentNotice) -> None:
         """Forget a notice that was sent."""

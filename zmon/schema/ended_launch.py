@@ -17,9 +17,10 @@ OUTCOMES = (DONE, FAILED, CANCELLED, PREEMPTED, NODE_LOST, UNKNOWN_END)  # of th
 LATE_SECONDS = 60.0  # an end that the hub records later than this is marked: nobody saw it in time
 
 
-# The parts of a recovery: from the fault to the first death (a hang until its timeout), to the last death, to the first
-# new rank (launcher, interpreter, imports), to its first step (rendezvous, model, checkpoint), and that step.
-RECOVERY_PHASES = ("detection", "teardown", "relaunch", "init", "first_step")
+# The parts of a recovery: from the fault to the first death (a hang until its timeout), to the last death, to the
+# process of the first new rank (launcher), to its probe (interpreter, imports), to its first step (rendezvous, model,
+# checkpoint), and that step. An unknown part is absent; the time of `imports` is in `relaunch` then.
+RECOVERY_PHASES = ("detection", "teardown", "relaunch", "imports", "init", "first_step")
 
 
 class Restart(msgspec.Struct, frozen=True):
@@ -31,7 +32,7 @@ class Restart(msgspec.Struct, frozen=True):
 
     @property
     def seconds(self) -> float | None:
-        """The time from the fault to the first finished step."""
+        """The time from the fault (the first death if its detection is unknown) to the first finished step."""
         return sum(self.phases.values()) if self.phases else None
 
 
@@ -65,7 +66,7 @@ class EndedLaunch(msgspec.Struct, frozen=True, kw_only=True):
     finding: str = ""  # its id
     runbook: str = ""
     next_step: str = ""
-    detection_seconds: float = 0.0  # from the fault to the first death
+    detection_seconds: float | None = None  # from the fault to the first death; None: no fault, or reported too late
     teardown_seconds: float = 0.0  # from the first death to the last
     # The account of the job up to then: seconds by cause, over all of its launches
     time: Mapping[str, float] = {}

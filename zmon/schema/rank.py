@@ -141,6 +141,7 @@ class RankState:
     # Its process, and how it ended
     watched: bool = True  # False: it had ended before its agent looked first, so `gone_seconds` is an estimate
     blocked_seconds: Seconds | None = None  # since the process was first seen in state D; None: it is in another state
+    import_seconds: Seconds | None = None  # from its start to that of its probe: interpreter, imports; None: unknown
     leaving_seconds: Seconds | None = None  # since an exception became its last words, while its process still runs
     last_words_seconds: Seconds | None = None  # since its last words, by its host's clock; None: none
     # Its launcher

@@ -30,8 +30,14 @@ def acting(tmp_path, serve):
 
     @asynccontextmanager
     async def run(**config):
-        options = {"allow_actions": True, "data_dir": tmp_path / "data", "without": frozenset(("steps",)), **config}
-        async with serve(box_dir=tmp_path / "boxes", **options) as client:
+        options = {
+            "box_dir": tmp_path / "boxes",
+            "allow_actions": True,
+            "data_dir": tmp_path / "data",
+            "without": frozenset(("steps",)),
+            **config,
+        }
+        async with serve(**options) as client:
             yield client
 
     return run

@@ -34,13 +34,13 @@ _SHELLS = frozenset(
 def launcher(target: RankTarget, living: Sequence[RankTarget], proc: Path = PROC) -> HeldProcess:
     """Return the launcher of a rank, opened and checked. `living`: the living ranks that name it. Raises Refused."""
     pid, start_ticks = target.launcher
-    if pid <= 1 or start_ticks <= 0:
-        raise Refused(f"the box of rank {target.rank} names no launcher")
     if target.holder == 0 or (target.holder is not None and target.holder != target.pid):
         raise Refused(
             f"rank {target.rank} is in another PID namespace, where process {pid} is another one: end the job with "
             "what started it"
         )
+    if pid <= 1 or start_ticks <= 0:
+        raise Refused(f"the box of rank {target.rank} names no launcher")
     held = HeldProcess(pid, f"the launcher of rank {target.rank}", proc)
     try:
         _check(held, target, living, proc)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from zmon.agent.redaction import redacted_words
 from zmon.agent.sources.box_listing import check_box_owner
 from zmon.agent.sources.learned_lease import LearnedLease
-from zmon.agent.sources.process_table import ProcessTable
+from zmon.agent.sources.process_table import ProcessTable, boot_ticks, ticks_to_ns
 from zmon.agent.sources.rank_ends import RankEnds
 from zmon.box import layout
 from zmon.box.identity import Identity
@@ -100,6 +100,7 @@ class RankBox:
         self._blocked_at: int | None = None
         self._stat: ProcessStat | None = None
         self._stat_at = 0
+        self._import_seconds: float | None = None
         self._ends: RankEnds | None = None  # None: the rank was dead when its box was opened
         self._final: _Contents | None = None  # set once the rank is dead and the file closed
         try:
@@ -125,6 +126,10 @@ class RankBox:
         self.refresh()
         if self._gone_at is not None:
             self._gone_at = self._last_sign_of_life(reader)  # it died before its box was opened
+        if self.process:
+            age_ns = ticks_to_ns(boot_ticks() - self.process.start_ticks)
+            import_ns = age_ns - (self._clock() - self.identity.start_ns)
+            self._import_seconds = import_ns * _NS if import_ns >= 0 else None  # a later process may hold the lock
         # Not reported: dead for more than a minute, or from before a reboot, which set the clock back (negative time).
         gone = self.gone_seconds
         self.long_dead = gone is not None and not 0 <= gone <= LEFT_BEHIND_SECONDS
@@ -285,6 +290,7 @@ class RankBox:
             resident_bytes=self._stat.resident_bytes if self._stat else None,
             device_memory_peak_bytes=None if last[_MEMORY_PEAK] < 0 else last[_MEMORY_PEAK],
             blocked_seconds=None if self._blocked_at is None else (now_ns - self._blocked_at) * _NS,
+            import_seconds=self._import_seconds,
             leaving_seconds=words_seconds if self.alive and words and words.kind == "exception" else None,
             last_words_seconds=words_seconds,
             launcher_gone_seconds=self._ends.launcher_gone_seconds(now_ns) if self._ends else None,

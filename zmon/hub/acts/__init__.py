@@ -113,8 +113,11 @@ class Intents:
         for each in [*self._intents.values()]:
             if each.id not in self._tasks and (later := followed(each, jobs.get(each.job_id), now)) != each:
                 self._follow(later)
-        for finding, rule, snapshot in self._settled(findings, jobs, now):
-            if (intent := intent_of(rule, finding, snapshot, now)) is not None:
+        asking = [*self._asking(findings, jobs, now)]
+        self._watch_for_a_storm([each for each, rule, _ in asking if rule.mode == ENFORCE], now)
+        for intent, rule, snapshot in asking:
+            seconds = now - self._asked_since[intent.finding, intent.ranks]
+            if seconds >= (SETTLE_SECONDS if intent.capsule else CAPSULE_SECONDS):
                 self._decide(session, intent, rule, snapshot)
 
     async def close(self) -> None:
@@ -123,20 +126,26 @@ class Intents:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    def _settled(
+    def _asking(
         self, findings: Iterable[Finding], jobs: Mapping[str, Snapshot], now: float
-    ) -> Iterator[tuple[Finding, ActRule, Snapshot]]:
-        """Yield what has asked for an act for long enough, and has a capsule or cannot wait for it."""
+    ) -> Iterator[tuple[Intent, ActRule, Snapshot]]:
+        """Yield the intent of each finding that asks for an act now and has none, and remember since when it asks."""
         earlier, self._asked_since = self._asked_since, {}
         for finding in findings:
             snapshot = jobs.get(finding.job_id)
             rule = snapshot and self.policy.rule(finding, snapshot.reported_ranks[0].labels)
-            if not snapshot or not rule or f"{finding.id}/{rule.name}" in self._intents:
+            if not snapshot or not rule or (intent := intent_of(rule, finding, snapshot, now)) is None:
                 continue
-            key = finding.id, finding.ranks
-            since = self._asked_since[key] = earlier.get(key, now)
-            if now - since >= (SETTLE_SECONDS if finding.capsule else CAPSULE_SECONDS):
-                yield finding, rule, snapshot
+            if intent.id not in self._intents:
+                key = finding.id, finding.ranks
+                self._asked_since[key] = earlier.get(key, now)
+                yield intent, rule, snapshot
+
+    def _watch_for_a_storm(self, asking: Sequence[Intent], now: float) -> None:
+        """Stop all acts, until a person resets that, if faults of the last minute must have one common cause."""
+        if asking and ALL not in self.stops and (why := storm([*self._intents.values(), *asking], now)):
+            stop(self._data_dir, ALL, why, "the hub")
+            log.error("acts are stopped: %s", why)
 
     def _decide(self, session: aiohttp.ClientSession, intent: Intent, rule: ActRule, snapshot: Snapshot) -> None:
         """Write down an intent, and act if its rule and the guards let it."""
@@ -149,9 +158,6 @@ class Intents:
         if intent.mode == OBSERVE:
             self._put(intent)
             return
-        if rule.act != CAPTURE and (why := storm(intent, site)):
-            stop(self._data_dir, ALL, why, "the hub")
-            site = Site(site.intents, site.scores, self.stops or {ALL: why}, since_set)
         refused = tuple(refusals(intent, snapshot, site))
         if refused or self.error:
             reasons = refused or (f"the intent cannot be written: {self.error}",)

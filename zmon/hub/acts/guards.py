@@ -50,12 +50,10 @@ def is_proven(score: Score) -> bool:
     return score.right >= NEEDED_RIGHT and not score.wrong
 
 
-def storm(intent: Intent, site: Site) -> str:
-    """Return why this intent and those of the last minute must have one common cause; empty if they need not."""
+def storm(intents: Iterable[Intent], now: float) -> str:
+    """Return why the faults of the last minute must have one common cause; empty if they need not."""
     recent = [
-        each
-        for each in (*site.intents, intent)
-        if each.mode == ENFORCE and each.act != CAPTURE and intent.time - each.time <= STORM_SECONDS
+        each for each in intents if each.mode == ENFORCE and each.act != CAPTURE and now - each.time <= STORM_SECONDS
     ]
     jobs, hosts = {each.job_id for each in recent}, {host for each in recent for host in each.hosts}
     if len(jobs) < STORM_JOBS and len(hosts) < STORM_HOSTS:

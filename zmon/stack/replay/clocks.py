@@ -52,7 +52,7 @@ KINDS: Mapping[type, Mapping[Kind, str]] = {
         "blocked_seconds leaving_seconds last_words_seconds launcher_gone_seconds relaunched_seconds open_seconds "
         "unobserved_seconds",
         "value": "attempt rank local_rank world_size pid restart_count max_restarts lease_seconds report "
-        "resident_bytes owner flops_dtypes device_memory_peak_bytes",
+        "resident_bytes owner import_seconds flops_dtypes device_memory_peak_bytes",
     },
     LastWords: {"date": "time", "value": "sender_pid late_sender_pid"},
     InFlight: {"count": "sequence", "age": "seconds", "value": "num_bytes"},

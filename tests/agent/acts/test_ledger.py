@@ -1,0 +1,124 @@
+"""Tests of the ledger of acts: what the next agent knows, and what does not count."""
+
+import pytest
+
+from zmon.agent.acts import ledger as module
+from zmon.agent.acts.ledger import ANNOUNCED, DONE, FILE, INTERRUPTED, REFUSED, SIGNAL, WITHDRAWN, ActEntry, ActLedger
+from zmon.errors import UsageError
+from zmon.schema.act import END_JOB, KILL_CULPRIT
+
+
+def entry(event, key="rank aa", act=KILL_CULPRIT, at=1000.0, run_uid="aa", job="train of uid 7"):
+    return ActEntry(
+        time=at, event=event, act=act, rank=3, run_uid=run_uid, intent="i", reason="r", line=event, key=key, job=job
+    )  # fmt: skip
+
+
+class Clocks:
+    """A wall clock and a monotonic clock that a test sets."""
+
+    def __init__(self):
+        self.wall, self.monotonic = 1000.0, 50.0
+
+
+@pytest.fixture
+def clocks():
+    return Clocks()
+
+
+@pytest.fixture
+def opened(tmp_path, clocks):
+    """Return a function that opens the ledger as the next agent does, after the end of the one before."""
+    ledgers = []
+
+    def open_next():
+        while ledgers:
+            ledgers.pop().close()
+        ledgers.append(ActLedger(tmp_path, lambda: clocks.wall, lambda: clocks.monotonic))
+        return ledgers[-1]
+
+    yield open_next
+    ledgers.pop().close()
+
+
+# What is in the ledger when the agent ends, and what the next one knows: is there an act, was it done, is it marked?
+@pytest.mark.parametrize(
+    ("events", "act", "is_act", "done", "marked"),
+    [
+        ((REFUSED,), KILL_CULPRIT, False, False, False),
+        ((ANNOUNCED, WITHDRAWN), KILL_CULPRIT, False, False, False),
+        ((ANNOUNCED,), KILL_CULPRIT, True, False, True),
+        ((ANNOUNCED, DONE), KILL_CULPRIT, True, True, False),
+        ((ANNOUNCED, DONE), END_JOB, True, True, True),
+        ((ANNOUNCED, DONE, SIGNAL), END_JOB, True, True, True),
+        ((ANNOUNCED, DONE, module.FINISHED), END_JOB, True, True, False),
+        ((ANNOUNCED, DONE, INTERRUPTED), END_JOB, True, True, False),
+    ],
+)
+def test_next_agent_knows_what_was_done(opened, tmp_path, events, act, is_act, done, marked):
+    first = opened()
+    for event in events:
+        first.write(entry(event, act=act))
+    for _ in range(2):  # the second time nothing is marked again
+        second = opened()
+        found = second.act_on("rank aa")
+        assert (found is not None, bool(found and found.outcome)) == (is_act, done)
+        assert second.act_for("aa", act == KILL_CULPRIT) is found
+    lines = (tmp_path / FILE).read_bytes().splitlines()
+    assert len(lines) == len(events) + marked
+    assert (INTERRUPTED.encode() in lines[-1]) == (marked or events[-1] == INTERRUPTED)
+
+
+def test_torn_last_line_does_not_count_and_hurts_no_later_one(opened, tmp_path, caplog):
+    opened().write(entry(ANNOUNCED))
+    whole = (tmp_path / FILE).read_bytes()
+    (tmp_path / FILE).write_bytes(whole[: len(whole) // 2])
+    second = opened()
+    assert second.act_on("rank aa") is None
+    assert "cannot be read" in caplog.text
+    second.write(entry(ANNOUNCED, key="rank bb"))
+    second.write(entry(DONE, key="rank bb"))
+    assert opened().act_on("rank bb").outcome.event == DONE
+
+
+def test_acts_of_the_last_hour_count_also_if_the_clock_is_set(opened, clocks):
+    ledger = opened()
+    ledger.write(entry(ANNOUNCED))
+    ledger.write(entry(DONE))
+    assert len(ledger.within(600)) == 1
+    clocks.wall += 86400.0  # set forward
+    assert len(ledger.within(600)) == 1
+    clocks.monotonic += 601.0
+    assert ledger.within(600) == []
+    clocks.wall = 10.0  # set back: it may have been just now
+    assert len(ledger.within(600)) == 1
+
+
+def test_new_file_has_the_acts_and_the_old_one_stays_beside_it(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "ROTATE_BYTES", 2000)
+    ledger = opened()
+    ledger.write(entry(ANNOUNCED))
+    ledger.write(entry(DONE))
+    for _ in range(40):
+        ledger.write(entry(REFUSED, key=""))
+    assert (tmp_path / FILE).stat().st_size < 4000
+    assert (tmp_path / f"{FILE}.1").stat().st_size > 2000
+    assert opened().act_on("rank aa").outcome is not None
+
+
+def test_new_file_has_only_the_last_acts(opened, monkeypatch):
+    monkeypatch.setattr(module, "ROTATE_BYTES", 2000)
+    monkeypatch.setattr(module, "_MAX_ACTS", 3)
+    ledger = opened()
+    for number in range(20):
+        ledger.write(entry(ANNOUNCED, key=f"rank {number}"))
+        ledger.write(entry(DONE, key=f"rank {number}"))
+    after = opened()
+    assert after.act_on("rank 19").outcome is not None
+    assert after.act_on("rank 0") is None
+
+
+def test_second_agent_does_not_get_the_ledger(opened, tmp_path):
+    opened()
+    with pytest.raises(UsageError, match="another agent has its ledger of acts"):
+        ActLedger(tmp_path)

@@ -1,0 +1,177 @@
+"""Tests of the checks before a signal: a process that is another one, another user's, blocked or hidden is refused."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.agent.acts.jobs import LaunchedJob, ask_for, lives, request_for
+from zmon.agent.acts.processes import HeldProcess, Refused, hold_rank, protected
+from zmon.agent.acts.target import RankTarget
+from zmon.process import process_stat
+from zmon.schema.act import REFUSED
+
+UID = os.geteuid()
+
+
+@pytest.fixture
+def sleeper():
+    process = subprocess.Popen(["sleep", "60"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def started(process):
+    return process_stat(process.pid).start_ticks
+
+
+def rank_of(process, **changes):
+    values = {
+        "run_uid": "aa", "job_id": "job", "rank": 0, "owner": UID, "holder": process.pid,
+        "start_ticks": started(process), "pid": process.pid, "launcher": (0, 0), "max_restarts": 3, "world_size": 1,
+    }  # fmt: skip
+    return RankTarget(**{**values, **changes})
+
+
+def fake_proc(folder, process, states=("S",), tracer=0, uids=(UID,) * 4, environ=b"RANK=0\0"):
+    """Write a /proc with this process; `states` are those of its threads."""
+    real = folder / str(process.pid)
+    for number, state in enumerate(states):
+        task = real / "task" / str(process.pid + number)
+        task.mkdir(parents=True)
+        words = "\t".join(map(str, uids))
+        (task / "status").write_text(f"Name:\tx\nState:\t{state} (x)\nTracerPid:\t{tracer}\nUid:\t{words}\nGid:\t0\n")
+        (task / "wchan").write_text("nfs_wait_bit_killable")
+    fields = f"{states[0]} 1 7 7 0 -1 4 1 0 2 0 300 40 0 0 20 0 9 0 5000 9 90" + " 0" * 28
+    (real / "stat").write_text(f"{process.pid} (python) {fields}\n")
+    (real / "environ").write_bytes(environ)
+    return folder
+
+
+# What /proc says about a process of this user that started at tick 5000, and why nothing is done to it.
+@pytest.mark.parametrize(
+    ("options", "start_ticks", "reason"),
+    [
+        ({"states": ("D",)}, 5000, r"state D\) in nfs_wait_bit_killable, where a kill does nothing"),
+        ({"states": ("S", "S", "D")}, 5000, "uninterruptible sleep"),
+        ({"states": ("t",)}, 5000, "a debugger holds"),
+        ({"states": ("S", "t")}, 5000, "a debugger holds"),
+        ({"tracer": 77}, 5000, "a debugger holds"),
+        ({"uids": (UID, 0 if UID else 5, UID, UID)}, 5000, "runs as uid"),
+        ({"uids": (UID + 1,) * 4}, 5000, f"runs as uid {UID + 1}, and the box is of uid {UID}"),
+        ({}, 5001, "it started at another time"),
+        ({}, None, "it started at another time"),
+    ],
+)
+def test_process_is_refused(sleeper, tmp_path, options, start_ticks, reason):
+    proc = fake_proc(tmp_path, sleeper, **options)
+    with (
+        HeldProcess(sleeper.pid, "rank 0", proc, sleep=lambda seconds: None) as held,
+        pytest.raises(Refused, match=reason),
+    ):
+        held.check(UID, start_ticks)
+
+
+@pytest.mark.parametrize("state", "RSTI")
+def test_process_in_another_state_is_accepted(sleeper, tmp_path, state):
+    with HeldProcess(sleeper.pid, "rank 0", fake_proc(tmp_path, sleeper, states=(state,))) as held:
+        assert held.check(UID, 5000).stat.state == state
+
+
+def test_disk_read_of_a_moment_is_no_uninterruptible_sleep(sleeper, tmp_path):
+    proc = fake_proc(tmp_path, sleeper, states=("D",))
+    status = proc / str(sleeper.pid) / "task" / str(sleeper.pid) / "status"
+    with HeldProcess(
+        sleeper.pid, "rank 0", proc, sleep=lambda _: status.write_text(status.read_text().replace("\tD", "\tR"))
+    ) as held:
+        held.check(UID, 5000)
+
+
+def test_hidden_process_and_hidden_environment_are_refused(sleeper, tmp_path):
+    with HeldProcess(sleeper.pid, "rank 0", tmp_path / "empty") as held:
+        with pytest.raises(Refused, match="is hidden from the agent"):
+            held.check(UID, 5000)
+        with pytest.raises(Refused, match="it is not known whether the job has another healer"):
+            held.check_healer()
+    with (
+        HeldProcess(sleeper.pid, "rank 0", fake_proc(tmp_path, sleeper, environ=b"")) as held,
+        pytest.raises(Refused, match="has no environment"),
+    ):
+        held.check_healer()
+
+
+def test_agent_what_it_runs_under_and_the_first_process_are_never_opened():
+    for pid in (0, 1, os.getpid(), os.getppid()):
+        assert pid in protected()
+        with pytest.raises(Refused, match="is the first one, the agent itself, or one that the agent runs under"):
+            HeldProcess(pid, "rank 0")
+
+
+def test_zombie_has_ended(sleeper):
+    rank = rank_of(sleeper)
+    sleeper.kill()
+    os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
+    with pytest.raises(Refused, match=r"rank 0 of job of uid .* has ended"):
+        hold_rank(rank, lambda: rank)
+
+
+# What the lock of the box says before and after the process was opened.
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        (None, None, "has ended"),
+        (0, 0, r"in another PID namespace: run the agent in that of the host \(hostPID\)"),
+        ("pid", None, "does not hold the lock of its box any more"),
+        ("pid", 0, "does not hold the lock of its box any more"),
+        ("pid", 12345678, "does not hold the lock of its box any more"),
+    ],
+)
+def test_lock_decides_which_process_a_rank_is(sleeper, before, after, reason):
+    first, second = (rank_of(sleeper, holder=sleeper.pid if each == "pid" else each) for each in (before, after))
+    with pytest.raises(Refused, match=reason):
+        hold_rank(first, lambda: second)
+    assert lives(sleeper.pid)
+
+
+def test_reused_number_is_refused(sleeper):
+    rank = rank_of(sleeper, start_ticks=started(sleeper) - 100)  # the rank had this number before
+    with pytest.raises(Refused, match="it started at another time"):
+        hold_rank(rank, lambda: rank)
+
+
+def test_signal_reaches_the_process_that_was_opened(sleeper):
+    rank = rank_of(sleeper)
+    with hold_rank(rank, lambda: rank) as held:
+        held.send(signal.SIGKILL)
+        assert held.ended(5.0)
+        sleeper.wait()
+        with pytest.raises(Refused, match="failed: No such process"):
+            held.send(signal.SIGKILL)
+
+
+BLOCKED = """
+import os, sys, zmon.probe
+assert zmon.probe.attach_box()
+os.mkfifo(sys.argv[1])
+print("rank", os.environ["RANK"], os.getpid(), flush=True)
+os.posix_spawn("/bin/true", ["true"], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 0, sys.argv[1], os.O_RDONLY, 0)])
+"""
+
+
+@pytest.mark.e2e
+async def test_rank_in_uninterruptible_sleep_is_refused(tmp_path, acting):
+    """It waits for a child that vfork(2) has made, and that waits for the other end of a FIFO."""
+    fifo = tmp_path / "fifo"
+    job = LaunchedJob(tmp_path / "boxes", command=[sys.executable, "-c", BLOCKED, str(fifo)], RANK="0")
+    try:
+        async with acting() as client:
+            answer = await ask_for(client, await request_for(client))
+        assert answer.result == REFUSED
+        assert "in uninterruptible sleep (state D)" in answer.reason
+        assert lives(job.pids[0])
+    finally:
+        os.close(os.open(fifo, os.O_RDWR | os.O_NONBLOCK))
+        job.end()

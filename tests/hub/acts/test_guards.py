@@ -1,0 +1,101 @@
+"""Tests of the guards of acts: each refuses, and says why."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.build import NOW, rank_state, snapshot
+from tests.hub.acts.builds import intent, of_launch, stalled
+from zmon.hub.acts.guards import NEEDED_RIGHT, Site, refusals, storm, unproven
+from zmon.hub.acts.score import Score
+
+JOB_OF_64 = snapshot(*of_launch([rank_state(rank, world_size=64) for rank in range(64)]))
+
+
+def refused(intent_, scene=None, **site):
+    return [*refusals(intent_, scene or stalled(), Site(**{"intents": (), **site}))]
+
+
+def test_one_stopped_rank_of_a_watched_job_is_not_refused():
+    assert refused(intent()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "scene", "site", "says"),
+    [
+        ({}, None, {"stops": {"all": "a storm"}}, "acts are stopped (all): a storm"),
+        ({}, None, {"stops": {"rule-frozen": "it did not help"}}, "acts are stopped (rule-frozen)"),
+        ({}, None, {"seconds_since_clock_set": 3.0}, "the clock of the hub's host was set 3 s ago"),
+        ({}, replace(stalled(), missing=(3,), ranks=stalled().ranks[:3]), {}, "1 rank of 4 are not watched"),
+        ({}, replace(stalled(), unwatched=stalled().ranks[3:], ranks=stalled().ranks[:3]), {}, "are not watched"),
+        ({"time": NOW + 599}, None, {"intents": (intent(result="acted"),)}, "frozen acted on this job 599 s ago"),
+        ({}, None, {"intents": (intent(result="unanswered"),)}, "frozen acted on this job 0 s ago"),
+        ({"ranks": ()}, None, {}, "the finding names no rank"),
+        ({"ranks": (0, 1, 2)}, None, {}, "3 of 4 ranks are at fault"),
+        ({"ranks": tuple(range(5))}, JOB_OF_64, {}, "5 of 64 ranks are at fault"),
+    ],
+    ids=str,
+)
+def test_guard_refuses(changes, scene, site, says):
+    (reason,) = refused(intent(**changes), scene, **site)
+    assert says in reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "site"),
+    [
+        ({}, {"stops": {"rule-other": "it did not help"}}),
+        ({}, {"seconds_since_clock_set": 61.0}),
+        ({"time": NOW + 600}, {"intents": (intent(result="acted"),)}),
+        ({}, {"intents": (intent(result="observed"), intent(result="refused"))}),
+        ({}, {"intents": (intent(result="acted", job_id="another"),)}),
+        ({"act": "capture", "ranks": ()}, {"seconds_since_clock_set": 1.0}),
+        ({"act": "end_job", "ranks": ()}, {}),
+        ({"ranks": (0, 1)}, {}),
+    ],
+    ids=str,
+)
+def test_guard_lets_through(changes, site):
+    assert refused(intent(**changes), **site) == []
+
+
+@pytest.mark.parametrize(
+    ("score", "override", "may_act"),
+    [
+        (Score(right=NEEDED_RIGHT), "", True),
+        (Score(right=NEEDED_RIGHT, unclear=50, open=3), "", True),
+        (Score(right=NEEDED_RIGHT - 1), "", False),
+        (Score(right=500, wrong=1), "", False),
+        (Score(), "", False),
+        (Score(wrong=7), "ann: trial cluster", True),
+    ],
+    ids=str,
+)
+def test_rule_acts_only_if_intents_of_its_cause_were_right_or_somebody_answers_for_it(score, override, may_act):
+    reason = unproven(intent(), override, Site((), {"rank_frozen": score}))
+    assert (reason == "") == may_act
+    if reason:
+        assert f"has {score.right} right and {score.wrong} wrong" in reason
+
+
+def others(number, host="node-a", **changes):
+    return tuple(intent(job_id=f"job-{n}", hosts=(host.format(n),), **changes) for n in range(number))
+
+
+@pytest.mark.parametrize(
+    ("earlier", "changes", "is_storm"),
+    [
+        ((), {}, False),
+        (others(1), {}, False),
+        (others(2), {}, True),
+        ((), {"hosts": ("node-a", "node-b", "node-c")}, True),
+        (others(1, "node-{}"), {"hosts": ("node-x", "node-y")}, True),
+        (others(2), {"time": NOW + 61}, False),
+        (others(5, mode="observe"), {}, False),
+        (others(5, act="capture"), {}, False),
+    ],
+    ids=["one", "two jobs", "three jobs", "three hosts of one job", "three hosts", "an hour", "observed", "captured"],
+)
+def test_many_jobs_or_hosts_within_a_minute_are_a_storm(earlier, changes, is_storm):
+    last = intent(**changes)
+    assert bool(storm([*earlier, last], last.time)) == is_storm

@@ -1,0 +1,300 @@
+"""Tests of the acts of a hub over HTTP: what it intends, asks agents for, refuses, and writes down first."""
+
+import json
+import time
+from dataclasses import replace
+
+import pytest
+import yaml
+from aiohttp import web
+
+from tests.build import rank_state, waiting
+from tests.hub import fakes
+from tests.hub.acts.builds import POLICY, of_launch
+from tests.hub.fakes import FakeAgent, hub_over, poll
+from zmon.act_stops import reset, stop, stops
+from zmon.hub import acts
+from zmon.hub.acts import FILE, read_policy
+
+ENFORCED = {**POLICY, "mode": "enforce", "override": "a test"}
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    """Let a finding ask for its act at once."""
+    monkeypatch.setattr(acts, "SETTLE_SECONDS", 0.1)
+    monkeypatch.setattr(acts, "CAPSULE_SECONDS", 0.3)
+
+
+@pytest.fixture
+def policy(tmp_path_factory):
+    """Return a function that returns the policy of these rules."""
+
+    def policy_(*rules):
+        path = tmp_path_factory.mktemp("policy") / "policy.yaml"
+        path.write_text(yaml.safe_dump({"rules": [*rules]}))
+        return read_policy(path)
+
+    return policy_
+
+
+def frozen(attempt=0, **changes):
+    return of_launch(fakes.frozen(), attempt, **changes)
+
+
+def healthy(attempt=0, step=100, **changes):
+    return of_launch([rank_state(rank, step=step) for rank in range(4)], attempt, **changes)
+
+
+async def intents(client):
+    return (await client.get("/api/v1/intents"))["intents"]
+
+
+async def decided(client, number=1):
+    """Wait for this number of intents that no agent is being asked about, and return them, newest first."""
+
+    async def ready():
+        found = await intents(client)
+        return found if len(found) >= number and all(each["result"] != "unanswered" for each in found) else None
+
+    return await poll(ready)
+
+
+def on_disk(tmp_path):
+    return [json.loads(line) for line in (tmp_path / FILE).read_text().splitlines()]
+
+
+async def test_hub_without_a_policy_intends_nothing(start_hub, tmp_path):
+    agent = FakeAgent(*frozen())
+    client = await start_hub(agent)
+    assert await poll(client.findings)
+    await client.passes(10)
+    assert await client.get("/api/v1/intents") == {
+        "intents": [], "num_intents": 0, "scores": [], "stops": {}, "has_policy": False, "schema": 1,
+    }  # fmt: skip
+    assert agent.acts == []
+    assert not (tmp_path / FILE).exists()
+
+
+async def test_rule_that_observes_writes_its_intent_down_and_asks_no_agent(start_hub, policy, tmp_path):
+    agent = FakeAgent(*frozen())
+    client = await start_hub(agent, policy=policy(POLICY))
+    (intent,) = await decided(client)
+    (finding,) = await client.findings()
+    expected = {"rule": "frozen", "act": "kill_culprit", "mode": "observe", "result": "observed", "reasons": [],
+                "finding": finding["id"], "cause": "rank_frozen", "proof": "process_state", "ranks": [2],
+                "hosts": ["node-a"], "run_uids": ["uid 2"], "step": finding["step"]}  # fmt: skip
+    assert {key: intent[key] for key in expected} == expected
+    assert intent["capsule"] == finding["capsule"]
+    assert on_disk(tmp_path) == [intent]
+    await client.passes(5)
+    assert agent.acts == []
+    assert await client.metric("zmon_hub_acts_total{") == [1.0]
+    agent.ranks = healthy(step=101)
+
+    async def score():
+        return (await client.get("/api/v1/intents"))["scores"]
+
+    def is_wrong(scores):
+        return bool(scores) and scores[0]["wrong"] == 1
+
+    assert await poll(score, until=is_wrong) == [
+        {"cause": "rank_frozen", "right": 0, "wrong": 1, "unclear": 0, "open": 0, "is_proven": False}
+    ]
+
+
+async def test_rule_that_enforces_asks_the_agent_of_the_rank_once(start_hub, policy, tmp_path):
+    agent, other = FakeAgent(*frozen()[:1], host="node-a"), FakeAgent(*frozen()[1:], host="node-b")
+    other.ranks = [replace(rank, host="node-b") for rank in other.ranks]
+    written = []
+    agent.answer_act = lambda: written.extend(on_disk(tmp_path)) or {}
+    client = await start_hub(agent, other, policy=policy(ENFORCED))
+    (intent,) = await decided(client)
+    await client.passes(10)
+    ((request,), nothing) = (agent.acts, other.acts)
+    assert nothing == []
+    assert (request["act"], request["rank"], request["run_uid"]) == ("kill_culprit", 2, "uid 2")
+    assert request["intent"] == intent["id"]
+    assert (intent["result"], intent["outcome"]) == ("acted", "")
+    assert intent["reasons"] == ["override: a test", "node-a: SIGKILL to process 1002"]
+    assert [each["result"] for each in written] == ["unanswered"]  # on disk before the agent was asked
+    agent.ranks, other.ranks = healthy(1, 51)[:1], [replace(rank, host="node-b") for rank in healthy(1, 51)[1:]]
+    agent.ranks, other.ranks = [replace(r, steps=1) for r in agent.ranks], [replace(r, steps=1) for r in other.ranks]
+    (intent,) = await poll(lambda: intents(client), until=lambda found: found[0]["outcome"])
+    assert intent["outcome"] == "steps_again"
+    assert intent["outcome_seconds"] >= 2.0
+
+
+async def test_capsule_is_written_before_the_act_or_its_absence_is(start_hub, policy, monkeypatch):
+    monkeypatch.setattr("zmon.hub.incidents.CapsuleStore.write", lambda *arguments: time.sleep(2.0))
+    agent = FakeAgent(*frozen())
+    client = await start_hub(agent, policy=policy(ENFORCED))
+    (intent,) = await decided(client)
+    assert (intent["result"], intent["capsule"]) == ("acted", None)
+
+
+async def test_finding_that_heals_before_it_settles_asks_for_nothing(start_hub, policy, monkeypatch):
+    monkeypatch.setattr(acts, "SETTLE_SECONDS", 60.0)
+    monkeypatch.setattr(acts, "CAPSULE_SECONDS", 60.0)
+    agent = FakeAgent(*frozen())
+    client = await start_hub(agent, policy=policy(ENFORCED))
+    assert await poll(client.findings)
+    agent.ranks = healthy(step=101)
+    assert await poll(client.no_findings)
+    assert (await intents(client), agent.acts) == ([], [])
+
+
+async def test_rule_without_score_or_override_observes_and_says_why(start_hub, policy):
+    agent = FakeAgent(*frozen())
+    client = await start_hub(agent, policy=policy({**POLICY, "mode": "enforce"}))
+    (intent,) = await decided(client)
+    assert (intent["mode"], intent["result"], agent.acts) == ("observe", "observed", [])
+    assert "needs 20 right and no wrong intents of rank_frozen, and has 0 right and 0 wrong" in intent["reasons"][0]
+
+
+async def test_agent_that_refuses_or_does_not_answer_is_in_the_intent(start_hub, policy):
+    agent = FakeAgent(*frozen())
+    agent.answer_act = lambda: {"result": "refused", "reason": "it is in state D"}
+    client = await start_hub(agent, policy=policy(ENFORCED))
+    (intent,) = await decided(client)
+    assert (intent["result"], intent["reasons"][1:]) == ("refused", ["node-a: it is in state D"])
+
+
+async def test_agent_without_the_role_is_an_unanswered_intent_that_is_not_asked_again(start_hub, policy):
+    agent = FakeAgent(*frozen())
+    agent.answer_act = lambda: web.Response(status=403, text="no")
+    client = await start_hub(agent, policy=policy(ENFORCED))
+    (intent,) = await poll(lambda: intents(client), until=lambda found: found and len(found[0]["reasons"]) > 1)
+    assert intent["result"] == "unanswered"
+    assert "answered 403" in intent["reasons"][1]
+    await client.passes(5)
+    assert len(agent.acts) == 1
+
+
+async def test_hub_that_was_killed_after_its_line_asks_nobody_again(policy, tmp_path):
+    agent = FakeAgent(*frozen())
+    async with agent.serve():
+        async with hub_over(tmp_path, agent, policy=policy(ENFORCED)) as client:
+            await decided(client)
+        lines = (tmp_path / FILE).read_text().splitlines()
+        before = next(line for line in lines if json.loads(line)["result"] == "unanswered")
+        (tmp_path / FILE).write_text(before + "\n" + lines[-1][:40])  # as if it was killed in the middle of the next
+        async with hub_over(tmp_path, agent, policy=policy(ENFORCED)) as client:
+            assert await poll(client.findings)
+            await client.passes(20)
+            assert [each["result"] for each in await intents(client)] == ["unanswered"]
+    assert len(agent.acts) == 1
+
+
+async def test_two_hubs_have_one_intent_each_about_the_same_start_of_a_rank(tmp_path, policy):
+    agent = FakeAgent(*frozen())
+    async with (
+        agent.serve(),
+        hub_over(tmp_path / "one", agent, policy=policy(ENFORCED)) as one,
+        hub_over(tmp_path / "two", agent, policy=policy(ENFORCED)) as two,
+    ):
+        await decided(one)
+        await decided(two)
+    assert {request["run_uid"] for request in agent.acts} == {"uid 2"}  # by which the agent acts once
+
+
+@pytest.mark.parametrize("name", ["all", "rule-frozen"])
+async def test_person_stops_acts_at_once_and_resets(start_hub, policy, tmp_path, name):
+    stop(tmp_path, name, "maintenance", "ann")
+    agent = FakeAgent(*frozen())
+    client = await start_hub(agent, policy=policy(ENFORCED))
+    (intent,) = await decided(client)
+    assert (intent["result"], agent.acts) == ("refused", [])
+    assert intent["reasons"] == [f"acts are stopped ({name}): maintenance"]
+    assert await client.metric(f'zmon_hub_acts_stopped{{name="{name}"}}') == [1.0]
+    assert reset(tmp_path, name)
+    assert await poll(lambda: client.metric("zmon_hub_acts_stopped{"), until=lambda lines: not lines) == []
+
+
+async def test_storm_trips_the_breaker_and_calls_a_person(start_hub, policy, tmp_path):
+    agents = [
+        FakeAgent(
+            *(replace(r, job_id=f"job-{number}", host=host, run_uid=f"{number} {r.rank}") for r in frozen()), host=host
+        )
+        for number, host in enumerate(("node-a", "node-b", "node-c", "node-d"))
+    ]
+    client = await start_hub(*agents, policy=policy(ENFORCED))
+    found = await decided(client, 4)
+    assert "all" in stops(tmp_path)
+    assert stops(tmp_path)["all"].reason == "culprits in 4 jobs on 4 hosts within 60 s"
+    assert [each["result"] for each in found] == ["refused"] * 4
+    assert not any(agent.acts for agent in agents)
+    assert await client.metric("zmon_hub_acts_stopped{") == [1.0]
+
+
+async def test_act_that_did_not_help_stops_its_rule(start_hub, policy, tmp_path, monkeypatch):
+    monkeypatch.setattr("zmon.hub.acts.score.RELAUNCH_SECONDS", 0.5)
+    agent = FakeAgent(*frozen())
+    client = await start_hub(agent, policy=policy(ENFORCED))
+    (intent,) = await poll(lambda: intents(client), until=lambda found: found and found[0]["outcome"])
+    assert intent["outcome"] == "did_not_help"
+    assert stops(tmp_path)["rule-frozen"].reason == "kill_culprit on job did not help"
+
+
+async def test_blind_hub_intends_nothing(start_hub, policy):
+    agent = FakeAgent(*healthy())
+    client = await start_hub(agent, policy=policy(ENFORCED))
+    await client.passes()
+    agent.down = True
+    agent.ranks = frozen()
+    assert await poll(lambda: client.hub.blind)
+    assert (await intents(client), agent.acts) == ([], [])
+
+
+async def test_hub_whose_clock_was_set_acts_on_nothing(start_hub, policy):
+    agent = FakeAgent(*healthy())
+    client = await start_hub(agent, policy=policy(ENFORCED))
+    await client.passes()
+    client.hub._clock._ahead += 3600.0  # as if the clock had been an hour ahead until now
+    await client.passes()
+    agent.ranks = frozen()
+    (intent,) = await decided(client)
+    assert (intent["result"], agent.acts) == ("refused", [])
+    assert "the clock of the hub's host was set" in intent["reasons"][0]
+
+
+async def test_disk_that_is_full_stops_acts_and_not_findings(start_hub, policy, tmp_path):
+    (tmp_path / FILE).mkdir()  # a folder cannot be written as a file
+    agent = FakeAgent(*frozen())
+    client = await start_hub(agent, policy=policy(ENFORCED))
+    assert await poll(client.findings)
+    (intent,) = await decided(client)
+    assert (intent["result"], agent.acts) == ("refused", [])
+    assert "cannot be written" in intent["reasons"][0]
+    assert "intents" in await client.health("unwritten")
+
+
+async def test_breaker_that_cannot_be_written_stops_acts_and_no_pass(start_hub, policy, tmp_path, monkeypatch):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(acts, "stop", full)
+    monkeypatch.setattr(acts, "storm", lambda intents, now: "a storm")
+    agent = FakeAgent(*frozen())
+    client = await start_hub(agent, policy=policy(ENFORCED))
+    assert await poll(client.findings)
+    await client.passes(10)
+    assert (await intents(client), agent.acts) == ([], [])
+
+
+async def test_end_of_a_job_is_asked_of_each_host(start_hub, policy):
+    a, b = FakeAgent(*frozen()[:2], host="node-a"), FakeAgent(host="node-b")
+    b.ranks = [replace(rank, host="node-b") for rank in frozen()[2:]]
+    client = await start_hub(a, b, policy=policy({**ENFORCED, "act": "end_job"}))
+    (intent,) = await decided(client)
+    assert [request["act"] for request in (*a.acts, *b.acts)] == ["end_job", "end_job"]
+    assert len(intent["run_uids"]) == 2
+
+
+async def test_capture_asks_no_agent(start_hub, policy):
+    agent = FakeAgent(*of_launch([waiting(rank, 400.0) for rank in range(4)]), host="node-a")
+    agent.ranks = frozen()
+    client = await start_hub(agent, policy=policy({**ENFORCED, "act": "capture"}))
+    (intent,) = await decided(client)
+    assert intent["result"] == ("acted" if intent["capsule"] else "refused")
+    assert agent.acts == []

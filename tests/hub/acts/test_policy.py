@@ -1,0 +1,126 @@
+"""Tests of the policy of a site: what a rule asks for, and the line about each mistake in the file."""
+
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from tests.hub.acts.builds import POLICY, PROVEN
+from zmon.errors import UsageError
+from zmon.hub.acts import read_policy
+from zmon.schema.names import PROOFS
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Return a function that reads a policy with these rules, or with this text."""
+
+    def read_(*rules, text=None):
+        path = tmp_path / "policy.yaml"
+        path.write_text(yaml.safe_dump({"rules": [*rules]}) if text is None else text)
+        return read_policy(path)
+
+    return read_
+
+
+def asks(policy, finding=PROVEN, **labels):
+    rule = policy.rule(finding, labels)
+    return rule.name if rule else None
+
+
+def test_rule_asks_for_its_act_about_a_proven_critical_finding_and_observes_by_default(read):
+    policy = read(POLICY)
+    assert asks(policy) == "frozen"
+    (rule,) = policy.rules
+    assert (rule.act, rule.mode, rule.override) == ("kill_culprit", "observe", "")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"severity": "warning"},
+        {"severity": "info"},
+        {"cause": "compute_hang"},
+        {"proof": "silence"},
+        {"proof": ""},
+        {"proof": "stacks"},
+        {"proof": "a word of a newer zmon"},
+        {"confidence": 0.79},
+    ],
+    ids=str,
+)
+def test_rule_asks_for_nothing_about(read, changes):
+    assert asks(read(POLICY), replace(PROVEN, **changes)) is None
+
+
+@pytest.mark.parametrize("act", ["capture", "kill_culprit", "end_job"])
+def test_rule_without_proofs_takes_all_that_its_act_may_have_and_never_silence(read, act):
+    policy = read({**POLICY, "proofs": [], "act": act})
+    asked = {proof for proof in PROOFS if asks(policy, replace(PROVEN, proof=proof))}
+    assert "silence" not in asked
+    assert ("lock" in asked) == (act != "kill_culprit")
+
+
+@pytest.mark.parametrize(
+    ("labels", "asked"),
+    [({"team": "ads"}, True), ({"team": "search"}, True), ({"team": "ads and search"}, False), ({}, False),
+     ({"team": ""}, False), ({"team": "ads", "tier": "hero"}, True)],
+    ids=str,
+)  # fmt: skip
+def test_labels_narrow_the_jobs(read, labels, asked):
+    assert (asks(read({**POLICY, "labels": {"team": ["ads", "search"]}}), **labels) is not None) == asked
+
+
+def test_first_rule_that_asks_decides(read):
+    ads = {**POLICY, "name": "ads", "labels": {"team": "ads"}, "act": "end_job"}
+    policy = read(ads, POLICY)
+    assert (asks(policy, team="ads"), asks(policy)) == ("ads", "frozen")
+
+
+MISTAKES = {
+    "it has 0 rules": {"rules": []},
+    "missing required field `rules`": {},
+    "unknown field `host`": {"rules": [{**POLICY, "host": "node-a"}]},
+    "Expected `object`": ["kill all"],
+    "act has 'drain', which is none of capture": {"rules": [{**POLICY, "act": "drain"}]},
+    "causes has 'rank_forzen', which is none of": {"rules": [{**POLICY, "causes": ["rank_forzen"]}]},
+    "has no causes": {"rules": [{**POLICY, "causes": []}]},
+    "proofs of kill_culprit has 'silence'": {"rules": [{**POLICY, "proofs": ["silence"]}]},
+    "proofs of kill_culprit has 'lock'": {"rules": [{**POLICY, "proofs": ["lock"]}]},
+    "min_confidence is 0,": {"rules": [{**POLICY, "min_confidence": 0}]},
+    "min_confidence is nan": {"rules": [{**POLICY, "min_confidence": float("nan")}]},
+    "Invalid enum value 'force'": {"rules": [{**POLICY, "mode": "force"}]},
+    "has an override, but it only observes": {"rules": [{**POLICY, "override": "me"}]},
+    "two rules have the name frozen": {"rules": [POLICY, POLICY]},
+    "the name '../all' of a rule": {"rules": [{**POLICY, "name": "../all"}]},
+    "the name '' of a rule": {"rules": [{**POLICY, "name": ""}]},
+    "stop_restarts is for the cause crash_loop alone": {"rules": [{**POLICY, "act": "stop_restarts", "proofs": []}]},
+    "is no regular expression": {"rules": [{**POLICY, "labels": {"team": "("}}]},
+}
+
+
+@pytest.mark.parametrize("says", MISTAKES)
+def test_mistake_in_the_file_is_one_line(read, says):
+    with pytest.raises(UsageError) as error:
+        read(text=yaml.safe_dump(MISTAKES[says]))
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("rules: [", "it is not YAML"), ("!!python/object/apply:os.system ['true']", "it is not YAML"), ("", "Expected")],
+    ids=["half a list", "code", "empty"],
+)
+def test_file_that_is_no_policy_is_one_line(read, text, says):
+    with pytest.raises(UsageError, match=says) as error:
+        read(text=text)
+    assert "\n" not in str(error.value)
+
+
+def test_file_that_is_not_there_or_not_utf8_is_one_line(tmp_path):
+    with pytest.raises(UsageError, match="No such file"):
+        read_policy(tmp_path / "none.yaml")
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="not UTF-8"):
+        read_policy(tmp_path / "binary.yaml")

@@ -1,0 +1,115 @@
+"""Tests of the score of an intent and the outcome of an act, by what the job does afterwards."""
+
+import pytest
+
+from tests.build import NOW, killed, rank_state, snapshot
+from tests.hub.acts.builds import intent, of_launch, stalled
+from zmon.hub.acts.score import INIT_SECONDS, RELAUNCH_SECONDS, SCORE_SECONDS, Score, followed, scores
+
+
+def job(ranks, attempt=0, **changes):
+    return snapshot(*of_launch(ranks, attempt, **changes))
+
+
+STALLED = stalled()
+GOES_ON = job([rank_state(rank, step=101) for rank in range(4)])
+SOME_GO_ON = job([*(rank_state(rank, step=101) for rank in range(3)), rank_state(3, step=100)])
+CULPRIT_KILLED = job([killed(2), *(rank_state(rank, step=100) for rank in (0, 1, 3))])
+VICTIM_KILLED = job([killed(1), *(rank_state(rank, step=100) for rank in (0, 2, 3))])
+OVER = job([killed(rank) for rank in range(4)])
+OVER_FOR_GOOD = job([killed(rank) for rank in range(4)], max_restarts=0)
+STARTS_AGAIN = job([rank_state(rank, step=0, steps=0, activity="init") for rank in range(4)], 1)
+STEPS_AGAIN = job([rank_state(rank, step=51, steps=1) for rank in range(4)], 1)
+PASSED = job([rank_state(rank, step=150, steps=100) for rank in range(4)], 1)
+LONG = SCORE_SECONDS + 1
+
+OBSERVED = [
+    (STALLED, 1.0, ""),
+    (STALLED, LONG, "unclear"),
+    (None, 1.0, ""),
+    (None, LONG, "unclear"),
+    (GOES_ON, 1.0, "wrong"),
+    (SOME_GO_ON, 1.0, ""),
+    (CULPRIT_KILLED, 1.0, "right"),
+    (VICTIM_KILLED, 1.0, ""),
+    (OVER, 1.0, "right"),
+    (STARTS_AGAIN, 1.0, "right"),
+    (PASSED, 1.0, "right"),
+]
+
+
+@pytest.mark.parametrize("result", ["observed", "refused"])
+@pytest.mark.parametrize(("scene", "seconds", "score"), OBSERVED)
+def test_intent_that_was_not_acted_upon_is_scored_by_what_followed(scene, seconds, score, result):
+    later = followed(intent(mode="observe", result=result), scene, NOW + seconds)
+    assert (later.score, later.outcome) == (score, "")
+
+
+@pytest.mark.parametrize(
+    ("scene", "seconds", "score"),
+    [
+        (OVER, 1.0, ""),
+        (STARTS_AGAIN, 1.0, ""),
+        (PASSED, 1.0, "wrong"),
+        (OVER, LONG, "right"),
+        (STARTS_AGAIN, LONG, "unclear"),
+    ],
+)
+def test_end_of_a_crash_loop_is_scored_once_time_has_shown_that_it_is_over(scene, seconds, score):
+    loop = intent(act="stop_restarts", cause="crash_loop", result="observed")
+    assert followed(loop, scene, NOW + seconds).score == score
+
+
+@pytest.mark.parametrize("result", ["acted", "unanswered"])
+@pytest.mark.parametrize(
+    ("scene", "seconds", "outcome"),
+    [
+        (STALLED, 1.0, ""),
+        (STALLED, RELAUNCH_SECONDS, "did_not_help"),
+        (OVER, 1.0, ""),
+        (OVER, RELAUNCH_SECONDS, "did_not_help"),
+        (OVER_FOR_GOOD, 1.0, "ended"),
+        (STARTS_AGAIN, RELAUNCH_SECONDS, ""),
+        (STARTS_AGAIN, INIT_SECONDS, "did_not_help"),
+        (STEPS_AGAIN, 9.0, "steps_again"),
+        (GOES_ON, 9.0, "steps_again"),
+        (None, 9.0, ""),
+        (None, RELAUNCH_SECONDS, "ended"),
+    ],
+)
+def test_act_on_a_rank_helps_if_the_job_steps_again(scene, seconds, outcome, result):
+    later = followed(intent(result=result), scene, NOW + seconds)
+    assert (later.outcome, later.score) == (outcome, "")
+    assert later.outcome_seconds == (seconds + 2.0 if outcome else None)
+
+
+@pytest.mark.parametrize("act", ["end_job", "stop_restarts"])
+@pytest.mark.parametrize(
+    ("scene", "seconds", "outcome"),
+    [
+        (OVER, 1.0, ""),
+        (OVER, RELAUNCH_SECONDS, "ended"),
+        (STALLED, RELAUNCH_SECONDS, "did_not_help"),
+        (STARTS_AGAIN, RELAUNCH_SECONDS, "did_not_help"),
+    ],
+)
+def test_act_on_a_job_helps_if_nothing_starts_it_again(scene, seconds, outcome, act):
+    assert followed(intent(act=act, result="acted"), scene, NOW + seconds).outcome == outcome
+
+
+def test_what_is_known_does_not_change():
+    for known in (intent(score="right"), intent(result="acted", outcome="ended"), intent(act="capture")):
+        assert followed(known, GOES_ON, NOW + LONG) == known
+
+
+def test_scores_count_by_cause_what_zmon_did_not_do_itself():
+    intents = [
+        *(intent(score=score) for score in ("right", "right", "wrong", "unclear", "")),
+        intent(result="acted", outcome="steps_again"),
+        intent(act="capture"),
+        intent(score="right", cause="compute_hang"),
+    ]
+    assert scores(intents) == {
+        "rank_frozen": Score(right=2, wrong=1, unclear=1, open=1),
+        "compute_hang": Score(right=1),
+    }
