@@ -187,6 +187,8 @@ def _await_report(
     if scene.stage.witnesses:
         wait_until(lambda: page_about(scene, injection.onset, row), PAGE_TIMEOUT_SECONDS)
     time.sleep(SETTLE_SECONDS)
+    if acts_of(scene.stage, row.job):  # from now on the finding is about the rank that was killed
+        return row, due
     return _with_diagnosis(drill, scene, injection, row, report), due
 
 

@@ -72,7 +72,7 @@ def test_wrong_act_is_the_result_of_a_random_play_whatever_was_published():
 
 
 def test_rank_that_zmon_killed_is_no_wrong_cause():
-    shown = replace(EXITED, cause="rank_frozen"), replace(EXITED, id="2")
+    shown = replace(EXITED, cause="rank_frozen"), EXITED, replace(EXITED, id="2")
     row = replace(ROW, truth=(STOP,), shown=shown, moves=False, paged=("ZmonStall",))
     assert result_of(row) == "wrong cause"
     assert result_of(replace(row, acts=(ACT,))) == "right"
