@@ -62,7 +62,7 @@ ROOMS: Mapping[str, str] = {
     "__main__": "probe cli",
     "trainer": "zmon",
     "dashboards": "format schema metrics doctor",
-    "lab": "zmon errors format schema scaling web job probe steplog agent hub stack offline cli trainer",
+    "lab": "zmon errors format schema act_stops scaling web job probe steplog agent hub stack offline cli trainer",
     "bench": "zmon errors format stats schema box metrics scaling web job probe agent detectors.new_finding "
     "detectors.slow detectors.suppression detectors hub trainer dashboards lab",
 }

@@ -57,7 +57,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [arm.name for arm in arms(0)]
     parser.add_argument("--arms", nargs="+", choices=names, default=names, metavar="ARM", help=" · ".join(names))
-    parser.add_argument("--every", type=float, default=300.0, help="seconds between two faults (300)")
+    parser.add_argument("--every", type=float, default=303.0, help="seconds between two faults (303)")
     parser.add_argument("--faults", type=int, default=6, help="faults of an arm (6)")
     parser.add_argument("--ranks", type=int, default=2, help="ranks of the job (2)")
     parser.add_argument("--step-seconds", type=float, default=0.25, help="seconds that a step waits (0.25)")

@@ -88,11 +88,11 @@ class _Run:
         self._wait(lambda: self._look().newest[1] > 1, START_SECONDS)
         began = self._training.began or time.time()
         recoveries = []
-        for number, kind in enumerate(self._arm.kinds):
-            # uniform over the steps between two checkpoints, on which the number of lost steps depends
-            shift = self._random.uniform(0.0, CHECKPOINT_STEPS * self._training.usual_seconds)
-            due = max(began + LEARN_SECONDS, began + (number + 0.5) * sizes.every) + shift
-            self._train_until(due)
+        # uniform over the steps between two checkpoints, on which the number of lost steps depends
+        longest = CHECKPOINT_STEPS * self._training.usual_seconds
+        shifts = sorted(self._random.uniform(0.0, longest) for _ in self._arm.kinds)  # so none comes too early
+        for number, (kind, shift) in enumerate(zip(self._arm.kinds, shifts, strict=True)):
+            self._train_until(max(began + LEARN_SECONDS, began + (number + 0.5) * sizes.every) + shift)
             recoveries.append(self._strike(kind))
             print(f"  {recoveries[-1]}", file=sys.stderr, flush=True)
         if num_steps is None:

@@ -45,8 +45,12 @@ class Recovery(msgspec.Struct, frozen=True):
 
     @property
     def phases(self) -> dict[str, float]:
-        """Seconds of each phase, by its description; an unknown moment adds its phase to the next one."""
-        known = [(words, self.moments[name]) for name, words in MOMENTS.items() if name in self.moments]
+        """Seconds of each phase, by its description; an unknown moment adds its phase to the next one.
+
+        Without an act torchrun does not wait for the finding.
+        """
+        apart = {"finding"} if "act" not in self.moments and "last death" in self.moments else set[str]()
+        known = [(words, self.moments[name]) for name, words in MOMENTS.items() if name in self.moments.keys() - apart]
         before = [0.0, *(moment for _, moment in known)]
         return {words: moment - last for (words, moment), last in zip(known, before, strict=False)}
 

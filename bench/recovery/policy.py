@@ -10,7 +10,7 @@ rules:
     override: "bench.recovery: jobs of its own"
   - name: hung
     causes: [compute_hang, input_stall, collective_mismatch, sequence_lag]
-    proofs: [stacks, sequence, lock]
+    proofs: [stacks, sequence]
     act: kill_culprit
     mode: enforce
     override: "bench.recovery: jobs of its own"

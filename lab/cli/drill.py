@@ -109,10 +109,10 @@ def drill(
         raise UsageError(
             "--watch plays drills by name", "--soak, --random and --simulated have stages of their own", "Leave out one"
         )
-    if policy and (watch or simulated):
-        raise UsageError("--act is for a stack", "zmon watch never acts, and no simulated agent does", "Leave out one")
+    if policy and watch:
+        raise UsageError("--act is for a stack", "zmon watch never acts", "Leave out one")
     if simulated is not None:
-        sys.exit(play_simulated(int(time.time()) if seed is None else seed, first, simulated, as_json))
+        sys.exit(play_simulated(int(time.time()) if seed is None else seed, first, simulated, as_json, policy))
     _end_in_order()
     if randoms is not None:
         sys.exit(play_randomly(int(time.time()) if seed is None else seed, randoms, resume, data_dir, as_json, policy))

@@ -14,11 +14,13 @@ from lab.drills import history, random_session, random_verdict, report, tally
 from lab.drills.score import DrillRow
 from lab.simulator.session import as_it_should_be, line, outcome, play_many
 from lab.simulator.verdict import Play
+from zmon.hub.acts import read_policy
 from zmon.schema.names import SCHEMA
 
 
-def play_simulated(seed: int, first: int, number: int, as_json: bool) -> int:
-    """Play and print the tables; return 1 if a name was wrong, a death silent or a page false."""
+def play_simulated(seed: int, first: int, number: int, as_json: bool, act_file: Path | None) -> int:
+    """Play and print the tables; return 1 if an act or a name was wrong, a death silent or a page false."""
+    policy = read_policy(act_file) if act_file else None
     stderr = Console(stderr=True)
     stderr.print(f"seed {seed}, compositions {first} to {first + number - 1}", highlight=False)
 
@@ -26,12 +28,14 @@ def play_simulated(seed: int, first: int, number: int, as_json: bool) -> int:
         if not as_it_should_be(play):
             stderr.print(line(play), highlight=False, markup=False, soft_wrap=True)
 
-    plays = play_many(seed, first, number, show)
+    plays = play_many(seed, first, number, show, policy)
     outcomes = [outcome(play) for play in plays]
     if as_json:
         click.echo(msgspec.json.encode({"schema": SCHEMA, "seed": seed, "plays": plays}).decode())
     else:
         click.echo(tally.markdown(outcomes))
+        if policy:
+            click.echo(f"\n{sum(p.num_acts for p in plays)} acts, {sum(len(p.wrong_acts) for p in plays)} wrong")
     return int(any(each.result in (*tally.NEVER, "broken") for each in outcomes))
 
 
@@ -68,5 +72,8 @@ def play_randomly(
         click.echo(msgspec.json.encode(report.as_json(session.rows, seed=seed)).decode())
     else:
         click.echo(tally.markdown(outcomes))
+        if session.head.policy:
+            rows = session.rows
+            click.echo(f"\n{sum(len(r.acts) for r in rows)} acts, {sum(len(r.wrong_acts) for r in rows)} wrong")
         click.echo("".join(f"\n- {line}" for row in session.rows if (line := random_verdict.deviation(row))))
     return int(any(each.result in (*tally.NEVER, "broken") for each in outcomes))

@@ -15,10 +15,11 @@ CLOCK_SECONDS = 0.2  # an act may appear to be this much older than its fault
 
 @dataclass(frozen=True)
 class Blame:
-    """A fault that neither heals nor was the owner's will; `ranks` may be killed for it, and its job may be ended."""
+    """A fault that was not the owner's will; `ranks` may be killed for it, and its job may be ended."""
 
     time: float
     ranks: frozenset[int]
+    heals: bool = False  # by itself, so nothing may be done
 
 
 def is_act(intent: Intent) -> bool:
@@ -36,7 +37,9 @@ def _wrong(act: Intent, blames: Sequence[Blame]) -> str | None:
     what = f"{act.act} of rank {', '.join(map(str, act.ranks)) or 'none'} for {act.cause}"
     if not before:
         return f"{what}: nobody is to blame"
-    innocent = set(act.ranks).difference(*(blame.ranks for blame in before))
+    if all(blame.heals for blame in before):
+        return f"{what}: it heals by itself"
+    innocent = set(act.ranks).difference(*(blame.ranks for blame in before if not blame.heals))
     if act.act == KILL_CULPRIT and (innocent or not act.ranks):
         return f"{what}: not to blame"
     return None

@@ -70,6 +70,8 @@ def play(drill: Drill, stage: Stage | None, draw: Draw) -> DrillRow:
     assert stage is not None
     row = replace(row, job=f"drill-{next(_numbers)}")  # the name gives no hint, because zmon reads it
     try:
+        if stage.policy:
+            stage.forget_acts()
         job = stage.start(job_spec(drill, draw, row.job))
         try:
             scene = await_scene(drill, stage, job, draw)
@@ -185,6 +187,8 @@ def _await_report(
     if scene.stage.witnesses:
         wait_until(lambda: page_about(scene, injection.onset, row), PAGE_TIMEOUT_SECONDS)
     time.sleep(SETTLE_SECONDS)
+    if acts_of(scene.stage, row.job):  # from now on the finding is about the rank that was killed
+        return row, due
     return _with_diagnosis(drill, scene, injection, row, report), due
 
 

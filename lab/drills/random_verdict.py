@@ -102,12 +102,12 @@ def _quiet_result(row: DrillRow, shown: Sequence[Shown]) -> str:
 
 def _diagnosis_result(row: DrillRow, shown: Sequence[Shown]) -> str:
     """Return the result by the last state of each finding; an earlier one may not have known the cause."""
-    last = {each.id: each for each in shown}.values()
     causes = {cause for fault in row.truth for cause in (*fault.causes, *fault.may_warn)}
+    if row.acts:  # the rank that was killed, and those that it leaves, end
+        shown = [each for each in shown if each.cause in causes or each.cause not in ENDS]
+    last = {each.id: each for each in shown}.values()
     if row.max_restarts:
         causes.add("crash_loop")  # a fault that the next launch has, too
-    if row.acts:
-        causes.update(ENDS)  # of the rank that was killed, and of those that it leaves
     nobody = {cause for fault in row.truth if fault.rank is None for cause in fault.causes}
     if any(each.severity == "critical" and each.cause not in (*causes, "unknown") for each in last):
         return "wrong cause"

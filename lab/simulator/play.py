@@ -8,12 +8,16 @@ from pathlib import Path
 
 from msgspec import structs
 
+from lab.drills.acts import wrong_acts
+from lab.drills.score import WRONG_ACT
+from lab.simulator.acts import blames
 from lab.simulator.composition import Composition
 from lab.simulator.owner import looks_like_the_owners_end
 from lab.simulator.truth import Truth, is_of_the_job, truth
 from lab.simulator.verdict import Play, judge
 from lab.simulator.watch import Watch
 from lab.simulator.world import World
+from zmon.hub.acts import Policy
 from zmon.schema.names import STALL
 
 STRIKE_SECONDS = 240.0  # a fault must strike within this time
@@ -28,11 +32,14 @@ ENDED = ("cancel", "finish")  # after these nothing needs to move
 MOVED_STEPS = 5  # a job that has done more steps since then moves
 
 
-def play(composition: Composition) -> Play:
-    """Play a composition. The world records each fault when it strikes, before the hub looks at its effects."""
+def play(composition: Composition, policy: Policy | None = None) -> Play:
+    """Play a composition. The world records each fault when it strikes, before the hub looks at its effects.
+
+    With a policy, an act that it asks for is judged too.
+    """
     with tempfile.TemporaryDirectory(prefix="zmon-simulated-") as folder:
         world = World(composition)
-        watch = Watch(world, Path(folder))
+        watch = Watch(world, Path(folder), policy)
         while not world.struck and world.time < STRIKE_SECONDS:
             watch.run(world.time + 1.0)
         moves, num_struck = False, -1
@@ -49,7 +56,10 @@ def play(composition: Composition) -> Play:
         restarted = len(world.launches) > 1
         is_mended = restarted and moves and _is_mended(world, truths)
         as_by_owner = looks_like_the_owners_end(world, watch.agents)
-        return judge(unjudged, truths, published, world.shape.hosts, moves, restarted, is_mended, as_by_owner)
+        played = judge(unjudged, truths, published, world.shape.hosts, moves, restarted, is_mended, as_by_owner)
+        wrong = wrong_acts(watch.acts, blames(truths))
+        result = WRONG_ACT if wrong else played.result
+        return structs.replace(played, result=result, num_acts=len(watch.acts), wrong_acts=wrong)
 
 
 def _is_mended(world: World, truths: Sequence[Truth]) -> bool:

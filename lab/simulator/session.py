@@ -10,14 +10,21 @@ from lab.drills.tally import Outcome
 from lab.simulator.composition import compose
 from lab.simulator.play import play
 from lab.simulator.verdict import RIGHT, Play
+from zmon.hub.acts import Policy
 
 
-def play_many(seed: int, first: int, number: int, on_play: Callable[[Play], None] = lambda play: None) -> list[Play]:
-    """Play the compositions of a seed from `first` on; `on_play` receives each at once."""
+def play_many(
+    seed: int,
+    first: int,
+    number: int,
+    on_play: Callable[[Play], None] = lambda play: None,
+    policy: Policy | None = None,
+) -> list[Play]:
+    """Play the compositions of a seed from `first` on; `on_play` receives each at once. `policy` asks for acts."""
     plays: list[Play] = []
     with _quiet_log():
         for each in range(first, first + number):
-            plays.append(play(compose(seed, each)))
+            plays.append(play(compose(seed, each), policy))
             on_play(plays[-1])
     return plays
 
@@ -31,6 +38,7 @@ def line(play: Play) -> str:
     """Return one play as a line of text; seed and number play it again."""
     published = ", ".join((*play.causes, *(f"rank {rank}" for rank in play.ranks))) or "nothing"
     culprits = ", ".join(f"rank {rank}" for rank in play.culprits) or "nobody"
+    published = "; ".join((*play.wrong_acts, published))
     return f"{play.seed}:{play.number} {play.result}: {published}; true: {culprits}; {play.composition}"
 
 

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lab.simulator.acts import SimulatedActs
 from lab.simulator.composition import Strike
 from lab.simulator.observation import JOB, UNIX, SimulatedAgent, flight
 from lab.simulator.world import World
 from zmon.hub import Hub, HubConfig
+from zmon.hub.acts import Policy
 from zmon.job.timeline import snapshots
+from zmon.schema.act import Intent
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.finding import Finding
 from zmon.schema.flight import FlightRecord
@@ -42,6 +45,7 @@ class Watch:
 
     world: World
     folder: Path
+    policy: Policy | None = None  # of acts
     published: list[Published] = field(default_factory=list)
     _steps_at: float = -1.0
     _changed_at: float = 0.0
@@ -53,6 +57,7 @@ class Watch:
             for host in range(self.world.shape.hosts)
         ]
         self._hub = self._new_hub()
+        self._acts = SimulatedActs(self.policy, self.folder) if self.policy else None
         self._down_until = 0.0
         self.world.on_outside = self._strike
 
@@ -97,10 +102,12 @@ class Watch:
             return False
         windows = [window for agent in self.agents if (window := agent.window())]
         statuses = [agent.status() for agent in self.agents]
-        suspected = False
-        for snapshot in snapshots(answers, silent, statuses, UNIX + time, windows):
+        suspected, jobs = False, [*snapshots(answers, silent, statuses, UNIX + time, windows)]
+        for snapshot in jobs:
             suspected |= self._judge(snapshot, answers)
         self._record()
+        if self._acts:
+            self._acts.update(self._hub.journal.active(), jobs, UNIX + time)
         return suspected
 
     def _judge(self, snapshot: Snapshot, reports: Sequence[AgentReport]) -> bool:
@@ -127,6 +134,11 @@ class Watch:
             before = latest.get(finding.id)
             if before is None or _labels(before) != _labels(finding):
                 self.published.append(Published(self.world.time, finding))
+
+    @property
+    def acts(self) -> Sequence[Intent]:
+        """What zmon would have done."""
+        return self._acts.acts if self._acts else ()
 
     @property
     def names_slow_steps(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from zmon.schema.act import Intent
-from zmon.schema.api import Endpoint, FindingsRequest, JobsRequest, SnapshotRequest, endpoints
+from zmon.schema.api import Endpoint, FindingsRequest, IntentsRequest, JobsRequest, SnapshotRequest, endpoints
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.rank import RankState
@@ -85,16 +85,10 @@ def findings(hub: str, job_id: str | None, active: bool) -> list[Finding]:
     return [*answer.findings] if answer else []
 
 
-class _Acts(msgspec.Struct):
-    """The hub's answer to `GET /api/v1/acts`."""
-
-    intents: tuple[Intent, ...]
-
-
 def intents(hub: str) -> tuple[Intent, ...] | None:
-    """Return every intent of the hub, newest first, or None if it does not answer."""
-    answer = _get(f"{hub}/api/v1/acts", [], _Acts)
-    return answer.intents if answer else None
+    """Return every intent of the hub, newest first, or None if it has no policy or does not answer."""
+    answer = ask(hub, endpoints.INTENTS, IntentsRequest(limit=-1))
+    return (*answer.intents,) if answer and answer.has_policy else None
 
 
 def job(hub: str, job_id: str) -> JobView | None:

@@ -68,5 +68,8 @@ class FourHosts(StackStage):
         variables = jobs.environment(spec, folder, box_dir(self.folder, host.name)) | {"GLOO_SOCKET_IFNAME": DATA}
         return variables | (self.clocks[host.name].environment if host.name in self.clocks else {})
 
+    def _agent_hosts(self) -> Iterable[str]:
+        return self.hosts
+
     def _agents(self) -> Iterable[str]:
         return map(agent_url, self.hosts.values())

@@ -83,6 +83,9 @@ class Watched:
     def intents(self) -> None:
         """Return nothing: a watch never acts."""
 
+    def forget_acts(self) -> None:
+        """Do nothing: a watch never acts."""
+
     def pages(self) -> list[ReceivedPage]:
         """Return nothing: a watch sends no pages."""
         return []

@@ -30,6 +30,8 @@ def test_two_faults_have_no_interval_and_one_that_is_not_back_counts_as_the_cap(
 def test_phases_sum_to_the_recovery_and_an_unknown_moment_adds_to_the_next_phase():
     assert sum(FROZEN.phases.values()) == pytest.approx(12.0)
     assert FROZEN.phases["import of torch"] == pytest.approx(2.0)
+    restarted = replace(KILLED, moments={"finding": 0.8, "last death": 0.2, "regained": 9.0})
+    assert list(restarted.phases.values()) == pytest.approx([0.2, 8.8])
     assert KILLED.phases == {"last death → new ranks": 1.0, "lost steps again": 8.0}
 
 

@@ -68,7 +68,7 @@ def rows(monkeypatch, policies):
         (("--watch", "--soak", "5"), "--watch plays drills by name"),
         (("--watch", "--simulated", "5"), "--watch plays drills by name"),
         (("--act", __file__, "--watch", "rank-killed"), "--act is for a stack"),
-        (("--act", __file__, "--simulated", "5"), "--act is for a stack"),
+        (("--act", __file__, "--simulated", "5"), "cannot use"),
         (("--act", "/no/such", "rank-killed"), "/no/such"),
     ],
 )

@@ -13,8 +13,8 @@ from zmon.schema.act import ACTED, ENFORCE, KILL_CULPRIT, Intent
 ONSET = 1000.0
 ACT = Intent(
     id="1", rule="frozen", act=KILL_CULPRIT, mode=ENFORCE, time=ONSET + 1, finding="f", job_id="drill-1",
-    launch_id="l", cause="rank_frozen", proof="process_state", severity="critical", confidence=0.97, ranks=(2,),
-    hosts=("node-a",), run_uids=("u",), step=7, onset=ONSET, labels={}, result=ACTED,
+    launch_id="l", attempt=0, cause="rank_frozen", proof="process_state", severity="critical",
+    confidence=0.97, ranks=(2,), hosts=("node-a",), run_uids=("u",), step=7, onset=ONSET, labels={}, result=ACTED,
 )  # fmt: skip
 STOP = TrueFault("drill-1", "stop", 2, "node-a", ONSET, ("rank_frozen",))
 PAUSE = TrueFault("drill-1", "pause-in-data", 2, "node-a", ONSET, (), ("input_stall",))
@@ -72,7 +72,7 @@ def test_wrong_act_is_the_result_of_a_random_play_whatever_was_published():
 
 
 def test_rank_that_zmon_killed_is_no_wrong_cause():
-    shown = replace(EXITED, cause="rank_frozen"), replace(EXITED, id="2")
+    shown = replace(EXITED, cause="rank_frozen"), EXITED, replace(EXITED, id="2")
     row = replace(ROW, truth=(STOP,), shown=shown, moves=False, paged=("ZmonStall",))
     assert result_of(row) == "wrong cause"
     assert result_of(replace(row, acts=(ACT,))) == "right"

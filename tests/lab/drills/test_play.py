@@ -69,6 +69,9 @@ class FakeStage:
     def intents(self):
         return self.acts
 
+    def forget_acts(self):
+        pass
+
     def pages(self):
         return [
             ReceivedPage(
@@ -134,6 +137,13 @@ def test_act_about_the_struck_rank_is_in_the_row_and_the_fault_is_not_lifted(sta
     assert row.acts == (act,)
     assert row.result == "right"
     assert not row.lifted
+
+
+def test_diagnosis_is_that_of_the_time_before_the_act(stage):
+    stage.policy, stage.acts = stage.folder / "policy.yaml", (of_next_job(),)
+    stage.report()
+    stage.report(time=ONSET + 2, number=0, cause="rank_exited")
+    assert play_rank_frozen(stage).reported_cause == "rank_frozen"
 
 
 def test_act_about_another_rank_is_a_wrong_act(stage):
