@@ -90,8 +90,8 @@ def main() -> None:
             place.mkdir(parents=True)
             status, first = run(place, CrashPoint(number, in_the_middle))
             next_status, second = run(place, None)
-            said = first + second
-            problems += [f"{place.name}: {said}"] if said.count("audited") > 1 or "unaudited" in said else []
+            lines = first + second
+            problems += [f"{place.name}: {lines}"] if lines.count("audited") > 1 or "unaudited" in lines else []
             problems += [f"{place.name}: the next hub ends with {next_status}"] if next_status != DONE else []
             problems += [f"{place.name}: nothing is written down"] if not on_disk(place) else []
         if status == DONE:

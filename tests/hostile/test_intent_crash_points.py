@@ -1,4 +1,4 @@
-"""Tests of a hub that is killed at any step of an act: it asks no agent twice, and none before the intent is on disk."""
+"""Tests of a hub that is killed at any step of an act: it asks no agent twice, and none before its line is on disk."""
 
 import json
 import subprocess
