@@ -83,13 +83,15 @@ async def test_crash_loop_is_ended_while_no_rank_has_a_box(start_job, acting, tm
     [
         ({"restarts": "", "ranks": 1}, "which started the only rank of job, is no launcher"),
         ({"restarts": "3", "ranks": 1, "command": "shell"}, "is a shell"),
+        ({"restarts": "0", "ranks": 2, "command": "notebook"}, "is a notebook or an interpreter"),
         ({"restarts": "", "ranks": 2, "command": "session"}, "leads a session or has a terminal"),
     ],
-    ids=["one rank", "shell", "session"],
+    ids=["one rank", "shell", "notebook", "session"],
 )
 async def test_process_that_is_no_launcher_is_not_ended(start_job, acting, options, reason):
     commands = {
         "shell": ["bash", "-c", 'RANK=0 "$0" -c "$1"; true', sys.executable, RANK],
+        "notebook": [sys.executable, "-c", LAUNCHER, RANK, "/opt/bin/ipykernel_launcher.py"],
         "session": ["setsid", "--wait", sys.executable, "-c", LAUNCHER, RANK],
     }
     if "command" in options:
