@@ -1,4 +1,4 @@
-"""Tests of the times of a rank: its uninterruptible sleep, which restarts after a scan in another state, its imports."""
+"""Tests of the times of a rank: of uninterruptible sleep, which restarts after a scan in another state, and imports."""
 
 from dataclasses import replace
 
