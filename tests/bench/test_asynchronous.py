@@ -67,6 +67,7 @@ def test_line_compares_runs_of_the_same_seed():
 
 
 @pytest.mark.e2e
+@pytest.mark.slow  # the other test starts the same processes
 def test_one_worker_trains_like_one_rank():
     outcome = run(CONFIG, workers=1, slow=False)
     (rank,) = run_ranks("bench.asynchronous.ranks", "1", "6", "2", "even", seconds=60, ranks=1)

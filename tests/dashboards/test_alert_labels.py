@@ -97,9 +97,14 @@ def test_labels_that_the_rules_do_not_name_change_nothing(tmp_path):
 
 
 def test_rules_with_labels_pass_the_tests_of_those_without(tmp_path):
+    """All tests that have findings; without one, the rules are the same."""
     for name, text in rendered(ONE_MACHINE, NAMES).items():
         (tmp_path / name).write_text(text)
-    tests = [*(REPOSITORY / "dashboards/rules").glob("zmon_*_test.yaml")]
+    tests = [
+        file
+        for file in (REPOSITORY / "dashboards/rules").glob("zmon_*_test.yaml")
+        if "zmon_finding" in file.read_text()
+    ]
     for file in tests:
         (tmp_path / file.name).write_text(file.read_text())
     done = subprocess.run(
@@ -110,7 +115,7 @@ def test_rules_with_labels_pass_the_tests_of_those_without(tmp_path):
         timeout=60,
         check=False,
     )
-    assert len(tests) >= 4
+    assert len(tests) >= 3
     assert done.returncode == 0, done.stdout + done.stderr
 
 

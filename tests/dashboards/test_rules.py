@@ -55,6 +55,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow  # `make check` runs it as well
 @pytest.mark.parametrize(
     "command", [("check", "rules", RULES, PANELS), ("test", "rules", *TESTS)], ids=["check", "test"]
 )

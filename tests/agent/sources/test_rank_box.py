@@ -1,4 +1,4 @@
-"""Tests of the time that a rank spends in uninterruptible sleep, which restarts after a scan in another state."""
+"""Tests of the times of a rank: of uninterruptible sleep, which restarts after a scan in another state, and imports."""
 
 from dataclasses import replace
 
@@ -41,3 +41,18 @@ def test_rank_that_woke_between_scans_is_timed_from_its_last_sleep_and_a_dead_on
         assert scan_states()[0].blocked_seconds == (seconds and pytest.approx(seconds))
     box.process.end()
     assert scan_states()[0].blocked_seconds is None
+
+
+def test_imports_last_from_the_start_of_the_process_to_that_of_the_probe_also_once_it_is_dead(
+    make_live_box, clock, scan_states
+):
+    box = make_live_box(start_ns=clock() + 50_000_000_000)
+    seconds = scan_states()[0].import_seconds
+    assert 50.0 <= seconds < 110.0  # the process is some milliseconds old
+    box.process.end()
+    assert scan_states()[0].import_seconds == seconds
+
+
+def test_imports_of_a_rank_whose_lock_a_later_process_holds_are_unknown(make_live_box, clock, scan_states):
+    make_live_box(start_ns=clock() - 3_600_000_000_000)
+    assert scan_states()[0].import_seconds is None

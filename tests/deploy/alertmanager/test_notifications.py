@@ -19,11 +19,11 @@ pytestmark = pytest.mark.e2e
 
 TEMPLATE = REPOSITORY / "deploy/alertmanager/zmon.tmpl"
 INTERVALS = {
-    "group_wait: 5s": "group_wait: 1s",
-    "group_wait: 30s": "group_wait: 1s",
-    "group_interval: 1m": "group_interval: 1s",
+    "group_wait: 5s": "group_wait: 200ms",
+    "group_wait: 30s": "group_wait: 200ms",
+    "group_interval: 1m": "group_interval: 200ms",
 }
-SETTLED_SECONDS = 3.0  # three intervals of a group
+SETTLED_SECONDS = 1.0  # five intervals of a group
 LINKS = {"dashboard_url": "https://zmon.example.org/job?job_id=ads&rank=2", "runbook_url": "https://git.example.org/x"}
 
 
