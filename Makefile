@@ -51,6 +51,7 @@ test-slow: setup-dev
 	@scripts/test slow $(if $(UNTIL),-p tests.budget --until $(UNTIL))
 
 screenshots: setup-dev
+	@$(BIN)/python -m scripts.message_pictures
 	@$(BIN)/python -m scripts.screenshots
 
 drills: setup-dev

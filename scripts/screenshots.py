@@ -1,7 +1,8 @@
 """Draw the pictures of the docs from a replayed recording: `python -m scripts.screenshots`, or `make screenshots`.
 
 docs/dashboard.png is the page of the job during the fault. docs/frozen-rank.gif shows the same page from a job that
-trains to the name of its culprit. Playwright drives Debian's Chromium; pillow joins the frames.
+trains to the name of its culprit. Playwright drives Debian's Chromium; pillow joins the frames. The other pictures of
+the docs are in `message_pictures.py`.
 """
 
 from __future__ import annotations

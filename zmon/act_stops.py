@@ -25,6 +25,12 @@ class Stop(msgspec.Struct, frozen=True):
     time: float
     by: str  # who wrote it: a user, or the part of zmon whose breaker it is
     reason: str  # in one line
+    is_breaker: bool = False  # zmon itself wrote it, and a person must look
+
+    @property
+    def kind(self) -> str:
+        """The kind of whoever wrote it, as in metrics."""
+        return "breaker" if self.is_breaker else "person"
 
 
 def stops(data_dir: Path) -> Mapping[str, Stop]:
@@ -35,7 +41,7 @@ def stops(data_dir: Path) -> Mapping[str, Stop]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        return {ALL: Stop(0.0, "zmon", f"{folder} cannot be read ({error.strerror})")}
+        return {ALL: Stop(0.0, "zmon", f"{folder} cannot be read ({error.strerror})", is_breaker=True)}
     return {path.name: _read(path) for path in paths}
 
 
@@ -44,13 +50,16 @@ def _read(path: Path) -> Stop:
         with path.open("rb") as file:
             return msgspec.json.decode(file.read(_MAX_BYTES), type=Stop)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        return Stop(0.0, "unknown", f"{path} has no reason that can be read ({getattr(error, 'strerror', error)})")
+        reason = f"{path} has no reason that can be read ({getattr(error, 'strerror', error)})"
+        return Stop(0.0, "unknown", reason, is_breaker=True)
 
 
-def stop(data_dir: Path, name: str, reason: str, by: str, clock: Callable[[], float] = time.time) -> None:
+def stop(
+    data_dir: Path, name: str, reason: str, by: str, is_breaker: bool = False, clock: Callable[[], float] = time.time
+) -> None:
     """Write a stop. Raises OSError, and UsageError if the name cannot be that of a file."""
     path = child_path(data_dir / FOLDER, name)
-    replace_file(path, [msgspec.json.encode(Stop(clock(), by, reason))])
+    replace_file(path, [msgspec.json.encode(Stop(clock(), by, reason, is_breaker))])
 
 
 def reset(data_dir: Path, name: str) -> bool:

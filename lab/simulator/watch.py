@@ -137,7 +137,7 @@ class Watch:
 
     @property
     def acts(self) -> Sequence[Intent]:
-        """What zmon would have done."""
+        """The acts that zmon would have done."""
         return self._acts.acts if self._acts else ()
 
     @property

@@ -60,6 +60,25 @@ def test_agent_has_the_capabilities_of_the_table_and_the_hub_none():
     assert "\nCapabilityBoundingSet=\n" in (UNITS / "zmon-hub.service").read_text()
 
 
+def test_drop_in_lets_the_agent_act_and_the_unit_alone_does_not(unit):
+    """systemd accepts both together."""
+    drop_in = (UNITS / "zmon-agent-actions.conf").read_text()
+    assert "Environment=ZMON_ALLOW_ACTIONS=1\n" in drop_in
+    for setting in ("AmbientCapabilities", "CapabilityBoundingSet"):
+        assert f"\n{setting}=CAP_KILL\n" in drop_in
+    for name in MOST:
+        text = (UNITS / name).read_text()
+        assert "CAP_KILL" not in text
+        assert "ALLOW_ACTIONS" not in text
+    if unit.name == "zmon-agent.service":
+        folder = unit.parent / f"{unit.name}.d"
+        folder.mkdir()
+        (folder / "actions.conf").write_text(drop_in)
+        assert analyze("verify", "--man=no", str(unit)) == (0, "")
+        _, text = analyze("security", "--offline=true", str(unit))
+        assert "CAP_KILL" in text
+
+
 def test_user_is_made_in_an_empty_root(tmp_path):
     (tmp_path / "etc").mkdir()
     command = ["systemd-sysusers", f"--root={tmp_path}", str(UNITS / "sysusers.conf")]

@@ -170,8 +170,8 @@ UNWRITTEN = (
 )  # fmt: skip
 ROUTES = {
     "/metrics", "/healthz", JOBS, f"{JOBS}/{{job_id}}/ranks", f"{JOBS}/{{job_id}}/plan", f"{JOBS}/{{job_id}}/scaling",
-    FINDINGS, "/api/v1/detectors", "/api/v1/ends", INCIDENTS, f"{INCIDENTS}/{{id}}", f"{INCIDENTS}/{{id}}/report.html",
-    "/livez", "/readyz",
+    FINDINGS, "/api/v1/detectors", "/api/v1/ends", "/api/v1/intents", INCIDENTS, f"{INCIDENTS}/{{id}}",
+    f"{INCIDENTS}/{{id}}/report.html", "/livez", "/readyz",
 }  # fmt: skip
 
 

@@ -184,7 +184,7 @@ async def test_agent_that_is_no_root_needs_cap_kill(tmp_path, may_kill):
     ]  # fmt: skip
     try:
         with running(command, port):
-            answer = asked(port, tmp_path)
+            answer = answer_of(port, tmp_path)
         assert answer["result"] == (ACTED if may_kill else REFUSED), answer
         if may_kill:
             assert job.rank_ended()
@@ -213,7 +213,7 @@ def ranks_at(port):
     return None
 
 
-def asked(port, tmp_path):
+def answer_of(port, tmp_path):
     """Ask an agent about the rank that it reports, as root."""
     (rank,) = ranks_at(port)
     request = ActRequest(

@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from tests.build import JOB, NOW, evidence, finding, finished, killed, snapshot, terminated
+from tests.hub.acts.builds import intent
 from zmon.job.outcome import ended_launch
-from zmon.notify.notices import DEATH_HOLD_SECONDS, HOLD_SECONDS, Notices, of_end
+from zmon.notify.notices import ACTS, DEATH_HOLD_SECONDS, HOLD_SECONDS, Notices, of_act, of_end
 
 OLD = NOW - HOLD_SECONDS - 1.0
 CRITICAL = finding(id="f1", severity="critical", detected=OLD, onset=NOW - 42.0)
@@ -107,3 +108,24 @@ def test_finding_about_a_death_is_told_if_the_launch_does_not_end():
     assert Notices().of_findings([death], {}, (), NOW) == []
     (notice,) = Notices().of_findings([death], {}, (), NOW + DEATH_HOLD_SECONDS)
     assert notice.id == "finding f1 critical"
+
+
+@pytest.mark.parametrize(
+    ("changes", "title", "style"),
+    [
+        ({"result": "acted"}, "job: kill culprit acted", "failure"),
+        ({"result": "refused"}, "job: kill culprit refused", "failure"),
+        (
+            {"result": "acted", "outcome": "steps_again", "outcome_seconds": 14.0},
+            "job: kill culprit steps again",
+            "success",
+        ),
+        ({"result": "acted", "outcome": "did_not_help"}, "job: kill culprit did not help", "failure"),
+    ],
+)
+def test_act_is_told_with_its_rule_its_proof_and_what_agents_answered(changes, title, style):
+    notice = of_act(intent(reasons=("vm: it is in state D",), **changes), {"team": "ads"})
+    assert (notice.kind, notice.title, notice.style, notice.labels) == (ACTS, title, style, {"team": "ads"})
+    assert "Rule frozen, because of rank_frozen (rank 2, proof: process state)" in notice.body
+    assert "vm: it is in state D" in notice.body
+    assert ("14 s after the fault began" in notice.body) == ("outcome_seconds" in changes)

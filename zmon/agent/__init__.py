@@ -28,7 +28,7 @@ from aiohttp import web
 
 import zmon
 from zmon import metrics
-from zmon.act_stops import ALL, stops
+from zmon.act_stops import stops
 from zmon.agent.acts import Acts, check_asker
 from zmon.agent.config import AgentConfig
 from zmon.agent.current_suspects import CurrentSuspects
@@ -239,7 +239,7 @@ class Agent:
             shown.num_left_out,
             self._config.max_series,
             self._acts.counts if self._config.allow_actions else None,
-            None if self._stops is None or self._stops.value is None else ALL in self._stops.value,
+            {name: each.kind for name, each in (self._stops.value or {}).items()} if self._stops else {},
         )
 
     async def suspects(self, request: SuspectsRequest) -> Suspects:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from zmon.metrics.names import SPECS, Subject
@@ -41,14 +42,14 @@ def agent_page(
     jobs_left_out: int = 0,
     max_series: int | None = None,
     acts: Mapping[tuple[str, str], int] | None = None,
-    acts_are_stopped: bool | None = None,
+    act_stops: Mapping[str, str] = MappingProxyType({}),
 ) -> bytes:
     """Return the page for the agent's latest report.
 
     `jobs_left_out`: the number of jobs whose ranks are not in the report, since they are too many. `reload_success`: 1
     if `--web.config.file` is used as it is now; None without it. `max_series`: the most series of a scrape, since
     Prometheus drops a whole scrape that exceeds its `sample_limit`; None: no limit. `acts`: the number of
-    answers by act and result; None if the agent does no acts. `acts_are_stopped` is None if that is unknown as well.
+    answers by act and result; None if the agent does no acts. `act_stops`: what is stopped, and by whom.
     """
     page = Page()
     for state in report.ranks:
@@ -66,10 +67,11 @@ def agent_page(
     page.add("zmon_agent_cpu_seconds_total", cpu_seconds, report.host)
     page.add("zmon_agent_resident_bytes", resident_bytes, report.host)
     page.declare("zmon_agent_acts_total")
-    page.declare("zmon_acts_stopped")
+    page.declare("zmon_agent_acts_stopped")
     for (act, result), number in (acts or {}).items():
         page.add("zmon_agent_acts_total", number, report.host, act, result)
-    page.add("zmon_acts_stopped", acts_are_stopped, report.host)
+    for name, by in act_stops.items():
+        page.add("zmon_agent_acts_stopped", 1, report.host, name, by)
     page.add("zmon_jobs_left_out", jobs_left_out)
     page.add("zmon_build_info", 1, report.version)
     page.declare("zmon_config_reload_success")  # for doctor: its alert could fire

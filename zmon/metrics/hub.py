@@ -38,7 +38,7 @@ class HubPage(msgspec.Struct, frozen=True, kw_only=True):
     notices: Mapping[tuple[str, str], int] = {}  # by recipient and result
     recoveries: Mapping[str, Mapping[str, float]] = {}  # the newest one of each job, in seconds by phase
     acts: Mapping[tuple[str, str, str], int] = {}  # intents since the hub started, by act, cause and result
-    act_stops: Sequence[str] = ()  # what a person or a breaker has stopped
+    act_stops: Mapping[str, str] = {}  # what is stopped, and whether a person or a breaker did it
     labels_of_jobs: Mapping[str, Mapping[str, str]] = {}  # those for routes of alerts, by the id of the finding
 
 
@@ -105,8 +105,8 @@ def hub_page(hub: HubPage) -> bytes:
     for (act, cause, result), number in hub.acts.items():
         page.add("zmon_hub_acts_total", number, act, cause, result)
     page.declare("zmon_hub_acts_stopped")
-    for name in hub.act_stops:
-        page.add("zmon_hub_acts_stopped", 1, name)
+    for name, by in hub.act_stops.items():
+        page.add("zmon_hub_acts_stopped", 1, name, by)
     for host, number in hub.left_out.items():
         page.add("zmon_hub_report_left_out", number, host)
     page.add("zmon_hub_pass_seconds", hub.pass_seconds)

@@ -7,21 +7,25 @@ import subprocess
 import sys
 import time
 
+import msgspec
+
 from tests.agent.agent_client import get_snapshot, poll
 from tests.boxes import eventually
 from tests.places import REPOSITORY
+from zmon.agent.acts.ledger import FILE, ActEntry
 from zmon.process import process_stat
 from zmon.schema.act import KILL_CULPRIT, ActAnswer, ActRequest
 from zmon.schema.api import endpoints
 from zmon.web.client import ask
 
-RANK = """
+# It writes its line in one call, since others write to the same pipe.
+RANK = r"""
 import os, signal, sys, time
 import zmon.probe
 if os.environ.get("STUBBORN"):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 assert zmon.probe.attach_box()
-print("rank", os.environ["RANK"], os.getpid(), flush=True)
+os.write(1, f"rank {os.environ['RANK']} {os.getpid()}\n".encode())
 time.sleep(120)
 """
 LAUNCHER = """
@@ -105,3 +109,15 @@ async def request_for(client, act=KILL_CULPRIT, rank=0, job_id="job", **changes)
 async def ask_for(client, request, seconds=20.0) -> ActAnswer:
     """Send the request as a hub does."""
     return await ask(client.session, client.url, endpoints.ACTS, request, seconds)
+
+
+def entries(tmp_path):
+    """Return the ledger."""
+    path = tmp_path / "data" / FILE
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    return [msgspec.json.decode(line, type=ActEntry) for line in lines]
+
+
+def events(tmp_path):
+    """Return the events of the ledger."""
+    return [entry.event for entry in entries(tmp_path)]

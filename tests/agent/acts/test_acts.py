@@ -6,30 +6,18 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import msgspec
 import pytest
 
-from tests.agent.acts.jobs import LAUNCHER, RANK, ask_for, is_gone, lives, request_for
+from tests.agent.acts.jobs import ask_for, entries, events, lives, request_for
 from tests.agent.agent_client import get_metrics, poll, shows
 from zmon.act_stops import ALL, reset, stop, stops
 from zmon.agent.acts import check_asker
-from zmon.agent.acts.ledger import FILE, ActEntry
+from zmon.agent.acts.ledger import FILE
 from zmon.schema.act import ACTED, END_JOB, KILL_CULPRIT, REFUSED, STOP_RESTARTS
 from zmon.web.asker import Asker
 from zmon.web.server import Refusal
-
-
-def entries(tmp_path):
-    """Return the ledger."""
-    path = tmp_path / "data" / FILE
-    lines = path.read_bytes().splitlines() if path.exists() else []
-    return [msgspec.json.decode(line, type=ActEntry) for line in lines]
-
-
-def events(tmp_path):
-    return [entry.event for entry in entries(tmp_path)]
 
 
 async def test_culprit_is_killed_after_its_audit_line_and_nobody_else(start_job, acting, tmp_path):
@@ -88,7 +76,7 @@ async def test_storm_trips_the_breaker_until_a_person_resets_it(start_job, actin
         assert [answer.result for answer in answers] == [ACTED] * 4 + [REFUSED] * 2
         assert "4 acts on node-a within an hour" in answers[4].reason
         assert "acts are stopped by the agent of node-a" in answers[5].reason
-        assert await shows(client, 'zmon_acts_stopped{host="node-a"} 1.0')
+        assert await shows(client, 'zmon_agent_acts_stopped{by="breaker",host="node-a",name="all"} 1.0')
         assert await shows(client, 'zmon_agent_acts_total{act="kill_culprit",host="node-a",result="acted"} 4.0')
         assert await shows(client, 'zmon_agent_acts_total{act="kill_culprit",host="node-a",result="refused"} 2.0')
     assert stops(tmp_path / "data")[ALL].reason.startswith("4 acts on node-a within an hour")
@@ -110,6 +98,14 @@ async def test_stop_of_a_person_refuses_everything_and_has_its_reason(start_job,
             )  # fmt: skip
     assert lives(job.pids[0])
     assert events(tmp_path) == ["refused"] * 3
+
+
+async def test_stop_of_one_act_stops_no_other(start_job, acting, tmp_path):
+    start_job()
+    stop(tmp_path / "data", END_JOB, "not at night", "ann")
+    async with acting() as client:
+        assert "not at night" in (await ask_for(client, await request_for(client, END_JOB))).reason
+        assert (await ask_for(client, await request_for(client))).result == ACTED
 
 
 async def test_agent_without_the_option_refuses_and_has_no_metric(start_job, acting, tmp_path):
@@ -215,84 +211,6 @@ async def test_job_of_another_healer_is_only_observed(start_job, acting, variabl
     assert all(lives(pid) for pid in (*job.pids.values(), job.launcher.pid))
 
 
-async def test_launcher_and_its_ranks_end_by_sigterm(start_job, acting, tmp_path):
-    job = start_job(ranks=2)
-    async with acting() as client:
-        answer = await ask_for(client, await request_for(client, END_JOB, grace_seconds=2.0))
-        assert answer.result == ACTED
-        assert f"SIGTERM to process {job.launcher.pid}, the launcher of rank 0: sent" in answer.reason
-        assert await poll(lambda: "finished" in events(tmp_path), 15.0)
-    assert job.launcher.wait(10) == -signal.SIGTERM
-    assert job.rank_ended(0)
-    assert job.rank_ended(1)  # this launcher leaves its ranks, so they are killed after the grace
-    assert events(tmp_path)[:2] == ["announced", "done"]
-    signals = [entry.line for entry in entries(tmp_path) if entry.event == "signal"]
-    assert sorted(signals) == sorted(
-        f"SIGKILL to process {pid}, rank {rank} of job of uid {os.getuid()}" for rank, pid in job.pids.items()
-    )
-
-
-async def test_stubborn_launcher_is_killed_after_the_grace(start_job, acting, tmp_path):
-    job = start_job(ranks=2, STUBBORN="1")
-    async with acting() as client:
-        begin = time.monotonic()
-        answer = await ask_for(client, await request_for(client, STOP_RESTARTS, grace_seconds=0.0))
-        assert time.monotonic() - begin < 5.0
-        assert "SIGKILL follows in 1 s" in answer.reason
-        assert await poll(lambda: "finished" in events(tmp_path), 15.0)
-        again = await ask_for(client, await request_for(client, END_JOB, rank=1))
-        assert (again.repeated, again.reason) == (True, answer.reason)
-    assert job.launcher.wait(10) == -signal.SIGKILL
-    assert is_gone(job.pids[0])
-    assert is_gone(job.pids[1])
-
-
-async def test_crash_loop_is_ended_while_no_rank_has_a_box(start_job, acting, tmp_path):
-    no_box = "print('rank 1', os.getpid(), flush=True); time.sleep(120)"
-    late = RANK.replace("assert", f"if os.environ['RANK'] == '1': {no_box}\nassert")
-    job = start_job(ranks=2, command=[sys.executable, "-c", LAUNCHER, late])
-    async with acting() as client:
-        request = await request_for(client, STOP_RESTARTS, grace_seconds=1.0)
-        os.kill(job.pids[0], signal.SIGKILL)
-        assert job.rank_ended(0)
-        assert (await ask_for(client, request)).result == ACTED
-        assert job.launcher.wait(10) == -signal.SIGTERM
-
-
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ({"restarts": "", "ranks": 1}, "which started the only rank of job, is no launcher"),
-        ({"restarts": "3", "ranks": 1, "command": "shell"}, "is a shell"),
-        ({"restarts": "", "ranks": 2, "command": "session"}, "leads a session or has a terminal"),
-    ],
-    ids=["one rank", "shell", "session"],
-)
-async def test_process_that_is_no_launcher_is_not_ended(start_job, acting, options, reason):
-    commands = {
-        "shell": ["bash", "-c", 'RANK=0 "$0" -c "$1"; true', sys.executable, RANK],
-        "session": ["setsid", "--wait", sys.executable, "-c", LAUNCHER, RANK],
-    }
-    if "command" in options:
-        options = options | {"command": commands[options["command"]]}
-    job = start_job(**options)
-    async with acting() as client:
-        answer = await ask_for(client, await request_for(client, END_JOB))
-    assert answer.result == REFUSED
-    assert reason in answer.reason
-    assert lives(job.pids[0])
-
-
-async def test_launcher_of_several_ranks_without_restarts_is_one(start_job, acting, tmp_path):
-    job = start_job(restarts="", ranks=2)
-    async with acting() as client:
-        assert "does not restart ranks" in (await ask_for(client, await request_for(client, STOP_RESTARTS))).reason
-        answer = await ask_for(client, await request_for(client, END_JOB, grace_seconds=1.0))
-        assert answer.result == ACTED
-        assert job.launcher.wait(10) == -signal.SIGTERM
-        assert await poll(lambda: "finished" in events(tmp_path), 15.0)
-
-
 @pytest.mark.parametrize(
     ("asker", "may"),
     [
@@ -336,3 +254,13 @@ async def test_malformed_request_is_one_line(acting, body, headers, status):
             assert (await answer.text()).strip().count("\n") == 0
         async with client.get("/api/v1/acts") as answer:
             assert answer.status == 405
+
+
+async def test_body_that_does_not_arrive_is_refused(acting):
+    async with acting() as client:
+        reader, writer = await asyncio.open_connection("127.0.0.1", client.server.port)
+        writer.write(b"POST /api/v1/acts HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n")
+        writer.write(b"Content-Length: 9\r\n\r\n{")
+        async with asyncio.timeout(10.0):
+            assert b" 408 " in await reader.readline()
+        writer.close()

@@ -61,9 +61,9 @@ def test_next_agent_knows_what_was_done(opened, tmp_path, events, act, is_act, d
         first.write(entry(event, act=act))
     for _ in range(2):  # the second time nothing is marked again
         second = opened()
-        found = second.act_on("rank aa")
-        assert (found is not None, bool(found and found.outcome)) == (is_act, done)
-        assert second.act_for("aa", act == KILL_CULPRIT) is found
+        act_there = second.act_on("rank aa")
+        assert (act_there is not None, bool(act_there and act_there.outcome)) == (is_act, done)
+        assert second.act_for("aa", act == KILL_CULPRIT) is act_there
     lines = (tmp_path / FILE).read_bytes().splitlines()
     assert len(lines) == len(events) + marked
     assert (INTERRUPTED.encode() in lines[-1]) == (marked or events[-1] == INTERRUPTED)

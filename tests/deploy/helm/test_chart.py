@@ -94,6 +94,19 @@ def test_missing_thing_is_one_line_with_the_next_step(values, text):
     assert created == []
 
 
+@pytest.mark.parametrize("allowed", [False, True])
+def test_agents_may_act_only_if_the_value_says_so(allowed):
+    _, created, _ = install(ISSUER | {"agent": {"allowActions": allowed}}, WITHOUT_OPERATOR)
+    (daemons,) = (thing for thing in created if thing["kind"] == "DaemonSet")
+    agent = daemons["spec"]["template"]["spec"]["containers"][0]
+    assert ("--allow-actions" in agent["args"]) is allowed
+    assert ("KILL" in agent["securityContext"]["capabilities"]["add"]) is allowed
+    config = next(thing for thing in created if thing["metadata"]["name"].endswith("zmon-agent") and "data" in thing)
+    hub, prometheus = yaml.safe_load(config["data"]["web.yaml"])["zmon_roles"]
+    assert ("actions" in hub["roles"]) is allowed
+    assert prometheus["roles"] == ["metrics"]
+
+
 def test_cluster_without_the_operator_gets_no_monitors_and_is_told():
     error, created, notes = install(ISSUER, WITHOUT_OPERATOR)
     assert error == ""

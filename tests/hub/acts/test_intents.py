@@ -54,8 +54,8 @@ async def decided(client, number=1):
     """Wait for this number of intents that no agent is being asked about, and return them, newest first."""
 
     async def ready():
-        found = await intents(client)
-        return found if len(found) >= number and all(each["result"] != "unanswered" for each in found) else None
+        known = await intents(client)
+        return known if len(known) >= number and all(each["result"] != "unanswered" for each in known) else None
 
     return await poll(ready)
 
@@ -89,7 +89,7 @@ async def test_rule_that_observes_writes_its_intent_down_and_asks_no_agent(start
     assert on_disk(tmp_path) == [intent]
     await client.passes(5)
     assert agent.acts == []
-    assert await client.metric("zmon_hub_acts_total{") == [1.0]
+    assert await client.metric("zmon_hub_acts_total{") == [1.0, 0.0, 0.0, 0.0]
     agent.ranks = healthy(step=101)
 
     async def score():
@@ -120,7 +120,7 @@ async def test_rule_that_enforces_asks_the_agent_of_the_rank_once(start_hub, pol
     assert [each["result"] for each in written] == ["unanswered"]  # on disk before the agent was asked
     agent.ranks, other.ranks = healthy(1, 51)[:1], [replace(rank, host="node-b") for rank in healthy(1, 51)[1:]]
     agent.ranks, other.ranks = [replace(r, steps=1) for r in agent.ranks], [replace(r, steps=1) for r in other.ranks]
-    (intent,) = await poll(lambda: intents(client), until=lambda found: found[0]["outcome"])
+    (intent,) = await poll(lambda: intents(client), until=lambda known: known[0]["outcome"])
     assert intent["outcome"] == "steps_again"
     assert intent["outcome_seconds"] >= 2.0
 
@@ -164,7 +164,7 @@ async def test_agent_without_the_role_is_an_unanswered_intent_that_is_not_asked_
     agent = FakeAgent(*frozen())
     agent.answer_act = lambda: web.Response(status=403, text="no")
     client = await start_hub(agent, policy=policy(ENFORCED))
-    (intent,) = await poll(lambda: intents(client), until=lambda found: found and len(found[0]["reasons"]) > 1)
+    (intent,) = await poll(lambda: intents(client), until=lambda known: known and len(known[0]["reasons"]) > 1)
     assert intent["result"] == "unanswered"
     assert "answered 403" in intent["reasons"][1]
     await client.passes(5)
@@ -206,7 +206,7 @@ async def test_person_stops_acts_at_once_and_resets(start_hub, policy, tmp_path,
     (intent,) = await decided(client)
     assert (intent["result"], agent.acts) == ("refused", [])
     assert intent["reasons"] == [f"acts are stopped ({name}): maintenance"]
-    assert await client.metric(f'zmon_hub_acts_stopped{{name="{name}"}}') == [1.0]
+    assert await client.metric(f'zmon_hub_acts_stopped{{by="person",name="{name}"}}') == [1.0]
     assert reset(tmp_path, name)
     assert await poll(lambda: client.metric("zmon_hub_acts_stopped{"), until=lambda lines: not lines) == []
 
@@ -219,10 +219,10 @@ async def test_storm_trips_the_breaker_and_calls_a_person(start_hub, policy, tmp
         for number, host in enumerate(("node-a", "node-b", "node-c", "node-d"))
     ]
     client = await start_hub(*agents, policy=policy(ENFORCED))
-    found = await decided(client, 4)
+    known = await decided(client, 4)
     assert "all" in stops(tmp_path)
     assert stops(tmp_path)["all"].reason == "culprits in 4 jobs on 4 hosts within 60 s"
-    assert [each["result"] for each in found] == ["refused"] * 4
+    assert [each["result"] for each in known] == ["refused"] * 4
     assert not any(agent.acts for agent in agents)
     assert await client.metric("zmon_hub_acts_stopped{") == [1.0]
 
@@ -231,7 +231,7 @@ async def test_act_that_did_not_help_stops_its_rule(start_hub, policy, tmp_path,
     monkeypatch.setattr("zmon.hub.acts.score.RELAUNCH_SECONDS", 0.5)
     agent = FakeAgent(*frozen())
     client = await start_hub(agent, policy=policy(ENFORCED))
-    (intent,) = await poll(lambda: intents(client), until=lambda found: found and found[0]["outcome"])
+    (intent,) = await poll(lambda: intents(client), until=lambda known: known and known[0]["outcome"])
     assert intent["outcome"] == "did_not_help"
     assert stops(tmp_path)["rule-frozen"].reason == "kill_culprit on job did not help"
 

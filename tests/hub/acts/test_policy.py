@@ -56,19 +56,19 @@ def test_rule_asks_for_nothing_about(read, changes):
 @pytest.mark.parametrize("act", ["capture", "kill_culprit", "end_job"])
 def test_rule_without_proofs_takes_all_that_its_act_may_have_and_never_silence(read, act):
     policy = read({**POLICY, "proofs": [], "act": act})
-    asked = {proof for proof in PROOFS if asks(policy, replace(PROVEN, proof=proof))}
-    assert "silence" not in asked
-    assert ("lock" in asked) == (act != "kill_culprit")
+    with_act = {proof for proof in PROOFS if asks(policy, replace(PROVEN, proof=proof))}
+    assert "silence" not in with_act
+    assert ("lock" in with_act) == (act != "kill_culprit")
 
 
 @pytest.mark.parametrize(
-    ("labels", "asked"),
+    ("labels", "is_meant"),
     [({"team": "ads"}, True), ({"team": "search"}, True), ({"team": "ads and search"}, False), ({}, False),
      ({"team": ""}, False), ({"team": "ads", "tier": "hero"}, True)],
     ids=str,
 )  # fmt: skip
-def test_labels_narrow_the_jobs(read, labels, asked):
-    assert (asks(read({**POLICY, "labels": {"team": ["ads", "search"]}}), **labels) is not None) == asked
+def test_labels_narrow_the_jobs(read, labels, is_meant):
+    assert (asks(read({**POLICY, "labels": {"team": ["ads", "search"]}}), **labels) is not None) == is_meant
 
 
 def test_first_rule_that_asks_decides(read):

@@ -8,6 +8,7 @@ away (`zmon/act_stops.py`). Requests are decided one after the other, in threads
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import threading
@@ -39,6 +40,7 @@ log = logging.getLogger("zmon.acts")
 T = TypeVar("T")
 JOB_SECONDS = 600.0  # one act for a job in this time: it needs minutes until it makes steps again
 HOST_SECONDS, MAX_ACTS_OF_HOST = 3600.0, 4  # a host with more has a fault that no kill heals
+_MIN_GRACE_SECONDS, _MAX_GRACE_SECONDS = 1.0, 60.0  # torchrun needs seconds to end its ranks
 _END_SECONDS = 1.0  # the kernel needs milliseconds for a process, and longer if it has much memory
 _MAX_LINE = 300  # letters of the hub's reason
 AskBoxes = Callable[[Callable[[Boxes], Any]], Any]  # in the thread that scans them; raises Unreachable and TimeoutError
@@ -125,13 +127,15 @@ class Acts:
         if (earlier := ledger.act_on(key)) is not None:
             return self._repeated(earlier)
         self._check_stops(request.act)
-        process = self._open_rank(request, rank) if is_kill else self._open_launcher(request, rank)
-        try:
+        with contextlib.ExitStack() as closed_afterwards:
+            process = self._open_rank(request, rank) if is_kill else self._open_launcher(request, rank)
+            closed_afterwards.enter_context(process)
             self._check_limits(ledger, rank.job)
-            return self._end(ledger, request, rank, key, process)
-        except BaseException:
-            process.close()
-            raise
+            answer = self._end(ledger, request, rank, key, process)
+            if not is_kill:
+                closed_afterwards.pop_all()
+                self._terminate(ledger, request, rank, key, process)
+        return answer
 
     # -- guards ----------------------------------------------------------------------------------------
 
@@ -167,7 +171,7 @@ class Acts:
         assert self._data_dir is not None
         self._unwritten_stop = reason
         try:
-            stop(self._data_dir, ALL, reason, f"the agent of {self._host}", self._wall)
+            stop(self._data_dir, ALL, reason, f"the agent of {self._host}", is_breaker=True, clock=self._wall)
             self._unwritten_stop = None
         except OSError as error:
             log.error("cannot write the stop of acts, which holds until this agent ends: %s", error.strerror)
@@ -200,7 +204,7 @@ class Acts:
         return held
 
     def _open_launcher(self, request: ActRequest, rank: RankTarget) -> HeldProcess:
-        if request.act == STOP_RESTARTS and rank.max_restarts is None:
+        if request.act == STOP_RESTARTS and not rank.max_restarts:
             raise Refused(f"the launcher of rank {rank.rank} of {rank.job} does not restart ranks")
         return launcher(rank, self._living(rank), self._proc)
 
@@ -229,19 +233,26 @@ class Acts:
         if request.act == KILL_CULPRIT:
             ended = process.ended(_END_SECONDS)
             line = f"{what}: {'it has ended' if ended else f'it has not ended after {_END_SECONDS:g} s'}"
-            process.close()
         else:
-            grace = min(60.0, max(1.0, request.grace_seconds))
-            line = f"{what}: sent; SIGKILL follows in {grace:g} s to what still lives"
+            line = f"{what}: sent; SIGKILL follows in {_grace(request):g} s to what still lives"
         done = entry(DONE, line)
         self._note(ledger, done)
-        if request.act != KILL_CULPRIT:
-            termination = Termination(
-                process, grace, partial(self._living, rank), partial(self._check_stops, request.act),
-                lambda event, text: ledger.write(entry(event, text)), self._closing, self._proc,
-            )  # fmt: skip
-            threading.Thread(target=termination.run, daemon=True, name="zmon-act").start()
         return self._answered(words.ACTED, line, done.time)
+
+    def _terminate(
+        self, ledger: ActLedger, request: ActRequest, rank: RankTarget, key: str, process: HeldProcess
+    ) -> None:
+        """Begin what follows the SIGTERM of a launcher, in a thread, which closes the process."""
+        termination = Termination(
+            process,
+            _grace(request),
+            partial(self._living, rank),
+            partial(self._check_stops, request.act),
+            lambda event, line: ledger.write(self._entry(request, event, line, key, rank.job)),
+            self._closing,
+            self._proc,
+        )
+        threading.Thread(target=termination.run, daemon=True, name="zmon-act").start()
 
     # -- lines -----------------------------------------------------------------------------------------
 
@@ -281,6 +292,10 @@ class Acts:
         """Return an answer. `at`: when it was decided, by the ledger; None: now."""
         at = self._wall() if at is None else at
         return ActAnswer(result=result, reason=plain(reason), host=self._host, time=at, repeated=repeated)
+
+
+def _grace(request: ActRequest) -> float:
+    return min(_MAX_GRACE_SECONDS, max(_MIN_GRACE_SECONDS, request.grace_seconds))
 
 
 __all__ = ["Acts", "check_asker"]

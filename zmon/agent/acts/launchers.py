@@ -3,10 +3,10 @@
 The box of a rank claims a launcher. `python train.py` from a shell makes the shell of its user that process, so a claim
 is not enough: the process must be one that starts ranks, and nothing else may depend on it.
 
-- Of ranks that are restarted (torchrun), it is any process but a shell. Proof: it is above a living rank, or a process
-  below it has the variables that torchrun gives to ranks.
-- Of a world of several ranks (mpirun, mp.spawn), it is a process without a terminal that leads no session, and is no
-  shell. Proof: it is above two living ranks that name it.
+- Of ranks that are restarted (torchrun), it is any process but a shell or a notebook. Proof: it is above a living rank,
+  or a process below it has the variables that torchrun gives to ranks.
+- Of a world of several ranks (mpirun, mp.spawn), it is such a process without a terminal that leads no session. Proof:
+  it is above two living ranks that name it.
 - A single rank that nobody restarts has none.
 """
 
@@ -20,6 +20,7 @@ from pathlib import Path
 from zmon.agent.acts.healers import RESTARTS, healer
 from zmon.agent.acts.processes import PROC, STOPPED, Facts, HeldProcess, Refused
 from zmon.agent.acts.target import RankTarget
+from zmon.agent.sources.reading import text_of
 from zmon.process import children
 
 _LEAST_RANKS = 2  # below a launcher that does not restart them
@@ -29,6 +30,7 @@ _GENERATIONS = 4  # launcher → numactl or a shell → rank
 _SHELLS = frozenset(
     "ash bash busybox csh dash fish ksh ksh93 login mksh rbash screen sh sshd su sudo tcsh tmux xonsh zsh".split()  # noqa: SIM905
 )
+_NOTEBOOKS = ("ipykernel", "ipython", "jupyter")  # in whose kernel a launcher may run, beside the work of a person
 
 
 def launcher(target: RankTarget, living: Sequence[RankTarget], proc: Path = PROC) -> HeldProcess:
@@ -83,6 +85,9 @@ def _check_kind(held: HeldProcess, facts: Facts, target: RankTarget, proc: Path)
         ) from error
     if program in _SHELLS:
         raise Refused(f"process {held.pid}, which started rank {target.rank}, is a shell ({program}) and no launcher")
+    command = text_of(proc / str(held.pid) / "cmdline").strip("\0").split("\0")
+    if len(command) < 2 or any(Path(word).name.startswith(_NOTEBOOKS) for word in command):
+        raise Refused(f"process {held.pid}, which started rank {target.rank}, is a notebook or an interpreter")
     if target.max_restarts is not None:
         return
     if target.world_size < 2:

@@ -103,7 +103,7 @@ class HeldProcess:
         """Return its facts. Raises Refused unless it may be ended: it is this user's, and a signal can end it."""
         facts = self.facts()
         if start_ticks is None or facts.stat.start_ticks != start_ticks:
-            raise Refused(f"process {self.pid} is not {self.what}: it started at another time")
+            raise Refused(f"process {self.pid} is not {self.what}: it started at another time, or that is unknown")
         uids = frozenset(uid for thread in facts.threads.values() for uid in thread.uids)
         if uids != {owner}:
             others = ", ".join(map(str, sorted(uids - {owner})))

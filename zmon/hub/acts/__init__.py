@@ -17,7 +17,7 @@ from pathlib import Path
 import aiohttp
 import msgspec
 
-from zmon.act_stops import ALL, stop, stops
+from zmon.act_stops import ALL, Stop, stop, stops
 from zmon.errors import Unreachable
 from zmon.hub.acts.guards import Site, is_proven, refusals, storm, unproven
 from zmon.hub.acts.intents import intent as intent_of
@@ -33,6 +33,7 @@ from zmon.schema.act import (
     ENFORCE,
     OBSERVE,
     REFUSED,
+    RESULTS,
     UNANSWERED,
     ActAnswer,
     ActRequest,
@@ -63,7 +64,9 @@ class Intents:
         self._clock_set_at: float | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by id of the intent
         self._new: list[Intent] = []
-        self.counts: Counter[tuple[str, str, str]] = Counter()  # since the start, by act, cause and result
+        # Since the start, by act, cause and result. They begin at 0, so that Prometheus sees the first increase.
+        kinds = {(rule.act, cause) for rule in policy.rules for cause in rule.causes}
+        self.counts = Counter({(*kind, result): 0 for kind in sorted(kinds) for result in RESULTS})
         self._unreadable: list[bytes] = []  # lines of another version of zmon, which stay as they are
         self._errors = WriteErrors(log, _LOST)
         self._file = JsonLines(data_dir / FILE, self._errors, self._read, self._lines)
@@ -75,9 +78,9 @@ class Intents:
         return self._errors.error
 
     @property
-    def stops(self) -> Mapping[str, str]:
-        """The stops of a person or of a breaker, with the reason: `all`, or `rule-` and the name of a rule."""
-        return {name: each.reason for name, each in stops(self._data_dir).items()}
+    def stops(self) -> Mapping[str, Stop]:
+        """The stops of a person or of a breaker: `all`, or `rule-` and the name of a rule."""
+        return stops(self._data_dir)
 
     def all(self) -> list[Intent]:
         """Return all intents, newest first."""
@@ -144,14 +147,14 @@ class Intents:
     def _watch_for_a_storm(self, asking: Sequence[Intent], now: float) -> None:
         """Stop all acts, until a person resets that, if faults of the last minute must have one common cause."""
         if asking and ALL not in self.stops and (why := storm([*self._intents.values(), *asking], now)):
-            stop(self._data_dir, ALL, why, "the hub")
+            stop(self._data_dir, ALL, why, "the hub", is_breaker=True)
             log.error("acts are stopped: %s", why)
 
     def _decide(self, session: aiohttp.ClientSession, intent: Intent, rule: ActRule, snapshot: Snapshot) -> None:
         """Write down an intent, and act if its rule and the guards let it."""
         set_at = self._clock_set_at
         since_set = None if set_at is None else intent.time - set_at
-        site = Site(self._intents.values(), scores(self._intents.values()), self.stops, since_set)
+        site = Site(self._intents.values(), scores(self._intents.values()), reasons_of(self.stops), since_set)
         reason = unproven(intent, rule.override, site) if rule.mode == ENFORCE and rule.act != CAPTURE else ""
         if reason:
             intent = msgspec.structs.replace(intent, mode=OBSERVE, reasons=(reason,))
@@ -204,7 +207,8 @@ class Intents:
     def _follow(self, intent: Intent) -> None:
         """Write down what followed an intent. A rule whose act did not help is stopped, until a person resets it."""
         if intent.outcome == DID_NOT_HELP:
-            stop(self._data_dir, f"rule-{intent.rule}", f"{intent.act} on {intent.job_id} did not help", "the hub")
+            reason = f"{intent.act} on {intent.job_id} did not help"
+            stop(self._data_dir, f"rule-{intent.rule}", reason, "the hub", is_breaker=True)
         self._put(intent, tell=bool(intent.outcome), count=False)
 
     def _put(self, intent: Intent, tell: bool = False, count: bool = True) -> None:
@@ -233,6 +237,11 @@ class Intents:
     def _lines(self) -> Iterator[bytes]:
         yield from (line + b"\n" for line in self._unreadable)
         yield from (msgspec.json.encode(intent) + b"\n" for intent in self._intents.values())
+
+
+def reasons_of(known: Mapping[str, Stop]) -> dict[str, str]:
+    """Return the reason of each stop."""
+    return {name: each.reason for name, each in known.items()}
 
 
 __all__ = ["Intents", "Policy", "read_policy"]

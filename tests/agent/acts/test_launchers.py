@@ -1,0 +1,114 @@
+"""Tests of acts about launchers: which process is one, and how it ends with its ranks."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+
+import pytest
+
+from tests.agent.acts.jobs import LAUNCHER, RANK, ask_for, entries, events, is_gone, lives, request_for
+from tests.agent.agent_client import poll
+from zmon.act_stops import ALL, stop
+from zmon.schema.act import ACTED, END_JOB, REFUSED, STOP_RESTARTS
+
+
+async def test_launcher_and_its_ranks_end_by_sigterm(start_job, acting, tmp_path):
+    job = start_job(ranks=2)
+    async with acting() as client:
+        answer = await ask_for(client, await request_for(client, END_JOB, grace_seconds=2.0))
+        assert answer.result == ACTED
+        assert f"SIGTERM to process {job.launcher.pid}, the launcher of rank 0: sent" in answer.reason
+        assert await poll(lambda: "finished" in events(tmp_path), 15.0)
+    assert job.launcher.wait(10) == -signal.SIGTERM
+    assert job.rank_ended(0)
+    assert job.rank_ended(1)  # this launcher leaves its ranks, so they are killed after the grace
+    assert events(tmp_path)[:2] == ["announced", "done"]
+    signals = [entry.line for entry in entries(tmp_path) if entry.event == "signal"]
+    assert sorted(signals) == sorted(
+        f"SIGKILL to process {pid}, rank {rank} of job of uid {os.getuid()}" for rank, pid in job.pids.items()
+    )
+
+
+async def test_stubborn_launcher_is_killed_after_the_grace(start_job, acting, tmp_path):
+    job = start_job(ranks=2, STUBBORN="1")
+    async with acting() as client:
+        begin = time.monotonic()
+        answer = await ask_for(client, await request_for(client, STOP_RESTARTS, grace_seconds=0.0))
+        assert time.monotonic() - begin < 5.0
+        assert "SIGKILL follows in 1 s" in answer.reason
+        assert await poll(lambda: "finished" in events(tmp_path), 15.0)
+        again = await ask_for(client, await request_for(client, END_JOB, rank=1))
+        assert (again.repeated, again.reason) == (True, answer.reason)
+    assert job.launcher.wait(10) == -signal.SIGKILL
+    assert is_gone(job.pids[0])
+    assert is_gone(job.pids[1])
+
+
+@pytest.mark.parametrize("by", ["a person", "the end of the agent"])
+async def test_grace_that_is_cut_off_is_followed_by_no_signal(start_job, acting, tmp_path, by):
+    job = start_job(ranks=2, STUBBORN="1")
+    async with acting() as client:
+        request = await request_for(client, END_JOB, grace_seconds=1.5)
+        first = await ask_for(client, request)
+        if by == "a person":
+            stop(tmp_path / "data", ALL, "no", "ann")
+            assert await poll(lambda: "finished" in events(tmp_path), 15.0)
+            assert entries(tmp_path)[-1].line.startswith("no further signal is sent: acts are stopped by ann: no")
+    if by == "the end of the agent":
+        assert await poll(lambda: "interrupted" in events(tmp_path), 15.0)
+    async with acting() as client:
+        again = await ask_for(client, request)
+        assert (again.result, again.repeated, again.reason) == (ACTED, True, first.reason)
+    await asyncio.sleep(2.0)  # longer than the grace
+    assert "signal" not in events(tmp_path)
+    assert all(lives(pid) for pid in (*job.pids.values(), job.launcher.pid))
+
+
+async def test_crash_loop_is_ended_while_no_rank_has_a_box(start_job, acting, tmp_path):
+    no_box = r"os.write(1, f'rank 1 {os.getpid()}\n'.encode()); time.sleep(120)"
+    late = RANK.replace("assert", f"if os.environ['RANK'] == '1': {no_box}\nassert")
+    job = start_job(ranks=2, command=[sys.executable, "-c", LAUNCHER, late])
+    async with acting() as client:
+        request = await request_for(client, STOP_RESTARTS, grace_seconds=1.0)
+        os.kill(job.pids[0], signal.SIGKILL)
+        assert job.rank_ended(0)
+        assert (await ask_for(client, request)).result == ACTED
+        assert job.launcher.wait(10) == -signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"restarts": "", "ranks": 1}, "which started the only rank of job, is no launcher"),
+        ({"restarts": "3", "ranks": 1, "command": "shell"}, "is a shell"),
+        ({"restarts": "0", "ranks": 2, "command": "notebook"}, "is a notebook or an interpreter"),
+        ({"restarts": "", "ranks": 2, "command": "session"}, "leads a session or has a terminal"),
+    ],
+    ids=["one rank", "shell", "notebook", "session"],
+)
+async def test_process_that_is_no_launcher_is_not_ended(start_job, acting, options, reason):
+    commands = {
+        "shell": ["bash", "-c", 'RANK=0 "$0" -c "$1"; true', sys.executable, RANK],
+        "notebook": [sys.executable, "-c", LAUNCHER, RANK, "/opt/bin/ipykernel_launcher.py"],
+        "session": ["setsid", "--wait", sys.executable, "-c", LAUNCHER, RANK],
+    }
+    if "command" in options:
+        options = options | {"command": commands[options["command"]]}
+    job = start_job(**options)
+    async with acting() as client:
+        answer = await ask_for(client, await request_for(client, END_JOB))
+    assert answer.result == REFUSED
+    assert reason in answer.reason
+    assert lives(job.pids[0])
+
+
+async def test_launcher_of_several_ranks_without_restarts_is_one(start_job, acting, tmp_path):
+    job = start_job(restarts="", ranks=2)
+    async with acting() as client:
+        assert "does not restart ranks" in (await ask_for(client, await request_for(client, STOP_RESTARTS))).reason
+        answer = await ask_for(client, await request_for(client, END_JOB, grace_seconds=1.0))
+        assert answer.result == ACTED
+        assert job.launcher.wait(10) == -signal.SIGTERM
+        assert await poll(lambda: "finished" in events(tmp_path), 15.0)

@@ -1,0 +1,124 @@
+"""Tests of `zmon act`: scores, intents, and a stop that a person writes and takes away."""
+
+import json
+
+import msgspec
+import pytest
+from aiohttp.test_utils import unused_port
+
+from tests.build import JOB
+from tests.http_server import FakeServer
+from tests.hub.acts.builds import intent
+from zmon.act_stops import ALL, stop, stops
+from zmon.schema.api import IntentList, IntentScore
+
+INTENTS = [
+    intent(result="acted", reasons=("override: ann", "vm: SIGKILL to process 7"), outcome="steps_again",
+           outcome_seconds=12.5, ranks=(2,)),
+    intent(id="f0/frozen", mode="observe", score="wrong", ranks=(), hosts=("node-a",), act="end_job"),
+]  # fmt: skip
+SCORES = [IntentScore("compute_hang", 20, 0, 3, 1, True), IntentScore("rank_frozen", 4, 1, 0, 0, False)]
+ANSWER = IntentList(INTENTS, 9, SCORES, {"all": "a storm"})
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "140")
+    server = FakeServer(lambda path, _: ANSWER if path.startswith("/api/v1/intents") else None)
+    yield server
+    server.close()
+
+
+def test_score_has_a_row_for_each_cause_and_what_is_stopped(command, hub):
+    code, out, _ = command("act", "score", "--hub", hub.url)
+    assert code == 0
+    assert [line.split() for line in out.splitlines()] == [
+        ["cause", "right", "wrong", "unclear", "open"],
+        ["compute_hang", "20", "0", "3", "1", "may", "act"],
+        ["rank_frozen", "4", "1", "0", "0", "observes"],
+        ["stopped:", "all:", "a", "storm"],
+    ]
+
+
+def test_intents_are_listed_with_what_became_of_them(command, hub):
+    code, out, _ = command("act", "list", "--hub", hub.url)
+    lines = [line.strip() for line in out.splitlines()]
+    assert code == 0
+    assert lines[0].endswith(f"UTC  {JOB}  kill culprit, rank 2: acted, steps again 12 s after the onset")
+    assert lines[1:4] == [
+        "rule frozen, rank_frozen by process state, finding f1", "override: ann", "vm: SIGKILL to process 7",
+    ]  # fmt: skip
+    assert lines[4].endswith(f"UTC  {JOB}  end job, node-a: observed, wrong")
+    assert lines[-2:] == ["7 earlier intents left out: --limit", "stopped: all: a storm"]
+
+
+@pytest.mark.parametrize("words", [("score",), ("list",), ("list", JOB)], ids=" ".join)
+def test_json_is_the_answer_of_the_hub(command, hub, words):
+    code, out, _ = command("act", *words, "--json", "--hub", hub.url)
+    assert code == 0
+    assert msgspec.convert(json.loads(out), IntentList) == ANSWER
+
+
+@pytest.mark.parametrize("words", ["score", "list"])
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (IntentList([], 0, has_policy=False), "the hub runs without --act: it intends nothing (docs/act.md)"),
+        (IntentList([], 0), "no rule has asked for an act yet"),
+    ],
+    ids=["no policy", "no intent"],
+)
+def test_nothing_is_said(command, words, answer, says):
+    server = FakeServer(lambda path, _: answer)
+    assert command("act", words, "--hub", server.url)[1].strip() == says
+    server.close()
+
+
+def test_hub_that_does_not_answer_is_one_line(command):
+    code, out, err = command("act", "score", "--hub", f"http://127.0.0.1:{unused_port()}")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+
+
+def test_stop_and_reset_are_for_the_data_directory(command, tmp_path):
+    data = ("--data-dir", str(tmp_path))
+    code, out, _ = command("act", "stop", "maintenance", *data)
+    assert (code, out) == (0, f"acts are stopped in {tmp_path}; zmon act reset lets them go on\n")
+    assert (stops(tmp_path)[ALL].reason, stops(tmp_path)[ALL].is_breaker) == ("maintenance", False)
+    code, out, _ = command("act", "reset", *data)
+    assert (code, stops(tmp_path)) == (0, {})
+    assert out.startswith("all may act again; it was stopped by ")
+    assert out.endswith(": maintenance\n")
+
+
+def test_stop_of_a_rule_is_taken_away_by_its_name(command, tmp_path):
+    stop(tmp_path, "rule-frozen", "it did not help", "the hub", is_breaker=True)
+    data = ("--data-dir", str(tmp_path))
+    code, _, err = command("act", "reset", *data)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "there is no stop all: the stops are rule-frozen" in err
+    assert command("act", "reset", "rule-frozen", *data)[0] == 0
+    assert stops(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("reset",), "there is no stop all: nothing is stopped in"),
+        (("reset", "../../etc/passwd"), "../../etc/passwd"),
+        (("stop",), "REASON"),
+        (("kill",), "No such command 'kill'"),
+    ],
+    ids=" ".join,
+)
+def test_misuse_is_one_line(command, tmp_path, words, says):
+    code, _, err = command("act", *words, *(("--data-dir", str(tmp_path)) if words[0] != "kill" else ()))
+    assert code == 2
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_directory_that_cannot_be_written_is_one_line(command, tmp_path):
+    (tmp_path / "act-stops").write_text("no folder")
+    code, _, err = command("act", "stop", "maintenance", "--data-dir", str(tmp_path))
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"cannot write to {tmp_path}" in err
