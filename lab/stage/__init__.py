@@ -129,7 +129,7 @@ class Stage(Protocol):
         """Return every intent of the hub, newest first; None if it has no policy or does not answer."""
 
     def forget_acts(self) -> None:
-        """Let the agents go on as if their acts were old: they permit four an hour, and drills need more."""
+        """Let zmon go on as if its acts were old: an agent permits four an hour, a hub no three jobs in a minute."""
 
     def job(self, job_id: str) -> JobView | None:
         """Return the hub's view of one job, or None if the hub does not know it or does not answer."""

@@ -27,6 +27,7 @@ from lab.stage.webhook import Webhook
 from zmon.act_stops import ALL, reset
 from zmon.agent.acts.ledger import FILE as LEDGER
 from zmon.errors import PartFailed
+from zmon.hub.acts.guards import STORM_SECONDS
 from zmon.schema.act import Intent
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
@@ -35,6 +36,7 @@ from zmon.stack import find_program, password
 
 READY_SECONDS = 120.0
 END_SECONDS = 20.0
+APART_SECONDS = STORM_SECONDS / 2  # from an act to the next job, which needs some more seconds until its fault
 # Words that identify the command lines of the parts.
 WORDS = {"hub": "zmon hub", "prometheus": "prometheus.yml", "alertmanager": "alertmanager.yml"}
 HEALTH = {"agent": "/healthz", "hub": "/healthz", "prometheus": "/-/ready", "alertmanager": "/-/ready"}
@@ -100,11 +102,15 @@ class StackStage:
         return client.intents(self.urls["hub"]) if self.policy else None
 
     def forget_acts(self) -> None:
-        """Let the agents go on as if their acts were old: they permit four an hour, and drills need more."""
-        ledgers = [*(self.folder / "data").rglob(LEDGER)]
+        """Let zmon go on as if its acts were old: an agent permits four an hour, a hub no three jobs in a minute."""
+        if intents := self.intents():
+            time.sleep(max(0.0, intents[0].time + APART_SECONDS - time.time()))
+        data = self.folder / "data"
+        ledgers = [*data.rglob(LEDGER)]
         for ledger in ledgers:
             ledger.unlink()
-            reset(ledger.parent, ALL)  # an agent that is asked more often stops all acts; stops of a rule stay
+        for folder in (data, *(ledger.parent for ledger in ledgers)):
+            reset(folder, ALL)  # of a breaker; stops of a rule stay
         for host in self._agent_hosts() if ledgers else ():
             agent = self.part("agent", host)
             agent.kill()
