@@ -20,7 +20,7 @@ from zmon.client import AsyncHub, Hub
 from zmon.errors import NotServed, Unreachable, UsageError
 from zmon.schema.http_config import HttpConfig
 
-CALLS = ["ends", "findings", "incident", "incidents", "jobs", "plan", "ranks"]
+CALLS = ["ends", "findings", "incident", "incidents", "intents", "jobs", "plan", "ranks"]
 SECRET = "s3cret"
 
 

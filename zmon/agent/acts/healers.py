@@ -2,7 +2,7 @@
 
 Nothing is done to a job of theirs, because two healers of one job heal it to death. Each variable was looked up in the
 source of its healer: torchft 0.2.0 (manager.py, torchx.py), nvidia-resiliency-ext 0.4.1 (fault_tolerance/data.py and
-launcher.py), dlrover 0.6.1 (python/common/constants.py, trainer/torch/elastic_run.py) and horovod 0.28.1
+launcher.py), dlrover 0.6.1 (its constants and its elastic_run) and horovod 0.28.1
 (runner/gloo_run.py). The in-process restart of nvidia-resiliency-ext sets no variable, and is not noticed.
 """
 
