@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import yaml
 from aiohttp import web
+from msgspec.structs import replace as replace_field
 
 from tests.build import rank_state, waiting
 from tests.hub import fakes
@@ -14,26 +15,25 @@ from tests.hub.acts.builds import POLICY, of_launch
 from tests.hub.fakes import FakeAgent, hub_over, poll
 from zmon.act_stops import reset, stop, stops
 from zmon.hub import acts
-from zmon.hub.acts import FILE, read_policy
+from zmon.hub.acts import FILE, Policy, read_policy
 
 ENFORCED = {**POLICY, "mode": "enforce", "override": "a test"}
 
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
-    """Let a finding ask for its act at once."""
-    monkeypatch.setattr(acts, "SETTLE_SECONDS", 0.1)
+    """Let an act wait for a capsule only for a moment."""
     monkeypatch.setattr(acts, "CAPSULE_SECONDS", 0.3)
 
 
 @pytest.fixture
 def policy(tmp_path_factory):
-    """Return a function that returns the policy of these rules."""
+    """Return a function that returns the policy of these rules, which wait for `seconds`."""
 
-    def policy_(*rules):
+    def policy_(*rules, seconds=0.1):
         path = tmp_path_factory.mktemp("policy") / "policy.yaml"
         path.write_text(yaml.safe_dump({"rules": [*rules]}))
-        return read_policy(path)
+        return Policy(tuple(replace_field(rule, wait_seconds=seconds) for rule in read_policy(path).rules))
 
     return policy_
 
@@ -133,11 +133,9 @@ async def test_capsule_is_written_before_the_act_or_its_absence_is(start_hub, po
     assert (intent["result"], intent["capsule"]) == ("acted", None)
 
 
-async def test_finding_that_heals_before_it_settles_asks_for_nothing(start_hub, policy, monkeypatch):
-    monkeypatch.setattr(acts, "SETTLE_SECONDS", 60.0)
-    monkeypatch.setattr(acts, "CAPSULE_SECONDS", 60.0)
+async def test_finding_that_heals_while_its_rule_waits_asks_for_nothing(start_hub, policy):
     agent = FakeAgent(*frozen())
-    client = await start_hub(agent, policy=policy(ENFORCED))
+    client = await start_hub(agent, policy=policy(ENFORCED, seconds=60.0))
     assert await poll(client.findings)
     agent.ranks = healthy(step=101)
     assert await poll(client.no_findings)

@@ -1,6 +1,6 @@
 """The acts of a hub: what it would do about findings, or does, if its site lets it (`zmon hub --act`).
 
-In each pass, `policy` says which critical finding asks for which act. One that asks for it for two seconds becomes an
+In each pass, `policy` says which critical finding asks for which act. One that asks for it for long enough becomes an
 intent (`intents`), unless it heals before. `guards` refuse what may not be done now; what they let through is asked of
 the agent of the host, which decides (zmon/agent/acts/). Each change of an intent is a line of `intents.jsonl`, on disk
 before an agent is asked. `score` says what followed.
@@ -47,7 +47,6 @@ from zmon.web import client
 log = logging.getLogger("zmon.acts")
 
 FILE = "intents.jsonl"  # name of the file in the data directory
-SETTLE_SECONDS = 2.0  # a finding must ask for its act for so long: within it, ranks that were all stopped show it
 CAPSULE_SECONDS = 3.0  # an act does not wait longer for the capsule of its finding
 ASK_SECONDS = 5.0
 MAX_INTENTS = 5_000  # 5 MB; the oldest ones are forgotten
@@ -120,7 +119,7 @@ class Intents:
         self._watch_for_a_storm([each for each, rule, _ in asking if rule.mode == ENFORCE], now)
         for intent, rule, snapshot in asking:
             seconds = now - self._asked_since[intent.finding, intent.ranks]
-            if seconds >= (SETTLE_SECONDS if intent.capsule else CAPSULE_SECONDS):
+            if seconds >= rule.wait_seconds and (intent.capsule or seconds >= CAPSULE_SECONDS):
                 self._decide(session, intent, rule, snapshot)
 
     async def close(self) -> None:

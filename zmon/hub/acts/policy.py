@@ -20,6 +20,8 @@ from zmon.schema.names import DEVICE, LINK, LOCK, PROCESS_STATE, SEQUENCE, STACK
 PAGE = "docs/act.md"
 CRASH_LOOP = "crash_loop"
 _LEAST_CONFIDENCE = 0.8  # what collectives and stacks prove has 0.8 to 0.9, what a process state proves 0.97
+# A finding must ask for an act for at least so long: within it, all ranks that a scheduler suspended are seen stopped.
+_LEAST_WAIT_SECONDS, _MOST_WAIT_SECONDS = 2.0, 3600.0
 _MAX_RULES = 32
 _NAME = re.compile(r"[a-z0-9-]{1,64}")  # also the name of a file
 _CAUSES = tuple(sorted({cause for detector in ALL for cause in detector.causes}))
@@ -38,6 +40,7 @@ class _Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     act: str
     proofs: tuple[str, ...] = ()
     min_confidence: float = _LEAST_CONFIDENCE
+    wait_seconds: float = _LEAST_WAIT_SECONDS
     labels: dict[str, object] = {}
     mode: Literal["observe", "enforce"] = "observe"
     override: str = ""
@@ -54,6 +57,7 @@ class ActRule(msgspec.Struct, frozen=True, kw_only=True):
     causes: tuple[str, ...]
     proofs: tuple[str, ...]
     min_confidence: float
+    wait_seconds: float  # for so long a finding must ask for the act; meanwhile it may heal
     labels: AlertLabels
     act: str
     mode: str
@@ -116,12 +120,16 @@ def _checked(path: Path, rule: _Rule) -> ActRule:
     _check(path, f"{place}: proofs of {rule.act}", rule.proofs, _PROOFS[rule.act])
     if not 0 < rule.min_confidence <= 1:
         raise _wrong(path, f"{place}: min_confidence is {rule.min_confidence:g}, and must be above 0 and at most 1")
+    if not _LEAST_WAIT_SECONDS <= rule.wait_seconds <= _MOST_WAIT_SECONDS:
+        allowed = f"{_LEAST_WAIT_SECONDS:g} to {_MOST_WAIT_SECONDS:g}"
+        raise _wrong(path, f"{place}: wait_seconds is {rule.wait_seconds:g}, and must be {allowed}")
     if rule.act == STOP_RESTARTS and rule.causes != (CRASH_LOOP,):
         raise _wrong(path, f"{place}: {STOP_RESTARTS} is for the cause {CRASH_LOOP} alone")
     if rule.override and rule.mode == OBSERVE:
         raise _wrong(path, f"{place} has an override, but it only observes")
     labels = configured(rule.labels, f"{place}.labels")
-    values = {name: getattr(rule, name) for name in ("name", "causes", "min_confidence", "act", "mode", "override")}
+    names = ("name", "causes", "min_confidence", "wait_seconds", "act", "mode", "override")
+    values = {name: getattr(rule, name) for name in names}
     return ActRule(**values, proofs=rule.proofs or _PROOFS[rule.act], labels=labels)
 
 
