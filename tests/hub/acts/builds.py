@@ -20,7 +20,8 @@ PROVEN = finding(proof="process_state")  # rank 2 is stopped
 
 def rule(**changes):
     given = {"name": "frozen", "causes": ("rank_frozen",), "proofs": ("process_state",), "act": "kill_culprit",
-             "mode": "observe", "min_confidence": 0.8, "wait_seconds": 2.0, "labels": AlertLabels(), "override": ""}  # fmt: skip
+             "mode": "observe", "min_confidence": 0.8, "wait_seconds": 2.0, "labels": AlertLabels(),
+             "override": ""}  # fmt: skip
     return ActRule(**{**given, **changes})
 
 
