@@ -98,6 +98,7 @@ def test_saboteur_allocates_no_more_memory_than_ordered(tmp_path, monkeypatch):
         "steps": 0,
         "step_seconds": 0.0,
         "slow_start": 1.0,
+        "handles_term": False,
     }
     monkeypatch.setenv("DRILL", json.dumps(spec | {"exchange_rate": 0.0, "seed": 1}))
     monkeypatch.setenv("RANK", "0")
