@@ -62,11 +62,23 @@ async def test_second_act_for_a_job_within_ten_minutes_is_refused(start_job, act
     job = start_job(ranks=2)
     async with acting() as client:
         await ask_for(client, await request_for(client, rank=0))
-        answer = await ask_for(client, await request_for(client, rank=1))
+        request = await request_for(client, rank=1)
+        answer = await ask_for(client, msgspec.structs.replace(request, intent="another one"))
     assert (answer.result, answer.reason) == (
         REFUSED, f"job of uid {os.getuid()} had an act already: one in 10 minutes"
     )  # fmt: skip
     assert lives(job.pids[1])
+
+
+async def test_ranks_of_one_intent_are_killed_together(start_job, acting):
+    job = start_job(ranks=3)
+    async with acting() as client:
+        requests = [await request_for(client, rank=rank) for rank in (0, 1)]
+        answers = await asyncio.gather(*(ask_for(client, request) for request in requests))
+    assert [answer.result for answer in answers] == [ACTED, ACTED]
+    assert job.rank_ended(0)
+    assert job.rank_ended(1)
+    assert lives(job.pids[2])
 
 
 async def test_storm_trips_the_breaker_until_a_person_resets_it(start_job, acting, tmp_path):

@@ -130,7 +130,7 @@ class Acts:
         with contextlib.ExitStack() as closed_afterwards:
             process = self._open_rank(request, rank) if is_kill else self._open_launcher(request, rank)
             closed_afterwards.enter_context(process)
-            self._check_limits(ledger, rank.job)
+            self._check_limits(ledger, rank.job, request.intent)
             answer = self._end(ledger, request, rank, key, process)
             if not is_kill:
                 closed_afterwards.pop_all()
@@ -160,8 +160,10 @@ class Acts:
         if (first := present.get(ALL) or present.get(act)) is not None:
             raise Refused(f"acts are stopped by {plain(first.by)}: {plain(first.reason)}. See zmon act reset")
 
-    def _check_limits(self, ledger: ActLedger, job: str) -> None:
-        if any(act.announced.job == job for act in ledger.within(JOB_SECONDS)):
+    def _check_limits(self, ledger: ActLedger, job: str, intent: str) -> None:
+        """Raise Refused beyond a limit. One intent may be about several ranks of a job."""
+        recent = (act.announced for act in ledger.within(JOB_SECONDS))
+        if any(announced.job == job and announced.intent != intent for announced in recent):
             raise Refused(f"{job} had an act already: one in {JOB_SECONDS / 60:g} minutes")
         if (number := len(ledger.within(HOST_SECONDS))) >= MAX_ACTS_OF_HOST:
             self._stop(f"{number} acts on {self._host} within an hour, and one more was asked for: a person must look")
