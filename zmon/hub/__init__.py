@@ -163,6 +163,7 @@ class Hub:
         """Tell the recipients of the site about new ends, and about findings that opened or are over."""
         ends = self.ends.take_new()
         acts = self.intents.take_new() if self.intents else []
+        self.incidents.record_acts(acts, now)
         if self.notifier is not None:
             labels = {snapshot.job_id: snapshot.reported_ranks[0].labels for snapshot in self.snapshots}
             over = {snapshot.job_id for snapshot in self.snapshots if is_over(snapshot)}
@@ -198,8 +199,15 @@ class Hub:
                 if not is_judged:
                     self.ended_jobs.update(snapshot, fault)
                 self.ends.update(
-                    snapshot, fault and self.journal.published_as(fault), None, self._last_output.of(snapshot)
+                    snapshot,
+                    fault and self.journal.published_as(fault),
+                    None,
+                    self._last_output.of(snapshot),
+                    self._acted_on(snapshot),
                 )
+
+    def _acted_on(self, snapshot: Snapshot) -> str:
+        return self.intents.acted_on(snapshot) if self.intents else ""
 
     def judge(self, snapshot: Snapshot, reports: list[AgentReport], now: float) -> Snapshot:
         """Run the detectors on one job, publish what they report, and return the snapshot that they received."""
@@ -258,7 +266,9 @@ class Hub:
                 view_of_job = partial(view, snapshot, self.job_states, stalls)
                 self.ended_jobs.update(snapshot, fault, published, view_of_job)
                 output = self._last_output.of(snapshot)
-                self.ends.update(snapshot, fault and (published or fault), view_of_job, output)
+                self.ends.update(
+                    snapshot, fault and (published or fault), view_of_job, output, self._acted_on(snapshot)
+                )
 
     def _update_journal(self, snapshot: Snapshot, detector: Detector, remaining: Remaining, now: float) -> None:
         """Open or update the findings of one detector on one job, and resolve those that it stopped reporting."""

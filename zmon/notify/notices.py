@@ -67,16 +67,14 @@ def of_end(end: EndedLaunch) -> Notice:
 
 def of_act(intent: Intent, labels: Mapping[str, str]) -> Notice:
     """Return the notice of an act: it was done or refused, or it is known whether it helped."""
-    state = (intent.outcome or intent.result).replace("_", " ")
-    who = f"rank {listed([str(rank) for rank in intent.ranks])}" if intent.ranks else listed(intent.hosts, 4)
     lines = [
-        f"Rule {intent.rule}, because of {intent.cause} ({who}, proof: {intent.proof.replace('_', ' ')})",
+        f"Rule {intent.rule}, because of {intent.cause} ({intent.who}, proof: {intent.proof.replace('_', ' ')})",
         *intent.reasons,
         f"{duration(intent.outcome_seconds)} after the fault began" if intent.outcome_seconds is not None else "",
         f"Evidence: zmon incident {intent.finding}, docs/runbooks.md#{intent.cause}",
     ]
-    title = f"{intent.job_id}: {intent.act.replace('_', ' ')} {state}"
-    name = f"act {intent.id} {state}"
+    title = f"{intent.job_id}: {intent.act.replace('_', ' ')} {intent.state}"
+    name = f"act {intent.id} {intent.state}"
     body = "\n".join(filter(None, lines))
     return Notice(name, ACTS, intent.job_id, labels, title, body, outcome=intent.outcome, severity=intent.severity)
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from zmon.format import listed
 from zmon.schema.limits import JobId, Seconds, Whole
 
 CAPTURE, KILL_CULPRIT, END_JOB, STOP_RESTARTS = "capture", "kill_culprit", "end_job", "stop_restarts"
@@ -82,3 +83,14 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str = ""  # one of OUTCOMES; "": not known yet, or nothing was done
     outcome_seconds: float | None = None  # from the onset to the outcome
     score: str = ""  # one of SCORES; "": not known yet, or something was done
+
+    @property
+    def who(self) -> str:
+        """The ranks at fault, else the hosts."""
+        noun = "rank" if len(self.ranks) == 1 else "ranks"
+        return f"{noun} {listed([str(rank) for rank in self.ranks])}" if self.ranks else listed(self.hosts, 4)
+
+    @property
+    def state(self) -> str:
+        """Its outcome, or else its result, in a word or two."""
+        return (self.outcome or self.result).replace("_", " ")

@@ -9,7 +9,7 @@ import yaml
 from aiohttp import web
 from msgspec.structs import replace as replace_field
 
-from tests.build import rank_state, waiting
+from tests.build import disconnected, killed, rank_state, waiting
 from tests.hub import fakes
 from tests.hub.acts.builds import POLICY, of_launch
 from tests.hub.fakes import FakeAgent, hub_over, poll
@@ -296,3 +296,24 @@ async def test_capture_asks_no_agent(start_hub, policy):
     (intent,) = await decided(client)
     assert intent["result"] == ("acted" if intent["capsule"] else "refused")
     assert agent.acts == []
+
+
+async def test_end_and_incident_of_a_job_say_what_zmon_did(start_hub, policy):
+    agent = FakeAgent(*frozen())
+    client = await start_hub(agent, policy=policy(ENFORCED))
+    (intent,) = await decided(client)
+    gone = [killed(2, 9.0), *(disconnected(rank, 8.5) for rank in (0, 1, 3))]
+    agent.ranks = of_launch([replace(rank, step=100) for rank in gone])
+
+    async def ends():
+        return (await client.get("/api/v1/ends"))["ends"]
+
+    (end,) = await poll(ends)
+    assert end["summary"].startswith("zmon ended rank 2 because of rank_frozen (rule frozen); ")
+
+    async def timeline():
+        moments = (await client.get(f"/api/v1/incidents/{intent['finding']}"))["timeline"]
+        return [(each["what"], each["who"]) for each in moments if each["what"].startswith("act: ")]
+
+    line = "act: kill culprit, acted: override: a test; node-a: SIGKILL to process 1002"
+    assert (await poll(timeline))[0] == (line, "zmon, rule frozen")

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from zmon.format import counted, duration, listed
+from zmon.format import counted, duration
 from zmon.schema.act import DID_NOT_HELP, RIGHT, STEPS_AGAIN, WRONG, Intent
 from zmon.schema.api import IntentList
 
@@ -45,11 +45,10 @@ def _intent(intent: Intent) -> tuple[RenderableType, ...]:
     followed = intent.outcome or intent.score
     state = intent.result + (f", {followed.replace('_', ' ')}" if followed else "")
     seconds = f" {duration(intent.outcome_seconds)} after the onset" if intent.outcome_seconds is not None else ""
-    who = f"rank {listed([str(rank) for rank in intent.ranks])}" if intent.ranks else listed(intent.hosts, 4)
     head = Text.assemble(
         f"{datetime.fromtimestamp(intent.time, UTC):%d %b %H:%M:%S} UTC  ",
         (intent.job_id, "bold"),
-        f"  {intent.act.replace('_', ' ')}, {who}: ",
+        f"  {intent.act.replace('_', ' ')}, {intent.who}: ",
         (state, _STYLES.get(followed, "")),
         seconds,
     )

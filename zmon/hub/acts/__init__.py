@@ -31,6 +31,7 @@ from zmon.schema.act import (
     CAPTURE,
     DID_NOT_HELP,
     ENFORCE,
+    KILL_CULPRIT,
     OBSERVE,
     REFUSED,
     RESULTS,
@@ -84,6 +85,18 @@ class Intents:
     def all(self) -> list[Intent]:
         """Return all intents, newest first."""
         return sorted(self._intents.values(), key=lambda intent: intent.time, reverse=True)
+
+    def acted_on(self, snapshot: Snapshot) -> str:
+        """Return what zmon did to this start of a job; empty if nothing."""
+        first = snapshot.reported_ranks[0]
+        return "; ".join(
+            f"zmon ended {each.who if each.act == KILL_CULPRIT else 'its launchers'} because of "
+            f"{each.cause} (rule {each.rule})"
+            for each in self._intents.values()
+            if each.result == ACTED
+            and each.act != CAPTURE
+            and (each.job_id, each.launch_id, each.attempt) == (snapshot.job_id, first.launch_id, snapshot.attempt)
+        )
 
     def scores(self) -> list[IntentScore]:
         """Return the score of each cause."""

@@ -22,6 +22,7 @@ from zmon.hub.incidents.agent_data import collect
 from zmon.hub.incidents.moments import Suspected
 from zmon.hub.journal import Journal
 from zmon.hub.stall_evidence import EvidenceGatherer
+from zmon.schema.act import Intent
 from zmon.schema.finding import Finding
 from zmon.schema.incident import Capsule, TimelineEvent
 from zmon.schema.job_snapshot import Snapshot
@@ -83,6 +84,13 @@ class Incidents:
             incident.due += seconds
         if self._pruned_at is not None:
             self._pruned_at += seconds
+
+    def record_acts(self, intents: Iterable[Intent], now: float) -> None:
+        """Add what was done about findings to the timelines of their incidents."""
+        for intent in intents:
+            if (incident := self._open.get(intent.finding)) is not None:
+                incident.moments.append(moments.of_act(intent, now))
+                incident.stale, incident.due = True, now
 
     async def close(self) -> None:
         """Stop; after this nothing writes to the folder any more."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from zmon.format import listed
 from zmon.job.facts import facts_of
+from zmon.schema.act import Intent
 from zmon.schema.finding import Finding
 from zmon.schema.host import KernelEvent
 from zmon.schema.incident import IncidentSummary, TimelineEvent
@@ -106,6 +107,14 @@ def resolution(finding: Finding) -> TimelineEvent:
     """Return the moment at which the finding resolved."""
     time = finding.resolved or finding.detected
     return TimelineEvent(time, f"resolved, {time - finding.onset:.1f} s after the first sign", "the hub")
+
+
+def of_act(intent: Intent, time: float) -> TimelineEvent:
+    """Return the moment at which an act was done or refused, or at which it was known whether it helped."""
+    reason = "" if intent.outcome else f": {'; '.join(intent.reasons)}"[:_MAX_TEXT]
+    return TimelineEvent(
+        time, f"act: {intent.act.replace('_', ' ')}, {intent.state}{reason}", f"zmon, rule {intent.rule}"
+    )
 
 
 def kernel_events(events: Iterable[KernelEvent], clock: HostClock, since: float) -> Iterator[TimelineEvent]:
