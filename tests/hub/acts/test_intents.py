@@ -115,6 +115,8 @@ async def test_rule_that_enforces_asks_the_agent_of_the_rank_once(start_hub, pol
     assert nothing == []
     assert (request["act"], request["rank"], request["run_uid"]) == ("kill_culprit", 2, "uid 2")
     assert request["intent"] == intent["id"]
+    by = f"rule frozen (override: a test): rank_frozen by process_state, finding {intent['finding']}"
+    assert request["reason"] == by
     assert (intent["result"], intent["outcome"]) == ("acted", "")
     assert intent["reasons"] == ["override: a test", "node-a: SIGKILL to process 1002"]
     assert [each["result"] for each in written] == ["unanswered"]  # on disk before the agent was asked

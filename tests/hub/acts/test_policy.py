@@ -88,6 +88,7 @@ MISTAKES = {
     "proofs of kill_culprit has 'silence'": {"rules": [{**POLICY, "proofs": ["silence"]}]},
     "proofs of kill_culprit has 'lock'": {"rules": [{**POLICY, "proofs": ["lock"]}]},
     "min_confidence is 0,": {"rules": [{**POLICY, "min_confidence": 0}]},
+    "override has more than 160 letters": {"rules": [{**POLICY, "mode": "enforce", "override": "x" * 161}]},
     "wait_seconds is 1.9, and must be 2 to 3600": {"rules": [{**POLICY, "wait_seconds": 1.9}]},
     "wait_seconds is inf": {"rules": [{**POLICY, "wait_seconds": float("inf")}]},
     "min_confidence is nan": {"rules": [{**POLICY, "min_confidence": float("nan")}]},

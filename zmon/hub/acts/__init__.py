@@ -192,7 +192,8 @@ class Intents:
         try:
             ranks = [r for r in snapshot.ranks if r.run_uid in intent.run_uids]
             links = links_of(self._links, ranks)
-            reason = f"{intent.rule}: {intent.cause} by {intent.proof}, finding {intent.finding}"
+            why = "; ".join(intent.reasons)
+            reason = f"rule {intent.rule} ({why}): {intent.cause} by {intent.proof}, finding {intent.finding}"
 
             async def ask(run_uid: str, rank: int) -> ActAnswer | str:
                 if run_uid not in links:

@@ -22,7 +22,7 @@ CRASH_LOOP = "crash_loop"
 _LEAST_CONFIDENCE = 0.8  # what collectives and stacks prove has 0.8 to 0.9, what a process state proves 0.97
 # A finding must ask for an act for at least so long: within it, all ranks that a scheduler suspended are seen stopped.
 _LEAST_WAIT_SECONDS, _MOST_WAIT_SECONDS = 2.0, 3600.0
-_MAX_RULES = 32
+_MAX_RULES, _MAX_OVERRIDE = 32, 160
 _NAME = re.compile(r"[a-z0-9-]{1,64}")  # also the name of a file
 _CAUSES = tuple(sorted({cause for detector in ALL for cause in detector.causes}))
 # The proofs that an act may need. A lock proves that a rank is gone: there is nothing to kill. Silence proves nothing.
@@ -125,6 +125,10 @@ def _checked(path: Path, rule: _Rule) -> ActRule:
         raise _wrong(path, f"{place}: wait_seconds is {rule.wait_seconds:g}, and must be {allowed}")
     if rule.act == STOP_RESTARTS and rule.causes != (CRASH_LOOP,):
         raise _wrong(path, f"{place}: {STOP_RESTARTS} is for the cause {CRASH_LOOP} alone")
+    if len(rule.override) > _MAX_OVERRIDE:
+        raise _wrong(
+            path, f"{place}: its override has more than {_MAX_OVERRIDE} letters, and is part of each audit line"
+        )
     if rule.override and rule.mode == OBSERVE:
         raise _wrong(path, f"{place} has an override, but it only observes")
     labels = configured(rule.labels, f"{place}.labels")
