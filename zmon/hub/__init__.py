@@ -203,7 +203,7 @@ class Hub:
                     fault and self.journal.published_as(fault),
                     None,
                     self._last_output.of(snapshot),
-                    self._acted_on(snapshot),
+                    partial(self._acted_on, snapshot),
                 )
 
     def _acted_on(self, snapshot: Snapshot) -> str:
@@ -267,7 +267,7 @@ class Hub:
                 self.ended_jobs.update(snapshot, fault, published, view_of_job)
                 output = self._last_output.of(snapshot)
                 self.ends.update(
-                    snapshot, fault and (published or fault), view_of_job, output, self._acted_on(snapshot)
+                    snapshot, fault and (published or fault), view_of_job, output, partial(self._acted_on, snapshot)
                 )
 
     def _update_journal(self, snapshot: Snapshot, detector: Detector, remaining: Remaining, now: float) -> None:

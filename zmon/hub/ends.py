@@ -69,19 +69,19 @@ class Ends:
         fault: Finding | None,
         view: Callable[[], JobView] | None,
         output: tuple[str, ...] = (),
-        acted: str = "",
+        acted: Callable[[], str] = str,
     ) -> None:
         """Record the end of this launch, or what followed the end before it; call it in every pass.
 
         `fault` is the finding about what ended the launch, None if nothing did. `view` makes the view of the job; None:
-        another launch follows. `output`: the last lines of the ranks that ended first. `acted`: what zmon did to it.
+        another launch follows. `output`: the last lines of the ranks that ended first. `acted` returns what zmon did to it.
         """
         self._note_restart(snapshot)
         if self.has(snapshot) or not has_ended(snapshot, fault):
             return
         end = ended_launch(snapshot, fault, view() if view else None, output)
-        if acted:
-            end = msgspec.structs.replace(end, summary=f"{acted}; {end.summary}")
+        if done := acted():
+            end = msgspec.structs.replace(end, summary=f"{done}; {end.summary}")
         log.info("job %s ended: %s: %s", end.job_id, end.outcome, end.summary)
         self.counts[end.outcome] += 1
         if (before := self._before(snapshot)) and (updated := followed(before, end)) != before:
