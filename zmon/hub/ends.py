@@ -74,7 +74,7 @@ class Ends:
         """Record the end of this launch, or what followed the end before it; call it in every pass.
 
         `fault` is the finding about what ended the launch, None if nothing did. `view` makes the view of the job; None:
-        another launch follows. `output`: the last lines of the ranks that ended first. `acted` returns what zmon did to it.
+        another launch follows. `output`: the last lines of the ranks that ended first. `acted` says what zmon did.
         """
         self._note_restart(snapshot)
         if self.has(snapshot) or not has_ended(snapshot, fault):
