@@ -14,6 +14,10 @@ def intent(rule: ActRule, finding: Finding, snapshot: Snapshot, now: float) -> I
     """Return the intent of a rule that asks for an act about this finding; None if nothing is left to act on."""
     if rule.act not in (CAPTURE, STOP_RESTARTS) and is_over(snapshot):
         return None
+    with_act = targets(rule.act, finding, snapshot)
+    is_kill = rule.act == KILL_CULPRIT
+    if is_kill and finding.ranks and not with_act:
+        return None  # they have all ended
     first = snapshot.reported_ranks[0]
     return Intent(
         id=f"{finding.id}/{rule.name}",
@@ -29,9 +33,9 @@ def intent(rule: ActRule, finding: Finding, snapshot: Snapshot, now: float) -> I
         proof=finding.proof,
         severity=finding.severity,
         confidence=finding.confidence,
-        ranks=finding.ranks,
+        ranks=tuple(state.rank for state in with_act) if is_kill else finding.ranks,
         hosts=tuple(dict.fromkeys(finding.hosts)),
-        run_uids=tuple(state.run_uid for state in targets(rule.act, finding, snapshot)),
+        run_uids=tuple(state.run_uid for state in with_act),
         step=finding.step,
         onset=finding.onset,
         labels=rule.labels.of(first.labels),
@@ -40,12 +44,9 @@ def intent(rule: ActRule, finding: Finding, snapshot: Snapshot, now: float) -> I
 
 
 def targets(act: str, finding: Finding, snapshot: Snapshot) -> list[RankState]:
-    """Return the ranks about which agents are asked: those at fault, or one on each host, whose launcher it names."""
+    """Return the ranks about which agents are asked: those at fault that live, or one for each launcher."""
     if act == CAPTURE:
         return []
     if act == KILL_CULPRIT:
-        return [r for r in snapshot.ranks if r.rank in finding.ranks]
-    by_host: dict[tuple[str, str], RankState] = {}
-    for state in snapshot.ranks:
-        by_host.setdefault((state.host, state.launcher), state)
-    return list(by_host.values())
+        return [r for r in snapshot.ranks if r.alive and r.rank in finding.ranks]
+    return list({(r.host, r.launcher): r for r in reversed(snapshot.ranks)}.values())
