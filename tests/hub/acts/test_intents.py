@@ -319,3 +319,14 @@ async def test_end_and_incident_of_a_job_say_what_zmon_did(start_hub, policy):
 
     line = "act: kill culprit, acted: override: a test; node-a: SIGKILL to process 1002"
     assert (await poll(timeline))[0] == (line, "zmon, rule frozen")
+
+
+async def test_culprit_that_has_ended_is_left_out(start_hub, policy):
+    frozen_rank = replace(fakes.stopped(2), stopped_seconds=9.0, step_seconds=9.0)
+    agent = FakeAgent(
+        *of_launch([frozen_rank, *(waiting(rank, 9.0) for rank in (0, 1)), killed(3, 2.0)], max_restarts=0)
+    )
+    client = await start_hub(agent, policy=policy(ENFORCED))
+    (intent,) = await decided(client)
+    (finding,) = await client.findings()
+    assert (finding["proof"], finding["ranks"], intent["ranks"]) == ("process_state", [2, 3], [2])

@@ -60,7 +60,7 @@ class Intents:
     def __init__(self, policy: Policy, data_dir: Path, links: Sequence[AgentLink]) -> None:
         self.policy, self._data_dir, self._links = policy, data_dir, links
         self._intents: dict[str, Intent] = {}
-        self._asked_since: dict[tuple[str, tuple[int, ...]], float] = {}  # by id of finding and its culprits
+        self._asked_since: dict[tuple[str, tuple[int, ...]], float] = {}  # by id of intent and its ranks
         self._clock_set_at: float | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by id of the intent
         self._new: list[Intent] = []
@@ -131,7 +131,7 @@ class Intents:
         asking = [*self._asking(findings, jobs, now)]
         self._watch_for_a_storm([each for each, rule, _ in asking if rule.mode == ENFORCE], now)
         for intent, rule, snapshot in asking:
-            seconds = now - self._asked_since[intent.finding, intent.ranks]
+            seconds = now - self._asked_since[intent.id, intent.ranks]
             if seconds >= rule.wait_seconds and (intent.capsule or seconds >= CAPSULE_SECONDS):
                 self._decide(session, intent, rule, snapshot)
 
@@ -152,7 +152,7 @@ class Intents:
             if not snapshot or not rule or (intent := intent_of(rule, finding, snapshot, now)) is None:
                 continue
             if intent.id not in self._intents:
-                key = finding.id, finding.ranks
+                key = intent.id, intent.ranks
                 self._asked_since[key] = earlier.get(key, now)
                 yield intent, rule, snapshot
 
