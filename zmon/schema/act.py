@@ -11,6 +11,7 @@ import msgspec
 
 from zmon.format import listed
 from zmon.schema.limits import JobId, Seconds, Whole
+from zmon.schema.names import SCHEMA
 
 CAPTURE, KILL_CULPRIT, END_JOB, STOP_RESTARTS = "capture", "kill_culprit", "end_job", "stop_restarts"
 ACTS = (CAPTURE, KILL_CULPRIT, END_JOB, STOP_RESTARTS)
@@ -21,13 +22,16 @@ MODES = (OBSERVE, ENFORCE)
 # What became of an intent: only written down; refused by a guard or by an agent; asked for, and no answer came; done.
 OBSERVED, REFUSED, UNANSWERED, ACTED = "observed", "refused", "unanswered", "acted"
 RESULTS = (OBSERVED, REFUSED, UNANSWERED, ACTED)
-# What became of an act: the job finishes steps again; it has ended, as it should; neither within the lease.
-STEPS_AGAIN, ENDED, DID_NOT_HELP = "steps_again", "ended", "did_not_help"
-OUTCOMES = (STEPS_AGAIN, ENDED, DID_NOT_HELP)
+# What became of an act: the job finishes steps again; it has ended, as it should; neither within the lease; no agent
+# reported the job any more.
+STEPS_AGAIN, ENDED, DID_NOT_HELP, UNSEEN = "steps_again", "ended", "did_not_help", "unknown"
+OUTCOMES = (STEPS_AGAIN, ENDED, DID_NOT_HELP, UNSEEN)
 # What followed an intent that was only observed: somebody killed the rank or the launch without progress between; the
 # job went on by itself; neither, or it is not known.
 RIGHT, WRONG, UNCLEAR = "right", "wrong", "unclear"
 SCORES = (RIGHT, WRONG, UNCLEAR)
+# One act on a job within this time, for hub and agent: the next one would meet the job that the last one restarts.
+JOB_SECONDS = 600.0
 
 
 class ActRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +54,7 @@ class ActAnswer(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     time: Seconds  # by the clock of that host
     repeated: bool = False  # the answer to an earlier request about the same rank, or the same launcher
-    schema: int = 1
+    schema: int = SCHEMA
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,6 +18,10 @@ CULPRIT_KILLED = job([killed(2), *(rank_state(rank, step=100) for rank in (0, 1,
 VICTIM_KILLED = job([killed(1), *(rank_state(rank, step=100) for rank in (0, 2, 3))])
 OVER = job([killed(rank) for rank in range(4)])
 OVER_FOR_GOOD = job([killed(rank) for rank in range(4)], max_restarts=0)
+# The hosts of ranks 2 and 3 do not answer: these may live.
+REST_UNWATCHED = snapshot(
+    *of_launch([killed(rank) for rank in (0, 1)]), unwatched=of_launch([rank_state(rank, step=100) for rank in (2, 3)])
+)
 STARTS_AGAIN = job([rank_state(rank, step=0, steps=0, activity="init") for rank in range(4)], 1)
 STEPS_AGAIN = job([rank_state(rank, step=51, steps=1) for rank in range(4)], 1)
 PASSED = job([rank_state(rank, step=150, steps=100) for rank in range(4)], 1)
@@ -33,6 +37,8 @@ OBSERVED = [
     (CULPRIT_KILLED, 1.0, "right"),
     (VICTIM_KILLED, 1.0, ""),
     (OVER, 1.0, "right"),
+    (REST_UNWATCHED, 1.0, ""),
+    (REST_UNWATCHED, LONG, "unclear"),
     (STARTS_AGAIN, 1.0, "right"),
     (PASSED, 1.0, "right"),
 ]
@@ -74,7 +80,9 @@ def test_end_of_a_crash_loop_is_scored_once_time_has_shown_that_it_is_over(scene
         (STEPS_AGAIN, 9.0, "steps_again"),
         (GOES_ON, 9.0, "steps_again"),
         (None, 9.0, ""),
-        (None, RELAUNCH_SECONDS, "ended"),
+        (None, RELAUNCH_SECONDS, ""),
+        (None, INIT_SECONDS, "unknown"),
+        (REST_UNWATCHED, RELAUNCH_SECONDS, "did_not_help"),
     ],
 )
 def test_act_on_a_rank_helps_if_the_job_steps_again(scene, seconds, outcome, result):

@@ -30,7 +30,7 @@ from zmon.agent.sources.boxes import Boxes
 from zmon.errors import Unreachable, UsageError
 from zmon.format import plain
 from zmon.schema import act as words
-from zmon.schema.act import AGENT_ACTS, KILL_CULPRIT, STOP_RESTARTS, ActAnswer, ActRequest
+from zmon.schema.act import AGENT_ACTS, JOB_SECONDS, KILL_CULPRIT, STOP_RESTARTS, ActAnswer, ActRequest
 from zmon.web.asker import Asker
 from zmon.web.responses import Refusal
 from zmon.web.work_queue import WorkQueue
@@ -38,7 +38,6 @@ from zmon.web.work_queue import WorkQueue
 log = logging.getLogger("zmon.acts")
 
 T = TypeVar("T")
-JOB_SECONDS = 600.0  # one act for a job in this time: it needs minutes until it makes steps again
 HOST_SECONDS, MAX_ACTS_OF_HOST = 3600.0, 4  # a host with more has a fault that no kill heals
 _MIN_GRACE_SECONDS, _MAX_GRACE_SECONDS = 1.0, 60.0  # torchrun needs seconds to end its ranks
 _END_SECONDS = 1.0  # the kernel needs milliseconds for a process, and longer if it has much memory

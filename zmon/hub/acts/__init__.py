@@ -19,7 +19,7 @@ import msgspec
 
 from zmon.act_stops import ALL, Stop, stop, stops
 from zmon.errors import Unreachable
-from zmon.hub.acts.guards import Site, is_proven, refusals, storm, unproven
+from zmon.hub.acts.guards import Site, is_proven, refusals, stop_of, storm, unproven
 from zmon.hub.acts.intents import intent as intent_of
 from zmon.hub.acts.policy import ActRule, Policy, read_policy
 from zmon.hub.acts.score import followed, scores
@@ -221,7 +221,7 @@ class Intents:
         """Write down what followed an intent. A rule whose act did not help is stopped, until a person resets it."""
         if intent.outcome == DID_NOT_HELP:
             reason = f"{intent.act} on {intent.job_id} did not help"
-            stop(self._data_dir, f"rule-{intent.rule}", reason, "the hub", is_breaker=True)
+            stop(self._data_dir, stop_of(intent.rule), reason, "the hub", is_breaker=True)
         self._put(intent, tell=bool(intent.outcome), count=False)
 
     def _put(self, intent: Intent, tell: bool = False, count: bool = True) -> None:

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from zmon.act_stops import ALL
 from zmon.format import counted
 from zmon.hub.acts.score import Score
-from zmon.schema.act import ACTED, CAPTURE, ENFORCE, KILL_CULPRIT, UNANSWERED, Intent
+from zmon.schema.act import ACTED, CAPTURE, ENFORCE, JOB_SECONDS, KILL_CULPRIT, UNANSWERED, Intent
 from zmon.schema.job_snapshot import Snapshot
 
-JOB_SECONDS = 600.0  # one act on a job within this time: the next one would meet the job that the last one restarts
 STORM_SECONDS = 60.0
 # So many jobs, or hosts, with culprits within a minute have one cause that no kill of a rank removes: storage, a
 # switch, a power feed. A person must look.
@@ -61,9 +60,14 @@ def storm(intents: Iterable[Intent], now: float) -> str:
     return f"culprits in {counted(len(jobs), 'job')} on {counted(len(hosts), 'host')} within {STORM_SECONDS:.0f} s"
 
 
+def stop_of(rule: str) -> str:
+    """Return the name of the stop of one rule."""
+    return f"rule-{rule}"
+
+
 def refusals(intent: Intent, snapshot: Snapshot, site: Site) -> Iterator[str]:
     """Yield each reason why nothing may be done about this intent now."""
-    for name in (ALL, f"rule-{intent.rule}"):
+    for name in (ALL, stop_of(intent.rule)):
         if name in site.stops:
             yield f"acts are stopped ({name}): {site.stops[name]}"
     if intent.act == CAPTURE:

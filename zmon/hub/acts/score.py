@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from zmon.job.lease import Leases
 from zmon.job.restarts import is_over
 from zmon.schema.act import (
     ACTED,
@@ -23,6 +24,7 @@ from zmon.schema.act import (
     STOP_RESTARTS,
     UNANSWERED,
     UNCLEAR,
+    UNSEEN,
     WRONG,
     Intent,
 )
@@ -32,7 +34,7 @@ SCORE_SECONDS = 600.0  # what happens later has other reasons
 # A launcher that has not started new ranks after this time will not: torchrun kills the other ranks 30 s after its
 # SIGTERM, and new ranks import torch.
 RELAUNCH_SECONDS = 120.0
-INIT_SECONDS = 1800.0  # the longest lease of initialization: without a step by then, the act did not help
+INIT_SECONDS = Leases.init_seconds  # without a step by then, the act did not help
 
 
 @dataclass
@@ -78,10 +80,10 @@ def _score(intent: Intent, snapshot: Snapshot | None, now: float) -> str:
     if intent.act == STOP_RESTARTS:  # each start of a crash loop ends by itself, so only time shows whether it is over
         if _has_passed(intent, snapshot):
             return WRONG
-        return (RIGHT if is_over(snapshot) else UNCLEAR) if is_late else ""
+        return (RIGHT if _has_ended(snapshot) else UNCLEAR) if is_late else ""
     if _is_same_launch(intent, snapshot) and _has_passed(intent, snapshot):
         return WRONG
-    if not _is_same_launch(intent, snapshot) or is_over(snapshot) or _are_gone(intent, snapshot):
+    if not _is_same_launch(intent, snapshot) or _has_ended(snapshot) or _are_gone(intent, snapshot):
         return RIGHT
     return UNCLEAR if is_late else ""
 
@@ -90,9 +92,9 @@ def _outcome(intent: Intent, snapshot: Snapshot | None, now: float) -> str:
     """Return the outcome of an act, or "" while it is open."""
     seconds = now - intent.time
     if snapshot is None:
-        return ENDED if seconds >= RELAUNCH_SECONDS else ""
+        return UNSEEN if seconds >= INIT_SECONDS else ""
     if intent.act != KILL_CULPRIT:
-        if _is_same_launch(intent, snapshot) and is_over(snapshot):
+        if _is_same_launch(intent, snapshot) and _has_ended(snapshot):
             return ENDED if seconds >= RELAUNCH_SECONDS else ""  # until then something may start it again
         return DID_NOT_HELP if seconds >= RELAUNCH_SECONDS else ""
     if not _is_same_launch(intent, snapshot):
@@ -103,7 +105,7 @@ def _outcome(intent: Intent, snapshot: Snapshot | None, now: float) -> str:
         return STEPS_AGAIN
     last = snapshot.reported_ranks[0]
     has_restart = last.max_restarts is not None and last.restart_count < last.max_restarts
-    if is_over(snapshot) and not has_restart:
+    if _has_ended(snapshot) and not has_restart:
         return ENDED
     return DID_NOT_HELP if seconds >= RELAUNCH_SECONDS else ""
 
@@ -121,3 +123,8 @@ def _has_passed(intent: Intent, snapshot: Snapshot) -> bool:
 def _are_gone(intent: Intent, snapshot: Snapshot) -> bool:
     """Return True if a rank at fault has ended; the finding says that it lived."""
     return intent.act == KILL_CULPRIT and any(not r.alive for r in snapshot.ranks if r.run_uid in intent.run_uids)
+
+
+def _has_ended(snapshot: Snapshot) -> bool:
+    """Return True if every rank of the launch is known to be gone; one that is not watched may live."""
+    return is_over(snapshot) and not snapshot.unwatched and not snapshot.num_missing
