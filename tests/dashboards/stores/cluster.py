@@ -91,14 +91,14 @@ def shard_config(pages: Pages, shard: int, router: str, rules: Path) -> dict:
 
 
 def rule_files(folder: Path, *, is_sharded: bool) -> dict[str, Path]:
-    """Write all rules for scrapes every second. The wait for a dead shard is some seconds, not two minutes."""
+    """Write all rules. Scrapes and evaluations come every second, and the wait for a dead shard is some seconds."""
     folder.mkdir()
     files = {}
     for name, text in (sharded if is_sharded else rendered)(EVERY).items():
         document = yaml.safe_load(text)
         for group in document["groups"]:
+            group["interval"] = "1s"
             if group["name"] == "zmon-shards":
-                group["interval"] = "1s"
                 for rule in group["rules"]:
                     rule["expr"] = rule["expr"].replace("[1m]", "[6s]")
                     rule |= {"for": "2s"} if "for" in rule else {}

@@ -48,15 +48,17 @@ class Fault:
     when: object
 
 
+def _of_hub(name: str, /, **labels: str) -> Labels:
+    return {"__name__": name, "job": HUB, "instance": "hub:9781", **labels}
+
+
 def _finding(detector: str, cause: str, severity: str, rank: str = "3") -> Labels:
     host = "node-000" if rank else ""
-    return {
-        "__name__": "zmon_finding", "job": HUB, "instance": "hub:9781", "job_id": JOB, "detector": detector,
-        "cause": cause, "severity": severity, "rank": rank, "host": host,
-    }  # fmt: skip
+    labels = {"detector": detector, "cause": cause, "severity": severity, "rank": rank, "host": host}
+    return _of_hub("zmon_finding", job_id=JOB, **labels)
 
 
-def _of_agent(name: str, **labels: str) -> Labels:
+def _of_agent(name: str, /, **labels: str) -> Labels:
     return {"__name__": name, "job": AGENT, "instance": "node-001:9780", **labels}
 
 
@@ -74,6 +76,11 @@ FAULTS = (
         _of_agent("zmon_held_idle_seconds", host="node-001", holder="slurm-7", kind="ended"), None, 900, between(33, 35)
     ),
     Fault(_of_agent("zmon_boxes_unread", host="node-001", kind="version"), 0, 2, between(35, 37)),
+    Fault(
+        _of_hub("zmon_hub_acts_total", act="kill_culprit", cause="rank_frozen", result="acted"), 0, 1, between(43, 60)
+    ),
+    Fault(_of_hub("zmon_hub_acts_total", act="end_job", cause="compute_hang", result="refused"), 0, 1, between(44, 60)),
+    Fault(_of_hub("zmon_hub_acts_stopped", name="all", by="breaker"), None, 1, between(45, 47)),
 )
 OVERDUE = between(12.6, 14.2)  # while the hub is down
 REPLACED = {fault.labels["__name__"] for fault in FAULTS} | {"up", "zmon_lease_overdue_seconds"}

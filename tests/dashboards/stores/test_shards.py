@@ -72,11 +72,11 @@ def cluster(tmp_path_factory):
         yield cluster
 
 
-def wait_until(condition, seconds=60.0):
-    """Wait until the condition is true, and fail if it never is."""
+def wait_until(condition, seconds=60.0, show=lambda: ""):
+    """Wait until the condition is true, and fail with what `show` returns if it never is."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "it never became true"
+        assert time.monotonic() < deadline, f"it never became true: {show()}"
         time.sleep(0.2)
 
 
@@ -126,7 +126,11 @@ def test_router_gives_each_store_what_it_keeps(cluster):
 
 def test_recorded_series_have_the_same_labels_as_in_one_prometheus(cluster):
     promql = 'count by (__name__, job_id, rank, host) ({job_id="job", __name__=~"zmon:(rank|job)_.+"})'
-    wait_until(lambda: query(cluster.one, promql).keys() == query(cluster.stores["day"], promql).keys())
+
+    def differing():
+        return query(cluster.one, promql).keys() ^ query(cluster.stores["day"], promql).keys()
+
+    wait_until(lambda: not differing(), show=differing)
 
 
 def test_all_is_quiet(cluster):
