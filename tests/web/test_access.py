@@ -12,6 +12,8 @@ from tests.web.certificates import OPTIONAL, Certificates, live_config
 from zmon.agent import Agent, AgentConfig
 from zmon.hub import Hub, HubConfig
 from zmon.schema.api import endpoints
+from zmon.schema.api.agent import AgentReport
+from zmon.schema.api.received import decode
 from zmon.web.server import serve
 
 TOKEN = "0123456789abcdef"
@@ -83,7 +85,7 @@ def answers(request, folder):
     live, certificates = folder
     directory = certificates.directory
     if request.param == "agent":
-        app = Agent(AgentConfig(directory / "boxes", "node-a", web=live)).app()
+        app = Agent(AgentConfig(directory / "boxes", "node-a", web=live, allow_actions=True)).app()
     else:
         app = Hub(HubConfig(("https://127.0.0.1:1",), directory / "data", web=live)).app()
     plain, ours = certificates.client(), certificates.client((directory / "hub.pem", directory / "hub.key"))
@@ -125,6 +127,13 @@ def test_role_decides_what_may_be_asked(answers, who):
             assert status == NOT_ALLOWED, path
         else:
             assert status in ((415,) if path == ACTS else (200, 404, 503)), path
+
+
+@pytest.mark.parametrize("answers", ["agent"], indirect=True)
+def test_agent_tells_a_hub_without_the_role_that_it_refuses_acts(answers):
+    _, statuses = answers
+    status, body = statuses["/api/v1/snapshot", "hub"]
+    assert (status, decode(body, AgentReport).refuses_acts) == (200, "the client lacks the role actions")
 
 
 @pytest.mark.parametrize("who", WHO)

@@ -61,6 +61,7 @@ from zmon.schema.host import GpuSample, HostSample, SourceStatus
 from zmon.schema.rank import RankState
 from zmon.schema.thresholds import changed
 from zmon.steplog import FOLDER, StepLog
+from zmon.web.access import ROLES
 from zmon.web.asker import Asker, route_for
 from zmon.web.live_config import reload_success
 from zmon.web.server import Refusal, application, route
@@ -213,6 +214,7 @@ class Agent:
             plans=dict(node.plans),
             plans_version=node.plans_version,
             leases=changed(self._config.leases, "leases"),
+            refuses_acts=self._acts.refuses(ROLES.get()),
             unread=node.unread,
         )
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 import aiohttp
 
 import zmon
-from zmon.doctor import thresholds
+from zmon.doctor import acts, thresholds
 from zmon.doctor.check import TIMEOUT_SECONDS, Check
 from zmon.errors import NotServed, Unreachable
 from zmon.format import counted, listed
@@ -88,6 +88,7 @@ def checks(view: ClusterView) -> list[Check]:
         health = [Check("agents", False, str(view.health), "Check that the hub runs this version of zmon.")]
     else:
         health = _health(view.hub, view.health) + agents(view.health.agents) + thresholds.checks(view.health)
+        health += acts.checks(view.health)
     return [hub, *health, *detectors(view.detectors)]
 
 

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from tests.agent.acts.jobs import ask_for, entries, events, lives, request_for
-from tests.agent.agent_client import get_metrics, poll, shows
+from tests.agent.agent_client import get_metrics, get_snapshot, poll, shows
 from zmon.act_stops import ALL, reset, stop, stops
-from zmon.agent.acts import check_asker
+from zmon.agent.acts import Acts, check_asker
 from zmon.agent.acts.ledger import FILE
 from zmon.schema.act import ACTED, END_JOB, KILL_CULPRIT, REFUSED, STOP_RESTARTS
 from zmon.web.asker import Asker
@@ -244,6 +244,26 @@ def test_who_may_ask(asker, may):
     with pytest.raises(Refusal, match="acts are for the role actions") as refusal:
         check_asker(asker, {4242})
     assert refusal.value.status == 403
+
+
+@pytest.mark.parametrize(
+    ("allowed", "roles", "why"),
+    [
+        (False, (), "the agent runs without --allow-actions"),
+        (False, ("actions",), "the agent runs without --allow-actions"),
+        (True, ("read", "evidence"), "the client lacks the role actions"),
+        (True, ("read", "actions"), ""),
+        (True, (), ""),  # without users it is decided by the user who asks
+    ],
+)
+def test_agent_reports_why_it_refuses_all_acts(tmp_path, allowed, roles, why):
+    assert Acts(tmp_path, "node-a", lambda question: None, allowed).refuses(roles) == why
+
+
+async def test_report_has_why_acts_are_refused(acting):
+    for allowed, why in ((True, ""), (False, "the agent runs without --allow-actions")):
+        async with acting(allow_actions=allowed) as client:
+            assert (await get_snapshot(client)).refuses_acts == why
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from tests.hub.acts.builds import POLICY, PROVEN
+from tests.hub.acts.builds import POLICY, PROVEN, rule
 from zmon.errors import UsageError
-from zmon.hub.acts import read_policy
+from zmon.hub.acts import Policy, read_policy
 from zmon.schema.names import PROOFS
 
 
@@ -33,6 +33,11 @@ def test_rule_asks_for_its_act_about_a_proven_critical_finding_and_observes_by_d
     assert asks(policy) == "frozen"
     (rule,) = policy.rules
     assert (rule.act, rule.mode, rule.override) == ("kill_culprit", "observe", "")
+
+
+def test_enforced_rules_are_those_that_ask_agents():
+    enforcing = [rule(name="end", act="end_job", mode="enforce"), rule(name="save", act="capture", mode="enforce")]
+    assert Policy((rule(), *enforcing)).enforced == ["end"]
 
 
 @pytest.mark.parametrize(

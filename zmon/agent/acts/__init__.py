@@ -31,6 +31,7 @@ from zmon.errors import Unreachable, UsageError
 from zmon.format import plain
 from zmon.schema import act as words
 from zmon.schema.act import AGENT_ACTS, JOB_SECONDS, KILL_CULPRIT, STOP_RESTARTS, ActAnswer, ActRequest
+from zmon.schema.api.endpoint import Role
 from zmon.web.asker import Asker
 from zmon.web.responses import Refusal
 from zmon.web.work_queue import WorkQueue
@@ -42,6 +43,7 @@ HOST_SECONDS, MAX_ACTS_OF_HOST = 3600.0, 4  # a host with more has a fault that 
 _MIN_GRACE_SECONDS, _MAX_GRACE_SECONDS = 1.0, 60.0  # torchrun needs seconds to end its ranks
 _END_SECONDS = 1.0  # the kernel needs milliseconds for a process, and longer if it has much memory
 _MAX_LINE = 300  # letters of the hub's reason
+_NOT_ALLOWED = "the agent runs without --allow-actions"
 AskBoxes = Callable[[Callable[[Boxes], Any]], Any]  # in the thread that scans them; raises Unreachable and TimeoutError
 
 
@@ -83,9 +85,15 @@ class Acts:
     async def answer(self, request: ActRequest) -> ActAnswer:
         """Decide, and act if the decision is to do so."""
         if not self._allowed:
-            return self._answered(words.REFUSED, "the agent runs without --allow-actions")
+            return self._answered(words.REFUSED, _NOT_ALLOWED)
         async with self._turns.turn():
             return await asyncio.to_thread(self._decide, request)
+
+    def refuses(self, roles: Collection[Role]) -> str:
+        """Return why nothing is ever done for an asker with these roles; empty if each request is decided by itself."""
+        if not self._allowed:
+            return _NOT_ALLOWED
+        return "the client lacks the role actions" if roles and "actions" not in roles else ""
 
     def open(self) -> None:
         """Read the ledger, so that it says soon what an earlier agent left open."""

@@ -13,7 +13,7 @@ import yaml
 from zmon.detectors import ALL
 from zmon.errors import UsageError
 from zmon.hub.alert_labels import AlertLabels, configured
-from zmon.schema.act import ACTS, CAPTURE, END_JOB, KILL_CULPRIT, OBSERVE, STOP_RESTARTS
+from zmon.schema.act import ACTS, CAPTURE, END_JOB, ENFORCE, KILL_CULPRIT, OBSERVE, STOP_RESTARTS
 from zmon.schema.finding import Finding
 from zmon.schema.names import DEVICE, LINK, LOCK, PROCESS_STATE, SEQUENCE, STACKS, STEPS
 
@@ -79,6 +79,11 @@ class Policy(msgspec.Struct, frozen=True):
     """The rules of a site, in their order: the first that asks for an act decides."""
 
     rules: tuple[ActRule, ...] = ()
+
+    @property
+    def enforced(self) -> list[str]:
+        """The names of the rules that ask agents for acts."""
+        return [rule.name for rule in self.rules if rule.mode == ENFORCE and rule.act != CAPTURE]
 
     def rule(self, finding: Finding, labels: Mapping[str, str]) -> ActRule | None:
         """Return the first rule that asks for an act about this finding, or None."""

@@ -161,6 +161,7 @@ class Answers:
             version=zmon.__version__,
             thresholds=detectors.changed(hub.detectors),
             alert_labels=[*hub.config.alert_labels.patterns],
+            enforced=hub.config.policy.enforced if hub.config.policy else [],
         )
 
     async def get_metrics(self, request: web.Request) -> web.Response:

@@ -63,6 +63,8 @@ class AgentReport:
     plans: dict[str, Plan] = field(default_factory=dict)  # run uid of the sender → plan; empty if the hub has the plans
     plans_version: Version = ""  # the value of `plans` in the next request; empty: no plans
     leases: tuple[Threshold, ...] | None = None  # the leases that the site changed; None: not reported
+    # Why it would refuse each act of this client; "": it decides about each; None: not reported.
+    refuses_acts: str | None = None
     unread: tuple[UnreadRank, ...] = ()  # the first ranks that live and cannot be read
     box_dirs: tuple[str, ...] = ()  # all directories in which it looks, with `*` for the number of a user
     # What the client could not decode, because the agent has another version or is wrong: a count, and a line for each

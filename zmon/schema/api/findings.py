@@ -89,4 +89,5 @@ class HubHealth(msgspec.Struct, frozen=True):
     # By recipient of notices, why the oldest one is not sent; None: not reported.
     unsent: Mapping[str, str] | None = None
     alert_labels: Sequence[str] | None = None  # names of labels of jobs on alerts; None: not reported
+    enforced: Sequence[str] | None = None  # names of the rules that ask agents for acts; None: not reported
     schema: int = SCHEMA

@@ -100,6 +100,7 @@ class _Pieces(msgspec.Struct):
     plans: dict[str, msgspec.Raw] = {}
     plans_version: Version = ""
     leases: msgspec.Raw = msgspec.Raw(b"null")  # `Raw | None` would accept null only
+    refuses_acts: str | None = None
     unread: list[msgspec.Raw] = []
 
 
@@ -155,6 +156,7 @@ def _piecewise(body: bytes) -> AgentReport:
         plans=plans,
         plans_version=pieces.plans_version,
         leases=decoded(pieces.leases, tuple[Threshold, ...] | None, "the leases"),
+        refuses_acts=pieces.refuses_acts,
         unread=each(pieces.unread, UnreadRank, "a rank that cannot be read"),
     )
     return with_possible_ranks(report, left_out)
