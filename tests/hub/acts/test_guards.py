@@ -9,6 +9,7 @@ from tests.hub.acts.builds import intent, of_launch, stalled
 from zmon.hub.acts.guards import NEEDED_RIGHT, Site, refusals, storm, unproven
 from zmon.hub.acts.score import Score
 
+ONE_ACT = ": one act in 10 minutes, then it is decided again"
 JOB_OF_64 = snapshot(*of_launch([rank_state(rank, world_size=64) for rank in range(64)]))
 
 
@@ -28,8 +29,13 @@ def test_one_stopped_rank_of_a_watched_job_is_not_refused():
         ({}, None, {"seconds_since_clock_set": 3.0}, "the clock of the hub's host was set 3 s ago"),
         ({}, replace(stalled(), missing=(3,), ranks=stalled().ranks[:3]), {}, "1 rank of 4 are not watched"),
         ({}, replace(stalled(), unwatched=stalled().ranks[3:], ranks=stalled().ranks[:3]), {}, "are not watched"),
-        ({"time": NOW + 599}, None, {"intents": (intent(result="acted"),)}, "frozen acted on this job 599 s ago"),
-        ({}, None, {"intents": (intent(result="unanswered"),)}, "frozen acted on this job 0 s ago"),
+        (
+            {"time": NOW + 599},
+            None,
+            {"intents": (intent(result="acted"),)},
+            f"frozen acted on this job 599 s ago{ONE_ACT}",
+        ),
+        ({}, None, {"intents": (intent(result="unanswered"),)}, f"frozen acted on this job 0 s ago{ONE_ACT}"),
         ({"ranks": ()}, None, {}, "the finding names no rank"),
         ({"ranks": (0, 1, 2)}, None, {}, "3 of 4 ranks are at fault"),
         ({"ranks": tuple(range(5))}, JOB_OF_64, {}, "5 of 64 ranks are at fault"),

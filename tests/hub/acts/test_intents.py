@@ -1,6 +1,7 @@
 """Tests of the acts of a hub over HTTP: what it intends, asks agents for, refuses, and writes down first."""
 
 import json
+import re
 import time
 from dataclasses import replace
 
@@ -158,6 +159,55 @@ async def test_agent_that_refuses_or_does_not_answer_is_in_the_intent(start_hub,
     client = await start_hub(agent, policy=policy(ENFORCED))
     (intent,) = await decided(client)
     assert (intent["result"], intent["reasons"][1:]) == ("refused", ["node-a: it is in state D"])
+
+
+async def test_other_rule_is_refused_within_ten_minutes_of_an_act_and_acts_then(start_hub, policy, monkeypatch):
+    """A rule kills the culprit, the job is not restarted, and another rule ends it."""
+    end = {**ENFORCED, "name": "end", "causes": ["rank_exited"], "proofs": ["lock"], "act": "end_job"}
+    agent = FakeAgent(*frozen())
+    client = await start_hub(agent, policy=policy(ENFORCED, end))
+    await decided(client)
+    agent.ranks = of_launch([killed(2, 1.0), *(waiting(rank, 2.0) for rank in (0, 1, 3))], max_restarts=0)
+    (refused, _) = await decided(client, 2)
+    assert (refused["rule"], refused["result"]) == ("end", "refused")
+    assert re.fullmatch(
+        r"frozen acted on this job \d+ s ago: one act in 10 minutes, then it is decided again", refused["reasons"][0]
+    )
+    await client.passes(5)
+    assert [request["act"] for request in agent.acts] == ["kill_culprit"]
+    monkeypatch.setattr("zmon.hub.acts.guards.JOB_SECONDS", 0.5)
+    monkeypatch.setattr(acts, "AGAIN_SECONDS", 0.5)
+    acted = await poll(lambda: intents(client), until=lambda known: known[0]["result"] == "acted")
+    assert [(each["rule"], each["result"]) for each in acted] == [("end", "acted"), ("frozen", "acted")]
+    assert [request["act"] for request in agent.acts] == ["kill_culprit", "end_job"]
+
+
+async def test_finding_that_heals_within_the_ten_minutes_is_not_acted_on(start_hub, policy, monkeypatch):
+    agent = FakeAgent(*frozen())
+    agent.answer_act = lambda: {"result": "refused", "reason": "a debugger traces it"}
+    client = await start_hub(agent, policy=policy(ENFORCED))
+    await decided(client)
+    agent.ranks = healthy(step=101)
+    assert await poll(client.no_findings)
+    monkeypatch.setattr(acts, "AGAIN_SECONDS", 0.1)
+    await client.passes(10)
+    assert len(agent.acts) == 1
+
+
+async def test_same_refusal_again_is_counted_and_no_news(start_hub, policy, monkeypatch):
+    monkeypatch.setattr(acts, "AGAIN_SECONDS", 0.2)
+    agent = FakeAgent(*frozen())
+    agent.answer_act = lambda: {"result": "refused", "reason": "a debugger traces it"}
+    news, take_new = [], acts.Intents.take_new
+    monkeypatch.setattr(acts.Intents, "take_new", lambda intents: news.extend(taken := take_new(intents)) or taken)
+    client = await start_hub(agent, policy=policy(ENFORCED))
+    assert await poll(lambda: len(agent.acts) >= 3)
+    agent.answer_act = None  # it has left
+    assert await poll(lambda: intents(client), until=lambda known: known[0]["result"] == "acted")
+    await client.passes(2)
+    assert [each.result for each in news] == ["refused", "acted"]
+    (refused,) = await client.metric('zmon_hub_acts_total{act="kill_culprit",cause="rank_frozen",result="refused"')
+    assert refused >= 3
 
 
 async def test_agent_without_the_role_is_an_unanswered_intent_that_is_not_asked_again(start_hub, policy):

@@ -31,11 +31,14 @@ from zmon.schema.act import (
     CAPTURE,
     DID_NOT_HELP,
     ENFORCE,
+    JOB_SECONDS,
     KILL_CULPRIT,
     OBSERVE,
     REFUSED,
     RESULTS,
+    RIGHT,
     UNANSWERED,
+    WRONG,
     ActAnswer,
     ActRequest,
     Intent,
@@ -48,6 +51,8 @@ from zmon.web import client
 log = logging.getLogger("zmon.acts")
 
 FILE = "intents.jsonl"  # name of the file in the data directory
+# A refused intent is decided again after this time, if its finding still asks: by then another act on the job is over.
+AGAIN_SECONDS = JOB_SECONDS
 CAPSULE_SECONDS = 3.0  # an act does not wait longer for the capsule of its finding
 ASK_SECONDS = 5.0
 MAX_INTENTS = 5_000  # 5 MB; the oldest ones are forgotten
@@ -64,6 +69,7 @@ class Intents:
         self._clock_set_at: float | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by id of the intent
         self._new: list[Intent] = []
+        self._reported: dict[str, tuple[str, tuple[str, ...]]] = {}  # last news by id: state, reasons
         # Since the start, by act, cause and result. They begin at 0, so that Prometheus sees the first increase.
         kinds = {(rule.act, cause) for rule in policy.rules for cause in rule.causes}
         self.counts = Counter({(*kind, result): 0 for kind in sorted(kinds) for result in RESULTS})
@@ -144,17 +150,25 @@ class Intents:
     def _asking(
         self, findings: Iterable[Finding], jobs: Mapping[str, Snapshot], now: float
     ) -> Iterator[tuple[Intent, ActRule, Snapshot]]:
-        """Yield the intent of each finding that asks for an act now and has none, and remember since when it asks."""
+        """Yield the intent of each finding that asks for an act and may be decided, and remember since when it asks."""
         earlier, self._asked_since = self._asked_since, {}
         for finding in findings:
             snapshot = jobs.get(finding.job_id)
             rule = snapshot and self.policy.rule(finding, snapshot.reported_ranks[0].labels)
             if not snapshot or not rule or (intent := intent_of(rule, finding, snapshot, now)) is None:
                 continue
-            if intent.id not in self._intents:
+            if self._may_be_decided(intent):
                 key = intent.id, intent.ranks
                 self._asked_since[key] = earlier.get(key, now)
                 yield intent, rule, snapshot
+
+    def _may_be_decided(self, intent: Intent) -> bool:
+        """Return True if it was not decided yet, or refused so long ago that the reason may be gone."""
+        earlier = self._intents.get(intent.id)
+        if earlier is None:
+            return True
+        is_open = earlier.result == REFUSED and earlier.score not in (RIGHT, WRONG)
+        return is_open and intent.time - earlier.time >= AGAIN_SECONDS
 
     def _watch_for_a_storm(self, asking: Sequence[Intent], now: float) -> None:
         """Stop all acts, until a person resets that, if faults of the last minute must have one common cause."""
@@ -229,11 +243,15 @@ class Intents:
         self._file.append(msgspec.json.encode(intent) + b"\n")
         if count:
             self.counts[intent.act, intent.cause, intent.result] += 1
-        if tell:
+        news = intent.state, intent.reasons
+        if tell and self._reported.get(intent.id) != news:  # the same refusal again is none
+            self._reported[intent.id] = news
             self._new.append(intent)
             log.warning("%s on %s %s: %s", intent.act, intent.job_id, intent.result, "; ".join(intent.reasons))
         while len(self._intents) > MAX_INTENTS:
-            del self._intents[next(iter(self._intents))]
+            oldest = next(iter(self._intents))
+            del self._intents[oldest]
+            self._reported.pop(oldest, None)
 
     def _read(self, lines: Sequence[bytes]) -> None:
         """Take the intents of earlier hubs."""

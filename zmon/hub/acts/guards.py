@@ -79,7 +79,8 @@ def refusals(intent: Intent, snapshot: Snapshot, site: Site) -> Iterator[str]:
     for earlier in site.intents:
         seconds = intent.time - earlier.time
         if earlier.job_id == intent.job_id and earlier.result in (ACTED, UNANSWERED) and seconds < JOB_SECONDS:
-            yield f"{earlier.rule} acted on this job {seconds:.0f} s ago"
+            limit = f"one act in {JOB_SECONDS / 60:g} minutes, then it is decided again"
+            yield f"{earlier.rule} acted on this job {seconds:.0f} s ago: {limit}"
             break
     if intent.act == KILL_CULPRIT:
         if not intent.ranks:
