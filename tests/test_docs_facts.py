@@ -16,6 +16,8 @@ import yaml
 from tests.deploy.test_systemd import RANKS, STARTS
 from tests.places import REPOSITORY
 from tests.test_paths import tracked_files
+from zmon.agent import acts as agent_acts
+from zmon.agent.acts import ledger, processes
 from zmon.agent.config import AgentConfig
 from zmon.agent.exported import EXPORT_AFTER_END_SECONDS
 from zmon.agent.exported import MAX_JOBS as JOBS_OF_AGENT
@@ -25,13 +27,16 @@ from zmon.box.rank_files import GRACE_SECONDS
 from zmon.box.versions import CURRENT
 from zmon.detectors.coverage import Coverage
 from zmon.errors import UsageError
+from zmon.hub import acts as hub_acts
 from zmon.hub import agent_link, config
+from zmon.hub.acts import guards, policy, score
 from zmon.hub.api.answers import MAX_JOBS as JOBS_OF_HUB
 from zmon.hub.discovery import HOLD_SECONDS, dns, file_sd, prometheus
 from zmon.probe import device_time
 from zmon.probe.autoload.sitecustomize import OLDEST_TORCH
 from zmon.probe.hooks import flops
 from zmon.schema import limits, names, steps
+from zmon.schema.act import JOB_SECONDS, ActRequest
 from zmon.schema.api import endpoints
 from zmon.schema.api.endpoint import MAX_ANSWER_BYTES
 from zmon.stack import StackConfig
@@ -152,6 +157,10 @@ def test_values_of_the_chart_that_its_page_names_exist():
 BOX = f"{CURRENT.file_size / 2**20:.1f} MiB"
 CONNECTIONS = ConnectionLimits.most
 AGENT = AgentConfig.__dataclass_fields__
+SPANS = {60.0: "a minute", 120.0: "two", 600.0: "ten minutes", 1800.0: "30 minutes", 3600.0: "an hour"}
+WORDS = {3: "three", 4: "four", 5: "fifth"}
+GRACE = ActRequest.__struct_defaults__[-1]
+ONE_FOR_A_JOB = f"for a job in {SPANS[JOB_SECONDS]}"
 NUMBERS = {
     "README.md": [f"127.0.0.1:{StackConfig.dashboard_port}"],
     "SECURITY.md": [
@@ -159,7 +168,31 @@ NUMBERS = {
         f"TCP connection to port {tcp._PORT} (`discard`)",
         f"{AGENT['max_evidence'].default} requests for evidence are answered at a time",
     ],
+    "docs/act.md": [
+        f"| at most {guards.MAX_CULPRITS} ranks, and at most half of the job |",
+        f"SIGKILL to it and its ranks {GRACE:.0f} s later",
+        f"# default: {policy._LEAST_CONFIDENCE}",
+        f"# default: {policy._LEAST_WAIT_SECONDS:.0f}, at most {policy._MOST_WAIT_SECONDS:.0f}.",
+        f"holds each intent against the {SPANS[score.SCORE_SECONDS]} that followed",
+        f"{guards.NEEDED_RIGHT} right and no wrong intents of the cause",
+        f"for {SPANS[guards.CLOCK_SECONDS]} after its clock was set, within {SPANS[JOB_SECONDS]} of another act",
+        f"or {WORDS[hub_acts.CAPSULE_SECONDS]} seconds must pass",
+        f"Culprits in {WORDS[guards.STORM_JOBS]} jobs or on {WORDS[guards.STORM_HOSTS]} hosts within "
+        f"{SPANS[guards.STORM_SECONDS]} trip",
+        f"decided again {SPANS[hub_acts.AGAIN_SECONDS]} later",
+        f"one {ONE_FOR_A_JOB}; {WORDS[agent_acts.MAX_ACTS_OF_HOST]} in {SPANS[agent_acts.HOST_SECONDS]} for the host: "
+        f"a {WORDS[agent_acts.MAX_ACTS_OF_HOST + 1]} trips",
+        f"within {SPANS[score.INIT_SECONDS]} of the relaunch, and if the relaunch comes within "
+        f"{SPANS[score.RELAUNCH_SECONDS]}.",
+    ],
     "docs/agent.md": [
+        f"({GRACE:.0f} s, or what the hub says from {agent_acts._MIN_GRACE_SECONDS:.0f} to "
+        f"{agent_acts._MAX_GRACE_SECONDS:.0f} s)",
+        f"{WORDS[processes._LOOKS]} times within {(processes._LOOKS - 1) * processes._LOOK_SECONDS:.2f} s",
+        f"One act {ONE_FOR_A_JOB} ",
+        f"and {WORDS[agent_acts.MAX_ACTS_OF_HOST]} ranks or launchers of the host in {SPANS[agent_acts.HOST_SECONDS]}. "
+        f"A {WORDS[agent_acts.MAX_ACTS_OF_HOST + 1]} one",
+        f"At {ledger.ROTATE_BYTES >> 20} MiB a new file begins with the last {ledger._MAX_ACTS:,} acts",
         f"at most {JOBS_OF_AGENT} jobs",
         f"The series of a rank end {EXPORT_AFTER_END_SECONDS:.0f} s after the rank ended",
         f"Its box is deleted after {GRACE_SECONDS / 60:.0f} minutes",
