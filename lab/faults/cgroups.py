@@ -1,6 +1,7 @@
-"""Limit a rank by a control group: its memory, which it then exceeds, or the reads of its disk. Needs root.
+"""Limit a rank by a control group: its memory, which it then exceeds, or the reads of its disk; or pause a whole job.
 
-Source: cgroup-v1/memory.rst, cgroup-v1/blkio-controller.rst and cgroup-v2.rst of the kernel.
+Needs root. Source: cgroup-v1/memory.rst, cgroup-v1/blkio-controller.rst, cgroup-v1/freezer-subsystem.rst and
+cgroup-v2.rst of the kernel.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import psutil
 from lab.drills.drill import Injection, Scene
 from lab.faults.sabotage import one_rank
 from lab.faults.signals import process_of
+from lab.stage.launched import running
 from zmon.errors import ZmonError
 
 ROOT = Path("/sys/fs/cgroup")
@@ -24,6 +26,7 @@ ROOT = Path("/sys/fs/cgroup")
 # this much.
 LIMIT_BYTES = 64 << 20
 EAT_BYTES = 4 * LIMIT_BYTES  # the rank allocates no more, so the machine survives if the limit has no effect
+PAUSED_SECONDS = 6.0
 DEATH_SECONDS = 60.0  # the kernel must kill the rank within this time
 _GROUP_NAME = re.compile(r"zmon-drill-(?P<pid>\d+)-.*")  # contains the pid of the process that made the group
 
@@ -78,9 +81,29 @@ def slow_reads(scene: Scene, device: str, rate: int) -> Callable[[], None]:
         return undo.pop_all().close
 
 
+def container_paused(scene: Scene) -> Injection:
+    """Freeze the launchers and all ranks of the job for some seconds, as `docker pause` freezes a container."""
+    remove_leftovers()
+    group = _made("freezer", scene)
+    file, frozen, thawed = group / "freezer.state", "FROZEN", "THAWED"
+    if not file.exists():
+        file, frozen, thawed = group / "cgroup.freeze", "1", "0"
+    try:
+        for process in running(scene.job.folder):
+            with contextlib.suppress(OSError):  # it has just ended
+                (group / "cgroup.procs").write_text(str(process.pid))
+        onset = time.time()
+        file.write_text(frozen)
+        time.sleep(PAUSED_SECONDS)
+    finally:
+        file.write_text(thawed)
+        _remove(group)
+    return Injection(onset)
+
+
 def remove_leftovers() -> None:
     """Remove the groups of drills that were killed."""
-    for controller in ("memory", "blkio"):
+    for controller in ("memory", "blkio", "freezer"):
         with contextlib.suppress(OSError):
             for group in _parent(controller).iterdir():
                 match = _GROUP_NAME.fullmatch(group.name)

@@ -72,7 +72,7 @@ def others(but, state=waiting):
 
 
 def stopped(rank, seconds=2.0, **changes):
-    return rank_state(rank, process_state="T", stopped_seconds=seconds, step_seconds=seconds, **changes)
+    return rank_state(rank, **{"process_state": "T", "stopped_seconds": seconds, "step_seconds": seconds, **changes})
 
 
 def outside(rank, phase="forward", **changes):

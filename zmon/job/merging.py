@@ -18,7 +18,7 @@ from zmon.schema.finding import Finding
 from zmon.schema.gathered import FlightRow
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import severity_order
-from zmon.schema.rank import RankState, RankStatus
+from zmon.schema.rank import STOPPED_STATES, RankState, RankStatus
 
 # NCCL's watchdog and gloo abort a rank that waits (ProcessGroupNCCL.cpp). Other signals come from outside, from the
 # kernel, or from a fault of the rank itself.
@@ -196,5 +196,5 @@ def _place(row: RankStatus) -> tuple[object, ...]:
 
 
 def _is_stopped(row: RankStatus) -> bool:
-    """Return True if a signal has stopped the process of the rank, which no library does."""
-    return row.alive and row.process_state in ("T", "t")
+    """Return True if the process of the rank has been stopped, which no library does."""
+    return row.alive and row.process_state in STOPPED_STATES

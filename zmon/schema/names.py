@@ -53,10 +53,10 @@ DEFAULT_GROUP = "0"
 STALL = "stall"  # the detector that reports jobs that stand still
 MOVING_CAUSES = ("launcher_gone", "sequence_lag")  # causes of a warning of that detector about a job that still moves
 
-# What proves a finding. lock: a process has let go of its box, so it is gone. process_state: a signal has stopped it.
-# link: a link, or the connection to a host, is gone. sequence: collectives that can never end. stacks: look after look,
-# nothing has changed in the rank that the others wait for. device: the driver of a device says it. steps: the times or
-# the values of steps. silence: nothing but the lack of progress, or of answers.
+# What proves a finding. lock: a process has let go of its box, so it is gone. process_state: a signal or
+# the freezer has stopped it. link: a link, or the connection to a host, is gone. sequence: collectives that can never
+# end. stacks: look after look, nothing has changed in the rank that the others wait for. device: the driver of a device
+# says it. steps: the times or the values of steps. silence: nothing but the lack of progress, or of answers.
 LOCK, PROCESS_STATE, LINK, SEQUENCE, STACKS = "lock", "process_state", "link", "sequence", "stacks"
 DEVICE, STEPS, SILENCE = "device", "steps", "silence"
 PROOFS = (LOCK, PROCESS_STATE, LINK, SEQUENCE, STACKS, DEVICE, STEPS, SILENCE)

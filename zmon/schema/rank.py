@@ -16,6 +16,10 @@ from zmon.schema.limits import JobId, Seconds, Whole
 from zmon.schema.names import COLLECTIVE_TIMEOUT, second_job_id
 
 T = TypeVar("T")
+# States of a process that does not run: stopped by a signal, held by a tracer (both as in proc(5)), and held by the
+# freezer of its control group, for which /proc has no letter.
+FROZEN = "F"
+STOPPED_STATES = ("T", "t", FROZEN)
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")  # a job can set a label to any text
 
 
@@ -95,7 +99,7 @@ class RankState:
     # Its process, and how it ended
     pid: Whole
     alive: bool  # the rank's lock on its box is held
-    process_state: str | None  # one letter of /proc/<pid>/stat; None: not readable from here
+    process_state: str | None  # one letter of /proc/<pid>/stat, or FROZEN; None: not readable from here
     exit_status: str | None  # "exit code 1", "signal SIGKILL", …; None: unknown
     gone_seconds: Seconds | None  # since it was first seen dead; None while alive
     stopped_seconds: Seconds | None  # since the process was first seen stopped; None: not stopped

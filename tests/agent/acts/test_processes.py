@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.agent.acts.jobs import LaunchedJob, ask_for, lives, request_for
+from zmon.agent.acts import processes
 from zmon.agent.acts.processes import HeldProcess, Refused, hold_rank, protected
 from zmon.agent.acts.target import RankTarget
 from zmon.process import process_stat
@@ -87,6 +88,16 @@ def test_disk_read_of_a_moment_is_no_uninterruptible_sleep(sleeper, tmp_path):
     with HeldProcess(
         sleeper.pid, "rank 0", proc, sleep=lambda _: status.write_text(status.read_text().replace("\tD", "\tR"))
     ) as held:
+        held.check(UID, 5000)
+
+
+def test_frozen_process_is_refused_with_its_reason(sleeper, tmp_path, monkeypatch):
+    monkeypatch.setattr(processes, "is_frozen", lambda state, folder: state == "D")
+    proc = fake_proc(tmp_path, sleeper, states=("D",))
+    with (
+        HeldProcess(sleeper.pid, "rank 0", proc, sleep=lambda seconds: None) as held,
+        pytest.raises(Refused, match=r"rank 0 is frozen by its control group \(docker pause\)"),
+    ):
         held.check(UID, 5000)
 
 

@@ -31,6 +31,23 @@ def test_uninterruptible_sleep_is_timed_from_its_first_scan(make_live_box, clock
     assert (state.process_state, state.blocked_seconds, state.stopped_seconds) == ("D", pytest.approx(1.5), None)
 
 
+@pytest.mark.parametrize("letter", ["D", "S"], ids=["v1", "v2"])
+def test_frozen_rank_is_stopped_once_it_stood_still_for_half_a_second(
+    make_live_box, clock, scan_states, set_process_state, monkeypatch, letter
+):
+    make_live_box()
+    set_process_state(letter)
+    monkeypatch.setattr(process_table, "is_frozen", lambda state, folder, root: True)
+    assert (scan_states()[0].process_state, scan_states()[0].stopped_seconds) == (letter, None)
+    for seconds in (0.0, 2.0):
+        clock.sleep(seconds or 0.5)
+        state = scan_states()[0]
+        assert (state.process_state, state.stopped_seconds) == ("F", pytest.approx(seconds))
+        assert state.blocked_seconds is None
+    monkeypatch.setattr(process_table, "is_frozen", lambda state, folder, root: False)
+    assert (scan_states()[0].process_state, scan_states()[0].stopped_seconds) == (letter, None)
+
+
 def test_rank_that_woke_between_scans_is_timed_from_its_last_sleep_and_a_dead_one_has_none(
     make_live_box, clock, scan_states, set_process_state
 ):

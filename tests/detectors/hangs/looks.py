@@ -116,6 +116,10 @@ WAITING_FOR_A_SERVER = (
 SUSPENDED = (
     Row("all processes of a host were stopped at once", "rank_frozen, warning, ranks 0, 1, 2, 3", job(rest=stopped),
         "stopped at once, as a scheduler or Ctrl-Z suspends them"),
+    Row("their container was paused", "rank_frozen, warning, ranks 0, 1, 2, 3",
+        job(rest=partial(stopped, process_state="F")), "the control group of process 1000 has been frozen for 2.0 s"),
+    Row("the container of one of them was paused", "rank_frozen, critical, rank 2",
+        job(stopped(2, process_state="F")), "3 of 3 others wait in all_to_all"),
     Row("they have been stopped for half an hour", "rank_frozen, critical, ranks 0, 1, 2, 3",
         job(rest=partial(stopped, seconds=1800.0))),
     Row("they were stopped one after the other", "rank_frozen, critical, ranks 0, 1, 2, 3",

@@ -130,6 +130,14 @@ def test_line_on_a_gpu_may_wait_for_an_earlier_one():
     assert "an earlier line issued" not in finding_about(one(only())).detail
 
 
-@pytest.mark.parametrize(("scene", "continues"), [(job(stopped(2)), True), (job(sleeps(2, 4.0)), False)])
-def test_stopped_rank_is_continued_and_a_sleeping_one_is_not(scene, continues):
-    assert ("kill -CONT 1002" in finding_about(scene).detail) is continues
+@pytest.mark.parametrize(
+    ("scene", "continues", "thaws"),
+    [
+        (job(stopped(2)), True, False),
+        (job(stopped(2, process_state="F")), False, True),
+        (job(sleeps(2, 4.0)), False, False),
+    ],
+)
+def test_stopped_rank_is_continued_a_frozen_one_thawed_and_a_sleeping_one_neither(scene, continues, thaws):
+    detail = finding_about(scene).detail
+    assert ("kill -CONT 1002" in detail, "docker unpause" in detail) == (continues, thaws)

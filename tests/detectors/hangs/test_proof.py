@@ -40,10 +40,11 @@ def test_critical_findings_of_a_section_have_these_proofs(section):
     ("state", "seconds", "severity", "proof"),
     [
         ("T", 5.0, "critical", PROCESS_STATE),
+        ("F", 5.0, "critical", PROCESS_STATE),
         ("t", 5.0, "warning", SILENCE),
         ("t", 400.0, "critical", SILENCE),
     ],
-    ids=["a signal", "a debugger", "a debugger for a long time"],
+    ids=["a signal", "the freezer", "a debugger", "a debugger for a long time"],
 )
 def test_rank_that_somebody_holds_on_purpose_proves_nothing(state, seconds, severity, proof):
     (finding,) = STALL.detect(job(replace(stopped(2, seconds), process_state=state), rest=inside))

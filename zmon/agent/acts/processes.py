@@ -18,6 +18,7 @@ from typing import NamedTuple
 from zmon.agent.acts.healers import healer
 from zmon.agent.acts.target import RankTarget
 from zmon.agent.process_work import wait_channel
+from zmon.agent.sources.freezer import is_frozen
 from zmon.agent.sources.reading import text_of
 from zmon.process import ExitWatch, ProcessStat, process_stat, stat_in
 
@@ -121,6 +122,8 @@ class HeldProcess:
                 return
             self._sleep(_LOOK_SECONDS)
             blocked &= self.facts().blocked
+        if blocked and is_frozen(_BLOCKED, self._folder):
+            raise Refused(f"{self.what} is frozen by its control group (docker pause): a kill waits until it is thawed")
         if blocked:
             channel = wait_channel(self._folder / "task" / str(min(blocked))) or "an unknown place"
             raise Refused(

@@ -108,7 +108,12 @@ class CgroupSource:
         return [_cpu_v2(folder) for folder in _levels(self._v2(), paths[V2])]
 
     def _v2(self) -> Path:
-        return self._root if (self._root / "cgroup.controllers").exists() else self._root / "unified"
+        return v2_root(self._root)
+
+
+def v2_root(root: Path) -> Path:
+    """Return the folder of v2: all of /sys/fs/cgroup, or a part of it on a hybrid host."""
+    return root if (root / "cgroup.controllers").exists() else root / "unified"
 
 
 def controller_paths(text: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
+from zmon.agent.sources.freezer import is_frozen
 from zmon.agent.sources.reading import text_of
 from zmon.process import ProcessId, ProcessStat, process_id, process_stat
 from zmon.scaling.peaks import processors_name
@@ -24,8 +25,13 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 class ProcessTable:
     """The processes below one /proc."""
 
-    def __init__(self, proc: Path = Path("/proc"), clock: Callable[[], float] = time.monotonic) -> None:
-        self._proc, self._clock = proc, clock
+    def __init__(
+        self,
+        proc: Path = Path("/proc"),
+        clock: Callable[[], float] = time.monotonic,
+        cgroup: Path = Path("/sys/fs/cgroup"),
+    ) -> None:
+        self._proc, self._clock, self._cgroup = proc, clock, cgroup
         self._newest: dict[int, int] = {}  # the newest start of a child, in clock ticks after boot, by parent
         self._read_at: float | None = None
 
@@ -41,6 +47,10 @@ class ProcessTable:
         """Return the state of this very process; None if it has ended."""
         stat = self.stat(process.pid)
         return stat if stat is not None and stat.start_ticks == process.start_ticks else None
+
+    def is_frozen(self, pid: int, state: str) -> bool:
+        """Return True if a control group holds this process, which is in this state."""
+        return is_frozen(state, self._proc / str(pid), self._cgroup)
 
     @cached_property
     def processors(self) -> str:

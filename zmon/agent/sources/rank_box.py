@@ -28,12 +28,12 @@ from zmon.schema.api import Suspicion
 from zmon.schema.measures import NS as _NS
 from zmon.schema.measures import UNKNOWN
 from zmon.schema.names import ACTIVITIES, OPS, bounded_labels, first_job_id, word
-from zmon.schema.rank import EnteredCollective, InFlight, LastWords, RankState
+from zmon.schema.rank import FROZEN, STOPPED_STATES, EnteredCollective, InFlight, LastWords, RankState
 from zmon.schema.row import row_of
 
-_STOPPED_STATES = ("T", "t")  # stopped by a signal, stopped by a tracer (proc(5))
 LEFT_BEHIND_SECONDS = 60.0  # a rank that was dead for longer when its box was first opened is not reported
 _SLOW_INTERVAL_NS = 1_000_000_000  # interval of /proc while the rank makes progress
+_STILL_NS = 500_000_000  # a rank that changed nothing for so long may be frozen; looking costs two more files
 _OBSERVED_NS = 1_000_000_000
 _MEMORY_PEAK = layout.SLOTS["memory_peak"].start
 
@@ -100,6 +100,7 @@ class RankBox:
         self._blocked_at: int | None = None
         self._stat: ProcessStat | None = None
         self._stat_at = 0
+        self._process_state: str | None = None
         self._import_seconds: float | None = None
         self._ends: RankEnds | None = None  # None: the rank was dead when its box was opened
         self._final: _Contents | None = None  # set once the rank is dead and the file closed
@@ -162,7 +163,7 @@ class RankBox:
         self.process = self._identify(reader, self.pid)
         if holder is None:
             self._gone_at, self._stat, self.overdue_seconds = now_ns, None, 0.0
-            self._stopped_at = self._blocked_at = None
+            self._stopped_at = self._blocked_at = self._process_state = None
             self.now = reader.now()  # its final state
             self._lease.learn(reader, self.now.activity, now_ns)
             return
@@ -172,7 +173,10 @@ class RankBox:
             self._stat = self._processes.stat_of(self.process) if self.process else None
             self._stat_at = now_ns
         state = self._stat.state if self._stat else None
-        self._stopped_at = (self._stopped_at or now_ns) if state in _STOPPED_STATES else None
+        if state and now_ns - self.now.since >= _STILL_NS and self._processes.is_frozen(self.pid, state):
+            state = FROZEN
+        self._process_state = state
+        self._stopped_at = (self._stopped_at or now_ns) if state in STOPPED_STATES else None
         self._blocked_at = (self._blocked_at or now_ns) if state == "D" else None
         self._lease.update(reader, self.now.activity, now_ns)
         renewed = self.now.step_since if self.now.activity == "train" else self.now.activity_since
@@ -257,7 +261,7 @@ class RankBox:
             launcher=f"{identity.launcher_pid}@{identity.launcher_start}",
             labels=bounded_labels(identity.labels),
             alive=self._gone_at is None,
-            process_state=self._stat.state if self._stat else None,
+            process_state=self._process_state,
             exit_status=self._ends.status if self._ends else None,
             gone_seconds=None if self._gone_at is None else (now_ns - self._gone_at) * _NS,
             stopped_seconds=None if self._stopped_at is None else (now_ns - self._stopped_at) * _NS,

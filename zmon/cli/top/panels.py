@@ -17,6 +17,7 @@ from zmon.schema.api import RankRow
 from zmon.schema.finding import Finding
 from zmon.schema.job import BLIND, NO_JOB, JobView, unseen
 from zmon.schema.names import severity_order
+from zmon.schema.rank import STOPPED_STATES
 
 JOB_COLUMNS = ("  job", "state", "ranks", "step", "step time", "samples/s", "most time in")
 RANK_COLUMNS = ("  rank", "host", "activity", "phase / op", "for", "step", "self", "exposed")
@@ -132,7 +133,7 @@ def _rank_cells(r: RankRow, is_culprit: bool) -> tuple[str, ...]:
     elif not r.alive:
         activity = f"gone: {r.exit_status or 'exit status unknown'}" if r.activity != "done" else "done"
     else:
-        activity = f"{r.activity}, stopped" if r.process_state in ("T", "t") else r.activity
+        activity = f"{r.activity}, stopped" if r.process_state in STOPPED_STATES else r.activity
     phase_or_op = f"{r.op} #{r.sequence}" if r.op else r.phase
     return (
         f"{'!' if is_culprit else ' '} {r.rank}",

@@ -10,7 +10,7 @@ from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import PROCESS_STATE, SILENCE, STALL, Severity
-from zmon.schema.rank import RankState
+from zmon.schema.rank import FROZEN, RankState
 
 # A signal reaches all processes of a job within this time. The agents look ten times a second.
 _AT_ONCE_SECONDS = 1.0
@@ -34,12 +34,19 @@ def frozen_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
             severity = "warning"
         else:
             reason = ""
-        summary = f"process {first.pid} has been stopped (state {first.process_state}) for {seconds_ago:.1f} s"
-        detail = (
-            f"On {first.host}: `ps -o pid,stat,wchan:32,cmd -p {first.pid}`. If it was stopped by mistake or by a "
-            f"debugger: `kill -CONT {first.pid}`. If it stops again, end the job and find out which process sends "
-            "the signal."
-        )
+        if first.process_state == FROZEN:
+            summary = f"the control group of process {first.pid} has been frozen for {seconds_ago:.1f} s"
+            detail = (
+                f"On {first.host}: `cat /proc/{first.pid}/cgroup` shows the group. Let it go on with `docker unpause`, "
+                "or write THAWED into its `freezer.state` (v1) or 0 into its `cgroup.freeze` (v2)."
+            )
+        else:
+            summary = f"process {first.pid} has been stopped (state {first.process_state}) for {seconds_ago:.1f} s"
+            detail = (
+                f"On {first.host}: `ps -o pid,stat,wchan:32,cmd -p {first.pid}`. If it was stopped by mistake or by a "
+                f"debugger: `kill -CONT {first.pid}`. If it stops again, end the job and find out which process sends "
+                "the signal."
+            )
     else:  # storage that is slow may answer at any moment
         severity, silence = judge(snapshot, frozen, limits)
         evidence = StallEvidence(pids=evidence.pids, silence=silence)
@@ -70,8 +77,8 @@ def frozen_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
 def _purpose(snapshot: Snapshot, stopped: list[RankState], limits: HangLimits) -> tuple[str, float]:
     """Return who seems to have stopped these ranks on purpose, and for how long that is no fault; empty if nobody.
 
-    A scheduler suspends all ranks of a launch at once (`scontrol suspend`, gang scheduling), and so does Ctrl-Z. A
-    debugger holds one process in state t (ptrace(2)).
+    A scheduler suspends all ranks of a launch at once (`scontrol suspend`, gang scheduling), and so does Ctrl-Z, or
+    whoever pauses their container. A debugger holds one process in state t (ptrace(2)).
     """
     if _are_suspended(snapshot, stopped):
         suspended = "; all ranks there were stopped at once, as a scheduler or Ctrl-Z suspends them"

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from zmon.schema.gathered import FlightRow
+from zmon.schema.rank import FROZEN
 
 UNKNOWN = "unknown"
 _ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?")
@@ -70,7 +71,8 @@ def state(row: Any) -> str:
         return "not watched"
     if not row.alive:
         return f"gone: {(row.exit_status or 'exit status unknown').removeprefix('signal ')}"
-    stopped = {"T": "stopped", "t": "traced", "D": "in uninterruptible sleep"}.get(row.process_state or "")
+    states = {"T": "stopped", "t": "traced", FROZEN: "frozen", "D": "in uninterruptible sleep"}
+    stopped = states.get(row.process_state or "")
     return stopped or ("waits" if row.op else "runs")
 
 

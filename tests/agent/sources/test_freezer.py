@@ -1,0 +1,96 @@
+"""Tests of frozen processes: what /proc and the control groups show, by the kernel's documentation and by trial."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from zmon.agent.sources.freezer import is_frozen
+from zmon.process import process_stat
+
+ROOT = Path("/sys/fs/cgroup")
+HYBRID = "5:freezer:/docker/a1\n4:memory:/docker/a1\n3:cpu,cpuacct:/docker/a1\n0::/docker/a1"
+V1 = HYBRID.rpartition("\n")[0]
+V2 = "0::/docker/a1"
+
+
+@pytest.mark.parametrize(
+    ("state", "cgroup", "files", "frozen"),
+    [
+        ("D", HYBRID, {"freezer/docker/a1/freezer.state": "FROZEN"}, True),
+        ("D", V1, {"freezer/docker/a1/freezer.state": "FROZEN"}, True),
+        ("D", V1, {"freezer/docker/a1/freezer.state": "FREEZING"}, False),
+        ("D", V1, {"freezer/docker/a1/freezer.state": "THAWED"}, False),  # it waits for a disk
+        ("D", V2, {"cgroup.controllers": "", "docker/a1/cgroup.events": "populated 1\nfrozen 0"}, False),
+        ("S", V2, {"cgroup.controllers": "", "docker/a1/cgroup.events": "populated 1\nfrozen 1"}, True),
+        ("S", V2, {"cgroup.controllers": "", "docker/a1/cgroup.events": "populated 1\nfrozen 0"}, False),
+        ("S", HYBRID, {"unified/docker/a1/cgroup.events": "populated 1\nfrozen 1"}, True),
+        ("R", V2, {"cgroup.controllers": "", "docker/a1/cgroup.events": "populated 1\nfrozen 1"}, False),
+        ("D", V1, {}, False),
+        ("S", V2, {}, False),
+        ("S", "0::/../../docker/a1", {"cgroup.controllers": ""}, False),  # in another cgroup namespace
+        ("D", "", {}, False),
+    ],
+)
+def test_frozen_by_the_control_group(tmp_path, state, cgroup, files, frozen):
+    for name, text in files.items():
+        (tmp_path / "cgroup" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "cgroup" / name).write_text(f"{text}\n")
+    (tmp_path / "1000").mkdir()
+    (tmp_path / "1000" / "cgroup").write_text(cgroup)
+    assert is_frozen(state, tmp_path / "1000", tmp_path / "cgroup") is frozen
+
+
+@pytest.mark.parametrize(
+    ("parent", "file", "freeze", "thaw"),
+    [
+        (ROOT / "freezer", "freezer.state", "FROZEN", "THAWED"),
+        (ROOT, "cgroup.freeze", "1", "0"),
+        (ROOT / "unified", "cgroup.freeze", "1", "0"),
+    ],
+    ids=["v1", "v2", "v2 of a hybrid host"],
+)
+def test_real_freezer_holds_a_process_by_the_group_above(parent, file, freeze, thaw):
+    above = parent / f"zmon-test-{os.getpid()}"
+    group = above / "below"
+    try:
+        group.mkdir(parents=True)
+        (above / file).read_text()
+    except OSError:
+        for folder in (group, above):
+            if folder.exists():
+                folder.rmdir()
+        pytest.skip(f"no control group with {file} can be made under {parent}")
+    sleeper = subprocess.Popen(["sleep", "60"])
+    try:
+        (group / "cgroup.procs").write_text(str(sleeper.pid))
+        for text, expected in ((freeze, True), (thaw, False)):
+            (above / file).write_text(text)
+            assert eventually(lambda: frozen_now(sleeper.pid), expected)
+    finally:
+        (above / file).write_text(thaw)
+        sleeper.send_signal(signal.SIGKILL)
+        sleeper.wait()
+        assert eventually(lambda: removed(group) and removed(above), True)
+
+
+def frozen_now(pid):
+    return is_frozen(process_stat(pid).state, Path(f"/proc/{pid}"))
+
+
+def removed(folder):
+    try:
+        folder.rmdir()
+    except OSError:
+        return not folder.exists()
+    return True
+
+
+def eventually(probe, expected):
+    deadline = time.monotonic() + 5.0
+    while probe() is not expected and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return probe() is expected
