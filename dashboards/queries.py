@@ -28,12 +28,14 @@ from dashboards.asking import (
 )
 from dashboards.history import History, history
 from dashboards.prometheus_answers import Answer, Flags, InstantSeries, Matrix, Vector
+from zmon.schema.act import Intent
 from zmon.schema.api import (
     EndList,
     EndsRequest,
     FindingsRequest,
     IncidentRequest,
     IncidentsRequest,
+    IntentsRequest,
     JobList,
     JobsRequest,
     RankList,
@@ -217,6 +219,10 @@ class Hub:
     def ends(self, job_id: str | None, seconds: float, limit: int) -> EndList:
         """Return the newest ends of launches, of this job or of all."""
         return ask(self.source, endpoints.ENDS, EndsRequest(job_id, seconds, limit))
+
+    def intents(self, job_id: str, limit: int) -> Sequence[Intent]:
+        """Return the newest intents about a job: what zmon did about it, refused, or only observed."""
+        return ask(self.source, endpoints.INTENTS, IntentsRequest(job_id, limit)).intents
 
     def report(self, incident: str) -> str:
         """Return the HTML page of an incident, which needs no other file."""

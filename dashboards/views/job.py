@@ -2,7 +2,7 @@
 
 from dashboards.panels import job as panels
 from dashboards.panels import scaling
-from dashboards.views import banner, ends, frame, panel, pauses, tiles, time_bar
+from dashboards.views import acts, banner, ends, frame, panel, pauses, tiles, time_bar
 from dashboards.views.context import ViewContext
 
 PANELS = (
@@ -27,6 +27,7 @@ def show(context: ViewContext) -> None:
 
 def _draw_state(context: ViewContext) -> None:
     banner.show(context)
+    acts.show(context)
     if context.job_id:
         banner.vitals(context)
         time_bar.show(context)

@@ -11,12 +11,14 @@ from streamlit.testing.v1.element_tree import Selectbox
 
 from tests.dashboards.recorded import NOW
 from zmon.job.headline import with_headline
+from zmon.schema.act import Intent
 from zmon.schema.api import (
     CurvePoint,
     EfficiencyAnswer,
     EndList,
     FindingList,
     IncidentList,
+    IntentList,
     JobList,
     Problem,
     RankList,
@@ -89,6 +91,7 @@ class World:
         self.findings: list[Finding] = []
         self.past: list[Finding] = []  # resolved findings of the job
         self.incidents: list[IncidentSummary] = []
+        self.intents: list[Intent] | None = []  # None: an older hub
         self.ends: list[EndedLaunch] | None = []  # None: an older hub
         self.scaling: ScalingAnswer = SCALING
         self.ranks: RankList | None = None  # the answer about ranks; None: two healthy ranks
@@ -119,6 +122,9 @@ class World:
             case ["ends"] if self.ends is not None:
                 ends = [end for end in self.ends if query.get("job_id", end.job_id) == end.job_id]
                 return EndList(ends[: int(query["limit"])], len(ends))
+            case ["intents"] if self.intents is not None:
+                intents = [intent for intent in self.intents if intent.job_id == query["job_id"]]
+                return IntentList(intents[: int(query["limit"])], len(intents))
             case ["incidents", _, "report.html"]:
                 return b"<h1>what was kept</h1>"
             case _:

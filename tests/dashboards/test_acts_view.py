@@ -1,0 +1,54 @@
+"""Tests of the line about the last act of zmon, on the page Job."""
+
+import pytest
+
+from tests.dashboards.recorded import NOW
+from tests.dashboards.world import page_text
+from tests.hub.acts.builds import intent
+
+DONE = {"job_id": "ads", "time": NOW - 60, "result": "acted", "outcome": "steps_again"}
+
+
+def line(page):
+    return page.partition('data-testid="zmon-act">')[2].partition("</p>")[0]
+
+
+def test_job_page_says_what_zmon_did_and_why(open_page, world):
+    world.intents = [
+        intent(id="newer", job_id="ads", time=NOW - 10, mode="observe", result="observed"),
+        intent(**DONE, reasons=("override: ann", "node-a: SIGKILL to <b>1002</b>")),
+        intent(**{**DONE, "id": "older", "rule": "older"}),
+        intent(**{**DONE, "id": "other", "job_id": "video"}),
+    ]
+    text = line(page_text(open_page()))
+    assert "<b>zmon: kill culprit of rank 2, steps again</b>" in text
+    assert "because of rank_frozen (rule frozen): override: ann; node-a: SIGKILL to &lt;b&gt;1002&lt;/b&gt;" in text
+    assert "incident=f1" in text
+    assert "older" not in text
+
+
+def test_refusal_is_shown_with_its_reason(open_page, world):
+    world.intents = [intent(**{**DONE, "result": "refused", "outcome": "", "reasons": ("2 ranks are not watched",)})]
+    text = line(page_text(open_page()))
+    assert "refused</b>" in text
+    assert "2 ranks are not watched" in text
+
+
+@pytest.mark.parametrize(
+    "intents",
+    [
+        [],
+        [intent(**{**DONE, "mode": "observe", "result": "observed", "outcome": ""})],
+        [intent(**{**DONE, "time": NOW - 90_000})],
+    ],
+    ids=["no policy", "only observed", "yesterday"],
+)
+def test_page_is_quiet_about_acts_if_there_was_none(open_page, world, intents):
+    world.intents = intents
+    page = page_text(open_page())
+    assert (line(page), "Acts of zmon" in page) == ("", False)
+
+
+def test_older_hub_without_intents_is_said_in_one_line(open_page, world):
+    world.intents = None
+    assert "Acts of zmon: unknown" in page_text(open_page())
