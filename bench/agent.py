@@ -64,14 +64,14 @@ def costs(seconds: float, ranks: int) -> tuple[Cost, Cost]:
 def _watch(process: psutil.Process, port: int, seconds: float) -> Cost:
     time.sleep(_SETTLE_SECONDS)
     scrapes, page = [], ""
-    cpu_before, begin = _cpu_seconds(process), time.monotonic()
+    cpu_before, begin = sum(process.cpu_times()[:2]), time.monotonic()
     while (elapsed := time.monotonic() - begin) < seconds:
         scrape_begin = time.perf_counter()
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             page = answer.read().decode()
         scrapes.append(time.perf_counter() - scrape_begin)
         time.sleep(min(SCRAPE_SECONDS, max(seconds - elapsed, 0.0)))
-    cpu_ratio = (_cpu_seconds(process) - cpu_before) / (time.monotonic() - begin)
+    cpu_ratio = (sum(process.cpu_times()[:2]) - cpu_before) / (time.monotonic() - begin)
     series = [line for line in page.splitlines() if line[0] != "#"]
     return Cost(
         cpu_ratio=cpu_ratio,
@@ -80,8 +80,3 @@ def _watch(process: psutil.Process, port: int, seconds: float) -> Cost:
         num_series=len(series),
         num_rank_series=sum('job_id="bench",' in line and 'rank="0"' in line for line in series),
     )
-
-
-def _cpu_seconds(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)

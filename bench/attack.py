@@ -13,7 +13,6 @@ import argparse
 import contextlib
 import json
 import os
-import resource
 import signal
 import statistics
 import subprocess
@@ -21,14 +20,15 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 
-from bench.processes import free_port, ranks_running
+from bench.processes import child, free_port, ranks_running
 from bench.rows import MEBI, table_line
+from lab.faults.sabotage import wait_until
 
 HALF, BODIES, READERS = 1100, 10, 50
 AGENT_PATHS = ("/api/v1/snapshot?since=0", "/metrics")
@@ -87,7 +87,7 @@ class Attacked:
 
     @property
     def recovered_files(self) -> bool:
-        """Return True if the daemon had about as many open files at last as before the attack."""
+        """True if the daemon had about as many open files at last as before the attack."""
         return self.end_files <= self.files_before + _OWN_FILES
 
     def _look(self) -> None:
@@ -112,30 +112,15 @@ def daemons(folder: Path, files: int) -> Iterator[tuple[Attacked, Attacked]]:
         ["agent", "--box-dir", str(folder / "boxes"), "--data-dir", str(folder / "agent")],
         ["hub", "--agents", urls[0], "--data-dir", str(folder / "hub")],
     ]
-    started: list[subprocess.Popen[bytes]] = []
-    try:
+    limited = ("sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", sys.executable, "-m", "zmon")
+    attacked = []
+    with contextlib.ExitStack() as stack:
         for command, url in zip(commands, urls, strict=True):
-            with (folder / f"{command[0]}.log").open("wb") as log:
-                words = [sys.executable, "-m", "zmon", *command, "--port", url.rsplit(":", 1)[1]]
-                started.append(
-                    subprocess.Popen(
-                        words,
-                        stdout=log,
-                        stderr=log,
-                        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files)),
-                    )
-                )
-        attacked = [
-            Attacked(psutil.Process(process.pid), url, folder / f"{command[0]}.log")
-            for process, url, command in zip(started, urls, commands, strict=True)
-        ]
+            log = folder / f"{command[0]}.log"
+            process = child(*limited, *command, "--port", url.rsplit(":", 1)[1], log=log)
+            attacked.append(Attacked(stack.enter_context(process), url, log))
         wait_until(lambda: list_of(f"{urls[1]}/api/v1/jobs"), _START_SECONDS)
         yield attacked[0], attacked[1]
-    finally:
-        for process in started:
-            process.terminate()
-        for process in started:
-            process.wait(20)
 
 
 def attack(
@@ -183,13 +168,6 @@ def list_of(url: str) -> list[object]:
             return next(value for value in json.load(answer).values() if isinstance(value, list))
     except (OSError, ValueError):
         return []
-
-
-def wait_until(condition: Callable[[], object], seconds: float) -> None:
-    """Wait until the condition is true, but for this time at most."""
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.1)
 
 
 def main() -> None:

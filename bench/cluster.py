@@ -173,11 +173,5 @@ _STATUSES = tuple(SourceStatus(name, True, False, 0.002, 1.8e9, 0, None) for nam
 
 def serve(num_ranks: int, port: int) -> None:
     """Answer requests until the process ends."""
-
-    async def run() -> None:
-        runner = web.AppRunner(Cluster(num_ranks).app(), access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", port, backlog=4096).start()
-        await asyncio.Event().wait()
-
-    asyncio.run(run())
+    app = Cluster(num_ranks).app()
+    web.run_app(app, host="127.0.0.1", port=port, backlog=4096, access_log=None, print=None, handle_signals=False)

@@ -10,7 +10,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -180,5 +180,4 @@ def hand_over(folder: Path, injected: Injected) -> None:
 
 
 if __name__ == "__main__":
-    arguments: Iterable[str] = sys.argv[1:]
-    main(*arguments)
+    main(*sys.argv[1:])

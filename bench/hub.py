@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import multiprocessing
 import os
 import statistics
 import tempfile
@@ -25,7 +24,7 @@ from typing import Any
 import psutil
 
 from bench.cluster import RANKS_PER_AGENT, serve
-from bench.processes import daemon, free_port
+from bench.processes import daemon, free_port, spawned
 from bench.rows import MEBI, PERCENT, table_line
 
 _HEADS = (
@@ -101,11 +100,15 @@ def measure(num_ranks: int, seconds: float, quiet_minutes: float) -> tuple[str, 
 @contextlib.contextmanager
 def running_hub(num_ranks: int) -> Iterator[RunningHub]:
     """Run a hub with a simulated cluster of so many ranks; yield both."""
-    with tempfile.TemporaryDirectory(prefix="zmon-bench-") as data, cluster(num_ranks) as (url, players):
-        agents = ",".join(f"{url}/agent/{agent}" for agent in range(num_ranks // RANKS_PER_AGENT))
-        port = free_port()
-        with daemon("hub", "--agents", agents, "--data-dir", data, "--port", str(port)) as hub:
-            yield RunningHub(hub, f"http://127.0.0.1:{port}", url, players)
+    port, players_port = free_port(), free_port()
+    url = f"http://127.0.0.1:{players_port}"
+    agents = ",".join(f"{url}/agent/{agent}" for agent in range(num_ranks // RANKS_PER_AGENT))
+    with (
+        tempfile.TemporaryDirectory(prefix="zmon-bench-") as data,
+        spawned(serve, num_ranks, players_port) as players,
+        daemon("hub", "--agents", agents, "--data-dir", data, "--port", str(port)) as hub,
+    ):
+        yield RunningHub(hub, f"http://127.0.0.1:{port}", url, players)
 
 
 def _wait_for_job(running: RunningHub, num_ranks: int) -> None:
@@ -186,19 +189,6 @@ def _seconds_to_finding(running: RunningHub, rank: int) -> float | None:
             return elapsed
         time.sleep(0.05)
     return None
-
-
-@contextlib.contextmanager
-def cluster(num_ranks: int) -> Iterator[tuple[str, psutil.Process]]:
-    """Run a simulated cluster; yield its URL and its process."""
-    port = free_port()
-    process = multiprocessing.get_context("spawn").Process(target=serve, args=(num_ranks, port), daemon=True)
-    process.start()
-    try:
-        yield f"http://127.0.0.1:{port}", psutil.Process(process.pid)
-    finally:
-        process.terminate()
-        process.join()
 
 
 if __name__ == "__main__":

@@ -19,9 +19,10 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.attack import list_of, wait_until
+from bench.attack import list_of
 from bench.hub import RunningHub, post, running_hub
 from bench.rows import MEBI, PERCENT, table_line
+from lab.faults.sabotage import wait_until
 
 _GROUP = Path("/sys/fs/cgroup/memory") / f"zmon-bench-{os.getpid()}"
 _ROW_SECONDS = 600.0  # the windows over steps are full after this time

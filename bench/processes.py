@@ -5,19 +5,22 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+import urllib.request
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import psutil
 
 from bench.hot_path import mark_step
+from lab.jobs.without_torchrun import free_port
 
+__all__ = ["child", "daemon", "free_port", "ranks_running", "spawned", "wait_for_answer"]
 _STEP_SECONDS = 0.020  # of a rank: a short step, so that the agent has much to read
+_START_SECONDS = 60.0
 
 
 def daemon(*arguments: str, log: Path | None = None) -> AbstractContextManager[psutil.Process]:
@@ -41,28 +44,35 @@ def child(*command: str, log: Path | None = None) -> Iterator[psutil.Process]:
             process.wait()
 
 
-def free_port() -> int:
-    """Return a port of this machine that nothing listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+@contextlib.contextmanager
+def spawned(function: Callable[..., object], *arguments: object) -> Iterator[psutil.Process]:
+    """Run a function in a process that ends with the block."""
+    process = multiprocessing.get_context("spawn").Process(target=function, args=arguments, daemon=True)
+    process.start()
+    try:
+        yield psutil.Process(process.pid)
+    finally:
+        process.terminate()
+        process.join()
+
+
+def wait_for_answer(url: str, process: psutil.Process) -> None:
+    """Wait until the server of this process answers. Raises SystemExit if it ends, or needs more than a minute."""
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline and process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+        with contextlib.suppress(OSError):
+            urllib.request.urlopen(url, timeout=5).close()
+            return
+        time.sleep(0.1)
+    raise SystemExit(f"no server answers at {url} within {_START_SECONDS:g} s")
 
 
 @contextlib.contextmanager
 def ranks_running(folder: Path, num_ranks: int) -> Iterator[list[int]]:
     """Run ranks that step every 20 ms, with their boxes in a folder; yield their pids."""
-    spawn = multiprocessing.get_context("spawn")
-    boxes = folder / "boxes"
-    ranks = [spawn.Process(target=_run_rank, args=(boxes, rank, num_ranks), daemon=True) for rank in range(num_ranks)]
-    for rank in ranks:
-        rank.start()
-    try:
-        yield [rank.pid or 0 for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.terminate()
-        for rank in ranks:
-            rank.join()
+    with contextlib.ExitStack() as stack:
+        boxes = folder / "boxes"
+        yield [stack.enter_context(spawned(_run_rank, boxes, rank, num_ranks)).pid for rank in range(num_ranks)]
 
 
 def _run_rank(boxes: Path, rank: int, num_ranks: int) -> None:

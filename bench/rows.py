@@ -8,20 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 MICRO, MEBI, PERCENT = 1e6, 2**-20, 100.0
-# 97.5 % of t, by number of values
-STUDENT = {
-    2: 12.706,
-    3: 4.303,
-    4: 3.182,
-    5: 2.776,
-    6: 2.571,
-    7: 2.447,
-    8: 2.365,
-    9: 2.306,
-    10: 2.262,
-    11: 2.228,
-    12: 2.201,
-}
+STUDENT = {  # 97.5 % of t, by number of values
+    2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262, 11: 2.228, 12: 2.201,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import subprocess
 import tempfile
 import time
 import urllib.request
@@ -18,14 +17,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.dashboard.blocks import write
+from bench.dashboard import victoria
+from bench.dashboard.blocks import BLOCK_SECONDS, convert, write
 from bench.dashboard.scene import EARLIER_SECONDS, Scene
 from bench.dashboard.synthetic import Series, everything
-from bench.processes import child, free_port
 from dashboards.intervals import CLUSTER
 from dashboards.rules.render import recording_seconds
 
-BLOCK_SECONDS = 7200
 _DATA_SIZE = re.compile(r"^vm_data_size_bytes\{.*\} (\S+)", re.M)  # samples and index
 
 
@@ -41,11 +39,7 @@ class Part:
 PARTS = (
     Part("everything", lambda series: True, 2),
     Part("scraped, of ranks", lambda series: "rank" in series.labels and not _is_recorded(series), 2),
-    Part(
-        "recorded, and jobs from the hub",
-        lambda series: _is_recorded(series) or series.name.startswith("zmon_job_"),
-        30,
-    ),
+    Part("recorded, and jobs from the hub", lambda series: series.name.startswith(("zmon:", "zmon_job_")), 30),
     Part("recorded, of ranks", lambda series: "rank" in series.labels and _is_recorded(series), 30),
 )
 
@@ -95,21 +89,15 @@ def _is_recorded(series: Series) -> bool:
 
 def _sizes(folder: Path, series: Sequence[Series], scene: Scene) -> tuple[int, int, int]:
     """Return the number of samples, and their bytes on disk in Prometheus and in VictoriaMetrics."""
-    text, blocks, store = folder / "text.om", folder / "blocks", folder / "store"
+    text, blocks = folder / "text.om", folder / "blocks"
     samples = write(text, series, scene, scene.start, scene.end)
-    command = ("promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(blocks))
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
-    with child(
-        "victoria-metrics", f"-storageDataPath={store}", f"-httpListenAddr=127.0.0.1:{port}", "-retentionPeriod=1y"
-    ):
-        _wait(f"{url}/health")
+    with victoria.running(folder) as (url, _):
         imported = urllib.request.Request(f"{url}/api/v1/import/prometheus", data=_in_milliseconds(text), method="POST")
         urllib.request.urlopen(imported, timeout=900).close()
         urllib.request.urlopen(f"{url}/internal/force_flush", timeout=600).close()
         with urllib.request.urlopen(f"{url}/metrics", timeout=60) as page:
             of_victoria = sum(map(float, _DATA_SIZE.findall(page.read().decode())))
+    convert(text, blocks)
     of_prometheus = sum(file.stat().st_size for file in blocks.rglob("*") if file.is_file())
     return samples, of_prometheus, round(of_victoria)
 
@@ -119,18 +107,6 @@ def _in_milliseconds(text: Path) -> Iterator[bytes]:
     with text.open("rb") as file:
         while block := file.read(1 << 20):
             yield block.replace(b"\n", b"000\n")
-
-
-def _wait(url: str) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            urllib.request.urlopen(url, timeout=5).close()
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return
-    raise SystemExit(f"no server answers at {url}")
 
 
 if __name__ == "__main__":

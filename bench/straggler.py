@@ -27,18 +27,9 @@ from zmon.schema.steps import MEAN, MEAN_STEPS, STEP, Steps
 from zmon.stats import quantile
 
 _HEADS = (
-    "ranks",
-    "step",
-    "spread",
-    "change of the slow rank",
-    "reported",
-    "correct",
-    "median",
-    "p90",
-    "steps",
-    "in time",
+    "ranks", "step", "spread", "change of the slow rank", "reported", "correct", "median", "p90", "steps", "in time",
     "false per h",
-)
+)  # fmt: skip
 _DATA = 0.15  # the part of self time that is waiting for data
 _SLOWER = {"computing takes × 1.5": (0.5, 0.0), "input + half a step": (0.0, 0.5)}
 _HISTORY_SECONDS, _HISTORY_STEPS = 20.0, 48  # the healthy history before a rank becomes slow has at least both
@@ -73,9 +64,8 @@ class Job:
 
     def __post_init__(self) -> None:
         self.history, self.number, self.seconds = History(self.size), 0, 0.0
-        records_per_reply = HubConfig.about_steps
         self.every = 1
-        while self.every * records_per_reply * self.step_seconds < _INTERVAL:
+        while self.every * HubConfig.about_steps * self.step_seconds < _INTERVAL:
             self.every *= 2
         ranks = tuple(replace(RANK, rank=rank, world_size=self.size) for rank in range(self.size))
         self.snapshot = Snapshot("job", 0.0, 0, self.size, ranks, (), (), ())

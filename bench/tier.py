@@ -63,16 +63,8 @@ def main() -> None:
 def _run(arguments: argparse.Namespace, pooling: int, memory: int, limit: int | None) -> dict[str, Any]:
     """Train in a process for each rank; return the figures of rank 0. `limit` is that of the cgroup in bytes."""
     job = {"pooling": pooling, "memory": memory, "steps": arguments.steps, "folder": str(arguments.folder / "rows")}
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--nproc-per-node",
-        str(arguments.ranks),
-        "-m",
-        "bench.tier",
-    ]
-    command += ["--job", json.dumps(job)]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(arguments.ranks)]
+    command = [*launcher, "-m", "bench.tier", "--job", json.dumps(job)]
     group = CGROUP / f"zmon-bench-{os.getpid()}"
     if limit is not None:
         group.mkdir(exist_ok=True)
@@ -100,14 +92,9 @@ def _job(pooling: int, memory: int, steps: int, folder: str) -> None:
     from trainer.scale.run import Run, extent, open_source
     from trainer.world import join, world_from
 
+    tier = {"folder": folder if memory else ""}
     changes = {
-        "embedding": {
-            "rows": list(ROWS),
-            "dim": DIM,
-            "kernel": "torch",
-            "memory": memory,
-            "tier": {"folder": folder if memory else ""},
-        },
+        "embedding": {"rows": list(ROWS), "dim": DIM, "kernel": "torch", "memory": memory, "tier": tier},
         "synthetic": {"shortest_bag": pooling, "longest_bag": pooling},
         "model": {"bottom": [512, 256], "top": [1024, 512, 256]},
         "train": {"steps": WARM_UP + steps},
@@ -133,17 +120,17 @@ def _job(pooling: int, memory: int, steps: int, folder: str) -> None:
             result.sums.numbers()
             if number >= WARM_UP:
                 times.append(time.perf_counter() - begin)
-                reads.append(_moved("read_bytes") - read)
+                reads.append(_read_bytes() - read)
             if number == WARM_UP:
-                first = _moved("read_bytes"), sum(kernel.missing for kernel in on_disk)
-            begin, read = time.perf_counter(), _moved("read_bytes")
+                first = _read_bytes(), sum(kernel.missing for kernel in on_disk)
+            begin, read = time.perf_counter(), _read_bytes()
     missing = sum(kernel.missing for kernel in on_disk) - first[1]
     needed = missing * (DIM + 1) * 4
     figures = {"step": statistics.median(times), "plan": run.plan.predicted[world.rank].memory_bytes}
     if memory:
         figures |= {
             "rows missing a step": round(missing / steps),
-            "read / needed": round((_moved("read_bytes") - first[0]) / max(1, needed), 1),
+            "read / needed": round((_read_bytes() - first[0]) / max(1, needed), 1),
             "steps without a read": sum(read == 0 for read in reads),
             "mean step ms": round(statistics.mean(times) * 1e3, 1),
         }
@@ -151,10 +138,10 @@ def _job(pooling: int, memory: int, steps: int, folder: str) -> None:
         print(json.dumps(figures))
 
 
-def _moved(what: str) -> int:
-    """Return the bytes that this process has read from, or written to, disks."""
+def _read_bytes() -> int:
+    """Return the bytes that this process has read from disks."""
     lines = Path("/proc/self/io").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(what))
+    return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes"))
 
 
 if __name__ == "__main__":

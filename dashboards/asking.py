@@ -9,6 +9,7 @@ of answers are frozen, since answers are shared.
 """
 
 import re
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
@@ -97,6 +98,14 @@ def answer_or_raise(answer: T | Unreachable) -> T:
     return answer
 
 
+def answer_or_error(ask_: Callable[[], T]) -> T | Unreachable:
+    """Return the answer, or Unreachable in its place, which can be cached."""
+    try:
+        return ask_()
+    except Unreachable as error:
+        return error
+
+
 def ask_uncached(source: Source, path: str, query: Query, answer: type[T], seconds: float) -> T:
     """Send the request and bypass the cache. Raises Unreachable."""
     content = fetch(source, path, query, seconds)
@@ -112,10 +121,7 @@ def ask_uncached(source: Source, path: str, query: Query, answer: type[T], secon
 @st.cache_resource(ttl=REFRESH_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
 def _cached(source: Source, path: str, query: Query, _answer: type[object]) -> object:
     """Return the answer, or Unreachable. `_answer` is not in the cache key: each path has one type of answer."""
-    try:
-        return ask_uncached(source, path, query, _answer, TIMEOUT_SECONDS)
-    except Unreachable as error:
-        return error
+    return answer_or_error(lambda: ask_uncached(source, path, query, _answer, TIMEOUT_SECONDS))
 
 
 def fetch(source: Source, path: str, query: Query = (), seconds: float = TIMEOUT_SECONDS) -> bytes:

@@ -149,9 +149,7 @@ def specification(
         "encoding": {name: encoding[name] for name in ("x", "y", "color")}
         | {"tooltip": [series_tip, number(panel), *_times("time")]},
     }
-    above = (
-        [alone] if "alone" in kinds and not stacked else []
-    )  # on stacked areas, a point would be at the wrong height
+    above = [alone] if "alone" in kinds and not stacked else []  # on stacked areas, a point would be at a wrong height
     below = [_only(kind) | layer for kind, layers in _MARKED.items() if kind in kinds for layer in layers]
     return {
         "description": panel.question,
@@ -212,11 +210,7 @@ _MARKED: dict[str, tuple[dict[str, object], ...]] = {  # by kind; the lowest lay
     "finding": (
         {
             "mark": {"type": "rect", "opacity": 0.18},
-            "encoding": {
-                **_ACROSS,
-                "color": _TINT,
-                "tooltip": _mark_tip("finding"),
-            },
+            "encoding": {**_ACROSS, "color": _TINT, "tooltip": _mark_tip("finding")},
         },
         {
             "mark": {"type": "rule", "strokeWidth": 2, "strokeDash": [5, 3]},
@@ -227,8 +221,7 @@ _MARKED: dict[str, tuple[dict[str, object], ...]] = {  # by kind; the lowest lay
             "encoding": {**_POSITION, "color": _TINT, "text": {"field": "text"}},
         },
     ),
-    "moment": (
-        {"mark": {"type": "rule", "strokeWidth": 2, "color": GREY}, "encoding": _POSITION},
-    ),  # the time of a link
+    # the time of a link
+    "moment": ({"mark": {"type": "rule", "strokeWidth": 2, "color": GREY}, "encoding": _POSITION},),
     "span": ({"mark": {"type": "point", "opacity": 0}, "encoding": _POSITION},),
 }

@@ -110,9 +110,8 @@ def _with_hub(glance: Glance, hub: Hub) -> Glance:
     try:
         answer = hub.jobs()
         jobs = sorted(answer.jobs, key=lambda job: job.state != "stalled")
-        findings = sorted(
-            hub.findings(), key=lambda finding: urgency(finding.severity)
-        )  # a stable sort: within a severity, the newest stays first
+        # A stable sort: within a severity, the newest stays first.
+        findings = sorted(hub.findings(), key=lambda finding: urgency(finding.severity))
         urgent_first = [finding.job_id for finding in findings] + [job.job_id for job in jobs]
         job_id = glance.job_id or next(iter(urgent_first), None)
         past = hub.findings(job_id) if job_id else []
@@ -148,13 +147,11 @@ def _with_prometheus(glance: Glance, prometheus: Prometheus) -> Glance:
             blind.append("Prometheus reaches no agent: the charts get no new points. Is `zmon agent` running?")
         intervals = prometheus.query(INTERVALS, _intervals)
         if prometheus.query(f"absent_over_time(up[{intervals.agents.window(60)}s])"):
-            blind.insert(
-                0, "Prometheus stores no samples, so no finding pages and charts stand still. Is its disk full?"
-            )
+            blind[:0] = ["Prometheus stores no samples, so no finding pages and charts stand still. Is its disk full?"]
         if glance.hub_answers and not prometheus.query(heartbeat(intervals)):
             silence = f"{intervals.chart_window('hub')} s"
             blind.append(f"The hub has finished no pass for {silence}: its state may be old. See its log.")
-        firing = prometheus.query(FIRING)
+        firing = prometheus.query(FIRING, _firing)
     except Unreachable as error:
         return replace(glance, blind=(*blind, *unseen(prometheus_error=str(error))))
     return replace(
@@ -165,7 +162,7 @@ def _with_prometheus(glance: Glance, prometheus: Prometheus) -> Glance:
         job_id=job_id,
         intervals=intervals,
         num_watched=watched.get(job_id or ""),
-        firing=tuple(sorted((_firing(sample.labels) for sample in firing), key=_urgency_and_name)),
+        firing=tuple(firing),
     )
 
 
@@ -183,12 +180,11 @@ def _intervals(samples: list[Sample]) -> Intervals:
         return ONE_MACHINE
 
 
-def _firing(labels: dict[str, str]) -> Firing:
-    return Firing(labels["alertname"], labels.get("severity", ""), labels.get("job_id"))
-
-
-def _urgency_and_name(firing: Firing) -> tuple[int, str, str]:
-    return urgency(firing.severity), firing.alert, firing.job_id or ""
+def _firing(samples: list[Sample]) -> list[Firing]:
+    """Return the alerts, the most urgent first."""
+    every = (sample.labels for sample in samples)
+    firing = [Firing(labels["alertname"], labels.get("severity", ""), labels.get("job_id")) for labels in every]
+    return sorted(firing, key=lambda each: (urgency(each.severity), each.alert, each.job_id or ""))
 
 
 def ranks(prometheus: Prometheus, glance: Glance) -> tuple[Rank, ...]:

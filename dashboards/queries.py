@@ -20,6 +20,7 @@ from dashboards.asking import (
     Query,
     Source,
     Unreachable,
+    answer_or_error,
     answer_or_raise,
     ask,
     ask_uncached,
@@ -27,7 +28,7 @@ from dashboards.asking import (
     without_credentials,
 )
 from dashboards.history import History, history
-from dashboards.prometheus_answers import Answer, Flags, InstantSeries, Matrix, Vector
+from dashboards.prometheus_answers import Answer, Flags, Matrix, Vector
 from zmon.schema.act import Intent
 from zmon.schema.api import (
     EndList,
@@ -117,18 +118,12 @@ class Prometheus:
 @st.cache_resource(ttl=REFRESH_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
 def _query(prometheus: Prometheus, promql: str, _convert: Callable[[list[Sample]], T]) -> T | Unreachable:
     """Send the query. `_convert` is not part of the cache key, because each query has one converter."""
-    try:
-        return _convert(_samples(prometheus, TIMEOUT_SECONDS, (("query", promql),)))
-    except Unreachable as error:
-        return error
+    return answer_or_error(lambda: _convert(_samples(prometheus, TIMEOUT_SECONDS, (("query", promql),))))
 
 
 @st.cache_resource(ttl=REFRESH_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
 def _query_at(prometheus: Prometheus, promql: str, moment: int) -> list[Sample] | Unreachable:
-    try:
-        return _answer_at(prometheus, promql, moment)
-    except Unreachable as error:
-        return error
+    return answer_or_error(lambda: _answer_at(prometheus, promql, moment))
 
 
 @st.cache_resource(ttl=CACHE_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
@@ -140,10 +135,7 @@ def _answer_at(prometheus: Prometheus, promql: str, moment: int) -> list[Sample]
 def _query_range(
     prometheus: Prometheus, promql: str, legend: str, span: Span, max_series: int, keep_low: bool
 ) -> History | Unreachable:
-    try:
-        return _answer_over(prometheus, promql, legend, span, max_series, keep_low)
-    except Unreachable as error:
-        return error
+    return answer_or_error(lambda: _answer_over(prometheus, promql, legend, span, max_series, keep_low))
 
 
 @st.cache_resource(ttl=CACHE_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
@@ -171,12 +163,7 @@ def _external_url(prometheus: Prometheus) -> str:
 
 def _samples(prometheus: Prometheus, seconds: float, query: Query) -> list[Sample]:
     answer = ask_uncached(prometheus.source, "/api/v1/query", query, Answer[Vector], seconds)
-    return [_sample(series) for series in answer.data.result]
-
-
-def _sample(series: InstantSeries) -> Sample:
-    time, value = series.value
-    return Sample(series.metric, float(value), time)
+    return [Sample(series.metric, float(series.value[1]), series.value[0]) for series in answer.data.result]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from dashboards.gpu_time import minute
 from dashboards.queries import Prometheus, quoted
 
 LOOKBACK = "7d"  # jobs are listed if they had series in this time
@@ -17,12 +18,8 @@ RANKS = "max by (world_size) (zmon_job_info{job_id=$job})"
 JOBS = f"group by (job_id) (last_over_time(zmon_job_info[{LOOKBACK}]))"
 LAST_TIME = f"max(last_over_time(timestamp(zmon_job_info{{job_id=$job}})[{LOOKBACK}:1m]))"
 BY_NAME = {
-    "step": STEP_SECONDS,
-    "wall-clock per step": CAUSES,
-    "samples/s": SAMPLES,
-    "efficiency": EFFICIENCY,
-    "ranks": RANKS,
-}
+    "step": STEP_SECONDS, "wall-clock per step": CAUSES, "samples/s": SAMPLES, "efficiency": EFFICIENCY, "ranks": RANKS,
+}  # fmt: skip
 QUERIES = (*BY_NAME.values(), JOBS, LAST_TIME)
 
 
@@ -56,18 +53,13 @@ def side(prometheus: Prometheus, job_id: str, until: int, seconds: int) -> Side:
 
 def jobs(prometheus: Prometheus, now: float) -> list[str]:
     """Return the IDs of jobs with series in the last 7 days, sorted. Raises Unreachable."""
-    return sorted(sample.labels["job_id"] for sample in prometheus.query_at(JOBS, _minute(now)))
+    return sorted(sample.labels["job_id"] for sample in prometheus.query_at(JOBS, minute(now)))
 
 
 def last_time(prometheus: Prometheus, job_id: str, until: int) -> int | None:
     """Return the last minute before `until` in which the job had series, or None. Raises Unreachable."""
-    last = _first(prometheus, (LAST_TIME.replace("$job", quoted(job_id)), _minute(until + 59)))
+    last = _first(prometheus, (LAST_TIME.replace("$job", quoted(job_id)), minute(until + 59)))
     return None if last is None else min(until, int(last) + 59)
-
-
-def _minute(moment: float) -> int:
-    """Round down to the minute, so that queries over days are sent once a minute."""
-    return int(moment) // 60 * 60
 
 
 def _requests(job_id: str, until: int, seconds: int) -> Callable[[str], tuple[str, int]]:

@@ -25,9 +25,7 @@ def measure(seconds: float, size: int, elements: int, dtypes: Sequence[str] = tu
     Each dtype and the triad take about `seconds`. `size` is n of the matrices, `elements` the length of an array of
     float64.
     """
-    torch.set_num_threads(
-        len(os.sched_getaffinity(0))
-    )  # OMP_NUM_THREADS=1, as launchers set it, is for one rank of many
+    torch.set_num_threads(len(os.sched_getaffinity(0)))  # OMP_NUM_THREADS=1 of a launcher is for one rank of many
     flops = {}
     for dtype in dtypes:
         a, b = (torch.rand(size, size).to(DTYPES[dtype]) for _ in range(2))

@@ -31,14 +31,15 @@ def generate(scene: Scene, series: list[Series], folder: Path, log: Callable[[in
             samples += write(text, series, scene, start, start + BLOCK_SECONDS)
             if before:
                 before.result()
-            before = promtool.submit(_convert, text, blocks)
+            before = promtool.submit(convert, text, blocks)
             log(samples)
         if before:
             before.result()
     return samples
 
 
-def _convert(text: Path, blocks: Path) -> None:
+def convert(text: Path, blocks: Path) -> None:
+    """Make blocks of a text file with samples, and delete it."""
     if text.stat().st_size > len(END):
         command = ("promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(blocks))
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from playwright.sync_api import Browser, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 from playwright.sync_api import TimeoutError as TooLate
 
 CHROMIUM = "/usr/bin/chromium"
@@ -142,12 +142,8 @@ class Viewer:
 def viewer(base: str) -> Iterator[Viewer]:
     """Start a Chromium and yield a viewer that uses it."""
     with sync_playwright() as playwright:
-        chromium = _launch(playwright)
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         try:
             yield Viewer(chromium, base)
         finally:
             chromium.close()
-
-
-def _launch(playwright: Playwright) -> Browser:
-    return playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)

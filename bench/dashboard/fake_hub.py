@@ -6,7 +6,6 @@ constant.
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 from dataclasses import replace
@@ -172,14 +171,8 @@ class FakeHub:
 
 def serve(scene: Scene, port: int) -> None:
     """Answer requests until the process ends."""
-
-    async def run() -> None:
-        runner = web.AppRunner(FakeHub(scene).app(), access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", port).start()
-        await asyncio.Event().wait()
-
-    asyncio.run(run())
+    app = FakeHub(scene).app()
+    web.run_app(app, host="127.0.0.1", port=port, access_log=None, print=None, handle_signals=False)
 
 
 def _other_job(job: JobView, number: int) -> JobView:

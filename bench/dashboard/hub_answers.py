@@ -11,7 +11,6 @@ from bench.dashboard.scene import (
     SIMULATED_SECONDS,
     SLOW,
     STEP_SECONDS,
-    USUAL,
     Scene,
     by_word,
 )
@@ -89,6 +88,3 @@ def _point(doublings: int, ranks: int) -> Point:
     return Point(
         ranks, ranks * SAMPLES, sum(causes.values()), f"{JOB}-{ranks}", 1.79e9, 0.002, causes, sent, min(8, ranks)
     )
-
-
-__all__ = ["JOB", "USUAL", "curve", "finding", "job"]

@@ -86,11 +86,8 @@ def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
         at_end += instants(rank_tiles=glance.RANKS)
     return {
         GLANCE: instants(
-            jobs=glance.JOBS,
-            agents=glance.AGENTS,
-            heartbeat=glance.heartbeat(scene.intervals),
-            made_for=glance.INTERVALS,
-            firing=glance.FIRING,
+            jobs=glance.JOBS, agents=glance.AGENTS, heartbeat=glance.heartbeat(scene.intervals),
+            made_for=glance.INTERVALS, firing=glance.FIRING,
         ),
         "cluster": [*charts(VIEWS["cluster"]), *instants(last_day=gpu_time.LAST_DAY, day_before=gpu_time.DAY_BEFORE)],
         "job": [*charts((*VIEWS["job"], scaling_panels.EFFICIENCY)), *activities, *at_end],
@@ -98,13 +95,9 @@ def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
         ONE_RANK: [*names, *charts((*rank_panels.PANELS, *rank_panels.ONE_RANK))],
         "communication": charts(VIEWS["communication"]),
         "scaling": [*charts(VIEWS["scaling"]), *activities],
-        "hardware": [
-            *names,
-            *host_tiles(f" and on (host) {hosts_of_job}"),
-            *charts(VIEWS["hardware"]),
-        ],
+        "hardware": [*names, *host_tiles(f" and on (host) {hosts_of_job}"), *charts(VIEWS["hardware"])],
         "compare": instants(**{f"side_{number}": promql for number, promql in enumerate(side.QUERIES)}),
-    }
+    }  # fmt: skip
 
 
 def measure(url: str, queries: list[Query]) -> Iterator[Cost]:

@@ -127,16 +127,8 @@ class Scene:
         steps = SIMULATED_SECONDS / STEP_SECONDS[kind] if kind != EVALUATING else 0
         nic_bytes = round(steps * SENT_BYTES * RANKS_PER_AGENT / 2 * draw.uniform(0.9, 1.1))
         nics = tuple(
-            NicSample(
-                f"eth{n}",
-                "tcp",
-                True,
-                25e9,
-                nic_bytes,
-                nic_bytes,
-                {"rx_errors": 0, "rx_dropped": n * SIMULATED_SECONDS // 50},
-            )
-            for n in (0, 1)
+            NicSample(f"eth{n}", "tcp", True, 25e9, nic_bytes, nic_bytes, {"rx_errors": 0, "rx_dropped": dropped})
+            for n, dropped in enumerate((0, SIMULATED_SECONDS // 50))
         )
         busy = 0.1 * draw.uniform(0.8, 1.5)
         modes = {"user": busy, "system": busy / 4, "idle": 1 - busy, "iowait": 0.01, "steal": 0.0}

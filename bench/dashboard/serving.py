@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import re
 import sys
-import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,12 +16,11 @@ import yaml
 from bench.dashboard import fake_hub, victoria
 from bench.dashboard.history import VICTORIA
 from bench.dashboard.scene import Scene
-from bench.processes import child, daemon, free_port
+from bench.processes import child, daemon, free_port, spawned, wait_for_answer
 from dashboards.rules.render import rendered
 
 NEVER = "1y"  # evaluation interval; the view `armed` only needs the rules to be loaded
 EMPTY_PAGE = "import streamlit as st\nst.html('<b data-testid=\"zmon-empty\">empty</b>')\n"
-_START_SECONDS = 60.0
 _ANSWERS = re.compile(  # of Prometheus, or of VictoriaMetrics
     r"^(?:prometheus_http|vm)_request_duration_seconds_count"
     r'\{(?:handler|path)="/api/v1/query(?:_range)?"\} (\S+)', re.M
@@ -64,20 +60,15 @@ def _prometheus(scene: Scene, folder: Path) -> Iterator[Server]:
         f"--web.listen-address=127.0.0.1:{port}", "--log.level=error",
     )  # fmt: skip
     with child(*command) as process:
-        yield _ready(Server(f"http://127.0.0.1:{port}", process), "/-/ready")
+        yield _ready(port, process, "/-/ready")
 
 
 @contextlib.contextmanager
 def hub(scene: Scene) -> Iterator[Server]:
     """Start the simulated hub."""
     port = free_port()
-    process = multiprocessing.get_context("spawn").Process(target=fake_hub.serve, args=(scene, port), daemon=True)
-    process.start()
-    try:
-        yield _ready(Server(f"http://127.0.0.1:{port}", psutil.Process(process.pid)), "/healthz")
-    finally:
-        process.terminate()
-        process.join()
+    with spawned(fake_hub.serve, scene, port) as process:
+        yield _ready(port, process, "/healthz")
 
 
 @contextlib.contextmanager
@@ -85,7 +76,7 @@ def dashboard(hub_url: str, prometheus_url: str) -> Iterator[Server]:
     """Start `zmon dashboard`, as users do."""
     port = free_port()
     with daemon("dashboard", "--port", str(port), "--hub", hub_url, "--prometheus", prometheus_url) as process:
-        yield _ready(Server(f"http://127.0.0.1:{port}", process), "/_stcore/health")
+        yield _ready(port, process, "/_stcore/health")
 
 
 @contextlib.contextmanager
@@ -96,7 +87,7 @@ def empty_page(folder: Path) -> Iterator[Server]:
     flags = ("--server.address=127.0.0.1", "--server.headless=true", "--server.fileWatcherType=none",
              "--browser.gatherUsageStats=false", "--client.toolbarMode=minimal")  # fmt: skip
     with child(sys.executable, "-m", "streamlit", "run", str(script), f"--server.port={port}", *flags) as process:
-        yield _ready(Server(f"http://127.0.0.1:{port}", process), "/_stcore/health")
+        yield _ready(port, process, "/_stcore/health")
 
 
 def query_totals(prometheus: Server) -> tuple[float, float]:
@@ -116,13 +107,7 @@ def _unevaluated(name: str, text: str, folder: Path) -> Path:
     return copy
 
 
-def _ready(server: Server, path: str) -> Server:
-    deadline = time.monotonic() + _START_SECONDS
-    while time.monotonic() < deadline:
-        with contextlib.suppress(urllib.error.URLError, OSError):
-            urllib.request.urlopen(server.url + path, timeout=5).close()
-            return server
-        if not server.process.is_running() or server.process.status() == psutil.STATUS_ZOMBIE:
-            break
-        time.sleep(0.1)
-    raise SystemExit(f"no server answers at {server.url}{path} within {_START_SECONDS:g} s")
+def _ready(port: int, process: psutil.Process, path: str) -> Server:
+    server = Server(f"http://127.0.0.1:{port}", process)
+    wait_for_answer(server.url + path, process)
+    return server

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -15,11 +13,10 @@ import psutil
 
 from bench.dashboard.scene import Scene
 from bench.dashboard.synthetic import Series
-from bench.processes import child, free_port
+from bench.processes import child, free_port, wait_for_answer
 
 PROGRAM = "victoria-metrics"
 _LINES = 2000  # series in one request
-_START_SECONDS = 60.0
 
 
 @contextlib.contextmanager
@@ -32,7 +29,7 @@ def running(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
         "-search.maxStalenessInterval=5m",
     )  # fmt: skip
     with child(*command) as process:
-        _wait(url)
+        wait_for_answer(f"{url}/health", process)
         yield url, process
 
 
@@ -69,13 +66,3 @@ def _post(url: str, content: bytes) -> None:
     request = urllib.request.Request(url, data=content, method="POST")
     with urllib.request.urlopen(request, timeout=120) as answer:
         answer.read()
-
-
-def _wait(url: str) -> None:
-    deadline = time.monotonic() + _START_SECONDS
-    while time.monotonic() < deadline:
-        with contextlib.suppress(urllib.error.URLError, OSError):
-            urllib.request.urlopen(f"{url}/health", timeout=5).close()
-            return
-        time.sleep(0.1)
-    raise SystemExit(f"{PROGRAM} does not answer at {url} within {_START_SECONDS:g} s")

@@ -14,7 +14,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -55,13 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _printed(check: Check, kit: Kit) -> list[Result]:
     """Run a check; print each result at once, for a command that is ended before its report."""
     _say(f"{check.name}: {check.title}")
-    return list(_each_printed(results(check, kit)))
-
-
-def _each_printed(results: Iterable[Result]) -> Iterable[Result]:
-    for result in results:
+    printed = []
+    for result in results(check, kit):
         _say(f"  {line(result)}")
-        yield result
+        printed.append(result)
+    return printed
 
 
 def _say(text: str) -> None:

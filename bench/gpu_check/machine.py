@@ -69,14 +69,9 @@ def this_machine() -> Machine:
 def torch_facts() -> TorchFacts:
     """Ask torch in a process of its own, because a process that has used a GPU keeps memory on it."""
     try:
+        command = (sys.executable, "-m", "bench.gpu_check.jobs.facts")
         done = subprocess.run(
-            (sys.executable, "-m", "bench.gpu_check.jobs.facts"),
-            cwd=_ROOT,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=True,
+            command, cwd=_ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS, check=True
         )
         return msgspec.json.decode(done.stdout.splitlines()[-1], type=TorchFacts)
     except subprocess.CalledProcessError as error:

@@ -13,11 +13,7 @@ import msgspec
 
 T = TypeVar("T")
 
-ABSENT, HOST_CLOCK, EVENTS = (
-    "absent",
-    "host clock",
-    "device events",
-)  # modes of the probe: no zmon, and what times are from
+ABSENT, HOST_CLOCK, EVENTS = "absent", "host clock", "device events"  # modes of the probe: no zmon, the source of times
 # A round of the load: products of square matrices (50 ms on an H100), then copies to the GPU and back, whose sizes
 # differ so that directions cannot be confused.
 PRODUCTS, WIDTH, DTYPE = 20, 8192, "bfloat16"

@@ -77,10 +77,8 @@ def _facts(machine: Machine) -> Iterator[tuple[str, str]]:
     if machine.no_gpu:
         yield "GPU", machine.no_gpu
     yield "driver", machine.driver or f"unknown: {machine.smi_error}"
-    yield (
-        "torch, CUDA, NCCL",
-        ", ".join((machine.torch.torch, machine.torch.cuda or "none", machine.torch.nccl or "none")),
-    )
+    torch = machine.torch
+    yield "torch, CUDA, NCCL", ", ".join((torch.torch, torch.cuda or "none", torch.nccl or "none"))
     yield "Python, processors", f"{machine.python}, {machine.processors}"
 
 

@@ -15,6 +15,7 @@ import psutil
 from bench.recovery.figures import ArmRun, Recovery
 from bench.recovery.progress import Training
 from lab import jobs
+from lab.drills.acts import CLOCK_SECONDS
 from lab.stage import JobSpec, Stage
 from lab.stage.launched import Launched, launch
 from lab.stage.supervised import HOST
@@ -27,7 +28,6 @@ START_SECONDS = 120.0  # a job must train by then
 LEARN_SECONDS = 15.0  # from the first step to the first fault, at least: the leases are learned by then
 _AFTER_STEPS = 2  # the step that is under way when a rank is struck may still end
 _POLL_SECONDS = 0.1
-_CLOCK_SECONDS = 0.2  # a finding may appear to be this much older than its fault
 
 
 class Arm(msgspec.Struct, frozen=True):
@@ -128,7 +128,7 @@ class _Run:
         detected = [finding.detected for finding in self._stage.findings(job_id, active=False)]
         intents = [each for each in self._stage.intents() or () if each.job_id == job_id and each.act != CAPTURE]
         moments = {
-            "finding": min((time for time in detected if time >= onset - _CLOCK_SECONDS), default=None),
+            "finding": min((time for time in detected if time >= onset - CLOCK_SECONDS), default=None),
             "act": min((each.time for each in intents if each.time >= onset and each.result == ACTED), default=None),
             "last death": last_death,
             "relaunch": min((each.began for each in new), default=None),

@@ -23,12 +23,8 @@ from bench.rivals.job import DLRM, DLRM_SGD, OURS, OURS_BF16, OURS_SGD, TORCHREC
 from bench.rows import table_line
 from bench.trainer_job import BLOCK_STEPS, WARM_UP_STEPS
 
-_COMPARED = {
-    OURS_BF16: OURS,
-    DLRM: OURS,
-    TORCHREC: OURS,
-    DLRM_SGD: OURS_SGD,
-}  # to which of our runs each other one is compared
+# To which of our runs each other one is compared.
+_COMPARED = {OURS_BF16: OURS, DLRM: OURS, TORCHREC: OURS, DLRM_SGD: OURS_SGD}
 _HEADS = ("pooling", "trainer", "ms a step", "CPU ms", "÷ ours", "from", "to", "loss differs")
 _ROUND_SECONDS = 60  # if a round takes longer, the run is aborted
 

@@ -164,17 +164,8 @@ def _min_step(promql: str, intervals: Intervals) -> str:
     Grafana's $__rate_interval is at least four times this. Without it, Grafana takes the scrape interval of the data
     source, which is 15 s unless somebody sets it, and which fits neither two daemons nor recording rules.
     """
-    recorded = recording_seconds(intervals)
-    return duration_text(
-        max(
-            recorded[name]
-            if name in recorded
-            else intervals.hub_seconds
-            if is_of_hub(name)
-            else intervals.agents_seconds
-            for name in series_names(promql)
-        )
-    )
+    recorded, scraped = recording_seconds(intervals), {True: intervals.hub_seconds, False: intervals.agents_seconds}
+    return duration_text(max(recorded.get(name, scraped[is_of_hub(name)]) for name in series_names(promql)))
 
 
 def _max_series(panel: Panel) -> int:

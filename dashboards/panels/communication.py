@@ -7,9 +7,7 @@ SENT = Panel(
     question="How many bytes do all ranks pass to each collective?",
     unit="bytes/s",
     legend="{op}",
-    promql="""
-max by (op) (avg_over_time(zmon:job_collective_bytes:rate{job_id=$job, direction="sent"}[$window]))
-""",
+    promql='max by (op) (avg_over_time(zmon:job_collective_bytes:rate{job_id=$job, direction="sent"}[$window]))',
 )
 
 # The algorithm bandwidth of nccl-tests, without a bus factor: bytes passed to the collective, divided by its time in
@@ -51,9 +49,7 @@ ALL_TO_ALL = Panel(
     noun="ranks",
     many="max by (spread) (avg_over_time(zmon:job_all_to_all_sent_bytes:spread{job_id=$job}[$window]))",
     absent="no rank of this job has run an all_to_all",
-    promql="""
-max by (rank) (rate(zmon:rank_all_to_all_sent_bytes:total{job_id=$job$of_host}[$window]))
-""",
+    promql="max by (rank) (rate(zmon:rank_all_to_all_sent_bytes:total{job_id=$job$of_host}[$window]))",
 )
 
 SKEW = Panel(
@@ -64,9 +60,7 @@ SKEW = Panel(
     from_zero=False,
     reaches=2,
     absent="no rank of this job has run an all_to_all",
-    promql="""
-max(avg_over_time(zmon:job_all_to_all_skew:ratio{job_id=$job}[$window]))
-""",
+    promql="max(avg_over_time(zmon:job_all_to_all_skew:ratio{job_id=$job}[$window]))",
 )
 
 NIC = Panel(
@@ -77,9 +71,7 @@ NIC = Panel(
     grows="hosts",
     noun="interfaces",
     many="max by (spread) (avg_over_time(zmon:job_nic_receive_bytes:spread{job_id=$job}[$window]))",
-    promql="""
-avg_over_time(zmon:nic_receive_bytes:rate{$host}[$window]) and on (host) $hosts
-""",
+    promql="avg_over_time(zmon:nic_receive_bytes:rate{$host}[$window]) and on (host) $hosts",
 )
 
 WIRE = Panel(
@@ -90,9 +82,7 @@ WIRE = Panel(
     noun="directions",
     absent="only the interface that the environment selects (gloo or NCCL) is counted, "
     "and lo if all ranks share a host",
-    promql="""
-max by (direction) (avg_over_time(zmon:job_step_nic_bytes:rate{job_id=$job}[$window]))
-""",
+    promql="max by (direction) (avg_over_time(zmon:job_step_nic_bytes:rate{job_id=$job}[$window]))",
 )
 
 RETRANSMITTED = Panel(
@@ -103,9 +93,7 @@ RETRANSMITTED = Panel(
     grows="hosts",
     noun="hosts",
     many="max by (spread) (avg_over_time(zmon:job_tcp_retransmitted:spread{job_id=$job}[$window]))",
-    promql="""
-avg_over_time(zmon:tcp_retransmitted_segments:rate{$host}[$window]) and on (host) $hosts
-""",
+    promql="avg_over_time(zmon:tcp_retransmitted_segments:rate{$host}[$window]) and on (host) $hosts",
 )
 
 LINK_ERRORS = Panel(
@@ -116,9 +104,7 @@ LINK_ERRORS = Panel(
     grows="hosts",
     many="max by (host, device, counter) (max_over_time(zmon:job_nic_errors:max{job_id=$job}[$window]))",
     absent="no counter of a link has increased, or the links have no counters",
-    promql="""
-max_over_time(zmon:nic_errors:rate{$host}[$window]) and on (host) $hosts
-""",
+    promql="max_over_time(zmon:nic_errors:rate{$host}[$window]) and on (host) $hosts",
 )
 
 PANELS = (SENT, BANDWIDTH, IN_FLIGHT, ALL_TO_ALL, SKEW, NIC, WIRE, RETRANSMITTED, LINK_ERRORS)

@@ -39,9 +39,7 @@ THROTTLED = Panel(
     grows="hosts",
     many="max by (reason) (max_over_time(zmon:job_gpu_throttled:count{job_id=$job}[$window]))",
     absent="no GPU is throttled, or there are no GPU metrics",
-    promql="""
-max_over_time(zmon:gpu_throttled:on{$host}[$window]) and on (host) $hosts
-""",
+    promql="max_over_time(zmon:gpu_throttled:on{$host}[$window]) and on (host) $hosts",
 )
 
 CPU = _host("cpu_busy", "How busy are the CPUs of each host?", "share", "zmon:host_cpu_busy:ratio")
@@ -58,9 +56,7 @@ PRESSURE = Panel(
     noun="hosts",
     many="max by (spread, resource) (avg_over_time(zmon:job_pressure:spread{job_id=$job}[$window]))",
     absent="the kernel reports no pressure (PSI is off)",
-    promql="""
-avg_over_time(zmon:host_pressure:ratio{$host}[$window]) and on (host) $hosts
-""",
+    promql="avg_over_time(zmon:host_pressure:ratio{$host}[$window]) and on (host) $hosts",
 )
 
 GPUS = (UTILIZATION, TEMPERATURE, CLOCK, POWER, GPU_MEMORY, THROTTLED)

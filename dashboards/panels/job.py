@@ -38,9 +38,7 @@ THROUGHPUT = Panel(
     unit="samples/s",
     legend="all ranks",
     absent="a job reports its samples with `zmon.work(samples=…)`",
-    promql="""
-max(avg_over_time(zmon:job_samples:rate{job_id=$job}[$window]))
-""",
+    promql="max(avg_over_time(zmon:job_samples:rate{job_id=$job}[$window]))",
 )
 
 LOSS = Panel(
@@ -52,9 +50,7 @@ LOSS = Panel(
     shows_nan=True,
     marked=True,
     absent="a job reports its loss with `zmon.report(loss=…)`",
-    promql="""
-zmon:job_report:mean{job_id=$job, key=~"loss|normalized_entropy"}
-""",
+    promql='zmon:job_report:mean{job_id=$job, key=~"loss|normalized_entropy"}',
 )
 
 QUALITY = Panel(
@@ -65,9 +61,7 @@ QUALITY = Panel(
     from_zero=False,
     shows_nan=True,
     absent="a job reports other figures with `zmon.report(auc=…)`",
-    promql="""
-zmon:job_report:mean{job_id=$job, key!~"loss|normalized_entropy"}
-""",
+    promql='zmon:job_report:mean{job_id=$job, key!~"loss|normalized_entropy"}',
 )
 
 READS = Panel(
@@ -76,9 +70,7 @@ READS = Panel(
     unit="bytes/s",
     legend="all hosts",
     absent="the agent may not read /proc/PID/io of the ranks",
-    promql="""
-max(avg_over_time(zmon:job_storage_read_bytes:rate{job_id=$job}[$window]))
-""",
+    promql="max(avg_over_time(zmon:job_storage_read_bytes:rate{job_id=$job}[$window]))",
 )
 
 PANELS = (STEP_TIME, WHERE, THROUGHPUT, LOSS, QUALITY, READS)

@@ -44,9 +44,7 @@ SELF_TIME = Panel(
     grows="ranks",
     light_is="high",
     absent="the first value appears when Prometheus has recorded two counters",
-    promql="""
-clamp_max(max by (rank, host) (rate(zmon:rank_self_seconds:total{job_id=$job$of_host}[$window])), 1)
-""",
+    promql="clamp_max(max by (rank, host) (rate(zmon:rank_self_seconds:total{job_id=$job$of_host}[$window])), 1)",
     many="max by (host) (avg_over_time(zmon:job_host_own:max{job_id=$job$of_host}[$window]))",
     standing_out=STANDING_OUT % "own",
     band=BAND % "own",
@@ -60,9 +58,7 @@ MEMORY = Panel(
     grows="ranks",
     noun="ranks",
     many="max by (spread, kind) (zmon:job_rank_memory:spread{job_id=$job})",
-    promql="""
-max by (rank, kind) (zmon:rank_memory:bytes{job_id=$job$of_host})
-""",
+    promql="max by (rank, kind) (zmon:rank_memory:bytes{job_id=$job$of_host})",
 )
 
 # A phase or collective is counted when it ends. After one of a minute the rate exceeds 1 for a moment: it is clamped.

@@ -22,9 +22,7 @@ GOODPUT = Panel(
     question="What share of wall-clock time went into steps whose work was kept?",
     unit="share",
     legend="goodput",
-    promql="""
-max(zmon_job_goodput_ratio{job_id=$job})
-""",
+    promql="max(zmon_job_goodput_ratio{job_id=$job})",
 )
 
 PEAK = Panel(

@@ -7,7 +7,7 @@ import streamlit as st
 from dashboards.armed import armed
 from dashboards.asking import without_credentials
 from dashboards.colours import GREEN, GREY, VERMILLION
-from dashboards.formats import escaped_html
+from dashboards.formats import escaped_html, row_html, table_html
 from dashboards.views import banner, frame
 from dashboards.views.context import ViewContext
 from zmon.doctor import Check
@@ -25,11 +25,7 @@ def show(context: ViewContext) -> None:
     inert = sum(check.armed is False for check in checks)
     summary = f"{inert} of {len(checks)} checks are inert." if inert else "All checks are armed."
     st.html(f'<p data-testid="zmon-armed-sum"><b>{summary}</b></p>')
-    heads = "".join(f"<th>{head}</th>" for head in ("", "", "check", "result", "do this next"))
-    st.html(
-        f'<div class="zmon-table" data-testid="zmon-armed"><table><thead><tr>{heads}</tr></thead>'
-        f"<tbody>{''.join(map(_row, grouped(checks)))}</tbody></table></div>"
-    )
+    st.html(table_html("zmon-armed", ("", "", "check", "result", "do this next"), map(_row, grouped(checks))))
     st.caption("Run `zmon doctor` on a node to check its boxes and sources too.")
 
 
@@ -50,4 +46,4 @@ def _row(group: list[Check]) -> str:
     number = f"{len(group)} checks: " if len(group) > 1 else ""
     names = f"{number}{listed([check.name for check in group], len(group))}"
     cells = (word, names, "\n".join(results), without_credentials(group[0].next_step))
-    return f'<tr><td style="--tint:{tint}"></td>{"".join(f"<td>{escaped_html(cell)}</td>" for cell in cells)}</tr>'
+    return row_html(map(escaped_html, cells), tint)

@@ -10,7 +10,7 @@ from html import escape
 import streamlit as st
 
 from dashboards.colours import GREEN, GREY, ORANGE, PURPLE, VERMILLION
-from dashboards.formats import escaped_html, external_link, link, number
+from dashboards.formats import escaped_html, external_link, link, number, numbers_html
 from dashboards.glance import Glance
 from dashboards.severity import CRITICAL, is_info
 from dashboards.views import clock
@@ -202,8 +202,7 @@ def vitals(context: ViewContext) -> None:
         notes += f'<p class="zmon-unknown">Samples/s: {escape(inference)}.</p>'
     if job and job.run_page:
         notes += f'<p class="zmon-other" data-testid="zmon-run-page">Run page: {external_link(job.run_page)}</p>'
-    items = "".join(f"<div><dt>{label}</dt><dd>{escape(value)}</dd></div>" for label, value in numbers.items())
-    st.html(f'<dl class="zmon-vitals" data-testid="zmon-vitals">{items}</dl>{notes}')
+    st.html(numbers_html("zmon-vitals", {label: escape(value) for label, value in numbers.items()}) + notes)
 
 
 def speed(job: JobView | None, context: ViewContext) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from html import escape
 import streamlit as st
 
 from dashboards.colours import GREY, ORANGE, VERMILLION
-from dashboards.formats import efficiency, escaped_html, link, number
+from dashboards.formats import efficiency, escaped_html, link, number, row_html, table_html
 from dashboards.glance import Firing
 from dashboards.panels import cluster as panels
 from dashboards.severity import CRITICAL, WARNING
@@ -73,12 +73,8 @@ def _jobs(context: ViewContext) -> None:
     if not order:
         st.html(f'<p class="zmon-unknown">Jobs: {"none is known" if context.now.hub_answers else UNKNOWN}.</p>')
         return
-    rows = "".join(_row(job_id, views.get(job_id), worst.get(job_id), context) for job_id in order[:MAX_JOBS])
-    heads = "".join(f"<th>{head}</th>" for head in HEADS)
-    st.html(
-        f'<div class="zmon-table" data-testid="zmon-jobs"><table><thead><tr>{heads}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-    )
+    rows = (_row(job_id, views.get(job_id), worst.get(job_id), context) for job_id in order[:MAX_JOBS])
+    st.html(table_html("zmon-jobs", HEADS, rows))
     if context.now.hub_is_blind:
         st.html(f'<p class="zmon-unknown">Last known, as of {clock.html(context.now.known_time)}.</p>')
     if len(order) > MAX_JOBS:
@@ -101,7 +97,7 @@ def _row(job_id: str, job: JobView | None, worst: Finding | None, context: ViewC
         escaped_html(_efficiency(job)),
         banner.ranks_watched(job),
     ]
-    return f'<tr><td style="--tint:{tint}"></td>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
+    return row_html(cells, tint)
 
 
 def _efficiency(job: JobView | None) -> str:

@@ -4,7 +4,7 @@ import streamlit as st
 
 from dashboards import formats, gpu_time
 from dashboards.asking import BACKGROUND, Unreachable
-from dashboards.formats import share
+from dashboards.formats import numbers_html, share
 from dashboards.views import panel, time_bar
 from dashboards.views.context import ViewContext
 from zmon.format import UNKNOWN, counted
@@ -28,8 +28,7 @@ def show(context: ViewContext) -> None:
         "Lost to incidents today": _lost(context),
         "Held by idle jobs so far": _held_idle(context),
     }
-    items = "".join(f"<div><dt>{label}</dt><dd>{value}</dd></div>" for label, value in numbers.items())
-    st.html(f'<dl class="zmon-vitals" data-testid="zmon-cluster">{items}</dl>')
+    st.html(numbers_html("zmon-cluster", numbers))
     seconds = gpu_time.of_jobs(context.now.jobs)
     if not sum(seconds.values()) > 0:
         panel.unknown("time", f"{UNKNOWN}: the hub knows no GPU time of a job")

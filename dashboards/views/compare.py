@@ -11,7 +11,7 @@ import streamlit as st
 from dashboards.address import RANGES
 from dashboards.asking import Unreachable
 from dashboards.colours import in_order
-from dashboards.formats import date_and_time, efficiency, escaped_html, number
+from dashboards.formats import date_and_time, efficiency, escaped_html, number, row_html, table_html
 from dashboards.side import BY_NAME, Side, jobs, last_time, side
 from dashboards.views import banner, frame, panel
 from dashboards.views.context import ViewContext
@@ -80,17 +80,10 @@ def _table(current: Side, other: Side) -> None:
     for cause in in_order([*{**other.causes, **current.causes}]):
         if max(other.causes.get(cause, 0.0), current.causes.get(cause, 0.0)) > 0:
             rows.append(_cause_row(cause, current, other))
-    heads = (
-        "",
-        f"{other.job_id} until {date_and_time(other.until)}",
-        f"{current.job_id} until {date_and_time(current.until)}",
-        "difference",
-    )
-    body = "".join(f"<tr>{''.join(f'<td>{escaped_html(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    st.html(
-        f'<div class="zmon-table" data-testid="zmon-compare"><table><thead><tr>'
-        f"{''.join(f'<th>{escaped_html(head)}</th>' for head in heads)}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
+    both = (f"{each.job_id} until {date_and_time(each.until)}" for each in (other, current))
+    heads = ("", *both, "difference")
+    body = (row_html(map(escaped_html, row)) for row in rows)
+    st.html(table_html("zmon-compare", map(escaped_html, heads), body))
 
 
 def _row(name: str, in_words: Callable[[float | None], str], old: float | None, new: float | None) -> Row:

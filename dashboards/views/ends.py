@@ -8,11 +8,11 @@ import streamlit as st
 
 from dashboards.asking import Unreachable
 from dashboards.colours import GREEN, GREY, VERMILLION
-from dashboards.formats import date_and_time, escaped_html, link
+from dashboards.formats import date_and_time, escaped_html, link, row_html, table_html, unknown_html
 from dashboards.gpu_time import DAY_SECONDS
 from dashboards.views import clock
 from dashboards.views.context import ViewContext
-from zmon.format import UNKNOWN, counted, duration
+from zmon.format import counted, duration
 from zmon.schema.ended_launch import CANCELLED, DONE, RECOVERY_PHASES, EndedLaunch
 
 EVER = -1.0
@@ -29,18 +29,15 @@ def show(context: ViewContext) -> None:
     try:
         answer = context.hub.ends(job_id, seconds, MAX_ENDS)
     except Unreachable as error:
-        st.html(f'<p class="zmon-unknown">Ends of launches: {UNKNOWN}, {escaped_html(str(error))}</p>')
+        st.html(unknown_html("Ends of launches", error))
         return
     if not answer.ends:
         return
-    heads = "".join(f"<th>{head}</th>" for head in HEADS)
-    rows = "".join(_row(end, context) for end in answer.ends)
     title = "How did its launches end?" if context.shows_one_job else "Which launches ended in the last day, and how?"
     st.html(
         f'<div class="zmon-head"><p><strong>{title}</strong></p>'
         f"<details><summary>HTTP</summary><pre>{SOURCE}</pre></details></div>"
-        f'<div class="zmon-table" data-testid="zmon-ends"><table><thead><tr>{heads}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
+        + table_html("zmon-ends", HEADS, (_row(end, context) for end in answer.ends))
     )
     for line in recovery_lines(answer.ends) if context.shows_one_job else ():
         st.caption(line)
@@ -75,5 +72,4 @@ def _row(end: EndedLaunch, context: ViewContext) -> str:
         end.steps_text,
         escaped_html(end.reason),
     ]
-    tint = f'<td style="--tint:{TINTS.get(end.outcome, VERMILLION)}"></td>'
-    return f"<tr>{tint}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+    return row_html(cells, TINTS.get(end.outcome, VERMILLION))

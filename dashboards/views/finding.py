@@ -81,10 +81,8 @@ def details(finding: Finding, now: float) -> None:
         with st.expander(f"Stack of rank {rank}"):
             _preformatted(evidence.stack_text(stack))
     with st.expander("Evidence"):
-        st.caption(
-            f"As of {time_of_day(drawn_at)}. "
-            "It is updated when more evidence arrives, or when the page is loaded again."
-        )
+        as_of = f"As of {time_of_day(drawn_at)}."
+        st.caption(f"{as_of} It is updated when more evidence arrives, or when the page is loaded again.")
         _preformatted(view.as_json())
 
 

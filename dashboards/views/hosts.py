@@ -12,8 +12,8 @@ import streamlit as st
 
 from dashboards.asking import Unreachable
 from dashboards.colours import BLUE, GREY
-from dashboards.formats import link, share
-from dashboards.queries import Sample, quoted
+from dashboards.formats import link, share, unknown_html
+from dashboards.queries import quoted
 from dashboards.views import frame, panel
 from dashboards.views.context import ViewContext
 from zmon.format import UNKNOWN, counted
@@ -57,21 +57,16 @@ def show(context: ViewContext) -> bool:
     try:
         fleet = _fleet(context)
     except Unreachable as error:
-        st.html(f'<p class="zmon-unknown">Hosts: {UNKNOWN}, {escape(str(error))}</p>')
+        st.html(unknown_html("Hosts", error))
         return False
     of_hosts = "" if fleet.order else fleet.of_hosts
     queries = [f"{fleet.query(promql)}{of_hosts}" for promql in (GPUS, PROCESSORS, RANKS)]
-    panel.heading(
-        "How busy are the hosts and their GPUs?",
-        "share",
-        "\nor ".join([fleet.query(LEAST_BUSY)] if fleet.order else queries),
-        context,
-        context.span,
-    )
+    shown = "\nor ".join([fleet.query(LEAST_BUSY)] if fleet.order else queries)
+    panel.heading("How busy are the hosts and their GPUs?", "share", shown, context, context.span)
     try:
         gpus, processors, ranks = (context.prometheus.query_at(promql, context.span.end) for promql in queries)
     except Unreachable as error:
-        st.html(f'<p class="zmon-unknown">Hosts: {UNKNOWN}, {escape(str(error))}</p>')
+        st.html(unknown_html("Hosts", error))
         return False
     parts: dict[str, list[tuple[str, float]]] = defaultdict(list)
     for sample in gpus:
@@ -84,7 +79,7 @@ def show(context: ViewContext) -> bool:
     by_name = sorted({*parts, *num_ranks})
     names = fleet.order or tuple(by_name[:MAX_HOSTS])
     if not names:
-        st.html(f'<p class="zmon-unknown">Hosts: {UNKNOWN}, Prometheus has no zmon:host_cpu_busy:ratio.</p>')
+        st.html(unknown_html("Hosts", "Prometheus has no zmon:host_cpu_busy:ratio."))
         return False
     tiles = "".join(_tile(host, parts[host], num_ranks.get(host, 0), context) for host in names)
     st.html(f'<div class="zmon-hosts" style="--tint:{BLUE}" data-testid="zmon-hosts">{tiles}</div>')
@@ -103,20 +98,16 @@ def _fleet(context: ViewContext) -> Fleet:
     num_hosts = sum(int(sample.value) for sample in context.prometheus.query_at(fleet.query(NUMBER), end))
     if num_hosts <= MAX_HOSTS:
         return fleet
-    least = sorted(context.prometheus.query_at(fleet.query(LEAST_BUSY), end), key=_value)
+    least = sorted(context.prometheus.query_at(fleet.query(LEAST_BUSY), end), key=lambda sample: sample.value)
     of_all = context.prometheus.query_at(fleet.query(ALL_HOSTS), end)
     words = ", ".join(f"the {sample.labels['what']} value is {share(_number(sample.value))}" for sample in of_all)
     summary = f" The {len(least)} least busy of {num_hosts:,} hosts; of all hosts, {words or UNKNOWN}."
     return fleet.of(tuple(sample.labels["host"] for sample in least), summary)
 
 
-def _value(sample: Sample) -> float:
-    return sample.value
-
-
 def _tile(host: str, parts: list[tuple[str, float]], num_ranks: int, context: ViewContext) -> str:
     """Return HTML with all squares in one element. A thousand elements would take as long as the rest of the page."""
-    squares = sorted(parts, key=_by_number) or [("", float("nan"))]
+    squares = sorted(parts, key=lambda part: (len(part[0]), part[0])) or [("", float("nan"))]
     width = 100 / len(squares)
     stops = [
         f"{_tint(value)} {index * width:.4g}% {(index + 1) * width:.4g}%" for index, (_, value) in enumerate(squares)
@@ -136,10 +127,6 @@ def _tint(value: float) -> str:
 
 def _number(value: float) -> float | None:
     return value if value == value else None
-
-
-def _by_number(part: tuple[str, float]) -> tuple[int, str]:
-    return len(part[0]), part[0]
 
 
 def choose(context: ViewContext) -> None:

@@ -6,7 +6,7 @@ import streamlit as st
 
 from dashboards.asking import Unreachable
 from dashboards.colours import of_cause
-from dashboards.formats import date_and_time, escaped_html, gpu_time, link
+from dashboards.formats import date_and_time, escaped_html, gpu_time, link, row_html, table_html, unknown_html
 from dashboards.views import banner, clock, finding, frame, incident_times
 from dashboards.views.context import ViewContext
 from zmon.format import UNKNOWN, duration
@@ -44,12 +44,8 @@ def _list(incidents: Sequence[IncidentSummary], context: ViewContext) -> None:
         st.html('<p class="zmon-unknown" data-testid="zmon-incidents">No incident is recorded.</p>')
         return
     incident_times.show(incidents[:MAX_INCIDENTS], context.address, context.now.time)
-    rows = "".join(_row(incident, context) for incident in incidents[:MAX_INCIDENTS])
-    heads = "".join(f"<th>{head}</th>" for head in HEADS)
-    st.html(
-        f'<div class="zmon-table" data-testid="zmon-incidents"><table><thead><tr>{heads}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-    )
+    rows = (_row(incident, context) for incident in incidents[:MAX_INCIDENTS])
+    st.html(table_html("zmon-incidents", HEADS, rows))
     if len(incidents) > MAX_INCIDENTS:
         st.caption(f"{len(incidents) - MAX_INCIDENTS} older incidents: `zmon incident` lists all.")
 
@@ -66,8 +62,7 @@ def _row(incident: IncidentSummary, context: ViewContext) -> str:
         gpu_time(incident.lost_gpu_hours),
         link("job", address.moved(incident=None, at=incident.detected).params(), "charts"),
     ]
-    tint = f'<td style="--tint:{of_cause(incident.cause)}"></td>'
-    return f"<tr>{tint}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+    return row_html(cells, of_cause(incident.cause))
 
 
 def _details(incident: IncidentSummary, context: ViewContext) -> None:
@@ -80,7 +75,7 @@ def _details(incident: IncidentSummary, context: ViewContext) -> None:
         try:
             st.iframe(context.hub.report(incident.id), height=REPORT_PIXELS)
         except Unreachable as error:
-            st.html(f'<p class="zmon-unknown">Page of the incident: {UNKNOWN}, {escaped_html(str(error))}</p>')
+            st.html(unknown_html("Page of the incident", error))
     with right, st.container(border=True, key="zmon-runbook"):
         st.markdown(f"**Runbook: {incident.cause}**")
         st.markdown(finding.runbook(f"docs/runbooks.md#{incident.cause}"))

@@ -86,11 +86,8 @@ def _query(panel: Panel, context: ViewContext) -> tuple[str, Span, Callable[[], 
         selection = replace(selection, standing_out=_standing_out(panel, selection, span, context))
     promql, name = panel.query(selection), panel.series_name(selection)
     keep_low = are_rows and panel.light_is == "low"
-    return (
-        promql,
-        span,
-        partial(context.prometheus.query_range, promql, name, span, panel.max_series, keep_low=keep_low),
-    )
+    ask = partial(context.prometheus.query_range, promql, name, span, panel.max_series, keep_low=keep_low)
+    return promql, span, ask
 
 
 def _standing_out(panel: Panel, selection: Selection, span: Span, context: ViewContext) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from dashboards.formats import escaped_html, number
+from dashboards.formats import escaped_html, number, row_html, table_html
 from dashboards.views.context import ViewContext
 from zmon.format import duration
 from zmon.schema.pause import HealedPause
@@ -17,13 +17,11 @@ def show(context: ViewContext) -> None:
     pauses = sorted(context.now.job.pauses if context.now.job else (), key=lambda pause: -pause.longest_seconds)
     if not pauses:
         return
-    heads = "".join(f"<th>{escaped_html(head)}</th>" for head in HEADS)
-    rows = "".join(_row(pause, context.now.as_of) for pause in pauses[:MAX_PAUSES])
+    rows = (_row(pause, context.now.as_of) for pause in pauses[:MAX_PAUSES])
     st.html(
         f'<div class="zmon-head"><p><strong>At which places do pauses end by themselves?</strong> seconds</p>'
         f"<details><summary>HTTP</summary><pre>{escaped_html(SOURCE)}</pre></details></div>"
-        f'<div class="zmon-table" data-testid="zmon-pauses"><table><thead><tr>{heads}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
+        + table_html("zmon-pauses", map(escaped_html, HEADS), rows)
     )
     more = f" {len(pauses) - MAX_PAUSES} shorter ones are not shown." if len(pauses) > MAX_PAUSES else ""
     st.caption(f"zmon waits longer at these places before a stall is critical. A place is forgotten after a day.{more}")
@@ -36,4 +34,4 @@ def _row(pause: HealedPause, now: float) -> str:
         number(pause.number),
         f"{duration(max(0.0, now - pause.last_time))} ago",
     ]
-    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+    return row_html(cells)

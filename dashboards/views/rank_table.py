@@ -12,7 +12,7 @@ from pandas.io.formats.style import Styler
 
 from dashboards import heat
 from dashboards.asking import Unreachable
-from dashboards.formats import escaped_html
+from dashboards.formats import unknown_html
 from dashboards.severity import is_info
 from dashboards.views import frame, tiles
 from dashboards.views.context import ViewContext
@@ -40,7 +40,6 @@ PAGE_ROWS = 50  # of a large job
 SHORT_ROWS, TABLE_PIXELS = 8, 330
 CULPRIT_PIXELS = 90
 
-
 ORDERS = {  # by order of the hub: its name for people
     "urgency": "what stands out",
     "rank": "rank",
@@ -65,7 +64,7 @@ def show(context: ViewContext) -> None:
     try:
         page = context.hub.ranks(request)
     except Unreachable as error:
-        st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, {escaped_html(str(error))}</p>')
+        st.html(unknown_html("Ranks", error))
         return
     if is_large:
         _draw(context, list(page.ranks))

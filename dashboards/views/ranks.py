@@ -28,10 +28,8 @@ def _details(context: ViewContext, rank: int) -> None:
     st.markdown(f"#### Rank {rank}")
     num_ranks = context.now.num_ranks
     if num_ranks and rank >= num_ranks:
-        st.html(
-            f'<p class="zmon-unknown">There is no rank {rank}:'
-            f" {escaped_html(context.job_id or '')} has {num_ranks}.</p>"
-        )
+        job = escaped_html(context.job_id or "")
+        st.html(f'<p class="zmon-unknown">There is no rank {rank}: {job} has {num_ranks}.</p>')
         return
     for each in context.now.findings:
         if rank in each.ranks:

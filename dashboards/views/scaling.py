@@ -7,7 +7,7 @@ import streamlit as st
 from dashboards import curves
 from dashboards.address import Address
 from dashboards.asking import Unreachable
-from dashboards.formats import efficiency, escaped_html, escaped_markdown, number
+from dashboards.formats import efficiency, escaped_html, escaped_markdown, number, row_html, table_html
 from dashboards.panels import scaling as panels
 from dashboards.predictions import efficiency_ratio, predicted, why_unknown
 from dashboards.views import banner, frame, panel
@@ -78,10 +78,8 @@ def _what_ifs(descriptions: Mapping[str, str], address: Address) -> tuple[str, .
 def _curve(scaling: ScalingAnswer, what_ifs: tuple[str, ...]) -> None:
     st.markdown("**What throughput would more ranks have?** samples/s")
     st.vega_lite_chart(curves.samples(scaling, ", ".join(what_ifs)), curves.SAMPLES, key="chart-curve")
-    st.caption(
-        f"Recorded for jobs named {escaped_markdown(scaling.name)}. "
-        "Ideal: the throughput per rank of the smallest size."
-    )
+    recorded = f"Recorded for jobs named {escaped_markdown(scaling.name)}."
+    st.caption(f"{recorded} Ideal: the throughput per rank of the smallest size.")
 
 
 def _parts(scaling: ScalingAnswer) -> None:
@@ -112,11 +110,8 @@ def _table(scaling: ScalingAnswer, what_ifs: tuple[str, ...]) -> None:
             efficiency(efficiency_ratio(size.efficiency)),
         ]
         rows.append([*row, *([_seconds(size.what_if)] if what_ifs else [])])
-    body = "".join(f"<tr>{''.join(f'<td>{escaped_html(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    st.html(
-        f'<div class="zmon-table" data-testid="zmon-sizes"><table><thead><tr>'
-        f"{''.join(f'<th>{escaped_html(head)}</th>' for head in heads)}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
+    body = (row_html(map(escaped_html, row)) for row in rows)
+    st.html(table_html("zmon-sizes", map(escaped_html, heads), body))
 
 
 def _seconds(answer: StepAnswer | None) -> str:

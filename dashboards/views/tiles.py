@@ -11,7 +11,7 @@ import streamlit as st
 
 from dashboards.asking import Unreachable
 from dashboards.colours import ACTIVITIES, GREEN, GREY, ORANGE, STATES, VERMILLION
-from dashboards.formats import escaped_html, link, number
+from dashboards.formats import link, number, unknown_html
 from dashboards.glance import Glance, Rank, ranks
 from dashboards.severity import CRITICAL, is_info
 from dashboards.views import states
@@ -44,10 +44,10 @@ def show(context: ViewContext) -> None:
     try:
         reported = ranks(context.prometheus, glance) if glance.prometheus_answers else ()
     except Unreachable as error:
-        st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, {escaped_html(str(error))}</p>')
+        st.html(unknown_html("Ranks", error))
         return
     if not any(rank.host for rank in reported):
-        st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, {_reason_without_ranks(glance)}.</p>')
+        st.html(unknown_html("Ranks", f"{_reason_without_ranks(glance)}."))
         return
     tiles = [_tile(rank, glance) for rank in reported]
     if len(tiles) > MAX_TILES:
@@ -63,7 +63,7 @@ def _show_urgent(context: ViewContext) -> None:
     try:
         page = context.hub.ranks(request)
     except Unreachable as error:
-        st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, {escaped_html(str(error))}</p>')
+        st.html(unknown_html("Ranks", error))
         return
     st.html(states.html(page.summary, blind=bool(context.now.blind)))
     urgent = [_rank(row) for row in page.ranks]

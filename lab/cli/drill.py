@@ -135,29 +135,17 @@ def drill(
     soaked_seconds: float | None = None
     try:
         if soak_seconds is not None:
-            soaked_seconds = soak(ALL, soak_seconds, head.seed, head.pinned, directory, record, head.policy)
+            soaked_seconds = soak(ALL, soak_seconds, head, directory, record)
         else:
-            play_all(
-                select_drills(drills, head.drills),
-                head.repeats,
-                head.seed,
-                head.pinned,
-                session.done,
-                directory,
-                record,
-                watch,
-                head.policy,
-            )
+            play_all(select_drills(drills, head.drills), head, session.done, directory, record, watch)
     except BaseException:  # also Ctrl-C: the logs of the interrupted drill stay
         _clean_up(directory, stderr, keep=True)
         raise
     _clean_up(directory, stderr, keep=not all(row.as_expected or row.skipped for row in session.rows))
     hourly = None if soaked_seconds is None else false_pages_per_hour(session.rows, soaked_seconds)
     if as_json:
-        soak_figures = (
-            {} if soaked_seconds is None else {"soak_seconds": soaked_seconds, "false_pages_per_hour": hourly}
-        )
-        click.echo(msgspec.json.encode(report.as_json(session.rows, seed=head.seed, **soak_figures)).decode())
+        figures = {"soak_seconds": soaked_seconds, "false_pages_per_hour": hourly} if soaked_seconds is not None else {}
+        click.echo(msgspec.json.encode(report.as_json(session.rows, seed=head.seed, **figures)).decode())
     else:
         if markdown:
             click.echo(report.markdown(session.rows))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from zmon.schema.act import ACTED, AGENT_ACTS, ENFORCE, KILL_CULPRIT, UNANSWERED, Intent
 
-CLOCK_SECONDS = 0.2  # an act may appear to be this much older than its fault
+CLOCK_SECONDS = 0.2  # an act or a finding may appear to be this much older than its fault
 
 
 @dataclass(frozen=True)

@@ -100,11 +100,7 @@ def compose_drill(seed: int, number: int, truth: Path, elements: Sequence[Drill]
     if first.name not in ALONE and random.random() < SECOND_SHARE:
         second = random.choice([each for each in elements if each.name in SECOND and each.name != first.name])
         drill, name = _with_second(drill, replace(second, fault=recorded(second, truth))), f"{first.name}+{second.name}"
-    drill = replace(
-        drill,
-        name=name,
-        job={**drill.job, "launcher": launcher, "max_restarts": restarts},
-    )
+    drill = replace(drill, name=name, job={**drill.job, "launcher": launcher, "max_restarts": restarts})
     return RealComposition(drill, draw, launcher, restarts)
 
 

@@ -71,13 +71,8 @@ def pin(drill: Drill, draw: Draw, pinned: Pinned) -> Draw:
     """Replace drawn values by pinned values, where the drill supports them."""
     kind = pinned.kind if pinned.kind in drill.kinds else None
     ranks = pinned.ranks if pinned.ranks in drill.ranks else None
-    draw = replace(
-        draw,
-        kind=kind or draw.kind,
-        ranks=ranks or draw.ranks,
-        step_seconds=pinned.step_seconds or draw.step_seconds,
-    )
-    return replace(draw, rank=draw.rank % draw.ranks)
+    ranks, seconds = ranks or draw.ranks, pinned.step_seconds or draw.step_seconds
+    return replace(draw, kind=kind or draw.kind, ranks=ranks, step_seconds=seconds, rank=draw.rank % ranks)
 
 
 def job_spec(drill: Drill, draw: Draw, job_id: str) -> JobSpec:

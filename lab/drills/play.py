@@ -128,13 +128,8 @@ def _play_fault(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
     steps_at_onset = steps_done(scene.job.folder)
     due: float | None = None
     try:
-        row, due = _await_report(
-            drill,
-            scene,
-            injection,
-            replace(row, before=causes_before, host=injection.host or scene.host),
-            steps_at_onset,
-        )
+        row = replace(row, before=causes_before, host=injection.host or scene.host)
+        row, due = _await_report(drill, scene, injection, row, steps_at_onset)
         row = _await_end(scene, injection, row)
     finally:
         if injection.lift is not None:

@@ -52,12 +52,8 @@ def play_random(
 
 def _play_one(composition: RealComposition, stage: Stage, truth: Path) -> DrillRow:
     row = play(composition.drill, stage, composition.draw)
-    return replace(
-        row,
-        launcher=composition.launcher,
-        max_restarts=composition.max_restarts,
-        truth=read_truth(truth, row.job, row.time),
-    )
+    struck = read_truth(truth, row.job, row.time)
+    return replace(row, launcher=composition.launcher, max_restarts=composition.max_restarts, truth=struck)
 
 
 def _with_end(row: DrillRow, stage: Stage) -> DrillRow:

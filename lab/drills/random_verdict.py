@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lab.drills.acts import CLOCK_SECONDS
 from lab.drills.score import TRUE_OF_EVERY_JOB, WRONG_ACT, DrillRow, TrueFault
 from lab.drills.tally import Outcome
 from lab.stage import Shown
@@ -15,7 +16,6 @@ ENDS = ("rank_exited", "uneven_end", "connection_lost")  # a launcher with resta
 MAY_PASS = ("skip", "swallow")  # a collective that is left out may pair with the next one
 EXPECTED = ("right", "late", "quiet", "restarted")
 ENDED_BY_OWNER = ("cancel-term", "cancel-int")
-CLOCK_SECONDS = 0.2  # a finding may appear to be this much older than its fault
 
 
 def outcome(row: DrillRow) -> Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lab.drills.acts import is_act
+from lab.drills.acts import CLOCK_SECONDS, is_act
 from lab.drills.drill import Scene
 from lab.drills.score import DrillRow, alert_of, counts
 from lab.faults.sabotage import wait_until
@@ -14,7 +14,6 @@ from zmon.schema.act import Intent
 from zmon.schema.finding import Finding
 
 ANSWER_SECONDS = 10.0  # every witness must answer within this time
-CLOCK_SECONDS = 0.2  # a finding may appear to be this much older than its fault
 
 
 def findings_since(scene: Scene, since: float, siblings: bool = False) -> list[Finding]:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from lab.drills.draw import Pinned, draw_job, pin
+from lab.drills.draw import draw_job, pin
 from lab.drills.drill import Drill, StageName
+from lab.drills.history import Head
 from lab.drills.play import play
 from lab.drills.score import DrillRow
 from lab.stage import Stage
@@ -29,18 +30,13 @@ OnRow = Callable[[DrillRow], None]  # called after each play
 
 def play_all(
     drills: Sequence[Drill],
-    repeats: int,
-    seed: int,
-    pinned: Pinned,
+    head: Head,
     done: Collection[tuple[str, int]],
     folder: Path,
     on_row: OnRow,
     watch: bool = False,
-    policy: Path | None = None,
 ) -> None:
     """Play the drills that are not done yet, stage by stage; `watch`: all of them under `zmon watch`.
-
-    With a policy zmon acts.
 
     Raises PartFailed if a stage cannot be started.
     """
@@ -48,7 +44,7 @@ def play_all(
     for stage_name in STAGES:
         plays = [
             (drill, repeat)
-            for repeat in range(repeats)
+            for repeat in range(head.repeats)
             for drill in drills
             if ("watch" if watch else drill.stage) == stage_name and (drill.name, repeat) not in done
         ]
@@ -57,34 +53,28 @@ def play_all(
         with ExitStack() as stack:
             stage: Stage | None = None
             for drill, repeat in plays:
-                draw = pin(drill, draw_job(drill, repeat, seed), pinned)
+                draw = pin(drill, draw_job(drill, repeat, head.seed), head.pinned)
                 if stage is None and drill.unavailable() is None:
-                    stage = stack.enter_context(open_stage(stage_name, folder, policy))
+                    stage = stack.enter_context(open_stage(stage_name, folder, head.policy))
                 on_row(play(drill, stage, draw))
 
 
-def soak(
-    drills: Sequence[Drill],
-    seconds: float,
-    seed: int,
-    pinned: Pinned,
-    folder: Path,
-    on_row: OnRow,
-    policy: Path | None = None,
-) -> float:
+def soak(drills: Sequence[Drill], seconds: float, head: Head, folder: Path, on_row: OnRow) -> float:
     """Play random quiet drills until the time is over; return the elapsed seconds.
 
     Drills that cannot be played on this machine are left out.
     """
     check_installed()
-    generator, quiet = random.Random(seed), [drill for drill in drills if drill.quiet and drill.unavailable() is None]
+    generator = random.Random(head.seed)
+    quiet = [drill for drill in drills if drill.quiet and drill.unavailable() is None]
     with ExitStack() as stack:
         names = sorted({drill.stage for drill in quiet})
-        stages = {name: stack.enter_context(open_stage(name, folder, policy)) for name in names}
+        stages = {name: stack.enter_context(open_stage(name, folder, head.policy)) for name in names}
         begin, repeat = time.monotonic(), 0
         while time.monotonic() - begin < seconds:
             drill = generator.choice(quiet)
-            on_row(play(drill, stages[drill.stage], pin(drill, draw_job(drill, repeat, seed), pinned)))
+            draw = pin(drill, draw_job(drill, repeat, head.seed), head.pinned)
+            on_row(play(drill, stages[drill.stage], draw))
             repeat += 1
         return time.monotonic() - begin
 

@@ -16,7 +16,6 @@ REASONS = "nvmlDeviceGetCurrentClocksEventReasons"
 MAPPING_SECONDS = 3.0  # the agent reads its GPUs every second and must first learn which rank uses which GPU
 SLOWER = 1.5  # factor on the computation of the rank
 
-
 unavailable = no_compiler  # the stub is compiled
 
 

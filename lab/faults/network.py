@@ -21,9 +21,7 @@ OFF_SECONDS = 15.0  # the clock stays wrong this long
 TOLERANCE_SECONDS = 5.0  # for the time that the agent reports, because the two clocks are read one after the other
 
 
-def unavailable() -> str | None:
-    """Return the reason why hosts cannot be made on this machine, or None if they can be."""
-    return why_not()
+unavailable = why_not
 
 
 def no_clocks() -> str | None:

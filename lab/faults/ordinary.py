@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 
 import psutil
 
@@ -27,8 +28,6 @@ SUSPENDED_SECONDS = 6.0
 DEBUGGED_SECONDS = 12.0
 BURNERS_PER_CORE = 2
 BURN = "import sys, time\nend = time.monotonic() + float(sys.argv[1])\nwhile time.monotonic() < end: pass"
-
-
 # PTRACE_ATTACH (16), wait with __WALL, PTRACE_DETACH (17) of every thread: ptrace(2).
 TRACE = """import ctypes, os, sys, time
 call, pid = ctypes.CDLL(None).ptrace, int(sys.argv[1])
@@ -72,15 +71,8 @@ def suspended(scene: Scene) -> Injection:
     onset = time.time()
     for _ in range(2):
         roots = [scene.stage.supervisor(), *map(psutil.Process, scene.job.launchers)]
-        processes = [process for root in roots for process in (root, *root.children(recursive=True))]
-        try:
-            for process in processes:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.suspend()
-            time.sleep(SUSPENDED_SECONDS)
-        finally:
-            for process in processes:  # the agent first: it must not need the next step to be quiet
-                go_on(process)
+        # The agent goes on first: it must not need the next step to be quiet.
+        _suspend([process for root in roots for process in (root, *root.children(recursive=True))])
         time.sleep(SUSPENDED_SECONDS)
     return Injection(onset)
 
@@ -89,6 +81,12 @@ def job_suspended(scene: Scene) -> Injection:
     """Stop the launchers and all ranks of the job for some seconds, as `scontrol suspend` does."""
     processes = running(scene.job.folder)
     onset = time.time()
+    _suspend(processes)
+    return Injection(onset)
+
+
+def _suspend(processes: Sequence[psutil.Process]) -> None:
+    """Stop processes for some seconds; they go on in this order."""
     try:
         for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -97,7 +95,6 @@ def job_suspended(scene: Scene) -> Injection:
     finally:
         for process in processes:
             go_on(process)
-    return Injection(onset)
 
 
 def debugger(scene: Scene) -> Injection:

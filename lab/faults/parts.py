@@ -87,11 +87,8 @@ def hub_lost_nothing(scene: Scene) -> str | None:
     if not wait_until(lambda: scene.stage.is_healthy("hub"), BACK_SECONDS):
         return "the hub did not come back"
     frozen = [f for f in scene.stage.findings(scene.job.spec.job_id, active=False) if f.cause == "rank_frozen"]
-    return (
-        None
-        if any(f.ranks == (scene.rank,) and f.resolved for f in frozen)
-        else "the finding from before the restart is lost"
-    )
+    has_it = any(f.ranks == (scene.rank,) and f.resolved for f in frozen)
+    return None if has_it else "the finding from before the restart is lost"
 
 
 def prometheus_lost_nothing(scene: Scene) -> str | None:
@@ -99,11 +96,8 @@ def prometheus_lost_nothing(scene: Scene) -> str | None:
     if not wait_until(lambda: scene.stage.is_healthy("prometheus"), BACK_SECONDS):
         return "Prometheus did not come back"
     query = f'zmon_steps_total{{job_id="{scene.job.spec.job_id}"}} offset 30s'
-    return (
-        None
-        if wait_until(lambda: scene.stage.query(query), BACK_SECONDS)
-        else "the history from before the restart is lost"
-    )
+    has_samples = wait_until(lambda: scene.stage.query(query), BACK_SECONDS)
+    return None if has_samples else "the history from before the restart is lost"
 
 
 def _last_page(scene: Scene) -> str | None:

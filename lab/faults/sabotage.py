@@ -67,7 +67,8 @@ def await_obedience(scene: Scene, order: Order, rank: int | None = None) -> floa
     seconds = usual if scene.obey_seconds is None else scene.obey_seconds
     onset = await_obeyed(scene.job.folder, order, scene.rank if rank is None else rank, seconds)
     if onset is None:
-        raise ZmonError(f"the job did not obey {order.what!r}", "it makes no progress, or died", _log(scene))
+        log = f"see {scene.job.folder}/log"
+        raise ZmonError(f"the job did not obey {order.what!r}", "it makes no progress, or died", log)
     return onset
 
 
@@ -79,7 +80,3 @@ def wait_until(condition: Callable[[], object], seconds: float) -> bool:
             return False
         time.sleep(0.05)
     return True
-
-
-def _log(scene: Scene) -> str:
-    return f"see {scene.job.folder}/log"

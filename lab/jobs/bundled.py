@@ -6,6 +6,7 @@ import dataclasses
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -115,17 +116,16 @@ def wrap(built: Trainer, source: BatchSource, saboteur: Any) -> None:
     vars(built.optimizer)["step"] = slower
 
 
-def between_steps(built: Trainer, saboteur: Any) -> None:
-    """Evaluate or save a checkpoint, if one is due."""
-    if (seconds := saboteur.evaluates()) is not None:
-        if seconds:
-            with zmon.activity("eval"):
-                time.sleep(seconds)
-        dist.barrier()
-    if (seconds := saboteur.saves()) is not None:
-        with zmon.activity("checkpoint"):
-            torch.save(built.model.state_dict(), saboteur.checkpoint(seconds))
-        dist.barrier()
+def evaluate(seconds: float) -> None:
+    """Evaluate for so many seconds."""
+    with zmon.activity("eval"):
+        time.sleep(seconds)
+
+
+def save(model: Any, file: Any) -> None:
+    """Save a checkpoint."""
+    with zmon.activity("checkpoint"):
+        torch.save(model.state_dict(), file)
 
 
 def train() -> None:
@@ -145,7 +145,7 @@ def train() -> None:
     def sabotaged(self: Trainer, *args: Any) -> Any:
         saboteur.begin_step()
         result = step(self, *args)
-        between_steps(self, saboteur)
+        saboteur.between_steps(evaluate, partial(save, self.model), dist.barrier)
         if not saboteur.last_step and saboteur.leaves():
             linger()
         return result

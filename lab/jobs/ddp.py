@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -67,13 +68,9 @@ def main() -> None:
         dist.all_to_all_single(torch.empty(ranks * chunk), torch.ones(ranks * chunk))
         optimizer.step()
         zmon.report(loss=float(loss.detach()))
-        if (seconds := saboteur.evaluates()) is not None:
-            if seconds:
-                evaluate(model, seconds)
-            dist.barrier()
-        if (seconds := saboteur.saves()) is not None:
-            torch.save(model.state_dict(), saboteur.checkpoint(seconds))
-            dist.barrier()
+        saboteur.between_steps(
+            partial(evaluate, model), lambda file: torch.save(model.state_dict(), file), dist.barrier
+        )
         if saboteur.leaves():
             break
         saboteur.begin_step()

@@ -1,4 +1,4 @@
-"""Ways in which a rank ends, pauses or loses a connection by its own doing, for the saboteur."""
+"""Ways in which a rank ends or loses a connection by its own doing, for the saboteur."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ctypes
 import os
 import socket
 import sys
-import time
 from pathlib import Path
 
 AF_UNSPEC = b"\0" * 16  # connect(2): it dissolves the association, and TCP sends a reset
@@ -34,11 +33,6 @@ def end(what: str) -> None:
             os._exit(9)
 
 
-def pause(seconds: float) -> None:
-    """Wait, as a save by an unknown library or a compilation does."""
-    time.sleep(seconds)
-
-
 def reset_connection() -> None:
     """Reset one TCP connection of this process to another rank; the rendezvous is left alone."""
     library, rendezvous = ctypes.CDLL(None, use_errno=True), int(os.environ.get("MASTER_PORT", "0"))
@@ -52,10 +46,7 @@ def reset_connection() -> None:
                 ports = {connection.getpeername()[1], connection.getsockname()[1]}
             except (OSError, IndexError):
                 continue
-            if (
-                connection.type == socket.SOCK_STREAM
-                and connection.family != socket.AF_UNIX
-                and rendezvous not in ports
-            ):
+            is_tcp = connection.type == socket.SOCK_STREAM and connection.family != socket.AF_UNIX
+            if is_tcp and rendezvous not in ports:
                 library.connect(connection.fileno(), AF_UNSPEC, len(AF_UNSPEC))
                 return

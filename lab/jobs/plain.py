@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import torch
@@ -53,11 +54,20 @@ def train_step(model: Any, optimizer: Any, batch: Tensor, saboteur: Any) -> None
     saboteur.serve(received)
     gradients = torch.cat([p.grad.flatten() for p in model.parameters()])
     if not saboteur.skips():
-        usual_size = len(gradients)
-        size = saboteur.sent_size(usual_size)
-        gradients = gradients if size == usual_size else torch.cat([gradients, gradients])
-        dist.all_reduce(gradients)
+        times = saboteur.sent_size(len(gradients)) // len(gradients)  # 2 if this rank is to bring another size
+        dist.all_reduce(gradients.repeat(times))
     optimizer.step()
+
+
+def evaluate(model: Any, batch: Tensor, seconds: float) -> None:
+    """Evaluate for so many seconds, with forward passes only."""
+    model.eval()
+    end = time.monotonic() + seconds
+    with torch.no_grad():
+        while time.monotonic() < end:
+            model(batch)
+            time.sleep(0.05)
+    model.train()
 
 
 def main() -> None:
@@ -78,19 +88,9 @@ def main() -> None:
             saboteur.begin_step()
             continue
         train_step(model, optimizer, batch, saboteur)
-        if (seconds := saboteur.evaluates()) is not None:
-            if seconds:
-                model.eval()
-                end = time.monotonic() + seconds
-                with torch.no_grad():
-                    while time.monotonic() < end:
-                        model(batch)
-                        time.sleep(0.05)
-                model.train()
-            dist.barrier()
-        if (seconds := saboteur.saves()) is not None:
-            torch.save(model.state_dict(), saboteur.checkpoint(seconds))
-            dist.barrier()
+        saboteur.between_steps(
+            partial(evaluate, model, batch), lambda file: torch.save(model.state_dict(), file), dist.barrier
+        )
         if saboteur.leaves():
             break
         saboteur.begin_step()

@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 from typing import IO, Any
@@ -80,7 +80,7 @@ class Saboteur:
         if self.once("reset"):
             ends.reset_connection()
         if order := self.once("pause_between"):
-            ends.pause(order["amount"])
+            time.sleep(order["amount"])
         if (order := self.order("eat")) and sum(map(len, self._allocated)) < order["amount"]:
             self._allocated.append(bytearray(b"x") * (8 * MIB))
         if self.once("pause"):
@@ -103,7 +103,7 @@ class Saboteur:
         if self.once("loader_hangs"):
             read_forever(self._hold)
         if order := self.once("pause_data"):
-            ends.pause(order["amount"])
+            time.sleep(order["amount"])
         if self.order("raise_in_loader"):
             ends.end("raise_storage")
         if order := self.order("slow_loader"):
@@ -116,7 +116,7 @@ class Saboteur:
         begin = time.monotonic()
         yield
         if order := self.once("pause_compute"):
-            ends.pause(order["amount"])
+            time.sleep(order["amount"])
         first_step_factor = self._slow_start if self.step == 1 else 1.0
         time.sleep(self._random_seconds(1 - DATA_SHARE) * self.pooling() * first_step_factor)
         factor = self._factor()
@@ -156,16 +156,20 @@ class Saboteur:
         """Return True if the job should replace its samples by NaN."""
         return self.order("spoil") is not None
 
-    def evaluates(self) -> float | None:
-        """Return the seconds that this rank evaluates now. 0: it waits for other ranks. None: no rank evaluates."""
-        return self._due_seconds("evaluate")
+    def between_steps(
+        self, evaluate: Callable[[float], object], save: Callable[[Any], object], barrier: Callable[[], object]
+    ) -> None:
+        """Evaluate for some seconds, or save to a file, if this is due on any rank; the others wait at the barrier."""
+        if (seconds := self._due_seconds("evaluate")) is not None:
+            if seconds:
+                evaluate(seconds)
+            barrier()
+        is_due = self.checkpoint_steps and self.step % self.checkpoint_steps == 0
+        if (seconds := CHECKPOINT_SECONDS if is_due else self._due_seconds("save")) is not None:
+            save(self._checkpoint(seconds))
+            barrier()
 
-    def saves(self) -> float | None:
-        """Return the seconds that a checkpoint takes now. 0: no longer than by itself. None: no checkpoint is due."""
-        due = self.checkpoint_steps and self.step % self.checkpoint_steps == 0
-        return CHECKPOINT_SECONDS if due else self._due_seconds("save")
-
-    def checkpoint(self, seconds: float) -> Any:
+    def _checkpoint(self, seconds: float) -> Any:
         """Return the file to save to. If `seconds` is not 0, writing to it takes that long."""
         path = self.folder / f"checkpoint-{self.rank}.pt"
         (self.folder / f"saving-{self.rank}").write_text(str(time.time()))
@@ -195,6 +199,7 @@ class Saboteur:
         return order if order and (self.step - order["at"]) % RECURRING_STEPS == 0 else None
 
     def _due_seconds(self, what: str) -> float | None:
+        """Return the time of an order that is due in this step. 0: not for this rank. None: for no rank."""
         if not any(order["what"] == what and order["at"] == self.step for order in self._orders):
             return None
         order = self.once(what)

@@ -5,27 +5,30 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from lab.drills.draw import job_spec
 from lab.drills.play import await_scene
-from lab.recording.history import history
 from lab.recording.loop import loop
-from lab.recording.paths import with_paths
 from lab.recording.recorder import Recorder, longest_pause
 from lab.recording.scenes import DRAW, SCENES
 from lab.recording.stage import RecordedHosts
+from lab.stage import client
 from lab.stage.cluster import agent_url
 from zmon.errors import ZmonError
-from zmon.stack.replay import FOLDER, SUFFIX, Recording, encode
+from zmon.stack.replay import FOLDER, SUFFIX, PastSeries, Recording, encode
 
 HISTORY_SECONDS = 45.0  # of training before the recording, for charts
 BEFORE_SECONDS, AFTER_SECONDS = 20.0, 60.0  # of the fault
 MAX_PAUSE_SECONDS = 5.0  # between two reports of an agent before the fault
 CHECKOUT = Path(__file__).parents[2]
+# The history has no verdicts: findings, what is recorded from them, and alerts.
+_SELECTOR = '{__name__=~"zmon.+|up|scrape_samples_scraped",__name__!~"zmon_(finding|incident|alert).*|zmon:finding.*"}'
 
 
 def record(name: str, stage: RecordedHosts) -> Recording:
@@ -59,6 +62,36 @@ def record(name: str, stage: RecordedHosts) -> Recording:
     hosts = tuple(replace(host, reports=[each for each in host.reports if each.at <= end]) for host in hosts)
     recording = Recording(scene_of.title, job_id, recorder.began, fault, end, start, hosts, before)
     return with_paths(recording, {str(stage.folder): "/run/zmon-lab", **of_this_machine()})
+
+
+def history(
+    prometheus: str, job_id: str, start: float, end: float, instances: Mapping[str, str]
+) -> tuple[PastSeries, ...]:
+    """Return all series of this time in unix seconds, of no other job. `instances`: host, or `hub`, by address."""
+    series = []
+    for row in client.query(prometheus, f"{_SELECTOR}[{end - start:.0f}s] @ {end:.3f}"):
+        labels = row["metric"]
+        if "instance" in labels:
+            labels |= {"instance": instances.get(labels["instance"], labels["instance"])}
+        if labels.get("job_id", job_id) == job_id:
+            series.append(PastSeries(labels, tuple((float(time), float(value)) for time, value in row["values"])))
+    return tuple(series)
+
+
+def with_paths(recording: Recording, names: Mapping[str, str]) -> Recording:
+    """Return the recording with these beginnings of paths replaced in all texts."""
+
+    def replaced(value: Any) -> Any:
+        if isinstance(value, str):
+            for folder, name in names.items():
+                value = value.replace(folder, name)
+            return value
+        if isinstance(value, dict):
+            return {key: replaced(item) for key, item in value.items()}
+        return [replaced(item) for item in value] if isinstance(value, list | tuple) else value
+
+    plain = msgspec.to_builtins(recording, builtin_types=(bytes,))
+    return msgspec.convert(replaced(plain), Recording)
 
 
 def of_this_machine() -> dict[str, str]:

@@ -102,14 +102,10 @@ def _result(
         return "quiet" if as_by_owner else "silent"
     if not moves and not any(each.finding.severity == "critical" for each in stalls):
         return "unpaged"
+    if not about and restarted:
+        return "restarted"
     if not about:
-        return (
-            "restarted"
-            if restarted
-            else "no effect"
-            if all(_may_pass(t) or _was_ended(t, truths) for t in truths)
-            else "missed"
-        )
+        return "no effect" if all(_may_pass(t) or _was_ended(t, truths) for t in truths) else "missed"
     causes = {cause for truth in truths for cause in truth.causes}
     right = [each for each in about if each.finding.cause in causes]
     if right and any(not each.finding.ranks and not each.finding.hosts for each in right[-1:]) and truths[0].ranks:

@@ -56,13 +56,10 @@ class Watch:
             SimulatedAgent(self.world, host, draw.uniform(-CLOCK_SECONDS, CLOCK_SECONDS), draw.uniform(0.0, 0.1))
             for host in range(self.world.shape.hosts)
         ]
-        self._hub = self._new_hub()
+        self._hub = Hub(HubConfig((), self.folder))
         self._acts = SimulatedActs(self.policy, self.folder) if self.policy else None
         self._down_until = 0.0
         self.world.on_outside = self._strike
-
-    def _new_hub(self) -> Hub:
-        return Hub(HubConfig((), self.folder))
 
     def _strike(self, strike: Strike) -> None:
         """Restart the agent of the struck rank's host, or the hub, or set the clock of the host."""
@@ -73,7 +70,7 @@ class Watch:
             agent.offset += self.world.draw.uniform(-JUMP_SECONDS, JUMP_SECONDS)
         else:
             self._down_until = self.world.time + seconds
-            self._hub = self._new_hub()
+            self._hub = Hub(HubConfig((), self.folder))
 
     def run(self, until: float) -> None:
         """Let the job run, and the hub pass, until that time."""
@@ -117,9 +114,8 @@ class Watch:
         gather = open_stalls or (alive and all(map(_nearly_overdue, alive)))
         state.flights = self._flights(snapshot) if gather else {}
         self._hub.judge(snapshot, [*reports], UNIX + self.world.time)
-        return bool(open_stalls) or any(
-            not r.alive or r.overdue_seconds > 0 or r.stopped_seconds for r in snapshot.ranks
-        )
+        suspects = [r for r in snapshot.ranks if not r.alive or r.overdue_seconds > 0 or r.stopped_seconds]
+        return bool(open_stalls or suspects)
 
     def _flights(self, snapshot: Snapshot) -> dict[int, FlightRecord]:
         """Return the flight records of the living ranks; a stopped process does not answer."""

@@ -5,10 +5,10 @@ Its GPUs are a stub of NVML whose answers a drill sets. If the stub cannot be co
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 from lab import jobs
+from lab.jobs.without_torchrun import free_port
 from lab.libraries.nvml import Script, library
 from lab.stage import JobSpec
 from lab.stage.launched import Launched, launch
@@ -51,7 +51,7 @@ def rendezvous(spec: JobSpec) -> list[list[str]]:
     """
     if spec.launchers == 1:
         return [["--standalone", f"--nproc-per-node={spec.ranks}"]]
-    port = _free_port()
+    port = free_port()
     return [
         [
             f"--nnodes=1:{spec.launchers}",
@@ -63,9 +63,3 @@ def rendezvous(spec: JobSpec) -> list[list[str]]:
         ]
         for launcher in range(spec.launchers)
     ]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

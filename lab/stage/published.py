@@ -30,13 +30,4 @@ def _finding(line: bytes) -> Finding | None:
 
 def shown(finding: Finding) -> Shown:
     """Return the fields of a finding that count for the result."""
-    return Shown(
-        finding.id,
-        finding.detector,
-        finding.cause,
-        finding.severity,
-        finding.ranks,
-        finding.hosts,
-        finding.detected,
-        finding.confidence,
-    )
+    return msgspec.convert(finding, Shown, from_attributes=True)

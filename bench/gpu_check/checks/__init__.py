@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from bench.gpu_check.checks import (
     allocator,
     communication,
@@ -23,8 +25,8 @@ ALL: tuple[Check, ...] = (
     Check("events", "Truth of device events", (ALONE,), events.run),
     Check("allocator", "Allocator figures", (ALONE,), allocator.run),
     Check("trainer", "The bundled trainer, watched", (ONE_RANK, GPU_EACH, ON_CPU), training.run_trainer),
-    Check("ddp", "DDP, watched", (ONE_RANK, SHARED, GPU_EACH, ON_CPU), training.run_ddp),
-    Check("fsdp2", "FSDP2, watched", (ONE_RANK, GPU_EACH, ON_CPU), training.run_fsdp2),
+    Check("ddp", "DDP, watched", (ONE_RANK, SHARED, GPU_EACH, ON_CPU), partial(training.run_parallel, "ddp")),
+    Check("fsdp2", "FSDP2, watched", (ONE_RANK, GPU_EACH, ON_CPU), partial(training.run_parallel, "fsdp2")),
     Check("communication", "Exposed communication", (ONE_RANK, SHARED, GPU_EACH, ON_CPU), communication.run),
     Check("synchronization", "No hidden synchronization", (ONE_RANK,), synchronization.run),
     Check("stalls", "A frozen and a killed rank", (ONE_RANK, SHARED, GPU_EACH, ON_CPU), stalls.run),

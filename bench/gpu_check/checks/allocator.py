@@ -23,16 +23,12 @@ def run(kit: Kit, setting: Setting) -> Iterator[Result]:
 
 def compare(memory: Sequence[int], figures: AllocatorFigures) -> Iterator[Result]:
     """Yield a result for each kind: they are the same bytes, because nothing was allocated meanwhile."""
-    allocated, reserved, peak = memory
+    allocated, reserved, _ = memory
     if allocated == UNKNOWN:
         yield Result("memory in the box", FAILED, note="the box has none")
         return
-    pairs = (
-        ("allocated", allocated, figures.allocated),
-        ("reserved", reserved, figures.reserved),
-        ("peak", peak, figures.peak),
-    )
-    for kind, in_box, by_torch in pairs:
+    of_torch = figures.allocated, figures.reserved, figures.peak
+    for kind, in_box, by_torch in zip(("allocated", "reserved", "peak"), memory, of_torch, strict=True):
         compared_with = f"memory_stats: {by_torch * MEBI:,.1f} MiB"
         yield Result(f"memory {kind}", judged(in_box == by_torch), in_box * MEBI, "MiB", compared_with)
     what, used = "memory reserved, and that of the process", figures.process_bytes

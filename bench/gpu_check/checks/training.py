@@ -30,17 +30,8 @@ def run_trainer(kit: Kit, setting: Setting) -> Iterator[Result]:
     yield from compare(kit.machine, setting, TRAINER_STEPS, job.boxes(), job.records(TrainedRank))
 
 
-def run_ddp(kit: Kit, setting: Setting) -> Iterator[Result]:
-    """Run a small DDP training."""
-    yield from _run_parallel(kit, setting, "ddp")
-
-
-def run_fsdp2(kit: Kit, setting: Setting) -> Iterator[Result]:
-    """Run a small FSDP2 training."""
-    yield from _run_parallel(kit, setting, "fsdp2")
-
-
-def _run_parallel(kit: Kit, setting: Setting, kind: str) -> Iterator[Result]:
+def run_parallel(kind: str, kit: Kit, setting: Setting) -> Iterator[Result]:
+    """Run a small training with DDP or FSDP2."""
     job = kit.run(setting, "parallel", kind, str(STEPS), seconds=_LIMIT_SECONDS)
     ranks, boxes = job.records(TrainedRank), job.boxes()
     yield from compare(kit.machine, setting, STEPS, boxes, ranks)

@@ -47,8 +47,8 @@ def rows(monkeypatch, policies):
     """The rows that a session yields instead of playing drills."""
     rows = []
 
-    def play_all(drills, repeats, seed, pinned, done, folder, on_row, watch, policy):
-        policies.append(policy)
+    def play_all(drills, head, done, folder, on_row, watch):
+        policies.append(head.policy)
         for row in rows:
             if (row.drill, row.repeat) not in done:
                 on_row(row)
@@ -127,8 +127,7 @@ def test_exit_code_tells_whether_the_drills_are_as_expected(run, rows, played, a
 
 
 def test_command_keeps_logs_that_an_error_names(run, monkeypatch):
-    def fails(*arguments):
-        folder = arguments[5]
+    def fails(drills, head, done, folder, on_row, watch):
         (folder / "stack.log").write_text("no room")
         raise PartFailed("the stack did not start", "no room", f"see {folder}/stack.log")
 

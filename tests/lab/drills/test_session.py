@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from lab.drills import session
-from lab.drills.draw import Pinned
 from lab.drills.drill import Drill, Injection
+from lab.drills.history import Head
 from tests.lab.drills.test_score import ROW
 
 
@@ -37,6 +37,7 @@ DRILLS = (
     Drill("calm", "", fault),
 )
 FAR = Drill("far calm", "", fault, stage="hosts")
+HEAD, ONCE = (Head(seed=7, repeats=repeats, drills=()) for repeats in (2, 1))
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def plays(monkeypatch):
 
 
 def test_each_stage_is_built_once_and_closed(plays, tmp_path):
-    session.play_all(DRILLS, 2, 7, Pinned(), set(), tmp_path, lambda row: None)
+    session.play_all(DRILLS, HEAD, set(), tmp_path, lambda row: None)
     assert [(name, repeat) for name, repeat, _ in plays] == [
         ("one", 0), ("two", 0), ("calm", 0), ("one", 1), ("two", 1), ("calm", 1), ("far", 0), ("far", 1),
     ]  # fmt: skip
@@ -65,12 +66,12 @@ def test_each_stage_is_built_once_and_closed(plays, tmp_path):
 
 def test_finished_drills_are_not_played_again(plays, tmp_path):
     done = {("one", 0), ("far", 0)}
-    session.play_all(DRILLS[:1] + DRILLS[2:3], 2, 7, Pinned(), done, tmp_path, lambda row: None)
+    session.play_all(DRILLS[:1] + DRILLS[2:3], HEAD, done, tmp_path, lambda row: None)
     assert [(name, repeat) for name, repeat, _ in plays] == [("one", 1), ("far", 1)]
 
 
 def test_no_stage_is_built_for_unavailable_drills(plays, tmp_path):
-    session.play_all(DRILLS[1:2], 1, 7, Pinned(), set(), tmp_path, lambda row: None)
+    session.play_all(DRILLS[1:2], ONCE, set(), tmp_path, lambda row: None)
     assert plays == [("two", 0, None)]
     assert not built
 
@@ -80,7 +81,7 @@ def test_stage_is_closed_after_an_interrupt(plays, tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        session.play_all(DRILLS, 1, 7, Pinned(), set(), tmp_path, interrupted)
+        session.play_all(DRILLS, ONCE, set(), tmp_path, interrupted)
     assert [stage.closed for stage in built] == [True]
 
 
@@ -98,7 +99,7 @@ NO_FAR = replace(FAR, unavailable=lambda: "it takes root")
 )
 def test_soak_plays_quiet_drills(plays, tmp_path, monkeypatch, drills, seconds, played, took):
     monkeypatch.setattr(session.time, "monotonic", itertools.count(0, 10).__next__)
-    lasted = session.soak(drills, seconds, 7, Pinned(), tmp_path, lambda row: None)
+    lasted = session.soak(drills, seconds, HEAD, tmp_path, lambda row: None)
     names = [f"{stage.folder.name} {name}" for name, _, stage in plays]
     assert {*names} == {*played}
     assert took is None or (names, lasted) == (played, took)

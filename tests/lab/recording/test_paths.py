@@ -1,6 +1,6 @@
 """Tests of the paths in a recording: folders of the machine are replaced in every text, and nothing else changes."""
 
-from lab.recording.paths import with_paths
+from lab.recording.__main__ import with_paths
 from tests.build import JOB, agent_report, rank_state
 from zmon.schema.api import RankEvidence
 from zmon.stack.replay import HostRecording, RecordedEvidence, RecordedReport, Recording
