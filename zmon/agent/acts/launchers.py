@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from zmon.agent.acts.healers import RESTARTS, healer
-from zmon.agent.acts.processes import PROC, STOPPED, Facts, HeldProcess, Refused
+from zmon.agent.acts.processes import PROC, STOPPED, Facts, HeldProcess, Refused, healer
 from zmon.agent.acts.target import RankTarget
 from zmon.agent.sources.reading import text_of
 from zmon.process import children
 
+_RESTARTS = b"TORCHELASTIC_RESTART_COUNT="  # torchrun gives it to each of its ranks
 _LEAST_RANKS = 2  # below a launcher that does not restart them
 _MAX_PROCESSES = 256  # below a launcher that are looked at
 _GENERATIONS = 4  # launcher → numactl or a shell → rank
@@ -67,7 +67,7 @@ def _check(held: HeldProcess, target: RankTarget, living: Sequence[RankTarget], 
     below = [each for each in living if each.holder == each.pid and _is_below(each, held.pid, proc)]
     environments = _environments(held.pid, target.owner, proc)
     restarts = target.max_restarts is not None
-    if not (below or any(RESTARTS in each for each in environments)) if restarts else len(below) < _LEAST_RANKS:
+    if not (below or any(_RESTARTS in each for each in environments)) if restarts else len(below) < _LEAST_RANKS:
         raise Refused(f"it is not proved that process {held.pid} is a launcher: too few of its ranks live now")
     for rank in below:
         with HeldProcess(rank.holder or 0, f"rank {rank.rank}", proc) as process:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from zmon.agent.acts.healers import healer
 from zmon.agent.acts.target import RankTarget
 from zmon.agent.process_work import wait_channel
 from zmon.agent.sources.reading import text_of
@@ -27,6 +26,18 @@ _TRACED, _BLOCKED = "t", "D"
 _LOOKS, _LOOK_SECONDS = 4, 0.05  # a thread that reads from a disk is in state D for some milliseconds
 _MAX_ANCESTORS = 64
 _THREAD = re.compile(r"^State:\s+(\w).*?^TracerPid:\s+(\d+)$.*?^Uid:\s+([\d\s]+?)$", re.M | re.S)
+# Programs that restart ranks on their own, by what they leave in the environment of a rank. Nothing is done to a job of
+# theirs, because two healers of one job heal it to death. Each variable was looked up in the source of its healer:
+# torchft 0.2.0 (manager.py, torchx.py), nvidia-resiliency-ext 0.4.1 (fault_tolerance/data.py and launcher.py), dlrover
+# 0.6.1 (its constants and its elastic_run) and horovod 0.28.1 (runner/gloo_run.py). The in-process restart of
+# nvidia-resiliency-ext sets no variable, and is not noticed.
+_HEALERS: Mapping[bytes, str] = {  # by the beginning of the name of a variable
+    b"TORCHFT_": "torchft",  # TORCHFT_LIGHTHOUSE, which its manager needs, and its timeouts
+    b"FT_LAUNCHER_IPC_SOCKET=": "NVIDIA's resiliency extension (ft_launcher)",
+    b"FT_RANK_MONITOR_IPC_SOCKET=": "NVIDIA's resiliency extension (ft_launcher)",
+    b"DLROVER_MASTER_ADDR=": "DLRover",
+    b"HOROVOD_ELASTIC=": "Horovod Elastic",
+}
 
 
 class Refused(Exception):
@@ -160,6 +171,12 @@ class HeldProcess:
     def ancestors(self) -> list[tuple[int, ProcessStat]]:
         """Return the processes above it, the nearest first."""
         return _ancestors(self.pid, self._proc)
+
+
+def healer(environ: bytes) -> str | None:
+    """Return the healer whose variables are in the content of /proc/<pid>/environ, or None."""
+    variables = environ.split(b"\0")
+    return next((name for each in variables for start, name in _HEALERS.items() if each.startswith(start)), None)
 
 
 def protected(proc: Path = PROC) -> frozenset[int]:
