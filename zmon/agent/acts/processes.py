@@ -196,7 +196,7 @@ def _ancestors(pid: int, proc: Path) -> list[tuple[int, ProcessStat]]:
     return above
 
 
-def hold_rank(rank: RankTarget, look_again: Callable[[], RankTarget], proc: Path = PROC) -> HeldProcess:
+def hold_rank(rank: RankTarget, look_again: Callable[[], RankTarget]) -> HeldProcess:
     """Return the process of a rank, opened, and checked afterwards: it holds the lock of the box, whose owner it is.
 
     `look_again` returns the rank as it is now. Raises Refused.
@@ -206,7 +206,7 @@ def hold_rank(rank: RankTarget, look_again: Callable[[], RankTarget], proc: Path
         raise Refused(f"{what} has ended")
     if rank.holder == 0:
         raise Refused(f"{what} is in another PID namespace: run the agent in that of the host (hostPID)")
-    held = HeldProcess(rank.holder, what, proc)
+    held = HeldProcess(rank.holder, what)
     try:
         now = look_again()
         if now.holder != held.pid:
