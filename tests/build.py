@@ -13,13 +13,13 @@ from tests.steps import Measures, OpTotals, StepRecord, aligned, steps_of, total
 from zmon.job.history import History
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.api.agent import AgentReport
+from zmon.schema.ended_launch import LaunchEnd
 from zmon.schema.evidence import AnyEvidence, StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.host import HostSample, HostWindow
 from zmon.schema.job import EndedJob
 from zmon.schema.job_snapshot import AgentStatus, Snapshot
-from zmon.schema.launch_end import LaunchEnd
 from zmon.schema.names import OPS
 from zmon.schema.plan import Plan
 from zmon.schema.rank import InFlight, LastWords, RankState

@@ -72,7 +72,7 @@ def test_process_that_the_hook_reaches_or_that_switched_zmon_off_is_no_line(job,
 
 
 def test_rank_that_is_watched_ends_the_check(job):
-    watched = python("import zmon; from zmon.probe.run_mark import note_watched; note_watched()")
+    watched = python("import zmon; from zmon.probe.run_check import note_watched; note_watched()")
     script = f"import subprocess, sys; subprocess.run({watched!r}); subprocess.run([sys.executable, '-I', 'loads.py'])"
     assert run(job, *python(script)).stderr == ""
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zmon.schema.run_page import run_page
+from zmon.schema.names import run_page
 
 LINKS = [
     "https://wandb.ai/ann/ads/runs/1jx1ud12",

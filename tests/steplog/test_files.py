@@ -92,7 +92,6 @@ def test_line_after_half_a_line_begins_a_line_of_its_own(tmp_path):
 
 def test_path_of_a_name_is_in_the_folder():
     assert child_path(FOLDER, "job-1.x", ".json") == FOLDER / "job-1.x.json"
-    assert child_path(FOLDER, "job", ".partial", prefix=".") == FOLDER / ".job.partial"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Collection, Container, Iterator
+from collections.abc import Callable, Collection, Container
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from zmon.agent.redaction import redacted
 from zmon.agent.sources import sock_diag
 from zmon.agent.sources.reading import text_of
 from zmon.agent.sources.sock_diag import Dump
+from zmon.agent.sources.sysfs import names_in
 from zmon.agent.sources.tcp import socket_inodes
 from zmon.format import plain
 from zmon.process import ProcessId, ProcessStat, children, stat_in
@@ -136,7 +137,7 @@ def _written_file(folder: Path) -> str | None:
     """Return the path of the regular file that the process has open for writing and that was changed last."""
     changed: list[tuple[float, str]] = []
     with contextlib.suppress(OSError):
-        for descriptor in list(_descriptors(folder / "fd"))[:_MAX_FILES]:
+        for descriptor in names_in(folder / "fd")[:_MAX_FILES]:
             with contextlib.suppress(OSError, ValueError):
                 path = os.readlink(folder / "fd" / descriptor)  # noqa: PTH115  # twice as fast as Path
                 if not path.startswith("/") or path.startswith(("/dev/", "/proc/", "/memfd:")):
@@ -163,9 +164,3 @@ def _file_system(folder: Path) -> str | None:
         return None
     line = mount and re.search(rf"^{mount[1]} .* - (\S+) ", mounts, re.M)
     return plain(line[1]) if line else None
-
-
-def _descriptors(folder: Path) -> Iterator[str]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            yield entry.name

@@ -89,6 +89,7 @@ ENTERED = 4  # the collective that the rank is in, or was in last
 BEFORE = 6  # the collective before that: a rank with a wrong size may leave it before its peers notice the mismatch
 SEQUENCE = 8  # the first sequence number; one for each group follows
 NUM_LIVE = SEQUENCE + 2 * MAX_GROUPS
+LIVE = struct.Struct(f"<{NUM_LIVE}q")
 
 # Begins the tail if the sender is known: its pid follows, then ` at ` and the unix time.
 SENDER_LINE = b"SIGTERM from process "

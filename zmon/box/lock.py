@@ -28,12 +28,14 @@ def holder(fd: int) -> int | None:
 
 
 @contextlib.contextmanager
-def opened(path: Path | str, flags: int = os.O_NONBLOCK) -> Iterator[int]:
-    """Open a file or a folder of a user, but no link, and close it. Raises OSError.
+def opened(
+    path: Path | str, flags: int = os.O_NONBLOCK, parent: int | None = None, follow: bool = False
+) -> Iterator[int]:
+    """Open a file or a folder of a user, but no link unless `follow`, and close it. Raises OSError.
 
-    Closing it releases no lock of another process.
+    `parent`: the descriptor of the folder in which it is. Closing it releases no lock of another process.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags)
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags | (0 if follow else os.O_NOFOLLOW), dir_fd=parent)
     try:
         yield fd
     finally:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,16 +19,15 @@ from zmon.box.steps import StepEnds
 from zmon.box.versions import LAYOUTS, Cell
 from zmon.errors import BoxCorrupt, BoxRefused, BoxVersion
 from zmon.schema.limits import check_job_id, check_rank
+from zmon.schema.measures import NS
 from zmon.schema.names import ACTIVITIES, LOSS_SOURCES, OPS, PHASES, word
 from zmon.schema.rank import LastWords
 
-_NS = 1e-9
 _TRAIN = ACTIVITIES.index("train")
 _MAX_TRIES = 50  # attempts to read a value that the writer keeps changing, before it counts as damaged
 _TRACE = b"Stack (most recent call first):"  # the first line that faulthandler writes
 _SENDER = re.compile(re.escape(layout.SENDER_LINE) + rb"(\d{1,10}) at (\d{1,11}\.\d{9})\n")
 _ENDING_SECONDS = 60.0  # a rank that leaves last words this long after a signal ends because of it
-_LIVE = struct.Struct(f"<{layout.NUM_LIVE}q")
 
 
 class Now(NamedTuple):
@@ -150,12 +148,12 @@ class BoxReader:
         sender = _SENDER.match(tail)
         sender_pid, signalled = (int(sender[1]), float(sender[2])) if sender else (None, 0.0)
         if kind > 0:
-            after = unix * _NS - signalled
+            after = unix * NS - signalled
             return LastWords(
                 word(layout.WORDS_KINDS, kind, "kind"),
                 text(type_),
                 lined_text(message),
-                unix * _NS,
+                unix * NS,
                 where=text(where),
                 root=lined_text(root),
                 in_collective=bool(in_collective),
@@ -215,10 +213,10 @@ class BoxReader:
         return boundaries, activity_since, step_since, step
 
     def _live(self) -> tuple[int, ...]:
-        raw = os.pread(self._fd, _LIVE.size, self.layout.live)
-        if len(raw) < _LIVE.size:
+        raw = os.pread(self._fd, layout.LIVE.size, self.layout.live)
+        if len(raw) < layout.LIVE.size:
             raise self._corrupt("the file is truncated")
-        return _LIVE.unpack(raw)
+        return layout.LIVE.unpack(raw)
 
     def _cell(self, cell: Cell) -> tuple[Any, ...]:
         for _ in range(_MAX_TRIES):  # a fast writer may change each of the two slots just while that slot is read

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter, sub
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from zmon.box import layout
 from zmon.box.ring import Row
-from zmon.schema.measures import COLUMNS, NS, OWN_SLOTS, UNKNOWN
+from zmon.schema.measures import COLUMNS, MEASURES, NS, OWN_SLOTS, UNKNOWN, value
 from zmon.schema.names import OPS, SAME_SIZE_OPS
 from zmon.schema.steps import DURATION, MEAN, MEAN_STEPS, SAME_SIZE_SENT, START, STEP, Steps
 
@@ -112,6 +112,20 @@ def totals(row: Row) -> dict[str, float]:
         if calls or exposed:
             names += of_op
     return {name: _total(row, name) * (NS if COLUMNS[name].measure.unit == "seconds" else 1) for name in names}
+
+
+def fields_of_state(row: Row) -> dict[str, Any]:
+    """Return the totals of a rank that are fields of `RankState`, by their names there."""
+    fields: dict[str, Any] = {}
+    for measure in MEASURES:
+        numbers = row[layout.SLOTS[measure.name]]
+        if measure.field and measure.per:
+            seconds = zip(measure.words, numbers, strict=True)
+            fields[measure.field] = {word: value(measure, number) for word, number in seconds if number}
+        elif measure.field:
+            is_unknown = numbers[0] < 0 and measure.of_step != "difference"
+            fields[measure.field] = None if is_unknown else value(measure, numbers[0])
+    return fields
 
 
 def _total(row: Row, name: str) -> int:

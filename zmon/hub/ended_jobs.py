@@ -12,10 +12,10 @@ from typing import NamedTuple
 from zmon.hub.json_folder import JsonFolder, decoder
 from zmon.job.ended_job import SHOWN_SECONDS, JobRecord, after_launch, moved, with_end
 from zmon.job.restarts import is_over, is_settled, launch_began, launch_end
+from zmon.schema.ended_launch import LaunchEnd
 from zmon.schema.finding import Finding
 from zmon.schema.job import EndedJob, JobView
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.launch_end import LaunchEnd
 from zmon.schema.names import SCHEMA
 from zmon.steplog.files import SteadyClock
 

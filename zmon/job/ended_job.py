@@ -12,10 +12,10 @@ from dataclasses import replace
 import msgspec
 
 from zmon.job.restarts import ended_well, has_left, is_over, launch_began
+from zmon.schema.ended_launch import LaunchEnd
 from zmon.schema.finding import Finding
 from zmon.schema.job import EXITED, EndedJob, JobView
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.launch_end import LaunchEnd
 from zmon.schema.names import SCHEMA
 
 SHOWN_SECONDS = 86400.0  # a person looks at failed jobs once a day

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zmon.job.signals import is_cancellation
+from zmon.schema.ended_launch import LaunchEnd
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.launch_end import LaunchEnd
 from zmon.schema.rank import RankState
 
 # A launch that trained this long beyond the furthest step of a loop has left it. A step more or less is chance: the

@@ -12,21 +12,19 @@ import fcntl
 import os
 import re
 import socket
-import struct
 import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
 from zmon.box import live
-from zmon.box.layout import NUM_LIVE, PREFIX
+from zmon.box.layout import LIVE, PREFIX
 from zmon.box.lock import holder, opened
 from zmon.box.rank_files import GRACE_SECONDS, SHORT_PATHS, is_plan, is_short_socket
 from zmon.box.versions import LAYOUTS
 
 MAX_FILES = 16_384  # of a folder, and folders of one sweep: it must not delay the rank
 _BOX = re.compile(r"\.?rank-\d+\.box.*")
-_LIVE = struct.Struct(f"<{NUM_LIVE}q")
 
 
 def sweep(root: Path, short_paths: Path = SHORT_PATHS) -> None:
@@ -84,8 +82,8 @@ def _was_alive(fd: int) -> bool:
         return True
     prefix = os.pread(fd, PREFIX.size, 0)
     layout = LAYOUTS.get(PREFIX.unpack(prefix)[1]) if len(prefix) == PREFIX.size else None
-    raw = b"" if layout is None else os.pread(fd, _LIVE.size, layout.live)
-    state = live.state(_LIVE.unpack(raw)) if len(raw) == _LIVE.size else None
+    raw = b"" if layout is None else os.pread(fd, LIVE.size, layout.live)
+    state = live.state(LIVE.unpack(raw)) if len(raw) == LIVE.size else None
     return state is not None and 0 <= time.monotonic_ns() - state[0] < GRACE_SECONDS * 1e9
 
 

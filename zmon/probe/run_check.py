@@ -16,8 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from zmon.probe.autoload.sitecustomize import AUTOLOAD, switched_off
-from zmon.probe.run_mark import address
+from zmon.probe.autoload.sitecustomize import AUTOLOAD, RUN_PID, switched_off
 from zmon.process import process_stat
 
 LOOK_SECONDS = 2.0  # between the first looks
@@ -41,7 +40,7 @@ def check_beside(run_pid: str, look_seconds: float = LOOK_SECONDS, lasting_secon
     command = os.getpid()
     with contextlib.suppress(OSError):  # the check is not worth a failure
         receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        receiver.bind(address(run_pid))
+        receiver.bind(_address(run_pid))
         watch = os.pidfd_open(command)
         child = os.fork()
         if child:
@@ -56,6 +55,19 @@ def check_beside(run_pid: str, look_seconds: float = LOOK_SECONDS, lasting_secon
                 _check(command, watch, receiver, look_seconds, lasting_seconds)
         finally:
             os._exit(0)
+
+
+def note_watched() -> None:
+    """Tell the check of `zmon run`, if it still listens, that a rank is watched."""
+    if run_pid := os.environ.get(RUN_PID):
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.setblocking(False)
+            sender.sendto(b"watched", _address(run_pid))
+
+
+def _address(run_pid: str) -> bytes:
+    """Return the address at which the check listens: a name that is not a file."""
+    return f"\0zmon-run-{run_pid}".encode()
 
 
 def _check(command: int, watch: int, receiver: socket.socket, look_seconds: float, lasting_seconds: float) -> None:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 
 from zmon.probe.launch import with_label
-from zmon.schema.run_page import RUN_PAGE, run_page
+from zmon.schema.names import RUN_PAGE, run_page
 
 _SERVER = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~-]+)*")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")

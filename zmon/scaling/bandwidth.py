@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import mul
+from statistics import fmean
 
 from zmon.scaling.predict import Link, Links, bytes_over_links
 
@@ -56,14 +58,13 @@ def _line(timed: Sequence[Timed]) -> Link | None:
     """Return the fitted line, or None if no group of this kind was timed."""
     if not timed:
         return None
-    points = [(sum(bytes_over_links(t.op, t.num_bytes, t.ranks, t.ranks)), t.seconds) for t in timed]
-    weights = [1 / seconds**2 for _, seconds in points]
-    total = sum(weights)
-    x = sum(w * amount for w, (amount, _) in zip(weights, points, strict=True)) / total
-    y = sum(w * seconds for w, (_, seconds) in zip(weights, points, strict=True)) / total
-    spread = sum(w * (amount - x) ** 2 for w, (amount, _) in zip(weights, points, strict=True))
-    slope = sum(w * (a - x) * (s - y) for w, (a, s) in zip(weights, points, strict=True)) / spread if spread else 0.0
+    amounts = [sum(bytes_over_links(t.op, t.num_bytes, t.ranks, t.ranks)) for t in timed]
+    seconds = [t.seconds for t in timed]
+    weights = [1 / s**2 for s in seconds]
+    x, y = fmean(amounts, weights), fmean(seconds, weights)
+    spread = fmean([(amount - x) ** 2 for amount in amounts], weights)
+    slope = fmean(map(mul, [a - x for a in amounts], [s - y for s in seconds]), weights) / spread if spread else 0.0
     latency = y - slope * x
     if slope <= 0 or latency < 0:  # a single size, or noise: assume no latency
-        return Link(sum(amount for amount, _ in points) / sum(seconds for _, seconds in points))
+        return Link(sum(amounts) / sum(seconds))
     return Link(1 / slope, latency)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import msgspec
 
@@ -117,3 +118,20 @@ class EndedLaunch(msgspec.Struct, frozen=True, kw_only=True):
     def is_late(self) -> bool:
         """True if the hub recorded the end long after it: the hub was down, or no agent answered it."""
         return self.recorded - self.ended > LATE_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchEnd:
+    """The end of a launch that a fault ended, as it is compared with the ends of other launches."""
+
+    attempt: int
+    start: float  # the newest start of its ranks, by the clock of that rank's host
+    began: float
+    ended: float
+    step: int  # the furthest step of its ranks
+    steps: int  # the number of steps that it finished
+    saved: bool  # it wrote a checkpoint
+    cause: str
+    ranks: tuple[int, ...]  # the culprits; empty if none is known
+    hosts: tuple[str, ...]  # of the culprits
+    error: str  # the exception of the first culprit in one line, or its exit status; "" if unknown

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from zmon.schema.ended_launch import LaunchEnd
 from zmon.schema.gathered import FlightRow, RankStack, StderrTail
-from zmon.schema.launch_end import LaunchEnd
 from zmon.schema.names import STALL
 from zmon.schema.pause import Silence
 from zmon.schema.rank import LastWords, RankStatus

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from zmon.format import clock, dated, duration, sentence
 from zmon.schema.curve import Efficiency
+from zmon.schema.names import run_page
 from zmon.schema.pause import HealedPause
-from zmon.schema.run_page import run_page
 
 _SOURCES = {"loader": "the DataLoader", "model": "the input of the model"}
 EXITED = "exited"  # the state of a job whose processes are gone

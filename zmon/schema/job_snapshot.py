@@ -8,9 +8,9 @@ from operator import attrgetter
 
 from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
 from zmon.schema.curve import EfficiencySample
+from zmon.schema.ended_launch import LaunchEnd
 from zmon.schema.flight import FlightRecord
 from zmon.schema.host import HostWindow, SourceStatus
-from zmon.schema.launch_end import LaunchEnd
 from zmon.schema.pause import HealedPause
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState

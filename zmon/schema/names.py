@@ -34,6 +34,14 @@ JOB_ID = re.compile(rf"(?!\.{{1,2}}$)[A-Za-z0-9._-]{{1,{MAX_JOB_ID_LETTERS}}}")
 MAX_LABELS = 16  # with those of zmon and of the scrape a series then has 20 labels; sites often allow 30
 MAX_LABEL_BYTES = 128  # of name and value together
 NAME = "name"  # the label that jobs of one kind share, so that what is learned from one holds for the others
+# The label with the URL of the run's page at its experiment tracker. A job chooses its labels, so readers check the URL
+# before they make it a link: http or https, a host, no user or password, and only letters that need no escaping in HTML
+# or a terminal, except & and '.
+RUN_PAGE = "run_page"
+_URL = re.compile(
+    r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?"  # without a user: those letters have no @
+    r"([/?#][A-Za-z0-9._~:/?#!$&*+,;=%@-]*)?"
+)
 COLLECTIVE_TIMEOUT = "collective_timeout_seconds"  # the label that says when torch ends a collective by itself
 LABEL_LIMITS = f"a job has at most {MAX_LABELS} labels, with at most {MAX_LABEL_BYTES} bytes of name and value each"
 
@@ -109,6 +117,12 @@ def bounded_labels(labels: Mapping[str, str], limit: int = MAX_LABELS) -> dict[s
 
 def _num_bytes(name: str, value: str) -> int:
     return len(name.encode("utf-8", "replace")) + len(value.encode("utf-8", "replace"))
+
+
+def run_page(labels: Mapping[str, str]) -> str:
+    """Return the URL of the run's page; "" if the job has none, or one that is no plain link to a web page."""
+    url = labels.get(RUN_PAGE, "")
+    return url if _URL.fullmatch(url) else ""
 
 
 def place_in_code(function: str, file: str, line: int) -> str:

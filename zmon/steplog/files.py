@@ -22,14 +22,14 @@ JUMP_SECONDS = 60.0  # NTP moves a running clock by less than two seconds an hou
 HOLD_SECONDS = 3600.0
 
 
-def child_path(folder: Path, name: str, suffix: str = "", prefix: str = "") -> Path:
-    """Return the path of `prefix + name + suffix` in a folder. Raises UsageError if that would not lie in the folder.
+def child_path(folder: Path, name: str, suffix: str = "") -> Path:
+    """Return the path of `name + suffix` in a folder. Raises UsageError if that would not lie in the folder.
 
     The name comes from outside: a job id, the name of a curve, the id of an incident. Every path under a data directory
     that is built from such a name is built here, so that no name leads elsewhere. The name must not have a slash or a
     control character, must not be `.` or `..`, and must not be too long.
     """
-    whole = f"{prefix}{name}{suffix}"
+    whole = name + suffix
     size = len(whole.encode("utf-8", "replace"))
     if not name or "/" in whole or whole in (".", "..") or not whole.isprintable() or size > MAX_NAME_BYTES:
         raise UsageError(

@@ -7,8 +7,7 @@ import sys
 import pytest
 
 from tests.boxes import eventually
-from zmon.agent.sources.processes import MAX_PROCESSES, ProcessSource
-from zmon.agent.sources.run_delay import WINDOW_SECONDS
+from zmon.agent.sources.processes import MAX_PROCESSES, WINDOW_SECONDS, ProcessSource
 from zmon.process import ProcessId, process_id
 
 SECOND = 10**9  # nanoseconds

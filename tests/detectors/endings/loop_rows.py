@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.build import NOW, raised, rank_state, terminated
 from tests.detectors.stalls import QUIET, Row, due, row
-from zmon.schema.launch_end import LaunchEnd
+from zmon.schema.ended_launch import LaunchEnd
 from zmon.schema.rank import RankState
 
 SAVED = {"last_checkpoint_time": NOW}

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from zmon.act_stops import ALL, stop, stops
 from zmon.agent.acts.launchers import launcher
 from zmon.agent.acts.ledger import ANNOUNCED, DONE, REFUSED, WITHDRAWN, Act, ActEntry, ActLedger
-from zmon.agent.acts.processes import PROC, STOPPED, HeldProcess, Refused, hold_rank
+from zmon.agent.acts.processes import STOPPED, HeldProcess, Refused, hold_rank
 from zmon.agent.acts.target import RankTarget, living_ranks, target
 from zmon.agent.acts.termination import Termination
 from zmon.agent.sources.boxes import Boxes
@@ -66,13 +66,9 @@ class Acts:
         data_dir: Path | None,
         host: str,
         ask_boxes: AskBoxes,
-        allowed: bool = True,
-        wall: Callable[[], float] = time.time,
-        proc: Path = PROC,
+        allowed: bool = True,  # the agent runs with --allow-actions
     ) -> None:
-        """`allowed`: the agent runs with --allow-actions."""
         self._data_dir, self._host, self._ask_boxes, self._allowed = data_dir, host, ask_boxes, allowed
-        self._wall, self._proc = wall, proc
         self._ledger: ActLedger | None = None
         self._unwritten_stop: str | None = None  # the reason of a stop that the disk did not take
         self._one_at_a_time = threading.Lock()  # a request whose client has left still holds it
@@ -153,7 +149,7 @@ class Acts:
             raise Refused("the agent has no data directory for its ledger: give it --data-dir")
         if self._ledger is None:
             try:
-                self._ledger = ActLedger(self._data_dir, self._wall)
+                self._ledger = ActLedger(self._data_dir)
             except (OSError, UsageError) as error:
                 reason = error.strerror if isinstance(error, OSError) else str(error)
                 raise Refused(f"the ledger of acts in {self._data_dir} cannot be used: {reason}") from error
@@ -180,7 +176,7 @@ class Acts:
         assert self._data_dir is not None
         self._unwritten_stop = reason
         try:
-            stop(self._data_dir, ALL, reason, f"the agent of {self._host}", is_breaker=True, clock=self._wall)
+            stop(self._data_dir, ALL, reason, f"the agent of {self._host}", is_breaker=True)
             self._unwritten_stop = None
         except OSError as error:
             log.error("cannot write the stop of acts, which holds until this agent ends: %s", error.strerror)
@@ -202,7 +198,7 @@ class Acts:
         return rank
 
     def _open_rank(self, request: ActRequest, rank: RankTarget) -> HeldProcess:
-        held = hold_rank(rank, lambda: self._target(request), self._proc)
+        held = hold_rank(rank, lambda: self._target(request))
         try:
             if suspended := [pid for pid, stat in held.ancestors() if stat.state == STOPPED]:
                 raise Refused(f"process {suspended[0]} above {held.what} is stopped: its owner has suspended the job")
@@ -215,7 +211,7 @@ class Acts:
     def _open_launcher(self, request: ActRequest, rank: RankTarget) -> HeldProcess:
         if request.act == STOP_RESTARTS and not rank.max_restarts:
             raise Refused(f"the launcher of rank {rank.rank} of {rank.job} does not restart ranks")
-        return launcher(rank, self._living(rank), self._proc)
+        return launcher(rank, self._living(rank))
 
     def _living(self, rank: RankTarget) -> list[RankTarget]:
         return self._boxes(partial(living_ranks, owner=rank.owner, launcher=rank.launcher))
@@ -259,7 +255,6 @@ class Acts:
             partial(self._check_stops, request.act),
             lambda event, line: ledger.write(self._entry(request, event, line, key, rank.job)),
             self._closing,
-            self._proc,
         )
         threading.Thread(target=termination.run, daemon=True, name="zmon-act").start()
 
@@ -267,7 +262,7 @@ class Acts:
 
     def _entry(self, request: ActRequest, event: str, line: str, key: str = "", job: str = "") -> ActEntry:
         return ActEntry(
-            time=self._wall(),
+            time=time.time(),
             event=event,
             act=request.act,
             rank=request.rank,
@@ -299,7 +294,7 @@ class Acts:
 
     def _answered(self, result: str, reason: str, at: float | None = None, repeated: bool = False) -> ActAnswer:
         """Return an answer. `at`: when it was decided, by the ledger; None: now."""
-        at = self._wall() if at is None else at
+        at = time.time() if at is None else at
         return ActAnswer(result=result, reason=plain(reason), host=self._host, time=at, repeated=repeated)
 
 

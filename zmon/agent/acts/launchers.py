@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from zmon.agent.acts.healers import RESTARTS, healer
-from zmon.agent.acts.processes import PROC, STOPPED, Facts, HeldProcess, Refused
+from zmon.agent.acts.processes import PROC, STOPPED, Facts, HeldProcess, Refused, healer
 from zmon.agent.acts.target import RankTarget
 from zmon.agent.sources.reading import text_of
 from zmon.process import children
 
+_RESTARTS = b"TORCHELASTIC_RESTART_COUNT="  # torchrun gives it to each of its ranks
 _LEAST_RANKS = 2  # below a launcher that does not restart them
 _MAX_PROCESSES = 256  # below a launcher that are looked at
 _GENERATIONS = 4  # launcher → numactl or a shell → rank
@@ -33,7 +33,7 @@ _SHELLS = frozenset(
 _NOTEBOOKS = ("ipykernel", "ipython", "jupyter")  # in whose kernel a launcher may run, beside the work of a person
 
 
-def launcher(target: RankTarget, living: Sequence[RankTarget], proc: Path = PROC) -> HeldProcess:
+def launcher(target: RankTarget, living: Sequence[RankTarget]) -> HeldProcess:
     """Return the launcher of a rank, opened and checked. `living`: the living ranks that name it. Raises Refused."""
     pid, start_ticks = target.launcher
     if target.holder == 0 or (target.holder is not None and target.holder != target.pid):
@@ -43,16 +43,16 @@ def launcher(target: RankTarget, living: Sequence[RankTarget], proc: Path = PROC
         )
     if pid <= 1 or start_ticks <= 0:
         raise Refused(f"the box of rank {target.rank} names no launcher")
-    held = HeldProcess(pid, f"the launcher of rank {target.rank}", proc)
+    held = HeldProcess(pid, f"the launcher of rank {target.rank}")
     try:
-        _check(held, target, living, proc)
+        _check(held, target, living)
     except BaseException:
         held.close()
         raise
     return held
 
 
-def _check(held: HeldProcess, target: RankTarget, living: Sequence[RankTarget], proc: Path) -> None:
+def _check(held: HeldProcess, target: RankTarget, living: Sequence[RankTarget]) -> None:
     facts = held.facts()
     uids = frozenset(uid for thread in facts.threads.values() for uid in thread.uids)
     if facts.stat.start_ticks == target.launcher[1] and target.owner not in uids:
@@ -63,29 +63,29 @@ def _check(held: HeldProcess, target: RankTarget, living: Sequence[RankTarget], 
     facts = held.check(target.owner, target.launcher[1])
     if facts.stat.state == STOPPED:
         raise Refused(f"the launcher, process {held.pid}, is stopped: its owner has suspended the job")
-    _check_kind(held, facts, target, proc)
-    below = [each for each in living if each.holder == each.pid and _is_below(each, held.pid, proc)]
-    environments = _environments(held.pid, target.owner, proc)
+    _check_kind(held, facts, target)
+    below = [each for each in living if each.holder == each.pid and _is_below(each, held.pid)]
+    environments = _environments(held.pid, target.owner)
     restarts = target.max_restarts is not None
-    if not (below or any(RESTARTS in each for each in environments)) if restarts else len(below) < _LEAST_RANKS:
+    if not (below or any(_RESTARTS in each for each in environments)) if restarts else len(below) < _LEAST_RANKS:
         raise Refused(f"it is not proved that process {held.pid} is a launcher: too few of its ranks live now")
     for rank in below:
-        with HeldProcess(rank.holder or 0, f"rank {rank.rank}", proc) as process:
+        with HeldProcess(rank.holder or 0, f"rank {rank.rank}") as process:
             process.check_healer()
     if name := next(filter(None, map(healer, environments)), None):
         raise Refused(f"{name} heals this job: zmon only observes it")
 
 
-def _check_kind(held: HeldProcess, facts: Facts, target: RankTarget, proc: Path) -> None:
+def _check_kind(held: HeldProcess, facts: Facts, target: RankTarget) -> None:
     try:
-        program = (proc / str(held.pid) / "exe").readlink().name
+        program = (PROC / str(held.pid) / "exe").readlink().name
     except OSError as error:
         raise Refused(
             f"it is not known what process {held.pid} is: its program cannot be read ({error.strerror})"
         ) from error
     if program in _SHELLS:
         raise Refused(f"process {held.pid}, which started rank {target.rank}, is a shell ({program}) and no launcher")
-    command = text_of(proc / str(held.pid) / "cmdline").strip("\0").split("\0")
+    command = text_of(PROC / str(held.pid) / "cmdline").strip("\0").split("\0")
     if len(command) < 2 or any(Path(word).name.startswith(_NOTEBOOKS) for word in command):
         raise Refused(f"process {held.pid}, which started rank {target.rank}, is a notebook or an interpreter")
     if target.max_restarts is not None:
@@ -99,22 +99,22 @@ def _check_kind(held: HeldProcess, facts: Facts, target: RankTarget, proc: Path)
         )
 
 
-def _is_below(rank: RankTarget, launcher_pid: int, proc: Path) -> bool:
+def _is_below(rank: RankTarget, launcher_pid: int) -> bool:
     try:
-        with HeldProcess(rank.holder or 0, f"rank {rank.rank}", proc) as held:
+        with HeldProcess(rank.holder or 0, f"rank {rank.rank}") as held:
             is_below = launcher_pid in (pid for pid, _ in held.ancestors())
             return is_below and held.facts().stat.start_ticks == rank.start_ticks
     except Refused:
         return False
 
 
-def _environments(pid: int, owner: int, proc: Path) -> list[bytes]:
+def _environments(pid: int, owner: int) -> list[bytes]:
     """Return the environments of the processes below a launcher.
 
     A rank needs seconds until it has a box, so in a crash loop there may be none with a box at any moment.
     """
     environments = []
-    for _, folder, _ in islice(children(pid, proc / str(pid), proc, _GENERATIONS), _MAX_PROCESSES):
+    for _, folder, _ in islice(children(pid, PROC / str(pid), PROC, _GENERATIONS), _MAX_PROCESSES):
         with contextlib.suppress(OSError):  # it has just ended, or is another user's
             if folder.stat().st_uid == owner:
                 environments.append((folder / "environ").read_bytes())

@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from zmon.agent.acts.healers import healer
 from zmon.agent.acts.target import RankTarget
 from zmon.agent.process_work import wait_channel
 from zmon.agent.sources.freezer import is_frozen
@@ -28,6 +27,18 @@ _TRACED, _BLOCKED = "t", "D"
 _LOOKS, _LOOK_SECONDS = 4, 0.05  # a thread that reads from a disk is in state D for some milliseconds
 _MAX_ANCESTORS = 64
 _THREAD = re.compile(r"^State:\s+(\w).*?^TracerPid:\s+(\d+)$.*?^Uid:\s+([\d\s]+?)$", re.M | re.S)
+# Programs that restart ranks on their own, by what they leave in the environment of a rank. Nothing is done to a job of
+# theirs, because two healers of one job heal it to death. Each variable was looked up in the source of its healer:
+# torchft 0.2.0 (manager.py, torchx.py), nvidia-resiliency-ext 0.4.1 (fault_tolerance/data.py and launcher.py), dlrover
+# 0.6.1 (its constants and its elastic_run) and horovod 0.28.1 (runner/gloo_run.py). The in-process restart of
+# nvidia-resiliency-ext sets no variable, and is not noticed.
+_HEALERS: Mapping[bytes, str] = {  # by the beginning of the name of a variable
+    b"TORCHFT_": "torchft",  # TORCHFT_LIGHTHOUSE, which its manager needs, and its timeouts
+    b"FT_LAUNCHER_IPC_SOCKET=": "NVIDIA's resiliency extension (ft_launcher)",
+    b"FT_RANK_MONITOR_IPC_SOCKET=": "NVIDIA's resiliency extension (ft_launcher)",
+    b"DLROVER_MASTER_ADDR=": "DLRover",
+    b"HOROVOD_ELASTIC=": "Horovod Elastic",
+}
 
 
 class Refused(Exception):
@@ -165,6 +176,12 @@ class HeldProcess:
         return _ancestors(self.pid, self._proc)
 
 
+def healer(environ: bytes) -> str | None:
+    """Return the healer whose variables are in the content of /proc/<pid>/environ, or None."""
+    variables = environ.split(b"\0")
+    return next((name for each in variables for start, name in _HEALERS.items() if each.startswith(start)), None)
+
+
 def protected(proc: Path = PROC) -> frozenset[int]:
     """Return the processes that the agent never ends: the first one, itself, and those that it runs under."""
     itself = os.getpid()
@@ -182,7 +199,7 @@ def _ancestors(pid: int, proc: Path) -> list[tuple[int, ProcessStat]]:
     return above
 
 
-def hold_rank(rank: RankTarget, look_again: Callable[[], RankTarget], proc: Path = PROC) -> HeldProcess:
+def hold_rank(rank: RankTarget, look_again: Callable[[], RankTarget]) -> HeldProcess:
     """Return the process of a rank, opened, and checked afterwards: it holds the lock of the box, whose owner it is.
 
     `look_again` returns the rank as it is now. Raises Refused.
@@ -192,7 +209,7 @@ def hold_rank(rank: RankTarget, look_again: Callable[[], RankTarget], proc: Path
         raise Refused(f"{what} has ended")
     if rank.holder == 0:
         raise Refused(f"{what} is in another PID namespace: run the agent in that of the host (hostPID)")
-    held = HeldProcess(rank.holder, what, proc)
+    held = HeldProcess(rank.holder, what)
     try:
         now = look_again()
         if now.holder != held.pid:

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from signal import SIGKILL
 
 from zmon.agent.acts.ledger import FINISHED, INTERRUPTED, RESULT, SIGNAL
@@ -34,7 +33,6 @@ class Termination:
     check_stops: Callable[[], None]  # raises Refused if a person or a breaker has stopped acts
     write: Callable[[str, str], None]  # event and line into the ledger; raises OSError
     closing: threading.Event  # the agent ends
-    proc: Path
 
     def run(self) -> None:
         """Wait, and then kill. Nothing is sent whose audit cannot be written."""
@@ -67,7 +65,7 @@ class Termination:
             return next((each for each in self.living() if each.run_uid == rank.run_uid), rank._replace(holder=None))
 
         try:
-            with hold_rank(rank, now, self.proc) as held:
+            with hold_rank(rank, now) as held:
                 return self._kill(held)
         except Refused as refusal:
             line = f"rank {rank.rank}: {refusal}"

@@ -8,7 +8,6 @@ machine has nothing of the kind, and raises anything else if it failed. A single
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Protocol
 
 from zmon.agent.sources.cgroups import CgroupSource
@@ -41,8 +40,6 @@ class Source(Protocol):
 
 def all_sources(
     ranks: Ranks,
-    sys: Path = Path("/sys"),
-    proc: Path = Path("/proc"),
     stands_still: Callable[[], bool] = lambda: False,
     gpus: Callable[[], Sequence[GpuSample] | None] = lambda: None,
     states: Callable[[], Sequence[tuple[RankState, int]]] = tuple,
@@ -54,17 +51,17 @@ def all_sources(
     the GPUs, and the ranks with their pids.
     """
     return (
-        GpuSource(sys),
-        NicSource(sys),
-        RdmaSource(sys),
-        TcpSource(ranks, proc, stands_still=stands_still),
-        HostSource(proc),
-        StorageSource(proc, sys),
-        CgroupSource(ranks, proc, sys / "fs/cgroup"),
+        GpuSource(),
+        NicSource(),
+        RdmaSource(),
+        TcpSource(ranks, stands_still=stands_still),
+        HostSource(),
+        StorageSource(),
+        CgroupSource(ranks),
         ClockSource(),
         KernelLogSource(),
-        ProcessSource(ranks, proc),
-        HeldSource(gpus, states, leases or Leases(), proc, sys / "fs/cgroup"),
+        ProcessSource(ranks),
+        HeldSource(gpus, states, leases or Leases()),
     )
 
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from zmon.agent.sources.box_roots import Root
+from zmon.agent.sources.box_roots import Root, entries_of
 from zmon.errors import BoxCorrupt
 from zmon.format import plain
 from zmon.schema.plan import PLAN_FILE
@@ -74,7 +73,7 @@ class Listing:
     def _jobs(self, root: Root) -> list[os.DirEntry[str]]:
         """Return the entries of a directory of boxes. Raises OSError if it is the one that the site has named."""
         try:
-            return _entries(root.path)
+            return entries_of(root.path, MAX_ENTRIES)
         except OSError as error:
             if root.explicit:
                 raise
@@ -84,7 +83,7 @@ class Listing:
     def _below(self, folder: str, tenant: str) -> list[os.DirEntry[str]]:
         """Return the entries of a tenant's folder that it still has a claim to. Note why it cannot be listed."""
         try:
-            entries = _entries(folder, MAX_ENTRIES + 1 - self._num_entries[tenant])
+            entries = entries_of(folder, MAX_ENTRIES + 1 - self._num_entries[tenant])
         except OSError as error:
             self.unlistable[folder] = reason(folder, error)
             return []
@@ -102,12 +101,3 @@ def check_box_owner(path: Path, owner: int, expected: int | None) -> None:
 def reason(path: str | Path, error: Exception, verb: str = "read") -> str:
     """Return the line about a file or folder that cannot be read, or with which something else cannot be done."""
     return plain(f"cannot {verb} {path}: {error.strerror}" if isinstance(error, OSError) else str(error))
-
-
-def _entries(folder: str, limit: int = MAX_ENTRIES) -> list[os.DirEntry[str]]:
-    """Return the first entries of a folder; none if it does not exist. Raises OSError."""
-    try:
-        with os.scandir(folder) as entries:
-            return list(islice(entries, max(limit, 0)))
-    except FileNotFoundError:
-        return []

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from zmon.agent.worker_socket import worker_socket
+from zmon.box.lock import opened
 from zmon.box.rank_files import is_plan
 
 UNFINISHED_SECONDS = 60.0  # a living rank needs less time than this to make its box
@@ -40,10 +41,11 @@ def remove_rank(
         socket = worker_socket(box, owner, named_socket, short_paths).path
         _unlink_socket(box.with_suffix(".sock").name, folder, owner)
         if socket.parent == short_paths:
-            with _folder(short_paths, follow=True) as shared:
+            with opened(short_paths, os.O_DIRECTORY, follow=True) as shared:
                 _unlink_socket(socket.name, shared, owner)
         for name in _leftovers(folder):
-            _unlink(name, folder)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=folder)
         with contextlib.suppress(OSError):  # they have other ranks' boxes
             os.rmdir(box.parent.name, dir_fd=job)
             os.rmdir(box.parent.parent.name, dir_fd=root)
@@ -66,29 +68,14 @@ def _leftovers(folder: int) -> Iterator[str]:
 def _opened(attempt: Path, owner: int, follow_root: bool) -> Iterator[tuple[int, int, int]]:
     """Yield descriptors of the folders of the attempt, of its job, and of the boxes. Raises OSError."""
     with (
-        _folder(attempt.parent.parent, follow=follow_root) as root,
-        _folder(attempt.parent.name, root) as job,
-        _folder(attempt.name, job) as folder,
+        opened(attempt.parent.parent, os.O_DIRECTORY, follow=follow_root) as root,
+        opened(attempt.parent.name, os.O_DIRECTORY, root) as job,
+        opened(attempt.name, os.O_DIRECTORY, job) as folder,
     ):
         for fd in (job, folder):
             if os.fstat(fd).st_uid != owner:
                 raise PermissionError(1, f"its folder does not belong to uid {owner}")
         yield folder, job, root
-
-
-@contextlib.contextmanager
-def _folder(path: Path | str, parent: int | None = None, follow: bool = False) -> Iterator[int]:
-    no_follow = 0 if follow else os.O_NOFOLLOW
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | no_follow | os.O_CLOEXEC, dir_fd=parent)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
-
-
-def _unlink(name: str, folder: int) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(name, dir_fd=folder)
 
 
 def _unlink_socket(name: str, folder: int, owner: int) -> None:

@@ -113,7 +113,7 @@ class BoxRoots:
         if not places.run_is_shared():
             return
         yield from _of_users(places.run)
-        for pod in filter(POD_UID.fullmatch, _names(places.run, _MAX_NAMES)):
+        for pod in filter(POD_UID.fullmatch, (entry.name for entry in entries_of(places.run, _MAX_NAMES))):
             folder = places.run / pod
             if (status := _status(folder)) is None:
                 continue
@@ -129,17 +129,17 @@ class BoxRoots:
 
 
 def _of_users(folder: Path, prefix: str = "", pod: str = "") -> Iterator[tuple[Path, int, str]]:
-    for name in _names(folder, _MAX_POD_NAMES if pod else _MAX_NAMES):
-        uid = name.removeprefix(prefix)
-        if name.startswith(prefix) and _UID.fullmatch(uid):
-            yield folder / name, int(uid), pod
+    for entry in entries_of(folder, _MAX_POD_NAMES if pod else _MAX_NAMES):
+        uid = entry.name.removeprefix(prefix)
+        if entry.name.startswith(prefix) and _UID.fullmatch(uid):
+            yield folder / entry.name, int(uid), pod
 
 
-def _names(folder: Path, limit: int) -> list[str]:
-    """Return the first names in a folder; none if it does not exist. Raises OSError."""
+def entries_of(folder: str | Path, limit: int) -> list[os.DirEntry[str]]:
+    """Return the first entries of a folder; none if it does not exist. Raises OSError."""
     try:
         with os.scandir(folder) as entries:
-            return [entry.name for entry in islice(entries, limit)]
+            return list(islice(entries, max(limit, 0)))
     except FileNotFoundError:
         return []
 

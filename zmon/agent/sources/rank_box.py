@@ -20,14 +20,13 @@ from zmon.box import layout
 from zmon.box.identity import Identity
 from zmon.box.reader import BoxReader, Now
 from zmon.box.ring import Row
-from zmon.box.steps import StepEnds, totals
+from zmon.box.steps import StepEnds, fields_of_state, totals
 from zmon.job.lease import Leases, StartTimes
 from zmon.job.timeline import NEWS_SECONDS
 from zmon.process import ProcessId, ProcessStat
 from zmon.schema.api import Suspicion
 from zmon.schema.measures import NS as _NS
-from zmon.schema.measures import UNKNOWN
-from zmon.schema.names import ACTIVITIES, OPS, bounded_labels, first_job_id, word
+from zmon.schema.names import OPS, bounded_labels, first_job_id, word
 from zmon.schema.rank import FROZEN, STOPPED_STATES, EnteredCollective, InFlight, LastWords, RankState
 from zmon.schema.row import row_of
 
@@ -35,7 +34,6 @@ LEFT_BEHIND_SECONDS = 60.0  # a rank that was dead for longer when its box was f
 _SLOW_INTERVAL_NS = 1_000_000_000  # interval of /proc while the rank makes progress
 _STILL_NS = 500_000_000  # a rank that changed nothing for so long may be frozen; looking costs two more files
 _OBSERVED_NS = 1_000_000_000
-_MEMORY_PEAK = layout.SLOTS["memory_peak"].start
 
 
 class _Contents(NamedTuple):
@@ -281,18 +279,12 @@ class RankBox:
             sequences={name: sequences[number] for number, (name, _) in groups.items() if number in sequences},
             lease_seconds=self.lease_seconds,
             overdue_seconds=self.overdue_seconds,
-            steps=last[layout.STEPS],
-            step_seconds_total=last[layout.STEP_NS] * _NS,
             totals=totals(last),
+            **fields_of_state(last),
             report=dict(report),
             not_finite_since=not_finite_since,
             last_words=words,
-            last_step_time=_seconds(last[layout.LAST_STEP]),
-            last_checkpoint_time=_seconds(last[layout.LAST_CHECKPOINT]),
-            overhead_seconds=last[layout.OVERHEAD] * _NS,
-            dropped_records=last[layout.DROPPED],
             resident_bytes=self._stat.resident_bytes if self._stat else None,
-            device_memory_peak_bytes=None if last[_MEMORY_PEAK] < 0 else last[_MEMORY_PEAK],
             blocked_seconds=None if self._blocked_at is None else (now_ns - self._blocked_at) * _NS,
             import_seconds=self._import_seconds,
             leaving_seconds=words_seconds if self.alive and words and words.kind == "exception" else None,
@@ -303,9 +295,6 @@ class RankBox:
             device_name=identity.device_name or (self._processes.processors if identity.device == "cpu" else ""),
             watched=self._ends is not None,
             unobserved_seconds=self._silence.unobserved_ns * _NS if self.alive else 0.0,
-            between_seconds={
-                activity: ns * _NS for activity, ns in zip(ACTIVITIES, last[layout.BETWEEN], strict=True) if ns
-            },
             open_seconds=max(0.0, (now_ns - last[layout.TIME]) * _NS),
             owner=self.owner,
             wanted_job_id=wanted if wanted != self.job_id else "",
@@ -321,10 +310,10 @@ class RankBox:
             return self._final
         reader = self.reader
         assert reader is not None  # `_release` stores the contents before it closes the reader
-        identity, last, report = reader.identity(), reader.last_boundary(), reader.report()
-        words = redacted_words(reader.words())
-        groups, sequences, entered = reader.groups(), reader.sequences(), reader.entered()
-        return _Contents(identity, last, words, report, groups, sequences, entered, reader.not_finite_since())
+        return _Contents(
+            reader.identity(), reader.last_boundary(), redacted_words(reader.words()), reader.report(),
+            reader.groups(), reader.sequences(), reader.entered(), reader.not_finite_since(),
+        )  # fmt: skip
 
     def _release(self, reader: BoxReader) -> None:
         """Store the contents and close the files, because a thousand dead ranks must not hold as many files open."""
@@ -341,7 +330,3 @@ class RankBox:
             self.reader.close()
         if self._ends is not None:
             self._ends.close()
-
-
-def _seconds(ns: int) -> float | None:
-    return None if ns == UNKNOWN else ns * _NS

@@ -10,8 +10,7 @@ import contextlib
 
 from zmon.agent.sources.process_table import ProcessTable, boot_ticks, ticks_to_ns
 from zmon.process import ExitWatch
-
-_NS = 1e-9
+from zmon.schema.measures import NS
 
 
 class RankEnds:
@@ -59,14 +58,14 @@ class RankEnds:
 
     def launcher_gone_seconds(self, now_ns: int) -> float | None:
         """Return the time since the launcher was first seen dead; None if it lives, or if that is unknown."""
-        return None if self._launcher_gone_at is None else (now_ns - self._launcher_gone_at) * _NS
+        return None if self._launcher_gone_at is None else (now_ns - self._launcher_gone_at) * NS
 
     def relaunched_seconds(self, now_ns: int) -> float | None:
         """Return the age of the newest process that the launcher started after the rank's end; None if there is none.
 
         None also if that is unknown.
         """
-        return None if self._relaunched_at is None else (now_ns - self._relaunched_at) * _NS
+        return None if self._relaunched_at is None else (now_ns - self._relaunched_at) * NS
 
     def close(self) -> None:
         """Close the pidfds."""

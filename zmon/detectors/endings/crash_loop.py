@@ -20,10 +20,10 @@ from zmon.job.restarts import (
     launch_end,
     without_progress,
 )
+from zmon.schema.ended_launch import LaunchEnd
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.launch_end import LaunchEnd
 from zmon.schema.names import LOCK, STALL
 
 MAX_ENDS = 10  # in the evidence; people compare the last ones

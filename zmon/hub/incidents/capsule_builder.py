@@ -11,9 +11,9 @@ from zmon.schema.finding import Finding
 from zmon.schema.incident import Capsule, HostRow, IncidentRank
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.measures import NS
+from zmon.schema.names import run_page
 from zmon.schema.rank import RankState
 from zmon.schema.row import row_of
-from zmon.schema.run_page import run_page
 from zmon.schema.steps import DURATION, Steps
 from zmon.stats import quantile
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from zmon import probe
 from zmon.probe.autoload.sitecustomize import attaches_at_once, restore_environment
-from zmon.probe.run_mark import note_watched
+from zmon.probe.run_check import note_watched
 
 # Installed once, before or after the rank attaches.
 HOOKS = (

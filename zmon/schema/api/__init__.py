@@ -5,7 +5,6 @@ are `str`, so a value of a newer daemon passes through.
 """
 
 from zmon.schema.api import endpoints
-from zmon.schema.api.acts import IntentList, IntentScore, IntentsRequest
 from zmon.schema.api.agent import (
     AgentHealth,
     AgentHealthRequest,
@@ -18,11 +17,12 @@ from zmon.schema.api.agent import (
     Suspicion,
 )
 from zmon.schema.api.endpoint import Endpoint, Problem
-from zmon.schema.api.ends import EndList, EndsRequest
 from zmon.schema.api.findings import (
     DetectorList,
     DetectorsRequest,
     DetectorState,
+    EndList,
+    EndsRequest,
     FindingList,
     FindingsRequest,
     HubHealth,
@@ -30,6 +30,9 @@ from zmon.schema.api.findings import (
     IncidentList,
     IncidentRequest,
     IncidentsRequest,
+    IntentList,
+    IntentScore,
+    IntentsRequest,
 )
 from zmon.schema.api.jobs import (
     Amounts,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from zmon.schema.act import ActAnswer, ActRequest
-from zmon.schema.api import acts, agent, ends, findings, jobs, scaling
+from zmon.schema.api import agent, findings, jobs, scaling
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.endpoint import Endpoint, Role
 from zmon.schema.incident import Capsule
@@ -72,9 +72,9 @@ INCIDENTS = Endpoint(
     "hub", "/api/v1/incidents", findings.IncidentsRequest, findings.IncidentList, "Incidents, newest first."
 )
 INCIDENT = Endpoint("hub", "/api/v1/incidents/{id}", findings.IncidentRequest, Capsule, "The capsule of one incident.")
-ENDS = Endpoint("hub", "/api/v1/ends", ends.EndsRequest, ends.EndList, "Ends of launches, newest first.")
+ENDS = Endpoint("hub", "/api/v1/ends", findings.EndsRequest, findings.EndList, "Ends of launches, newest first.")
 INTENTS = Endpoint(
-    "hub", "/api/v1/intents", acts.IntentsRequest, acts.IntentList, "Intents to act, and what became of them."
+    "hub", "/api/v1/intents", findings.IntentsRequest, findings.IntentList, "Intents to act, and what became of them."
 )
 HUB_HEALTH = Endpoint(
     "hub", "/healthz", findings.HubHealthRequest, findings.HubHealth, "Health of the hub and of its agents."

@@ -1,4 +1,4 @@
-"""The hub's answers about findings, incidents, detectors and its own health."""
+"""The hub's answers about findings, incidents, intents to act, ends of launches, detectors and its own health."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from zmon.schema.act import Intent
+from zmon.schema.ended_launch import EndedLaunch
 from zmon.schema.finding import Finding
 from zmon.schema.incident import IncidentSummary
 from zmon.schema.job_snapshot import AgentStatus
@@ -44,6 +46,51 @@ class IncidentRequest(msgspec.Struct, frozen=True):
     """`GET /api/v1/incidents/{id}` returns the capsule; with `/report.html` appended, its page for people."""
 
     id: str
+
+
+class IntentsRequest(msgspec.Struct, frozen=True):
+    """`GET /api/v1/intents`."""
+
+    job_id: str | None = None  # None: of every job
+    limit: int = 200  # the newest ones; negative: all
+
+
+class IntentScore(msgspec.Struct, frozen=True):
+    """The intents of one cause that zmon did not act upon, by what followed, and whether rules about it may act."""
+
+    cause: str
+    right: int
+    wrong: int
+    unclear: int
+    open: int  # not known yet
+    is_proven: bool  # enough right ones, and none wrong
+
+
+class IntentList(msgspec.Struct, frozen=True):
+    """Intents, newest first, and the score of each cause."""
+
+    intents: Sequence[Intent]
+    num_intents: int  # that match the request, also those beyond the limit
+    scores: Sequence[IntentScore] = ()
+    stops: Mapping[str, str] = {}  # what a person or a breaker has stopped, with the reason
+    has_policy: bool = True  # False: the hub runs without --act
+    schema: int = SCHEMA
+
+
+class EndsRequest(msgspec.Struct, frozen=True):
+    """`GET /api/v1/ends`."""
+
+    job_id: str | None = None  # None: of every job
+    seconds: float = -1.0  # only ends of the last so many seconds; negative: all that the hub knows
+    limit: int = 200  # the newest ones; negative: all
+
+
+class EndList(msgspec.Struct, frozen=True):
+    """Ends of launches, newest first."""
+
+    ends: Sequence[EndedLaunch]
+    num_ends: int  # that match the request, also those beyond the limit
+    schema: int = SCHEMA
 
 
 class DetectorsRequest(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ from zmon.schema.host import HostSample, SourceStatus
 from zmon.schema.limits import MAX_RANKS_OF_AGENT, Seconds, Version, Whole, check_job_id, check_rank, host_name
 from zmon.schema.plan import Plan, check_plan
 from zmon.schema.rank import RankState
+from zmon.schema.row import row_of
 from zmon.schema.steps import Steps, check_steps, check_values
 from zmon.schema.thresholds import Threshold
 
@@ -141,20 +142,14 @@ def _piecewise(body: bytes) -> AgentReport:
         if (of_job := decoded(raw, tuple[Steps, ...], f"steps of job {plain(job_id)}")) is not None
     }
     plans = {uid: plan for uid, raw in pieces.plans.items() if (plan := decoded(raw, Plan, "a plan")) is not None}
-    report = AgentReport(
-        host=pieces.host,
-        time=pieces.time,
-        version=pieces.version,
+    report = row_of(
+        AgentReport,
+        pieces,
         ranks=_ranks(pieces.ranks, left_out),
         sample=HostSample(**sample),
         sources=each(pieces.sources, SourceStatus, "the state of a source"),
         steps=steps,
-        cursor=pieces.cursor,
-        monotonic=pieces.monotonic,
-        box_dir=pieces.box_dir,
-        box_dirs=pieces.box_dirs,
         plans=plans,
-        plans_version=pieces.plans_version,
         leases=decoded(pieces.leases, tuple[Threshold, ...] | None, "the leases"),
         refuses_acts=pieces.refuses_acts,
         unread=each(pieces.unread, UnreadRank, "a rank that cannot be read"),
