@@ -191,10 +191,8 @@ def job_steps(
 ) -> tuple[AlignedStep, ...]:
     """Return equal steps of a job from the arguments of `step_record` by rank; by default of four equal ranks."""
     specs = ranks or ({},) * 4
-    return tuple(
-        aligned(step, [step_record(step, **{**others, **rank}) for rank in specs], stands_for)
-        for step in range(first, first + number * stands_for, stands_for)
-    )
+    one = aligned(first, [step_record(first, **{**others, **rank}) for rank in specs], stands_for)
+    return tuple(replace(one, step=step) for step in range(first, first + number * stands_for, stands_for))
 
 
 def plan(*tables: tuple[str, ...], **columns: Any) -> Plan:

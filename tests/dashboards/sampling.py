@@ -1,6 +1,7 @@
 """The interval at which Prometheus gets samples of each series, for given scrape intervals."""
 
 import re
+from functools import cache
 
 import yaml
 
@@ -38,6 +39,7 @@ def sampling_seconds(intervals: Intervals) -> dict[str, int]:
     }
 
 
+@cache
 def groups(intervals: Intervals) -> list[dict]:
     """Return all rule groups."""
     return [group for text in rendered(intervals).values() for group in yaml.safe_load(text)["groups"]]

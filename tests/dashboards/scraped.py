@@ -1,11 +1,10 @@
 """Rules in promtool, with series as Prometheus scrapes them: a sample at each scrape, and none in between."""
 
+import json
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import yaml
 
 from dashboards.intervals import Intervals
 from dashboards.rules.render import rendered
@@ -108,6 +107,6 @@ def promtool(
     test = {"interval": "1s", "input_series": scraping.series(), "promql_expr_test": queries}
     document = {"rule_files": list(files), "evaluation_interval": f"{evaluation_seconds}s", "tests": [test]}
     file = folder / "test.yaml"
-    file.write_text(yaml.safe_dump(document))
+    file.write_text(json.dumps(document))  # JSON is YAML, and is written much faster
     done = subprocess.run(["promtool", "test", "rules", file], capture_output=True, text=True, timeout=150, check=False)
     return "" if done.returncode == 0 else done.stdout + done.stderr

@@ -3,6 +3,7 @@
 import re
 import subprocess
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import yaml
@@ -48,6 +49,7 @@ def all_queries() -> list[str]:
     return [*of_panels, *(promql.replace("$job", quoted('a"b')).replace("$range", "900s") for promql in FIXED)]
 
 
+@cache
 def recorded_series() -> set[str]:
     """Return the names of all recorded series."""
     groups = [group for file in RULES.glob("*.yaml") for group in yaml.safe_load(file.read_text()).get("groups", ())]

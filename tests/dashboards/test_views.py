@@ -53,8 +53,13 @@ def test_view_of_stalled_job_shows_culprit_and_next_step(open_page, world, view)
     assert "On node-1: <code>kill -CONT 4711</code>" in banner
 
 
-@pytest.mark.parametrize("dead", [["ZMON_HUB_URL"], ["ZMON_PROMETHEUS_URL"], ["ZMON_HUB_URL", "ZMON_PROMETHEUS_URL"]])
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize(
+    ("view", "dead"),
+    [
+        *((view, [server]) for view in VIEWS for server in ("ZMON_HUB_URL", "ZMON_PROMETHEUS_URL")),
+        ("job", ["ZMON_HUB_URL", "ZMON_PROMETHEUS_URL"]),
+    ],
+)
 def test_view_names_server_that_does_not_answer(open_page, monkeypatch, view, dead):
     for variable in dead:
         monkeypatch.setenv(variable, NOWHERE)

@@ -4,6 +4,7 @@ A detector that compared each rank with all others would take minutes here, and 
 """
 
 from dataclasses import replace
+from functools import lru_cache
 
 import pytest
 
@@ -19,10 +20,21 @@ SIZE = 16_384
 HOSTS = [f"node-{number}" for number in range(SIZE // 8)]
 
 
+def placed(state):
+    return replace(state, world_size=SIZE, host=HOSTS[state.rank // 8], run_uid=f"uid-{state.rank:05}")
+
+
+@lru_cache(1)  # most tests begin with the same ranks
+def equal_ranks(make):
+    return [placed(make(rank)) for rank in range(SIZE)]
+
+
 def job(make, **others):
     """Return the ranks of a job: those in `others`, by number, and for the others what `make` returns."""
-    ranks = [others.get(f"rank_{rank}") or make(rank) for rank in range(SIZE)]
-    return [replace(r, world_size=SIZE, host=HOSTS[r.rank // 8], run_uid=f"uid-{r.rank:05}") for r in ranks]
+    ranks = list(equal_ranks(make))
+    for name, state in others.items():
+        ranks[int(name.removeprefix("rank_"))] = placed(state)
+    return ranks
 
 
 def stuck(rank):

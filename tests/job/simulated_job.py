@@ -1,6 +1,7 @@
 """A simulated job for tests of the time account."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 
 import msgspec
 
@@ -9,6 +10,12 @@ from tests.steps import aligned
 from zmon.job.time_account import Account
 
 STEP = 0.020
+
+
+@cache  # nearly all steps wait equally long
+def step_that_waits(seconds):
+    """Return a step of four ranks that compute for half of `STEP` and wait this long."""
+    return aligned(1, [step_record(1, {"forward": STEP / 2}, {"all_to_all": seconds})] * 4)
 
 
 @dataclass
@@ -51,8 +58,7 @@ class SimulatedJob:
         for _ in range(number):
             self.wait(STEP)
             self.steps += 1
-            record = step_record(self.steps, {"forward": STEP / 2}, {"all_to_all": self.open - STEP / 2})
-            self.new_steps.append(aligned(self.steps, [record] * 4))
+            self.new_steps.append(replace(step_that_waits(self.open - STEP / 2), step=self.steps))
             self.in_steps += self.open
             self.stepped = self.time
             self.open = 0.0

@@ -44,7 +44,7 @@ TIMES = {
     "the hub was down": (  # and the records of 1.06 s may still arrive
         "train 100, update, eval 100, train 400, eval 50, lose all but 50, update",
         in_steps(3, eval=150, unknown=7 - 1.06)),
-    "the hub starts late": ("train 50000, lose all but 50, update", in_steps(1, unknown=999 - 1.12)),
+    "the hub starts late": ("train 5000, lose all but 50, update", in_steps(1, unknown=99 - 1.12)),
     "a restart begins after the last step": (
         "wait 2, train 100, update, wait 0.5, die, update, wait 7, update, restart 40, wait 3, train 50, update",
         in_steps(3, init=5, restart=40.5)),

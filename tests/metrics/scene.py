@@ -1,6 +1,7 @@
 """A scripted scene: one host with all values that zmon can read, and the pages of agent and hub."""
 
 from dataclasses import fields, replace
+from functools import lru_cache
 from typing import get_type_hints
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -125,14 +126,15 @@ def hub(findings=(), jobs=(JOB_VIEW,), last_pass=1.8e9):
     return hub_page(state).decode()
 
 
+@lru_cache(4)  # a test reads many metrics of one page
+def samples(text):
+    """Return the samples of a page: name, labels and value."""
+    return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+
+
 def series(text, name):
     """Return the values of one metric, by labels."""
-    return {
-        tuple(sorted(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-        if sample.name == name
-    }
+    return {tuple(sorted(s.labels.items())): s.value for s in samples(text) if s.name == name}
 
 
 def value(text, name, **labels):

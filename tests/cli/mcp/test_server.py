@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 from aiohttp.test_utils import unused_port
-from mcp.client import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.build import JOB
 from tests.cli.mcp.hostile import HOSTILE, assert_harmless, data_of
@@ -23,14 +21,21 @@ SECRET = "s3cret-token"
 TOOLS = ["ends", "findings", "incident", "incidents", "ranks", "runbook", "status"]
 
 
+def client_of(arguments, env, err):
+    """Return the client of a process of Python with these arguments."""
+    from mcp.client import Client  # its import takes seconds, and every test process collects these tests
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    return Client(stdio_client(StdioServerParameters(command=sys.executable, args=arguments, env=env), errlog=err))
+
+
 @asynccontextmanager
 async def session(url, tmp_path, *arguments):
     """Yield a session with `zmon mcp`, whose standard error goes to the file `err`."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("ZMON_")}
     arguments = ["-m", "zmon", "mcp", "--hub", url, "--data-dir", str(tmp_path / "data"), *arguments]
-    program = StdioServerParameters(command=sys.executable, args=arguments, env=env)
     with (tmp_path / "err").open("w") as err:
-        async with Client(stdio_client(program, errlog=err)) as client:
+        async with client_of(arguments, env, err) as client:
             yield client
 
 
@@ -95,8 +100,7 @@ async def test_hub_that_starts_later_is_asked_at_its_own_url(tmp_path):
     env = {name: value for name, value in os.environ.items() if not name.startswith("ZMON_")}
     arguments = ["-m", "zmon", "mcp", "--data-dir", str(tmp_path)]
     with serving(full_hub(tmp_path)) as url, (tmp_path / "err").open("w") as err:
-        program = StdioServerParameters(command=sys.executable, args=arguments, env=env)
-        async with Client(stdio_client(program, errlog=err)) as client:
+        async with client_of(arguments, env, err) as client:
             (tmp_path / "stack.json").write_text(f'{{"hub": "{url}"}}')
             assert 'job_id: "stuck"' in await answer(client, "status")
 

@@ -9,6 +9,7 @@ from zmon.job.baseline import BaselineLearner
 from zmon.job.history import History
 
 EVEN_BYTES = 60_000
+BATCH = 64  # steps that the hub receives at once
 
 
 def even(draw, size=4, spread=0.03):
@@ -40,7 +41,7 @@ def job(*parts, size=4, seed=1, scale=1.0, op="all_reduce", every=1, samples=32,
     """
     draw, history, learning, number = random.Random(seed), History(size), BaselineLearner(), 0
     for seconds, step in parts:
-        lasted, rows = 0.0, []
+        lasted, rows, records = 0.0, [], [[] for _ in range(size)]
         while lasted < seconds:
             number += 1
             rows.append([{name: s * scale for name, s in phases.items()} for phases in step(draw)])
@@ -48,14 +49,16 @@ def job(*parts, size=4, seed=1, scale=1.0, op="all_reduce", every=1, samples=32,
             lasted += longest + 0.050 * scale
             if number % every:
                 continue
-            records = {}
             for rank in range(size):
                 one, mean = _measures(rows[-1:], rank, op, scale), _measures(rows[-every:], rank, op, scale)
                 record = step_record(number, *one, samples=samples)
                 known = lookups[number % len(lookups)][rank] if lookups else None
                 of_mean = step_record(number, *mean, samples=samples).measures if every > 1 else None
-                records[rank] = (replace(record, measures=replace(record.measures, lookups=known), mean=of_mean),)
-            learning.add(add_records(history, records))
+                records[rank].append(replace(record, measures=replace(record.measures, lookups=known), mean=of_mean))
+            if len(records[0]) == BATCH:
+                learning.add(add_records(history, dict(enumerate(records))))
+                records = [[] for _ in range(size)]
+        learning.add(add_records(history, dict(enumerate(records))))
     ranks = [rank_state(rank, world_size=size, host=f"node-{rank}", device=f"GPU-{rank}") for rank in range(size)]
     windows = tuple(learning.step_windows)
     return replace(snapshot(*ranks), steps=tuple(history.steps), step_windows=windows, **changes)

@@ -1,6 +1,7 @@
 """Tests of the comparison of steps. A slowdown of 3 % is detected, and equal runs are alike."""
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -11,6 +12,7 @@ from zmon.offline.compare.judge import MIN_CHANGE
 NOISY = {"spread": 0.06, "correlation": 0.8, "drift": 0.02}
 
 
+@cache
 def run(seed, name="a", **options):
     return series(name, log(seed, **options))
 

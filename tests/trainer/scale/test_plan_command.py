@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 from click.testing import CliRunner
@@ -13,6 +14,12 @@ from trainer.scale.plan_command import dry_run
 from trainer.scale.sharding.plan import load_plan
 
 
+@cache  # a large model takes seconds to plan, and several tests read its plan
+def published(preset: str, ranks: int = 128) -> str:
+    """Return the output for a published model on hosts of eight ranks."""
+    return output("--preset", preset, "--ranks", str(ranks), "--ranks-per-host", "8")
+
+
 def output(*arguments: str) -> str:
     result = CliRunner().invoke(dry_run, list(arguments), standalone_mode=False, catch_exceptions=False)
     return result.output
@@ -20,24 +27,24 @@ def output(*arguments: str) -> str:
 
 def rate(text: str) -> tuple[float, float]:
     """Return predicted and published samples/s."""
-    predicted, published = re.search(r"([\d,]+) samples/s, .* published ([\d,]+)", text).groups()
-    return float(predicted.replace(",", "")), float(published.replace(",", ""))
+    predicted, real = re.search(r"([\d,]+) samples/s, .* published ([\d,]+)", text).groups()
+    return float(predicted.replace(",", "")), float(real.replace(",", ""))
 
 
 @pytest.mark.parametrize("preset", ["zionex-a", "zionex-i", "zionex-f"])
 def test_predicted_rate_of_published_model_is_within_a_factor_of_two(preset: str) -> None:
-    predicted, published = rate(output("--preset", preset, "--ranks", "128", "--ranks-per-host", "8"))
-    assert published / 2 < predicted < published * 2
+    predicted, real = rate(published(preset))
+    assert real / 2 < predicted < real * 2
 
 
 def test_model_that_exceeds_memory_of_ranks_uses_that_of_hosts() -> None:
-    text = output("--preset", "zionex-f", "--ranks", "128", "--ranks-per-host", "8")
+    text = published("zionex-f")
     host = re.search(r"of hosts ([\d.]+) TB", text)
     assert 12e12 * 2 - 128 * 32e9 < float(host[1]) * 1e12 < 128 * 187.5e9
 
 
 def test_published_rate_is_compared_only_at_its_number_of_ranks() -> None:
-    assert "× the published" not in output("--preset", "zionex-i", "--ranks", "64", "--ranks-per-host", "8")
+    assert "× the published" not in published("zionex-i", 64)
 
 
 def test_preset_of_the_trainer_is_planned_with_its_keys(tmp_path) -> None:
@@ -80,10 +87,10 @@ def test_misuse_is_refused(arguments: tuple[str, ...], message: str) -> None:
         output(*arguments)
 
 
-@pytest.mark.parametrize(("ranks", "is_on_disk"), [("128", False), ("64", True)])
-def test_rows_that_hosts_have_no_memory_for_are_on_a_disk(ranks: str, is_on_disk: bool) -> None:
+@pytest.mark.parametrize(("ranks", "is_on_disk"), [(128, False), (64, True)])
+def test_rows_that_hosts_have_no_memory_for_are_on_a_disk(ranks: int, is_on_disk: bool) -> None:
     """Twelve trillion parameters of 2 bytes fit into the memory of 128 ranks and their hosts."""
-    text = output("--preset", "zionex-f", "--ranks", ranks, "--ranks-per-host", "8")
+    text = published("zionex-f", ranks)
     assert bool(re.search(r"; on disks [\d.]+ TB\n", text)) == is_on_disk
     assert bool(re.search(r"of host +on disk +within hosts", text)) == is_on_disk
 

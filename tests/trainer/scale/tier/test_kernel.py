@@ -21,7 +21,7 @@ from trainer.scale.tier.slots import INDEX_BYTES, SLOT_BYTES
 from trainer.sharding import Shard
 
 CPU = torch.device("cpu")
-ROWS, DIM, RATE, STEPS = 64, 3, 0.1, 40
+ROWS, DIM, RATE, STEPS = 64, 3, 0.1, 20
 
 
 def memory(num_slots: int, rows: int = ROWS, dtype: torch.dtype = torch.float32) -> int:
@@ -81,12 +81,16 @@ def assert_equal(
     assert torch.equal(plain.state, state)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(
-    ("rule", "shares_moments"), [("sgd", False), ("rowwise_adagrad", False), ("rowwise_adagrad", True)]
+    ("rule", "shares_moments", "dtype"),
+    [
+        ("sgd", False, torch.float64),
+        ("rowwise_adagrad", False, torch.float32),
+        ("rowwise_adagrad", True, torch.float64),
+    ],
 )
 @pytest.mark.parametrize("looks_ahead", [False, True])
-@pytest.mark.parametrize("num_slots", [1, 2, 15, 16, 17, 31, 32, 40, 64])
+@pytest.mark.parametrize("num_slots", [1, 15, 16, 17, 31, 32, 64])
 def test_training_is_bit_equal_to_rows_in_memory(tmp_path, num_slots, looks_ahead, rule, shares_moments, dtype) -> None:
     """Batches have 16 distinct rows: 16 slots are exactly the working set, 15 one less, and 32 that of two batches."""
     generator = np.random.default_rng(num_slots)
