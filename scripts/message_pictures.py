@@ -21,7 +21,7 @@ from rich.console import Console
 
 from tests.e2e.browser import CHROMIUM, FLAGS
 from tests.places import REPOSITORY
-from zmon.cli.render.ends import ends_text
+from zmon.cli.render.records import ends_text
 from zmon.schema.api import EndList
 
 WIDTH, COLUMNS = 760, 100

@@ -40,9 +40,9 @@ from zmon.schema.act import JOB_SECONDS, ActRequest
 from zmon.schema.api import endpoints
 from zmon.schema.api.endpoint import MAX_ANSWER_BYTES
 from zmon.stack import StackConfig
-from zmon.web import connections, handshake, log_rate
+from zmon.web import connections, handshake
 from zmon.web.addresses import AGENT_PORT, HUB_PORT
-from zmon.web.open_files import ConnectionLimits
+from zmon.web.limits import INTERVAL_SECONDS, ConnectionLimits
 from zmon.web.server import check_bind
 
 pytestmark = pytest.mark.unit
@@ -241,7 +241,7 @@ NUMBERS = {
         f"a request must arrive in {connections.IDLE_SECONDS:.0f} s; "
         f"bodies are dropped after {connections.BODY_SECONDS:.0f} s",
         f"not take an answer, for {connections.SEND_SECONDS:.0f} s",
-        f"one line of each kind in {log_rate.INTERVAL_SECONDS:.0f} s",
+        f"one line of each kind in {INTERVAL_SECONDS:.0f} s",
         f"never finish the handshake, for {handshake.HANDSHAKE_SECONDS:.0f} s",
         f"more than {unread_boxes.MAX_UNREAD} of them on a node",
         f"{rank_limit.MAX_RANKS} ranks, {box_listing.MAX_ENTRIES:,} files, {names.MAX_LABELS} labels a job",

@@ -6,8 +6,8 @@ import yaml
 from dashboards.intervals import CLUSTER
 from dashboards.rules.render import rendered, sharded
 from tests.doctor.scene import healthy, rules
-from zmon.doctor.alert_labels import checks
 from zmon.doctor.prometheus_state import Rule
+from zmon.doctor.rules import alert_labels
 
 DROPPED = "the hub declares {}, but the loaded rules drop it, so no route of alerts can match it"
 ABSENT = "the loaded rules name {}, but the hub does not declare it, so no alert has it"
@@ -39,14 +39,14 @@ def prometheus(names, make=rendered):
     ],
 )
 def test_labels_that_only_one_side_names_are_inert(make, declared, in_rules, results):
-    assert [(check.armed, check.result) for check in checks(declared, prometheus(in_rules, make))] == results
+    assert [(check.armed, check.result) for check in alert_labels(declared, prometheus(in_rules, make))] == results
 
 
 def test_next_step_has_the_command_that_makes_the_right_rules():
-    (check,) = checks(("tier", "team"), prometheus(()))
+    (check,) = alert_labels(("tier", "team"), prometheus(()))
     command = "python -m dashboards.rules --agents 15s --hub 2s --alert-labels tier,team --out DIR"
     assert check.next_step == f"Load the rules that `{command}` makes."
 
 
 def test_rules_that_are_not_loaded_are_quiet():
-    assert checks(("tier",), healthy()) == []  # the check of the rules says so
+    assert alert_labels(("tier",), healthy()) == []  # the check of the rules says so

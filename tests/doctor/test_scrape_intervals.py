@@ -6,8 +6,8 @@ import yaml
 from dashboards.intervals import CLUSTER, ONE_MACHINE
 from dashboards.rules.render import rendered
 from tests.doctor.scene import healthy, rules, target
-from zmon.doctor.prometheus import recorded_rules, scrape_intervals
-from zmon.doctor.prometheus_state import Rule
+from zmon.doctor.prometheus import scrape_intervals
+from zmon.doctor.prometheus_state import Rule, recorded_rules
 from zmon.schema.scraping import MADE_FOR, made_for
 
 

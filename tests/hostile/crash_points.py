@@ -31,7 +31,7 @@ from zmon.hub.baseline_store import BaselineStore
 from zmon.hub.ended_jobs import EndedJobs
 from zmon.hub.incidents.capsule_store import CapsuleStore
 from zmon.hub.journal import Journal
-from zmon.hub.pause_store import PauseStore
+from zmon.hub.pauses import PauseStore
 from zmon.schema.pause import Place
 
 CALLS = ("write", "replace", "rename", "fsync", "unlink", "ftruncate", "mkdir", "rmdir")  # each may be the last one

@@ -26,7 +26,7 @@ from zmon.hub.baseline_store import BaselineStore
 from zmon.hub.ended_jobs import EndedJobs
 from zmon.hub.journal import Journal
 from zmon.hub.json_folder import RETRY_SECONDS
-from zmon.hub.pause_store import PauseStore
+from zmon.hub.pauses import PauseStore
 from zmon.schema.pause import Place
 from zmon.steplog import StepLog, files
 

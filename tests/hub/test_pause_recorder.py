@@ -8,8 +8,7 @@ import pytest
 from tests.build import killed, rank_state, snapshot, waiting
 from tests.detectors.stalls import stopped
 from zmon.detectors.stall import Stall
-from zmon.hub.pause_recorder import PauseRecorder
-from zmon.hub.pause_store import PauseStore
+from zmon.hub.pauses import PauseRecorder, PauseStore
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.pause import Place
 from zmon.schema.rank import RankState

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.build import NOW
-from zmon.hub.pause_store import MAX_AGE_SECONDS, MAX_PLACES, PauseStore
+from zmon.hub.pauses import MAX_AGE_SECONDS, MAX_PLACES, PauseStore
 from zmon.schema.pause import HealedPause, Place
 from zmon.steplog.files import SteadyClock
 

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from tests.build import finding
 from tests.metrics.scene import JOB_VIEW
-from zmon.cli.demo_progress import Relay
+from zmon.cli.demo import Relay
 from zmon.cli.render.demo import progress_line, summary
 from zmon.stack.demo import DemoConfig, trainer_part
 

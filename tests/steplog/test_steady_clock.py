@@ -12,7 +12,7 @@ from zmon.hub.accounts import Accounts
 from zmon.hub.ended_jobs import EndedJobs
 from zmon.hub.incidents.capsule_store import CapsuleStore
 from zmon.hub.json_folder import SAVE_SECONDS
-from zmon.hub.pause_store import PauseStore
+from zmon.hub.pauses import PauseStore
 from zmon.schema.pause import Place
 from zmon.steplog import StepLog
 from zmon.steplog.files import HOLD_SECONDS, SteadyClock

@@ -8,12 +8,11 @@ from pathlib import Path
 import click
 
 from zmon.act_stops import ALL, reset, stop, stops
-from zmon.cli.options import data_dir_option, http_config_option, hub_option, hub_url, json_option
+from zmon.cli.options import HubOptions, data_dir_option, hub_options, json_option
 from zmon.cli.render import show
-from zmon.cli.render.act import intents_text, score_text
+from zmon.cli.render.records import intents_text, score_text
 from zmon.client import Hub
 from zmon.errors import UsageError
-from zmon.schema.http_config import HttpConfig
 
 
 @click.group()
@@ -25,34 +24,28 @@ def act() -> None:
 
 
 @act.command()
-@data_dir_option
-@hub_option
-@http_config_option("hub")
+@hub_options
 @json_option
-def score(data_dir: Path, hub: str | None, http: HttpConfig | None, as_json: bool) -> None:
+def score(hub: HubOptions, as_json: bool) -> None:
     """Show for each cause how often an intent was right, by what followed it.
 
     Exit codes: 0 shown, 1 the hub does not answer, 2 misuse.
     """
-    answer = Hub(hub_url(hub, data_dir), http=http).intents(limit=0)
+    answer = Hub(hub.url, http=hub.http).intents(limit=0)
     show(as_json, answer, score_text(answer))
 
 
 @act.command("list")
 @click.argument("job_id", metavar="[JOB]", required=False)
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Number of intents to show.")
-@data_dir_option
-@hub_option
-@http_config_option("hub")
+@hub_options
 @json_option
-def list_intents(
-    job_id: str | None, limit: int, data_dir: Path, hub: str | None, http: HttpConfig | None, as_json: bool
-) -> None:
+def list_intents(job_id: str | None, limit: int, hub: HubOptions, as_json: bool) -> None:
     """List intents about all jobs, or about JOB, the newest first: observed, refused or acted, and what followed.
 
     Exit codes: 0 listed, 1 the hub does not answer, 2 misuse.
     """
-    answer = Hub(hub_url(hub, data_dir), http=http).intents(job_id, limit=limit)
+    answer = Hub(hub.url, http=hub.http).intents(job_id, limit=limit)
     show(as_json, answer, intents_text(answer))
 
 

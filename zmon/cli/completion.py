@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from zmon.cli.options import hub_url
+from zmon.cli.options import HubOptions
 from zmon.client import Hub
 from zmon.errors import ZmonError
 
@@ -51,7 +51,8 @@ def ids_of_hub(
         before = signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
         signal.setitimer(signal.ITIMER_REAL, _SECONDS)
         try:
-            hub = Hub(hub_url(values["hub"], values["data_dir"]), http=values["http"], timeout=_HUB_SECONDS)
+            options = HubOptions(values["hub"], values["data_dir"], values["http"])
+            hub = Hub(options.url, http=options.http, timeout=_HUB_SECONDS)
             ids = [each for each in read(hub) if each.startswith(beginning) and _ID.fullmatch(each)]
         except ZmonError:
             return []

@@ -18,8 +18,8 @@ from zmon.cli.options import bind_option, file_option, gathered, insecure_public
 from zmon.errors import UsageError
 from zmon.format import plain, plain_lines
 from zmon.web import server
+from zmon.web.limits import connections_within, raise_limit
 from zmon.web.live_config import LiveConfig
-from zmon.web.open_files import connections_within, raise_limit
 
 # A thread that reads files gives up the interpreter at each read, and gets it back after this time if the server is
 # busy. With Python's 5 ms, a scan of 16 boxes would take a second then.

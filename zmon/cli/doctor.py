@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -51,16 +52,17 @@ def doctor(
 
     Exit codes: 0 nothing is inert, 1 something is inert, 2 misuse.
     """
-    agent = agent or options.stack_url(data_dir, "agent") or options.AGENT_URL
-    hub = (hub or options.stack_url(data_dir, "hub") or options.HUB_URL).rstrip("/")
-    prometheus = (prometheus or options.stack_url(data_dir, "prometheus") or options.PROMETHEUS_URL).rstrip("/")
-    alertmanager = options.stack_url(data_dir, "alertmanager")
+    stack = partial(options.stack_url, data_dir)
+    agent = (agent or stack("agent") or options.AGENT_URL).rstrip("/")
+    hub = (hub or stack("hub") or options.HUB_URL).rstrip("/")
+    prometheus = (prometheus or stack("prometheus") or options.PROMETHEUS_URL).rstrip("/")
+    alertmanager = stack("alertmanager")
     login = Login(alertmanager, password.USER, data_dir / password.FILE) if alertmanager else None
     if kubernetes:
         agents = _pods(agents_kubernetes) if agents_kubernetes else None
         checks = asyncio.run(examine_kubernetes(in_cluster(), agents, hub, prometheus, http))
     else:
-        checks = asyncio.run(examine(box_dir, agent.rstrip("/"), hub, prometheus, login, http))
+        checks = asyncio.run(examine(box_dir, agent, hub, prometheus, login, http))
     show(as_json, {"schema": 1, "checks": checks}, doctor_table(checks))
     sys.exit(1 if any(check.armed is False for check in checks) else 0)
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from zmon.cli.options import data_dir_option, http_config_option, hub_option, hub_url, json_option
+from zmon.cli.options import HubOptions, hub_options, json_option
 from zmon.cli.render import show
-from zmon.cli.render.ends import ends_text
+from zmon.cli.render.records import ends_text
 from zmon.client import Hub
-from zmon.schema.http_config import HttpConfig
 
 _DAY_SECONDS = 86400.0
 
@@ -19,25 +16,11 @@ _DAY_SECONDS = 86400.0
 @click.argument("job_id", metavar="[JOB]", required=False)
 @click.option("--days", type=click.FloatRange(min=0, min_open=True), help="Only ends of the last so many days.")
 @click.option(
-    "--limit",
-    type=click.IntRange(1),
-    default=20,
-    show_default=True,
-    help="Number of ends to show, the newest first.",
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="Number of ends to show, the newest first."
 )
-@data_dir_option
-@hub_option
-@http_config_option("hub")
+@hub_options
 @json_option
-def ends(
-    job_id: str | None,
-    days: float | None,
-    limit: int,
-    data_dir: Path,
-    hub: str | None,
-    http: HttpConfig | None,
-    as_json: bool,
-) -> None:
+def ends(job_id: str | None, days: float | None, limit: int, hub: HubOptions, as_json: bool) -> None:
     """List how launches of all jobs, or of JOB, ended: done, failed and why, cancelled, node lost.
 
     The hub remembers ends for 90 days.
@@ -45,5 +28,5 @@ def ends(
     Exit codes: 0 listed, 1 the hub does not answer, 2 misuse.
     """
     seconds = -1.0 if days is None else days * _DAY_SECONDS
-    answer = Hub(hub_url(hub, data_dir), http=http).ends(job_id, seconds=seconds, limit=limit)
+    answer = Hub(hub.url, http=hub.http).ends(job_id, seconds=seconds, limit=limit)
     show(as_json, answer, ends_text(answer))

@@ -78,14 +78,8 @@ from zmon.steplog.files import lock_directory
     type=click.Path(path_type=Path, dir_okay=False),
     help="File with peak rates of devices, as zmon bench-peak --out writes it. The datasheets of GPUs are built in.",
 )
-@options.notify_file_option
-@options.file_option(
-    "--act",
-    "policy",
-    "ZMON_ACT",
-    read_policy,
-    "File with the rules about what zmon does about findings. Rules observe unless they say otherwise: docs/act.md.",
-)
+@options.notify_file_option("recipients")
+@options.act_option("policy", read_policy)
 @detectors_option
 @options.allowed_hosts_option
 def hub(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import click
 
 from zmon.cli.completion import incident_ids
-from zmon.cli.options import data_dir_option, http_config_option, hub_option, hub_url, json_option
+from zmon.cli.options import HubOptions, hub_options, json_option
 from zmon.cli.render import incident as render
 from zmon.cli.render import show
 from zmon.cli.render.incident import by_host
@@ -17,7 +16,6 @@ from zmon.errors import Unreachable, UsageError
 from zmon.hub.incidents import CapsuleStore
 from zmon.hub.incidents.capsule_store import REPORT
 from zmon.schema.api import IncidentRequest, endpoints
-from zmon.schema.http_config import HttpConfig
 from zmon.schema.incident import Capsule, IncidentSummary
 
 _MAX_LISTED = 8  # IDs in an error line
@@ -26,13 +24,9 @@ _MAX_LISTED = 8  # IDs in an error line
 @click.command()
 @click.argument("incident_id", metavar="[ID]", required=False, shell_complete=incident_ids)
 @click.option("--by", type=click.Choice(["host"]), help="Count incidents by host, the worst host first.")
-@data_dir_option
-@hub_option
-@http_config_option("hub")
+@hub_options
 @json_option
-def incident(
-    incident_id: str | None, by: str | None, data_dir: Path, hub: str | None, http: HttpConfig | None, as_json: bool
-) -> None:
+def incident(incident_id: str | None, by: str | None, hub: HubOptions, as_json: bool) -> None:
     """Show the incident with this ID, or list all incidents.
 
     The beginning of an ID is enough. If no hub answers, incidents are read from --data-dir.
@@ -41,7 +35,7 @@ def incident(
     """
     if incident_id and by:
         raise UsageError(f"cannot count {incident_id} by {by}", "it is a single incident", "Leave out the ID or --by")
-    summaries, read, origin = _all_incidents(hub, http, data_dir)
+    summaries, read, origin = _all_incidents(hub)
     click.echo(f"zmon: {origin}", err=True)
     if incident_id:
         capsule, report_location = read(_matching(incident_id, summaries))
@@ -54,14 +48,14 @@ def incident(
 
 
 def _all_incidents(
-    hub: str | None, http: HttpConfig | None, data_dir: Path
+    hub: HubOptions,
 ) -> tuple[list[IncidentSummary], Callable[[IncidentSummary], tuple[Capsule, str]], str]:
     """Return all incidents, newest first, a function that reads one, and a description of the source.
 
     The function returns the capsule of an incident, and the location of its report. If no hub answers, the source is
     the data directory.
     """
-    client, stored = Hub(hub_url(hub, data_dir), http=http), CapsuleStore(data_dir)
+    client, stored = Hub(hub.url, http=hub.http), CapsuleStore(hub.data_dir)
 
     def from_hub(summary: IncidentSummary) -> tuple[Capsule, str]:
         page = f"{client.url}{endpoints.INCIDENT.path_of(IncidentRequest(summary.id))}/{REPORT}"

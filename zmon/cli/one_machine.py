@@ -11,7 +11,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from zmon.cli.options import box_dir_option, data_dir_option, gathered, host_option
+from zmon.cli.options import act_option, box_dir_option, data_dir_option, gathered, host_option, notify_file_option
 from zmon.hub.acts import read_policy
 from zmon.notify import read_recipients
 from zmon.stack import StackConfig
@@ -26,21 +26,18 @@ def _stack_config(
     notify_file: Path | None,
     act_file: Path | None,
 ) -> StackConfig:
-    config_file = click.get_current_context().obj  # of `zmon --config`
-    if notify_file is not None:
-        read_recipients(notify_file)  # here, so that a mistake ends this command
-    if act_file is not None:
-        read_policy(act_file)
-    return StackConfig(
-        data_dir,
-        box_dir,
-        host,
-        webhook,
-        webhook_warnings,
-        config_file=config_file,
-        notify_file=notify_file,
-        act_file=act_file,
-    )
+    files = {"config_file": click.get_current_context().obj, "notify_file": notify_file, "act_file": act_file}
+    return StackConfig(data_dir, box_dir, host, webhook, webhook_warnings, **files)
+
+
+def _valid(read: Callable[[Path], object]) -> Callable[[Path], Path]:
+    """Return a function that returns an absolute path once `read` accepts the file: a mistake ends this command."""
+
+    def check(path: Path) -> Path:
+        read(path.resolve())
+        return path.resolve()
+
+    return check
 
 
 stack_options = gathered(
@@ -58,22 +55,8 @@ stack_options = gathered(
         metavar="URL",
         help="URL of the webhook for alerts of severity warning. Default: the URL of --webhook.",
     ),
-    click.option(
-        "--notify-file",
-        envvar="ZMON_NOTIFY_FILE",
-        type=click.Path(path_type=Path, dir_okay=False, resolve_path=True),
-        metavar="FILE",
-        help="File with the recipients of notices about ends of launches and findings: docs/notices.md.",
-    ),
-    click.option(
-        "--act",
-        "act_file",
-        envvar="ZMON_ACT",
-        type=click.Path(path_type=Path, dir_okay=False, resolve_path=True),
-        metavar="FILE",
-        help="File with the rules about what zmon does about findings. Rules observe unless they say otherwise: "
-        "docs/act.md.",
-    ),
+    notify_file_option("notify_file", _valid(read_recipients)),
+    act_option("act_file", _valid(read_policy)),
 )
 
 

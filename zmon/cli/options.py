@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import wraps
 from inspect import signature
 from pathlib import Path
@@ -17,7 +18,7 @@ from click.decorators import FC
 from zmon.box.roots import check_local
 from zmon.errors import BoxUnavailable
 from zmon.notify.recipients import read_recipients
-from zmon.schema.http_config import VARIABLE, ClientConfig, HttpConfig, Server
+from zmon.schema.http_config import VARIABLE, HttpConfig, Server
 from zmon.stack import StackConfig
 from zmon.web.http_client import read_http_config
 
@@ -116,13 +117,18 @@ agents_kubernetes_option = click.option(
 )
 
 
-notify_file_option = file_option(
-    "--notify-file",
-    "recipients",
-    "ZMON_NOTIFY_FILE",
-    read_recipients,
-    "File with the recipients of notices about ends of launches and findings: docs/notices.md.",
-)
+def notify_file_option(name: str, read: Callable[[Path], object] = read_recipients) -> Callable[[FC], FC]:
+    """Return the option `--notify-file`, whose value is what `read` returns for the file."""
+    help_ = "File with the recipients of notices about ends of launches and findings: docs/notices.md."
+    return file_option("--notify-file", name, "ZMON_NOTIFY_FILE", read, help_)
+
+
+def act_option(name: str, read: Callable[[Path], object]) -> Callable[[FC], FC]:
+    """Return the option `--act`, whose value is what `read` returns for the file."""
+    help_ = (
+        "File with the rules about what zmon does about findings. Rules observe unless they say otherwise: docs/act.md."
+    )
+    return file_option("--act", name, "ZMON_ACT", read, help_)
 
 
 def comma_separated(text: str) -> tuple[str, ...]:
@@ -154,6 +160,14 @@ def url_option(flag: str, variable: str, part: str, default: str, of_stack: bool
     )
 
 
+def stack_url(data_dir: Path, name: str) -> str | None:
+    """Return the URL of a part of the stack that runs on this machine, or None."""
+    try:
+        return str(json.loads((data_dir / "stack.json").read_text())[name])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
 hub_option = url_option("--hub", "ZMON_HUB_URL", "the hub", HUB_URL)
 HTTP_CONFIG_HELP = (
     "Password, token or certificate with which servers are asked: sections agents, hub, prometheus, with the keys of "
@@ -164,20 +178,17 @@ HTTP_CONFIG_HELP = (
 def http_config_option(server: Server) -> Callable[[FC], FC]:
     """Return the option of a command that asks one kind of server. Its value is that section of the file."""
 
-    def read(path: Path) -> HttpConfig | None:
-        section: HttpConfig | None = getattr(read_http_config(path, server), server)
-        return section
+    def read(path: Path) -> object:
+        return getattr(read_http_config(path, server), server)
 
     return file_option("--http-config", "http", VARIABLE, read, HTTP_CONFIG_HELP)
 
 
 def http_configs_option(*servers: Server) -> Callable[[FC], FC]:
     """Return the option of a command whose value has all sections. `servers`: those that a file without any is for."""
-
-    def read(path: Path) -> ClientConfig:
-        return read_http_config(path, *servers)
-
-    return file_option("--http-config", "http", VARIABLE, read, HTTP_CONFIG_HELP)
+    return file_option(
+        "--http-config", "http", VARIABLE, lambda path: read_http_config(path, *servers), HTTP_CONFIG_HELP
+    )
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -190,14 +201,18 @@ def port_option(default: int) -> Callable[[FC], FC]:
     )
 
 
-def hub_url(hub: str | None, data_dir: Path) -> str:
-    """Return the URL of the hub that a command asks, given the values of its options."""
-    return hub or stack_url(data_dir, "hub") or HUB_URL
+@dataclass(frozen=True)
+class HubOptions:
+    """The values of the options of a command that asks the hub."""
+
+    hub: str | None
+    data_dir: Path
+    http: HttpConfig | None
+
+    @property
+    def url(self) -> str:
+        """The URL of the hub. That of the stack on this machine is looked up each time: it may start later."""
+        return self.hub or stack_url(self.data_dir, "hub") or HUB_URL
 
 
-def stack_url(data_dir: Path, name: str) -> str | None:
-    """Return the URL of a part of the stack that runs on this machine, or None."""
-    try:
-        return str(json.loads((data_dir / "stack.json").read_text())[name])
-    except (OSError, ValueError, KeyError):
-        return None
+hub_options = gathered("hub", HubOptions, data_dir_option, hub_option, http_config_option("hub"))

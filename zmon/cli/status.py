@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import sys
 import time
-from pathlib import Path
 
 import click
 import msgspec
@@ -14,23 +13,20 @@ from rich.console import Console
 from rich.text import Text
 
 from zmon.cli.completion import job_ids
-from zmon.cli.options import data_dir_option, http_config_option, hub_option, hub_url, json_option
+from zmon.cli.options import HubOptions, hub_options, json_option
 from zmon.cli.render.plan import plan_table
 from zmon.cli.render.status import status_table
 from zmon.cli.render.time_account import time_table
 from zmon.client import AsyncHub
 from zmon.errors import NotServed, Unreachable, ZmonError
 from zmon.schema.api import FindingList, JobList, PlanTable
-from zmon.schema.http_config import HttpConfig
 from zmon.schema.job import unseen
 
 UNKNOWN = 3  # exit code: the state of the job, or of all jobs, is unknown
 
 
 @click.command()
-@data_dir_option
-@hub_option
-@http_config_option("hub")
+@hub_options
 @click.option(
     "--job",
     "job_id",
@@ -39,7 +35,7 @@ UNKNOWN = 3  # exit code: the state of the job, or of all jobs, is unknown
     help="ID of a job to show in detail: its time categories, and its plan compared with measurements.",
 )
 @json_option
-def status(data_dir: Path, hub: str | None, http: HttpConfig | None, job_id: str | None, as_json: bool) -> None:
+def status(hub: HubOptions, job_id: str | None, as_json: bool) -> None:
     """Show the state of all jobs and their findings.
 
     A job that a fault ended is shown for a day, or until a newer launch of it has finished a step.
@@ -47,7 +43,7 @@ def status(data_dir: Path, hub: str | None, http: HttpConfig | None, job_id: str
     Exit codes: 0 no findings, 1 findings, or a job that a fault ended, 2 misuse, 3 unknown (the hub does not answer,
     no agent answers the hub, or the hub does not know the job).
     """
-    client = AsyncHub(hub_url(hub, data_dir), http=http, timeout=3.0)
+    client = AsyncHub(hub.url, http=hub.http, timeout=3.0)
 
     async def ask() -> tuple[JobList, FindingList, PlanTable | None]:
         async with client:

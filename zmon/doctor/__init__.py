@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 from zmon.box.roots import own_root
-from zmon.doctor import alert_labels, cluster, kubernetes, node, paging, prometheus, rules
+from zmon.doctor import cluster, kubernetes, node, paging, prometheus, rules
 from zmon.doctor.check import Check
 from zmon.doctor.installation import installed_distributions, installed_torch, package, probe_edge, torch_version
 from zmon.doctor.paging import Login
@@ -72,7 +72,7 @@ async def examine_cluster(
     if isinstance(state, Check):
         return [*checks, state]
     checks += [*prometheus.checks(state, view.hosts), *rules.checks(rules.shipped(), state)]
-    checks += alert_labels.checks(view.alert_labels, state)
+    checks += rules.alert_labels(view.alert_labels, state)
     if not state.alertmanagers:
         return [*checks, paging.NO_ALERTMANAGER]
     answers = await asyncio.gather(*(_ask_pager(url, login) for url in state.alertmanagers))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime
 from math import ceil
 from pathlib import Path
@@ -18,7 +18,7 @@ import msgspec
 import yaml
 
 from zmon.doctor.check import TIMEOUT_SECONDS, Check
-from zmon.doctor.prometheus_state import PrometheusState, RuleGroup, Target, recorded
+from zmon.doctor.prometheus_state import PrometheusState, RuleGroup, Target, recorded, recorded_rules
 from zmon.doctor.rules import inputs
 from zmon.errors import Unreachable
 from zmon.format import counted, listed
@@ -27,7 +27,6 @@ from zmon.schema.scraping import (
     AGENT_JOB,
     HUB,
     LONGEST_SECONDS,
-    RecordedRule,
     duration_seconds,
     is_agent,
     made_for,
@@ -172,11 +171,6 @@ def _links(state: PrometheusState) -> list[Check]:
         result = f"{docs}/docs/runbooks.md does not exist on this machine, so links to runbooks in pages lead nowhere"
         return [Check("links in pages", False, result, "Set external label zmon_docs to the URL that serves docs/.")]
     return [Check("links in pages", True, " and ".join(state.external_labels[label] for label in _LABELS))]
-
-
-def recorded_rules(groups: Iterable[RuleGroup]) -> Iterator[RecordedRule]:
-    """Yield the rules that Prometheus has loaded."""
-    return (RecordedRule(rule.name, rule.labels, rule.query) for group in groups for rule in group.rules)
 
 
 def scrape_intervals(state: PrometheusState) -> list[Check]:

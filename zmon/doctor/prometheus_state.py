@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
+
+from zmon.schema.scraping import RecordedRule
 
 
 class Target(msgspec.Struct, rename="camel"):
@@ -67,3 +69,8 @@ class PrometheusState:
 def recorded(groups: Iterable[RuleGroup]) -> dict[str, str]:
     """Return the expressions of recording rules, by name."""
     return {rule.name: rule.query for group in groups for rule in group.rules if rule.type == "recording"}
+
+
+def recorded_rules(groups: Iterable[RuleGroup]) -> Iterator[RecordedRule]:
+    """Yield the rules that Prometheus has loaded."""
+    return (RecordedRule(rule.name, rule.labels, rule.query) for group in groups for rule in group.rules)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.resources
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -16,8 +16,9 @@ from typing import Any
 import yaml
 
 from zmon.doctor.check import Check
-from zmon.doctor.prometheus_state import PrometheusState, Rule
+from zmon.doctor.prometheus_state import PrometheusState, Rule, recorded_rules
 from zmon.format import listed
+from zmon.schema.scraping import AGENT, HUB, LONGEST_SECONDS, made_for
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _UP = re.compile(r"\bup\s*(\{[^}]*\})")
@@ -25,6 +26,9 @@ _HAS_LABEL = re.compile(r',\s*\w+!=""')  # of a part that a cluster may lack, su
 _SERIES = re.compile(r"(?<![\w:])zmon[_:][\w:]+")
 _LABELS = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)")
 _LOAD = "Add dashboards/rules/ of this zmon to rule_files, then reload Prometheus."
+_RULE = "zmon:finding:alert"  # its series are those of alerts on findings
+_OF_FINDINGS = re.compile(r"max by\s*\(([^)]*)\)\s*\(zmon_finding\b")
+_LABELS_OF_FINDINGS = {"job_id", "detector", "severity"}
 
 
 @dataclass(frozen=True)
@@ -113,3 +117,30 @@ def _records(group: str, names: tuple[str, ...], loaded: dict[str, Rule]) -> Che
         next_step = "Dashboards lack these series. Check that no two exporters report the same device."
         return Check(title, False, result, next_step)
     return Check(title, True, f"{len(names)} loaded and evaluated")
+
+
+def alert_labels(declared: Sequence[str] | None, state: PrometheusState) -> list[Check]:
+    """Check that the rules name the labels of jobs on alerts that the hub declares: only such labels reach the routes.
+
+    A label that one of them lacks is on no alert, so routes that read it never match. No check if neither names a
+    label, or if the hub is older.
+    """
+    queries = [rule.query for group in state.groups for rule in group.rules if rule.name == _RULE]
+    label_lists = [match[1].split(",") for query in queries if (match := _OF_FINDINGS.search(query))]
+    if declared is None or not label_lists:
+        return []
+    in_rules = {name.strip() for names in label_lists for name in names} - _LABELS_OF_FINDINGS
+    results = []
+    if dropped := sorted({*declared} - in_rules):
+        intervals = made_for(recorded_rules(state.groups))
+        agents, hub = (f"{intervals.get(daemon, LONGEST_SECONDS)}s" for daemon in (AGENT, HUB))
+        names = ",".join(declared)
+        command = f"python -m dashboards.rules --agents {agents} --hub {hub} --alert-labels {names} --out DIR"
+        result = f"the hub declares {listed(dropped)}, but the loaded rules drop it, so no route of alerts can match it"
+        results.append(Check("alert labels", False, result, f"Load the rules that `{command}` makes."))
+    if absent := sorted(in_rules - {*declared}):
+        result = f"the loaded rules name {listed(absent)}, but the hub does not declare it, so no alert has it"
+        results.append(Check("alert labels", False, result, "Add it with its values to --alert-labels of the hub."))
+    if in_rules and not results:
+        results.append(Check("alert labels", True, f"the hub and the loaded rules name {listed(sorted(in_rules))}"))
+    return results

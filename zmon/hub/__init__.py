@@ -6,7 +6,7 @@ answers it, which starts a pass at once. The hub keeps no history except the fin
 `agent_poller` asks the agents, `agent_link` keeps the last answer of each, `job_state` keeps what is known about one
 launch, `journal` opens and resolves findings, `ends` records the ends of launches, `zmon.notify` tells people of both,
 `acts` does about a finding what a site lets it do, `stall_evidence` gathers evidence about stalls. `accounts`,
-`baseline_store`, `pause_store`, `ended_jobs` and `job_agents` keep their records on disk.
+`baseline_store`, `pauses`, `ended_jobs` and `job_agents` keep their records on disk.
 """
 
 from __future__ import annotations

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from zmon import metrics
-from zmon.hub import baseline_store, pause_store
+from zmon.hub import baseline_store, pauses
 from zmon.hub.accounts import Accounts
 from zmon.hub.baseline_recorder import BaselineRecorder
 from zmon.hub.baseline_store import BaselineStore
-from zmon.hub.pause_recorder import PauseRecorder
-from zmon.hub.pause_store import PauseStore
+from zmon.hub.pauses import PauseRecorder, PauseStore
 from zmon.job.baseline import BaselineLearner
 from zmon.job.efficiency import JobTime
 from zmon.job.history import History
@@ -169,7 +168,7 @@ class JobStates:
         self._states: dict[str, JobState] = {}
         self.accounts = Accounts(data_dir / "accounts")
         self.baselines = BaselineRecorder(BaselineStore(data_dir / baseline_store.FOLDER))
-        self.pauses = PauseRecorder(PauseStore(data_dir / pause_store.FOLDER))
+        self.pauses = PauseRecorder(PauseStore(data_dir / pauses.FOLDER))
 
     def state_of(self, snapshot: Snapshot) -> JobState:
         """Return the state of this launch.

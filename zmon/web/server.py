@@ -24,9 +24,8 @@ from zmon.web.access import check_access
 from zmon.web.connections import BODY_SECONDS, Connections, HttpConnection, send, send_in_time
 from zmon.web.guard import add_headers, guard
 from zmon.web.handshake import Handshake
+from zmon.web.limits import LIMITS, limit_logs
 from zmon.web.live_config import LiveConfig
-from zmon.web.log_rate import limit_logs
-from zmon.web.open_files import LIMITS
 from zmon.web.responses import Refusal, json_response, problem
 
 Request = TypeVar("Request", bound=msgspec.Struct)

@@ -1,14 +1,17 @@
 """Tests of the marks around what comes from jobs: nothing in it can end them, hide or look like zmon's words."""
 
 import json
+import re
 
 import msgspec
 import pytest
 
 from tests.build import evidence, finding
-from tests.cli.mcp.hostile import HOSTILE, assert_harmless
-from zmon.cli.mcp.fence import fenced, fields, lines, quoted, row
+from tests.cli.mcp.hostile import HOSTILE, assert_harmless, data_of
+from zmon.cli.mcp.fence import MAX_CHARACTERS, fenced, fields, lines, page, quoted, row
 from zmon.schema.incident import TimelineEvent
+
+HEAD = ["3 things."]
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
@@ -65,3 +68,41 @@ def test_fields_are_those_that_are_set():
     assert fields(evidence(pids=(7,))) == {"pids": (7,)}
     assert set(fields(TimelineEvent(1.0, "", ""))) == {"time", "what", "who", "clock"}
     assert isinstance(evidence(pids=(7,)), msgspec.Struct)
+
+
+def test_short_answer_is_whole_and_has_no_note():
+    assert page(HEAD, ["a", "b"], 0) == "3 things.\n<data-from-jobs>\na\nb\n</data-from-jobs>"
+    assert page(HEAD, ["a", "b"], 0, is_data=False) == "3 things.\na\nb"
+    assert page(HEAD, [], 0) == "3 things."
+
+
+@pytest.mark.parametrize("width", [1, 80, 999, 7000])
+def test_pages_have_each_line_once_in_its_order(width):
+    body = [f"{number}:".ljust(width, "x") for number in range(300)]
+    shown, offset, pages = [], 0, 0
+    while True:
+        answer = page(HEAD, body, offset)
+        assert len(answer) <= MAX_CHARACTERS
+        shown += data_of(answer)
+        pages += 1
+        following = re.search(r"For the next ones, ask again with offset=(\d+)\.$", answer)
+        if following is None:
+            break
+        assert f"Left out: {300 - len(shown):,} of 300 lines" in answer
+        offset = int(following[1])
+    assert shown == body
+    assert pages == 1 or "This is the end of 300 lines" in answer
+
+
+def test_line_that_has_no_room_is_replaced_and_does_not_stop_the_pages():
+    answer = page(HEAD, ["a", "x" * 9000, "b"], 1)
+    assert data_of(answer) == ["(a line of 9,000 characters is left out)", "b"]
+
+
+def test_page_that_the_hub_has_cut_counts_all_rows():
+    assert page(HEAD, ["c"], 2, total=9).endswith("Left out: 6 of 9 lines. For the next ones, ask again with offset=3.")
+
+
+@pytest.mark.parametrize(("offset", "note"), [(7, "end of 2 lines; 2 were before"), (-3, "b\n</data-from-jobs>")])
+def test_offset_outside_of_the_lines(offset, note):
+    assert note in page(HEAD, ["a", "b"], offset)

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from zmon.stack.replay import PastSeries, load, names
-from zmon.stack.replay.history import DATES, fill, openmetrics
+from zmon.stack.replay.stack import DATES, fill, openmetrics
 
 STEPS = PastSeries(
     {"__name__": "zmon_steps_total", "instance": "node-0", "job_id": 'a"b'},

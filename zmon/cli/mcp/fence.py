@@ -1,4 +1,4 @@
-"""Marks text that comes from jobs, so that whoever reads an answer can tell it from what zmon says. Pure.
+"""Marks text that comes from jobs, so that a reader can tell it from what zmon says, and cuts long answers. Pure.
 
 A job chooses its name, labels, exceptions, functions and output, and may write there what looks like an instruction, or
 like the end of what is marked. So each such text is a JSON string of printable ASCII without `<`, `>` and a backtick:
@@ -17,6 +17,8 @@ import msgspec
 from msgspec import UNSET
 
 BEGIN, END = "<data-from-jobs>", "</data-from-jobs>"
+MAX_CHARACTERS = 8000  # of an answer, all of which an assistant reads
+_RESERVED = 300  # characters for the marks and the last line
 _MAX_TEXT = 1000  # characters of one line of a text
 _MAX_IN_A_ROW = 64  # numbers or words in one line
 _ESCAPED = re.compile("[<>`\x7f]")  # json escapes all that is not ASCII, and control characters but this one
@@ -87,3 +89,32 @@ def _flat(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.13g}"  # a time to the millisecond
     return json.dumps(value)
+
+
+def page(
+    head: Sequence[str], body: Sequence[str], offset: int, total: int | None = None, *, is_data: bool = True
+) -> str:
+    """Return an answer: `head`, which is zmon's, then as many lines of `body` as there is room for, and what it lacks.
+
+    `offset`: the number of lines before the first one. `total`: of all lines, if `body` begins at `offset`; None: it
+    begins with the first one. `is_data`: the body has text from jobs.
+    """
+    offset = max(0, offset)
+    if total is None:
+        body, total = body[offset:], len(body)
+    room = MAX_CHARACTERS - _RESERVED - sum(len(line) + 1 for line in head)
+    shown: list[str] = []
+    for line in body:
+        if len(line) > room and not shown:
+            line = f"(a line of {len(line):,} characters is left out)"
+        room -= len(line) + 1
+        if room < 0:
+            break
+        shown.append(line)
+    end = offset + len(shown)
+    last = []
+    if end < total:
+        last = [f"Left out: {total - end:,} of {total:,} lines. For the next ones, ask again with offset={end}."]
+    elif offset:
+        last = [f"This is the end of {total:,} lines; {min(offset, total):,} were before."]
+    return "\n".join([*head, *((fenced(shown) if is_data else shown) if body else ()), *last])

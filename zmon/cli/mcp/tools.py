@@ -12,8 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from zmon.cli.mcp.fence import fields, lines, row
-from zmon.cli.mcp.page import page
+from zmon.cli.mcp.fence import fields, lines, page, row
 from zmon.client import AsyncHub
 from zmon.errors import ZmonError
 from zmon.format import clock, counted

@@ -48,7 +48,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     type=click.Choice(["info", "warning", "critical"]),
     help="Severity of a finding that is a failure, as a worse one is. See the exit codes.",
 )
-@notify_file_option
+@notify_file_option("recipients")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD…")
 def watch_command(
     job_id: str | None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,16 +14,20 @@ import msgspec
 from zmon.cli.render.time_advice import Advice
 from zmon.cli.render.verdict import VerdictCard, WatchedJob, main_job
 from zmon.cli.watch import folder
-from zmon.cli.watch.partial import with_steps_of_one_rank
 from zmon.cli.watch.watching import UNWATCHED, WatchedCommand
 from zmon.hub.incidents.capsule_store import REPORT
 from zmon.probe.run_check import isolating_option
 from zmon.process import how_it_ended
 from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.measures import NS
 from zmon.schema.names import severity_order
-from zmon.steplog import FOLDER
+from zmon.schema.steps import DURATION
+from zmon.stats import quantile
+from zmon.steplog import FOLDER, read_runs
+from zmon.steplog.files import child_path
 
 _MAX_INCIDENTS = 4  # in the report
+_PARTS = ("phase_", "exposed_")  # the columns that sum to a step
 
 
 def unwatched(run: WatchedCommand, reason: Advice) -> VerdictCard:
@@ -127,3 +132,29 @@ def _pages(card: VerdictCard) -> tuple[str, ...]:
     folders = [Path(finding.capsule) for finding in card.findings if finding.capsule]
     paths = [capsule / REPORT for capsule in folders[:_MAX_INCIDENTS]]
     return tuple(path.read_text() for path in paths if path.is_file())
+
+
+def with_steps_of_one_rank(job: WatchedJob, log: Path) -> WatchedJob:
+    """Return the job with the step time, and the time by category, of its first watched rank. `log`: the step log.
+
+    The hub aligns steps over all ranks, and knows no step of a job of which it sees only some. What one rank did is
+    known all the same; the time that it waited for others is in its collectives.
+    """
+    runs, _ = read_runs(child_path(log, job.view.job_id))
+    attempt = max((run.run.attempt for run in runs), default=0)
+    last = [run for run in runs if run.run.attempt == attempt]
+    if not last:
+        return job
+    first = min(last, key=lambda run: (run.run.rank, -run.run.start))
+    seconds: list[float] = []
+    parts: defaultdict[str, float] = defaultdict(float)
+    for chunk in first.chunks():
+        seconds += (number * NS for number in chunk.steps.column(DURATION))
+        for name in chunk.steps.columns:
+            prefix = next((prefix for prefix in _PARTS if name.startswith(prefix)), None)
+            if prefix:
+                parts[name.removeprefix(prefix)] += sum(chunk.steps.column(name)) * NS
+    view = replace(
+        job.view, step_seconds=quantile(seconds, 0.5), step_seconds_p95=quantile(seconds, 0.95), time=dict(parts)
+    )
+    return replace(job, view=view, of_rank=first.run.rank)

@@ -5,6 +5,10 @@ The main thread only waits and passes signals on, so that no import and no disk 
 
 from __future__ import annotations
 
+import contextlib
+import os
+import queue
+import signal
 import threading
 import time
 from collections.abc import Sequence
@@ -14,13 +18,47 @@ from typing import NoReturn
 
 from zmon.cli.watch.child import Child
 from zmon.cli.watch.launch import Launch, forget
-from zmon.cli.watch.messages import Messages
 from zmon.errors import BoxUnavailable
 from zmon.notify import Recipient
 
 UNWATCHED = 3  # exit code with --fail-on: nothing was watched
 _FLUSH_SECONDS = 2.0  # until stderr has taken the card
 _LONGEST_END_SECONDS = 15.0  # agent and hub end within some seconds; the command has ended, and somebody waits
+_MAX_WAITING = 32  # messages; a person does not read more at once
+_STDERR = 2
+
+
+class Messages(threading.Thread):
+    """The thread that writes to stderr, and may wait for a reader. The job has the same stderr, and never waits.
+
+    If nobody reads it, later messages are dropped.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(name="zmon-messages", daemon=True)
+        self._waiting: queue.Queue[bytes | None] = queue.Queue(_MAX_WAITING)
+
+    def say(self, text: str) -> None:
+        """Write a text later; drop it if too many are waiting."""
+        with contextlib.suppress(queue.Full):
+            self._waiting.put_nowait(text.encode("utf-8", "replace"))
+
+    def close(self, seconds: float) -> None:
+        """Wait until all is written, for this time at most."""
+        with contextlib.suppress(queue.Full):
+            self._waiting.put_nowait(None)
+        self.join(seconds)
+
+    def run(self) -> None:
+        """Called by `start`."""
+        # A terminal may stop the group of a background process that writes (stty tostop), and with it the job.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
+        while (text := self._waiting.get()) is not None:
+            try:
+                while text:
+                    text = text[os.write(_STDERR, text) :]
+            except OSError:  # nobody will read it any more
+                return
 
 
 @dataclass(frozen=True)

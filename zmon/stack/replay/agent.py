@@ -1,10 +1,16 @@
-"""A recorded agent over HTTP: it answers hub and Prometheus as the agent of its host did, or not at all."""
+"""A recorded agent over HTTP: it answers hub and Prometheus as the agent of its host did, or not at all.
+
+`python -m zmon.stack.replay.agent NAME BEGIN PORT …` plays the agents of a recording until a signal, with a port for
+each host. BEGIN is the unix time at which the recording begins; it may have begun before.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
@@ -26,6 +32,7 @@ from zmon.schema.api import (
 )
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.packed import pack
+from zmon.stack.replay import LOOPBACK, load
 from zmon.stack.replay.host import RecordedHost
 from zmon.web.server import Refusal, application, route
 
@@ -114,3 +121,22 @@ async def _silence() -> NoReturn:
     """Never answer, as a host that is cut off: whoever asks gives up after a while."""
     await asyncio.Event().wait()
     raise AssertionError("nothing sets the event")
+
+
+async def play(name: str, begin: float, ports: Sequence[int]) -> None:
+    """Answer as the agents of a recording until SIGTERM or SIGINT."""
+    recording, stop = load(name), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    runners = []
+    for host, port in zip(recording.hosts, ports, strict=True):
+        agent = ReplayedAgent(RecordedHost(recording, host), begin)
+        runners.append(web.AppRunner(agent.app(), access_log=None, handler_cancellation=True, shutdown_timeout=0.5))
+        await runners[-1].setup()
+        await web.TCPSite(runners[-1], LOOPBACK, port, reuse_address=True).start()
+    await stop.wait()
+    await asyncio.gather(*(runner.cleanup() for runner in runners))
+
+
+if __name__ == "__main__":
+    asyncio.run(play(sys.argv[1], float(sys.argv[2]), [*map(int, sys.argv[3:])]))

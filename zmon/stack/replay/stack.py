@@ -1,21 +1,28 @@
-"""The stack of `zmon demo --replay`: the recorded agents of one job, and everything that asks them."""
+"""The stack of `zmon demo --replay`: the recorded agents of one job, and everything that asks them.
+
+Prometheus gets what it knew about the job before the fault, so that charts do not begin empty.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
-from zmon.stack import Stack, StackConfig
+from zmon.errors import PartFailed
+from zmon.stack import Stack, StackConfig, find_program
 from zmon.stack.part import Part
 from zmon.stack.ports import ReservedPort
-from zmon.stack.replay import LOOPBACK, Recording
-from zmon.stack.replay.history import fill
+from zmon.stack.replay import LOOPBACK, PastSeries, Recording
 
 # The fault comes this long after the command. By then the pages have been open for some seconds, and show a job that
 # trains; the hub has seen it as long.
 HEALTHY_SECONDS = 12.0
+DATES = "_timestamp_seconds"  # the names of metrics whose values are unix times end like this
+_SECONDS = 20.0  # it takes less than one
 
 
 class ReplayStack(Stack):
@@ -43,7 +50,7 @@ class ReplayStack(Stack):
         url = self.urls.agent
         begin = self.fault_time - self._recording.fault
         ports = [url.rsplit(":", 1)[1], *(str(port.number) for port in self._further)]
-        command = [sys.executable, "-m", "zmon.stack.replay", self._name, repr(begin), *ports]
+        command = [sys.executable, "-m", "zmon.stack.replay.agent", self._name, repr(begin), *ports]
         return [Part("agent", command, url, f"{url}/healthz", self._config.data_dir / "logs" / "agent.log")]
 
     def _agent_urls(self, agents: Sequence[Part]) -> list[str]:
@@ -53,3 +60,41 @@ class ReplayStack(Stack):
     def _all_urls(self) -> list[str]:
         """The URLs of the agents, in the order of the hosts."""
         return [self.urls.agent, *(f"http://{LOOPBACK}:{port.number}" for port in self._further)]
+
+
+def fill(history: Iterable[PastSeries], later: float, until: float, instances: Mapping[str, str], folder: Path) -> None:
+    """Write the series into the data of a Prometheus that does not run yet, later by `later` seconds.
+
+    `until`: what is later than this unix time is left out. `instances`: the addresses of hosts and hub, which
+    Prometheus scrapes from then on. Without promtool the charts begin with the first scrape.
+    """
+    try:
+        promtool = find_program("promtool")
+    except PartFailed:
+        return
+    page = folder.parent / "history.txt"
+    page.write_text("".join(openmetrics(history, later, until, instances)))
+    command = [promtool, "tsdb", "create-blocks-from", "openmetrics", "--quiet", str(page), str(folder)]
+    subprocess.run(command, capture_output=True, timeout=_SECONDS, check=False)
+    page.unlink()
+
+
+def openmetrics(
+    history: Iterable[PastSeries], later: float, until: float, instances: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield the lines of a page that promtool makes blocks of."""
+    for series in history:
+        labels = {name: value for name, value in series.labels.items() if name != "__name__"}
+        if (instance := labels.get("instance")) is not None:
+            labels["instance"] = instances.get(instance, instance)
+        text = ",".join(f'{name}="{_escaped(value)}"' for name, value in sorted(labels.items()))
+        name = series.labels["__name__"]
+        value_later = later if name.endswith(DATES) else 0.0
+        for taken, value in series.points:
+            if taken + later <= until:
+                yield f"{name}{{{text}}} {value + value_later!r} {taken + later:.3f}\n"
+    yield "# EOF\n"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

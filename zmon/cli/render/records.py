@@ -1,7 +1,8 @@
-"""The terminal output of `zmon act`: scores by cause, and intents with what became of them."""
+"""The terminal output of `zmon act` and `zmon ends`: intents with their outcome, scores, and how launches ended."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from rich.console import Group, RenderableType
@@ -11,9 +12,11 @@ from rich.text import Text
 
 from zmon.format import counted, duration
 from zmon.schema.act import DID_NOT_HELP, RIGHT, STEPS_AGAIN, WRONG, Intent
-from zmon.schema.api import IntentList
+from zmon.schema.api import EndList, IntentList
+from zmon.schema.ended_launch import CANCELLED, DONE, EndedLaunch
 
-_STYLES = {RIGHT: "green", STEPS_AGAIN: "green", WRONG: "bold red", DID_NOT_HELP: "bold red"}
+_OF_ACTS = {RIGHT: "green", STEPS_AGAIN: "green", WRONG: "bold red", DID_NOT_HELP: "bold red"}
+_OF_ENDS = {DONE: "green", CANCELLED: "dim"}
 _NO_POLICY = Text("the hub runs without --act: it intends nothing (docs/act.md)")
 
 
@@ -35,10 +38,22 @@ def intents_text(answer: IntentList) -> RenderableType:
     """Return the intents, the newest first."""
     if not answer.has_policy:
         return _NO_POLICY
-    parts: list[RenderableType] = [part for intent in answer.intents for part in _intent(intent)]
-    if left_out := answer.num_intents - len(answer.intents):
-        parts.append(Text(f"{counted(left_out, 'earlier intent')} left out: --limit", style="dim"))
+    parts = [part for intent in answer.intents for part in _intent(intent)]
+    parts += _left_out(answer.num_intents - len(answer.intents), "earlier intent")
     return Group(*(parts or [Text("no rule has asked for an act yet")]), *_stops(answer))
+
+
+def _left_out(number: int, what: str) -> list[RenderableType]:
+    return [Text(f"{counted(number, what)} left out: --limit", style="dim")] if number else []
+
+
+def _moment(time: float) -> str:
+    return f"{datetime.fromtimestamp(time, UTC):%d %b %H:%M:%S} UTC  "
+
+
+def _block(head: Text, lines: Iterable[Text]) -> tuple[RenderableType, ...]:
+    """Return a line with further lines below it, indented."""
+    return head, *(Padding(line, (0, 0, 0, 4)) for line in lines)
 
 
 def _intent(intent: Intent) -> tuple[RenderableType, ...]:
@@ -46,15 +61,32 @@ def _intent(intent: Intent) -> tuple[RenderableType, ...]:
     state = intent.result + (f", {followed.replace('_', ' ')}" if followed else "")
     seconds = f" {duration(intent.outcome_seconds)} after the onset" if intent.outcome_seconds is not None else ""
     head = Text.assemble(
-        f"{datetime.fromtimestamp(intent.time, UTC):%d %b %H:%M:%S} UTC  ",
+        _moment(intent.time),
         (intent.job_id, "bold"),
         f"  {intent.act.replace('_', ' ')}, {intent.who}: ",
-        (state, _STYLES.get(followed, "")),
+        (state, _OF_ACTS.get(followed, "")),
         seconds,
     )
     reason = f"rule {intent.rule}, {intent.cause} by {intent.proof.replace('_', ' ')}, finding {intent.finding}"
-    return head, *(Padding(Text(line), (0, 0, 0, 4)) for line in (reason, *intent.reasons))
+    return _block(head, map(Text, (reason, *intent.reasons)))
 
 
 def _stops(answer: IntentList) -> list[RenderableType]:
     return [Text(f"stopped: {name}: {reason}", style="bold red") for name, reason in answer.stops.items()]
+
+
+def ends_text(answer: EndList) -> RenderableType:
+    """Return the ends, the newest first."""
+    if not answer.ends:
+        return Text("no launch has ended")
+    parts = [part for end in answer.ends for part in _end(end)]
+    return Group(*parts, *_left_out(answer.num_ends - len(answer.ends), "earlier end"))
+
+
+def _end(end: EndedLaunch) -> tuple[RenderableType, ...]:
+    outcome = (end.outcome.replace("_", " "), _OF_ENDS.get(end.outcome, "bold red"))
+    steps = ", before its first step" if end.first_step is None else f", steps {end.steps_text}"
+    after = f" after {duration(end.seconds)}{steps}"
+    head = Text.assemble(_moment(end.ended), (end.job_id, "bold"), "  ", outcome, after)
+    next_step = [Text.assemble(("next  ", "dim"), end.next_step)] if end.next_step else []
+    return _block(head, [Text(end.reason), *next_step])

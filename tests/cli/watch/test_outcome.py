@@ -7,7 +7,7 @@ import pytest
 from tests.boxes import Box
 from tests.build import JOB
 from tests.cli.render.test_card import UNSEEN
-from zmon.cli.watch.partial import with_steps_of_one_rank
+from zmon.cli.watch.outcome import with_steps_of_one_rank
 from zmon.steplog import StepLog
 
 JOB_UNSEEN = replace(UNSEEN, view=replace(UNSEEN.view, job_id=JOB))

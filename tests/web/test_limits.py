@@ -1,6 +1,7 @@
 """Tests of the limit of open files. It is raised at the start, and a daemon that cannot work with it does not start."""
 
 import json
+import logging
 import resource
 import subprocess
 import sys
@@ -9,9 +10,9 @@ import pytest
 from aiohttp.test_utils import unused_port
 
 from zmon.errors import UsageError
-from zmon.web.open_files import LIMITS, connections_within
+from zmon.web.limits import INTERVAL_SECONDS, LIMITS, OncePerInterval, connections_within
 
-RAISE = "import json, resource; from zmon.web.open_files import raise_limit; " \
+RAISE = "import json, resource; from zmon.web.limits import raise_limit; " \
     "print(json.dumps([raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE)]))"  # fmt: skip
 
 
@@ -73,3 +74,41 @@ def test_hub_of_600_agents_raises_the_limit_and_starts(tmp_path):
     line, code = run_hub(tmp_path, 600, 1024, 1728)
     assert "listens" in line
     assert code is None
+
+
+@pytest.fixture
+def log_at():
+    """Log a text at a time; return what is logged, or None."""
+    now = [0.0]
+    once = OncePerInterval(lambda: now[0])
+
+    def log(seconds, text, *args):
+        now[0] = seconds
+        record = logging.LogRecord("asyncio", logging.ERROR, "", 0, text, args, None)
+        return record.getMessage() if once.filter(record) else None
+
+    return log
+
+
+def test_repeated_message_is_logged_once_in_ten_seconds(log_at):
+    assert log_at(0.0, "socket.accept() out of system resource\nsocket: a") is not None
+    assert [log_at(0.01 * n, f"socket.accept() out of system resource\nsocket: {n}") for n in range(900)] == [
+        None
+    ] * 900
+    line = log_at(INTERVAL_SECONDS + 0.1, "socket.accept() out of system resource\nsocket: b")
+    assert "900 times more in the last 10 s" in line
+
+
+def test_messages_that_differ_in_an_argument_count_as_one(log_at):
+    assert log_at(0.0, "Error handling request from %s", "127.0.0.1") == "Error handling request from 127.0.0.1"
+    assert log_at(1.0, "Error handling request from %s", "127.0.0.2") is None
+
+
+def test_other_message_is_logged_at_once(log_at):
+    log_at(0.0, "one")
+    assert log_at(0.1, "another") == "another"
+
+
+def test_many_different_messages_do_not_fill_memory(log_at):
+    for number in range(1000):
+        assert log_at(0.0, f"message {number}")
