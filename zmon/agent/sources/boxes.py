@@ -48,13 +48,14 @@ class Boxes:
         host: str,
         leases: Leases | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
+        proc: Path = Path("/proc"),
         socket_dir: Path = SHORT_PATHS,
         places: Places = PLACES,
         watch: int = 0,  # only the ranks that this `zmon watch` has started; 0: all ranks
     ) -> None:
         self.roots = BoxRoots(root, places)
         self._host, self._clock, self._socket_dir = host, clock, socket_dir
-        self._processes = ProcessTable()
+        self._processes = ProcessTable(proc)
         self._leases, self._starts = leases or Leases(), StartTimes()
         self._open: dict[str, RankBox] = {}
         self._watch = watch
