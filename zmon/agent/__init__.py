@@ -18,7 +18,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -250,9 +249,6 @@ class Agent:
             raise Refusal(503, str(failure))
         return await self._suspects.answer(request, self._config.max_wait_seconds)
 
-    def _snapshot_turn(self, request: SnapshotRequest) -> AbstractAsyncContextManager[None]:
-        return self._histories.turn() if is_history(request) else contextlib.nullcontext()
-
     async def snapshot(self, request: SnapshotRequest) -> AgentReport:
         """Answer with every rank and the hardware of this node, and the steps that the request selects."""
         check(request)
@@ -322,7 +318,7 @@ class Agent:
                 route(
                     endpoints.SNAPSHOT,
                     self.snapshot,
-                    turn=self._snapshot_turn,
+                    turn=lambda request: self._histories.turn() if is_history(request) else contextlib.nullcontext(),
                     packed=lambda request, report: pack(report, request.known),
                 ),
                 route(endpoints.SUSPECTS, self.suspects),

@@ -76,7 +76,6 @@ class Poller:
         threading.Thread(target=self._run, daemon=True, name=f"zmon-{self.name}").start()
 
     def stop(self) -> None:
-        """Stop reading."""
         self._questions.put((QuestionOrder.STOP, next(self._numbers), None))
 
     def ask(self, question: Callable[[], T], order: QuestionOrder = QuestionOrder.NOW) -> Future[T]:

@@ -60,7 +60,6 @@ class BoxReader:
         self.inode, self.owner = status.st_ino, status.st_uid
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self._fd)
 
     def holder(self) -> int | None:
@@ -100,7 +99,6 @@ class BoxReader:
         raise self._corrupt("its current state is damaged")
 
     def identity(self) -> Identity:
-        """Return the identity of the rank that wrote the box."""
         _, *values = self._cell(self.layout.identity)
         try:
             identity = unpacked_identity(values)

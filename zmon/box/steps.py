@@ -42,7 +42,6 @@ class _Selection:
         self._totals = itemgetter(*(layout.FIRST + COLUMNS[name].slot for name in self.names))
 
     def of_step(self, previous: Row, end: Row) -> tuple[int, ...]:
-        """Return the numbers of one step."""
         return (*map(sub, self._differences(end), self._differences(previous)), *self._others(end))
 
     def mean(self, first: Row, end: Row) -> list[int]:

@@ -37,7 +37,6 @@ class Cell:
 
     @property
     def slot_size(self) -> int:
-        """The bytes of one slot."""
         return aligned(self.struct.size + CRC.size)
 
     @property

@@ -31,7 +31,6 @@ Write = Callable[..., None]
 
 
 def box_path(root: Path, job_id: str, attempt: int, rank: int) -> Path:
-    """Return the path of the box of a rank."""
     return root / job_id / str(attempt) / f"rank-{rank}.box"
 
 
@@ -65,7 +64,6 @@ class BoxWriter:
         )
 
     def identity(self, identity: Identity) -> None:
-        """Write the identity of this rank."""
         self._identity(*packed_identity(identity))
 
     def last_words(

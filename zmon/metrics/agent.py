@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from types import MappingProxyType
 from typing import Any
 
@@ -57,21 +57,19 @@ def agent_page(
     page.declare("zmon_lease_overdue_seconds")
     page.declare("zmon_held_idle_seconds")
     _add_host(page, report.host, report.sample)
-    _add_send_queues(page, report)
-    _add_storage_reads(page, report)
+    shown = {(state.job_id, state.rank) for state in report.ranks}
+    _add_send_queues(page, report, shown)
+    _add_storage_reads(page, report, shown)
     _add_sources(page, report.host, report.sources)
     kinds = Counter(dict.fromkeys(UNREAD_KINDS, 0))
     kinds.update(rank.kind for rank in report.unread)
-    for kind, number in kinds.items():
-        page.add("zmon_boxes_unread", number, report.host, kind)
+    page.add_each("zmon_boxes_unread", kinds, report.host)
     page.add("zmon_agent_cpu_seconds_total", cpu_seconds, report.host)
     page.add("zmon_agent_resident_bytes", resident_bytes, report.host)
     page.declare("zmon_agent_acts_total")
     page.declare("zmon_agent_acts_stopped")
-    for (act, result), number in (acts or {}).items():
-        page.add("zmon_agent_acts_total", number, report.host, act, result)
-    for name, by in act_stops.items():
-        page.add("zmon_agent_acts_stopped", 1, report.host, name, by)
+    page.add_each("zmon_agent_acts_total", acts or {}, report.host)
+    page.add_each("zmon_agent_acts_stopped", dict.fromkeys(act_stops.items(), 1), report.host)
     page.add("zmon_jobs_left_out", jobs_left_out)
     page.add("zmon_build_info", 1, report.version)
     page.declare("zmon_config_reload_success")  # for doctor: its alert could fire
@@ -92,7 +90,6 @@ def least_needed() -> tuple[str, ...]:
 
 
 def add_rank(page: Page, state: RankState) -> None:
-    """Add all series of one rank."""
     labels = (state.job_id, state.rank, state.host)
     about = (state.local_rank, state.attempt, state.device, state.backend or "", state.edge)
     page.add("zmon_rank_info", 1, *labels, *about)
@@ -111,8 +108,7 @@ def add_rank(page: Page, state: RankState) -> None:
         if not over and (done or activity != "done"):
             page.add("zmon_activity", float(activity == state.activity), *labels, activity)
     page.add("zmon_collective_inflight_seconds", state.in_flight.seconds if state.in_flight else 0.0, *labels)
-    for key, value in state.report.items():
-        page.add("zmon_report", value, *labels, key)
+    page.add_each("zmon_report", state.report, *labels)
     page.add("zmon_process_resident_bytes", state.resident_bytes, *labels)
 
 
@@ -130,16 +126,12 @@ def _add_host(page: Page, host: str, sample: HostSample) -> None:
         if subject not in rows:
             rows[subject] = [(item, (host, *subject.label_values(item))) for item in subject.items(sample)]
         for item, labels in rows[subject]:
-            if not spec.by:
-                page.add(name, spec.read(item), *labels)
-                continue
-            for label, value in spec.read(item).items():
-                page.add(name, value, *labels, label)
+            add = page.add_each if spec.by else page.add
+            add(name, spec.read(item), *labels)
 
 
-def _add_send_queues(page: Page, report: AgentReport) -> None:
+def _add_send_queues(page: Page, report: AgentReport, shown: Set[tuple[str, int]]) -> None:
     """Add the send queue of each rank that has TCP connections; a rank without any has no series, not a 0."""
-    shown = {(state.job_id, state.rank) for state in report.ranks}
     queued: Counter[tuple[str, int]] = Counter()
     for peer in report.sample.tcp.peers if report.sample.tcp else ():
         queued[peer.job_id, peer.rank] += peer.send_queue_bytes
@@ -148,9 +140,8 @@ def _add_send_queues(page: Page, report: AgentReport) -> None:
             page.add("zmon_tcp_send_queue_bytes", num_bytes, report.host, job_id, rank)
 
 
-def _add_storage_reads(page: Page, report: AgentReport) -> None:
+def _add_storage_reads(page: Page, report: AgentReport, shown: Set[tuple[str, int]]) -> None:
     """Add the storage reads of each job on this host: one series per job, because a rank has no series left."""
-    shown = {(state.job_id, state.rank) for state in report.ranks}
     by_job: defaultdict[str, list[int | None]] = defaultdict(list)
     for process in report.sample.processes or ():
         if (process.job_id, process.rank) in shown:

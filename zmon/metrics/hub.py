@@ -43,7 +43,6 @@ class HubPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def hub_page(hub: HubPage) -> bytes:
-    """Return the page of the hub."""
     page = Page()
     of_shard = {"shard": str(hub.shard)} if hub.shard else {}
     for name in (
@@ -55,34 +54,7 @@ def hub_page(hub: HubPage) -> bytes:
     ):
         page.declare(name)  # they must exist before any job has a value
     for job in hub.jobs:
-        page.add("zmon_job_info", 1, job.job_id, job.world_size, extra=free_labels(job.labels, hub.max_labels))
-        page.add("zmon_job_throughput_samples_per_second", job.samples_per_second, job.job_id)
-        page.add("zmon_hub_coverage_ratio", job.ranks_seen / job.world_size, job.job_id)
-        for cause, seconds in (dict.fromkeys(_OUTSIDE_STEPS, 0.0) | job.time if job.time else {}).items():
-            page.add("zmon_job_time_seconds_total", seconds, job.job_id, cause)
-        for phase, seconds in hub.recoveries.get(job.job_id, {}).items():
-            page.add("zmon_job_recovery_seconds", seconds, job.job_id, phase)
-        for cause, seconds in job.gpu_seconds.items():
-            page.add("zmon_job_gpu_seconds_total", seconds, job.job_id, cause)
-        page.add("zmon_job_goodput_ratio", job.goodput_ratio, job.job_id)
-        page.add("zmon_job_progress_ratio", job.progress.ratio if job.progress else None, job.job_id)
-        if (now := job.efficiency) is not None:
-            page.add("zmon_job_efficiency_ratio", now.ratio, job.job_id, now.scaling)
-            page.add("zmon_job_baseline_efficiency_ratio", now.recorded, job.job_id, now.scaling)
-            point = now.reference
-            page.add("zmon_job_baseline_info", 1, job.job_id, now.scaling, now.name, point.ranks, point.samples)
-        if (work := job.utilization) is not None:
-            page.add("zmon_job_flops_ratio", work.step_ratio, job.job_id, work.source, "step")
-            page.add("zmon_job_flops_ratio", work.wall_ratio, job.job_id, work.source, "wall")
-            page.add("zmon_job_memory_bandwidth_ratio", work.memory_ratio, job.job_id, DECLARED)
-            page.add("zmon_job_roofline_ratio", work.roofline_ratio, job.job_id)
-        if (gpus := job.gpu_activity) is not None:
-            page.add("zmon_job_flops_ratio", gpus.tensor_ratio, job.job_id, TENSOR_PIPE, "step")
-            page.add("zmon_job_flops_ratio", gpus.tensor_wall_ratio, job.job_id, TENSOR_PIPE, "wall")
-            page.add("zmon_job_memory_bandwidth_ratio", gpus.memory_ratio, job.job_id, DRAM)
-        if (step := job.expected) is not None:
-            for cause, seconds in step.causes.items():
-                page.add("zmon_job_expected_step_seconds", seconds, job.job_id, step.by, cause)
+        _add_job(page, job, hub)
     for job in hub.left_out_jobs:
         page.add("zmon_hub_coverage_ratio", job.ranks_seen / job.world_size, job.job_id)
     page.add("zmon_jobs_left_out", len(hub.left_out_jobs))
@@ -96,19 +68,14 @@ def hub_page(hub: HubPage) -> bytes:
         extra = {**hub.labels_of_jobs.get(finding.id, {}), **of_shard}
         for rank, host in pairs:
             page.add("zmon_finding", 1, *identity, rank, host, extra=extra)
-    for outcome, number in (dict.fromkeys(OUTCOMES, 0) | dict(hub.ends)).items():
-        page.add("zmon_job_ends_total", number, outcome)
+    page.add_each("zmon_job_ends_total", dict.fromkeys(OUTCOMES, 0) | dict(hub.ends))
     page.declare("zmon_hub_notices_total")
-    for (recipient, result), number in hub.notices.items():
-        page.add("zmon_hub_notices_total", number, recipient, result)
+    page.add_each("zmon_hub_notices_total", hub.notices)
     page.declare("zmon_hub_acts_total")
-    for (act, cause, result), number in hub.acts.items():
-        page.add("zmon_hub_acts_total", number, act, cause, result)
+    page.add_each("zmon_hub_acts_total", hub.acts)
     page.declare("zmon_hub_acts_stopped")
-    for name, by in hub.act_stops.items():
-        page.add("zmon_hub_acts_stopped", 1, name, by)
-    for host, number in hub.left_out.items():
-        page.add("zmon_hub_report_left_out", number, host)
+    page.add_each("zmon_hub_acts_stopped", dict.fromkeys(hub.act_stops.items(), 1))
+    page.add_each("zmon_hub_report_left_out", hub.left_out)
     page.add("zmon_hub_pass_seconds", hub.pass_seconds)
     page.add("zmon_hub_last_pass_timestamp_seconds", hub.last_pass_time, extra=of_shard)
     page.declare("zmon_hub_expected_shard")
@@ -118,6 +85,34 @@ def hub_page(hub: HubPage) -> bytes:
     page.declare("zmon_config_reload_success")  # for doctor: its alert could fire
     page.add("zmon_config_reload_success", hub.reload_success)
     return page.render()
+
+
+def _add_job(page: Page, job: JobView, hub: HubPage) -> None:
+    page.add("zmon_job_info", 1, job.job_id, job.world_size, extra=free_labels(job.labels, hub.max_labels))
+    page.add("zmon_job_throughput_samples_per_second", job.samples_per_second, job.job_id)
+    page.add("zmon_hub_coverage_ratio", job.ranks_seen / job.world_size, job.job_id)
+    time = dict.fromkeys(_OUTSIDE_STEPS, 0.0) | job.time if job.time else {}
+    page.add_each("zmon_job_time_seconds_total", time, job.job_id)
+    page.add_each("zmon_job_recovery_seconds", hub.recoveries.get(job.job_id, {}), job.job_id)
+    page.add_each("zmon_job_gpu_seconds_total", job.gpu_seconds, job.job_id)
+    page.add("zmon_job_goodput_ratio", job.goodput_ratio, job.job_id)
+    page.add("zmon_job_progress_ratio", job.progress.ratio if job.progress else None, job.job_id)
+    if (now := job.efficiency) is not None:
+        page.add("zmon_job_efficiency_ratio", now.ratio, job.job_id, now.scaling)
+        page.add("zmon_job_baseline_efficiency_ratio", now.recorded, job.job_id, now.scaling)
+        point = now.reference
+        page.add("zmon_job_baseline_info", 1, job.job_id, now.scaling, now.name, point.ranks, point.samples)
+    if (work := job.utilization) is not None:
+        page.add("zmon_job_flops_ratio", work.step_ratio, job.job_id, work.source, "step")
+        page.add("zmon_job_flops_ratio", work.wall_ratio, job.job_id, work.source, "wall")
+        page.add("zmon_job_memory_bandwidth_ratio", work.memory_ratio, job.job_id, DECLARED)
+        page.add("zmon_job_roofline_ratio", work.roofline_ratio, job.job_id)
+    if (gpus := job.gpu_activity) is not None:
+        page.add("zmon_job_flops_ratio", gpus.tensor_ratio, job.job_id, TENSOR_PIPE, "step")
+        page.add("zmon_job_flops_ratio", gpus.tensor_wall_ratio, job.job_id, TENSOR_PIPE, "wall")
+        page.add("zmon_job_memory_bandwidth_ratio", gpus.memory_ratio, job.job_id, DRAM)
+    if (step := job.expected) is not None:
+        page.add_each("zmon_job_expected_step_seconds", step.causes, job.job_id, step.by)
 
 
 def free_labels(labels: Mapping[str, str], limit: int = MAX_LABELS) -> dict[str, str]:

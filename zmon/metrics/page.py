@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
@@ -28,6 +29,11 @@ class Page:
         suffixed = name if spec.kind == "gauge" else family.name + "_total"
         values = dict(zip(spec.labels, map(str, labels), strict=True))
         family.add_sample(suffixed, {**extra, **values} if extra else values, value)
+
+    def add_each(self, name: str, values: Mapping[Any, float | None], *labels: object) -> None:
+        """Add a series for each value; its key, one label value or a tuple of them, follows `labels`."""
+        for key, value in values.items():
+            self.add(name, value, *labels, *(key if isinstance(key, tuple) else (key,)))
 
     def declare(self, name: str) -> Metric:
         """Add help and type of a metric, even without a series.

@@ -40,7 +40,6 @@ class Operations:
 
     @property
     def total(self) -> int:
-        """The operations in all dtypes together."""
         return sum(self.by_dtype.values())
 
 
@@ -52,7 +51,6 @@ class Count:
         self._uncounted: Counter[str] = Counter()  # name → nanoseconds
 
     def add(self, call: OperatorCall) -> None:
-        """Add a call."""
         flops, dtype = _flops(call), _DTYPES.get(call.dtype)
         if flops is not None and dtype:
             self._by_dtype[dtype] += flops

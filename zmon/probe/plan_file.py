@@ -19,7 +19,6 @@ from zmon.schema.plan import MAX_AMOUNT, MAX_PLAN_BYTES, PLAN_FILE
 
 COUNTS = ("lookups", "sent_bytes", "received_bytes", "memory_bytes")
 FIELDS = (*COUNTS, "seconds", "tables")
-_FIELDS = frozenset(FIELDS)
 _MAX_NAMES_BYTES = 1 << 16  # bytes of the table names of all ranks together
 _MAX_NAME_LENGTH = 40
 _MAX_TOTALS = 16
@@ -89,7 +88,7 @@ def _row(label: str, entry: Mapping[str, Any], room: int) -> dict[str, Any]:
     """Return the values of one rank by column; `label` names the entry in messages."""
     if not isinstance(entry, Mapping):
         raise _refusal(f"{label} is a {type(entry).__name__}", f"it must be a dictionary with {', '.join(FIELDS)}")
-    if not entry.keys() <= _FIELDS:
+    if not entry.keys() <= set(FIELDS):
         raise _refusal(f"{label} has an unknown key", f"the keys are {', '.join(FIELDS)}")
     row: dict[str, Any] = {name: _count(f"{label}[{name!r}]", entry.get(name)) for name in COUNTS}
     seconds, seconds_label = entry.get("seconds"), f"{label}['seconds']"

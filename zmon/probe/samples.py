@@ -43,7 +43,6 @@ class SampleCounter:
             self._calls += 1
 
     def end_backward(self) -> None:
-        """Count a backward pass."""
         self._backwards += 1
 
     def end_step(self, is_stage: bool) -> int | None:

@@ -1,8 +1,8 @@
 """The peak rates of devices: floating-point operations per second by dtype, and memory bandwidth.
 
-Pure. A GPU has the dense rates of its datasheet: figures "with sparsity" are halved. A device that is not listed has no
-peak, so that a ratio is absent instead of wrong. A site measures its CPUs with `zmon bench-peak`, and may add or
-correct any device in the same file (`zmon hub --peaks`).
+Pure. A GPU has the dense rates of its datasheet: figures "with sparsity" are halved (`989 / 2`). A device that is not
+listed has no peak, so that a ratio is absent instead of wrong. A site measures its CPUs with `zmon bench-peak`, and may
+add or correct any device in the same file (`zmon hub --peaks`).
 
 Dtypes have torch's names, except `tf32` (float32 values that the tensor cores round) and `float8` (both formats).
 float64 is the rate of the tensor cores, where the device has them for float64.
@@ -43,19 +43,14 @@ def _tera(memory: float | None, source: str, **flops: float) -> DevicePeaks:
     return DevicePeaks(rates, None if memory is None else memory * _TERA, source)
 
 
-def _half(rate: float) -> float:
-    """Return the dense rate for one "with sparsity"."""
-    return rate / 2
-
-
 _V100 = "NVIDIA V100 Tensor Core GPU datasheet, January 2020"
 _A100 = "NVIDIA A100 Tensor Core GPU datasheet, June 2021"
 _H100 = "NVIDIA H100 Tensor Core GPU datasheet; half of the rates with sparsity"
 _H200 = "NVIDIA H200 Tensor Core GPU datasheet; half of the rates with sparsity"
 _AMPERE = {"float64": 19.5, "float32": 19.5, "tf32": 156.0, "bfloat16": 312.0, "float16": 312.0}
 _HOPPER = {
-    "float64": 67.0, "float32": 67.0, "tf32": _half(989), "bfloat16": _half(1979), "float16": _half(1979),
-    "float8": _half(3958),
+    "float64": 67.0, "float32": 67.0, "tf32": 989 / 2, "bfloat16": 1979 / 2, "float16": 1979 / 2,
+    "float8": 3958 / 2,
 }  # fmt: skip
 _CDNA3 = {
     "float64": 163.4, "float32": 163.4, "tf32": 653.7, "bfloat16": 1307.4, "float16": 1307.4, "float8": 2614.9,
@@ -80,7 +75,7 @@ DATASHEETS: tuple[tuple[str, DevicePeaks], ...] = (
         r"NVIDIA L4",
         _tera(
             0.3, "NVIDIA L4 Tensor Core GPU datasheet; half of the rates with sparsity", float32=30.3,
-            tf32=_half(120), bfloat16=_half(242), float16=_half(242), float8=_half(485),
+            tf32=120 / 2, bfloat16=242 / 2, float16=242 / 2, float8=485 / 2,
         ),
     ),
     (
@@ -94,15 +89,15 @@ DATASHEETS: tuple[tuple[str, DevicePeaks], ...] = (
     (
         r"NVIDIA H100 PCIe",
         _tera(
-            2.0, _H100, float64=51, float32=51, tf32=_half(756), bfloat16=_half(1513), float16=_half(1513),
-            float8=_half(3026),
+            2.0, _H100, float64=51, float32=51, tf32=756 / 2, bfloat16=1513 / 2, float16=1513 / 2,
+            float8=3026 / 2,
         ),
     ),
     (
         r"NVIDIA H100 NVL",
         _tera(
-            3.9, _H100, float64=60, float32=60, tf32=_half(835), bfloat16=_half(1671), float16=_half(1671),
-            float8=_half(3341),
+            3.9, _H100, float64=60, float32=60, tf32=835 / 2, bfloat16=1671 / 2, float16=1671 / 2,
+            float8=3341 / 2,
         ),
     ),
     (r"NVIDIA H200", _tera(4.8, _H200, **_HOPPER)),
@@ -110,7 +105,7 @@ DATASHEETS: tuple[tuple[str, DevicePeaks], ...] = (
         r"NVIDIA B200",
         _tera(
             8.0, "NVIDIA HGX B200 datasheet, an eighth of its rates, half of those with sparsity; memory: DGX B200",
-            float32=75, tf32=_half(2250), bfloat16=_half(4500), float16=_half(4500), float8=_half(9000),
+            float32=75, tf32=2250 / 2, bfloat16=4500 / 2, float16=4500 / 2, float8=9000 / 2,
         ),
     ),
     # A card has two devices (GCDs), and the datasheet has the rates of the card.

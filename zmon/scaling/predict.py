@@ -38,7 +38,6 @@ class Link:
     latency_seconds: float = 0.0  # time of a collective without data
 
     def seconds(self, num_bytes: float) -> float:
-        """Return the time of a transfer."""
         return self.latency_seconds + num_bytes / self.bytes_per_second
 
 
@@ -87,12 +86,10 @@ class PredictedStep:
 
     @property
     def seconds(self) -> float:
-        """The duration of the step."""
         return self.own_seconds + self.imbalance_seconds + sum(self.exposed_seconds.values())
 
     @property
     def samples_per_second(self) -> float:
-        """The samples per second of all ranks."""
         return self.samples / self.seconds
 
 

@@ -58,12 +58,10 @@ class AlignedStep:
 
     @property
     def samples(self) -> Amounts:
-        """The samples of each rank."""
         return self.amounts("samples")
 
     @property
     def lookups(self) -> Amounts:
-        """The lookups of each rank."""
         return self.amounts("lookups")
 
     @property

@@ -76,7 +76,6 @@ class EndedLaunch(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def seconds(self) -> float:
-        """The duration of the launch."""
         return self.ended - self.began
 
     @property

@@ -77,7 +77,6 @@ class Block:
 
     @property
     def last(self) -> int:
-        """The number of its last boundary."""
         return self.first + self.count - 1
 
     def boundaries(self, size: int) -> bytes:
@@ -87,7 +86,6 @@ class Block:
 
 
 def pack_header(run: Run) -> bytes:
-    """Return the header of a segment."""
     identity = msgspec.json.encode(asdict(run))
     return _HEADER.pack(_MAGIC, _VERSION, run.box_version, len(identity), zlib.crc32(identity)) + identity
 

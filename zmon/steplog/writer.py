@@ -89,7 +89,6 @@ class StepLog:
         return tuple(unread)
 
     def close(self) -> None:
-        """Close all boxes."""
         while self._ranks:
             self._ranks.popitem()[1].close()
 
@@ -158,7 +157,6 @@ class _RankLog:
             self._last = last
 
     def close(self) -> None:
-        """Close the box."""
         self._reader.close()
 
 

@@ -14,10 +14,6 @@ from zmon.schema.host import GpuSample
 ALL_LINKS = 4294967295
 
 
-def read_cards():
-    return GpuSource().read().value
-
-
 NOT_THROTTLED = dict.fromkeys(THROTTLES, False)
 CRC, DATA, REPLAY, RECOVERY = (f"field.{field}" for field in NVLINK_ERRORS)
 REASONS = "nvmlDeviceGetCurrentClocksEventReasons"

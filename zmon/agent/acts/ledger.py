@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -53,11 +53,10 @@ class Act:
 
     entries: list[ActEntry]
     monotonic: float | None = None  # seconds, when this agent announced it; None: an earlier agent did
-    outcome: ActEntry | None = field(default=None)
+    outcome: ActEntry | None = None
 
     @property
     def announced(self) -> ActEntry:
-        """The first entry."""
         return self.entries[0]
 
     @property

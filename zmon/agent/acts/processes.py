@@ -85,7 +85,6 @@ class HeldProcess:
         self.close()
 
     def close(self) -> None:
-        """Close the pidfd."""
         self._watch.close()
 
     def ended(self, seconds: float = 0.0) -> bool:

@@ -91,7 +91,7 @@ class BoxRoots:
             return [], [f"the boxes of pods: cannot read {pods}: {error.strerror}"]
         for pod, volume in candidates:
             try:
-                if volume is None or not _is_real(volume):
+                if volume is None or not volume.is_dir() or volume.is_symlink():
                     continue
             except OSError as error:  # one pod must not hide the others
                 problems.append(f"the boxes of a pod: cannot read {volume}: {error.strerror}")
@@ -149,11 +149,6 @@ def _status(path: Path) -> os.stat_result | None:
         return path.lstat()
     except OSError:
         return None  # it was removed meanwhile
-
-
-def _is_real(folder: Path) -> bool:
-    """Return True for a directory that is no symbolic link. Raises OSError."""
-    return folder.is_dir() and not folder.is_symlink()
 
 
 def _may_read(path: Path) -> bool:

@@ -212,7 +212,6 @@ class Boxes:
         return next((box for box in self._open.values() if box.run_uid == run_uid), None)
 
     def close(self) -> None:
-        """Close all boxes."""
         while self._open:
             self._open.popitem()[1].close()
 

@@ -58,13 +58,11 @@ def _gpm_samples(device: Any) -> tuple[_Sample, _Sample] | None:
 
 
 def _gpm_sample(device: Any, sample: _Sample) -> _Sample:
-    """Take a sample."""
     pynvml.nvmlGpmSampleGet(device, sample.buffer)
     return sample
 
 
 def _gpm_activity(_: Any, before: _Sample, after: _Sample) -> Activity:
-    """Compare two samples."""
     request = pynvml.c_nvmlGpmMetricsGet_t(version=pynvml.NVML_GPM_METRICS_GET_VERSION, numMetrics=2)
     request.sample1, request.sample2 = before.buffer, after.buffer
     request.metrics[0].metricId = pynvml.NVML_GPM_METRIC_ANY_TENSOR_UTIL

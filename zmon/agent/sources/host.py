@@ -33,7 +33,6 @@ class HostSource:
         self._proc = proc
 
     def read(self) -> Reading:
-        """Return the load of this host."""
         try:
             meminfo = (self._proc / "meminfo").read_text(errors="replace")
         except (FileNotFoundError, PermissionError) as error:

@@ -325,7 +325,6 @@ class RankBox:
             self._ends.close()
 
     def close(self) -> None:
-        """Close the box and the watch on its process."""
         if self.reader is not None:
             self.reader.close()
         if self._ends is not None:

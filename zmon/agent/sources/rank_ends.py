@@ -40,7 +40,6 @@ class RankEnds:
                 self._close_launcher()
 
     def refresh(self, now_ns: int, rank_is_gone: bool) -> None:
-        """Look at both processes again."""
         if rank_is_gone and self._gone_ticks is None:
             self._gone_ticks = boot_ticks()
         if rank_is_gone and self._rank is not None and self.status is None:
@@ -68,7 +67,6 @@ class RankEnds:
         return None if self._relaunched_at is None else (now_ns - self._relaunched_at) * NS
 
     def close(self) -> None:
-        """Close the pidfds."""
         if self._rank is not None:
             self._rank.close()
             self._rank = None

@@ -23,7 +23,6 @@ _NOT_OFFERED = frozenset({errno.ENOENT, errno.EINVAL, errno.EOPNOTSUPP, errno.EN
 class Attributes:
     """The attribute files of one device; `fault` describes the first that cannot be read or has odd content.
 
-    A value that the kernel does not offer for this kind of device, or in its present state, is unknown and no fault.
     The folder stays open between reads, because most of the cost of a read in /sys is the lookup of the path.
     """
 

@@ -52,11 +52,9 @@ class CountingMode(TorchDispatchMode):  # type: ignore[misc]
         self._active, self._has_failed = True, False
 
     def begin(self) -> None:
-        """Begin to see the calls."""
         self.__enter__()
 
     def end(self) -> None:
-        """Stop to count."""
         self._active = False
         self._ns = perf_counter_ns() - self._begin
         for calls in (self.replays, self.launches, self._threads):
@@ -74,7 +72,6 @@ class CountingMode(TorchDispatchMode):  # type: ignore[misc]
         return get_ident() == self._thread and _get_current_dispatch_mode() is self
 
     def operations(self) -> Operations:
-        """Return the operations that it saw."""
         return self._count.operations(self._ns)
 
     def __torch_dispatch__(

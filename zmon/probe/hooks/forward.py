@@ -56,7 +56,6 @@ def note_unmarked_pass() -> None:
 
 
 def disarm() -> None:
-    """Remove all hooks."""
     global _plain_forward
     while _hooks:
         _hooks.popitem()[1].remove()

@@ -150,7 +150,9 @@ class Wait:
 
     def __enter__(self) -> Group | None:
         watched: Group | None = try_call(Group, self.group)
-        self.entered = watched and try_call(wait_in, self.timeline, self.op, self.group, self.num_bytes)
+        self.entered = watched and try_call(
+            lambda: self.timeline.wait_op(self.op, group_number(self.group), self.num_bytes)
+        )
         return watched
 
     def __exit__(self, *_: object) -> None:
@@ -188,10 +190,6 @@ def reducer_of(owner: Any) -> tuple[Reducer, Any] | None:
         if module is owner or (module is not None and module.reducer is owner):
             return reducer, module
     return None
-
-
-def wait_in(timeline: RankTimeline, op: int, group: Any, num_bytes: int) -> bool:
-    return timeline.wait_op(op, group_number(group), num_bytes)
 
 
 def count_hidden(op: int, group: Any, sent: int, received: int, count: int) -> None:

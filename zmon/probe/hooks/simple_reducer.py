@@ -35,7 +35,6 @@ class _Offer:
         self._end.atexit = False
 
     def end(self) -> None:
-        """Remove the hook."""
         self._end()
 
     def _remove(self) -> None:
