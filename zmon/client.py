@@ -19,25 +19,8 @@ import aiohttp
 import msgspec
 
 from zmon.errors import UsageError
-from zmon.schema.api import (
-    EndList,
-    Endpoint,
-    EndsRequest,
-    FindingList,
-    FindingsRequest,
-    IncidentList,
-    IncidentRequest,
-    IncidentsRequest,
-    IntentList,
-    IntentsRequest,
-    JobList,
-    JobsRequest,
-    PlanRequest,
-    PlanTable,
-    RankList,
-    RanksRequest,
-    endpoints,
-)
+from zmon.schema import api
+from zmon.schema.api import endpoints
 from zmon.schema.http_config import Authorization, BasicAuth, HttpConfig, TlsConfig
 from zmon.schema.incident import Capsule
 from zmon.web.client import ask
@@ -89,71 +72,73 @@ class AsyncHub(_Connection):
     async def __aexit__(self, *_: object) -> None:
         await self._session.close()
 
-    async def jobs(self) -> JobList:
+    async def jobs(self) -> api.JobList:
         """Return what `Hub.jobs` does; the other calls have their counterparts too."""
-        return await self._ask(endpoints.JOBS, JobsRequest())
+        return await self._ask(endpoints.JOBS, api.JobsRequest())
 
-    async def ranks(self, job_id: str, limit: int = -1, offset: int = 0, order: str = "rank") -> RankList:
-        return await self._ask(endpoints.RANKS, RanksRequest(job_id, limit, offset, order))
+    async def ranks(self, job_id: str, limit: int = -1, offset: int = 0, order: str = "rank") -> api.RankList:
+        return await self._ask(endpoints.RANKS, api.RanksRequest(job_id, limit, offset, order))
 
-    async def plan(self, job_id: str) -> PlanTable:
-        return await self._ask(endpoints.PLAN, PlanRequest(job_id))
+    async def plan(self, job_id: str) -> api.PlanTable:
+        return await self._ask(endpoints.PLAN, api.PlanRequest(job_id))
 
-    async def findings(self, job_id: str | None = None, *, active: bool = False, evidence: bool = True) -> FindingList:
-        return await self._ask(endpoints.FINDINGS, FindingsRequest(job_id, active, evidence))
+    async def findings(
+        self, job_id: str | None = None, *, active: bool = False, evidence: bool = True
+    ) -> api.FindingList:
+        return await self._ask(endpoints.FINDINGS, api.FindingsRequest(job_id, active, evidence))
 
-    async def incidents(self) -> IncidentList:
-        return await self._ask(endpoints.INCIDENTS, IncidentsRequest())
+    async def incidents(self) -> api.IncidentList:
+        return await self._ask(endpoints.INCIDENTS, api.IncidentsRequest())
 
     async def incident(self, incident_id: str) -> Capsule:
-        return await self._ask(endpoints.INCIDENT, IncidentRequest(incident_id))
+        return await self._ask(endpoints.INCIDENT, api.IncidentRequest(incident_id))
 
-    async def ends(self, job_id: str | None = None, *, seconds: float = -1.0, limit: int = 200) -> EndList:
-        return await self._ask(endpoints.ENDS, EndsRequest(job_id, seconds, limit))
+    async def ends(self, job_id: str | None = None, *, seconds: float = -1.0, limit: int = 200) -> api.EndList:
+        return await self._ask(endpoints.ENDS, api.EndsRequest(job_id, seconds, limit))
 
-    async def intents(self, job_id: str | None = None, *, limit: int = 200) -> IntentList:
-        return await self._ask(endpoints.INTENTS, IntentsRequest(job_id, limit))
+    async def intents(self, job_id: str | None = None, *, limit: int = 200) -> api.IntentList:
+        return await self._ask(endpoints.INTENTS, api.IntentsRequest(job_id, limit))
 
-    async def _ask(self, endpoint: Endpoint[Request, T], request: Request) -> T:
+    async def _ask(self, endpoint: api.Endpoint[Request, T], request: Request) -> T:
         return await ask(self._session, self.url, endpoint, request, self._timeout)
 
 
 class Hub(_Connection):
     """A hub that is asked one request at a time: `Hub(url).jobs()`."""
 
-    def jobs(self) -> JobList:
+    def jobs(self) -> api.JobList:
         """Return a view of each job. While `blind` is True, no agent answers the hub, and the views are old."""
-        return self._ask(endpoints.JOBS, JobsRequest())
+        return self._ask(endpoints.JOBS, api.JobsRequest())
 
-    def ranks(self, job_id: str, limit: int = -1, offset: int = 0, order: str = "rank") -> RankList:
+    def ranks(self, job_id: str, limit: int = -1, offset: int = 0, order: str = "rank") -> api.RankList:
         """Return the last known state of ranks of a job. `order`: a column, or `urgency`: culprits first."""
-        return self._ask(endpoints.RANKS, RanksRequest(job_id, limit, offset, order))
+        return self._ask(endpoints.RANKS, api.RanksRequest(job_id, limit, offset, order))
 
-    def plan(self, job_id: str) -> PlanTable:
+    def plan(self, job_id: str) -> api.PlanTable:
         """Return the planned and the measured amounts of each rank of a job."""
-        return self._ask(endpoints.PLAN, PlanRequest(job_id))
+        return self._ask(endpoints.PLAN, api.PlanRequest(job_id))
 
-    def findings(self, job_id: str | None = None, *, active: bool = False, evidence: bool = True) -> FindingList:
+    def findings(self, job_id: str | None = None, *, active: bool = False, evidence: bool = True) -> api.FindingList:
         """Return findings of a job or of all, newest first. `active`: only those that are not resolved."""
-        return self._ask(endpoints.FINDINGS, FindingsRequest(job_id, active, evidence))
+        return self._ask(endpoints.FINDINGS, api.FindingsRequest(job_id, active, evidence))
 
-    def incidents(self) -> IncidentList:
+    def incidents(self) -> api.IncidentList:
         """Return a summary of each stored incident, newest first."""
-        return self._ask(endpoints.INCIDENTS, IncidentsRequest())
+        return self._ask(endpoints.INCIDENTS, api.IncidentsRequest())
 
     def incident(self, incident_id: str) -> Capsule:
         """Return all that is stored about an incident."""
-        return self._ask(endpoints.INCIDENT, IncidentRequest(incident_id))
+        return self._ask(endpoints.INCIDENT, api.IncidentRequest(incident_id))
 
-    def ends(self, job_id: str | None = None, *, seconds: float = -1.0, limit: int = 200) -> EndList:
+    def ends(self, job_id: str | None = None, *, seconds: float = -1.0, limit: int = 200) -> api.EndList:
         """Return how launches ended, newest first. `seconds`: only those of the last so many seconds."""
-        return self._ask(endpoints.ENDS, EndsRequest(job_id, seconds, limit))
+        return self._ask(endpoints.ENDS, api.EndsRequest(job_id, seconds, limit))
 
-    def intents(self, job_id: str | None = None, *, limit: int = 200) -> IntentList:
+    def intents(self, job_id: str | None = None, *, limit: int = 200) -> api.IntentList:
         """Return intents to act, newest first, and the score of each cause."""
-        return self._ask(endpoints.INTENTS, IntentsRequest(job_id, limit))
+        return self._ask(endpoints.INTENTS, api.IntentsRequest(job_id, limit))
 
-    def _ask(self, endpoint: Endpoint[Request, T], request: Request) -> T:
+    def _ask(self, endpoint: api.Endpoint[Request, T], request: Request) -> T:
         async def answer() -> T:
             async with self._new_session() as opened:
                 return await ask(opened, self.url, endpoint, request, self._timeout)

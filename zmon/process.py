@@ -171,7 +171,6 @@ class ExitWatch:
         self._fd = os.pidfd_open(pid)
 
     def close(self) -> None:
-        """Close the pidfd."""
         os.close(self._fd)
 
     def ended(self, seconds: float = 0.0) -> bool:

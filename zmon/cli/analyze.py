@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import click
 from rich.console import Console
@@ -17,9 +18,9 @@ from zmon.errors import UsageError
 from zmon.format import plain
 from zmon.offline.analyze import Attempt, StepTable, is_conclusive, play, read
 from zmon.offline.analyze.collectives import analyze_dumps
-from zmon.offline.analyze.formats import Format, choose, flight_recorder, kineto, straggler_analysis
+from zmon.offline.analyze.files import job_id_of
+from zmon.offline.analyze.formats import Chosen, Format, choose, flight_recorder, kineto, straggler_analysis
 from zmon.offline.analyze.pipeline import with_replayed_saving
-from zmon.schema.names import JOB_ID
 
 
 @click.command()
@@ -60,11 +61,7 @@ def analyze(
     if form is not Format.STEPS and (job is not None or attempt is not None):
         raise UsageError("--job and --attempt select from a step log", f"the files are of the format {form}")
     if form is Format.FLIGHT_RECORDER:
-        dumps, name = flight_recorder.read(files), files[0].absolute().parent.name
-        notes = [*map(plain, (*selected.notes, *dumps.notes))]
-        analysis = analyze_dumps(dumps.ranks, name if JOB_ID.fullmatch(name) else "unnamed", notes)
-        show(as_json, flight_document(analysis), flight_report(analysis))
-        sys.exit(1 if analysis.findings else 0 if analysis.conclusive else 3)
+        _analyze_dumps(selected, as_json)
     what_ifs = None
     if form is Format.STRAGGLER_ANALYSIS:
         trace = straggler_analysis.read(files)
@@ -79,12 +76,20 @@ def analyze(
     if what_ifs is not None:
         for span in (span for replayed in attempts for span in replayed.spans):
             span.finding = with_replayed_saving(span.finding, what_ifs)
-    answer = document(log, attempts)
-    extra = [] if what_ifs is None else [what_if_table(what_ifs, trace.workers)]
-    if what_ifs is not None:
-        answer["what_if"] = what_if_document(what_ifs, trace.workers)
+        extra = [what_if_table(what_ifs, trace.workers)]
+        answer = {**document(log, attempts), "what_if": what_if_document(what_ifs, trace.workers)}
+    else:
+        answer, extra = document(log, attempts), []
     show(as_json, answer, report(log, attempts, Console().width, extra))
     sys.exit(1 if any(replayed.spans for replayed in attempts) else 0 if is_conclusive(log, attempts) else 3)
+
+
+def _analyze_dumps(selected: Chosen, as_json: bool) -> NoReturn:
+    dumps = flight_recorder.read(selected.files)
+    notes = [*map(plain, (*selected.notes, *dumps.notes))]
+    analysis = analyze_dumps(dumps.ranks, job_id_of(selected.files[0]), notes)
+    show(as_json, flight_document(analysis), flight_report(analysis))
+    sys.exit(1 if analysis.findings else 0 if analysis.conclusive else 3)
 
 
 def document(log: StepTable, attempts: list[Attempt]) -> dict[str, object]:

@@ -115,16 +115,13 @@ class PlainFormatter(logging.Formatter):
         super().__init__(_FORMAT)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # its name in the standard library
-        """Return the line of the message."""
         record.message = plain(record.message)
         return super().formatMessage(record)
 
     def formatException(self, ei: object) -> str:
-        """Return the traceback, indented."""
         return _indented(super().formatException(ei))  # type: ignore[arg-type]
 
     def formatStack(self, stack_info: str) -> str:
-        """Return the stack, indented."""
         return _indented(super().formatStack(stack_info))
 
 

@@ -147,6 +147,6 @@ def _check(sources: Iterable[TargetSource]) -> None:
     for source in sources:
         if isinstance(source, FileTargets):
             try:
-                source.check()
+                source.read()
             except ZmonError as error:
                 raise UsageError(str(error)) from error

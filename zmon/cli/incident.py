@@ -64,11 +64,9 @@ def _all_incidents(
     def from_disk(summary: IncidentSummary) -> tuple[Capsule, str]:
         capsule = stored.read(summary.id)
         if capsule is None:
-            raise UsageError(
-                f"cannot read the capsule of {summary.id}",
-                f"capsule.json in {summary.path} is damaged",
-                f"Open {summary.path}/{REPORT}, which shows the incident as well",
-            )
+            next_step = f"Open {summary.path}/{REPORT}, which shows the incident as well"
+            why = f"capsule.json in {summary.path} is damaged"
+            raise UsageError(f"cannot read the capsule of {summary.id}", why, next_step)
         return capsule, f"{summary.path}/{REPORT}"
 
     try:
@@ -84,6 +82,5 @@ def _matching(incident_id: str, summaries: Sequence[IncidentSummary]) -> Inciden
         return matches[0]
     ids = ", ".join(summary.id for summary in (matches or summaries)[:_MAX_LISTED])
     why = "several IDs start with it" if matches else "no incident has this ID"
-    raise UsageError(
-        f"cannot show {incident_id[:80]!r}", why, f"Choose from {ids}" if ids else "There are no incidents"
-    )
+    next_step = f"Choose from {ids}" if ids else "There are no incidents"
+    raise UsageError(f"cannot show {incident_id[:80]!r}", why, next_step)

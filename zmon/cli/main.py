@@ -26,8 +26,6 @@ def _load_config(context: click.Context, _: click.Parameter, path: Path | None) 
 
 
 class _Zmon(click.Group):
-    """The group of all subcommands."""
-
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write where the pages of docs/ are."""
         from zmon.stack import manual  # with all that supervises a stack, which takes longer than most commands

@@ -62,9 +62,8 @@ def predict_command(
     Exit codes: 0 predicted, 2 misuse (or NAME has too few baselines), 3 unknown at one size at least.
     """
     if batch and batch_per_rank:
-        raise UsageError(
-            "--batch and --batch-per-rank contradict each other", "one is for all ranks, the other for each rank"
-        )
+        why = "one is for all ranks, the other for each rank"
+        raise UsageError("--batch and --batch-per-rank contradict each other", why)
     baselines = BaselineStore(data_dir / FOLDER)
     curve = baselines.curve(check_job_id(name))
     if not curve.points:

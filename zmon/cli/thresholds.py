@@ -30,9 +30,8 @@ class Settings(click.ParamType[Any]):
         try:
             return self._make(yaml.safe_load(value) if isinstance(value, str) else value, key)
         except yaml.YAMLError as error:
-            raise UsageError(
-                f"cannot read --{key}", str(error).splitlines()[0], f"It takes YAML: see {self._page}"
-            ) from error
+            reason = str(error).splitlines()[0]
+            raise UsageError(f"cannot read --{key}", reason, f"It takes YAML: see {self._page}") from error
 
 
 def _configured(settings: object) -> object:

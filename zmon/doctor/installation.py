@@ -61,12 +61,9 @@ def probe_edge(chosen: str = edge.CHOSEN.name, is_built: bool = edge.C is not No
     if is_built:
         result = f"ranks run its Python edge, because ZMON_EDGE={os.environ.get('ZMON_EDGE', chosen)}"
         return Check(_PROBE, None, result, "Unset ZMON_EDGE to run the C edge, which costs less.")
-    return Check(
-        _PROBE,
-        None,
-        "ranks run its Python edge, because this package has no C edge for this Python",
-        "Jobs are watched, but steps cost several times as much. Install a C compiler and Python.h, then zmon again.",
-    )
+    result = "ranks run its Python edge, because this package has no C edge for this Python"
+    costs = "Jobs are watched, but steps cost several times as much."
+    return Check(_PROBE, None, result, f"{costs} Install a C compiler and Python.h, then zmon again.")
 
 
 def installed_torch() -> str | None:
@@ -87,18 +84,10 @@ def torch_version(installed: str | None) -> Check:
         return Check(_TORCH, True, f"zmon was tried with the installed torch {installed}")
     oldest = ".".join(map(str, OLDEST_TORCH))
     if _is_too_old(installed):
-        return Check(
-            _TORCH,
-            False,
-            f"torch {installed} is installed, but zmon needs {oldest} or newer",
-            f"Jobs in this environment are unwatched. Install torch {oldest} or newer.",
-        )
-    return Check(
-        _TORCH,
-        None,
-        f"torch {installed} is installed, but zmon was tried with {tried} only",
-        "Jobs are watched. Check with a short job first that zmon status shows its steps and collectives.",
-    )
+        next_step = f"Jobs in this environment are unwatched. Install torch {oldest} or newer."
+        return Check(_TORCH, False, f"torch {installed} is installed, but zmon needs {oldest} or newer", next_step)
+    next_step = "Jobs are watched. Check with a short job first that zmon status shows its steps and collectives."
+    return Check(_TORCH, None, f"torch {installed} is installed, but zmon was tried with {tried} only", next_step)
 
 
 def _is_too_old(installed: str) -> bool:

@@ -33,24 +33,18 @@ def space_for_boxes(box_dir: Path) -> Check:
         box_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(trial_file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        return Check(
-            "box directory",
-            False,
-            f"cannot write to {box_dir}{_of_another_user(box_dir)}: {error.strerror}",
-            "Ranks are unwatched until the job's user can write there, or ZMON_BOX_DIR names another one in memory.",
-        )
+        result = f"cannot write to {box_dir}{_of_another_user(box_dir)}: {error.strerror}"
+        until = "until the job's user can write there, or ZMON_BOX_DIR names another one in memory"
+        return Check("box directory", False, result, f"Ranks are unwatched {until}.")
     try:
         check_share(box_dir, 1)
         os.posix_fallocate(fd, 0, CURRENT.file_size)
     except BoxError as error:
         return Check("box directory", False, str(error), error.next_step)
     except OSError as error:
-        return Check(
-            "box directory",
-            False,
-            f"no box fits into {box_dir} ({CURRENT.file_size / 2**20:.1f} MiB each): {error.strerror}",
-            "Ranks that start now are unwatched. Free some space, or set ZMON_BOX_DIR to another one in memory.",
-        )
+        result = f"no box fits into {box_dir} ({CURRENT.file_size / 2**20:.1f} MiB each): {error.strerror}"
+        next_step = "Free some space, or set ZMON_BOX_DIR to another one in memory."
+        return Check("box directory", False, result, f"Ranks that start now are unwatched. {next_step}")
     finally:
         os.close(fd)
         trial_file.unlink()
@@ -64,14 +58,12 @@ def space_for_boxes(box_dir: Path) -> Check:
 def shared_directory(places: Places = PLACES) -> Iterator[Check]:
     """Check that the directory of the boxes of all users, if there is one, is a file system of its own."""
     if places.run_is_shared():
-        part = places.run_is_a_part_of_another()
-        result = f"{places.run} is {'a part of the file system of ' + str(places.run.parent) if part else 'its own'}"
-        next_step = (
-            "Whoever fills it stops systemd and sshd, too. Install run-zmon.mount (docs/deploy/systemd.md)."
-            if part
-            else ""
-        )
-        yield Check("directory of all boxes", not part, result, next_step)
+        name = "directory of all boxes"
+        if places.run_is_a_part_of_another():
+            next_step = "Whoever fills it stops systemd and sshd, too. Install run-zmon.mount (docs/deploy/systemd.md)."
+            yield Check(name, False, f"{places.run} is a part of the file system of {places.run.parent}", next_step)
+        else:
+            yield Check(name, True, f"{places.run} is its own")
 
 
 def _of_another_user(folder: Path) -> str:
@@ -107,23 +99,12 @@ async def sources(session: aiohttp.ClientSession, agent: str, box_dir: Path) -> 
     checks = [Check("agent", True, f"{agent} sees {counted(len(report.ranks), 'rank')} on {report.host}")]
     directories = report.box_dirs or ((report.box_dir,) if report.box_dir else ())
     if directories and not any(fnmatch(str(box_dir.absolute()), str(Path(d).absolute())) for d in directories):
-        checks = [
-            Check(
-                "agent",
-                False,
-                f"{agent} reads {' and '.join(directories)}, but ranks started here write to {box_dir}",
-                "Set the same ZMON_BOX_DIR for both.",
-            )
-        ]
+        result = f"{agent} reads {' and '.join(directories)}, but ranks started here write to {box_dir}"
+        checks = [Check("agent", False, result, "Set the same ZMON_BOX_DIR for both.")]
     if report.version != zmon.__version__:
-        checks.append(
-            Check(
-                "agent version",
-                False,
-                f"{agent} runs zmon {report.version}, but this is zmon {zmon.__version__}",
-                "It may be unable to read the boxes of ranks started here. Restart the agent with this version.",
-            )
-        )
+        result = f"{agent} runs zmon {report.version}, but this is zmon {zmon.__version__}"
+        next_step = "It may be unable to read the boxes of ranks started here. Restart the agent with this version."
+        checks.append(Check("agent version", False, result, next_step))
     checks += timeouts(report.ranks)
     for source in report.sources:
         armed = None if source.absent else source.up

@@ -143,13 +143,10 @@ def _receivers_for_job(pager: Pager, name: str, alert: str, job_id: str) -> Chec
 
 def _undelivered(pager: Pager) -> list[Check]:
     """Return one inert check for each integration whose notifications have all failed."""
+    result = "all {:.0f} notifications since the start of Alertmanager failed"
+    next_step = "See the log of Alertmanager; check that the address is right and that its host can reach it."
     return [
-        Check(
-            f"delivery by {way}",
-            False,
-            f"all {failed:.0f} notifications since the start of Alertmanager failed",
-            "See the log of Alertmanager; check that the address is right and that its host can reach it.",
-        )
+        Check(f"delivery by {way}", False, result.format(failed), next_step)
         for way, failed in sorted(pager.failed.items())
         if failed and failed >= pager.sent[way]
     ]

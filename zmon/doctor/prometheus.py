@@ -22,15 +22,7 @@ from zmon.doctor.prometheus_state import PrometheusState, RuleGroup, Target, rec
 from zmon.doctor.rules import inputs
 from zmon.errors import Unreachable
 from zmon.format import counted, listed
-from zmon.schema.scraping import (
-    AGENT,
-    AGENT_JOB,
-    HUB,
-    LONGEST_SECONDS,
-    duration_seconds,
-    is_agent,
-    made_for,
-)
+from zmon.schema.scraping import AGENT, AGENT_JOB, HUB, LONGEST_SECONDS, duration_seconds, is_agent, made_for
 from zmon.web import client
 
 LATE_INTERVALS = 3  # a rule group is late after this many intervals without an evaluation
@@ -68,18 +60,20 @@ async def ask(session: aiohttp.ClientSession, url: str) -> PrometheusState | Che
         metadata = await asyncio.gather(*(api("metadata", metric=selector) for selector in absent))
         now = float(clock["result"][0])
         return PrometheusState(
-            url,
-            now,
-            now - msgspec.convert(run["startTime"], datetime).timestamp(),
-            run.get("reloadConfigSuccess"),
-            tuple(msgspec.convert(target, Target) for target in targets["activeTargets"]),
-            groups,
-            ((yaml.safe_load(config["yaml"]) or {}).get("global") or {}).get("external_labels") or {},
-            tuple(re.sub(r"/api/v\d/alerts$", "", target["url"]) for target in senders["activeAlertmanagers"]),
-            frozenset(present),
-            frozenset(selector for selector, result in zip(absent, metadata, strict=True) if result),
-            frozenset(labels["host"] for labels in hosts if "host" in labels),
-            frozenset((labels.get("job", ""), labels.get("instance", "")) for labels in hubs),
+            url=url,
+            now=now,
+            up_seconds=now - msgspec.convert(run["startTime"], datetime).timestamp(),
+            config_loaded=run.get("reloadConfigSuccess"),
+            targets=tuple(msgspec.convert(target, Target) for target in targets["activeTargets"]),
+            groups=groups,
+            external_labels=((yaml.safe_load(config["yaml"]) or {}).get("global") or {}).get("external_labels") or {},
+            alertmanagers=tuple(
+                re.sub(r"/api/v\d/alerts$", "", each["url"]) for each in senders["activeAlertmanagers"]
+            ),
+            present=frozenset(present),
+            declared=frozenset(selector for selector, result in zip(absent, metadata, strict=True) if result),
+            agent_hosts=frozenset(labels["host"] for labels in hosts if "host" in labels),
+            hubs=frozenset((labels.get("job", ""), labels.get("instance", "")) for labels in hubs),
         )
     except Unreachable as error:
         next_step = "Without it there is no history and no page. Start Prometheus, or set its URL with --prometheus."

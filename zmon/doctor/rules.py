@@ -98,14 +98,8 @@ def _alert(name: str, rule: Rule | None, state: PrometheusState) -> Check:
         next_step = "Check that agents and hub of this version are among the targets of Prometheus."
         return Check(title, False, result, next_step)
     without_series = [name for name in series if name in state.declared]
-    now = (
-        "fires now"
-        if rule.state == "firing"
-        else f"no series of {listed(without_series)} now"
-        if without_series
-        else "quiet"
-    )
-    return Check(title, True, f"loaded and evaluated, {now}")
+    now = f"no series of {listed(without_series)} now" if without_series else "quiet"
+    return Check(title, True, f"loaded and evaluated, {'fires now' if rule.state == 'firing' else now}")
 
 
 def _records(group: str, names: tuple[str, ...], loaded: dict[str, Rule]) -> Check:

@@ -16,7 +16,7 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -27,8 +27,8 @@ from aiohttp import web
 from zmon.detectors import Detector
 from zmon.detectors.stall import Stall
 from zmon.detectors.suppression import Remaining, suppress
-from zmon.detectors.unread import UNREAD, Unread
-from zmon.hub import job_agents
+from zmon.detectors.unread import UNREAD
+from zmon.hub import job_agents, unread_jobs
 from zmon.hub.acts import Intents
 from zmon.hub.agent_link import FORGET_SECONDS
 from zmon.hub.agent_poller import AgentPoller
@@ -47,7 +47,6 @@ from zmon.hub.last_output import LastOutput
 from zmon.hub.memory import FreeMemory, search_seldom, trim_of_libc
 from zmon.hub.stall_evidence import EvidenceGatherer
 from zmon.hub.standing_ranks import StandingRanks
-from zmon.hub.unread_jobs import UnreadJobs
 from zmon.hub.wall_clock import WallClock
 from zmon.job.headline import with_headline
 from zmon.job.restarts import is_over
@@ -87,7 +86,6 @@ class Hub:
         self.errors: dict[tuple[str, str], str] = {}  # the last error, by detector (or other part) and job
         self.pass_seconds = 0.0
         self.last_pass_time: float | None = None
-        self._unread_jobs = UnreadJobs(self.journal, Unread())
         self._shared_ids = SharedIds()
         self._job_agents = JobAgents(config.data_dir / job_agents.FOLDER)
         stall = next((detector for detector in self.detectors if isinstance(detector, Stall)), Stall())
@@ -145,7 +143,8 @@ class Hub:
             self._stall_evidence.update(session, snapshot)
             self._standing_ranks.update(session, snapshot)
         self._last_output.update(session, self.snapshots)
-        if self._knows_agents():
+        had_time_to_find_agents = time.monotonic() - self._began > FORGET_SECONDS
+        if self.discovery.is_complete or had_time_to_find_agents:
             self._forget_gone_jobs(now)
         self.ended_jobs.forget_old(now, {snapshot.job_id for snapshot in self.snapshots})
         self.ends.maintain(now)
@@ -184,7 +183,7 @@ class Hub:
         aligned = snapshots(reports, silent, [link.status() for link in self.links], now, hardware)
         self._record_earlier_ends(superseded(reports, aligned, now))
         self.snapshots = tuple(self.judge(snapshot, reports, now) for snapshot in aligned)
-        self._unread_jobs.update(self.links, now)
+        unread_jobs.update(self.journal, self.links, now)
         self._views = None
 
     def _record_earlier_ends(self, launches: Iterable[Snapshot]) -> None:
@@ -198,16 +197,13 @@ class Hub:
                 fault = next(iter(stall.detect(snapshot)), None)
                 if not is_judged:
                     self.ended_jobs.update(snapshot, fault)
-                self.ends.update(
-                    snapshot,
-                    fault and self.journal.published_as(fault),
-                    None,
-                    self._last_output.of(snapshot),
-                    partial(self._acted_on, snapshot),
-                )
+                self._record_end(snapshot, fault and self.journal.published_as(fault))
 
-    def _acted_on(self, snapshot: Snapshot) -> str:
-        return self.intents.acted_on(snapshot) if self.intents else ""
+    def _record_end(
+        self, snapshot: Snapshot, fault: Finding | None, view_of_job: Callable[[], JobView] | None = None
+    ) -> None:
+        acted = partial(self.intents.acted_on, snapshot) if self.intents else str
+        self.ends.update(snapshot, fault, view_of_job, self._last_output.of(snapshot), acted)
 
     def judge(self, snapshot: Snapshot, reports: list[AgentReport], now: float) -> Snapshot:
         """Run the detectors on one job, publish what they report, and return the snapshot that they received."""
@@ -265,10 +261,7 @@ class Hub:
                 published = next(iter(stalls), None)
                 view_of_job = partial(view, snapshot, self.job_states, stalls)
                 self.ended_jobs.update(snapshot, fault, published, view_of_job)
-                output = self._last_output.of(snapshot)
-                self.ends.update(
-                    snapshot, fault and (published or fault), view_of_job, output, partial(self._acted_on, snapshot)
-                )
+                self._record_end(snapshot, fault and (published or fault), view_of_job)
 
     def _update_journal(self, snapshot: Snapshot, detector: Detector, remaining: Remaining, now: float) -> None:
         """Open or update the findings of one detector on one job, and resolve those that it stopped reporting."""
@@ -282,10 +275,6 @@ class Hub:
         updated = () if detector.separate else [f for f in active if any(f.is_stall == r.is_stall for r in findings)]
         undecided = [f for f in active if name in remaining.held_open or not detector.can_resolve(snapshot, f)]
         self.journal.resolve(snapshot.job_id, name, now, except_ids=[f.id for f in (*findings, *updated, *undecided)])
-
-    def _knows_agents(self) -> bool:
-        """Return True if every source has named its agents, or had an hour for it."""
-        return self.discovery.is_complete or time.monotonic() - self._began > FORGET_SECONDS
 
     def _forget_gone_jobs(self, now: float) -> None:
         """Resolve the findings of jobs that no agent reports, and forget these jobs.
@@ -320,19 +309,13 @@ class Hub:
     def reported_jobs(self) -> list[JobView]:
         """Return a view of every job that an agent reports; made once for each pass."""
         if self._views is None:
-            self._views = self._new_views()
+            active, now, views = self.journal.active(), time.time(), []
+            for snapshot in self.snapshots:
+                job = view(snapshot, self.job_states, [f for f in active if f.job_id == snapshot.job_id])
+                job = replace(job, ended=self.ended_jobs.ended(snapshot.job_id, now))
+                views.append(with_headline(job, active))
+            self._views = views
         return self._views
-
-    def _new_views(self) -> list[JobView]:
-        active, now = self.journal.active(), time.time()
-        views = (
-            replace(
-                view(snapshot, self.job_states, [f for f in active if f.job_id == snapshot.job_id]),
-                ended=self.ended_jobs.ended(snapshot.job_id, now),
-            )
-            for snapshot in self.snapshots
-        )
-        return [with_headline(job, active) for job in views]
 
     def jobs(self) -> list[JobView]:
         """Return a view of every job that an agent reports, and of those that a fault ended within the last day."""
@@ -355,16 +338,14 @@ class Hub:
                 "each agent sees the %s of --http-config and can ask the others with it: show agents a certificate",
                 self.config.http.credentials,
             )
-        async with http_client.session(
-            self.config.http, self.config.max_connections, socket=self.config.socket
-        ) as session:
-            tasks = [asyncio.create_task(self.run_passes(session))]
-            tasks.append(asyncio.create_task(self._agents.follow(self.discovery, session)))
+        config = self.config
+        async with http_client.session(config.http, config.max_connections, socket=config.socket) as session:
+            loops = (self.run_passes(session), self._agents.follow(self.discovery, session))
+            tasks = [asyncio.create_task(loop) for loop in loops]
             self._agents.start(session)
             yield
-            self._stall_evidence.cancel()
-            self._standing_ranks.cancel()
-            self._last_output.cancel()
+            for gatherer in (self._stall_evidence, self._standing_ranks, self._last_output):
+                gatherer.cancel()
             self.job_states.accounts.save()
             for task in tasks:
                 task.cancel()

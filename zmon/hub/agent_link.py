@@ -9,14 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from zmon.job.agent_reports import (
-    ReportDelay,
-    as_of_now,
-    as_of_silence,
-    of_shard,
-    suspects_of_shard,
-    with_earlier_ends,
-)
+from zmon.job import agent_reports
 from zmon.schema.api import SnapshotRequest, Suspicion
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.packed import Resting
@@ -48,7 +41,7 @@ class AgentLink:
         self._restarts_until = -math.inf  # monotonic seconds
         self.is_target = True  # False once discovery no longer names it
         self._answered_at = self._steps_received_at = time.monotonic()
-        self._delay = ReportDelay()
+        self._delay = agent_reports.ReportDelay()
         self._samples: deque[tuple[float, HostSample]] = deque()
         self._tcp_samples: deque[tuple[float, TcpSample | None]] = deque()
         self._were_up: frozenset[str] = frozenset()
@@ -72,13 +65,13 @@ class AgentLink:
         """Return the last report of an agent that answers, with the ages of ended ranks as of now; else None."""
         if self.report is None or not self.reachable:
             return None
-        return as_of_now(self.report, time.monotonic() - self._answered_at + self._delay.seconds)
+        return agent_reports.as_of_now(self.report, time.monotonic() - self._answered_at + self._delay.seconds)
 
     def silent_report(self) -> AgentReport | None:
         """Return the last report of an agent that does not answer; None if it answers, or has never answered."""
         if self.report is None or self.reachable:
             return None
-        return as_of_silence(self.report, self.silent_seconds)
+        return agent_reports.as_of_silence(self.report, self.silent_seconds)
 
     def snapshot_request(self, every_seconds: float, about: int) -> SnapshotRequest:
         """Return the next request for its report, with the steps since the last one if that is long enough ago.
@@ -110,7 +103,7 @@ class AgentLink:
 
         If it does not end, its last restart is over, and a later silence is one of its own.
         """
-        self.suspects = suspects if self._shard is None else suspects_of_shard(suspects, self._shard)
+        self.suspects = suspects if self._shard is None else agent_reports.suspects_of_shard(suspects, self._shard)
         self._restarts_until = time.monotonic() + RESTART_SECONDS if leaving else -math.inf
 
     def withdraw(self) -> None:
@@ -133,13 +126,13 @@ class AgentLink:
     def record_report(self, report: AgentReport, with_steps: bool = True) -> None:
         """Record an answer. `with_steps`: the request asked for the steps since the cursor."""
         if self._shard is not None:
-            report = of_shard(report, self._shard)
+            report = agent_reports.of_shard(report, self._shard)
         other_host = self.report is not None and self.report.host != report.host
         if report.plans_version != self.plans_version:
             self._plans, self.plans_version = report.plans, report.plans_version
         previous, self._answered_at = self._answered_at, time.monotonic()
         if self.report is not None and not other_host:
-            report = with_earlier_ends(report, self.report, self._answered_at - previous)
+            report = agent_reports.with_earlier_ends(report, self.report, self._answered_at - previous)
         if self._plans is not report.plans and (self._plans or report.plans):
             report = replace(report, plans=self._plans)
         self.report, self.error, self.host_is_up, self.consecutive_failures = report, None, False, 0

@@ -1,6 +1,6 @@
-"""Ask the agents: every agent for its snapshot in each pass, and by a long poll for the ranks that it suspects.
+"""Ask the agents: for their snapshots in each pass, by a long poll for suspects, and for the evidence about ranks.
 
-`stall_evidence.py` asks them for stacks and flight records, `incidents/agent_data.py` for the data of a capsule.
+`incidents/agent_data.py` asks them for the data of a capsule.
 """
 
 from __future__ import annotations
@@ -8,18 +8,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import aiohttp
 
 from zmon.errors import NotListening, Unreachable
-from zmon.hub.agent_link import AgentLink
+from zmon.hub.agent_link import AgentLink, links_of
 from zmon.hub.config import HubConfig
 from zmon.hub.discovery import Discovery
-from zmon.schema.api import SnapshotRequest, SuspectsRequest, endpoints
+from zmon.schema.api import RankEvidence, SnapshotRequest, SuspectsRequest, endpoints
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.packed import Resting
 from zmon.schema.api.received import Undecodable
+from zmon.schema.rank import RankState
+from zmon.schema.unknown import Unknown
 from zmon.web import client
 
 log = logging.getLogger("zmon.hub")
@@ -153,3 +155,17 @@ class AgentPoller:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def evidence_of(
+    session: aiohttp.ClientSession,
+    config: HubConfig,
+    links: Iterable[AgentLink],
+    ranks: Sequence[RankState],
+    stacks: Collection[int] = (),
+    flights: bool = True,
+) -> dict[int, RankEvidence | Unknown]:
+    """Ask the agents for the evidence about these ranks. A rank whose agent was withdrawn is left out."""
+    owners = links_of(links, ranks)
+    targets = [(r, owners[r.run_uid][0].url) for r in ranks if r.run_uid in owners]
+    return await client.evidence(session, targets, stacks, config.evidence_seconds, config.max_requests, flights)

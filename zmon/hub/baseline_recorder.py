@@ -70,13 +70,10 @@ class BaselineRecorder:
 
     def efficiency(self, snapshot: Snapshot, state: str) -> Efficiency | Unknown:
         """Return the job's efficiency now, or why it is unknown."""
-        now = size_now(snapshot, state)
+        now = self._now(snapshot, state)
         if isinstance(now, Unknown):
             return now
-        size, seconds = now
-        curve, error = self._read(snapshot)
-        if error:
-            return Unknown(error)
+        curve, size, seconds = now
         try:
             return curve.efficiency(size.ranks, size.samples, size.samples / seconds)
         except ArithmeticError as failure:
@@ -84,13 +81,10 @@ class BaselineRecorder:
 
     def compare(self, snapshot: Snapshot, state: str) -> tuple[Efficiency | Unknown, ExpectedStep | Unknown]:
         """Return the job's efficiency now and the expected step, each as Unknown with a reason if it is not known."""
-        now = size_now(snapshot, state)
+        now = self._now(snapshot, state)
         if isinstance(now, Unknown):
             return now, now
-        size, seconds = now
-        curve, error = self._read(snapshot)
-        if error:
-            return Unknown(error), Unknown(error)
+        curve, size, seconds = now
         categories = _categories(_with_samples(snapshot.steps, size.samples), seconds)
         try:
             efficiency = curve.efficiency(size.ranks, size.samples, size.samples / seconds)
@@ -108,6 +102,14 @@ class BaselineRecorder:
             return curve, fit(curve.points, OPS, ranks_per_host=_host_capacity(snapshot, curve))
         except ArithmeticError as failure:
             return curve, self._unusable(curve, failure)
+
+    def _now(self, snapshot: Snapshot, state: str) -> tuple[ScalingCurve, JobSize, float] | Unknown:
+        """Return the curve of the job's name, and the job's size and step time now, or why one of them is unknown."""
+        now = size_now(snapshot, state)
+        if isinstance(now, Unknown):
+            return now
+        curve, error = self._read(snapshot)
+        return Unknown(error) if error else (curve, *now)
 
     def _read(self, snapshot: Snapshot) -> tuple[ScalingCurve, str]:
         """Return the curve of the job's name, and why it cannot be read, or an empty text."""

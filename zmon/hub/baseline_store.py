@@ -16,8 +16,6 @@ _MAX = 1 << 31  # limit of ranks and seconds; its square is the limit of samples
 
 
 class _File(msgspec.Struct):
-    """The content of a file."""
-
     schema: int
     name: str
     points: list[Point]

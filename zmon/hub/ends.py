@@ -76,7 +76,8 @@ class Ends:
         `fault` is the finding about what ended the launch, None if nothing did. `view` makes the view of the job; None:
         another launch follows. `output`: the last lines of the ranks that ended first. `acted` says what zmon did.
         """
-        self._note_restart(snapshot)
+        if (before := self._before(snapshot)) and (updated := restarted(before, snapshot)) != before:
+            self._put(updated)  # the same launcher started this launch
         if self.has(snapshot) or not has_ended(snapshot, fault):
             return
         end = ended_launch(snapshot, fault, view() if view else None, output)
@@ -99,11 +100,6 @@ class Ends:
             if not is_old and len(self._ends) <= MAX_ENDS:
                 return
             del self._ends[oldest.id]
-
-    def _note_restart(self, snapshot: Snapshot) -> None:
-        """Record in the end before this launch that the same launcher started it."""
-        if (before := self._before(snapshot)) and (updated := restarted(before, snapshot)) != before:
-            self._put(updated)
 
     def _before(self, snapshot: Snapshot) -> EndedLaunch | None:
         """Return the newest end of the job, if the launcher of this launch had started that one."""

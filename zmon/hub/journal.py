@@ -161,7 +161,6 @@ class Journal:
         return now - since >= HOLD_SECONDS
 
     def find(self, finding_id: str) -> Finding | None:
-        """Return the finding with this id, or None."""
         return self._findings.get(finding_id)
 
     def published_as(self, finding: Finding) -> Finding:

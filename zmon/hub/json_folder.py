@@ -52,7 +52,6 @@ class WriteErrors:
             self.error = None
 
     def add(self, path: Path, error: OSError) -> None:
-        """Note an error."""
         self.error = f"cannot write {path}: {error.strerror or error}"
         now = self._clock()
         if now - self._logged_at >= LOG_SECONDS:

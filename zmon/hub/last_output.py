@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import aiohttp
 
-from zmon.hub.agent_link import AgentLink, links_of
+from zmon.hub.agent_link import AgentLink
+from zmon.hub.agent_poller import evidence_of
 from zmon.hub.config import HubConfig
 from zmon.job.facts import began_to_end
 from zmon.job.outcome import launch_key
@@ -18,7 +19,6 @@ from zmon.job.restarts import is_over
 from zmon.schema.api import RankEvidence
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
-from zmon.web import client
 
 _MAX_LAUNCHES = 200  # that no agent reports as the newest of their job, and whose lines stay in memory; 16 kB each
 _MAX_RANKS = 2  # that ended first: the others print what followed
@@ -47,18 +47,12 @@ class LastOutput:
             self._lines.pop(key, None)
 
     def cancel(self) -> None:
-        """Stop asking."""
         for task in self._tasks.values():
             task.cancel()
 
     async def _gather(self, session: aiohttp.ClientSession, key: str, ranks: Sequence[RankState]) -> None:
-        links, config = links_of(self._links, ranks), self._config
-        targets = [(rank, links[rank.run_uid][0].url) for rank in ranks if rank.run_uid in links]
-        answers = await client.evidence(
-            session, targets, (), config.evidence_seconds, config.max_requests, flights=False
-        )
-        tails = [answers[rank.rank] for rank, _ in targets]
-        texts = [tail.stderr_tail or "" for tail in tails if isinstance(tail, RankEvidence)]
+        answers = await evidence_of(session, self._config, self._links, ranks, flights=False)
+        texts = [answer.stderr_tail or "" for answer in answers.values() if isinstance(answer, RankEvidence)]
         self._lines[key] = tuple(line for text in dict.fromkeys(texts) for line in text.splitlines())
 
 

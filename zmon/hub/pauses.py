@@ -30,8 +30,6 @@ MAX_PLACES = 64  # places of one name; a job has a few
 
 
 class _PauseFile(msgspec.Struct):
-    """The content of a file."""
-
     schema: int
     name: str
     pauses: list[HealedPause]

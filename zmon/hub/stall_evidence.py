@@ -14,7 +14,8 @@ from typing import Any
 import aiohttp
 from msgspec import UNSET
 
-from zmon.hub.agent_link import AgentLink, links_of
+from zmon.hub.agent_link import AgentLink
+from zmon.hub.agent_poller import evidence_of
 from zmon.hub.config import HubConfig
 from zmon.hub.job_state import JobStates, SeenStanding
 from zmon.hub.journal import Journal
@@ -29,7 +30,6 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 from zmon.schema.row import row_of
 from zmon.schema.unknown import Unknown
-from zmon.web import client
 
 _MAX_PENDING = 4  # collectives in flight that a row shows
 
@@ -75,7 +75,6 @@ class EvidenceGatherer:
                 del self._tasks[finding_id]
 
     def cancel(self) -> None:
-        """Stop gathering."""
         for task in (*self._tasks.values(), *self._ahead_tasks.values()):
             task.cancel()
 
@@ -90,24 +89,17 @@ class EvidenceGatherer:
 
     async def _gather_flights(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
         launch = self._job_states.state_of(snapshot)
-        launch.flights = flights(await self._ask(session, snapshot, self._with_flights(snapshot)))
+        launch.flights = flights(await self._ask(session, self._with_flights(snapshot)))
 
     def _with_flights(self, snapshot: Snapshot) -> Sequence[RankState]:
         """Return the living ranks whose flight records are gathered."""
         return standing_out([r for r in snapshot.ranks if r.alive], self._config.max_flights)
 
     async def _ask(
-        self,
-        session: aiohttp.ClientSession,
-        snapshot: Snapshot,
-        ranks: Sequence[RankState],
-        stacks: Collection[int] = (),
+        self, session: aiohttp.ClientSession, ranks: Sequence[RankState], stacks: Collection[int] = ()
     ) -> dict[int, RankEvidence | Unknown]:
-        config, links = self._config, links_of(self._links, ranks)
-        targets = [(r, links[r.run_uid][0].url) for r in ranks if r.run_uid in links]
-        answers = await client.evidence(session, targets, stacks, config.evidence_seconds, config.max_requests)
         gone = {r.rank: Unknown(f"the agent on {r.host} is no longer a target") for r in ranks}
-        return {**gone, **answers}
+        return {**gone, **await evidence_of(session, self._config, self._links, ranks, stacks)}
 
     async def _gather(self, session: aiohttp.ClientSession, snapshot: Snapshot, finding: Finding) -> None:
         """Gather the stacks of the culprits, or of all ranks if there is no culprit, and flight records.
@@ -119,7 +111,7 @@ class EvidenceGatherer:
         ranks = _with_stacks(snapshot, finding)[: self._config.max_stacks]
         stack_ranks = {r.rank for r in ranks}
         targets = {r.rank: r for r in (*alive, *ranks)}
-        answers = await self._ask(session, snapshot, [targets[rank] for rank in sorted(targets)], stack_ranks)
+        answers = await self._ask(session, [targets[rank] for rank in sorted(targets)], stack_ranks)
         alive_answers = {r.rank: answers[r.rank] for r in alive}
         launch.flights = flights(alive_answers)
         launch.frames = {r.rank: frame for r in ranks if (frame := standing_frame(r, answers[r.rank]))}

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 import aiohttp
 
 from zmon.detectors.stall import Stall
-from zmon.hub.agent_link import AgentLink, links_of
+from zmon.hub.agent_link import AgentLink
+from zmon.hub.agent_poller import evidence_of
 from zmon.hub.config import HubConfig
 from zmon.hub.job_state import JobState, JobStates, SeenStanding
 from zmon.hub.stall_evidence import standing_frame
@@ -21,7 +22,6 @@ from zmon.job.standing import Looks, look, looks
 from zmon.schema.api import RankEvidence
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
-from zmon.web import client
 
 _FAST_SECONDS = 1.0  # between looks at first, when they decide whether a finding opens and how severe it is
 _FAST_LOOKS = 15
@@ -31,13 +31,7 @@ _SLOW_SECONDS = 4.0  # between later looks
 class StandingRanks:
     """The observer of ranks that stand still; the stall detector knows which ones matter."""
 
-    def __init__(
-        self,
-        config: HubConfig,
-        links: Sequence[AgentLink],
-        job_states: JobStates,
-        stall: Stall,
-    ) -> None:
+    def __init__(self, config: HubConfig, links: Sequence[AgentLink], job_states: JobStates, stall: Stall) -> None:
         self._config, self._links, self._job_states, self._stall = config, links, job_states, stall
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by job, while its ranks stand still
 
@@ -54,17 +48,14 @@ class StandingRanks:
             del self._tasks[snapshot.job_id]
 
     def cancel(self) -> None:
-        """Stop looking."""
         for task in self._tasks.values():
             task.cancel()
 
     async def _look(self, session: aiohttp.ClientSession, launch: JobState, ranks: Sequence[RankState]) -> None:
         """Look once at each rank, and wait until the next look is due."""
-        links = links_of(self._links, ranks)
-        targets = [(r, links[r.run_uid][0].url) for r in ranks if r.run_uid in links]
-        seconds, numbers = self._config.evidence_seconds, [r.rank for r in ranks]
         began = time.monotonic()
-        answers = await client.evidence(session, targets, numbers, seconds, self._config.max_requests, flights=False)
+        numbers = [r.rank for r in ranks]
+        answers = await evidence_of(session, self._config, self._links, ranks, numbers, flights=False)
         histories: dict[int, SeenStanding[Looks]] = {}
         for state in ranks:
             answer = answers.get(state.rank)

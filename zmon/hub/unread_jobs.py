@@ -16,25 +16,19 @@ log = logging.getLogger("zmon.hub")
 MAX_JOBS = 256  # jobs with such a finding at a time; a folder's name is all that it takes to make one
 
 
-class UnreadJobs:
-    """The ranks that live and cannot be read, by job."""
+def update(journal: Journal, links: Sequence[AgentLink], now: float) -> None:
+    """Open, update and resolve the findings; call it in every pass.
 
-    def __init__(self, journal: Journal, detector: Unread) -> None:
-        self._journal, self._detector = journal, detector
-
-    def update(self, links: Sequence[AgentLink], now: float) -> None:
-        """Open, update and resolve the findings; call it in every pass.
-
-        What an agent reported last counts until it is forgotten: it may be silent because it restarts.
-        """
-        by_job: defaultdict[str, list[tuple[str, UnreadRank]]] = defaultdict(list)
-        for report in filter(None, (link.report for link in links)):
-            for rank in report.unread:
-                by_job[rank.job_id].append((report.host, rank))
-        for job_id in sorted(by_job)[:MAX_JOBS]:
-            finding = self._detector.detect(job_id, by_job[job_id], now)
-            if finding is not None and self._journal.open_or_update(finding, now):
-                log.warning("%s %s: %s", finding.severity, finding.cause, finding.summary)
-        with_finding = {finding.job_id for finding in self._journal.active() if finding.detector == UNREAD}
-        for job_id in sorted(with_finding - by_job.keys()):
-            self._journal.resolve(job_id, UNREAD, now)
+    What an agent reported last counts until it is forgotten: it may be silent because it restarts.
+    """
+    by_job: defaultdict[str, list[tuple[str, UnreadRank]]] = defaultdict(list)
+    for report in filter(None, (link.report for link in links)):
+        for rank in report.unread:
+            by_job[rank.job_id].append((report.host, rank))
+    for job_id in sorted(by_job)[:MAX_JOBS]:
+        finding = Unread().detect(job_id, by_job[job_id], now)
+        if finding is not None and journal.open_or_update(finding, now):
+            log.warning("%s %s: %s", finding.severity, finding.cause, finding.summary)
+    with_finding = {finding.job_id for finding in journal.active() if finding.detector == UNREAD}
+    for job_id in sorted(with_finding - by_job.keys()):
+        journal.resolve(job_id, UNREAD, now)

@@ -50,13 +50,11 @@ class Notice(msgspec.Struct, frozen=True):
 
 
 def of_end(end: EndedLaunch) -> Notice:
-    """Return the notice of the end of a launch."""
     outcome = end.outcome.replace("_", " ")
+    steps = f"Steps {end.steps_text}, {end.world_size} ranks on {listed(end.hosts, 4)}"
     lines = [
         end.reason,
-        f"Steps {end.steps_text}, {end.world_size} ranks on {listed(end.hosts, 4)}"
-        if end.steps
-        else "No step was done",
+        steps if end.steps else "No step was done",
         end.next_step and f"Next: {end.next_step}",
         end.finding and f"Evidence: zmon incident {end.finding}, {end.runbook}",
     ]
@@ -110,12 +108,9 @@ class Notices:
                 notices.append(_of_finding(finding, labels.get(job_id, {}), now))
         for job_id in self.open_severities.keys() - active - set(over):
             severity = self.open_severities.pop(job_id)
-            title = f"{job_id}: resolved"
+            name, of_job, title = f"over {job_id} {int(now)}", labels.get(job_id, {}), f"{job_id}: resolved"
             body = "All findings about the job are over."
-            name = f"over {job_id} {int(now)}"
-            notices.append(
-                Notice(name, FINDINGS, job_id, labels.get(job_id, {}), title, body, severity=severity, is_over=True)
-            )
+            notices.append(Notice(name, FINDINGS, job_id, of_job, title, body, severity=severity, is_over=True))
         return notices
 
     def ended(self, end: EndedLaunch) -> Notice:
@@ -131,14 +126,8 @@ def _is_about_a_death(finding: Finding) -> bool:
 
 
 def _of_finding(finding: Finding, labels: Mapping[str, str], now: float) -> Notice:
-    who = ", ".join(
-        part
-        for part in (
-            f"rank {listed([str(rank) for rank in finding.ranks])}" if finding.ranks else "",
-            listed(list(dict.fromkeys(finding.hosts)), 4),
-        )
-        if part
-    )
+    ranks = f"rank {listed([str(rank) for rank in finding.ranks])}" if finding.ranks else ""
+    who = ", ".join(filter(None, (ranks, listed(list(dict.fromkeys(finding.hosts)), 4))))
     hours = finding.lost_gpu_hours
     lines = [
         finding.text(now),

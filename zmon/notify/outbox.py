@@ -71,7 +71,6 @@ class Outbox:
         return oldest if oldest and oldest.due <= now else None
 
     def sent(self, pending: UnsentNotice) -> None:
-        """Forget a notice that was sent."""
         self.pending.remove(pending)
         self.counts[pending.recipient, "sent"] += 1
 

@@ -43,7 +43,6 @@ class Recipient(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     outcomes: tuple[str, ...] = OUTCOMES
 
     def wants(self, notice: Notice) -> bool:
-        """Return True if the recipient wants this notice."""
         if notice.kind not in self.tell or not any(fnmatchcase(notice.job_id, pattern) for pattern in self.jobs):
             return False
         if not self.labels.items() <= notice.labels.items():

@@ -32,9 +32,7 @@ class _LinksFile(msgspec.Struct):
 
 def write_links(path: Path, measured: Measured, now: float) -> None:
     """Write a file of links, completely or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_bytes(msgspec.json.encode(_LinksFile(1, now, measured)))
-    partial.replace(path)
+    replace_file(path, [msgspec.json.encode(_LinksFile(1, now, measured))])
 
 
 def read_links(path: Path) -> Measured:

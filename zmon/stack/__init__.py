@@ -122,46 +122,38 @@ class Stack:
             self._say(f"port {preferred} is in use: {name} listens on port {port.number}")
         return f"http://127.0.0.1:{port.number}"
 
-    def _zmon(self, command: str) -> list[str]:
-        """Return the first words of the command line of a daemon, with the configuration file of the stack."""
+    def _zmon(self, command: str, *options: str) -> list[str]:
+        """Return the command line of a daemon, with the configuration file of the stack."""
         file = self._config.config_file
-        options = [] if file is None else ["--config", str(file.absolute())]
-        return [sys.executable, "-m", "zmon", *options, command]
+        config = [] if file is None else ["--config", str(file.absolute())]
+        return [sys.executable, "-m", "zmon", *config, command, *options]
 
     def _agents(self) -> list[Part]:
         """Return the agents of the stack: one, for this machine."""
         config, url = self._config, self.urls.agent
-        command = [
-            *self._zmon("agent"),
-            *("--port", url.rsplit(":", 1)[1]),
+        command = self._zmon(
+            "agent", "--port", _port(url), "--host", config.host, "--data-dir", str(config.data_dir),
             *([] if config.box_dir is None else ["--box-dir", str(config.box_dir)]),
-            *("--host", config.host),
-            *("--data-dir", str(config.data_dir)),
             *([] if config.act_file is None else ["--allow-actions"]),
-        ]
+        )  # fmt: skip
         return [Part("agent", command, url, f"{url}/healthz", config.data_dir / "logs" / "agent.log")]
 
-    def _agent_urls(self, agents: Sequence[Part]) -> list[str]:
-        """Return the URLs of the agents, which Prometheus and the hub ask."""
-        return [agent.url for agent in agents]
+    @property
+    def _agent_urls(self) -> list[str]:
+        """The URLs of the agents, which Prometheus and the hub ask."""
+        return [self.urls.agent]
 
     def _make_parts(self) -> list[Part]:
         config, urls, data = self._config, self.urls, self._config.data_dir
         for directory in ("logs", "prometheus", "alertmanager"):
             (data / directory).mkdir(parents=True, exist_ok=True)
         rules = [str(manual.package() / "rules" / name) for name in RULES]
-        addresses = {name: url.removeprefix("http://") for name, url in asdict(urls).items()}
-        port = {name: address.rsplit(":", 1)[1] for name, address in addresses.items()}
-        agents = self._agents()
-        agent_urls = self._agent_urls(agents)
-        targets = [url.removeprefix("http://") for url in agent_urls]
+        docs = str(manual.folder())
+        hub, history, alerts = (url.removeprefix("http://") for url in (urls.hub, urls.prometheus, urls.alertmanager))
+        targets = [url.removeprefix("http://") for url in self._agent_urls]
         text = password.password(data)
         login = password.USER, str((data / password.FILE).absolute())
-        (data / "prometheus.yml").write_text(
-            prometheus_yaml(
-                targets, addresses["hub"], addresses["alertmanager"], rules, urls.dashboard, str(manual.folder()), login
-            )
-        )
+        (data / "prometheus.yml").write_text(prometheus_yaml(targets, hub, alerts, rules, urls.dashboard, docs, login))
         web_config = alertmanager_web_yaml(password.USER, password.hashed(text))
         replace_file(data / "alertmanager-web.yml", [web_config.encode()])
         (data / "alertmanager.yml").write_text(alertmanager_yaml(config.webhook, config.webhook_warnings))
@@ -173,7 +165,7 @@ class Stack:
             find_program("prometheus"),
             f"--config.file={data / 'prometheus.yml'}",
             f"--storage.tsdb.path={data / 'prometheus'}",
-            f"--web.listen-address={addresses['prometheus']}",
+            f"--web.listen-address={history}",
             f"--web.cors.origin={allowed_origins(urls.dashboard)}",
             "--log.level=warn",
         ]
@@ -181,26 +173,23 @@ class Stack:
             find_program("prometheus-alertmanager", "alertmanager"),
             f"--config.file={data / 'alertmanager.yml'}",
             f"--storage.path={data / 'alertmanager'}",
-            f"--web.listen-address={addresses['alertmanager']}",
+            f"--web.listen-address={alerts}",
             f"--web.config.file={data / 'alertmanager-web.yml'}",
             "--cluster.listen-address=",
             "--log.level=warn",
         ]
-        hub = ["--port", port["hub"], "--agents", ",".join(agent_urls), "--data-dir", str(data)]
-        if config.notify_file is not None:
-            hub += ["--notify-file", str(config.notify_file)]
-        if config.act_file is not None:
-            hub += ["--act", str(config.act_file)]
-        dashboard = ["--port", port["dashboard"], "--hub", urls.hub, "--prometheus", urls.prometheus]
+        files = {"--notify-file": config.notify_file, "--act": config.act_file}
+        options = [word for flag, file in files.items() if file is not None for word in (flag, str(file))]
+        of_hub = ["--port", _port(urls.hub), "--agents", ",".join(self._agent_urls), "--data-dir", str(data), *options]
+        of_dashboard = ["--port", _port(urls.dashboard), "--hub", urls.hub, "--prometheus", urls.prometheus]
         parts = [
             part("prometheus", urls.prometheus, "/-/ready", prometheus),
             part("alertmanager", urls.alertmanager, "/-/ready", alertmanager, **basic_auth(password.USER, text)),
-            *agents,
-            part("hub", urls.hub, "/healthz", [*self._zmon("hub"), *hub]),
+            *self._agents(),
+            part("hub", urls.hub, "/healthz", self._zmon("hub", *of_hub)),
         ]
         if self.has_dashboard:
-            command = [*self._zmon("dashboard"), *dashboard]
-            parts.append(part("dashboard", urls.dashboard, "/_stcore/health", command))
+            parts.append(part("dashboard", urls.dashboard, "/_stcore/health", self._zmon("dashboard", *of_dashboard)))
             parts[-1].env = {
                 "ZMON_ALERTMANAGER_URL": urls.alertmanager,
                 "ZMON_ALERTMANAGER_USER": login[0],
@@ -221,16 +210,15 @@ def find_program(*names: str) -> str:
     )
 
 
+def _port(url: str) -> str:
+    return url.rsplit(":", 1)[1]
+
+
 def _lock(data_dir: Path) -> int:
     """Lock the data directory against a second stack. Raises UsageError if it is in use or not writable."""
+    next_step = "End it first with Ctrl-C, or choose another directory with --data-dir"
     try:
-        return lock_directory(
-            data_dir,
-            "lock",
-            "another zmon demo or up is running",
-            "End it first with Ctrl-C, or choose another directory with --data-dir",
-        )
+        return lock_directory(data_dir, "lock", "another zmon demo or up is running", next_step)
     except OSError as error:
-        raise UsageError(
-            f"cannot write to {data_dir}", f"{error.strerror}", "Choose another directory with --data-dir"
-        ) from error
+        next_step = "Choose another directory with --data-dir"
+        raise UsageError(f"cannot write to {data_dir}", f"{error.strerror}", next_step) from error

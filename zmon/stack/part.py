@@ -68,9 +68,8 @@ class Part:
         if self.health is None:
             return True
         try:
-            async with session.get(
-                self.health, headers=self.headers, timeout=aiohttp.ClientTimeout(total=timeout)
-            ) as answer:
+            limit = aiohttp.ClientTimeout(total=timeout)
+            async with session.get(self.health, headers=self.headers, timeout=limit) as answer:
                 return answer.status == 200 and self._listens()
         except (aiohttp.ClientError, TimeoutError, OSError):
             return False
@@ -104,7 +103,6 @@ class Part:
                 return
 
     def last_lines(self, number: int = 12) -> str:
-        """Return the last lines of its log."""
         try:
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-number:])
         except OSError:

@@ -31,7 +31,6 @@ class ReservedPort:
         raise PartFailed("there is no free port", f"no port can be bound on {host}", "Check that its interface is up")
 
     def release(self) -> None:
-        """Give the port back."""
         self._sockets.close()
 
     def _reserve(self, host: str, port: int) -> bool:

@@ -34,9 +34,7 @@ class Access:
         """Read the tokens. Raises UsageError. `before`: the principals before a reload, whose passwords are known."""
         self._config = config
         self._passwords: Passwords = Passwords(config.basic_auth_users, before._passwords if before else None)
-        self._tokens = [
-            (_token(principal.token_file), principal) for principal in config.zmon_roles if principal.token_file
-        ]
+        self._tokens = [(_token(each.token_file), each) for each in config.zmon_roles if each.token_file]
 
     async def roles(self, request: web.Request) -> frozenset[Role] | None:
         """Return what the sender of a request may do; None if it is not known who that is."""
@@ -133,7 +131,6 @@ def _token(path: Path) -> bytes:
     except OSError as error:
         raise UsageError(f"cannot read {path}", str(error.strerror), "Correct token_file in zmon_roles") from error
     if len(token) < 16:
-        raise UsageError(
-            f"cannot use {path}", "a token needs 16 characters or more", "For example: openssl rand -hex 32"
-        )
+        why, next_step = "a token needs 16 characters or more", "For example: openssl rand -hex 32"
+        raise UsageError(f"cannot use {path}", why, next_step)
     return token

@@ -92,18 +92,15 @@ class HttpConnection(web.RequestHandler):
         self.context: ssl.SSLContext | None = None  # of the handshake
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by asyncio."""
         super().connection_made(transport)
         self._socket = transport
         self._connections.add(self)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Called by asyncio."""
         self._connections.remove(self)
         super().connection_lost(exc)
 
     def abort(self) -> None:
-        """Close at once, without sending what the client has not taken yet."""
         if isinstance(self._socket, asyncio.WriteTransport):
             self._socket.abort()
 

@@ -29,7 +29,6 @@ class Handshake(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None  # the event loop keeps no strong reference to a task
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by asyncio."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.pause_reading()  # start_tls resumes it
@@ -41,12 +40,10 @@ class Handshake(asyncio.Protocol):
         self._early.append(data)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Called by asyncio."""
         self._is_lost = True
         self._connections.remove(self)
 
     def abort(self) -> None:
-        """Close at once."""
         if self._transport is not None:
             self._transport.abort()
 

@@ -127,7 +127,6 @@ class _UniqueKeys(yaml.SafeLoader):
     """Refuses a key that is given twice, as exporter-toolkit does. Otherwise the first one would be lost."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """Called by PyYAML for each mapping."""
         known: list[object] = []
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)

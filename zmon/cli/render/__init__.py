@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 from rich.console import Console, RenderableType
+from rich.table import Column
 
 
 def show(as_json: bool, answer: object, text: RenderableType) -> None:
@@ -13,3 +14,8 @@ def show(as_json: bool, answer: object, text: RenderableType) -> None:
         click.echo(msgspec.json.encode(answer).decode())
     else:
         Console().print(text)
+
+
+def right(*names: str, no_wrap: bool = False) -> list[Column]:
+    """Return the columns of numbers of a table."""
+    return [Column(name, justify="right", no_wrap=no_wrap) for name in names]

@@ -14,6 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from zmon.cli.render import right
 from zmon.detectors.wording import ranks_text
 from zmon.format import UNKNOWN, listed
 from zmon.offline.analyze.collectives import FlightAnalysis
@@ -33,13 +34,16 @@ _MAX_NAMES = 4  # of the slowest workers
 
 def report(log: StepTable, attempts: list[Attempt], width: int, extra: Sequence[RenderableType] = ()) -> RenderableType:
     """Return the output for one log, with `extra` parts of its format below the caveats."""
-    parts: list[RenderableType] = [Text(line, style="bold") for line in findings(log, attempts)]
-    parts += [Text(f"({line})", style="dim") for line in caveats(log, attempts)]
+    parts = _lines(findings(log, attempts), caveats(log, attempts))
     for part in extra:
         parts += [Text(""), part]
     for attempt in attempts:
         parts += [Text(""), _time(attempt), Text(""), _heat_map(log, attempt, width)]
     return Group(*parts)
+
+
+def _lines(conclusions: Sequence[str], notes: Sequence[str]) -> list[RenderableType]:
+    return [*(Text(line, style="bold") for line in conclusions), *(Text(f"({line})", style="dim") for line in notes)]
 
 
 def findings(log: StepTable, attempts: list[Attempt]) -> list[str]:
@@ -79,12 +83,8 @@ def caveats(log: StepTable, attempts: list[Attempt]) -> list[str]:
 def _time(attempt: Attempt) -> RenderableType:
     account = attempt.job_state.time
     durations = account.recent_seconds
-    table = Table(
-        title=f"attempt {attempt.number}: time of {account.num_steps:,} steps, {account.total_seconds:,.1f} s",
-        title_justify="left",
-    )
-    for column in ("category", "seconds", "share", "per step"):
-        table.add_column(column, justify="left" if column == "category" else "right")
+    title = f"attempt {attempt.number}: time of {account.num_steps:,} steps, {account.total_seconds:,.1f} s"
+    table = Table("category", *right("seconds", "share", "per step"), title=title, title_justify="left")
     for category, seconds in sorted(account.causes.items(), key=lambda item: -item[1]):
         share = f"{seconds / account.total_seconds:.1%}" if account.total_seconds else "unknown"
         table.add_row(category, f"{seconds:,.2f}", share, f"{seconds / account.num_steps * 1000:.2f} ms")
@@ -111,12 +111,12 @@ def _heat_map(log: StepTable, attempt: Attempt, width: int) -> Text:
 def what_if_table(report: PipelineReport, workers: Mapping[int, Worker]) -> RenderableType:
     """Return a row per what-if."""
     table = Table(
+        "with usual durations",
+        *right("step", "saves", "share of a step", "share of all unevenness"),
         title=f"what-if: mean of {report.steps} replayed steps, {report.seconds:.3f} s as it is "
         f"({report.recorded_seconds:.3f} s with the pauses between operations)",
         title_justify="left",
     )
-    for column in ("with usual durations", "step", "saves", "share of a step", "share of all unevenness"):
-        table.add_column(column, justify="left" if column == "with usual durations" else "right")
     for name, what_if in _what_ifs(report, workers):
         explained = UNKNOWN if what_if.explained_ratio is None else f"{what_if.explained_ratio:.0%}"
         saved = what_if.saved_seconds
@@ -127,7 +127,6 @@ def what_if_table(report: PipelineReport, workers: Mapping[int, Worker]) -> Rend
 
 
 def what_if_document(report: PipelineReport, workers: Mapping[int, Worker]) -> dict[str, object]:
-    """Return the what-ifs as JSON."""
     return {**vars(report), "workers": {str(rank): worker for rank, worker in sorted(workers.items())}}
 
 
@@ -143,11 +142,10 @@ def _what_ifs(report: PipelineReport, workers: Mapping[int, Worker]) -> list[tup
 
 def flight_report(analysis: FlightAnalysis) -> RenderableType:
     """Return the output for the dumps of one job."""
-    parts: list[RenderableType] = [Text(line, style="bold") for line in _conclusions(analysis)]
-    parts += [Text(f"({line})", style="dim") for line in analysis.notes]
+    notes = [*analysis.notes]
     if analysis.findings:
-        note = "this holds if the job stood still when its ranks wrote their records, as they do after a timeout"
-        parts.append(Text(f"({note})", style="dim"))
+        notes.append("this holds if the job stood still when its ranks wrote their records, as they do after a timeout")
+    parts = _lines(_conclusions(analysis), notes)
     if analysis.pending:
         parts += [Text(""), _pending_table(analysis)]
     return Group(*parts)
@@ -180,9 +178,11 @@ def _conclusions(analysis: FlightAnalysis) -> list[str]:
 
 
 def _pending_table(analysis: FlightAnalysis) -> RenderableType:
-    table = Table(title=f"in flight on {len({each.rank for each in analysis.pending})} ranks", title_justify="left")
-    for column in ("rank", "operation", "sequence", "group", "sizes", "state", "issued by"):
-        table.add_column(column, justify="right" if column in ("rank", "sequence") else "left")
+    rank, sequence = right("rank", "sequence")
+    title = f"in flight on {len({each.rank for each in analysis.pending})} ranks"
+    table = Table(
+        rank, "operation", sequence, "group", "sizes", "state", "issued by", title=title, title_justify="left"
+    )
     for each in analysis.pending[:_MAX_ROWS]:
         c = each.collective
         sizes = " ".join(str(list(size)) for size in c.sizes)

@@ -26,7 +26,6 @@ _FILLS = "█▓▒░#=+"  # the time categories of the bar, the largest first
 
 
 def card_lines(card: VerdictCard) -> list[str]:
-    """Return the lines of a card."""
     job = main_job(card.jobs)
     rows, advice = [*_ended(card, job)], ""
     if card.unwatched:
@@ -55,12 +54,8 @@ def finding_lines(finding: Finding, part: str = "", job_id: str = "") -> list[st
     `part`: which ranks are watched, if not all. `job_id`: its job, if there are several.
     """
     head = f"zmon: {finding.severity.upper()} {finding.cause}, {culprit(finding)}, since {clock(finding.onset)}"
-    rows = [
-        ("job", job_id),
-        ("what", sentence(finding.summary)),
-        ("next", _without_hub(finding.detail)),
-        ("seen", part),
-    ]
+    what, next_step = sentence(finding.summary), _without_hub(finding.detail)
+    rows = [("job", job_id), ("what", what), ("next", next_step), ("seen", part)]
     return [head[:WIDTH], *_wrapped(rows, 4)]
 
 
@@ -191,8 +186,6 @@ def _wrapped(rows: Sequence[tuple[str, str]], most: int) -> list[str]:
     lines = []
     for label, text in rows:
         first, later = f"{label:<{_LABEL}}", " " * _LABEL
-        wrapped = textwrap.wrap(
-            text, WIDTH, initial_indent=first, subsequent_indent=later, max_lines=most, placeholder=" …"
-        )
-        lines += [plain(line.replace(_TOGETHER, " ")) for line in wrapped]
+        wrap = textwrap.TextWrapper(WIDTH, first, later, max_lines=most, placeholder=" …")
+        lines += [plain(line.replace(_TOGETHER, " ")) for line in wrap.wrap(text)]
     return lines

@@ -74,13 +74,8 @@ def _table(changes: Sequence[Change]) -> Table:
             continue
         is_known = c.change is not None and c.half_width is not None
         change = f"{c.change:+.1%} ± {c.half_width:.1%}" if is_known else "unknown"
-        table.add_row(
-            Text(c.name),
-            _amount(c, c.before),
-            _amount(c, c.after),
-            change,
-            Text(c.result, style=_STYLES.get(c.result, "bold")),
-        )
+        result = Text(c.result, style=_STYLES.get(c.result, "bold"))
+        table.add_row(Text(c.name), _amount(c, c.before), _amount(c, c.after), change, result)
     return table
 
 

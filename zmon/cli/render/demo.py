@@ -6,7 +6,7 @@ import signal
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from zmon.format import clock, number
 from zmon.schema.finding import Finding
@@ -16,10 +16,8 @@ from zmon.stack.replay import Recording
 
 
 def url_table(urls: Urls, data_dir: Path, has_dashboard: bool) -> Table:
-    """Return a table with the URL of each part."""
-    table = Table(title="zmon", title_justify="left")
-    table.add_column("part", no_wrap=True)
-    table.add_column("address", overflow="fold")
+    columns = Column("part", no_wrap=True), Column("address", overflow="fold")
+    table = Table(*columns, title="zmon", title_justify="left")
     table.add_row("dashboard", urls.dashboard if has_dashboard else "does not run")
     table.add_row("Prometheus", urls.prometheus)
     table.add_row("Alertmanager", urls.alertmanager)
@@ -56,7 +54,6 @@ def progress_line(job: JobView | None, findings: list[Finding]) -> str:
 
 
 def summary(job: JobView | None, findings: list[Finding]) -> Table:
-    """Return a table with the figures of the job and its findings."""
     table = Table(title="Summary", title_justify="left", show_header=False)
     if job is None:
         table.add_row("steps", "none: the hub saw no step")

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from math import inf
 
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
+from zmon.cli.render import right
 from zmon.hub.incidents import words
 from zmon.hub.incidents.moments import culprit_names
 from zmon.hub.incidents.report import most_important
@@ -28,12 +29,14 @@ def incident(capsule: Capsule, report_location: str) -> RenderableType:
     """Return one incident; `report_location` is a path or URL."""
     finding = capsule.finding
     resolved = "not resolved" if finding.resolved is None else f"resolved {words.moment(finding.resolved)}"
+    next_step = _text(f"next: {finding.detail}")
+    next_step.highlight_regex(r"`[^`]+`", "bold")
     headline = f"{finding.severity.upper()} {finding.cause}: {culprit_names(finding)}"
     parts: list[RenderableType] = [
         _text(headline, _colour(finding.severity)),
         _text(finding.text(inf)),
         _text(f"job {finding.job_id}, first sign {words.moment(finding.onset)}, {resolved}", "dim"),
-        _with_commands(f"next: {finding.detail}"),
+        next_step,
         _heading("timeline"),
         _moments(capsule),
         _heading("ranks"),
@@ -47,10 +50,8 @@ def incident(capsule: Capsule, report_location: str) -> RenderableType:
         shared = ", shared with other ranks" if tail.shared else ""
         origin = f" ({tail.path}{shared})" if tail.path else ""
         lines = words.plain(tail.text or f"none: {tail.error or 'it is empty'}").rstrip().splitlines()
-        parts += [
-            _heading(f"end of stderr of rank {rank}{origin}"),
-            Text("\n".join(_cut(lines, _STDERR_LINES, last=True))),
-        ]
+        shown = "\n".join(_cut(lines, _STDERR_LINES, last=True))
+        parts += [_heading(f"end of stderr of rank {rank}{origin}"), Text(shown)]
     if capsule.left_out:
         parts += [_heading("missing from this incident"), *map(_text, capsule.left_out)]
     return Group(*parts, _heading(f"full report: {report_location}"))
@@ -86,9 +87,7 @@ def offenders(hosts: Sequence[Offender]) -> RenderableType:
 
 
 def _moments(capsule: Capsule) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(overflow="fold")
+    table = Table.grid(*right("", no_wrap=True), Column(overflow="fold"), padding=(0, 2))
     for moment in capsule.timeline:
         line = _text(moment.what)
         line.append(f"  {words.plain(moment.who)}" + (f", {moment.clock}" if moment.clock else ""), style="dim")
@@ -109,21 +108,12 @@ def _ranks(capsule: Capsule) -> RenderableType:
 
 
 def _cells(row: IncidentRank) -> tuple[str, ...]:
+    mark = "▶" if row.culprit else ""
+    phase = row.phase if row.activity == "train" else row.activity
     collective = f"{row.op} #{row.sequence}" if row.op else "none"
     waits = "–" if row.wait_seconds is None else words.seconds(row.wait_seconds)
-    phase = row.phase if row.activity == "train" else row.activity
-    self_time = words.seconds(row.self_seconds)
-    return (
-        "▶" if row.culprit else "",
-        str(row.rank),
-        row.host,
-        words.state(row),
-        phase,
-        str(row.step),
-        collective,
-        waits,
-        self_time,
-    )
+    times = waits, words.seconds(row.self_seconds)
+    return mark, str(row.rank), row.host, words.state(row), phase, str(row.step), collective, *times
 
 
 def _colour(severity: str) -> str:
@@ -143,12 +133,6 @@ def _heading(text: str) -> Text:
 
 def _text(text: str, style: str = "") -> Text:
     return Text(words.plain(text), style=style)
-
-
-def _with_commands(text: str) -> Text:
-    line = _text(text)
-    line.highlight_regex(r"`[^`]+`", "bold")
-    return line
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from zmon.detectors.wording import tables
@@ -32,16 +32,10 @@ def plan_table(answer: PlanTable) -> RenderableType:
     if answer.totals is None:
         return Text(NO_PLAN)
     worst = sorted(answer.ranks, key=lambda row: (-_deviation(_worst_ratio(row)), row.rank))
-    table = Table(
-        title="plan and measurement per step and rank",
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        padding=(0, 1, 0, 0),
-    )
-    for head in ("rank", "", *(kind.column for kind in _KINDS), "off by"):
-        table.add_column(head, no_wrap=True)
-    table.add_column("tables", overflow="fold")
+    heads = ("rank", "", *(kind.column for kind in _KINDS), "off by")
+    columns = (*(Column(head, no_wrap=True) for head in heads), Column("tables", overflow="fold"))
+    title = "plan and measurement per step and rank"
+    table = Table(*columns, title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
     for row in worst[:_MAX_RANKS]:
         amounts = (f"{_cell(row.planned, kind)}\n{_cell(row.measured, kind)}" for kind in _KINDS)
         ratio = _worst_ratio(row)

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from zmon.cli.render import right
 from zmon.format import UNKNOWN, duration
 from zmon.scaling.expected import parts_of
 from zmon.scaling.fit import Model
@@ -21,10 +22,8 @@ def prediction_table(
     curve: ScalingCurve, sizes: Sequence[SizePrediction], what_ifs: Sequence[str], model: Model
 ) -> RenderableType:
     """Return a row per size that can be predicted; below it the time categories, and the baselines that were used."""
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    what_if_column = [", ".join(what_ifs)] if what_ifs else []
-    for column in ("ranks", "samples", "step", "samples/s", "efficiency", *what_if_column):
-        table.add_column(column, justify="right", no_wrap=True)
+    columns = ["ranks", "samples", "step", "samples/s", "efficiency", *([", ".join(what_ifs)] if what_ifs else [])]
+    table = Table(*right(*columns, no_wrap=True), box=None, padding=(0, 2, 0, 0))
     for size in sizes:
         if not isinstance(size.step, Unknown):
             table.add_row(*_cells(curve, size, size.step))

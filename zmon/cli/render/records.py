@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from zmon.cli.render import right
 from zmon.format import counted, duration
 from zmon.schema.act import DID_NOT_HELP, RIGHT, STEPS_AGAIN, WRONG, Intent
 from zmon.schema.api import EndList, IntentList
@@ -24,9 +25,7 @@ def score_text(answer: IntentList) -> RenderableType:
     """Return the score of each cause, and what is stopped."""
     if not answer.has_policy:
         return _NO_POLICY
-    table = Table(box=None, pad_edge=False)
-    for column in ("cause", "right", "wrong", "unclear", "open", ""):
-        table.add_column(column, justify="left" if column in ("cause", "") else "right")
+    table = Table("cause", *right("right", "wrong", "unclear", "open"), "", box=None, pad_edge=False)
     for score in answer.scores:
         state = "may act" if score.is_proven else "observes"
         numbers = map(str, (score.right, score.wrong, score.unclear, score.open))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from zmon.doctor import Check
@@ -88,10 +88,7 @@ def healed_pauses(job: JobView) -> str:
 
 def doctor_table(checks: Sequence[Check]) -> RenderableType:
     """Return a table of all checks of `zmon doctor`."""
-    table = Table(show_header=False, box=None)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True, max_width=30)
-    table.add_column()
+    table = Table(Column(no_wrap=True), Column(no_wrap=True, max_width=30), "", show_header=False, box=None)
     words = {True: ("armed", "green"), False: ("INERT", "bold red"), None: ("absent", "dim")}
     for check in checks:
         word, colour = words[check.armed]
@@ -139,9 +136,7 @@ def _rows(finding: Finding, sizes: Mapping[str, int], now: float) -> list[tuple[
 
 def _labelled(rows: Sequence[tuple[str, str]]) -> Table:
     """Return labelled lines as a table without borders."""
-    table = Table.grid(padding=(0, 1))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    table = Table.grid(Column(no_wrap=True), Column(overflow="fold"), padding=(0, 1))
     for name, text in rows:
         line = Text(text)
         line.highlight_regex(r"`[^`]+`", "bold")  # commands to copy
@@ -167,10 +162,7 @@ def _jobs(jobs: Sequence[JobView]) -> RenderableType:
     affected = [job for job in jobs if job.is_affected]
     healthy = [job for job in jobs if not job.is_affected]
     left_out = max(0, len(healthy) - _MAX_HEALTHY) if affected else 0
-    table = Table()
-    table.add_column("job", overflow="fold")
-    for column in ("state", "ranks", "step", "step time", "samples/s", "report"):
-        table.add_column(column)
+    table = Table(Column("job", overflow="fold"), "state", "ranks", "step", "step time", "samples/s", "report")
     for job in [*affected, *healthy[: len(healthy) - left_out]]:
         reported = "  ".join(f"{key} {number(value)}" for key, value in job.report.items())
         table.add_row(Text(job.job_id), *job_columns(job), Text(reported))

@@ -6,6 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from zmon.cli.render import right
 from zmon.format import counted, duration
 from zmon.schema.curve import IMBALANCE
 from zmon.schema.job import RECORDED, JobView
@@ -20,12 +21,10 @@ def time_table(job: JobView) -> RenderableType:
     total = sum(job.time.values())
     if not total:
         return Text("where the time went is unknown so far")
+    title, numbers = f"where {duration(total)} went", right("time", "share", "GPU-hours", no_wrap=True)
     table = Table(
-        title=f"where {duration(total)} went", title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0)
+        "category", *numbers, title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0)
     )
-    for head in ("category", "time", "share", "GPU-hours"):
-        is_name = head == "category"
-        table.add_column(head, no_wrap=not is_name, justify="left" if is_name else "right")
     small = {category: seconds for category, seconds in job.time.items() if seconds < _MIN_SHARE * total}
     for category, seconds in sorted(job.time.items() - small.items(), key=lambda item: -item[1]):
         _add(table, category, seconds, total, job.gpu_seconds.get(category))
@@ -33,9 +32,8 @@ def time_table(job: JobView) -> RenderableType:
         hours = [job.gpu_seconds[category] for category in small if category in job.gpu_seconds]
         names = ", ".join(sorted(small, key=lambda category: -small[category]))
         _add(table, names, sum(small.values()), total, sum(hours) if len(hours) == len(small) else None)
-    return Group(
-        table, Text(_goodput(job)), Text(_efficiency(job)), *_peak(job), *_gpus(job), *_samples(job), *_expected(job)
-    )
+    lines = (_goodput(job), _efficiency(job), _peak(job), _gpus(job), _samples(job), _expected(job))
+    return Group(table, *(Text(line) for line in lines if line))
 
 
 def _add(table: Table, category: str, seconds: float, total: float, gpu_seconds: float | None) -> None:
@@ -64,11 +62,11 @@ def _efficiency(job: JobView) -> str:
     )
 
 
-def _peak(job: JobView) -> list[Text]:
-    """Return a line with the ratios to the peak of the devices, or why they are unknown; none from an older hub."""
+def _peak(job: JobView) -> str:
+    """Return the ratios to the peak of the devices, or why they are unknown; nothing from an older hub."""
     now = job.utilization
     if now is None:
-        return [Text(f"peak: unknown, {job.utilization_unknown}")] if job.utilization_unknown else []
+        return f"peak: unknown, {job.utilization_unknown}" if job.utilization_unknown else ""
     parts = [f"{now.step_ratio:.1%} of the peak of its devices in steps ({now.source} operations)"]
     if now.wall_ratio is not None:
         parts.append(f"{now.wall_ratio:.1%} over wall-clock time")
@@ -78,38 +76,35 @@ def _peak(job: JobView) -> list[Text]:
         limit = "memory bandwidth" if now.memory_bound else "operations"
         parts.append(f"{now.roofline_ratio:.1%} of the roofline, which {limit} limit{'s' * bool(now.memory_bound)}")
     left_out = f"; not counted: {now.uncounted}" if now.uncounted else ""
-    return [Text(f"peak: {', '.join(parts)}{left_out}")]
+    return f"peak: {', '.join(parts)}{left_out}"
 
 
-def _gpus(job: JobView) -> list[Text]:
-    """Return a line with how busy the GPUs are, or no line if they do not measure it."""
+def _gpus(job: JobView) -> str:
+    """Return how busy the GPUs are, or nothing if they do not measure it."""
     now = job.gpu_activity
     if now is None:
-        return []
+        return ""
     parts = [f"tensor cores are busy {now.tensor_ratio:.1%} of the time in steps"]
     if now.tensor_wall_ratio is not None:
         parts.append(f"{now.tensor_wall_ratio:.1%} of wall-clock time")
     if now.memory_ratio is not None:
         parts.append(f"{now.memory_ratio:.1%} of the memory bandwidth is used")
-    return [Text(f"GPUs: {', '.join(parts)}")]
+    return f"GPUs: {', '.join(parts)}"
 
 
-def _samples(job: JobView) -> list[Text]:
-    """Return a line with the rate and what it is inferred from, or no line if the job reports its samples."""
+def _samples(job: JobView) -> str:
+    """Return the rate and what it is inferred from, or nothing if the job reports its samples."""
     if not job.samples_inference or job.samples_per_second is None:
-        return []
-    return [Text(f"samples/s: {job.samples_per_second:,.0f} ({job.samples_inference})")]
+        return ""
+    return f"samples/s: {job.samples_per_second:,.0f} ({job.samples_inference})"
 
 
-def _expected(job: JobView) -> list[Text]:
-    """Return a line with the expected and the actual step time, or no line if the expected step time is unknown.
-
-    In that case the line about the efficiency usually says why.
-    """
+def _expected(job: JobView) -> str:
+    """Return the expected and the actual step time, or nothing if that is unknown, as the efficiency usually says."""
     step = job.expected
     if step is None:
-        return []
+        return ""
     longer = [f"{part} {duration(more)} longer" for part, more in step.grown if more > _MIN_CHANGE * step.seconds]
     reasons = f": {', '.join(longer[:2])}" if longer and step.now_seconds > (1 + _MIN_CHANGE) * step.seconds else ""
     origin = f"recorded as {step.name}" if step.by == RECORDED else f"predicted from other sizes of {step.name}"
-    return [Text(f"expected step time: {duration(step.seconds)} ({origin}), now {duration(step.now_seconds)}{reasons}")]
+    return f"expected step time: {duration(step.seconds)} ({origin}), now {duration(step.now_seconds)}{reasons}"

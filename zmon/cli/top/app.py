@@ -89,7 +89,6 @@ class Help(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [("q,escape,question_mark", "dismiss", "back")]
 
     def compose(self) -> ComposeResult:
-        """Yield the help text."""
         with VerticalScroll():
             yield Static(TEXT, markup=False)
 
@@ -138,7 +137,6 @@ class Top(App[None]):
         self._jobs, self._ranks = Selectable(panels.JOB_COLUMNS, "jobs"), Lines(panels.RANK_COLUMNS, "ranks")
 
     def compose(self) -> ComposeResult:
-        """Yield the widgets from top to bottom."""
         yield self._state
         yield self._jobs
         with VerticalScroll(id="trouble"):
@@ -148,7 +146,6 @@ class Top(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Start to ask the hub."""
         self._jobs.focus()
         self._draw()
         self.run_worker(self._watch())
@@ -179,7 +176,6 @@ class Top(App[None]):
             self._accounts.popleft()
 
     def _draw(self) -> None:
-        """Update all panels."""
         state, now = self._hub_state, self._clock()
         self._state.update(panels.state_line(self._url, state, self._outage, now))
         self.set_class(self._outage is not None or (state is not None and state.blind), "old")
@@ -221,6 +217,5 @@ class Top(App[None]):
         self._draw()
 
     def action_help(self) -> None:
-        """Show the help screen."""
         if len(self.screen_stack) == 1:
             self.push_screen(Help())

@@ -106,11 +106,9 @@ def job_line(state: HubState, job_id: str | None, before: Mapping[str, Mapping[s
     job = next((job for job in state.jobs if job.job_id == job_id), None)
     if job is None:
         return Text()
-    categories = (
-        ", ".join(shares(job.time, before.get(job.job_id, {}))[:_MAX_CATEGORIES]) or "no step in the last minute"
-    )
-    line = Text(f"{job.job_id}", style="bold")
-    line.append(f": {categories}", style="not bold")
+    categories = ", ".join(shares(job.time, before.get(job.job_id, {}))[:_MAX_CATEGORIES])
+    line = Text(job.job_id, style="bold")
+    line.append(f": {categories or 'no step in the last minute'}", style="not bold")
     if job.progress:
         line.append(f"\n{job.progress.text}", style="not bold")
     if state.ranks_job_id == job.job_id and state.ranks_note:

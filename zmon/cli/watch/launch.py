@@ -57,9 +57,8 @@ def is_first(launch: Launch, root: Path) -> bool:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(root / f".watch-{launch.number}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise BoxUnavailable(
-            f"cannot write to {root}", error.strerror or "", "Make room there, or set ZMON_BOX_DIR to another directory"
-        ) from error
+        next_step = "Make room there, or set ZMON_BOX_DIR to another directory"
+        raise BoxUnavailable(f"cannot write to {root}", error.strerror or "", next_step) from error
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -88,11 +88,8 @@ def _with_exit_code(run: WatchedCommand, card: VerdictCard) -> VerdictCard:
         run.exit_code, why = 1, f"{worst.cause} ({worst.severity}) opened"
     else:
         run.exit_code, why = 0, ""
-    return (
-        replace(card, failure=f"{run.exit_code}: {why} (--fail-on {severity})")
-        if why and not run.child.status
-        else card
-    )
+    failure = f"{run.exit_code}: {why} (--fail-on {severity})" if why and not run.child.status else ""
+    return replace(card, failure=failure)
 
 
 def _card(run: WatchedCommand, jobs: Iterable[WatchedJob]) -> VerdictCard:

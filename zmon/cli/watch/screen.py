@@ -33,9 +33,8 @@ def open_output() -> tuple[int, str]:
     try:
         return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600), name
     except OSError as error:
-        raise UsageError(
-            f"cannot write the output of the command to {name}", error.strerror or "", "Change to another directory"
-        ) from error
+        what = f"cannot write the output of the command to {name}"
+        raise UsageError(what, error.strerror or "", "Change to another directory") from error
 
 
 class Screen:

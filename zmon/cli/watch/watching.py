@@ -50,7 +50,6 @@ class Messages(threading.Thread):
         self.join(seconds)
 
     def run(self) -> None:
-        """Called by `start`."""
         # A terminal may stop the group of a background process that writes (stty tostop), and with it the job.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
         while (text := self._waiting.get()) is not None:

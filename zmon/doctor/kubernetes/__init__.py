@@ -1,12 +1,5 @@
 """Checks what is silently without effect in a Kubernetes cluster, with the rights of the pod that doctor runs in.
 
-| file | what it does |
-|---|---|
-| `objects.py` | the objects, as far as they are read |
-| `selection.py` | which objects a Prometheus of the operator selects |
-| `monitoring.py` | checks monitors, rules and scrape intervals |
-| `agents.py` | checks pods, DaemonSets and Pod Security of agents |
-
 What may not be read is reported as unknown, with the missing right.
 """
 

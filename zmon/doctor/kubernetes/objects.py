@@ -90,14 +90,10 @@ class RuleLine(msgspec.Struct, frozen=True):
 
 
 class RuleLines(msgspec.Struct, frozen=True):
-    """A group of rules."""
-
     rules: tuple[RuleLine, ...] = ()
 
 
 class RuleSpec(msgspec.Struct, frozen=True):
-    """The groups of a PrometheusRule."""
-
     groups: tuple[RuleLines, ...] = ()
 
 
@@ -109,8 +105,6 @@ class PrometheusRule(msgspec.Struct, frozen=True):
 
 
 class Namespace(msgspec.Struct, frozen=True):
-    """A namespace."""
-
     metadata: ObjectMeta
 
 
@@ -134,8 +128,6 @@ class HostPort(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TemplateContainer(msgspec.Struct, frozen=True, rename="camel"):
-    """A container of a template."""
-
     security_context: SecurityContext = SecurityContext()
     ports: tuple[HostPort, ...] = ()
 
@@ -158,14 +150,10 @@ class TemplateSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Template(msgspec.Struct, frozen=True):
-    """The template of the pods of a DaemonSet."""
-
     spec: TemplateSpec = TemplateSpec()
 
 
 class DaemonSetSpec(msgspec.Struct, frozen=True):
-    """The part of a DaemonSet that its owner decides."""
-
     template: Template = Template()
 
 
@@ -179,8 +167,6 @@ class DaemonSetStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DaemonSet(msgspec.Struct, frozen=True):
-    """A DaemonSet."""
-
     metadata: ObjectMeta
     spec: DaemonSetSpec = DaemonSetSpec()
     status: DaemonSetStatus = DaemonSetStatus()

@@ -42,31 +42,23 @@ class Selection:
 
 def matches(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
     """Return True if labels meet all conditions."""
-    return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
-        _meets(requirement, labels) for requirement in selector.match_expressions
-    )
+    has_all = selector.match_labels.items() <= labels.items()
+    return has_all and all(_meets(requirement, labels) for requirement in selector.match_expressions)
 
 
 def _meets(requirement: Requirement, labels: Mapping[str, str]) -> bool:
     has, is_one = requirement.key in labels, labels.get(requirement.key) in requirement.values
-    return {"In": has and is_one, "NotIn": not is_one, "Exists": has, "DoesNotExist": not has}.get(
-        requirement.operator, False
-    )
+    results = {"In": has and is_one, "NotIn": not is_one, "Exists": has, "DoesNotExist": not has}
+    return results.get(requirement.operator, False)
 
 
 def text(selector: LabelSelector) -> str:
     """Return a selector as kubectl writes it."""
     parts = [f"{key}={value}" for key, value in selector.match_labels.items()]
     for each in selector.match_expressions:
-        values = f"({','.join(each.values)})"
-        parts.append(
-            {
-                "In": f"{each.key} in {values}",
-                "NotIn": f"{each.key} notin {values}",
-                "Exists": each.key,
-                "DoesNotExist": f"!{each.key}",
-            }.get(each.operator, f"{each.key} {each.operator} {values}")
-        )
+        key, values = each.key, f"({','.join(each.values)})"
+        forms = {"In": f"{key} in {values}", "NotIn": f"{key} notin {values}", "Exists": key, "DoesNotExist": f"!{key}"}
+        parts.append(forms.get(each.operator, f"{key} {each.operator} {values}"))
     return ",".join(parts)
 
 

@@ -51,7 +51,6 @@ class Answers:
         self._page = SharedPage(self.page)
 
     def routes(self) -> list[web.RouteDef]:
-        """Return the routes to add to the application."""
         return [
             web.get(endpoints.METRICS, self.get_metrics),
             route(endpoints.HUB_HEALTH, self.health, lambda health: 200 if health.healthy else 503),
@@ -165,11 +164,9 @@ class Answers:
         )
 
     async def get_metrics(self, request: web.Request) -> web.Response:
-        """Return the page that Prometheus scrapes."""
         return web.Response(body=await self._page.get(), headers={"Content-Type": metrics.CONTENT_TYPE})
 
     async def page(self) -> bytes:
-        """Return the content of /metrics."""
         hub = self._hub
         shown, jobs = exported_jobs(hub.snapshots), hub.reported_jobs()
         accounts = {job_id: hub.job_states.accounts.on_disk(job_id) or Account(job_id) for job_id in shown}

@@ -27,7 +27,6 @@ class IncidentAnswers:
         self._folder, self._large = folder, large
 
     def routes(self) -> list[web.RouteDef]:
-        """Return the routes to add to the application."""
         return [
             route(endpoints.INCIDENTS, self.incidents, turn=lambda _: self._large.turn()),
             route_for(endpoints.INCIDENT, self.incident, turn=lambda _: self._large.turn()),

@@ -23,22 +23,14 @@ def plan_table(snapshot: Snapshot) -> PlanTable:
     steps = [step.mean or step for step in snapshot.steps[-_STEPS:]]
 
     def row(state: RankState) -> PlanRow:
-        rank = state.rank
-        return row_of(
-            PlanRow,
-            state,
-            tables=plan.tables[rank] if plan else (),
-            num_tables=plan.num_tables[rank] if plan else None,
-            planned=Amounts(**{name: getattr(plan, name)[rank] for name in Amounts.__struct_fields__})
-            if plan
-            else None,
-            measured=Amounts(
-                **{name: _median(value(step, rank) for step in steps) for name, value in _MEASURED.items()},
-                memory_bytes=state.resident_bytes
-                if state.device_memory_peak_bytes is None
-                else state.device_memory_peak_bytes,
-            ),
-        )
+        rank, peak = state.rank, state.device_memory_peak_bytes
+        amounts = {name: _median(value(step, rank) for step in steps) for name, value in _MEASURED.items()}
+        measured = Amounts(**amounts, memory_bytes=state.resident_bytes if peak is None else peak)
+        if plan is None:
+            return row_of(PlanRow, state, tables=(), num_tables=None, planned=None, measured=measured)
+        planned = Amounts(**{name: getattr(plan, name)[rank] for name in Amounts.__struct_fields__})
+        tables, number = plan.tables[rank], plan.num_tables[rank]
+        return row_of(PlanRow, state, tables=tables, num_tables=number, planned=planned, measured=measured)
 
     return PlanTable(snapshot.job_id, [row(state) for state in snapshot.reported_ranks], plan.totals if plan else None)
 

@@ -76,16 +76,17 @@ def _urgency(
             for rank in finding.ranks:
                 order = -severity_order(finding.severity)  # the most severe first
                 culprits[rank] = min(order, culprits.get(rank, order))
-    return {
-        state.rank: (_CULPRIT, culprits[state.rank])
-        if state.rank in culprits
-        else (_DEAD, 0.0)
-        if not state.alive and state.activity != "done"
-        else (_OVERDUE, -state.overdue_seconds)
-        if state.overdue_seconds > 0
-        else (_UNWATCHED if state.rank not in watched else _USUAL, 0.0)
-        for state in states
-    }
+
+    def urgency(state: RankState) -> tuple[int, float]:
+        if state.rank in culprits:
+            return _CULPRIT, culprits[state.rank]
+        if not state.alive and state.activity != "done":
+            return _DEAD, 0.0
+        if state.overdue_seconds > 0:
+            return _OVERDUE, -state.overdue_seconds
+        return (_USUAL if state.rank in watched else _UNWATCHED), 0.0
+
+    return {state.rank: urgency(state) for state in states}
 
 
 def _in_order(

@@ -41,21 +41,16 @@ class SizeQuery:
 def size_query(request: ScalingRequest) -> SizeQuery:
     """Check a request and return its sizes. Raises UsageError for impossible values."""
     if request.batch is not None and request.batch_per_rank is not None:
-        raise UsageError(
-            "batch and batch_per_rank contradict each other",
-            "batch is for all ranks together, batch_per_rank for each rank",
-            "Give only one of them",
-        )
+        why = "batch is for all ranks together, batch_per_rank for each rank"
+        raise UsageError("batch and batch_per_rank contradict each other", why, "Give only one of them")
     ranks = None if request.ranks is None else parse_sizes("ranks", request.ranks)
     if ranks and len(ranks) > _MAX_SIZES:
         raise UsageError(f"ranks names {len(ranks)} sizes", f"an answer has at most {_MAX_SIZES}", "Ask for fewer")
     for change in request.what_if:
         parse_what_if(change)
-    batch, batch_per_rank = (
-        _parse_samples("batch", request.batch),
-        _parse_samples("batch_per_rank", request.batch_per_rank),
-    )
-    return SizeQuery(ranks, batch, batch_per_rank, request.what_if)
+    batch = _parse_samples("batch", request.batch)
+    per_rank = _parse_samples("batch_per_rank", request.batch_per_rank)
+    return SizeQuery(ranks, batch, per_rank, request.what_if)
 
 
 def scaling_answer(

@@ -46,6 +46,7 @@ class Discovery:
         self._sources = sources
         self._targets: dict[str, tuple[str, ...]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}  # by source whose list is held, when it is taken
+        self._publish: Callable[[tuple[str, ...]], None] = lambda targets: None
         self.errors: dict[str, str] = {}  # by source, why its last answer is not used
 
     @property
@@ -60,29 +61,28 @@ class Discovery:
 
     async def run(self, session: aiohttp.ClientSession, publish: Callable[[tuple[str, ...]], None]) -> None:
         """Follow every source, for ever, and publish the targets after each answer."""
-        await asyncio.gather(*(self._follow(source, session, publish) for source in self._sources))
+        self._publish = publish
+        await asyncio.gather(*(self._follow(source, session) for source in self._sources))
 
     def note_left_out(self, number: int) -> None:
         """Record how many agents are not asked, because the hub has no open files for them."""
         reason = "because a hub reserves open files for no more. Use another hub"
         self._note(_LEFT_OUT, f"not asked: {counted(number, 'agent')}, {reason}" if number > 0 else "")
 
-    async def _follow(
-        self, source: TargetSource, session: aiohttp.ClientSession, publish: Callable[[tuple[str, ...]], None]
-    ) -> None:
+    async def _follow(self, source: TargetSource, session: aiohttp.ClientSession) -> None:
         async with aclosing(source.follow(session)) as answers:
             async for answer in answers:
-                self._record(source.name, answer, publish)
-                publish(self.targets)
+                self._record(source.name, answer)
+                self._publish(self.targets)
 
-    def _record(self, source: str, answer: Answer, publish: Callable[[tuple[str, ...]], None]) -> None:
+    def _record(self, source: str, answer: Answer) -> None:
         if isinstance(answer, ZmonError):
             self._hold_no_longer(source)
             self._note(source, str(answer))
             return
         known = self._targets.get(source, ())
         if len(answer) < _LEAST_SHARE * len(known):
-            self._hold(source, answer, publish)
+            self._hold(source, answer)
             return
         self._hold_no_longer(source)
         self._note(source, "" if answer else "it names no agent")
@@ -90,7 +90,7 @@ class Discovery:
             log.info("%s has %s", source, counted(len(answer), "agent"))
         self._targets[source] = answer
 
-    def _hold(self, source: str, answer: tuple[str, ...], publish: Callable[[tuple[str, ...]], None]) -> None:
+    def _hold(self, source: str, answer: tuple[str, ...]) -> None:
         """Keep the agents that a list has lost, until it has been short for five minutes."""
         known = self._targets[source]
         if (timer := self._timers.pop(source, None)) is None:
@@ -103,8 +103,8 @@ class Discovery:
 
         def take() -> None:
             self._targets[source] = ()
-            self._record(source, answer, publish)
-            publish(self.targets)
+            self._record(source, answer)
+            self._publish(self.targets)
 
         self._timers[source] = asyncio.get_running_loop().call_at(due, take)
 

@@ -32,15 +32,12 @@ class FileTargets(PolledSource):
         """`scheme`: of targets whose group does not say it."""
         self.name, self._pattern, self._scheme = f"file:{pattern}", pattern, scheme
 
-    def check(self) -> None:
-        """Read the files once. Raises ZmonError."""
-        self._read()
-
     async def find(self, session: aiohttp.ClientSession) -> tuple[str, ...]:
-        """Return the targets. Raises ZmonError if a file is missing or broken."""
-        return await asyncio.to_thread(self._read)
+        """Return the targets, in a thread."""
+        return await asyncio.to_thread(self.read)
 
-    def _read(self) -> tuple[str, ...]:
+    def read(self) -> tuple[str, ...]:
+        """Return the targets. Raises ZmonError if a file is missing or broken."""
         paths = sorted(glob.glob(self._pattern))  # noqa: PTH207
         if not paths and not glob.has_magic(self._pattern):
             raise ZmonError(f"cannot read {self._pattern}", "No such file", "Write the file, or correct --agents")

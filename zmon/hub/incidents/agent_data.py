@@ -123,17 +123,15 @@ def _lines_of_missing_steps(
     lines = []
     if len(snapshot.reported_ranks) > len(chosen_ranks):
         num_others = len(snapshot.reported_ranks) - len(chosen_ranks)
-        lines.append(
-            f"the steps of {num_others} ranks: only those of culprits, of ranks near them and of a sample are stored"
-        )
+        stored = "only those of culprits, of ranks near them and of a sample are stored"
+        lines.append(f"the steps of {num_others} ranks: {stored}")
     if silent:
         lines.append(f"the steps of the ranks on {listed(sorted(silent), _MAX_NAMED)}: the agent there did not answer")
     present = {run.state.rank for run in runs}
     without = [r.rank for r in chosen_ranks if r.rank not in present and r.host not in silent]
     if without:
-        lines.append(
-            f"the steps of rank {listed([*map(str, sorted(without))], _MAX_NAMED)}: the agent has none of that time"
-        )
+        ranks = listed([*map(str, sorted(without))], _MAX_NAMED)
+        lines.append(f"the steps of rank {ranks}: the agent has none of that time")
     return lines
 
 

@@ -115,13 +115,12 @@ def host_row(window: HostWindow) -> HostRow:
 
 
 def _nic(before: NicSample | None, now: NicSample, seconds: float) -> NicRow:
+    received, sent = (before.received_bytes, before.transmitted_bytes) if before else (None, None)
     return row_of(
         NicRow,
         now,
-        received_bytes_per_second=_rate(before.received_bytes if before else None, now.received_bytes, seconds),
-        transmitted_bytes_per_second=_rate(
-            before.transmitted_bytes if before else None, now.transmitted_bytes, seconds
-        ),
+        received_bytes_per_second=_rate(received, now.received_bytes, seconds),
+        transmitted_bytes_per_second=_rate(sent, now.transmitted_bytes, seconds),
         errors=risen(before.errors if before else {}, now.errors),
     )
 

@@ -104,10 +104,8 @@ class CapsuleStore:
         """
         max_age = MAX_AGE_SECONDS if self._clock.is_steady() else math.inf
         now, free_bytes, deleted = time.time(), MAX_BYTES, []
-        ages = sorted(
-            ((now - _modified(directory), directory) for directory in self._directories()), key=lambda pair: pair[0]
-        )
-        for age, directory in ages:
+        ages = {directory: now - _modified(directory) for directory in self._directories()}
+        for directory, age in sorted(ages.items(), key=lambda item: item[1]):
             free_bytes -= _size(directory)
             if directory.name not in active and (age > max_age or free_bytes < 0):
                 shutil.rmtree(directory, ignore_errors=True)

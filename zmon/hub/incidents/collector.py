@@ -192,19 +192,15 @@ class Incidents:
         )
         finding, now = self._journal.find(incident.finding.id) or incident.finding, time.time()
         seconds = time.monotonic() - begin
-        incident.moments = moments.extended(
-            incident.moments, [*collected.moments, moments.evidence_gathered(now, finding)]
-        )
+        new = [*collected.moments, moments.evidence_gathered(now, finding)]
+        incident.moments = moments.extended(incident.moments, new)
 
         def make() -> tuple[Capsule, bytes]:
             rows, ranks = steps.encode(collected.runs)
             runs = [run for run in collected.runs if run.state.rank in ranks]
             num_cut = len(collected.runs) - len(runs)
-            left_out = [*collected.left_out]
-            if num_cut:
-                left_out.append(
-                    f"the steps of {num_cut} more ranks: steps.jsonl holds {steps.MAX_BYTES >> 20} MiB at most"
-                )
+            cut = f"the steps of {num_cut} more ranks: steps.jsonl holds {steps.MAX_BYTES >> 20} MiB at most"
+            left_out = [*collected.left_out, *([cut] if num_cut else [])]
             capsule = incidents.capsule(finding, collected.snapshot, runs, left_out, collected.versions, now, seconds)
             return capsule, rows
 
@@ -219,12 +215,8 @@ class Incidents:
             await asyncio.shield(self._in_thread(self.folder.write, capsule, rows))
         except OSError as error:
             if self.error is None:
-                log.warning(
-                    "cannot write the capsule of %s in %s: %s. The finding is published; free some disk space there",
-                    finding.id,
-                    self.folder.root,
-                    error.strerror,
-                )
+                text = "cannot write the capsule of %s in %s: %s. The finding is published; free some disk space there"
+                log.warning(text, finding.id, self.folder.root, error.strerror)
             self.error = str(error)
         else:
             self.error = None

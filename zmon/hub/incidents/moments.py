@@ -40,19 +40,15 @@ class HostClock:
             return TimelineEvent(time, what, who, f"time of {self.host}'s clock, not corrected")
         if abs(ahead) < _NOTABLE_SECONDS:
             return TimelineEvent(time - ahead, what, who)
-        direction = "ahead" if ahead > 0 else "behind"
-        return TimelineEvent(
-            time - ahead, what, who, f"{self.host}'s clock is {abs(ahead):.1f} s {direction}: corrected"
-        )
+        clock = f"{self.host}'s clock is {abs(ahead):.1f} s {'ahead' if ahead > 0 else 'behind'}: corrected"
+        return TimelineEvent(time - ahead, what, who, clock)
 
 
 def opening(finding: Finding) -> Iterator[TimelineEvent]:
     """Yield the first sign and the opening of the finding."""
-    step = "" if finding.step is None else f" at step {finding.step}"
-    yield TimelineEvent(finding.onset, f"first sign{step}", culprit_names(finding))
-    yield TimelineEvent(
-        finding.detected, f"finding opened: {finding.cause}, {finding.severity}", culprit_names(finding)
-    )
+    step, who = "" if finding.step is None else f" at step {finding.step}", culprit_names(finding)
+    yield TimelineEvent(finding.onset, f"first sign{step}", who)
+    yield TimelineEvent(finding.detected, f"finding opened: {finding.cause}, {finding.severity}", who)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +69,8 @@ def suspicions(suspected: Iterable[Suspected], finding: Finding) -> Iterator[Tim
     for reason, suspects in by_reason.items():
         first = min(suspects, key=lambda suspect: (suspect.rank not in finding.ranks, suspect.time, suspect.rank))
         others = f" and {len(suspects) - 1} more" if len(suspects) > 1 else ""
-        yield TimelineEvent(
-            first.time, f"suspected: {reason}", f"rank {first.rank}{others}, by the agent on {first.host}"
-        )
+        who = f"rank {first.rank}{others}, by the agent on {first.host}"
+        yield TimelineEvent(first.time, f"suspected: {reason}", who)
 
 
 def diagnosis_changes(before: Finding, now: Finding, time: float) -> Iterator[TimelineEvent]:
@@ -112,9 +107,8 @@ def resolution(finding: Finding) -> TimelineEvent:
 def of_act(intent: Intent, time: float) -> TimelineEvent:
     """Return the moment at which an act was done or refused, or at which it was known whether it helped."""
     reason = "" if intent.outcome else f": {'; '.join(intent.reasons)}"[:_MAX_TEXT]
-    return TimelineEvent(
-        time, f"act: {intent.act.replace('_', ' ')}, {intent.state}{reason}", f"zmon, rule {intent.rule}"
-    )
+    what = f"act: {intent.act.replace('_', ' ')}, {intent.state}{reason}"
+    return TimelineEvent(time, what, f"zmon, rule {intent.rule}")
 
 
 def kernel_events(events: Iterable[KernelEvent], clock: HostClock, since: float) -> Iterator[TimelineEvent]:

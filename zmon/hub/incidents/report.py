@@ -42,7 +42,6 @@ def template(folder: Path, name: str) -> Template:
 
 
 def report(capsule: Capsule, steps: Sequence[PlottedStep]) -> str:
-    """Return the page."""
     from markupsafe import Markup
 
     finding = capsule.finding

@@ -58,7 +58,6 @@ class LastSteps:
         yield Chunk(self.steps, [{}] * self.steps.num_rows)
 
     def columns(self) -> Iterable[str]:
-        """Return the columns of the steps."""
         return self.steps.columns
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from zmon.detectors.collectives import SAME_SIZE_ON_GPUS, Contribution, Mismatch, first_mismatch
 from zmon.detectors.hangs import behind_on_device, root_ranks
@@ -25,6 +26,7 @@ from zmon.schema.names import SEQUENCE, STALL
 from zmon.schema.rank import RankState
 
 _UNCOUNTED = ("send", "recv", "coalesced")
+_stall = partial(new_finding, detector=STALL, proof=SEQUENCE, seconds_ago=0.0)
 
 
 @dataclass(frozen=True)
@@ -76,15 +78,8 @@ def analyze_dumps(dumps: Mapping[int, RankDump], job_id: str, notes: Sequence[st
     finding = _mismatch(snapshot, recorded, states) if states else None
     if finding is None and states:
         finding = _awaited(snapshot, recorded, pending)
-    return FlightAnalysis(
-        job_id,
-        world_size,
-        tuple(sorted(recorded)),
-        missing,
-        tuple(pending),
-        (finding,) if finding else (),
-        tuple(lines),
-    )
+    ranks, findings = tuple(sorted(recorded)), (finding,) if finding else ()
+    return FlightAnalysis(job_id, world_size, ranks, missing, tuple(pending), findings, tuple(lines))
 
 
 def _members(dumps: Mapping[int, RankDump]) -> dict[str, frozenset[int]]:
@@ -125,14 +120,11 @@ def _mismatch(snapshot: Snapshot, dumps: Mapping[int, RankDump], states: Mapping
     has_culprits = bool(conflict.minority) and not snapshot.missing
     ranks = [r.rank for r in conflict.minority]
     culprits = f"{ranks_text(ranks)} {verb(ranks, 'differs', 'differ')}" if has_culprits else "no rank is named"
-    return new_finding(
+    return _stall(
         snapshot,
-        detector=STALL,
         cause="collective_mismatch" if has_culprits else "unknown",
         severity="critical" if has_culprits else "warning",
-        proof=SEQUENCE,
         culprits=conflict.minority if has_culprits else (),
-        seconds_ago=0.0,
         confidence=0.9 if has_culprits else 0.3,
         summary=f"ranks disagree about collective {conflict.sequence} of group {conflict.group}: "
         f"{conflict.differences} ({culprits}); {shapes}",
@@ -177,31 +169,32 @@ def _awaited(snapshot: Snapshot, dumps: Mapping[int, RankDump], pending: Sequenc
     first = min(waiting or pending, key=lambda each: (each.collective.sequence, each.rank))
     stuck = first.collective
     sizes = " ".join(str(list(size)) for size in stuck.sizes)
-    waiters = sorted(
-        {w.rank for w in waiting if (w.collective.group, w.collective.sequence) == (stuck.group, stuck.sequence)}
-    )
-    last_done = next((e for e in reversed(dumps[culprits[0].rank].entries) if e.done), None)
-    last_text = (
-        f"; the last operation of rank {culprits[0].rank} that is done is {op_of(last_done.profiling_name)} "
-        f"{last_done.collective_seq_id} of group {last_done.group}"
-        f"{f', from {last_done.where}' if last_done.where else ''}"
-        if last_done
-        else ""
-    )
+    position = stuck.group, stuck.sequence
+    waiters = sorted({w.rank for w in waiting if (w.collective.group, w.collective.sequence) == position})
     state = "has been reached by no GPU of" if culprits is late_on_device else "was not issued by"
-    return new_finding(
+    return _stall(
         snapshot,
-        detector=STALL,
         cause="compute_hang",
         severity="critical",
-        proof=SEQUENCE,
         culprits=culprits,
-        seconds_ago=0.0,
         confidence=0.8 if len(culprits) == 1 else 0.6,
         summary=f"{stuck.op} {stuck.sequence} of group {stuck.group} {sizes} is stuck: it {state} "
         f"{ranks_text(sorted(ranks))}, and {ranks_text(waiters)} {verb(waiters, 'waits', 'wait')} in it"
-        f"{f', from {first.where}' if first.where else ''}{last_text}",
+        f"{_from(first.where)}{_last_done(dumps[culprits[0].rank])}",
         detail="The rank was in no collective: it computed, loaded data, hung, or took another path through the code. "
         "Its stack or its log has the reason: the records show where it was last.",
         evidence=StallEvidence(group=stuck.group, sequence=stuck.sequence),
     )
+
+
+def _last_done(dump: RankDump) -> str:
+    """Return a clause about the last operation of a rank that is done; empty if none is."""
+    last = next((entry for entry in reversed(dump.entries) if entry.done), None)
+    if last is None:
+        return ""
+    operation = f"{op_of(last.profiling_name)} {last.collective_seq_id} of group {last.group}"
+    return f"; the last operation of rank {dump.rank} that is done is {operation}{_from(last.where)}"
+
+
+def _from(where: str) -> str:
+    return f", from {where}" if where else ""

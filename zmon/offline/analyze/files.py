@@ -13,8 +13,15 @@ import msgspec
 
 from zmon.errors import UsageError, install_command
 from zmon.format import plain, plain_json
+from zmon.schema.names import JOB_ID
 
 Row = Mapping[str, Any]
+
+
+def job_id_of(path: Path) -> str:
+    """Return the id of the job whose trace this file has: the name of its folder, if that can be one."""
+    name = path.absolute().parent.name
+    return name if JOB_ID.fullmatch(name) else "unnamed"
 
 
 def rows(path: Path) -> tuple[int, Iterator[Row | None]]:

@@ -59,6 +59,11 @@ class StepTable:
         return self.numbers.get(step, step)
 
 
+def stride(num_rows: int) -> int:
+    """Return of how many steps one is read, so that a log with so many rows has room in memory."""
+    return 1 << max(0, math.ceil(math.log2(max(num_rows, 1) / MAX_ROWS)))
+
+
 def read(paths: Sequence[Path], job_id: str | None = None) -> StepTable:
     """Read the log of one job from one or several files, such as one from each node.
 
@@ -66,7 +71,7 @@ def read(paths: Sequence[Path], job_id: str | None = None) -> StepTable:
     """
     opened = [(path, *files.rows(path)) for path in paths]
     number = sum(rows for _, rows, _ in opened)
-    log = StepTable(job_id or "", every=1 << max(0, math.ceil(math.log2(max(number, 1) / MAX_ROWS))))
+    log = StepTable(job_id or "", every=stride(number))
     jobs: set[str] = set()
     ranks: defaultdict[Key, RankSteps] = defaultdict(RankSteps)
     for path, _, rows in opened:

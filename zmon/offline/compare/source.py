@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 
 from zmon.errors import UsageError
-from zmon.offline.analyze.rows import MAX_ROWS, StepTable, read
+from zmon.offline.analyze.rows import StepTable, read, stride
 from zmon.schema.measures import NS
 from zmon.schema.steps import START, STEP, Steps
 from zmon.steplog import FOLDER, RunSteps, read_runs
@@ -58,8 +58,7 @@ def logged(job: str, folder: Path) -> StepTable:
         why = f"it has the jobs {', '.join(jobs[:_MAX_LISTED])}" if jobs else "it has no jobs"
         raise UsageError(f"there is no file {job}, and no job with this ID in {folder}", why)
     runs, unusable = read_runs(folder / job)
-    number = sum(run.num_boundaries() for run in runs)
-    log = StepTable(job, every=1 << max(0, math.ceil(math.log2(max(number, 1) / MAX_ROWS))), has_exposed_time=True)
+    log = StepTable(job, every=stride(sum(run.num_boundaries() for run in runs)), has_exposed_time=True)
     log.left_out.update(unusable)
     for run, attempt in zip(runs, _launch_numbers(runs), strict=True):
         key = attempt, run.run.rank

@@ -67,7 +67,6 @@ class Recording(msgspec.Struct, frozen=True):
 
 
 def names() -> list[str]:
-    """Return the names of all recordings."""
     return sorted(path.name.removesuffix(SUFFIX) for path in FOLDER.glob(f"*{SUFFIX}"))
 
 
@@ -79,10 +78,8 @@ def load(name: str) -> Recording:
 
 
 def decode(data: bytes) -> Recording:
-    """Return the recording in the bytes of a file."""
     return msgspec.msgpack.decode(lzma.decompress(data), type=Recording)
 
 
 def encode(recording: Recording) -> bytes:
-    """Return the bytes of the file of a recording."""
     return lzma.compress(msgspec.msgpack.encode(recording), preset=9 | lzma.PRESET_EXTREME)

@@ -20,16 +20,8 @@ from aiohttp import web
 from zmon import metrics
 from zmon.agent.current_suspects import CurrentSuspects
 from zmon.agent.exported import exported
-from zmon.schema.api import (
-    AgentHealth,
-    AgentHealthRequest,
-    EvidenceRequest,
-    RankEvidence,
-    SnapshotRequest,
-    Suspects,
-    SuspectsRequest,
-    endpoints,
-)
+from zmon.schema import api
+from zmon.schema.api import endpoints
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.packed import pack
 from zmon.stack.replay import LOOPBACK, load
@@ -54,17 +46,17 @@ class ReplayedAgent:
         """The seconds since the beginning of the recording."""
         return time.time() - self._begin
 
-    async def snapshot(self, request: SnapshotRequest) -> AgentReport:
+    async def snapshot(self, request: api.SnapshotRequest) -> AgentReport:
         """Answer with what the agent reported then."""
         report = self._host.report(self._at, self._later, request)
         return await _silence() if report is None else report
 
-    async def suspects(self, request: SuspectsRequest) -> Suspects:
+    async def suspects(self, request: api.SuspectsRequest) -> api.Suspects:
         """Answer when the suspects differ from those of version `since`, or after `wait` seconds."""
         suspects = await self._suspects.answer(request, _MAX_WAIT_SECONDS)
         return await _silence() if self._is_silent else suspects
 
-    async def evidence(self, request: EvidenceRequest) -> RankEvidence:
+    async def evidence(self, request: api.EvidenceRequest) -> api.RankEvidence:
         """Answer with the evidence about one rank that was recorded last."""
         if self._is_silent:
             return await _silence()
@@ -73,14 +65,13 @@ class ReplayedAgent:
             raise Refusal(404, f"no evidence about rank {request.rank} was recorded")
         return answer
 
-    async def health(self, request: AgentHealthRequest) -> AgentHealth:
+    async def health(self, request: api.AgentHealthRequest) -> api.AgentHealth:
         """Answer that the recording is played, and with the state of the sources then, also for a host that is lost."""
-        report = self._host.report(self._at, self._later, SnapshotRequest())
-        return AgentHealth(True, self._host.host.host, [], report.sources if report else ())
+        report = self._host.report(self._at, self._later, api.SnapshotRequest())
+        return api.AgentHealth(True, self._host.host.host, [], report.sources if report else ())
 
     async def get_metrics(self, request: web.Request) -> web.Response:
-        """Answer a scrape by Prometheus."""
-        report = await self.snapshot(SnapshotRequest())
+        report = await self.snapshot(api.SnapshotRequest())
         shown, cpu = exported(report.ranks), self._process.cpu_times()
         body = metrics.agent_page(
             replace(report, ranks=shown.ranks), cpu.user + cpu.system, self._process.memory_info().rss
@@ -88,7 +79,6 @@ class ReplayedAgent:
         return web.Response(body=body, headers={"Content-Type": metrics.CONTENT_TYPE})
 
     def app(self) -> web.Application:
-        """Return the HTTP application."""
         app = application()
         app.add_routes(
             [

@@ -13,25 +13,10 @@ from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
+from zmon.schema import host
 from zmon.schema.api import RankEvidence, Suspicion
 from zmon.schema.api.agent import AgentReport, UnreadRank
 from zmon.schema.flight import FlightRecord, PendingCollective
-from zmon.schema.host import (
-    CgroupSample,
-    ClockSample,
-    DiskSample,
-    GpuSample,
-    HeldGpus,
-    HostLoad,
-    KernelEvent,
-    KernelLog,
-    MountSample,
-    NicSample,
-    ProcessSample,
-    SourceStatus,
-    TcpPeer,
-    TcpSample,
-)
 from zmon.schema.plan import Plan
 from zmon.schema.rank import EnteredCollective, InFlight, LastWords, RankState
 from zmon.schema.standing import ProcessWork
@@ -61,36 +46,36 @@ KINDS: Mapping[type, Mapping[Kind, str]] = {
     Steps: {"value": "counts columns"},  # see `_later_steps`
     Plan: {"value": "lookups sent_bytes received_bytes seconds memory_bytes num_tables totals steps"},
     Threshold: {"value": "default value"},
-    SourceStatus: {"date": "last_success_time", "count": "num_errors num_dropped", "value": "duration_seconds"},
-    NicSample: {"count": "received_bytes transmitted_bytes errors", "value": "speed_bytes_per_second"},
-    GpuSample: {
+    host.SourceStatus: {"date": "last_success_time", "count": "num_errors num_dropped", "value": "duration_seconds"},
+    host.NicSample: {"count": "received_bytes transmitted_bytes errors", "value": "speed_bytes_per_second"},
+    host.GpuSample: {
         "count": "ecc_errors xid_errors pcie_received_bytes pcie_sent_bytes nvlink_received_bytes nvlink_sent_bytes "
         "nvlink_errors",
         "value": "memory_used_bytes memory_total_bytes utilization_ratio tensor_active_ratio memory_active_ratio "
         "power_watts power_limit_watts temperature_celsius memory_temperature_celsius clocks_hertz max_clocks_hertz "
         "pids minor",
     },
-    HeldGpus: {"age": "idle_seconds", "value": "num_gpus"},
-    TcpSample: {"count": "retransmitted_segments"},
-    TcpPeer: {
+    host.HeldGpus: {"age": "idle_seconds", "value": "num_gpus"},
+    host.TcpSample: {"count": "retransmitted_segments"},
+    host.TcpPeer: {
         "count": "retransmitted_segments acked_bytes busy_seconds",
         "value": "rank num_sockets send_queue_bytes receive_queue_bytes delivery_bytes_per_second round_trip_seconds "
         "num_waiting num_timeouts",
     },
-    HostLoad: {
+    host.HostLoad: {
         "count": "cpu_seconds major_faults oom_kills pressure_seconds full_pressure_seconds",
         "value": "memory_available_bytes memory_total_bytes swap_used_bytes runnable blocked",
     },
-    DiskSample: {"count": "read_bytes written_bytes busy_seconds", "value": "in_progress"},
-    MountSample: {"count": "operations wait_seconds timeouts"},
-    CgroupSample: {
+    host.DiskSample: {"count": "read_bytes written_bytes busy_seconds", "value": "in_progress"},
+    host.MountSample: {"count": "operations wait_seconds timeouts"},
+    host.CgroupSample: {
         "count": "throttled_seconds oom_kills",
         "value": "ranks memory_used_bytes memory_limit_bytes cpu_limit_cores",
     },
-    ClockSample: {"value": "offset_seconds"},
-    KernelLog: {"count": "counts"},
-    KernelEvent: {"date": "time", "value": "xid"},
-    ProcessSample: {"count": "storage_read_bytes", "value": "rank pid run_delay_ratio"},
+    host.ClockSample: {"value": "offset_seconds"},
+    host.KernelLog: {"count": "counts"},
+    host.KernelEvent: {"date": "time", "value": "xid"},
+    host.ProcessSample: {"count": "storage_read_bytes", "value": "rank pid run_delay_ratio"},
     Suspicion: {"value": "rank"},
     RankEvidence: {"value": "rank pid schema"},
     FlightRecord: {"count": "last", "value": "num_pending"},
@@ -113,11 +98,9 @@ class Loop:
     seconds: float  # of one round
 
     def of(self, name: str) -> Loop:
-        """Return the loop of one field."""
         return dataclasses.replace(self, first=getattr(self.first, name, None), last=getattr(self.last, name, None))
 
     def at(self, key: Any) -> Loop:
-        """Return the loop of one item."""
         return dataclasses.replace(self, first=_item(self.first, key), last=_item(self.last, key))
 
     def rise(self, kind: Kind) -> float:

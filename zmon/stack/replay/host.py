@@ -29,7 +29,6 @@ class RecordedHost:
     host: HostRecording
 
     def recorded(self, at: float) -> RecordedReport:
-        """Return what was recorded for this time."""
         return self.host.reports[self._index(self._round(at)[1])]
 
     def report(self, at: float, later: float, request: SnapshotRequest) -> AgentReport | None:

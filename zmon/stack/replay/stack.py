@@ -9,7 +9,7 @@ import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from zmon.errors import PartFailed
@@ -37,7 +37,7 @@ class ReplayStack(Stack):
 
     async def start(self) -> None:
         """Give Prometheus the history of the job, then start every part."""
-        recording, urls = self._recording, self._all_urls
+        recording, urls = self._recording, self._agent_urls
         later = self.fault_time - recording.fault - recording.began
         until = self.fault_time - HEALTHY_SECONDS
         addresses = {host.host: url for host, url in zip(recording.hosts, urls, strict=True)} | {"hub": self.urls.hub}
@@ -53,11 +53,8 @@ class ReplayStack(Stack):
         command = [sys.executable, "-m", "zmon.stack.replay.agent", self._name, repr(begin), *ports]
         return [Part("agent", command, url, f"{url}/healthz", self._config.data_dir / "logs" / "agent.log")]
 
-    def _agent_urls(self, agents: Sequence[Part]) -> list[str]:
-        return self._all_urls
-
     @property
-    def _all_urls(self) -> list[str]:
+    def _agent_urls(self) -> list[str]:
         """The URLs of the agents, in the order of the hosts."""
         return [self.urls.agent, *(f"http://{LOOPBACK}:{port.number}" for port in self._further)]
 

@@ -34,15 +34,11 @@ class PodSelection:
 
 
 class ContainerPort(msgspec.Struct, frozen=True, rename="camel"):
-    """A port that a container declares."""
-
     container_port: int
     name: str = ""
 
 
 class Container(msgspec.Struct, frozen=True):
-    """A container of a pod."""
-
     ports: tuple[ContainerPort, ...] = ()
 
 
@@ -62,8 +58,6 @@ class PodStatus(msgspec.Struct, frozen=True):
 
 
 class Pod(msgspec.Struct, frozen=True):
-    """A pod."""
-
     metadata: ObjectMeta
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()

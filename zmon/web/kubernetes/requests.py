@@ -45,12 +45,10 @@ class Resource:
     verbs: tuple[str, ...] = ("list",)  # those that zmon needs
 
     def of(self, namespace: str) -> Resource:
-        """Return the objects in one namespace."""
         return replace(self, namespace=namespace)
 
     @property
     def path(self) -> str:
-        """The path of the API."""
         root = f"/apis/{self.group}/v1" if self.group else "/api/v1"
         namespace = f"/namespaces/{quote(self.namespace, safe='')}" if self.namespace else ""
         return f"{root}{namespace}/{self.name}"
@@ -69,8 +67,6 @@ class Resource:
 
 
 class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
-    """The metadata of an object."""
-
     name: str = ""
     namespace: str = ""
     uid: str = ""

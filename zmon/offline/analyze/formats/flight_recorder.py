@@ -43,7 +43,6 @@ class Frame(msgspec.Struct):
     line: int = 0
 
     def __post_init__(self) -> None:
-        """Make the texts plain."""
         self.name, self.filename = plain(self.name), plain(self.filename)
 
     @property

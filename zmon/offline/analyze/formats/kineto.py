@@ -23,7 +23,7 @@ from zmon.offline.analyze.formats.kineto_parts import TraceEvent, parts_of
 from zmon.offline.analyze.intervals import Interval, partition, subtract, within
 from zmon.offline.analyze.rows import StepTable, run_uid
 from zmon.schema.measures import ns
-from zmon.schema.names import JOB_ID, OPS, in_order
+from zmon.schema.names import OPS, in_order
 from zmon.schema.steps import DURATION, START, RankSteps
 
 MAX_BYTES = 2 << 30  # of one file, unpacked
@@ -45,7 +45,7 @@ class _Trace(msgspec.Struct):
 
 def read(paths: Sequence[Path]) -> StepTable:
     """Read the traces of one job. Raises UsageError."""
-    table = StepTable(_job_id(paths[0]))
+    table = StepTable(files.job_id_of(paths[0]))
     origin: dict[int, Path] = {}
     sizes: Counter[int] = Counter()
     for path in paths:
@@ -103,7 +103,10 @@ def _read(path: Path) -> _Trace:
 def _rank(path: Path, job: _Job, alone: bool) -> int:
     if job.rank is not None and 0 <= job.rank < MAX_RANKS:
         return job.rank
-    match = _RANK.search(_stem(path))
+    stem = path
+    while stem.suffix in _SUFFIXES:
+        stem = stem.with_suffix("")
+    match = _RANK.search(stem.name)
     if match is None and alone:
         return 0
     if match is None:
@@ -111,20 +114,7 @@ def _rank(path: Path, job: _Job, alone: bool) -> int:
     return int(match[1] or match[2])
 
 
-def _stem(path: Path) -> str:
-    stem = path
-    while stem.suffix in _SUFFIXES:
-        stem = stem.with_suffix("")
-    return stem.name
-
-
-def _job_id(path: Path) -> str:
-    name = path.absolute().parent.name
-    return name if JOB_ID.fullmatch(name) else "unnamed"
-
-
 def steps(events: Sequence[TraceEvent]) -> RankSteps:
-    """Return the steps of one rank."""
     parts = parts_of(events)
     windows = parts.device_steps if parts.device_steps.keys() == parts.steps.keys() else parts.steps
     in_time = sorted(windows.items(), key=lambda item: item[1])

@@ -72,7 +72,6 @@ class Parts:
 
 
 def parts_of(events: Sequence[TraceEvent]) -> Parts:
-    """Return the parts of one rank."""
     spans = sorted((e for e in events if e.ph == "X" and e.dur >= 0), key=lambda e: (e.ts, -e.dur))
     parts = _on_device(spans) if any(e.cat == "kernel" for e in spans) else _on_cpu(spans)
     parts.sent = list(_bytes(spans))
