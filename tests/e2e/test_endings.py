@@ -94,8 +94,8 @@ def ends(stack: RunningStack) -> Iterator[Ends]:
     yield ends
     time.sleep(max(0.0, ends.last + QUIET_SECONDS - time.time()))
     reported = {job_id: stack.findings(job_id, active=False) for job_id in ends.expected}
-    named = {job_id: {(f["cause"], tuple(f["ranks"])) for f in findings} for job_id, findings in reported.items()}
-    assert named == ends.expected
+    causes = {job_id: {(f["cause"], tuple(f["ranks"])) for f in findings} for job_id, findings in reported.items()}
+    assert causes == ends.expected
     quiet = [job_id for job_id, findings in ends.expected.items() if not findings]
     assert [job_id for job_id in quiet if stack.webhook.alerts(job_id, "firing")] == []
 
