@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from tests.boxes import StandIn, eventually
-from tests.kinds import kind_of
+from tests.kinds import is_apart, kind_of
 from tests.notify.endpoints import HttpEndpoint
 from tests.places import REPOSITORY
 from zmon.box import box_path
@@ -50,6 +50,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"{item.nodeid}: {error}") from None
         if kind not in marked:
             item.add_marker(kind)
+        if is_apart(item.nodeid, kind):
+            item.add_marker("apart")
 
 
 COROUTINE_SECONDS = 60.0  # none takes as long, also on a busy machine

@@ -1,10 +1,11 @@
 """Decide the kind of each test: one of four markers, or the kind of its fixtures or folder by the tables here.
 
-Tests of kind `unit` run two at a time (pytest-xdist); all others run one after the other once those are done. So a test
-is `unit` only if it starts no rank, network namespace, control group or browser and measures no lease. A small process
-that holds a file, sleeps or prints is allowed, and so is a Prometheus that scrapes nothing and answers from recorded
-blocks. The marker `slow` is used beside the kind: only `make test-all` runs such a test, and another test of its kind
-is in `make test`.
+Tests of kind `unit` run two at a time (pytest-xdist), and so do those that are `apart`; all others run one after the
+other once those are done. So a test is `unit` only if it starts no rank, network namespace, control group or browser
+and measures no lease. A small process that holds a file, sleeps or prints is allowed, and so is a Prometheus that
+scrapes nothing and answers from recorded blocks. The markers `apart` and `slow` are used beside the kind. A test that
+is `apart` starts ranks or servers, and a list here has its file. Only `make test-all` runs a slow test, and another
+test of its kind is in `make test`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,31 @@ KIND_BY_FOLDER = {
     "tests/jobs": "e2e",  # whole jobs under `zmon run`
 }
 NO_UNITS = tuple(KIND_BY_FOLDER)
+# Their ranks and servers have folders and free ports of their own, and a loaded machine changes no result. Whoever adds
+# a test here runs it beside others on a loaded machine first.
+APART = (
+    "tests/agent/",
+    "tests/bench/",
+    "tests/box/",
+    "tests/cli/test_replay.py",
+    "tests/cli/watch/",
+    "tests/dashboards/stores/test_same_answers.py",
+    "tests/deploy/helm/",
+    "tests/hostile/test_killed_daemons.py",
+    "tests/hostile/test_slow_tls.py",
+    "tests/hostile/test_web_config.py",
+    "tests/jobs/",
+    "tests/lab/cli/",
+    "tests/probe/hooks/",
+    "tests/probe/test_",
+    "tests/stack/",
+    "tests/trainer/",
+)
+
+
+def is_apart(path: str, kind: str) -> bool:
+    """Return True if such a test may run beside another one, although it is no unit."""
+    return kind == "e2e" and path.startswith(APART)
 
 
 def kind_of(path: str, marked: Iterable[str], fixtures: Collection[str]) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kinds import KINDS, NO_UNITS, kind_of
+from tests.kinds import APART, KINDS, NO_UNITS, is_apart, kind_of
+from tests.places import REPOSITORY
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,25 @@ def test_kind_follows_from_markers_then_fixtures_then_folder(path, marked, fixtu
 def test_conflicting_kinds_of_a_test_are_refused(path, marked, fixtures):
     with pytest.raises(ValueError, match=r"it is marked as"):
         kind_of(path, marked, fixtures)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "apart"),
+    [
+        ("tests/jobs/test_jobs.py", "e2e", True),
+        ("tests/probe/test_plan.py", "e2e", True),
+        ("tests/probe/test_plan.py", "unit", False),  # it runs beside others anyway
+        ("tests/bench/recovery/test_arm.py", "drill", False),
+        ("tests/probe/edge/test_installed.py", "e2e", False),
+        ("tests/e2e/test_stall.py", "e2e", False),
+    ],
+)
+def test_only_listed_tests_with_ranks_run_beside_others(path, kind, apart):
+    assert is_apart(path, kind) is apart
+
+
+def test_every_place_of_the_list_exists():
+    assert [place for place in APART if not [*REPOSITORY.glob(f"{place}*")]] == []
 
 
 def test_every_collected_test_has_a_single_kind(request):

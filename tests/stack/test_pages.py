@@ -6,12 +6,14 @@ is a page with one series.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]  # it waits half a minute; page
 FOLDER = REPOSITORY / "dashboards/rules"
 SETTLED_SECONDS = 16.0  # scrape, evaluation, keep_firing_for, next notification of the group: 15 at most
 QUICK_SECONDS = 7.0  # with short intervals 4 at most; Prometheus finds a new Alertmanager within 5
+INTERVALS = ("quick", "shipped")
 STALLED, RESOLVED = "firing: ZmonStall", "resolved: ZmonStall"
 
 
@@ -173,17 +176,23 @@ class Alerting:
             return False
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["quick", "shipped"])
-def notifications(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[..., list[str]]]:
-    """Yield a function that returns notifications by receiver, job and mark, after faults in many jobs."""
-    alerting = Alerting(tmp_path_factory.mktemp("pages"), request.param)
-    try:
-        run_scenario(alerting)
-        yield alerting.notifications
-    finally:
-        alerting.close()
+@pytest.fixture(scope="module")
+def alertings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Alerting]]:
+    """Yield one with short intervals and one with the shipped ones, after faults in many jobs of both at once."""
+    with contextlib.ExitStack() as stack:
+        started = {}
+        for intervals in INTERVALS:
+            started[intervals] = Alerting(tmp_path_factory.mktemp(intervals), quick=intervals == "quick")
+            stack.callback(started[intervals].close)
+        with ThreadPoolExecutor() as pool:  # they only wait
+            list(pool.map(run_scenario, started.values()))
+        yield started
+
+
+@pytest.fixture(params=INTERVALS)
+def notifications(request: pytest.FixtureRequest, alertings: dict[str, Alerting]) -> Callable[..., list[str]]:
+    """Return a function that returns notifications by receiver, job and mark."""
+    return alertings[request.param].notifications
 
 
 def run_scenario(alerting: Alerting) -> None:
