@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"{item.nodeid}: {error}") from None
         if kind not in marked:
             item.add_marker(kind)
-        if is_apart(item.nodeid, kind):
+        if is_apart(item.nodeid, kind, is_slow="slow" in marked):
             item.add_marker("apart")
 
 

@@ -47,9 +47,9 @@ APART = (
 )
 
 
-def is_apart(path: str, kind: str) -> bool:
-    """Return True if such a test may run beside another one, although it is no unit."""
-    return kind == "e2e" and path.startswith(APART)
+def is_apart(path: str, kind: str, *, is_slow: bool) -> bool:
+    """Return True if such a test may run beside another one, although it is no unit. Slow ones were never tried so."""
+    return kind == "e2e" and not is_slow and path.startswith(APART)
 
 
 def kind_of(path: str, marked: Iterable[str], fixtures: Collection[str]) -> str:

@@ -49,7 +49,11 @@ def test_conflicting_kinds_of_a_test_are_refused(path, marked, fixtures):
     ],
 )
 def test_only_listed_tests_with_ranks_run_beside_others(path, kind, apart):
-    assert is_apart(path, kind) is apart
+    assert is_apart(path, kind, is_slow=False) is apart
+
+
+def test_slow_test_with_ranks_runs_alone():
+    assert not is_apart("tests/jobs/test_jobs.py", "e2e", is_slow=True)
 
 
 def test_every_place_of_the_list_exists():
