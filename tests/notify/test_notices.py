@@ -8,11 +8,19 @@ import pytest
 from tests.build import JOB, NOW, evidence, finding, finished, killed, snapshot, terminated
 from tests.hub.acts.builds import intent
 from zmon.job.outcome import ended_launch
-from zmon.notify.notices import ACTS, DEATH_HOLD_SECONDS, HOLD_SECONDS, Notices, of_act, of_end
+from zmon.notify.notices import (
+    ACTS,
+    CRITICAL_HOLD_SECONDS,
+    DEATH_HOLD_SECONDS,
+    WARNING_HOLD_SECONDS,
+    Notices,
+    of_act,
+    of_end,
+)
 
-OLD = NOW - HOLD_SECONDS - 1.0
+OLD = NOW - CRITICAL_HOLD_SECONDS - 1.0
 CRITICAL = finding(id="f1", severity="critical", detected=OLD, onset=NOW - 42.0)
-WARNING = finding(id="f2", severity="warning", detected=OLD)
+WARNING = finding(id="f2", severity="warning", detected=NOW - WARNING_HOLD_SECONDS - 1.0)
 INFO = finding(id="f3", severity="info", detected=OLD)
 DONE = ended_launch(snapshot(*(finished(rank, 9.0) for rank in range(4))), None, None)
 FAILED = ended_launch(snapshot(*(killed(rank, 9.0) for rank in range(4))), CRITICAL, None)
@@ -84,6 +92,11 @@ def test_end_says_how_it_ended(end, title, style):
 
 def test_end_without_a_step_says_so():
     assert "No step was done" in of_end(msgspec.structs.replace(DONE, steps=0, first_step=None)).body
+
+
+def test_warning_that_is_over_within_a_minute_is_not_told():
+    notices, warning = Notices(), replace(WARNING, detected=OLD)
+    assert notices.of_findings([warning], {}, (), NOW) == notices.of_findings([], {}, (), NOW + 50.0) == []
 
 
 def test_severities_that_were_told_outlive_a_restart():

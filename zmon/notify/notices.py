@@ -1,7 +1,7 @@
 """Decide what people are told: one notice for each job and severity of its findings, one when all are over. Pure.
 
-A finding is told once it has been open for some seconds: many end within them. One about ranks that died waits longer,
-because its launch usually ends, and an end is told instead of it.
+A finding is told once it has been open for some seconds, a warning for a minute: most are over by then. A finding about
+ranks that died waits longer than others, because its launch usually ends, and an end is told instead of it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.names import severity_order
 
-HOLD_SECONDS = 5.0
+CRITICAL_HOLD_SECONDS = 5.0
+# In two hours of healthy jobs with pauses, debuggers and suspensions, 15 warnings were over within 14 s (docs/drills.md).
+WARNING_HOLD_SECONDS = 60.0
 DEATH_HOLD_SECONDS = 20.0  # an end is recorded 5 s after its last rank, and a launcher may need some seconds for that
 _MAX_ENDED = 1000
 ENDS, FINDINGS, ACTS = "ends", "findings", "acts"  # the kinds of notices
@@ -94,8 +96,7 @@ class Notices:
             if severity_order(finding.severity) < severity_order(_LEAST):
                 continue
             active.add(finding.job_id)
-            hold = DEATH_HOLD_SECONDS if _is_about_a_death(finding) else HOLD_SECONDS
-            if now - finding.detected < hold or finding.job_id in over or finding.id in self._ended:
+            if now - finding.detected < _hold_seconds(finding) or finding.job_id in over or finding.id in self._ended:
                 continue
             known = worst.get(finding.job_id)
             if known is None or severity_order(finding.severity) > severity_order(known.severity):
@@ -120,9 +121,13 @@ class Notices:
         return of_end(end)
 
 
-def _is_about_a_death(finding: Finding) -> bool:
+def _hold_seconds(finding: Finding) -> float:
+    """Return for how long a finding must be open before it is told."""
+    if severity_order(finding.severity) <= severity_order(_LEAST):
+        return WARNING_HOLD_SECONDS
     evidence = finding.evidence_of(StallEvidence)
-    return finding.is_stall and not (evidence.exit_status is UNSET and evidence.last_words is UNSET)
+    is_about_a_death = finding.is_stall and not (evidence.exit_status is UNSET and evidence.last_words is UNSET)
+    return DEATH_HOLD_SECONDS if is_about_a_death else CRITICAL_HOLD_SECONDS
 
 
 def _of_finding(finding: Finding, labels: Mapping[str, str], now: float) -> Notice:

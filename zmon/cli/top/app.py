@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -26,6 +28,7 @@ from zmon.schema.api import RankRow
 from zmon.schema.http_config import HttpConfig
 
 INTERVAL_SECONDS = 1.0
+_STDOUT = 1
 TIMEOUT_SECONDS = 2.0
 MAX_RANKS = 512  # rows of ranks; of more, those that stand out are requested
 WINDOW_SECONDS = 60.0  # the shares of the time categories are over this time
@@ -151,6 +154,13 @@ class Top(App[None]):
         self.run_worker(self._watch())
         # The first line changes without an answer: how long an outage lasts, and how old the data is.
         self.set_interval(self._interval, self._draw)
+        if not self.is_headless:
+            self.set_interval(self._interval, self._end_without_terminal)
+
+    def _end_without_terminal(self) -> None:
+        """End after a hangup that sends no SIGHUP, as under `docker exec`: textual reads such a terminal in a tight loop."""
+        if not os.isatty(_STDOUT):
+            self.exit(return_code=128 + signal.SIGHUP)
 
     async def _watch(self) -> None:
         """Ask the hub once per interval, and at once after another job was selected."""
