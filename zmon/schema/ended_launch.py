@@ -121,7 +121,7 @@ class EndedLaunch(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class LaunchEnd:
-    """The end of a launch that a fault ended, as it is compared with the ends of other launches."""
+    """The end of one launch that a fault ended. Times are unix seconds by the hub's clock, unless noted."""
 
     attempt: int
     start: float  # the newest start of its ranks, by the clock of that rank's host
