@@ -20,7 +20,7 @@ from zmon.schema.finding import Finding
 from zmon.schema.names import severity_order
 
 CRITICAL_HOLD_SECONDS = 5.0
-# In two hours of healthy jobs with pauses, debuggers and suspensions, 15 warnings were over within 14 s (docs/drills.md).
+# In two hours of jobs with pauses, debuggers and suspensions, 15 warnings were over within 14 s (docs/drills.md).
 WARNING_HOLD_SECONDS = 60.0
 DEATH_HOLD_SECONDS = 20.0  # an end is recorded 5 s after its last rank, and a launcher may need some seconds for that
 _MAX_ENDED = 1000

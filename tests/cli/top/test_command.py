@@ -98,6 +98,16 @@ def test_terminal_shows_finding_and_outage_and_q_quits(http_hub, monkeypatch, co
     assert bool(COLOUR.search(output)) is colour
 
 
+def test_closed_terminal_ends_it(http_hub):
+    """It has another session than the terminal, so no SIGHUP ends it."""
+    with terminal(http_hub[0]) as (process, user):
+        read_until(user, b"STALLED rank_frozen")
+        closed = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(closed, user)
+        os.close(closed)
+        process.wait(timeout=TIMEOUT_SECONDS)  # raises TimeoutExpired if it goes on
+
+
 def test_missing_terminal_is_refused_in_one_line(command):
     code, _, err = command("top")
     assert code == 2

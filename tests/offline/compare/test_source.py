@@ -97,7 +97,7 @@ def test_job_without_two_complete_steps_is_refused(tmp_path):
 
 
 def test_long_log_is_thinned_to_the_same_steps_of_every_rank(data, monkeypatch):
-    monkeypatch.setattr("zmon.offline.compare.source.MAX_ROWS", 7)
+    monkeypatch.setattr("zmon.offline.analyze.rows.MAX_ROWS", 7)
     assert numbers(steps_of("job", data)) == {0: [2, 4], 1: [2, 4]}
 
 

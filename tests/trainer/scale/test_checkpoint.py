@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+from torch.distributed.checkpoint.metadata import _MEM_FORMAT_ENCODING
 
 from tests.evil_pickle import EvilPickle
 from trainer.errors import CheckpointError, ConfigError
@@ -236,6 +237,31 @@ def test_damaged_checkpoint_is_refused(saved: Checkpoints, open_checkpoints: Ope
     os.truncate(tmp_path / "kept" / "step-00000001" / "__0_0.distcp", 100)
     with pytest.raises(CheckpointError, match=r"cannot load step 1 from .*: rank 0: "):
         open_checkpoints().resume()
+
+
+def test_checkpoint_that_python_3_11_2_wrote_is_resumed(
+    open_checkpoints: OpenCheckpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Debian 12 has this Python, whose enumerations write their members as calls of getattr."""
+    with monkeypatch.context() as patch:
+        patch.setattr(_MEM_FORMAT_ENCODING, "__reduce_ex__", lambda self, _: (getattr, (type(self), self.name)))
+        checkpoints = open_checkpoints()
+        checkpoints.save(1, {})
+        checkpoints.wait()
+    checkpoints.load(1)
+
+
+class Attribute:
+    """A value whose pickle calls getattr of a type of a table."""
+
+    def __reduce__(self) -> object:
+        return getattr, (torch.Size, "__init__")
+
+
+def test_getattr_in_a_checkpoint_reads_members_of_the_enumeration_only(saved: Checkpoints, tmp_path: Path) -> None:
+    (tmp_path / "kept/step-00000001/.metadata").write_bytes(pickle.dumps(Attribute()))
+    with pytest.raises(CheckpointError, match=r"asks for __init__ of .*, which is no part of a table of chunks"):
+        saved.load(1)
 
 
 def test_code_in_a_checkpoint_is_not_run(saved: Checkpoints, tmp_path: Path) -> None:

@@ -61,11 +61,20 @@ class _Unpickler(pickle.Unpickler):
             return _layout
         if (module, name) in (("pathlib", "PosixPath"), ("pathlib", "PurePosixPath")):
             return _path
+        if (module, name) == ("builtins", "getattr"):
+            return _member
         raise pickle.UnpicklingError(f"{_FILE} names {module}.{name}, which is no part of a table of chunks")
 
 
 def _layout(name: str) -> torch.layout:
     return getattr(torch, name.removeprefix("torch.")) if name.removeprefix("torch.") in _LAYOUTS else torch.strided
+
+
+def _member(kind: Any, name: str) -> Any:
+    """Return a member of the one enumeration in a table. Python 3.11.0 to 3.11.2 write it as a call of getattr."""
+    if kind is not metadata._MEM_FORMAT_ENCODING or name not in kind.__members__:
+        raise pickle.UnpicklingError(f"{_FILE} asks for {name} of {kind}, which is no part of a table of chunks")
+    return kind[name]
 
 
 def _path(*parts: str) -> str:

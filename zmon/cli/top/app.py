@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -158,9 +157,9 @@ class Top(App[None]):
             self.set_interval(self._interval, self._end_without_terminal)
 
     def _end_without_terminal(self) -> None:
-        """End after a hangup that sends no SIGHUP, as under `docker exec`: textual reads such a terminal in a tight loop."""
+        """End after a hangup without SIGHUP, as under `docker exec`: textual would read it in a tight loop."""
         if not os.isatty(_STDOUT):
-            self.exit(return_code=128 + signal.SIGHUP)
+            self.exit()
 
     async def _watch(self) -> None:
         """Ask the hub once per interval, and at once after another job was selected."""
