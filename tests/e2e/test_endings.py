@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -25,7 +27,7 @@ from tests.e2e.endings import (
     await_finding,
     forked_ranks,
 )
-from tests.e2e.running_stack import Job, RunningStack, wait_for
+from tests.e2e.running_stack import Job, RunningStack, is_up, process_with, wait_for
 
 QUIET_SECONDS = 4.0  # another finding would have come within this time
 PAGE_SECONDS = 10.0
@@ -75,29 +77,13 @@ OWNERS_ENDS: dict[str, Callable[[Job], None]] = {
 }
 
 
-@dataclass
-class Ends:
-    """The jobs of the module that have ended, with what may ever be reported of each: cause and ranks."""
-
-    expected: dict[str, set[tuple[str, tuple[int, ...]]]] = field(default_factory=dict)
-    last: float = 0.0  # unix time of the last end
-
-    def add(self, job_id: str, *findings: tuple[str, tuple[int, ...]]) -> None:
-        """Add a job that has just ended."""
-        self.expected[job_id], self.last = set(findings), time.time()
-
-
-@pytest.fixture(scope="module")
-def ends(stack: RunningStack) -> Iterator[Ends]:
-    """The ends that nothing else may be reported of: checked after the last test, as each would wait for it."""
-    ends = Ends()
-    yield ends
-    time.sleep(max(0.0, ends.last + QUIET_SECONDS - time.time()))
-    reported = {job_id: stack.findings(job_id, active=False) for job_id in ends.expected}
-    causes = {job_id: {(f["cause"], tuple(f["ranks"])) for f in findings} for job_id, findings in reported.items()}
-    assert causes == ends.expected
-    quiet = [job_id for job_id, findings in ends.expected.items() if not findings]
-    assert [job_id for job_id in quiet if stack.webhook.alerts(job_id, "firing")] == []
+def assert_only_finding(stack: RunningStack, job_id: str, cause: str, ranks: tuple[int, ...]) -> None:
+    """Check that nothing else was ever reported about a job, and that the finding was paged."""
+    time.sleep(QUIET_SECONDS)
+    findings = stack.findings(job_id, active=False)
+    assert {(f["cause"], tuple(f["ranks"])) for f in findings} == {(cause, ranks)}
+    alerts = wait_for("a page", lambda: stack.webhook.alerts(job_id, "firing"), PAGE_SECONDS)
+    assert ("ZmonStall", "critical") in {(a["labels"]["alertname"], a["labels"]["severity"]) for a in alerts}
 
 
 def test_storage_error_of_a_rank_without_launcher_names_that_rank(
@@ -112,9 +98,7 @@ def test_storage_error_of_a_rank_without_launcher_names_that_rank(
 
 @pytest.mark.slow  # a job without a launcher is in every run
 @pytest.mark.parametrize("name", ENDINGS)
-def test_fault_that_ends_a_job_is_named_with_its_reason(
-    stack: RunningStack, jobs: EndingJobs, ends: Ends, name: str
-) -> None:
+def test_fault_that_ends_a_job_is_named_with_its_reason(stack: RunningStack, jobs: EndingJobs, name: str) -> None:
     ending = ENDINGS[name]
     job = jobs.start(ending.fault, ending.launcher)
     finding = await_finding(stack, job.job_id, ending.cause, "critical")
@@ -124,9 +108,7 @@ def test_fault_that_ends_a_job_is_named_with_its_reason(
     assert ending.detail in finding["detail"]
     assert finding["evidence"].get("pair") in (None, [], [1, 2])  # the pair, if it is known
     assert job.process.wait(timeout=60) != 0
-    alerts = wait_for("a page", lambda: stack.webhook.alerts(job.job_id, "firing"), QUIET_SECONDS + PAGE_SECONDS)
-    assert ("ZmonStall", "critical") in {(a["labels"]["alertname"], a["labels"]["severity"]) for a in alerts}
-    ends.add(job.job_id, (ending.cause, ending.ranks))
+    assert_only_finding(stack, job.job_id, ending.cause, ending.ranks)
 
 
 @pytest.mark.slow  # it starts a job four times; tests/hub/test_restarts.py has starts whose numbers begin at 0 again
@@ -161,14 +143,16 @@ def test_starts_that_fail_at_the_same_step_again_and_again_are_one_crash_loop(
 @pytest.mark.parametrize("launcher", [TORCHRUN, MPIRUN], ids=["torchrun", "mpirun"])
 @pytest.mark.parametrize("name", OWNERS_ENDS)
 def test_job_that_its_owner_ends_is_quiet(
-    stack: RunningStack, jobs: EndingJobs, ends: Ends, name: str, launcher: tuple[str, ...]
+    stack: RunningStack, jobs: EndingJobs, name: str, launcher: tuple[str, ...]
 ) -> None:
     job = jobs.start("", launcher)
     jobs.await_training(job)
     OWNERS_ENDS[name](job)
     job.process.wait(timeout=60)
+    time.sleep(QUIET_SECONDS)
+    assert stack.findings(job.job_id, active=False) == []
+    assert stack.webhook.alerts(job.job_id, "firing") == []
     assert stack.zmon("status", "--job", job.job_id).returncode == 0
-    ends.add(job.job_id)
 
 
 @pytest.mark.slow  # tests/detectors/hangs/test_sequence_lag.py has such ranks without a job
@@ -202,3 +186,27 @@ def test_launcher_that_is_killed_while_its_ranks_go_on_is_a_warning(stack: Runni
     assert [r["alive"] for r in stack.ranks(job.job_id).values()] == [True] * RANKS
     time.sleep(QUIET_SECONDS)
     assert [f["cause"] for f in stack.findings(job.job_id, active=False)] == ["launcher_gone"]
+
+
+@pytest.mark.slow  # tests/hub/test_ended_jobs.py forgets boxes without a job
+@pytest.mark.timeout(240)
+def test_end_is_shown_after_the_boxes_are_deleted_and_the_agent_has_forgotten_them(
+    stack: RunningStack, jobs: EndingJobs
+) -> None:
+    failed, cancelled = jobs.start("storage"), jobs.start("")
+    jobs.await_training(cancelled)
+    await_finding(stack, failed.job_id, "rank_exited", "critical")
+    failed.process.wait(timeout=60)
+    cancelled.signal(signal.SIGTERM)
+    cancelled.process.wait(timeout=60)
+    time.sleep(QUIET_SECONDS)
+    for job in (failed, cancelled):
+        shutil.rmtree(Path(stack.env["ZMON_BOX_DIR"]) / job.job_id)
+    process_with(stack, "zmon agent").kill()
+    wait_for("the agent is back", lambda: is_up(f"{stack.urls['agent']}/healthz"), 15)
+    wait_for("it has forgotten the job", lambda: not stack.ranks(failed.job_id), 15)
+    time.sleep(QUIET_SECONDS)
+    status = stack.zmon("status", "--job", failed.job_id)
+    shown = " ".join(status.stdout.split())
+    assert (status.returncode, "rank_exited" in shown, "connection refused" in shown) == (1, True, True), shown
+    assert stack.job(cancelled.job_id) is None  # no fault ended it, so it went with its boxes
