@@ -39,6 +39,10 @@ class Cluster(Supervised):
     def _agents(self) -> list[Part]:
         return [self._agent(host) for host in self._hosts.values()]
 
+    @property
+    def _agent_urls(self) -> list[str]:
+        return list(map(agent_url, self._hosts.values()))
+
     def _agent(self, host: Host) -> Part:
         url, data = agent_url(host), self._config.data_dir
         command = [

@@ -1,5 +1,6 @@
 """Tests of hosts in network namespaces: cut and slow links, removal of leftovers, and the finding of a cut link."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -10,8 +11,10 @@ import pytest
 from lab.drills.session import open_stage
 from lab.libraries.clock import Clock, library
 from lab.stage import JobSpec
+from lab.stage.cluster import NAMES, Cluster, agent_url
 from lab.stage.network import (
     LINK_BYTES_PER_SECOND,
+    Host,
     check_possible,
     make_hosts,
     remove_hosts,
@@ -20,6 +23,7 @@ from lab.stage.network import (
 )
 from tests.boxes import eventually
 from zmon.errors import UsageError
+from zmon.web.addresses import AGENT_PORT
 
 pytestmark = pytest.mark.drill
 
@@ -203,6 +207,18 @@ def test_clock_shifts_the_time_of_a_running_process(tmp_path):
         clock.set(30)
         assert abs(offset() - 30) < 5
         process.kill()
+
+
+def test_hub_and_prometheus_ask_the_agent_of_each_host(tmp_path):
+    hosts = {name: Host(name, "", "", "", "", "", f"198.18.0.{number}") for number, name in enumerate(NAMES)}
+    cluster = Cluster(tmp_path, "http://127.0.0.1:1", hosts, {}, None)
+    asyncio.run(cluster.stop())
+    commands = {part.name: " ".join(part.command) for part in cluster.parts}
+    targets = (tmp_path / "data" / "prometheus.yml").read_text()
+    for host in hosts.values():
+        assert f"--bind {host.address} " in commands[f"agent-{host.name}"]
+        assert agent_url(host) in commands["hub"]
+        assert f"{host.address}:{AGENT_PORT}" in targets
 
 
 @pytest.mark.slow  # the only whole job on four hosts
