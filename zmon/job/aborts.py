@@ -25,7 +25,8 @@ def is_aborted_while_waiting(state: RankState) -> bool:
     wordless = not state.alive and state.last_words is None and state.exit_status in (None, "signal SIGABRT")
     if not wordless or state.device == "cpu":
         return False
-    still_seconds = state.state_seconds - gone_seconds(state)  # in which it did the same thing before it ended
+    # In which it did the same thing before it ended; without its agent the rank may have ended just now.
+    still_seconds = state.state_seconds - (gone_seconds(state) if state.watched else 0.0)
     is_waiting = state.in_flight is not None or still_seconds > _TIMEOUT_SECONDS
     return is_waiting or _was_overdue(state, gone_seconds(state))
 
@@ -74,9 +75,19 @@ def _stood_with_all(state: RankState, ranks: Sequence[RankState]) -> bool:
     If it is the only rank that is behind several others, they had waited for it. One other rank may as well be ahead
     because it skipped a collective. The other ranks may all be unwatched, as those of a host that is lost.
     """
-    seconds_ago, furthest = gone_seconds(state), _furthest(ranks)
+    seconds_ago, furthest = _gone_at_least(state, ranks), _furthest(ranks)
     is_awaited = [r for r in ranks if _is_behind(r, furthest)] == [state] and len(ranks) > 2
     return state.world_size > 1 and not is_awaited and all(stood_still(r, seconds_ago) for r in ranks)
+
+
+def _gone_at_least(state: RankState, ranks: Sequence[RankState]) -> float:
+    """Return the seconds since the rank ended; of a rank that ended unwatched, those since another one ended.
+
+    Its own time is then that of its last sign of life. The launcher ended the others because of it.
+    """
+    if state.watched:
+        return gone_seconds(state)
+    return max((gone_seconds(r) for r in ranks if r is not state and not r.alive), default=0.0)
 
 
 def has_left_others(ranks: Sequence[RankState]) -> bool:

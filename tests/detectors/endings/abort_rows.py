@@ -8,6 +8,7 @@ from zmon.schema.rank import EnteredCollective, InFlight
 
 STOOD = {"step_seconds": 605.0, "state_seconds": 605.0}
 STOOD_46 = {"lease_seconds": 90.0, "step_seconds": 46.0, "state_seconds": 46.0}
+STOOD_50 = {"lease_seconds": 8.0, "step_seconds": 50.0, "state_seconds": 50.0}
 START = {"activity": "init", "lease_seconds": 120.0, "step": 1, "step_seconds": 46.0, "state_seconds": 46.0}
 ENFORCE = "[enforce fail at gloo/alltoallv.cc:138] inLengthPerRank[myRank] == outLengthPerRank[myRank]. "
 INSIDE = {"in_flight": waiting(0).in_flight, "sequences": {"0": 300}}
@@ -84,6 +85,13 @@ NCCL = (
           [aborted(2, 1.0, activity=activity, **ALIKE),
            *(ended(rank, last_words_seconds=1.05, activity=activity, **ALIKE) for rank in (0, 1, 3))])
       for activity in ("init", "train")),
+    *(row(f"all ranks stand still for {seconds} s, one ends while its agent restarts, and mpirun ends the others",
+          expected,
+          [aborted(2, sign, watched=False, sequences={"0": 301}, **NO_STATUS, **stood),
+           *(ended(rank, 4.0, sequences={"0": 301}, **stood) for rank in (0, 1, 3))], note)
+      for seconds, sign, expected, note, stood in (
+          (46, 49.0, UNKNOWN, "nobody saw its end: the watchdog may have aborted it", STOOD_50),
+          (1, 4.9, EXIT(2), "no timeout is that short", {"step_seconds": 5.0, "state_seconds": 5.0}))),
     *(row(f"a rank skipped a collective, and the watchdog aborted {how} of the others", MISMATCH(3),
           [aborted(0, **USUAL), *(end(rank, 4.0, **USUAL) for rank in (1, 2)), ended(3, 4.0, **SKIPPED)])
       for how, end in (("all", aborted), ("one", ended))),

@@ -68,6 +68,9 @@ SIGNALS = (
            broken(3, 1.9985, 1.7, C, exit_status="signal SIGTERM")], note)
       for lead, expected, note in ((0.0024, QUIET, "the owner reached two hosts: no launcher reacts so soon"),
                                    (0.15, due("rank_exited", 0), "its launcher may have sent it"))),
+    row("the same, without torchrun, 0.15 s later: only the exit statuses on the third host show the signal", UNCLEAR,
+        [signalled(0, 2.0, max_restarts=None), broken(1, 1.9985, 1.8, B, exit_status="exit code 1", max_restarts=None),
+         *(broken(rank, 1.9985, 1.7, C, **BY_MPIRUN) for rank in (2, 3))], "mpirun or the owner sent it"),
     row("the owner ends a job, and the handler of one rank runs 0.2 s early", QUIET,
         [exited(3, 1.2), *(exited(rank, 1.0) for rank in range(3))]),
     row("the owner ends a job whose ranks react one after the other", QUIET,

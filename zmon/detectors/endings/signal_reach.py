@@ -185,7 +185,10 @@ class Signals:
             return Reach.PART
         if any(r.exit_status is None for r in firsts):
             return Reach.UNCLEAR
-        return all_ranks if all(map(_had_signal, firsts)) else Reach.PART
+        if all(map(_had_signal, firsts)):
+            return all_ranks
+        # The others raised before a signal came. Only torchrun signals nobody because of a rank on another host.
+        return Reach.UNCLEAR if any(_had_signal(r) and r.max_restarts is None for r in firsts) else Reach.PART
 
     def _was_spared(self, state: RankState, is_first: bool) -> bool:
         """Return True if the signal did not reach this rank, which lost a connection: it would have ended it at once.
