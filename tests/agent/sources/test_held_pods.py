@@ -57,7 +57,7 @@ def node(tmp_path):
 
 
 class Look(NamedTuple):
-    """What is on the GPUs: for each one the utilization, and the processes."""
+    """A moment on the GPUs: the utilization of each, and the processes."""
 
     ratios: tuple = (0.0, 0.0, 0.0, 0.0)
     pids: Mapping = MappingProxyType({})

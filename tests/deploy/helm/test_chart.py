@@ -108,7 +108,7 @@ def test_agents_may_act_only_if_the_value_says_so(allowed):
 
 
 def test_agents_may_list_pods_of_the_cluster_if_the_value_says_so():
-    """That they have no token by default is in the test of tokens below."""
+    """The test of tokens below covers the default, in which they have none."""
     _, created, _ = install(ISSUER | {"agent": {"listPods": True}}, WITHOUT_OPERATOR)
     objects = Objects(created)
     pod, role, binding = (objects.of(kind) for kind in ("DaemonSet", "ClusterRole", "ClusterRoleBinding"))
