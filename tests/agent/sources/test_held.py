@@ -146,6 +146,13 @@ def test_dead_ranks_of_the_job_before_are_not_of_the_next_one_on_its_gpus(node):
     assert node.idle(15 * MINUTE) == {"slurm-8": "never_ran"}
 
 
+def test_rank_of_a_job_whose_control_group_begins_alike_is_not_of_the_job(node):
+    node.job(7, 0)
+    node.process(77, "/slurm/uid_1/job_71/step_0")
+    node.ranks = [(rank_state(0, job_id="mine", **RANK), 77)]
+    assert node.idle(15 * MINUTE) == {"slurm-7": "never_ran"}
+
+
 def test_pod_of_control_groups_that_sleeps(node):
     node.group(POD, "c 195:0 rw\n")
     assert node.idle(15 * MINUTE) == {POD: "never_ran"}

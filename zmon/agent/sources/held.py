@@ -132,7 +132,7 @@ class _Node:
         ranks = self._ranks[holder]
         gpus = self._gpus_of(holder)
         ratios = [gpu.utilization_ratio if gpu else None for gpu in gpus]
-        pids = {pid for gpu in gpus if gpu for pid in gpu.pids if holder.gpus or self._is_in(holder, pid)}
+        pids = {pid for gpu in gpus if gpu for pid in gpu.pids}
         busy = True if any(ratios) else None if None in ratios or self._has_unplaced_rank else False
         if self.may_be_monitor(holder):  # what runs on its GPUs may be of others
             ran = any(self._is_in(holder, pid) for pid in pids)
