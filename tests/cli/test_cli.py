@@ -108,11 +108,16 @@ def test_options_of_a_hub_are_checked_while_another_one_has_its_data(command, tm
 
 
 @pytest.mark.parametrize(
-    "options", [("--agents-kubernetes", "zmon/app=agent,zone=a"), ("--agents", "kubernetes:zmon/app=agent")]
+    "words",
+    [
+        ("hub", "--agents-kubernetes", "zmon/app=agent,zone=a"),
+        ("hub", "--agents", "kubernetes:zmon/app=agent"),
+        ("agent", "--pods-of-node", "node-1"),
+    ],
 )
-def test_hub_whose_agents_are_pods_is_misuse_outside_of_a_cluster(command, monkeypatch, options):
+def test_pods_are_misuse_outside_of_a_cluster(command, monkeypatch, words):
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    code, _, err = command("hub", "--check-config", *options)
+    code, _, err = command(*words, "--check-config")
     assert code == 2
     assert_one_line(err, "KUBERNETES_SERVICE_HOST", "in a pod")
 

@@ -5,8 +5,8 @@ of a source are shown only while it answers. While the boxes cannot be read, the
 then knows that these ranks are unwatched, and does not take them for gone.
 
 It reads `/dev/shm`, `/proc`, `/sys`, `/dev/kmsg`, NVML and netlink, and starts py-spy. It sends packets to other hosts
-only while a job stands still. `poller` reads the sources, `snapshot` answers the hub, `evidence` and `rank_evidence`
-collect evidence.
+only while a job stands still, and asks the API server of Kubernetes only with `--pods-of-node`. `poller` reads the
+sources, `snapshot` answers the hub, `evidence` and `rank_evidence` collect evidence.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from zmon.agent.rank_evidence import StderrTails, locate_rank, rank_evidence
 from zmon.agent.snapshot import Devices, NodeRanks, check, is_history, node_ranks, with_history
 from zmon.agent.sources import Reading, Source, all_sources
 from zmon.agent.sources.boxes import Boxes
+from zmon.agent.sources.pods import PodSource
 from zmon.agent.sources.stderr import StderrSource
 from zmon.errors import SourceUnavailable, Unreachable
 from zmon.format import plain
@@ -82,6 +83,7 @@ class Agent:
         self._box_poller = Poller(
             "boxes", self._boxes.read, config.scan_interval_seconds, config.scan_timeout_seconds, self._on_scan
         )
+        self._pods = self._pod_poller(config.pods) if config.pods is not None else None
         if sources is None:
             sources = all_sources(
                 self._processes,
@@ -89,6 +91,7 @@ class Agent:
                 gpus=self._gpus,
                 states=self._states,
                 leases=config.leases,
+                pods=lambda: self._pods.value if self._pods else None,
             )
         config.check_names([*(source.name for source in sources), StderrSource.name, _STEPS])
         self._sources = {
@@ -102,7 +105,7 @@ class Agent:
             for source in sources
             if source.name not in config.without
         }
-        self._pollers = [self._box_poller, *self._sources.values()]
+        self._pollers = [self._box_poller, *self._sources.values(), *([self._pods] if self._pods else [])]
         self._stderr: StderrTails | None = None
         if StderrSource.name not in config.without:
             self._stderr = StderrTails(lambda: self._boxes.runs, config.source_timeout_seconds)
@@ -155,6 +158,15 @@ class Agent:
             raise SourceUnavailable("cannot tell who holds GPUs", "no GPU is read on this host")
         gpus: Sequence[GpuSample] | None = poller.value
         return gpus
+
+    def _pod_poller(self, pods: PodSource) -> Poller:
+        """Return the poller of the pods that hold GPUs. The API server is not asked on a node without GPUs."""
+
+        def read() -> Reading:
+            self._gpus()
+            return pods.read()
+
+        return Poller(pods.name, read, pods.interval_seconds, pods.timeout_seconds)
 
     def _states(self) -> Sequence[tuple[RankState, int]]:
         """Return each rank with its pid. Only for threads of sources. Raises Unreachable, or TimeoutError."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from zmon.agent.sources.pods import PodSource
 from zmon.box.roots import PLACES, Places
 from zmon.errors import UsageError
 from zmon.job.lease import Leases
@@ -19,6 +20,7 @@ class AgentConfig:
     box_dir: Path | None  # the only directory of boxes; None: those of all users
     host: str
     pods_dir: Path | None = None  # directory of the pods of a kubelet, whose volumes of boxes are read as well
+    pods: PodSource | None = None  # asks the API server which pods of this node hold GPUs; None: nobody asks
     data_dir: Path | None = None  # folder of the step log and of the ledger of acts; None: neither
     watch: int = 0  # only the ranks that this `zmon watch` has started; 0: all ranks
     without: frozenset[str] = frozenset()  # names of sources that are switched off

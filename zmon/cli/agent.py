@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from zmon.agent import Agent, AgentConfig
+from zmon.agent.sources.pods import PodSource
 from zmon.box.roots import POD_VOLUME
 from zmon.cli.daemon import Listening, listening_options, serve
 from zmon.cli.options import allowed_hosts_option, box_dir_option, comma_separated, data_dir_option, host_option
@@ -16,6 +17,7 @@ from zmon.errors import UsageError
 from zmon.job.lease import Leases
 from zmon.schema.limits import host_name
 from zmon.stack import StackConfig
+from zmon.web.kubernetes.api_server import in_cluster
 
 
 @click.command()
@@ -28,6 +30,15 @@ from zmon.stack import StackConfig
     metavar="PATH",
     help="On Kubernetes, the directory of a kubelet's pods. Boxes in their emptyDir volumes called "
     f"{POD_VOLUME} are read as well.",
+)
+@click.option(
+    "--pods-of-node",
+    "node",
+    envvar="ZMON_PODS_OF_NODE",
+    default="",
+    metavar="NODE",
+    help="On Kubernetes, the name of this node: the API server is asked which of its pods hold GPUs, to tell those in "
+    "which nothing runs. The service account needs the right to list the pods of the cluster.",
 )
 @host_option
 @data_dir_option
@@ -66,6 +77,7 @@ def agent(
     listening: Listening,
     box_dir: Path | None,
     pods_dir: Path | None,
+    node: str,
     host: str,
     data_dir: Path,
     without: str,
@@ -80,6 +92,7 @@ def agent(
         box_dir,
         host_name(host),
         pods_dir=pods_dir,
+        pods=PodSource(in_cluster(), node) if node else None,
         data_dir=data_dir,
         without=frozenset(comma_separated(without)),
         hub_users=frozenset(map(_uid, comma_separated(hub_users))),

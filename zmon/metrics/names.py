@@ -213,7 +213,7 @@ SPECS: dict[str, Spec] = {
     "zmon_cgroup_cpu_limit_cores": CGROUP.gauge("CPU limit of the control group.", lambda group: group.cpu_limit_cores),
     "zmon_cgroup_throttled_seconds_total": CGROUP.counter("Time that the control group was throttled by its CPU limit.", lambda group: group.throttled_seconds),
     "zmon_cgroup_oom_kills_total": CGROUP.counter("Processes of the control group that the kernel killed because memory ran out.", lambda group: group.oom_kills),
-    "zmon_held_gpus": HELD.gauge("GPUs that a job or a control group holds.", lambda held: held.num_gpus),
+    "zmon_held_gpus": HELD.gauge("GPUs that a job, a pod or a control group holds.", lambda held: held.num_gpus),
     "zmon_held_idle_seconds": HELD_IDLE.gauge("Time for which nothing has run on GPUs that are held, once it exceeds the lease.", lambda held: held.idle_seconds),
     "zmon_tcp_retransmitted_segments_total": TCP.counter("TCP segments that the host retransmitted.", lambda tcp: tcp.retransmitted_segments),
     "zmon_tcp_send_queue_bytes": Spec("gauge", ("host", "job_id", "rank"), "Bytes that the rank has sent over TCP and no peer has acknowledged yet."),

@@ -139,7 +139,7 @@ class CgroupSample:
 
 @dataclass(frozen=True, slots=True)
 class HeldGpus:
-    """GPUs that a job or a control group holds, and since when nothing has run on them."""
+    """GPUs that a job, a pod or a control group holds, and since when nothing has run on them."""
 
     holder: str
     user: str  # "": unknown

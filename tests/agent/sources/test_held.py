@@ -1,66 +1,18 @@
 """Tests of the source that tells who holds GPUs and leaves them idle."""
 
-import json
-
 import pytest
 
+from tests.agent.sources.held_node import FakeNode
 from tests.build import rank_state
 from zmon.agent.sources.held import LIST_SECONDS, MAX_GAP_SECONDS, HeldSource
 from zmon.agent.sources.holders import MAX_HOLDERS
 from zmon.errors import SourceUnavailable
 from zmon.job.lease import Leases
-from zmon.schema.host import GpuSample, HeldGpus
+from zmon.schema.host import HeldGpus
 
 POD = "/kubepods/burstable/pod1/c1"
 DOCKER = "c 1:3 rwm\nc 195:255 rw\nc 195:254 rw\nc 511:0 rw\n"  # null, nvidiactl, nvidia-modeset, nvidia-uvm
 MINUTE = 60
-
-
-class FakeNode:
-    """A node with four GPUs, its scheduler's files, its control groups of v1, and a clock."""
-
-    def __init__(self, root):
-        self.files, self.cgroup, self.proc = root / "held", root / "cgroup", root / "proc"
-        self.now, self.ratios, self.pids, self.ranks = 1000.0, [0.0] * 4, {}, []
-        self.source = HeldSource(
-            self.gpus, lambda: self.ranks, Leases(), self.proc, self.cgroup, self.files, lambda: self.now
-        )
-
-    def gpus(self):
-        return [
-            GpuSample(str(n), f"GPU-{n}", utilization_ratio=ratio, pids=self.pids.get(n, ()), minor=n)
-            for n, ratio in enumerate(self.ratios)
-        ]
-
-    def job(self, number, *gpus, **more):
-        self.files.mkdir(exist_ok=True)
-        content = {"gpus": gpus, "user": "ann", "group": f"/job_{number}", **more}
-        (self.files / f"slurm-{number}.json").write_text(json.dumps(content))
-
-    def group(self, path, devices):
-        folder = self.cgroup / "devices" / path.lstrip("/")
-        folder.mkdir(parents=True)
-        for each in (folder, *folder.parents):
-            if each.is_relative_to(self.cgroup / "devices") and not (each / "devices.list").exists():
-                (each / "devices.list").write_text("a *:* rwm\n")
-        (folder / "devices.list").write_text(devices)
-
-    def process(self, pid, group):
-        (self.proc / str(pid)).mkdir(parents=True)
-        (self.proc / str(pid) / "cgroup").write_text(f"12:devices:{group}\n1:name=systemd:{group}\n")
-
-    def after(self, seconds=0.0, step=5.0):
-        """Read every few seconds for so long, and return the last answer by holder."""
-        until = self.now + seconds
-        while True:
-            held = {each.holder: each for each in self.source.read().value}
-            if self.now >= until:
-                return held
-            self.now += step
-
-    def idle(self, seconds):
-        """Return the kind of each holder that is idle after so many seconds."""
-        return {name: held.idle_kind for name, held in self.after(seconds).items() if held.idle_kind}
 
 
 @pytest.fixture
@@ -192,6 +144,13 @@ def test_dead_ranks_of_the_job_before_are_not_of_the_next_one_on_its_gpus(node):
     node.process(77, "/job_8")  # another process has its number
     node.job(8, 0)
     assert node.idle(15 * MINUTE) == {"slurm-8": "never_ran"}
+
+
+def test_rank_of_a_job_whose_control_group_begins_alike_is_not_of_the_job(node):
+    node.job(7, 0)
+    node.process(77, "/slurm/uid_1/job_71/step_0")
+    node.ranks = [(rank_state(0, job_id="mine", **RANK), 77)]
+    assert node.idle(15 * MINUTE) == {"slurm-7": "never_ran"}
 
 
 def test_pod_of_control_groups_that_sleeps(node):

@@ -15,7 +15,12 @@ CORE = {
     "v1": {"Namespace": False, "Secret": True, "ConfigMap": True, "Service": True, "ServiceAccount": True},
     "apps/v1": {"DaemonSet": True, "StatefulSet": True, "Deployment": True},
     "policy/v1": {"PodDisruptionBudget": True},
-    "rbac.authorization.k8s.io/v1": {"Role": True, "RoleBinding": True},
+    "rbac.authorization.k8s.io/v1": {
+        "Role": True,
+        "RoleBinding": True,
+        "ClusterRole": False,
+        "ClusterRoleBinding": False,
+    },
     "networking.k8s.io/v1": {"NetworkPolicy": True},
 }
 OPTIONAL = {

@@ -107,6 +107,30 @@ def test_agents_may_act_only_if_the_value_says_so(allowed):
     assert prometheus["roles"] == ["metrics"]
 
 
+def test_agents_may_list_pods_of_the_cluster_if_the_value_says_so():
+    """The test of tokens below covers the default, in which they have none."""
+    _, created, _ = install(ISSUER | {"agent": {"listPods": True}}, WITHOUT_OPERATOR)
+    objects = Objects(created)
+    pod, role, binding = (objects.of(kind) for kind in ("DaemonSet", "ClusterRole", "ClusterRoleBinding"))
+    pod = pod["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is True
+    assert "--pods-of-node=$(NODE_NAME)" in pod["containers"][0]["args"]
+    (node,) = [each["valueFrom"] for each in pod["containers"][0]["env"] if each["name"] == "NODE_NAME"]
+    assert node == {"fieldRef": {"fieldPath": "spec.nodeName"}}
+    account = {"kind": "ServiceAccount", "name": pod["serviceAccountName"], "namespace": "zmon-agents"}
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["subjects"] == [account]
+
+
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+def test_kubernetes_accepts_the_rights_of_agents(version):
+    _, created, _ = install(ISSUER | {"agent": {"listPods": True}}, WITHOUT_OPERATOR)
+    rights = [thing for thing in created if thing["apiVersion"].startswith("rbac")]
+    assert len(rights) == 4  # the hub has two
+    assert json.loads(engine("validate", version, given=json.dumps(rights)).stdout) == []
+
+
 def test_cluster_without_the_operator_gets_no_monitors_and_is_told():
     error, created, notes = install(ISSUER, WITHOUT_OPERATOR)
     assert error == ""

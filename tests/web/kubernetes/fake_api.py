@@ -14,17 +14,28 @@ from aiohttp.test_utils import TestServer
 from zmon.schema.http_config import Authorization, HttpConfig
 from zmon.web.kubernetes.api_server import ApiServer
 
-PODS = "/api/v1/namespaces/zmon/pods"
+PODS, ALL_PODS = "/api/v1/namespaces/zmon/pods", "/api/v1/pods"
 
 
-def pod(name, ip="", *, labels=None, ports=(), phase="Running", host_ip="", host_network=False, deleted=False, uid=""):
-    """Return a pod as the API server describes it, with some of what zmon does not read."""
-    metadata = {"name": name, "namespace": "zmon", "uid": uid or f"uid-{name}", "labels": labels or {"app": "agent"}}
+def pod(
+    name, ip="", *, namespace="zmon", uid="", labels=None, ports=(), limits=({},), node="", phase="Running",
+    host_ip="", host_network=False, deleted=False,
+):  # fmt: skip
+    """Return a pod as the API server describes it, with some of what zmon does not read.
+
+    `limits`: those of each container.
+    """
+    metadata = {"name": name, "namespace": namespace, "uid": uid or f"uid-{name}", "labels": labels or {"app": "agent"}}
     if deleted:
         metadata |= {"deletionTimestamp": "2026-11-21T12:00:00Z", "deletionGracePeriodSeconds": 30}
     metadata["managedFields"] = [{"manager": "kubelet", "fieldsV1": {'k:{"type":"Ready"}': {}}}]
     declared = [{"name": port_name, "containerPort": number, "protocol": "TCP"} for port_name, number in ports]
-    spec = {"containers": [{"name": "agent", "image": "zmon"} | ({"ports": declared} if declared else {})]}
+    containers = [
+        {"name": f"agent-{number}", "image": "zmon", "resources": {"limits": limit, "requests": limit} if limit else {}}
+        for number, limit in enumerate(limits)
+    ]
+    spec = {"containers": [each | ({"ports": declared} if declared else {}) for each in containers]}
+    spec |= {"nodeName": node} if node else {}
     if host_network:
         spec["hostNetwork"] = True
     status = {"phase": phase, "conditions": []}
@@ -48,6 +59,7 @@ class FakeApi:
         self.page = 500  # objects of a page at most
         self.tokens = {"token-1"}
         self.refusals = {}  # code and message for each request of a verb, or of a verb and a path
+        self.delay_seconds = 0.0  # before each answer
         self.piece = 0  # watches write pieces of this many bytes; 0: whole events
         self.lists, self.watches = [], []  # the queries of requests
         self.authorizations = []
@@ -119,6 +131,7 @@ class FakeApi:
         verb = "watch" if "watch" in request.query else "list"
         self.authorizations.append(request.headers.get("Authorization"))
         (self.watches if verb == "watch" else self.lists).append(dict(request.query))
+        await asyncio.sleep(self.delay_seconds)
         token = (request.headers.get("Authorization") or "").removeprefix("Bearer ")
         refusal = self.refusals.get((verb, request.path)) or self.refusals.get(verb)
         if token not in self.tokens:
@@ -133,6 +146,10 @@ class FakeApi:
 
     async def _list(self, request):
         begin, values = int(request.query.get("continue", "0")), list(self.objects[request.path].values())
+        field, _, wanted = request.query.get("fieldSelector", "").partition("=")
+        if field:  # the API server selects pods by few fields
+            assert field == "spec.nodeName"
+            values = [value for value in values if value["spec"].get("nodeName", "") == wanted]
         end = begin + min(self.page, int(request.query["limit"]))
         metadata = {"resourceVersion": str(self.version)} | ({"continue": str(end)} if end < len(values) else {})
         return web.json_response({"kind": "List", "metadata": metadata, "items": values[begin:end] or None})

@@ -74,6 +74,17 @@ def test_list_has_all_pages_and_a_version(run):
     run(scenario, page=1)
 
 
+def test_list_by_a_field_from_memory_has_the_objects_of_one_node(run):
+    async def scenario(api, session):
+        api.objects = {PODS: {name: pod(name, node=node) for name, node in (("a", "n1"), ("b", "n2"), ("c", "n1"))}}
+        listing = await list_objects(session, api.url, RESOURCE, Pod, fields="spec.nodeName=n1", version="0")
+        assert [each.metadata.name for each in listing.objects] == ["a", "c"]
+        first = {"fieldSelector": "spec.nodeName=n1", "limit": "250"}
+        assert api.lists == [first | {"resourceVersion": "0"}, first | {"continue": "1"}]
+
+    run(scenario, page=1)
+
+
 def test_list_without_objects_is_empty(run):
     async def scenario(api, session):
         assert await names(api, session) == ([], "100")

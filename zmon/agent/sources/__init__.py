@@ -14,6 +14,7 @@ from zmon.agent.sources.cgroups import CgroupSource
 from zmon.agent.sources.clock import ClockSource
 from zmon.agent.sources.gpu import GpuSource
 from zmon.agent.sources.held import HeldSource
+from zmon.agent.sources.holders import Holder
 from zmon.agent.sources.host import HostSource
 from zmon.agent.sources.kernel_log import KernelLogSource
 from zmon.agent.sources.nic import NicSource
@@ -44,11 +45,12 @@ def all_sources(
     gpus: Callable[[], Sequence[GpuSample] | None] = lambda: None,
     states: Callable[[], Sequence[tuple[RankState, int]]] = tuple,
     leases: Leases | None = None,
+    pods: Callable[[], Sequence[Holder] | None] = lambda: None,
 ) -> tuple[Source, ...]:
     """Return every hardware source. The black boxes are read separately, ten times a second.
 
     `stands_still` returns True while a rank makes no progress. `gpus` and `states` return what the agent read last:
-    the GPUs, and the ranks with their pids.
+    the GPUs, and the ranks with their pids; `pods` the pods that hold GPUs, None if they are unknown.
     """
     return (
         GpuSource(),
@@ -61,7 +63,7 @@ def all_sources(
         ClockSource(),
         KernelLogSource(),
         ProcessSource(ranks),
-        HeldSource(gpus, states, leases or Leases()),
+        HeldSource(gpus, states, leases or Leases(), pods),
     )
 
 

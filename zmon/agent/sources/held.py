@@ -3,6 +3,10 @@
 Whether a GPU is busy comes from NVML, so a process that zmon does not watch counts as well. A GPU that is split into
 instances has no utilization: whether it is idle is unknown, and reported. What the agent remembers ends with it, so
 after a restart the time begins anew.
+
+The GPUs of a pod are those with a process of its control group. A GPU that computes for no pod that is known may be of
+any pod which has fewer: then it is unknown whether that one is idle. The same holds for an agent that does not see all
+processes of the host, because it is in another PID namespace.
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ from zmon.schema.rank import RankState
 
 LIST_SECONDS = 10.0  # time between two lists of holders
 MAX_GAP_SECONDS = 60.0  # if the agent did not look for longer, what ran meanwhile is unknown
+_HIDDEN = "the processes of pods are not visible: run the agent in the PID namespace of the host (hostPID)"
+_HOST_PIDS = "pid:[4026531836]"  # the PID namespace of the host: PROC_PID_INIT_INO in linux/proc_ns.h
 
 
 class HeldSource:
@@ -34,21 +40,23 @@ class HeldSource:
         gpus: Callable[[], Sequence[GpuSample] | None],
         ranks: Callable[[], Sequence[tuple[RankState, int]]],
         leases: Leases,
+        pods: Callable[[], Sequence[Holder] | None] = lambda: None,
         proc: Path = Path("/proc"),
         cgroup: Path = Path("/sys/fs/cgroup"),
         folder: Path = FOLDER,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Read holders from `cgroup` and `folder`.
+        """Read holders from `cgroup` and `folder`, and from `pods`, which returns None while they are unknown.
 
         `gpus` returns the last samples, or None if they are unknown, and raises SourceUnavailable on a node without
         GPUs. `ranks` returns each rank with its pid in this PID namespace, 0 if it has none there.
         """
-        self._gpus, self._ranks, self._clock = gpus, ranks, clock
+        self._gpus, self._ranks, self._list_pods, self._clock = gpus, ranks, pods, clock
         self._lease_seconds = leases.held_idle_seconds
         self._proc, self._cgroup, self._folder = proc, cgroup, folder
         self._holdings: dict[Holder, Holding] | None = None  # None: the agent did not look, or not for long
-        self._listed_at = self._read_at = clock()
+        self._listed_at = self._read_at = self._pods_at = clock()
+        self._pods: Sequence[Holder] | None = None  # the last list, unless it is too old
         self._unlisted: tuple[str, ...] = ()  # lines about what the last list left out
 
     def read(self) -> Reading:
@@ -62,7 +70,7 @@ class HeldSource:
         if not self._holdings:
             return Reading((), self._unlisted)
         node = _Node(gpus or (), self._ranks(), tuple(self._holdings), self._proc)
-        dropped = list(self._unlisted)
+        dropped = [*self._unlisted, *([_HIDDEN] if node.hides_pods else [])]
         held: list[HeldGpus] = []
         for holder, holding in self._holdings.items():
             state = node.state_of(holder)
@@ -72,15 +80,23 @@ class HeldSource:
             if idle and idle.kind in (NEVER_RAN, UNKNOWN) and node.may_be_monitor(holder):
                 idle = None
             known = idle if idle and idle.seconds >= self._lease_seconds else (None, None)
-            held.append(HeldGpus(holder.name, holder.user, len(holder.gpus), *known))
+            held.append(HeldGpus(holder.name, holder.user, holder.num_gpus, *known))
         return Reading(tuple(held), tuple(dropped))
 
     def _list(self, now: float) -> dict[Holder, Holding]:
-        before, dropped = self._holdings, list[str]()
-        listed = holders(self._cgroup, self._folder, dropped)
+        before, pods_before, dropped = self._holdings, self._pods, list[str]()
+        self._holdings = None  # if the holders are unknown now, what runs there meanwhile is unknown
+        pods = self._list_pods()
+        if pods is not None:
+            self._pods_at = now
+        if pods is not None or now - self._pods_at > MAX_GAP_SECONDS:  # one request may fail
+            self._pods = pods
+        listed = holders(self._cgroup, self._folder, dropped, self._pods)
         self._listed_at, self._unlisted = now, tuple(dropped)
         known = before or {}
-        return {holder: known.get(holder) or Holding(now, is_new=before is not None) for holder in listed}
+        is_new = before is not None
+        is_new_pod = is_new and pods_before is not None
+        return {each: known.get(each) or Holding(now, is_new if each.gpus else is_new_pod) for each in listed}
 
 
 class _Node:
@@ -90,33 +106,48 @@ class _Node:
         self, gpus: Sequence[GpuSample], ranks: Sequence[tuple[RankState, int]], all_: Sequence[Holder], proc: Path
     ) -> None:
         self._gpus = {gpu.minor: gpu for gpu in gpus if gpu.minor is not None}
-        pids = {pid for gpu in self._gpus.values() for pid in gpu.pids} | {pid for _, pid in ranks if pid}
+        pids = {pid for gpu in gpus for pid in gpu.pids} | {pid for _, pid in ranks if pid}
         self._groups = {pid: text_of(proc / str(pid) / "cgroup").splitlines() for pid in pids}
+        self._by_pod = {
+            pod: [gpu for gpu in gpus if any(self._is_in(pod, pid) for pid in gpu.pids)] for pod in all_ if not pod.gpus
+        }
+        self.hides_pods = bool(self._by_pod) and (proc / "self/ns/pid").resolve().name != _HOST_PIDS
+        of_pods = {gpu.gpu for gpus_of_pod in self._by_pod.values() for gpu in gpus_of_pod}
+        # A GPU, or an instance, that computes or may compute, and for no pod: any pod may hold it.
+        self._has_unplaced_gpu = not gpus or any(gpu.utilization_ratio != 0 and gpu.gpu not in of_pods for gpu in gpus)
         self._ranks = {holder: [state for state, pid in ranks if self._has_rank(holder, state, pid)] for holder in all_}
         placed = {state.run_uid for states in self._ranks.values() for state in states}
         # A rank that initializes may not be on a GPU yet, so its holder may be any.
-        self._has_unplaced = any(
+        self._has_unplaced_rank = any(
             state.alive and state.steps == 0 and state.activity != "done" and state.run_uid not in placed
             for state, _ in ranks
         )
 
     def may_be_monitor(self, holder: Holder) -> bool:
         """Return True for a control group with all GPUs: a program that only looks at them has such a group, too."""
-        return not holder.is_allocation and len(holder.gpus) >= len(self._gpus)
+        return not holder.is_allocation and holder.num_gpus >= len(self._gpus)
 
     def state_of(self, holder: Holder) -> HolderState:
         """Return what is to be seen of a holder."""
         ranks = self._ranks[holder]
-        gpus = [self._gpus.get(number) for number in holder.gpus]
+        gpus = self._gpus_of(holder)
         ratios = [gpu.utilization_ratio if gpu else None for gpu in gpus]
         pids = {pid for gpu in gpus if gpu for pid in gpu.pids}
-        busy = True if any(ratios) else None if None in ratios or self._has_unplaced else False
+        busy = True if any(ratios) else None if None in ratios or self._has_unplaced_rank else False
         if self.may_be_monitor(holder):  # what runs on its GPUs may be of others
             ran = any(self._is_in(holder, pid) for pid in pids)
         else:
             ran = bool(pids) or busy is True
         overdue = [state.overdue_seconds for state in ranks if state.alive and state.activity != "done"]
         return HolderState(overdue, busy, has_process=bool(pids), ran=ran or bool(ranks))
+
+    def _gpus_of(self, holder: Holder) -> list[GpuSample | None]:
+        """Return the GPUs of a holder that may compute; None for each one about which nothing is known."""
+        if holder.gpus:
+            return [self._gpus.get(number) for number in holder.gpus]
+        gpus = self._by_pod[holder]
+        may_miss = len(gpus) < holder.num_gpus and (self.hides_pods or self._has_unplaced_gpu)
+        return [*gpus, None] if may_miss else [*gpus]
 
     def _has_rank(self, holder: Holder, state: RankState, pid: int) -> bool:
         """Return True if the rank has the name of the holder, or lives in its control group or on one of its GPUs."""
@@ -128,4 +159,4 @@ class _Node:
         return self._is_in(holder, pid) or any(state.device == gpu.uuid or pid in gpu.pids for gpu in gpus if gpu)
 
     def _is_in(self, holder: Holder, pid: int) -> bool:
-        return bool(holder.group) and any(f"{holder.group}/" in f"{line}/" for line in self._groups.get(pid, ()))
+        return any(map(holder.has, self._groups.get(pid, ())))

@@ -1,15 +1,17 @@
-"""List who holds GPUs of this node, and which: the jobs of a scheduler, and control groups of v1.
+"""List who holds GPUs of this node: the jobs of a scheduler, control groups of v1, and pods of Kubernetes.
 
-A scheduler's prolog writes a file for each job, and its epilog removes it (docs/deploy/slurm.md). A group
-of v1 holds a GPU if its `devices.list` names that device and no group above it names any. `a *:* rwm` is no
+A scheduler's prolog writes a file for each job, and its epilog removes it (docs/deploy/slurm.md). The source `pods`
+lists pods if it is switched on; of a pod only the number of its GPUs is known, and not which they are. A group of v1
+holds a GPU if its `devices.list` names that device and no group above it names any. `a *:* rwm` is no
 restriction, and `c 195:* rw` allows all GPUs, so neither holds one. Layout: Documentation/admin-guide/cgroup-v1/
-devices.rst. In v2 a BPF program decides about devices, and nothing lists them: without files, the holders are unknown.
+devices.rst. In v2 a BPF program decides about devices, and nothing lists them: without files and pods, the holders are
+unknown.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,13 +29,18 @@ _FIRST_CONTROL = 254
 
 
 class Holder(NamedTuple):
-    """A job or a control group that holds GPUs."""
+    """A job, a pod or a control group that holds GPUs."""
 
-    name: str  # of the file, such as slurm-123; or the path of the control group
-    gpus: frozenset[int]  # numbers of the devices: 0 for /dev/nvidia0
+    name: str  # of the file, such as slurm-123; NAMESPACE/POD; or the path of the control group
+    num_gpus: int
+    gpus: frozenset[int] = frozenset()  # numbers of the devices: 0 for /dev/nvidia0; empty: it is unknown which
     user: str = ""
-    group: str = ""  # ends the path of the control group of the job, such as /job_123; "": unknown
+    groups: tuple[str, ...] = ()  # ends of the paths that its control group may have, such as /job_123; (): unknown
     is_allocation: bool = True  # False: a control group, which may also be that of a monitor that may look at all GPUs
+
+    def has(self, path: str) -> bool:
+        """Return True if a control group is that of this holder, or below it."""
+        return any(f"{end}/" in f"{path}/" for end in self.groups)
 
 
 class _HeldFile(msgspec.Struct, frozen=True):
@@ -42,19 +49,26 @@ class _HeldFile(msgspec.Struct, frozen=True):
     group: str = ""
 
 
-def holders(cgroup: Path, folder: Path, dropped: list[str]) -> tuple[Holder, ...]:
-    """Return the holders; `dropped` gets a line for each file that cannot be read. Raises SourceUnavailable."""
+def holders(cgroup: Path, folder: Path, dropped: list[str], pods: Sequence[Holder] | None = None) -> tuple[Holder, ...]:
+    """Return the holders, each once; `dropped` gets a line for each file that cannot be read.
+
+    `pods`: None if they are unknown. Raises SourceUnavailable if nothing tells who holds GPUs.
+    """
     devices = cgroup / "devices"
-    if not (folder.is_dir() or devices.is_dir()):
+    if pods is None and not (folder.is_dir() or devices.is_dir()):
         raise SourceUnavailable(
             "cannot tell who holds GPUs",
-            f"control groups of v2 do not list devices, and there is no {folder}",
-            "see docs/deploy/slurm.md",
+            f"control groups of v2 do not list devices, there is no {folder}, and no list of the pods of this node",
+            "see docs/deploy/slurm.md and docs/deploy/kubernetes.md",
         )
     jobs = tuple(_jobs(folder, dropped))
     of_jobs = frozenset(gpu for job in jobs for gpu in job.gpus)
-    groups = (group for group in _groups(devices, devices) if not group.gpus <= of_jobs)
-    return tuple(first(MAX_HOLDERS, (*jobs, *groups), "holders of GPUs", dropped))
+    groups = (
+        group
+        for group in _groups(devices, devices)
+        if not group.gpus <= of_jobs and not any(pod.has(group.name) for pod in pods or ())
+    )
+    return tuple(first(MAX_HOLDERS, (*jobs, *(pods or ()), *groups), "holders of GPUs", dropped))
 
 
 def _jobs(folder: Path, dropped: list[str]) -> Iterator[Holder]:
@@ -67,7 +81,8 @@ def _jobs(folder: Path, dropped: list[str]) -> Iterator[Holder]:
             dropped.append(f"{path}: {error}")
             continue
         if file.gpus:
-            yield Holder(plain(path.stem), file.gpus, plain(file.user), file.group)
+            groups = (file.group,) if file.group else ()
+            yield Holder(plain(path.stem), len(file.gpus), file.gpus, plain(file.user), groups)
 
 
 def _groups(folder: Path, root: Path) -> Iterator[Holder]:
@@ -78,6 +93,6 @@ def _groups(folder: Path, root: Path) -> Iterator[Holder]:
         )
         path = f"/{child.relative_to(root)}"
         if gpus:
-            yield Holder(plain(path), gpus, group=path, is_allocation=False)
+            yield Holder(plain(path), len(gpus), gpus, groups=(path,), is_allocation=False)
         else:
             yield from _groups(child, root)

@@ -38,8 +38,13 @@ class ContainerPort(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
 
 
+class Resources(msgspec.Struct, frozen=True):
+    limits: dict[str, str] = {}  # nvidia.com/gpu → "8"
+
+
 class Container(msgspec.Struct, frozen=True):
     ports: tuple[ContainerPort, ...] = ()
+    resources: Resources = Resources()
 
 
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -62,6 +67,11 @@ class Pod(msgspec.Struct, frozen=True):
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
+    @property
+    def has_ended(self) -> bool:
+        """True once none of its containers runs or will run. A pod that is being deleted has not ended."""
+        return self.status.phase in _ENDED
+
 
 def pod_selection(text: str) -> PodSelection | None:
     """Return what `NAMESPACE/SELECTOR` or `NAMESPACE/SELECTOR:PORT` selects; None if it is neither."""
@@ -77,7 +87,7 @@ def agent_url(pod: Pod, scheme: str, port: int | None) -> str | None:
     A pod that is being deleted counts until it has ended: its agent watches the ranks of the node until then.
     """
     address = pod.status.pod_ip or (pod.status.host_ip if pod.spec.host_network else "")
-    if not address or pod.status.phase in _ENDED:
+    if not address or pod.has_ended:
         return None
     return f"{scheme}://{host_in_url(address)}:{port or _declared(pod.spec.containers) or AGENT_PORT}"
 

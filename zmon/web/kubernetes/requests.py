@@ -116,12 +116,22 @@ class _Status(msgspec.Struct, frozen=True):
 
 
 async def list_objects(
-    session: aiohttp.ClientSession, server: str, resource: Resource, kind: type[T], selector: str = ""
+    session: aiohttp.ClientSession,
+    server: str,
+    resource: Resource,
+    kind: type[T],
+    selector: str = "",
+    fields: str = "",
+    version: str = "",
 ) -> ObjectList[T]:
-    """Return all objects whose labels match. Raises Forbidden, NotServed, Gone or Unreachable."""
+    """Return all objects whose labels and fields match. Raises Forbidden, NotServed, Gone or Unreachable.
+
+    `version` "0": as the API server has them in memory, some seconds old at times. That spares etcd, which for the
+    newest objects is read as a whole: fields are compared afterwards.
+    """
     url = server + resource.path
     objects: list[T] = []
-    query = _query(labelSelector=selector, limit=str(_PAGE))
+    query = _query(labelSelector=selector, fieldSelector=fields, resourceVersion=version, limit=str(_PAGE))
     while True:
         with unreachable(url, ANSWER_SECONDS):
             async with asyncio.timeout(ANSWER_SECONDS), await _open(session, server, resource, "list", query) as answer:
@@ -131,6 +141,7 @@ async def list_objects(
         if not page.metadata.continue_:
             return ObjectList(tuple(objects), page.metadata.resource_version)
         query["continue"] = page.metadata.continue_
+        query.pop("resourceVersion", None)  # the page that follows is of the version of this one
 
 
 @contextlib.asynccontextmanager

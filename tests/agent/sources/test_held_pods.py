@@ -1,0 +1,200 @@
+"""Tests of pods that hold GPUs, known by their number alone, and leave them idle."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from tests.agent.sources.held_node import FakeNode
+from tests.build import rank_state
+from tests.web.kubernetes.fake_api import pod
+from zmon.agent.sources.held import LIST_SECONDS, MAX_GAP_SECONDS
+from zmon.errors import SourceUnavailable
+from zmon.schema.host import GpuSample, HeldGpus
+from zmon.web.kubernetes.agent_pods import Pod
+
+MINUTE = 60
+A, B, SYSTEM = (f"0b2e7d1c-5f5e-4c52-9a3e-6f1d2c3b4a5{digit}" for digit in "abc")  # uids; SYSTEM holds no GPU
+OF_A, OF_B, OF_SYSTEM, OF_HOST, HIDDEN = 71, 72, 73, 74, 75  # processes
+DRIVERS = {
+    "cgroupfs": lambda uid: f"/kubepods/burstable/pod{uid}/4f1c",
+    "systemd": lambda uid: (
+        f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{uid.replace('-', '_')}.slice/"
+        "cri-containerd-4f1c.scope"
+    ),
+    "systemd, from the cgroup namespace of the agent": lambda uid: (
+        f"/../../../kubepods-burstable.slice/kubepods-burstable-pod{uid.replace('-', '_')}.slice/crio-4f1c.scope"
+    ),
+}
+
+
+def gpu_pod(name, uid, number, **changes):
+    return msgspec.convert(
+        pod(name, namespace="team", uid=uid, limits=[{"nvidia.com/gpu": str(number)}], **changes), Pod
+    )
+
+
+def pod_node(root, group_of):
+    """Return a node with two pods that hold two GPUs each, of which the agent has just taken notice."""
+    node = FakeNode(root)
+    for pid, group in ((OF_A, group_of(A)), (OF_B, group_of(B)), (OF_SYSTEM, group_of(SYSTEM)), (OF_HOST, "/x.slice")):
+        (node.proc / str(pid)).mkdir(parents=True)
+        (node.proc / str(pid) / "cgroup").write_text(f"0::{group}\n")
+    (node.proc / "self/ns").mkdir(parents=True)
+    (node.proc / "self/ns/pid").symlink_to("pid:[4026531836]")
+    node.pods = []
+    node.after()
+    node.now += LIST_SECONDS
+    node.pods = [gpu_pod("a", A, 2), gpu_pod("b", B, 2)]
+    return node
+
+
+@pytest.fixture
+def node(tmp_path):
+    return pod_node(tmp_path, DRIVERS["systemd"])
+
+
+class Look(NamedTuple):
+    """A moment on the GPUs: the utilization of each, and the processes."""
+
+    ratios: tuple = (0.0, 0.0, 0.0, 0.0)
+    pids: Mapping = MappingProxyType({})
+    ranks: tuple = ()  # overdue seconds and pid
+
+    def show(self, node):
+        node.ratios, node.pids = list(self.ratios), self.pids
+        node.ranks = [(rank_state(0, job_id="mine", steps=100, overdue_seconds=o), pid) for o, pid in self.ranks]
+
+
+IDLE = Look()
+HANGS = ((900.0, OF_A),)
+WORKS = Look((0.9, 0.0, 0.0, 0.0), {0: (OF_A,)}, ((0.0, OF_A),))
+CASES = {  # what was before, what is for 20 minutes, and what is left then: of the pod a, and of the pod b
+    "nothing ever ran": (IDLE, IDLE, "never_ran", "never_ran"),
+    "its process ended": (Look(WORKS.ratios, WORKS.pids), IDLE, "ended", "never_ran"),
+    "its ranks are gone": (WORKS, IDLE, "ended", "never_ran"),
+    "its rank hangs, and its kernel spins": (WORKS, Look(WORKS.ratios, WORKS.pids, HANGS), "hung", "never_ran"),
+    "its rank hangs outside of the GPU": (WORKS, Look(ranks=HANGS), "hung", "never_ran"),
+    "its process computes nothing": (IDLE, Look(pids={0: (OF_A,), 1: (OF_A,)}), "idle_process", "never_ran"),
+    "it computes on one of its GPUs": (IDLE, Look((0.0, 0.1, 0.0, 0.0), {0: (OF_A,), 1: (OF_A,)}), None, "never_ran"),
+    "its rank is not overdue": (IDLE, Look(ranks=((0.0, OF_A),)), None, "never_ran"),
+    "both compute": (IDLE, Look((0.5,) * 4, {0: (OF_A,), 1: (OF_A,), 2: (OF_B,), 3: (OF_B,)}), None, None),
+    "b computes on all GPUs that it has": (IDLE, Look((0, 0, 0.5, 0.5), {2: (OF_B,), 3: (OF_B,)}), "never_ran", None),
+    "they share a GPU, and one computes there": (IDLE, Look((0.5, 0.0, 0.0, 0.0), {0: (OF_A, OF_B)}), None, None),
+    "another pod looks at all GPUs": (IDLE, Look(pids=dict.fromkeys(range(4), (OF_SYSTEM,))), "never_ran", "never_ran"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "now", "of_a", "of_b"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_what_is_left_of_two_pods(tmp_path, driver, before, now, of_a, of_b):
+    node = pod_node(tmp_path, DRIVERS[driver])
+    before.show(node)
+    assert node.idle(MINUTE) == {}
+    now.show(node)
+    left = {"team/a": of_a, "team/b": of_b}
+    assert node.idle(20 * MINUTE) == {name: kind for name, kind in left.items() if kind}
+    assert node.source.read().dropped == ()
+
+
+MIG = (GpuSample("0:0", "MIG-0", pids=(OF_A,)), GpuSample("0:1", "MIG-1"))
+UNKNOWN = {  # what is for 20 minutes, and the pods of which it is unknown whether their GPUs are idle
+    "a GPU computes for a process of the host": (Look((0.9, 0.0, 0.0, 0.0), {0: (OF_HOST,)}), "ab"),
+    "… of a pod without a limit": (Look((0.9, 0.0, 0.0, 0.0), {0: (OF_SYSTEM,)}), "ab"),
+    "… for a process that is hidden": (Look((0.9, 0.0, 0.0, 0.0), {0: (HIDDEN,)}), "ab"),
+    "… for a process that the driver does not list": (Look((0.9, 0.0, 0.0, 0.0)), "ab"),
+    "a has all its GPUs, so it is b that may compute": (
+        Look((0.0, 0.0, 0.9, 0.0), {0: (OF_A,), 1: (OF_A,)}), "b"
+    ),
+    "a GPU is lost, or its utilization cannot be read": (Look((0.0, 0.0, 0.0, None)), "ab"),
+    "the source gpu is down": (Look(()), "ab"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("now", "unknown"), UNKNOWN.values(), ids=UNKNOWN)
+def test_quiet_and_reported_while_it_cannot_be_told_whether_a_pod_computes(node, now, unknown):
+    now.show(node)
+    left = node.after(20 * MINUTE)
+    assert [left[f"team/{name}"].idle_kind for name in unknown] == [None] * len(unknown)
+    assert [left[f"team/{name}"].idle_kind for name in "ab" if name not in unknown] == ["idle_process"] * (
+        2 - len(unknown)
+    )
+    assert node.source.read().dropped == tuple(
+        f"team/{name}: it is unknown whether its GPUs are idle" for name in unknown
+    )
+
+
+def test_quiet_about_a_gpu_that_is_split_into_instances(node):
+    node.ratios, node.instances = [None, 0.0, 0.0, 0.0], list(MIG)
+    assert node.idle(20 * MINUTE) == {}
+
+
+@pytest.mark.parametrize("link", ["pid:[4026532001]", None], ids=["in another namespace", "without /proc"])
+def test_quiet_and_reported_where_the_processes_of_the_host_are_not_visible(node, link):
+    (node.proc / "self/ns/pid").unlink()
+    if link:
+        (node.proc / "self/ns/pid").symlink_to(link)
+    assert node.idle(20 * MINUTE) == {}
+    assert node.source.read().dropped == (
+        "the processes of pods are not visible: run the agent in the PID namespace of the host (hostPID)",
+        "team/a: it is unknown whether its GPUs are idle",
+        "team/b: it is unknown whether its GPUs are idle",
+    )
+
+
+def test_pod_that_has_ended_holds_nothing(node):
+    node.pods = [gpu_pod("a", A, 2, phase="Succeeded"), gpu_pod("b", B, 2, phase="Pending")]
+    assert node.after() == {"team/b": HeldGpus("team/b", "", 2)}
+
+
+def test_pod_of_the_same_name_after_it_begins_anew(node):
+    WORKS.show(node)
+    node.after(MINUTE)
+    IDLE.show(node)
+    node.pods = [gpu_pod("a", A.replace("0", "1"), 2)]
+    assert node.idle(20 * MINUTE) == {"team/a": "never_ran"}
+
+
+def test_pod_is_counted_once_beside_its_control_groups_of_v1_and_jobs_by_files(node):
+    node.group(f"/kubepods/burstable/pod{A}/4f1c", "c 195:0 rw\nc 195:1 rw\n")
+    node.group(f"/kubepods.slice/kubepods-pod{B.replace('-', '_')}.slice/crio-4f1c.scope", "c 195:2 rw\n")
+    node.group("/docker/4f1c", "c 195:3 rw\n")
+    node.job(7, 3)
+    assert sorted(node.after()) == ["slurm-7", "team/a", "team/b"]
+    assert node.idle(20 * MINUTE) == {"slurm-7": "never_ran", "team/a": "never_ran", "team/b": "never_ran"}
+
+
+# -- the API server ------------------------------------------------------------------------------------
+
+
+def test_one_failed_request_changes_nothing(node):
+    node.after(10 * MINUTE)
+    pods, node.pods = node.pods, None
+    assert sorted(node.after(40)) == ["team/a", "team/b"]
+    node.pods = pods
+    assert node.idle(6 * MINUTE) == {"team/a": "never_ran", "team/b": "never_ran"}
+
+
+def test_without_the_api_server_holders_are_unknown_and_what_ran_meanwhile_as_well(node):
+    node.after(10 * MINUTE)
+    pods, node.pods = node.pods, None
+    with pytest.raises(SourceUnavailable, match=r"cannot tell who holds GPUs: .* no list of the pods of this node"):
+        node.after(2 * MAX_GAP_SECONDS)
+    node.pods = pods
+    assert node.idle(14 * MINUTE) == {}
+    assert node.idle(2 * MINUTE) == {"team/a": "unknown", "team/b": "unknown"}
+
+
+def test_without_the_api_server_files_and_control_groups_are_read(node):
+    node.group(f"/kubepods/burstable/pod{A}/4f1c", "c 195:0 rw\n")
+    node.job(7, 3)
+    pods, node.pods = node.pods, None
+    node.after(2 * MAX_GAP_SECONDS)
+    assert sorted(node.after()) == [f"/kubepods/burstable/pod{A}/4f1c", "slurm-7"]
+    assert node.idle(20 * MINUTE)["slurm-7"] == "never_ran"
+    node.pods = pods
+    node.now += LIST_SECONDS
+    assert sorted(node.after()) == ["slurm-7", "team/a", "team/b"]
+    assert node.idle(20 * MINUTE) == {"slurm-7": "never_ran", "team/a": "unknown", "team/b": "unknown"}

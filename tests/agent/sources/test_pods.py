@@ -1,0 +1,178 @@
+"""Tests of the source that lists the pods which hold GPUs, against an API server on loopback."""
+
+import asyncio
+from itertools import pairwise
+
+import msgspec
+import pytest
+
+from tests.web.kubernetes.fake_api import ALL_PODS, FakeApi, pod
+from zmon.agent.sources.holders import Holder
+from zmon.agent.sources.pods import LONGEST_PAUSE_SECONDS, PodSource, pod_holders
+from zmon.errors import Forbidden, Unreachable, UsageError
+from zmon.web.kubernetes import requests
+from zmon.web.kubernetes.agent_pods import Pod
+
+UID = "0b2e7d1c-5f5e-4c52-9a3e-6f1d2c3b4a59"
+GROUPS = (f"/pod{UID}", "-pod0b2e7d1c_5f5e_4c52_9a3e_6f1d2c3b4a59.slice")
+GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.5gb"
+
+
+def holders(name="train-0", namespace="team", **changes):
+    """Return the holders and the lines about a pod."""
+    dropped = []
+    described = pod(name, namespace=namespace, uid=UID, **changes)
+    return list(pod_holders([msgspec.convert(described, Pod)], dropped)), dropped
+
+
+@pytest.mark.parametrize(
+    ("changes", "number"),
+    [
+        ({"limits": [{GPU: "4", "cpu": "8", "memory": "64Gi"}]}, 4),
+        ({"limits": [{GPU: "1"}, {}, {GPU: "2"}]}, 3),
+        ({"limits": [{GPU: "1"}], "phase": "Pending"}, 1),
+        ({"limits": [{GPU: "1"}], "deleted": True}, 1),
+        ({"limits": [{GPU: "1"}], "phase": "Succeeded"}, None),
+        ({"limits": [{GPU: "1"}], "phase": "Failed"}, None),
+        ({"limits": [{"cpu": "8"}, {GPU: "0"}]}, None),
+        ({}, None),
+    ],
+    ids=[
+        "one container",
+        "sum of containers",
+        "starts",
+        "is being deleted",
+        "succeeded",
+        "failed",
+        "no GPU",
+        "no limit",
+    ],
+)
+def test_pod_holds_the_limits_of_its_containers_until_it_has_ended(changes, number):
+    expected = [] if number is None else [Holder("team/train-0", number, groups=GROUPS)]
+    assert holders(**changes) == (expected, [])
+
+
+@pytest.mark.parametrize(
+    ("limits", "line"),
+    [
+        ({MIG: "2"}, "team/train-0: it is unknown whether its instances of GPUs are idle"),
+        ({MIG: "2", GPU: "1"}, "team/train-0: it is unknown whether its instances of GPUs are idle"),
+        ({GPU: "1k"}, "team/train-0: its limit of nvidia.com/gpu is no number of GPUs"),
+        ({GPU: "9" * 5000}, "team/train-0: its limit of nvidia.com/gpu is no number of GPUs"),
+    ],
+    ids=["instances", "instances and a GPU", "a suffix", "a huge number"],
+)
+def test_pod_of_which_it_is_unknown_what_it_holds_is_reported(limits, line):
+    assert holders(limits=[limits]) == ([], [line])
+
+
+def test_hostile_name_of_a_pod_becomes_plain_text():
+    ((holder,), _) = holders("a\x1b[2J\n\u202ex", 'te"am', limits=[{GPU: "1"}])
+    assert holder.name == 'te"am/a\\x1b[2J \\u202ex'
+
+
+# -- the API server ------------------------------------------------------------------------------------
+
+
+class Clock:
+    """A clock that tests set."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run a scenario with an API server that has pods of two nodes, the source of one of them, and its clock."""
+
+    def run(scenario):
+        async def main():
+            api, clock, token_file = FakeApi(), Clock(), tmp_path / "token"
+            token_file.write_text("token-1")
+            limits = [{GPU: "2"}]
+            mine, other = (pod(name, node=node, limits=limits) for name, node in (("mine", "node-1"), ("b", "node-2")))
+            api.objects = {ALL_PODS: {"mine": mine, "other": other}}
+            async with api.serve():
+                source = PodSource(api.account(token_file), "node-1", clock)
+
+                async def read():
+                    return await asyncio.to_thread(source.read)
+
+                await asyncio.wait_for(scenario(api, read, clock), 20)
+
+        asyncio.run(main())
+
+    return run
+
+
+def test_source_asks_for_the_pods_of_its_node_and_spares_etcd(run):
+    async def scenario(api, read, clock):
+        reading = await read()
+        assert [(holder.name, holder.num_gpus) for holder in reading.value] == [("zmon/mine", 2)]
+        assert api.lists == [{"fieldSelector": "spec.nodeName=node-1", "resourceVersion": "0", "limit": "250"}]
+
+    run(scenario)
+
+
+def test_refusal_is_one_line_with_the_rule_that_is_missing_and_is_not_cut(run):
+    message = (
+        'pods is forbidden: User "system:serviceaccount:zmon-agents:zmon-agent" cannot list resource "pods" in API '
+        'group "" at the cluster scope'
+    )
+
+    async def scenario(api, read, clock):
+        api.refusals = {"list": (403, message)}
+        with pytest.raises(Forbidden) as refused:
+            await read()
+        assert str(refused.value) == (
+            f"cannot list pods of the cluster: {message} (403). Give the service account a ClusterRole with the rule "
+            '{apiGroups: [""], resources: [pods], verbs: [list]}'
+        )
+
+    run(scenario)
+
+
+def test_server_that_refuses_is_asked_less_and_less_often_until_it_answers(run):
+    async def scenario(api, read, clock):
+        api.refusals = {"list": (429, "too many requests")}
+        asked_at = []
+        while clock.now < 4 * LONGEST_PAUSE_SECONDS:
+            num_before = len(api.lists)
+            with pytest.raises(Unreachable, match=r"too many requests \(429\)"):
+                await read()
+            asked_at += [clock.now] * (len(api.lists) - num_before)
+            clock.now += PodSource.interval_seconds
+        pauses = [after - before for before, after in pairwise(asked_at)]
+        assert pauses == [40.0, 80.0, 160.0, 320.0, 320.0, 320.0]
+        api.refusals = {}
+        clock.now += LONGEST_PAUSE_SECONDS
+        assert (await read()).value
+        api.refusals = {"list": (503, "")}
+        for _ in range(3):
+            with pytest.raises(Unreachable):
+                await read()
+            clock.now += PodSource.interval_seconds
+        assert len(api.lists) == len(asked_at) + 3  # the pauses begin anew: after 40 s
+
+    run(scenario)
+
+
+def test_server_that_does_not_answer_in_time_is_reported(run, monkeypatch):
+    monkeypatch.setattr(requests, "ANSWER_SECONDS", 0.1)
+
+    async def scenario(api, read, clock):
+        api.delay_seconds = 1.0
+        with pytest.raises(Unreachable, match=r"/api/v1/pods.* 0\.1 s"):
+            await read()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("node", ["Node-1", "a,spec.nodeName!=b", "a=b", "-a", "a" * 254, "a b"])
+def test_what_is_no_name_of_a_node_selects_nothing(node, tmp_path):
+    with pytest.raises(UsageError, match=r"is no name of a node\. Set --pods-of-node"):
+        PodSource(FakeApi, node)
