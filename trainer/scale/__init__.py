@@ -9,7 +9,7 @@
     pooled_check.py    a check of the sums of bags, which names the table of the first NaN
     half_precision.py  weights in bfloat16 or float16
     tier/              rows on a disk, with a cache of them in memory
-    criteo.py          samples from Criteo rows; prepare.py writes them to the files of shards.py
+    criteo.py          samples from Criteo rows, which tsv.py parses; prepare.py writes them to the files of shards.py
     multi_hot.py       samples from MLPerf's multi-hot files
     checkpoint/        saves and loads checkpoints; state.py has their tensors
     disk.py            flushes files to the disk
