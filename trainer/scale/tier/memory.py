@@ -53,8 +53,8 @@ class CacheNote:
         if any(kernel.is_short for kernel in self._kernels) and not self._has_warned:
             self._has_warned = True
             self._warn(
-                "embedding.memory is less than the rows of two batches need, so steps wait for the disk. Raise it, or use"
-                " more ranks or a smaller train.global_batch"
+                "embedding.memory is less than the rows of two batches need, so steps wait for the disk. Raise it, or"
+                " use more ranks or a smaller train.global_batch"
             )
         locked = max(kernel.locked_ratio for kernel in self._kernels)
         in_memory = f"{1 - from_disk / rows:.1%}" if rows else "unknown"
