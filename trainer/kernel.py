@@ -61,7 +61,6 @@ class Precision:
 
     def add(self, weight: Tensor, rows: Tensor, change: Tensor, step: int, slots: Tensor) -> None:
         """Add to distinct rows (U,) in a step. `slots` (U,) are their places in the weight."""
-        del rows, step
         add(weight, slots, change)
 
 

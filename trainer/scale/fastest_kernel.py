@@ -28,8 +28,8 @@ from trainer.loader import Source
 from trainer.registry import KINDS
 from trainer.routing import Router
 from trainer.scale.checkpoint import CheckpointConfig
-from trainer.scale.checkpoint.checkpoints import NUMBERS
 from trainer.scale.checkpoint.folder import checkpoint_path, steps
+from trainer.scale.checkpoint.writer import NUMBERS
 from trainer.scale.config import RunConfig
 from trainer.scale.encryption.files import files_under
 from trainer.scale.kernel_choice import choose, open_kernel

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
-from trainer.scale.sharding.cost import Machine, Table, Workload
+from trainer.scale.sharding.workload import Machine, Table, Workload
 
 _SIZE_UNIT = 10**12  # the sizes of tables are proportional to this ÷ their number: whole numbers, for exact sums
 _POOLING = (0.1, 1.0, 0.3, 4.0, 0.1, 1.0, 0.5, 2.0, 0.1, 0.9)  # factors of the mean, which is 1

@@ -81,7 +81,6 @@ class EncryptedWriter(io.RawIOBase):
         self._file.write(self._fixed + wrapped)
 
     def writable(self) -> bool:
-        """Return True."""
         return True
 
     def write(self, data: bytes | bytearray | memoryview) -> int:  # type: ignore[override]
@@ -148,11 +147,9 @@ class EncryptedReader(io.RawIOBase):
             raise
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:

@@ -18,19 +18,15 @@ class Files(Protocol):
 
     def create(self, path: Path) -> IO[bytes]:
         """Open a new file for writing."""
-        ...
 
     def open(self, path: Path) -> IO[bytes]:
         """Open a file for reading. Raises OSError, DamagedFile."""
-        ...
 
     def size(self, path: Path) -> int:
         """Return the number of plain bytes. Raises OSError, DamagedFile."""
-        ...
 
     def rows(self, path: Path, row: np.dtype[Any], first: int, number: int) -> NDArray[Any]:
         """Return some of the rows of which a file consists. Raises OSError, ValueError."""
-        ...
 
 
 class PlainFiles:

@@ -23,15 +23,12 @@ from trainer.scale.sharding.cost import (
     STATE,
     WEIGHTS,
     WORK,
-    Array,
     Layout,
     Loads,
-    Machine,
-    Table,
-    Workload,
     layouts,
 )
 from trainer.scale.sharding.step import ALL_TO_ALLS, Step
+from trainer.scale.sharding.workload import Array, Machine, Table, Workload
 from trainer.sharding import Kind, Placement
 
 MEMORY = WORK + 1  # the row of `searched` after the four rows that the seconds depend on; host and disk are next

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from trainer.scale.sharding.cost import PER_SECOND, POOLED, RAIL, WORK, Array, Loads, Machine, Workload
+from trainer.scale.sharding.cost import PER_SECOND, POOLED, RAIL, WORK, Loads
+from trainer.scale.sharding.workload import Array, Machine, Workload
 
 ALL_TO_ALLS = 3
 

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.scale.sharding.assignment import Assignment, Limits, score
-from trainer.scale.sharding.cost import PER_SECOND, WORK, Array
+from trainer.scale.sharding.cost import PER_SECOND, WORK
 from trainer.scale.sharding.options import MEMORY
 from trainer.scale.sharding.step import ALL_TO_ALLS, Step
+from trainer.scale.sharding.workload import Array
 
 _SECONDS_PER_BYTE = 1e-3  # of memory that a rank does not have: memory first, then time
 _MOST_ROUNDS = 10_000
