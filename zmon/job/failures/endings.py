@@ -34,12 +34,14 @@ KERNEL_WEAK = rules(  # it may be a consequence
 )  # fmt: skip
 SCHEDULER = rules(
     ("time_limit", (
-        r"DUE TO TIME ?LIMIT", r"\bDeadlineExceeded\b", r"walltime .* exceeded", r"job killed: walltime",
-        r"TERM_RUNLIMIT")),
+        r"DUE TO TIME ?LIMIT", r"\bDeadlineExceeded\b", r"wall(time|clock)\b.* exceeded", r"TERM_RUNLIMIT",
+        r"exceeded wall ?(time|clock)")),
     ("preemption", (
-        r"DUE TO (PREEMPTION|JOB REQUEUE)", r"reason: (Evicted|Preempt\w*)", r"was evicted",
-        r"spot (instance )?interruption", r"TerminationByKubelet", r"node .*preempted")),
-    ("node_failure", (r"DUE TO NODE ?FAIL\w*", r"error: Node failure on", r"node .*was terminated")),
+        r"DUE TO (PREEMPTION|JOB REQUEUE)", r"reason: +(Evicted|Preempt\w*)", r"was evicted",
+        r"node was low on resource", r"node had condition: \[", r"spot (instance )?interruption", r"TerminationByKubelet",
+        r"node .*preempted")),
+    ("node_failure", (
+        r"DUE TO NODE ?FAIL\w*", r"error: Node failure on", r"node .*was terminated", r"\bnode has (died|crashed)")),
 )  # fmt: skip
 # What aborts a process whose peers then lose their connections.
 BREAKING = rules(
@@ -49,7 +51,7 @@ BREAKING = rules(
         r"too many open files", r"can't start new thread", r"fork: (retry: )?resource temporarily")),
     ("device_memory", (r"\b(CUDA|HIP|GPU|device) (error[ \d]*: )?out of memory", r"OutOfMemoryError")),
     ("disk_full", (r"no space left on device", r"disk quota exceeded")),
-    ("assertion", (r"device-side assert\b", r"Assertion `.*` failed")),
+    ("assertion", (r"device-side assert", r"Assertion `.*` failed")),
     ("device_error", (
         r"illegal memory access", r"unspecified launch failure", r"Uncorrectable ECC", r"fallen off the bus",
         r"CUDA (driver )?error", r"Cuda failure", r"no CUDA-capable device", r"unhandled cuda error")),
@@ -64,6 +66,7 @@ BREAKING = rules(
 )  # fmt: skip
 # The ends of processes without an exception of Python, the most certain ones first.
 ENDS = (*BREAKING, *rules(
+    ("assertion", (r"Assertion `.*' failed",)),  # of glibc
     ("rendezvous", (
         r"address already in use", r"RendezvousTimeoutError", r"client socket has (timed out|failed)",
         r"rendezvous .* failed", r"clients joined", r"failed to listen on any", r"connectFullMesh failed",
@@ -89,7 +92,7 @@ ENDS = (*BREAKING, *rules(
         r"stack smashing", r"\b(0x)?(3221225477|3221226505|3221225725|C0000005|C0000409)\b", r"\bSIGABRT\b",
         r"exit ?code\W+-(11|4|8|6)\b", r"(return code|exit status|exited with code)\W+-(11|4|8|6)\b",
         r"\bsignal (11|4|8|6)\b", r"exit(ed)? (with )?(exit )?code:? (139|134)\b", r"terminate called",
-        r"pure virtual method", r"\bAborted\b")),
+        r"pure virtual method", r"(^|\d |: )Aborted( \(|$| {2})")),
     ("missing_file", (r"can't open file", r"command not found", r"\bNo such file or directory", r"file not found")),
     ("permission", (r"permission denied",)),
     ("connection_lost", (
@@ -108,7 +111,11 @@ EVENTS = rules(
     ("collective_timeout", (r"Stalled (ranks|ops):",)),
 )  # fmt: skip
 # What a rank prints as a warning when its peers are gone, if nothing else says more.
-LOST = rules(("connection_lost", (r"(recvValue|sendBytes|recvBytes|waitForInput) failed",)))
+LOST = rules(
+    ("connection_lost", (r"(recvValue|sendBytes|recvBytes|waitForInput) failed", r"Horovod has been shut down")),
+)
+# A launcher reports that a process ended by itself. It kills the others, which says nothing of the cause.
+_EXITED = re.compile(r"\bexit(ed with)?( non-zero)? ?(code|status)\b[ :=]*([1-9]\d?\b|,)", re.IGNORECASE)
 _STATUSES = rules(
     ("host_limit", (r"signal SIGBUS", r"exit code 135$")),
     ("native_crash", (r"signal SIG(SEGV|ILL|FPE|ABRT|SYS|TRAP)", r"exit code (139|134|132|136)$")),
@@ -120,8 +127,9 @@ _STATUSES = rules(
 
 def of_lines(table: Rules, lines: Sequence[Line], warnings: bool = False) -> tuple[str, str] | None:
     """Return the class of the first row that matches a line, and the last such line, maybe also of warnings."""
+    exited = next((index for index, line in enumerate(lines) if _EXITED.search(line.text)), len(lines))
     for name, pattern in table:
-        for line in reversed(lines):
+        for line in reversed(lines[:exited] if name == "killed" else lines):
             if (warnings or not line.is_warning) and pattern.search(line.text) and not _GUESS.search(line.text):
                 return name, line.text
     return None

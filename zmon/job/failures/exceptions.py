@@ -18,7 +18,10 @@ _CONFIGURES = re.compile(
 _OF_RANKS = re.compile(
     r"multiprocessing[/\\](?:connection|managers|queues)|torch[/\\]distributed"
 )  # the other end is a rank
-_MEETING = re.compile(r"\bin (?:init_process_group|_store_based_barrier|next_rendezvous|_create_c10d_store)\b")
+_MEETING = re.compile(
+    r"elastic[/\\]rendezvous|jax[/\\]_src[/\\]distributed"
+    r"|\bin (?:init_process_group|_store_based_barrier|next_rendezvous|_create_c10d_store)\b"
+)
 _CODE_CLASSES = (  # that count although the text quotes code
     "device_memory", "wrong_device", "wrong_shape", "checkpoint_mismatch", "assertion", "device_error",
 )  # fmt: skip
@@ -27,6 +30,7 @@ _CERTAIN_TYPES = re.compile(
     r"(?:^|\.)(?:FileNotFoundError|ModuleNotFoundError|PermissionError|KeyboardInterrupt|MemoryError|OutOfMemoryError"
     r"|UnicodeDecodeError|UnidentifiedImageError|JSONDecodeError|GatedRepoError|RepositoryNotFoundError)$"
 )
+_RAISES = re.compile(r"(?:^|\n)\s*raise\b[^\n]*(?:\n[\s^~]*)?$")  # the last frame's code
 # What makes further exceptions while it is handled.
 _ROOTS = ("device_memory", "host_memory", "host_limit", "disk_full", "device_error", "assertion", "missing_module")
 
@@ -54,9 +58,9 @@ def _class_of(item: Raised) -> str:
         return ERRNO[int(match[1])]
     if _CERTAIN_TYPES.search(item.type):
         return _first(TYPES, item.type) or _first(TEXTS, first) or "code_error"
-    # NCCL gives its reason in the second line; other libraries begin with an empty one.
+    # NCCL gives its reason in the second line, a colon announces it; other libraries begin with an empty line.
     paragraph = " ".join([first, *more.strip().partition("\n\n")[0].split("\n")])
-    for text in (paragraph,) if "NCCL" in first else (first, paragraph):
+    for text in (paragraph,) if "NCCL" in first or first.endswith(":") else (first, paragraph):
         name = _first(TEXTS, text)
         if name and (not item.quotes_code or name in _CODE_CLASSES):
             return name
@@ -69,7 +73,8 @@ def root_of(item: Raised) -> tuple[str, Raised]:
     """Return class and exception of the link of a chain that explains the others.
 
     A cause explains what was raised from it. An exception that was only being handled may be a coincidence: a file
-    that was looked for first. It counts if it is of a kind that makes other exceptions.
+    that was looked for first. It counts if it is of a kind that makes other exceptions, or if the code that handled it
+    raised an exception that says less.
     """
     name = class_of(item)
     chain = [(class_of(cause), cause) for cause in item.causes if not cause.is_wrapper]
@@ -81,6 +86,8 @@ def root_of(item: Raised) -> tuple[str, Raised]:
         return known[0]
     if roots and (name == "code_error" or name in CONSEQUENCES):
         return roots[0]
+    if known and name == "code_error" and _RAISES.search(item.frames):
+        return known[0]
     return name, item
 
 

@@ -20,8 +20,9 @@ _ERROR_NAME = re.compile(
 _FRAME = re.compile(r'\s+File "|\s+\S.*in \w+\(|\s*\^+\s*$|\s+at .*:\d+')
 _BOX = re.compile(r"[│╭|╰╮╯─+]")
 _THROWN = re.compile(r"terminate called after throwing an instance of '(?P<type>[^']+)'")
-_WHAT = re.compile(r"\s*what\(\): +(?P<message>.*)")
+_WHAT = re.compile(r"\bwhat\(\): +(?P<message>.*)")
 _CONTINUES = 12  # lines of a message that count
+_WORDS_OF_A_KEY = 4
 _OF_CODE = re.compile(
     r"(?:^|\.)(?:(?:Module)?Attribute|Name|Key|UnboundLocal|Index|Type|Syntax|Indentation|Recursion)Error$"
 )
@@ -62,8 +63,10 @@ class Raised:
 
     @property
     def quotes_code(self) -> bool:
-        """True if its text quotes the code, in which any word may be."""
-        return _OF_CODE.search(self.type) is not None
+        """True if its text quotes the code, in which any word may be. A key of many words is a message."""
+        return _OF_CODE.search(self.type) is not None and not (
+            self.type.endswith("KeyError") and self.message.count(" ") > _WORDS_OF_A_KEY
+        )
 
     @property
     def is_wrapper(self) -> bool:
@@ -119,7 +122,7 @@ def _exceptions(lines: Sequence[Line]) -> Iterator[Raised | str]:
             is_open, frames, indent, start = True, [], None, line.number
             is_aside = any(_ASIDE.search(near.text) for near in lines[max(0, index - 3) : index])
         elif match := _THROWN.search(text):
-            message = next((m["message"] for near in lines[index : index + 3] if (m := _WHAT.match(near.text))), "")
+            message = next((m["message"] for near in lines[index : index + 3] if (m := _WHAT.search(near.text))), "")
             yield Raised(match["type"], _message(lines, index + 1, message), line.number, is_native=True)
         elif text.strip() and not _is_frame(text, indent):
             match = _EXCEPTION.match(text.strip().lstrip("│| "))

@@ -20,7 +20,8 @@ TEXTS = rules(
     ("device_memory", (
         r"\b(cuda|hip|xpu|npu|mps|device|gpu)( error)?( \d+)?:? (backend )?out of memory",
         r"torch\.(cuda\.)?OutOfMemoryError", r"Cuda failure \d* ?'out of memory'", r"STATUS_ALLOC_FAILED",
-        r"cudaErrorMemoryAllocation", r"CUDA_ERROR_OUT_OF_MEMORY", r"RESOURCE_EXHAUSTED: Out of memory",
+        r"cudaErrorMemoryAllocation", r"CUDA_ERROR_OUT_OF_MEMORY",
+        r"RESOURCE_EXHAUSTED\b[^\n]*(memory|\ballocat|\breserve)",
         r"OOM when allocating tensor", r"unable to find a valid cuDNN algorithm", r"(CUDA|HIP|NPU|XPU) out of memory",
         r"NPU out of memory", r"out of memory trying to allocate", r"not enough (gpu|device|cuda) memory",
         r"No available memory for the cache blocks")),
@@ -35,7 +36,7 @@ TEXTS = rules(
         r"unable to allocate [\d.]+ \w+ for an array", r"std::bad_alloc", r"paging file is too small",
         r"running low on memory", r"ray\.\S*OutOfMemoryError", r"malloc of size \d+ failed",
         r"killed by signal: Killed", r"DataLoader worker \(.*\) exited unexpectedly", r"out of host memory",
-        r"ArrayMemoryError")),
+        r"ArrayMemoryError", r"ray-oom-prevention")),
     ("disk_full", (
         r"no space left on device", r"disk quota exceeded", r"\bENOSPC\b", r"PytorchStreamWriter failed writing",
         r"unexpected pos \d+ vs", r"not enough (free )?(disk )?space", r"no usable temporary directory",
@@ -63,7 +64,7 @@ TEXTS = rules(
         r"devices? .*(busy or unavailable)", r"unable to get (a valid )?device",
         r"Unexpected error from cudaGetDeviceCount", r"doesn't have NCCL built in", r"Invalid device id",
         r"does not match DSO version", r"find working devices", r"failed to initialize (nvml|cuda)",
-        r"when none is available", r"no (nvidia |hip )?gpus?\b[^\n]{0,20} (found|available|detected)",
+        r"when none is available", r"no (\w+ )?gpus?\b[^\n]{0,20} (found|available|detected)",
         r"CUDA call failed lazily", r"only supports? Ampere", r"doesn't support bf16")),
     ("collective_timeout", (
         r"collective operation timeout", r"Watchdog caught", r"monitoredBarrier", r"Timed out waiting \d+",
@@ -100,7 +101,8 @@ TEXTS = rules(
         r"in source state_dict", r"ignore_mismatched_sizes", r"missing key in checkpoint",
         r"does not recognize this architecture", r"saved (weight|model|checkpoint)[^\n]*(shape|size)",
         r"(state_?dict|pre-?trained|weights)\b[^\n]{0,80}(mismatch|not match|incompatible|different (size|shape|num))",
-        r"doesn't match the size of optimizer's group", r"keys? .* (missing|not) in.*checkpoint",
+        r"doesn't match the size of optimizer's group",
+        r"cannot load (model )?parameters", r"keys? .* (missing|not) in.*checkpoint",
         r"checkpoint[^\n]{0,60} (mismatch|incompatible|does not match|do not match|different)")),
     ("permission", (
         r"permission denied", r"operation not permitted", r"\bAccess ?Denied\b",
@@ -139,8 +141,8 @@ TEXTS = rules(
         r"service unavailable", r"please reduce your request rate", r"too many requests", r"IncompleteRead",
         r"ChunkedEncodingError", r"\[SSL", r"SSLError", r"could not connect to the endpoint", r"name resolution",
         r"HTTPS?ConnectionPool", r"urlopen error", r"offline mode", r"trying to locate the file on the Hub",
-        r"LocalEntryNotFound", r"remote end closed connection", r"cannot reach", r"fail\w* to (download|fetch)",
-        r"download(ing)?[^\n]{0,60} fail", r"connect(ion)? to proxy", r"connection (timed out|refused)",
+        r"LocalEntryNotFound", r"remote end closed connection", r"cannot reach",
+        r"connect(ion)? to proxy", r"connection (timed out|refused)",
         r"resource deadlock", r"connection to .* (timed out|failed)", r"consistency check failed")),
     ("missing_file", (
         r"no such file or directory", r"NoSuchKey", r"NoSuchBucket", r"404 (client error|not found)",
@@ -152,17 +154,19 @@ TEXTS = rules(
         r"does not appear to have a file named", r"is a directory",
         r"no (\w+ )?(files|images|data|checkpoints?) (were )?found", r"Incorrect path_or_model_id",
         r"dataset not found", r"found 0 \w+", r"no labels (found )?in", r"num_samples=0", r"!_?s\w+\.empty\(\)",
-        r"found no valid file", r"not found (at|in) ['\"(\[]?[\w.]*[/\\]", r"command not found")),
+        r"found no valid file", r"(object|key|file|path) \S+ not found",
+        r"not found (at|in) ['\"(\[]?[\w.]*[/\\]", r"command not found")),
     ("configuration", (
         r"unrecognized arguments", r"arguments are required", r"invalid choice",
-        r"expected (one|at least one) argument", r"DeepSpeedConfig", r"train_batch_size is not equal",
+        r"expected (one|at least one) argument", r"DeepSpeed ?Config", r"train_batch_size is not equal",
         r"MisconfigurationException", r"not in struct", r"validation errors? for", r"HfArgumentParser",
         r"Duplicate GPU detected", r"arguments? (are|is) not used", r"missing mandatory value", r"no such option",
         r"unknown (option|argument|task|stage|optimizer|scheduler|backend|mode|loss|dataset)\b",
         r"ncclInvalid(Usage|Argument)", r"could not override", r"error merging override", r"could not consume arg",
         r"InterpolationKeyError", r"divisible by", r"mutually exclusive", r"NCCL[^\n]*invalid (usage|argument)",
         r"while (parsing|scanning) a", r"should be a positive integer",
-        r"--\w[\w-]+[^\n]* (must|requires?|should|cannot|is not)", r"is not a valid choice")),
+        r"--\w[\w-]+[^\n]* (must|requires?|should|cannot|is not)", r"is not a valid choice",
+        r"is not in the \S+ registry")),
     ("code_error", (r"mismatch between collectives",)),
     ("wrong_shape", (
         r"shapes? cannot be multiplied", r"must match the size", r"size of tensor a", r"is invalid for input of size",
@@ -194,6 +198,7 @@ TEXTS = rules(
     ("device_memory", (r"out of memory",)),
     ("corrupt_data", (r"\bcorrupt(ed|ion)?\b(?!/incomplete)",)),
     ("missing_file", (r"(can(no|')t|could not|couldn't|unable to|failed to) (find|locate)\b",)),
+    ("storage", (r"fail\w* to (download|fetch)", r"download(ing)?[^\n]{0,60} fail")),
     ("killed", (r"killed by signal: (Terminated|Interrupt)",)),
     ("assertion", (r"INTERNAL ASSERT FAILED",)),
     ("code_error", (r"index \d+ is out of (bounds|range)",)),
@@ -211,7 +216,7 @@ TYPES = rules(  # by the end of the name, if the text says nothing
     ("corrupt_data", (
         r"Unicode(Decode)?Error$", r"UnidentifiedImageError$", r"zlib\.error$", r"JSONDecodeError$", r"ParserError$",
         r"EOFError$", r"UnpicklingError$", r"BadZipFile$", r"tarfile\.ReadError$", r"BadGzipFile$", r"LZMAError$",
-        r"SafetensorError$", r"ArrowInvalid$", r"DatasetGenerationError$")),
+        r"SafetensorError$", r"Arrow(Invalid|\w*Error)$", r"DatasetGenerationError$")),
     ("configuration", (
         r"Config\w*(Error|Exception)$", r"ArgumentError$", r"UsageError$", r"ValidationError$", r"Misconfiguration\w*$",
         r"(Scanner|YAML|Yaml)Error$", r"MissingMandatoryValue$", r"ScannerError$", r"InstantiationException$")),
