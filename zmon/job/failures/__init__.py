@@ -77,12 +77,12 @@ def _answers(clues: Clues) -> Iterator[Answer | None]:
     yield of_texts(KERNEL, clues.kernel_log) or of_lines(CERTAIN, fatal)
     if words is not None and words.kind == "signal":
         sender = f" from process {words.sender_pid}" if words.sender_pid else ""
-        yield of_lines(SCHEDULER, fatal) or ("killed", f"{words.type}{sender}")
+        yield of_lines(SCHEDULER, fatal, warnings=True) or ("killed", f"{words.type}{sender}")
     exceptions = [item for item in reversed(raised(lines)) if item.number >= last][:_EXCEPTIONS]
     exceptions.sort(key=lambda item: item.is_aside)  # those that ended a process come first
     answers = [answer for item in (*_of_words(words), *exceptions) if (answer := _answer(item, lines)) is not None]
     yield from (answer for answer in answers if answer[0] not in CONSEQUENCES)
-    yield of_lines(SCHEDULER, fatal)
+    yield of_lines(SCHEDULER, fatal, warnings=True)
     if answers and answers[0][0] == "connection_lost":
         yield of_lines(BREAKING, fatal)
     yield from answers

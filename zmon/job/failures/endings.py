@@ -35,13 +35,15 @@ KERNEL_WEAK = rules(  # it may be a consequence
 SCHEDULER = rules(
     ("time_limit", (
         r"DUE TO TIME ?LIMIT", r"\bDeadlineExceeded\b", r"wall(time|clock)\b.* exceeded", r"TERM_RUNLIMIT",
+        r"MaxRuntimeExceeded",
         r"exceeded wall ?(time|clock)")),
     ("preemption", (
         r"DUE TO (PREEMPTION|JOB REQUEUE)", r"reason: +(Evicted|Preempt\w*)", r"was evicted",
-        r"node was low on resource", r"node had condition: \[", r"spot (instance )?interruption", r"TerminationByKubelet",
-        r"node .*preempted")),
+        r"node was low on resource", r"node had condition: \[", r"spot (instance )?interruption",
+        r"TerminationByKubelet", r"imminent node shutdown", r"(node|instance|VM) .*preempted", r"preempted by \w")),
     ("node_failure", (
-        r"DUE TO NODE ?FAIL\w*", r"error: Node failure on", r"node .*was terminated", r"\bnode has (died|crashed)")),
+        r"DUE TO NODE ?FAIL\w*", r"error: Node failure on", r"node .*was terminated", r"\bnode has (died|crashed)",
+        r"has been marked dead", r"\bNodeLost\b")),
 )  # fmt: skip
 # What aborts a process whose peers then lose their connections.
 BREAKING = rules(
@@ -54,11 +56,12 @@ BREAKING = rules(
     ("assertion", (r"device-side assert", r"Assertion `.*` failed")),
     ("device_error", (
         r"illegal memory access", r"unspecified launch failure", r"Uncorrectable ECC", r"fallen off the bus",
-        r"CUDA (driver )?error", r"Cuda failure", r"no CUDA-capable device", r"unhandled cuda error")),
+        r"CUDA (driver )?error", r"Cuda failure", r"no CUDA-capable device", r"memory access fault by GPU",
+        r"device handle for GPU", r"nvml error", r"could not select device driver", r"unhandled cuda error")),
     ("collective_timeout", (
         r"watchdog caught collective operation timeout", r"\w+ ran for \d+ milliseconds before timing out",
         r"heartbeat monitor timed out", r"watchdog got stuck for \d+", r"due to watchdog timeout",
-        r"timeout at NCCL work")),
+        r"timeout at NCCL work", r"due to collective timeout")),
     ("diverged", (
         r"\bloss is \W{0,8}(nan|inf)", r"(stopping|stop|abort\w*|exit\w*)[^\n]{0,40}\b(nan|inf)\b",
         r"\b(nan|inf)\b[^\n]{0,60}(stopping|stop training|abort|exiting|terminat)", r"loss scale already at minimum",
@@ -70,7 +73,7 @@ ENDS = (*BREAKING, *rules(
     ("rendezvous", (
         r"address already in use", r"RendezvousTimeoutError", r"client socket has (timed out|failed)",
         r"rendezvous .* failed", r"clients joined", r"failed to listen on any", r"connectFullMesh failed",
-        r"failed to bind")),
+        r"failed to bind", r"ORTE was unable to reliably start")),
     ("killed", (
         r"exit ?code\W+-9\b", r"(return code|exit status|exited with code)\W+-9\b", r"signal:? 9\b",
         r"Signals\.SIGKILL", r"terminated with signal SIGKILL", r"^Killed$", r"line \d+: +\d+ Killed\b",
@@ -86,7 +89,7 @@ ENDS = (*BREAKING, *rules(
     ("host_memory", (
         r"std::bad_alloc", r"can't allocate memory", r"cannot allocate memory", r"killed due to memory pressure")),
     ("native_crash", (
-        r"segmentation fault", r"\bSIGSEGV\b", r"Fatal Python error", r"double free",
+        r"segmentation fault", r"\bSIGSEGV\b", r"Fatal Python error", r"Windows fatal exception", r"double free",
         r"corrupted (size|double|unsorted)", r"free\(\): invalid", r"malloc\(\): ", r"munmap_chunk",
         r"illegal instruction", r"\bSIGILL\b", r"floating point exception", r"core dumped", r"\bSIGFPE\b",
         r"stack smashing", r"\b(0x)?(3221225477|3221226505|3221225725|C0000005|C0000409)\b", r"\bSIGABRT\b",

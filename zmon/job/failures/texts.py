@@ -22,15 +22,15 @@ TEXTS = rules(
         r"torch\.(cuda\.)?OutOfMemoryError", r"Cuda failure \d* ?'out of memory'", r"STATUS_ALLOC_FAILED",
         r"cudaErrorMemoryAllocation", r"CUDA_ERROR_OUT_OF_MEMORY",
         r"RESOURCE_EXHAUSTED\b[^\n]*(memory|\ballocat|\breserve)",
-        r"OOM when allocating tensor", r"unable to find a valid cuDNN algorithm", r"(CUDA|HIP|NPU|XPU) out of memory",
-        r"NPU out of memory", r"out of memory trying to allocate", r"not enough (gpu|device|cuda) memory",
+        r"OOM when allocating tensor", r"unable to find a valid cuDNN algorithm", r"out of memory trying to allocate",
+        r"not enough (gpu|device|cuda) memory",
         r"No available memory for the cache blocks")),
     ("host_limit", (
         r"insufficient shared memory", r"out of shared memory", r"killed by signal: Bus",
         r"No space left on device[^\n]*/dev/shm", r"/dev/shm[^\n]*No space left", r"shared memory segment",
         r"unable to (open|mmap|allocate|write to|resize)[^\n]* shared memory", r"too many open files",
         r"items of ancdata", r"can't start new thread", r"memory in static TLS", r"resource temporarily unavailable",
-        r"unable to (mmap|open) [^\n]* in read-write mode")),
+        r"file </torch_")),
     ("host_memory", (
         r"can't allocate memory", r"cannot allocate memory", r"not enough memory: you tried to allocate",
         r"unable to allocate [\d.]+ \w+ for an array", r"std::bad_alloc", r"paging file is too small",
@@ -39,7 +39,8 @@ TEXTS = rules(
         r"ArrayMemoryError", r"ray-oom-prevention")),
     ("disk_full", (
         r"no space left on device", r"disk quota exceeded", r"\bENOSPC\b", r"PytorchStreamWriter failed writing",
-        r"unexpected pos \d+ vs", r"not enough (free )?(disk )?space", r"no usable temporary directory",
+        r"unexpected pos \d+ vs", r"\d requested and \d+ written", r"not enough (free )?(disk )?space",
+        r"no usable temporary directory",
         r"disk is full", r"file write failed")),
     ("rendezvous", (
         r"address already in use", r"EADDRINUSE", r"\d clients joined", r"client socket has (timed out|failed)",
@@ -49,7 +50,7 @@ TEXTS = rules(
         r"could not connect to (the )?(master|store|rank)", r"stop_waiting response", r"failed to (bind|listen)",
         r"timed out initializing process group", r"environment variable (MASTER_\w+|RANK|WORLD_SIZE) expected",
         r"Error initializing torch\.distributed using", r"Unable to find address for", r"unable to resolve hostname",
-        r"makeDeviceFor", r"no .*port .*available")),
+        r"makeDeviceFor", r"launch distributed communication on port", r"no .*port .*available")),
     ("assertion", (r"device-side assert\b", r"Assertion `[^\n]*` failed")),
     ("device_error", (
         r"illegal memory access", r"unspecified launch failure", r"misaligned address", r"uncorrectable",
@@ -86,7 +87,7 @@ TEXTS = rules(
         r"to satisfy the constraint [^\n]*invalid values", r"minimum loss scale",
         r"(found|detected|encountered|contains?|has) (a )?(nan|infs?)s?\b", r"cannot convert float (nan|infinity)",
         r"\bnan\b[^\n]{0,20}\bstop", r"training (has )?diverged", r"(nan|inf)s? (or|and) (inf|nan)s?",
-        r"loss (has )?exploded", r"nans? (detected|found|encountered)")),
+        r"loss (has )?exploded", r"nans? (detected|found|encountered)", r"invalid numeric entries")),
     ("wrong_device", (
         r"on the same device", r"expected all tensors", r"different (cuda )?devices?\b", r"device type (cuda|cpu) but",
         r"(must|should) be (a |on )?(the )?(gpu|cuda|cpu)( tensor)?\b",
@@ -94,11 +95,13 @@ TEXTS = rules(
         r"No backend type associated with device type", r"must have its parameters and buffers on device",
         r"can't convert (cuda|mps|xpu|npu)[:\d]* device type tensor", r"indices should be either on",
         r"Tensors must be CUDA", r"cannot pin '", r"cannot be accessed from triton", r"input is on cpu",
-        r"is on (the )?(cpu|cuda)[^\n]* (is|are|but)[^\n]*(cuda|cpu)", r"storage has wrong device")),
+        r"is on (the )?(cpu|cuda)[^\n]* (is|are|but)[^\n]*(cuda|cpu|gpu)", r"storage has wrong device",
+        r"on the expected device")),
     ("checkpoint_mismatch", (
         r"loading state_?dict", r"missing key\(s\) in", r"unexpected key\(s\)", r"size mismatch for \S",
         r"weights only load failed", r"loaded state dict (contains|has)", r"checkpoint[^\n]* world size",
-        r"in source state_dict", r"ignore_mismatched_sizes", r"missing key in checkpoint",
+        r"in source state_dict", r"trying to set a tensor of shape", r"not found in checkpoint",
+        r"ignore_mismatched_sizes", r"missing key in checkpoint",
         r"does not recognize this architecture", r"saved (weight|model|checkpoint)[^\n]*(shape|size)",
         r"(state_?dict|pre-?trained|weights)\b[^\n]{0,80}(mismatch|not match|incompatible|different (size|shape|num))",
         r"doesn't match the size of optimizer's group",
@@ -120,7 +123,9 @@ TEXTS = rules(
         r"error building extension", r"unable to import", r"is required (for|to|in order)\b",
         r"[><=]=? ?\d+(\.\d+)+[^\n]{0,40}(required|but found)", r"compiled with different CUDA",
         r"operator \S+ does not exist", r"CUDA_HOME environment variable",
-        r"does not match the version torch was compiled")),
+        r"does not match the version torch was compiled", r"version that was used to compile",
+        r"binary incompatibility", r"compiled (against|using) \w+",
+        r"(?<!initialized )module '[\w.]+' has no attribute")),
     ("corrupt_data", (
         r"cannot identify image", r"image file is truncated", r"broken (data stream|PNG)", r"can't decode byte",
         r"invalid load key", r"incorrect header check", r"invalid (stored block|distance|block type|code lengths)",
@@ -133,7 +138,8 @@ TEXTS = rules(
         r"crc[- ]?(32)? (check )?(failed|mismatch|error)", r"could not (open|decode|read) (the )?(image|video|audio)",
         r"moov atom", r"unpack requires a buffer", r"JSON parse error",
         r"(failed|unable|cannot|could not) (to )?(decode|parse)", r"malformed", r"metadata incomplete",
-        r"IncompleteBuffer", r"not covered", r"magic bytes not found", r"unable to load weights from")),
+        r"IncompleteBuffer", r"not covered", r"allow_pickle=False", r"format not recogni[sz]ed",
+        r"cannot find video stream", r"magic bytes not found", r"unable to load weights from")),
     ("storage", (
         r"input/output error", r"stale (nfs )?file handle", r"transport endpoint", r"remote i/o error",
         r"max retries exceeded", r"couldn't connect to", r"Connection error, and we cannot", r"\): exit \d+ \(read\)",
@@ -165,7 +171,7 @@ TEXTS = rules(
         r"ncclInvalid(Usage|Argument)", r"could not override", r"error merging override", r"could not consume arg",
         r"InterpolationKeyError", r"divisible by", r"mutually exclusive", r"NCCL[^\n]*invalid (usage|argument)",
         r"while (parsing|scanning) a", r"should be a positive integer",
-        r"--\w[\w-]+[^\n]* (must|requires?|should|cannot|is not)", r"is not a valid choice",
+        r"--\w[\w-]+[^\n]* (must|requires?|should|cannot|can only|is not)", r"is not a valid choice",
         r"is not in the \S+ registry")),
     ("code_error", (r"mismatch between collectives",)),
     ("wrong_shape", (
@@ -175,7 +181,8 @@ TEXTS = rules(
         r"expected input\[", r"have (the )?same (shape|dtype|size|number of dim)", r"dtypes? mismatch",
         r"mismatch[^\n]* (shape|dtype|size)", r"can't be cast to the desired", r"not implemented for '\w+'",
         r"inhomogeneous shape", r"incompatible (shape|dtype|dimension)", r"kernel size can't be greater",
-        r"expected \d-?D", r"must have \d dimensions", r"more than 1 value per channel", r"could not be broadcast",
+        r"expected \d-?D", r"must have \d dimensions", r"more than 1 value per channel",
+        r"(could|does) not (be )?broadcast", r"reduction dim",
         r"expected (input )?batch_size", r"split_with_sizes", r"cannot reshape", r"size mismatch",
         r"using a target size", r"shapes?\b[^\n]* (do not|don't|does not|doesn't|must) match",
         r"unsupported (dtype|ScalarType)", r"only support[^\n]*(fp16|bf16|float16|half)",
@@ -203,35 +210,3 @@ TEXTS = rules(
     ("assertion", (r"INTERNAL ASSERT FAILED",)),
     ("code_error", (r"index \d+ is out of (bounds|range)",)),
 )  # fmt: skip
-TYPES = rules(  # by the end of the name, if the text says nothing
-    ("killed", (r"KeyboardInterrupt$", r"SIGTERM\w*$")),
-    ("host_memory", (r"(^|\.)MemoryError$", r"ray\..*OutOfMemoryError$")),
-    ("device_memory", (r"OutOfMemoryError$", r"ResourceExhaustedError$")),
-    ("missing_module", (r"ModuleNotFoundError$", r"ImportError$", r"PackageNotFoundError$")),
-    ("missing_file", (
-        r"FileNotFoundError$", r"(NotA|IsA)DirectoryError$",
-        r"(Repository|Entry|Revision|Dataset|DataFiles)NotFoundError$")),
-    ("permission", (r"PermissionError$", r"GatedRepoError$", r"AuthenticationError$", r"NoCredentialsError$")),
-    ("assertion", (r"AssertionError$",)),
-    ("corrupt_data", (
-        r"Unicode(Decode)?Error$", r"UnidentifiedImageError$", r"zlib\.error$", r"JSONDecodeError$", r"ParserError$",
-        r"EOFError$", r"UnpicklingError$", r"BadZipFile$", r"tarfile\.ReadError$", r"BadGzipFile$", r"LZMAError$",
-        r"SafetensorError$", r"Arrow(Invalid|\w*Error)$", r"DatasetGenerationError$")),
-    ("configuration", (
-        r"Config\w*(Error|Exception)$", r"ArgumentError$", r"UsageError$", r"ValidationError$", r"Misconfiguration\w*$",
-        r"(Scanner|YAML|Yaml)Error$", r"MissingMandatoryValue$", r"ScannerError$", r"InstantiationException$")),
-    ("wrong_shape", (r"EinopsError$",)),
-    ("diverged", (r"FloatingPointError$", r"NaN\w*Error$", r"NonFinite\w*$")),
-    ("rendezvous", (r"Rendezvous\w*$", r"DistStoreError$")),
-    ("connection_lost", (
-        r"ConnectionResetError$", r"BrokenPipeError$", r"ConnectionAbortedError$", r"Dist(Network|Backend)Error$")),
-    ("storage", (
-        r"Connection(Refused)?Error$", r"HTTPError$", r"URLError$", r"Timeout(Error)?$", r"SSLError$", r"ClientError$",
-        r"Hub\w*Error$", r"ProtocolError$", r"gaierror$", r"socket\.timeout$", r"CommError$")),
-)  # fmt: skip
-ERRNO = {
-    1: "permission", 2: "missing_file", 5: "storage", 11: "host_limit", 12: "host_memory", 13: "permission",
-    20: "missing_file", 21: "missing_file", 24: "host_limit", 28: "disk_full", 30: "permission",
-    32: "connection_lost", 35: "storage", 70: "storage", 98: "rendezvous", 99: "rendezvous", 101: "storage",
-    107: "storage", 110: "storage", 111: "storage", 113: "storage", 116: "storage", 121: "storage", 122: "disk_full",
-}  # fmt: skip
