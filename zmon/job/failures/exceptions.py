@@ -63,7 +63,7 @@ _TYPES = rules(  # by the end of the name, if the text says nothing
         r"socket\.timeout$", r"CommError$")),
 )  # fmt: skip
 _OF_ERRNO = {
-    1: "permission", 2: "missing_file", 5: "storage", 11: "host_limit", 12: "host_memory", 13: "permission",
+    1: "permission", 2: "missing_file", 5: "storage", 12: "host_memory", 13: "permission",
     20: "missing_file", 21: "missing_file", 24: "host_limit", 28: "disk_full", 30: "permission",
     32: "connection_lost", 35: "storage", 70: "storage", 98: "rendezvous", 99: "rendezvous", 101: "storage",
     107: "storage", 110: "storage", 111: "storage", 113: "storage", 116: "storage", 121: "storage", 122: "disk_full",

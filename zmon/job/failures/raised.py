@@ -12,7 +12,7 @@ from zmon.job.failures.output import Line
 _HEADER = re.compile(r"Traceback \(most recent call last\)")
 _CAUSE = re.compile(r"The above exception was the direct cause of the following exception")
 _CONTEXT = re.compile(r"During handling of the above exception, another exception occurred")
-_EXCEPTION = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\([\w.]+\))?(?:: ?(?P<message>.*)|$)")
+_EXCEPTION = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\((?P<inner>[\w.]+)\))?(?:: ?(?P<message>.*)|$)")
 _ERROR_NAME = re.compile(
     r"(?:Error|Exception|Interrupt|Exit|Timeout|Expired|Refused|Fault|Found|Empty|Full|error|timeout"
     r"|NoSuchKey|ArrowInvalid|BadZipFile|BrokenProcessPool|IncompleteRead|StopIteration)(?:$|\()"
@@ -54,6 +54,7 @@ class Raised:
     causes: tuple[Raised, ...] = field(default=())  # the exceptions before it in its chain, the first one first
     is_handling: bool = False  # it was raised while the last of its causes was handled, maybe by chance
     is_native: bool = False
+    inner: str = ""  # the type of the exception that a wrapper reports, without its text
     is_aside: bool = False  # Python reported it and went on: of a thread, a finalizer, an exit handler, a logger
 
     @property
@@ -131,7 +132,10 @@ def _exceptions(lines: Sequence[Line]) -> Iterator[Raised | str]:
             if match and (ends or _is_bare(match, line, before)):
                 where = "\n".join(frames[-60:])
                 message = _message(lines, index, match["message"] or "")
-                yield Raised(match["type"], message, line.number, where, start, is_aside=is_aside and is_open)
+                yield Raised(
+                    match["type"], message, line.number, where, start,
+                    is_aside=is_aside and is_open, inner=match["inner"] or "",
+                )  # fmt: skip
                 is_open, frames, indent = False, [], None
             elif ends and not _BOX.match(text.strip()):
                 is_open, frames, indent = False, [], None
