@@ -79,7 +79,8 @@ ENDS = (*BREAKING, *rules(
         r"Signals\.SIGKILL", r"terminated with signal SIGKILL", r"^Killed$", r"line \d+: +\d+ Killed\b",
         r"\d+ killed +\S")),
     ("configuration", (
-        r"^(?!slurmstepd|srun|sbatch|scancel|bash|ERROR)[\w./-]+( [\w-]+)?: error: ", r"unrecognized (arguments|options)",
+        r"^(?!slurmstepd|srun|sbatch|scancel|bash|ERROR)[\w./-]+( [\w-]+)?: error: ",
+        r"unrecognized (arguments|options)",
         r"arguments are required", r"\b(sbatch|srun): error: .*(invalid|unrecognized|requested)", r"could not override",
         r"Primary config \w+ not found", r"^Usage: ", r"unknown option",
         r"^Error: (No such|Invalid value|Missing (option|argument|parameter))", r"could not consume arg")),
