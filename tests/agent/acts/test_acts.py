@@ -269,14 +269,13 @@ async def test_report_has_why_acts_are_refused(acting):
 @pytest.mark.parametrize(
     ("body", "headers", "status"),
     [
-        (b"{", {}, 400),
-        (b'{"act": "kill_culprit"}', {}, 400),
-        (b"{}" + b" " * 5000, {}, 413),
-        (b"{}", {"Content-Type": "text/plain"}, 415),
-        (b"{}", {"Origin": "https://elsewhere.example.org"}, 403),
-        (b"{}", {"Origin": "null"}, 403),
+        pytest.param(b"{", {}, 400, id="no JSON"),
+        pytest.param(b'{"act": "kill_culprit"}', {}, 400, id="fields missing"),
+        pytest.param(b"{}" + b" " * 5000, {}, 413, id="too long"),
+        pytest.param(b"{}", {"Content-Type": "text/plain"}, 415, id="form of a browser"),
+        pytest.param(b"{}", {"Origin": "https://elsewhere.example.org"}, 403, id="page of another site"),
+        pytest.param(b"{}", {"Origin": "null"}, 403, id="page without origin"),
     ],
-    ids=["no JSON", "fields missing", "too long", "form of a browser", "page of another site", "page without origin"],
 )
 async def test_malformed_request_is_one_line(acting, body, headers, status):
     async with acting() as client:

@@ -47,11 +47,10 @@ def test_frozen_by_the_control_group(tmp_path, state, cgroup, files, frozen):
 @pytest.mark.parametrize(
     ("parent", "file", "freeze", "thaw"),
     [
-        (ROOT / "freezer", "freezer.state", "FROZEN", "THAWED"),
-        (ROOT, "cgroup.freeze", "1", "0"),
-        (ROOT / "unified", "cgroup.freeze", "1", "0"),
+        pytest.param(ROOT / "freezer", "freezer.state", "FROZEN", "THAWED", id="v1"),
+        pytest.param(ROOT, "cgroup.freeze", "1", "0", id="v2"),
+        pytest.param(ROOT / "unified", "cgroup.freeze", "1", "0", id="v2 of a hybrid host"),
     ],
-    ids=["v1", "v2", "v2 of a hybrid host"],
 )
 def test_real_freezer_holds_a_process_by_the_group_above(parent, file, freeze, thaw):
     above = parent / f"zmon-test-{os.getpid()}"
