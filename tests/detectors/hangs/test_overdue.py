@@ -17,24 +17,19 @@ WORKER = {"steps": 0, "lease": 1800.0}
 SUSPENDED = {"seconds": 60.0, "unobserved_seconds": 59.0}
 
 
-@pytest.mark.parametrize(
-    ("ranks", "overdue"),
-    [
-        ([{"lease": 2.0}, {"lease": 2.0}, {"lease": 40.0}], [0, 1, 2]),
-        ([{"lease": 4.0}, {"lease": 4.0}, {"lease": 1.0}], []),
-        ([{"lease": None}, {"lease": None}], []),
-        ([{"lease": None}, {"lease": None}, {"lease": 4.0}], []),
-        ([{"lease": None, "overdue_seconds": 1.0}, {"lease": 40.0}], [0]),
-        ([{"lease": 2.0}, WORKER], [0, 1]),
-        ([{"lease": 2.0}, {**WORKER, "sequences": {"0": 3}}], [0]),
-        ([{"lease": 2.0, **SUSPENDED}, {"lease": 2.0, "steps": 0, **SUSPENDED}], []),
-    ],
-    ids=[
-        "one has a long lease", "quiet within the median lease", "no lease is known", "one lease is known",
-        "one is past the lease of its agent", "one without steps takes part", "quiet about one that takes no part",
-        "quiet while agents observed less",
-    ],
-)  # fmt: skip
+OVERDUE = {
+    "one has a long lease": ([{"lease": 2.0}, {"lease": 2.0}, {"lease": 40.0}], [0, 1, 2]),
+    "quiet within the median lease": ([{"lease": 4.0}, {"lease": 4.0}, {"lease": 1.0}], []),
+    "no lease is known": ([{"lease": None}, {"lease": None}], []),
+    "one lease is known": ([{"lease": None}, {"lease": None}, {"lease": 4.0}], []),
+    "one is past the lease of its agent": ([{"lease": None, "overdue_seconds": 1.0}, {"lease": 40.0}], [0]),
+    "one without steps takes part": ([{"lease": 2.0}, WORKER], [0, 1]),
+    "quiet about one that takes no part": ([{"lease": 2.0}, {**WORKER, "sequences": {"0": 3}}], [0]),
+    "quiet while agents observed less": ([{"lease": 2.0, **SUSPENDED}, {"lease": 2.0, "steps": 0, **SUSPENDED}], []),
+}
+
+
+@pytest.mark.parametrize(("ranks", "overdue"), OVERDUE.values(), ids=OVERDUE)
 def test_ranks_in_training_share_the_median_lease(ranks, overdue):
     states = [training(number, **rank) for number, rank in enumerate(ranks)]
     assert [r.rank for r in overdue_ranks(states)] == overdue
