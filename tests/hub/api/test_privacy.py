@@ -30,22 +30,18 @@ def test_root_the_hub_and_the_user_of_the_job_may_read_unless_roles_decide(uid):
 @pytest.mark.parametrize(
     ("asker", "finding_", "allowed"),
     [
-        (Asker(BOB), OF_ANN, False),
-        (Asker(BOB), None, False),
-        (Asker(None, "the connection is closed"), OF_ANN, False),
-        (AWAY, OF_ANN, False),
-        (AWAY._replace(**READER), OF_ANN, False),
-        (AWAY._replace(**WITNESS), OF_ANN, True),
-        (Asker(BOB), finding(), True),
-        (Asker(ANN), finding(evidence=TAIL | {"owners": [ANN, BOB]}), False),
-        (Asker(ANN), finding(evidence=TAIL | {"owners": [None]}), False),
-        (Asker(ANN), finding(evidence=TAIL), False),
+        pytest.param(Asker(BOB), OF_ANN, False, id="another user"),
+        pytest.param(Asker(BOB), None, False, id="unknown finding"),
+        pytest.param(Asker(None, "the connection is closed"), OF_ANN, False, id="unknown user"),
+        pytest.param(AWAY, OF_ANN, False, id="another machine"),
+        pytest.param(AWAY._replace(**READER), OF_ANN, False, id="role without evidence"),
+        pytest.param(AWAY._replace(**WITNESS), OF_ANN, True, id="evidence"),
+        pytest.param(Asker(BOB), finding(), True, id="nothing printed"),
+        pytest.param(Asker(ANN), finding(evidence=TAIL | {"owners": [ANN, BOB]}), False, id="two owners"),
+        pytest.param(Asker(ANN), finding(evidence=TAIL | {"owners": [None]}), False, id="older agent"),
+        pytest.param(Asker(ANN), finding(evidence=TAIL), False, id="older hub"),
     ],
-    ids=[
-        "another user", "unknown finding", "unknown user", "another machine", "role without evidence", "evidence",
-        "nothing printed", "two owners", "older agent", "older hub",
-    ],
-)  # fmt: skip
+)
 def test_others_may_read_only_with_the_role_or_what_no_job_printed(asker, finding_, allowed):
     assert may_read(asker, finding_) is allowed
 
