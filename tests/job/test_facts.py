@@ -53,8 +53,13 @@ def test_rank_begins_to_end_with_its_last_words_and_ends_when_it_is_seen_dead():
 
 @pytest.mark.parametrize(
     ("launcher", "lead"),
-    [(None, None), (1.1, 0.1), (0.8, -0.2), (0.6, None), (62.0, None)],
-    ids=["it lives", "one look earlier", "a moment later", "long after", "long before"],
+    [
+        pytest.param(None, None, id="it lives"),
+        pytest.param(1.1, 0.1, id="one look earlier"),
+        pytest.param(0.8, -0.2, id="a moment later"),
+        pytest.param(0.6, None, id="long after"),
+        pytest.param(62.0, None, id="long before"),
+    ],
 )
 def test_launcher_has_to_do_with_the_end_only_within_a_time(launcher, lead):
     state = killed(0, 1.0, launcher_gone_seconds=launcher)
