@@ -226,14 +226,14 @@ async def test_job_of_another_healer_is_only_observed(start_job, acting, variabl
 @pytest.mark.parametrize(
     ("asker", "may"),
     [
-        (Asker(0), True),
-        (Asker(os.geteuid()), True),
-        (Asker(4242), True),
-        (Asker(4243), False),
-        (Asker(None, "10.0.0.3 is not a loopback address"), False),
-        (Asker(None, "", frozenset(("actions",))), True),
-        (Asker(0, "", frozenset(("read", "evidence", "metrics"))), False),
-        (Asker(4242, "", frozenset(("read",))), False),
+        pytest.param(Asker(0), True, id="root"),
+        pytest.param(Asker(os.geteuid()), True, id="the user of the agent"),
+        pytest.param(Asker(4242), True, id="a user of a hub"),
+        pytest.param(Asker(4243), False, id="another user"),
+        pytest.param(Asker(None, "10.0.0.3 is not a loopback address"), False, id="not over loopback"),
+        pytest.param(Asker(None, "", frozenset(("actions",))), True, id="the role actions"),
+        pytest.param(Asker(0, "", frozenset(("read", "evidence", "metrics"))), False, id="root with other roles"),
+        pytest.param(Asker(4242, "", frozenset(("read",))), False, id="a user of a hub with other roles"),
     ],
 )
 def test_who_may_ask(asker, may):
