@@ -60,13 +60,13 @@ END = msgspec.structs.replace(ended_launch(snapshot(*(raised(rank, 9.0) for rank
 @pytest.mark.parametrize(
     ("asker", "allowed"),
     [
-        (Asker(ANN), True),
-        (Asker(0), True),
-        (Asker(os.geteuid()), True),
-        (Asker(BOB), False),
-        (Asker(None, "10.0.0.3 is not a loopback address"), False),
-        (Asker(ANN, **READER), False),
-        (Asker(None, **WITNESS), True),
+        pytest.param(Asker(ANN), True, id="its user"),
+        pytest.param(Asker(0), True, id="root"),
+        pytest.param(Asker(os.geteuid()), True, id="the user of the hub"),
+        pytest.param(Asker(BOB), False, id="another user"),
+        pytest.param(Asker(None, "10.0.0.3 is not a loopback address"), False, id="not over loopback"),
+        pytest.param(Asker(ANN, **READER), False, id="its user with the role read"),
+        pytest.param(Asker(None, **WITNESS), True, id="the role evidence"),
     ],
 )
 def test_line_of_a_job_that_ended_is_for_its_user_and_for_the_role_evidence(asker, allowed):
