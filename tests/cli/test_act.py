@@ -59,15 +59,14 @@ def test_json_is_the_answer_of_the_hub(command, hub, words):
     assert msgspec.convert(json.loads(out), IntentList) == ANSWER
 
 
+NO_ACTS = {
+    "no policy": (IntentList([], 0, has_policy=False), "the hub runs without --act: it intends nothing (docs/act.md)"),
+    "no intent": (IntentList([], 0), "no rule has asked for an act yet"),
+}
+
+
 @pytest.mark.parametrize("words", ["score", "list"])
-@pytest.mark.parametrize(
-    ("answer", "says"),
-    [
-        (IntentList([], 0, has_policy=False), "the hub runs without --act: it intends nothing (docs/act.md)"),
-        (IntentList([], 0), "no rule has asked for an act yet"),
-    ],
-    ids=["no policy", "no intent"],
-)
+@pytest.mark.parametrize(("answer", "says"), NO_ACTS.values(), ids=NO_ACTS)
 def test_nothing_is_said(command, words, answer, says):
     server = FakeServer(lambda path, _: answer)
     assert command("act", words, "--hub", server.url)[1].strip() == says

@@ -33,16 +33,15 @@ def as_lists(groups) -> list[list[int]]:
 FIRST, PARTS, SECOND = Shard(0, 0, 0, 5, 2), (Shard(0, 0, 0, 3, 2), Shard(0, 0, 3, 2, 2)), Shard(1, 0, 0, 2, 2)
 
 
-@pytest.mark.parametrize(
-    ("shards", "replicated", "bags"),
-    [
-        ([FIRST, SECOND], (), [[4, 1], [], [2], [5], [6, 5, 6], []]),  # rows of the concatenated weight
-        ([*PARTS, SECOND], (), [[1], [], [2], [4], [], [], [5], [6, 5, 6], []]),
-        ([SECOND], [0], [[0], [1, 0, 1], []]),
-        ([], [0, 1], []),
-    ],
-    ids=["whole tables", "parts of rows", "a table is replicated", "all tables are replicated"],
-)
+SHARDS = {
+    "whole tables": ([FIRST, SECOND], (), [[4, 1], [], [2], [5], [6, 5, 6], []]),  # rows of the concatenated weight
+    "parts of rows": ([*PARTS, SECOND], (), [[1], [], [2], [4], [], [], [5], [6, 5, 6], []]),
+    "a table is replicated": ([SECOND], [0], [[0], [1, 0, 1], []]),
+    "all tables are replicated": ([], [0, 1], []),
+}
+
+
+@pytest.mark.parametrize(("shards", "replicated", "bags"), SHARDS.values(), ids=SHARDS)
 def test_ids_are_sent_to_shards_of_their_rows(single_rank_world, shards, replicated, bags) -> None:
     assert as_lists(exchange(shards, replicated).send_ids(loaded_batch()).wait()) == bags
 

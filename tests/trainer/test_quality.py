@@ -85,7 +85,13 @@ def test_auc_of_perfect_reversed_and_constant_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("logits", "labels"), [([1.0, 2.0], [1.0, 1.0]), ([1.0, 2.0], [0.0, 0.0]), ([math.nan, 2.0], [0.0, 1.0]), ([], [])]
+    ("logits", "labels"),
+    [
+        pytest.param([1.0, 2.0], [1.0, 1.0], id="only positive labels"),
+        pytest.param([1.0, 2.0], [0.0, 0.0], id="only negative labels"),
+        pytest.param([math.nan, 2.0], [0.0, 1.0], id="a logit that is no number"),
+        pytest.param([], [], id="no samples"),
+    ],
 )
 def test_auc_is_nan_without_pairs_or_order(logits: list[float], labels: list[float]) -> None:
     assert math.isnan(auc(torch.tensor(logits), torch.tensor(labels)))

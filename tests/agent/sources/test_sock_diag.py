@@ -141,7 +141,9 @@ def pack_connection(info, peer="10.0.0.7"):
     return head + addresses + tail + attributes
 
 
-@pytest.mark.parametrize(("under_way", "timeouts"), [(3, 6), (0, 0)])
+@pytest.mark.parametrize(
+    ("under_way", "timeouts"), [pytest.param(3, 6, id="data under way"), pytest.param(0, 0, id="nothing under way")]
+)
 def test_timeouts_count_only_while_data_is_under_way(under_way, timeouts):
     """A reader that has no room leaves nothing under way."""
     assert connection(pack_connection(pack_tcp_info(timeouts=6, under_way=under_way))).num_timeouts == timeouts
