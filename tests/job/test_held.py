@@ -17,7 +17,7 @@ def overdue(*seconds):
 
 
 @pytest.mark.parametrize(
-    ("looks", "idle"),
+    ("states", "idle"),
     [
         pytest.param([NOTHING], Idle(NEVER_RAN, 10.0), id="never ran"),
         pytest.param([NOTHING, NOTHING], Idle(NEVER_RAN, 20.0), id="never ran, for longer"),
@@ -29,9 +29,9 @@ def overdue(*seconds):
         pytest.param([overdue(5.0, 8.0), LEFT], Idle(ENDED, 15.0), id="ranks hung and were killed"),
     ],
 )
-def test_what_is_left_and_for_how_long(looks, idle):
+def test_what_is_left_and_for_how_long(states, idle):
     holding = Holding(0.0, is_new=True)
-    answers = [holding.idle(10.0 * (number + 1), look) for number, look in enumerate(looks)]
+    answers = [holding.idle(10.0 * (number + 1), state) for number, state in enumerate(states)]
     assert answers[-1] == idle
 
 

@@ -178,10 +178,10 @@ def test_rank_in_a_child_pid_namespace_is_found_by_its_host_pid(tmp_path, clock,
 
 
 def test_restarted_rank_replaces_the_box_of_its_previous_start(boxes, make_live_box, clock, scan_states):
-    before = make_live_box()
-    before.steps(5)
+    earlier = make_live_box()
+    earlier.steps(5)
     assert scan_states()[0].steps == 5
-    before.process.end()
+    earlier.process.end()
     clock.sleep(1)
     make_live_box()
     state = scan_states()[0]

@@ -7,12 +7,12 @@ from zmon.agent.sources.rank_box import ObservedSilence
 SECOND = 1_000_000_000
 
 
-def silences(*looks, begin=0):
+def silences(*scans, begin=0):
     """Return silence and unobserved time after each look at (time, last progress)."""
     silence = ObservedSilence(begin * SECOND)
     return [
         (silence.look(now * SECOND, renewed * SECOND) / SECOND, silence.unobserved_ns / SECOND)
-        for now, renewed in looks
+        for now, renewed in scans
     ]
 
 
@@ -26,6 +26,6 @@ SILENCES = {
 }
 
 
-@pytest.mark.parametrize(("looks", "begin", "expected"), SILENCES.values(), ids=SILENCES)
-def test_silence(looks, begin, expected):
-    assert silences(*looks, begin=begin) == expected
+@pytest.mark.parametrize(("scans", "begin", "expected"), SILENCES.values(), ids=SILENCES)
+def test_silence(scans, begin, expected):
+    assert silences(*scans, begin=begin) == expected

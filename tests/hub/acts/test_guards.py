@@ -22,7 +22,7 @@ def test_one_stopped_rank_of_a_watched_job_is_not_refused():
 
 
 @pytest.mark.parametrize(
-    ("changes", "scene", "site", "says"),
+    ("changes", "scene", "site", "message"),
     [
         ({}, None, {"stops": {"all": "a storm"}}, "acts are stopped (all): a storm"),
         ({}, None, {"stops": {"rule-frozen": "it did not help"}}, "acts are stopped (rule-frozen)"),
@@ -42,9 +42,9 @@ def test_one_stopped_rank_of_a_watched_job_is_not_refused():
     ],
     ids=str,
 )
-def test_guard_refuses(changes, scene, site, says):
+def test_guard_refuses(changes, scene, site, message):
     (reason,) = refused(intent(**changes), scene, **site)
-    assert says in reason
+    assert message in reason
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ ONE_HOST = replace(TWO_HOSTS, hosts=1, launcher="torchrun", handles_term=True)
 
 
 @pytest.mark.parametrize(
-    ("what", "shape", "began", "expected"),
+    ("fault", "shape", "began", "expected"),
     [
         pytest.param("cancel", TWO_HOSTS, 0.0, True, id="the owner"),
         pytest.param("term", replace(TWO_HOSTS, device="cuda"), 0.0, True, id="mpirun ends the rank of the other host"),
@@ -31,8 +31,8 @@ ONE_HOST = replace(TWO_HOSTS, hosts=1, launcher="torchrun", handles_term=True)
         pytest.param("launcher_dies", ONE_HOST, 60.0, True, id="the launcher is killed before its agent begins"),
     ],
 )
-def test_end_that_looks_like_the_owners(what, shape, began, expected):
-    world = World(Composition(7, 0, shape, (Strike(what, 1, place="forward", to="ranks", number="SIGTERM"),)))
+def test_end_that_looks_like_the_owners(fault, shape, began, expected):
+    world = World(Composition(7, 0, shape, (Strike(fault, 1, place="forward", to="ranks", number="SIGTERM"),)))
     world.run(40.0)
     agents = [SimpleNamespace(began=began, reachable=True)] * shape.hosts
     assert looks_like_the_owners_end(world, agents) is expected
