@@ -54,7 +54,7 @@ class Exchange:
         wire: WireConfig,
         dtype: torch.dtype,
     ) -> None:
-        """`shards` are the shards of all ranks, in their order. Every rank has the `replicated` tables.
+        """`shards` are those of all ranks, ordered by `in_order`. Every rank has the `replicated` tables.
 
         `dims` are the columns of each table, `dtype` is the type of vectors. All ranks must create it together.
         """
