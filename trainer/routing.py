@@ -56,7 +56,7 @@ class _Divided(NamedTuple):
 class Router:
     """Finds the shard of each id. The cost depends on the numbers of tables and ids, hardly on that of shards."""
 
-    def __init__(self, shards: Sequence[Shard], num_ranks: int, max_rows: int = INT32_ROWS) -> None:
+    def __init__(self, shards: Sequence[Shard], max_rows: int = INT32_ROWS) -> None:
         """`shards` are the shards of all ranks, in order. A rank with a group of more than `max_rows` adds `begins`."""
         self._ranks = torch.tensor([shard.rank for shard in shards], dtype=torch.int64)
         self._begins, rows_of_group = _begins(shards)

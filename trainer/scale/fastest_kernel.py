@@ -93,7 +93,7 @@ def _measured(config: RunConfig, world: World, source: Source, placements: Seque
     except ConfigError as error:
         return "torch", error.parts[1]
     batch = CheckedSource(source, embedding.rows, config.model.dense_features).batch(0, 0, config.train.global_batch)
-    routed = Router(shards, world.size).route(batch)
+    routed = Router(shards).route(batch)
     num_rows = min(_MAX_ROWS, sum(shard.num_rows for shard in group.shards))
     begins, sizes = [*accumulate(routed.num_rows.tolist(), initial=0)], [len(each.shards) for each in groups]
     rows = routed.rows[begins[number] : begins[number + 1]] % num_rows
