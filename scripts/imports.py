@@ -1,6 +1,6 @@
 """Check what each room imports: `python -m scripts.imports`, which `make check` runs.
 
-`ROOMS` is a whitelist: what is not in a room's row, the room does not import. `make generate` writes the table into
+`ROOMS` is a whitelist: a room imports only what is in its row. `make generate` writes the table into
 docs/architecture.md. Imports inside functions and for types alone count too.
 """
 

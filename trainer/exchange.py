@@ -54,12 +54,12 @@ class Exchange:
         wire: WireConfig,
         dtype: torch.dtype,
     ) -> None:
-        """`shards` are the shards of all ranks, in their order. Every rank has the `replicated` tables.
+        """`shards` are those of all ranks, ordered by `in_order`. Every rank has the `replicated` tables.
 
         `dims` are the columns of each table, `dtype` is the type of vectors. All ranks must create it together.
         """
         self.wire, self._rank, self._num_ranks, self._device = wire, world.rank, world.size, world.device
-        self._groups, self._router = groups_of(shards, world.size), Router(shards, world.size)
+        self._groups, self._router = groups_of(shards, world.size), Router(shards)
         self.groups = self._groups[world.rank]  # of this rank
         self._begins = self._router.begins(world.rank)
         # A GPU must not wait for the sizes of its all-to-alls, so the CPUs exchange them.

@@ -1,7 +1,7 @@
 """The placement of embedding tables: the kind and the ranks of each table, and what every rank holds of it.
 
 A kind defines which rank holds which rows and columns. The shards of a rank that are looked up together are a group:
-their vectors have one width and take the same way back. Most plans have one group on each rank, which holds all its
+their vectors have one width and are merged in one way. Most plans have one group on each rank, which holds all its
 shards in one weight (as in FBGEMM's table-batched embedding).
 """
 

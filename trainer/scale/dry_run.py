@@ -4,8 +4,8 @@ A roofline: every part takes as long as its operations or its bytes need at full
 
     dense     the operations of the dense layers ÷ rate, or their bytes ÷ memory bandwidth, whichever is longer
     tables    lookups and updates (cost.py)
-    exposed   the all-to-alls of pooled vectors and their gradients; and of the ids of the next batch and of the
-              all-reduce of dense gradients, what is longer than dense and tables together, during which they run
+    exposed   the all-to-alls of pooled vectors and their gradients. The ids of the next batch and the all-reduce of
+              dense gradients run during dense and tables, and only what takes longer than both is exposed
 
 The step is that of the slowest rank. Latencies, kernels that do not reach the full rate, and input are left out.
 """

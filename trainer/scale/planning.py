@@ -161,7 +161,7 @@ def _base_bytes(config: RunConfig, world: World) -> int:
 
 
 def _ranks_per_host(world: World, kinds: Sequence[str]) -> int:
-    """Return the number of ranks on each host, or 1 if hosts have different numbers: then all ranks count as far.
+    """Return the number of ranks on each host. It is 1 if hosts differ: then each rank counts as a host of its own.
 
     Raises ConfigError on all ranks if a table of these kinds needs equal hosts.
     """

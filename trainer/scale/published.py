@@ -43,7 +43,7 @@ class PublishedModel:
 
     @property
     def dense(self) -> DenseWork:
-        """The dense layers: square matrices, and the few parameters that no table can have for an exact sum."""
+        """The dense layers: square matrices, and the few parameters that whole rows of tables leave over."""
         weights = self.layers * self.width**2
         rest = (self.parameters - weights) % gcd(*self.dims)
         return DenseWork(weights + rest, 2 * self.multiply_adds, self.layers * self.width)

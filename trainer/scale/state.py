@@ -20,8 +20,8 @@ from trainer.train import Trainer
 def state_of(trainer: Trainer, running: RunningQuality) -> State:
     """Return the tensors by name, with the parts that this rank holds.
 
-    A tensor of a table does not depend on its sharding, so that a run with other shards can load it. The exception are
-    the moments of column-wise tables if `optimizer.column_moments` is separate: there is one for each shard of a row.
+    A tensor of a table does not depend on its sharding, so that a run with other shards can load it. This does
+    not hold for the moments of column-wise tables with `optimizer.column_moments=separate`: each shard has its own.
     """
     embedding, optimizer = trainer.config.embedding, trainer.config.optimizer
     tensors = {"dense": whole(trainer.flat.parameter.data)}

@@ -2,7 +2,7 @@
 
 It uses no collectives. A collective in the background would appear in the queues and flight records of the training,
 where a rank that writes slowly would look like a rank that hangs. Keys cost one round trip to the store for each
-checkpoint. Values are plain data (msgspec): whoever reaches the store can write to it.
+checkpoint. Values are plain data (msgspec), because any process that reaches the store can write to it.
 """
 
 import errno

@@ -113,7 +113,7 @@ def choose(
     assignment = _best_assignment([of_pair[pairs[number]] for number in order], step, limits)
     if limits.excess(assignment.loads).any():
         tables = [workload.tables[number] for number in order]
-        raise _no_room(assignment, order, tables, limits, memory_bytes, base_bytes)
+        raise _no_room(assignment, order, tables, limits, base_bytes)
     placement_of = dict(zip(order, assignment.placements(), strict=True))
     plan = Plan(workload.num_ranks, tuple(placement_of[number] for number in range(len(order))))
     return predict(plan, workload, machine, base_bytes)
@@ -201,12 +201,7 @@ def check_fits(plan: Plan, memory_bytes: int) -> None:
 
 
 def _no_room(
-    assignment: Assignment,
-    numbers: Sequence[int],
-    tables: Sequence[Table],
-    limits: Limits,
-    memory_bytes: int,
-    base_bytes: int,
+    assignment: Assignment, numbers: Sequence[int], tables: Sequence[Table], limits: Limits, base_bytes: int
 ) -> ConfigError:
     """Return the error for the rank that has least room in the best assignment; it names its largest table."""
     tier = int(((assignment.loads[MEMORY:] - limits.rooms[:, None]).max(axis=1) > 0).argmax())  # the first one
