@@ -10,6 +10,7 @@ from tests.test_paths import tracked_files
 PAGES = {
     "deploy/alertmanager/": "docs/deploy/alerting.md",
     "deploy/container/": "docs/deploy/packages.md",
+    "deploy/kubernetes/": "docs/deploy/kubernetes.md",
     "deploy/lab/": "docs/deploy/packages.md",
     "deploy/long-term/": "docs/deploy/long-term.md",
     "deploy/probe/": "docs/deploy/packages.md",
@@ -22,7 +23,7 @@ TO_WRITE = re.compile(r"/etc/(?:zmon|alertmanager)/[\w%./-]*\w|[\w@.-]*\bexample
 
 
 def to_write(text: str) -> list[str]:
-    """Return the paths of configuration and the example addresses of a file. %i of a unit becomes `day`, an instance."""
+    """Return the paths of configuration and the example addresses of a file. `day` stands for %i of a unit."""
     return sorted({name.replace("%i", "day") for name in TO_WRITE.findall(text)})
 
 
