@@ -97,3 +97,9 @@ def test_each_store_has_the_filter_of_its_retention():
     (line,) = [line for line in (FOLDER / "zmon-router.service").read_text().splitlines() if "ExecStart" in line]
     assert re.findall(r"127\.0\.0\.1:(\d+)/", line) == ["8427", "8426", "8428"]
     assert re.findall(r"urlRelabelConfig=/etc/zmon/(\S+)", line) == ["month.yml", "year.yml"]
+
+
+def test_vmalert_evaluates_all_rules_but_those_of_the_shards():
+    """A shard evaluates shard.yaml. Evaluated by vmalert as well, each finding would page twice."""
+    files = re.findall(r"-rule=/etc/zmon/rules/(\S+)", (FOLDER / "zmon-vmalert.service").read_text())
+    assert set(files) == sharded(CLUSTER).keys() - {"shard.yaml"}
