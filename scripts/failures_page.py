@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from tests.job.failures.rows import SECTIONS, Row
+from tests.job.failures.forms import Row
+from tests.job.failures.rows import SECTIONS
 from zmon.job.failures import classify
 from zmon.job.failures.classes import CLASSES
 
 HEAD = """\
 # Why a launch failed
 
-Generated from `zmon/job/failures/classes.py` and `tests/job/failures/rows.py` by `make generate`. Each row of the
+Generated from `zmon/job/failures/classes.py` and `tests/job/failures/*_rows.py` by `make generate`. Each row of the
 second part is a test.
 
 A class comes from what ended the launch: what the kernel or the scheduler says, then the last words of a rank, then
 the last exception in its output, then the last lines of a library or launcher, then the exit status. An error before
 two further steps did not end the training. A lost connection, a timeout or a signal may follow from the failure of
-another rank, so another exception of the same launch comes before it.
+another rank, so another exception of the same launch comes before it. After a launcher's report of a first end, a
+signal is the launcher's own doing.
 
 ## Classes
 

@@ -5,7 +5,8 @@ from time import process_time
 import pytest
 
 from scripts.failures_page import failures_page
-from tests.job.failures.rows import SECTIONS, printed, traceback
+from tests.job.failures.forms import printed, traceback
+from tests.job.failures.rows import SECTIONS
 from tests.places import REPOSITORY
 from zmon.job.failures import Clues, classify
 from zmon.job.failures.classes import BY_NAME, CLASSES

@@ -35,8 +35,7 @@ KERNEL_WEAK = rules(  # it may be a consequence
 SCHEDULER = rules(
     ("time_limit", (
         r"DUE TO TIME ?LIMIT", r"\bDeadlineExceeded\b", r"wall(time|clock)\b.* exceeded", r"TERM_RUNLIMIT",
-        r"MaxRuntimeExceeded",
-        r"exceeded wall ?(time|clock)")),
+        r"MaxRuntimeExceeded", r"exceeded wall ?(time|clock)")),
     ("preemption", (
         r"DUE TO (PREEMPTION|JOB REQUEUE)", r"reason: +(Evicted|Preempt\w*)", r"was evicted",
         r"node was low on resource", r"node had condition: \[", r"spot (instance )?interruption",
@@ -116,8 +115,10 @@ EVENTS = rules(
 )  # fmt: skip
 # What a rank prints as a warning when its peers are gone, if nothing else says more.
 LOST = rules(
-    ("connection_lost", (r"(recvValue|sendBytes|recvBytes|waitForInput) failed", r"Horovod has been shut down")),
-)
+    ("connection_lost", (
+        r"(recvValue|sendBytes|recvBytes|waitForInput) failed", r"Horovod has been shut down",
+        r"NET/IB\b.* Got completion .*(error|status)")),
+)  # fmt: skip
 # A launcher reports how the first process ended. Then it kills the others, which says nothing of the cause.
 _EXITED = re.compile(r"(?<!error )(code|status)[ :=]+-?[1-9]\d?\b|non-zero status", re.IGNORECASE)
 _STATUSES = rules(
