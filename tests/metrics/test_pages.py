@@ -124,7 +124,7 @@ def test_rank_without_connections_has_no_send_queue():
 
 
 def test_activity_init_has_a_series_until_the_first_step():
-    """The activity init never comes again, and a rank may have 64 series."""
+    """The activity init never comes again, and a rank may have 66 series."""
     assert value(page(rank_state(0, steps=0, activity="init")), "zmon_activity", activity="init") == 1
     assert value(page(rank_state(0, steps=0, activity="eval")), "zmon_activity", activity="init") == 0
     assert value(page(rank_state(0)), "zmon_activity", activity="init") is None

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from zmon.agent.sources.box_listing import ListedBox
 from zmon.agent.sources.rank_box import RankBox
 
-MAX_RANKS = 512  # ranks that one agent watches; a node has 8 to 16 GPUs, and a rank has up to 64 series
+MAX_RANKS = 512  # ranks that one agent watches; a node has 8 to 16 GPUs, and a rank has up to 66 series
 MAX_DEAD = 2048  # dead ranks, with closed files; a job that crashes and restarts leaves a thousand in 15 minutes
 
 
