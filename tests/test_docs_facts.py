@@ -177,7 +177,8 @@ NUMBERS = {
         f"# default: {policy._LEAST_WAIT_SECONDS:.0f}, at most {policy._MOST_WAIT_SECONDS:.0f}.",
         f"holds each intent against the {SPANS[score.SCORE_SECONDS]} that followed",
         f"{guards.NEEDED_RIGHT} right and no wrong intents of the cause",
-        f"for {SPANS[guards.CLOCK_SECONDS]} after its clock was set, within {SPANS[JOB_SECONDS]} of another act",
+        f"For {SPANS[guards.CLOCK_SECONDS]} after its clock was set.",
+        f"Within {SPANS[JOB_SECONDS]} of another act on the job.",
         f"or {WORDS[hub_acts.CAPSULE_SECONDS]} seconds must pass",
         f"Culprits in {WORDS[guards.STORM_JOBS]} jobs or on {WORDS[guards.STORM_HOSTS]} hosts within "
         f"{SPANS[guards.STORM_SECONDS]} trip",
