@@ -94,6 +94,18 @@ def test_storage_reads_of_a_job_do_not_fall_when_its_ranks_end_one_after_the_oth
     assert sums == [0, 300, 500, 600]
 
 
+def test_storage_reads_of_a_job_do_not_fall_if_those_of_its_first_rank_are_unknown(add_rank, tmp_path):
+    add_rank(0)
+    for rank in (1, 2):
+        source = add_rank(rank, io="read_bytes: 5\n")
+    source.read()
+    for process in [*add_rank.ranks][1:]:
+        (tmp_path / str(process.pid) / "io").write_text("read_bytes: 105\n")
+    assert [process.storage_read_bytes for process in source.read().value] == [None, 100, 100]
+    del add_rank.ranks[max(add_rank.ranks)]
+    assert [process.storage_read_bytes for process in source.read().value] == [None, 100 + 100]
+
+
 def test_ranks_above_the_limit_are_counted_in_a_single_line(tmp_path):
     assert ProcessSource(dict).read() == ((), ())
     ranks = {ProcessId(pid, 5000, 1000): ("job", pid) for pid in range(10_000)}

@@ -33,7 +33,7 @@ def test_target_follows_from_proof_step_times_and_lease(proof, median_seconds, p
     ],
 )
 def test_target_for_critical_is_twenty_seconds_or_that_of_the_finding(finding_seconds, p99_seconds, limit):
-    """To the twenty seconds come a step, and a second in which the hub reports it."""
+    """The target is 20 s, one step, and one second in which the hub reports the finding."""
     assert TARGETS.critical_seconds(finding_seconds, p99_seconds) == pytest.approx(limit)
 
 

@@ -6,7 +6,7 @@ last sample and its end are lost. Reading a process of another user needs CAP_SY
 
 Bytes count from the first sample of a rank. An agent that restarts does not know the bytes of children that have ended,
 so it begins at 0, and Prometheus takes a fall for a restart. The sum over the ranks of a job never falls: the first
-rank of the job also has the bytes of ranks that have ended.
+rank of known bytes also has those of the ranks that have ended.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ _TYPES = rules(  # by the end of the name, if the text says nothing
         r"SafetensorError$", r"Arrow(Invalid|\w*Error)$", r"DatasetGenerationError$")),
     ("configuration", (
         r"Config\w*(Error|Exception)$", r"ArgumentError$", r"UsageError$", r"ValidationError$", r"Misconfiguration\w*$",
-        r"(Scanner|YAML|Yaml)Error$", r"MissingMandatoryValue$", r"ScannerError$", r"InstantiationException$")),
+        r"(Scanner|YAML|Yaml)Error$", r"MissingMandatoryValue$", r"InstantiationException$")),
     ("wrong_shape", (r"EinopsError$",)),
     ("diverged", (r"FloatingPointError$", r"NaN\w*Error$", r"NonFinite\w*$")),
     ("rendezvous", (r"Rendezvous\w*$", r"DistStoreError$")),

@@ -22,7 +22,7 @@ _BOX = re.compile(r"[│╭|╰╮╯─+]")
 _THROWN = re.compile(r"terminate called after throwing an instance of '(?P<type>[^']+)'")
 _WHAT = re.compile(r"\bwhat\(\): +(?P<message>.*)")
 _CONTINUES = 12  # lines of a message that count
-_WORDS_OF_A_KEY = 4
+_WORDS_OF_A_KEY = 4  # spaces at most; a sentence has more, and is a message
 _OF_CODE = re.compile(
     r"(?:^|\.)(?:(?:Module)?Attribute|Name|Key|UnboundLocal|Index|Type|Syntax|Indentation|Recursion)Error$"
 )
