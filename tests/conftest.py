@@ -8,7 +8,6 @@ import inspect
 import itertools
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from tests.places import REPOSITORY
 from zmon.box import box_path
 from zmon.box.reader import BoxReader
 from zmon.cli.main import main
+from zmon.process import ExitWatch
 
 ASYNC_SECONDS = 60.0  # the longest time of a test that is an `async def`, on a busy machine
 
@@ -145,9 +145,9 @@ class Rank:
     def wait(self, seconds: float = 20.0) -> int:
         """Wait for the end of the rank and return its exit code, negative for a signal."""
         if self.status is None:
-            fd = os.pidfd_open(self.pid)
-            ended = select.select([fd], [], [], seconds)[0]
-            os.close(fd)
+            watch = ExitWatch(self.pid)
+            ended = watch.ended(seconds)
+            watch.close()
             assert ended, f"it still runs after {seconds:g} s: {self.output}"
             self.status = self.zygote.ask(wait=self.pid)["status"]
         return os.waitstatus_to_exitcode(self.status)

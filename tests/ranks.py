@@ -7,7 +7,6 @@ the test holds the store in which the ranks meet, and ends all ranks with SIGTER
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import time
 import warnings
 from contextlib import suppress
 from datetime import timedelta
+from multiprocessing.connection import wait
 from pathlib import Path
 
 import torch.distributed as dist
@@ -105,7 +105,7 @@ def _wait(zygote: Zygote, pids: list[int], seconds: float) -> int:
     try:
         while pids_by_fd:
             seconds_left = max(0.0, deadline - time.monotonic())
-            ready = select.select(list(pids_by_fd), [], [], min(POLL_SECONDS, seconds_left))[0]
+            ready = wait(list(pids_by_fd), min(POLL_SECONDS, seconds_left))
             if not ready and seconds_left > POLL_SECONDS:
                 if not first_failure and any(map(_hangs_at_its_end, pids_by_fd.values())):
                     raise HungAtTheEnd

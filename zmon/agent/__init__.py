@@ -356,6 +356,7 @@ class Agent:
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(_FINAL_APPEND_SECONDS):
                     await asyncio.wrap_future(self._step_log.ask(self._step_log.read))
+        self._box_poller.ask(self._boxes.close, QuestionOrder.STOP)
         for poller in self._pollers:
             poller.stop()
 

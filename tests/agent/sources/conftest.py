@@ -39,6 +39,21 @@ def make_live_box(tmp_path, clock, stand_in):
     return make
 
 
+@pytest.fixture(autouse=True)
+def _closed(monkeypatch):
+    """Close all boxes after a test, as an agent does: a worker of xdist runs thousands of tests."""
+    begin, begun = Boxes.__init__, []
+
+    def begin_noted(self, *arguments, **options):
+        begun.append(self)
+        begin(self, *arguments, **options)
+
+    monkeypatch.setattr(Boxes, "__init__", begin_noted)
+    yield
+    for boxes in begun:
+        boxes.close()
+
+
 @pytest.fixture
 def boxes(tmp_path, clock):
     return Boxes(tmp_path, "node-a", clock=clock)

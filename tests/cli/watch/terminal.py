@@ -6,11 +6,11 @@ import contextlib
 import json
 import os
 import pty
-import select
 import signal
 import subprocess
 import sys
 import time
+from multiprocessing.connection import wait
 
 # The shell: it starts its arguments in the foreground, and writes each change of their state to descriptor 3.
 SHELL = """
@@ -91,7 +91,7 @@ class Terminal:
 
     def event(self) -> dict[str, object]:
         """Return the next change of the job's state."""
-        while not select.select([self._events], [], [], 0.1)[0]:
+        while not wait([self._events], 0.1):
             with contextlib.suppress(OSError):  # a full terminal would block the job
                 self._read(0.0)
         event: dict[str, object] = json.loads(self._events.readline())
@@ -107,7 +107,7 @@ class Terminal:
         self._events.close()
 
     def _read(self, seconds: float) -> bool:
-        if self.keyboard < 0 or not select.select([self.keyboard], [], [], seconds)[0]:
+        if self.keyboard < 0 or not wait([self.keyboard], seconds):
             return False
         with contextlib.suppress(OSError):
             text = os.read(self.keyboard, 65536).decode(errors="replace")
