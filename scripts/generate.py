@@ -66,7 +66,7 @@ def _measures() -> Iterator[str]:
         "## Measures",
         "",
         "The values that are counted in a step of a rank. The step log, and `totals` in a snapshot, have the same",
-        "columns; {} is a phase or an op. A step has the difference of two totals, the last total, or a separate number.",
+        "columns; {} is a phase or an op. A step has the difference of two totals, the last total, or another number.",
         "",
         "| measure | unit | column | in a step | metric |",
         "|---|---|---|---|---|",

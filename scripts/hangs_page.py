@@ -20,7 +20,7 @@ a test.
 |---|---|
 | a lock, a process state, a link, or the order of collectives | critical at once |
 | only silence, which may be a pause | a warning first; critical after {critical:g} s |
-| only silence, and for {proof:g} s nothing changes in the awaited ranks, which wait for their host or a server | critical |
+| only silence, and for {proof:g} s nothing changes in the awaited ranks, waiting locally or for a server | critical |
 | only silence, and the awaited ranks move data | a warning for up to {moving:g} minutes |
 
 If the ranks prove nothing about each other, the cause is `unknown`, and the finding has all evidence.
