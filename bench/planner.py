@@ -22,13 +22,14 @@ from bench.rows import table_line
 from trainer.registry import KINDS
 from trainer.scale.published import ZIONEX
 from trainer.scale.sharding.assignment import Assignment, Limits
-from trainer.scale.sharding.cost import Loads, Machine, Table, Workload
+from trainer.scale.sharding.cost import Loads
 from trainer.scale.sharding.options import Option, bounds, options_of
 from trainer.scale.sharding.planner import AUTO, ShardingConfig, choose
 from trainer.scale.sharding.repair import Repair
 from trainer.scale.sharding.starts import selections, starts
 from trainer.scale.sharding.step import Step
 from trainer.scale.sharding.swaps import swapped
+from trainer.scale.sharding.workload import Machine, Table, Workload
 
 _CASES = ((150, 128), (1000, 128))
 _RANKS_PER_HOST = 8

@@ -102,7 +102,7 @@ def main() -> None:
     print(f"{'':<44}{'ids':>9}{'loop, ms':>11}{'router, ms':>12}{'speedup':>10}")
     for case in CASES:
         shards, batch = shards_of(case), batch_of(case)
-        router = Router(shards, case.ranks)
+        router = Router(shards)
         rows, lengths = by_loop(shards, batch)
         routed = router.route(batch)
         assert torch.equal(routed.rows, rows)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from tests.job.failures.rows import SECTIONS, Row
+from tests.job.failures.forms import Row
+from tests.job.failures.rows import SECTIONS
 from zmon.job.failures import classify
 from zmon.job.failures.classes import CLASSES
 
 HEAD = """\
 # Why a launch failed
 
-Generated from `zmon/job/failures/classes.py` and `tests/job/failures/rows.py` by `make generate`. Each row of the
+Generated from `zmon/job/failures/classes.py` and `tests/job/failures/*_rows.py` by `make generate`. Each row of the
 second part is a test.
 
 The class of a failure comes from the first of these sources that has one:
@@ -21,7 +22,8 @@ The class of a failure comes from the first of these sources that has one:
 5. the exit status
 
 An error before two further steps did not end the training, so it is ignored. A lost connection, a timeout or a signal
-may follow from the failure of another rank, so another exception of the same launch comes first.
+may follow from the failure of another rank, so another exception of the same launch comes first. After the launcher has
+reported a first end, a signal comes from the launcher.
 
 ## Classes
 

@@ -33,7 +33,7 @@ VERSIONS = """
 def frameworks_page() -> str:
     """Return the page."""
     results = read_results()
-    return "".join([HEAD, *_table(results), *_notes(results), *_columns(), VERSIONS, *_versions(results)])
+    return "".join([HEAD, *_table(results), *_notes(), *_columns(), VERSIONS, *_versions(results)])
 
 
 def _table(results: dict[str, Result]) -> Iterator[str]:
@@ -57,7 +57,7 @@ def _cell(row: Row, result: Result, column: str) -> str:
     return f"right, {result.freeze_seconds:g} s" if column == "freeze" and result.freeze_seconds else "right"
 
 
-def _notes(results: dict[str, Result]) -> Iterator[str]:
+def _notes() -> Iterator[str]:
     yield "\n## What is wrong\n\n"
     lines = [f"- {row.title}, {column}: {reason}\n" for row in ROWS for column, reason in row.wrong.items()]
     lines += [f"- {row.title} was not run: {row.not_run}\n" for row in ROWS if row.not_run]

@@ -1,9 +1,9 @@
 """Build the packages of zmon: `python -m scripts.packages [FOLDER]`, or `make packages` (FOLDER is dist/).
 
 There are three: `zmon-training`, `zmon-probe` with the modules of a rank alone, and `zmon-lab` with the laboratory,
-which needs `zmon-training`. Each becomes a source distribution, and each wheel is built from that, so that a file which
-the source distribution lacks is missed at once. There is a wheel without C for every machine. Of the first two there is
-one with the C modules for this Python as well, if there is a compiler. pip prefers the latter.
+which needs `zmon-training`. Each becomes a source distribution, and each wheel is built from that: if the source
+distribution lacks a file, the build fails. All have a wheel without C, for every machine. The first two also have a
+wheel with the C modules for this Python, if there is a compiler. pip prefers it.
 """
 
 from __future__ import annotations

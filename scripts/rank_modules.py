@@ -1,4 +1,4 @@
-"""The modules that a rank may import: `zmon`, all of `zmon.probe`, and whatever these import.
+"""The modules that a rank may import: `zmon`, all of `zmon.probe`, and the modules that these import.
 
 The package for jobs has exactly these. They follow from the import statements, so no list can go out of date.
 """

@@ -115,11 +115,10 @@ def newest_torch(folder: Path) -> str:
     raise NotRun(f"{cuda_only}the newest torch for CPUs is {pinned_torch()}")
 
 
-def packages(row: Row, torch: str | None) -> Iterator[str]:
+def packages(torch: str | None) -> Iterator[str]:
     """Yield the arguments of `pip install` for a row: this checkout, and the test tools of its extra `dev`."""
     extras = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    extra_names = [name for name in ("dashboard", "parquet", "top", "mcp") if name in extras]
-    yield from ("--editable", f".[{','.join(extra_names if torch is None else ['trainer', *extra_names])}]")
+    yield from ("--editable", f".[{'' if torch is None else 'trainer,'}dashboard,parquet,top,mcp]")
     yield from (tool for tool in extras["dev"] if not tool.startswith("zmon-training["))
     if torch is not None:
         yield f"torch=={torch}"
@@ -131,16 +130,14 @@ def prepared(row: Row) -> Path:
     if not ready.exists():
         subprocess.run([interpreter(row.python), "-m", "venv", "--clear", row.folder], check=True)
         torch = newest_torch(row.folder) if row.torch == NEWEST else row.torch
-        pip(row.folder, "install", "--quiet", *packages(row, torch))
+        pip(row.folder, "install", "--quiet", *packages(torch))
         ready.touch()
     return row.folder
 
 
 def selected(row: Row, tests: Sequence[str]) -> tuple[str, ...]:
-    """Return the arguments of pytest: those of the command line, or the unit tests among the row's own tests."""
-    settings = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
-    marked = any(marker.partition(":")[0].strip() == "unit" for marker in settings.get("markers", ()))
-    return tuple(tests) or (*(("-m", "unit") if marked else ()), *row.tests)
+    """Return the arguments of pytest: those of the command line, or the unit tests among those of the row."""
+    return tuple(tests) or ("-m", "unit", *row.tests)
 
 
 def run(row: Row, tests: Sequence[str]) -> Result:
@@ -148,21 +145,12 @@ def run(row: Row, tests: Sequence[str]) -> Result:
     python = prepared(row) / "bin/python"
     report = row.folder / "results.xml"
     report.unlink(missing_ok=True)
-    command = [
-        str(python),
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        f"--junitxml={report}",
-        *selected(row, tests),
-    ]
+    options = ("-q", "-p", "no:cacheprovider", f"--junitxml={report}", *selected(row, tests))
     path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
     with (row.folder / "output.txt").open("w") as output:
         try:
             subprocess.run(
-                ["nice", "-n", "10", *command],
+                ["nice", "-n", "10", str(python), "-m", "pytest", *options],
                 cwd=PROJECT,
                 env={**os.environ, "PATH": path},
                 stdout=output,

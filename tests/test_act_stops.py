@@ -23,7 +23,10 @@ def test_stop_is_read_as_it_was_written_until_it_is_reset(tmp_path):
     assert stops(tmp_path).keys() == {"frozen"}
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b'{"time": "x"}'], ids=["empty", "torn", "bytes", "type"])
+UNREADABLE = {"empty": b"", "torn": b"{", "bytes": b"\xff", "type": b'{"time": "x"}'}
+
+
+@pytest.mark.parametrize("content", UNREADABLE.values(), ids=UNREADABLE)
 def test_stop_that_cannot_be_read_stops(tmp_path, content):
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / ALL).write_bytes(content)

@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 import zmon
 from trainer.errors import TrainerError
-from trainer.keys import apply_changes, parse_assignment, read_file
+from trainer.keys import configured
 from trainer.scale.config import RunConfig
 from trainer.scale.planning import check
 from trainer.scale.presets import PRESETS
@@ -46,8 +46,7 @@ def configure(
     assignments: tuple[str, ...],
 ) -> RunConfig:
     """Train a DLRM synchronously on all ranks that the launcher started."""
-    changes: list[dict[str, Any]] = [read_file(config)] if config is not None else []
-    changes += [parse_assignment(assignment) for assignment in assignments]
+    changes: list[dict[str, Any]] = []
     if steps is not None:
         changes.append({"train": {"steps": steps}})
     if data is not None:
@@ -56,7 +55,7 @@ def configure(
         changes.append({"criteo": {"strict": True}})
     if resume is not None:
         changes.append({"checkpoint": {"resume": resume}})
-    return apply_changes(PRESETS[preset](), changes)
+    return configured(PRESETS[preset](), config, assignments, changes)
 
 
 def main() -> None:

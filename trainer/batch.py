@@ -5,6 +5,7 @@ with R ranks comparable, to the last digits, with a run of one rank.
 """
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -52,6 +53,7 @@ class Share:
     size: int
 
 
+@cache  # asked for several times in each step; a run has one or two sizes of batches
 def shares(global_batch: int, ranks: int) -> tuple[Share, ...]:
     """Return the slices of all ranks. If they cannot be equal, the first ranks have one sample more.
 

@@ -1,13 +1,14 @@
 """Plain checkpoints: a folder for each save, with a file of each rank. They fit the same ranks and placements only.
 
-A checkpoint whose weights are not finite is neither saved nor loaded: the loss of a step may be finite and its update
-not, and a run that resumed from it would fail for ever.
+A checkpoint whose weights are not finite is neither saved nor loaded, because a run that resumes from it always fails.
+The loss of a step may be finite while its update is not.
 
 Training waits while files are written. `trainer/scale/checkpoint/` saves while it continues, and loads with other ranks
 and kinds of sharding.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from trainer.quality import RunningQuality
 from trainer.train import Trainer
 from trainer.world import World
 
+NOT_FINITE = "has values that are NaN or infinite"
+DIVERGED = "Older checkpoints are complete. Check the data, or resume with a lower optimizer.dense_learning_rate"
+
 
 def tensors_of(trainer: Trainer, running: RunningQuality) -> dict[str, Tensor]:
     """Return everything that a step changes on this rank, by name; a load writes into it."""
@@ -33,14 +37,10 @@ def tensors_of(trainer: Trainer, running: RunningQuality) -> dict[str, Tensor]:
     return tensors
 
 
-NOT_FINITE = "has values that are NaN or infinite"
-DIVERGED = "Older checkpoints are complete. Check the data, or resume with a lower optimizer.dense_learning_rate"
-
-
 def not_finite(tensors: Iterable[tuple[str, Tensor]]) -> str:
     """Return the name of the first tensor with a value that is NaN or infinite; empty if there is none.
 
-    The sums of the quality are not looked at: they keep a NaN of an earlier loss, and no step depends on them.
+    The sums of the quality are left out: they keep the NaN of an earlier loss, and no step depends on them.
     """
     for name, tensor in tensors:
         if not name.startswith("quality.") and tensor.numel():
@@ -70,21 +70,15 @@ class PlainCheckpoints:
             return  # the last step of the run was due
         partial, complete = self._folder / f"step-{step:08d}.partial", self._folder / f"step-{step:08d}"
         content = {"step": step, "numbers": dict(numbers), "tensors": self._tensors}
-        with raised_on_all_ranks():
+        failure = f"step {step} was not saved in {self._folder}"
+        with _errors_on_all_ranks(failure):
             if name := not_finite(self._tensors.items()):
-                failure = f"step {step} was not saved in {self._folder}"
                 raise CheckpointError(failure, f"{name} of rank {self._rank} {NOT_FINITE}", DIVERGED)
-            try:
-                partial.mkdir(parents=True, exist_ok=True)
-                torch.save(content, partial / f"rank-{self._rank}.pt")
-            except OSError as error:
-                raise _error(f"step {step} was not saved in {self._folder}", error) from error
-        with raised_on_all_ranks():
-            try:
-                if self._rank == 0:
-                    partial.rename(complete)
-            except OSError as error:
-                raise _error(f"step {step} was not saved in {self._folder}", error) from error
+            partial.mkdir(parents=True, exist_ok=True)
+            torch.save(content, partial / f"rank-{self._rank}.pt")
+        with _errors_on_all_ranks(failure):
+            if self._rank == 0:
+                partial.rename(complete)
         self._newest = step
 
     def wait(self) -> None:
@@ -109,28 +103,28 @@ class PlainCheckpoints:
         return 0, {}
 
     def _content(self, path: Path) -> dict[str, Any]:
-        with raised_on_all_ranks():
-            try:
-                content: dict[str, Any] = torch.load(path / f"rank-{self._rank}.pt", weights_only=True)
-                for name, tensor in self._tensors.items():
-                    if content["tensors"][name].shape != tensor.shape:
-                        raise RuntimeError(f"{name} has another shape in it")
-            except (OSError, KeyError, RuntimeError) as error:
-                raise _error(f"cannot load {path}", error) from error
+        with _errors_on_all_ranks(f"cannot load {path}"):
+            content: dict[str, Any] = torch.load(path / f"rank-{self._rank}.pt", weights_only=True)
+            for name, tensor in self._tensors.items():
+                if content["tensors"][name].shape != tensor.shape:
+                    raise RuntimeError(f"{name} has another shape in it")
         return content
 
     def _set_aside(self, path: Path, name: str) -> None:
         """Rename a checkpoint that is not finite: this run will save its step again."""
-        with raised_on_all_ranks():
-            try:
-                if self._rank == 0:
-                    path.rename(path.with_suffix(".not-finite"))
-            except OSError as error:
-                raise _error(f"cannot rename {path}", error) from error
+        with _errors_on_all_ranks(f"cannot rename {path}"):
+            if self._rank == 0:
+                path.rename(path.with_suffix(".not-finite"))
         self._world.warn(f"skipped {path}, because {name} {NOT_FINITE} in it; it is now {path.name}.not-finite")
 
 
-def _error(failure: str, error: Exception) -> CheckpointError:
-    cause = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
-    next_step = "Start as many ranks as saved it with the same tables, or use another folder"
-    return CheckpointError(failure, cause, next_step)
+@contextmanager
+def _errors_on_all_ranks(failure: str) -> Iterator[None]:
+    """Raise an error of one rank on all ranks, as CheckpointError."""
+    with raised_on_all_ranks():
+        try:
+            yield
+        except (OSError, KeyError, RuntimeError) as error:
+            cause = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
+            next_step = "Start as many ranks as saved it with the same tables, or use another folder"
+            raise CheckpointError(failure, cause, next_step) from error

@@ -45,7 +45,10 @@ class DenseModel(nn.Module):
         """`dims` are the columns of each table."""
         super().__init__()
         self.bottom = mlp([config.dense_features, *config.bottom, max(dims)], last=nn.ReLU(inplace=True))
-        self.interaction = interaction(config, dims)
+        if config.interaction == "dot":  # then all tables have equal columns
+            self.interaction: Dot | Cross = Dot(len(dims), dims[0])
+        else:
+            self.interaction = Cross(max(dims) + sum(dims), config.cross_layers, config.cross_rank)
         self.over = mlp([self.interaction.width, *config.top, 1], last=nn.Identity())
         self.to(dtype)
         _initialize(self, seed)
@@ -54,13 +57,6 @@ class DenseModel(nn.Module):
         """Return the logits (B,) for (B, D) of the bottom MLP and (B, F, D) or (B, C) pooled vectors."""
         logits: Tensor = self.over(self.interaction(bottom, pooled)).squeeze(1)
         return logits
-
-
-def interaction(config: ModelConfig, dims: Sequence[int]) -> Dot | Cross:
-    """Build the interaction that `model.interaction` names. The dot interaction needs tables of equal dimension."""
-    if config.interaction == "dot":
-        return Dot(len(dims), dims[0])
-    return Cross(max(dims) + sum(dims), config.cross_layers, config.cross_rank)
 
 
 def mlp(widths: Sequence[int], last: nn.Module) -> nn.Sequential:
@@ -107,8 +103,8 @@ class Dot(nn.Module):
     (B, D) of the bottom MLP and (B, F, D) pooled vectors → (B, D + K).
     """
 
-    pair_index: Tensor
-    matrix_index: Tensor
+    pair_index: Tensor  # (V²,) the pair of each element of the matrix; values on the diagonal do not matter
+    matrix_index: Tensor  # (K,) the position of each pair in the flattened matrix
 
     def __init__(self, features: int, dim: int) -> None:
         super().__init__()
@@ -116,12 +112,8 @@ class Dot(nn.Module):
         below, left = torch.tril_indices(num_vectors, num_vectors, offset=-1)
         pair_index = torch.zeros(num_vectors, num_vectors, dtype=torch.int64)
         pair_index[below, left] = pair_index[left, below] = torch.arange(len(below))
-        self.register_buffer(
-            "pair_index", pair_index.flatten(), persistent=False
-        )  # (V²,); values on the diagonal do not matter
-        self.register_buffer(
-            "matrix_index", below * num_vectors + left, persistent=False
-        )  # (K,), positions in the flattened matrix
+        self.register_buffer("pair_index", pair_index.flatten(), persistent=False)
+        self.register_buffer("matrix_index", below * num_vectors + left, persistent=False)
         self.features, self.width = features, dim + len(below)
 
     def forward(self, bottom: Tensor, pooled: Tensor) -> Tensor:

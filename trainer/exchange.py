@@ -12,7 +12,7 @@ Shapes: R ranks, B samples of this rank, F features, D columns; G bags of all ra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -54,12 +54,12 @@ class Exchange:
         wire: WireConfig,
         dtype: torch.dtype,
     ) -> None:
-        """`shards` are the shards of all ranks, in their order. Every rank has the `replicated` tables.
+        """`shards` are those of all ranks, ordered by `in_order`. Every rank has the `replicated` tables.
 
         `dims` are the columns of each table, `dtype` is the type of vectors. All ranks must create it together.
         """
         self.wire, self._rank, self._num_ranks, self._device = wire, world.rank, world.size, world.device
-        self._groups, self._router = groups_of(shards, world.size), Router(shards, world.size)
+        self._groups, self._router = groups_of(shards, world.size), Router(shards)
         self.groups = self._groups[world.rank]  # of this rank
         self._begins = self._router.begins(world.rank)
         # A GPU must not wait for the sizes of its all-to-alls, so the CPUs exchange them.
@@ -95,23 +95,24 @@ class Exchange:
         """Wait for the pooled vectors and order those of all tables: (F, B, D), or (B, sum of all D)."""
         return self.arrivals.merge(pooled.wait(), replicated)
 
-    def send_gradients(self, gradient: Tensor, loaded: Loaded) -> GradientExchange:
+    def send_gradients(self, gradient: Tensor, loaded: Loaded) -> AllToAll:
         """Start to send the gradients of the pooled vectors to the ranks of the shards.
 
         They are scaled by the global batch, because a mean over the batch has too small gradients for half precision.
         """
         samples, precision = self._samples(loaded), PRECISIONS[self.wire.backward]
         to_send, to_receive = self.arrivals.sizes(samples[self._rank]), self._departures.sizes(samples)
-        exchange = AllToAll(gradient, to_send, to_receive, precision, float(loaded.global_batch))
-        return GradientExchange(exchange, lambda flat: self._gradients(flat, samples))
+        return AllToAll(gradient, to_send, to_receive, precision, float(loaded.global_batch))
 
-    def _gradients(self, flat: Tensor, samples: Sequence[int]) -> list[Tensor]:
-        gradients = self._departures.by_group(flat, samples)
+    def by_group(self, gradients: AllToAll, loaded: Loaded) -> list[Tensor]:
+        """Wait for the gradients of the pooled vectors, and return those (G, D) of each local group."""
+        samples = self._samples(loaded)
+        of_groups = self._departures.by_group(gradients.wait(), samples)
         if self._host is None:
-            return gradients
+            return of_groups
         return [
             self._host.gather(gradient, len(group.units), samples) if group.merge is Merge.HOST else gradient
-            for group, gradient in zip(self.groups, gradients, strict=True)
+            for group, gradient in zip(self.groups, of_groups, strict=True)
         ]
 
     def _meet(self, group: Group, rank: int) -> bool:
@@ -121,14 +122,3 @@ class Exchange:
     def _samples(self, loaded: Loaded) -> list[int]:
         """Return the samples of each rank."""
         return [share.size for share in shares(loaded.global_batch, self._num_ranks)]
-
-
-class GradientExchange:
-    """The gradients of the pooled vectors, on their way to the shards."""
-
-    def __init__(self, exchange: AllToAll, by_group: Callable[[Tensor], list[Tensor]]) -> None:
-        self._exchange, self._by_group = exchange, by_group
-
-    def wait(self) -> list[Tensor]:
-        """Wait for the gradients (G, D) of the bags of each local group."""
-        return self._by_group(self._exchange.wait())

@@ -1,9 +1,9 @@
 """A fault of one rank's data ends all ranks with the same line.
 
-A rank whose samples cannot be used takes part in the step all the same, with samples that have no ids, because the
-other ranks wait for it. The sums that are all-reduced with the gradients tell all ranks that a rank must stop. Then
-each of them raises the error here, before anything is saved. An error of the setup, such as a file that only rank 0
-writes, ends all ranks in the same way.
+A rank whose samples cannot be used still takes part in the step, with samples without ids, because the other ranks
+wait for it. The sums that are all-reduced with the gradients tell all ranks that a rank must stop. Then each of them
+raises the error here, before anything is saved. An error of the setup, such as a file that only rank 0 writes, ends all
+ranks in the same way.
 """
 
 from collections.abc import Iterator, Sequence

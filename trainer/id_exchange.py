@@ -31,8 +31,8 @@ class IdExchange:
     ) -> None:
         """`groups` are those of each rank, `samples` the samples of each rank.
 
-        `begins` (G,) are to be added to the rows of bags. `cpus` is the group that exchanges the numbers of rows.
-        Without it they are sums of the lengths received.
+        `begins` (G,) are added to the rows of bags. `cpus` is the process group that exchanges the numbers of rows.
+        Without it, they are sums of the lengths received.
         """
         self._begins, self._num_rows = begins, routed.num_rows
         self._num_groups = [len(of_rank) for of_rank in groups]
@@ -45,7 +45,9 @@ class IdExchange:
         self._numbers = AllToAll(numbers, self._num_groups, of_ranks, group=cpus) if cpus else None
         self._lengths_exchange = AllToAll(to_device(routed.lengths, device), to_send, to_receive)
         self._rows_exchange: AllToAll | None = None
-        self._lengths, self._received = routed.lengths, routed.num_rows
+        # Set by `send_rows`: the lengths of the bags received, and the numbers of rows by rank and local group.
+        self._lengths: Tensor
+        self._received: Tensor
 
     def send_rows(self) -> None:
         """Wait for the numbers of rows to receive. Then start to send the rows."""

@@ -61,7 +61,6 @@ class Precision:
 
     def add(self, weight: Tensor, rows: Tensor, change: Tensor, step: int, slots: Tensor) -> None:
         """Add to distinct rows (U,) in a step. `slots` (U,) are their places in the weight."""
-        del rows, step
         add(weight, slots, change)
 
 
@@ -113,7 +112,7 @@ class TorchKernel(Kernel):
         self._step = step
 
     def prefetch(self, bags: Bags) -> None:
-        """Do nothing: all rows are in memory. Rows on a disk begin to come for the next lookup."""
+        """Do nothing, because all rows are in memory. A kernel with rows on a disk begins to read them."""
 
     def lookup(self, bags: Bags) -> Tensor:
         """Return the sum of the rows of each bag (G, D), 0 for an empty bag."""
@@ -170,8 +169,8 @@ def _merged(bags: Bags, gradient: Tensor, piece_rows: int) -> Iterator[Merged]:
 def _merged_without_counting(rows: Tensor, bags_by_row: Tensor, gradient: Tensor) -> Merged:
     """Merge the gradients of each distinct one of these sorted rows (N,), given the bag of each.
 
-    The number of distinct rows stays on the GPU, since reading it would stop the CPU. There are N merged gradients.
-    Those after the distinct rows are zero, for any of the rows, and a gradient of zero changes nothing.
+    The number of distinct rows stays on the GPU, because reading it would stop the CPU. So N gradients are merged.
+    Those after the distinct rows are zero. They belong to any of the rows, and change nothing.
     """
     number = len(rows)
     if not number:

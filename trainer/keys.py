@@ -18,7 +18,7 @@ from trainer.errors import ConfigError, require
 from trainer.plain_yaml import parse
 
 C = TypeVar("C", bound=Config)
-KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}  # for error lines
+_TYPE_NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}  # in error lines
 
 
 def read_file(path: str) -> dict[str, Any]:
@@ -50,10 +50,12 @@ def parse_assignment(assignment: str) -> dict[str, Any]:
     return change
 
 
-def configured(preset: C, config: str | None, assignments: Iterable[str]) -> C:
-    """Return a preset with the changes of a file and of `--set a.b=c`."""
+def configured(
+    preset: C, config: str | None, assignments: Iterable[str], options: Iterable[Mapping[str, Any]] = ()
+) -> C:
+    """Return a preset with the changes of a file, then of `--set a.b=c`, then of other options."""
     changes = [read_file(config)] if config is not None else []
-    return apply_changes(preset, [*changes, *map(parse_assignment, assignments)])
+    return apply_changes(preset, [*changes, *map(parse_assignment, assignments), *options])
 
 
 def apply_changes(config: C, changes: Iterable[Mapping[str, Any]]) -> C:
@@ -138,4 +140,4 @@ def _as_type(kind: Any, value: Any) -> Any:
 def _type_name(kind: Any) -> str:
     if get_origin(kind) is tuple:
         return f"a list of {'whole ' if get_args(kind)[0] is int else ''}numbers"
-    return KINDS[kind]
+    return _TYPE_NAMES[kind]

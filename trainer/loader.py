@@ -22,15 +22,12 @@ class Source(Protocol):
     @property
     def num_samples(self) -> int | None:
         """The number of samples; None: they have no end."""
-        ...
 
     def batch(self, step: int, start: int, size: int) -> Batch:
         """Return samples `start` to `start + size` of the global batch of this step; `size` may be 0."""
-        ...
 
     def held_out(self) -> "Source":
         """Return the source of the evaluation samples, which are never trained on."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -56,19 +56,15 @@ class Checkpoints(Protocol):
     @property
     def failed(self) -> bool:
         """True if this rank knows that a save in the background failed. The next call will raise."""
-        ...
 
     def due(self, step: int) -> bool:
         """Return True if a checkpoint is due after this many steps."""
-        ...
 
     def save(self, step: int, numbers: Mapping[str, float]) -> None:
         """Save what a step changes, with numbers that are equal on all ranks. Raises CheckpointError."""
-        ...
 
     def wait(self) -> None:
         """Wait for a save in the background. Raises CheckpointError."""
-        ...
 
 
 class Loop:
@@ -101,10 +97,10 @@ class Loop:
                     self._evaluate(progress)
                 if self.checkpoints and self.checkpoints.due(self.steps_done):
                     self._report(progress)
-                    self._save(self.checkpoints)
+                    self._save()
             self._report(progress)
             if self.checkpoints:
-                self._save(self.checkpoints)
+                self._save()
                 self.checkpoints.wait()
         world.say(progress.summary(self.running.lifetime()))
 
@@ -151,8 +147,9 @@ class Loop:
         progress.evaluated(quality, time.perf_counter() - begin)
         zmon.report(auc=quality.auc, calibration=quality.calibration)
 
-    def _save(self, checkpoints: Checkpoints) -> None:
+    def _save(self) -> None:
+        assert self.checkpoints is not None
         with zmon.activity("checkpoint"):
             train, samples = self.config.train, self.extent.samples(self.steps_done)
             numbers = {"global_batch": train.global_batch, "seed": train.seed, "samples": samples}
-            checkpoints.save(self.steps_done, numbers)
+            self.checkpoints.save(self.steps_done, numbers)

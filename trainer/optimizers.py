@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from trainer.errors import require
 
-MOMENTS = ("shared", "separate")
+COLUMN_MOMENTS = ("shared", "separate")
 
 
 class RowUpdate(NamedTuple):
@@ -48,6 +48,17 @@ def squares(gradient: Tensor) -> Tensor:
     return torch.linalg.vector_norm(gradient, dim=1).square_()
 
 
+def adagrad(update: RowUpdate, learning_rate: float, epsilon: float) -> Tensor:
+    """Update rows by AdaGrad with one number of state per weight (Duchi et al., JMLR 12, 2011): the sum of squares.
+
+    state += gradient²; weight -= learning_rate · gradient ÷ (√state + epsilon). The state is as large as the weight.
+    """
+    state, rows, gradient, _ = update
+    add(state, rows, gradient.square())
+    scale = state.clone() if rows is None else state.index_select(0, rows)
+    return gradient.div_(scale.sqrt_().add_(epsilon)).mul_(-learning_rate)
+
+
 def sgd(update: RowUpdate, learning_rate: float, _epsilon: float) -> Tensor:
     """Compute weight -= learning_rate · gradient. It needs no state."""
     return update.gradient.mul_(-learning_rate)
@@ -61,8 +72,8 @@ def add(target: Tensor, rows: Tensor | None, change: Tensor) -> None:
         target.index_add_(0, rows.long(), change)
 
 
-RULES: dict[str, Rule] = {"rowwise_adagrad": rowwise_adagrad, "sgd": sgd}
-ELEMENTWISE: set[str] = set()  # the rules with a number of state for each weight, instead of one for each row
+RULES: dict[str, Rule] = {"rowwise_adagrad": rowwise_adagrad, "adagrad": adagrad, "sgd": sgd}
+ELEMENTWISE = ("adagrad",)  # the rules with a number of state for each weight, instead of one for each row
 
 
 @dataclass(frozen=True)
@@ -82,7 +93,8 @@ class OptimizerConfig:
     def __post_init__(self) -> None:
         require(self.dense in DENSE, "optimizer.dense", self.dense, " or ".join(DENSE))
         require(self.embedding in RULES, "optimizer.embedding", self.embedding, " or ".join(RULES))
-        require(self.column_moments in MOMENTS, "optimizer.column_moments", self.column_moments, " or ".join(MOMENTS))
+        must = " or ".join(COLUMN_MOMENTS)
+        require(self.column_moments in COLUMN_MOMENTS, "optimizer.column_moments", self.column_moments, must)
         for name in ("dense_learning_rate", "embedding_learning_rate"):
             value = getattr(self, name)
             require(0 < value < float("inf"), f"optimizer.{name}", value, "above 0")

@@ -6,7 +6,6 @@ Shapes: N samples, P of them with label 1.
 """
 
 import math
-from collections import deque
 from dataclasses import dataclass
 
 import torch
@@ -104,12 +103,12 @@ class RunningQuality:
 class Predictions:
     """The logits and labels of this rank's samples, from which the quality over all ranks is computed.
 
-    It keeps all steps, as for an evaluation, or only the last ones. Ranks may have different numbers of samples.
+    Ranks may have different numbers of samples.
     """
 
-    def __init__(self, dtype: torch.dtype, device: torch.device, window_steps: int | None = None) -> None:
+    def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
         self._empty = torch.zeros(0, dtype=torch.promote_types(dtype, torch.float32), device=device)
-        self._steps: deque[tuple[Tensor, Tensor]] = deque(maxlen=window_steps)
+        self._steps: list[tuple[Tensor, Tensor]] = []
 
     def add(self, logits: Tensor, labels: Tensor) -> None:
         """Add the logits and labels of a step: (N,), (N,)."""

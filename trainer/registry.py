@@ -30,15 +30,12 @@ class HostSums(Protocol):
 
     def meets(self, shard: Shard, rank: int) -> bool:
         """Return True if the rank of a shard exchanges vectors with the samples of this rank."""
-        ...
 
     def reduce(self, vectors: Tensor, num_tables: int, samples: Sequence[int]) -> Tensor:
         """Add up the vectors of this host for the samples that it exchanges vectors with."""
-        ...
 
     def gather(self, gradient: Tensor, num_tables: int, samples: Sequence[int]) -> Tensor:
         """Return the gradients for the samples of all ranks, the reverse of `reduce`."""
-        ...
 
 
 class Moments(Protocol):
@@ -46,7 +43,6 @@ class Moments(Protocol):
 
     def send(self, gradients: Sequence[Tensor]) -> MomentsInFlight:
         """Start to send the squares of the gradients (U, d) of each local table."""
-        ...
 
 
 class MomentsInFlight(Protocol):
@@ -54,7 +50,6 @@ class MomentsInFlight(Protocol):
 
     def wait(self) -> list[Tensor]:
         """Wait for the squares of all ranks and return the mean squares (U,) of each local table."""
-        ...
 
 
 def _torch_kernel(

@@ -56,7 +56,7 @@ class _Divided(NamedTuple):
 class Router:
     """Finds the shard of each id. The cost depends on the numbers of tables and ids, hardly on that of shards."""
 
-    def __init__(self, shards: Sequence[Shard], num_ranks: int, max_rows: int = INT32_ROWS) -> None:
+    def __init__(self, shards: Sequence[Shard], max_rows: int = INT32_ROWS) -> None:
         """`shards` are the shards of all ranks, in order. A rank with a group of more than `max_rows` adds `begins`."""
         self._ranks = torch.tensor([shard.rank for shard in shards], dtype=torch.int64)
         self._begins, rows_of_group = _begins(shards)
@@ -84,9 +84,9 @@ class Router:
         self._firsts, self._places, self._shifts = torch.tensor(parts, dtype=torch.int64).view(-1, 3).T.contiguous()
 
     def begins(self, rank: int) -> Tensor | None:
-        """Return the first row of each shard of a rank in its group if the rank has to add them, else None.
+        """Return the first row of each shard of a rank in its group, which the rank adds to the rows that it receives.
 
-        It has to if the rows of a group are too many for 32 bits.
+        None if 32 bits can number the rows of all its groups: then the senders have added it.
         """
         if rank not in self._large:
             return None

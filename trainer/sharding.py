@@ -1,7 +1,7 @@
 """The placement of embedding tables: the kind and the ranks of each table, and what every rank holds of it.
 
 A kind defines which rank holds which rows and columns. The shards of a rank that are looked up together are a group:
-their vectors have one width and take the same way back. Most plans have one group on each rank, which holds all its
+their vectors have one width and are merged in one way. Most plans have one group on each rank, which holds all its
 shards in one weight (as in FBGEMM's table-batched embedding).
 """
 
@@ -44,11 +44,9 @@ class Kind(Protocol):
 
     def choices(self, num_ranks: int, ranks_per_host: int) -> Sequence[tuple[int, ...]]:
         """Return the groups of ranks that may hold a table, from which the planner chooses."""
-        ...
 
     def shards(self, table: int, num_rows: int, dim: int, ranks: Sequence[int]) -> tuple[Shard, ...]:
         """Return the shards of a table of `dim` columns on these ranks; a rank may hold no row of it."""
-        ...
 
 
 class TableWise:
@@ -62,7 +60,6 @@ class TableWise:
 
     def choices(self, num_ranks: int, ranks_per_host: int) -> Sequence[tuple[int, ...]]:
         """Return each single rank as a choice."""
-        del ranks_per_host
         return [(rank,) for rank in range(num_ranks)]
 
     def shards(self, table: int, num_rows: int, dim: int, ranks: Sequence[int]) -> tuple[Shard, ...]:
@@ -81,7 +78,6 @@ class DataParallel:
 
     def choices(self, num_ranks: int, ranks_per_host: int) -> Sequence[tuple[int, ...]]:
         """Return the only choice: all ranks."""
-        del ranks_per_host
         return [tuple(range(num_ranks))]
 
     def shards(self, table: int, num_rows: int, dim: int, ranks: Sequence[int]) -> tuple[Shard, ...]:

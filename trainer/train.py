@@ -15,11 +15,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import zmon
+from trainer.all_to_all import AllToAll
 from trainer.batch import Loaded
 from trainer.config import DTYPES, Config
 from trainer.dense import DenseModel
 from trainer.errors import DataError
-from trainer.exchange import Exchange, GradientExchange
+from trainer.exchange import Exchange
 from trainer.flat import FlatParameters
 from trainer.id_exchange import IdExchange
 from trainer.kernel import Bags
@@ -50,7 +51,7 @@ class NextBatch:
 
     loaded: Loaded
     ids: IdExchange | None = None  # its ids, if they are already in flight
-    bags: list[Bags] | None = None  # if they have arrived
+    bags: list[Bags] | None = None  # its bags, if the ids have arrived
 
 
 class Sums:
@@ -64,7 +65,7 @@ class Sums:
             self._ready.record()
 
     def numbers(self) -> list[float]:
-        """Return the numbers."""
+        """Wait until the numbers are computed, and return them."""
         if self._ready is not None:
             self._ready.synchronize()
         return [*self._sums.tolist()]
@@ -185,22 +186,22 @@ class PooledGradients:
 
     def __init__(self, trainer: Trainer, pooled: Tensor, replicated_bags: dict[int, Bags], loaded: Loaded) -> None:
         self._trainer, self._pooled, self._replicated_bags, self._loaded = trainer, pooled, replicated_bags, loaded
-        self._exchange: GradientExchange | None = None
+        self._sent: AllToAll | None = None
         self._hook = pooled.register_post_accumulate_grad_hook(self._send) if trainer.config.overlap.gradients else None
 
     def wait(self) -> list[Tensor]:
         """Wait for the gradients (G, D) of the bags that were looked up in each group of local shards."""
         if self._hook:
             self._hook.remove()  # the hook and the tensor refer to each other: a cycle that is never collected
-        if self._exchange is None:
+        if self._sent is None:
             self._send(self._pooled)
-        assert self._exchange is not None
-        return self._exchange.wait()
+        assert self._sent is not None
+        return self._trainer.exchange.by_group(self._sent, self._loaded)
 
     def _send(self, pooled: Tensor) -> None:
         exchange, flat = self._trainer.exchange, self._trainer.flat
         assert pooled.grad is not None
         sharded, replicated = exchange.arrivals.split(pooled.grad)
-        self._exchange = exchange.send_gradients(sharded, self._loaded)
+        self._sent = exchange.send_gradients(sharded, self._loaded)
         self._trainer.replicated.gradient(self._replicated_bags, replicated, flat.replicated)
         flat.replicated_ready()

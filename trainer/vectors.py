@@ -1,7 +1,7 @@
 """The order of vectors: as shards compute them, as they travel, and as the model reads them.
 
-Vectors travel as plain numbers, ordered by rank, then by group, then by shard, then by sample. Mostly all of them have
-one width, and then nothing is copied to be put into this order.
+Vectors travel as plain numbers, ordered by rank, then by group, then by shard, then by sample. Usually all of them
+have one width. Then nothing is copied to put them into this order.
 
 Shapes: B samples of this rank, F features, D columns, n vectors of a sample that have one width, u units among them.
 """

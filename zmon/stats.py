@@ -19,7 +19,7 @@ def quantile(values: Sequence[float], q: float) -> float | None:
 def slope(points: Iterable[tuple[float, float]]) -> float | None:
     """Return the slope of the line through the origin with the least sum of absolute distances; None if all x are 0.
 
-    It is the median of y ÷ x, weighted by |x| (Laplace 1793). A few outliers do not move it.
+    This slope is the median of y ÷ x, weighted by |x| (Laplace 1793). A few outliers do not move it.
     """
     ratios = sorted((y / x, abs(x)) for x, y in points if x)
     half = sum(weight for _, weight in ratios) / 2
@@ -33,8 +33,8 @@ def slope(points: Iterable[tuple[float, float]]) -> float | None:
 def student(deviations: float, freedom: float) -> float:
     """Return a threshold in standard deviations, adjusted for a standard deviation that is an estimate.
 
-    `freedom` has the degrees of freedom of the estimate (Abramowitz & Stegun 26.7.5, two terms). The result is
-    infinite if there are none.
+    `deviations` is the threshold for a known standard deviation. `freedom` is the number of degrees of freedom of the
+    estimate. The result is Student's t (Abramowitz & Stegun 26.7.5, two terms), infinite without a degree of freedom.
     """
     if freedom <= 0:
         return float("inf")

@@ -19,13 +19,14 @@ from bench.dashboard.scene import Scene
 from bench.processes import child, daemon, free_port, spawned, wait_for_answer
 from dashboards.rules.render import rendered
 
-NEVER = "1y"  # evaluation interval; the view `armed` only needs the rules to be loaded
+UNEVALUATED = "1y"  # interval, far longer than the benchmark; the view `armed` only needs the rules to be loaded
 EMPTY_PAGE = "import streamlit as st\nst.html('<b data-testid=\"zmon-empty\">empty</b>')\n"
-_ANSWERS = re.compile(  # of Prometheus, or of VictoriaMetrics
-    r"^(?:prometheus_http|vm)_request_duration_seconds_count"
-    r'\{(?:handler|path)="/api/v1/query(?:_range)?"\} (\S+)', re.M
-)  # fmt: skip
-_SECONDS = re.compile(_ANSWERS.pattern.replace("_count", "_sum"), re.M)
+_QUERY_METRIC = (  # of Prometheus, or of VictoriaMetrics
+    r"^(?:prometheus_http|vm)_request_duration_seconds_%s"
+    r'\{(?:handler|path)="/api/v1/query(?:_range)?"\} (\S+)'
+)
+_QUERY_COUNTS = re.compile(_QUERY_METRIC % "count", re.M)
+_QUERY_SECONDS = re.compile(_QUERY_METRIC % "sum", re.M)
 _BLOCKS = ("--storage.tsdb.min-block-duration=2h", "--storage.tsdb.max-block-duration=2h")  # no compaction
 
 
@@ -90,18 +91,18 @@ def empty_page(folder: Path) -> Iterator[Server]:
         yield _ready(port, process, "/_stcore/health")
 
 
-def query_totals(prometheus: Server) -> tuple[float, float]:
-    """Return the number of PromQL queries that Prometheus has answered so far, and their total seconds."""
-    with urllib.request.urlopen(f"{prometheus.url}/metrics", timeout=30) as answer:
+def query_totals(store: Server) -> tuple[float, float]:
+    """Return the number of PromQL queries that the store has answered so far, and their total seconds."""
+    with urllib.request.urlopen(f"{store.url}/metrics", timeout=30) as answer:
         page = answer.read().decode()
-    return sum(map(float, _ANSWERS.findall(page))), sum(map(float, _SECONDS.findall(page)))
+    return sum(map(float, _QUERY_COUNTS.findall(page))), sum(map(float, _QUERY_SECONDS.findall(page)))
 
 
 def _unevaluated(name: str, text: str, folder: Path) -> Path:
     """Write a file of rules, with an interval so long that they are not evaluated during the benchmark."""
     rules = yaml.safe_load(text)
     for group in rules["groups"]:
-        group["interval"] = NEVER
+        group["interval"] = UNEVALUATED
     copy = folder / name
     copy.write_text(yaml.safe_dump(rules))
     return copy

@@ -46,10 +46,9 @@ async def test_evidence_of_a_real_rank_has_its_stack_and_on_request_only_its_col
 @pytest.mark.parametrize(
     ("without", "part", "reason"),
     [
-        ((), "flight", "the job has no worker server (torch < 2.9?)"),
-        (("stderr",), "stderr", "the agent runs --without stderr"),
+        pytest.param((), "flight", "the job has no worker server (torch < 2.9?)", id="no worker server"),
+        pytest.param(("stderr",), "stderr", "the agent runs --without stderr", id="no stderr source"),
     ],
-    ids=["no worker server", "no stderr source"],
 )
 async def test_evidence_without_a_part_has_the_reason(make_live_box, serve, without, part, reason):
     make_live_box()

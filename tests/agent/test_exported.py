@@ -37,14 +37,13 @@ def test_crash_loop_with_new_ids_takes_no_place_of_a_living_job():
     assert shown.num_left_out == 98
 
 
-@pytest.mark.parametrize(
-    ("others", "stays"),
-    [
-        ([rank_state(0, job_id="small", start=9.0)], {"large"}),
-        ([rank_state(rank, job_id="newer", start=9.0) for rank in range(2)], {"newer"}),
-    ],
-    ids=["largest", "newest of equal size"],
-)
+SIZES = {
+    "largest": ([rank_state(0, job_id="small", start=9.0)], {"large"}),
+    "newest of equal size": ([rank_state(rank, job_id="newer", start=9.0) for rank in range(2)], {"newer"}),
+}
+
+
+@pytest.mark.parametrize(("others", "stays"), SIZES.values(), ids=SIZES)
 def test_largest_and_then_newest_of_the_living_jobs_stay(others, stays):
     large = [rank_state(rank, job_id="large", start=1.0) for rank in range(2)]
     assert job_ids(exported([*others, *large], max_jobs=1)) == stays

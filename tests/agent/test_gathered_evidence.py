@@ -60,15 +60,20 @@ def own_socket(path):
     return WorkerSocket(Path(path), os.geteuid(), str(path))
 
 
-def test_evidence_is_read_from_a_socket_of_mode_600_of_a_rank_that_runs_and_of_one_that_stopped(rank, monkeypatch):
+def test_evidence_of_a_running_rank_is_read_from_a_socket_of_mode_600(rank):
     socket = socket_of(rank)
     assert oct(Path(socket).stat().st_mode)[-3:] == "600"
     answer = gather(rank.pid, socket)
     assert "guilty_line" in answer["stack"]
     assert (answer["stack_error"], answer["pid"]) == (None, rank.pid)
-    answer = gather(rank.pid, socket, stacks=False)
-    assert (answer["stack"], answer["stack_error"]) == (None, "not requested")
-    assert "no process group yet" in answer["flight_error"]
+    without_stacks = gather(rank.pid, socket, stacks=False)
+    assert (without_stacks["stack"], without_stacks["stack_error"]) == (None, "not requested")
+    assert "no process group yet" in without_stacks["flight_error"]
+
+
+def test_stack_of_a_stopped_rank_is_read_by_py_spy_alone(rank, monkeypatch):
+    """Its worker server does not answer, so the flight record is missing with a reason."""
+    socket = socket_of(rank)
     monkeypatch.setattr(evidence, "TIMEOUT_SECONDS", 0.2)
     rank.signal(signal.SIGSTOP)
     assert eventually(lambda: process_stat(rank.pid).state == "T")

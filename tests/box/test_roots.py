@@ -46,10 +46,17 @@ def test_directory_on_a_network_is_refused(places, tmp_path, kind, name):
     prepare_root({"ZMON_BOX_DIR": str(tmp_path / "a network of disks")}, places)
 
 
-@pytest.mark.parametrize(
-    ("mebibytes", "ranks", "fits"),
-    [(64, 2, True), (64, 3, False), (25, 1, False), (214, 8, False), (215, 8, True), (0, 8, True)],
-)
+SIZES = {
+    "2 ranks in 64 MiB, the default of Docker": (64, 2, True),
+    "3 ranks in 64 MiB": (64, 3, False),
+    "a rank in 25 MiB": (25, 1, False),
+    "8 ranks in a little less than they need": (214, 8, False),
+    "8 ranks in what they need": (215, 8, True),
+    "8 ranks without a limit": (0, 8, True),
+}
+
+
+@pytest.mark.parametrize(("mebibytes", "ranks", "fits"), SIZES.values(), ids=SIZES)
 def test_boxes_take_a_small_share_of_the_memory_that_others_need(places, tmp_path, monkeypatch, mebibytes, ranks, fits):
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_blocks=mebibytes * 256, f_frsize=4096))
     root = places.in_shm(ME) / "not made yet"

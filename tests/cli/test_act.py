@@ -59,18 +59,17 @@ def test_json_is_the_answer_of_the_hub(command, hub, words):
     assert msgspec.convert(json.loads(out), IntentList) == ANSWER
 
 
+NO_ACTS = {
+    "no policy": (IntentList([], 0, has_policy=False), "the hub runs without --act: it intends nothing (docs/act.md)"),
+    "no intent": (IntentList([], 0), "no rule has asked for an act yet"),
+}
+
+
 @pytest.mark.parametrize("words", ["score", "list"])
-@pytest.mark.parametrize(
-    ("answer", "says"),
-    [
-        (IntentList([], 0, has_policy=False), "the hub runs without --act: it intends nothing (docs/act.md)"),
-        (IntentList([], 0), "no rule has asked for an act yet"),
-    ],
-    ids=["no policy", "no intent"],
-)
-def test_nothing_is_said(command, words, answer, says):
+@pytest.mark.parametrize(("answer", "message"), NO_ACTS.values(), ids=NO_ACTS)
+def test_nothing_is_said(command, words, answer, message):
     server = FakeServer(lambda path, _: answer)
-    assert command("act", words, "--hub", server.url)[1].strip() == says
+    assert command("act", words, "--hub", server.url)[1].strip() == message
     server.close()
 
 
@@ -101,7 +100,7 @@ def test_stop_of_a_rule_is_taken_away_by_its_name(command, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         (("reset",), "there is no stop all: nothing is stopped in"),
         (("reset", "../../etc/passwd"), "../../etc/passwd"),
@@ -110,10 +109,10 @@ def test_stop_of_a_rule_is_taken_away_by_its_name(command, tmp_path):
     ],
     ids=" ".join,
 )
-def test_misuse_is_one_line(command, tmp_path, words, says):
+def test_misuse_is_one_line(command, tmp_path, words, message):
     code, _, err = command("act", *words, *(("--data-dir", str(tmp_path)) if words[0] != "kill" else ()))
     assert code == 2
-    assert says in err
+    assert message in err
     assert err.count("\n") == 1
 
 

@@ -37,11 +37,10 @@ def test_refusal_is_shown_with_its_reason(open_page, world):
 @pytest.mark.parametrize(
     "intents",
     [
-        [],
-        [intent(**{**DONE, "mode": "observe", "result": "observed", "outcome": ""})],
-        [intent(**{**DONE, "time": NOW - 90_000})],
+        pytest.param([], id="no policy"),
+        pytest.param([intent(**{**DONE, "mode": "observe", "result": "observed", "outcome": ""})], id="only observed"),
+        pytest.param([intent(**{**DONE, "time": NOW - 90_000})], id="yesterday"),
     ],
-    ids=["no policy", "only observed", "yesterday"],
 )
 def test_page_is_quiet_about_acts_if_there_was_none(open_page, world, intents):
     world.intents = intents

@@ -50,29 +50,27 @@ def promtool(folder, series, expected, names=NAMES, also=(), query=FIRED):
 @pytest.mark.parametrize(
     ("series", "expected"),
     [
-        ([(HERO, "1x40")], [(HERO, 30)]),
-        ([(HERO, "1x40"), (HERO | OTHER, "_ 1x40")], [(HERO, 30)]),
-        ([(HERO, "1x40"), (OTHER, "_ 1x40")], [(HERO, 30)]),
-        ([({}, "1x40"), (HERO | OTHER, "_ 1x40")], [({}, 30)]),
-        ([(HERO, "1x9 stale"), (OTHER, "_ 1x40")], [(HERO, 30)]),
-        ([(HERO, "1x40"), (HERO | OTHER | {"owner": "ann"}, "_ 1x40")], [(HERO, 30)]),
-        ([(HERO, "1x40"), ({"rank": "3", "tier": "normal"}, "_x5 1x40")], [(HERO, 30)]),
-        ([(HERO, "1x9 stale stale 1x40")], [(HERO, 30)]),
-        (
+        pytest.param([(HERO, "1x40")], [(HERO, 30)], id="one hub"),
+        pytest.param([(HERO, "1x40"), (HERO | OTHER, "_ 1x40")], [(HERO, 30)], id="two hubs"),
+        pytest.param([(HERO, "1x40"), (OTHER, "_ 1x40")], [(HERO, 30)], id="a second hub without the setting"),
+        pytest.param([({}, "1x40"), (HERO | OTHER, "_ 1x40")], [({}, 30)], id="a second hub with the setting"),
+        pytest.param([(HERO, "1x9 stale"), (OTHER, "_ 1x40")], [(HERO, 30)], id="a hub without the setting is left"),
+        pytest.param(
+            [(HERO, "1x40"), (HERO | OTHER | {"owner": "ann"}, "_ 1x40")],
+            [(HERO, 30)],
+            id="a second hub with more labels",
+        ),
+        pytest.param(
+            [(HERO, "1x40"), ({"rank": "3", "tier": "normal"}, "_x5 1x40")],
+            [(HERO, 30)],
+            id="a second finding with other labels",
+        ),
+        pytest.param([(HERO, "1x9 stale stale 1x40")], [(HERO, 30)], id="two missed scrapes"),
+        pytest.param(
             [(HERO | {"severity": "warning"}, "1x9 stale"), (HERO, "_x10 1x40")],
             [(HERO, 20), (HERO | {"alertname": "ZmonFindingWarning", "severity": "warning"}, 13)],
+            id="a warning that becomes critical",
         ),
-    ],
-    ids=[
-        "one hub",
-        "two hubs",
-        "a second hub without the setting",
-        "a second hub with the setting",
-        "a hub without the setting is left",
-        "a second hub with more labels",
-        "a second finding with other labels",
-        "two missed scrapes",
-        "a warning that becomes critical",
     ],
 )
 def test_one_fault_is_one_alert_with_the_labels_of_its_first_report(tmp_path, series, expected):

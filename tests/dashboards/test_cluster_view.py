@@ -90,11 +90,10 @@ def test_cost_of_today_is_zero_only_if_nothing_happened(open_page, world, incide
 @pytest.mark.parametrize(
     ("moment", "text"),
     [
-        (ALERTS, "4 GPU-h"),
-        (LARGE, "0 GPU-h"),
-        (EMPTY, "unknown <small>no agent knows who holds GPUs</small>"),
+        pytest.param(ALERTS, "4 GPU-h", id="eight GPUs for half an hour"),
+        pytest.param(LARGE, "0 GPU-h", id="none is idle"),
+        pytest.param(EMPTY, "unknown <small>no agent knows who holds GPUs</small>", id="unknown is not zero"),
     ],
-    ids=["eight GPUs for half an hour", "none is idle", "unknown is not zero"],
 )
 def test_cluster_page_shows_the_gpu_time_that_idle_jobs_hold(open_page, world, moment, text):
     world.moment = moment

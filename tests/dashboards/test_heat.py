@@ -77,7 +77,10 @@ def test_heat_map_specification_contains_no_image():
     assert "data:image" not in str(heat.specification(SELF_TIME, 4, is_long=False))
 
 
-@pytest.mark.parametrize(("num_series", "leaves_out"), [(36, False), (37, True)])
+@pytest.mark.parametrize(
+    ("num_series", "leaves_out"),
+    [pytest.param(36, False, id="as many rows as have room"), pytest.param(37, True, id="one more")],
+)
 def test_every_row_of_the_hosts_that_stand_out_has_its_label(num_series, leaves_out):
     _, rows = heat.specification(WAITING, num_series, is_long=False)["layer"]
     assert rows["encoding"]["y"]["axis"]["labelOverlap"] is leaves_out

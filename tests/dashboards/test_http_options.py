@@ -129,15 +129,14 @@ def test_answer_that_is_compressed_or_too_long_is_not_read(monkeypatch):
     assert "answered with more than 0 MiB" in served(monkeypatch, long)
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [
-        {"hub": {"basic_auth": {"username": "ann", "password": "secret"}}, "tls_config": OURS},
-        {"hub": {"authorization": {"credentials_file": "token"}}, "tls_config": OURS},
-        {"tls_config": OURS | {"cert_file": "dashboard.pem", "key_file": "dashboard.key"}},
-    ],
-    ids=["password", "token", "certificate"],
-)
+HUBS = {
+    "password": {"hub": {"basic_auth": {"username": "ann", "password": "secret"}}, "tls_config": OURS},
+    "token": {"hub": {"authorization": {"credentials_file": "token"}}, "tls_config": OURS},
+    "certificate": {"tls_config": OURS | {"cert_file": "dashboard.pem", "key_file": "dashboard.key"}},
+}
+
+
+@pytest.mark.parametrize("keys", HUBS.values(), ids=HUBS)
 def test_hub_with_tls_and_users_is_asked(fetched, keys):
     assert fetched(keys) == b"up 1\n"
 

@@ -19,10 +19,10 @@ def finding(onset, resolved, severity="critical"):
 @pytest.mark.parametrize(
     ("onset", "resolved", "drawn"),
     [
-        (1200.0, 1300.0, (1200, 1300)),
-        (500.0, 1100.0, (1000, 1100)),
-        (1900.0, None, (1900, 2000)),
-        (1900.0, 2500.0, (1900, 2000)),
+        pytest.param(1200.0, 1300.0, (1200, 1300), id="within the span"),
+        pytest.param(500.0, 1100.0, (1000, 1100), id="from before the span"),
+        pytest.param(1900.0, None, (1900, 2000), id="still open"),
+        pytest.param(1900.0, 2500.0, (1900, 2000), id="resolved after the span"),
     ],
 )
 def test_mark_of_finding_covers_its_open_time_within_span(onset, resolved, drawn):
@@ -31,7 +31,10 @@ def test_mark_of_finding_covers_its_open_time_within_span(onset, resolved, drawn
     assert (mark.kind, mark.label, mark.severity) == ("finding", "rank_frozen", "critical")
 
 
-@pytest.mark.parametrize(("onset", "resolved"), [(100.0, 900.0), (2100.0, None)])
+@pytest.mark.parametrize(
+    ("onset", "resolved"),
+    [pytest.param(100.0, 900.0, id="before the span"), pytest.param(2100.0, None, id="after the span")],
+)
 def test_finding_outside_span_has_no_mark(onset, resolved):
     assert findings((finding(onset, resolved),), SPAN) == []
 

@@ -13,11 +13,18 @@ from zmon import detectors, metrics
 from zmon.detectors.stall import Stall
 from zmon.detectors.unread import Unread
 
+
+def parsed(file):
+    """Return the content of a YAML file; libyaml is ten times as fast as Python, and each test process reads all."""
+    return yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+
+
 RULES = REPOSITORY / "dashboards" / "rules" / "zmon.yaml"
+PANELS = RULES.with_name("panels.yaml")
 TESTS = sorted([*RULES.parent.glob("zmon_*_test.yaml"), RULES.with_name("panels_test.yaml")])
 RUNBOOKS = (REPOSITORY / "docs" / "runbooks.md").read_text(encoding="utf-8")
 HEADINGS = re.findall(r"^## (.+)$", RUNBOOKS, re.MULTILINE)
-CONTRACT = {  # the causes that other tools may rely on, by detector; new ones can be added
+CONTRACT = {  # all causes of these detectors, which other tools may rely on: none is renamed, a new one is added here
     "stall": "rank_exited uneven_end connection_lost rendezvous_failed crash_loop launcher_gone sequence_lag "
     "rank_frozen host_lost compute_hang input_stall collective_mismatch network_stall lease_overrun unknown",
     "straggler": "compute_straggler input_straggler offload_straggler network_slow thermal_throttle host_pressure "
@@ -32,14 +39,6 @@ CAUSES = sorted(
     {cause for detector in (*detectors.ALL, Unread()) for cause in detector.causes}
     | {cause for causes in CONTRACT.values() for cause in causes.split()}
 )
-
-
-def parsed(file):
-    """Return the content of a YAML file; libyaml is ten times as fast as Python, and each test process reads all."""
-    return yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
-
-
-PANELS = RULES.with_name("panels.yaml")
 RECORDED = {
     rule.get("record")
     for file in RULES.parent.glob("*.yaml")
@@ -84,10 +83,11 @@ def test_runbook_has_two_list_items_and_code(name):
     assert "`" in section
 
 
-@pytest.mark.parametrize("detector", detectors.ALL, ids=lambda detector: detector.name)
+@pytest.mark.parametrize(
+    "detector", [each for each in detectors.ALL if each.name in CONTRACT], ids=lambda each: each.name
+)
 def test_causes_of_detector_are_within_contract(detector):
-    if detector.name in CONTRACT:
-        assert set(detector.causes) <= set(CONTRACT[detector.name].split())
+    assert set(detector.causes) <= set(CONTRACT[detector.name].split())
 
 
 def test_alert_reads_only_findings_of_its_severity():
@@ -96,17 +96,19 @@ def test_alert_reads_only_findings_of_its_severity():
         assert severities <= {rule["labels"]["severity"]}, name
 
 
-@pytest.mark.parametrize(("intervals", "later"), [(ONE_MACHINE, 4), (CLUSTER, 17)], ids=["one machine", "cluster"])
-def test_backstop_waits_as_long_as_the_stall_detector(intervals, later):
+@pytest.mark.parametrize(
+    ("intervals", "delay"), [(ONE_MACHINE, 2 + 2), (CLUSTER, 15 + 2)], ids=["one machine", "cluster"]
+)
+def test_backstop_waits_as_long_as_the_stall_detector(intervals, delay):
     """The rule repeats two thresholds of the detector, because it must work without the hub.
 
-    The last scrape and evaluation that see a pause come some seconds later.
+    The last scrape and evaluation that see a pause come later, by the delay: the seconds between two of each.
     """
     rules = [rule for group in yaml.safe_load(rendered(intervals)["zmon.yaml"])["groups"] for rule in group["rules"]]
     (rule,) = [rule for rule in rules if rule.get("alert") == "ZmonLeaseOverdue"]
     stall = Stall()
     assert f"(zmon_lease_overdue_seconds) > {stall.critical_at_most_seconds:g}\n" in rule["expr"]
-    assert rule["for"] == f"{stall.critical_seconds + later:g}s"
+    assert rule["for"] == f"{stall.critical_seconds + delay:g}s"
 
 
 @pytest.mark.parametrize("file", [RULES, RULES.with_name("hardware.yaml"), PANELS], ids=lambda file: file.stem)

@@ -54,17 +54,19 @@ def test_file_stays_if_scontrol_fails(tmp_path):
     assert (tmp_path / "agents.json").read_text() == "[]"
 
 
-@pytest.mark.parametrize(
-    ("environment", "answer"),
-    [
-        ({"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "2"}, "export ZMON_JOB_ID=slurm-7.2\n"),
-        ({"SLURM_JOB_ID": "7"}, "export ZMON_JOB_ID=slurm-7.batch\n"),
-        ({"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "2", "ZMON_JOB_ID": "slurm-7.batch"}, "export ZMON_JOB_ID=slurm-7.2\n"),
-        ({"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "2", "ZMON_JOB_ID": "mine"}, ""),
-        ({}, ""),
-    ],
-    ids=["step", "batch script", "step of a batch script", "a name of the user", "outside a job"],
-)
+STEPS = {
+    "step": ({"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "2"}, "export ZMON_JOB_ID=slurm-7.2\n"),
+    "batch script": ({"SLURM_JOB_ID": "7"}, "export ZMON_JOB_ID=slurm-7.batch\n"),
+    "step of a batch script": (
+        {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "2", "ZMON_JOB_ID": "slurm-7.batch"},
+        "export ZMON_JOB_ID=slurm-7.2\n",
+    ),
+    "a name of the user": ({"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "2", "ZMON_JOB_ID": "mine"}, ""),
+    "outside a job": ({}, ""),
+}
+
+
+@pytest.mark.parametrize(("environment", "answer"), STEPS.values(), ids=STEPS)
 def test_two_steps_of_a_job_are_two_jobs(environment, answer):
     done = subprocess.run(
         [str(SCRIPTS / "task_prolog.sh")], env=environment, capture_output=True, text=True, check=True
@@ -118,12 +120,11 @@ def test_prolog_makes_no_directory_in_run_that_everybody_may_write(tmp_path, mou
 @pytest.mark.parametrize(
     ("gpus", "user", "expected"),
     [
-        ("0,3", "ann", {"slurm-7": ({0, 3}, "ann")}),
-        ("2", "a'\"b", {"slurm-7": ({2}, "")}),
-        ("", "ann", {}),
-        ("0;rm", "ann", {}),
+        pytest.param("0,3", "ann", {"slurm-7": ({0, 3}, "ann")}, id="two GPUs"),
+        pytest.param("2", "a'\"b", {"slurm-7": ({2}, "")}, id="an odd name"),
+        pytest.param("", "ann", {}, id="no GPU"),
+        pytest.param("0;rm", "ann", {}, id="no numbers"),
     ],
-    ids=["two GPUs", "an odd name", "no GPU", "no numbers"],
 )
 def test_agent_reads_what_the_prolog_writes_until_the_epilog_removes_it(tmp_path, gpus, user, expected):
     copy = tmp_path / "copy"
@@ -161,14 +162,13 @@ def test_scripts_are_valid(name):
 @pytest.mark.parametrize(
     ("line", "code", "drain", "node", "drained"),
     [
-        ("2 GPUs without a fault", 0, "1", "IDLE", False),
-        ("fault: GPU 0 is lost", 1, "1", "IDLE", True),
-        ("fault: GPU 0 is lost", 1, "0", "IDLE", False),
-        ("fault: GPU 0 is lost", 1, "1", "IDLE+DRAIN", False),
-        ("cannot reach the agent", 2, "1", "IDLE", False),
-        ("", 1, "1", "IDLE", False),
+        pytest.param("2 GPUs without a fault", 0, "1", "IDLE", False, id="ok"),
+        pytest.param("fault: GPU 0 is lost", 1, "1", "IDLE", True, id="fault"),
+        pytest.param("fault: GPU 0 is lost", 1, "0", "IDLE", False, id="not asked to"),
+        pytest.param("fault: GPU 0 is lost", 1, "1", "IDLE+DRAIN", False, id="drained already"),
+        pytest.param("cannot reach the agent", 2, "1", "IDLE", False, id="unknown"),
+        pytest.param("", 1, "1", "IDLE", False, id="broken installation"),
     ],
-    ids=["ok", "fault", "not asked to", "drained already", "unknown", "broken installation"],
 )
 def test_health_check_drains_only_at_a_fault_and_only_if_asked_to(tmp_path, line, code, drain, node, drained):
     for name, text in (

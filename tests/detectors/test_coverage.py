@@ -73,21 +73,19 @@ def test_two_launches_with_one_id_have_a_line_on_both_and_no_warning():
     assert "another launch with the job id train lives: this one is watched as train.00112233" in findings[1].summary
 
 
-@pytest.mark.parametrize("what", LOUD)
-def test_unwatched_ranks_are_a_warning(what):
-    ranks, changes, cause, hosts, says = LOUD[what]
+@pytest.mark.parametrize(("ranks", "changes", "cause", "hosts", "texts"), LOUD.values(), ids=LOUD)
+def test_unwatched_ranks_are_a_warning(ranks, changes, cause, hosts, texts):
     finding = detect(ranks, **changes)
     assert (finding.detector, finding.cause, finding.severity, finding.ranks) == ("coverage", cause, "warning", ())
     assert hosts is None or finding.hosts == hosts
     text = f"{finding.summary} {finding.detail} {finding.evidence}"
-    assert not [part for part in says if part not in text]
+    assert not [part for part in texts if part not in text]
     assert len(finding.summary) < 300
     assert finding.runbook == f"docs/runbooks.md#{cause}"
 
 
-@pytest.mark.parametrize("what", QUIET)
-def test_coverage_is_quiet(what):
-    ranks, changes = QUIET[what]
+@pytest.mark.parametrize(("ranks", "changes"), QUIET.values(), ids=QUIET)
+def test_coverage_is_quiet(ranks, changes):
     assert detect(ranks, **changes) is None
 
 
@@ -95,9 +93,9 @@ def test_onset_is_the_last_answer_of_the_agent():
     assert detect(watched(), **silent_agent(12.0)).onset == NOW - 12.0
 
 
-@pytest.mark.parametrize("what", ["a silent agent", "ranks that were never reported", "a job id of another user"])
-def test_finding_keeps_its_id_while_the_job_trains_on(what):
+@pytest.mark.parametrize("row", ["a silent agent", "ranks that were never reported", "a job id of another user"])
+def test_finding_keeps_its_id_while_the_job_trains_on(row):
     """The job moves, so no other detector would notice."""
-    ranks, changes, *_ = LOUD[what]
+    ranks, changes, *_ = LOUD[row]
     later = [replace(state, step=state.step + 250) for state in ranks]
     assert detect(later, **changes, time=NOW + 5).id == detect(ranks, **changes).id

@@ -65,25 +65,33 @@ def test_affected_rank_is_in_the_evidence():
     assert "on 1 of 2 ranks" in finding.summary
 
 
-@pytest.mark.parametrize(
-    ("times", "advice"),
-    [
-        ({"last_step_time": NOW, "last_checkpoint_time": NOW - 600}, "Restart from the last checkpoint, 600 s old"),
-        ({"last_step_time": NOW, "last_checkpoint_time": NOW - 1}, "restart from the one before"),
-        ({"last_step_time": NOW - 30, "last_checkpoint_time": NOW, "step_seconds": 1.0},
-         "The last checkpoint was saved 1 s ago, after that step"),
-        ({}, "zmon saw no checkpoint"),
-    ],
-    ids=["before the onset", "after the onset", "after the last step", "missing"],
-)  # fmt: skip
+CHECKPOINTS = {
+    "before the onset": (
+        {"last_step_time": NOW, "last_checkpoint_time": NOW - 600},
+        "Restart from the last checkpoint, 600 s old",
+    ),
+    "after the onset": ({"last_step_time": NOW, "last_checkpoint_time": NOW - 1}, "restart from the one before"),
+    "after the last step": (
+        {"last_step_time": NOW - 30, "last_checkpoint_time": NOW, "step_seconds": 1.0},
+        "The last checkpoint was saved 1 s ago, after that step",
+    ),
+    "missing": ({}, "zmon saw no checkpoint"),
+}
+
+
+@pytest.mark.parametrize(("times", "advice"), CHECKPOINTS.values(), ids=CHECKPOINTS)
 def test_checkpoint_before_the_onset_is_recommended(times, advice):
     assert advice in detect(job(**times)).detail
 
 
 @pytest.mark.parametrize(
     ("now", "resolves"),
-    [(job(make=dead), True), (job(0), False), (job(report={}), False), (job(report=FINITE), True)],
-    ids=["the job has ended", "a restarted hub", "a new launch without a loss", "a new launch with a finite loss"],
+    [
+        pytest.param(job(make=dead), True, id="the job has ended"),
+        pytest.param(job(0), False, id="a restarted hub"),
+        pytest.param(job(report={}), False, id="a new launch without a loss"),
+        pytest.param(job(report=FINITE), True, id="a new launch with a finite loss"),
+    ],
 )
 def test_finding_resolves_with_a_finite_loss_or_the_end_of_the_job(now, resolves):
     assert Divergence().can_resolve(now, detect(job())) is resolves

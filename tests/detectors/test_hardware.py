@@ -50,23 +50,29 @@ def detect(*windows, ranks=RANKS):
     return Hardware().detect(snapshot(*ranks, hardware=windows))
 
 
-LOUD = (
-    ("a GPU is lost", window(HostSample(gpus=(CARD,)), LOST), "gpu_lost", "GPU 0 on node-a"),
-    ("the driver does not list a GPU any more", window(*[HostSample(gpus=())] * 2, devices=["GPU-a", "MIG-7"]),
-     "gpu_lost", "GPU GPU-a on node-a: the driver does not list it any more"),
-    ("uncorrectable errors", window(*gpu(ecc_errors={"volatile_uncorrected": 2})), "gpu_memory", "2 uncorrectable"),
-    ("a repair is pending", window(*gpu(repair_pending=True)), "gpu_memory", "reset"),
-    ("XID 79", window(*gpu(xid_errors={79: 1})), "gpu_xid", "XID 79"),
-    ("a link went down once", window(*port(link_downed=3)), "link_down",
-     "mlx5_0:1 on node-a: the link went down 1 ×"),
-    ("a link stays down", window(*[HostSample(rdma=(replace(PORT, up=False),))] * 2, devices=["mlx5_0:1"]),
-     "link_down", "mlx5_0:1"),
-    ("an interface lost its carrier", window(*interface(up=False)), "link_down", "eth0"),
-    ("an interface lost its carrier for a moment", window(*interface(carrier_down_count=2)), "link_down", "eth0"),
-    ("601 symbol errors", window(*port(symbol_error=601)), "link_degraded", "mlx5_0:1"),
-    ("six recoveries of a link", window(*port(link_error_recovery=6)), "link_degraded", "mlx5_0:1"),
-    ("601 slow restarts", window(*port(roce_slow_restart=601)), "link_degraded", "mlx5_0:1"),
-)  # fmt: skip
+LOST_GPU = window(HostSample(gpus=(CARD,)), LOST)
+LOUD = {
+    "a GPU is lost": (LOST_GPU, "gpu_lost", "GPU 0 on node-a"),
+    "the driver does not list a GPU any more": (
+        window(*[HostSample(gpus=())] * 2, devices=["GPU-a", "MIG-7"]),
+        "gpu_lost",
+        "GPU GPU-a on node-a: the driver does not list it any more",
+    ),
+    "uncorrectable errors": (window(*gpu(ecc_errors={"volatile_uncorrected": 2})), "gpu_memory", "2 uncorrectable"),
+    "a repair is pending": (window(*gpu(repair_pending=True)), "gpu_memory", "reset"),
+    "XID 79": (window(*gpu(xid_errors={79: 1})), "gpu_xid", "XID 79"),
+    "a link went down once": (window(*port(link_downed=3)), "link_down", "mlx5_0:1 on node-a: the link went down 1 ×"),
+    "a link stays down": (
+        window(*[HostSample(rdma=(replace(PORT, up=False),))] * 2, devices=["mlx5_0:1"]),
+        "link_down",
+        "mlx5_0:1",
+    ),
+    "an interface lost its carrier": (window(*interface(up=False)), "link_down", "eth0"),
+    "an interface lost its carrier for a moment": (window(*interface(carrier_down_count=2)), "link_down", "eth0"),
+    "601 symbol errors": (window(*port(symbol_error=601)), "link_degraded", "mlx5_0:1"),
+    "six recoveries of a link": (window(*port(link_error_recovery=6)), "link_degraded", "mlx5_0:1"),
+    "601 slow restarts": (window(*port(roce_slow_restart=601)), "link_degraded", "mlx5_0:1"),
+}
 QUIET = {
     **{f"XID {xid}, which a program can cause": window(*gpu(xid_errors={xid: 3})) for xid in (13, 31, 43, 45)},
     "an interface has never had a carrier": window(*interface(replace(ETH, up=False), up=False)),
@@ -87,17 +93,17 @@ QUIET = {
 }
 
 
-@pytest.mark.parametrize(("broken", "cause", "says"), [row[1:] for row in LOUD], ids=[row[0] for row in LOUD])
-def test_faulty_device_is_named_with_its_host(broken, cause, says):
+@pytest.mark.parametrize(("broken", "cause", "reason"), LOUD.values(), ids=LOUD)
+def test_faulty_device_is_named_with_its_host(broken, cause, reason):
     (finding,) = detect(broken)
     assert (finding.detector, finding.cause, finding.severity) == ("hardware", cause, "warning")
     assert (finding.ranks, finding.hosts) == ((), ("node-a",))
-    assert says in finding.summary
+    assert reason in finding.summary
 
 
-@pytest.mark.parametrize("what", QUIET)
-def test_hardware_is_quiet(what):
-    assert detect(QUIET[what]) == ()
+@pytest.mark.parametrize("healthy", QUIET.values(), ids=QUIET)
+def test_hardware_is_quiet(healthy):
+    assert detect(healthy) == ()
 
 
 def test_job_without_hardware_samples_has_no_finding():
@@ -134,9 +140,9 @@ def test_devices_of_a_host_with_the_same_fault_share_a_finding():
 @pytest.mark.parametrize(
     ("broken", "now", "resolves"),
     [
-        (LOUD[0][1], HostSample(gpus=()), True),
-        (LOUD[0][1], HostSample(nics=(ETH,)), False),
-        (LOUD[0][1], None, False),
+        (LOST_GPU, HostSample(gpus=()), True),
+        (LOST_GPU, HostSample(nics=(ETH,)), False),
+        (LOST_GPU, None, False),
         (window(*port(link_downed=3)), HostSample(rdma=(PORT,)), True),
         (window(*port(link_downed=3)), HostSample(gpus=(CARD,)), False),
     ],
@@ -149,5 +155,5 @@ def test_finding_stays_open_while_its_source_is_down(broken, now, resolves):
 
 
 def test_finding_resolves_when_the_job_has_left_the_host():
-    (lost,) = detect(LOUD[0][1])
+    (lost,) = detect(LOST_GPU)
     assert Hardware().can_resolve(snapshot(finished(0), rank_state(1, host="node-b")), lost)

@@ -62,21 +62,23 @@ def faults_of(*snapshots):
     return {(finding.cause, finding.ranks) for each in snapshots for d in ALL for finding in d.detect(each)}
 
 
-@pytest.mark.parametrize(
-    ("ranks", "cause", "culprits"),
-    [
-        (lambda: job(stuck), "unknown", ()),
-        (lambda: job(stuck, rank_5=alone(5)), "compute_hang", (5,)),
-        (lambda: job(stuck, rank_9=alone(9, process_state="T", stopped_seconds=20.0)), "rank_frozen", (9,)),
-        (lambda: job(stuck, rank_3=killed(3, 2.0)), "rank_exited", (3,)),
-        (lambda: job(cut_off, rank_0=killed(0, 9.0)), "rank_exited", (0,)),
-        (lambda: job(in_group), "unknown", ()),
-        (lambda: job(raised), "rank_exited", tuple(range(SIZE))),
-        (lambda: job(lambda rank: terminated(rank, 8.0)), None, ()),
-    ],
-    ids=["all wait", "one computes", "one is stopped", "one was killed", "one was killed, others broke", "many groups",
-         "all raised", "the job was cancelled"],
-)  # fmt: skip
+FAULTS = {
+    "all wait": (lambda: job(stuck), "unknown", ()),
+    "one computes": (lambda: job(stuck, rank_5=alone(5)), "compute_hang", (5,)),
+    "one is stopped": (
+        lambda: job(stuck, rank_9=alone(9, process_state="T", stopped_seconds=20.0)),
+        "rank_frozen",
+        (9,),
+    ),
+    "one was killed": (lambda: job(stuck, rank_3=killed(3, 2.0)), "rank_exited", (3,)),
+    "one was killed, others broke": (lambda: job(cut_off, rank_0=killed(0, 9.0)), "rank_exited", (0,)),
+    "many groups": (lambda: job(in_group), "unknown", ()),
+    "all raised": (lambda: job(raised), "rank_exited", tuple(range(SIZE))),
+    "the job was cancelled": (lambda: job(lambda rank: terminated(rank, 8.0)), None, ()),
+}
+
+
+@pytest.mark.parametrize(("ranks", "cause", "culprits"), FAULTS.values(), ids=FAULTS)
 def test_stall_of_a_large_job_is_named_as_in_a_small_one(ranks, cause, culprits):
     faults = faults_of(snapshot(*ranks()))
     assert {(each, frozenset(shown)) for each, shown in faults} == ({(cause, frozenset(culprits))} if cause else set())

@@ -40,12 +40,11 @@ def test_each_kind_has_a_cause_with_a_runbook(kind):
 @pytest.mark.parametrize(
     ("ranks", "cause"),
     [
-        ([unread(0, "damaged"), unread(1, "version")], "box_version"),
-        ([unread(kind="report", seconds=0.0)], "report_unreadable"),
-        ([unread(seconds=0.1)], None),
-        ([], None),
+        pytest.param([unread(0, "damaged"), unread(1, "version")], "box_version", id="most certain kind first"),
+        pytest.param([unread(kind="report", seconds=0.0)], "report_unreadable", id="report, at once"),
+        pytest.param([unread(seconds=0.1)], None, id="a box failed once"),
+        pytest.param([], None, id="no such rank"),
     ],
-    ids=["most certain kind first", "report, at once", "a box failed once", "no such rank"],
 )
 def test_box_that_cannot_be_read_for_a_while_is_reported(ranks, cause):
     finding = Unread().detect(JOB, ranks, NOW)

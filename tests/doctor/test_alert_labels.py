@@ -26,18 +26,26 @@ def prometheus(names, make=rendered):
     return healthy(groups=groups)
 
 
+LABELS = {
+    "no labels": ((), (), []),
+    "an older hub": (None, ("tier",), []),
+    "both name the same": (
+        ("tier", "team"),
+        ("team", "tier"),
+        [(True, "the hub and the loaded rules name team, tier")],
+    ),
+    "the rules lack one": (("tier", "team"), ("team",), [(False, DROPPED.format("tier"))]),
+    "the hub lacks all": ((), ("tier",), [(False, ABSENT.format("tier"))]),
+    "each lacks that of the other": (
+        ("owner",),
+        ("tier",),
+        [(False, DROPPED.format("owner")), (False, ABSENT.format("tier"))],
+    ),
+}
+
+
 @pytest.mark.parametrize("make", [rendered, sharded])
-@pytest.mark.parametrize(
-    ("declared", "in_rules", "results"),
-    [
-        ((), (), []),
-        (None, ("tier",), []),  # an older hub
-        (("tier", "team"), ("team", "tier"), [(True, "the hub and the loaded rules name team, tier")]),
-        (("tier", "team"), ("team",), [(False, DROPPED.format("tier"))]),
-        ((), ("tier",), [(False, ABSENT.format("tier"))]),
-        (("owner",), ("tier",), [(False, DROPPED.format("owner")), (False, ABSENT.format("tier"))]),
-    ],
-)
+@pytest.mark.parametrize(("declared", "in_rules", "results"), LABELS.values(), ids=LABELS)
 def test_labels_that_only_one_side_names_are_inert(make, declared, in_rules, results):
     assert [(check.armed, check.result) for check in alert_labels(declared, prometheus(in_rules, make))] == results
 

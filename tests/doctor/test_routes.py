@@ -107,7 +107,12 @@ def test_expressions_match_the_whole_value(value, sign, pattern, expected):
 
 
 @pytest.mark.parametrize(
-    ("is_regex", "is_equal", "expected"), [(True, True, True), (True, False, False), (False, True, False)]
+    ("is_regex", "is_equal", "expected"),
+    [
+        pytest.param(True, True, True, id="matches"),
+        pytest.param(True, False, False, id="must not match"),
+        pytest.param(False, True, False, id="no regular expression"),
+    ],
 )
 def test_silence_applies_if_all_its_matchers_hold(is_regex, is_equal, expected):
     matchers = [{"name": "alertname", "value": "Zmon.*", "isRegex": is_regex, "isEqual": is_equal}]

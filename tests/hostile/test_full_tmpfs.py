@@ -52,15 +52,14 @@ for writer in writers:
     assert "No space left on device" in error
 
 
-@pytest.mark.parametrize(
-    ("before", "options"),
-    [
-        (FILL, OPTIONS.replace("256M", "8M")),
-        (f"mkdir -m 700 /run/zmon/0; {FILL}", OPTIONS.replace("256M", "8M")),
-        (USE_ALL_INODES, OPTIONS.replace("8192", "16")),
-    ],
-    ids=["bytes", "bytes, with a directory of the user", "inodes"],
-)
+NO_BOX = {
+    "bytes": (FILL, OPTIONS.replace("256M", "8M")),
+    "bytes, with a directory of the user": (f"mkdir -m 700 /run/zmon/0; {FILL}", OPTIONS.replace("256M", "8M")),
+    "inodes": (USE_ALL_INODES, OPTIONS.replace("8192", "16")),
+}
+
+
+@pytest.mark.parametrize(("before", "options"), NO_BOX.values(), ids=NO_BOX)
 def test_rank_trains_without_a_box_and_says_why(before, options):
     line, *others = run(f"{ATTACH}\n{STEPS}", before, options)
     assert others == ["False", "trained"]

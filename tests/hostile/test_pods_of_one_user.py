@@ -52,4 +52,5 @@ def test_root_in_a_pod_reaches_no_box_of_another_pod_and_the_agent_reads_both():
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False,
     )  # fmt: skip
     both = [(f"the pod {POD}", "victim"), (f"the pod {STRANGER}", "other")]
-    assert done.stdout.splitlines() == [f"{both} {{}}", "trained"]
+    # On a busy machine the rank may end before the agent has printed.
+    assert sorted(done.stdout.splitlines()) == [f"{both} {{}}", "trained"]

@@ -41,8 +41,8 @@ CONFIGS = {
 class Client:
     """A client: its certificate, its TLS version, its password, and the authority that it trusts."""
 
-    def __init__(self, ours, pair=None, version=None, login=None, name="127.0.0.1"):
-        self.context, self.login, self.name = ours.client(pair, version), login, name
+    def __init__(self, authority, pair=None, version=None, login=None, name="127.0.0.1"):
+        self.context, self.login, self.name = authority.client(pair, version), login, name
 
     def status(self, port, tls):
         """Return the status that it gets for /metrics, or "no connection"."""
@@ -68,10 +68,10 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def ours(folder):
-    ours = Certificates(folder)
-    ours.issue("server", "127.0.0.1")
-    return ours
+def authority(folder):
+    authority = Certificates(folder)
+    authority.issue("server", "127.0.0.1")
+    return authority
 
 
 def commands(folder, web, ports):
@@ -100,9 +100,10 @@ def commands(folder, web, ports):
 
 
 @pytest.fixture(scope="module", params=CONFIGS)
-def servers(request, folder, ours):
+def servers(request, folder, authority):
     """The ports of all servers with one configuration, its name and its file."""
     directory = folder / request.param.replace(" ", "-")
+    # The files of the authority are copied, but not the directories of earlier configurations, which lie beside them.
     shutil.copytree(folder, directory, ignore=shutil.ignore_patterns(*(name.replace(" ", "-") for name in CONFIGS)))
     web = directory / "web.yaml"
     web.write_text(yaml.safe_dump(CONFIGS[request.param]))
@@ -136,52 +137,50 @@ def login(user, password):
 
 
 RIGHT = {"login": login("ann", "secret")}
-CLIENTS = {  # by what is special about them: their certificate, password and so on
-    "right": lambda ours, stranger, good: Client(ours, good, **RIGHT),
-    "no password": lambda ours, stranger, good: Client(ours, good),
-    "wrong password": lambda ours, stranger, good: Client(ours, good, login=login("ann", "wrong")),
-    "unknown user": lambda ours, stranger, good: Client(ours, good, login=login("bob", "secret")),
-    "no certificate": lambda ours, stranger, good: Client(ours, **RIGHT),
-    "certificate of another authority": lambda ours, stranger, good: Client(
-        ours, stranger.issue("hub", "hub.example.org"), **RIGHT
+CLIENTS = {  # from the authority of the servers, another one, and a certificate of the first with its key
+    "right": lambda authority, other, pair: Client(authority, pair, **RIGHT),
+    "no password": lambda authority, other, pair: Client(authority, pair),
+    "wrong password": lambda authority, other, pair: Client(authority, pair, login=login("ann", "wrong")),
+    "unknown user": lambda authority, other, pair: Client(authority, pair, login=login("bob", "secret")),
+    "no certificate": lambda authority, other, pair: Client(authority, **RIGHT),
+    "certificate of another authority": lambda authority, other, pair: Client(
+        authority, other.issue("hub", "hub.example.org"), **RIGHT
     ),
-    "expired certificate": lambda ours, stranger, good: Client(
-        ours, ours.issue("old", "hub.example.org", expired=True), **RIGHT
+    "expired certificate": lambda authority, other, pair: Client(
+        authority, authority.issue("old", "hub.example.org", expired=True), **RIGHT
     ),
-    "TLS 1.1": lambda ours, stranger, good: Client(ours, good, ssl.TLSVersion.TLSv1_1, **RIGHT),
-    "TLS 1.2": lambda ours, stranger, good: Client(ours, good, ssl.TLSVersion.TLSv1_2, **RIGHT),
-    "trusts another authority": lambda ours, stranger, good: Client(stranger, good, **RIGHT),
-    "asks for another name": lambda ours, stranger, good: Client(ours, good, name="localhost", **RIGHT),
+    "TLS 1.1": lambda authority, other, pair: Client(authority, pair, ssl.TLSVersion.TLSv1_1, **RIGHT),
+    "TLS 1.2": lambda authority, other, pair: Client(authority, pair, ssl.TLSVersion.TLSv1_2, **RIGHT),
+    "trusts another authority": lambda authority, other, pair: Client(other, pair, **RIGHT),
+    "asks for another name": lambda authority, other, pair: Client(authority, pair, name="localhost", **RIGHT),
 }
-
-
-@pytest.fixture(scope="module")
-def clients(folder, ours):
-    """The clients by what is special about them."""
-    stranger, good = Certificates(folder / "stranger"), ours.issue("hub", "hub.example.org")
-    return {what: make(ours, stranger, good) for what, make in CLIENTS.items()}
-
-
-@pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
-@pytest.mark.parametrize("what", CLIENTS)
-def test_every_server_gives_the_same_status(servers, clients, what):
-    ports, config, _ = servers
-    tls = "tls_server_config" in CONFIGS[config]
-    statuses = {name: clients[what].status(port, tls) for name, port in ports.items()}
-    print(config, what, statuses)
-    assert len(set(statuses.values())) == 1, statuses
-    assert (statuses["agent"] == 200) is (what in _ANSWERED[config])
-
-
-_OTHERS = {"trusts another authority", "asks for another name"}
-_ANSWERED = {
+REJECT_SERVER = {"trusts another authority", "asks for another name"}
+ANSWERED = {  # the clients that get an answer, by configuration
     "users": set(CLIENTS) - {"no password", "wrong password", "unknown user"},
-    "TLS and users": set(CLIENTS) - {"no password", "wrong password", "unknown user", "TLS 1.1"} - _OTHERS,
+    "TLS and users": set(CLIENTS) - {"no password", "wrong password", "unknown user", "TLS 1.1"} - REJECT_SERVER,
     "client certificates": {"right", "no password", "wrong password", "unknown user", "TLS 1.2"},
 }
 
 
-def test_broken_file_is_not_used_by_zmon_and_ends_answers_of_prometheus(servers, clients):
+@pytest.fixture(scope="module")
+def clients(folder, authority):
+    """The clients by what is special about them."""
+    other, pair = Certificates(folder / "stranger"), authority.issue("hub", "hub.example.org")
+    return {client: make(authority, other, pair) for client, make in CLIENTS.items()}
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
+@pytest.mark.parametrize("client", CLIENTS)
+def test_every_server_gives_the_same_status(servers, clients, client):
+    ports, config, _ = servers
+    tls = "tls_server_config" in CONFIGS[config]
+    statuses = {name: clients[client].status(port, tls) for name, port in ports.items()}
+    print(config, client, statuses)
+    assert len(set(statuses.values())) == 1, statuses
+    assert (statuses["agent"] == 200) is (client in ANSWERED[config])
+
+
+def test_zmon_keeps_the_last_valid_file_where_prometheus_stops_answering(servers, clients):
     ports, config, web = servers
     tls = "tls_server_config" in CONFIGS[config]
     text = web.read_text()
@@ -196,8 +195,8 @@ def test_broken_file_is_not_used_by_zmon_and_ends_answers_of_prometheus(servers,
 
 @pytest.mark.parametrize("config", CONFIGS)
 def test_promtool_accepts_the_file(tmp_path, config):
-    ours = Certificates(tmp_path)
-    ours.issue("server", "127.0.0.1")
+    authority = Certificates(tmp_path)
+    authority.issue("server", "127.0.0.1")
     (tmp_path / "web.yaml").write_text(yaml.safe_dump(CONFIGS[config]))
     command = [find_program("promtool"), "check", "web-config", str(tmp_path / "web.yaml")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)

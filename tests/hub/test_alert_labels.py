@@ -15,20 +15,23 @@ OF_ALERT = 'zmon_finding{cause="rank_frozen",detector="stall",host="node-a",job_
 DECLARED = {"team": ["ads", "search.web"], "tier": ["hero"], "owner": "[a-z]+"}
 
 
-@pytest.mark.parametrize(
-    ("labels", "expected"),
-    [
-        ({"team": "ads", "tier": "hero", "owner": "ann"}, {"team": "ads", "tier": "hero", "owner": "ann"}),
-        ({"owner": "ann", "tier": "hero"}, {"tier": "hero", "owner": "ann"}),
-        ({"tier": "HERO"}, {}),
-        ({"tier": "hero\n"}, {}),
-        ({"tier": "hero|x"}, {}),
-        ({"team": "searchXweb"}, {}),  # a value in a list is no pattern
-        ({"owner": "ann1", "team": ""}, {}),
-        ({"hero": "true", "severity": "critical"}, {}),
-        ({}, {}),
-    ],
-)
+PASSED = {
+    "all labels are declared": (
+        {"team": "ads", "tier": "hero", "owner": "ann"},
+        {"team": "ads", "tier": "hero", "owner": "ann"},
+    ),
+    "in the order of the declaration": ({"owner": "ann", "tier": "hero"}, {"tier": "hero", "owner": "ann"}),
+    "another case": ({"tier": "HERO"}, {}),
+    "a line break": ({"tier": "hero\n"}, {}),
+    "a pattern": ({"tier": "hero|x"}, {}),
+    "a value in a list is no pattern": ({"team": "searchXweb"}, {}),
+    "no match of the whole value": ({"owner": "ann1", "team": ""}, {}),
+    "undeclared labels": ({"hero": "true", "severity": "critical"}, {}),
+    "no labels": ({}, {}),
+}
+
+
+@pytest.mark.parametrize(("labels", "expected"), PASSED.values(), ids=PASSED)
 def test_only_declared_values_pass(labels, expected):
     passed = configured(DECLARED, "alert_labels").of(labels)
     assert passed == expected

@@ -51,32 +51,35 @@ PAIR, NO_PAIR = pair("node-0", "node-2"), pair(summary="not known between which 
 CUT, OTHER_CUT = (pair(host, cause="network_stall") for host in ("node-0", "node-1"))
 
 
-@pytest.mark.parametrize(
-    ("reports", "published"),
-    [
-        ([(0, PAIR), *((seconds, NO_PAIR) for seconds in range(60, 80))], PAIR),
-        ([(0, CUT), (1, OTHER_CUT), (2, OTHER_CUT)], CUT),
-        ([(0, CUT), (1, finding_of(2)), (2, finding_of(2))], CUT),
-        ([(0, CUT), (1, OTHER_CUT), (2, OTHER_CUT), (1 + HOLD_SECONDS, OTHER_CUT)], OTHER_CUT),
-        ([(0, finding_of(2)), *((seconds, finding_of(3)) for seconds in (1, 101, 102))], finding_of(2)),
-        ([(0, finding_of(2)), (1, finding_of(2, cause="rank_exited"))], finding_of(2, cause="rank_exited")),
-        ([(0, finding_of(cause="unknown")), (1, finding_of(2))], finding_of(2)),
-        (
-            [(0, finding_of(2, severity="warning")), (1, finding_of(3, severity="critical"))],
-            finding_of(3, severity="critical"),
-        ),
-    ],
-    ids=[
-        "hosts of a lost connection stay once the samples that proved them are gone",  # they are kept for a minute
-        "other hosts are not published at once",
-        "ranks are not published at once when a link heals",
-        "other hosts are published after some seconds",
-        "hold time restarts after a gap",
-        "exit of a rank that hung is published at once",
-        "first culprits are published at once",
-        "higher severity is published at once",
-    ],
-)
+PASSES = {
+    # The samples that prove a lost connection are kept for a minute.
+    "hosts of a lost connection stay once the samples that proved them are gone": (
+        [(0, PAIR), *((seconds, NO_PAIR) for seconds in range(60, 80))],
+        PAIR,
+    ),
+    "other hosts are not published at once": ([(0, CUT), (1, OTHER_CUT), (2, OTHER_CUT)], CUT),
+    "ranks are not published at once when a link heals": ([(0, CUT), (1, finding_of(2)), (2, finding_of(2))], CUT),
+    "other hosts are published after some seconds": (
+        [(0, CUT), (1, OTHER_CUT), (2, OTHER_CUT), (1 + HOLD_SECONDS, OTHER_CUT)],
+        OTHER_CUT,
+    ),
+    "hold time restarts after a gap": (
+        [(0, finding_of(2)), *((seconds, finding_of(3)) for seconds in (1, 101, 102))],
+        finding_of(2),
+    ),
+    "exit of a rank that hung is published at once": (
+        [(0, finding_of(2)), (1, finding_of(2, cause="rank_exited"))],
+        finding_of(2, cause="rank_exited"),
+    ),
+    "first culprits are published at once": ([(0, finding_of(cause="unknown")), (1, finding_of(2))], finding_of(2)),
+    "higher severity is published at once": (
+        [(0, finding_of(2, severity="warning")), (1, finding_of(3, severity="critical"))],
+        finding_of(3, severity="critical"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("reports", "published"), PASSES.values(), ids=PASSES)
 def test_culprits_are_those_of_a_report_that_counts(journal, reports, published):
     for seconds, report in reports:
         journal.open_or_update(report, NOW + seconds)
@@ -248,14 +251,13 @@ def test_culprit_whose_process_the_launcher_ended_stays_named(journal):
 STOPPED = tuple(msgspec.structs.replace(each, process_state="T") if each.rank == 0 else each for each in all_rows())
 
 
-@pytest.mark.parametrize(
-    "later",
-    [
-        exited(0, onset=NOW + 60, summary="rank 0 exited: signal SIGKILL", status="signal SIGKILL"),
-        finding_of(0, cause="rank_frozen", onset=NOW + 60, evidence=Evidence(ranks=STOPPED)),
-    ],
-    ids=["ended by a signal", "stopped"],
-)
+OWN_FAULTS = {
+    "ended by a signal": exited(0, onset=NOW + 60, summary="rank 0 exited: signal SIGKILL", status="signal SIGKILL"),
+    "stopped": finding_of(0, cause="rank_frozen", onset=NOW + 60, evidence=Evidence(ranks=STOPPED)),
+}
+
+
+@pytest.mark.parametrize("later", OWN_FAULTS.values(), ids=OWN_FAULTS)
 def test_rank_with_a_fault_of_its_own_joins_the_hang_of_another_one(journal, later):
     journal.open_or_update(hang(severity="warning"), NOW)
     for seconds in (61, 62, 63, 70):

@@ -67,17 +67,16 @@ def test_state_of_the_job_is_the_unknown_activity():
     assert job_state(job, ()) == "tune"
 
 
+STATES = {
+    "moving": {},
+    "overdue": {"overdue_seconds": 30.0, "state_seconds": 40.0, "activity_seconds": 60.0},
+    "overdue in training": {"activity": "train", "overdue_seconds": 30.0, "state_seconds": 40.0, "step_seconds": 40.0},
+    "gone": {"alive": False, "gone_seconds": 5.0, "exit_status": "exit code 1"},
+}
+
+
 @pytest.mark.parametrize("detector", ALL, ids=lambda detector: detector.name)
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"overdue_seconds": 30.0, "state_seconds": 40.0, "activity_seconds": 60.0},
-        {"activity": "train", "overdue_seconds": 30.0, "state_seconds": 40.0, "step_seconds": 40.0},
-        {"alive": False, "gone_seconds": 5.0, "exit_status": "exit code 1"},
-    ],
-    ids=["moving", "overdue", "overdue in training", "gone"],
-)
+@pytest.mark.parametrize("changes", STATES.values(), ids=STATES)
 def test_detectors_handle_unknown_words(detector, changes):
     (job,) = snapshots([newer(**changes)], [], [agent_status()], NOW)
     assert all(isinstance(each, Finding) for each in detector.detect(replace(job, steps=job_steps(64, **STEPS))))

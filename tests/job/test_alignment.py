@@ -56,7 +56,14 @@ def test_mean_is_there_if_every_rank_has_one():
     assert step.mean is None
 
 
-@pytest.mark.parametrize(("sent", "known"), [(32, 32), (None, None), (1 << 63, None)])
+@pytest.mark.parametrize(
+    ("sent", "known"),
+    [
+        pytest.param(32, 32, id="known"),
+        pytest.param(None, None, id="unknown"),
+        pytest.param(1 << 63, None, id="more than a rank can count"),
+    ],
+)
 @pytest.mark.parametrize("other", [32, None])
 def test_amount_that_a_rank_does_not_know_or_cannot_have_counted_is_unknown(sent, known, other):
     """A log can claim such a number; a report cannot, because the hub refuses it."""

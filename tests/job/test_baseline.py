@@ -47,20 +47,19 @@ def test_step_windows_have_a_minimum_of_seconds_and_steps():
     assert len(learner_after(sampled).step_windows) == 3
 
 
-@pytest.mark.parametrize(
-    ("parts", "seconds"),
-    [
-        ([steps(windows=LEARNED_WINDOWS - 1)], None),
-        ([steps()], 0.025),
-        ([job_steps(1, phases={"forward": 1.25}), steps()], 0.025),
-        ([steps(0.010, 1), steps(0.025)], 0.025),  # queues that were full before the first step get empty
-        ([steps(0.040), steps(0.025)], 0.025),
-        ([steps(0.040), steps(0.025, 2), steps(0.040)], 0.040),
-        ([steps(), *(steps(0.025 * (1 + n / 100), 1) for n in range(100))], 0.025),
-    ],
-    ids=["too few windows", "enough windows", "slow first step", "quick first steps", "faster job",
-         "faster for a moment", "slower and slower job"],
-)  # fmt: skip
+BASELINES = {
+    "too few windows": ([steps(windows=LEARNED_WINDOWS - 1)], None),
+    "enough windows": ([steps()], 0.025),
+    "slow first step": ([job_steps(1, phases={"forward": 1.25}), steps()], 0.025),
+    # Queues that were full before the first step get empty.
+    "quick first steps": ([steps(0.010, 1), steps(0.025)], 0.025),
+    "faster job": ([steps(0.040), steps(0.025)], 0.025),
+    "faster for a moment": ([steps(0.040), steps(0.025, 2), steps(0.040)], 0.040),
+    "slower and slower job": ([steps(), *(steps(0.025 * (1 + n / 100), 1) for n in range(100))], 0.025),
+}
+
+
+@pytest.mark.parametrize(("parts", "seconds"), BASELINES.values(), ids=BASELINES)
 def test_baseline_is_the_slowest_of_the_fastest_consecutive_windows(parts, seconds):
     baseline = learner_after(*parts).baseline
     assert (baseline and baseline.seconds) == (seconds and pytest.approx(seconds))

@@ -13,33 +13,39 @@ def last_words(kind, type_="", message="", status=None):
     return dead(0, last_words=words(kind, type_, message), exit_status=status)
 
 
-@pytest.mark.parametrize(
-    ("state", "expected"),
-    [
-        (dead(0), Way.KILLED),
-        (killed(0), Way.KILLED),
-        (dead(0, exit_status="signal SIGSEGV"), Way.KILLED),
-        (dead(0, exit_status="exit code 1"), Way.KILLED),  # os._exit(1): no last words
-        (last_words("exception", "builtins.SystemExit", "143"), Way.CANCELLED),
-        (last_words("exception", "builtins.SystemExit", "3"), Way.RAISED),
-        (dead(0, exit_status="signal SIGTERM"), Way.CANCELLED),
-        (dead(0, exit_status="signal SIGINT"), Way.CANCELLED),
-        (raised(0), Way.RAISED),
-        (raised(0, exit_status="exit code 0"), Way.FINISHED),  # it printed the error, and went on
-        (last_words("exception", "torch.OutOfMemoryError", "CUDA out of memory"), Way.RAISED),
-        (disconnected(0), Way.DISCONNECTED),
-        (terminated(0), Way.CANCELLED),
-        (last_words("signal", "SIGTERM"), Way.CANCELLED),
-        (last_words("signal", "SIGTERM", status="signal SIGKILL"), Way.KILLED),  # it outlived SIGTERM
-        (interrupted(0), Way.CANCELLED),
-        (last_words("exception", "torch.distributed.elastic.multiprocessing.api.SignalException"), Way.CANCELLED),
-        (finished(0), Way.FINISHED),
-        (last_words("exit"), Way.FINISHED),  # its exit code is unknown, so there is no guess
-        (last_words("exit", status="exit code 3"), Way.RAISED),
-        (killed(0, launcher_gone_seconds=2.0, launcher_status="signal SIGINT"), Way.CANCELLED),
-        (killed(0, launcher_gone_seconds=2.0, launcher_status="exit code 1"), Way.KILLED),
-    ],
-)
+DEATHS = {
+    "nothing is known": (dead(0), Way.KILLED),
+    "SIGKILL": (killed(0), Way.KILLED),
+    "SIGSEGV": (dead(0, exit_status="signal SIGSEGV"), Way.KILLED),
+    "os._exit(1): no last words": (dead(0, exit_status="exit code 1"), Way.KILLED),
+    "SystemExit with the code of SIGTERM": (last_words("exception", "builtins.SystemExit", "143"), Way.CANCELLED),
+    "SystemExit with another code": (last_words("exception", "builtins.SystemExit", "3"), Way.RAISED),
+    "SIGTERM": (dead(0, exit_status="signal SIGTERM"), Way.CANCELLED),
+    "SIGINT": (dead(0, exit_status="signal SIGINT"), Way.CANCELLED),
+    "an error": (raised(0), Way.RAISED),
+    "it printed the error and went on": (raised(0, exit_status="exit code 0"), Way.FINISHED),
+    "out of GPU memory": (last_words("exception", "torch.OutOfMemoryError", "CUDA out of memory"), Way.RAISED),
+    "a broken connection": (disconnected(0), Way.DISCONNECTED),
+    "SIGTERM with last words": (terminated(0), Way.CANCELLED),
+    "last words about SIGTERM, of an unknown status": (last_words("signal", "SIGTERM"), Way.CANCELLED),
+    "it outlived SIGTERM": (last_words("signal", "SIGTERM", status="signal SIGKILL"), Way.KILLED),
+    "KeyboardInterrupt": (interrupted(0), Way.CANCELLED),
+    "torchrun was ended": (
+        last_words("exception", "torch.distributed.elastic.multiprocessing.api.SignalException"),
+        Way.CANCELLED,
+    ),
+    "finished": (finished(0), Way.FINISHED),
+    "its exit code is unknown, so there is no guess": (last_words("exit"), Way.FINISHED),
+    "sys.exit(3)": (last_words("exit", status="exit code 3"), Way.RAISED),
+    "the launcher was interrupted": (
+        killed(0, launcher_gone_seconds=2.0, launcher_status="signal SIGINT"),
+        Way.CANCELLED,
+    ),
+    "the launcher failed": (killed(0, launcher_gone_seconds=2.0, launcher_status="exit code 1"), Way.KILLED),
+}
+
+
+@pytest.mark.parametrize(("state", "expected"), DEATHS.values(), ids=DEATHS)
 def test_death_follows_from_last_words_and_exit_status(state, expected):
     assert way_of(state) is expected
 

@@ -11,20 +11,20 @@ def at(rank, ago, host="node-a", observed="stamped"):
     return began_to_end((raised if observed == "stamped" else killed)(rank, ago, host=host))
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
-        (at(0, 1.001), at(1, 1.0), True),  # stamped on one host: exact
-        (at(0, 1.0), at(1, 1.0), None),
-        (at(0, 1.01), at(1, 1.0, "node-b"), None),  # on two hosts: reports travel
-        (at(0, 1.03), at(1, 1.0, "node-b"), True),
-        (at(0, 1.29), at(1, 1.0, observed="seen"), None),  # the process may have ended one look earlier
-        (at(0, 1.31), at(1, 1.0, observed="seen"), True),
-        (at(0, 1.01, observed="seen"), at(1, 1.0), True),  # it was dead when it was seen
-        (at(0, 1.29, observed="seen"), at(1, 1.0, observed="seen"), None),
-        (at(0, 1.31, observed="seen"), at(1, 1.0, observed="seen"), True),
-    ],
-)
+ORDERS = {
+    "stamped on one host: exact": (at(0, 1.001), at(1, 1.0), True),
+    "stamped at the same time": (at(0, 1.0), at(1, 1.0), None),
+    "on two hosts, within the travel of a report": (at(0, 1.01), at(1, 1.0, "node-b"), None),
+    "on two hosts, further apart": (at(0, 1.03), at(1, 1.0, "node-b"), True),
+    "the second may have ended one look earlier": (at(0, 1.29), at(1, 1.0, observed="seen"), None),
+    "the first ended more than a look earlier": (at(0, 1.31), at(1, 1.0, observed="seen"), True),
+    "the first was dead when it was seen": (at(0, 1.01, observed="seen"), at(1, 1.0), True),
+    "both were seen, within one look": (at(0, 1.29, observed="seen"), at(1, 1.0, observed="seen"), None),
+    "both were seen, further apart": (at(0, 1.31, observed="seen"), at(1, 1.0, observed="seen"), True),
+}
+
+
+@pytest.mark.parametrize(("first", "second", "expected"), ORDERS.values(), ids=ORDERS)
 def test_order_is_certain_only_as_far_as_the_times_are(first, second, expected):
     assert before(first, second) is expected
     assert before(second, first) is (expected and False)
@@ -53,8 +53,13 @@ def test_rank_begins_to_end_with_its_last_words_and_ends_when_it_is_seen_dead():
 
 @pytest.mark.parametrize(
     ("launcher", "lead"),
-    [(None, None), (1.1, 0.1), (0.8, -0.2), (0.6, None), (62.0, None)],
-    ids=["it lives", "one look earlier", "a moment later", "long after", "long before"],
+    [
+        pytest.param(None, None, id="it lives"),
+        pytest.param(1.1, 0.1, id="one look earlier"),
+        pytest.param(0.8, -0.2, id="a moment later"),
+        pytest.param(0.6, None, id="long after"),
+        pytest.param(62.0, None, id="long before"),
+    ],
 )
 def test_launcher_has_to_do_with_the_end_only_within_a_time(launcher, lead):
     state = killed(0, 1.0, launcher_gone_seconds=launcher)

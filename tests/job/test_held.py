@@ -17,32 +17,28 @@ def overdue(*seconds):
 
 
 @pytest.mark.parametrize(
-    ("looks", "idle"),
+    ("states", "idle"),
     [
-        ([NOTHING], Idle(NEVER_RAN, 10.0)),
-        ([NOTHING, NOTHING], Idle(NEVER_RAN, 20.0)),
-        ([RANKS, LEFT], Idle(ENDED, 10.0)),
-        ([BUSY, NOTHING, NOTHING], Idle(ENDED, 20.0)),
-        ([BUSY, PROCESS], Idle(IDLE_PROCESS, 10.0)),
-        ([PROCESS], Idle(IDLE_PROCESS, 10.0)),
-        ([overdue(5.0, 3.0)], Idle(HUNG, 3.0)),
-        ([overdue(5.0, 8.0), LEFT], Idle(ENDED, 15.0)),
+        pytest.param([NOTHING], Idle(NEVER_RAN, 10.0), id="never ran"),
+        pytest.param([NOTHING, NOTHING], Idle(NEVER_RAN, 20.0), id="never ran, for longer"),
+        pytest.param([RANKS, LEFT], Idle(ENDED, 10.0), id="ranks are gone"),
+        pytest.param([BUSY, NOTHING, NOTHING], Idle(ENDED, 20.0), id="an unwatched process is gone"),
+        pytest.param([BUSY, PROCESS], Idle(IDLE_PROCESS, 10.0), id="a process computes no more"),
+        pytest.param([PROCESS], Idle(IDLE_PROCESS, 10.0), id="a process has not computed yet"),
+        pytest.param([overdue(5.0, 3.0)], Idle(HUNG, 3.0), id="all ranks are overdue, and their kernels spin"),
+        pytest.param([overdue(5.0, 8.0), LEFT], Idle(ENDED, 15.0), id="ranks hung and were killed"),
     ],
-    ids=[
-        "never ran", "never ran, for longer", "ranks are gone", "an unwatched process is gone",
-        "a process computes no more", "a process has not computed yet",
-        "all ranks are overdue, and their kernels spin", "ranks hung and were killed",
-    ],
-)  # fmt: skip
-def test_what_is_left_and_for_how_long(looks, idle):
+)
+def test_what_is_left_and_for_how_long(states, idle):
     holding = Holding(0.0, is_new=True)
-    answers = [holding.idle(10.0 * (number + 1), look) for number, look in enumerate(looks)]
+    answers = [holding.idle(10.0 * (number + 1), state) for number, state in enumerate(states)]
     assert answers[-1] == idle
 
 
-@pytest.mark.parametrize(
-    "look", [BUSY, BLIND, RANKS, overdue(900.0, 0.0)], ids=["a kernel runs", "unknown", "ranks", "one rank is on time"]
-)
+QUIET = {"a kernel runs": BUSY, "unknown": BLIND, "ranks": RANKS, "one rank is on time": overdue(900.0, 0.0)}
+
+
+@pytest.mark.parametrize("look", QUIET.values(), ids=QUIET)
 def test_quiet_while_something_runs_or_that_is_unknown_and_the_time_begins_anew(look):
     holding = Holding(0.0, is_new=True)
     holding.idle(890.0, NOTHING)

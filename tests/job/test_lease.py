@@ -8,53 +8,54 @@ QUICK = [0.02] * 100
 STARTS = [40.0, 30.0, 50.0]
 
 
-@pytest.mark.parametrize(
-    ("activity", "steps", "earlier", "seconds"),
-    [
-        ("init", QUICK, [], 1800.0),
-        ("eval", QUICK, [], 1800.0),
-        ("checkpoint", QUICK, [], 900.0),
-        ("compile", QUICK, [], 900.0),
-        ("loader_start", QUICK, [], 300.0),
-        ("done", QUICK, [], None),
-        ("relocate", QUICK, [], 1800.0),  # a long activity would be a stall if it had the lease of a step
-        # training follows the steps of the job
-        ("train", [0.002] * 100, [], 1.5),
-        ("train", [0.1] * 100, [], 1.5),
-        ("train", [0.25] * 100, [], 3.75),
-        ("train", [2.0] * 100, [], 30.0),
-        ("train", [], [], 1800.0),  # the first step compiles, allocates and connects
-        ("train", [0.02] * 4, [], 1800.0),
-        ("train", [0.02] * 5, [], 1.5),
-        ("train", [0.02] * 98 + [1.0] * 2, [], 15.0),  # it pauses every fifty steps, to log or to collect garbage
-        # one pause does not lengthen the lease of training
-        ("train", [0.3] * 19 + [13.0], [], 4.5),
-        ("train", [0.3] * 59 + [13.0], [], 4.5),
-        ("train", [0.3] * 98 + [13.0], [], 4.5),
-        ("train", [0.3] * 99 + [13.0], [], pytest.approx(6.4, abs=0.1)),
-        # a pause in the first steps does, because kernels are chosen then, and two pauses may be a habit
-        ("train", [0.3] * 4 + [13.0], [], pytest.approx(187, abs=1)),
-        ("train", [0.3] * 18 + [13.0], [], pytest.approx(161, abs=1)),
-        ("train", [0.3] * 38 + [13.0] * 2, [], pytest.approx(123, abs=1)),
-        # other activities follow their earlier durations
-        ("eval", [], STARTS, 250.0),
-        ("checkpoint", [], STARTS, 250.0),
-        ("compile", [], STARTS, 250.0),
-        ("loader_start", [], [30.0, 40.0, 20.0], 200.0),
-        ("eval", [], STARTS[:2], 1800.0),  # two are too few
-        ("checkpoint", [], STARTS[:2], 900.0),
-        ("eval", [], [0.2] * 8, 60.0),
-        ("checkpoint", [], [600.0] * 3, 900.0),  # the default is the longest
-        ("loader_start", [], [100.0] * 3, 300.0),
-        # and initialization the starts of earlier launches; so do the first steps
-        ("init", [], STARTS, 250.0),
-        ("init", [], STARTS[:2], 1800.0),
-        ("init", [], [600.0] * 3, 1800.0),
-        ("init", [], [3.0] * 8, 120.0),
-        ("train", [], STARTS, 250.0),
-        ("train", [], STARTS[:2], 1800.0),
-    ],
-)
+LEASES = {
+    "initialization": ("init", QUICK, [], 1800.0),
+    "evaluation": ("eval", QUICK, [], 1800.0),
+    "checkpoint": ("checkpoint", QUICK, [], 900.0),
+    "compilation": ("compile", QUICK, [], 900.0),
+    "start of loaders": ("loader_start", QUICK, [], 300.0),
+    "the end has none": ("done", QUICK, [], None),
+    # A long activity would be a stall if it had the lease of a step.
+    "a long activity without a name": ("relocate", QUICK, [], 1800.0),
+    # training follows the steps of the job
+    "steps of 2 ms": ("train", [0.002] * 100, [], Leases.train_floor_seconds),
+    "steps of 0.1 s": ("train", [0.1] * 100, [], Leases.train_floor_seconds),
+    "steps of 0.25 s": ("train", [0.25] * 100, [], 15 * 0.25),
+    "steps of 2 s": ("train", [2.0] * 100, [], 15 * 2.0),
+    "no step yet: it compiles, allocates and connects": ("train", [], [], Leases.init_seconds),
+    "too few steps": ("train", [0.02] * 4, [], Leases.init_seconds),
+    "just enough steps": ("train", [0.02] * 5, [], Leases.train_floor_seconds),
+    "a pause every fifty steps, to log or to collect garbage": ("train", [0.02] * 98 + [1.0] * 2, [], 15 * 1.0),
+    # one pause does not lengthen the lease of training, which is 15 × the p99
+    "one pause in 20 steps": ("train", [0.3] * 19 + [13.0], [], 15 * 0.3),
+    "one pause in 60 steps": ("train", [0.3] * 59 + [13.0], [], 15 * 0.3),
+    "one pause in 99 steps": ("train", [0.3] * 98 + [13.0], [], 15 * 0.3),
+    "one pause in 100 steps": ("train", [0.3] * 99 + [13.0], [], pytest.approx(6.4, abs=0.1)),
+    # a pause in the first steps does, because kernels are chosen then, and two pauses may be a habit
+    "a pause in the first steps, when kernels are chosen": ("train", [0.3] * 4 + [13.0], [], pytest.approx(187, abs=1)),
+    "a pause in 19 steps": ("train", [0.3] * 18 + [13.0], [], pytest.approx(161, abs=1)),
+    "two pauses may be a habit": ("train", [0.3] * 38 + [13.0] * 2, [], pytest.approx(123, abs=1)),
+    # other activities follow their earlier durations
+    "evaluations": ("eval", [], STARTS, 5 * 50.0),
+    "checkpoints": ("checkpoint", [], STARTS, 5 * 50.0),
+    "compilations": ("compile", [], STARTS, 5 * 50.0),
+    "starts of loaders": ("loader_start", [], [30.0, 40.0, 20.0], 5 * 40.0),
+    "two evaluations are too few": ("eval", [], STARTS[:2], Leases.eval_seconds),
+    "two checkpoints are too few": ("checkpoint", [], STARTS[:2], Leases.checkpoint_seconds),
+    "short evaluations": ("eval", [], [0.2] * 8, Leases.stay_floor_seconds),
+    "long checkpoints": ("checkpoint", [], [600.0] * 3, Leases.checkpoint_seconds),
+    "long starts of loaders": ("loader_start", [], [100.0] * 3, Leases.loader_start_seconds),
+    # and initialization the starts of earlier launches; so do the first steps
+    "starts of launches": ("init", [], STARTS, 5 * 50.0),
+    "starts of two launches are too few": ("init", [], STARTS[:2], Leases.init_seconds),
+    "long starts of launches": ("init", [], [600.0] * 3, Leases.init_seconds),
+    "short starts of launches": ("init", [], [3.0] * 8, Leases.init_floor_seconds),
+    "first steps after launches": ("train", [], STARTS, 5 * 50.0),
+    "first steps after two launches": ("train", [], STARTS[:2], Leases.init_seconds),
+}
+
+
+@pytest.mark.parametrize(("activity", "steps", "earlier", "seconds"), LEASES.values(), ids=LEASES)
 def test_lease_follows_from_the_activity_the_steps_and_earlier_durations(activity, steps, earlier, seconds):
     assert Leases().seconds(activity, steps, earlier) == seconds
 

@@ -61,18 +61,16 @@ ABORTED = dead(0, 2.0, exit_status="signal SIGABRT", device="GPU-0", **IN_COLLEC
 RAISED = dead(0, 2.0, exit_status="exit code 1", last_words=TIMEOUT, **IN_COLLECTIVE)
 
 
-@pytest.mark.parametrize(
-    ("faults", "ranks"),
-    [
-        ([stopped(3, 700.0), ABORTED], None),
-        ([stopped(3, 700.0), RAISED], None),
-        ([stopped(3, 60.0), *(killed(rank, 2.0) for rank in range(3))], None),
-        ([killed(0, 8.0), sleeps(3, 2.0)], (0,)),
-        ([killed(3)], (3,)),
-    ],
-    ids=["the watchdog aborts a rank that waits for a frozen one", "its collective raises",
-         "somebody ends the whole job", "the other writes a core file", "a frozen rank is killed"],
-)  # fmt: skip
+MERGED = {
+    "the watchdog aborts a rank that waits for a frozen one": ([stopped(3, 700.0), ABORTED], None),
+    "its collective raises": ([stopped(3, 700.0), RAISED], None),
+    "somebody ends the whole job": ([stopped(3, 60.0), *(killed(rank, 2.0) for rank in range(3))], None),
+    "the other writes a core file": ([killed(0, 8.0), sleeps(3, 2.0)], (0,)),
+    "a frozen rank is killed": ([killed(3)], (3,)),
+}
+
+
+@pytest.mark.parametrize(("faults", "ranks"), MERGED.values(), ids=MERGED)
 def test_what_follows_from_a_fault_does_not_join(faults, ranks):
     single = both(*faults)
     assert not single.evidence.joined
@@ -89,13 +87,12 @@ KILLED = {"exit_status": "signal SIGKILL", **IN_COLLECTIVE}
 @pytest.mark.parametrize(
     ("second", "culprit", "is_second_fault"),
     [
-        (dead(0, 2.0, **KILLED), STILL_HANGS, True),
-        (stopped(0, 2.0), STILL_HANGS, True),
-        (dead(0, 20.0, **KILLED), STILL_HANGS, False),
-        (dead(0, 2.0, **KILLED), waiting(2, 3.0, step=101), False),
+        pytest.param(dead(0, 2.0, **KILLED), STILL_HANGS, True, id="it is killed"),
+        pytest.param(stopped(0, 2.0), STILL_HANGS, True, id="it is stopped, as no wait does"),
+        pytest.param(dead(0, 20.0, **KILLED), STILL_HANGS, False, id="it died before the first finding"),
+        pytest.param(dead(0, 2.0, **KILLED), waiting(2, 3.0, step=101), False, id="the culprit goes on"),
     ],
-    ids=["it is killed", "it is stopped, as no wait does", "it died before the first finding", "the culprit goes on"],
-)  # fmt: skip
+)
 def test_fault_after_a_hang_was_reported_is_a_second_one(second, culprit, is_second_fault):
     hang = replace(both(HANGS, rest=partial(waiting, seconds=30.0)), detected=NOW)
     later = both(second, culprit, rest=partial(waiting, seconds=40.0), time=NOW + 10)

@@ -129,16 +129,16 @@ FROZE = finding(onset=NOW - 90.0, detected=NOW - 80.0)
 PARTS = {"detection": 60.0, "teardown": 0.0, "relaunch": 29.0, "init": 0.3, "first_step": 0.5}
 
 
-@pytest.mark.parametrize(
-    ("fault", "import_seconds", "changes"),
-    [
-        (FROZE, None, {}),  # an older agent
-        (FROZE, 8.0, {"relaunch": 21.0, "imports": 8.0}),
-        (FROZE, 31.0, {"relaunch": 0.0, "imports": 29.0}),  # it started before the last rank ended
-        (replace(FROZE, onset=NOW - 30.0, detected=NOW), None, {"detection": None}),  # the hub saw it after the end
-        (None, None, {"detection": None}),
-    ],
-)
+RESTARTS = {
+    "an older agent": (FROZE, None, {}),
+    "the imports took a part": (FROZE, 8.0, {"relaunch": 21.0, "imports": 8.0}),
+    "it started before the last rank ended": (FROZE, 31.0, {"relaunch": 0.0, "imports": 29.0}),
+    "the hub saw it after the end": (replace(FROZE, onset=NOW - 30.0, detected=NOW), None, {"detection": None}),
+    "no fault is known": (None, None, {"detection": None}),
+}
+
+
+@pytest.mark.parametrize(("fault", "import_seconds", "changes"), RESTARTS.values(), ids=RESTARTS)
 def test_restart_is_noted_once_the_next_attempt_has_stepped_on_all_ranks(fault, import_seconds, changes):
     end = ended_launch(snapshot(*(killed(rank, 30.0) for rank in range(4))), fault, None)
     starting = [rank_state(rank, attempt=1, activity="init", step=1, steps=0) for rank in range(4)]

@@ -44,9 +44,9 @@ def report(host, ranks, owner, start=NOW - 60, world_size=4, run="run"):
     return agent_report(*(rank_state(r, run_uid=f"{host}-{run}-{r}", **fields) for r in ranks), host=host)
 
 
-def with_renamed(owner, renamed_ranks, start=NOW - 60, ours=range(4)):
+def with_renamed(owner, renamed_ranks, start=NOW - 60, kept_ranks=range(4)):
     """Return the report of host `a`: a job of user 1, and ranks of another user, which the agent has renamed."""
-    first, other = report("a", ours, 1, NOW - 600), report("a", renamed_ranks, owner, start, run="other")
+    first, other = report("a", kept_ranks, 1, NOW - 600), report("a", renamed_ranks, owner, start, run="other")
     states = [replace(r, job_id=f"{JOB}.uid{owner}", wanted_job_id=JOB) for r in other.ranks]
     return agent_report(*first.ranks, *states, host="a")
 
@@ -70,7 +70,7 @@ CASES = {
     "one of two agents has renamed the job": (
         [with_renamed(2, (0, 1)), report("b", (2, 3), 2)], {JOB: ["a"], f"{JOB}.uid2": ["a", "b"]}),
     "an agent has separated the ranks": (
-        [with_renamed(2, (2, 3), ours=(0, 1))], {JOB: ["a"], f"{JOB}.uid2": ["a"]}),
+        [with_renamed(2, (2, 3), kept_ranks=(0, 1))], {JOB: ["a"], f"{JOB}.uid2": ["a"]}),
     "a renamed user claims an early start": (
         [with_renamed(2, range(4), start=0.0)], {JOB: ["a"], f"{JOB}.uid2": ["a"]}),
 }  # fmt: skip
@@ -82,10 +82,10 @@ def test_job_of_another_user_has_another_name_unless_it_is_the_same_launch(repor
 
 
 def test_later_user_does_not_take_the_name_of_a_job_that_has_it():
-    ids, ours = SharedIds(), report("a", range(4), 2)
-    assert jobs(ours, ids=ids) == {JOB: ["a"]}
+    ids, genuine = SharedIds(), report("a", range(4), 2)
+    assert jobs(genuine, ids=ids) == {JOB: ["a"]}
     forged = report("b", range(4), 1, start=0.0)
-    assert jobs(ours, forged, ids=ids) == {JOB: ["a"], f"{JOB}.uid1": ["b"]}
+    assert jobs(genuine, forged, ids=ids) == {JOB: ["a"], f"{JOB}.uid1": ["b"]}
     assert jobs(forged, ids=ids) == {f"{JOB}.uid1": ["b"]}
 
 

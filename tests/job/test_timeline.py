@@ -164,8 +164,12 @@ def test_each_job_has_a_snapshot_across_all_agents():
 
 @pytest.mark.parametrize(
     ("state", "expected"),
-    [(rank_state(0), True), (dead(0, 5.0), True), (dead(0, 61.0), False), (finished(0), False)],
-    ids=["lives", "just died", "long dead", "done"],
+    [
+        pytest.param(rank_state(0), True, id="lives"),
+        pytest.param(dead(0, 5.0), True, id="just died"),
+        pytest.param(dead(0, 61.0), False, id="long dead"),
+        pytest.param(finished(0), False, id="done"),
+    ],
 )
 def test_snapshot_has_the_hardware_of_hosts_that_the_job_has_not_left(state, expected):
     windows = [HostWindow(host, 60.0, HostSample(), HostSample()) for host in ("node-a", "node-z")]

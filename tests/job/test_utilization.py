@@ -42,16 +42,15 @@ def record(step=1, flops=None, traffic=None, mean=None):
     return replace(made, measures=replace(made.measures, flops=flops, memory_traffic_bytes=traffic), mean=mean)
 
 
-@pytest.mark.parametrize(
-    ("ranks", "flops", "bandwidth"),
-    [
-        ([on_gpu(0), on_gpu(1)], 2 * 989.5e12, 2 * 4.8e12),
-        ([replace(on_gpu(rank), device="GPU-0") for rank in range(2)], 989.5e12, 4.8e12),
-        ([on_cpu(0), on_cpu(1), on_cpu(2), on_cpu(3, "node-b")], 2e12, 4e10),
-        ([replace(on_gpu(0, "Tesla T4"), flops_dtypes={"float16": 1.0})], 65e12, None),
-    ],
-    ids=["two GPUs", "two ranks share a GPU", "ranks share processors", "the bandwidth is unknown"],
-)
+PEAKS = {
+    "two GPUs": ([on_gpu(0), on_gpu(1)], 2 * 989.5e12, 2 * 4.8e12),
+    "two ranks share a GPU": ([replace(on_gpu(rank), device="GPU-0") for rank in range(2)], 989.5e12, 4.8e12),
+    "ranks share processors": ([on_cpu(0), on_cpu(1), on_cpu(2), on_cpu(3, "node-b")], 2e12, 4e10),
+    "the bandwidth is unknown": ([replace(on_gpu(0, "Tesla T4"), flops_dtypes={"float16": 1.0})], 65e12, None),
+}
+
+
+@pytest.mark.parametrize(("ranks", "flops", "bandwidth"), PEAKS.values(), ids=PEAKS)
 def test_peak_of_a_job_is_the_sum_over_its_devices(ranks, flops, bandwidth):
     peaks = job_peaks(ranks, len(ranks), MEASURED)
     assert peaks == JobPeaks(pytest.approx(flops), bandwidth and pytest.approx(bandwidth))
@@ -107,16 +106,18 @@ def test_step_with_a_rank_of_unknown_work_is_left_out():
     assert (work.total.flops, work.total.memory_traffic) == (2e12, None)
 
 
+LIMITS = {
+    "operations limit": (4e11, 1e9, 2e10, 0.05, 0.4, False),
+    # At 10 operations per byte, the memory allows a fifth of the peak.
+    "memory limits": (1e11, 1e10, 2e10, 0.5, 0.5, True),
+    "unknown traffic": (4e11, None, 2e10, None, None, None),
+    "unknown bandwidth": (4e11, 1e9, None, None, None, None),
+    "no traffic": (4e11, 0.0, 2e10, None, None, None),
+}
+
+
 @pytest.mark.parametrize(
-    ("flops", "traffic", "bandwidth", "memory_ratio", "roofline_ratio", "memory_bound"),
-    [
-        (4e11, 1e9, 2e10, 0.05, 0.4, False),
-        (1e11, 1e10, 2e10, 0.5, 0.5, True),  # at 10 operations per byte, the memory allows a fifth of the peak
-        (4e11, None, 2e10, None, None, None),
-        (4e11, 1e9, None, None, None, None),
-        (4e11, 0.0, 2e10, None, None, None),
-    ],
-    ids=["operations limit", "memory limits", "unknown traffic", "unknown bandwidth", "no traffic"],
+    ("flops", "traffic", "bandwidth", "memory_ratio", "roofline_ratio", "memory_bound"), LIMITS.values(), ids=LIMITS
 )
 def test_ratios_are_of_the_peaks_and_of_the_roofline(
     flops, traffic, bandwidth, memory_ratio, roofline_ratio, memory_bound
@@ -154,19 +155,17 @@ def after(*jobs, seconds=SAMPLE_SECONDS, stalled=()):
 BUSY, NO_GPU = job(0.5), snapshot(rank_state(0), rank_state(1))
 
 
-@pytest.mark.parametrize(
-    ("snapshot_", "expected"),
-    [
-        (job(0.2, 0.6), ActivitySample(pytest.approx(0.4), 0.5)),
-        (job(0.2, 0.6, 0.6, devices=(0, 1, 1)), ActivitySample(pytest.approx(0.4), 0.5)),
-        (job(0.2, memory=None), ActivitySample(0.2, None)),
-        (job(0.2, None), None),
-        (job(0.2, world_size=2), None),
-        (NO_GPU, None),
-    ],
-    ids=["two GPUs", "two ranks share a GPU", "traffic of the memory is unknown", "a GPU is unknown",
-         "a rank is missing", "no GPU"],
-)  # fmt: skip
+USED = {
+    "two GPUs": (job(0.2, 0.6), ActivitySample(pytest.approx(0.4), 0.5)),
+    "two ranks share a GPU": (job(0.2, 0.6, 0.6, devices=(0, 1, 1)), ActivitySample(pytest.approx(0.4), 0.5)),
+    "traffic of the memory is unknown": (job(0.2, memory=None), ActivitySample(0.2, None)),
+    "a GPU is unknown": (job(0.2, None), None),
+    "a rank is missing": (job(0.2, world_size=2), None),
+    "no GPU": (NO_GPU, None),
+}
+
+
+@pytest.mark.parametrize(("snapshot_", "expected"), USED.values(), ids=USED)
 def test_activity_is_the_mean_of_the_gpus_of_the_job(snapshot_, expected):
     assert activity_of(snapshot_) == expected
 

@@ -34,12 +34,11 @@ def test_scene_shows_every_metric_of_ranks_and_hosts():
 @pytest.mark.parametrize(
     "text",
     [
-        page(FULL_RANK, rank_state(2), sample=FULL_HOST, sources=SOURCES),
-        page(),
-        hub([finding(), finding(id="f2", detector="coverage", ranks=(), hosts=())]),
-        hub((), (), None),
+        pytest.param(page(FULL_RANK, rank_state(2), sample=FULL_HOST, sources=SOURCES), id="agent"),
+        pytest.param(page(), id="idle agent"),
+        pytest.param(hub([finding(), finding(id="f2", detector="coverage", ranks=(), hosts=())]), id="hub"),
+        pytest.param(hub((), (), None), id="blind hub"),
     ],
-    ids=["agent", "idle agent", "hub", "blind hub"],
 )
 def test_promtool_accepts_the_page_and_all_names_are_known(text):
     completed = subprocess.run(

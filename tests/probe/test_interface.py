@@ -19,21 +19,22 @@ def sys_root(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("env", "one_host", "name"),
-    [
-        ({}, True, "lo"),
-        ({"GLOO_SOCKET_IFNAME": "eth0"}, False, "eth0"),
-        ({"GLOO_SOCKET_IFNAME": "eth7,eth0"}, False, "eth0"),
-        ({"NCCL_SOCKET_IFNAME": "=eth1,eth0"}, False, "eth0"),
-        ({"GLOO_SOCKET_IFNAME": "eth0", "NCCL_SOCKET_IFNAME": "docker0"}, False, "eth0"),
-        ({}, False, None),
-        ({"GLOO_SOCKET_IFNAME": "eth7"}, False, None),
-        ({"NCCL_SOCKET_IFNAME": "^docker0,lo"}, False, None),  # any but these (NCCL environment variables)
-        ({"NCCL_SOCKET_IFNAME": "eth"}, False, "eth0"),  # a prefix, unless it is preceded by `=`
-        ({"NCCL_SOCKET_IFNAME": "=eth"}, False, None),
-    ],
-)
+INTERFACES = {
+    "one host": ({}, True, "lo"),
+    "gloo": ({"GLOO_SOCKET_IFNAME": "eth0"}, False, "eth0"),
+    "the first of gloo that exists": ({"GLOO_SOCKET_IFNAME": "eth7,eth0"}, False, "eth0"),
+    "the first of NCCL that exists": ({"NCCL_SOCKET_IFNAME": "=eth1,eth0"}, False, "eth0"),
+    "gloo before NCCL": ({"GLOO_SOCKET_IFNAME": "eth0", "NCCL_SOCKET_IFNAME": "docker0"}, False, "eth0"),
+    "neither is set": ({}, False, None),
+    "none of gloo exists": ({"GLOO_SOCKET_IFNAME": "eth7"}, False, None),
+    # Any but these (NCCL environment variables).
+    "any of NCCL but these": ({"NCCL_SOCKET_IFNAME": "^docker0,lo"}, False, None),
+    "a prefix of NCCL": ({"NCCL_SOCKET_IFNAME": "eth"}, False, "eth0"),  # a prefix, unless it is preceded by `=`
+    "a whole name of NCCL that does not exist": ({"NCCL_SOCKET_IFNAME": "=eth"}, False, None),
+}
+
+
+@pytest.mark.parametrize(("env", "one_host", "name"), INTERFACES.values(), ids=INTERFACES)
 def test_interface_is_loopback_on_one_host_and_else_that_of_gloo_or_nccl(sys_root, env, one_host, name):
     assert job_interface_name(env, one_host, sys_root) == name
 

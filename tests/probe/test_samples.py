@@ -79,17 +79,17 @@ def test_batches_of_an_evaluation_or_a_checkpoint_belong_to_no_step(box):
     assert samples_of_steps(box)[0] == [8, 8, 7]
 
 
-@pytest.mark.parametrize(
-    ("calls", "samples"),
-    [
-        ([(1, 8, 1)], 8),
-        ([(1, 8, 2)], 8),  # two losses
-        ([(1, 8, 1), (1, 8, 1)], 16),  # gradient accumulation
-        ([(1, 8, 0), (1, 8, 1)], 8),  # two views of the same samples
-        ([(1, 8, 1), (2, 64, 1)], 8),  # a second model, behind the first
-        ([(1, 8, 0)], None),  # nothing was trained
-    ],
-)
+CALLS = {
+    "one call": ([(1, 8, 1)], 8),
+    "two losses": ([(1, 8, 2)], 8),
+    "gradient accumulation": ([(1, 8, 1), (1, 8, 1)], 16),
+    "two views of the same samples": ([(1, 8, 0), (1, 8, 1)], 8),
+    "a second model, behind the first": ([(1, 8, 1), (2, 64, 1)], 8),
+    "nothing was trained": ([(1, 8, 0)], None),
+}
+
+
+@pytest.mark.parametrize(("calls", "samples"), CALLS.values(), ids=CALLS)
 def test_calls_of_the_model_are_counted_with_its_backward_passes(box, calls, samples):
     for model, size, backward in calls:
         call_model(box.ledger.samples, model, size, backward)

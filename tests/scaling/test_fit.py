@@ -42,18 +42,17 @@ BENCH = dict.fromkeys(EXCHANGES, replace(LINKS, ranks_per_host=2, net=None))
 ONE_AND_TWO, HOSTS = [(1, 512), (2, 512), (2, 1024)], [(4, 2048), (8, 2048), (8, 4096)]
 
 
-@pytest.mark.parametrize(
-    ("recorded", "sizes", "job", "others"),
-    [
-        (ONE_AND_TWO, [(4, 512), (4, 2048)], {}, {}),
-        (ONE_AND_TWO, [(4, 2048)], CROWDED, {}),
-        (HOSTS, [(16, 8192)], {}, {}),
-        ([(2, 1024), (4, 1024)], [(4, 4096)], {}, {}),
-        ([(2, 512), (2, 1024)], [(4, 2048)], {}, {"measured": BENCH}),  # ranks_per_host is given, too
-        ([(2, 512), (4, 512), (4, 4096), (8, 512), (8, 8192)], [(4, 2048), (8, 2048), (16, 8192)], LATE, {}),
-    ],
-    ids=["more ranks", "shared processors", "more hosts", "fixed bytes", "measured links", "latencies"],
-)
+SIZES = {
+    "more ranks": (ONE_AND_TWO, [(4, 512), (4, 2048)], {}, {}),
+    "shared processors": (ONE_AND_TWO, [(4, 2048)], CROWDED, {}),
+    "more hosts": (HOSTS, [(16, 8192)], {}, {}),
+    "fixed bytes": ([(2, 1024), (4, 1024)], [(4, 4096)], {}, {}),
+    "measured links": ([(2, 512), (2, 1024)], [(4, 2048)], {}, {"measured": BENCH}),  # ranks_per_host is given, too
+    "latencies": ([(2, 512), (4, 512), (4, 4096), (8, 512), (8, 8192)], [(4, 2048), (8, 2048), (16, 8192)], LATE, {}),
+}
+
+
+@pytest.mark.parametrize(("recorded", "sizes", "job", "others"), SIZES.values(), ids=SIZES)
 def test_other_sizes_are_predicted_from_recorded_ones(recorded, sizes, job, others):
     points = [point(ranks, samples, **job) for ranks, samples in recorded]
     for ranks, samples in sizes:

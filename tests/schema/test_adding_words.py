@@ -96,9 +96,9 @@ assert value(hub(), "zmon_job_time_seconds_total", cause="tune") == 0, "the seri
 
 
 @pytest.mark.parametrize(
-    "then", [AT_THE_AGENT, IN_THE_STEP_LOG, AT_THE_HUB], ids=["agent", "step log", "hub"]
+    "script", [AT_THE_AGENT, IN_THE_STEP_LOG, AT_THE_HUB], ids=["agent", "step log", "hub"]
 )  # one process for each, because they take seconds
-def test_new_words_reach_agent_step_log_and_hub(tmp_path, then):
-    command = [sys.executable, "-c", WITH_THREE_WORDS + then, str(tmp_path)]
+def test_new_words_reach_agent_step_log_and_hub(tmp_path, script):
+    command = [sys.executable, "-c", WITH_THREE_WORDS + script, str(tmp_path)]
     completed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
     assert completed.returncode == 0, completed.stderr

@@ -29,17 +29,26 @@ def test_password_of_a_file_without_sections_is_for_the_only_server_that_is_aske
     assert shown({"basic_auth": ANN}, "hub") == {"hub": "ann"}
 
 
-@pytest.mark.parametrize(
-    ("document", "servers", "line"),
-    [
-        ({"basic_auth": ANN}, SERVERS,
-         "its basic_auth must be for one server: write it below one of agents:, hub:, prometheus:"),
-        ({"authorization": {"credentials": "x"}}, ("hub", "prometheus"),
-         "its authorization must be for one server: write it below one of hub:, prometheus:"),
-        ({"basic_auth": ANN, "hub": {}}, ("hub",), "its basic_auth must be for one server: write it below one of hub:"),
-    ],
-    ids=["doctor", "dashboard", "beside sections"],
-)  # fmt: skip
+REFUSED = {
+    "doctor": (
+        {"basic_auth": ANN},
+        SERVERS,
+        "its basic_auth must be for one server: write it below one of agents:, hub:, prometheus:",
+    ),
+    "dashboard": (
+        {"authorization": {"credentials": "x"}},
+        ("hub", "prometheus"),
+        "its authorization must be for one server: write it below one of hub:, prometheus:",
+    ),
+    "beside sections": (
+        {"basic_auth": ANN, "hub": {}},
+        ("hub",),
+        "its basic_auth must be for one server: write it below one of hub:",
+    ),
+}
+
+
+@pytest.mark.parametrize(("document", "servers", "line"), REFUSED.values(), ids=REFUSED)
 def test_password_that_could_be_for_several_servers_is_refused_with_what_to_write(document, servers, line):
     with pytest.raises(ValueError, match=line):
         client_config(document, FOLDER, servers)

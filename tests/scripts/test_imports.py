@@ -64,33 +64,32 @@ def test_import_outside_the_row_names_importer_imported_and_line(imported):
 ENDINGS = {"detectors.endings": "", "detectors.stall": "detectors.endings"}
 
 
-@pytest.mark.parametrize(
-    ("edge", "imports", "begin"),
-    [
-        (
-            ("zmon.hub", "zmon.agent"),
-            {"agent": "", "hub": ""},
-            "zmon/hub/__init__.py:7: hub must not import zmon.agent",
-        ),
-        (("zmon.new.file", "zmon.schema.job"), {"schema": ""}, "zmon/new/file.py:7: new has no row in the table"),
-        (
-            ("zmon.schema.job", "msgspec"),
-            TWO_PACKAGES,
-            "scripts/imports.py: web does not import schema: take it out of the",
-        ),
-        (
-            ("zmon.schema.job", "zmon.web.client"),
-            {"schema": "web", "web": ""},
-            "scripts/imports.py: schema is above web, or they do not exist",
-        ),
-        (
-            ("zmon.detectors.stall", "zmon.detectors.endings.exits"),
-            ENDINGS,
-            "zmon/detectors/stall.py:7: zmon.detectors.endings.exits is inside detectors.endings",
-        ),
-    ],
-    ids=["file of a package", "no row", "permission that nothing uses", "row points downwards", "inside a subpackage"],
-)
+PROBLEMS = {
+    "file of a package": (
+        ("zmon.hub", "zmon.agent"),
+        {"agent": "", "hub": ""},
+        "zmon/hub/__init__.py:7: hub must not import zmon.agent",
+    ),
+    "no row": (("zmon.new.file", "zmon.schema.job"), {"schema": ""}, "zmon/new/file.py:7: new has no row in the table"),
+    "permission that nothing uses": (
+        ("zmon.schema.job", "msgspec"),
+        TWO_PACKAGES,
+        "scripts/imports.py: web does not import schema: take it out of the",
+    ),
+    "row points downwards": (
+        ("zmon.schema.job", "zmon.web.client"),
+        {"schema": "web", "web": ""},
+        "scripts/imports.py: schema is above web, or they do not exist",
+    ),
+    "inside a subpackage": (
+        ("zmon.detectors.stall", "zmon.detectors.endings.exits"),
+        ENDINGS,
+        "zmon/detectors/stall.py:7: zmon.detectors.endings.exits is inside detectors.endings",
+    ),
+}
+
+
+@pytest.mark.parametrize(("edge", "imports", "begin"), PROBLEMS.values(), ids=PROBLEMS)
 def test_problem_names_its_file(edge, imports, begin):
     (problem,) = problems(graph(edge), imports)
     assert problem.startswith(begin)

@@ -69,7 +69,7 @@ def test_table_row_wise_on_uneven_hosts_ends_all_ranks(error_line_of) -> None:
 
 def test_plan_that_rank_0_cannot_write_ends_all_ranks(error_line_of) -> None:
     error = error_line_of(TRAINER, *SMALL, "--set", "sharding.save=/nowhere/plan.yaml")
-    assert error == "trainer: cannot write /nowhere/plan.yaml: No such file or directory. Check sharding.save"
+    assert error == "trainer: cannot write /nowhere/plan.yaml: No such file or directory. Check the path of the plan"
 
 
 def test_kernel_without_support_for_tables_of_one_rank_ends_all_ranks(error_line_of) -> None:

@@ -31,10 +31,15 @@ def test_ids_of_all_rows_are_accepted() -> None:
     check_ids(batch([], [[0, 0], [0, 0]]), ROWS, 0, 0)
 
 
-@pytest.mark.parametrize(
-    ("ids", "table", "sample", "wrong"),
-    [([0, 10, 0, 2], 0, 41, 10), ([0, 9, 0, 3], 1, 41, 3), ([-1, 9, 0, 2], 0, 40, -1), ([0, 9, -2, 12], 1, 41, -2)],
-)
+WRONG_IDS = {
+    "beyond the first table": ([0, 10, 0, 2], 0, 41, 10),
+    "beyond the second table": ([0, 9, 0, 3], 1, 41, 3),
+    "negative": ([-1, 9, 0, 2], 0, 40, -1),
+    "negative before one beyond the table": ([0, 9, -2, 12], 1, 41, -2),
+}
+
+
+@pytest.mark.parametrize(("ids", "table", "sample", "wrong"), WRONG_IDS.values(), ids=WRONG_IDS)
 def test_id_without_a_row_is_named_with_table_and_sample(ids, table, sample, wrong) -> None:
     with pytest.raises(DataError, match=rf"step 8 has id {wrong} of table {table} in sample {sample}: "):
         check_ids(batch(ids, [[1, 1], [0, 2]]), ROWS, 7, 40)

@@ -67,7 +67,13 @@ def test_every_sample_is_loaded_once_per_epoch_by_a_single_rank(
 
 @pytest.mark.parametrize(
     ("epochs", "num_samples", "steps", "last_batch"),
-    [(1, 1, 1, 1), (1, 8, 1, 8), (1, 9, 2, 1), (2, 12, 3, 8), (3, 3, 2, 1)],
+    [
+        pytest.param(1, 1, 1, 1, id="one sample"),
+        pytest.param(1, 8, 1, 8, id="one batch"),
+        pytest.param(1, 9, 2, 1, id="one sample more than a batch"),
+        pytest.param(2, 12, 3, 8, id="epochs that share a batch"),
+        pytest.param(3, 3, 2, 1, id="epochs within one batch, and a rest"),
+    ],
 )
 def test_extent_of_epochs_has_steps_and_size_of_last_batch(
     epochs: int, num_samples: int, steps: int, last_batch: int

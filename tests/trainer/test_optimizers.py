@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import trainer.scale.config  # noqa: F401  # registers adagrad
 from trainer.errors import ConfigError
 from trainer.optimizers import DENSE, RULES, DenseOptimizer, OptimizerConfig, RowUpdate, add
 

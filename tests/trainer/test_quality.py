@@ -85,7 +85,13 @@ def test_auc_of_perfect_reversed_and_constant_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("logits", "labels"), [([1.0, 2.0], [1.0, 1.0]), ([1.0, 2.0], [0.0, 0.0]), ([math.nan, 2.0], [0.0, 1.0]), ([], [])]
+    ("logits", "labels"),
+    [
+        pytest.param([1.0, 2.0], [1.0, 1.0], id="only positive labels"),
+        pytest.param([1.0, 2.0], [0.0, 0.0], id="only negative labels"),
+        pytest.param([math.nan, 2.0], [0.0, 1.0], id="a logit that is no number"),
+        pytest.param([], [], id="no samples"),
+    ],
 )
 def test_auc_is_nan_without_pairs_or_order(logits: list[float], labels: list[float]) -> None:
     assert math.isnan(auc(torch.tensor(logits), torch.tensor(labels)))
@@ -136,14 +142,14 @@ def test_metrics_before_first_step_are_nan() -> None:
     assert all(map(math.isnan, (empty.log_loss, empty.normalized_entropy, empty.calibration, empty.auc)))
 
 
-def test_predictions_cover_only_last_steps_of_window(single_rank_world) -> None:
-    predictions = Predictions(torch.float32, torch.device("cpu"), window_steps=2)
+def test_predictions_cover_all_steps(single_rank_world) -> None:
+    predictions = Predictions(torch.float32, torch.device("cpu"))
     parts = [samples("uneven", 0, step, 50, torch.float32) for step in range(3)]
     for logits, labels in parts:
         predictions.add(logits.requires_grad_(), labels)
-    logits, labels = (torch.cat(tensors) for tensors in zip(*parts[1:], strict=True))
-    last = quality(sums(logits.detach(), labels), auc(logits.detach(), labels))
-    assert vars(predictions.quality()) == pytest.approx(vars(last), rel=1e-12)
+    logits, labels = (torch.cat(tensors) for tensors in zip(*parts, strict=True))
+    expected = quality(sums(logits.detach(), labels), auc(logits.detach(), labels))
+    assert vars(predictions.quality()) == pytest.approx(vars(expected), rel=1e-12)
 
 
 @pytest.mark.e2e

@@ -53,7 +53,7 @@ def bags_by_loop(shards: Sequence[Shard], made: Batch) -> list[list[int]]:
 @pytest.mark.parametrize("kinds", ["ttttt", "rrrrr", "-----", "tr-rt", "r-t-r", "ccccc", "hhhhh", "crhct"])
 def test_ids_go_to_the_shards_of_their_rows(kinds, longest) -> None:
     shards, made = shards_of(kinds), batch(longest=longest)
-    routed = Router(shards, NUM_RANKS).route(made)
+    routed = Router(shards).route(made)
     assert [bag.tolist() for bag in routed.rows.split(routed.lengths.tolist())] == bags_by_loop(shards, made)
     assert (routed.rows.dtype, routed.lengths.dtype) == (torch.int32, torch.int32)
 
@@ -61,9 +61,9 @@ def test_ids_go_to_the_shards_of_their_rows(kinds, longest) -> None:
 @pytest.mark.parametrize("kinds", ["ccccc", "crhct"])
 def test_ids_go_to_the_same_rows_if_each_shard_has_a_copy_of_its_own(kinds, monkeypatch) -> None:
     shards, made = shards_of(kinds), batch()
-    expected = Router(shards, NUM_RANKS).route(made)
+    expected = Router(shards).route(made)
     monkeypatch.setattr("trainer.routing._LONG", 0)
-    routed = Router(shards, NUM_RANKS).route(made)
+    routed = Router(shards).route(made)
     assert torch.equal(routed.rows, expected.rows)
     assert torch.equal(routed.lengths, expected.lengths)
 
@@ -71,7 +71,7 @@ def test_ids_go_to_the_same_rows_if_each_shard_has_a_copy_of_its_own(kinds, monk
 @pytest.mark.parametrize("kinds", ["tr-rt", "crhct"])
 def test_number_of_rows_is_that_of_each_group_of_each_rank(kinds) -> None:
     shards, made = shards_of(kinds), batch()
-    routed, expected = Router(shards, NUM_RANKS).route(made), Counter()
+    routed, expected = Router(shards).route(made), Counter()
     for place, bag in enumerate(bags_by_loop(shards, made)):
         shard = shards[place // NUM_SAMPLES]
         expected[shard.rank, group_key(shard)] += len(bag)
@@ -81,17 +81,17 @@ def test_number_of_rows_is_that_of_each_group_of_each_rank(kinds) -> None:
 
 def test_rank_with_too_many_rows_gets_rows_of_its_shards() -> None:
     shards, made = shards_of("trtrt"), batch()
-    usual, large = (Router(shards, NUM_RANKS, most).route(made) for most in (1000, 1))
-    router = Router(shards, NUM_RANKS, 1)
+    usual, large = (Router(shards, most).route(made) for most in (1000, 1))
+    router = Router(shards, 1)
     begins = torch.cat([router.begins(rank) for rank in range(NUM_RANKS)])
     shifts = begins.repeat_interleave(NUM_SAMPLES).repeat_interleave(large.lengths)
     assert torch.equal(large.rows + shifts, usual.rows)
-    assert Router(shards, NUM_RANKS, 1000).begins(0) is None
+    assert Router(shards, 1000).begins(0) is None
 
 
 @pytest.mark.parametrize("kinds", ["ttttt", "rrrrr", "tr-rt"])
 def test_rank_without_samples_sends_nothing(kinds) -> None:
     nothing = torch.zeros(len(ROWS), 0, dtype=torch.int64)
     empty = Batch(torch.zeros(0, 1), nothing.new_empty(0), nothing, torch.zeros(0))
-    routed = Router(shards_of(kinds), NUM_RANKS).route(empty)
+    routed = Router(shards_of(kinds)).route(empty)
     assert (len(routed.rows), len(routed.lengths), routed.num_rows.tolist()) == (0, 0, [0] * NUM_RANKS)

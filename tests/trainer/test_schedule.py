@@ -16,20 +16,22 @@ DLRM = [
 ]  # facebookresearch/dlrm, from step 1 on
 
 
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
-        ({}, [1, 1, 1]),
-        ({"warmup_steps": 4}, [0.25, 0.5, 0.75, 1, 1, 1]),
-        (
-            {"decay_start_step": 2, "decay_steps": 4, "decay_power": 1, "floor": 0.1},
-            [1, 1, 0.75, 0.5, 0.25, 0.1, 0.1, 0.1],
-        ),
-        ({"warmup_steps": 2, "decay_start_step": 0, "decay_steps": 2, "decay_power": 1}, [0.5, 1, 0.5, 0, 0]),
-        ({"warmup_steps": 3, "decay_start_step": 3, "decay_steps": 4, "floor": 1 / 16}, DLRM),
-    ],
-    ids=["default", "warm-up", "decay to the floor", "decay begins after the warm-up", "as facebookresearch/dlrm"],
-)
+FACTORS = {
+    "default": ({}, [1, 1, 1]),
+    "warm-up": ({"warmup_steps": 4}, [0.25, 0.5, 0.75, 1, 1, 1]),
+    "decay to the floor": (
+        {"decay_start_step": 2, "decay_steps": 4, "decay_power": 1, "floor": 0.1},
+        [1, 1, 0.75, 0.5, 0.25, 0.1, 0.1, 0.1],
+    ),
+    "decay begins after the warm-up": (
+        {"warmup_steps": 2, "decay_start_step": 0, "decay_steps": 2, "decay_power": 1},
+        [0.5, 1, 0.5, 0, 0],
+    ),
+    "as facebookresearch/dlrm": ({"warmup_steps": 3, "decay_start_step": 3, "decay_steps": 4, "floor": 1 / 16}, DLRM),
+}
+
+
+@pytest.mark.parametrize(("config", "expected"), FACTORS.values(), ids=FACTORS)
 def test_factor_of_the_rate_at_each_step(config: dict, expected: list[float]) -> None:
     factors = [rate_factor(ScheduleConfig(**config), step) for step in range(len(expected))]
     assert factors == pytest.approx(expected, rel=1e-12)

@@ -88,7 +88,7 @@ def answers(request, folder):
         app = Agent(AgentConfig(directory / "boxes", "node-a", web=live, allow_actions=True)).app()
     else:
         app = Hub(HubConfig(("https://127.0.0.1:1",), directory / "data", web=live)).app()
-    plain, ours = certificates.client(), certificates.client((directory / "hub.pem", directory / "hub.key"))
+    plain, certified = certificates.client(), certificates.client((directory / "hub.pem", directory / "hub.key"))
     port = unused_port()
 
     async def ask():
@@ -98,7 +98,7 @@ def answers(request, folder):
         async with ClientSession() as session:
             for who, keywords in WHO.items():
                 others = {name: value for name, value in keywords.items() if name != "certificate"}
-                context = ours if "certificate" in keywords else plain
+                context = certified if "certificate" in keywords else plain
                 for path in (*PATHS[request.param], "/livez", "/readyz"):
                     url = f"https://127.0.0.1:{port}{path}"
                     method = "POST" if path == ACTS else "GET"

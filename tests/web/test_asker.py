@@ -132,8 +132,12 @@ def test_process_of_the_container_is_known(container):
 
 @pytest.mark.parametrize(
     "processes",
-    [(), [((1, 2), 5)], [((1, 99), 7)], [((99, 2), 7)]],
-    ids=["not seen", "another socket", "files of the host, as the runtime has them", "another network"],
+    [
+        pytest.param((), id="not seen"),
+        pytest.param([((1, 2), 5)], id="another socket"),
+        pytest.param([((1, 99), 7)], id="files of the host, as the runtime has them"),
+        pytest.param([((99, 2), 7)], id="another network"),
+    ],
 )
 def test_port_forward_is_of_nobody(container, processes):
     """`kubectl port-forward` and the ports of rootless containers come from loopback, as root or as the own user."""

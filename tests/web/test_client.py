@@ -52,13 +52,16 @@ async def abort_connection(request):
     request.transport.abort()
 
 
-@pytest.mark.parametrize(
-    ("handler", "line"),
-    [(answer_late, "did not answer within 0.3 s"), (answer_500, "answered 500"),
-     (answer_html, "cannot understand"), (abort_connection, "cannot reach"),
-     (answer_garbage, "cannot reach")],
-    ids=["late", "broken", "page", "cut", "not HTTP"],
-)  # fmt: skip
+ANSWERS = {
+    "late": (answer_late, "did not answer within 0.3 s"),
+    "broken": (answer_500, "answered 500"),
+    "page": (answer_html, "cannot understand"),
+    "cut": (abort_connection, "cannot reach"),
+    "not HTTP": (answer_garbage, "cannot reach"),
+}
+
+
+@pytest.mark.parametrize(("handler", "line"), ANSWERS.values(), ids=ANSWERS)
 def test_failed_request_raises_a_single_line(handler, line):
     with pytest.raises(Unreachable) as caught:
         ask_client(handler)

@@ -17,8 +17,13 @@ RAISE = "import json, resource; from zmon.web.limits import raise_limit; " \
 
 
 @pytest.mark.parametrize(
-    ("soft", "hard", "limit"), [(256, 2048, 2048), (1024, 1024, 1024), (256, None, None)],
-)  # fmt: skip
+    ("soft", "hard", "limit"),
+    [
+        pytest.param(256, 2048, 2048, id="to its hard limit"),
+        pytest.param(1024, 1024, 1024, id="already there"),
+        pytest.param(256, None, None, id="to the hard limit of this machine"),
+    ],
+)
 def test_limit_is_raised_as_far_as_the_process_may(soft, hard, limit):
     now = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     hard = now if hard is None else hard

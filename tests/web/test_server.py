@@ -25,16 +25,15 @@ def test_other_address_is_refused_without_tls_and_users(host):
     check_bind(host, None, insecure=True)
 
 
-@pytest.mark.parametrize(
-    ("config", "missing"),
-    [
-        ({"basic_auth_users": {"ann": HASH}}, "without TLS,"),
-        ({"tls_server_config": SERVER}, "without users, tokens or client certificates,"),
-        ({"tls_server_config": SERVER, "basic_auth_users": {"ann": HASH}}, None),
-        ({"tls_server_config": SERVER | MUTUAL}, None),
-    ],
-    ids=["without TLS", "without users", "both", "client certificates"],
-)
+REFUSED = {
+    "without TLS": ({"basic_auth_users": {"ann": HASH}}, "without TLS,"),
+    "without users": ({"tls_server_config": SERVER}, "without users, tokens or client certificates,"),
+    "both": ({"tls_server_config": SERVER, "basic_auth_users": {"ann": HASH}}, None),
+    "client certificates": ({"tls_server_config": SERVER | MUTUAL}, None),
+}
+
+
+@pytest.mark.parametrize(("config", "missing"), REFUSED.values(), ids=REFUSED)
 def test_other_address_needs_both_tls_and_users(tmp_path, config, missing):
     Certificates(tmp_path).issue("server", "127.0.0.1")
     live = live_config(tmp_path, **config)

@@ -18,14 +18,14 @@ from zmon.web.live_config import reload_success
 
 
 @pytest.fixture
-def ours(tmp_path):
+def authority(tmp_path):
     certificates = Certificates(tmp_path)
     certificates.issue("server", "127.0.0.1")
     return certificates
 
 
 @pytest.fixture
-def live(tmp_path, ours):
+def live(tmp_path, authority):
     return lambda **tls: live_config(tmp_path, tls_server_config=SERVER | tls)
 
 
@@ -40,17 +40,17 @@ def statuses(live, *clients):
     return got
 
 
-def test_client_that_trusts_the_authority_is_answered(live, ours, tmp_path):
+def test_client_that_trusts_the_authority_is_answered(live, authority, tmp_path):
     (tmp_path / "other").mkdir()
     stranger = Certificates(tmp_path / "other")
-    assert statuses(live(), ours.client(), stranger.client()) == [200, None]
+    assert statuses(live(), authority.client(), stranger.client()) == [200, None]
 
 
-def test_request_without_tls_is_not_answered(live, ours):
+def test_request_without_tls_is_not_answered(live, authority):
     async def scenario(server):
         reader, _ = await server.send(WHOLE, tls=None)
         assert b"200" not in await reader.read(100)
-        assert await server.status(tls=ours.client()) == 200
+        assert await server.status(tls=authority.client()) == 200
 
     with_server(scenario, live=live())
 
@@ -65,30 +65,39 @@ def test_request_without_tls_is_not_answered(live, ours):
         ("TLS13", ssl.TLSVersion.TLSv1_2, None),
     ],
 )
-def test_older_versions_of_tls_are_refused(live, ours, least, version, status):
-    assert statuses(live(min_version=least), ours.client(version=version)) == [status]
+def test_older_versions_of_tls_are_refused(live, authority, least, version, status):
+    assert statuses(live(min_version=least), authority.client(version=version)) == [status]
 
 
-def test_client_needs_a_certificate_of_the_authority_that_has_not_expired(live, ours, tmp_path):
+def test_client_needs_a_certificate_of_the_authority_that_has_not_expired(live, authority, tmp_path):
     (tmp_path / "other").mkdir()
     stranger = Certificates(tmp_path / "other").issue("hub", "hub.example.org")
-    pairs = [None, stranger, ours.issue("old", "hub.example.org", expired=True), ours.issue("hub", "hub.example.org")]
-    assert statuses(live(**MUTUAL), *map(ours.client, pairs)) == [None, None, None, 200]
+    pairs = [
+        None,
+        stranger,
+        authority.issue("old", "hub.example.org", expired=True),
+        authority.issue("hub", "hub.example.org"),
+    ]
+    assert statuses(live(**MUTUAL), *map(authority.client, pairs)) == [None, None, None, 200]
 
 
-def test_client_needs_a_name_that_is_allowed(live, ours):
+def test_client_needs_a_name_that_is_allowed(live, authority):
     allowed = live(**MUTUAL, client_allowed_sans=["hub.example.org", "10.0.0.7"])
-    pairs = [ours.issue("a", "agent.example.org"), ours.issue("b", "hub.example.org"), ours.issue("c", "10.0.0.7")]
-    assert statuses(allowed, *map(ours.client, pairs)) == [None, 200, 200]
+    pairs = [
+        authority.issue("a", "agent.example.org"),
+        authority.issue("b", "hub.example.org"),
+        authority.issue("c", "10.0.0.7"),
+    ]
+    assert statuses(allowed, *map(authority.client, pairs)) == [None, 200, 200]
 
 
-def test_new_certificate_is_used_from_the_next_handshake_on(live, ours):
+def test_new_certificate_is_used_from_the_next_handshake_on(live, authority):
     config = live()
 
     async def scenario(server):
-        reader, _ = await server.send(WHOLE, ours.client())
-        ours.issue("server", "127.0.0.1", "localhost")
-        _, writer = await server.send(WHOLE, ours.client())
+        reader, _ = await server.send(WHOLE, authority.client())
+        authority.issue("server", "127.0.0.1", "localhost")
+        _, writer = await server.send(WHOLE, authority.client())
         names = writer.get_extra_info("peercert")["subjectAltName"]
         assert {value for _, value in names} == {"127.0.0.1", "localhost"}
         assert b"200" in await reader.readline()  # the connection from before goes on
@@ -96,37 +105,37 @@ def test_new_certificate_is_used_from_the_next_handshake_on(live, ours):
     with_server(scenario, live=config)
 
 
-def test_broken_certificate_changes_nothing_and_is_told(live, ours, tmp_path, caplog):
+def test_broken_certificate_changes_nothing_and_is_told(live, authority, tmp_path, caplog):
     config = live()
 
     async def scenario(server):
         assert reload_success(config) == 1.0
         (tmp_path / "server.pem").write_text("no certificate")
-        assert await server.status(tls=ours.client()) == 200
+        assert await server.status(tls=authority.client()) == 200
         assert reload_success(config) == 0.0
-        ours.issue("server", "127.0.0.1")
-        assert await server.status(tls=ours.client()) == 200
+        authority.issue("server", "127.0.0.1")
+        assert await server.status(tls=authority.client()) == 200
         assert reload_success(config) == 1.0
 
     with_server(scenario, live=config)
     assert "keeps its certificate: cannot use the certificate" in caplog.text
 
 
-def test_reload_reads_the_file_again_unless_it_is_broken(live, ours, tmp_path, caplog):
+def test_reload_reads_the_file_again_unless_it_is_broken(live, authority, tmp_path, caplog):
     config = live()
     shutil.copy(tmp_path / "web.yaml", tmp_path / "good.yaml")
 
     async def scenario(server):
         (tmp_path / "web.yaml").write_text("tls_server_config: {cert_fil: a}")
         config.reload()
-        assert (await server.status(tls=ours.client()), reload_success(config)) == (200, 0.0)
+        assert (await server.status(tls=authority.client()), reload_success(config)) == (200, 0.0)
         (tmp_path / "web.yaml").write_text("{}")
         config.reload()
-        assert (await server.status(tls=ours.client()), reload_success(config)) == (200, 0.0)
+        assert (await server.status(tls=authority.client()), reload_success(config)) == (200, 0.0)
         text = (tmp_path / "good.yaml").read_text()
         (tmp_path / "web.yaml").write_text(text + "http_server_config: {headers: {X-Frame-Options: deny}}\n")
         config.reload()
-        reader, _ = await server.send(WHOLE, ours.client())
+        reader, _ = await server.send(WHOLE, authority.client())
         assert b"X-Frame-Options: deny" in await reader.read(1000)
         assert reload_success(config) == 1.0
 
@@ -143,20 +152,20 @@ def test_reload_reads_the_file_again_unless_it_is_broken(live, ours, tmp_path, c
         ("ca.pem", "no certificate", "no certificate of an authority"),
     ],
 )
-def test_unusable_files_are_refused_at_the_start_with_one_line(live, ours, tmp_path, name, content, reason):
+def test_unusable_files_are_refused_at_the_start_with_one_line(live, authority, tmp_path, name, content, reason):
     if content is None:
-        shutil.copy(ours.issue("other", "127.0.0.1")[1], tmp_path / name)
+        shutil.copy(authority.issue("other", "127.0.0.1")[1], tmp_path / name)
     else:
         (tmp_path / name).write_text(content)
     with pytest.raises(UsageError, match=reason):
         live(**MUTUAL)
 
 
-def test_clients_that_never_finish_their_handshake_are_closed_to_make_room(live, ours):
+def test_clients_that_never_finish_their_handshake_are_closed_to_make_room(live, authority):
     async def scenario(server):
         waiting = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(20)]
         try:
-            assert await server.status(tls=ours.client()) == 200
+            assert await server.status(tls=authority.client()) == 200
             closed = [await is_closed(reader, 0.2) for reader, _ in waiting]
             assert sum(closed) >= 20 - 8  # the server has eight connections
         finally:
@@ -178,7 +187,7 @@ ROLES = [{"user": "ann", "roles": ["read"]}]
         ({"basic_auth_users": USERS, "zmon_roles": ROLES}, "switches TLS on or off"),
     ],
 )
-def test_reload_of_half_a_file_opens_nothing(ours, tmp_path, caplog, cut, reason):
+def test_reload_of_half_a_file_opens_nothing(authority, tmp_path, caplog, cut, reason):
     config = live_config(tmp_path, tls_server_config=SERVER, basic_auth_users=USERS, zmon_roles=ROLES)
     access = config.access
     (tmp_path / "web.yaml").write_text(yaml.safe_dump(cut))
@@ -188,11 +197,11 @@ def test_reload_of_half_a_file_opens_nothing(ours, tmp_path, caplog, cut, reason
     assert reason in caplog.text
 
 
-def test_connection_without_a_certificate_is_nobody_after_a_reload_that_demands_one(ours, tmp_path):
+def test_connection_without_a_certificate_is_nobody_after_a_reload_that_demands_one(authority, tmp_path):
     config = live_config(tmp_path, tls_server_config=OPTIONAL, basic_auth_users=USERS)
 
     async def scenario(server):
-        reader, writer = await server.send(WHOLE, ours.client())
+        reader, writer = await server.send(WHOLE, authority.client())
         assert b" 401 " in await reader.readline()
         (tmp_path / "web.yaml").write_text(yaml.safe_dump({"tls_server_config": OPTIONAL | MUTUAL}))
         config.reload()
@@ -205,12 +214,12 @@ def test_connection_without_a_certificate_is_nobody_after_a_reload_that_demands_
     with_server(scenario, live=config)
 
 
-def test_connection_made_before_its_certificate_was_withdrawn_is_closed(ours, tmp_path):
-    pair = ours.issue("hub", "hub.example.org")
+def test_connection_made_before_its_certificate_was_withdrawn_is_closed(authority, tmp_path):
+    pair = authority.issue("hub", "hub.example.org")
     config = live_config(tmp_path, tls_server_config=SERVER | MUTUAL | {"client_allowed_sans": ["hub.example.org"]})
 
     async def scenario(server):
-        reader, writer = await server.send(WHOLE, ours.client(pair))
+        reader, writer = await server.send(WHOLE, authority.client(pair))
         assert b" 200 " in await reader.readline()
         tls = SERVER | MUTUAL | {"client_allowed_sans": ["new.example.org"]}
         (tmp_path / "web.yaml").write_text(yaml.safe_dump({"tls_server_config": tls}))
@@ -221,7 +230,7 @@ def test_connection_made_before_its_certificate_was_withdrawn_is_closed(ours, tm
     with_server(scenario, live=config)
 
 
-def test_certificate_with_an_empty_name_has_no_role(ours, tmp_path):
+def test_certificate_with_an_empty_name_has_no_role(authority, tmp_path):
     (tmp_path / "token").write_text("0123456789abcdef")
     roles = [{"token_file": "token", "roles": ["metrics", "read"]}]
     config = live_config(tmp_path, tls_server_config=OPTIONAL, zmon_roles=roles)
@@ -238,11 +247,11 @@ def test_certificate_with_an_empty_name_has_no_role(ours, tmp_path):
     assert asyncio.run(config.access.roles(Request)) == frozenset()
 
 
-def test_certificate_whose_rights_were_wrong_for_a_moment_is_read_in_the_end(ours, live, tmp_path, monkeypatch):
+def test_certificate_whose_rights_were_wrong_for_a_moment_is_read_in_the_end(authority, live, tmp_path, monkeypatch):
     monkeypatch.setattr(tls, "_RETRY_SECONDS", 0.0)
     config = live()
     read = tls.server_context
-    ours.issue("server", "127.0.0.1")
+    authority.issue("server", "127.0.0.1")
 
     def fail(_):
         raise UsageError("cannot read server.key", "Permission denied")
@@ -255,15 +264,15 @@ def test_certificate_whose_rights_were_wrong_for_a_moment_is_read_in_the_end(our
     assert reload_success(config) == 1.0
 
 
-def test_clients_without_a_login_are_closed_before_those_in_their_handshake(ours, tmp_path):
+def test_clients_without_a_login_are_closed_before_those_in_their_handshake(authority, tmp_path):
     config = live_config(tmp_path, tls_server_config=SERVER, basic_auth_users=USERS)
     login = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Basic " + base64.b64encode(b"ann:secret")
 
     async def scenario(server):
-        strangers = [await server.send(request("livez"), ours.client()) for _ in range(8)]
+        strangers = [await server.send(request("livez"), authority.client()) for _ in range(8)]
         for reader, _ in strangers:
             assert b" 200 " in await reader.readline()
         for _ in range(12):
-            assert await server.status(login + b"\r\n\r\n", tls=ours.client()) == 200
+            assert await server.status(login + b"\r\n\r\n", tls=authority.client()) == 200
 
     with_server(scenario, most=8, live=config)

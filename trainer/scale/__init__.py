@@ -9,7 +9,7 @@
     pooled_check.py    a check of the sums of bags, which names the table of the first NaN
     half_precision.py  weights in bfloat16 or float16
     tier/              rows on a disk, with a cache of them in memory
-    criteo.py          samples from Criteo rows; prepare.py writes them to the files of shards.py
+    criteo.py          samples from Criteo rows, which tsv.py parses; prepare.py writes them to the files of shards.py
     multi_hot.py       samples from MLPerf's multi-hot files
     checkpoint/        saves and loads checkpoints; state.py has their tensors
     disk.py            flushes files to the disk
@@ -21,7 +21,7 @@ Nothing here is imported before it is used, since a dry run of a published model
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 from trainer.registry import HOST_SUMS, KERNELS, KINDS, MOMENTS, TIERS, WEIGHT_TYPES, HostSums, Moments
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from trainer.kernel import Kernel, Precision, TorchKernel
     from trainer.optimizers import OptimizerConfig
-    from trainer.registry import OpenKernel, OpenWeightType
+    from trainer.registry import Weights
     from trainer.world import World
 
 
@@ -49,44 +49,34 @@ def _moments(shards: Sequence[Shard], dims: Sequence[int], world: World, dtype: 
     return ColumnMoments(shards, dims, world, dtype)
 
 
-def _kernel(name: str) -> OpenKernel:
-    def opened(
-        optimizer: OptimizerConfig, shape: tuple[int, int], precision: Precision, device: torch.device
-    ) -> Kernel:
-        from trainer.scale.kernel_choice import open_kernel
+def _kernel(
+    name: str, optimizer: OptimizerConfig, shape: tuple[int, int], precision: Precision, device: torch.device
+) -> Kernel:
+    from trainer.scale.kernel_choice import open_kernel
 
-        return open_kernel(name, optimizer, shape, precision, device)
-
-    return opened
+    return open_kernel(name, optimizer, shape, precision, device)
 
 
 def _tier(
-    memory: int,
-    folder: str,
-    optimizer: OptimizerConfig,
-    weights: Sequence[tuple[tuple[int, int], Precision]],
-    device: torch.device,
+    memory: int, folder: str, optimizer: OptimizerConfig, weights: Weights, device: torch.device
 ) -> Mapping[int, TorchKernel]:
     from trainer.scale.tier.memory import kernels_on_disk
 
-    return kernels_on_disk(memory, Path(folder) if folder else None, optimizer, weights, device)
+    return kernels_on_disk(memory, folder, optimizer, weights, device)
 
 
-def _half(name: str) -> OpenWeightType:
-    def opened(dtype: torch.dtype, seed: int, group: Group, device: torch.device) -> Precision:
-        import torch
+def _half(name: str, dtype: torch.dtype, seed: int, group: Group, device: torch.device) -> Precision:
+    import torch
 
-        from trainer.scale.half_precision import HalfPrecision
+    from trainer.scale.half_precision import HalfPrecision
 
-        return HalfPrecision(getattr(torch, name), dtype, seed, group.shards, device)
-
-    return opened
+    return HalfPrecision(getattr(torch, name), dtype, seed, group.shards, device)
 
 
 copies = KINDS.pop("data_parallel")  # stays the last: the planner takes the first of several equal kinds
 KINDS.update({kind.name: kind for kind in (RowWise(), ColumnWise(), TableRowWise(), copies)})
-KERNELS.update({name: _kernel(name) for name in ("auto", "fbgemm", "fastest")})
+KERNELS.update({name: partial(_kernel, name) for name in ("auto", "fbgemm", "fastest")})
 HOST_SUMS[Merge.HOST] = _host_sums
 MOMENTS[Merge.COLUMNS] = _moments
-WEIGHT_TYPES.update({name: _half(name) for name in ("bfloat16", "float16")})
+WEIGHT_TYPES.update({name: partial(_half, name) for name in ("bfloat16", "float16")})
 TIERS["file"] = _tier

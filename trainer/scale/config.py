@@ -4,16 +4,11 @@ from dataclasses import dataclass, field
 
 from trainer.config import Config
 from trainer.errors import require
-from trainer.optimizers import ELEMENTWISE, RULES
-from trainer.scale.adagrad import adagrad
 from trainer.scale.checkpoint import CheckpointConfig
 from trainer.scale.criteo import DENSE_FEATURES, SPARSE_FEATURES, CriteoConfig
 from trainer.scale.pooled_check import CheckConfig
 from trainer.scale.sharding.planner import ShardingConfig
 from trainer.synthetic import SyntheticConfig
-
-RULES["adagrad"] = adagrad
-ELEMENTWISE.add("adagrad")
 
 
 @dataclass(frozen=True)

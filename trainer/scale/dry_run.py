@@ -4,8 +4,8 @@ A roofline: every part takes as long as its operations or its bytes need at full
 
     dense     the operations of the dense layers ÷ rate, or their bytes ÷ memory bandwidth, whichever is longer
     tables    lookups and updates (cost.py)
-    exposed   the all-to-alls of pooled vectors and their gradients; and of the ids of the next batch and of the
-              all-reduce of dense gradients, what is longer than dense and tables together, during which they run
+    exposed   the all-to-alls of pooled vectors and their gradients. The ids of the next batch and the all-reduce of
+              dense gradients run during dense and tables, and only what takes longer than both is exposed
 
 The step is that of the slowest rank. Latencies, kernels that do not reach the full rate, and input are left out.
 """
@@ -19,24 +19,11 @@ import numpy as np
 
 from trainer.registry import KINDS
 from trainer.scale.published import DenseWork
-from trainer.scale.sharding.cost import (
-    FAR,
-    GRADIENTS,
-    IDS,
-    LOADS,
-    NEAR,
-    PER_SECOND,
-    POOLED,
-    WORK,
-    Array,
-    Machine,
-    Workload,
-    table_cost,
-)
-from trainer.scale.sharding.plan import Plan, columns, in_bytes
+from trainer.scale.sharding.cost import FAR, GRADIENTS, IDS, NEAR, PER_SECOND, POOLED, WORK, plan_cost
+from trainer.scale.sharding.plan import Plan, columns, in_bytes, table_of_slowest
 from trainer.scale.sharding.step import Step
+from trainer.scale.sharding.workload import Array, Machine, Workload
 
-_MOST_RANKS = 8  # ranks in the table, the slowest ones
 _DENSE_STATE = 3  # numbers for each dense parameter: weight, gradient, optimizer state
 _DENSE_PASSES = 8  # of dense parameters: read forward and backward, gradient written; update reads 3 and writes 2
 DENSE_BYTES = 4  # bytes of a number in the dense layers
@@ -55,13 +42,13 @@ class Job:
     memory_bytes: int
     host_memory_bytes: int
     disk_bytes: int
-    base_bytes: int
     published_samples_per_second: float | None = None
 
-
-def dense_memory(dense: DenseWork, samples: int) -> int:
-    """Return the bytes of the dense layers on a rank with so many samples."""
-    return DENSE_BYTES * (_DENSE_STATE * dense.parameters + dense.activations * samples)
+    @property
+    def base_bytes(self) -> int:
+        """The bytes of a rank without tables: those of the dense layers."""
+        numbers = _DENSE_STATE * self.dense.parameters + self.dense.activations * max(self.workload.samples)
+        return DENSE_BYTES * numbers
 
 
 @dataclass(frozen=True)
@@ -85,9 +72,7 @@ def rank_steps(
     plan: Plan, workload: Workload, machine: Machine, dense: DenseWork, operations_per_second: float
 ) -> list[RankStep]:
     """Return the step of each rank."""
-    step, loads = Step(workload, machine), np.zeros((LOADS, plan.num_ranks), dtype=np.int64)
-    for table, placement in zip(workload.tables, plan.tables, strict=True):
-        loads += table_cost(KINDS[placement.kind], placement.ranks, table, workload, machine)
+    step, loads = Step(workload, machine), plan_cost(plan.tables, workload, machine)
     samples = np.array(workload.samples, dtype=np.float64)
     compute = _dense_seconds(samples, dense, machine, operations_per_second)
     tables, exchange = loads[WORK] / PER_SECOND, step.exchanges(loads)
@@ -122,8 +107,7 @@ def as_text(plan: Plan, workload: Workload, steps: Sequence[RankStep], published
         [
             *columns([("kind", "tables", "rows", "bytes"), *_kinds(plan, workload)], left=(0,)),
             "",
-            *columns([_head(plan), *(_row(step, plan) for step in _slowest(steps))], left=()),
-            *([f"and {len(steps) - _MOST_RANKS} faster ranks"] if len(steps) > _MOST_RANKS else []),
+            *table_of_slowest(_head(plan), [step.seconds for step in steps], lambda rank: _row(steps[rank], plan)),
             "",
             *_summary(plan, workload, steps, published),
         ]
@@ -148,11 +132,6 @@ def _row(step: RankStep, plan: Plan) -> tuple[str, ...]:
         *map(in_bytes, (load.memory_bytes, load.memory.host, *disk, step.within_hosts, step.across_hosts)),
         *(f"{seconds * 1e3:.3g} ms" for seconds in (step.dense, step.tables, step.exposed, step.seconds)),
     )
-
-
-def _slowest(steps: Sequence[RankStep]) -> list[RankStep]:
-    slowest = sorted(steps, key=lambda step: (-step.seconds, step.rank))[:_MOST_RANKS]
-    return sorted(slowest, key=lambda step: step.rank)
 
 
 def _kinds(plan: Plan, workload: Workload) -> Iterator[tuple[str, ...]]:

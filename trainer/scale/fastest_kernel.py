@@ -1,8 +1,7 @@
 """The kernel that is faster on this machine, for `embedding.kernel=fastest`: torch's or FBGEMM's.
 
 Rank 0 measures both on the ids of the first batch that go to its tables, and all ranks use the faster one, since the
-two round differently. Checkpoints record the choice, so that a run that resumes, maybe on another machine, is
-bit-identical.
+two round differently. Checkpoints record the choice. So a run that resumes is bit-identical, even on another machine.
 """
 
 from __future__ import annotations
@@ -28,21 +27,22 @@ from trainer.loader import Source
 from trainer.registry import KINDS
 from trainer.routing import Router
 from trainer.scale.checkpoint import CheckpointConfig
-from trainer.scale.checkpoint.checkpoints import NUMBERS
 from trainer.scale.checkpoint.folder import checkpoint_path, steps
+from trainer.scale.checkpoint.writer import NUMBERS
 from trainer.scale.config import RunConfig
 from trainer.scale.encryption.files import files_under
 from trainer.scale.kernel_choice import choose, open_kernel
 from trainer.sharding import Merge, Placement, groups_of, shards_of
 from trainer.world import World
 
-FASTEST, RECORDED = "fastest", "fbgemm"  # the value of the key; the number in a checkpoint: 1 is FBGEMM, 0 torch
+FASTEST = "fastest"  # the value of embedding.kernel
+RECORDED = "fbgemm"  # the name of a number in checkpoints: 1 for FBGEMM, 0 for torch
 _ROUNDS, _WARM_UP, _RATE = 9, 3, 0.1
 _MAX_ROWS = 1 << 20  # of the tables that are measured, so that they take little memory; ids repeat beyond
 
 
 def with_fastest(config: RunConfig, world: World, source: Source, placements: Sequence[Placement]) -> RunConfig:
-    """Return the configuration with the kernel that is chosen, if it leaves the choice. A collective of all ranks."""
+    """Return the configuration with the chosen kernel, if it has `fastest`. All ranks must call it together."""
     if config.embedding.kernel != FASTEST:
         return config
     chosen = ["", ""]
@@ -56,7 +56,7 @@ def with_fastest(config: RunConfig, world: World, source: Source, placements: Se
 
 
 def record(kernel: str) -> dict[str, float]:
-    """Return what a checkpoint records of `embedding.kernel`; with auto it is not known here."""
+    """Return what a checkpoint records of `embedding.kernel`: nothing with auto, whose choice is not known here."""
     return {} if kernel == "auto" else {RECORDED: float(kernel == "fbgemm")}
 
 
@@ -93,7 +93,7 @@ def _measured(config: RunConfig, world: World, source: Source, placements: Seque
     except ConfigError as error:
         return "torch", error.parts[1]
     batch = CheckedSource(source, embedding.rows, config.model.dense_features).batch(0, 0, config.train.global_batch)
-    routed = Router(shards, world.size).route(batch)
+    routed = Router(shards).route(batch)
     num_rows = min(_MAX_ROWS, sum(shard.num_rows for shard in group.shards))
     begins, sizes = [*accumulate(routed.num_rows.tolist(), initial=0)], [len(each.shards) for each in groups]
     rows = routed.rows[begins[number] : begins[number + 1]] % num_rows

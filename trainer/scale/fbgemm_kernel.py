@@ -53,7 +53,6 @@ class FbgemmKernel(Kernel):
 
     def begin(self, step: int, learning_rate: float) -> None:
         """Set the learning rate of the next update. FBGEMM reads it in the lookup."""
-        del step
         self._set_rate(learning_rate)
 
     def _set_rate(self, learning_rate: float) -> None:

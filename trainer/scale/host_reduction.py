@@ -34,11 +34,6 @@ class HostReduction:
         """Return True if the rank of a shard and this rank are on one rail."""
         return shard.rank % self._ranks_of_host == rank % self._ranks_of_host
 
-    @property
-    def rail(self) -> range:
-        """The ranks with the position of this one, on all hosts."""
-        return self._rails[self._position]
-
     def reduce(self, vectors: Tensor, num_tables: int, samples: Sequence[int]) -> Tensor:
         """Add up the vectors of this host for the samples of the rail: (R's samples · U, D) → (M · U, D)."""
         pieces = vectors.split([num_tables * size for size in samples])

@@ -31,9 +31,9 @@ def open_kernel(
 
 
 def choose(name: str, dim: int, dtype: torch.dtype, device: torch.device) -> str:
-    """Return torch or fbgemm; auto means torch on CPUs, where it depends which is faster (docs/dependencies.md).
+    """Return torch or fbgemm. `auto` means torch on CPUs, where it depends which is faster (docs/dependencies.md).
 
-    So does fastest where a trainer is built without a run, which replaces it (fastest_kernel.py).
+    `fastest` means the same in a trainer without a run: a run replaces it by its choice (fastest_kernel.py).
     """
     requested = name == "fbgemm"
     if name == "torch" or (device.type == "cpu" and not requested):
@@ -44,9 +44,7 @@ def choose(name: str, dim: int, dtype: torch.dtype, device: torch.device) -> str
         return "fbgemm"
     if requested:
         raise ConfigError("cannot use embedding.kernel fbgemm", reason, "Change it with --set embedding.kernel=torch")
-    if (
-        not unsupported and not device.index
-    ):  # one rank per host prints it, because all ranks of a host have the same installation
+    if not unsupported and not device.index:  # one rank of a host prints it: all of them have the same installation
         print(f"trainer: torch computes on the tables instead of FBGEMM: {reason}", file=sys.stderr, flush=True)
     return "torch"
 

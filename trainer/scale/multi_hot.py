@@ -12,7 +12,6 @@ current batch are read, so a day may be larger than memory.
 
 import re
 import struct
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -27,13 +26,11 @@ from numpy.typing import NDArray
 
 from trainer.batch import Batch
 from trainer.errors import DataError
-from trainer.scale.criteo import DENSE_FEATURES, SPARSE_FEATURES, spans
+from trainer.scale.criteo import DENSE_FEATURES, SPARSE_FEATURES, pieces, spans
 
 _SPARSE = re.compile(r"day_(\d+)_sparse_multi_hot\.npz")
 _NEXT_STEP = "Make the files with materialize_synthetic_multihot_dataset.py of mlcommons/training"
-_LOCAL_HEADER = struct.Struct(
-    "<26xHH"
-)  # of a ZIP entry: the lengths of its name and of its extra field (APPNOTE 4.3.7)
+_LOCAL_HEADER = struct.Struct("<26xHH")  # of a ZIP entry: the lengths of its name and extra field (APPNOTE 4.3.7)
 
 
 @dataclass(frozen=True)
@@ -117,28 +114,26 @@ def _entries(file: Path) -> tuple[Array, ...]:
 class MultiHot:
     """A source that repeats the samples of some days in order."""
 
-    def __init__(
-        self, name: str, days: Sequence[Day], first: Sequence[int], table_rows: Sequence[int], global_batch: int
-    ) -> None:
-        self.name, self.days, self.first = name, days, first  # first sample of each day; the last item is their number
+    def __init__(self, days: Sequence[Day], first: Sequence[int], table_rows: Sequence[int], global_batch: int) -> None:
+        self.days, self.first = days, first  # first sample of each day; the last item is their number
         self.table_rows, self.global_batch = tuple(table_rows), global_batch
         self.num_samples: int | None = first[-1]
         self.evaluation: MultiHot | None = None
 
     def batch(self, step: int, start: int, size: int) -> Batch:
         """Return samples `start` to `start + size` of the global batch of this step."""
-        pieces = [
+        parts = [
             (self.days[day], first, number)
             for span in spans(step * self.global_batch + start, size, self.first[-1])
-            for day, first, number in self._pieces(span)
+            for day, first, number in pieces(span, self.first)
         ] or [(self.days[0], 0, 0)]
         bags = [
-            np.concatenate([day.sparse[feature].read(first, number) for day, first, number in pieces])
+            np.concatenate([day.sparse[feature].read(first, number) for day, first, number in parts])
             for feature in range(SPARSE_FEATURES)
         ]
         ids = [(ids.astype(np.int64) % rows).ravel() for ids, rows in zip(bags, self.table_rows, strict=True)]
-        dense = np.concatenate([day.dense.read(first, number) for day, first, number in pieces])
-        labels = np.concatenate([day.labels.read(first, number) for day, first, number in pieces])
+        dense = np.concatenate([day.dense.read(first, number) for day, first, number in parts])
+        labels = np.concatenate([day.labels.read(first, number) for day, first, number in parts])
         lengths = torch.tensor([ids.shape[1] for ids in bags])
         return Batch(
             dense=torch.from_numpy(dense.astype(np.float32)),
@@ -151,16 +146,6 @@ class MultiHot:
         """Return the source of the first half of the last day."""
         assert self.evaluation is not None, "these samples are held out"
         return self.evaluation
-
-    def _pieces(self, span: slice) -> list[tuple[int, int, int]]:
-        """Return the parts of a span: a day, its first row and the number of rows."""
-        pieces, start = [], span.start
-        while start < span.stop:
-            day = bisect_right(self.first, start) - 1
-            stop = min(span.stop, self.first[day + 1])
-            pieces.append((day, start - self.first[day], stop - start))
-            start = stop
-        return pieces
 
 
 def is_multi_hot(directory: Path) -> bool:
@@ -186,9 +171,8 @@ def open_days(directory: Path) -> list[Day]:
 def open_multi_hot(directory: Path, table_rows: Sequence[int], global_batch: int) -> MultiHot:
     """Open MLPerf's files as a source. Raises DataError if one is missing or damaged."""
     *days, last = open_days(directory)
-    name = str(directory)
-    source = MultiHot(name, days, [0, *accumulate(day.dense.rows for day in days)], table_rows, global_batch)
-    source.evaluation = MultiHot(name, [last], [0, -(-last.dense.rows // 2)], table_rows, global_batch)
+    source = MultiHot(days, [0, *accumulate(day.dense.rows for day in days)], table_rows, global_batch)
+    source.evaluation = MultiHot([last], [0, -(-last.dense.rows // 2)], table_rows, global_batch)
     return source
 
 

@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING
 import click
 
 from trainer.errors import ConfigError, TrainerError
-from trainer.registry import KINDS
-from trainer.scale.dry_run import Job, as_text, dense_memory, rank_steps
+from trainer.scale.dry_run import Job, as_text, rank_steps
 from trainer.scale.published import PUBLISHED, ZIONEX
-from trainer.scale.sharding.cost import Workload
 from trainer.scale.sharding.plan import Plan, load_plan
 from trainer.scale.sharding.planner import AUTO, RESERVE, check_fits, choose, predict
-from trainer.scale.sharding.tiers import with_tiers
+from trainer.scale.sharding.workload import Workload, with_tiers
 
 if TYPE_CHECKING:  # It imports torch, which takes 200 MB.
     from trainer.scale.config import RunConfig
@@ -55,15 +53,14 @@ def dry_run(
         job = _published(preset, ranks, ranks_per_host or ranks)
         workload, plan = planned(job)
     else:
+        from trainer.scale.planning import dry_run_job  # imports torch, which takes 200 MB
+
         keys = _configured(preset, config, assignments)
-        job = _trainable(keys, ranks, ranks_per_host or ranks)
+        job = dry_run_job(keys, ranks, ranks_per_host or ranks)
         workload, plan = loaded(job, Path(keys.sharding.plan)) if keys.sharding.plan else planned(job)
         save = save or keys.sharding.save
     if save:
-        try:
-            plan.save(Path(save))
-        except OSError as error:
-            raise ConfigError(f"cannot write {save}", str(error.strerror), "Check --save or sharding.save") from error
+        plan.save(Path(save))
     steps = rank_steps(plan, workload, job.machine, job.dense, job.operations_per_second)
     click.echo(f"{preset} on {ranks} ranks, {job.machine.ranks_per_host} per host")
     for line in (*job.facts, "", as_text(plan, workload, steps, job.published_samples_per_second)):
@@ -94,7 +91,7 @@ def planned(job: Job) -> tuple[Workload, Plan]:
 def loaded(job: Job, path: Path) -> tuple[Workload, Plan]:
     """Return the workload and the plan of this file."""
     workload, machine = job.workload, job.machine
-    placed = load_plan(path, KINDS, len(workload.tables), workload.num_ranks, machine.ranks_per_host)
+    placed = load_plan(path, len(workload.tables), workload.num_ranks, machine.ranks_per_host)
     plan = predict(placed, workload, machine, job.base_bytes)
     check_fits(plan, job.memory_bytes)
     return workload, plan
@@ -112,19 +109,13 @@ def _workloads(job: Job) -> Iterator[Workload]:
 
 
 def _configured(preset: str, config: str | None, assignments: Sequence[str]) -> RunConfig:
-    from trainer.keys import configured  # imports torch, which takes 200 MB
+    from trainer.keys import configured  # imports torch too
     from trainer.scale.presets import PRESETS
 
     if preset not in PRESETS:
         names = ", ".join((*PRESETS, *PUBLISHED))
         raise ConfigError(f"there is no preset {preset}", "it is misspelt", f"Use {names}")
     return configured(PRESETS[preset](), config, assignments)
-
-
-def _trainable(config: RunConfig, ranks: int, ranks_per_host: int) -> Job:
-    from trainer.scale.planning import dry_run_job  # imports torch
-
-    return dry_run_job(config, ranks, ranks_per_host)
 
 
 def _published(preset: str, ranks: int, ranks_per_host: int) -> Job:
@@ -139,7 +130,6 @@ def _published(preset: str, ranks: int, ranks_per_host: int) -> Job:
         memory_bytes=int(ZIONEX.memory_bytes * (1 - RESERVE)),
         host_memory_bytes=ZIONEX.host_memory_bytes,
         disk_bytes=ZIONEX.disk_bytes,
-        base_bytes=dense_memory(model.dense, max(workload.samples)),
         published_samples_per_second=model.samples_per_second if ranks == 128 else None,
     )
 

@@ -22,13 +22,12 @@ from trainer.flat import FlatParameters
 from trainer.optimizers import ELEMENTWISE, DenseOptimizer
 from trainer.registry import KINDS
 from trainer.scale.config import RunConfig
-from trainer.scale.dry_run import Job, dense_memory
+from trainer.scale.dry_run import Job
 from trainer.scale.multi_hot import is_multi_hot, pooling
 from trainer.scale.published import DenseWork
-from trainer.scale.sharding.cost import Table, Workload
 from trainer.scale.sharding.plan import Plan, in_bytes, load_plan
 from trainer.scale.sharding.planner import check_fits, choose, predict
-from trainer.scale.sharding.tiers import with_tiers
+from trainer.scale.sharding.workload import Table, Workload, with_tiers
 from trainer.world import World
 
 _NO_LIMIT = 1 << 60  # bytes
@@ -68,7 +67,7 @@ def check(config: RunConfig, num_ranks: int, ranks_per_host: int) -> None:
     """Raise ConfigError if the plan does not fit the tables and ranks. `plan` checks memory later."""
     _check_kinds(config, num_ranks, ranks_per_host)
     if config.sharding.plan:
-        load_plan(Path(config.sharding.plan), KINDS, len(config.embedding.rows), num_ranks, ranks_per_host)
+        load_plan(Path(config.sharding.plan), len(config.embedding.rows), num_ranks, ranks_per_host)
 
 
 def _check_kinds(config: RunConfig, num_ranks: int, ranks_per_host: int) -> None:
@@ -89,31 +88,20 @@ def plan(config: RunConfig, world: World) -> Plan:
     sharding, workload = config.sharding, workload_of(config, world.size)
     free = _all_reduced(_free_bytes(world), dist.ReduceOp.MIN, world)
     base = _all_reduced(_base_bytes(config, world), dist.ReduceOp.MAX, world)
-    ranks_per_host = _ranks_per_host(world, sharding.kinds(len(workload.tables)))
+    kinds = sharding.kinds(len(workload.tables))
+    ranks_per_host = _ranks_per_host(world, kinds)
     machine, limit = sharding.machine(ranks_per_host), sharding.limit(free, world.local_size, base)
     if sharding.plan:
-        selected = predict(
-            load_plan(Path(sharding.plan), KINDS, len(workload.tables), world.size, ranks_per_host),
-            workload,
-            machine,
-            base,
-        )
+        loaded = load_plan(Path(sharding.plan), len(workload.tables), world.size, ranks_per_host)
+        selected = predict(loaded, workload, machine, base)
         check_fits(selected, limit)
     else:
-        kinds = sharding.kinds(len(workload.tables))
         selected = choose(workload, machine, kinds, limit, base, disk_bytes=_NO_LIMIT)
     if sharding.save:
         with raised_on_all_ranks():
             if world.rank == 0:
-                _save(selected, sharding.save)
+                selected.save(Path(sharding.save))
     return selected
-
-
-def _save(plan: Plan, path: str) -> None:
-    try:
-        plan.save(Path(path))
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}", str(error.strerror), "Check sharding.save") from error
 
 
 def dry_run_job(config: RunConfig, num_ranks: int, ranks_per_host: int) -> Job:
@@ -132,9 +120,8 @@ def dry_run_job(config: RunConfig, num_ranks: int, ranks_per_host: int) -> Job:
         activations=sum(len(weight) for weight in weights),
     )
     limit = in_bytes(sharding.memory_bytes) if sharding.memory_bytes else "no limit: sharding.memory_bytes is 0"
-    facts = f"machine of the keys sharding.…; memory of a rank: {limit}"
     return Job(
-        facts=(facts,),
+        facts=(f"machine of the keys sharding.…; memory of a rank: {limit}",),
         workload=workload,
         machine=sharding.machine(ranks_per_host),
         dense=dense,
@@ -143,7 +130,6 @@ def dry_run_job(config: RunConfig, num_ranks: int, ranks_per_host: int) -> Job:
         memory_bytes=sharding.memory_bytes or _NO_LIMIT,
         host_memory_bytes=0,
         disk_bytes=_NO_LIMIT if config.embedding.tier.folder else 0,
-        base_bytes=dense_memory(dense, max(workload.samples)),
     )
 
 
@@ -175,7 +161,7 @@ def _base_bytes(config: RunConfig, world: World) -> int:
 
 
 def _ranks_per_host(world: World, kinds: Sequence[str]) -> int:
-    """Return the number of ranks on each host, or 1 if hosts have different numbers: then all ranks count as far.
+    """Return the number of ranks on each host. It is 1 if hosts differ: then each rank counts as a host of its own.
 
     Raises ConfigError on all ranks if a table of these kinds needs equal hosts.
     """

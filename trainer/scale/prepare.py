@@ -17,10 +17,11 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from trainer.errors import DataError, TrainerError
-from trainer.scale.criteo import TsvReader, check_file, is_held_out
+from trainer.scale.criteo import is_held_out
 from trainer.scale.disk import sync_folder
 from trainer.scale.encryption.files import files_under
 from trainer.scale.shards import HELD_OUT, TRAIN, Columns, Manifest, PartWriter, write_manifest
+from trainer.scale.tsv import TsvReader, check_file
 
 ROWS_PER_SHARD = 4_000_000  # 656 MB per file; Criteo-Kaggle needs a dozen files, Criteo 1 TB some thousand
 LINE_SECONDS = 30  # interval of progress lines in a log

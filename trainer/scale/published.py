@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
-from trainer.scale.sharding.cost import Machine, Table, Workload
+from trainer.scale.sharding.workload import Machine, Table, Workload
 
 _SIZE_UNIT = 10**12  # the sizes of tables are proportional to this ÷ their number: whole numbers, for exact sums
 _POOLING = (0.1, 1.0, 0.3, 4.0, 0.1, 1.0, 0.5, 2.0, 0.1, 0.9)  # factors of the mean, which is 1
@@ -43,7 +43,7 @@ class PublishedModel:
 
     @property
     def dense(self) -> DenseWork:
-        """The dense layers: square matrices, and the few parameters that no table can have for an exact sum."""
+        """The dense layers: square matrices, and the few parameters that whole rows of tables leave over."""
         weights = self.layers * self.width**2
         rest = (self.parameters - weights) % gcd(*self.dims)
         return DenseWork(weights + rest, 2 * self.multiply_adds, self.layers * self.width)

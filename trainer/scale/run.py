@@ -9,7 +9,6 @@ from dataclasses import replace
 import zmon
 from trainer.faults import raised_on_all_ranks
 from trainer.loader import Extent, Source
-from trainer.loop import Checkpoints as SavedByLoop
 from trainer.loop import Loop
 from trainer.scale.checkpoint import Checkpoints, State
 from trainer.scale.config import RunConfig
@@ -26,7 +25,7 @@ from trainer.synthetic import Synthetic
 from trainer.train import Trainer
 from trainer.world import World
 
-_TOLD_SECONDS = 0.5  # a shorter wait for a checkpoint is not told
+_NOTABLE_SECONDS = 0.5  # a shorter wait for a checkpoint is not printed
 
 
 def open_source(config: RunConfig, world: World) -> Source:
@@ -85,10 +84,10 @@ class Run(Loop):
         """Return the tensors of a checkpoint: everything that a step changes."""
         return state_of(self.trainer, self.running)
 
-    def _save(self, checkpoints: SavedByLoop) -> None:
+    def _save(self) -> None:
         begin = time.perf_counter()
-        super()._save(checkpoints)
-        if (seconds := time.perf_counter() - begin) >= _TOLD_SECONDS:
+        super()._save()
+        if (seconds := time.perf_counter() - begin) >= _NOTABLE_SECONDS:
             self.world.say(f"step {self.steps_done}  training waited {seconds:.1f} s for a checkpoint")
 
     def _warn_of_changes(self, saved: Mapping[str, float]) -> None:

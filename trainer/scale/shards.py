@@ -10,7 +10,6 @@ of SIGBUS.
 """
 
 import json
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
@@ -21,11 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.errors import DataError, require
-from trainer.scale.criteo import BITS, DENSE_FEATURES, ROW, SPARSE_FEATURES, Criteo, CriteoConfig, read_tsv
+from trainer.scale.criteo import BITS, DENSE_FEATURES, ROW, SPARSE_FEATURES, Criteo, CriteoConfig, pieces
 from trainer.scale.disk import sync_file
 from trainer.scale.encryption.file import DamagedFile
 from trainer.scale.encryption.files import Files, files_under
 from trainer.scale.multi_hot import MultiHot, is_multi_hot, open_multi_hot
+from trainer.scale.tsv import read_tsv
 
 FORMAT, VERSION = "criteo rows", 1
 MANIFEST = "manifest.json"
@@ -160,13 +160,7 @@ class StoredRows:
 
     def __getitem__(self, span: slice) -> NDArray[np.void]:
         """Return rows `span.start` to `span.stop`, both within the part. Raises DataError if a file has changed."""
-        pieces, start = [np.empty(0, ROW)], span.start
-        while start < span.stop:
-            shard = bisect_right(self.first, start) - 1
-            stop = min(span.stop, self.first[shard + 1])
-            pieces.append(self._piece(shard, start - self.first[shard], stop - start))
-            start = stop
-        return np.concatenate(pieces)
+        return np.concatenate([np.empty(0, ROW), *(self._piece(*piece) for piece in pieces(span, self.first))])
 
     def _piece(self, shard: int, first: int, size: int) -> NDArray[np.void]:
         file = self.directory / shard_name(self.part, shard)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 import click
 from rich.console import Console
 
 from zmon.cli.options import json_option
 from zmon.cli.render import show
-from zmon.cli.render.analysis import caveats, flight_document, flight_report, report, what_if_document, what_if_table
+from zmon.cli.render.analysis import (
+    flight_document,
+    flight_report,
+    report,
+    steps_document,
+    what_if_document,
+    what_if_table,
+)
 from zmon.cli.thresholds import detectors_option
 from zmon.detectors import Detector
 from zmon.errors import UsageError
@@ -20,6 +27,7 @@ from zmon.offline.analyze import Attempt, StepTable, is_conclusive, play, read
 from zmon.offline.analyze.collectives import analyze_dumps
 from zmon.offline.analyze.files import job_id_of
 from zmon.offline.analyze.formats import Chosen, Format, choose, flight_recorder, kineto, straggler_analysis
+from zmon.offline.analyze.formats.straggler_analysis import Trace
 from zmon.offline.analyze.pipeline import with_replayed_saving
 
 
@@ -29,7 +37,7 @@ from zmon.offline.analyze.pipeline import with_replayed_saving
     "--format",
     "wanted",
     type=click.Choice([each.value for each in Format]),
-    help="Format of the files. Default: the one that their content shows.",
+    help="Format of the files. Default: the format that their content shows.",
 )
 @click.option("--job", metavar="ID", help="ID of the job to analyze. Required if the log has several jobs.")
 @click.option("--attempt", type=int, help="Number of the attempt to analyze. Default: all attempts.")
@@ -60,56 +68,67 @@ def analyze(
     files, form = selected.files, selected.format
     if form is not Format.STEPS and (job is not None or attempt is not None):
         raise UsageError("--job and --attempt select from a step log", f"the files are of the format {form}")
-    if form is Format.FLIGHT_RECORDER:
-        _analyze_dumps(selected, as_json)
-    what_ifs = None
-    if form is Format.STRAGGLER_ANALYSIS:
-        trace = straggler_analysis.read(files)
-        log, what_ifs = trace.steps, trace.what_ifs
-    else:
-        log = kineto.read(files) if form is Format.KINETO else read(files, job)
-    log.notes = [plain(note) for note in (*selected.notes, *log.notes)]  # they repeat names of files
-    attempts = [play(log, number, detectors) for number in log.attempts() if attempt in (None, number)]
-    if not attempts:
-        numbers = ", ".join(map(str, log.attempts()))
-        raise click.UsageError(f"the log has no attempt {attempt}; its attempts are {numbers}.")
-    if what_ifs is not None:
-        for span in (span for replayed in attempts for span in replayed.spans):
-            span.finding = with_replayed_saving(span.finding, what_ifs)
-        extra = [what_if_table(what_ifs, trace.workers)]
-        answer = {**document(log, attempts), "what_if": what_if_document(what_ifs, trace.workers)}
-    else:
-        answer, extra = document(log, attempts), []
-    show(as_json, answer, report(log, attempts, Console().width, extra))
-    sys.exit(1 if any(replayed.spans for replayed in attempts) else 0 if is_conclusive(log, attempts) else 3)
+    match form:
+        case Format.FLIGHT_RECORDER:
+            exit_code = _analyze_flight_records(selected, as_json)
+        case Format.STRAGGLER_ANALYSIS:
+            exit_code = _analyze_pipeline(straggler_analysis.read(files), selected.notes, as_json, detectors)
+        case Format.KINETO:
+            exit_code = _analyze_steps(kineto.read(files), selected.notes, as_json, detectors)
+        case Format.STEPS:
+            exit_code = _analyze_steps(read(files, job), selected.notes, as_json, detectors, attempt=attempt)
+    sys.exit(exit_code)
 
 
-def _analyze_dumps(selected: Chosen, as_json: bool) -> NoReturn:
+def _analyze_flight_records(selected: Chosen, as_json: bool) -> int:
+    """Print the collectives that are stuck. Return the exit code."""
     dumps = flight_recorder.read(selected.files)
     notes = [*map(plain, (*selected.notes, *dumps.notes))]
     analysis = analyze_dumps(dumps.ranks, job_id_of(selected.files[0]), notes)
     show(as_json, flight_document(analysis), flight_report(analysis))
-    sys.exit(1 if analysis.findings else 0 if analysis.conclusive else 3)
+    return _exit_code(has_findings=bool(analysis.findings), conclusive=analysis.conclusive)
 
 
-def document(log: StepTable, attempts: list[Attempt]) -> dict[str, object]:
-    """Return what `--json` prints."""
-    return {
-        "schema": 1,
-        "job_id": log.job_id,
-        "caveats": caveats(log, attempts),
-        "attempts": [
-            {
-                "attempt": attempt.number,
-                "world_size": attempt.world_size,
-                "ranks": attempt.ranks,
-                "steps": attempt.job_state.time.num_steps,
-                "seconds": attempt.job_state.time.total_seconds,
-                "time": attempt.job_state.time.causes,
-                "findings": [
-                    {"first_step": s.first_step, "last_step": s.last_step, "finding": s.finding} for s in attempt.spans
-                ],
-            }
-            for attempt in attempts
-        ],
-    }
+def _analyze_pipeline(trace: Trace, notes: Sequence[str], as_json: bool, detectors: Sequence[Detector]) -> int:
+    """Print the findings of a pipeline trace, and its what-ifs if the trace can be replayed. Return the exit code."""
+    log, what_ifs = trace.steps, trace.what_ifs
+    if what_ifs is None:
+        return _analyze_steps(log, notes, as_json, detectors)
+    attempts = _play(log, notes, detectors)
+    for span in (span for replayed in attempts for span in replayed.spans):
+        span.finding = with_replayed_saving(span.finding, what_ifs)
+    answer = {**steps_document(log, attempts), "what_if": what_if_document(what_ifs, trace.workers)}
+    show(as_json, answer, report(log, attempts, Console().width, [what_if_table(what_ifs, trace.workers)]))
+    return _exit_code_of(log, attempts)
+
+
+def _analyze_steps(
+    log: StepTable, notes: Sequence[str], as_json: bool, detectors: Sequence[Detector], *, attempt: int | None = None
+) -> int:
+    """Print the findings of a step log, of all attempts if `attempt` is None. Return the exit code."""
+    attempts = _play(log, notes, detectors, attempt)
+    show(as_json, steps_document(log, attempts), report(log, attempts, Console().width))
+    return _exit_code_of(log, attempts)
+
+
+def _play(
+    log: StepTable, notes: Sequence[str], detectors: Sequence[Detector], attempt: int | None = None
+) -> list[Attempt]:
+    """Run the detectors on the attempts of a log, and add the notes to it. Raises UsageError for an unknown attempt."""
+    log.notes = [plain(note) for note in (*notes, *log.notes)]  # they repeat names of files
+    attempts = [play(log, number, detectors) for number in log.attempts() if attempt in (None, number)]
+    if not attempts:
+        numbers = ", ".join(map(str, log.attempts()))
+        raise click.UsageError(f"the log has no attempt {attempt}; its attempts are {numbers}.")
+    return attempts
+
+
+def _exit_code_of(log: StepTable, attempts: Sequence[Attempt]) -> int:
+    has_findings = any(replayed.spans for replayed in attempts)
+    return _exit_code(has_findings=has_findings, conclusive=is_conclusive(log, attempts))
+
+
+def _exit_code(*, has_findings: bool, conclusive: bool) -> int:
+    if has_findings:
+        return 1
+    return 0 if conclusive else 3

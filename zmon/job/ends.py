@@ -10,7 +10,14 @@ from dataclasses import dataclass, replace
 
 from zmon.job.aborts import are_aborted, has_left_others, hung_ranks, is_aborted_while_waiting, stood_still
 from zmon.job.facts import Earliest, Fact, before, began_to_end, ended, gone_seconds, launcher_lead
-from zmon.job.rank_end import Way, ended_with_its_launcher, launcher_of, was_killed_after_its_launcher, way_of
+from zmon.job.rank_end import (
+    Way,
+    ended_with_its_launcher,
+    has_left_cleanly,
+    launcher_of,
+    was_killed_after_its_launcher,
+    way_of,
+)
 from zmon.schema.rank import RankState
 
 # A process that has raised ends within 0.8 s, on a busy machine within seconds; gloo's connections may hold it longer.
@@ -83,7 +90,8 @@ def _without_containers(ends: Sequence[End], ranks: Sequence[RankState]) -> list
     """Return the ends, with the ranks as cancelled that were all killed with their launcher, or soon after it."""
     killed = {end.rank.rank for end in ends if end.way is Way.KILLED and ended_with_its_launcher(end.rank)}
     followed = {end.rank.rank for end in ends if was_killed_after_its_launcher(end.rank)}
-    spared = {launcher_of(r) for r in ranks if r.rank not in killed | followed}
+    left = {end.rank.rank for end in ends if has_left_cleanly(end.rank)}  # as an interrupt makes some ranks do
+    spared = {launcher_of(r) for r in ranks if r.rank not in killed | followed | left}
     cancelled = {end.rank.rank for end in ends if end.rank.rank in killed and launcher_of(end.rank) not in spared}
     return [replace(end, way=Way.CANCELLED) if end.rank.rank in cancelled else end for end in ends]
 

@@ -112,6 +112,11 @@ def ended_with_its_launcher(state: RankState) -> bool:
     return is_at_once and not state.alive and state.exit_status in (None, _SIGKILL)
 
 
+def has_left_cleanly(state: RankState) -> bool:
+    """Return True if the rank finished, or looks so: a process that swallows an interrupt exits with code 0."""
+    return _way_by_itself(state) is Way.FINISHED
+
+
 def was_killed_after_its_launcher(state: RankState) -> bool:
     way = _way_by_itself(state)
     return way is Way.KILLED and _followed_its_launcher(state, way)

@@ -28,13 +28,10 @@ def main() -> NoReturn:
 
 
 def _command(words: Sequence[str]) -> NoReturn:
+    """Do what the first word says, and exit. Raises UsageError."""
     name = words[0] if words else ""
     if name == "run":
-        options = _Parser().parse_args(words[1:])
-        command = options.command[1:] if options.command[:1] == ["--"] else options.command
-        if not command:
-            raise UsageError("zmon run has no command to run", "", f"Write {USAGE}")
-        run(command, options.job_id, options.label)
+        _run(words[1:])
     if name in HELP:
         print(f"usage: {USAGE}\nThis is {PROBE_DISTRIBUTION}, for jobs. {DISTRIBUTION} has the other commands.")
     elif name == "--version":
@@ -50,8 +47,17 @@ def _command(words: Sequence[str]) -> NoReturn:
     sys.exit()
 
 
+def _run(words: Sequence[str]) -> NoReturn:
+    """Run the job's command, in place of this process. Raises UsageError."""
+    options = _Parser().parse_args(words)
+    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    if not command:
+        raise UsageError("zmon run has no command to run", next_step=f"Write {USAGE}")
+    run(command, options.job_id, options.label)
+
+
 class _Parser(argparse.ArgumentParser):
-    """The options of `zmon run`. All words from the first one that is no option of zmon are the command."""
+    """The options of `zmon run`. The command begins at the first word that is not an option of zmon."""
 
     def __init__(self) -> None:
         description = "Run a torch job under zmon, without changing its code."

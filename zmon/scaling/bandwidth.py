@@ -44,27 +44,28 @@ class Measured:
 
 
 def links(measured: Measured) -> dict[str, Links]:
-    """Return the fitted bandwidth and latency by op."""
-    return {op: _links(op, measured) for op in dict.fromkeys(timed.op for timed in measured.timed)}
+    """Return the links with the fitted bandwidth and latency, by op."""
+    return {op: _links(op, measured) for op in dict.fromkeys(message.op for message in measured.timed)}
 
 
 def _links(op: str, measured: Measured) -> Links:
-    host = _line([t for t in measured.timed if t.op == op and t.group == HOST])
-    net = _line([t for t in measured.timed if t.op == op and t.group == NET])
+    host = _line([message for message in measured.timed if message.op == op and message.group == HOST])
+    net = _line([message for message in measured.timed if message.op == op and message.group == NET])
     return Links(measured.ranks_per_host, host, net)
 
 
-def _line(timed: Sequence[Timed]) -> Link | None:
-    """Return the fitted line, or None if no group of this kind was timed."""
-    if not timed:
+def _line(messages: Sequence[Timed]) -> Link | None:
+    """Return the bandwidth and the latency that fit these messages; None without a message."""
+    if not messages:
         return None
-    amounts = [sum(bytes_over_links(t.op, t.num_bytes, t.ranks, t.ranks)) for t in timed]
-    seconds = [t.seconds for t in timed]
-    weights = [1 / s**2 for s in seconds]
-    x, y = fmean(amounts, weights), fmean(seconds, weights)
-    spread = fmean([(amount - x) ** 2 for amount in amounts], weights)
-    slope = fmean(map(mul, [a - x for a in amounts], [s - y for s in seconds]), weights) / spread if spread else 0.0
-    latency = y - slope * x
+    amounts = [sum(bytes_over_links(m.op, m.num_bytes, m.ranks, m.ranks)) for m in messages]
+    seconds = [m.seconds for m in messages]
+    weights = [1 / s**2 for s in seconds]  # so that errors count relative to the duration
+    mean_bytes, mean_seconds = fmean(amounts, weights), fmean(seconds, weights)
+    byte_deviations, second_deviations = [a - mean_bytes for a in amounts], [s - mean_seconds for s in seconds]
+    variance = fmean([deviation**2 for deviation in byte_deviations], weights)
+    slope = fmean(map(mul, byte_deviations, second_deviations), weights) / variance if variance else 0.0
+    latency = mean_seconds - slope * mean_bytes
     if slope <= 0 or latency < 0:  # a single size, or noise: assume no latency
         return Link(sum(amounts) / sum(seconds))
     return Link(1 / slope, latency)

@@ -29,12 +29,12 @@ from zmon.scaling.predict import (
 from zmon.schema.curve import IMBALANCE, Point
 from zmon.schema.unknown import Unknown
 
-_MIN_RATIO = 1.1  # amounts with a smaller ratio are too close for a line
+_MIN_RATIO = 1.1  # of the largest to the smallest x; closer ones leave the slope to noise
 
 
 @dataclass(frozen=True)
 class Model:
-    """The model of one kind of job."""
+    """The model of the jobs of one name."""
 
     work: Work
     links: Mapping[str, Links]  # op → links
@@ -50,48 +50,76 @@ def fit(
     measured: Mapping[str, Links] | None = None,
     ranks_per_host: int | None = None,
 ) -> Model | Unknown:
-    """Return the model that fits these points, or the reason why there is none.
+    """Return the model that fits these points, or the reason why they do not determine a model.
 
-    `measured` has, by op, the links that were measured by themselves. `ranks_per_host` is the number of ranks on a
-    host; None: the largest recorded number.
+    `measured` has the links that were measured by themselves, by op. `ranks_per_host` is the number of ranks on a host;
+    None: the largest recorded number.
     """
-    timed = [p for p in points if p.causes]
-    several = [p for p in timed if p.ranks > 1]
-    if not several:
+    points = [p for p in points if p.causes]
+    multi_rank = [p for p in points if p.ranks > 1]
+    if not multi_rank:
         return Unknown("no run of several ranks was recorded with its time categories")
-    per_host = ranks_per_host or max(map(_per_host, several))
-    largest = [p for p in several if p.ranks == max(p.ranks for p in several)]
-    processors = next((p.processors_per_host for p in [*largest, *timed] if p.processors_per_host), None)
-
-    def unshared(point: Point, seconds: float) -> float:
-        """Return the time as it would be if each rank had its own processor."""
-        return seconds / ranks_per_processor(point.ranks, _per_host(point), processors)
-
-    def self_seconds(point: Point) -> float:
-        return unshared(point, sum(s for cause, s in point.causes.items() if cause not in (*ops, IMBALANCE)))
-
-    basis = next((part for part in (largest, timed) if _differ([*map(_rank_samples, part)])), timed)
-    sample_seconds, fixed_seconds = _line([*map(_rank_samples, basis)], [*map(self_seconds, basis)])
-    spreads = [
-        unshared(p, p.causes.get(IMBALANCE, 0.0)) / self_seconds(p) / slowest_deviations(p.ranks)
-        for p in largest
-        if self_seconds(p)
-    ]
+    most_ranks = max(p.ranks for p in multi_rank)
+    largest = [p for p in multi_rank if p.ranks == most_ranks]
+    per_host = ranks_per_host or max(map(_per_host, multi_rank))
+    processors = next((p.processors_per_host for p in [*largest, *points] if p.processors_per_host), None)
+    times = _UnsharedTimes(ops, processors)
+    self_time_points = largest if _samples_differ(largest) else points
+    exchange_points = multi_rank if _samples_differ(multi_rank) and not _samples_differ(largest) else largest
     exchanges, links = {}, {}
-    for op in sorted({op for p in several for op in p.causes if op in ops}):
-        basis = next((part for part in (largest, several) if _differ([*map(_rank_samples, part)])), largest)
-        sample_bytes, fixed_bytes = _line([*map(_rank_samples, basis)], [_sent_bytes(op, p) for p in basis])
-        exchanges[op] = Exchange(fixed_bytes, sample_bytes)
-        exposed = [(p, unshared(p, p.causes.get(op, 0.0))) for p in several]
-        if op != "barrier" and any(s for _, s in exposed) and not any(_sent_bytes(op, p) for p in several):
+    for op in sorted({op for p in multi_rank for op in p.causes if op in ops}):
+        exposed = [(p, times.of_cause(p, op)) for p in multi_rank]
+        if op != "barrier" and any(s for _, s in exposed) and not any(_sent_bytes(op, p) for p in multi_rank):
             return Unknown(f"the bytes that {op} moves were not recorded")
+        exchanges[op] = _exchange(op, exchange_points)
         if measured and op in measured:
             links[op] = replace(measured[op], ranks_per_host=per_host)
             exchanges[op] = replace(exchanges[op], exposed=_exposed_share(op, exposed, links[op]))
         else:
             links[op] = _links(op, exposed, per_host)
-    spread = fmean(spreads) if spreads else 0.0
-    return Model(Work(sample_seconds, fixed_seconds, exchanges, spread, per_host, processors), links)
+    sample_seconds, fixed_seconds = _line(
+        [*map(_rank_samples, self_time_points)], [*map(times.self_time, self_time_points)]
+    )
+    return Model(Work(sample_seconds, fixed_seconds, exchanges, _spread(largest, times), per_host, processors), links)
+
+
+@dataclass(frozen=True)
+class _UnsharedTimes:
+    """The times of a recorded step, in seconds, as they would be if each rank had its own processor."""
+
+    ops: Sequence[str]
+    processors_per_host: int | None
+
+    def of_cause(self, point: Point, cause: str) -> float:
+        """Return the time of one time category; 0 if the step has no time of it."""
+        return self._unshared(point, point.causes.get(cause, 0.0))
+
+    def self_time(self, point: Point) -> float:
+        """Return the time of all phases together."""
+        return self._unshared(point, sum(s for cause, s in point.causes.items() if cause not in (*self.ops, IMBALANCE)))
+
+    def _unshared(self, point: Point, seconds: float) -> float:
+        return seconds / ranks_per_processor(point.ranks, _per_host(point), self.processors_per_host)
+
+
+def _spread(points: Sequence[Point], times: _UnsharedTimes) -> float:
+    """Return the standard deviation of the ranks' self times, relative to their self time; 0 without any self time.
+
+    The imbalance of a step is the distance between its slowest rank and its middle one. Divided by the distance that
+    order statistics expect for as many ranks in deviations, it is one deviation. The result is the mean of the points.
+    """
+    spreads = [
+        times.of_cause(p, IMBALANCE) / times.self_time(p) / slowest_deviations(p.ranks)
+        for p in points
+        if times.self_time(p)
+    ]
+    return fmean(spreads) if spreads else 0.0
+
+
+def _exchange(op: str, points: Sequence[Point]) -> Exchange:
+    """Return the bytes that a rank sends in one op, as a line over its samples."""
+    sample_bytes, fixed_bytes = _line([*map(_rank_samples, points)], [_sent_bytes(op, p) for p in points])
+    return Exchange(fixed_bytes, sample_bytes)
 
 
 def _rank_samples(point: Point) -> float:
@@ -99,7 +127,12 @@ def _rank_samples(point: Point) -> float:
 
 
 def _per_host(point: Point) -> int:
+    """Return the number of ranks on a host; all of them, if the point does not have it."""
     return min(point.ranks_per_host or point.ranks, point.ranks)
+
+
+def _samples_differ(points: Sequence[Point]) -> bool:
+    return _differ([*map(_rank_samples, points)])
 
 
 def _sent_bytes(op: str, point: Point) -> float:
@@ -107,32 +140,39 @@ def _sent_bytes(op: str, point: Point) -> float:
 
 
 def _exposed_share(op: str, exposed: Sequence[tuple[Point, float]], links: Links) -> float:
-    """Return the share of the time of an op that nothing hides."""
-    full = [
+    """Return the mean share of the time of an op that nothing hides; 1 if no time is known.
+
+    `exposed` has the exposed seconds of each point.
+    """
+    op_times = [
         op_seconds(op, _sent_bytes(op, p), p.ranks, replace(links, ranks_per_host=_per_host(p))) for p, _ in exposed
     ]
-    shares = [seconds / whole for (_, seconds), whole in zip(exposed, full, strict=True) if whole]
+    shares = [seconds / op_time for (_, seconds), op_time in zip(exposed, op_times, strict=True) if op_time]
     return fmean(shares) if shares else 1.0
 
 
 def _links(op: str, exposed: Sequence[tuple[Point, float]], per_host: int) -> Links:
-    """Return the links that explain the exposed times: within a host, then, from the remaining time, between hosts."""
+    """Return the links that explain the exposed seconds of each point.
+
+    Points on one host give the link within a host. The remaining time of the others gives the link between hosts.
+    """
     host = _link([(_bytes(op, p)[0], seconds) for p, seconds in exposed if p.ranks == _per_host(p)])
-    beyond = []
+    transfers_between_hosts = []
     for point, seconds in exposed:
         if point.ranks > _per_host(point):
             within, between = _bytes(op, point)
-            near = host.seconds(within) if host and op not in AT_ONCE and _per_host(point) > 1 else 0.0
-            beyond.append((between, max(0.0, seconds - near)))
-    return Links(per_host, host, _link(beyond))
+            host_seconds = host.seconds(within) if host and op not in AT_ONCE and _per_host(point) > 1 else 0.0
+            transfers_between_hosts.append((between, max(0.0, seconds - host_seconds)))
+    return Links(per_host, host, _link(transfers_between_hosts))
 
 
 def _bytes(op: str, point: Point) -> tuple[float, float]:
+    """Return the bytes of an op over a rank's links within its host, and to other hosts."""
     return bytes_over_links(op, _sent_bytes(op, point), point.ranks, _per_host(point))
 
 
 def _link(transfers: Sequence[tuple[float, float]]) -> Link | None:
-    """Return the link that explains these pairs of bytes and seconds; None if there are none."""
+    """Return the link that explains these transfers, pairs of bytes and seconds; None without a transfer."""
     if not transfers:
         return None
     amounts, seconds = [amount for amount, _ in transfers], [s for _, s in transfers]
@@ -143,7 +183,10 @@ def _link(transfers: Sequence[tuple[float, float]]) -> Link | None:
 
 
 def _line(xs: Sequence[float], ys: Sequence[float]) -> tuple[float, float]:
-    """Return slope and intercept, neither below 0; the line goes through the origin if all x are about equal."""
+    """Return the slope (y per x) and the intercept (y) of the least-squares line, neither below 0.
+
+    The line goes through the origin if all x are about equal.
+    """
     through_origin = sum(x * y for x, y in zip(xs, ys, strict=True)) / sum(x * x for x in xs) if any(xs) else 0.0
     if not _differ(xs):
         return through_origin, (0.0 if any(xs) else fmean(ys))

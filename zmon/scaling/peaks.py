@@ -1,8 +1,8 @@
 """The peak rates of devices: floating-point operations per second by dtype, and memory bandwidth.
 
 Pure. A GPU has the dense rates of its datasheet: figures "with sparsity" are halved (`989 / 2`). A device that is not
-listed has no peak, so that a ratio is absent instead of wrong. A site measures its CPUs with `zmon bench-peak`, and may
-add or correct any device in the same file (`zmon hub --peaks`).
+listed has no peak, so that its ratio is absent instead of wrong. A site measures its CPUs with `zmon bench-peak`. It
+may add or correct any device in the same file (`zmon hub --peaks`).
 
 Dtypes have torch's names, except `tf32` (float32 values that the tensor cores round) and `float8` (both formats).
 float64 is the rate of the tensor cores, where the device has them for float64.
@@ -26,7 +26,7 @@ class DevicePeaks:
     source: str = ""
 
     def flops_of(self, shares: Mapping[str, float]) -> float | None:
-        """Return the peak of work in several dtypes; `shares` has the share of each in the operations.
+        """Return the peak of work in several dtypes; `shares` has the share of each dtype in the operations.
 
         None if the work or the peak of one of its dtypes is unknown. Each dtype takes its share at its own peak, so the
         peak of all is the harmonic mean.
@@ -124,7 +124,7 @@ DATASHEETS: tuple[tuple[str, DevicePeaks], ...] = (
 def peaks_of(device: str, measured: Mapping[str, DevicePeaks]) -> DevicePeaks | None:
     """Return the peaks of a device by its name, or None if they are unknown.
 
-    `measured` has those of the site, by the whole name; they count before the datasheets.
+    `measured` has the peaks that the site has measured, by the whole name. They take precedence over the datasheets.
     """
     if device in measured:
         return measured[device]

@@ -7,8 +7,9 @@ slower of the two. A reduction passes through the host first; then each rank exc
 adds its latency.
 
 All ranks wait for the slowest of p ranks. If the self times have a normal distribution, order statistics (Blom 1958)
-give the distance between the slowest rank and the middle one; it grows with p. Ranks that share too few processors take
-turns, both in computing and in exchanging, and the whole step takes that many times as long.
+give the distance between the slowest rank and the middle one. This distance grows with p. Ranks that
+share too few processors take turns, both in computing and in exchanging. The whole step then takes that many times as
+long.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Links:
-    """The links of a rank: to ranks of the same host and to those of other hosts. None: unknown."""
+    """The links of a rank: to ranks of the same host (`host`) and of other hosts (`net`). None: unknown."""
 
     ranks_per_host: int
     host: Link | None
@@ -57,7 +58,7 @@ class Exchange:
     fixed_bytes: float = 0.0
     sample_bytes: float = 0.0  # additional bytes for each of the rank's samples
     calls: float = 1.0
-    exposed: float = 1.0  # share of its time that nothing hides, 0 … 1; above 1: it takes longer than it would alone
+    exposed: float = 1.0  # share of its time that nothing hides, 0 … 1; above 1: it takes longer than measured alone
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class PredictedStep:
     own_seconds: float  # self time of the median rank
     imbalance_seconds: float
     exposed_seconds: dict[str, float]  # op → seconds
-    ranks_per_processor: float  # the factor by which all of it takes longer, because ranks share processors
+    ranks_per_processor: float  # the factor by which all times are longer, because ranks share processors
 
     @property
     def seconds(self) -> float:
@@ -94,7 +95,7 @@ class PredictedStep:
 
 
 def predict(work: Work, links: Mapping[str, Links], ranks: int, samples: int) -> PredictedStep | Unknown:
-    """Return the step in which all ranks process these samples, or why it is unknown; `links` is by op."""
+    """Return the step in which all ranks process these samples, or the reason why it is unknown; `links` is by op."""
     rank_samples = samples / ranks
     shared = ranks_per_processor(ranks, work.ranks_per_host, work.processors_per_host)
     self_seconds = shared * (work.fixed_seconds + work.sample_seconds * rank_samples)
@@ -103,8 +104,8 @@ def predict(work: Work, links: Mapping[str, Links], ranks: int, samples: int) ->
         num_bytes = (exchange.fixed_bytes + exchange.sample_bytes * rank_samples) / exchange.calls
         seconds = op_seconds(op, num_bytes, ranks, links[op]) if exchange.exposed else 0.0
         if seconds is None:
-            where = "between hosts" if ranks > links[op].ranks_per_host else "within a host"
-            return Unknown(f"the speed of {op} {where} was not measured")
+            kind = "between hosts" if ranks > links[op].ranks_per_host else "within a host"
+            return Unknown(f"the speed of {op} {kind} was not measured")
         exposed[op] = shared * exchange.calls * seconds * exchange.exposed
     imbalance = self_seconds * work.spread * slowest_deviations(ranks)
     return PredictedStep(ranks, samples, self_seconds, imbalance, exposed, shared)
@@ -114,13 +115,13 @@ def op_seconds(op: str, num_bytes: float, ranks: int, links: Links) -> float | N
     """Return the time of one collective in which each rank sends `num_bytes`; None if it needs an unknown link."""
     if ranks == 1:
         return 0.0
-    within, beyond = bytes_over_links(op, num_bytes, ranks, links.ranks_per_host)
+    host_bytes, net_bytes = bytes_over_links(op, num_bytes, ranks, links.ranks_per_host)
     hosts = ceil(ranks / links.ranks_per_host)
     if (hosts > 1 and links.net is None) or (hosts == 1 and links.host is None):
         return None
-    near = links.host.seconds(within) if links.host and links.ranks_per_host > 1 else 0.0
-    far = links.net.seconds(beyond) if links.net and hosts > 1 else 0.0
-    return max(near, far) if op in AT_ONCE else near + far
+    host_seconds = links.host.seconds(host_bytes) if links.host and links.ranks_per_host > 1 else 0.0
+    net_seconds = links.net.seconds(net_bytes) if links.net and hosts > 1 else 0.0
+    return max(host_seconds, net_seconds) if op in AT_ONCE else host_seconds + net_seconds
 
 
 def bytes_over_links(op: str, num_bytes: float, ranks: int, ranks_per_host: int) -> tuple[float, float]:
@@ -131,17 +132,17 @@ def bytes_over_links(op: str, num_bytes: float, ranks: int, ranks_per_host: int)
         return num_bytes * (local - 1) / ranks, (num_bytes * (ranks - fewest) / ranks if hosts > 1 else 0.0)
     if op not in _PASSES:
         return (num_bytes if local > 1 else 0.0), (num_bytes if hosts > 1 else 0.0)
-    whole = num_bytes * ranks if op == "all_gather" else num_bytes
-    return whole * _PASSES[op](local), whole / local * _PASSES[op](hosts)
+    total_bytes = num_bytes * ranks if op == "all_gather" else num_bytes
+    return total_bytes * _PASSES[op](local), total_bytes / local * _PASSES[op](hosts)
 
 
 def ranks_per_processor(ranks: int, ranks_per_host: int, processors_per_host: int | None) -> float:
-    """Return how many ranks take turns on one processor; 1 if each rank has its own."""
+    """Return the number of ranks that take turns on one processor; 1 if each rank has its own processor."""
     return max(1.0, min(ranks, ranks_per_host) / processors_per_host) if processors_per_host else 1.0
 
 
 def slowest_deviations(ranks: int) -> float:
-    """Return how far the slowest rank is expected to be from the middle one (the lower of two), in deviations."""
+    """Return the expected distance between the slowest rank and the middle rank (the lower of two), in deviations."""
     return _order_statistic(ranks, ranks) - _order_statistic((ranks - 1) // 2 + 1, ranks) if ranks > 1 else 0.0
 
 

@@ -1,6 +1,6 @@
 """Predicted steps at several sizes, each with and without what-ifs.
 
-Pure. `zmon predict` shows them at the terminal; the hub returns them for a job (`/api/v1/jobs/<job_id>/scaling`).
+Pure. `zmon predict` shows the steps at the terminal. The hub returns them for a job (`/api/v1/jobs/<job_id>/scaling`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zmon.scaling.what_if import with_what_ifs
 from zmon.schema.api import SizeRow, StepAnswer
 from zmon.schema.unknown import Unknown
 
-MAX_RANKS = 1 << 31  # the limit of a recorded baseline; far larger numbers are beyond the precision of a float
+MAX_RANKS = 1 << 31  # ranks, as in a recorded baseline; far larger numbers exceed the precision of a float
 _NO_RESULT = "the predicted step time is zero or not finite"
 
 
@@ -48,10 +48,10 @@ def parse_sizes(name: str, words: str) -> list[int]:
 
 
 def predict_sizes(model: Model, sizes: Sequence[tuple[int, int]], what_ifs: Sequence[str] = ()) -> list[SizePrediction]:
-    """Predict each size, given as (ranks, samples), also with all what-ifs. Raises UsageError if one is invalid."""
-    other = with_what_ifs(model, what_ifs) if what_ifs else None
+    """Predict each size (ranks, samples), also with all what-ifs. Raises UsageError for an invalid what-if."""
+    changed = with_what_ifs(model, what_ifs) if what_ifs else None
     return [
-        SizePrediction(n, samples, _predict(model, n, samples), _predict(other, n, samples) if other else None)
+        SizePrediction(n, samples, _predict(model, n, samples), _predict(changed, n, samples) if changed else None)
         for n, samples in sizes
     ]
 

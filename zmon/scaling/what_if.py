@@ -55,12 +55,12 @@ def _self_time(model: Model, factor: float) -> Model:
 
 
 def _links(model: Model, factor: float, ends: Sequence[str], value: str) -> Model:
-    """Return the model with one value of its links multiplied: of those within a host (`host`), or beyond (`net`)."""
+    """Return the model with one value of its links multiplied: within a host (`host`) or between hosts (`net`)."""
 
     def changed(links: Links) -> Links:
-        known = {end: link for end in ends if (link := getattr(links, end)) is not None}
+        known_links = {end: link for end in ends if (link := getattr(links, end)) is not None}
         return replace(
-            links, **{end: replace(link, **{value: getattr(link, value) * factor}) for end, link in known.items()}
+            links, **{end: replace(link, **{value: getattr(link, value) * factor}) for end, link in known_links.items()}
         )
 
     return replace(model, links={op: changed(links) for op, links in model.links.items()})

@@ -9,8 +9,10 @@ from bench.gpu_check.records import SubmittedSteps
 from bench.gpu_check.result import NOT_CHECKED, Result, judged
 from bench.gpu_check.settings import Setting
 
-WAIT_RATIO = 0.5  # of the kernel: a call that waits takes all of it, submitting some steps takes milliseconds
-_LIMIT_SECONDS = 60.0
+# Ratio of the kernel's duration. A step that waits for the device takes the whole kernel; submitting steps takes
+# milliseconds.
+WAIT_RATIO = 0.5
+_LIMIT_SECONDS = 60.0  # of the job; it takes a few seconds, so a longer job hangs
 
 
 def run(kit: Kit, setting: Setting) -> Iterator[Result]:
@@ -20,17 +22,17 @@ def run(kit: Kit, setting: Setting) -> Iterator[Result]:
 
 
 def compare(steps: SubmittedSteps) -> Iterator[Result]:
-    """Yield the results; nothing is known if the step itself waits."""
+    """Yield three results. The first is NOT_CHECKED if the step waits for the device without zmon, too."""
     limit = WAIT_RATIO * steps.busy_seconds
-    what = "submitting watched steps behind a long kernel"
+    subject = "submitting watched steps behind a long kernel"
     compared_with = f"{steps.absent_seconds * 1e3:.1f} ms without zmon; kernel {steps.busy_seconds * 1e3:.0f} ms"
     if steps.absent_seconds > limit:
-        yield Result(what, NOT_CHECKED, note=f"the step waits without zmon too: {compared_with}")
+        yield Result(subject, NOT_CHECKED, note=f"the step waits without zmon too: {compared_with}")
     else:
-        holds = steps.watched_seconds <= limit
-        yield Result(what, judged(holds), steps.watched_seconds * 1e3, "ms", compared_with)
+        outcome = judged(steps.watched_seconds <= limit)
+        yield Result(subject, outcome, steps.watched_seconds * 1e3, unit="ms", compared_with=compared_with)
     yield Result(
         'watched steps under set_sync_debug_mode("error")', judged(not steps.error),
-        steps.error or "no call synchronizes", "", "no error", "covers torch's operators only",
+        steps.error or "no call synchronizes", compared_with="no error", note="covers torch's operators only",
     )  # fmt: skip
-    yield Result("records dropped under that mode", judged(not steps.dropped), steps.dropped, "", "0")
+    yield Result("records dropped under that mode", judged(not steps.dropped), steps.dropped, compared_with="0")

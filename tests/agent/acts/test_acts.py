@@ -226,14 +226,14 @@ async def test_job_of_another_healer_is_only_observed(start_job, acting, variabl
 @pytest.mark.parametrize(
     ("asker", "may"),
     [
-        (Asker(0), True),
-        (Asker(os.geteuid()), True),
-        (Asker(4242), True),
-        (Asker(4243), False),
-        (Asker(None, "10.0.0.3 is not a loopback address"), False),
-        (Asker(None, "", frozenset(("actions",))), True),
-        (Asker(0, "", frozenset(("read", "evidence", "metrics"))), False),
-        (Asker(4242, "", frozenset(("read",))), False),
+        pytest.param(Asker(0), True, id="root"),
+        pytest.param(Asker(os.geteuid()), True, id="the user of the agent"),
+        pytest.param(Asker(4242), True, id="a user of a hub"),
+        pytest.param(Asker(4243), False, id="another user"),
+        pytest.param(Asker(None, "10.0.0.3 is not a loopback address"), False, id="not over loopback"),
+        pytest.param(Asker(None, "", frozenset(("actions",))), True, id="the role actions"),
+        pytest.param(Asker(0, "", frozenset(("read", "evidence", "metrics"))), False, id="root with other roles"),
+        pytest.param(Asker(4242, "", frozenset(("read",))), False, id="a user of a hub with other roles"),
     ],
 )
 def test_who_may_ask(asker, may):
@@ -269,14 +269,13 @@ async def test_report_has_why_acts_are_refused(acting):
 @pytest.mark.parametrize(
     ("body", "headers", "status"),
     [
-        (b"{", {}, 400),
-        (b'{"act": "kill_culprit"}', {}, 400),
-        (b"{}" + b" " * 5000, {}, 413),
-        (b"{}", {"Content-Type": "text/plain"}, 415),
-        (b"{}", {"Origin": "https://elsewhere.example.org"}, 403),
-        (b"{}", {"Origin": "null"}, 403),
+        pytest.param(b"{", {}, 400, id="no JSON"),
+        pytest.param(b'{"act": "kill_culprit"}', {}, 400, id="fields missing"),
+        pytest.param(b"{}" + b" " * 5000, {}, 413, id="too long"),
+        pytest.param(b"{}", {"Content-Type": "text/plain"}, 415, id="form of a browser"),
+        pytest.param(b"{}", {"Origin": "https://elsewhere.example.org"}, 403, id="page of another site"),
+        pytest.param(b"{}", {"Origin": "null"}, 403, id="page without origin"),
     ],
-    ids=["no JSON", "fields missing", "too long", "form of a browser", "page of another site", "page without origin"],
 )
 async def test_malformed_request_is_one_line(acting, body, headers, status):
     async with acting() as client:

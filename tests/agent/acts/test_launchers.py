@@ -78,16 +78,15 @@ async def test_crash_loop_is_ended_while_no_rank_has_a_box(start_job, acting, tm
         assert job.launcher.wait(10) == -signal.SIGTERM
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ({"restarts": "", "ranks": 1}, "which started the only rank of job, is no launcher"),
-        ({"restarts": "3", "ranks": 1, "command": "shell"}, "is a shell"),
-        ({"restarts": "0", "ranks": 2, "command": "notebook"}, "is a notebook or an interpreter"),
-        ({"restarts": "", "ranks": 2, "command": "session"}, "leads a session or has a terminal"),
-    ],
-    ids=["one rank", "shell", "notebook", "session"],
-)
+NO_LAUNCHERS = {
+    "one rank": ({"restarts": "", "ranks": 1}, "which started the only rank of job, is no launcher"),
+    "shell": ({"restarts": "3", "ranks": 1, "command": "shell"}, "is a shell"),
+    "notebook": ({"restarts": "0", "ranks": 2, "command": "notebook"}, "is a notebook or an interpreter"),
+    "session": ({"restarts": "", "ranks": 2, "command": "session"}, "leads a session or has a terminal"),
+}
+
+
+@pytest.mark.parametrize(("options", "reason"), NO_LAUNCHERS.values(), ids=NO_LAUNCHERS)
 async def test_process_that_is_no_launcher_is_not_ended(start_job, acting, options, reason):
     commands = {
         "shell": ["bash", "-c", 'RANK=0 "$0" -c "$1"; true', sys.executable, RANK],

@@ -42,19 +42,19 @@ def opened(tmp_path, clocks):
 
 
 # What is in the ledger when the agent ends, and what the next one knows: is there an act, was it done, is it marked?
-@pytest.mark.parametrize(
-    ("events", "act", "is_act", "done", "marked"),
-    [
-        ((REFUSED,), KILL_CULPRIT, False, False, False),
-        ((ANNOUNCED, WITHDRAWN), KILL_CULPRIT, False, False, False),
-        ((ANNOUNCED,), KILL_CULPRIT, True, False, True),
-        ((ANNOUNCED, DONE), KILL_CULPRIT, True, True, False),
-        ((ANNOUNCED, DONE), END_JOB, True, True, True),
-        ((ANNOUNCED, DONE, SIGNAL), END_JOB, True, True, True),
-        ((ANNOUNCED, DONE, module.FINISHED), END_JOB, True, True, False),
-        ((ANNOUNCED, DONE, INTERRUPTED), END_JOB, True, True, False),
-    ],
-)
+LEDGERS = {
+    "refused": ((REFUSED,), KILL_CULPRIT, False, False, False),
+    "withdrawn": ((ANNOUNCED, WITHDRAWN), KILL_CULPRIT, False, False, False),
+    "a kill is announced": ((ANNOUNCED,), KILL_CULPRIT, True, False, True),
+    "a kill is done": ((ANNOUNCED, DONE), KILL_CULPRIT, True, True, False),
+    "an end begins": ((ANNOUNCED, DONE), END_JOB, True, True, True),
+    "an end goes on": ((ANNOUNCED, DONE, SIGNAL), END_JOB, True, True, True),
+    "an end is finished": ((ANNOUNCED, DONE, module.FINISHED), END_JOB, True, True, False),
+    "an end was interrupted": ((ANNOUNCED, DONE, INTERRUPTED), END_JOB, True, True, False),
+}
+
+
+@pytest.mark.parametrize(("events", "act", "is_act", "done", "marked"), LEDGERS.values(), ids=LEDGERS)
 def test_next_agent_knows_what_was_done(opened, tmp_path, events, act, is_act, done, marked):
     first = opened()
     for event in events:

@@ -53,20 +53,20 @@ def fake_proc(folder, process, states=("S",), tracer=0, uids=(UID,) * 4, environ
 
 
 # What /proc says about a process of this user that started at tick 5000, and why nothing is done to it.
-@pytest.mark.parametrize(
-    ("options", "start_ticks", "reason"),
-    [
-        ({"states": ("D",)}, 5000, r"state D\) in nfs_wait_bit_killable, where a kill does nothing"),
-        ({"states": ("S", "S", "D")}, 5000, "uninterruptible sleep"),
-        ({"states": ("t",)}, 5000, "a debugger holds"),
-        ({"states": ("S", "t")}, 5000, "a debugger holds"),
-        ({"tracer": 77}, 5000, "a debugger holds"),
-        ({"uids": (UID, 0 if UID else 5, UID, UID)}, 5000, "runs as uid"),
-        ({"uids": (UID + 1,) * 4}, 5000, f"runs as uid {UID + 1}, and the box is of uid {UID}"),
-        ({}, 5001, "it started at another time"),
-        ({}, None, "it started at another time"),
-    ],
-)
+REFUSALS = {
+    "waits for a disk": ({"states": ("D",)}, 5000, r"state D\) in nfs_wait_bit_killable, where a kill does nothing"),
+    "waits for a disk once it is stopped": ({"states": ("S", "S", "D")}, 5000, "uninterruptible sleep"),
+    "a debugger": ({"states": ("t",)}, 5000, "a debugger holds"),
+    "a debugger once it is stopped": ({"states": ("S", "t")}, 5000, "a debugger holds"),
+    "a tracer": ({"tracer": 77}, 5000, "a debugger holds"),
+    "set-user-ID": ({"uids": (UID, 0 if UID else 5, UID, UID)}, 5000, "runs as uid"),
+    "another user": ({"uids": (UID + 1,) * 4}, 5000, f"runs as uid {UID + 1}, and the box is of uid {UID}"),
+    "started later": ({}, 5001, "it started at another time"),
+    "unknown start": ({}, None, "it started at another time"),
+}
+
+
+@pytest.mark.parametrize(("options", "start_ticks", "reason"), REFUSALS.values(), ids=REFUSALS)
 def test_process_is_refused(sleeper, tmp_path, options, start_ticks, reason):
     proc = fake_proc(tmp_path, sleeper, **options)
     with (

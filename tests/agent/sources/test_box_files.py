@@ -160,15 +160,15 @@ def test_prune_keeps_a_named_socket_with_a_foreign_name_or_folder(end_rank_and_p
 @pytest.mark.parametrize(
     "make",
     [
-        lambda path: path.touch(),
-        lambda path: path.symlink_to(path.with_name("precious")),
-        lambda path: path.mkdir(),
+        pytest.param(lambda path: path.touch(), id="file"),
+        pytest.param(lambda path: path.symlink_to(path.with_name("precious")), id="link"),
+        pytest.param(lambda path: path.mkdir(), id="directory"),
         pytest.param(
             lambda path: os.chown(bind_unused_socket(path), 1234, -1),
             marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away"),
+            id="socket of another user",
         ),
     ],
-    ids=["file", "link", "directory", "socket of another user"],
 )
 def test_prune_keeps_named_files_that_are_not_sockets_of_the_user(end_rank_and_prune, tmp_path, make):
     path, precious = tmp_path / "s" / SHORT, tmp_path / "s" / "precious"

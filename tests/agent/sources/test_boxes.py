@@ -9,6 +9,7 @@ from tests.boxes import Box, Clock, eventually
 from tests.build import JOB
 from zmon.agent.sources.boxes import Boxes
 from zmon.box.reader import BoxReader
+from zmon.job.lease import Leases
 from zmon.probe.rank import DONE, EVAL, OP_NUMBER, TRAIN
 from zmon.schema.api import Suspicion
 from zmon.schema.rank import EnteredCollective
@@ -128,7 +129,13 @@ def test_rank_that_hangs_after_its_host_was_suspended_is_overdue(boxes, make_liv
     assert scan_during(1.0) == {Suspicion(JOB, 0, "overdue")}
 
 
-@pytest.mark.parametrize(("step_seconds", "waits", "lease", "overdue"), [(0.02, 60, 1.5, 58.5), (2.0, 0, 30.0, 0.0)])
+@pytest.mark.parametrize(
+    ("step_seconds", "waits", "lease", "overdue"),
+    [
+        pytest.param(0.02, 60, Leases.train_floor_seconds, 60 - Leases.train_floor_seconds, id="short steps"),
+        pytest.param(2.0, 0, Leases.train_multiple * 2.0, 0.0, id="long steps"),
+    ],
+)
 def test_first_scan_of_an_agent_learns_the_lease_and_counts_the_whole_time_without_progress(
     make_live_box, clock, scan_states, step_seconds, waits, lease, overdue
 ):
@@ -171,17 +178,19 @@ def test_rank_in_a_child_pid_namespace_is_found_by_its_host_pid(tmp_path, clock,
 
 
 def test_restarted_rank_replaces_the_box_of_its_previous_start(boxes, make_live_box, clock, scan_states):
-    before = make_live_box()
-    before.steps(5)
+    earlier = make_live_box()
+    earlier.steps(5)
     assert scan_states()[0].steps == 5
-    before.process.end()
+    earlier.process.end()
     clock.sleep(1)
     make_live_box()
     state = scan_states()[0]
     assert (state.alive, state.steps) == (True, 0)
 
 
-@pytest.mark.parametrize(("seconds", "reported"), [(10, True), (61, False)])
+@pytest.mark.parametrize(
+    ("seconds", "reported"), [pytest.param(10, True, id="a moment ago"), pytest.param(61, False, id="a minute ago")]
+)
 def test_rank_that_died_before_the_agent_started_is_reported_for_a_minute(
     boxes, make_live_box, clock, scan_states, seconds, reported
 ):

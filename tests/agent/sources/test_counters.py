@@ -12,18 +12,17 @@ def totals_of(*values):
     return [totals.total("mlx5_0:1", "out_of_sequence", value) for value in values]
 
 
-@pytest.mark.parametrize(
-    ("values", "totals"),
-    [
-        ([5, 5, 7, 2**40], [5, 5, 7, 2**40]),
-        ([2**32 - 10, 5, 6], [2**32 - 10, 2**32 + 5, 2**32 + 6]),
-        ([2**32 - 1, 0, 2**31, 2**32 - 1, 1], [2**32 - 1, 2**32, 3 * 2**31, 2**33 - 1, 2**33 + 1]),
-        ([1000, 3, 10, 2], [1000, 1003, 1010, 1012]),
-        # The kernel sums the counters of all processors while they change.
-        ([1_000_000, 999_999, 1_000_000, 1_000_001], [1_000_000, 1_000_000, 1_000_000, 1_000_001]),
-    ],
-    ids=["only grows", "wraps at 32 bits", "wraps twice", "restarts from 0", "dips by 1"],
-)
+TOTALS = {
+    "only grows": ([5, 5, 7, 2**40], [5, 5, 7, 2**40]),
+    "wraps at 32 bits": ([2**32 - 10, 5, 6], [2**32 - 10, 2**32 + 5, 2**32 + 6]),
+    "wraps twice": ([2**32 - 1, 0, 2**31, 2**32 - 1, 1], [2**32 - 1, 2**32, 3 * 2**31, 2**33 - 1, 2**33 + 1]),
+    "restarts from 0": ([1000, 3, 10, 2], [1000, 1003, 1010, 1012]),
+    # The kernel sums the counters of all processors while they change.
+    "dips by 1": ([1_000_000, 999_999, 1_000_000, 1_000_001], [1_000_000, 1_000_000, 1_000_000, 1_000_001]),
+}
+
+
+@pytest.mark.parametrize(("values", "totals"), TOTALS.values(), ids=TOTALS)
 def test_total_of_a_counter(values, totals):
     assert totals_of(*values) == totals
 

@@ -17,24 +17,29 @@ V1 = HYBRID.rpartition("\n")[0]
 V2 = "0::/docker/a1"
 
 
-@pytest.mark.parametrize(
-    ("state", "cgroup", "files", "frozen"),
-    [
-        ("D", HYBRID, {"freezer/docker/a1/freezer.state": "FROZEN"}, True),
-        ("D", V1, {"freezer/docker/a1/freezer.state": "FROZEN"}, True),
-        ("D", V1, {"freezer/docker/a1/freezer.state": "FREEZING"}, False),
-        ("D", V1, {"freezer/docker/a1/freezer.state": "THAWED"}, False),  # it waits for a disk
-        ("D", V2, {"cgroup.controllers": "", "docker/a1/cgroup.events": "populated 1\nfrozen 0"}, False),
-        ("S", V2, {"cgroup.controllers": "", "docker/a1/cgroup.events": "populated 1\nfrozen 1"}, True),
-        ("S", V2, {"cgroup.controllers": "", "docker/a1/cgroup.events": "populated 1\nfrozen 0"}, False),
-        ("S", HYBRID, {"unified/docker/a1/cgroup.events": "populated 1\nfrozen 1"}, True),
-        ("R", V2, {"cgroup.controllers": "", "docker/a1/cgroup.events": "populated 1\nfrozen 1"}, False),
-        ("D", V1, {}, False),
-        ("S", V2, {}, False),
-        ("S", "0::/../../docker/a1", {"cgroup.controllers": ""}, False),  # in another cgroup namespace
-        ("D", "", {}, False),
-    ],
-)
+FREEZERS = {
+    "hybrid host, freezer of v1": ("D", HYBRID, {"freezer/docker/a1/freezer.state": "FROZEN"}, True),
+    "v1": ("D", V1, {"freezer/docker/a1/freezer.state": "FROZEN"}, True),
+    "v1, freezing": ("D", V1, {"freezer/docker/a1/freezer.state": "FREEZING"}, False),
+    "v1, thawed: it waits for a disk": ("D", V1, {"freezer/docker/a1/freezer.state": "THAWED"}, False),
+    "v2, waits for a disk": (
+        "D",
+        V2,
+        {"cgroup.controllers": "", "docker/a1/cgroup.events": "populated 1\nfrozen 0"},
+        False,
+    ),
+    "v2": ("S", V2, {"cgroup.controllers": "", "docker/a1/cgroup.events": "populated 1\nfrozen 1"}, True),
+    "v2, sleeps": ("S", V2, {"cgroup.controllers": "", "docker/a1/cgroup.events": "populated 1\nfrozen 0"}, False),
+    "hybrid host, freezer of v2": ("S", HYBRID, {"unified/docker/a1/cgroup.events": "populated 1\nfrozen 1"}, True),
+    "v2, runs": ("R", V2, {"cgroup.controllers": "", "docker/a1/cgroup.events": "populated 1\nfrozen 1"}, False),
+    "v1 without a freezer": ("D", V1, {}, False),
+    "v2 without a freezer": ("S", V2, {}, False),
+    "in another cgroup namespace": ("S", "0::/../../docker/a1", {"cgroup.controllers": ""}, False),
+    "no control group is known": ("D", "", {}, False),
+}
+
+
+@pytest.mark.parametrize(("state", "cgroup", "files", "frozen"), FREEZERS.values(), ids=FREEZERS)
 def test_frozen_by_the_control_group(tmp_path, state, cgroup, files, frozen):
     for name, text in files.items():
         (tmp_path / "cgroup" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -47,11 +52,10 @@ def test_frozen_by_the_control_group(tmp_path, state, cgroup, files, frozen):
 @pytest.mark.parametrize(
     ("parent", "file", "freeze", "thaw"),
     [
-        (ROOT / "freezer", "freezer.state", "FROZEN", "THAWED"),
-        (ROOT, "cgroup.freeze", "1", "0"),
-        (ROOT / "unified", "cgroup.freeze", "1", "0"),
+        pytest.param(ROOT / "freezer", "freezer.state", "FROZEN", "THAWED", id="v1"),
+        pytest.param(ROOT, "cgroup.freeze", "1", "0", id="v2"),
+        pytest.param(ROOT / "unified", "cgroup.freeze", "1", "0", id="v2 of a hybrid host"),
     ],
-    ids=["v1", "v2", "v2 of a hybrid host"],
 )
 def test_real_freezer_holds_a_process_by_the_group_above(parent, file, freeze, thaw):
     above = parent / f"zmon-test-{os.getpid()}"

@@ -67,7 +67,7 @@ SHOWN = {  # answers of the driver about a card → fields of its sample
     "sum of all NVLink errors": ({CRC: 1, DATA: 2, REPLAY: 4, RECOVERY: 8}, {"nvlink_errors": 15}),
     "NVLink errors unknown if one kind is": ({CRC: 1, DATA: UNKNOWN}, {"nvlink_errors": None}),
     "zeros of an idle card, not unknown": (
-        {f"nvmlDeviceGet{what}": 0 for what in ("MemoryInfo", "UtilizationRates", "PowerUsage")} | {"field.197": 0},
+        {f"nvmlDeviceGet{name}": 0 for name in ("MemoryInfo", "UtilizationRates", "PowerUsage")} | {"field.197": 0},
         {"memory_used_bytes": 0, "utilization_ratio": 0.0, "power_watts": 0.0, "pcie_sent_bytes": 0},
     ),
 }  # fmt: skip
@@ -75,7 +75,7 @@ SHOWN = {  # answers of the driver about a card → fields of its sample
 
 @pytest.mark.parametrize(("answers", "fields"), SHOWN.values(), ids=SHOWN)
 def test_card_shows(fake_nvml, answers, fields):
-    fake_nvml.set_answers(*(("0", what, answer) for what, answer in answers.items()))
+    fake_nvml.set_answers(*(("0", function, answer) for function, answer in answers.items()))
     reading = GpuSource().read()
     (card,) = reading.value
     assert {name: getattr(card, name) for name in fields} == fields
@@ -87,7 +87,7 @@ def test_value_unsupported_by_a_card_is_unknown_but_not_dropped(fake_nvml):
     silent += ["MigMode", "Name", "CurrentClocksEventReasons", "CurrentClocksThrottleReasons", "PciInfo_v3"]
     silent += ["ComputeRunningProcesses_v3", "MinorNumber"]
     silent += [f"{clock}ClockInfo.{domain}" for clock in ("", "Max") for domain in range(4)]
-    fake_nvml.set_answers(("driver", "cards", 2), *(("0", f"nvmlDeviceGet{what}", NOT_SUPPORTED) for what in silent))
+    fake_nvml.set_answers(("driver", "cards", 2), *(("0", f"nvmlDeviceGet{name}", NOT_SUPPORTED) for name in silent))
     reading = GpuSource().read()
     assert reading.value[0] == GpuSample(gpu="0", uuid="GPU-0")
     assert reading.value[1].power_watts == 300.0
@@ -97,7 +97,7 @@ def test_value_unsupported_by_a_card_is_unknown_but_not_dropped(fake_nvml):
 def test_unexpected_error_loses_its_value_and_adds_a_line_per_card(fake_nvml):
     fake_nvml.set_answers(
         ("driver", "cards", 2),
-        *(("0", f"nvmlDeviceGet{what}", UNKNOWN) for what in ("PowerUsage", "MemoryInfo")),
+        *(("0", f"nvmlDeviceGet{name}", UNKNOWN) for name in ("PowerUsage", "MemoryInfo")),
         ("0", "field.82", UNKNOWN),
     )
     reading = GpuSource().read()
@@ -120,7 +120,7 @@ def test_constant_values_are_read_only_once(fake_nvml, monkeypatch, tmp_path):
     for _ in range(3):
         source.read()
     once = ("HandleByIndex_v2", "UUID", "Name", "PciInfo_v3", "MaxClockInfo.0")
-    assert [fake_nvml.calls("0", f"nvmlDeviceGet{what}") for what in once] == [1] * len(once)
+    assert [fake_nvml.calls("0", f"nvmlDeviceGet{name}") for name in once] == [1] * len(once)
     assert calls == [(tmp_path, "0000:3b:00.0")]
 
 

@@ -151,7 +151,10 @@ def test_new_mig_instance_replaces_the_previous_instance(fake_nvml, monkeypatch)
 def test_mig_instance_that_cannot_be_read_is_reported_by_name(fake_nvml):
     fake_nvml.set_answers(
         ("0", "nvmlDeviceGetMigMode", 1),
-        *(("0:0", what, answer) for what, answer in (("nvmlDeviceGetUUID", "MIG-0"), ("nvmlDeviceGetName", UNKNOWN))),
+        *(
+            ("0:0", function, answer)
+            for function, answer in (("nvmlDeviceGetUUID", "MIG-0"), ("nvmlDeviceGetName", UNKNOWN))
+        ),
     )
     assert GpuSource().read().dropped == ("GPU 0:0: cannot read Name: Unknown Error",)
 

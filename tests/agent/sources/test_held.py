@@ -41,8 +41,12 @@ def test_holders_with_their_users_and_numbers_of_gpus(node):
 
 @pytest.mark.parametrize(
     "devices",
-    ["a *:* rwm\n", "c 195:* rw\n", DOCKER, ""],
-    ids=["no restriction, as Slurm leaves it", "all devices of the driver, as for an agent", "no GPU", "empty"],
+    [
+        pytest.param("a *:* rwm\n", id="no restriction, as Slurm leaves it"),
+        pytest.param("c 195:* rw\n", id="all devices of the driver, as for an agent"),
+        pytest.param(DOCKER, id="no GPU"),
+        pytest.param("", id="empty"),
+    ],
 )
 def test_group_that_names_no_gpu_holds_none(node, devices):
     node.group(POD, devices)

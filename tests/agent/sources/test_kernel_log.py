@@ -59,32 +59,30 @@ def parse_event(text):
     return kernel_event(f"4,1,2500000,-;{text}\n", boot=1000.0)
 
 
-@pytest.mark.parametrize(
-    ("text", "device", "xid"),
-    [
-        (XID, "0000:3b:00.0", 79),
-        ("NVRM: Xid (PCI:0018:01:00): 149, NETIR Fatal XC0 i0 Link -1 (0x000fe406 0x0)", "0018:01:00.0", 149),
-        ("NVRM: Xid (PCI:0000:01:00 GPU-I:05): 43, pid=7, name=python, Ch 00000008", "0000:01:00.0", 43),
-        ("NVRM: Xid (0000:03:00): 31, Ch 00000003, engmask 00000101, intr 10000000", "0000:03:00.0", 31),
-    ],
-    ids=["hopper", "blackwell", "mig", "old driver"],
-)
+XIDS = {
+    "hopper": (XID, "0000:3b:00.0", 79),
+    "blackwell": ("NVRM: Xid (PCI:0018:01:00): 149, NETIR Fatal XC0 i0 Link -1 (0x000fe406 0x0)", "0018:01:00.0", 149),
+    "mig": ("NVRM: Xid (PCI:0000:01:00 GPU-I:05): 43, pid=7, name=python, Ch 00000008", "0000:01:00.0", 43),
+    "old driver": ("NVRM: Xid (0000:03:00): 31, Ch 00000003, engmask 00000101, intr 10000000", "0000:03:00.0", 31),
+}
+
+
+@pytest.mark.parametrize(("text", "device", "xid"), XIDS.values(), ids=XIDS)
 def test_error_of_a_gpu_has_its_number_and_the_address_of_the_card(text, device, xid):
     parsed = parse_event(text)
     assert (parsed.kind, parsed.device, parsed.xid, parsed.text) == ("xid", device, xid, text)
     assert parsed.time == 1002.5
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        KILLED,
-        "Out of memory: Killed process 1 (a b) total-vm:1kB",
-        "Out of memory (oom_kill_allocating_task): Killed process 1 (x) total-vm:1kB",
-        "Killed process 1 (python) total-vm:1kB, anon-rss:1kB, file-rss:0kB, shmem-rss:0kB",
-    ],
-    ids=["cgroup", "host", "allocating task", "before 5.0"],
-)
+MEMORY_KILLS = {
+    "cgroup": KILLED,
+    "host": "Out of memory: Killed process 1 (a b) total-vm:1kB",
+    "allocating task": "Out of memory (oom_kill_allocating_task): Killed process 1 (x) total-vm:1kB",
+    "before 5.0": "Killed process 1 (python) total-vm:1kB, anon-rss:1kB, file-rss:0kB, shmem-rss:0kB",
+}
+
+
+@pytest.mark.parametrize("text", MEMORY_KILLS.values(), ids=MEMORY_KILLS)
 def test_process_killed_for_memory_is_an_event(text):
     parsed = parse_event(text)
     assert (parsed.kind, parsed.device, parsed.xid) == ("oom", None, None)

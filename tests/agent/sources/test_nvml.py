@@ -82,7 +82,7 @@ def test_function_missing_in_an_older_library_is_not_reported(old_nvml):
 
 def test_unexpected_errors_are_grouped_by_reason_and_reported_once(fake_nvml, card):
     fake_nvml.set_answers(
-        *(("0", f"nvmlDeviceGet{what}", UNKNOWN) for what in ("PowerUsage", "MemoryInfo")),
+        *(("0", f"nvmlDeviceGet{name}", UNKNOWN) for name in ("PowerUsage", "MemoryInfo")),
         *(("0", f"nvmlDeviceGetClockInfo.{domain}", "!16") for domain in (0, 1)),
     )
     card.ask(pynvml.nvmlDeviceGetPowerUsage)

@@ -28,24 +28,14 @@ def holders(name="train-0", namespace="team", **changes):
 @pytest.mark.parametrize(
     ("changes", "number"),
     [
-        ({"limits": [{GPU: "4", "cpu": "8", "memory": "64Gi"}]}, 4),
-        ({"limits": [{GPU: "1"}, {}, {GPU: "2"}]}, 3),
-        ({"limits": [{GPU: "1"}], "phase": "Pending"}, 1),
-        ({"limits": [{GPU: "1"}], "deleted": True}, 1),
-        ({"limits": [{GPU: "1"}], "phase": "Succeeded"}, None),
-        ({"limits": [{GPU: "1"}], "phase": "Failed"}, None),
-        ({"limits": [{"cpu": "8"}, {GPU: "0"}]}, None),
-        ({}, None),
-    ],
-    ids=[
-        "one container",
-        "sum of containers",
-        "starts",
-        "is being deleted",
-        "succeeded",
-        "failed",
-        "no GPU",
-        "no limit",
+        pytest.param({"limits": [{GPU: "4", "cpu": "8", "memory": "64Gi"}]}, 4, id="one container"),
+        pytest.param({"limits": [{GPU: "1"}, {}, {GPU: "2"}]}, 3, id="sum of containers"),
+        pytest.param({"limits": [{GPU: "1"}], "phase": "Pending"}, 1, id="starts"),
+        pytest.param({"limits": [{GPU: "1"}], "deleted": True}, 1, id="is being deleted"),
+        pytest.param({"limits": [{GPU: "1"}], "phase": "Succeeded"}, None, id="succeeded"),
+        pytest.param({"limits": [{GPU: "1"}], "phase": "Failed"}, None, id="failed"),
+        pytest.param({"limits": [{"cpu": "8"}, {GPU: "0"}]}, None, id="no GPU"),
+        pytest.param({}, None, id="no limit"),
     ],
 )
 def test_pod_holds_the_limits_of_its_containers_until_it_has_ended(changes, number):
@@ -53,16 +43,15 @@ def test_pod_holds_the_limits_of_its_containers_until_it_has_ended(changes, numb
     assert holders(**changes) == (expected, [])
 
 
-@pytest.mark.parametrize(
-    ("limits", "line"),
-    [
-        ({MIG: "2"}, "team/train-0: it is unknown whether its instances of GPUs are idle"),
-        ({MIG: "2", GPU: "1"}, "team/train-0: it is unknown whether its instances of GPUs are idle"),
-        ({GPU: "1k"}, "team/train-0: its limit of nvidia.com/gpu is no number of GPUs"),
-        ({GPU: "9" * 5000}, "team/train-0: its limit of nvidia.com/gpu is no number of GPUs"),
-    ],
-    ids=["instances", "instances and a GPU", "a suffix", "a huge number"],
-)
+UNREADABLE = {
+    "instances": ({MIG: "2"}, "team/train-0: it is unknown whether its instances of GPUs are idle"),
+    "instances and a GPU": ({MIG: "2", GPU: "1"}, "team/train-0: it is unknown whether its instances of GPUs are idle"),
+    "a suffix": ({GPU: "1k"}, "team/train-0: its limit of nvidia.com/gpu is no number of GPUs"),
+    "a huge number": ({GPU: "9" * 5000}, "team/train-0: its limit of nvidia.com/gpu is no number of GPUs"),
+}
+
+
+@pytest.mark.parametrize(("limits", "line"), UNREADABLE.values(), ids=UNREADABLE)
 def test_pod_of_which_it_is_unknown_what_it_holds_is_reported(limits, line):
     assert holders(limits=[limits]) == ([], [line])
 

@@ -32,10 +32,10 @@ def add_rank(tmp_path):
     return make
 
 
-def delay_ratios(add_rank, folder, *looks):
+def delay_ratios(add_rank, folder, *samples):
     """Return the wait of rank 0 after each look: seconds since the one before, and the content of its schedstat."""
     source, ratios = add_rank(0), []
-    for seconds, schedstat in looks:
+    for seconds, schedstat in samples:
         add_rank.now += seconds
         (folder / "1000/schedstat").write_text(schedstat)
         ratios.append(source.read().value[0].run_delay_ratio)
@@ -43,9 +43,9 @@ def delay_ratios(add_rank, folder, *looks):
 
 
 def test_wait_for_a_processor_is_the_share_of_the_last_seconds(add_rank, tmp_path):
-    looks = [(0, f"5 {SECOND} 1"), (2, f"5 {2 * SECOND} 2"), (4, f"5 {4 * SECOND} 3"), (2, f"5 {4 * SECOND} 3")]
+    samples = [(0, f"5 {SECOND} 1"), (2, f"5 {2 * SECOND} 2"), (4, f"5 {4 * SECOND} 3"), (2, f"5 {4 * SECOND} 3")]
     assert WINDOW_SECONDS == 6.0
-    assert delay_ratios(add_rank, tmp_path, *looks) == [None, None, 0.5, pytest.approx(1 / 3)]
+    assert delay_ratios(add_rank, tmp_path, *samples) == [None, None, 0.5, pytest.approx(1 / 3)]
 
 
 @pytest.mark.parametrize("schedstat", ["0 0 0", "", "5 7", "a b c", "5 -7 1"])

@@ -21,12 +21,12 @@ def connect():
 
     def make(server="127.0.0.1", client=None, family=socket.AF_INET, accepts=True):
         listener = socket.create_server((server, 0), family=family, dualstack_ipv6=server == "::")
-        near = socket.socket(family)
-        opened.extend((listener, near))
-        near.connect((client or server, listener.getsockname()[1]))
-        far = listener.accept()[0] if accepts else listener
-        opened.append(far)
-        return near, far
+        connected = socket.socket(family)
+        opened.extend((listener, connected))
+        connected.connect((client or server, listener.getsockname()[1]))
+        accepted = listener.accept()[0] if accepts else listener
+        opened.append(accepted)
+        return connected, accepted
 
     yield make
     for opened_socket in opened:
@@ -45,43 +45,43 @@ def read_connection(end):
 
 
 def test_connection_shows_its_peer_and_a_measured_round_trip(connect):
-    near, far = connect("127.0.0.2")
-    parsed = read_connection(near)
-    assert (parsed.inode, parsed.peer) == (inode_of(near), "127.0.0.2")
+    connected, accepted = connect("127.0.0.2")
+    parsed = read_connection(connected)
+    assert (parsed.inode, parsed.peer) == (inode_of(connected), "127.0.0.2")
     assert (parsed.send_queue_bytes, parsed.receive_queue_bytes, parsed.retransmitted_segments) == (0, 0, 0)
     assert 0 < parsed.round_trip_seconds < 1
-    assert read_connection(far).peer == "127.0.0.1"
+    assert read_connection(accepted).peer == "127.0.0.1"
 
 
 def test_delivery_rate_is_known_only_after_data_was_sent(connect):
-    near, far = connect()
-    assert read_connection(near).delivery_bytes_per_second is None
+    connected, accepted = connect()
+    assert read_connection(connected).delivery_bytes_per_second is None
     for _ in range(20):
-        near.sendall(bytes(100_000))
-        far.recv(100_000, socket.MSG_WAITALL)
-    assert read_connection(near).delivery_bytes_per_second > 1e6
+        connected.sendall(bytes(100_000))
+        accepted.recv(100_000, socket.MSG_WAITALL)
+    assert read_connection(connected).delivery_bytes_per_second > 1e6
 
 
 def test_peer_that_does_not_read_lets_both_queues_grow(connect):
-    near, far = connect()
-    near.setblocking(False)
+    connected, accepted = connect()
+    connected.setblocking(False)
     sent = 0
     while True:
         try:
-            sent += near.send(bytes(65536))
+            sent += connected.send(bytes(65536))
         except BlockingIOError:
             break
-    waiting, unread = read_connection(near).send_queue_bytes, read_connection(far).receive_queue_bytes
+    waiting, unread = read_connection(connected).send_queue_bytes, read_connection(accepted).receive_queue_bytes
     assert waiting > 0
     assert unread > 0
     assert waiting + unread >= sent  # received data may not be acknowledged yet
     time.sleep(0.5)  # longer than the first timeout
-    assert read_connection(near).num_timeouts == 0
+    assert read_connection(connected).num_timeouts == 0
 
 
 def test_ipv4_in_ipv6_is_shown_as_ipv4(connect):
-    near, far = connect("::", "::ffff:127.0.0.3", socket.AF_INET6)
-    assert (read_connection(near).peer, read_connection(far).peer) == ("127.0.0.3", "127.0.0.1")
+    connected, accepted = connect("::", "::ffff:127.0.0.3", socket.AF_INET6)
+    assert (read_connection(connected).peer, read_connection(accepted).peer) == ("127.0.0.3", "127.0.0.1")
 
 
 def test_ipv6_peer_is_shown_in_ipv6_notation(connect):
@@ -89,23 +89,23 @@ def test_ipv6_peer_is_shown_in_ipv6_notation(connect):
 
 
 def test_sockets_not_asked_for_are_only_counted(connect):
-    near, far = connect()
-    pack_connection = dump({inode_of(near)})
-    assert [c.inode for c in pack_connection.connections] == [inode_of(near)]
-    assert inode_of(far) in pack_connection.others
-    assert inode_of(near) not in pack_connection.others
+    connected, accepted = connect()
+    answer = dump({inode_of(connected)})
+    assert [c.inode for c in answer.connections] == [inode_of(connected)]
+    assert inode_of(accepted) in answer.others
+    assert inode_of(connected) not in answer.others
 
 
 def test_listening_socket_is_not_a_connection(connect):
     _, listener = connect(accepts=False)
-    pack_connection = dump({inode_of(listener)})
-    assert pack_connection.connections == []
-    assert inode_of(listener) not in pack_connection.others
+    answer = dump({inode_of(listener)})
+    assert answer.connections == []
+    assert inode_of(listener) not in answer.others
 
 
 def test_connection_without_a_process_is_left_out(connect):
-    near, _ = connect(accepts=False)
-    assert 0 not in dump({inode_of(near)}).others
+    connected, _ = connect(accepts=False)
+    assert 0 not in dump({inode_of(connected)}).others
 
 
 def pack_tcp_info(
@@ -141,7 +141,9 @@ def pack_connection(info, peer="10.0.0.7"):
     return head + addresses + tail + attributes
 
 
-@pytest.mark.parametrize(("under_way", "timeouts"), [(3, 6), (0, 0)])
+@pytest.mark.parametrize(
+    ("under_way", "timeouts"), [pytest.param(3, 6, id="data under way"), pytest.param(0, 0, id="nothing under way")]
+)
 def test_timeouts_count_only_while_data_is_under_way(under_way, timeouts):
     """A reader that has no room leaves nothing under way."""
     assert connection(pack_connection(pack_tcp_info(timeouts=6, under_way=under_way))).num_timeouts == timeouts
@@ -180,21 +182,21 @@ def test_older_kernel_has_no_busy_time():
 
 
 def test_acknowledged_bytes_are_counted(connect):
-    near, far = connect()
-    before = read_connection(near)
-    near.sendall(bytes(100_000))
-    far.recv(100_000, socket.MSG_WAITALL)
-    assert read_connection(near).acked_bytes - before.acked_bytes == 100_000
+    connected, accepted = connect()
+    before = read_connection(connected)
+    connected.sendall(bytes(100_000))
+    accepted.recv(100_000, socket.MSG_WAITALL)
+    assert read_connection(connected).acked_bytes - before.acked_bytes == 100_000
 
 
 def test_peer_that_does_not_read_keeps_no_connection_busy(connect):
-    near, _ = connect()
-    near.setblocking(False)
+    connected, _ = connect()
+    connected.setblocking(False)
     with contextlib.suppress(BlockingIOError):
         while True:
-            near.send(bytes(65536))
-    before = read_connection(near).busy_seconds
-    assert read_connection(near).busy_seconds - before < 0.05  # of the 0.1 s between the reads
+            connected.send(bytes(65536))
+    before = read_connection(connected).busy_seconds
+    assert read_connection(connected).busy_seconds - before < 0.05  # of the 0.1 s between the reads
 
 
 def test_value_that_the_kernel_has_not_measured_is_unknown():
@@ -231,11 +233,11 @@ def test_answer_during_which_the_connections_changed_is_refused():
 @pytest.fixture
 def fake_kernel(monkeypatch):
     """Replace the kernel at the far end of netlink."""
-    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    monkeypatch.setattr(socket, "socket", lambda *_: near)
-    yield far
-    near.close()
-    far.close()
+    used, kernel = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    monkeypatch.setattr(socket, "socket", lambda *_: used)
+    yield kernel
+    used.close()
+    kernel.close()
 
 
 def test_answer_may_come_in_several_parts(fake_kernel):

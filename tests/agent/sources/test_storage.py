@@ -161,18 +161,17 @@ def test_network_mount_without_statistics_is_left_out_and_reported(make_source):
 NAMES = [f"dm-{n}" for n in range(1000)]
 
 
-@pytest.mark.parametrize(
-    ("files", "part", "most"),
-    [
-        (
-            {"diskstats": "".join(f" 253 0 {name} 1 2 3 4 5 6 7 8 0 9 10\n" for name in NAMES), "block": NAMES},
-            "disks",
-            MAX_DISKS,
-        ),
-        ({"mountstats": "".join(nfs_mount(f"/data/{n}") for n in range(1000))}, "mounts", MAX_MOUNTS),
-    ],
-    ids=["disks", "mounts"],
-)
+ABOVE_THE_LIMIT = {
+    "disks": (
+        {"diskstats": "".join(f" 253 0 {name} 1 2 3 4 5 6 7 8 0 9 10\n" for name in NAMES), "block": NAMES},
+        "disks",
+        MAX_DISKS,
+    ),
+    "mounts": ({"mountstats": "".join(nfs_mount(f"/data/{n}") for n in range(1000))}, "mounts", MAX_MOUNTS),
+}
+
+
+@pytest.mark.parametrize(("files", "part", "most"), ABOVE_THE_LIMIT.values(), ids=ABOVE_THE_LIMIT)
 def test_what_is_above_the_limit_is_counted_in_a_single_line(make_source, files, part, most):
     reading = make_source(**files).read()
     assert len(getattr(reading.value, part)) == most

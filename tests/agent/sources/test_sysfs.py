@@ -22,8 +22,12 @@ def make_attributes(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "number"),
-    [(-1, -1), (2**64 - 1, 2**64 - 1), (None, None), ("N/A (no PMA)", None)],
-    ids=["negative", "64 bits", "missing file", "missing in the port"],
+    [
+        pytest.param(-1, -1, id="negative"),
+        pytest.param(2**64 - 1, 2**64 - 1, id="64 bits"),
+        pytest.param(None, None, id="missing file"),
+        pytest.param("N/A (no PMA)", None, id="missing in the port"),
+    ],
 )
 def test_number_is_read_and_unknown_without_a_fault_if_it_is_missing(make_attributes, content, number):
     attributes = make_attributes(speed=content)

@@ -39,16 +39,19 @@ TWO_GPUS = replace(WITH_GPU, torch=replace(WITH_GPU.torch, devices=(DEVICE, DEVI
 NEEDS_2 = "this machine has 1 GPU, and this needs 2"
 
 
-@pytest.mark.parametrize(
-    ("machine", "seconds", "expected"),
-    [
-        (WITHOUT_GPU, 60.0, {ONE_RANK: WITHOUT_GPU.no_gpu, GPU_EACH: WITHOUT_GPU.no_gpu, ON_CPU: ""}),
-        (WITH_GPU, 60.0, {ONE_RANK: "", GPU_EACH: NEEDS_2}),
-        (TWO_GPUS, 60.0, {ONE_RANK: "", GPU_EACH: ""}),
-        (WITHOUT_GPU, 0.0, {ONE_RANK: WITHOUT_GPU.no_gpu, GPU_EACH: WITHOUT_GPU.no_gpu, ON_CPU: OUT_OF_TIME}),
-    ],
-    ids=["no GPU", "one GPU", "two GPUs", "after the end of the time"],
-)
+LEFT_OUT = {
+    "no GPU": (WITHOUT_GPU, 60.0, {ONE_RANK: WITHOUT_GPU.no_gpu, GPU_EACH: WITHOUT_GPU.no_gpu, ON_CPU: ""}),
+    "one GPU": (WITH_GPU, 60.0, {ONE_RANK: "", GPU_EACH: NEEDS_2}),
+    "two GPUs": (TWO_GPUS, 60.0, {ONE_RANK: "", GPU_EACH: ""}),
+    "after the end of the time": (
+        WITHOUT_GPU,
+        0.0,
+        {ONE_RANK: WITHOUT_GPU.no_gpu, GPU_EACH: WITHOUT_GPU.no_gpu, ON_CPU: OUT_OF_TIME},
+    ),
+}
+
+
+@pytest.mark.parametrize(("machine", "seconds", "expected"), LEFT_OUT.values(), ids=LEFT_OUT)
 def test_settings_that_a_machine_has_run_and_the_others_have_a_reason(tmp_path, machine, seconds, expected):
     ran = list(results(check(passes), kit(tmp_path, machine, seconds)))
     assert outcomes(ran) == [

@@ -68,13 +68,12 @@ def test_unknown_values_of_a_job_are_shown_as_unknown():
 @pytest.mark.parametrize(
     ("time", "before", "expected"),
     [
-        ({"forward": 3.0, "data": 1.0}, {}, ["forward 75%", "data 25%"]),
-        ({"forward": 3.0, "data": 1.0}, {"forward": 3.0}, ["data 100%"]),
-        ({"forward": 3.0}, {"forward": 3.0}, []),
-        ({"forward": 1.0}, {"forward": 30.0, "data": 4.0}, ["forward 100%"]),
-        ({}, {}, []),
+        pytest.param({"forward": 3.0, "data": 1.0}, {}, ["forward 75%", "data 25%"], id="from the start"),
+        pytest.param({"forward": 3.0, "data": 1.0}, {"forward": 3.0}, ["data 100%"], id="since before"),
+        pytest.param({"forward": 3.0}, {"forward": 3.0}, [], id="unchanged"),
+        pytest.param({"forward": 1.0}, {"forward": 30.0, "data": 4.0}, ["forward 100%"], id="reset"),
+        pytest.param({}, {}, [], id="empty"),
     ],
-    ids=["from the start", "since before", "unchanged", "reset", "empty"],
 )
 def test_shares_of_time_are_computed_from_growth(time, before, expected):
     assert shares(time, before) == expected

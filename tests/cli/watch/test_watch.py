@@ -52,27 +52,27 @@ class Watch:
 
 def test_two_jobs_at_once_are_told_apart(tmp_path):
     python = (sys.executable, "train.py")
-    good = Watch(tmp_path / "good", "--fail-on", "critical", "--json", "card.json", "--", *python)
-    bad = Watch(tmp_path / "bad", "--report", "copy.html", "--", *python, "raise")
-    code, err = bad.end()
+    finished = Watch(tmp_path / "good", "--fail-on", "critical", "--json", "card.json", "--", *python)
+    failed = Watch(tmp_path / "bad", "--report", "copy.html", "--", *python, "raise")
+    code, err = failed.end()
     assert code == 1
     assert "zmon: CRITICAL rank_exited, rank 0" in err
     assert "ended     exit code 1" in err
     assert "ValueError: bad batch 17" in " ".join(err.partition("── zmon watch")[2].split())
-    (folder,) = bad.folder.glob("zmon-*")
+    (folder,) = failed.folder.glob("zmon-*")
     report = (folder / "report.html").read_text()
-    assert report == (bad.folder / "copy.html").read_text()
+    assert report == (failed.folder / "copy.html").read_text()
     assert "Python stack" in report or "End of standard error" in report
     assert [*(folder / "steps").rglob("*")]
 
-    code, err = good.end()
+    code, err = finished.end()
     assert code == 0, err
     assert "CRITICAL" not in err
-    card = json.loads((good.folder / "card.json").read_text())
+    card = json.loads((finished.folder / "card.json").read_text())
     (job,) = card["jobs"]
     assert (card["ending"], job["steps"], job["view"]["world_size"]) == ("exit code 0", 20, 1)
-    assert [*good.boxes.rglob("*.box")] == []
-    assert [*good.folder.glob("zmon-watch-*")] == []
+    assert [*finished.boxes.rglob("*.box")] == []
+    assert [*finished.folder.glob("zmon-watch-*")] == []
 
 
 def test_finding_fails_a_command_that_succeeded(tmp_path):
@@ -110,8 +110,8 @@ def test_file_in_a_folder_that_does_not_exist_is_refused_before_the_command_star
 
 def test_job_without_a_folder_for_boxes_runs_unwatched(tmp_path):
     (tmp_path / "file").touch()
-    several = {"RANK": "0", "WORLD_SIZE": "2", "ZMON_BOX_DIR": str(tmp_path / "file")}
-    code, err = Watch(tmp_path / "none", "--", "sh", "-c", "exit 6", **several).end()
+    one_of_two = {"RANK": "0", "WORLD_SIZE": "2", "ZMON_BOX_DIR": str(tmp_path / "file")}
+    code, err = Watch(tmp_path / "none", "--", "sh", "-c", "exit 6", **one_of_two).end()
     assert code == 6
     assert "watched   nothing: cannot write to" in err
 

@@ -1,7 +1,8 @@
 """Sends samples by Prometheus' remote write, which both Prometheus and VictoriaMetrics accept.
 
-The format is a protobuf message (`prometheus.WriteRequest`) in a block of snappy. Snappy allows a block without any
-compression, so neither needs a package.
+The format is a protobuf message (`prometheus.WriteRequest` in prompb/remote.proto and types.proto of Prometheus) in a
+block of snappy (format_description.txt of google/snappy). Snappy allows a block without any compression, so neither
+needs a package.
 """
 
 import struct
@@ -10,6 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 import requests
 
 STALE = struct.unpack("<d", bytes.fromhex("02 00 00 00 00 00 f0 7f"))[0]  # the NaN by which Prometheus ends a series
+_NAN = bytes.fromhex("01 00 00 00 00 00 f8 7f")  # as Prometheus stores a NaN that it scraped (value.NormalNaN)
+# Fields of the messages. In a sample, the tag has the type of the field, too.
+_TIMESERIES = 1  # WriteRequest
+_LABELS, _SAMPLES = 1, 2  # TimeSeries
+_NAME, _VALUE = 1, 2  # Label
+_SAMPLE_VALUE, _SAMPLE_TIMESTAMP = b"\x09", b"\x10"  # 1: double; 2: varint, milliseconds
+_DELIMITED = 2  # the type of bytes, strings and messages: their length comes first
+_LITERAL = b"\xfc"  # snappy: 63 << 2 | 0, a literal whose length less 1 is in the next 4 bytes
 _HEADERS = {
     "Content-Encoding": "snappy",
     "Content-Type": "application/x-protobuf",
@@ -20,28 +29,30 @@ Samples = Sequence[tuple[float, float]]  # unix seconds and value
 
 def send(url: str, series: Iterable[tuple[Mapping[str, str], Samples]]) -> None:
     """Send series with their labels, `__name__` among them. Raises if the server refuses them."""
-    message = b"".join(_field(1, _series(labels, samples)) for labels, samples in series)
+    message = b"".join(_field(_TIMESERIES, _series(labels, samples)) for labels, samples in series)
     answer = requests.post(url, data=_snappy(message), headers=_HEADERS, timeout=60)
     assert answer.status_code in (200, 204), f"{url}: {answer.status_code} {answer.text[:300]}"
 
 
 def _series(labels: Mapping[str, str], samples: Samples) -> bytes:
-    head = b"".join(_field(1, _field(1, n.encode()) + _field(2, v.encode())) for n, v in sorted(labels.items()) if v)
-    return head + b"".join(_field(2, _sample(time, value)) for time, value in samples)
+    pairs = [_field(_NAME, n.encode()) + _field(_VALUE, v.encode()) for n, v in sorted(labels.items()) if v]
+    points = [_sample(time, value) for time, value in samples]
+    return b"".join([*(_field(_LABELS, pair) for pair in pairs), *(_field(_SAMPLES, point) for point in points)])
 
 
 def _sample(time: float, value: float) -> bytes:
     bits = struct.pack("<d", value)
     if value != value and bits != struct.pack("<d", STALE):
-        bits = bytes.fromhex("01 00 00 00 00 00 f8 7f")  # the NaN of a page
-    return b"\x09" + bits + b"\x10" + _varint(round(time * 1000))
+        bits = _NAN
+    return _SAMPLE_VALUE + bits + _SAMPLE_TIMESTAMP + _varint(round(time * 1000))
 
 
 def _field(number: int, content: bytes) -> bytes:
-    return bytes([number << 3 | 2]) + _varint(len(content)) + content
+    return bytes([number << 3 | _DELIMITED]) + _varint(len(content)) + content
 
 
 def _varint(number: int) -> bytes:
+    """Return seven bits a byte, the lowest first; the eighth bit is set in all bytes but the last."""
     parts = bytearray()
     while number > 127:
         parts.append(number & 127 | 128)
@@ -52,4 +63,4 @@ def _varint(number: int) -> bytes:
 
 def _snappy(content: bytes) -> bytes:
     """Return a block of snappy that is one literal."""
-    return _varint(len(content)) + b"\xfc" + struct.pack("<I", len(content) - 1) + content
+    return _varint(len(content)) + _LITERAL + struct.pack("<I", len(content) - 1) + content

@@ -243,17 +243,16 @@ def test_agents_may_do_what_they_need_only_where_their_boxes_are(installed):
     assert [container["name"] for container in in_volumes["containers"]] == ["agent"]
 
 
+FOLDERS = {
+    "a tmpfs": ("mount -t tmpfs -o mode=1777 zmon /run/zmon", 0),
+    "a tmpfs of the host": ("mount -t tmpfs -o mode=1777 zmon /run/host && mount --bind /run/host /run/zmon", 0),
+    "a part of the host's /run": ("chmod 1777 /run/host && mount --bind /run/host /run/zmon", 1),
+    "a tmpfs that users may not write": ("mount -t tmpfs -o mode=755 zmon /run/zmon", 1),
+}
+
+
 @needs_root
-@pytest.mark.parametrize(
-    ("mounts", "code"),
-    [
-        ("mount -t tmpfs -o mode=1777 zmon /run/zmon", 0),
-        ("mount -t tmpfs -o mode=1777 zmon /run/host && mount --bind /run/host /run/zmon", 0),
-        ("chmod 1777 /run/host && mount --bind /run/host /run/zmon", 1),
-        ("mount -t tmpfs -o mode=755 zmon /run/zmon", 1),
-    ],
-    ids=["a tmpfs", "a tmpfs of the host", "a part of the host's /run", "a tmpfs that users may not write"],
-)
+@pytest.mark.parametrize(("mounts", "code"), FOLDERS.values(), ids=FOLDERS)
 def test_agents_start_only_where_the_boxes_have_a_tmpfs_of_their_own(installed, mounts, code):
     (init,) = installed("plain").of("DaemonSet")["spec"]["template"]["spec"]["initContainers"]
     script = f'mount -t tmpfs none /run && mkdir /run/zmon /run/host && {mounts} && exec "$@"'

@@ -81,6 +81,9 @@ WHOLE_JOB = (
         [led(dead_(r, AGO + 0.1, AGO + 0.1, "signal SIGKILL", words("exit", "", "", NOW - AGO - 0.2), activity="done"))
          for r in ALL],
         "they were interrupted before, and either may be seen dead first"),
+    row("SIGTERM to the first process of a container: two ranks have just left, and the kernel kills the others", QUIET,
+        [led(exits(0, 0)), led(exits(1, 0)), *(led(dead_(r, AGO, AGO, None, None)) for r in (2, 3))],
+        "multiprocessing.spawn interrupts its processes, which exit with code 0"),
     row("SIGKILL to a rank; the script that started the ranks ends all with `kill 0`", due("rank_exited", 1),
         [led(dead_(1, AGO, AGO, "signal SIGKILL", None)), *(led(signalled(r, late=0.01)) for r in (0, 2, 3))],
         "both are seen dead in one look"),

@@ -22,12 +22,11 @@ def finding_about(scene, detector=STALL):
 @pytest.mark.parametrize(
     ("scene", "place"),
     [
-        (job(inside(2, "all_to_all"), rest=inside), ("0", 301)),
-        (job(in_control(1), rest=in_world), ("0", 301)),
-        (pairs(), ("dp0", 65)),
-        (grid(), ("tp1", 65)),
+        pytest.param(job(inside(2, "all_to_all"), rest=inside), ("0", 301), id="mismatch"),
+        pytest.param(job(in_control(1), rest=in_world), ("0", 301), id="crossed"),
+        pytest.param(pairs(), ("dp0", 65), id="skipped, by order"),
+        pytest.param(grid(), ("tp1", 65), id="skipped, by number"),
     ],
-    ids=["mismatch", "crossed", "skipped, by order", "skipped, by number"],
 )
 def test_evidence_has_the_collective_that_can_never_end(scene, place):
     evidence = finding_about(scene).evidence
@@ -84,12 +83,11 @@ def test_site_may_set_the_times():
 @pytest.mark.parametrize(
     ("scene", "frames"),
     [
-        (job(outside(3), rest=inside), {}),
-        (job(outside(3), rest=inside), {0: STEP}),
-        (job(rest=inside), {rank: f"f() at train.py:{rank}" for rank in range(4)}),
-        (job(killed(0, 900.0), rest=inside), {0: STEP, 1: LOADING.frame}),
+        pytest.param(job(outside(3), rest=inside), {}, id="no stack yet"),
+        pytest.param(job(outside(3), rest=inside), {0: STEP}, id="not the stack of the culprit"),
+        pytest.param(job(rest=inside), {rank: f"f() at train.py:{rank}" for rank in range(4)}, id="frames differ"),
+        pytest.param(job(killed(0, 900.0), rest=inside), {0: STEP, 1: LOADING.frame}, id="a rank is gone"),
     ],
-    ids=["no stack yet", "not the stack of the culprit", "frames differ", "a rank is gone"],
 )
 def test_summary_does_not_say_where_ranks_stand(scene, frames):
     summary = finding_about(replace(scene, frames=frames)).summary
@@ -103,15 +101,14 @@ def test_summary_has_the_frame_of_the_culprit_only():
     assert STEP not in finding_about(scene).summary
 
 
-@pytest.mark.parametrize(
-    ("state", "begins"),
-    [
-        (only(), f"Look at {STEP}: it waits for a lock"),
-        (only("data"), f"Look at {STEP}. If it takes the next batch from workers"),
-        (only(seconds=905.0, lease=900.0, activity="checkpoint", activity_seconds=905.0), f"Look at {STEP};"),
-    ],
-    ids=["it computes", "it loads", "it saves"],
-)
+PHASES = {
+    "it computes": (only(), f"Look at {STEP}: it waits for a lock"),
+    "it loads": (only("data"), f"Look at {STEP}. If it takes the next batch from workers"),
+    "it saves": (only(seconds=905.0, lease=900.0, activity="checkpoint", activity_seconds=905.0), f"Look at {STEP};"),
+}
+
+
+@pytest.mark.parametrize(("state", "begins"), PHASES.values(), ids=PHASES)
 def test_advice_about_a_job_of_one_rank_is_about_its_own_line(state, begins):
     detail = finding_about(one(state)).detail
     assert detail.startswith(begins)

@@ -39,12 +39,11 @@ def test_critical_findings_of_a_section_have_these_proofs(section):
 @pytest.mark.parametrize(
     ("state", "seconds", "severity", "proof"),
     [
-        ("T", 5.0, "critical", PROCESS_STATE),
-        ("F", 5.0, "critical", PROCESS_STATE),
-        ("t", 5.0, "warning", SILENCE),
-        ("t", 400.0, "critical", SILENCE),
+        pytest.param("T", 5.0, "critical", PROCESS_STATE, id="a signal"),
+        pytest.param("F", 5.0, "critical", PROCESS_STATE, id="the freezer"),
+        pytest.param("t", 5.0, "warning", SILENCE, id="a debugger"),
+        pytest.param("t", 400.0, "critical", SILENCE, id="a debugger for a long time"),
     ],
-    ids=["a signal", "the freezer", "a debugger", "a debugger for a long time"],
 )
 def test_rank_that_somebody_holds_on_purpose_proves_nothing(state, seconds, severity, proof):
     (finding,) = STALL.detect(job(replace(stopped(2, seconds), process_state=state), rest=inside))
@@ -59,14 +58,13 @@ def test_ranks_that_were_all_suspended_prove_nothing_however_long():
 @pytest.mark.parametrize(
     ("standing", "proof"),
     [
-        (SLEEPS, STACKS),
-        (locked(30.0, ("hrtimer_nanosleep",)), STACKS),
-        (locked(9.0, ("hrtimer_nanosleep",)), SILENCE),
-        (SPINS, SILENCE),
-        (served(60.0, "ep_poll"), SILENCE),
-        (None, SILENCE),
+        pytest.param(SLEEPS, STACKS, id="sleeps unchanged"),
+        pytest.param(locked(30.0, ("hrtimer_nanosleep",)), STACKS, id="unchanged"),
+        pytest.param(locked(9.0, ("hrtimer_nanosleep",)), SILENCE, id="changed a moment ago"),
+        pytest.param(SPINS, SILENCE, id="spins"),
+        pytest.param(served(60.0, "ep_poll"), SILENCE, id="nothing known"),
+        pytest.param(None, SILENCE, id="no look"),
     ],
-    ids=["sleeps unchanged", "unchanged", "changed a moment ago", "spins", "nothing known", "no look"],
 )
 def test_silence_that_became_critical_is_proven_by_looks_that_saw_no_change(standing, proof):
     away = outside(2, step_seconds=25.0, state_seconds=25.0, overdue_seconds=23.5)

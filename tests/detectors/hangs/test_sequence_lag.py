@@ -42,20 +42,22 @@ SAMPLED = [step(16 * n, stands_for=16, mean=MEAN if n == 2 else step(16 * n)) fo
 TWO = (1000, 1000)
 
 
-@pytest.mark.parametrize(
-    ("scene", "culprit", "text"),
-    [
-        (job(steps(SKIPS)), 1, "1 step less, at about step 40"),
-        (job(steps({40: (1000, 1000, 2000, 1000)})), 2, "1 step more, at about step 40"),
-        (job(SAMPLED), 1, "1 step less"),
-        (job(steps(), less=1000), 2, "1 step less, at about step 40"),
-        (job(steps({40: (1000, 0)}, TWO)), 1, "1 step less"),
-        (job(steps({40: (0, 1000)}, TWO)), 0, "1 step less"),
-        (job(steps({40: (2000, 1000)}, TWO)), 0, "1 step more"),
-    ],
-    ids=["skipped", "entered twice, without an update", "skipped between two samples", "in no mean of samples",
-         "of two, one skipped", "of two, the other skipped", "of two, one entered twice"],
-)  # fmt: skip
+OUT_OF_STEP = {
+    "skipped": (job(steps(SKIPS)), 1, "1 step less, at about step 40"),
+    "entered twice, without an update": (
+        job(steps({40: (1000, 1000, 2000, 1000)})),
+        2,
+        "1 step more, at about step 40",
+    ),
+    "skipped between two samples": (job(SAMPLED), 1, "1 step less"),
+    "in no mean of samples": (job(steps(), less=1000), 2, "1 step less, at about step 40"),
+    "of two, one skipped": (job(steps({40: (1000, 0)}, TWO)), 1, "1 step less"),
+    "of two, the other skipped": (job(steps({40: (0, 1000)}, TWO)), 0, "1 step less"),
+    "of two, one entered twice": (job(steps({40: (2000, 1000)}, TWO)), 0, "1 step more"),
+}
+
+
+@pytest.mark.parametrize(("scene", "culprit", "text"), OUT_OF_STEP.values(), ids=OUT_OF_STEP)
 def test_rank_whose_collectives_are_shifted_is_the_culprit(scene, culprit, text):
     (finding,) = STALL.detect(scene)
     assert (finding.cause, finding.severity, finding.ranks) == ("sequence_lag", "warning", (culprit,))
@@ -66,23 +68,20 @@ def test_rank_whose_collectives_are_shifted_is_the_culprit(scene, culprit, text)
 UNKNOWN = [changed(each, total_sent_bytes=(None,) * 4) for each in job(steps(SKIPS)).steps]
 
 
-@pytest.mark.parametrize(
-    "scene",
-    [
-        replace(job(steps(SKIPS)), steps=tuple(UNKNOWN)),
-        job(steps()),
-        job(steps(dict.fromkeys(range(2, 65, 2), (0,) * 4))),
-        job(steps(usual=(1000, 1000, 1000, 500))),
-        job(steps(usual=(1000, 1000, 1000, 0))),
-        job(steps(dict.fromkeys((20, 40, 60), (1008, 1008, 1008, 1000)))),
-        job(steps({5: (1000, 0, 1000, 1000)})[:10]),
-        job(steps(SKIPS), activity="done"),
-        job(steps({40: (0, 0)}, TWO)),
-    ],
-    ids=["an older agent reports no totals", "all do the same", "gradient accumulation", "a stage sends less",
-         "a rank is in no group", "some reduce a metric now and then", "the shift has not lasted",
-         "the job has finished", "both of two skip a step"],
-)  # fmt: skip
+QUIET = {
+    "an older agent reports no totals": replace(job(steps(SKIPS)), steps=tuple(UNKNOWN)),
+    "all do the same": job(steps()),
+    "gradient accumulation": job(steps(dict.fromkeys(range(2, 65, 2), (0,) * 4))),
+    "a stage sends less": job(steps(usual=(1000, 1000, 1000, 500))),
+    "a rank is in no group": job(steps(usual=(1000, 1000, 1000, 0))),
+    "some reduce a metric now and then": job(steps(dict.fromkeys((20, 40, 60), (1008, 1008, 1008, 1000)))),
+    "the shift has not lasted": job(steps({5: (1000, 0, 1000, 1000)})[:10]),
+    "the job has finished": job(steps(SKIPS), activity="done"),
+    "both of two skip a step": job(steps({40: (0, 0)}, TWO)),
+}
+
+
+@pytest.mark.parametrize("scene", QUIET.values(), ids=QUIET)
 def test_stall_is_quiet_about_ranks_that_differ_by_design(scene):
     assert STALL.detect(scene) == ()
 

@@ -34,23 +34,25 @@ def reopened():
 B, C, BC = ("node-b",), ("node-c",), ("node-b", "node-c")
 
 
-@pytest.mark.parametrize(
-    ("windows", "hosts"),
-    [
-        *((cluster(slow=[host]), (host,)) for host in NODES),
-        (changed("node-c", dict.fromkeys("abd", 2)), C),
-        (ring(40, 4, 4, 40), C),
-        (changed("node-c", {"a": 8, "b": 2, "d": 8}, slow=C, slow_rate=8 * MB), C),
-        (cluster(slow=B, rate=1e12), B),
-        (reopened(), B),
-        *((cluster(hosts, slow_pairs=[BC]), BC) for hosts in (NODES[:3], NODES, EIGHT)),
-        (changed("node-a", {"b": 2, "c": 40, "d": 40}), ("node-a", "node-b")),
-        (ring(40, 4, 40, 40), BC),
-    ],
-    ids=[*NODES, "only its sending is slow", "a ring", "one of its links is slower than the rest",
-         "the others are hardly busy", "its connections were reopened, and those to it were not",
-         "a pair of 3 hosts", "a pair of 4", "a pair of 8", "a pair, in one direction", "a pair in a ring"],
-)  # fmt: skip
+CULPRITS = {
+    **{host: (cluster(slow=[host]), (host,)) for host in NODES},
+    "only its sending is slow": (changed("node-c", dict.fromkeys("abd", 2)), C),
+    "a ring": (ring(40, 4, 4, 40), C),
+    "one of its links is slower than the rest": (
+        changed("node-c", {"a": 8, "b": 2, "d": 8}, slow=C, slow_rate=8 * MB),
+        C,
+    ),
+    "the others are hardly busy": (cluster(slow=B, rate=1e12), B),
+    "its connections were reopened, and those to it were not": (reopened(), B),
+    "a pair of 3 hosts": (cluster(NODES[:3], slow_pairs=[BC]), BC),
+    "a pair of 4": (cluster(NODES, slow_pairs=[BC]), BC),
+    "a pair of 8": (cluster(EIGHT, slow_pairs=[BC]), BC),
+    "a pair, in one direction": (changed("node-a", {"b": 2, "c": 40, "d": 40}), ("node-a", "node-b")),
+    "a pair in a ring": (ring(40, 4, 40, 40), BC),
+}
+
+
+@pytest.mark.parametrize(("windows", "hosts"), CULPRITS.values(), ids=CULPRITS)
 def test_slow_host_or_pair_is_the_culprit(windows, hosts):
     assert slow(windows).hosts == hosts
 
@@ -74,19 +76,17 @@ def short_messages():
 @pytest.mark.parametrize(
     "windows",
     [
-        cluster(),
-        cluster(rate=4 * MB),
-        cluster(rate=1e12),
-        cluster(hosts=NODES[:2], slow=B),
-        [replace(w, recent=None) for w in cluster(slow=B)],
-        [replace(w, now=replace(w.now, tcp=None)) for w in cluster(slow=B)],
-        cluster(slow_pairs=[("node-a", "node-b"), ("node-c", "node-d")]),
-        cluster(slow_pairs=[(a, b) for a in ("node-a", "node-d") for b in BC]),
-        short_messages(),
+        pytest.param(cluster(), id="all well"),
+        pytest.param(cluster(rate=4 * MB), id="all slow"),
+        pytest.param(cluster(rate=1e12), id="hardly busy"),
+        pytest.param(cluster(hosts=NODES[:2], slow=B), id="two hosts"),
+        pytest.param([replace(w, recent=None) for w in cluster(slow=B)], id="just seen"),
+        pytest.param([replace(w, now=replace(w.now, tcp=None)) for w in cluster(slow=B)], id="source down"),
+        pytest.param(cluster(slow_pairs=[("node-a", "node-b"), ("node-c", "node-d")]), id="two pairs are slow"),
+        pytest.param(cluster(slow_pairs=[(a, b) for a in ("node-a", "node-d") for b in BC]), id="two halves"),
+        pytest.param(short_messages(), id="short messages"),
     ],
-    ids=["all well", "all slow", "hardly busy", "two hosts", "just seen", "source down", "two pairs are slow",
-         "two halves", "short messages"],
-)  # fmt: skip
+)
 def test_quiet_without_a_single_slow_host_or_pair(windows):
     assert slow(windows) is None
 

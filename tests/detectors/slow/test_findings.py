@@ -86,7 +86,13 @@ def test_detector_is_inert_without_its_input(detector, job, reason):
     assert detector.inert_reason(job) == reason
 
 
-@pytest.mark.parametrize(("other_data", "ranks"), [(0.510, []), (0.010, [1])])
+@pytest.mark.parametrize(
+    ("other_data", "ranks"),
+    [
+        pytest.param(0.510, [], id="the other is slow in the other steps"),
+        pytest.param(0.010, [1], id="the other is never slow"),
+    ],
+)
 def test_one_of_two_ranks_is_not_late_if_the_other_is_slow_in_the_other_steps(other_data, ranks):
     """A slow loader that moves between the two is with one of them in more than half of the steps."""
     turns = [(rank(data=0.010), rank(data=0.510)), (rank(data=other_data), rank(data=0.010))]

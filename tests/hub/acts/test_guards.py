@@ -22,7 +22,7 @@ def test_one_stopped_rank_of_a_watched_job_is_not_refused():
 
 
 @pytest.mark.parametrize(
-    ("changes", "scene", "site", "says"),
+    ("changes", "scene", "site", "message"),
     [
         ({}, None, {"stops": {"all": "a storm"}}, "acts are stopped (all): a storm"),
         ({}, None, {"stops": {"rule-frozen": "it did not help"}}, "acts are stopped (rule-frozen)"),
@@ -42,9 +42,9 @@ def test_one_stopped_rank_of_a_watched_job_is_not_refused():
     ],
     ids=str,
 )
-def test_guard_refuses(changes, scene, site, says):
+def test_guard_refuses(changes, scene, site, message):
     (reason,) = refused(intent(**changes), scene, **site)
-    assert says in reason
+    assert message in reason
 
 
 @pytest.mark.parametrize(
@@ -91,16 +91,15 @@ def others(number, host="node-a", **changes):
 @pytest.mark.parametrize(
     ("earlier", "changes", "is_storm"),
     [
-        ((), {}, False),
-        (others(1), {}, False),
-        (others(2), {}, True),
-        ((), {"hosts": ("node-a", "node-b", "node-c")}, True),
-        (others(1, "node-{}"), {"hosts": ("node-x", "node-y")}, True),
-        (others(2), {"time": NOW + 61}, False),
-        (others(5, mode="observe"), {}, False),
-        (others(5, act="capture"), {}, False),
+        pytest.param((), {}, False, id="one"),
+        pytest.param(others(1), {}, False, id="two jobs"),
+        pytest.param(others(2), {}, True, id="three jobs"),
+        pytest.param((), {"hosts": ("node-a", "node-b", "node-c")}, True, id="three hosts of one job"),
+        pytest.param(others(1, "node-{}"), {"hosts": ("node-x", "node-y")}, True, id="three hosts"),
+        pytest.param(others(2), {"time": NOW + 61}, False, id="an hour"),
+        pytest.param(others(5, mode="observe"), {}, False, id="observed"),
+        pytest.param(others(5, act="capture"), {}, False, id="captured"),
     ],
-    ids=["one", "two jobs", "three jobs", "three hosts of one job", "three hosts", "an hour", "observed", "captured"],
 )
 def test_many_jobs_or_hosts_within_a_minute_are_a_storm(earlier, changes, is_storm):
     last = intent(**changes)

@@ -107,21 +107,21 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("says", MISTAKES)
-def test_mistake_in_the_file_is_one_line(read, says):
+@pytest.mark.parametrize("message", MISTAKES)
+def test_mistake_in_the_file_is_one_line(read, message):
     with pytest.raises(UsageError) as error:
-        read(text=yaml.safe_dump(MISTAKES[says]))
-    assert says in str(error.value)
+        read(text=yaml.safe_dump(MISTAKES[message]))
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [("rules: [", "it is not YAML"), ("!!python/object/apply:os.system ['true']", "it is not YAML"), ("", "Expected")],
     ids=["half a list", "code", "empty"],
 )
-def test_file_that_is_no_policy_is_one_line(read, text, says):
-    with pytest.raises(UsageError, match=says) as error:
+def test_file_that_is_no_policy_is_one_line(read, text, message):
+    with pytest.raises(UsageError, match=message) as error:
         read(text=text)
     assert "\n" not in str(error.value)
 

@@ -66,25 +66,25 @@ def test_end_of_a_crash_loop_is_scored_once_time_has_shown_that_it_is_over(scene
     assert followed(loop, scene, NOW + seconds).score == score
 
 
+OF_A_RANK = {
+    "still stalls": (STALLED, 1.0, ""),
+    "stalls until a launch was due": (STALLED, RELAUNCH_SECONDS, "did_not_help"),
+    "has ended": (OVER, 1.0, ""),
+    "ended until a launch was due": (OVER, RELAUNCH_SECONDS, "did_not_help"),
+    "ended for good": (OVER_FOR_GOOD, 1.0, "ended"),
+    "starts again": (STARTS_AGAIN, RELAUNCH_SECONDS, ""),
+    "starts again until its first step was due": (STARTS_AGAIN, INIT_SECONDS, "did_not_help"),
+    "steps again in a new launch": (STEPS_AGAIN, 9.0, "steps_again"),
+    "steps again in the same launch": (GOES_ON, 9.0, "steps_again"),
+    "unknown for a moment": (None, 9.0, ""),
+    "unknown until a launch was due": (None, RELAUNCH_SECONDS, ""),
+    "unknown until its first step was due": (None, INIT_SECONDS, "unknown"),
+    "the rest is unwatched": (REST_UNWATCHED, RELAUNCH_SECONDS, "did_not_help"),
+}
+
+
 @pytest.mark.parametrize("result", ["acted", "unanswered"])
-@pytest.mark.parametrize(
-    ("scene", "seconds", "outcome"),
-    [
-        (STALLED, 1.0, ""),
-        (STALLED, RELAUNCH_SECONDS, "did_not_help"),
-        (OVER, 1.0, ""),
-        (OVER, RELAUNCH_SECONDS, "did_not_help"),
-        (OVER_FOR_GOOD, 1.0, "ended"),
-        (STARTS_AGAIN, RELAUNCH_SECONDS, ""),
-        (STARTS_AGAIN, INIT_SECONDS, "did_not_help"),
-        (STEPS_AGAIN, 9.0, "steps_again"),
-        (GOES_ON, 9.0, "steps_again"),
-        (None, 9.0, ""),
-        (None, RELAUNCH_SECONDS, ""),
-        (None, INIT_SECONDS, "unknown"),
-        (REST_UNWATCHED, RELAUNCH_SECONDS, "did_not_help"),
-    ],
-)
+@pytest.mark.parametrize(("scene", "seconds", "outcome"), OF_A_RANK.values(), ids=OF_A_RANK)
 def test_act_on_a_rank_helps_if_the_job_steps_again(scene, seconds, outcome, result):
     later = followed(intent(result=result), scene, NOW + seconds)
     assert (later.outcome, later.score) == (outcome, "")
@@ -95,10 +95,10 @@ def test_act_on_a_rank_helps_if_the_job_steps_again(scene, seconds, outcome, res
 @pytest.mark.parametrize(
     ("scene", "seconds", "outcome"),
     [
-        (OVER, 1.0, ""),
-        (OVER, RELAUNCH_SECONDS, "ended"),
-        (STALLED, RELAUNCH_SECONDS, "did_not_help"),
-        (STARTS_AGAIN, RELAUNCH_SECONDS, "did_not_help"),
+        pytest.param(OVER, 1.0, "", id="has ended"),
+        pytest.param(OVER, RELAUNCH_SECONDS, "ended", id="nothing has started it again"),
+        pytest.param(STALLED, RELAUNCH_SECONDS, "did_not_help", id="still stalls"),
+        pytest.param(STARTS_AGAIN, RELAUNCH_SECONDS, "did_not_help", id="starts again"),
     ],
 )
 def test_act_on_a_job_helps_if_nothing_starts_it_again(scene, seconds, outcome, act):

@@ -18,19 +18,19 @@ TWO_HOSTS = snapshot(
 )
 
 
-@pytest.mark.parametrize(
-    ("act", "finding", "scene", "ranks", "uids"),
-    [
-        ("kill_culprit", PROVEN, stalled(), (2,), ("uid 2",)),
-        ("kill_culprit", TWO_CULPRITS, stalled(), (2, 3), ("uid 2", "uid 3")),
-        ("kill_culprit", TWO_CULPRITS, ONE_HAS_ENDED, (2,), ("uid 2",)),
-        ("kill_culprit", replace(PROVEN, ranks=()), stalled(), (), ()),
-        ("end_job", PROVEN, stalled(), (2,), ("uid 0",)),
-        ("end_job", PROVEN, TWO_HOSTS, (2,), ("uid 0", "uid 2")),
-        ("stop_restarts", PROVEN, ALL_HAVE_ENDED, (2,), ("uid 0",)),
-        ("capture", PROVEN, stalled(), (2,), ()),
-    ],
-)
+TARGETS = {
+    "the culprit": ("kill_culprit", PROVEN, stalled(), (2,), ("uid 2",)),
+    "both culprits": ("kill_culprit", TWO_CULPRITS, stalled(), (2, 3), ("uid 2", "uid 3")),
+    "the culprit that lives": ("kill_culprit", TWO_CULPRITS, ONE_HAS_ENDED, (2,), ("uid 2",)),
+    "nobody without a culprit": ("kill_culprit", replace(PROVEN, ranks=()), stalled(), (), ()),
+    "the launcher of a job": ("end_job", PROVEN, stalled(), (2,), ("uid 0",)),
+    "the launchers of all hosts": ("end_job", PROVEN, TWO_HOSTS, (2,), ("uid 0", "uid 2")),
+    "a job that has ended": ("stop_restarts", PROVEN, ALL_HAVE_ENDED, (2,), ("uid 0",)),
+    "evidence of the culprit": ("capture", PROVEN, stalled(), (2,), ()),
+}
+
+
+@pytest.mark.parametrize(("act", "finding", "scene", "ranks", "uids"), TARGETS.values(), ids=TARGETS)
 def test_intent_is_about(act, finding, scene, ranks, uids):
     made = intent(rule(act=act), finding, scene, NOW)
     assert (made.ranks, tuple(sorted(made.run_uids))) == (ranks, uids)

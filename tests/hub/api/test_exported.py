@@ -21,15 +21,14 @@ LARGE = snapshot(*(rank_state(rank, job_id="large", start=1.0) for rank in range
 SMALL = snapshot(rank_state(0, job_id="small", start=9.0))
 
 
-@pytest.mark.parametrize(
-    ("jobs", "most", "shown"),
-    [
-        ([ADS, ended(1)], MAX_JOBS, {"ads", "loop-1"}),
-        ([*(ended(number) for number in range(9)), ADS], 2, {"ads", "loop-8"}),
-        ([SMALL, LARGE], 1, {"large"}),
-    ],
-    ids=["all of a few", "the living, then the newest", "the largest of the living"],
-)
+LIMITS = {
+    "all of a few": ([ADS, ended(1)], MAX_JOBS, {"ads", "loop-1"}),
+    "the living, then the newest": ([*(ended(number) for number in range(9)), ADS], 2, {"ads", "loop-8"}),
+    "the largest of the living": ([SMALL, LARGE], 1, {"large"}),
+}
+
+
+@pytest.mark.parametrize(("jobs", "most", "shown"), LIMITS.values(), ids=LIMITS)
 def test_a_limited_number_of_jobs_is_shown(jobs, most, shown):
     assert exported_jobs(jobs, most) == shown
     assert len(exported_jobs([ended(number) for number in range(900)])) == MAX_JOBS  # ids that change each second

@@ -30,22 +30,18 @@ def test_root_the_hub_and_the_user_of_the_job_may_read_unless_roles_decide(uid):
 @pytest.mark.parametrize(
     ("asker", "finding_", "allowed"),
     [
-        (Asker(BOB), OF_ANN, False),
-        (Asker(BOB), None, False),
-        (Asker(None, "the connection is closed"), OF_ANN, False),
-        (AWAY, OF_ANN, False),
-        (AWAY._replace(**READER), OF_ANN, False),
-        (AWAY._replace(**WITNESS), OF_ANN, True),
-        (Asker(BOB), finding(), True),
-        (Asker(ANN), finding(evidence=TAIL | {"owners": [ANN, BOB]}), False),
-        (Asker(ANN), finding(evidence=TAIL | {"owners": [None]}), False),
-        (Asker(ANN), finding(evidence=TAIL), False),
+        pytest.param(Asker(BOB), OF_ANN, False, id="another user"),
+        pytest.param(Asker(BOB), None, False, id="unknown finding"),
+        pytest.param(Asker(None, "the connection is closed"), OF_ANN, False, id="unknown user"),
+        pytest.param(AWAY, OF_ANN, False, id="another machine"),
+        pytest.param(AWAY._replace(**READER), OF_ANN, False, id="role without evidence"),
+        pytest.param(AWAY._replace(**WITNESS), OF_ANN, True, id="evidence"),
+        pytest.param(Asker(BOB), finding(), True, id="nothing printed"),
+        pytest.param(Asker(ANN), finding(evidence=TAIL | {"owners": [ANN, BOB]}), False, id="two owners"),
+        pytest.param(Asker(ANN), finding(evidence=TAIL | {"owners": [None]}), False, id="older agent"),
+        pytest.param(Asker(ANN), finding(evidence=TAIL), False, id="older hub"),
     ],
-    ids=[
-        "another user", "unknown finding", "unknown user", "another machine", "role without evidence", "evidence",
-        "nothing printed", "two owners", "older agent", "older hub",
-    ],
-)  # fmt: skip
+)
 def test_others_may_read_only_with_the_role_or_what_no_job_printed(asker, finding_, allowed):
     assert may_read(asker, finding_) is allowed
 
@@ -64,13 +60,13 @@ END = msgspec.structs.replace(ended_launch(snapshot(*(raised(rank, 9.0) for rank
 @pytest.mark.parametrize(
     ("asker", "allowed"),
     [
-        (Asker(ANN), True),
-        (Asker(0), True),
-        (Asker(os.geteuid()), True),
-        (Asker(BOB), False),
-        (Asker(None, "10.0.0.3 is not a loopback address"), False),
-        (Asker(ANN, **READER), False),
-        (Asker(None, **WITNESS), True),
+        pytest.param(Asker(ANN), True, id="its user"),
+        pytest.param(Asker(0), True, id="root"),
+        pytest.param(Asker(os.geteuid()), True, id="the user of the hub"),
+        pytest.param(Asker(BOB), False, id="another user"),
+        pytest.param(Asker(None, "10.0.0.3 is not a loopback address"), False, id="not over loopback"),
+        pytest.param(Asker(ANN, **READER), False, id="its user with the role read"),
+        pytest.param(Asker(None, **WITNESS), True, id="the role evidence"),
     ],
 )
 def test_line_of_a_job_that_ended_is_for_its_user_and_for_the_role_evidence(asker, allowed):

@@ -22,16 +22,15 @@ def find(pattern, scheme="http"):
     return asyncio.run(FileTargets(str(pattern), scheme).find(None))
 
 
-@pytest.mark.parametrize(
-    ("text", "scheme", "urls"),
-    [
-        (JSON, "http", ("http://node-1:9780", "http://node-2:9780")),
-        (JSON, "https", ("https://node-1:9780", "https://node-2:9780")),
-        (YAML, "http", ("http://node-1:9780", "https://node-2:9780")),
-        ("[]", "http", ()),
-    ],
-    ids=["JSON", "https", "YAML whose group has its own scheme", "nothing"],
-)
+FILES = {
+    "JSON": (JSON, "http", ("http://node-1:9780", "http://node-2:9780")),
+    "https": (JSON, "https", ("https://node-1:9780", "https://node-2:9780")),
+    "YAML whose group has its own scheme": (YAML, "http", ("http://node-1:9780", "https://node-2:9780")),
+    "nothing": ("[]", "http", ()),
+}
+
+
+@pytest.mark.parametrize(("text", "scheme", "urls"), FILES.values(), ids=FILES)
 def test_targets_of_all_groups_are_found_once(tmp_path, text, scheme, urls):
     (tmp_path / "agents").write_text(text)
     assert find(tmp_path / "agents", scheme) == urls

@@ -59,7 +59,7 @@ async def test_changing_culprits_are_collected_every_ten_seconds(scene):
     written = [await scene.report(NOW + second, 2 + second // 5 % 2) for second in range(100)]
     assert written.count(True) <= 100 / COLLECT_INTERVAL_SECONDS
     assert len(scene.journal.active()) == 1
-    assert sum(what.startswith("evidence gathered") for what in scene.texts) <= 100 / COLLECT_INTERVAL_SECONDS
+    assert sum(text.startswith("evidence gathered") for text in scene.texts) <= 100 / COLLECT_INTERVAL_SECONDS
 
 
 async def test_timeline_of_a_flickering_incident_is_bounded_and_has_its_end(scene, monkeypatch):
@@ -72,9 +72,9 @@ async def test_timeline_of_a_flickering_incident_is_bounded_and_has_its_end(scen
         scene.journal.resolve("job", "stall", end + seconds)
     await scene.update(end + 2 + RESOLVE_AFTER_SECONDS)
     assert len(scene.texts) <= moments.MAX_MOMENTS + 5
-    assert any(what.startswith("first sign") for what in scene.texts)
-    assert any(what.startswith("severity: warning → critical") for what in scene.texts)
-    assert any(what.startswith("resolved") for what in scene.texts)
+    assert any(text.startswith("first sign") for text in scene.texts)
+    assert any(text.startswith("severity: warning → critical") for text in scene.texts)
+    assert any(text.startswith("resolved") for text in scene.texts)
 
 
 async def test_incident_is_collected_at_once_when_its_cause_becomes_known(scene):

@@ -60,7 +60,7 @@ async def test_new_diagnosis_is_collected_into_the_same_capsule(start_hub):
     capsule = await poll(lambda: incident(hub_client), until=lambda capsule: capsule["finding"]["cause"] != "unknown")
     assert capsule["finding"]["id"] == first["finding"]["id"]
     assert "diagnosis changed: unknown → rank_frozen" in texts_of(capsule)
-    assert sum(what.startswith("evidence gathered") for what in texts_of(capsule)) == 2
+    assert sum(text.startswith("evidence gathered") for text in texts_of(capsule)) == 2
     assert [row["rank"] for row in capsule["ranks"] if row["culprit"]] == [2]
 
 

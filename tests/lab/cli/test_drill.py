@@ -109,14 +109,13 @@ NOT_PLAYED = "1 not played: rank-oom: it takes root"
 @pytest.mark.parametrize(
     ("played", "arguments", "code", "last_line"),
     [
-        ([replace(ROW, reported_cause=None)], ["rank-killed"], 1, ""),
-        ([replace(ROW, paged=())], ["rank-killed"], 1, ""),
-        ([replace(ROW, broken="the job does not train")], ["rank-killed"], 1, ""),
-        ([ROW, SKIPPED], ["rank-killed", "rank-oom"], 1, NOT_PLAYED),
-        ([ROW, SKIPPED], ["--all"], 0, NOT_PLAYED),
-        ([SKIPPED], ["--all"], 1, NOT_PLAYED),
+        pytest.param([replace(ROW, reported_cause=None)], ["rank-killed"], 1, "", id="missed"),
+        pytest.param([replace(ROW, paged=())], ["rank-killed"], 1, "", id="no page"),
+        pytest.param([replace(ROW, broken="the job does not train")], ["rank-killed"], 1, "", id="broken"),
+        pytest.param([ROW, SKIPPED], ["rank-killed", "rank-oom"], 1, NOT_PLAYED, id="named drill skipped"),
+        pytest.param([ROW, SKIPPED], ["--all"], 0, NOT_PLAYED, id="some of all skipped"),
+        pytest.param([SKIPPED], ["--all"], 1, NOT_PLAYED, id="all skipped"),
     ],
-    ids=["missed", "no page", "broken", "named drill skipped", "some of all skipped", "all skipped"],
 )
 def test_exit_code_tells_whether_the_drills_are_as_expected(run, rows, played, arguments, code, last_line):
     rows += played

@@ -75,19 +75,19 @@ def test_result_of_a_killed_rank(changes, expected):
 WARNED = {"ranks": (1,), "cause": "input_stall", "severity": "warning"}
 
 
-@pytest.mark.parametrize(
-    ("truths", "changes", "expected"),
-    [
-        ((RESET,), {"shown": shown({"cause": "connection_lost"})}, "wrong name"),  # the fault is nobody's
-        ((RESET,), {"shown": shown({"cause": "connection_lost", "ranks": ()})}, "right"),
-        ((PAUSE, KILL), {"shown": shown({"ranks": (1,)})}, "wrong name"),  # it only paused
-        ((PAUSE, KILL), {"shown": shown(WARNED, {})}, "right"),
-        ((KILL, STOP), {"shown": shown({"cause": "rank_frozen", "ranks": (3,)})}, "right"),  # either may be named
-        ((LEAVE,), {"shown": (), "max_restarts": 2}, "silent"),
-        ((SKIP,), {"shown": (), "moves": True}, "no effect"),  # the collective pairs with the next one
-        ((SKIP,), {"shown": ()}, "silent"),
-    ],
-)
+OTHER_FAULTS = {
+    "a rank for a fault of nobody": ((RESET,), {"shown": shown({"cause": "connection_lost"})}, "wrong name"),
+    "the connection alone": ((RESET,), {"shown": shown({"cause": "connection_lost", "ranks": ()})}, "right"),
+    "a rank that only paused": ((PAUSE, KILL), {"shown": shown({"ranks": (1,)})}, "wrong name"),
+    "the killed rank": ((PAUSE, KILL), {"shown": shown(WARNED, {})}, "right"),
+    "either of two may be named": ((KILL, STOP), {"shown": shown({"cause": "rank_frozen", "ranks": (3,)})}, "right"),
+    "a rank that left without a finding": ((LEAVE,), {"shown": (), "max_restarts": 2}, "silent"),
+    "the skipped collective pairs with the next one": ((SKIP,), {"shown": (), "moves": True}, "no effect"),
+    "a rank that skips without a finding": ((SKIP,), {"shown": ()}, "silent"),
+}
+
+
+@pytest.mark.parametrize(("truths", "changes", "expected"), OTHER_FAULTS.values(), ids=OTHER_FAULTS)
 def test_result_of_other_faults(truths, changes, expected):
     assert of(*truths, **changes) == expected
 
@@ -109,14 +109,17 @@ def test_result_of_something_harmless(truth, states, paged, expected):
     assert of(truth, shown=shown(*states), quiet=True, paged=paged, moves=truth is PAUSE) == expected
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"afterwards": (EXITED,), "moves": True}, "wrong name"),  # about a job that the drill ended
-        ({"afterwards": shown({"ranks": (), "cause": "connection_lost"}), "moves": True}, "false page"),
-        ({"moves": False}, "silent"),  # it died of something else
-    ],
-)
+AFTER_A_PAUSE = {
+    "a finding about a job that the drill ended": ({"afterwards": (EXITED,), "moves": True}, "wrong name"),
+    "a page about nobody": (
+        {"afterwards": shown({"ranks": (), "cause": "connection_lost"}), "moves": True},
+        "false page",
+    ),
+    "it died of something else": ({"moves": False}, "silent"),
+}
+
+
+@pytest.mark.parametrize(("changes", "expected"), AFTER_A_PAUSE.values(), ids=AFTER_A_PAUSE)
 def test_result_of_a_pause_after_which_the_job_ends(changes, expected):
     assert of(PAUSE, shown=(), quiet=True, paged=(), **changes) == expected
 

@@ -91,11 +91,10 @@ NO_FAR = replace(FAR, unavailable=lambda: "it takes root")
 @pytest.mark.parametrize(
     ("drills", "seconds", "played", "took"),
     [
-        (DRILLS, 35, ["host calm"] * 3, 50),
-        ([*DRILLS, FAR], 95, ["host calm", "hosts far calm"], None),
-        ([*DRILLS, NO_FAR], 35, ["host calm"] * 3, 50),
+        pytest.param(DRILLS, 35, ["host calm"] * 3, 50, id="until its time is over"),
+        pytest.param([*DRILLS, FAR], 95, ["host calm", "hosts far calm"], None, id="on every stage"),
+        pytest.param([*DRILLS, NO_FAR], 35, ["host calm"] * 3, 50, id="no stage for unavailable drills"),
     ],
-    ids=["until its time is over", "on every stage", "no stage for unavailable drills"],
 )
 def test_soak_plays_quiet_drills(plays, tmp_path, monkeypatch, drills, seconds, played, took):
     monkeypatch.setattr(session.time, "monotonic", itertools.count(0, 10).__next__)

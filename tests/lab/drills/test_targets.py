@@ -25,9 +25,15 @@ def test_target_follows_from_proof_step_times_and_lease(proof, median_seconds, p
 
 @pytest.mark.parametrize(
     ("finding_seconds", "p99_seconds", "limit"),
-    [(2.5, 0.04, 21.04), (8.5, 0.5, 21.5), (61.0, 4.0, 61.0), (62.0, 0.5, 62.0)],
+    [
+        pytest.param(2.5, 0.04, 20 + 1 + 0.04, id="short steps"),
+        pytest.param(8.5, 0.5, 20 + 1 + 0.5, id="longer steps"),
+        pytest.param(61.0, 4.0, 61.0, id="a long lease"),
+        pytest.param(62.0, 0.5, 62.0, id="a long lease and short steps"),
+    ],
 )
 def test_target_for_critical_is_twenty_seconds_or_that_of_the_finding(finding_seconds, p99_seconds, limit):
+    """To the twenty seconds come a step, and a second in which the hub reports it."""
     assert TARGETS.critical_seconds(finding_seconds, p99_seconds) == pytest.approx(limit)
 
 

@@ -41,9 +41,9 @@ def test_act_on_a_rank_that_heals_is_wrong(policy):
     assert "it heals by itself" in line(result)
 
 
-@pytest.mark.parametrize("what", ["pause", "cancel"])
-def test_nothing_is_done_about_a_pause_or_an_end_by_the_owner(what, policy):
-    result = played(Strike(what, 2, step=STRUCK, seconds=8.0 if what == "pause" else None), policy)
+@pytest.mark.parametrize("strike", ["pause", "cancel"])
+def test_nothing_is_done_about_a_pause_or_an_end_by_the_owner(strike, policy):
+    result = played(Strike(strike, 2, step=STRUCK, seconds=8.0 if strike == "pause" else None), policy)
     assert (result.result, result.num_acts) == ("quiet", 0)
 
 

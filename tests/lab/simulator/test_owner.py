@@ -14,32 +14,25 @@ ONE_HOST = replace(TWO_HOSTS, hosts=1, launcher="torchrun", handles_term=True)
 
 
 @pytest.mark.parametrize(
-    ("what", "shape", "began", "expected"),
+    ("fault", "shape", "began", "expected"),
     [
-        ("cancel", TWO_HOSTS, 0.0, True),
-        ("term", replace(TWO_HOSTS, device="cuda"), 0.0, True),
-        ("term", replace(TWO_HOSTS, device="cuda", senders_known=True), 0.0, False),
-        ("term", replace(TWO_HOSTS, device="cuda", launcher="none"), 0.0, False),
-        ("term", replace(ONE_HOST, device="cuda"), 0.0, True),
-        ("kill", ONE_HOST, 0.0, False),
-        ("raise", ONE_HOST, 0.0, False),
-        ("launcher_dies", ONE_HOST, 0.0, False),
-        ("launcher_dies", ONE_HOST, 60.0, True),
-    ],
-    ids=[
-        "the owner",
-        "mpirun ends the rank of the other host",
-        "the senders are known",
-        "the other rank has no signal",
-        "handlers hide the order",
-        "a rank is killed",
-        "a rank raises",
-        "the launcher is killed",
-        "the launcher is killed before its agent begins",
+        pytest.param("cancel", TWO_HOSTS, 0.0, True, id="the owner"),
+        pytest.param("term", replace(TWO_HOSTS, device="cuda"), 0.0, True, id="mpirun ends the rank of the other host"),
+        pytest.param(
+            "term", replace(TWO_HOSTS, device="cuda", senders_known=True), 0.0, False, id="the senders are known"
+        ),
+        pytest.param(
+            "term", replace(TWO_HOSTS, device="cuda", launcher="none"), 0.0, False, id="the other rank has no signal"
+        ),
+        pytest.param("term", replace(ONE_HOST, device="cuda"), 0.0, True, id="handlers hide the order"),
+        pytest.param("kill", ONE_HOST, 0.0, False, id="a rank is killed"),
+        pytest.param("raise", ONE_HOST, 0.0, False, id="a rank raises"),
+        pytest.param("launcher_dies", ONE_HOST, 0.0, False, id="the launcher is killed"),
+        pytest.param("launcher_dies", ONE_HOST, 60.0, True, id="the launcher is killed before its agent begins"),
     ],
 )
-def test_end_that_looks_like_the_owners(what, shape, began, expected):
-    world = World(Composition(7, 0, shape, (Strike(what, 1, place="forward", to="ranks", number="SIGTERM"),)))
+def test_end_that_looks_like_the_owners(fault, shape, began, expected):
+    world = World(Composition(7, 0, shape, (Strike(fault, 1, place="forward", to="ranks", number="SIGTERM"),)))
     world.run(40.0)
     agents = [SimpleNamespace(began=began, reachable=True)] * shape.hosts
     assert looks_like_the_owners_end(world, agents) is expected

@@ -20,11 +20,11 @@ def played(*strikes, shape=SHAPE):
 
 
 @pytest.mark.parametrize(
-    ("what", "causes"),
+    ("fault", "causes"),
     [("kill", ("rank_exited",)), ("raise", ("rank_exited",)), ("stop", ("rank_frozen",)), ("block", ("compute_hang",))],
 )
-def test_fault_of_one_rank_is_right(what, causes):
-    result = played(Strike(what, 2, step=STRUCK, message="bad sample in shard 17"))
+def test_fault_of_one_rank_is_right(fault, causes):
+    result = played(Strike(fault, 2, step=STRUCK, message="bad sample in shard 17"))
     assert (result.result, result.causes, result.ranks) == ("right", causes, (2,))
     assert result.page_seconds is not None
 
@@ -93,9 +93,9 @@ def test_uneven_steps_of_a_noisy_job_are_no_finding_about_the_pause_of_a_host():
     assert play(compose(829611, 127)).result == "no effect"
 
 
-@pytest.mark.parametrize(("what", "is_ordinary"), [("host_pause", True), ("jitter", False)])
-def test_noise_of_a_job_is_a_finding_about_no_fault_but_jitter(what, is_ordinary):
-    shape, strike = Shape(noise=0.3), Strike(what)
+@pytest.mark.parametrize(("noise", "is_ordinary"), [("host_pause", True), ("jitter", False)])
+def test_noise_of_a_job_is_a_finding_about_no_fault_but_jitter(noise, is_ordinary):
+    shape, strike = Shape(noise=0.3), Strike(noise)
     truths = [truth(Composition(7, 0, shape, (strike,)), strike, 1.0)]
     uneven = finding(cause="compute_jitter", ranks=(), hosts=())
     assert is_of_the_job(shape, truths, uneven) is is_ordinary

@@ -45,27 +45,32 @@ def test_seed_goes_through_all_faults():
 KILL, TERM, ABORT, ERROR = "signal SIGKILL", "signal SIGTERM", "signal SIGABRT", "exit code 1"
 
 
-@pytest.mark.parametrize(
-    ("strike", "changes", "expected"),
-    [
-        (Strike("kill", 2, place="forward"), {"launcher": "none"}, [ERROR, ERROR, KILL, ERROR]),
-        (Strike("kill", 2), {"launcher": "none", "device": "cuda"}, [None, None, KILL, None]),
-        (Strike("cancel", 0), {}, [TERM] * 4),
-        (Strike("term_host", 0), {"launcher": "none", "hosts": 2}, [TERM, TERM, ERROR, ERROR]),
-        (
-            Strike("stop", 2),
-            {"launcher": "none", "device": "cuda", "watchdog_seconds": 10.0},
-            [ABORT, ABORT, None, ABORT],
-        ),
-    ],
-    ids=[
-        "peers of a killed rank die of their connections",
-        "peers on GPUs wait for a killed rank",
-        "owner ends all ranks",
-        "signal to one host breaks the connections of the others",
-        "watchdog ends ranks that wait for a stopped one",
-    ],
-)
+ENDINGS = {
+    "peers of a killed rank die of their connections": (
+        Strike("kill", 2, place="forward"),
+        {"launcher": "none"},
+        [ERROR, ERROR, KILL, ERROR],
+    ),
+    "peers on GPUs wait for a killed rank": (
+        Strike("kill", 2),
+        {"launcher": "none", "device": "cuda"},
+        [None, None, KILL, None],
+    ),
+    "owner ends all ranks": (Strike("cancel", 0), {}, [TERM] * 4),
+    "signal to one host breaks the connections of the others": (
+        Strike("term_host", 0),
+        {"launcher": "none", "hosts": 2},
+        [TERM, TERM, ERROR, ERROR],
+    ),
+    "watchdog ends ranks that wait for a stopped one": (
+        Strike("stop", 2),
+        {"launcher": "none", "device": "cuda", "watchdog_seconds": 10.0},
+        [ABORT, ABORT, None, ABORT],
+    ),
+}
+
+
+@pytest.mark.parametrize(("strike", "changes", "expected"), ENDINGS.values(), ids=ENDINGS)
 def test_ranks_end_after_a_strike(strike, changes, expected):
     made = world(strike, **changes)
     assert statuses(made) == expected

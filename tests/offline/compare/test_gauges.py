@@ -25,13 +25,12 @@ def compare_single_gauge(before, after):
 @pytest.mark.parametrize(
     ("before", "after", "result"),
     [
-        (run(1), run(2, higher=0.005), "higher"),
-        (run(1, higher=0.005), run(2), "lower"),
-        (run(1), run(2, shift=5, higher=0.005), "higher"),
-        (run(1), run(2, reports=800), "alike"),
-        (run(1), run(2, shift=100_000), "unknown"),
+        pytest.param(run(1), run(2, higher=0.005), "higher", id="higher"),
+        pytest.param(run(1, higher=0.005), run(2), "lower", id="lower"),
+        pytest.param(run(1), run(2, shift=5, higher=0.005), "higher", id="reported at other steps"),
+        pytest.param(run(1), run(2, reports=800), "alike", id="up to the end of the shorter"),
+        pytest.param(run(1), run(2, shift=100_000), "unknown", id="no common samples"),
     ],
-    ids=["higher", "lower", "reported at other steps", "up to the end of the shorter", "no common samples"],
 )
 def test_change_of_a_loss(before, after, result):
     change = compare_single_gauge(before, after)

@@ -96,15 +96,14 @@ def half(part):
     return replace(whole, steps=whole.steps[part], seconds=whole.seconds[part], samples=None, causes={})
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (lambda: run(1), paused),
-        (lambda: run(1, steps=1000), slower_later),  # it is compared at the steps of the shorter run
-        (lambda: half(slice(0, 1000)), lambda: half(slice(1000, None))),
-    ],
-    ids=["pauses", "longer run", "parts of one run"],
-)
+ALIKE = {
+    "pauses": (lambda: run(1), paused),
+    "longer run": (lambda: run(1, steps=1000), slower_later),  # it is compared at the steps of the shorter run
+    "parts of one run": (lambda: half(slice(0, 1000)), lambda: half(slice(1000, None))),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), ALIKE.values(), ids=ALIKE)
 def test_steps_are_alike_but_for_what_does_not_count(before, after):
     assert compare(before(), after())[0].result == "alike"
 

@@ -72,23 +72,23 @@ def test_samples_of_each_batch_that_a_loader_returns(loader, expected):
     assert sizes(loader) == expected
 
 
-@pytest.mark.parametrize(
-    ("batch", "expected"),
-    [
-        (torch.zeros(6, 2), 6),
-        ([torch.zeros(6, 2), torch.zeros(7)], 6),
-        (((), {"ids": torch.zeros(6, 2)}), 6),
-        (UserDict(mask=None, ids=torch.zeros(6, 2)), 6),
-        (Batch(["a"], torch.zeros(6, 2), None), 6),
-        ((torch.tensor(1.0), torch.zeros(6, 2)), 6),  # a number first, such as a weight
-        (torch.nested.nested_tensor([torch.zeros(2, 8), torch.zeros(3, 8)]), 2),
-        (torch.tensor(1.0), None),
-        (["a", "b"], None),
-        ([[[[[torch.zeros(6)]]]]], None),
-        (Batch, None),
-        (object(), None),
-        (None, None),
-    ],
-)
+BATCHES = {
+    "tensor": (torch.zeros(6, 2), 6),
+    "list": ([torch.zeros(6, 2), torch.zeros(7)], 6),
+    "nested": (((), {"ids": torch.zeros(6, 2)}), 6),
+    "mapping": (UserDict(mask=None, ids=torch.zeros(6, 2)), 6),
+    "named tuple": (Batch(["a"], torch.zeros(6, 2), None), 6),
+    "a number first, such as a weight": ((torch.tensor(1.0), torch.zeros(6, 2)), 6),
+    "nested tensor": (torch.nested.nested_tensor([torch.zeros(2, 8), torch.zeros(3, 8)]), 2),
+    "only a number": (torch.tensor(1.0), None),
+    "texts": (["a", "b"], None),
+    "too deep": ([[[[[torch.zeros(6)]]]]], None),
+    "class": (Batch, None),
+    "object": (object(), None),
+    "nothing": (None, None),
+}
+
+
+@pytest.mark.parametrize(("batch", "expected"), BATCHES.values(), ids=BATCHES)
 def test_leading_size_is_that_of_the_first_tensor_with_a_dimension(batch, expected):
     assert leading_size(batch) == expected

@@ -58,10 +58,10 @@ def test_whole_report_moves_with_everything_inside():
 @pytest.mark.parametrize(
     ("name", "first", "last", "expected"),
     [
-        ("stopped_seconds", 5.0, 35.0, 65.0),  # it grew all the time, so it goes on
-        ("step_seconds", 0.2, 0.1, 5.0),  # a step began meanwhile
-        ("step_seconds", 0.1, 0.2, 5.0),
-        ("stopped_seconds", None, 3.0, 5.0),
+        pytest.param("stopped_seconds", 5.0, 35.0, 65.0, id="it grew all the time"),
+        pytest.param("step_seconds", 0.2, 0.1, 5.0, id="a step began meanwhile"),
+        pytest.param("step_seconds", 0.1, 0.2, 5.0, id="it grew by less than the time"),
+        pytest.param("stopped_seconds", None, 3.0, 5.0, id="it was unknown at first"),
     ],
 )
 def test_only_an_age_that_grew_all_the_time_goes_on(name, first, last, expected):

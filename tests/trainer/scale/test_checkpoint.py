@@ -15,8 +15,7 @@ from torch.distributed.checkpoint.metadata import _MEM_FORMAT_ENCODING
 
 from tests.evil_pickle import EvilPickle
 from trainer.errors import CheckpointError, ConfigError
-from trainer.scale.checkpoint import CheckpointConfig, Checkpoints, Part, Rows, State, whole
-from trainer.scale.checkpoint import checkpoints as module
+from trainer.scale.checkpoint import CheckpointConfig, Checkpoints, Part, Rows, State, whole, writer
 from trainer.world import World
 
 OpenCheckpoints = Callable[..., Checkpoints]
@@ -53,16 +52,14 @@ def small_state() -> State:
     }
 
 
-def test_newest_checkpoints_are_kept_and_latest_returns_the_last(
-    open_checkpoints: OpenCheckpoints, tmp_path: Path
-) -> None:
+def test_newest_checkpoints_are_kept_and_the_last_is_resumed(open_checkpoints: OpenCheckpoints, tmp_path: Path) -> None:
     checkpoints = open_checkpoints(keep=2)
-    assert checkpoints.latest() is None
+    assert checkpoints.resume() == (0, {})
     for step in (5, 100_000_000, 10, 200_000_000):
         checkpoints.save(step, {})
     checkpoints.wait()
     assert file_names(tmp_path / "kept") == ["step-100000000", "step-200000000"]
-    assert checkpoints.latest() == 200_000_000
+    assert checkpoints.resume() == (200_000_000, {})
 
 
 def test_checkpoint_has_values_at_time_of_save(open_checkpoints: OpenCheckpoints) -> None:
@@ -139,7 +136,7 @@ def save_not_finite(checkpoints: Checkpoints, steps: tuple[int, ...], monkeypatc
     """Save these steps with a NaN, as an earlier version did."""
     checkpoints.state["table.0.weight"].parts[1].tensor[2, 1] = math.nan
     with monkeypatch.context() as patch:
-        patch.setattr(module, "not_finite", lambda tensors: "")
+        patch.setattr(writer, "not_finite", lambda tensors: "")
         for step in steps:
             checkpoints.save(step, {"step": step})
         checkpoints.wait()

@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from trainer.errors import ConfigError, DataError
-from trainer.scale import criteo
-from trainer.scale.criteo import COLUMN_KINDS, Criteo, CriteoConfig, check_file, is_held_out, parse
+from trainer.scale import tsv
+from trainer.scale.criteo import Criteo, CriteoConfig, is_held_out
 from trainer.scale.shards import open_criteo
+from trainer.scale.tsv import COLUMN_KINDS, check_file, parse
 
 ROWS = (100,) * 26
 
@@ -158,7 +159,7 @@ def test_parser_accepts_exactly_rows_that_match_patterns() -> None:
 
 
 def test_rows_across_blocks_and_last_row_without_newline_are_read(write_rows, monkeypatch) -> None:
-    monkeypatch.setattr(criteo, "BLOCK_BYTES", 300)  # a row has 287 bytes
+    monkeypatch.setattr(tsv, "BLOCK_BYTES", 300)  # a row has 287 bytes
     file = write_rows(*[row(integers=str(number)) for number in range(10)])
     file.write_bytes(file.read_bytes().removesuffix(b"\n"))
     source = open_criteo(CriteoConfig(str(file)), ROWS, 10, warn=pytest.fail)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from trainer.scale.dry_run import as_text, dense_memory, rank_steps
+from trainer.scale.dry_run import Job, as_text, rank_steps
 from trainer.scale.published import DenseWork
-from trainer.scale.sharding.cost import Machine, Table, Workload
 from trainer.scale.sharding.plan import Plan
 from trainer.scale.sharding.planner import predict
+from trainer.scale.sharding.workload import Machine, Table, Workload
 from trainer.sharding import Placement
 
 MACHINE = Machine(memory_bandwidth=1e9, lookup_seconds=0.0, network_bandwidth=1e6, host_bandwidth=1e5, ranks_per_host=2)
@@ -75,5 +75,7 @@ def test_text_has_the_slowest_ranks_only() -> None:
     assert "published" not in lines[-1]
 
 
-def test_dense_memory_is_weights_gradients_state_and_activations() -> None:
-    assert dense_memory(DenseWork(parameters=10, operations=0.0, activations=3), samples=5) == 4 * (30 + 15)
+def test_memory_without_tables_is_weights_gradients_state_and_activations_of_dense_layers() -> None:
+    dense = DenseWork(parameters=10, operations=0.0, activations=3)
+    job = Job((), Workload((TABLE,), (5, 4)), MACHINE, dense, 1e9, ("auto",), 0, 0, 0)
+    assert job.base_bytes == 4 * (30 + 15)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from trainer.scale import fastest_kernel
-from trainer.scale.checkpoint.checkpoints import NUMBERS
+from trainer.scale.checkpoint.writer import NUMBERS
 from trainer.scale.run import Run, open_source
 
 KERNEL_CLASSES = {"torch": "TorchKernel", "fbgemm": "FbgemmKernel"}

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 
-import trainer.scale.config  # noqa: F401  # registers adagrad
 from trainer.errors import ConfigError
 from trainer.kernel import Bags, Precision, TorchKernel, sums
 from trainer.optimizers import OptimizerConfig

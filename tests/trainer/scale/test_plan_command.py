@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner
 
 from trainer.errors import ConfigError
-from trainer.registry import KINDS
 from trainer.scale.plan_command import dry_run
 from trainer.scale.sharding.plan import load_plan
 
@@ -52,7 +51,7 @@ def test_preset_of_the_trainer_is_planned_with_its_keys(tmp_path) -> None:
     text = output("--ranks", "4", "--ranks-per-host", "2", "--set", "sharding.kind=row_wise", "--save", str(path))
     assert text.startswith("demo on 4 ranks, 2 per host")
     assert re.search(r"row_wise +26 +104,000", text)
-    assert {placement.kind for placement in load_plan(path, KINDS, 26, 4, 2).tables} == {"row_wise"}
+    assert {placement.kind for placement in load_plan(path, 26, 4, 2).tables} == {"row_wise"}
 
 
 def test_plan_of_a_file_is_used_and_saved(tmp_path) -> None:

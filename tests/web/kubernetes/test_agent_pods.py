@@ -43,10 +43,10 @@ def test_pod_that_is_being_deleted_is_still_an_agent():
 @pytest.mark.parametrize(
     ("ports", "wanted"),
     [
-        ((), 9780),
-        ((("http", 9000),), 9000),
-        ((("http", 9000), ("zmon-agent", 9001)), 9001),
-        ((("metrics", 9000),), 9780),
+        pytest.param((), 9780, id="no named port"),
+        pytest.param((("http", 9000),), 9000, id="http"),
+        pytest.param((("http", 9000), ("zmon-agent", 9001)), 9001, id="zmon-agent and http"),
+        pytest.param((("metrics", 9000),), 9780, id="another name"),
     ],
 )
 def test_port_is_the_one_that_the_pod_calls_zmon_agent_or_http(ports, wanted):

@@ -1,6 +1,7 @@
 """Checkpoints: a run resumes from them, bit-identical on the same number of ranks, and also on other numbers.
 
     checkpoints.py  saves in the background, loads, resumes; its configuration
+    writer.py       writes a checkpoint
     rows.py         the saved tensors, of which a rank holds some rows and columns; which rank writes and reads which
     folder.py       the folder of a checkpoint, which is either complete or absent
     coordinator.py  agreement of the ranks without collectives

@@ -2,7 +2,7 @@
 
 It uses no collectives. A collective in the background would appear in the queues and flight records of the training,
 where a rank that writes slowly would look like a rank that hangs. Keys cost one round trip to the store for each
-checkpoint. Values are plain data (msgspec): whoever reaches the store can write to it.
+checkpoint. Values are plain data (msgspec), because any process that reaches the store can write to it.
 """
 
 import errno
@@ -11,8 +11,10 @@ from datetime import timedelta
 from functools import partial
 from time import monotonic
 from typing import Any, TypeVar, cast
+from uuid import uuid4
 
 import msgspec
+import torch
 import torch.distributed as dist
 
 from trainer.errors import CheckpointError
@@ -90,6 +92,24 @@ class Coordinator:
 
     def _key(self, name: int | str) -> str:
         return f"{self.round}/{name}"
+
+
+def new_store() -> dist.Store:
+    """Return a part of the job's store with a new prefix. All ranks must call it together.
+
+    torchrun keeps the store when it restarts the ranks, with the keys of the previous ranks.
+    """
+    assert dist.group.WORLD is not None
+    store = dist.group.WORLD.get_group_store().clone()  # waiting for a key blocks all users of a connection
+    return dist.PrefixStore(random_bytes().hex(), store)
+
+
+def random_bytes() -> bytes:
+    """Return 16 random bytes, the same on all ranks, which must call it together."""
+    device = "cpu" if dist.get_backend() == "gloo" else "cuda"
+    random = torch.tensor(list(uuid4().bytes), dtype=torch.uint8, device=device)
+    dist.broadcast(random, 0)
+    return bytes(random.tolist())
 
 
 def _attempt(rank: int, function: Callable[[], A]) -> tuple[str, A | None]:

@@ -15,6 +15,7 @@ from trainer.scale.disk import sync_folder
 
 COMPLETE = re.compile(r"step-(\d{8,})")
 PARTIAL = ".partial"
+NEXT_STEP = "Older checkpoints are complete. Free some space, or choose another folder with --set checkpoint.folder=…"
 
 
 def checkpoint_path(folder: Path, step: int) -> Path:

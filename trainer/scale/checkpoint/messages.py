@@ -1,7 +1,7 @@
 """The messages of the ranks about a checkpoint, as plain data.
 
-Whoever reaches the job's store can write to it, so a message is decoded as data of a known form. torch's own types for
-plans and results travel as pickles, and a pickle can run code.
+Any process that reaches the job's store can write to it, so a message is decoded as data of a known form. torch's own
+types for plans and results travel as pickles, and a pickle can run code.
 """
 
 from collections.abc import Sequence

@@ -36,15 +36,12 @@ class DiskRows(Protocol):
 
     def read(self, number: int) -> Tensor:
         """Return copies of the first rows."""
-        ...
 
     def write(self, first_column: int, rows: Tensor) -> None:
         """Set the first rows, or some of their columns."""
-        ...
 
     def after(self, first: int) -> DiskRows:
         """Return the rows from this one on."""
-        ...
 
 
 class Part(NamedTuple):

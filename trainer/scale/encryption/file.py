@@ -3,10 +3,10 @@
     header    "ZMONENC1", the bytes of a chunk, the id of the data set, the key of the file as the master key wraps it
     chunks    each with its tag; the last one is shorter or full, and there is at least one
 
-The nonce of a chunk is its number: a key belongs to one file, and a chunk is written once. What is authenticated beside
-the bytes is the header without the wrapped key, the name of the file, the number of the chunk, and whether it is the
-last one: a writer of a stream does not know the number of chunks beforehand. So a chunk that was changed, moved,
-removed or taken from another file is found when it is read, and so is a file that was cut.
+The nonce of a chunk is its number: a key belongs to one file, and a chunk is written once. The tag also authenticates
+the header without the wrapped key, the name of the file, the number of the chunk, and whether it is the last one (the
+writer of a stream does not know the number of chunks before its end). So a reader detects a chunk that was changed,
+moved, removed or taken from another file, and a file that was cut.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DATA_SET_BYTES = 16
 _TAG_BYTES = 16
 _FIXED = struct.Struct(f"<8sI{DATA_SET_BYTES}s")  # magic, bytes of a chunk, data set
 HEADER_BYTES = _FIXED.size + WRAPPED_BYTES
-_MOST_CHUNK_BYTES = 1 << 30
+_MAX_CHUNK_BYTES = 1 << 30
 
 
 class DamagedFile(ValueError):
@@ -53,7 +53,7 @@ class _Header:
         if len(content) < HEADER_BYTES or not content.startswith(MAGIC):
             raise DamagedFile(f"{path} is not an encrypted file: its header is missing")
         _, chunk_bytes, data_set = _FIXED.unpack_from(content)
-        if not 0 < chunk_bytes <= _MOST_CHUNK_BYTES:
+        if not 0 < chunk_bytes <= _MAX_CHUNK_BYTES:
             raise DamagedFile(f"the header of {path} is damaged: it has chunks of {chunk_bytes:,} bytes")
         return cls(chunk_bytes, data_set, content[_FIXED.size : HEADER_BYTES])
 
@@ -81,7 +81,6 @@ class EncryptedWriter(io.RawIOBase):
         self._file.write(self._fixed + wrapped)
 
     def writable(self) -> bool:
-        """Return True."""
         return True
 
     def write(self, data: bytes | bytearray | memoryview) -> int:  # type: ignore[override]
@@ -148,11 +147,9 @@ class EncryptedReader(io.RawIOBase):
             raise
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:

@@ -1,36 +1,16 @@
-"""The files of a data set: plain, or encrypted under one key. The first one that is read tells which data set it is."""
+"""The files of a data set: plain, or encrypted under one key. The first file that is read has its id."""
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import IO, Any, Protocol, cast
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainer.scale.encryption.file import MAGIC, DamagedFile, EncryptedReader, EncryptedWriter, new_data_set
 from trainer.scale.encryption.key import MasterKey
-
-
-class Files(Protocol):
-    """Writes and reads files."""
-
-    def create(self, path: Path) -> IO[bytes]:
-        """Open a new file for writing."""
-        ...
-
-    def open(self, path: Path) -> IO[bytes]:
-        """Open a file for reading. Raises OSError, DamagedFile."""
-        ...
-
-    def size(self, path: Path) -> int:
-        """Return the number of plain bytes. Raises OSError, DamagedFile."""
-        ...
-
-    def rows(self, path: Path, row: np.dtype[Any], first: int, number: int) -> NDArray[Any]:
-        """Return some of the rows of which a file consists. Raises OSError, ValueError."""
-        ...
 
 
 class PlainFiles:
@@ -41,7 +21,7 @@ class PlainFiles:
         return path.open("wb")
 
     def open(self, path: Path) -> IO[bytes]:
-        """Open a file for reading. Raises DamagedFile if it is encrypted."""
+        """Open a file for reading. Raises OSError, and DamagedFile if it is encrypted."""
         file = path.open("rb")
         if file.peek(len(MAGIC)).startswith(MAGIC):
             file.close()
@@ -49,11 +29,11 @@ class PlainFiles:
         return file
 
     def size(self, path: Path) -> int:
-        """Return the number of bytes."""
+        """Return the number of bytes. Raises OSError."""
         return path.stat().st_size
 
     def rows(self, path: Path, row: np.dtype[Any], first: int, number: int) -> NDArray[Any]:
-        """Map some rows, which must exist."""
+        """Map some of the rows of which a file consists; they must exist. Raises OSError, ValueError."""
         return np.memmap(path, row, "r", offset=first * row.itemsize, shape=(number,))
 
 
@@ -72,16 +52,16 @@ class EncryptedFiles:
         return cast(IO[bytes], EncryptedWriter(path, self._key, self.data_set))
 
     def open(self, path: Path) -> IO[bytes]:
-        """Open a file for reading."""
+        """Open a file for reading. Raises OSError, DamagedFile."""
         return cast(IO[bytes], self._open(path))
 
     def size(self, path: Path) -> int:
-        """Return the number of plain bytes. This does not decrypt them."""
+        """Return the number of plain bytes, without decrypting them. Raises OSError, DamagedFile."""
         with self._open(path) as reader:
             return reader.seek(0, 2)
 
     def rows(self, path: Path, row: np.dtype[Any], first: int, number: int) -> NDArray[Any]:
-        """Decrypt some rows, which must exist."""
+        """Decrypt some of the rows of which a file consists; they must exist. Raises OSError, DamagedFile."""
         if self._path != path or self._reader is None:
             self.close()
             self._path, self._reader = path, self._open(path)
@@ -101,6 +81,9 @@ class EncryptedFiles:
         reader = EncryptedReader(path, self._key, self.data_set)
         self.data_set = reader.data_set
         return reader
+
+
+Files = PlainFiles | EncryptedFiles
 
 
 @cache  # a variable has its key only once

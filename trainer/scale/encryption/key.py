@@ -1,7 +1,8 @@
 """The master key of encrypted files: 32 bytes, as 64 hexadecimal digits in a file, a variable or a command's output.
 
 Each file has a random key of its own, which the master key wraps (AES key wrap, RFC 3394). A new master key therefore
-changes only the headers of files. No message, log or exception has the key, and a process that has one leaves no core.
+changes only the headers of files. No message, log or exception contains the key, and a process that has one writes no
+core dump.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ class KeyMismatch(Exception):
 
 
 class MasterKey:
-    """A master key. Its text form does not have it."""
+    """A master key. Its repr does not show the key."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
 
     @classmethod
     def read(cls, source: str) -> MasterKey:
-        """Read the key that a file, `env:VARIABLE` or `command:COMMAND` has. Raises ConfigError."""
+        """Read the key from a file, from `env:VARIABLE` or from `command:COMMAND`. Raises ConfigError."""
         try:
             import cryptography  # noqa: F401
         except ModuleNotFoundError as error:
@@ -94,7 +95,7 @@ def _text(source: str) -> str:
 
 
 def _output(command: str) -> str:
-    """Return the output of a command, which no message has."""
+    """Return the output of a command. No message contains it."""
     next_step = "Run it by hand as the user of the job"
     try:
         done = subprocess.run(shlex.split(command), capture_output=True, timeout=_COMMAND_SECONDS, check=False)

@@ -24,12 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer.sharding import Kind, Merge, Shard
+from trainer.registry import KINDS
+from trainer.scale.sharding.workload import Array, Machine, Table, Workload
+from trainer.sharding import Kind, Merge, Placement, Shard
 
 INDEX_BYTES = 4  # bytes of an id and of a length, on the network and in lookups
 PER_SECOND = 10**12  # work is in picoseconds
@@ -46,69 +47,6 @@ LOADS = 15
 PAGE_BYTES = 4096  # that a disk reads or writes at least for a row
 
 Loads = NDArray[np.int64]
-Array = NDArray[np.float64]
-Columns = TypeVar("Columns", int, Array)
-
-
-@dataclass(frozen=True)
-class Table:
-    """The size and use of a table."""
-
-    rows: int
-    dim: int
-    pooling: float  # mean ids of a sample; a missing value counts as 0
-    host_share: float = 0.0  # share of the rows of each shard that are in the memory of the host, not of the rank
-    disk_share: float = 0.0  # share of them that are on a disk; copies on every rank are never there
-
-    @property
-    def memory_share(self) -> float:
-        """The share of the rows of each shard that are in the memory of the rank."""
-        return 1 - self.host_share - self.disk_share
-
-
-@dataclass(frozen=True)
-class Workload:
-    """The input of a step: tables, samples and element sizes."""
-
-    tables: tuple[Table, ...]
-    samples: tuple[int, ...]  # samples of each rank
-    element_bytes: int = 4  # bytes of an element of a vector in computation, and of a number of optimizer state
-    weight_bytes: int = 4  # bytes of a weight; copies on every rank have elements
-    forward_bytes: int = 4  # bytes of an element of a pooled vector on the network
-    backward_bytes: int = 4  # bytes of an element of its gradient on the network
-    shared_moments: bool = True  # the shards of a column-wise table exchange the squares of their gradients
-    elementwise_state: bool = False  # there is a number of optimizer state for each weight, not for each row
-
-    @property
-    def num_ranks(self) -> int:
-        return len(self.samples)
-
-    def state_bytes(self, columns: Columns) -> Columns | int:
-        """Return the bytes of the optimizer state of a row of so many columns."""
-        return columns * self.element_bytes if self.elementwise_state else self.element_bytes
-
-
-@dataclass(frozen=True)
-class Machine:
-    """The hardware of a rank; bandwidths in bytes per second."""
-
-    memory_bandwidth: float
-    lookup_seconds: float  # seconds of an id, in addition to reading its row
-    network_bandwidth: float  # from a rank to other ranks of its host
-    host_bandwidth: float  # from a host to other hosts; shared by the ranks of the host
-    ranks_per_host: int
-    host_memory_bandwidth: float = float("inf")  # from the memory of the host to a rank
-    disk_bandwidth: float = float("inf")  # from a disk to a rank, for rows here and there
-
-    def all_reduce_seconds(self, size: Array | float, num_ranks: int) -> Array | float:
-        """Return the seconds of an all-reduce of `size` bytes: 2 (p - 1) / p of them cross the slowest link.
-
-        In a ring, which visits one host after the other, a single rank of a host sends to the next host
-        (nccl-tests, PERFORMANCE.md).
-        """
-        slowest = min(self.network_bandwidth, self.host_bandwidth)
-        bandwidth = self.network_bandwidth if num_ranks <= self.ranks_per_host else slowest
-        return 2 * (num_ranks - 1) / num_ranks * size / bandwidth
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,21 +77,26 @@ def table_cost(kind: Kind, ranks: Sequence[int], table: Table, workload: Workloa
     return cost
 
 
+def plan_cost(placements: Sequence[Placement], workload: Workload, machine: Machine) -> Loads:
+    """Return the cost (LOADS, R) of all tables at these placements."""
+    cost = np.zeros((LOADS, workload.num_ranks), dtype=np.int64)
+    for table, placement in zip(workload.tables, placements, strict=True):
+        cost += table_cost(KINDS[placement.kind], placement.ranks, table, workload, machine)
+    return cost
+
+
 def _layout(
     kind: Kind, choices: Sequence[tuple[int, ...]], table: Table, workload: Workload, machine: Machine
 ) -> Layout:
     samples = np.array(workload.samples, dtype=np.float64)
     if kind.replicated:
-        nowhere = np.empty((len(choices), 0), dtype=np.int64)
-        return Layout(
-            choices, nowhere, np.empty((LOADS, 0), dtype=np.int64), _copies(samples, table, workload, machine)
-        )
+        nowhere, nothing = np.empty((len(choices), 0), dtype=np.int64), np.empty((LOADS, 0), dtype=np.int64)
+        return Layout(choices, nowhere, nothing, _copies(samples, table, workload, machine))
     shards = kind.shards(0, table.rows, table.dim, choices[0])
     position_of = {rank: position for position, rank in enumerate(choices[0])}
     groups = np.array(choices, dtype=np.int64)[:, [position_of[shard.rank] for shard in shards]]
-    return Layout(
-        choices, groups, _shards(shards, table, workload, machine), _senders(samples, shards, table, workload)
-    )
+    of_shards, of_samples = _shards(shards, table, workload, machine), _senders(samples, shards, table, workload)
+    return Layout(choices, groups, of_shards, of_samples)
 
 
 def _shards(shards: Sequence[Shard], table: Table, workload: Workload, machine: Machine) -> Loads:
@@ -268,12 +211,7 @@ _BATCH_OF_IDS = 2 * 8  # bytes per id in the batches of the source
 def _shard_batch(num_ids: Array, num_bags: float, distinct: Array, columns: Array, workload: Workload) -> Array:
     """Return the bytes on the rank of the rows: ids, vectors to send, gradients received, gradients merged by row."""
     ids = (num_ids + num_bags) * 2 * INDEX_BYTES + num_ids * _SORTED
-    vectors = (
-        num_bags
-        * columns
-        * (_with_wire(workload, workload.forward_bytes) + _with_wire(workload, workload.backward_bytes))
-    )
-    return ids + vectors + distinct * columns * workload.element_bytes
+    return ids + num_bags * columns * _sent_bytes(workload) + distinct * columns * workload.element_bytes
 
 
 def _sample_batch(samples: Array, num_shards: int, columns: int, table: Table, workload: Workload) -> Array:
@@ -281,17 +219,16 @@ def _sample_batch(samples: Array, num_shards: int, columns: int, table: Table, w
 
     `columns` are those of all vectors received for a bag.
     """
-    element = (
-        _with_wire(workload, workload.forward_bytes)
-        + workload.element_bytes
-        + _with_wire(workload, workload.backward_bytes)
-    )
     ids = samples * table.pooling
     size: Array = (ids + num_shards * samples) * (_BATCH_OF_IDS + 2 * INDEX_BYTES)
-    size += samples * columns * element
+    size += samples * columns * (_sent_bytes(workload) + workload.element_bytes)
     return size
 
 
-def _with_wire(workload: Workload, wire_bytes: int) -> int:
-    """Return the bytes of an element. A lower precision on the network needs a scaled and a converted copy."""
-    return workload.element_bytes + (workload.element_bytes + wire_bytes if wire_bytes < workload.element_bytes else 0)
+def _sent_bytes(workload: Workload) -> int:
+    """Return the bytes that a rank holds for an element of a pooled vector and of its gradient, sent or received.
+
+    A lower precision on the network needs a scaled and a converted copy.
+    """
+    element, on_network = workload.element_bytes, (workload.forward_bytes, workload.backward_bytes)
+    return sum(element + (element + size if size < element else 0) for size in on_network)

@@ -17,7 +17,6 @@ class RowWise:
 
     def choices(self, num_ranks: int, ranks_per_host: int) -> Sequence[tuple[int, ...]]:
         """Return the only choice: all ranks."""
-        del ranks_per_host
         return [tuple(range(num_ranks))]
 
     def shards(self, table: int, num_rows: int, dim: int, ranks: Sequence[int]) -> tuple[Shard, ...]:
@@ -42,7 +41,6 @@ class ColumnWise:
 
     def choices(self, num_ranks: int, ranks_per_host: int) -> Sequence[tuple[int, ...]]:
         """Return groups of consecutive ranks: of 2 and more ranks, as far as the number of ranks is divisible."""
-        del ranks_per_host
         sizes = [size for size in range(2, num_ranks + 1) if num_ranks % size == 0] or [1]
         return [tuple(range(first, first + size)) for size in sizes for first in range(0, num_ranks, size)]
 

@@ -1,9 +1,9 @@
 """The options of a table: each kind with the groups of ranks that may hold it, and the choice of kinds.
 
-A shard on one rank is indivisible, so the step is not shorter than a rank with the longest shard, nor than the mean of
-all ranks. Splitting a table makes its shards shorter and adds work in total. `balanced` tries several thresholds: each
+A shard is on one rank and indivisible. So a step takes at least as long as the longest shard, and as the mean of all
+ranks. Splitting a table makes its shards shorter and adds work in total. `balanced` tries several thresholds: each
 table takes its cheapest option whose shards are not longer, and the threshold with the lowest bound of the step is the
-best. If memory is scarce, a byte has a price in seconds, as low as possible.
+best. If memory is scarce, a byte has a price in seconds: the lowest one with which all tables fit.
 """
 
 from __future__ import annotations
@@ -23,15 +23,12 @@ from trainer.scale.sharding.cost import (
     STATE,
     WEIGHTS,
     WORK,
-    Array,
     Layout,
     Loads,
-    Machine,
-    Table,
-    Workload,
     layouts,
 )
 from trainer.scale.sharding.step import ALL_TO_ALLS, Step
+from trainer.scale.sharding.workload import Array, Machine, Table, Workload
 from trainer.sharding import Kind, Placement
 
 MEMORY = WORK + 1  # the row of `searched` after the four rows that the seconds depend on; host and disk are next

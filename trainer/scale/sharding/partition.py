@@ -63,8 +63,8 @@ def _one_by_one(loads: Indivisible, order: Numbers, time: Numbers) -> list[int]:
 def largest_differencing(loads: Indivisible) -> list[int]:
     """Return the rank of each load by k-way differencing; it does not look at memory.
 
-    A partial partition is R sums, each with its loads. The ranks' present time is one of them, whose parts also carry
-    the number of their rank, so that each part of the result belongs to a rank.
+    A partial partition is R sums, each with its loads. The first one has the present time of each rank, with the number
+    of the rank. So each part of the result belongs to a rank.
     """
     num_ranks = len(loads.placed)
     parts_of: dict[int, list[tuple[int, list[int], int]]] = {}  # (sum, loads, rank or -1), by ascending sum

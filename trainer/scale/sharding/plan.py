@@ -10,7 +10,7 @@ The file is YAML with a line for each table:
 A plan that does not fit the tables or the ranks raises ConfigError.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
@@ -20,7 +20,10 @@ import yaml
 
 from trainer.errors import ConfigError
 from trainer.plain_yaml import parse
-from trainer.sharding import Kind, Placement
+from trainer.registry import KINDS
+from trainer.sharding import Placement
+
+_MAX_RANKS = 8  # a text has at most this many ranks
 
 
 @dataclass(frozen=True)
@@ -79,16 +82,22 @@ class Plan:
         ]
 
     def save(self, path: Path) -> None:
-        """Write the plan to a file that users can edit, without the prediction, which a load computes again."""
+        """Write the plan to a file that users can edit, without the prediction, which a load computes again.
+
+        Raises ConfigError if the file cannot be written.
+        """
         tables = [
             {"table": table, "kind": placement.kind, "ranks": list(placement.ranks)}
             for table, placement in enumerate(self.tables)
         ]
         lines = [f"- {yaml.safe_dump(row, default_flow_style=True, sort_keys=False).strip()}" for row in tables]
-        path.write_text("\n".join([f"ranks: {self.num_ranks}", "tables:", *lines, ""]))
+        try:
+            path.write_text("\n".join([f"ranks: {self.num_ranks}", "tables:", *lines, ""]))
+        except OSError as error:
+            raise ConfigError(f"cannot write {path}", str(error.strerror), "Check the path of the plan") from error
 
 
-def load_plan(path: Path, kinds: Mapping[str, Kind], num_tables: int, num_ranks: int, ranks_per_host: int) -> Plan:
+def load_plan(path: Path, num_tables: int, num_ranks: int, ranks_per_host: int) -> Plan:
     """Load a plan that was saved and perhaps edited."""
     try:
         content = parse(path.read_text())
@@ -108,7 +117,7 @@ def load_plan(path: Path, kinds: Mapping[str, Kind], num_tables: int, num_ranks:
         )
     placements: dict[int, Placement] = {}
     for row in rows:
-        table, placement = _parse_placement(path, row, kinds, num_ranks, ranks_per_host)
+        table, placement = _parse_placement(path, row, num_ranks, ranks_per_host)
         if table in placements:
             raise ConfigError(f"the plan {path} places table {table} twice", "it was edited", "Remove one of the lines")
         placements[table] = placement
@@ -122,19 +131,17 @@ def load_plan(path: Path, kinds: Mapping[str, Kind], num_tables: int, num_ranks:
     return Plan(num_ranks, tuple(placements[table] for table in range(num_tables)))
 
 
-def _parse_placement(
-    path: Path, row: Any, kinds: Mapping[str, Kind], num_ranks: int, ranks_per_host: int
-) -> tuple[int, Placement]:
+def _parse_placement(path: Path, row: Any, num_ranks: int, ranks_per_host: int) -> tuple[int, Placement]:
     match row:
         case {"table": int(table), "kind": str(kind), "ranks": [*ranks]} if all(type(rank) is int for rank in ranks):
             pass
         case _:
             raise ConfigError(f"the plan {path} has a line {row!r}", "it is not a table", "Write {table, kind, ranks}")
-    if kind not in kinds:
+    if kind not in KINDS:
         raise ConfigError(
-            f"the plan {path} has kind {kind} for table {table}", "it is unknown", f"Use {', '.join(kinds)}"
+            f"the plan {path} has kind {kind} for table {table}", "it is unknown", f"Use {', '.join(KINDS)}"
         )
-    choices = kinds[kind].choices(num_ranks, ranks_per_host)
+    choices = KINDS[kind].choices(num_ranks, ranks_per_host)
     if tuple(ranks) not in choices:
         examples = " or ".join(str(list(choice)) for choice in choices[:4])
         raise ConfigError(
@@ -143,9 +150,6 @@ def _parse_placement(
             f"Write for example {examples}",
         )
     return table, Placement(kind, tuple(ranks))
-
-
-_MAX_RANKS = 8  # the text has at most this many ranks, those with the longest step
 
 
 def as_text(plan: Plan, rows: Sequence[int], row_bytes: Sequence[int]) -> str:
@@ -166,13 +170,10 @@ def as_text(plan: Plan, rows: Sequence[int], row_bytes: Sequence[int]) -> str:
     lines = [f"{len(plan.tables)} tables on {plan.num_ranks} ranks"]
     lines += columns([("kind", "ranks", "tables", "rows", "bytes", "which"), *placement_rows], left=(0, 1, 5))
     if plan.predicted:
-        slowest = sorted(range(plan.num_ranks), key=lambda rank: (-plan.predicted[rank].seconds, rank))
-        shown = sorted(slowest[:_MAX_RANKS])
         lines += ["", "predicted for a step, without the dense layers"]
         head = ("rank", "tables", "lookups", "sent", "received", "all-reduced", "time", "memory")
-        lines += columns([head, *(_load_row(rank, plan.predicted[rank]) for rank in shown)], left=())
-        if len(shown) < plan.num_ranks:
-            lines.append(f"and {plan.num_ranks - len(shown)} faster ranks")
+        seconds = [load.seconds for load in plan.predicted]
+        lines += table_of_slowest(head, seconds, lambda rank: _load_row(rank, plan.predicted[rank]))
         lines.append(_memory_line(plan.predicted))
     return "\n".join(lines)
 
@@ -184,6 +185,16 @@ def in_bytes(size: float) -> str:
             return f"{size:.3g} {unit}"
         size /= 1000
     return f"{size:.3g} TB" if size < 999.5 else f"{size:,.0f} TB"
+
+
+def table_of_slowest(
+    head: Sequence[str], seconds: Sequence[float], row: Callable[[int], Sequence[str]]
+) -> Iterable[str]:
+    """Yield the lines of a table with a row for each rank: the slowest ranks, in their order, and how many are left."""
+    slowest = sorted(range(len(seconds)), key=lambda rank: (-seconds[rank], rank))[:_MAX_RANKS]
+    yield from columns([head, *map(row, sorted(slowest))], left=())
+    if len(seconds) > _MAX_RANKS:
+        yield f"and {len(seconds) - _MAX_RANKS} faster ranks"
 
 
 def _load_row(rank: int, load: RankLoad) -> tuple[str, ...]:

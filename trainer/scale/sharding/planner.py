@@ -17,8 +17,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from trainer.errors import ConfigError, require
 from trainer.registry import KINDS
 from trainer.scale.sharding.assignment import Assignment, Limits, Score, score
@@ -26,17 +24,13 @@ from trainer.scale.sharding.cost import (
     BATCH,
     DISK,
     HOST_MEMORY,
-    LOADS,
     LOOKUPS,
     MERGED,
     REDUCED,
     STATE,
     WEIGHTS,
-    Machine,
-    Table,
-    Workload,
     layouts,
-    table_cost,
+    plan_cost,
 )
 from trainer.scale.sharding.options import MEMORY, Option, bounds, options_of
 from trainer.scale.sharding.plan import Memory, Plan, RankLoad, in_bytes
@@ -44,6 +38,7 @@ from trainer.scale.sharding.repair import Repair
 from trainer.scale.sharding.starts import selections, starts
 from trainer.scale.sharding.step import Step
 from trainer.scale.sharding.swaps import swapped
+from trainer.scale.sharding.workload import Machine, Table, Workload
 from trainer.sharding import Kind
 
 AUTO = "auto"
@@ -118,7 +113,7 @@ def choose(
     assignment = _best_assignment([of_pair[pairs[number]] for number in order], step, limits)
     if limits.excess(assignment.loads).any():
         tables = [workload.tables[number] for number in order]
-        raise _no_room(assignment, order, tables, limits, memory_bytes, base_bytes)
+        raise _no_room(assignment, order, tables, limits, base_bytes)
     placement_of = dict(zip(order, assignment.placements(), strict=True))
     plan = Plan(workload.num_ranks, tuple(placement_of[number] for number in range(len(order))))
     return predict(plan, workload, machine, base_bytes)
@@ -177,10 +172,9 @@ def _is_whole(kind: Kind, workload: Workload, machine: Machine) -> bool:
 
 def predict(plan: Plan, workload: Workload, machine: Machine, base_bytes: int) -> Plan:
     """Return the plan with the predicted load and memory of each rank."""
-    step, loads = Step(workload, machine), np.zeros((LOADS, workload.num_ranks), dtype=np.int64)
+    step, loads = Step(workload, machine), plan_cost(plan.tables, workload, machine)
     tables_of: list[list[int]] = [[] for _ in range(workload.num_ranks)]
     for number, (table, placement) in enumerate(zip(workload.tables, plan.tables, strict=True)):
-        loads += table_cost(KINDS[placement.kind], placement.ranks, table, workload, machine)
         for shard in KINDS[placement.kind].shards(number, table.rows, table.dim, placement.ranks):
             tables_of[shard.rank].append(number)
     seconds, sent, received = step.seconds(loads), step.sent(loads).sum(axis=0), step.received(loads).sum(axis=0)
@@ -207,12 +201,7 @@ def check_fits(plan: Plan, memory_bytes: int) -> None:
 
 
 def _no_room(
-    assignment: Assignment,
-    numbers: Sequence[int],
-    tables: Sequence[Table],
-    limits: Limits,
-    memory_bytes: int,
-    base_bytes: int,
+    assignment: Assignment, numbers: Sequence[int], tables: Sequence[Table], limits: Limits, base_bytes: int
 ) -> ConfigError:
     """Return the error for the rank that has least room in the best assignment; it names its largest table."""
     tier = int(((assignment.loads[MEMORY:] - limits.rooms[:, None]).max(axis=1) > 0).argmax())  # the first one

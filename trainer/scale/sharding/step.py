@@ -4,15 +4,17 @@ Data that stays on a rank does not cross the network: (p - 1) / p of an all-to-a
 the same time, so an all-to-all lasts as long as the slower of its two directions. The three all-to-alls, of ids, pooled
 vectors and gradients, follow one another.
 
-The vectors of a table-row-wise table stay on its rank, or go to other hosts. Their seconds are an upper bound: they are
-those of vectors that go to all samples of the rank's host and of other hosts. Bytes within and between hosts are exact.
+The vectors of a table-row-wise table stay on its rank, or go to other hosts. Their seconds are an upper bound:
+they are computed as if the vectors went to all samples, of the rank's host too. Bytes within and between hosts are
+exact.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from trainer.scale.sharding.cost import PER_SECOND, POOLED, RAIL, WORK, Array, Loads, Machine, Workload
+from trainer.scale.sharding.cost import PER_SECOND, POOLED, RAIL, WORK, Loads
+from trainer.scale.sharding.workload import Array, Machine, Workload
 
 ALL_TO_ALLS = 3
 

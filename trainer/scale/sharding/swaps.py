@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.scale.sharding.assignment import Assignment, Limits, score
-from trainer.scale.sharding.cost import PER_SECOND, WORK, Array
+from trainer.scale.sharding.cost import PER_SECOND, WORK
 from trainer.scale.sharding.options import MEMORY
 from trainer.scale.sharding.step import ALL_TO_ALLS, Step
+from trainer.scale.sharding.workload import Array
 
 _SECONDS_PER_BYTE = 1e-3  # of memory that a rank does not have: memory first, then time
-_MOST_ROUNDS = 10_000
+_MAX_ROUNDS = 10_000
 
 
 class _Ranks:
@@ -59,7 +60,7 @@ def _swapped_once(assignment: Assignment, step: Step, limits: Limits) -> Assignm
         shards[number] = assignment.options[table].shards[:, 0]
     ranks, loads = _Ranks(assignment, step, limits), assignment.loads.T.copy()
     seconds = ranks.seconds(loads, slice(None))
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         slowest = int(seconds.argmax())
         given = np.flatnonzero(held_by[: len(tables)] == slowest)
         taken = np.flatnonzero(held_by != slowest)

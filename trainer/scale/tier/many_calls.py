@@ -24,7 +24,7 @@ MAX_CALLS = 128  # at a time; all contexts of a host share /proc/sys/fs/aio-max-
 # Of a process. 4,000 reads of 4 KiB from a cold virtual disk took 255 ms in one thread, 138 in 4 and 129 in 8; when the
 # disk was slower, 730 to 841 ms in one, 402 to 419 in 24 and 383 to 397 in 48.
 _THREADS = 24
-_LEAST = 16  # requests for one more thread
+_MIN_REQUESTS = 16  # requests for one more thread
 _NUMBERS = {  # of io_setup, io_submit, io_getevents
     "x86_64": (206, 209, 208),
     "aarch64": (0, 2, 4),
@@ -43,7 +43,7 @@ _idle: SimpleQueue[ManyCalls] = SimpleQueue()  # one for each thread
 
 def move(opcode: int, file: int, offsets: NDArray[np.int64], buffer: NDArray[np.uint8]) -> None:
     """Read or write a row of `buffer` (N, bytes) at each offset (N,). Raises OSError."""
-    number = min(_THREADS, max(1, len(offsets) // _LEAST))
+    number = min(_THREADS, max(1, len(offsets) // _MIN_REQUESTS))
     edges = [len(offsets) * part // number for part in range(number + 1)]
     parts = [slice(*pair) for pair in pairwise(edges)]
     moves = [threads().submit(_move, opcode, file, offsets[part], buffer[part]) for part in parts]
@@ -68,7 +68,7 @@ def _move(opcode: int, file: int, offsets: NDArray[np.int64], buffer: NDArray[np
 
 
 class ManyCalls:
-    """The requests of one thread. They are the process's until it ends."""
+    """The requests of one thread, which the process keeps until it ends."""
 
     def __init__(self) -> None:
         """Raises OSError if the kernel has no room for more requests (/proc/sys/fs/aio-max-nr)."""

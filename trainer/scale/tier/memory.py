@@ -15,7 +15,7 @@ from trainer.scale.tier.kernel import TieredKernel, record_of
 
 def kernels_on_disk(
     memory: int,
-    folder: Path | None,
+    folder: str,
     optimizer: OptimizerConfig,
     weights: Sequence[tuple[tuple[int, int], Precision]],
     device: torch.device,
@@ -27,12 +27,12 @@ def kernels_on_disk(
     sizes = [rows * record_of(width, precision, optimizer).itemsize for (rows, width), precision in weights]
     if sum(sizes) <= memory:
         return {}
-    if folder is None:
+    if not folder:
         cause = f"the rows of this rank take {sum(sizes):,} bytes"
         next_step = "Use more ranks, or keep rows on a disk with --set embedding.tier.folder=…"
         raise ConfigError(f"embedding.memory is {memory:,} bytes", cause, next_step)
     return {
-        number: TieredKernel(optimizer, *weights[number], device, share, folder)
+        number: TieredKernel(optimizer, *weights[number], device, share, Path(folder))
         for number, share in divided(memory, sizes).items()
     }
 
@@ -43,18 +43,18 @@ class CacheNote:
     def __init__(self, kernels: Sequence[TieredKernel], warn: Callable[[str], None]) -> None:
         self._kernels, self._warn = kernels, warn
         self._wanted = self._missing = 0
-        self._is_told = False
+        self._has_warned = False
 
     def __call__(self) -> str:
         """Return the share of rows that were in memory since the last call, and of slots that are locked."""
         wanted, missing = (sum(getattr(kernel, name) for kernel in self._kernels) for name in ("wanted", "missing"))
         rows, from_disk = wanted - self._wanted, missing - self._missing
         self._wanted, self._missing = wanted, missing
-        if any(kernel.is_short for kernel in self._kernels) and not self._is_told:
-            self._is_told = True
+        if any(kernel.is_short for kernel in self._kernels) and not self._has_warned:
+            self._has_warned = True
             self._warn(
-                "embedding.memory is less than the rows of two batches need, so steps wait for the disk. Use more of"
-                " it, more ranks, or a smaller train.global_batch"
+                "embedding.memory is less than the rows of two batches need, so steps wait for the disk. Raise it, or"
+                " use more ranks or a smaller train.global_batch"
             )
         locked = max(kernel.locked_ratio for kernel in self._kernels)
         in_memory = f"{1 - from_disk / rows:.1%}" if rows else "unknown"

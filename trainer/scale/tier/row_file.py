@@ -3,8 +3,8 @@
 The file has no name: nothing is left of it when its process ends, however that ends. Its space is allocated at once, so
 that a full disk is known before training begins.
 
-Rows are read and written by calls, because an error of the disk under a mapped file is a SIGBUS, which ends the process
-without a word. A row never moves.
+Rows are read and written by system calls: if the file were mapped, an error of the disk would be a SIGBUS, which ends
+the process without a message. A row never moves.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Rows = NDArray[np.int64]
 Records = NDArray[np.void]  # fields `weight` (D) and `state`
 
 
-_MOST_BYTES = 1 << 30  # the kernel moves less than 2 GiB for one request
+_MAX_BYTES = 1 << 30  # the kernel moves less than 2 GiB for one request
 
 
 class TierError(TrainerError):
@@ -36,7 +36,7 @@ class RowFile:
     def __init__(self, folder: Path, num_rows: int, record: np.dtype[np.void]) -> None:
         """Allocate the file in this folder, which is made if it does not exist. Raises TierError."""
         self._folder, self.record = folder, record
-        self._most = max(1, _MOST_BYTES // self.record.itemsize)  # rows
+        self._max_rows = max(1, _MAX_BYTES // self.record.itemsize)  # rows
         try:
             folder.mkdir(parents=True, exist_ok=True)
             threads()
@@ -61,8 +61,8 @@ class RowFile:
     def _move(self, opcode: int, rows: Rows, records: Records, verb: str) -> None:
         """Read into these records, or write them."""
         try:
-            for first in range(0, len(rows), self._most):
-                piece = slice(first, first + self._most)
+            for first in range(0, len(rows), self._max_rows):
+                piece = slice(first, first + self._max_rows)
                 move(opcode, self._file, *self._requests(rows[piece], records[piece]))
         except OSError as error:
             raise self._error(f"cannot {verb} rows", error) from error

@@ -1,7 +1,7 @@
 """Rows in memory: each has a slot, and those that were used longest ago leave first. Pure.
 
-Rows are claimed together, for one lookup, or ahead, for the next one: then the rows of the last claim stay, since its
-update is still to come.
+A claim has the rows of one lookup. A claim ahead has those of the next lookup: then the rows of the last claim stay,
+because their update is still to come.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.int64]
-_STALE = 4  # × the number of slots: when as many entries of the queue are kept, those that no longer hold are dropped
+_STALE = 4  # × the number of slots: when the queue has more entries than that, outdated ones are dropped
 INDEX_BYTES = 4  # of each row: its slot
 SLOT_BYTES = 8 + 8 + 1 + 8 * _STALE  # of each slot: its row, its last claim, whether it changed, and the queue at most
 
@@ -49,9 +49,9 @@ class Slots:
         return self._bring(missing, before=self._claims)
 
     def claim_ahead(self, rows: Numbers) -> Claim:
-        """Give these distinct, sorted rows slots, as far as there are any. Those of the last claim stay.
+        """Give a slot to as many of these distinct, sorted rows as fit beside those of the last claim.
 
-        The rows without a slot are then claimed by `claim`.
+        `claim` claims the others later.
         """
         last, num_last = self._claims, self.num_claimed
         self._claims += 1

@@ -1,9 +1,9 @@
-"""Read the share of the last seconds for which each rank waited for a processor, and what it reads from storage.
+"""Read the run-queue delay and the storage reads of each rank.
 
-The wait is the second number of /proc/<pid>/schedstat, the nanoseconds on a run queue (Linux
-Documentation/scheduler/sched-stats.rst). That file counts the main thread only, which is what is needed: it usually
-runs the training loop, so its waits delay the step by as much. The waits of all threads together would be several
-times as long where a pool waits at once, and those of loader threads delay no step.
+The delay is the second number of /proc/<pid>/schedstat, the nanoseconds on a run queue (Linux
+Documentation/scheduler/sched-stats.rst). This file counts the main thread only. The main thread usually runs the
+training loop, so the step is longer by its delay. The delays of all threads together would be several times as long
+where a pool waits at once, and the delays of loader threads do not make a step longer.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from zmon.agent.sources.storage_reads import StorageReads
 from zmon.process import ProcessId
 from zmon.schema.host import ProcessSample
 
-MAX_PROCESSES = 256
-# Programs that are bound to no core move to a free one within about a second. What lasts longer is contention.
+MAX_PROCESSES = 256  # ranks of one host; far above one per GPU, and a limit of the time and the size of a sample
+# The scheduler moves a program that is not bound to a core to a free core within about a second. A longer delay is
+# contention.
 WINDOW_SECONDS = 6.0
 
 
@@ -53,45 +54,47 @@ class ProcessSource:
             except OSError as error:
                 dropped.append(f"rank {rank} of {job_id}: cannot read {self._proc}/{process.pid}: {error.strerror}")
                 continue
-            if storage_bytes is not None and not (samples and samples[-1].job_id == job_id):
+            is_first_of_job = not samples or samples[-1].job_id != job_id
+            if storage_bytes is not None and is_first_of_job:  # so that the sum over the job never falls
                 storage_bytes += self._reads.of_ended_ranks(job_id)
             samples.append(ProcessSample(job_id, rank, process.pid, delay_ratio, storage_bytes))
         return Reading(tuple(samples), tuple(dropped))
 
 
 class RunDelays:
-    """The waits of the ranks of this host."""
+    """The ratio of recent time for which each rank of this host waited on a run queue."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._seconds: dict[ProcessId, deque[tuple[float, float]]] = {}  # time of the look, seconds waited so far
+        self._samples: dict[ProcessId, deque[tuple[float, float]]] = {}  # (time of the sample, seconds waited so far)
 
     def retain(self, processes: Container[ProcessId]) -> None:
-        """Forget the processes that are not among these."""
-        self._seconds = {process: looks for process, looks in self._seconds.items() if process in processes}
+        """Forget all processes but these."""
+        self._samples = {process: samples for process, samples in self._samples.items() if process in processes}
 
     def ratio_of(self, process: ProcessId, folder: Path) -> float | None:
-        """Return the share of the last seconds; None if the kernel does not count it, or while too few are known.
+        """Return the ratio of the last WINDOW_SECONDS for which the main thread waited on a run queue, 0 to 1.
 
-        `folder`: the folder of the process, opened.
+        None if the kernel does not count the delay, or if the first sample is more recent. `folder` is the opened
+        folder of the process in /proc.
         """
         seconds, now = run_delay_seconds(text_of(folder / "schedstat")), self._clock()
-        looks = self._seconds.setdefault(process, deque())
+        samples = self._samples.setdefault(process, deque())
         if seconds is None:
-            looks.clear()
+            samples.clear()
             return None
-        looks.append((now, seconds))
-        while len(looks) > 1 and now - looks[1][0] >= WINDOW_SECONDS:
-            looks.popleft()
-        then, before = looks[0]
-        return min((seconds - before) / (now - then), 1.0) if now - then >= WINDOW_SECONDS else None
+        samples.append((now, seconds))
+        while len(samples) > 1 and now - samples[1][0] >= WINDOW_SECONDS:
+            samples.popleft()
+        start, start_seconds = samples[0]
+        return min((seconds - start_seconds) / (now - start), 1.0) if now - start >= WINDOW_SECONDS else None
 
 
 def run_delay_seconds(schedstat: str) -> float | None:
-    """Return the time for which a thread waited for a processor; None if the kernel does not count it.
+    """Return the seconds for which a thread has waited for a processor; None if the kernel does not count them.
 
-    Without CONFIG_SCHED_INFO there is no such file; a kernel that has it switched off writes `0 0 0`. The third number
-    is how often the thread got a processor, which is not 0 for one that has run.
+    A kernel without CONFIG_SCHED_INFO does not have the file. A kernel that has it switched off writes `0 0 0`. The
+    third number counts how often the thread got a processor, and is not 0 for a thread that has run.
     """
     numbers = schedstat.split()
     if len(numbers) < 3 or not all(map(str.isdecimal, numbers)) or not int(numbers[2]):

@@ -1,12 +1,12 @@
 """The bytes that each rank and its children have read from storage: proc(5), `read_bytes` of /proc/<pid>/io.
 
-The children are loader workers, also those that a fork server has started. The kernel counts a read when a process
-submits it to the storage layer, so pages from the cache are not included. What a worker reads between the last look and
-its end is lost. A process of another user needs CAP_SYS_PTRACE.
+The children are loader workers, including the workers of a fork server. The kernel counts a read when a process
+submits it to the storage layer, so pages from the cache are not included. The bytes that a worker reads between the
+last sample and its end are lost. Reading a process of another user needs CAP_SYS_PTRACE.
 
-Bytes count from the first look at a rank: an agent that is killed forgets what ended children have read, and its next
-one begins at 0, because Prometheus takes a fall for that. The sum over the ranks of a job never falls either: the first
-of them has what those that ended had read.
+Bytes count from the first sample of a rank. An agent that restarts does not know the bytes of children that have ended,
+so it begins at 0, and Prometheus takes a fall for a restart. The sum over the ranks of a job never falls: the first
+rank of the job also has the bytes of ranks that have ended.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from pathlib import Path
 from zmon.agent.sources.reading import number_after, text_of
 from zmon.process import ProcessId, children
 
-_MAX_CHILDREN = 1024  # of one rank
+_MAX_CHILDREN = 1024  # children of one rank; far above its loader workers, and a limit of the time of a sample
 
 
 @dataclass
 class _Reads:
-    """The reads of one rank so far."""
+    """The bytes that one rank has read so far."""
 
     job_id: str
-    before: int  # the first look
+    first_sample: int
     ended: int = 0  # by children that have ended
     living: dict[int, int] = field(default_factory=dict)  # pid → bytes
 
     @property
     def total(self) -> int:
-        return self.ended + sum(self.living.values()) - self.before
+        return self.ended + sum(self.living.values()) - self.first_sample
 
 
 class StorageReads:
@@ -46,7 +46,7 @@ class StorageReads:
         self._ended: Counter[str] = Counter()  # by ranks that have ended, by job
 
     def retain(self, jobs: Mapping[ProcessId, str]) -> None:
-        """Forget the ranks whose processes are not among these, and the jobs that have none left."""
+        """Forget the ranks whose processes are not among these, and the jobs without a living rank."""
         for process in self._ranks.keys() - jobs.keys():
             ended = self._ranks.pop(process)
             self._ended[ended.job_id] += ended.total
@@ -54,13 +54,13 @@ class StorageReads:
             del self._ended[job_id]
 
     def of_ended_ranks(self, job_id: str) -> int:
-        """Return the bytes that ranks of a job had read which have ended while others live."""
+        """Return the bytes read by the ranks of a job that have ended; 0 once all its ranks have ended."""
         return self._ended[job_id]
 
     def of(self, process: ProcessId, job_id: str, folder: Path) -> int | None:
-        """Return the bytes that a rank and its children have read; None if its own count may not be read.
+        """Return the bytes that a rank and its children have read; None if the count of the rank may not be read.
 
-        `folder`: the folder of its process, opened.
+        `folder` is the opened folder of its process in /proc.
         """
         rank_bytes = _read_bytes(folder)
         if rank_bytes is None:
@@ -71,7 +71,7 @@ class StorageReads:
                 living[child] = count
         reads = self._ranks.setdefault(process, _Reads(job_id, sum(living.values())))
         for child, count in reads.living.items():
-            if living.get(child, -1) < count:  # it has ended; another process may have its number by now
+            if living.get(child, -1) < count:  # the child has ended; another process may have its number by now
                 reads.ended += count
         reads.living = living
         return reads.total

@@ -80,6 +80,29 @@ def caveats(log: StepTable, attempts: list[Attempt]) -> list[str]:
     return lines
 
 
+def steps_document(log: StepTable, attempts: list[Attempt]) -> dict[str, object]:
+    """Return the document that `--json` prints for a step log."""
+    return {
+        "schema": 1,
+        "job_id": log.job_id,
+        "caveats": caveats(log, attempts),
+        "attempts": [
+            {
+                "attempt": attempt.number,
+                "world_size": attempt.world_size,
+                "ranks": attempt.ranks,
+                "steps": attempt.job_state.time.num_steps,
+                "seconds": attempt.job_state.time.total_seconds,
+                "time": attempt.job_state.time.causes,
+                "findings": [
+                    {"first_step": s.first_step, "last_step": s.last_step, "finding": s.finding} for s in attempt.spans
+                ],
+            }
+            for attempt in attempts
+        ],
+    }
+
+
 def _time(attempt: Attempt) -> RenderableType:
     account = attempt.job_state.time
     durations = account.recent_seconds
@@ -152,7 +175,7 @@ def flight_report(analysis: FlightAnalysis) -> RenderableType:
 
 
 def flight_document(analysis: FlightAnalysis) -> dict[str, object]:
-    """Return what `--json` prints."""
+    """Return the document that `--json` prints for flight records."""
     return {
         "schema": 1,
         "job_id": analysis.job_id,

@@ -24,7 +24,7 @@ from zmon.job.failures.endings import (
     of_status,
     of_texts,
 )
-from zmon.job.failures.exceptions import root_of
+from zmon.job.failures.exceptions import class_of, root_of
 from zmon.job.failures.output import Line, cleaned, last_steps
 from zmon.job.failures.raised import Raised, raised
 from zmon.job.failures.texts import TEXTS
@@ -77,18 +77,19 @@ def _answers(clues: Clues) -> Iterator[Answer | None]:
     yield of_texts(KERNEL, clues.kernel_log) or of_lines(CERTAIN, fatal)
     if words is not None and words.kind == "signal":
         sender = f" from process {words.sender_pid}" if words.sender_pid else ""
-        yield of_lines(SCHEDULER, fatal) or ("killed", f"{words.type}{sender}")
+        yield of_lines(SCHEDULER, fatal, warnings=True) or ("killed", f"{words.type}{sender}")
     exceptions = [item for item in reversed(raised(lines)) if item.number >= last][:_EXCEPTIONS]
     exceptions.sort(key=lambda item: item.is_aside)  # those that ended a process come first
     answers = [answer for item in (*_of_words(words), *exceptions) if (answer := _answer(item, lines)) is not None]
     yield from (answer for answer in answers if answer[0] not in CONSEQUENCES)
-    yield of_lines(SCHEDULER, fatal)
+    yield of_lines(SCHEDULER, fatal, warnings=True)
     if answers and answers[0][0] == "connection_lost":
         yield of_lines(BREAKING, fatal)
     yield from answers
     yield of_lines(ENDS, fatal) or of_lines(EVENTS, fatal, warnings=True)
     yield of_texts(KERNEL_WEAK, clues.kernel_log) or of_status(clues.exit_status)
     yield of_lines(TEXTS, fatal[-_LAST_LINES:]) or of_lines(LOST, fatal, warnings=True)
+    yield from (_of_type(item) for item in exceptions if item.inner)
 
 
 def _answer(item: Raised, lines: Sequence[Line]) -> Answer | None:
@@ -104,6 +105,13 @@ def _answer(item: Raised, lines: Sequence[Line]) -> Answer | None:
         if reported := of_lines(TEXTS, errors):
             return reported
     return name, link.text.partition("\n")[0]
+
+
+def _of_type(item: Raised) -> Answer | None:
+    """Return what the type that a wrapper reports says without its text; None for a type of any use."""
+    inner = Raised(item.inner, "", item.number)
+    name = class_of(inner)
+    return None if name == "code_error" and not inner.quotes_code else (name, f"{item.type}({item.inner})")
 
 
 def _of_words(words: LastWords | None) -> Iterator[Raised]:

@@ -1,6 +1,6 @@
 """The classes of failures: what each means, and what to do next. Pure.
 
-`tests/job/failures/rows.py` has an example of each, and `docs/failures.md` shows them.
+`tests/job/failures/` has an example of each, and `docs/failures.md` shows them.
 """
 
 from __future__ import annotations

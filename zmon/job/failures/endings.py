@@ -34,46 +34,52 @@ KERNEL_WEAK = rules(  # it may be a consequence
 )  # fmt: skip
 SCHEDULER = rules(
     ("time_limit", (
-        r"DUE TO TIME ?LIMIT", r"\bDeadlineExceeded\b", r"walltime .* exceeded", r"job killed: walltime",
-        r"TERM_RUNLIMIT")),
+        r"DUE TO TIME ?LIMIT", r"\bDeadlineExceeded\b", r"wall(time|clock)\b.* exceeded", r"TERM_RUNLIMIT",
+        r"MaxRuntimeExceeded", r"exceeded wall ?(time|clock)")),
     ("preemption", (
-        r"DUE TO (PREEMPTION|JOB REQUEUE)", r"reason: (Evicted|Preempt\w*)", r"was evicted",
-        r"spot (instance )?interruption", r"TerminationByKubelet", r"node .*preempted")),
-    ("node_failure", (r"DUE TO NODE ?FAIL\w*", r"error: Node failure on", r"node .*was terminated")),
+        r"DUE TO (PREEMPTION|JOB REQUEUE)", r"reason: +(Evicted|Preempt\w*)", r"was evicted",
+        r"node was low on resource", r"node had condition: \[", r"spot (instance )?interruption",
+        r"TerminationByKubelet", r"imminent node shutdown", r"(node|instance|VM) .*preempted", r"preempted by \w")),
+    ("node_failure", (
+        r"DUE TO NODE ?FAIL\w*", r"error: Node failure on", r"node .*was terminated", r"\bnode has (died|crashed)",
+        r"has been marked dead", r"\bNodeLost\b")),
 )  # fmt: skip
 # What aborts a process whose peers then lose their connections.
 BREAKING = rules(
     ("host_limit", (
         r"insufficient shared memory", r"error while creating shared memory", r"\bbus error\b", r"\bSIGBUS\b",
-        r"(exit ?code|return code|exit status|exited with code)\W+-7\b", r"signal 7\b", r"exit code:? 135\b",
+        r"(code|status)\W+-7\b", r"signal 7\b", r"exit code:? 135\b",
         r"too many open files", r"can't start new thread", r"fork: (retry: )?resource temporarily")),
     ("device_memory", (r"\b(CUDA|HIP|GPU|device) (error[ \d]*: )?out of memory", r"OutOfMemoryError")),
     ("disk_full", (r"no space left on device", r"disk quota exceeded")),
-    ("assertion", (r"device-side assert\b", r"Assertion `.*` failed")),
+    ("assertion", (r"device-side assert", r"Assertion `.*` failed")),
     ("device_error", (
         r"illegal memory access", r"unspecified launch failure", r"Uncorrectable ECC", r"fallen off the bus",
-        r"CUDA (driver )?error", r"Cuda failure", r"no CUDA-capable device", r"unhandled cuda error")),
+        r"CUDA (driver )?error", r"Cuda failure", r"no CUDA-capable device", r"memory access fault by GPU",
+        r"device handle for GPU", r"nvml error", r"could not select device driver", r"unhandled cuda error")),
     ("collective_timeout", (
         r"watchdog caught collective operation timeout", r"\w+ ran for \d+ milliseconds before timing out",
         r"heartbeat monitor timed out", r"watchdog got stuck for \d+", r"due to watchdog timeout",
-        r"timeout at NCCL work")),
+        r"timeout at NCCL work", r"due to collective timeout")),
     ("diverged", (
         r"\bloss is \W{0,8}(nan|inf)", r"(stopping|stop|abort\w*|exit\w*)[^\n]{0,40}\b(nan|inf)\b",
         r"\b(nan|inf)\b[^\n]{0,60}(stopping|stop training|abort|exiting|terminat)", r"loss scale already at minimum",
-        r"non-?finite loss")),
+        r"non-?finite loss", r"\b(nan|inf) is not finite")),
 )  # fmt: skip
 # The ends of processes without an exception of Python, the most certain ones first.
 ENDS = (*BREAKING, *rules(
+    ("assertion", (r"Assertion `.*' failed",)),  # of glibc
     ("rendezvous", (
         r"address already in use", r"RendezvousTimeoutError", r"client socket has (timed out|failed)",
         r"rendezvous .* failed", r"clients joined", r"failed to listen on any", r"connectFullMesh failed",
-        r"failed to bind")),
+        r"failed to bind", r"ORTE was unable to reliably start")),
     ("killed", (
-        r"exit ?code\W+-9\b", r"(return code|exit status|exited with code)\W+-9\b", r"signal:? 9\b",
+        r"(code|status)\W+-9\b", r"signal:? 9\b",
         r"Signals\.SIGKILL", r"terminated with signal SIGKILL", r"^Killed$", r"line \d+: +\d+ Killed\b",
         r"\d+ killed +\S")),
     ("configuration", (
-        r"^(?!slurmstepd|srun|sbatch|scancel|bash|ERROR)[\w./-]+( [\w-]+)?: error: ", r"unrecognized arguments",
+        r"^(?!slurmstepd|srun|sbatch|scancel|bash|ERROR)[\w./-]+( [\w-]+)?: error: ",
+        r"unrecognized (arguments|options)",
         r"arguments are required", r"\b(sbatch|srun): error: .*(invalid|unrecognized|requested)", r"could not override",
         r"Primary config \w+ not found", r"^Usage: ", r"unknown option",
         r"^Error: (No such|Invalid value|Missing (option|argument|parameter))", r"could not consume arg")),
@@ -83,13 +89,13 @@ ENDS = (*BREAKING, *rules(
     ("host_memory", (
         r"std::bad_alloc", r"can't allocate memory", r"cannot allocate memory", r"killed due to memory pressure")),
     ("native_crash", (
-        r"segmentation fault", r"\bSIGSEGV\b", r"Fatal Python error", r"double free",
+        r"segmentation fault", r"\bSIGSEGV\b", r"Fatal Python error", r"Windows fatal exception", r"double free",
         r"corrupted (size|double|unsorted)", r"free\(\): invalid", r"malloc\(\): ", r"munmap_chunk",
         r"illegal instruction", r"\bSIGILL\b", r"floating point exception", r"core dumped", r"\bSIGFPE\b",
         r"stack smashing", r"\b(0x)?(3221225477|3221226505|3221225725|C0000005|C0000409)\b", r"\bSIGABRT\b",
-        r"exit ?code\W+-(11|4|8|6)\b", r"(return code|exit status|exited with code)\W+-(11|4|8|6)\b",
+        r"(code|status)\W+-(11|4|8|6)\b",
         r"\bsignal (11|4|8|6)\b", r"exit(ed)? (with )?(exit )?code:? (139|134)\b", r"terminate called",
-        r"pure virtual method", r"\bAborted\b")),
+        r"pure virtual method", r"(^|\d |: )Aborted( \(|$| {2})")),
     ("missing_file", (r"can't open file", r"command not found", r"\bNo such file or directory", r"file not found")),
     ("permission", (r"permission denied",)),
     ("connection_lost", (
@@ -98,7 +104,7 @@ ENDS = (*BREAKING, *rules(
         r"socket closed unexpectedly")),
     ("killed", (
         r"\*\*\* (JOB|STEP) \S+ (ON \S+ )?CANCELLED",
-        r"\bSIGKILL\b", r"exit ?code\W+-(15|2)\b", r"(return code|exit status|exited with code)\W+-(15|2)\b",
+        r"\bSIGKILL\b", r"(code|status)\W+-(15|2)\b",
         r"\bKilled\b", r"\bSIGTERM\b", r"signal 15\b", r"KeyboardInterrupt", r"\bSIGINT\b",
         r"exit code:? (130|137|143)\b", r"got signal: (1|2|9|15)\b", r"^Terminated\b")),
 ))  # fmt: skip
@@ -108,7 +114,13 @@ EVENTS = rules(
     ("collective_timeout", (r"Stalled (ranks|ops):",)),
 )  # fmt: skip
 # What a rank prints as a warning when its peers are gone, if nothing else says more.
-LOST = rules(("connection_lost", (r"(recvValue|sendBytes|recvBytes|waitForInput) failed",)))
+LOST = rules(
+    ("connection_lost", (
+        r"(recvValue|sendBytes|recvBytes|waitForInput) failed", r"Horovod has been shut down",
+        r"NET/IB\b.* Got completion .*(error|status)")),
+)  # fmt: skip
+# A launcher reports how the first process ended. Then it kills the others, which says nothing of the cause.
+_EXITED = re.compile(r"(?<!error )(code|status)[ :=]+-?[1-9]\d?\b|non-zero status", re.IGNORECASE)
 _STATUSES = rules(
     ("host_limit", (r"signal SIGBUS", r"exit code 135$")),
     ("native_crash", (r"signal SIG(SEGV|ILL|FPE|ABRT|SYS|TRAP)", r"exit code (139|134|132|136)$")),
@@ -120,8 +132,9 @@ _STATUSES = rules(
 
 def of_lines(table: Rules, lines: Sequence[Line], warnings: bool = False) -> tuple[str, str] | None:
     """Return the class of the first row that matches a line, and the last such line, maybe also of warnings."""
+    exited = next((index for index, line in enumerate(lines) if _EXITED.search(line.text)), len(lines))
     for name, pattern in table:
-        for line in reversed(lines):
+        for line in reversed(lines[: exited + 1] if name == "killed" else lines):
             if (warnings or not line.is_warning) and pattern.search(line.text) and not _GUESS.search(line.text):
                 return name, line.text
     return None

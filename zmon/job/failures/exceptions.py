@@ -7,7 +7,7 @@ import re
 from zmon.job.failures.classes import CONSEQUENCES
 from zmon.job.failures.output import MAX_TEXT
 from zmon.job.failures.raised import Raised
-from zmon.job.failures.texts import ERRNO, TEXTS, TYPES, Rules
+from zmon.job.failures.texts import TEXTS, Rules, rules
 
 _ERRNO = re.compile(r"^[\w.]*(?:Error|error|Exception): \[Errno (\d+)\]")
 _TENSOR = re.compile(r"torch\.(cuda\.)?\w+Tensor\b|\((float|c10::\w+)\)")
@@ -18,17 +18,56 @@ _CONFIGURES = re.compile(
 _OF_RANKS = re.compile(
     r"multiprocessing[/\\](?:connection|managers|queues)|torch[/\\]distributed"
 )  # the other end is a rank
-_MEETING = re.compile(r"\bin (?:init_process_group|_store_based_barrier|next_rendezvous|_create_c10d_store)\b")
+_MEETING = re.compile(
+    r"elastic[/\\]rendezvous|jax[/\\]_src[/\\]distributed"
+    r"|\bin (?:init_process_group|_store_based_barrier|next_rendezvous|_create_c10d_store)\b"
+)
 _CODE_CLASSES = (  # that count although the text quotes code
     "device_memory", "wrong_device", "wrong_shape", "checkpoint_mismatch", "assertion", "device_error",
+    "missing_module",
 )  # fmt: skip
 # The type says it all, whatever a path or a name in the text may contain.
 _CERTAIN_TYPES = re.compile(
     r"(?:^|\.)(?:FileNotFoundError|ModuleNotFoundError|PermissionError|KeyboardInterrupt|MemoryError|OutOfMemoryError"
-    r"|UnicodeDecodeError|UnidentifiedImageError|JSONDecodeError|GatedRepoError|RepositoryNotFoundError)$"
+    r"|\w*Config\w*(?:Error|Exception)|UnicodeDecodeError|UnidentifiedImageError|JSONDecodeError|GatedRepoError|RepositoryNotFoundError)$"
 )
+_RAISES = re.compile(r"(?:^|\n)\s*raise\b[^\n]*(?:\n[\s^~]*)?$")  # the last frame's code
 # What makes further exceptions while it is handled.
 _ROOTS = ("device_memory", "host_memory", "host_limit", "disk_full", "device_error", "assertion", "missing_module")
+
+_TYPES = rules(  # by the end of the name, if the text says nothing
+    ("killed", (r"KeyboardInterrupt$", r"SIGTERM\w*$")),
+    ("host_memory", (r"(^|\.)MemoryError$", r"ray\..*OutOfMemoryError$")),
+    ("device_memory", (r"OutOfMemoryError$", r"ResourceExhaustedError$")),
+    ("missing_module", (r"ModuleNotFoundError$", r"ImportError$", r"PackageNotFoundError$")),
+    ("missing_file", (
+        r"FileNotFoundError$", r"(NotA|IsA)DirectoryError$",
+        r"(Repository|Entry|Revision|Dataset|DataFiles)NotFoundError$")),
+    ("permission", (r"PermissionError$", r"GatedRepoError$", r"AuthenticationError$", r"Credentials?Error$")),
+    ("assertion", (r"AssertionError$",)),
+    ("corrupt_data", (
+        r"Unicode(Decode)?Error$", r"UnidentifiedImageError$", r"zlib\.error$", r"JSONDecodeError$", r"ParserError$",
+        r"EOFError$", r"UnpicklingError$", r"BadZipFile$", r"tarfile\.ReadError$", r"BadGzipFile$", r"LZMAError$",
+        r"SafetensorError$", r"Arrow(Invalid|\w*Error)$", r"DatasetGenerationError$")),
+    ("configuration", (
+        r"Config\w*(Error|Exception)$", r"ArgumentError$", r"UsageError$", r"ValidationError$", r"Misconfiguration\w*$",
+        r"(Scanner|YAML|Yaml)Error$", r"MissingMandatoryValue$", r"ScannerError$", r"InstantiationException$")),
+    ("wrong_shape", (r"EinopsError$",)),
+    ("diverged", (r"FloatingPointError$", r"NaN\w*Error$", r"NonFinite\w*$")),
+    ("rendezvous", (r"Rendezvous\w*$", r"DistStoreError$")),
+    ("connection_lost", (
+        r"ConnectionResetError$", r"BrokenPipeError$", r"ConnectionAbortedError$", r"Dist(Network|Backend)Error$")),
+    ("storage", (
+        r"Connection(Refused)?Error$", r"HTTPError$", r"URLError$", r"Timeout(Error)?$", r"SSLError$", r"ClientError$",
+        r"Hub\w*Error$", r"ProtocolError$", r"gaierror$", r"(Service|Server)(Unavailable|Disconnected)\w*$",
+        r"socket\.timeout$", r"CommError$")),
+)  # fmt: skip
+_OF_ERRNO = {
+    1: "permission", 2: "missing_file", 5: "storage", 12: "host_memory", 13: "permission",
+    20: "missing_file", 21: "missing_file", 24: "host_limit", 28: "disk_full", 30: "permission",
+    32: "connection_lost", 35: "storage", 70: "storage", 98: "rendezvous", 99: "rendezvous", 101: "storage",
+    107: "storage", 110: "storage", 111: "storage", 113: "storage", 116: "storage", 121: "storage", 122: "disk_full",
+}  # fmt: skip
 
 
 def class_of(item: Raised) -> str:
@@ -50,17 +89,17 @@ def _class_of(item: Raised) -> str:
         return "connection_lost" if item.type.endswith("EOFError") else "rendezvous"
     if "/dev/shm" in first and "No space" in first:
         return "host_limit"
-    if (match := _ERRNO.match(first)) and int(match[1]) in ERRNO:
-        return ERRNO[int(match[1])]
+    if (match := _ERRNO.match(first)) and int(match[1]) in _OF_ERRNO:
+        return _OF_ERRNO[int(match[1])]
     if _CERTAIN_TYPES.search(item.type):
-        return _first(TYPES, item.type) or _first(TEXTS, first) or "code_error"
-    # NCCL gives its reason in the second line; other libraries begin with an empty one.
+        return _first(_TYPES, item.type) or _first(TEXTS, first) or "code_error"
+    # NCCL gives its reason in the second line, a colon announces it; other libraries begin with an empty line.
     paragraph = " ".join([first, *more.strip().partition("\n\n")[0].split("\n")])
-    for text in (paragraph,) if "NCCL" in first else (first, paragraph):
+    for text in (paragraph,) if "NCCL" in first or first.endswith(":") else (first, paragraph):
         name = _first(TEXTS, text)
         if name and (not item.quotes_code or name in _CODE_CLASSES):
             return name
-    if name := _first(TYPES, item.type):
+    if name := _first(_TYPES, item.type):
         return name
     return "configuration" if _CONFIGURES.search(item.frames.rpartition('File "')[2]) else "code_error"
 
@@ -69,7 +108,8 @@ def root_of(item: Raised) -> tuple[str, Raised]:
     """Return class and exception of the link of a chain that explains the others.
 
     A cause explains what was raised from it. An exception that was only being handled may be a coincidence: a file
-    that was looked for first. It counts if it is of a kind that makes other exceptions.
+    that was looked for first. It counts if it is of a kind that makes other exceptions, or if the code that handled it
+    raised an exception that says less.
     """
     name = class_of(item)
     chain = [(class_of(cause), cause) for cause in item.causes if not cause.is_wrapper]
@@ -81,6 +121,8 @@ def root_of(item: Raised) -> tuple[str, Raised]:
         return known[0]
     if roots and (name == "code_error" or name in CONSEQUENCES):
         return roots[0]
+    if known and name == "code_error" and _RAISES.search(item.frames):
+        return known[0]
     return name, item
 
 

@@ -20,7 +20,7 @@ _STREAM = re.compile(
     r"|\((?:[\w.:<>]+(?:\(\w*\))? )?pid=\d+(?:, ?ip=[^)]*)?\) ?(?:\[repeated[^\]]*\] ?)?"  # Ray
     r"|(?![\w.]*(?:error|timeout|exit|warning): )(?=[a-z.]*[\d-])[a-z][a-z\d.-]*: (?!line \d)"  # pdsh: the host
     r"|\d{1,3}(?:\.\d{1,3}){3}: "
-    r"|\[pod/[^\]]*\] |wandb: "
+    r"|\[pod/[^\]]*\] |wandb: |\[?std(?:err|out)\]?:? "
 )
 _MAX_RAW = 65536  # characters of a line that is drawn again and again
 _DATE = r"(?:\d{4}[-/]\d\d[-/]\d\d|\d\d[-/]\d\d[-/]\d{2,4})"
@@ -29,7 +29,7 @@ _TIME = re.compile(
     r"|\[\d{3,7}\] (?=\S)"  # the number of a line or a process
 )
 _LEVEL = re.compile(
-    r"\[?(?P<level>DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL|stderr|stdout)\]?(?:[ :|-]+|$)"
+    r"\[?(?P<level>DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\]?(?:[ :|-]+|$)"
     r"(?:[\w.]+:(?=\S))?(?: *- )?"
 )
 _GLOG = re.compile(r"\[?(?P<level>[IWEFC])(?:\d{3,4} [\d:.]+(?: +\d+)?)? +[\w/.<>-]+:\d+\] ?")

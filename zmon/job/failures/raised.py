@@ -12,7 +12,7 @@ from zmon.job.failures.output import Line
 _HEADER = re.compile(r"Traceback \(most recent call last\)")
 _CAUSE = re.compile(r"The above exception was the direct cause of the following exception")
 _CONTEXT = re.compile(r"During handling of the above exception, another exception occurred")
-_EXCEPTION = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\([\w.]+\))?(?:: ?(?P<message>.*)|$)")
+_EXCEPTION = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\((?P<inner>[\w.]+)\))?(?:: ?(?P<message>.*)|$)")
 _ERROR_NAME = re.compile(
     r"(?:Error|Exception|Interrupt|Exit|Timeout|Expired|Refused|Fault|Found|Empty|Full|error|timeout"
     r"|NoSuchKey|ArrowInvalid|BadZipFile|BrokenProcessPool|IncompleteRead|StopIteration)(?:$|\()"
@@ -20,8 +20,9 @@ _ERROR_NAME = re.compile(
 _FRAME = re.compile(r'\s+File "|\s+\S.*in \w+\(|\s*\^+\s*$|\s+at .*:\d+')
 _BOX = re.compile(r"[│╭|╰╮╯─+]")
 _THROWN = re.compile(r"terminate called after throwing an instance of '(?P<type>[^']+)'")
-_WHAT = re.compile(r"\s*what\(\): +(?P<message>.*)")
+_WHAT = re.compile(r"\bwhat\(\): +(?P<message>.*)")
 _CONTINUES = 12  # lines of a message that count
+_WORDS_OF_A_KEY = 4
 _OF_CODE = re.compile(
     r"(?:^|\.)(?:(?:Module)?Attribute|Name|Key|UnboundLocal|Index|Type|Syntax|Indentation|Recursion)Error$"
 )
@@ -53,6 +54,7 @@ class Raised:
     causes: tuple[Raised, ...] = field(default=())  # the exceptions before it in its chain, the first one first
     is_handling: bool = False  # it was raised while the last of its causes was handled, maybe by chance
     is_native: bool = False
+    inner: str = ""  # the type of the exception that a wrapper reports, without its text
     is_aside: bool = False  # Python reported it and went on: of a thread, a finalizer, an exit handler, a logger
 
     @property
@@ -62,8 +64,10 @@ class Raised:
 
     @property
     def quotes_code(self) -> bool:
-        """True if its text quotes the code, in which any word may be."""
-        return _OF_CODE.search(self.type) is not None
+        """True if its text quotes the code, in which any word may be. A key of many words is a message."""
+        return _OF_CODE.search(self.type) is not None and not (
+            self.type.endswith("KeyError") and self.message.count(" ") > _WORDS_OF_A_KEY
+        )
 
     @property
     def is_wrapper(self) -> bool:
@@ -119,7 +123,7 @@ def _exceptions(lines: Sequence[Line]) -> Iterator[Raised | str]:
             is_open, frames, indent, start = True, [], None, line.number
             is_aside = any(_ASIDE.search(near.text) for near in lines[max(0, index - 3) : index])
         elif match := _THROWN.search(text):
-            message = next((m["message"] for near in lines[index : index + 3] if (m := _WHAT.match(near.text))), "")
+            message = next((m["message"] for near in lines[index : index + 3] if (m := _WHAT.search(near.text))), "")
             yield Raised(match["type"], _message(lines, index + 1, message), line.number, is_native=True)
         elif text.strip() and not _is_frame(text, indent):
             match = _EXCEPTION.match(text.strip().lstrip("│| "))
@@ -128,7 +132,10 @@ def _exceptions(lines: Sequence[Line]) -> Iterator[Raised | str]:
             if match and (ends or _is_bare(match, line, before)):
                 where = "\n".join(frames[-60:])
                 message = _message(lines, index, match["message"] or "")
-                yield Raised(match["type"], message, line.number, where, start, is_aside=is_aside and is_open)
+                yield Raised(
+                    match["type"], message, line.number, where, start,
+                    is_aside=is_aside and is_open, inner=match["inner"] or "",
+                )  # fmt: skip
                 is_open, frames, indent = False, [], None
             elif ends and not _BOX.match(text.strip()):
                 is_open, frames, indent = False, [], None

@@ -19,15 +19,14 @@ OVERLAPPING = Operation(0, "a", 0.0, 2.0), Operation(0, "b", 0.5, 1.0), Operatio
 @pytest.mark.parametrize(
     ("operations", "changes", "seconds"),
     [
-        ((Operation(0, "a", 0.0, 1.0), Operation(0, "b", 1.0, 3.0)), {}, 3.0),
-        ((Operation(0, "a", 0.0, 1.0), Operation(0, "b", 1.0, 3.0)), {"a": 0.5}, 2.5),
-        ((Operation(0, "a", 0.0, 1.0), Operation(0, "b", 1.5, 2.0)), {}, 1.5),
-        ((Operation(0, "a", 0.0, 1.0001), Operation(0, "b", 1.0, 2.0)), {}, 2.0),
-        (OVERLAPPING, {}, 3.0),
-        (OVERLAPPING, {"b": 2.5}, 3.5),
-        ((), {}, 0.0),
+        pytest.param((Operation(0, "a", 0.0, 1.0), Operation(0, "b", 1.0, 3.0)), {}, 3.0, id="one after the other"),
+        pytest.param((Operation(0, "a", 0.0, 1.0), Operation(0, "b", 1.0, 3.0)), {"a": 0.5}, 2.5, id="a is quicker"),
+        pytest.param((Operation(0, "a", 0.0, 1.0), Operation(0, "b", 1.5, 2.0)), {}, 1.5, id="pause left out"),
+        pytest.param((Operation(0, "a", 0.0, 1.0001), Operation(0, "b", 1.0, 2.0)), {}, 2.0, id="rounding"),
+        pytest.param(OVERLAPPING, {}, 3.0, id="overlap"),
+        pytest.param(OVERLAPPING, {"b": 2.5}, 3.5, id="c follows both"),
+        pytest.param((), {}, 0.0, id="nothing"),
     ],
-    ids=["one after the other", "a is quicker", "pause left out", "rounding", "overlap", "c follows both", "nothing"],
 )
 def test_operations_of_a_rank_are_replayed(operations, changes, seconds):
     assert replayed(*operations, **changes) == pytest.approx(seconds, abs=0.001)

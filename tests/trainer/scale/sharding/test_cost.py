@@ -19,12 +19,10 @@ from trainer.scale.sharding.cost import (
     WEIGHTS,
     WORK,
     Loads,
-    Machine,
-    Table,
-    Workload,
     layouts,
     table_cost,
 )
+from trainer.scale.sharding.workload import Machine, Table, Workload
 
 MACHINE = Machine(
     memory_bandwidth=1e9, lookup_seconds=1e-6, network_bandwidth=1e6, host_bandwidth=1e5, ranks_per_host=2

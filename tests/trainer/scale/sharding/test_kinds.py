@@ -44,7 +44,15 @@ def test_column_wise_divides_the_ranks_evenly() -> None:
     assert [(shard.first_column, shard.num_columns) for shard in shards] == [(0, 3), (3, 3), (6, 1)]
 
 
-@pytest.mark.parametrize(("rows", "expected"), [(8, [3, 3, 2]), (2, [1, 1]), (1, [1]), (4, [2, 2])])
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        pytest.param(8, [3, 3, 2], id="8 rows"),
+        pytest.param(2, [1, 1], id="fewer rows than ranks"),
+        pytest.param(1, [1], id="a single row"),
+        pytest.param(4, [2, 2], id="two rows each leave none for the third"),
+    ],
+)
 def test_row_wise_shards_are_even_and_omit_ranks_if_rows_are_few(rows: int, expected: list[int]) -> None:
     assert [shard.num_rows for shard in KINDS["row_wise"].shards(0, rows, 4, (0, 1, 2))] == expected
 

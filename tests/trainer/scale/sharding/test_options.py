@@ -5,10 +5,10 @@ import pytest
 
 from trainer.registry import KINDS
 from trainer.scale.sharding.assignment import assigned
-from trainer.scale.sharding.cost import Table, Workload
 from trainer.scale.sharding.options import MEMORY, balanced, bounds, cheapest, options_of
 from trainer.scale.sharding.planner import ShardingConfig
 from trainer.scale.sharding.step import Step
+from trainer.scale.sharding.workload import Table, Workload
 
 MACHINE = ShardingConfig().machine(ranks_per_host=2)
 NO_LIMIT = 1 << 50

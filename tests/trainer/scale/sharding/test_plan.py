@@ -22,7 +22,7 @@ ROWS = (10, 4, 6)
 def test_saved_plan_is_loaded(tmp_path) -> None:
     path = tmp_path / "plan.yaml"
     PLAN.save(path)
-    assert load_plan(path, KINDS, 3, 2, 2) == Plan(2, PLACEMENTS)
+    assert load_plan(path, 3, 2, 2) == Plan(2, PLACEMENTS)
     assert len(path.read_text().splitlines()) == 5  # one line per table, to edit
 
 
@@ -53,15 +53,15 @@ def edited_plan(tmp_path, edit):
 )
 def test_invalid_plan_is_refused(tmp_path, edit, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        load_plan(edited_plan(tmp_path, edit), KINDS, 3, 2, 2)
+        load_plan(edited_plan(tmp_path, edit), 3, 2, 2)
 
 
 def test_missing_or_malformed_plan_file_is_refused(tmp_path) -> None:
     with pytest.raises(ConfigError, match="cannot read the plan"):
-        load_plan(tmp_path / "nowhere.yaml", KINDS, 3, 2, 2)
+        load_plan(tmp_path / "nowhere.yaml", 3, 2, 2)
     (tmp_path / "plan.yaml").write_text("ranks: 0x_")
     with pytest.raises(ConfigError, match="is not valid YAML"):
-        load_plan(tmp_path / "plan.yaml", KINDS, 3, 2, 2)
+        load_plan(tmp_path / "plan.yaml", 3, 2, 2)
 
 
 def test_shards_are_ordered_by_rank_and_omit_replicated_tables() -> None:

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from trainer.errors import ConfigError
 from trainer.registry import KINDS
-from trainer.scale.sharding.cost import BATCH, LOADS, STATE, WEIGHTS, Loads, Machine, Table, Workload, table_cost
+from trainer.scale.sharding.cost import BATCH, LOADS, STATE, WEIGHTS, Loads, table_cost
 from trainer.scale.sharding.options import bounds, options_of
 from trainer.scale.sharding.plan import Plan
 from trainer.scale.sharding.planner import AUTO, ShardingConfig, check_fits, choose, predict
 from trainer.scale.sharding.step import Step
+from trainer.scale.sharding.workload import Machine, Table, Workload
 from trainer.sharding import Placement
 
 MACHINE = ShardingConfig().machine(ranks_per_host=2)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from trainer.registry import KINDS
-from trainer.scale.sharding.cost import GRADIENTS, IDS, POOLED, WORK, Machine, Table, Workload, table_cost
+from trainer.scale.sharding.cost import GRADIENTS, IDS, POOLED, WORK, table_cost
 from trainer.scale.sharding.step import Step
+from trainer.scale.sharding.workload import Machine, Table, Workload
 
 MACHINE = Machine(
     memory_bandwidth=1e9, lookup_seconds=1e-6, network_bandwidth=1e6, host_bandwidth=1e5, ranks_per_host=2

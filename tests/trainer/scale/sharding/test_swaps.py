@@ -6,11 +6,11 @@ import numpy as np
 
 from trainer.registry import KINDS
 from trainer.scale.sharding.assignment import Limits, assigned, score
-from trainer.scale.sharding.cost import Table, Workload
 from trainer.scale.sharding.options import MEMORY, options_of
 from trainer.scale.sharding.planner import ShardingConfig
 from trainer.scale.sharding.step import Step
 from trainer.scale.sharding.swaps import swapped
+from trainer.scale.sharding.workload import Table, Workload
 
 MACHINE = ShardingConfig().machine(ranks_per_host=2)
 NO_LIMIT = Limits(1 << 50)

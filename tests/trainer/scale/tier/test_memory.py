@@ -60,4 +60,4 @@ def test_note_has_what_happened_since_the_last_one_and_warns_once() -> None:
     kernel.wanted, kernel.is_short = 150, True
     assert [note(), note()][0] == "rows in memory 100.0%  locked 50%"
     assert len(warnings) == 1
-    assert "more of it, more ranks, or a smaller train.global_batch" in warnings[0]
+    assert "Raise it, or use more ranks or a smaller train.global_batch" in warnings[0]

@@ -40,7 +40,7 @@ def test_rows_that_were_never_written_are_zero(file) -> None:
 
 
 def test_rows_of_more_bytes_than_one_request_moves_are_several(file, monkeypatch) -> None:
-    monkeypatch.setattr(file, "_most", 700)
+    monkeypatch.setattr(file, "_max_rows", 700)
     rows = np.concatenate([np.arange(1500), np.arange(2000, 3000, 2)])
     file.write(rows, records(file, rows))
     assert np.array_equal(file.read(rows), records(file, rows))

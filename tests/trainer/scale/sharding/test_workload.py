@@ -1,7 +1,6 @@
 """Tests of the division of rows between the memory of the ranks, that of their hosts, and a disk."""
 
-from trainer.scale.sharding.cost import Table, Workload
-from trainer.scale.sharding.tiers import with_tiers
+from trainer.scale.sharding.workload import Table, Workload, with_tiers
 
 POPULAR, RARE = Table(1_000, 7, 50.0), Table(9_000, 7, 1.0)  # 32 and 288 kB with their state
 
