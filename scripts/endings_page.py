@@ -19,41 +19,47 @@ HEAD = """\
 
 Generated from `tests/detectors/endings/` by `make generate`. Each row is a test.
 
-An end is quiet only if the owner of the job caused it (a signal reached the launcher or all ranks before any rank
-raised or was killed), or if all ranks finished. A launcher sends SIGTERM to the survivors of every failure, so a
-signal alone proves no cancellation. The order of the ends decides: within one host by the times of the last words,
-across hosts by ages that the hub brings to one moment, and deaths less than {look:g} s apart count as simultaneous.
-A signal that reached several ranks names nobody, unless one rank had it clearly before the others.
+zmon reports every end of a job as a finding, except two *quiet* ends: all ranks finished, or the owner of the job
+ended it. The owner ended it if a signal reached the launcher or all ranks before any rank raised an exception or was
+killed.
 
-A rank is a victim only if its error was raised inside a collective, or if its text comes from gloo, NCCL or c10d. An
-exception that a framework raised from such an error counts as well. A rank that is killed after others were already
-gone is a consequence, too.
+- **Signals.** A launcher sends SIGTERM to the survivors of every failure, so a signal alone does not prove that the
+  owner ended the job. If a signal reached several ranks, none of them is named, unless one rank had it clearly before
+  the others.
+- **Order.** Within one host, the times of the last words decide which rank ended first. Across hosts, the hub
+  compares ages at one moment. Deaths less than {look:g} s apart count as simultaneous.
+- **Victims.** A rank is a victim if its error was raised inside a collective, or if the text of the error comes from
+  gloo, NCCL or c10d, also if a framework raised another exception from such an error. A rank that is killed after the
+  end of other ranks is a victim too.
 
-`zmon ends` lists how launches ended ([ends.md](ends.md)). A finding makes the outcome `failed`, `node_lost` for a lost
-host, and `unknown` for a warning without a cause. A quiet end is `done` if all ranks finished, and `cancelled` if a
-signal ended one.
+| finding | outcome in `zmon ends` ([ends.md](ends.md)) |
+|---|---|
+| `host_lost` | `node_lost` |
+| a warning without a cause | `unknown` |
+| another finding | `failed` |
+| none, and all ranks finished | `done` |
+| none, and a signal ended a rank | `cancelled` |
 
 ## One rank ends by itself
 
-Cause and severity by the moment of the end. The culprit is that rank. `teardown` is after the last step: the other
-ranks have finished.
+Cause and severity by the moment of the end. The culprit is the rank that ended. `teardown` is after the last step:
+the other ranks have finished.
 
 """
 LAUNCHER_TEXT = """\
 
 Launchers: {launchers}.
 
-Cause and culprit are the same under all of them. With restarts left, the finding is a warning for {restart:g} s, until
-the launcher should have started the job again, and for {start:g} s more once it has: new processes import torch before
-they are ranks. The table has the severity without restarts.
+Cause and culprit are the same under all of them. The table has the severity without restarts. If the launcher has
+restarts left, the finding is a warning for {restart:g} s, in which the launcher should start the job again. After a
+restart it stays a warning for {start:g} s more, because new processes import torch before they are ranks.
 
-A SIGTERM to one rank is told from an owner's SIGTERM to all by its sender, which the C module of the probe records
-(`zmon/probe/signal_sender.c`; it is built where there is a compiler). Without it, the order in which ranks had the
-signal counts, and on a host whose processes wait for cores nobody is named for having it first.
-
-The table needs the exit status, which Linux reports since 6.15. On older kernels a rank that calls `os._exit(0)`
-counts as killed (`rank_exited`), and SIGHUP cannot be told from SIGKILL. The other rows follow from the last words
-alone.
+- The sender of a SIGTERM distinguishes a signal to one rank from an owner's signal to all ranks. The C module of the
+  probe records the sender (`zmon/probe/signal_sender.c`; it is built where there is a compiler). Without the module,
+  the order in which the ranks had the signal decides. On a host whose processes wait for cores, no rank is then named
+  for having the signal first.
+- The table needs the exit status, which Linux reports since 6.15. On older kernels a rank that calls `os._exit(0)`
+  counts as killed (`rank_exited`), and SIGHUP looks like SIGKILL. The other rows follow from the last words alone.
 """
 SECTIONS = {  # heading → rows; rank 0 to 3 are on one host unless the row says otherwise
     "The whole job ends": WHOLE_JOB,

@@ -13,11 +13,17 @@ HEAD = """\
 Generated from `zmon/job/failures/classes.py` and `tests/job/failures/*_rows.py` by `make generate`. Each row of the
 second part is a test.
 
-A class comes from what ended the launch: what the kernel or the scheduler says, then the last words of a rank, then
-the last exception in its output, then the last lines of a library or launcher, then the exit status. An error before
-two further steps did not end the training. A lost connection, a timeout or a signal may follow from the failure of
-another rank, so another exception of the same launch comes before it. After a launcher's report of a first end, a
-signal is the launcher's own doing.
+The class of a failure comes from the first of these sources that has one:
+
+1. the kernel or the scheduler
+2. the last words of a rank
+3. the last exception in the output of a rank
+4. the last lines of a library or launcher
+5. the exit status
+
+An error before two further steps did not end the training, so it is ignored. A lost connection, a timeout or a signal
+may follow from the failure of another rank, so another exception of the same launch comes first. After the launcher has
+reported a first end, a signal comes from the launcher.
 
 ## Classes
 

@@ -11,15 +11,15 @@ HEAD = """\
 # Frameworks that zmon was tried with
 
 Generated from `tests/frameworks/` by `make generate`. Each row is a job with two ranks on gloo, without a GPU, that
-does not know zmon. `make test-frameworks` runs it twice under `zmon watch`, with the real library: once to its end, and
-once with rank 1 stopped by SIGSTOP half-way. The job counts its own updates, evaluations and checkpoints by the
+does not know zmon. `make test-frameworks` runs it twice under `zmon watch`, with the real library: once to its end,
+and once with rank 1 stopped by SIGSTOP half-way. The job counts its own updates, evaluations and checkpoints by the
 framework's callbacks.
 
-A cell is right or wrong; – means that the job has no such thing. What is wrong, and what that hides, is below the
-table. The time in the last column is from SIGSTOP to the finding, on two processors that other work shared. Some rows
-were played before that was measured: there it is from the onset that zmon found.
+A cell is right or wrong; – means that the job has no such thing. Below the table: the reason of each wrong cell and
+what it hides. The last column has the time from SIGSTOP to the finding, on two processors that other work shared. In
+some older rows, this time begins at the onset that zmon reported.
 
-NCCL and GPUs were not tried: see [gpu.md](gpu.md).
+Not tried: NCCL and GPUs ([gpu.md](gpu.md)).
 
 """
 VERSIONS = """
@@ -62,7 +62,7 @@ def _notes() -> Iterator[str]:
     lines = [f"- {row.title}, {column}: {reason}\n" for row in ROWS for column, reason in row.wrong.items()]
     lines += [f"- {row.title} was not run: {row.not_run}\n" for row in ROWS if row.not_run]
     yield from lines or ["Nothing.\n"]
-    yield "\n## What differs from a job of yours\n\n"
+    yield "\n## What differs from your jobs\n\n"
     yield "All jobs are small, have two ranks on one host, and one thread for each rank.\n\n"
     yield from (f"- {row.title}: {row.note}.\n" for row in ROWS if row.note)
 

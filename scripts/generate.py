@@ -17,7 +17,7 @@ import yaml
 from dashboards import generator, grafana, rules
 from dashboards.intervals import CLUSTER, ONE_MACHINE
 from dashboards.rules.render import rendered
-from scripts import alertmanager, imports, rooms
+from scripts import alertmanager, imports, package_table
 from scripts.endings_page import endings_page
 from scripts.failures_page import failures_page
 from scripts.frameworks_page import frameworks_page
@@ -65,8 +65,8 @@ def _measures() -> Iterator[str]:
         "",
         "## Measures",
         "",
-        "What is counted in a step of a rank. The columns are those of the step log and of `totals` in a snapshot; {}",
-        "is a phase or an op. A step has the difference of two totals, the last total, or a number of its own.",
+        "The values that are counted in a step of a rank. The step log, and `totals` in a snapshot, have the same",
+        "columns; {} is a phase or an op. A step has the difference of two totals, the last total, or another number.",
         "",
         "| measure | unit | column | in a step | metric |",
         "|---|---|---|---|---|",
@@ -118,8 +118,8 @@ def thresholds_page() -> str:
 
 
 def architecture_page(page: str) -> str:
-    """Return the page of the architecture with the present tables of rooms and imports, each between its two marks."""
-    for source, table in (("the docstrings", rooms.table()), ("scripts/imports.py", imports.table())):
+    """Return the page of the architecture with the present tables of packages and imports, each between two marks."""
+    for source, table in (("the docstrings", package_table.table()), ("scripts/imports.py", imports.table())):
         before, begin, rest = page.partition(f"<!-- the table of {source}, written by make generate -->\n")
         _, end, after = rest.partition("<!-- end of the table -->\n")
         if not end:

@@ -13,17 +13,21 @@ SECTIONS = {**HANGS, **NETWORK}
 HEAD = """\
 # How a job can stand still
 
-Generated from `tests/detectors/hangs/table.py` and `tests/detectors/network/table.py` by `make generate`. Each row is a
-test.
+Generated from `tests/detectors/hangs/table.py` and `tests/detectors/network/table.py` by `make generate`. Each row is
+a test.
 
-The jobs have four ranks. Ranks that a row does not mention wait in one collective. They finished their last step 5 s
-ago, and their lease is 1.5 s, unless the row has other times. Jobs of one rank have a section of their own.
+| what proves the hang | severity |
+|---|---|
+| a lock, a process state, a link, or the order of collectives | critical at once |
+| only silence, which may be a pause | a warning first; critical after {critical:g} s |
+| only silence, and for {proof:g} s nothing changes in the awaited ranks, waiting locally or for a server | critical |
+| only silence, and the awaited ranks move data | a warning for up to {moving:g} minutes |
 
-What locks, process states, links or the order of collectives prove is critical at once. What only silence shows may be
-a pause: it is a warning first, and critical after {critical:g} s, or after {proof:g} s in which nothing changes in the
-awaited ranks and they wait for their own host, or for one answer of a server or driver. While the awaited ranks move
-data, it stays a warning for up to {moving:g} minutes. If the ranks prove nothing about each other, the cause is
-`unknown`, and the finding has all evidence. [endings.md](endings.md) has the jobs whose ranks ended.
+If the ranks prove nothing about each other, the cause is `unknown`, and the finding has all evidence.
+[endings.md](endings.md) has the jobs whose ranks ended.
+
+In the rows, a job has four ranks. Ranks that a row does not mention wait in one collective. They finished their last
+step 5 s ago, and their lease is 1.5 s, unless the row has other times. Jobs of one rank have their section.
 """
 TABLE = """
 ## {title}

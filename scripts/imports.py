@@ -1,6 +1,6 @@
-"""Check what each room imports: `python -m scripts.imports`, which `make check` runs.
+"""Check what each package imports: `python -m scripts.imports`, which `make check` runs.
 
-`ROOMS` is a whitelist: a room imports only what is in its row. `make generate` writes the table into
+`IMPORTS` is a whitelist: a package imports only what is in its row. `make generate` writes the table into
 docs/architecture.md. Imports inside functions and for types alone count too.
 """
 
@@ -13,10 +13,10 @@ from pathlib import Path
 from grimp import ImportGraph, build_graph
 
 PROJECT = Path(__file__).parents[1]
-DOOR = "zmon"  # zmon/__init__.py: the public API and the version. It loads the probe, so it has no place in the order
-# Room → the rooms that it may import, all of them from rows above. A name is that of a room of zmon/, the door, or
-# another package. zmon imports none of these packages, and nobody imports the laboratory (lab and bench).
-ROOMS: Mapping[str, str] = {
+PUBLIC = "zmon"  # zmon/__init__.py: the public API and the version. It loads the probe, so it has no place in the order
+# Package → the packages that it may import, all of them from rows above. A name is a package or module of zmon/, `zmon`
+# (the public API), or a package beside it. zmon imports none of those beside it.
+IMPORTS: Mapping[str, str] = {
     "format": "",
     "stats": "",
     "errors": "format",
@@ -66,66 +66,67 @@ ROOMS: Mapping[str, str] = {
     "bench": "zmon errors format stats schema box metrics scaling web job probe agent detectors.new_finding "
     "detectors.slow detectors.suppression detectors hub trainer dashboards lab",
 }
-PACKAGES = (DOOR, "trainer", "dashboards", "lab", "bench")
-WINGS = ("detectors.endings", "detectors.hangs", "detectors.network", "detectors.slow")  # with a door: `__init__.py`
-OUTSIDE = ("scripts", "tests")  # packages of the repository that no room imports
+TOP_LEVEL = (PUBLIC, "trainer", "dashboards", "lab", "bench")
+SUBPACKAGES = ("detectors.endings", "detectors.hangs", "detectors.network", "detectors.slow")  # by __init__ only
+OUTSIDE = ("scripts", "tests")  # packages of the repository that none of these imports
 PURE = ("format", "stats", "schema", "scaling", "job", "detectors")  # what decides is a function of data
 IMPURE_MODULES = ("os", "socket", "subprocess", "time", "torch", "prometheus_client")
 _SEE = "see scripts/imports.py"
 
 
-def problems(graph: ImportGraph, rooms: Mapping[str, str] = ROOMS) -> Iterator[str]:
+def problems(graph: ImportGraph, imports: Mapping[str, str] = IMPORTS) -> Iterator[str]:
     """Yield a line for each import that the table does not allow, and for each row that is wrong."""
-    permitted = {room: frozenset(names.split()) for room, names in rooms.items()}
+    permitted = {package: frozenset(names.split()) for package, names in imports.items()}
     yield from _order(permitted)
-    unused = {(room, name) for room, names in permitted.items() for name in names}
+    unused = {(package, name) for package, names in permitted.items() for name in names}
     for importer, imported in sorted(_imports(graph)):
-        room, other = room_of(importer), room_of(imported)
-        if room == other:
+        package, other = package_of(importer), package_of(imported)
+        if package == other:
             continue
-        unused.discard((room, other))
-        if room not in permitted:
-            yield f"{_line(graph, importer, imported)}: {room} has no row in the table; {_SEE}"
-        elif other in WINGS and imported != f"{DOOR}.{other}":
+        unused.discard((package, other))
+        if package not in permitted:
+            yield f"{_line(graph, importer, imported)}: {package} has no row in the table; {_SEE}"
+        elif other in SUBPACKAGES and imported != f"{PUBLIC}.{other}":
             yield f"{_line(graph, importer, imported)}: {imported} is inside {other}: import it from there; {_SEE}"
-        elif other not in permitted[room]:
-            yield f"{_line(graph, importer, imported)}: {room} must not import {imported}; {_SEE}"
-    for room, name in sorted(unused):
-        yield f"scripts/imports.py: {room} does not import {name}: take it out of the row"
+        elif other not in permitted[package]:
+            yield f"{_line(graph, importer, imported)}: {package} must not import {imported}; {_SEE}"
+    for package, name in sorted(unused):
+        yield f"scripts/imports.py: {package} does not import {name}: take it out of the row"
     yield from _impurities(graph)
 
 
 def _order(permitted: Mapping[str, frozenset[str]]) -> Iterator[str]:
     """Yield a line for each permission that is not from a row above."""
-    above = {DOOR}
-    for room, names in permitted.items():
+    above = {PUBLIC}
+    for package, names in permitted.items():
         if names - above:
-            yield f"scripts/imports.py: {room} is above {', '.join(sorted(names - above))}, or they do not exist"
-        above.add(room)
+            yield f"scripts/imports.py: {package} is above {', '.join(sorted(names - above))}, or they do not exist"
+        above.add(package)
 
 
 def _impurities(graph: ImportGraph) -> Iterator[str]:
-    """Yield a line for each pure room that reaches the outside world, also through other modules."""
-    for room in PURE:
+    """Yield a line for each pure package that reaches the outside world, also through other modules."""
+    for package in PURE:
         for module in graph.modules & {*IMPURE_MODULES}:
-            package = f"{DOOR}.{room}"
-            chain = graph.find_shortest_chain(package, module, as_packages=True) if package in graph.modules else None
+            name = f"{PUBLIC}.{package}"
+            chain = graph.find_shortest_chain(name, module, as_packages=True) if name in graph.modules else None
             if chain:
-                yield f"{_line(graph, *chain[:2])}: {room} is pure and must not import {' → '.join(chain[1:])}; {_SEE}"
+                path = " → ".join(chain[1:])
+                yield f"{_line(graph, *chain[:2])}: {package} is pure and must not import {path}; {_SEE}"
 
 
-def room_of(module: str) -> str:
-    """Return the room of a module: the part after `zmon` (two parts in the detectors), the door, or the package."""
-    package, *rest = module.split(".")
-    return ".".join(rest[: 2 if rest[0] == "detectors" else 1]) if package == DOOR and rest else package
+def package_of(module: str) -> str:
+    """Return the package of a module: the part after `zmon` (two parts in the detectors), or the first part."""
+    first, *rest = module.split(".")
+    return ".".join(rest[: 2 if rest[0] == "detectors" else 1]) if first == PUBLIC and rest else first
 
 
 def _imports(graph: ImportGraph) -> Iterator[tuple[str, str]]:
     """Yield importer and imported module of each import within the repository."""
-    packages = {*PACKAGES, *OUTSIDE}
+    repository = {*TOP_LEVEL, *OUTSIDE}
     for importer in graph.modules:
         for imported in graph.find_modules_directly_imported_by(importer):
-            if imported.partition(".")[0] in packages:
+            if imported.partition(".")[0] in repository:
                 yield importer, imported
 
 
@@ -137,21 +138,21 @@ def _line(graph: ImportGraph, importer: str, imported: str) -> str:
     return f"{file}:{details[0]['line_number']}" if details else str(file)
 
 
-def table(rooms: Mapping[str, str] = ROOMS) -> str:
+def table(imports: Mapping[str, str] = IMPORTS) -> str:
     """Return the table as Markdown."""
-    rows = ["| room | pure | imports |", "|---|---|---|"]
-    for room, names in rooms.items():
+    rows = ["| package | pure | imports |", "|---|---|---|"]
+    for package, names in imports.items():
         cells = ", ".join(f"`{name}`" for name in names.split()) or "–"
-        rows.append(f"| `{room}` | {'yes' if room.partition('.')[0] in PURE else ''} | {cells} |")
+        rows.append(f"| `{package}` | {'yes' if package.partition('.')[0] in PURE else ''} | {cells} |")
     return "\n".join(rows)
 
 
 def repository_graph() -> ImportGraph:
     """Return the imports of this repository, and of packages outside it."""
-    return build_graph(*PACKAGES, include_external_packages=True, cache_dir=None)
+    return build_graph(*TOP_LEVEL, include_external_packages=True, cache_dir=None)
 
 
 if __name__ == "__main__":
     lines = [*problems(repository_graph())]
-    print("\n".join(lines) or f"{len(ROOMS)} rooms: no problem")
+    print("\n".join(lines) or f"{len(IMPORTS)} packages: no problem")
     sys.exit(bool(lines))

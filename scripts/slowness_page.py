@@ -13,10 +13,13 @@ HEAD = """\
 
 Generated from `tests/detectors/slow/table.py` by `make generate`. Each row is a test.
 
-The job moves, and loses time in its steps or seems to. Each section has the jobs that a detector reports, with the
-finding, and the jobs about which it is quiet, and then says how a finding ends: it resolves once the detector no longer
-reports it and what has happened allows it. [runbooks.md](runbooks.md) says what to do about each cause, and
-[thresholds.md](thresholds.md) has the thresholds. The ranks and hosts are those of the tests.
+The job moves and loses time in its steps, or seems to lose time. Each section is about one detector. Its first table
+has the jobs that the detector reports, with the finding, and the jobs about which it is quiet. Its second table says
+what keeps a finding open. A finding resolves once the detector no longer reports it, unless an event of that table
+keeps it open.
+
+[runbooks.md](runbooks.md) says what to do about each cause, and [thresholds.md](thresholds.md) has the thresholds.
+The ranks and hosts are those of the tests.
 """
 
 

@@ -42,6 +42,6 @@ def test_names_of_the_packages_are_those_of_their_projects():
 
 
 def test_extras_are_those_of_the_project():
-    sources = [path.read_text() for room in ("zmon", "lab") for path in (REPOSITORY / room).rglob("*.py")]
+    sources = [path.read_text() for package in ("zmon", "lab") for path in (REPOSITORY / package).rglob("*.py")]
     extras = {name for source in sources for name in re.findall(r"""install_command\(['"](\w+)['"]\)""", source)}
     assert {"dashboard", "parquet", "top", "trainer"} == extras <= project(".")["optional-dependencies"].keys()

@@ -3,10 +3,10 @@
 import pytest
 from grimp import ImportGraph
 
-from scripts.imports import DOOR, PURE, ROOMS, problems, repository_graph, room_of, table
+from scripts.imports import IMPORTS, PUBLIC, PURE, package_of, problems, repository_graph, table
 from tests.places import REPOSITORY
 
-TWO_ROOMS = {"schema": "", "web": "schema"}
+TWO_PACKAGES = {"schema": "", "web": "schema"}
 
 
 def graph(*imports):
@@ -24,16 +24,16 @@ def test_repository_keeps_to_the_table():
     assert [*problems(repository_graph())] == []
 
 
-def test_every_room_has_a_row():
-    rooms = {
+def test_every_package_has_a_row():
+    packages = {
         path.stem for path in (REPOSITORY / "zmon").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
     }
-    rows = {room.partition(".")[0] for room in ROOMS}
-    assert rooms - {"__init__"} == rows - {DOOR, "trainer", "dashboards", "lab", "bench"}
+    rows = {name.partition(".")[0] for name in IMPORTS}
+    assert packages - {"__init__"} == rows - {PUBLIC, "trainer", "dashboards", "lab", "bench"}
 
 
 @pytest.mark.parametrize(
-    ("module", "room"),
+    ("module", "package"),
     [
         ("zmon", "zmon"),
         ("zmon.errors", "errors"),
@@ -44,12 +44,12 @@ def test_every_room_has_a_row():
         ("lab", "lab"),
     ],
 )
-def test_room_of_a_module(module, room):
-    assert room_of(module) == room
+def test_package_of_a_module(module, package):
+    assert package_of(module) == package
 
 
 def test_import_within_the_row_is_no_problem():
-    assert [*problems(graph(("zmon.web.client", "zmon.schema.api"), ("zmon.web.client", "os")), TWO_ROOMS)] == []
+    assert [*problems(graph(("zmon.web.client", "zmon.schema.api"), ("zmon.web.client", "os")), TWO_PACKAGES)] == []
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_import_within_the_row_is_no_problem():
 )
 def test_import_outside_the_row_names_importer_imported_and_line(imported):
     made = graph(("zmon.web.client", "zmon.schema.api"), ("zmon.schema.job", imported))
-    (problem,) = problems(made, TWO_ROOMS)
+    (problem,) = problems(made, TWO_PACKAGES)
     assert problem == f"zmon/schema/job.py:7: schema must not import {imported}; see scripts/imports.py"
 
 
@@ -73,7 +73,7 @@ PROBLEMS = {
     "no row": (("zmon.new.file", "zmon.schema.job"), {"schema": ""}, "zmon/new/file.py:7: new has no row in the table"),
     "permission that nothing uses": (
         ("zmon.schema.job", "msgspec"),
-        TWO_ROOMS,
+        TWO_PACKAGES,
         "scripts/imports.py: web does not import schema: take it out of the",
     ),
     "row points downwards": (
@@ -81,7 +81,7 @@ PROBLEMS = {
         {"schema": "web", "web": ""},
         "scripts/imports.py: schema is above web, or they do not exist",
     ),
-    "not by the door": (
+    "inside a subpackage": (
         ("zmon.detectors.stall", "zmon.detectors.endings.exits"),
         ENDINGS,
         "zmon/detectors/stall.py:7: zmon.detectors.endings.exits is inside detectors.endings",
@@ -89,20 +89,20 @@ PROBLEMS = {
 }
 
 
-@pytest.mark.parametrize(("edge", "rooms", "begin"), PROBLEMS.values(), ids=PROBLEMS)
-def test_problem_names_its_file(edge, rooms, begin):
-    (problem,) = problems(graph(edge), rooms)
+@pytest.mark.parametrize(("edge", "imports", "begin"), PROBLEMS.values(), ids=PROBLEMS)
+def test_problem_names_its_file(edge, imports, begin):
+    (problem,) = problems(graph(edge), imports)
     assert problem.startswith(begin)
 
 
-@pytest.mark.parametrize("room", PURE)
-def test_pure_room_reaches_no_clock_even_through_another_room(room):
-    made = graph((f"zmon.{room}.file", "zmon.errors"), ("zmon.errors", "time"))
-    (problem,) = problems(made, {"errors": "", room_of(f"zmon.{room}.file"): "errors"})
-    assert problem.startswith(f"zmon/{room}/file.py:7: {room} is pure and must not import zmon.errors → time")
+@pytest.mark.parametrize("package", PURE)
+def test_pure_package_reaches_no_clock_even_through_another_one(package):
+    made = graph((f"zmon.{package}.file", "zmon.errors"), ("zmon.errors", "time"))
+    (problem,) = problems(made, {"errors": "", package_of(f"zmon.{package}.file"): "errors"})
+    assert problem.startswith(f"zmon/{package}/file.py:7: {package} is pure and must not import zmon.errors → time")
 
 
-def test_table_has_a_row_for_each_room():
+def test_table_has_a_row_for_each_package():
     assert table({"format": "", "web": "format"}).splitlines()[2:] == [
         "| `format` | yes | – |",
         "| `web` |  | `format` |",

@@ -20,7 +20,7 @@ _NAMESAKES = (
     "act", "agent", "analyze", "check", "completion", "dashboard", "demo", "doctor", "ends", "hub", "incident", "mcp",
     "notify", "status", "steps", "top", "up",
 )  # fmt: skip
-_PLACES = {  # name → module in this room, and the command in it
+_PLACES = {  # name → module in this package, and the command in it
     **{name: f"{name}:{name}" for name in _NAMESAKES},
     **{name: f"{name}:{name}_command" for name in ("compare", "predict", "run", "watch")},
 }

@@ -1,9 +1,9 @@
 """The detectors: each answers one question of an operator with a pure function of a Snapshot.
 
-A detector is a file here or in the wing `slow`. The detector `stall` decides with the wings `endings`, `hangs` and
-`network`. In a wing, `limits` has the thresholds and `rules` the rules in order. `suppression` says which finding
-suppresses which. `new_finding` fills in a finding and `wording` writes parts of its sentences. `unread` reports ranks
-that no snapshot has. CONTRIBUTING.md says how to add a detector.
+A detector is a file here or in the subpackage `slow`. The detector `stall` decides with the subpackages `endings`,
+`hangs` and `network`. In a subpackage, `limits` has the thresholds and `rules` the rules in order. `suppression` says
+which finding suppresses which. `new_finding` fills in a finding and `wording` writes parts of its sentences. `unread`
+reports ranks that no snapshot has. CONTRIBUTING.md says how to add a detector.
 """
 
 from __future__ import annotations

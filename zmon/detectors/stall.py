@@ -23,7 +23,7 @@ from zmon.schema.rank import RankState
 
 @dataclass(frozen=True)
 class Stall(hangs.HangLimits, endings.EndLimits):
-    """The detector `stall`; its thresholds are those of the two wings."""
+    """The detector `stall`; its thresholds are those of the two subpackages."""
 
     name = STALL
     separate = False

@@ -1,4 +1,4 @@
-"""The /metrics pages of agent and hub. Metric names appear in this room only.
+"""The /metrics pages of agent and hub. Metric names appear in this package only.
 
 `names` has the name, type, labels and help text of each metric. `agent` and `hub` write the pages.
 """

@@ -1,4 +1,4 @@
-"""The table of rooms in docs/architecture.md: the first line of the docstring of each, in the order of the imports."""
+"""The table of packages in docs/architecture.md: the first line of each docstring, in the order of the imports."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts.imports import DOOR, PACKAGES, PROJECT, ROOMS
+from scripts.imports import IMPORTS, PROJECT, PUBLIC, TOP_LEVEL
 
 
 def table() -> str:
-    """Return the table as Markdown: the rooms of zmon/ with the packages in them, and the packages beside zmon/."""
-    rows = ["| room | what it is |", "|---|---|"]
+    """Return the table as Markdown: packages and modules of zmon/, their subpackages, and the packages beside zmon/."""
+    rows = ["| package | what it is |", "|---|---|"]
     for path in _paths():
         name = path.relative_to(PROJECT).as_posix()
         source = path / "__init__.py" if path.is_dir() else path
@@ -20,13 +20,13 @@ def table() -> str:
 
 
 def _paths() -> Iterator[Path]:
-    """Yield the folder or file of each room, and the folders of the packages in a room of zmon/."""
-    for room in dict.fromkeys(name.partition(".")[0] for name in ROOMS):
-        folder = PROJECT / DOOR / room
-        if room == DOOR:
-            yield PROJECT / DOOR / "__init__.py"
-        elif room in PACKAGES:
-            yield PROJECT / room
+    """Yield the folder or file of each package of `IMPORTS`, and the folders of subpackages of zmon/."""
+    for package in dict.fromkeys(name.partition(".")[0] for name in IMPORTS):
+        folder = PROJECT / PUBLIC / package
+        if package == PUBLIC:
+            yield PROJECT / PUBLIC / "__init__.py"
+        elif package in TOP_LEVEL:
+            yield PROJECT / package
         elif folder.is_dir():
             yield folder
             yield from sorted(file.parent for file in folder.glob("*/__init__.py"))
