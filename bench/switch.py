@@ -65,17 +65,17 @@ class Switch:
             if key not in known and vars(key[0])[key[1]] is not plain
         ]
         for hooks in hooks_of(model):
-            ours = {key: hook for key, hook in hooks.items() if is_ours(hook)}
-            if ours:
-                self._hooks.append((hooks, ours))
+            hooks_of_zmon = {key: hook for key, hook in hooks.items() if is_ours(hook)}
+            if hooks_of_zmon:
+                self._hooks.append((hooks, hooks_of_zmon))
 
     def to(self, mode: str) -> None:
         """Switch to a mode from the next step on."""
         is_absent = mode in (ABSENT, AGAIN)
         for owner, name, plain, watching in self._changed:
             setattr(owner, name, plain if is_absent else watching)
-        for hooks, ours in self._hooks:
-            for key, hook in ours.items():
+        for hooks, hooks_of_zmon in self._hooks:
+            for key, hook in hooks_of_zmon.items():
                 if is_absent:
                     hooks.pop(key, None)
                 else:

@@ -40,8 +40,8 @@ def line(result: Result) -> str:
     """Return a result as one line of progress."""
     parts = (f"({result.setting})" if result.setting else "", figure(result))
     compared = f"compared with {result.compared_with}" if result.compared_with else ""
-    after = "; ".join(filter(None, (" ".join(filter(None, parts)), compared, result.note)))
-    return f"{result.outcome:<11}  {result.what} {after}".rstrip()
+    details = "; ".join(filter(None, (" ".join(filter(None, parts)), compared, result.note)))
+    return f"{result.outcome:<11}  {result.what} {details}".rstrip()
 
 
 def figure(result: Result) -> str:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 import msgspec
 import pytest
 
-from zmon.job.standing import CODE_SECONDS, RECENT_SECONDS, look, looks
+from zmon.job.standing import CODE_SECONDS, RECENT_SECONDS, extended_history, work_sample
 from zmon.schema.api import RankEvidence
 from zmon.schema.standing import ProcessWork, Standing
 
@@ -22,15 +22,15 @@ def evidence(stack, wchan="futex_wait_queue", **work):
 
 
 def standing_after(*answers, every=1.0):
-    """Return what looks at these answers, so many seconds apart, show."""
+    """Return the standing of a rank after samples with these answers, `every` seconds apart."""
     history = None
     for number, answer in enumerate(answers):
-        history = looks(history, look(answer, 50.0 + number * every))
+        history = extended_history(history, work_sample(answer, 50.0 + number * every))
     return history.standing
 
 
 AT_FIRST = evidence(MAIN.format(8))
-CHANGES = {  # the second look; then unchanged, asleep
+CHANGES = {  # the second sample; then unchanged, asleep
     "nothing": (AT_FIRST, True, True),
     "py-spy guesses another state": (evidence(BUSY.format(8)), True, True),
     "another line": (evidence(MAIN.format(12)), False, True),
@@ -82,7 +82,7 @@ def test_bytes_show_work_and_processor_time_does_not(changes, shown):
 
 
 def test_other_functions_show_work_and_other_lines_do_not():
-    """An endless loop is in the same functions at each look."""
+    """An endless loop is in the same functions in each sample."""
     assert standing_after(AT_FIRST, evidence(MAIN.format(9))).work is None
     later = [evidence(OTHER)] * int(CODE_SECONDS + 1)
     assert standing_after(AT_FIRST, *later).work.in_other_code
@@ -96,7 +96,7 @@ def test_work_of_a_while_ago_shows_nothing_about_now():
 
 
 def test_agent_of_an_older_version_shows_nothing():
-    assert look(RankEvidence("job", 2, stack=MAIN.format(8)), 50.0) is None
+    assert work_sample(RankEvidence("job", 2, stack=MAIN.format(8)), 50.0) is None
 
 
 WAITS = {

@@ -41,11 +41,11 @@ def notify(file: Path, is_test: bool) -> None:
 
 
 def _wishes(recipient: Recipient) -> str:
-    """Return what a recipient wants, in words."""
+    """Return the notices that a recipient wants, and the jobs that they are about, as a line."""
     labels = [f"{name}={value}" for name, value in recipient.labels.items()]
-    what = []
+    kinds = []
     if ENDS in recipient.tell:
-        what.append(f"ends ({listed(recipient.outcomes)})")
+        kinds.append(f"ends ({listed(recipient.outcomes)})")
     if FINDINGS in recipient.tell:
-        what.append(f"findings (at least {recipient.severity})")
-    return f"{' and '.join(what)} of jobs {listed(recipient.jobs)}{f' with {listed(labels)}' if labels else ''}"
+        kinds.append(f"findings (at least {recipient.severity})")
+    return f"{' and '.join(kinds)} of jobs {listed(recipient.jobs)}{f' with {listed(labels)}' if labels else ''}"

@@ -60,13 +60,13 @@ class AgentPoller:
         self._listen_to_targets()
 
     async def follow(self, discovery: Discovery, session: aiohttp.ClientSession) -> None:
-        """Ask the agents that discovery names, beside those on the command line, for ever."""
+        """Poll the agents that discovery finds, and the agents of the command line, until cancelled."""
 
         def publish(targets: tuple[str, ...]) -> None:
-            known, most = {link.url for link in self.links}, self._config.max_agents
+            known, max_agents = {link.url for link in self.links}, self._config.max_agents
             urls = sorted(dict.fromkeys((*self._config.agents, *targets)), key=lambda url: url not in known)
-            discovery.note_left_out(len(urls) - most)
-            self.set_targets(urls[:most])
+            discovery.note_left_out(len(urls) - max_agents)
+            self.set_targets(urls[:max_agents])
 
         await discovery.run(session, publish)
 

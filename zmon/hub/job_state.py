@@ -19,7 +19,7 @@ from zmon.job.efficiency import JobTime
 from zmon.job.history import History
 from zmon.job.progress import Pace
 from zmon.job.reported_values import ReportedValues
-from zmon.job.standing import Looks
+from zmon.job.standing import WorkHistory
 from zmon.job.time_account import Account
 from zmon.job.utilization import JobPeaks, RecentActivity, RecentWork, flops_source, job_peaks, utilization
 from zmon.scaling.peaks import DevicePeaks
@@ -71,7 +71,7 @@ class JobState:
     time: JobTime = field(default_factory=JobTime)
     flights: dict[int, FlightRecord] = field(default_factory=dict)  # by rank, gathered for the current stall
     frames: dict[int, SeenStanding[str]] = field(default_factory=dict)  # likewise
-    looks: dict[int, SeenStanding[Looks]] = field(default_factory=dict)  # likewise
+    work_histories: dict[int, SeenStanding[WorkHistory]] = field(default_factory=dict)  # likewise
     addresses: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by host, as its agent reported them last
     plan: Plan | None = None  # the latest that a rank reported; None: it predicts no step, or there is none
     planned_steps: int | None = None  # of the same plan
@@ -113,7 +113,7 @@ class JobState:
             not_finite=self.reported.not_finite(snapshot.ranks),
             flights=self.flights,
             frames=_held(self.frames, snapshot.ranks),
-            standing={rank: history.standing for rank, history in _held(self.looks, snapshot.ranks).items()},
+            standing={rank: history.standing for rank, history in _held(self.work_histories, snapshot.ranks).items()},
             plan=self.plan,
         )
 

@@ -126,8 +126,8 @@ class Journal:
         """
         active = self.active_of(finding.job_id, finding.detector)
         # A stall and a fault of a job that still moves are two findings.
-        same = [f for f in active if not separate and f.is_stall == finding.is_stall]
-        current = next((f for f in active if f in same or _same_fault(f, finding.id)), None)
+        same_kind = [f for f in active if not separate and f.is_stall == finding.is_stall]
+        current = next((f for f in active if f in same_kind or _same_fault(f, finding.id)), None)
         if current is None:
             ids = (f"{finding.id}-{second:x}" for second in count(int(now)))  # another one if the clock was set back
             finding = replace(finding, id=next(name for name in ids if name not in self._findings))

@@ -1,7 +1,8 @@
-"""The looks at ranks that others wait for while a job stands still: stacks, processor time, bytes, wait channels.
+"""Sample the ranks that others wait for while a job stands still: stacks, processor time, bytes, wait channels.
 
-Two looks tell a pause that is work from a hang (zmon/job/standing.py). They begin before the leases end, so that the
-first diagnosis has them, and go on until a rank moves. Only a few ranks are looked at: each takes an agent about 10 ms.
+Two samples distinguish a pause with work from a hang (zmon/job/standing.py). Sampling begins before the leases end, so
+that the first diagnosis has samples, and continues until a rank moves. Only a few ranks are sampled, because a sample
+takes an agent about 10 ms.
 """
 
 from __future__ import annotations
@@ -18,32 +19,35 @@ from zmon.hub.agent_poller import evidence_of
 from zmon.hub.config import HubConfig
 from zmon.hub.job_state import JobState, JobStates, SeenStanding
 from zmon.hub.stall_evidence import standing_frame
-from zmon.job.standing import Looks, look, looks
+from zmon.job.standing import WorkHistory, extended_history, work_sample
 from zmon.schema.api import RankEvidence
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
-_FAST_SECONDS = 1.0  # between looks at first, when they decide whether a finding opens and how severe it is
-_FAST_LOOKS = 15
-_SLOW_SECONDS = 4.0  # between later looks
+_FAST_SECONDS = 1.0  # between the first samples, which decide whether a finding opens and how severe it is
+_FAST_SAMPLES = 15  # samples of each rank, so for the first 15 s
+_SLOW_SECONDS = 4.0  # between later samples
 
 
 class StandingRanks:
-    """The observer of ranks that stand still; the stall detector knows which ones matter."""
+    """The observer of ranks that stand still; the stall detector selects the ranks."""
 
     def __init__(self, config: HubConfig, links: Sequence[AgentLink], job_states: JobStates, stall: Stall) -> None:
         self._config, self._links, self._job_states, self._stall = config, links, job_states, stall
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by job, while its ranks stand still
 
     def update(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
-        """Look at the ranks of this job that the others wait for, if it is time to; forget them when they go on."""
+        """Sample the ranks of this job that others wait for, unless the last sample is recent.
+
+        Forget the samples when the job moves on.
+        """
         launch, task = self._job_states.state_of(snapshot), self._tasks.get(snapshot.job_id)
         if not self._stall.stands_still(snapshot):
-            launch.looks = {}
+            launch.work_histories = {}
         elif task is None or task.done():
             ranks = self._stall.ranks_to_look_at(snapshot)[: self._config.max_stacks]
             if ranks:
-                self._tasks[snapshot.job_id] = asyncio.create_task(self._look(session, launch, ranks))
+                self._tasks[snapshot.job_id] = asyncio.create_task(self._sample(session, launch, ranks))
         if task is not None and task.done() and self._tasks[snapshot.job_id] is task:
             del self._tasks[snapshot.job_id]
 
@@ -51,22 +55,22 @@ class StandingRanks:
         for task in self._tasks.values():
             task.cancel()
 
-    async def _look(self, session: aiohttp.ClientSession, launch: JobState, ranks: Sequence[RankState]) -> None:
-        """Look once at each rank, and wait until the next look is due."""
+    async def _sample(self, session: aiohttp.ClientSession, launch: JobState, ranks: Sequence[RankState]) -> None:
+        """Take a sample of each rank, and wait until the next sample is due."""
         began = time.monotonic()
         numbers = [r.rank for r in ranks]
         answers = await evidence_of(session, self._config, self._links, ranks, numbers, flights=False)
-        histories: dict[int, SeenStanding[Looks]] = {}
+        histories: dict[int, SeenStanding[WorkHistory]] = {}
         for state in ranks:
             answer = answers.get(state.rank)
-            if not isinstance(answer, RankEvidence) or (now := look(answer, began)) is None:
+            if not isinstance(answer, RankEvidence) or (now := work_sample(answer, began)) is None:
                 continue
-            earlier = launch.looks.get(state.rank)
+            earlier = launch.work_histories.get(state.rank)
             before = earlier.value if earlier and earlier.holds(state) else None
-            histories[state.rank] = SeenStanding.of(state, looks(before, now))
+            histories[state.rank] = SeenStanding.of(state, extended_history(before, now))
             if frame := standing_frame(state, answer):
                 launch.frames[state.rank] = frame
-        launch.looks = histories
-        fewest = min((s.value.number for s in histories.values()), default=0)
-        pause = _FAST_SECONDS if fewest < _FAST_LOOKS else _SLOW_SECONDS
+        launch.work_histories = histories
+        fewest = min((s.value.num_samples for s in histories.values()), default=0)
+        pause = _FAST_SECONDS if fewest < _FAST_SAMPLES else _SLOW_SECONDS
         await asyncio.sleep(max(0.0, began + pause - time.monotonic()))

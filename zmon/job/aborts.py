@@ -1,4 +1,4 @@
-"""Tell the ranks that NCCL's watchdog aborted, or that gave up, from the rank that they waited for. Pure.
+"""Distinguish the ranks that NCCL's watchdog aborted, or that gave up, from the rank that they waited for. Pure.
 
 The watchdog aborts the ranks that wait, without last words, and not the rank that they wait for
 (ProcessGroupNCCL.cpp).
@@ -14,29 +14,30 @@ from zmon.job.rank_end import Way, way_of
 from zmon.schema.names import DEFAULT_GROUP
 from zmon.schema.rank import RankState
 
-_TIMEOUT_SECONDS = 30.0  # nobody sets the timeout of a process group lower; the default of NCCL is ten minutes
+_TIMEOUT_SECONDS = 30.0  # shorter than any usual timeout of a process group; the default of NCCL is ten minutes
 
 
 def is_aborted_while_waiting(state: RankState) -> bool:
     """Return True if the watchdog may have ended the rank while it waited (ProcessGroupNCCL.cpp).
 
-    On older kernels there is no exit status.
+    An older kernel does not report an exit status.
     """
     wordless = not state.alive and state.last_words is None and state.exit_status in (None, "signal SIGABRT")
     if not wordless or state.device == "cpu":
         return False
-    # In which it did the same thing before it ended; without its agent the rank may have ended just now.
+    # Time in one state before the rank ended. A rank without an agent may have ended just now.
     still_seconds = state.state_seconds - (gone_seconds(state) if state.watched else 0.0)
     is_waiting = state.in_flight is not None or still_seconds > _TIMEOUT_SECONDS
     return is_waiting or _was_overdue(state, gone_seconds(state))
 
 
 def hung_ranks(ranks: Sequence[RankState]) -> list[RankState]:
-    """Return the ranks that hung while others waited for them, until those gave up or NCCL aborted them.
+    """Return the ranks that hung while victims waited for them, until the victims gave up or NCCL aborted them.
 
-    Such a rank was past its lease before the first abort, or had read data for as long as a timeout takes, and it ended
-    later or is alive. Once nothing moves, every rank has entered all collectives that it could, so a rank that hung has
-    entered fewer of a group than the victims. A victim that is behind other victims must have waited for it too.
+    A rank that hung was past its lease before the first abort, or had read data for as long as a timeout takes. It
+    ended later, or is alive. Once nothing moves, every rank has entered all collectives that it could. So a rank that
+    hung has entered fewer collectives of a group than the victims. A victim that is behind other victims must have
+    waited for it too.
     """
     victims = [r for r in ranks if is_aborted_while_waiting(r) or is_timeout(r.last_words)]
     if not victims:
@@ -49,7 +50,7 @@ def hung_ranks(ranks: Sequence[RankState]) -> list[RankState]:
         for r in ranks
         if r.rank not in numbers
         and not r.in_flight
-        # A long step of another rank makes the lease longer than the timeout; who reads data waits for no other rank.
+        # A long step of another rank makes the lease longer than the timeout. A rank that reads data waits for no rank.
         and (_was_overdue(r, first) or (r.phase == "data" and stood_still(r, first)))
         and (r.alive or (began_to_end(r).latest > earliest and way_of(r) is not Way.FINISHED))
     ]
@@ -59,10 +60,10 @@ def hung_ranks(ranks: Sequence[RankState]) -> list[RankState]:
 
 
 def are_aborted(ranks: Sequence[RankState], failed: Set[int]) -> bool:
-    """Return True if the watchdog ended ranks, and none `failed` by itself: the network, or a mismatch, is why.
+    """Return True if the watchdog ended ranks and no rank `failed` by itself: the cause is the network, or a mismatch.
 
-    A single rank may have aborted because of a fault of its own, unless all ranks had stood still for as long as it
-    had. The launcher ends the others as soon as the first of them has been aborted.
+    A single rank may have aborted because of its own fault, unless all ranks had stood still for as long as that rank.
+    The launcher ends the other ranks as soon as the first rank has been aborted.
     """
     aborted = [r for r in ranks if is_aborted_while_waiting(r)]
     are_several = len(aborted) > 1 or (len(aborted) == 1 and _stood_with_all(aborted[0], ranks))
@@ -70,10 +71,10 @@ def are_aborted(ranks: Sequence[RankState], failed: Set[int]) -> bool:
 
 
 def _stood_with_all(state: RankState, ranks: Sequence[RankState]) -> bool:
-    """Return True if all ranks had stood still for as long as a timeout takes when this one ended.
+    """Return True if all ranks had stood still for as long as a timeout takes when this rank ended.
 
-    If it is the only rank that is behind several others, they had waited for it. One other rank may as well be ahead
-    because it skipped a collective. The other ranks may all be unwatched, as those of a host that is lost.
+    If this rank is the only rank behind several others, they had waited for it. A single other rank may be ahead
+    because it skipped a collective. The other ranks may all be unwatched, such as the ranks of a lost host.
     """
     seconds_ago, furthest = _gone_at_least(state, ranks), _furthest(ranks)
     is_awaited = [r for r in ranks if _is_behind(r, furthest)] == [state] and len(ranks) > 2
@@ -81,9 +82,10 @@ def _stood_with_all(state: RankState, ranks: Sequence[RankState]) -> bool:
 
 
 def _gone_at_least(state: RankState, ranks: Sequence[RankState]) -> float:
-    """Return the seconds since the rank ended; of a rank that ended unwatched, those since another one ended.
+    """Return the seconds since the rank ended; for an unwatched rank, the seconds since the first other rank ended.
 
-    Its own time is then that of its last sign of life. The launcher ended the others because of it.
+    The time of an unwatched rank is the time of its last sign of life. The launcher ended the other ranks because of
+    it.
     """
     if state.watched:
         return gone_seconds(state)
@@ -91,14 +93,14 @@ def _gone_at_least(state: RankState, ranks: Sequence[RankState]) -> float:
 
 
 def has_left_others(ranks: Sequence[RankState]) -> bool:
-    """Return True if a rank finished before others gave up or were aborted in a collective that it never entered."""
+    """Return True if a rank finished before victims gave up or were aborted in a collective that it never entered."""
     victims = [r for r in ranks if is_aborted_while_waiting(r) or is_timeout(r.last_words)]
     if not victims:
         return False
-    first, furthest = min(began_to_end(r).latest for r in victims), _furthest(victims)
+    first_end, furthest = min(began_to_end(r).latest for r in victims), _furthest(victims)
     numbers = {r.rank for r in victims}
-    left = [r for r in ranks if not r.alive and r.rank not in numbers and way_of(r) is Way.FINISHED]
-    return any(began_to_end(r).latest < first and _is_behind(r, furthest) for r in left)
+    finished = [r for r in ranks if not r.alive and r.rank not in numbers and way_of(r) is Way.FINISHED]
+    return any(began_to_end(r).latest < first_end and _is_behind(r, furthest) for r in finished)
 
 
 def _was_overdue(state: RankState, seconds_ago: float) -> bool:
@@ -113,9 +115,9 @@ def stood_still(state: RankState, seconds_ago: float) -> bool:
 
 
 def entered_counts(state: RankState) -> dict[str, int]:
-    """Return the number of collectives that the rank has entered, by group, including the one it is in."""
-    inside = {state.in_flight.group: state.in_flight.sequence} if state.in_flight else {}
-    return {**state.sequences, **inside}
+    """Return the number of collectives that the rank has entered, by group, including its current collective."""
+    current = {state.in_flight.group: state.in_flight.sequence} if state.in_flight else {}
+    return {**state.sequences, **current}
 
 
 def _furthest(ranks: Sequence[RankState]) -> dict[str, int]:
@@ -130,7 +132,7 @@ def _furthest(ranks: Sequence[RankState]) -> dict[str, int]:
 def _is_behind(state: RankState, furthest: dict[str, int]) -> bool:
     """Return True if the rank has entered fewer collectives of a group than the furthest rank.
 
-    A rank that has entered none is not known to be in the group, unless every rank is.
+    A rank that has not entered a collective of a group is not known to be in the group, unless every rank is.
     """
     counts = {DEFAULT_GROUP: 0, **state.sequences}
     return any(count < furthest.get(group, 0) for group, count in counts.items())

@@ -1,8 +1,8 @@
 """The time categories of a step and of a job, which sum to the duration, and the time that uneven ranks lose. Pure.
 
-In a synchronous step the critical rank decides: the one that arrives last and therefore waits least. Its self time is
-the largest. The part of it beyond the self time of the median rank is imbalance. The rest of the step is communication
-as the critical rank measured it, because that rank waited for no other.
+The critical rank determines the duration of a synchronous step. It arrives last and therefore waits least, and its
+self time is the largest. Its self time beyond the self time of the median rank is imbalance. The rest of the step is
+communication as the critical rank measured it, because that rank did not wait for another rank.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from zmon.job.columns import exposed_by_rank, middle_rank, samples_meanwhile, to
 from zmon.schema.aligned_step import AlignedStep, StepWindow
 from zmon.schema.curve import IMBALANCE
 
-_RECENT_STEPS = 256  # in the recent figures
+_RECENT_STEPS = 256  # steps in the recent figures: enough for steady figures, and few enough to follow a change
 
 
 def step_categories(step: AlignedStep, alone: int | None = None) -> dict[str, float]:
     """Return the seconds of one step by time category; they sum to the step of the critical rank.
 
-    If ranks are not compared, because they do not wait for each other, they are those of the rank `alone`.
+    If ranks are not compared, because they do not wait for each other, the seconds are of the rank `alone`.
     """
     if alone is not None:
         return {IMBALANCE: 0.0, **{phase: seconds[alone] for phase, seconds in step.phases.items()}}
@@ -39,7 +39,7 @@ def step_categories(step: AlignedStep, alone: int | None = None) -> dict[str, fl
 
 @dataclass
 class JobTime:
-    """The steps of one launch, summed by time category. A step that stands for others counts for each of them."""
+    """The steps of one launch, summed by time category. A step that stands for several steps counts as all of them."""
 
     causes: dict[str, float] = field(default_factory=dict)
     total_seconds: float = 0.0
@@ -47,7 +47,7 @@ class JobTime:
     _recent: deque[tuple[float, float | None]] = field(default_factory=lambda: deque(maxlen=_RECENT_STEPS))
 
     def add(self, steps: Sequence[AlignedStep], alone: int | None = None) -> None:
-        """Add the steps that follow those added before. Of ranks that are not compared, `alone` is the one shown."""
+        """Add the steps that follow the steps added before. If ranks are not compared, the rank `alone` is shown."""
         for step in steps:
             for cause, seconds in step_categories(step, alone).items():
                 self.causes[cause] = self.causes.get(cause, 0.0) + seconds * step.stands_for
@@ -72,15 +72,15 @@ class JobTime:
 def lost_seconds(step: AlignedStep) -> float:
     """Return the seconds by which the step would be shorter if its work were spread evenly over its ranks.
 
-    That is the largest self time minus the mean self time. It is never more than what the ranks waited beyond the one
-    that waited least: ranks that average their gradients only every tenth step lose nothing in the others.
+    The result is the largest self time minus the mean self time. Its limit is the mean exposed time minus the least
+    exposed time. So ranks that average their gradients only every tenth step lose nothing in the other steps.
     """
     self_times, exposed = values(step.self_seconds), exposed_by_rank(step)
     return max(min(float(self_times.max() - self_times.mean()), float(exposed.mean() - exposed.min())), 0.0)
 
 
 def lost_ratio(steps: Sequence[AlignedStep]) -> float | None:
-    """Return the share of the time of these steps that uneven ranks lose; None if the steps have no duration."""
+    """Return the ratio of the time of these steps that uneven ranks lose, 0 to 1; None without any duration."""
     seconds = sum(step.seconds for step in steps)
     return sum(map(lost_seconds, steps)) / seconds if seconds else None
 
@@ -89,17 +89,17 @@ def lost_ratio(steps: Sequence[AlignedStep]) -> float | None:
 class LastingLoss:
     """A loss that has lasted over several step windows."""
 
-    ratio: float  # share of the time that is lost, without the window that lost most
-    lost_seconds: float  # in all of its windows; the one that lost most counts like the one that lost second most
-    seconds: float  # since when
+    ratio: float  # lost time ÷ time, without the window that lost most
+    lost_seconds: float  # in all windows; the window that lost most counts like the window that lost second most
+    seconds: float  # duration of all windows
 
 
 def lasting_loss(windows: Sequence[StepWindow], num_windows: int, least_ratio: float) -> LastingLoss | None:
     """Return the loss of the newest windows; None if it is below `least_ratio`, or if there are too few windows.
 
-    It reaches back for as long as the windows together lose that much. The window that lost most does not count for
-    the ratio: a single pause of one rank, or two seconds of contention, is in one window, and no reason to act. Nor may
-    a long pause, of a whole host for example, turn a small loss into a large one.
+    The loss reaches back for as long as the windows together lose `least_ratio`. The window that lost most does not
+    count for the ratio. A single pause of one rank, or two seconds of contention, is in one window, and is not a reason
+    to act. A long pause, for example of a whole host, must not make a small loss large.
     """
     latest = None
     total = lost = largest = second = largest_total = 0.0
@@ -117,6 +117,6 @@ def lasting_loss(windows: Sequence[StepWindow], num_windows: int, least_ratio: f
         ratio = (lost - largest) / (total - largest_total)
         if ratio < least_ratio:
             break
-        if latest is None or window.lost_ratio >= least_ratio:  # it began with a window that lost that much
+        if latest is None or window.lost_ratio >= least_ratio:  # the loss began with a window of this ratio
             latest = LastingLoss(ratio, lost - largest + second, total)
     return latest

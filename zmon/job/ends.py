@@ -1,4 +1,4 @@
-"""Bring the ends of all ranks of a job into order, and name those that ended first and by themselves. Pure.
+"""Bring the ends of all ranks of a job into order, and name the ranks that ended first and by themselves. Pure.
 
 rank_end.py classifies one end, aborts.py finds the ranks that a library aborted, facts.py says which end came first.
 """
@@ -22,7 +22,7 @@ from zmon.schema.rank import RankState
 
 # A process that has raised ends within 0.8 s, on a busy machine within seconds; gloo's connections may hold it longer.
 _LEAVING_SECONDS = 5.0
-_LEAVING_LEASE_RATIO = 0.2  # of the lease, which is 15 p99 steps: the others may still finish the step they are in
+_LEAVING_LEASE_RATIO = 0.2  # of the lease, which is 15 p99 steps: the other ranks may still finish their current step
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +34,21 @@ class End:
 
     @property
     def began(self) -> Fact:
-        """The first fact about it."""
+        """The first fact about the end: the last words of the rank, or else that it was observed dead."""
         return began_to_end(self.rank)
 
     @property
     def gone(self) -> Fact:
-        """The fact that the rank was seen dead, or that it is about to end."""
+        """The fact that the rank was observed dead, or that it is about to end."""
         return ended(self.rank)
 
 
 def ended_ranks(ranks: Sequence[RankState]) -> list[RankState]:
-    """Return the dead ranks, and those that have raised and are about to end, which may take seconds.
+    """Return the dead ranks, and the ranks that have raised and are about to end, which may take seconds.
 
-    A job may survive an exception that reached its excepthook. So a rank that is alive counts only if it has finished
-    no step since then, and only if some rank is dead, nothing moves, or no rank has finished a step for long since.
+    A job may survive an exception that reached its excepthook. So a living rank counts only if it has not finished a
+    step since the exception. In addition, some rank must be dead, all ranks must be overdue, or no rank may have
+    finished a step for long.
     """
     dead = [r for r in ranks if not r.alive]
     leaving = [r for r in ranks if r.alive and r.leaving_seconds is not None and r.step_seconds >= r.leaving_seconds]
@@ -59,27 +60,27 @@ def ended_ranks(ranks: Sequence[RankState]) -> list[RankState]:
 
 def _is_stuck(leaver: RankState, moving: Sequence[RankState]) -> bool:
     """Return True if a rank raised long ago, its process hangs in its end, and no rank has finished a step since."""
-    left = leaver.leaving_seconds or 0.0
-    long = max(_LEAVING_SECONDS, _LEAVING_LEASE_RATIO * (leaver.lease_seconds or 0.0))
-    return left >= long and all(r.step_seconds >= left for r in moving)
+    left_seconds = leaver.leaving_seconds or 0.0
+    limit_seconds = max(_LEAVING_SECONDS, _LEAVING_LEASE_RATIO * (leaver.lease_seconds or 0.0))
+    return left_seconds >= limit_seconds and all(r.step_seconds >= left_seconds for r in moving)
 
 
 def ends_of(ranks: Sequence[RankState]) -> list[End]:
-    """Return the end of each rank that has ended, judged together with the other ranks."""
+    """Return the end of each rank that has ended; its way also depends on the ends of the other ranks."""
     if all(r.alive and r.last_words is None for r in ranks):
         return []  # of a hundred thousand ranks, the usual answer must not take long
     ends = _without_containers([End(r, way_of(r)) for r in ended_ranks(ranks)], ranks)
     hung = {r.rank for r in hung_ranks(ranks)}
     consequences = (Way.CANCELLED, Way.DISCONNECTED)
-    first = min(map(ended, filter(is_aborted_while_waiting, ranks)), key=lambda fact: fact.latest, default=None)
+    first_abort = min(map(ended, filter(is_aborted_while_waiting, ranks)), key=lambda fact: fact.latest, default=None)
     died = [end for end in ends if not end.rank.alive and end.way not in consequences]
-    # Who died after the first abort is not its reason: a launcher kills who does not end at its signal.
-    failed = {end.rank.rank for end in died if first is None or not before(first, end.gone)}
+    # A rank that died after the first abort is not its reason: a launcher kills a rank that does not end at its signal.
+    failed = {end.rank.rank for end in died if first_abort is None or not before(first_abort, end.gone)}
     if not hung and not are_aborted(ranks, failed) and not has_left_others(ranks):
         return ends
 
     def way(end: End) -> Way:
-        if end.rank.rank in hung:  # a rank that hung until its launcher ended it was not cancelled with the others
+        if end.rank.rank in hung:  # a rank that hung until its launcher ended it was not cancelled with the other ranks
             return end.way if end.rank.alive else Way.HUNG
         return Way.DISCONNECTED if is_aborted_while_waiting(end.rank) else end.way
 
@@ -87,7 +88,7 @@ def ends_of(ranks: Sequence[RankState]) -> list[End]:
 
 
 def _without_containers(ends: Sequence[End], ranks: Sequence[RankState]) -> list[End]:
-    """Return the ends, with the ranks as cancelled that were all killed with their launcher, or soon after it."""
+    """Return the ends, with the ranks of a launcher as cancelled if all were killed with it, or soon after it."""
     killed = {end.rank.rank for end in ends if end.way is Way.KILLED and ended_with_its_launcher(end.rank)}
     followed = {end.rank.rank for end in ends if was_killed_after_its_launcher(end.rank)}
     left = {end.rank.rank for end in ends if has_left_cleanly(end.rank)}  # as an interrupt makes some ranks do
@@ -99,9 +100,9 @@ def _without_containers(ends: Sequence[End], ranks: Sequence[RankState]) -> list
 def end_unclearly(ends: Sequence[End]) -> bool:
     """Return True if nothing shows whether the owner ended these ranks or whether they were killed.
 
-    No rank left last words, no exit status is known, and no rank certainly ended before the others; their launcher
-    ended too, or no agent watched them. An owner who signals ranks that are watched leaves their last words. Ranks that
-    stood still for as long as a timeout takes were aborted, which is clear.
+    No rank left last words, no exit status is known, and no rank certainly ended before the other ranks. Their launcher
+    ended too, or no agent watched them. A signal of the owner to watched ranks would have left last words. Ranks that
+    stood still for as long as a timeout takes were aborted, so their end is clear.
     """
     ranks = [end.rank for end in ends]
     if any(r.alive or r.last_words is not None or r.exit_status is not None for r in ranks):
@@ -117,9 +118,9 @@ def end_unclearly(ends: Sequence[End]) -> bool:
 def first_to_end(ends: Sequence[End]) -> list[RankState]:
     """Return the ranks that ended first and by themselves; none if the job was cancelled or all are victims.
 
-    A rank that was killed comes before one that raised in the same moment. A victim may leave its last words before its
-    culprit, whose handlers close the connections first. But a rank that is killed after others were already gone was
-    killed because of them.
+    A killed rank comes before a rank that raised in the same moment. A victim may leave its last words before its
+    culprit, whose handlers close the connections first. A rank that was killed after other ranks had gone was killed
+    because of those ranks.
     """
     hung = [end.rank for end in ends if end.way is Way.HUNG]
     gone = Earliest(end.gone for end in ends if not end.rank.alive and end.way is not Way.FINISHED)

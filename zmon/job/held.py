@@ -1,7 +1,7 @@
-"""Tell for how long nothing has run on GPUs that somebody holds, and what is left there.
+"""Decide for how long GPUs that a holder has are idle, and which processes are left there. Pure.
 
-What runs is a rank within its lease, or a kernel on one of the GPUs, whoever started it. A moment in which neither can
-be told counts as one in which something ran. Pure.
+The GPUs are in use while a rank is within its lease, or while a kernel of any process runs on one of the GPUs. If both
+are unknown at some moment, the GPUs count as in use.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ NEVER_RAN = "never_ran"  # neither a rank nor a process on the GPUs since they w
 ENDED = "ended"  # ranks or processes ran and have ended, and the allocation stays
 HUNG = "hung"  # ranks live, and each of them is overdue
 IDLE_PROCESS = "idle_process"  # a process is on the GPUs and computes nothing
-UNKNOWN = "unknown"  # nothing runs; whether anything ran before the agent looked first is unknown
+UNKNOWN = "unknown"  # nothing runs; it is unknown whether anything ran before the agent's first scan
 
 
 class HolderState(NamedTuple):
-    """A holder as the agent sees it at one moment."""
+    """The state of a holder at one moment, as far as its agent can observe it."""
 
     overdue_seconds: Sequence[float]  # of each rank that lives and is not done
     busy: bool | None  # a kernel runs on one of its GPUs; None: unknown
@@ -26,22 +26,22 @@ class HolderState(NamedTuple):
 
 
 class Idle(NamedTuple):
-    """The kind of what is left on GPUs on which nothing runs, and for how long."""
+    """The kind of idle GPUs (NEVER_RAN to UNKNOWN), and the seconds for which they are idle."""
 
     kind: str
     seconds: float
 
 
 class Holding:
-    """One holder, for as long as it holds GPUs. Times are seconds on one clock."""
+    """The history of one holder, while it has GPUs. Times are seconds on one clock."""
 
     def __init__(self, now: float, is_new: bool) -> None:
-        """`is_new`: it did not hold them the last time that the agent looked, some seconds ago."""
+        """`is_new`: the holder was not in the agent's last list, which is some seconds old."""
         self._ran_at = now
         self._ran: bool | None = False if is_new else None
 
     def idle(self, now: float, state: HolderState) -> Idle | None:
-        """Return what is left if nothing runs there now; None if something runs, or if that is unknown."""
+        """Return the kind and the idle seconds of the GPUs; None if they are in use, or may be."""
         if state.ran:
             self._ran = True
         if state.overdue_seconds:

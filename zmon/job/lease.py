@@ -1,10 +1,10 @@
-"""The lease of a rank: how long it may go without a sign of progress before it is a suspect.
+"""The lease of a rank: the time without a sign of progress after which it is a suspect.
 
-Each activity has a lease. Training renews its lease at every step boundary, the others when they begin. The lease of
-training follows the job's recent steps: a job with steps of 20 ms is suspected after 1.5 s, one with steps of 2 s after
-half a minute. In training, the stall detector also applies the median of all ranks' leases to every rank
-(zmon/detectors/hangs/standstill.py). The lease of any other activity follows the earlier ones, once there were three:
-those of the same rank, and for initialization the starts of earlier launches.
+Each activity has a lease. Training renews its lease at every step boundary, every other activity when it begins. The
+lease of training follows the recent steps: a job with steps of 20 ms is suspected after 1.5 s, a job with steps of 2 s
+after half a minute. In training, the stall detector also applies the median of all ranks' leases to every rank
+(zmon/detectors/hangs/standstill.py). The lease of any other activity follows its earlier durations on the same rank,
+once there were three. The lease of initialization follows the starts of earlier launches.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from zmon.schema.thresholds import Multiple, Thresholds
 from zmon.stats import quantile
 
-_SETTLED_STEPS = 20  # the first steps choose kernels and allocate memory, so that long ones are ordinary among them
+_SETTLED_STEPS = 20  # the first steps choose kernels and allocate memory, so that they are often long
 _P99_STEPS = 100  # one long step among so many does not change their p99
-MAX_JOBS = 256  # names of jobs whose starts are known; the one that started longest ago is forgotten
-MAX_LAUNCHES = 8  # launches of one name
+MAX_JOBS = 256  # names of jobs whose starts are known, to limit memory; the name that started longest ago is forgotten
+MAX_LAUNCHES = 8  # launches of one name, to limit memory and to follow the newest ones
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Leases(Thresholds):
     checkpoint_seconds: float = 900.0
     # The longest lease of a compilation. Inductor and Triton compile a large model for minutes, on few processors.
     compile_seconds: float = 900.0
-    # The longest lease of the start of loader workers. Each of them imports the job's code and opens its data.
+    # The longest lease of the start of loader workers. Each worker imports the job's code and opens its data.
     loader_start_seconds: float = 300.0
     # The shortest lease of training. With a shorter one, a garbage collection or a page fault would exceed it.
     train_floor_seconds: float = 1.5
@@ -49,19 +49,19 @@ class Leases(Thresholds):
     init_floor_seconds: float = 120.0
     # The learned lease of an activity is this value × the longest one so far, but never more than the configured lease.
     stay_multiple: Multiple = 5.0
-    # The lease of GPUs that a holder leaves idle (zmon/job/held.py). A job may need ten minutes to start, and as long
-    # between two launches.
+    # The lease of GPUs that a holder leaves idle (zmon/job/held.py). A job may need ten minutes to start, and ten
+    # minutes between two launches.
     held_idle_seconds: float = 900.0
     # The number of earlier times in an activity (for initialization: of earlier launches) after which its lease is
     # learned. Until then it is the configured one.
     learned_after_stays: int = 3
 
     def seconds(self, activity: str, recent_steps: Sequence[float], stays: Sequence[float] = ()) -> float | None:
-        """Return the lease of an activity; None if it has no limit.
+        """Return the seconds of the lease of an activity; None if it has no limit.
 
-        `recent_steps` has the durations of the rank's recent steps, `stays` those of its earlier times in that
-        activity, both in seconds. The first steps have the lease of initialization; then, as in initialization, `stays`
-        has the starts of earlier launches.
+        `recent_steps` has the durations of the rank's recent steps, `stays` the durations of its earlier times in the
+        activity, both in seconds. In initialization and in the first steps, which have the lease of initialization,
+        `stays` has the starts of earlier launches.
         """
         if activity == "done":
             return None
@@ -80,12 +80,12 @@ class Leases(Thresholds):
         return min(longest, max(floor, self.stay_multiple * max(stays)))
 
     def starts(self, activity: str, recent_steps: Sequence[float]) -> bool:
-        """Return True if the rank is in initialization or in its first steps, which have no lease of their own yet."""
+        """Return True if the rank is in initialization, or in its first steps, which have the same lease."""
         return activity == "init" or (activity == "train" and len(recent_steps) < self.learned_after_steps)
 
 
 def _without_one_pause(steps: Sequence[float]) -> Sequence[float]:
-    """Return the steps without the longest one, as long as that one alone would be their p99.
+    """Return the durations without the longest one, as long as a single long step would be their p99.
 
     A rank that pauses once for 13 s in its first minute would otherwise have a lease of three minutes for a while.
     """
@@ -93,10 +93,10 @@ def _without_one_pause(steps: Sequence[float]) -> Sequence[float]:
 
 
 class StartTimes:
-    """The times that the last launches of each job took to start, by name of the job; a new agent learns them anew.
+    """The seconds that the last launches of each job took to start, by name of the job; a new agent has none.
 
-    A start is the longest time without a step boundary until training has a lease of its own: initialization, or one of
-    the first steps, which connect and compile.
+    A start is the longest time without a step boundary until training has its own lease. This is initialization, or a
+    first step, which connects and compiles.
     """
 
     def __init__(self) -> None:
@@ -113,5 +113,5 @@ class StartTimes:
             self._launches.popitem(last=False)
 
     def earlier(self, name: Hashable, launch: object) -> tuple[float, ...]:
-        """Return the start times of the other launches of that name."""
+        """Return the seconds that the other launches of this name took to start."""
         return tuple(seconds for other, seconds in self._launches.get(name, {}).items() if other != launch)

@@ -1,8 +1,8 @@
 """Decide how a launch ended: done, failed, cancelled, preempted, its node lost, or unknown. Pure.
 
-The stall detector decides whether a fault ended the launch (docs/endings.md). Without one, the ends of the ranks tell
-whether they had finished or were cancelled, and their last lines whether a scheduler did it (docs/failures.md). There
-is one end for each launch, and none for a helper process.
+The stall detector decides whether a fault ended the launch (docs/endings.md). Without a fault, the ends of the ranks
+show whether the ranks had finished or were cancelled. Their last lines show whether a scheduler cancelled them
+(docs/failures.md). Each launch has one end, and a helper process has no end.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ _BY_SCHEDULER = {"time_limit": CANCELLED, "preemption": PREEMPTED, "node_failure
 def has_ended(snapshot: Snapshot, fault: Finding | None) -> bool:
     """Return True if the launch has ended, and if its outcome will not change any more.
 
-    Ranks of silent agents may live: without a fault that explains it, such a launch has not ended. A process that ended
-    well, alone, and before any step or collective, is no launch of a training job: it helps one, or was an attempt.
+    Ranks of silent agents may live, so without a fault that explains the silence the launch has not ended. A single
+    process that ended well, before any step or collective, is not a launch of a training job. It helps a job, or was an
+    attempt.
     """
     if not is_over(snapshot) or not is_settled(snapshot):
         return False
@@ -59,7 +60,7 @@ def _is_helper(snapshot: Snapshot) -> bool:
 
 
 def launch_key(snapshot: Snapshot) -> str:
-    """Return the id of a launch: the same in every hub, and for as long as one of its ranks is reported."""
+    """Return the id of a launch, which is the same in every hub and for as long as a rank of the launch is reported."""
     first = snapshot.reported_ranks[0]
     return f"{first.launch_id or first.run_uid}-{first.attempt}"
 
@@ -67,9 +68,10 @@ def launch_key(snapshot: Snapshot) -> str:
 def ended_launch(
     snapshot: Snapshot, fault: Finding | None, view: JobView | None, output: tuple[str, ...] = ()
 ) -> EndedLaunch:
-    """Return the end of this launch. `fault` ended it, if any did; `view` is the job's, None if another launch runs.
+    """Return the end of this launch.
 
-    `output` has the last lines of the ranks that ended first.
+    `fault` is the finding about the fault that ended it, None without a fault. `view` is the view of the job, None if
+    another launch runs. `output` has the last lines of the ranks that ended first.
     """
     ranks = snapshot.reported_ranks
     lead = max(ranks, key=lambda r: r.steps)
@@ -121,7 +123,7 @@ def ended_launch(
 
 
 def _clues(snapshot: Snapshot, fault: Finding | None, output: tuple[str, ...]) -> Clues:
-    """Return what is known about the end of the culprit, or of the first rank to end."""
+    """Return the clues about the end of the culprit, or of the first rank to end."""
     culprits = fault.ranks if fault else ()
     rank = min(snapshot.ranks, key=lambda r: (r.rank not in culprits, r.activity == "done", began_to_end(r).latest))
     memory = fault.evidence_of(StallEvidence).out_of_memory if fault else UNSET
@@ -129,7 +131,7 @@ def _clues(snapshot: Snapshot, fault: Finding | None, output: tuple[str, ...]) -
 
 
 def first_step(state: RankState) -> int | None:
-    """Return the number of the first step that a rank finished: a step after the first one if it resumed."""
+    """Return the number of the first step that a rank finished, above the first number if it resumed; None: no step."""
     if not state.steps:
         return None
     in_training = state.activity == "train"  # then `step` is the current one, which is not finished
@@ -137,9 +139,9 @@ def first_step(state: RankState) -> int | None:
 
 
 def restarted(end: EndedLaunch, snapshot: Snapshot) -> EndedLaunch:
-    """Return the end with what its launcher started after it, as far as this snapshot shows it.
+    """Return the end with the restart that followed it, as far as this snapshot shows the restart.
 
-    The first step is that of the first record of a step: of many short steps the first ones may have no record.
+    The first step of the restart is the step of the first record. The first of many short steps may have no record.
     """
     if snapshot.attempt <= end.attempt or (end.restart and end.restart.attempt != snapshot.attempt):
         return end
@@ -153,7 +155,7 @@ def restarted(end: EndedLaunch, snapshot: Snapshot) -> EndedLaunch:
 
 
 def _recovery(end: EndedLaunch, snapshot: Snapshot) -> dict[str, float]:
-    """Return the parts of the recovery after this end, by RECOVERY_PHASES; this launch has just begun to step."""
+    """Return the seconds of the recovery after this end, by RECOVERY_PHASES; this launch has just begun to step."""
     lead = max(snapshot.ranks, key=lambda r: r.steps)
     step = lead.step_seconds_total / lead.steps
     began, stepped = launch_began(snapshot), snapshot.time - lead.step_seconds_total - lead.step_seconds
@@ -165,14 +167,14 @@ def _recovery(end: EndedLaunch, snapshot: Snapshot) -> dict[str, float]:
 
 
 def followed(end: EndedLaunch, by: EndedLaunch) -> EndedLaunch:
-    """Return the end with the first step of the launch that followed it and has ended as well, which is exact then."""
+    """Return the end with the exact first step of the launch `by`, which followed it and has ended too."""
     if end.restart is None or end.restart.attempt != by.attempt:
         return end
     return msgspec.structs.replace(end, restart=msgspec.structs.replace(end.restart, first_step=by.first_step))
 
 
 def _outcome(snapshot: Snapshot, fault: Finding | None) -> tuple[str, str]:
-    """Return the outcome and a line that explains it."""
+    """Return the outcome of the launch, and a line that explains the outcome."""
     if fault is not None:
         if fault.cause == _LOST_HOST:
             return NODE_LOST, fault.summary
@@ -196,7 +198,7 @@ def _left_after_a_signal(state: RankState) -> bool:
 
 
 def _ended_by(ends: Sequence[End]) -> str:
-    """Return the most frequent way in which these ranks ended, as their last words or their kernel tell it."""
+    """Return the most frequent way in which these ranks ended, as their last words or their kernel report it."""
     return Counter(_last_line(end.rank) for end in ends).most_common(1)[0][0]
 
 

@@ -19,5 +19,5 @@ def abort_seconds(ranks: Iterable[RankState]) -> float | None:
     None if it is unknown, no rank is in a collective, or the time is over: then torch does not end it.
     """
     waiting = ((r, r.in_flight) for r in ranks if r.alive and r.in_flight and r.in_flight.group == DEFAULT_GROUP)
-    left = [t - flying.seconds for r, flying in waiting if (t := r.collective_timeout_seconds) is not None]
-    return min((seconds for seconds in left if seconds > 0), default=None)
+    seconds_left = [t - flying.seconds for r, flying in waiting if (t := r.collective_timeout_seconds) is not None]
+    return min((seconds for seconds in seconds_left if seconds > 0), default=None)

@@ -1,8 +1,8 @@
-"""The launches of a job that faults ended one after the other, and the progress that they made.
+"""The launches of a job that faults ended one after the other, and the progress of these launches.
 
-Pure. A loop is the last launches that ended without progress: none of them saved a new checkpoint or stepped beyond the
-launches before it. The number of a step may begin again at 0 in each launch, even if the launch resumed a checkpoint;
-then only its own checkpoint shows progress.
+Pure. A crash loop is the last launches that ended without progress. A launch without progress neither saved a new
+checkpoint nor stepped beyond the launches before it. The number of a step may begin again at 0 in each launch, even if
+the launch resumed a checkpoint. Then only a new checkpoint shows progress.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zmon.schema.rank import RankState
 # A launch that trained this long beyond the furthest step of a loop has left it. A step more or less is chance: the
 # order of data may change from launch to launch.
 PROGRESS_SECONDS = 10.0
-SETTLED_SECONDS = 5.0  # after the end of its last rank: a fault that ended the launch has been reported by then
+SETTLED_SECONDS = 5.0  # after the end of the last rank; by then, the fault that ended the launch was reported
 # Kubernetes starts a crashing container again after at most 5 minutes. After a longer gap a person started the job.
 RESTART_GAP_SECONDS = 600.0
 
@@ -37,7 +37,7 @@ def is_settled(snapshot: Snapshot) -> bool:
 def ended_well(snapshot: Snapshot) -> bool:
     """Return True if the launch is over, and no fault was reported: it had finished, or its owner ended it.
 
-    A launch that an exception ended has failed, even if it is not known which rank is the culprit.
+    A launch that an exception ended has failed, even if the culprit is unknown.
     """
     if snapshot.unwatched or snapshot.missing:
         return False
@@ -46,17 +46,20 @@ def ended_well(snapshot: Snapshot) -> bool:
 
 
 def seconds_since_start(state: RankState) -> float:
-    """Return the seconds since a rank began, also if it is gone by now."""
+    """Return the seconds since a rank began, also for a rank that has ended."""
     return state.step_seconds_total + sum(state.between_seconds.values()) + state.open_seconds
 
 
 def launch_start(snapshot: Snapshot) -> float:
-    """Return the newest start of the launch's ranks, each by its host's clock: it names the launch, and orders none."""
+    """Return the newest start of the launch's ranks, by their hosts' clocks (unix seconds).
+
+    It identifies the launch, and must not be used to order launches.
+    """
     return max(r.start for r in snapshot.reported_ranks)
 
 
 def launch_began(snapshot: Snapshot) -> float:
-    """Return the time at which the launch began, by the hub's clock."""
+    """Return the time at which the launch began, by the hub's clock (unix seconds)."""
     return snapshot.time - max(seconds_since_start(r) for r in snapshot.reported_ranks)
 
 

@@ -43,13 +43,13 @@ class SecondLaunches:
 def _second(states: Collection[RankState], known: Collection[str], silent: Collection[str]) -> set[str]:
     launches = _launches(state for state in states if state.launch_id)
     second = {state.launch_id for state in states if state.has_second_id or state.launch_id in known}
-    first: list[Launch] = []
+    first_launches: list[Launch] = []
     for launch in sorted(launches, key=lambda launch: max(map(seconds_since_start, launch)), reverse=True):
         ids = {state.launch_id for state in launch}
-        if ids & second or any(_lives_beside(other, launch, silent) for other in first):
+        if ids & second or any(_lives_beside(other, launch, silent) for other in first_launches):
             second |= ids
         else:
-            first.append(launch)
+            first_launches.append(launch)
     return second
 
 

@@ -1,8 +1,8 @@
-"""Tells who sent the signals that ended ranks, and with which exceptions ranks obey signals.
+"""Identify the senders of the signals that ended ranks, and the exceptions with which ranks obey signals.
 
-Pure. The kernel tells a handler the process that sent a signal (si_pid, sigaction(2)), and the C part of the probe
-records it. A launcher signals its ranks after one of them has failed, or after its owner has signalled it. So a rank
-that another process signalled, while its launcher signalled the others, was signalled alone.
+Pure. The kernel gives a handler the process that sent a signal (si_pid, sigaction(2)), and the C part of the probe
+records it. A launcher signals its ranks after a rank has failed, or after the owner has signalled the launcher. So a
+rank was signalled alone if another process signalled it, while the launcher signalled the other ranks.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def lone_target(signalled: Sequence[RankState]) -> RankState | None:
 
 
 def is_one_sweep(signalled: Sequence[RankState]) -> bool:
-    """Return True if all signals came from the launchers, or from one process: their order then tells nothing."""
+    """Return True if all signals came from the launchers, or from one process, so that their order has no meaning."""
     senders = {sender(state) for state in signalled}
     if senders == {Sender.LAUNCHER}:
         return True

@@ -1,7 +1,7 @@
-"""Compare looks at a rank that makes no progress, to tell one that works from one in which nothing changes.
+"""Compare samples of a rank that makes no progress, to decide whether it works or nothing changes in it. Pure.
 
-Moving bytes, or a main thread that gets into other functions, shows work. Processor time alone does not: a spin, an
-endless loop and a busy wait use it too. Pure.
+A rank that moves bytes, or whose main thread gets into other functions, works. Processor time alone does not show work:
+a spin, an endless loop and a busy wait use it too.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from zmon.job.job_frame import main_functions, without_states
 from zmon.schema.api.agent import RankEvidence
 from zmon.schema.standing import ProcessWork, Standing, WorkSigns
 
-# Background threads of torch, loggers and monitors move less than this: heartbeats, events, readings of /proc.
+# Background threads of torch, loggers and monitors move fewer bytes: heartbeats, events, readings of /proc.
 _LEAST_READ_BYTES_PER_SECOND = 1 << 20
 _LEAST_WRITTEN_BYTES_PER_SECOND = 64 << 10
 # A process that waits uses less than this share of one processor for heartbeats and timeouts; ticks of 10 ms.
 _IDLE_RATIO, _IDLE_SECONDS = 0.02, 0.03
-_IDLE_BYTES = 64 << 10  # moved between two looks: a heartbeat, a line in a log
-# What happened in so many seconds is what the rank does now. A save writes in bursts, because the kernel holds writes
+_IDLE_BYTES = 64 << 10  # bytes that a waiting rank moves between two samples: a heartbeat, a line in a log
+# The time over which samples show the present work of a rank. A save writes in bursts, because the kernel holds writes
 # back for some seconds.
 RECENT_SECONDS = 6.0
-# The main thread gets into other functions again within this time. Looks every few seconds find a loop over short calls
-# in the same one several times in a row.
+# The main thread of a rank that works gets into other functions within this time. In a loop over short calls, several
+# samples in a row may show the same function.
 CODE_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class WorkSample:
     """The answer of an agent about one rank at one time."""
 
     time: float  # seconds of the hub's monotonic clock
@@ -38,18 +38,18 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
-    """The looks at one rank since its last progress: the recent ones, and since when nothing has changed."""
+class WorkHistory:
+    """The samples of one rank since its last progress: the recent samples, and the time of the last change."""
 
-    recent: tuple[Look, ...]
-    number: int  # of all looks
+    recent: tuple[WorkSample, ...]
+    num_samples: int  # of all samples, also of older ones
     unchanged_since: float
-    other_code_at: float | None  # when its main thread was last found in other functions; None: never
+    other_code_at: float | None  # time at which its main thread last was in other functions; None: never
     asleep_since: float
 
     @property
     def standing(self) -> Standing:
-        """The behaviour of the rank since the first look."""
+        """The behaviour of the rank since the first sample."""
         now = self.recent[-1]
         return Standing(
             unchanged_seconds=now.time - self.unchanged_since,
@@ -61,53 +61,53 @@ class Looks:
         )
 
 
-def look(answer: RankEvidence, time: float) -> Look | None:
-    """Return what an answer shows about a process; None if it shows nothing."""
+def work_sample(answer: RankEvidence, time: float) -> WorkSample | None:
+    """Return the sample in an agent's answer about a rank; None if the answer has no work of the process."""
     if answer.work is None:
         return None
     stack = answer.stack
     functions = main_functions(stack) if stack else ()
-    return Look(time, without_states(stack) if stack else None, functions, answer.wchan, answer.work)
+    return WorkSample(time, without_states(stack) if stack else None, functions, answer.wchan, answer.work)
 
 
-def looks(earlier: Looks | None, now: Look) -> Looks:
-    """Return the looks with one more."""
+def extended_history(earlier: WorkHistory | None, now: WorkSample) -> WorkHistory:
+    """Return the history with one more sample; None as `earlier` begins a history."""
     if earlier is None:
-        return Looks((now,), 1, now.time, None, now.time)
+        return WorkHistory((now,), 1, now.time, None, now.time)
     last = earlier.recent[-1]
     changed_code = bool(last.functions and now.functions and last.functions != now.functions)
     recent = (*(each for each in earlier.recent if now.time - each.time <= RECENT_SECONDS), now)
-    return Looks(
+    return WorkHistory(
         recent=recent if len(recent) > 1 else (last, now),
-        number=earlier.number + 1,
+        num_samples=earlier.num_samples + 1,
         unchanged_since=earlier.unchanged_since if _is_unchanged(last, now) else now.time,
         other_code_at=now.time if changed_code else earlier.other_code_at,
         asleep_since=earlier.asleep_since if _is_asleep(last, now) else now.time,
     )
 
 
-def _is_unchanged(last: Look, now: Look) -> bool:
-    """Return True if it is known that nothing happened between two looks."""
-    then, work = last.work, now.work
-    if now.stack is None or now.stack != last.stack or work.processes != then.processes:
+def _is_unchanged(last: WorkSample, now: WorkSample) -> bool:
+    """Return True if it is known that nothing happened between two samples."""
+    last_work, work = last.work, now.work
+    if now.stack is None or now.stack != last.stack or work.processes != last_work.processes:
         return False
-    if work.cpu_seconds - then.cpu_seconds > _IDLE_SECONDS + _IDLE_RATIO * (now.time - last.time):
+    if work.cpu_seconds - last_work.cpu_seconds > _IDLE_SECONDS + _IDLE_RATIO * (now.time - last.time):
         return False
     moved = [
-        _increase(then.read_bytes, work.read_bytes),
-        _increase(then.written_bytes, work.written_bytes),
-        _increase(then.network_bytes, work.network_bytes),
+        _increase(last_work.read_bytes, work.read_bytes),
+        _increase(last_work.written_bytes, work.written_bytes),
+        _increase(last_work.network_bytes, work.network_bytes),
     ]
     return all(each is not None and each < _IDLE_BYTES for each in moved)
 
 
-def _is_asleep(last: Look, now: Look) -> bool:
-    switches, same = now.work.switches, now.wait_channel == last.wait_channel
-    return bool(now.wait_channel) and same and switches is not None and switches == last.work.switches
+def _is_asleep(last: WorkSample, now: WorkSample) -> bool:
+    switches, is_same_wait = now.work.switches, now.wait_channel == last.wait_channel
+    return bool(now.wait_channel) and is_same_wait and switches is not None and switches == last.work.switches
 
 
-def _work(recent: tuple[Look, ...], other_code_at: float | None) -> WorkSigns | None:
-    """Return what shows in recent looks that the rank works; None if nothing does."""
+def _work(recent: tuple[WorkSample, ...], other_code_at: float | None) -> WorkSigns | None:
+    """Return the signs of work in the recent samples; None if no sample shows work."""
     first, now = recent[0], recent[-1]
     seconds = now.time - first.time
     if seconds <= 0:
@@ -131,5 +131,5 @@ def _work(recent: tuple[Look, ...], other_code_at: float | None) -> WorkSigns | 
 
 
 def _increase(before: int | None, after: int | None) -> int | None:
-    """Return the increase of a count; 0 after the end of a child, whose bytes are lost, and None if it is unknown."""
+    """Return the increase of a count, 0 after a child with a count has ended; None if a count is unknown."""
     return None if before is None or after is None else max(0, after - before)

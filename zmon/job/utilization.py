@@ -4,8 +4,9 @@ Pure. The floating-point operations and the memory traffic of the recent steps, 
 duration and by the sum of the peaks of all devices. A ratio is unknown if one rank's work or device is unknown. Ranks
 that share a device, such as the processors of a host, share its peak.
 
-The activity of the tensor cores and the memory needs neither. It is not the job's share of the peak in operations:
-tensor cores at a low clock, or on padded data, are as busy. If another process uses a GPU, its work counts as well.
+The activity of the tensor cores and the memory needs neither operations nor peaks. It is not the job's share of the
+peak in operations, because tensor cores at a low clock, or on padded data, are as busy. If another process uses a GPU,
+the activity includes the work of that process.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from zmon.schema.names import FLOPS_SOURCES, in_order
 from zmon.schema.rank import RankState
 from zmon.schema.unknown import Unknown
 
-_RECENT_STEPS = 256
-SAMPLE_SECONDS = 5.0  # an agent reads a GPU every second; the means over a minute need no more than this
-_RECENT_SAMPLES = 12
+_RECENT_STEPS = 256  # steps in the recent figures, as in efficiency.py
+SAMPLE_SECONDS = 5.0  # an agent reads a GPU every second; means over a minute need fewer samples
+_RECENT_SAMPLES = 12  # one minute of samples
 
 
 def _known_sum(values: Sequence[float | None]) -> float | None:
-    """Return the sum of these values; None if one is unknown."""
+    """Return the sum of these values; None if a value is unknown."""
     known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None
 
@@ -59,16 +60,16 @@ class RecentWork:
     steps: deque[StepWork] = field(default_factory=lambda: deque(maxlen=_RECENT_STEPS))
 
     def add(self, steps: Sequence[AlignedStep]) -> None:
-        """Add the steps that follow those added before; those with unknown operations are left out."""
+        """Add the steps that follow the steps added before, without steps whose operations are unknown."""
         for step in steps:
-            of, number = step.mean or step, step.stands_for
-            if of.flops is not None:
-                traffic = None if of.memory_traffic_bytes is None else of.memory_traffic_bytes * number
-                self.steps.append(StepWork(number, of.seconds * number, of.flops * number, traffic))
+            mean, number = step.mean or step, step.stands_for
+            if mean.flops is not None:
+                traffic = None if mean.memory_traffic_bytes is None else mean.memory_traffic_bytes * number
+                self.steps.append(StepWork(number, mean.seconds * number, mean.flops * number, traffic))
 
     @property
     def total(self) -> StepWork | None:
-        """The work of all recent steps together; None if there are none. Its traffic is unknown if that of one is."""
+        """The work of all recent steps together; None without a step. The traffic needs the traffic of every step."""
         seconds = sum(step.seconds for step in self.steps)
         if not seconds:
             return None
@@ -81,7 +82,10 @@ class RecentWork:
 
 
 def job_peaks(ranks: Sequence[RankState], world_size: int, measured: Mapping[str, DevicePeaks]) -> JobPeaks | Unknown:
-    """Return the peaks of these ranks' devices, or why they are unknown; `measured`: those of the site, by name."""
+    """Return the summed peaks of these ranks' devices, or the reason why a peak is unknown.
+
+    `measured` has the peaks that the site has measured, by the name of the device.
+    """
     if len(ranks) < world_size:
         return Unknown("the devices of some ranks are unknown: no agent reported these ranks")
     sharing = Counter((rank.host, rank.device) for rank in ranks)
@@ -102,7 +106,7 @@ def job_peaks(ranks: Sequence[RankState], world_size: int, measured: Mapping[str
 
 
 def flops_source(ranks: Sequence[RankState]) -> str | Unknown:
-    """Return the least certain source of the ranks' operations, or why those of a rank are unknown."""
+    """Return the least certain source of the ranks' operations, or the reason why operations of a rank are unknown."""
     sources = {rank.flops_source for rank in ranks}
     if "" not in sources:
         return in_order(sources, FLOPS_SOURCES)[-1]

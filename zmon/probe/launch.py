@@ -127,11 +127,11 @@ def storable_labels(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def with_label(labels: Mapping[str, str], name: str, value: str) -> dict[str, str]:
-    """Return the labels with one that zmon sets, or without it if it is empty, or if there is no room for it."""
-    others = {key: text for key, text in labels.items() if key != name}
-    more = {**others, name: value}
-    fits = bounded_labels(more) == more and len(json.dumps(more)) < LABELS_BYTES
-    return more if value and fits else others
+    """Return the labels with a label that zmon sets; without it if its value is empty or does not fit."""
+    other_labels = {key: text for key, text in labels.items() if key != name}
+    all_labels = {**other_labels, name: value}
+    fits = bounded_labels(all_labels) == all_labels and len(json.dumps(all_labels)) < LABELS_BYTES
+    return all_labels if value and fits else other_labels
 
 
 def check_job_id(job_id: str) -> str:

@@ -31,10 +31,10 @@ def compare(memory: Sequence[int], figures: AllocatorFigures) -> Iterator[Result
     for kind, in_box, by_torch in zip(("allocated", "reserved", "peak"), memory, of_torch, strict=True):
         compared_with = f"memory_stats: {by_torch * MEBI:,.1f} MiB"
         yield Result(f"memory {kind}", judged(in_box == by_torch), in_box * MEBI, "MiB", compared_with)
-    what, used = "memory reserved, and that of the process", figures.process_bytes
+    subject, used = "memory reserved, and that of the process", figures.process_bytes
     if used is None:
-        yield Result(what, NOT_CHECKED, note="nvidia-smi does not list the process (another PID namespace?)")
+        yield Result(subject, NOT_CHECKED, note="nvidia-smi does not list the process (another PID namespace?)")
     else:
         holds = reserved <= used <= reserved + CONTEXT_BYTES
         context = f"nvidia-smi: {used * MEBI:,.0f} MiB with the CUDA context"
-        yield Result(what, judged(holds), reserved * MEBI, "MiB", context)
+        yield Result(subject, judged(holds), reserved * MEBI, unit="MiB", compared_with=context)

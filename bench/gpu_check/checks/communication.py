@@ -28,12 +28,12 @@ def run(kit: Kit, setting: Setting) -> Iterator[Result]:
 def compare(prefix: str, backend: str, overlaps: Overlaps, steps: Steps) -> Iterator[Result]:
     """Yield a result for each kernel."""
     by_nccl = backend == "nccl"
-    what = f"{prefix}exposed {overlaps.op}"
+    subject = f"{prefix}exposed {overlaps.op}"
     if by_nccl and overlaps.waits < SHORTEST_WAIT_SECONDS:
-        yield Result(what, NOT_CHECKED, note=f"the collective takes only {overlaps.waits * 1e6:.0f} µs")
+        yield Result(subject, NOT_CHECKED, note=f"the collective takes only {overlaps.waits * 1e6:.0f} µs")
         return
     if steps.num_rows != len(HIDDEN_SHARES):
-        yield Result(what, FAILED, note=f"the box has {steps.num_rows} steps of {len(HIDDEN_SHARES)}")
+        yield Result(subject, FAILED, note=f"the box has {steps.num_rows} steps of {len(HIDDEN_SHARES)}")
         return
     limit = NCCL_SECONDS + NCCL_RATIO * overlaps.waits if by_nccl else GLOO_SECONDS
     calls, times = steps.column(f"calls_{overlaps.op}"), steps.column(f"exposed_{overlaps.op}")
@@ -41,6 +41,6 @@ def compare(prefix: str, backend: str, overlaps: Overlaps, steps: Steps) -> Iter
         exposed = ns * NS
         holds = count > 0 and abs(exposed - expected) <= limit
         yield Result(
-            f"{what} behind a kernel of {share:g} × the wait",
+            f"{subject} behind a kernel of {share:g} × the wait",
             judged(holds), exposed * 1e3, "ms", f"{expected * 1e3:.2f} ms ± {limit * 1e3:.2f}",
         )  # fmt: skip

@@ -21,7 +21,7 @@ from bench.switching import MODES, Cost, costs, trimmed_mean
 
 # A generous limit, to notice a call that waits for the device: recording an event takes some microseconds.
 MARK_SECONDS = 50e-6
-# The device is busy for 20 ms in a step and hides what the host does, so a larger difference is a wait.
+# The device is busy for 20 ms in a step and hides the work of the host, so a larger difference is a wait.
 STEP_PERCENT = 2.0
 _ROUNDS = 40
 _STEPS = {"step with 20 ms on the device": (24.0, 0.020), "step as short as the host can submit it": (12.0, 0.0)}
@@ -59,12 +59,12 @@ def compare_marks(costs: MarkCosts) -> Iterator[Result]:
 
 
 def step_results(name: str, cost: Cost, is_limited: bool) -> Iterator[Result]:
-    """Yield what zmon adds by the wall clock; only a step that hides the host's work has a limit."""
+    """Yield the time that zmon adds to a step by the wall clock; only a step that hides the host's work has a limit."""
     yield Result(f"{name}: without zmon", MEASURED, cost.step * MICRO, "µs")
     yield Result(f"{name}: overhead that zmon reports", MEASURED, cost.reported * MICRO, "µs")
-    for what, seconds in (("added by zmon", cost.wall), ("floor (A/A)", cost.wall_floor)):
+    for part, seconds in (("added by zmon", cost.wall), ("floor (A/A)", cost.wall_floor)):
         interval = f"95 %: {seconds.text(MICRO)}"
-        yield Result(f"{name}: {what}", MEASURED, seconds.value * MICRO, "µs", "", interval)
+        yield Result(f"{name}: {part}", MEASURED, seconds.value * MICRO, unit="µs", note=interval)
     percent = cost.wall.value / cost.step * PERCENT
     outcome = judged(percent <= STEP_PERCENT) if is_limited else MEASURED
     yield Result(f"{name}: of the step", outcome, percent, "%", f"limit {STEP_PERCENT:g} %" if is_limited else "")

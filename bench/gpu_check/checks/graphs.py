@@ -28,11 +28,11 @@ def compare(captures: Captures) -> Iterator[Result]:
 
 
 def _compare(capture: Capture, absent: Capture) -> Result:
-    what = f"capture and replay of {capture.what}"
+    subject = f"capture and replay of {capture.what}"
     if absent.error:
-        return Result(what, NOT_CHECKED, note=f"it fails without zmon too: {absent.error}")
+        return Result(subject, NOT_CHECKED, note=f"it fails without zmon too: {absent.error}")
     if capture.error or capture.largest_difference is None:
-        return Result(what, FAILED, note=capture.error)
+        return Result(subject, FAILED, note=capture.error)
     holds = capture.largest_difference <= LARGEST_DIFFERENCE
     compared_with = f"parameters without a graph; limit {LARGEST_DIFFERENCE:g}"
-    return Result(what, judged(holds), capture.largest_difference, "", compared_with)
+    return Result(subject, judged(holds), capture.largest_difference, compared_with=compared_with)

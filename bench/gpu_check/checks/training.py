@@ -57,47 +57,46 @@ def compare(
     yield Result("backend", judged(backends == {setting.backend}), _joined(backends), "", setting.backend)
     if setting.gpus:
         has_events = all(rank.device_events for rank in ranks)
-        yield Result("times from device events", judged(has_events), "yes" if has_events else "no", "", "yes")
+        yield Result("times from device events", judged(has_events), "yes" if has_events else "no", compared_with="yes")
         yield _compare_devices(machine, boxes)
         yield _compare_wall(boxes)
     overhead = max(box.overhead_seconds / max(box.num_steps, 1) for box in boxes)
-    yield Result("overhead that zmon reports, per step", MEASURED, overhead * MICRO, "µs")
+    yield Result("overhead that zmon reports, per step", MEASURED, overhead * MICRO, unit="µs")
 
 
 def compare_collectives(boxes: Sequence[RankRecord], ranks: Sequence[TrainedRank]) -> Result:
-    """Compare the sequences of the box with those of the flight recorder, group by group."""
-    what = "collectives in the box, by process group"
+    """Compare the sequences of the box with the sequences of the flight recorder, by process group."""
+    subject = "collectives in the box, by process group"
     errors = {rank.flight_error for rank in ranks if rank.last_sequences is None}
     if errors:
-        return Result(what, FAILED, note=f"no flight record: {_joined(errors)}")
+        return Result(subject, FAILED, note=f"no flight record: {_joined(errors)}")
     figures, recorded = [], []
     holds = True
     for box, rank in zip(boxes, ranks, strict=True):
-        last = {f"{box.identity.backend}:{group}": count for group, count in box.sequences.items() if count}
-        holds &= last == rank.last_sequences and not rank.num_pending
-        figures.append(_joined(f"{group} {count:,}" for group, count in last.items()))
+        counts = {f"{box.identity.backend}:{group}": count for group, count in box.sequences.items() if count}
+        holds &= counts == rank.last_sequences and not rank.num_pending
+        figures.append(_joined(f"{group} {count:,}" for group, count in counts.items()))
         pending = f", {rank.num_pending} not done" if rank.num_pending else ""
         recorded.append(_joined(f"{group} {count:,}" for group, count in (rank.last_sequences or {}).items()) + pending)
-    return Result(what, judged(holds), figures[0], "", f"flight recorder: {recorded[0]}")
+    return Result(subject, judged(holds), figures[0], compared_with=f"flight recorder: {recorded[0]}")
 
 
 def _compare_devices(machine: Machine, boxes: Sequence[RankRecord]) -> Result:
-    what, devices = "device in the box", {box.identity.device for box in boxes}
+    subject, devices = "device in the box", {box.identity.device for box in boxes}
     if not machine.uuids:
-        return Result(what, NOT_CHECKED, _joined(devices), note=machine.smi_error)
-    return Result(
-        what, judged(devices <= set(machine.uuids)), _joined(devices), "", f"nvidia-smi: {_joined(machine.uuids)}"
-    )
+        return Result(subject, NOT_CHECKED, _joined(devices), note=machine.smi_error)
+    known, compared_with = devices <= set(machine.uuids), f"nvidia-smi: {_joined(machine.uuids)}"
+    return Result(subject, judged(known), _joined(devices), compared_with=compared_with)
 
 
 def _compare_wall(boxes: Sequence[RankRecord]) -> Result:
-    what = "sum of the steps, of the host's time from first to last"
+    subject = "sum of the steps, of the host's time from first to last"
     ratios = [ratio for box in boxes if (ratio := _wall_ratio(box.steps)) is not None]
     if not ratios:
-        return Result(what, NOT_CHECKED, note="there are too few steps")
+        return Result(subject, NOT_CHECKED, note="there are too few steps")
     worst = max(ratios, key=lambda ratio: abs(ratio - 1))
     holds = abs(worst - 1) <= WALL_RATIO
-    return Result(what, judged(holds), worst, "", f"{1 - WALL_RATIO:g} … {1 + WALL_RATIO:g}")
+    return Result(subject, judged(holds), worst, compared_with=f"{1 - WALL_RATIO:g} … {1 + WALL_RATIO:g}")
 
 
 def _wall_ratio(steps: Steps) -> float | None:

@@ -25,16 +25,16 @@ def compare(machine: Machine) -> Iterator[Result]:
         ("torch", machine.torch.torch, OLDEST_TORCH),
     ):
         needed = f"{'.'.join(map(str, oldest))} or newer"
-        yield Result(f"version of {name}", judged(_numbers(version) >= oldest), version, "", needed)
+        yield Result(f"version of {name}", judged(_numbers(version) >= oldest), version, compared_with=needed)
     devices = {device.uuid for device in machine.devices}
-    what = "UUIDs of the GPUs"
+    subject = "UUIDs of the GPUs"
     if machine.no_gpu:
-        yield Result(what, NOT_CHECKED, note=machine.no_gpu)
+        yield Result(subject, NOT_CHECKED, note=machine.no_gpu)
     elif machine.smi_error:
-        yield Result(what, NOT_CHECKED, note=machine.smi_error)
+        yield Result(subject, NOT_CHECKED, note=machine.smi_error)
     else:  # a job may see fewer: CUDA_VISIBLE_DEVICES
-        known = devices <= set(machine.uuids)
-        yield Result(what, judged(known), ", ".join(sorted(devices)), "", f"nvidia-smi: {', '.join(machine.uuids)}")
+        known, compared_with = devices <= set(machine.uuids), f"nvidia-smi: {', '.join(machine.uuids)}"
+        yield Result(subject, judged(known), ", ".join(sorted(devices)), compared_with=compared_with)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

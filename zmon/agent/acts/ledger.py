@@ -1,9 +1,9 @@
 """The ledger of acts: `acts.jsonl` in the agent's data directory, one JSON line for each decision and each signal.
 
-A line is on the disk before what it announces is done, and another one says what came of it. The file is read at the
-start, so nothing is done twice by the next agent either. A line that a kill tore is no decision: what it announced had
-not begun. Only one agent may have the ledger. The file is for the user of the agent alone, and grows to some MiB; the
-one before is `acts.jsonl.1`.
+The line of a decision is on the disk before the act begins. A later line has the result of the act. The agent reads
+the file at its start, so it does not repeat an act of an earlier agent. A line that a kill cut off does not count: its
+act had not begun. Only one agent may have the ledger. Only the user of the agent may read the file. The file grows to
+some MiB; the previous file is `acts.jsonl.1`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from zmon.steplog.files import append_line, lock_directory, replace_file
 log = logging.getLogger("zmon.acts")
 
 FILE, LOCK = "acts.jsonl", "acts.lock"
-# Events. A refusal did nothing. An act is announced, and then done or withdrawn; ending a launcher goes on after that:
-# each further signal is announced and its result is written, until all is finished, or the agent ended meanwhile.
+# Events. A refusal did nothing. An act is announced, and then done or withdrawn. Ending a launcher has further signals:
+# each signal is announced, and its result is written, until the launcher is finished, or until the agent ended.
 REFUSED, ANNOUNCED, DONE, WITHDRAWN = "refused", "announced", "done", "withdrawn"
 SIGNAL, RESULT, FINISHED, INTERRUPTED = "signal", "result", "finished", "interrupted"
-ROTATE_BYTES = 4 << 20
-_MAX_ACTS = 1000  # that a new file still has; at four an hour, those of ten days
+ROTATE_BYTES = 4 << 20  # size at which a new file begins, so that the agent reads it quickly at its start
+_MAX_ACTS = 1000  # acts that a new file takes over; ten days of acts at four an hour
 
 
 class ActEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -42,9 +42,9 @@ class ActEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     run_uid: str
     intent: str  # of the hub
     reason: str  # of the hub
-    line: str  # what is about to be done, or what came of it
-    key: str = ""  # what is ended once only: a rank or a launcher; "": it was not known
-    job: str = ""  # with its owner
+    line: str  # the act that is about to begin, or its result
+    key: str = ""  # the rank or launcher, which is ended only once; "": unknown
+    job: str = ""  # id of the job, with its owner
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Act:
     """An act that was announced and not withdrawn."""
 
     entries: list[ActEntry]
-    monotonic: float | None = None  # seconds, when this agent announced it; None: an earlier agent did
+    monotonic: float | None = None  # seconds at which this agent announced the act; None: an earlier agent announced it
     outcome: ActEntry | None = None
 
     @property
@@ -61,22 +61,22 @@ class Act:
 
     @property
     def is_open(self) -> bool:
-        """True if something was announced that nobody knows to be done."""
+        """True if the act was announced, and no entry shows that it is complete."""
         last = self.entries[-1].event
         return last in (ANNOUNCED, SIGNAL, RESULT) or (last == DONE and self.announced.act != KILL_CULPRIT)
 
 
 class ActLedger:
-    """The ledger of one agent, whose acts are in memory as well."""
+    """The ledger of one agent, in its file and in memory."""
 
     def __init__(
         self, folder: Path, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        """Lock and read the file, and mark what an earlier agent left open. Raises OSError and UsageError."""
+        """Lock and read the file, and mark the open acts of an earlier agent. Raises OSError and UsageError."""
         self._path, self._wall, self._monotonic = folder / FILE, wall, monotonic
         self._acts: dict[str, Act] = {}  # by key
         self._rotate_at = ROTATE_BYTES
-        self._writing = threading.Lock()  # a launcher is ended beside further requests
+        self._writing = threading.Lock()  # a thread ends a launcher while others serve requests
         self._lock = lock_directory(
             folder, LOCK, "another agent has its ledger of acts", "give each agent a --data-dir of its own"
         )
@@ -95,7 +95,7 @@ class ActLedger:
         os.close(self._lock)
 
     def write(self, entry: ActEntry) -> None:
-        """Append an entry; it is on the disk when this returns. Raises OSError, and then the entry does not count."""
+        """Append an entry, and sync it to the disk. Raises OSError, and then the entry does not count."""
         with self._writing:
             size = append_line(self._path, msgspec.json.encode(entry) + b"\n")
             self._remember(entry, self._monotonic())
@@ -107,11 +107,11 @@ class ActLedger:
                     log.warning("cannot begin a new %s: %s", self._path, error.strerror)
 
     def act_on(self, key: str) -> Act | None:
-        """Return the act about this rank or launcher, or None."""
+        """Return the act about this rank or launcher; None without an act."""
         return self._acts.get(key)
 
     def act_for(self, run_uid: str, is_kill: bool) -> Act | None:
-        """Return the act that was asked for about this start of a rank, or None."""
+        """Return the newest act that was requested for this start of a rank; None without an act."""
         return next(
             (
                 act
@@ -122,7 +122,7 @@ class ActLedger:
         )
 
     def within(self, seconds: float) -> list[Act]:
-        """Return the acts of the last so many seconds. A clock that was set does not hide those of this agent."""
+        """Return the acts of the last `seconds`. A change of the wall clock does not hide the acts of this agent."""
         since, since_monotonic = self._wall() - seconds, self._monotonic() - seconds
         return [
             act
@@ -142,18 +142,18 @@ class ActLedger:
                 act.outcome = entry
 
     def _rotate(self) -> None:
-        """Begin a new file with the last acts; the old one is kept beside it. A kill in between loses neither."""
+        """Begin a new file with the newest acts, beside the old file. A kill meanwhile loses neither file."""
         old = self._path.with_name(f"{FILE}.1")
         old.unlink(missing_ok=True)
         old.hardlink_to(self._path)
-        last = [*self._acts.items()][-_MAX_ACTS:]
-        lines = (msgspec.json.encode(entry) + b"\n" for _, act in last for entry in act.entries)
+        newest = [*self._acts.items()][-_MAX_ACTS:]
+        lines = (msgspec.json.encode(entry) + b"\n" for _, act in newest for entry in act.entries)
         self._rotate_at = max(ROTATE_BYTES, 2 * replace_file(self._path, lines))
-        self._acts = dict(last)
+        self._acts = dict(newest)
 
 
 def _read(path: Path) -> Iterator[ActEntry]:
-    """Yield the entries of the file, without lines that a kill tore. Raises OSError."""
+    """Yield the entries of the file, without lines that a kill cut off. Raises OSError."""
     try:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:

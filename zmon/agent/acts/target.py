@@ -41,8 +41,8 @@ def target(boxes: Boxes, run_uid: str, rank: int) -> RankTarget | None:
 
 def living_ranks(boxes: Boxes, owner: int, launcher: tuple[int, int]) -> list[RankTarget]:
     """Return the ranks that live and whose boxes name this launcher, of the same owner."""
-    every = [_of(box) for box, _ in boxes.ranks() if box.owner == owner]
-    return [each for each in every if each.launcher == launcher and each.holder is not None]
+    targets = [_of(box) for box, _ in boxes.ranks() if box.owner == owner]
+    return [each for each in targets if each.launcher == launcher and each.holder is not None]
 
 
 def _of(box: RankBox) -> RankTarget:

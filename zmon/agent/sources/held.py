@@ -1,12 +1,12 @@
-"""Tell which holders leave their GPUs idle: never used, left by their ranks, or held by ranks that hang.
+"""Report the holders that leave their GPUs idle: never used, left by their ranks, or held by ranks that hang.
 
-Whether a GPU is busy comes from NVML, so a process that zmon does not watch counts as well. A GPU that is split into
-instances has no utilization: whether it is idle is unknown, and reported. What the agent remembers ends with it, so
-after a restart the time begins anew.
+NVML shows whether a GPU is busy, so a process that zmon does not watch counts too. A GPU that is split into instances
+has no utilization, so it is reported as unknown. The agent keeps idle times in memory, so they begin anew after a
+restart.
 
-The GPUs of a pod are those with a process of its control group. A GPU that computes for no pod that is known may be of
-any pod which has fewer: then it is unknown whether that one is idle. The same holds for an agent that does not see all
-processes of the host, because it is in another PID namespace.
+A GPU belongs to a pod if a process of the pod's control group is on it. A GPU that computes for a process outside of
+all known pods may belong to any pod with fewer GPUs than its limit. It is then unknown whether this pod is idle. The
+same holds for an agent that does not see all processes of the host, because it is in another PID namespace.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from zmon.job.lease import Leases
 from zmon.schema.host import GpuSample, HeldGpus
 from zmon.schema.rank import RankState
 
-LIST_SECONDS = 10.0  # time between two lists of holders
-MAX_GAP_SECONDS = 60.0  # if the agent did not look for longer, what ran meanwhile is unknown
+LIST_SECONDS = 10.0  # time between two lists of holders, each of which reads all control groups
+MAX_GAP_SECONDS = 60.0  # after a longer time without a sample, it is unknown whether the GPUs were in use meanwhile
 _HIDDEN = "the processes of pods are not visible: run the agent in the PID namespace of the host (hostPID)"
 _HOST_PIDS = "pid:[4026531836]"  # the PID namespace of the host: PROC_PID_INIT_INO in linux/proc_ns.h
 
 
 class HeldSource:
-    """The holders of this node's GPUs, with those whose GPUs are idle for longer than their lease."""
+    """The holders of this node's GPUs, each with its idle time if that is longer than the lease."""
 
     name = "held"
     field = "held"
@@ -49,15 +49,15 @@ class HeldSource:
         """Read holders from `cgroup` and `folder`, and from `pods`, which returns None while they are unknown.
 
         `gpus` returns the last samples, or None if they are unknown, and raises SourceUnavailable on a node without
-        GPUs. `ranks` returns each rank with its pid in this PID namespace, 0 if it has none there.
+        GPUs. `ranks` returns each rank with its pid in this PID namespace, 0 if the rank is in another PID namespace.
         """
         self._gpus, self._ranks, self._list_pods, self._clock = gpus, ranks, pods, clock
         self._lease_seconds = leases.held_idle_seconds
         self._proc, self._cgroup, self._folder = proc, cgroup, folder
-        self._holdings: dict[Holder, Holding] | None = None  # None: the agent did not look, or not for long
+        self._holdings: dict[Holder, Holding] | None = None  # None: no sample, or no recent one
         self._listed_at = self._read_at = self._pods_at = clock()
         self._pods: Sequence[Holder] | None = None  # the last list, unless it is too old
-        self._unlisted: tuple[str, ...] = ()  # lines about what the last list left out
+        self._unlisted: tuple[str, ...] = ()  # a line for each thing that the last list left out
 
     def read(self) -> Reading:
         """Return a value for each holder."""
@@ -124,17 +124,17 @@ class _Node:
         )
 
     def may_be_monitor(self, holder: Holder) -> bool:
-        """Return True for a control group with all GPUs: a program that only looks at them has such a group, too."""
+        """Return True for a control group with all GPUs, because a program that only monitors GPUs has one too."""
         return not holder.is_allocation and holder.num_gpus >= len(self._gpus)
 
     def state_of(self, holder: Holder) -> HolderState:
-        """Return what is to be seen of a holder."""
+        """Return the state of a holder at this moment."""
         ranks = self._ranks[holder]
         gpus = self._gpus_of(holder)
         ratios = [gpu.utilization_ratio if gpu else None for gpu in gpus]
         pids = {pid for gpu in gpus if gpu for pid in gpu.pids}
         busy = True if any(ratios) else None if None in ratios or self._has_unplaced_rank else False
-        if self.may_be_monitor(holder):  # what runs on its GPUs may be of others
+        if self.may_be_monitor(holder):  # processes on its GPUs may belong to other holders
             ran = any(self._is_in(holder, pid) for pid in pids)
         else:
             ran = bool(pids) or busy is True
@@ -142,7 +142,7 @@ class _Node:
         return HolderState(overdue, busy, has_process=bool(pids), ran=ran or bool(ranks))
 
     def _gpus_of(self, holder: Holder) -> list[GpuSample | None]:
-        """Return the GPUs of a holder that may compute; None for each one about which nothing is known."""
+        """Return the samples of the holder's GPUs; None for a GPU without a sample, or for GPUs that may be missing."""
         if holder.gpus:
             return [self._gpus.get(number) for number in holder.gpus]
         gpus = self._by_pod[holder]
@@ -153,7 +153,7 @@ class _Node:
         """Return True if the rank has the name of the holder, or lives in its control group or on one of its GPUs."""
         if f"{state.job_id}.".startswith(f"{holder.name}."):
             return True
-        if not state.alive:  # its number, and its GPU, may be another's by now
+        if not state.alive:  # another process may have its pid, and another holder its GPU, by now
             return False
         gpus = () if self.may_be_monitor(holder) else map(self._gpus.get, holder.gpus)
         return self._is_in(holder, pid) or any(state.device == gpu.uuid or pid in gpu.pids for gpu in gpus if gpu)

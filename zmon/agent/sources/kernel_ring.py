@@ -62,7 +62,7 @@ class KernelRing:
 
 
 def lines_after(last: tuple[str, ...], lines: list[str]) -> tuple[list[str], bool]:
-    """Return the lines behind the last ones that are known, and True if some may be lost before them."""
+    """Return the lines after the last known lines, and True if lines between them may be lost."""
     if not last:
         return lines, False
     for end in range(len(lines), len(last) - 1, -1):
@@ -72,15 +72,15 @@ def lines_after(last: tuple[str, ...], lines: list[str]) -> tuple[list[str], boo
 
 
 def first_lines(lines: list[str]) -> list[str]:
-    """Return the lines that begin a record, and those that equal the one that does."""
+    """Return the lines that begin a record, and the lines that equal the first line of their record."""
     records: list[str] = []
-    before = ""
+    last_prefix = ""
     for line in lines:
         match = _LINE.match(line)
         prefix = line[: match.start(4)] if match else line
-        if prefix != before or line == records[-1]:
+        if prefix != last_prefix or line == records[-1]:
             records.append(line)
-        before = prefix
+        last_prefix = prefix
     return records
 
 

@@ -112,9 +112,9 @@ def page(
             break
         shown.append(line)
     end = offset + len(shown)
-    last = []
+    footer = []
     if end < total:
-        last = [f"Left out: {total - end:,} of {total:,} lines. For the next ones, ask again with offset={end}."]
+        footer = [f"Left out: {total - end:,} of {total:,} lines. For the next ones, ask again with offset={end}."]
     elif offset:
-        last = [f"This is the end of {total:,} lines; {min(offset, total):,} were before."]
-    return "\n".join([*head, *((fenced(shown) if is_data else shown) if body else ()), *last])
+        footer = [f"This is the end of {total:,} lines; {min(offset, total):,} were before."]
+    return "\n".join([*head, *((fenced(shown) if is_data else shown) if body else ()), *footer])

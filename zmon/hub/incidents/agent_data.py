@@ -91,12 +91,12 @@ async def collect(
 def _with_exits(snapshot: Snapshot, reports: Iterable[AgentReport]) -> Snapshot:
     """Return the snapshot with the exit status and last words of dead ranks from newer reports.
 
-    They are known once the launcher has reaped a rank. Everything else stays as it was when the finding was made.
+    Both are known once the launcher has reaped a rank. All other values stay as they were when the finding opened.
     """
-    now = {r.run_uid: r for report in reports for r in report.ranks}
+    newest = {r.run_uid: r for report in reports for r in report.ranks}
 
     def with_exit(r: RankState) -> RankState:
-        later = now.get(r.run_uid)
+        later = newest.get(r.run_uid)
         if r.alive or later is None:
             return r
         words, age = later.last_words, later.last_words_seconds

@@ -19,10 +19,10 @@ from zmon.schema.incident import IncidentSummary, TimelineEvent
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
-BEFORE_SECONDS = 600.0  # kernel messages from longer before the first sign belong to other trouble
+BEFORE_SECONDS = 600.0  # kernel messages that are older than this before the first sign have other causes
 _NOTABLE_SECONDS = 0.5  # smaller clock offsets are not marked, since the request itself takes some time
-_MAX_TEXT = 300
-MAX_MOMENTS = 200
+_MAX_TEXT = 300  # characters of one moment, so that a timeline has short lines
+MAX_MOMENTS = 200  # moments of one timeline, because a finding may flicker for hours
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +32,23 @@ class HostClock:
     host: str
     ahead_seconds: float | None = None  # None: unknown
 
-    def moment(self, time: float, what: str, who: str) -> TimelineEvent:
+    def moment(self, time: float, text: str, subject: str) -> TimelineEvent:
         """Return a moment that the host recorded at `time`, on the hub's clock if the offset is known."""
-        what = " ".join(what.split())[:_MAX_TEXT]
+        line = _one_line(text)
         ahead = self.ahead_seconds
         if ahead is None:
-            return TimelineEvent(time, what, who, f"time of {self.host}'s clock, not corrected")
+            return TimelineEvent(time, line, subject, f"time of {self.host}'s clock, not corrected")
         if abs(ahead) < _NOTABLE_SECONDS:
-            return TimelineEvent(time - ahead, what, who)
+            return TimelineEvent(time - ahead, line, subject)
         clock = f"{self.host}'s clock is {abs(ahead):.1f} s {'ahead' if ahead > 0 else 'behind'}: corrected"
-        return TimelineEvent(time - ahead, what, who, clock)
+        return TimelineEvent(time - ahead, line, subject, clock)
 
 
 def opening(finding: Finding) -> Iterator[TimelineEvent]:
     """Yield the first sign and the opening of the finding."""
-    step, who = "" if finding.step is None else f" at step {finding.step}", culprit_names(finding)
-    yield TimelineEvent(finding.onset, f"first sign{step}", who)
-    yield TimelineEvent(finding.detected, f"finding opened: {finding.cause}, {finding.severity}", who)
+    step, culprits = "" if finding.step is None else f" at step {finding.step}", culprit_names(finding)
+    yield TimelineEvent(finding.onset, f"first sign{step}", culprits)
+    yield TimelineEvent(finding.detected, f"finding opened: {finding.cause}, {finding.severity}", culprits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ def suspicions(suspected: Iterable[Suspected], finding: Finding) -> Iterator[Tim
     for reason, suspects in by_reason.items():
         first = min(suspects, key=lambda suspect: (suspect.rank not in finding.ranks, suspect.time, suspect.rank))
         others = f" and {len(suspects) - 1} more" if len(suspects) > 1 else ""
-        who = f"rank {first.rank}{others}, by the agent on {first.host}"
-        yield TimelineEvent(first.time, f"suspected: {reason}", who)
+        subject = f"rank {first.rank}{others}, by the agent on {first.host}"
+        yield TimelineEvent(first.time, f"suspected: {reason}", subject)
 
 
 def diagnosis_changes(before: Finding, now: Finding, time: float) -> Iterator[TimelineEvent]:
@@ -87,7 +87,7 @@ def severity_changes(before: Finding, now: Finding, time: float) -> Iterator[Tim
 
 
 def evidence_gathered(time: float, finding: Finding) -> TimelineEvent:
-    """Return the moment at which evidence was gathered; its text lists what arrived."""
+    """Return the moment at which evidence was gathered; its text lists the kinds of evidence."""
     stacks, stderr_tails = finding.evidence.stacks or {}, finding.evidence.stderr_tail or {}
     arrived = {
         "stacks": any(stack.stack for stack in stacks.values()),
@@ -105,10 +105,11 @@ def resolution(finding: Finding) -> TimelineEvent:
 
 
 def of_act(intent: Intent, time: float) -> TimelineEvent:
-    """Return the moment at which an act was done or refused, or at which it was known whether it helped."""
+    """Return the moment at which an act was done or refused, or at which its outcome became known."""
     reason = "" if intent.outcome else f": {'; '.join(intent.reasons)}"[:_MAX_TEXT]
-    what = f"act: {intent.act.replace('_', ' ')}, {intent.state}{reason}"
-    return TimelineEvent(time, what, f"zmon, rule {intent.rule}")
+    return TimelineEvent(
+        time, f"act: {intent.act.replace('_', ' ')}, {intent.state}{reason}", f"zmon, rule {intent.rule}"
+    )
 
 
 def kernel_events(events: Iterable[KernelEvent], clock: HostClock, since: float) -> Iterator[TimelineEvent]:
@@ -120,11 +121,11 @@ def kernel_events(events: Iterable[KernelEvent], clock: HostClock, since: float)
 
 
 def of_ranks(snapshot: Snapshot, ranks: Iterable[RankState]) -> Iterator[TimelineEvent]:
-    """Yield what happened to these ranks, with the times by which the detectors decide what came first."""
+    """Yield the facts about these ranks, with the times by which the detectors decide which fact came first."""
     for fact in facts_of(snapshot, ranks):
-        what = " ".join(f"{fact.kind.value}{f': {fact.text}' if fact.text else ''}".split())[:_MAX_TEXT]
-        who = fact.host if fact.rank is None else f"rank {fact.rank} on {fact.host}"
-        yield TimelineEvent(snapshot.time + fact.latest, what, who)
+        line = _one_line(f"{fact.kind.value}{f': {fact.text}' if fact.text else ''}")
+        subject = fact.host if fact.rank is None else f"rank {fact.rank} on {fact.host}"
+        yield TimelineEvent(snapshot.time + fact.latest, line, subject)
 
 
 def culprit_names(finding: Finding | IncidentSummary) -> str:
@@ -135,20 +136,24 @@ def culprit_names(finding: Finding | IncidentSummary) -> str:
     return ", ".join(sorted(set(finding.hosts))[:4]) or "no culprit"
 
 
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:_MAX_TEXT]
+
+
 def in_order(moments: Iterable[TimelineEvent]) -> tuple[TimelineEvent, ...]:
-    """Return the moments by time, each event once; its times differ a little if an offset was measured twice."""
-    last: dict[tuple[str, str], float] = {}
+    """Return the moments by time, each event once, also if two offsets give it slightly different times."""
+    last_times: dict[tuple[str, str], float] = {}
     timeline = []
     for moment in sorted(moments, key=lambda moment: moment.time):
         key = moment.what, moment.who
-        if moment.time - last.get(key, -math.inf) > _NOTABLE_SECONDS:
+        if moment.time - last_times.get(key, -math.inf) > _NOTABLE_SECONDS:
             timeline.append(moment)
-            last[key] = moment.time
+            last_times[key] = moment.time
     return tuple(timeline)
 
 
 def extended(timeline: Sequence[TimelineEvent], new: Iterable[TimelineEvent]) -> list[TimelineEvent]:
-    """Return the timeline with new moments, in order; 200 at most, because a finding may flicker for hours."""
+    """Return the timeline with new moments, in order, with a note in place of the moments beyond MAX_MOMENTS."""
     if len(timeline) >= MAX_MOMENTS:
         return [*timeline]
     moments = [*in_order([*timeline, *new])]

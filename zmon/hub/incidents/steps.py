@@ -33,9 +33,9 @@ def choose_ranks(snapshot: Snapshot, finding: Finding) -> tuple[RankState, ...]:
     reported = snapshot.reported_ranks
     neighbors = {rank + offset for rank in finding.ranks for offset in (-1, 1)}
     culprits = [r for r in reported if r.rank in finding.ranks]
-    near = [r for r in reported if r.rank in neighbors or r.host in finding.hosts]
+    adjacent = [r for r in reported if r.rank in neighbors or r.host in finding.hosts]
     stride = max(1, len(reported) // MAX_RANKS)
-    order = dict.fromkeys(r.rank for r in (*culprits, *near, *reported[::stride], *reported))
+    order = dict.fromkeys(r.rank for r in (*culprits, *adjacent, *reported[::stride], *reported))
     by_rank = {r.rank: r for r in reported}
     return tuple(by_rank[rank] for rank in [*order][:MAX_RANKS])
 
