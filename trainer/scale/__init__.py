@@ -12,7 +12,7 @@
     criteo.py          samples from Criteo rows, which tsv.py parses; prepare.py writes them to the files of shards.py
     multi_hot.py       samples from MLPerf's multi-hot files
     checkpoint/        saves and loads checkpoints; state.py has their tensors
-    disk.py            flushes files to the disk
+    encryption/        encrypted samples and checkpoints; disk.py flushes files to the disk
 
 The core works through the registry: a kind says who holds which rows and columns, and there is one exchange for all.
 Nothing here is imported before it is used, since a dry run of a published model needs no torch.

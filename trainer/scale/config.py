@@ -23,25 +23,23 @@ class RunConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        folder, resume = self.checkpoint.folder, self.checkpoint.resume
+        embedding, tier, criteo, checkpoint = self.embedding, self.embedding.tier, self.criteo, self.checkpoint
         must = "auto or none if checkpoint.folder is empty"
-        require(bool(folder) or not resume.isdecimal(), "checkpoint.resume", resume, must)
-        on_disk = bool(self.embedding.tier.folder)
+        has_step = checkpoint.resume.isdecimal()
+        require(bool(checkpoint.folder) or not has_step, "checkpoint.resume", checkpoint.resume, must)
         must = "above 0 if embedding.tier.folder is set"
-        require(not on_disk or self.embedding.memory > 0, "embedding.memory", self.embedding.memory, must)
-        for key, is_set in (("embedding.tier.folder", on_disk), ("embedding.dtype", bool(self.embedding.dtype))):
-            kernel = self.embedding.kernel
-            require(not is_set or kernel != "fbgemm", "embedding.kernel", kernel, f"auto or torch if {key} is set")
-        is_encrypted = bool(self.criteo.key_file or self.checkpoint.key_file)
+        require(not tier.folder or embedding.memory > 0, "embedding.memory", embedding.memory, must)
+        for key, value in (("embedding.tier.folder", tier.folder), ("embedding.dtype", embedding.dtype)):
+            must = f"auto or torch if {key} is set"
+            require(not value or embedding.kernel != "fbgemm", "embedding.kernel", embedding.kernel, must)
+        is_plain, has_key = tier.folder and not tier.folder_is_encrypted, criteo.key_file or checkpoint.key_file
         must = "empty if data or checkpoints are encrypted, unless embedding.tier.folder_is_encrypted"
-        tier = self.embedding.tier
-        require(not (on_disk and is_encrypted) or tier.folder_is_encrypted, "embedding.tier.folder", tier.folder, must)
-        if self.criteo.file:
-            dense, tables = self.model.dense_features, len(self.embedding.rows)
+        require(not (is_plain and has_key), "embedding.tier.folder", tier.folder, must)
+        if criteo.file:
+            dense, tables = self.model.dense_features, len(embedding.rows)
             require(dense == DENSE_FEATURES, "model.dense_features", dense, "13 to train on Criteo rows")
             require(tables == SPARSE_FEATURES, "embedding.rows", f"{tables} tables", "26 for Criteo rows")
         else:
-            require(
-                self.train.epochs == 0, "train.epochs", self.train.epochs, "0 for synthetic samples, which never end"
-            )
-            self.synthetic.of_tables(len(self.embedding.rows))
+            epochs = self.train.epochs
+            require(epochs == 0, "train.epochs", epochs, "0 for synthetic samples, which never end")
+            self.synthetic.of_tables(len(embedding.rows))
