@@ -40,7 +40,7 @@ def make_live_box(tmp_path, clock, stand_in):
 
 
 @pytest.fixture(autouse=True)
-def _closed(monkeypatch):
+def _closed():
     """Close all boxes after a test, as an agent does: a worker of xdist runs thousands of tests."""
     begin, begun = Boxes.__init__, []
 
@@ -48,8 +48,9 @@ def _closed(monkeypatch):
         begun.append(self)
         begin(self, *arguments, **options)
 
-    monkeypatch.setattr(Boxes, "__init__", begin_noted)
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Boxes, "__init__", begin_noted)
+        yield
     for boxes in begun:
         boxes.close()
 
