@@ -38,7 +38,7 @@ def openapi() -> dict[str, Any]:
             "description": "Generated from `zmon/schema/api/` by `make generate`. Null or absent means unknown, not 0.",
         },
         "paths": paths,
-        "components": {"schemas": {name: _without_indentation(schema) for name, schema in sorted(components.items())}},
+        "components": {"schemas": {name: _independent(schema) for name, schema in sorted(components.items())}},
     }
 
 
@@ -71,9 +71,20 @@ def _operation(endpoint: Endpoint[Any, object]) -> dict[str, Any]:
     }
 
 
-def _without_indentation(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema with the docstring of its class as plain text."""
-    return schema | {"description": inspect.cleandoc(schema["description"])} if "description" in schema else schema
+def _independent(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a class as every version of msgspec and Python writes it.
+
+    Python indents docstrings until 3.13. msgspec writes an empty mapping as a default since 0.23.
+    """
+    schema = dict(schema)
+    if "description" in schema:
+        schema["description"] = inspect.cleandoc(schema["description"])
+    if "properties" in schema:
+        schema["properties"] = {
+            name: {key: value for key, value in field.items() if key != "default" or value != {}}
+            for name, field in schema["properties"].items()
+        }
+    return schema
 
 
 def _reference(answer: type[object]) -> dict[str, str]:
