@@ -18,6 +18,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from zmon import probe
 from zmon.probe.edge import fronts
+from zmon.probe.hooks.compiled_updates import after_compiled, left_out
 from zmon.probe.hooks.fresh_optimizers import FreshOptimizers
 from zmon.probe.rank import OTHER, PHASE_NUMBER, TRAIN, RankTimeline
 
@@ -113,8 +114,9 @@ def install() -> None:
     if not _installed:
         _installed = True
         fronts.connect(running_optimizers=_running, rounds=_rounds)
-        register_optimizer_step_pre_hook(fronts.front("update_begin", _on_update_begin))
-        register_optimizer_step_post_hook(fronts.front("update_end", _on_update_end))
+        end = after_compiled(_on_update_begin, _on_update_end)
+        register_optimizer_step_pre_hook(fronts.front("update_begin", left_out(_on_update_begin)))
+        register_optimizer_step_post_hook(fronts.front("update_end", end))
 
 
 @probe.guarded
