@@ -3,6 +3,7 @@
 A job id on which the ranks cannot agree is refused.
 """
 
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -63,6 +64,14 @@ LAUNCHES = {  # the environment of a rank, the arguments of its process group â†
         {"ZMON_JOB_ID": "x", "MASTER_ADDR": "localhost"}, {"rank": 3, "world_size": 8},
         {"local_rank": 3, "one_host": True},
     ),
+    "by hand, with another address that is local": ({**BY_HAND, "MASTER_ADDR": "127.0.0.2"}, {}, {"one_host": True}),
+    "by hand, with the address of an interface: it may be the first of several nodes": (
+        {**BY_HAND, "MASTER_ADDR": "10.0.0.7"}, {}, {"one_host": False},
+    ),
+    "torchrun on one node that has a name": (
+        {**TORCHRUN, "LOCAL_WORLD_SIZE": "8", "MASTER_ADDR": "node-a"}, {}, {"one_host": True},
+    ),
+    "torchrun twice on one host": ({**TORCHRUN, "MASTER_ADDR": "127.0.0.1"}, {}, {"one_host": False}),
     "spawned by a task of Slurm": (ONE_TASK_PER_NODE, {"rank": 5, "world_size": 8}, place(5, 1, 8, 4)),
     "spawned by a task of mpirun": (
         {**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, {"rank": 9, "world_size": 16}, place(9, 9, 16, 0)
@@ -235,3 +244,26 @@ def test_valid_job_id_is_unchanged(job_id):
 @pytest.mark.parametrize(("value", "number"), [("65537", 65537), ("", 0), ("x", 0), ("-1", 0), ("1.5", 0)])
 def test_number_of_the_watch_above_is_read(value, number):
     assert read_launch({"ZMON_WATCH": value}).watch == number
+
+
+def spawned(queue, leave, world_size):
+    launch = read_launch({"MASTER_ADDR": "node-a", "ZMON_JOB_ID": "x"}, None, 0, world_size)
+    queue.put(launch.one_host)
+    leave.wait(30)
+
+
+@pytest.mark.parametrize(
+    ("start", "world_size", "one_host"), [("spawn", 2, True), ("spawn", 4, False), ("fork", 2, False)]
+)
+def test_ranks_are_on_one_host_if_one_process_has_spawned_all_of_them(start, world_size, one_host):
+    """The meeting is at the name of a host, which says nothing. Two are spawned: 4 ranks are on two nodes."""
+    context = multiprocessing.get_context(start)
+    queue, leave = context.Queue(), context.Event()
+    ranks = [context.Process(target=spawned, args=(queue, leave, world_size)) for _ in range(2)]
+    for rank in ranks:
+        rank.start()
+    answers = [queue.get(timeout=30) for _ in ranks]
+    leave.set()
+    for rank in ranks:
+        rank.join(30)
+    assert answers[1] is one_host  # the first one may ask before the other has started

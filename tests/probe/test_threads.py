@@ -1,4 +1,7 @@
-"""Tests of a rank with several threads. Other threads do not change its timeline, but their collectives are counted."""
+"""Tests of a rank with several threads.
+
+Only the thread that trains changes the timeline. The collectives of other threads are counted.
+"""
 
 from threading import Barrier, Thread
 
@@ -75,3 +78,51 @@ def test_collectives_beyond_the_queue_are_dropped_and_counted(box):
     count = totals.measures.ops["all_reduce"].count
     assert 4096 <= count <= 4096 + 8
     assert totals.dropped_records == 8000 - count
+
+
+def adopt(box):
+    for thread in start_threads(1, box.timeline.adopt_thread):
+        thread.join(10)
+
+
+def test_mark_of_a_thread_that_trained_before_is_taken_between_steps_only(box):
+    box.timeline.begin_step(None)
+    adopt(box)
+    assert box.timeline.acts_for_rank()  # between two steps
+    adopt(box)
+    box.timeline.since += 1  # the other thread has marked something in this step
+    assert not box.timeline.acts_for_rank()
+
+
+def test_no_thread_takes_over_while_the_own_one_is_in_a_collective_or_a_backward_pass(box):
+    box.timeline.begin_step(None)
+    box.timeline.enter_op(ALL_REDUCE, 0, 8, 8)
+    adopt(box)
+    assert box.timeline.acts_for_rank()
+    box.timeline.leave_op()
+    box.timeline.autograd_depth = 1
+    adopt(box)
+    box.timeline.autograd_depth = 0
+    assert box.timeline.acts_for_rank()
+
+
+def test_steps_of_threads_that_take_turns_are_whole(box):
+    """Each thread adopts the rank in the middle of what the others do, which no job should do."""
+
+    def train():
+        for _ in range(500):
+            if box.timeline.adopt_thread():
+                box.timeline.phase(FORWARD)
+                if box.timeline.enter_op(ALL_REDUCE, 0, 3, 5):
+                    box.timeline.leave_op()
+                box.timeline.end_step()
+
+    box.timeline.begin_step(None)
+    for thread in start_threads(4, train):
+        thread.join(30)
+    assert box.timeline.adopt_thread()
+    before = box.timeline.step
+    box.steps(2)
+    records, totals = read_steps(box)
+    assert box.timeline.step == before + 2
+    assert (totals.steps, records[-1].step) == (before + 1, before + 1)

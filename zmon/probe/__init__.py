@@ -163,6 +163,8 @@ class _Step:
         if current is not None:
             begin = time.monotonic_ns()
             try:
+                if current.explicit_steps and not current.acts_for_rank():
+                    current.adopt_thread()  # the job marks its steps, so the thread of the step trains
                 current.explicit_steps |= current.acts_for_rank()
                 current.begin_step(self.number)
                 current.overhead_ns += time.monotonic_ns() - begin

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from ipaddress import ip_address
+from multiprocessing import parent_process
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -28,7 +30,7 @@ WORLD_SIZE = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
 LOCAL_RANK = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
 LOCAL_WORLD_SIZE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 WATCH = "ZMON_WATCH"  # set by `zmon watch` for its command: the number of the watch
-THIS_HOST = ("localhost", "127.0.0.1", "::1")
+_SPAWNED = b"--multiprocessing-fork"  # in the command of each process that multiprocessing.spawn starts
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MAX_WRAPPERS = 16  # processes between a launcher and its rank, such as numactl or a shell
 
@@ -78,7 +80,7 @@ def read_launch(
     env_rank, env_world_size = _number(env, *RANK, default=0), _number(env, *WORLD_SIZE, default=1)
     rank = env_rank if rank is None else rank
     world_size = env_world_size if world_size is None else world_size
-    is_local = world_size == 1 or _rendezvous_host(env, init_method) in THIS_HOST
+    is_local = world_size == 1 or _is_loopback(_rendezvous_host(env, init_method)) or _all_spawned_here(world_size)
     names: tuple[str, ...] = LOCAL_WORLD_SIZE if world_size == env_world_size else ()
     local_world_size = _number(env, *names, default=world_size if is_local else 0)
     if local_world_size == 0:  # Slurm by default spreads tasks evenly over nodes
@@ -267,6 +269,37 @@ def _rendezvous_host(env: Mapping[str, str], init_method: str | None) -> str | N
     if init_method is None or init_method.startswith("env:"):
         return env.get("MASTER_ADDR")
     return urlsplit(init_method).hostname
+
+
+def _is_loopback(host: str | None) -> bool:
+    """Return True for an address that only processes of this host can reach.
+
+    An address of an interface would not do: the first host of a job on several nodes has that one too.
+    """
+    try:
+        return ip_address(host or "").is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _all_spawned_here(world_size: int, proc: Path = Path("/proc")) -> bool:
+    """Return True if the parent of this process has spawned all ranks, as torch.multiprocessing.spawn does on one node.
+
+    Call it once the ranks have joined, so that all of them live.
+    """
+    if parent_process() is None:
+        return False
+    children: list[str] = []
+    for file in proc.glob(f"{os.getppid()}/task/*/children"):
+        children += _bytes_of(file).decode().split()
+    return sum(_SPAWNED in _bytes_of(proc / child / "cmdline").split(b"\0") for child in children) >= world_size
+
+
+def _bytes_of(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:  # the process has ended, or is another user's
+        return b""
 
 
 def _script() -> str:

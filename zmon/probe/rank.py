@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from threading import get_ident
 from time import monotonic_ns
+from weakref import WeakSet
 
 from zmon.box import BoxWriter, layout
 from zmon.box.identity import field
@@ -41,6 +42,8 @@ _LABEL, _LABEL_GROUP, _LABEL_SEQUENCE = layout.LABEL_SHIFT, layout.LABEL_GROUP_S
 _SEQUENCES, _LOW_BITS, _MAX_BYTES = layout.SEQUENCES, layout.SEQUENCES - 1, layout.MAX_BYTES
 _PHASE_SHIFT, _OP_SHIFT, _GROUP_SHIFT = layout.PHASE_SHIFT, layout.OP_SHIFT, layout.GROUP_SHIFT
 _NO_GROUP = layout.NONE
+# By ident. `threading.current_thread` would also register threads that Python did not start.
+_python_threads: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
 _EXPOSED, _TO_INFLIGHT = layout.EXPOSED, layout.INFLIGHT - layout.EXPOSED
 _SENT, _RECEIVED = layout.SENT, layout.RECEIVED
 
@@ -73,7 +76,12 @@ class Groups:
 
 
 class RankTimeline:
-    """The timeline of one rank; it belongs to the thread and process that created it."""
+    """The timeline of one rank; it belongs to the process that created it, and to the thread that trains.
+
+    That thread is at first the one that created it. A job may run each step or each epoch in another thread, as
+    `asyncio.to_thread` does. So a thread that trained before becomes the rank's own with its first mark between two
+    steps. The hooks adopt a thread that has not trained before (hooks/steps.py).
+    """
 
     def __init__(self, box: BoxWriter, ledger: Ledger, clock: Callable[[], int] = monotonic_ns, start: int = 0) -> None:
         self.box, self.ledger = box, ledger
@@ -87,10 +95,11 @@ class RankTimeline:
         self.activity = INIT
         self._live = box.live
         self._clock = clock
-        self._thread = get_ident()
+        self._trainers: WeakSet[threading.Thread] = WeakSet()  # threads that are the rank's own, or were
         self._times, self._counts = ledger.times, ledger.counts
         self.current_phase, self._op = OTHER, 0
         self._in_op = False  # collectives inside a collective are not counted
+        self.adopt_thread()
         self._codes = _CODES[INIT]
         self._slot = 0  # the slot of the live state that was written last: alternately 0 and 2
         self.group = Groups(box).number  # returns the number of a process group, given name and size
@@ -294,13 +303,29 @@ class RankTimeline:
 
     def acts_for_rank(self) -> bool:
         """Return True if this thread is the rank's own, or one of autograd's while the rank's own waits for them."""
-        ident = get_ident()  # Python does not know autograd's threads, because it did not start them
-        return ident == self._thread or (self.autograd_depth > 0 and ident not in threading._active)  # type: ignore[attr-defined]
+        ident = get_ident()
+        if ident == self._thread:
+            return True
+        thread = _python_threads.get(ident)
+        if thread is None:
+            return self.autograd_depth > 0  # Python does not know autograd's threads, because it did not start them
+        return thread in self._trainers and self._is_between_steps() and self.adopt_thread()
 
-    def adopt_thread(self) -> None:
-        """Make this thread the rank's own, because it trains."""
-        if not self._in_op:
-            self._thread = get_ident()
+    def adopt_thread(self) -> bool:
+        """Make this thread the rank's own, because it trains; return False if the rank's own is busy in torch."""
+        if self._in_op or self.autograd_depth > 0:
+            return False
+        self._thread = get_ident()
+        if (thread := _python_threads.get(self._thread)) is not None:
+            self._trainers.add(thread)
+        return True
+
+    def own_thread_has_ended(self) -> bool:
+        """Return True if the rank's own thread runs no more, as when each epoch has a thread of its own."""
+        return self._thread not in _python_threads
+
+    def _is_between_steps(self) -> bool:
+        return self.since == self._step_since and self.current_phase == OTHER
 
     def _count_queued_ops(self) -> None:
         while self._queued_ops:

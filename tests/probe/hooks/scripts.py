@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pytest
 
 WATCHED = """
-import copy, gc, io, json, os, pickle, sys, threading, time, warnings
+import concurrent.futures, copy, gc, io, json, os, pickle, sys, threading, time, warnings
 import torch, zmon
 from torch import nn
 from zmon import probe

@@ -1,5 +1,7 @@
 """Tests of the hook for optimizers. A step ends after the update of the optimizer."""
 
+import functools
+
 import pytest
 
 from tests.probe.hooks.scripts import cases
@@ -109,13 +111,12 @@ train()
 print(steps(), activity(), timeline.explicit_steps, timeline.explicit_phases, timeline.explicit_activity)
 > 1 train False False False
 
-== update in a forked worker or thread is not a step
+== update in a forked worker is not a step
 train()
 if not os.fork():
     train()
     os._exit(0)
 os.wait()
-in_thread(train)
 train()
 from zmon.box.reader import BoxReader
 print(steps(), BoxReader(timeline.box.path).last_boundary()[layout.STEPS])
@@ -160,16 +161,125 @@ in_thread(lambda: [train() for _ in range(10)])
 print(steps(), activity())
 > 10 train
 
+== job that trains in a thread per step, per epoch, and in its own again, has all its steps
+for _ in range(3):
+    in_thread(train)
+print(steps(), activity(), phase())
+> 3 train other
+pools = [concurrent.futures.ThreadPoolExecutor(1) for _ in range(3)]
+for _ in range(2):
+    for pool in pools:
+        pool.submit(lambda: [train() for _ in range(4)]).result()
+train()
+print(steps())
+> 28
+
+== thread that trained before marks its step from the beginning
+pools = [concurrent.futures.ThreadPoolExecutor(1) for _ in range(2)]
+for pool in pools * 2:
+    pool.submit(train).result()
+phases = []
+def noting():
+    optimizer.zero_grad()
+    model(batch).sum().backward(inputs=list(model.parameters()))
+    phases.append(timeline.acts_for_rank())
+    optimizer.step()
+for pool in pools:
+    pool.submit(noting).result()
+print(steps(), phases)
+> 6 [True, True]
+
+== several optimizers in a thread per step are a single step per round
+other = torch.optim.Adam(model.parameters())
+def both():
+    train()
+    other.step()
+both()
+for _ in range(4):
+    in_thread(both)
+print(steps())
+> 5
+
+== epochs in threads with an evaluation between them are training again
+def epoch():
+    model.train()
+    train()
+    train()
+    model.eval()
+    with torch.no_grad():
+        model(batch)
+pools = [concurrent.futures.ThreadPoolExecutor(1) for _ in range(3)]
+for pool in pools:
+    pool.submit(epoch).result()
+    print(steps(), activity())
+    pool.submit(train).result()
+    print(steps(), activity())
+> 2 eval
+> 3 train
+> 5 eval
+> 6 train
+> 8 eval
+> 9 train
+
+== epochs in threads with an optimizer each are watched once the last thread has ended
+def epoch():
+    fresh = torch.optim.Adam(model.parameters())
+    optimizers.append(fresh)
+    for _ in range(5):
+        model(batch).sum().backward()
+        fresh.step()
+optimizers, threads = [], []
+for _ in range(3):
+    in_thread(epoch)
+print(activity(), steps())
+> train 15
+
+== marked steps in a thread per step have all their numbers
+pools = [concurrent.futures.ThreadPoolExecutor(1) for _ in range(3)]
+def marked(number):
+    with zmon.step(number):
+        train()
+marked(1)
+for number in range(2, 8):
+    pools[number % 3].submit(marked, number).result()
+print(steps(), timeline.step)
+> 7 8
+
 == second training thread is not counted as the rank
 train()
 other = nn.Linear(2, 1)
 def beside():
     optimizer = torch.optim.SGD(other.parameters(), 0.1)
-    other(batch).sum().backward()
-    optimizer.step()
+    for _ in range(3):
+        other(batch).sum().backward()
+        optimizer.step()
 in_thread(beside)
 train()
+print(steps(), timeline.acts_for_rank())
+> 2 True
+
+== helper thread that calls the model does not take over
+train()
+answers = []
+def help():
+    model(batch).sum().backward()
+    answers.append(timeline.acts_for_rank())
+in_thread(help)
+print(answers, timeline.acts_for_rank())
+> [False] True
+train()
 print(steps())
+> 2
+
+== update in another thread while the rank is in a collective does not take over
+train()
+assert timeline.enter_op(0, 0, 8, 8)
+in_thread(train)
+print(steps(), timeline.acts_for_rank())
+timeline.leave_op()
+train()
+print(steps())
+> 1 True
 > 2
 """
 
@@ -177,3 +287,8 @@ print(steps())
 @pytest.mark.parametrize("case", cases(CASES))
 def test_steps(start_rank, case):
     case.check(start_rank)
+
+
+@pytest.mark.parametrize("case", [case for case in cases(CASES) if "thread" in case.id])
+def test_threads_that_train_are_the_same_in_the_python_edge(start_rank, case):
+    case.check(functools.partial(start_rank, ZMON_EDGE="python"))

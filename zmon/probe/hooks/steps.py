@@ -3,19 +3,24 @@
 The hooks are torch's global optimizer hooks. Gradient accumulation has one update for many batches, which is one step.
 An update that AMP skips is not a step, because it does not call the hooks. The exception is a fused optimizer on a GPU,
 which is called in any case. Only the device knows that it did nothing, so this counts as a step.
+
+An update may be made in another thread than the last one: a job may run each step or each epoch in a thread of a pool.
+The thread that steps the rank's optimizer is then the rank's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from threading import local
 from typing import Any
 
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from zmon import probe
 from zmon.probe.edge import fronts
+from zmon.probe.hooks.compiled_updates import after_compiled, left_out
 from zmon.probe.hooks.fresh_optimizers import FreshOptimizers
-from zmon.probe.rank import OTHER, PHASE_NUMBER, TRAIN
+from zmon.probe.rank import OTHER, PHASE_NUMBER, TRAIN, RankTimeline
 
 _OPTIMIZER = PHASE_NUMBER["optimizer"]
 _MANY = 256  # optimizers; one for each parameter may be more
@@ -99,6 +104,7 @@ class Rounds:
 
 _rounds, _fresh = Rounds(), FreshOptimizers()
 _running: list[int] = []  # optimizers that are in `step`, innermost last; only the outermost one counts
+_of_thread = local()  # `running`, the same for each thread that is not the rank's own
 _installed = False
 
 
@@ -108,8 +114,9 @@ def install() -> None:
     if not _installed:
         _installed = True
         fronts.connect(running_optimizers=_running, rounds=_rounds)
-        register_optimizer_step_pre_hook(fronts.front("update_begin", _on_update_begin))
-        register_optimizer_step_post_hook(fronts.front("update_end", _on_update_end))
+        end = after_compiled(_on_update_begin, _on_update_end)
+        register_optimizer_step_pre_hook(fronts.front("update_begin", left_out(_on_update_begin)))
+        register_optimizer_step_post_hook(fronts.front("update_end", end))
 
 
 @probe.guarded
@@ -117,24 +124,17 @@ def _on_update_begin(optimizer: Any, *_: Any) -> None:
     timeline = probe.current
     if timeline is None or timeline.activity != TRAIN:
         timeline = probe.start_training()
-    if timeline is None or not timeline.acts_for_rank():
+    if timeline is None:
+        return
+    if not timeline.acts_for_rank():
+        _enter(_running_elsewhere(), optimizer)
         return
     if timeline.explicit_activity and timeline.activity != TRAIN:
         return  # the job has marked another activity; it may be creating an optimizer's state, for example
-    if id(optimizer) in _running:  # it raised in its last step, or calls the step of its base class
-        del _running[_running.index(id(optimizer)) :]
-    _running.append(id(optimizer))
-    if len(_running) > 1:
+    if not _enter(_running, optimizer):
         return
     if not timeline.explicit_steps:
-        if _fresh.is_new(optimizer):
-            if (predecessor := _fresh.predecessor(optimizer)) is not None:
-                _rounds.replace(predecessor, id(optimizer))
-            _rounds.forget_others(_fresh.remembered)
-        if _rounds.is_open and not timeline.step_pending:
-            _rounds.end()
-        if _rounds.begin_update(id(optimizer)):
-            timeline.end_step()
+        _begin_round(timeline, optimizer)
     if not timeline.explicit_phases:
         timeline.phase(_OPTIMIZER)
 
@@ -142,10 +142,14 @@ def _on_update_begin(optimizer: Any, *_: Any) -> None:
 @probe.guarded
 def _on_update_end(optimizer: Any, *_: Any) -> None:
     timeline = probe.current
-    if timeline is None or id(optimizer) not in _running or not timeline.acts_for_rank():
+    if timeline is None:
         return None
-    del _running[_running.index(id(optimizer)) :]
-    if _running:
+    if timeline.acts_for_rank():
+        if not _leave(_running, optimizer):
+            return None
+    elif _leave(_running_elsewhere(), optimizer) and _take_over(timeline, optimizer):
+        _begin_round(timeline, optimizer)
+    else:
         return None
     if not timeline.explicit_steps and not _is_skipped(optimizer):
         if _rounds.end_update(id(optimizer)):
@@ -154,6 +158,55 @@ def _on_update_end(optimizer: Any, *_: Any) -> None:
     if not timeline.explicit_phases:
         timeline.phase(OTHER)
     return None
+
+
+def _running_elsewhere() -> list[int]:
+    """Return the optimizers that are in `step` in this thread, which is not the rank's own."""
+    running: list[int] = _of_thread.__dict__.setdefault("running", [])
+    return running
+
+
+def _enter(running: list[int], optimizer: Any) -> bool:
+    """Note that an optimizer is in `step`; return True if none calls it."""
+    if id(optimizer) in running:  # it raised in its last step, or calls the step of its base class
+        del running[running.index(id(optimizer)) :]
+    running.append(id(optimizer))
+    return len(running) == 1
+
+
+def _leave(running: list[int], optimizer: Any) -> bool:
+    """Note that an optimizer has left `step`; return True if none calls it."""
+    if id(optimizer) not in running:
+        return False
+    del running[running.index(id(optimizer)) :]
+    return not running
+
+
+def _take_over(timeline: RankTimeline, optimizer: Any) -> bool:
+    """Make this thread the rank's own if it has updated the rank's model; return True if it is.
+
+    An optimizer that the rank's own thread never stepped may belong to a helper, which fits a model beside the
+    training. It counts once that thread has ended.
+    """
+    if timeline.explicit_steps or timeline.explicit_activity:
+        return False  # the job marks which thread does what
+    if _fresh.is_new(optimizer) and not timeline.own_thread_has_ended():
+        return False
+    if not timeline.adopt_thread():
+        return False
+    _running.clear()
+    return probe.start_training() is not None
+
+
+def _begin_round(timeline: RankTimeline, optimizer: Any) -> None:
+    if _fresh.is_new(optimizer):
+        if (predecessor := _fresh.predecessor(optimizer)) is not None:
+            _rounds.replace(predecessor, id(optimizer))
+        _rounds.forget_others(_fresh.remembered)
+    if _rounds.is_open and not timeline.step_pending:
+        _rounds.end()
+    if _rounds.begin_update(id(optimizer)):
+        timeline.end_step()
 
 
 def _is_skipped(optimizer: Any) -> bool:
