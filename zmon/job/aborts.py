@@ -46,7 +46,7 @@ def hung_ranks(ranks: Sequence[RankState]) -> list[RankState]:
     if not victims:
         return []
     numbers = {r.rank for r in victims}
-    named = frozenset().union(*(named_ranks(r.last_words) for r in victims))
+    missing = frozenset().union(*(named_ranks(r.last_words) for r in victims))
     began = [began_to_end(r) for r in victims]
     first, earliest = -min(fact.latest for fact in began), min(fact.earliest for fact in began)
     late = [
@@ -55,16 +55,16 @@ def hung_ranks(ranks: Sequence[RankState]) -> list[RankState]:
         if r.rank not in numbers
         and not r.in_flight
         # A long step of another rank makes the lease longer than the timeout. A rank that reads data waits for no rank.
-        and (_was_overdue(r, first) or (r.phase == "data" and stood_still(r, first)) or r.rank in named)
+        and (_was_overdue(r, first) or (r.phase == "data" and stood_still(r, first)) or r.rank in missing)
         and (r.alive or (began_to_end(r).latest > earliest and way_of(r) is not Way.FINISHED))
     ]
     furthest = _furthest(victims)
     held_up = {tuple(entered_counts(v).items()) for v in victims if _is_behind(v, furthest)}
     behind = [r for r in late if _is_behind(r, furthest) and all(_may_hold_up(r, dict(counts)) for counts in held_up)]
-    return behind or _awaited_at_store(victims, [r for r in late if _was_overdue(r, first)], named)
+    return behind or _awaited_at_store(victims, [r for r in late if _was_overdue(r, first)], missing)
 
 
-def _awaited_at_store(victims: Sequence[RankState], late: Sequence[RankState], named: Set[int]) -> list[RankState]:
+def _awaited_at_store(victims: Sequence[RankState], late: Sequence[RankState], missing: Set[int]) -> list[RankState]:
     """Return the rank for whose key the victims waited: of the late ranks the only one, or the one that errors name.
 
     The number in an error is one of a group, so by itself it proves nothing. A rank in a phase whose collectives C++
@@ -73,7 +73,7 @@ def _awaited_at_store(victims: Sequence[RankState], late: Sequence[RankState], n
     if not all(waited_at_store(v.last_words) for v in victims):
         return []
     outside = [r for r in late if r.phase in _PHASES_OF_THE_JOB]
-    return [r for r in outside if r.rank in named] or (outside if len(outside) == 1 else [])
+    return [r for r in outside if r.rank in missing] or (outside if len(outside) == 1 else [])
 
 
 def are_aborted(ranks: Sequence[RankState], failed: Set[int]) -> bool:

@@ -46,7 +46,7 @@ _NOT_MET = re.compile(
 _AT_STORE = re.compile(r"wait timeout", re.IGNORECASE)  # TCPStore.cpp, FileStore.cpp, HashStore.cpp
 # The ranks that an error names as missing, as numbers in their group: those that monitored_barrier lists
 # (ProcessGroupGloo.cpp), and the one whose address a new group of gloo waits for at the store.
-_NAMED = re.compile(
+_MISSING_RANKS = re.compile(
     r"\branks? (\d+(?:, \d+)*) failed to pass monitoredbarrier|keys: \S+//cpu//\d+/(\d+)\b", re.IGNORECASE
 )
 _ADDRESS = re.compile(r"\(([\w.:%-]+), ?(\d+)\)|\[([\w.:%]+)\]:(\d+)|connect to ([\w.-]+):(\d+)")
@@ -80,7 +80,7 @@ def named_ranks(words: LastWords | None) -> frozenset[int]:
     """Return the ranks that a timeout names as missing, as numbers in their group; empty if it names none."""
     if words is None or not is_timeout(words):
         return frozenset()
-    lists = (of_barrier or of_store for of_barrier, of_store in _NAMED.findall(_text(words)))
+    lists = (of_barrier or of_store for of_barrier, of_store in _MISSING_RANKS.findall(_text(words)))
     return frozenset(int(number) for numbers in lists for number in numbers.split(", "))
 
 
