@@ -68,7 +68,7 @@ def windows():
     return [HostWindow(h, 60.0, e, HostSample(tcp=TcpSample(0, ()))) for h, e in zip(HOSTS, earlier, strict=True)]
 
 
-def waited(rank: int, key: str, ago: float = 3.0, **changes) -> RankState:
+def timed_out(rank: int, key: str, ago: float = 3.0, **changes) -> RankState:
     """Return a rank that waited at the store during the training, for a key that no rank had set."""
     error = f"wait timeout after 10000ms, keys: /default_pg/0//{key}"
     last_words = replace(words("exception", STORE_ERROR, error, NOW - ago), in_collective=False)
@@ -78,7 +78,7 @@ def waited(rank: int, key: str, ago: float = 3.0, **changes) -> RankState:
 def at_barrier(rank: int, missing: str, ago: float = 3.0) -> RankState:
     """Return a rank whose monitored_barrier gave up because of these ranks."""
     error = f"[Rank {rank}]: {missing} failed to pass monitoredBarrier in 10000 ms"
-    return waited(rank, "", ago, last_words=words("exception", "builtins.RuntimeError", error, NOW - ago), **AHEAD)
+    return timed_out(rank, "", ago, last_words=words("exception", "builtins.RuntimeError", error, NOW - ago), **AHEAD)
 
 
 def hung(rank: int, how=terminated, **changes) -> RankState:
@@ -137,21 +137,21 @@ STORE = (
         [replace(at_barrier(0, "Ranks 1"), sequences={"0": 300, "pair": 9}), hung(1),
          hung(2, sequences={"0": 300, "pair": 8}), hung(3)], "the number is one of the group"),
     row("a rank waits at the store for a key of a rank that hangs", due("rank_exited", 1),
-        [waited(0, "ready-100"), hung(1), *(hung(r, **IN_A_COLLECTIVE) for r in (2, 3))], says=HUNG),
+        [timed_out(0, "ready-100"), hung(1), *(hung(r, **IN_A_COLLECTIVE) for r in (2, 3))], says=HUNG),
     row("all others wait for the key, and the rank raises later", due("rank_exited", 1),
-        [*(waited(r, "ready-100") for r in (0, 2, 3)), hung(1, disconnected)]),
+        [*(timed_out(r, "ready-100") for r in (0, 2, 3)), hung(1, disconnected)]),
     row("the same, and it hangs on without a launcher", due("compute_hang", 1),
-        [*(waited(r, "ready-100", 9.0) for r in (0, 2, 3)), hanging(1)]),
+        [*(timed_out(r, "ready-100", 9.0) for r in (0, 2, 3)), hanging(1)]),
     row("new_group misses a rank, and its error names the rank", due("rank_exited", 1),
-        [waited(0, NEW_GROUP), hung(1), hung(2), hung(3)]),
+        [timed_out(0, NEW_GROUP), hung(1), hung(2), hung(3)]),
     row("a rank waits at the store, and two ranks may have hung", due("unknown"),
-        [waited(0, "ready-100"), hung(1), hung(2), hung(3, **IN_A_COLLECTIVE)],
+        [timed_out(0, "ready-100"), hung(1), hung(2), hung(3, **IN_A_COLLECTIVE)],
         says="timeout at the store (wait timeout after 10000ms, keys: /default_pg/0//ready-100)"),
     row("a rank waits at the store, and another one in its backward pass", due("unknown"),
-        [waited(0, "ready-100"), *(hung(r, phase="backward") for r in (1, 2, 3))],
+        [timed_out(0, "ready-100"), *(hung(r, phase="backward") for r in (1, 2, 3))],
         "DDP may wait there for the rank that waits at the store"),
     row("a rank raises by itself, and another one waits at the store for its key", due("rank_exited", 1),
-        [raised(1, 12.0, **STOOD), waited(0, "ready-100"), *(hung(r, **IN_A_COLLECTIVE) for r in (2, 3))]),
+        [raised(1, 12.0, **STOOD), timed_out(0, "ready-100"), *(hung(r, **IN_A_COLLECTIVE) for r in (2, 3))]),
     row("rank 0, which hosts the store, is killed, and another one waits there", due("rank_exited", 0),
         [killed(0, 3.1), stopped_by(1, 3.0, LOST_STORE, activity="train", steps=100), *map(hung, (2, 3))]),
     row("two ranks lose their connection, and the others are ended on other hosts", due("connection_lost"),
