@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.build import DISCONNECT, NOW, rank_state, waiting, words
 from tests.detectors.endings.table import AGO, MESH_ERROR, RANK, STORE_ERROR, STORE_TIMEOUT, dead_
 from tests.detectors.stalls import QUIET, due, row
-from zmon.schema.rank import RankState
+from zmon.schema.rank import EXECUTED, RankState
 
 ALL = range(4)
 LATE = 0.1  # a launcher looks for dead ranks every 0.1 s
@@ -67,6 +67,11 @@ def not_met(rank: int) -> RankState:
 
 WHOLE_JOB = (
     row("all ranks return", QUIET, [exits(r, 0, r * 0.1) for r in ALL]),
+    row("all ranks become another program by `exec`", QUIET,
+        [dead_(r, AGO, AGO - r * 0.5, EXECUTED, None) for r in ALL],
+        "their processes live on: the next stage of the job"),
+    row("all ranks become another program by `exec`, except one that raises before", due("rank_exited", 1),
+        [raises(1, 0.0), *(dead_(r, AGO, AGO - 1.5, EXECUTED, None) for r in (0, 2, 3))]),
     row("Ctrl-C (SIGINT to the process group)", QUIET, [interrupted_(r, r * 0.003) for r in ALL]),
     row("Ctrl-C on a busy machine: some ranks raise broken connections for seconds", QUIET,
         [interrupted_(0), broken(1, 0.9), interrupted_(2, 1.5), broken(3, 2.0)],

@@ -33,8 +33,8 @@ def agreed_exit(end: JobEnd) -> Finding | None:
     return end.finding(
         cause="unknown",
         severity="warning",
-        summary=f"all {len(ranks)} ranks left with exit code {code} after the same step, in no collective and without an "
-        f"exception, at step {first.step}: the job chose this end, or it failed on all of them",
+        summary=f"all {len(ranks)} ranks left with exit code {code} after the same step, in no collective and without "
+        f"an exception, at step {first.step}: the job chose this end, or it failed on all of them",
         detail=f"Does the job or its scheduler know exit code {code}, such as a request to be queued again? If not: "
         "look for this code, `sys.exit` and `os._exit` in the job, and read the end of its log.",
         confidence=0.3,
