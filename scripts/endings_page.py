@@ -30,7 +30,9 @@ killed.
   compares ages at one moment. Deaths less than {look:g} s apart count as simultaneous.
 - **Victims.** A rank is a victim if its error was raised inside a collective, or if the text of the error comes from
   gloo, NCCL or c10d, also if a framework raised another exception from such an error. A rank that is killed after the
-  end of other ranks is a victim too.
+  end of other ranks is a victim too. So is a rank that gave up waiting for others: in a collective, in
+  `monitored_barrier`, or at the store for a key. The rank that it waited for is named if counts, the error or the
+  order show which one that is.
 
 | finding | outcome in `zmon ends` ([ends.md](ends.md)) |
 |---|---|

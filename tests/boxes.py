@@ -185,10 +185,12 @@ def _seconds(ns: int) -> float | None:
 
 
 _STAND_IN = """
-import fcntl, sys
+import fcntl, os, sys
 held = []
 print('ready', flush=True)
 for path in sys.stdin:
+    if path == 'exec\\n':
+        os.execv('/bin/sleep', ['sleep', '60'])
     held.append(open(path.strip(), 'r+b'))
     fcntl.lockf(held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
     print('held', flush=True)
@@ -215,6 +217,11 @@ class StandIn:
         assert self.process.stdout is not None
         print(path, file=self.process.stdin, flush=True)
         assert self.process.stdout.readline() == "held\n"
+
+    def become_another_program(self) -> None:
+        """Replace the program of the process, as `os.execv` in a rank does."""
+        assert self.process.stdin is not None
+        print("exec", file=self.process.stdin, flush=True)
 
     def end(self, signal: int = 9) -> None:
         """Send a signal to the process and wait for its end."""

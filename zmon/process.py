@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_PF_EXITING = 0x4  # linux/sched.h
 _PIDFD_GET_INFO = 0xC040FF0B  # _IOWR(0xFF, 11, 64 bytes)
 _PIDFD_INFO_EXIT = 1 << 3
 _PIDFD_INFO = struct.Struct("<QQ11Ii")  # mask, cgroup, pid … fsgid, exit status as in wait(2)
@@ -39,6 +40,7 @@ class ProcessStat:
     cpu_seconds: float
     session: int  # the process that leads its session
     terminal: int  # the number of its terminal's device; 0: it has no terminal
+    is_exiting: bool  # the kernel has begun to end it, so that it lets go of its files
 
 
 def parse_stat(line: bytes) -> ProcessStat:
@@ -57,6 +59,7 @@ def parse_stat(line: bytes) -> ProcessStat:
         cpu_seconds=ticks / _TICKS_PER_SECOND,
         session=int(after_name[3]),
         terminal=int(after_name[4]),
+        is_exiting=bool(int(after_name[6]) & _PF_EXITING),
     )
 
 

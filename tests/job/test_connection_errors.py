@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from tests.build import DISCONNECT, dead, words
-from zmon.job.connection_errors import is_broken_connection, is_timeout, peer_address
+from zmon.job.connection_errors import is_broken_connection, is_timeout, named_ranks, peer_address
 from zmon.job.rank_end import Way, way_of
 
 STORE = "The client socket has timed out after 60000ms while trying to connect to (10.0.0.1, 29500)."
+DIST_STORE = "torch.distributed.DistStoreError"
 BACKEND = "torch.distributed.DistBackendError"
 
 
@@ -41,6 +42,12 @@ def error(message, type_="builtins.RuntimeError", in_collective=None, root=""):
         (error("write error: Broken pipe"), True),
         (error("", "torch.distributed.DistNetworkError"), True),
         (error("", BACKEND), True),
+        # a rank that waited at the store, or in a barrier that names the missing ranks
+        (error("wait timeout after 2000ms, keys: /default_pg/0//ready", DIST_STORE, False), True),
+        (error("Wait timeout", in_collective=False), True),  # a FileStore
+        (error("[Rank 0]: Ranks 1, 2 failed to pass monitoredBarrier in 2000 ms", in_collective=False), True),
+        (error("the wait timeout of the pool is 5 s", in_collective=False), False),  # of another library
+        (error("a key is missing", DIST_STORE), False),
         # other errors
         (error("bad batch 17", in_collective=True), False),
         (error("CUDA error: an illegal memory access was encountered"), False),
@@ -63,6 +70,21 @@ def test_timeout_of_a_collective_is_told_from_a_reset():
     assert is_timeout(error("NCCL operation timed out", in_collective=True))  # torch's nccl2
     assert not is_timeout(error(DISCONNECT))
     assert not is_timeout(None)
+
+
+@pytest.mark.parametrize(
+    ("last_words", "ranks"),
+    [  # texts of torch 2.13
+        (error("[Rank 0]: Rank 1 failed to pass monitoredBarrier in 2000 ms\n Original exception: \n[x.cc:78]"), {1}),
+        (error("[Rank 0]: Ranks 1, 12 failed to pass monitoredBarrier in 2000 ms"), {1, 12}),
+        (error("wait timeout after 2000ms, keys: /default_pg/0//1//cpu//0/13", DIST_STORE), {13}),
+        (error("wait timeout after 2000ms, keys: /default_pg/0//ready/1", DIST_STORE), set()),
+        (error("Rank 2 successfully reached monitoredBarrier, but received errors while waiting for rank 0."), set()),
+        (None, set()),
+    ],
+)
+def test_timeout_names_the_missing_ranks(last_words, ranks):
+    assert named_ranks(last_words) == ranks
 
 
 def test_rank_that_does_not_reach_the_store_before_its_first_step_has_not_met_the_others():

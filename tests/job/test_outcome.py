@@ -18,6 +18,7 @@ QUIET_ROWS = [row for row in ROWS if row.due == QUIET and is_over(row.job)]
 FAULT_ROWS = [row for row in ROWS if row.due != QUIET and is_over(row.job)]
 # The quiet rows that are no cancellation.
 FINISHED = {
+    "all ranks become another program by `exec`",
     "all ranks return",
     "SIGTERM, and the job's handler saves and exits 0",  # without the sender, it cannot be told from the former
     "the run finishes",

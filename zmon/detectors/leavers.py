@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from zmon.detectors.wording import ranks_on
 from zmon.format import counted
 from zmon.job.rank_end import Way, way_of
-from zmon.schema.rank import RankState
+from zmon.schema.rank import EXECUTED, RankState
 
 ADVICE = (
     "The ranks did not have the same number of batches. Give every rank the same number: `drop_last=True` and a "
@@ -32,11 +32,11 @@ def odd_ranks(left: Sequence[RankState], ranks: Sequence[RankState]) -> list[Ran
 def left_text(left: Sequence[RankState]) -> str:
     """Return the beginning of a summary: who left, and after how many steps."""
     count = max(r.steps for r in left)
-    how = (
-        "left cleanly"
-        if ran_exit_handlers(left)
-        else "left with exit code 0 and without Python's exit handlers (os._exit)"
-    )
+    how = "left with exit code 0 and without Python's exit handlers (os._exit)"
+    if ran_exit_handlers(left):
+        how = "left cleanly"
+    elif all(r.exit_status == EXECUTED for r in left):
+        how = f"left by an {EXECUTED}"
     return f"{ranks_on(left)} {how} after {counted(count, 'step')} while the others went on"
 
 

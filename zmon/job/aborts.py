@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
-from zmon.job.connection_errors import is_timeout
+from zmon.job.connection_errors import is_timeout, named_ranks, waited_at_store
 from zmon.job.facts import began_to_end, gone_seconds
 from zmon.job.rank_end import Way, way_of
 from zmon.schema.names import DEFAULT_GROUP
 from zmon.schema.rank import RankState
 
 _TIMEOUT_SECONDS = 30.0  # shorter than any usual timeout of a process group; the default of NCCL is ten minutes
+
+# The phases in which only code of the job runs; in the others DDP, FSDP and the like wait for collectives of C++.
+_PHASES_OF_THE_JOB = ("data", "h2d", "other")
 
 
 def is_aborted_while_waiting(state: RankState) -> bool:
@@ -34,15 +37,16 @@ def is_aborted_while_waiting(state: RankState) -> bool:
 def hung_ranks(ranks: Sequence[RankState]) -> list[RankState]:
     """Return the ranks that hung while victims waited for them, until the victims gave up or NCCL aborted them.
 
-    A rank that hung was past its lease before the first abort, or had read data for as long as a timeout takes. It
-    ended later, or is alive. Once nothing moves, every rank has entered all collectives that it could. So a rank that
-    hung has entered fewer collectives of a group than the victims. A victim that is behind other victims must have
-    waited for it too.
+    A rank that hung was past its lease before the first abort, or had read data for as long as a timeout takes, or the
+    errors of the victims name it. It ended later, or is alive. Once nothing moves, every rank has entered all
+    collectives that it could. So a rank that hung has entered fewer collectives of a group than the victims. A victim
+    that is behind other victims must have waited for it too.
     """
     victims = [r for r in ranks if is_aborted_while_waiting(r) or is_timeout(r.last_words)]
     if not victims:
         return []
     numbers = {r.rank for r in victims}
+    missing = frozenset().union(*(named_ranks(r.last_words) for r in victims))
     began = [began_to_end(r) for r in victims]
     first, earliest = -min(fact.latest for fact in began), min(fact.earliest for fact in began)
     late = [
@@ -51,12 +55,25 @@ def hung_ranks(ranks: Sequence[RankState]) -> list[RankState]:
         if r.rank not in numbers
         and not r.in_flight
         # A long step of another rank makes the lease longer than the timeout. A rank that reads data waits for no rank.
-        and (_was_overdue(r, first) or (r.phase == "data" and stood_still(r, first)))
+        and (_was_overdue(r, first) or (r.phase == "data" and stood_still(r, first)) or r.rank in missing)
         and (r.alive or (began_to_end(r).latest > earliest and way_of(r) is not Way.FINISHED))
     ]
     furthest = _furthest(victims)
     held_up = {tuple(entered_counts(v).items()) for v in victims if _is_behind(v, furthest)}
-    return [r for r in late if _is_behind(r, furthest) and all(_may_hold_up(r, dict(counts)) for counts in held_up)]
+    behind = [r for r in late if _is_behind(r, furthest) and all(_may_hold_up(r, dict(counts)) for counts in held_up)]
+    return behind or _awaited_at_store(victims, [r for r in late if _was_overdue(r, first)], missing)
+
+
+def _awaited_at_store(victims: Sequence[RankState], late: Sequence[RankState], missing: Set[int]) -> list[RankState]:
+    """Return the rank for whose key the victims waited: of the late ranks the only one, or the one that errors name.
+
+    The number in an error is one of a group, so by itself it proves nothing. A rank in a phase whose collectives C++
+    issues may have waited for the victims.
+    """
+    if not all(waited_at_store(v.last_words) for v in victims):
+        return []
+    outside = [r for r in late if r.phase in _PHASES_OF_THE_JOB]
+    return [r for r in outside if r.rank in missing] or (outside if len(outside) == 1 else [])
 
 
 def are_aborted(ranks: Sequence[RankState], failed: Set[int]) -> bool:

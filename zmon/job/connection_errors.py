@@ -11,15 +11,17 @@ import re
 from zmon.schema.rank import LastWords, RankState
 
 _NETWORK_TYPES = ("torch.distributed.DistNetworkError", "torch.distributed.DistBackendError")
-_STORE_TYPES = ("torch.distributed.DistNetworkError", "torch.distributed.DistStoreError")
+_STORE_ERROR = "torch.distributed.DistStoreError"
+_STORE_TYPES = ("torch.distributed.DistNetworkError", _STORE_ERROR)
 # File names, classes and phrases of the libraries (gloo/transport/tcp/pair.cc; ProcessGroupNCCL.cpp, socket.cpp and
 # TCPStore.cpp of torch).
 _LIBRARY = re.compile(
     r"gloo[/\\]|gloo connectfullmesh|process ?group ?(nccl|gloo|ucc|mpi)|\bnccl|\[?c10d\b|tcpstore"
     r"|torch.csrc.distributed"
     r"|remote worker (crashing|hanging)|closed by peer \[|error \[[\w.:%]+\]:\d+|client socket|clients joined"
-    r"|dist(network|backend|store)error",
-    re.IGNORECASE,
+    r"|dist(network|backend|store)error|monitoredbarrier"
+    r"|^wait timeout$",  # all that a FileStore tells
+    re.IGNORECASE | re.MULTILINE,
 )
 _BROKEN = re.compile(
     r"connection (reset|closed|refused|was aborted|was likely closed)|caused connection abort|broken pipe"
@@ -31,7 +33,8 @@ _BROKEN = re.compile(
 )
 _TIMED_OUT = re.compile(
     r"application timeout|timed out waiting|(read|write|socket) timeout|connection timed out"
-    r"|collective operation timeout|operation timed out|wait timeout|timed out after",
+    r"|collective operation timeout|operation timed out|wait timeout|timed out after"
+    r"|failed to pass monitoredbarrier",
     re.IGNORECASE,
 )
 _GPU_FAULT = re.compile(r"unhandled cuda error|nccl(unhandledcuda|internal|invalid)\w*", re.IGNORECASE)
@@ -39,6 +42,12 @@ _NOT_MET = re.compile(
     r"client socket has (timed out|failed)|trying to connect to|clients joined|waiting for clients|connectfullmesh"
     r"|connect(ion)? (refused|timed out)|wait timeout|rendezvous",
     re.IGNORECASE,
+)
+_AT_STORE = re.compile(r"wait timeout", re.IGNORECASE)  # TCPStore.cpp, FileStore.cpp, HashStore.cpp
+# The ranks that an error names as missing, as numbers in their group: those that monitored_barrier lists
+# (ProcessGroupGloo.cpp), and the one whose address a new group of gloo waits for at the store.
+_MISSING_RANKS = re.compile(
+    r"\branks? (\d+(?:, \d+)*) failed to pass monitoredbarrier|keys: \S+//cpu//\d+/(\d+)\b", re.IGNORECASE
 )
 _ADDRESS = re.compile(r"\(([\w.:%-]+), ?(\d+)\)|\[([\w.:%]+)\]:(\d+)|connect to ([\w.-]+):(\d+)")
 
@@ -52,14 +61,27 @@ def is_broken_connection(words: LastWords) -> bool:
         return True
     if not _BROKEN.search(text) and not _TIMED_OUT.search(text):
         return False
-    return _is_in_collective(words) or _LIBRARY.search(text) is not None
+    return _is_in_collective(words) or words.type == _STORE_ERROR or _LIBRARY.search(text) is not None
 
 
 def is_timeout(words: LastWords | None) -> bool:
-    """Return True if a collective waited in vain, so that no connection needs to be broken."""
+    """Return True if the rank waited for others in vain, in a collective or at a store, with no broken connection."""
     if words is None or not is_broken_connection(words):
         return False
     return _TIMED_OUT.search(_text(words)) is not None
+
+
+def waited_at_store(words: LastWords | None) -> bool:
+    """Return True if the rank waited in vain for a key that another rank sets. No count shows which rank that is."""
+    return words is not None and is_timeout(words) and _AT_STORE.search(_text(words)) is not None
+
+
+def named_ranks(words: LastWords | None) -> frozenset[int]:
+    """Return the ranks that a timeout names as missing, as numbers in their group; empty if it names none."""
+    if words is None or not is_timeout(words):
+        return frozenset()
+    lists = (of_barrier or of_store for of_barrier, of_store in _MISSING_RANKS.findall(_text(words)))
+    return frozenset(int(number) for numbers in lists for number in numbers.split(", "))
 
 
 def could_not_meet(state: RankState) -> bool:

@@ -11,7 +11,7 @@ from enum import Enum
 from zmon.job.connection_errors import could_not_meet, is_broken_connection
 from zmon.job.facts import LOOK_SECONDS, ONE_LOOK_SECONDS, launcher_lead
 from zmon.job.signals import CANCELLED_CODES, is_cancellation
-from zmon.schema.rank import RankState
+from zmon.schema.rank import EXECUTED, RankState
 
 CANCELLED_STATUS = tuple(f"signal {name}" for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"))  # torchrun's list
 CANCELLED_EXIT = tuple(f"exit code {code}" for code in CANCELLED_CODES)
@@ -46,6 +46,8 @@ def _way_by_itself(state: RankState) -> Way:
     words, status = state.last_words, state.exit_status
     if _has_returned(state):
         return Way.FINISHED
+    if status == EXECUTED:
+        return Way.FINISHED  # whatever the other program does
     if status == "exit code 0" and not _raised_in_a_failed_program(state):
         return Way.FINISHED  # its last words do not matter then
     if words is None:

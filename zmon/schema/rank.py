@@ -19,6 +19,7 @@ T = TypeVar("T")
 # States of a process that does not run: stopped by a signal, held by a tracer (both as in proc(5)), and held by the
 # freezer of its control group, for which /proc has no letter.
 FROZEN = "F"
+EXECUTED = "exec of another program"  # the exit status of a rank whose process lives on as another program
 STOPPED_STATES = ("T", "t", FROZEN)
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")  # a job can set a label to any text
 
@@ -100,7 +101,7 @@ class RankState:
     pid: Whole
     alive: bool  # the rank's lock on its box is held
     process_state: str | None  # one letter of /proc/<pid>/stat, or FROZEN; None: not readable from here
-    exit_status: str | None  # "exit code 1", "signal SIGKILL", …; None: unknown
+    exit_status: str | None  # "exit code 1", "signal SIGKILL", EXECUTED, …; None: unknown
     gone_seconds: Seconds | None  # since it was first seen dead; None while alive
     stopped_seconds: Seconds | None  # since the process was first seen stopped; None: not stopped
     last_words: LastWords | None

@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from tests.boxes import eventually
 from zmon.agent.sources import process_table
+from zmon.schema.rank import EXECUTED
 
 
 @pytest.fixture
@@ -73,3 +75,25 @@ def test_imports_last_from_the_start_of_the_process_to_that_of_the_probe_also_on
 def test_imports_of_a_rank_whose_lock_a_later_process_holds_are_unknown(make_live_box, clock, scan_states):
     make_live_box(start_ns=clock() - 3_600_000_000_000)
     assert scan_states()[0].import_seconds is None
+
+
+def test_rank_that_becomes_another_program_has_ended_and_its_status_is_not_that_of_the_program(
+    make_live_box, scan_states
+):
+    box = make_live_box()
+    assert scan_states()[0].alive
+    box.process.become_another_program()
+    assert eventually(lambda: not scan_states()[0].alive)
+    assert scan_states()[0].exit_status == EXECUTED
+    box.process.end()
+    assert scan_states()[0].exit_status == EXECUTED
+
+
+@pytest.mark.parametrize("number", [9, 15])
+def test_rank_that_a_signal_ends_is_no_other_program(make_live_box, scan_states, number):
+    box = make_live_box()
+    assert scan_states()[0].alive
+    box.process.process.send_signal(number)
+    assert eventually(lambda: not scan_states()[0].alive)  # it looks while the process ends
+    box.process.end()
+    assert scan_states()[0].exit_status != EXECUTED

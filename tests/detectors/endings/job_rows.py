@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.build import DISCONNECT, NOW, rank_state, waiting, words
 from tests.detectors.endings.table import AGO, MESH_ERROR, RANK, STORE_ERROR, STORE_TIMEOUT, dead_
 from tests.detectors.stalls import QUIET, due, row
-from zmon.schema.rank import RankState
+from zmon.schema.rank import EXECUTED, RankState
 
 ALL = range(4)
 LATE = 0.1  # a launcher looks for dead ranks every 0.1 s
@@ -42,6 +42,18 @@ def exits(rank: int, code: int, late: float = 0.0) -> RankState:
     return dead_(rank, AGO - late, AGO - 0.8, f"exit code {code}", words(*kind, NOW - AGO + late), activity=activity)
 
 
+def leaves(rank: int, how: str, code: int, late: float = 0.0, **changes) -> RankState:
+    """Return a rank that left between two steps by `sys.exit` or `os._exit`."""
+    last_words = words("exception", "builtins.SystemExit", str(code), NOW - AGO + late) if how == "sys.exit" else None
+    state = {"phase": "other", "exit_status": f"exit code {code}", **changes}
+    return dead_(rank, AGO - late, AGO - late - 0.8, state.pop("exit_status"), last_words, **state)
+
+
+def raises(rank: int, late: float) -> RankState:
+    last_words = words("exception", "builtins.ValueError", "bad batch 17", NOW - AGO + late)
+    return dead_(rank, AGO - late, AGO - late - 0.8, "exit code 1", last_words, phase="other")
+
+
 def led(state: RankState) -> RankState:
     """Return the rank of a launcher that a signal ended first."""
     return replace(state, launcher_status="signal SIGTERM", launcher_gone_seconds=AGO)
@@ -55,6 +67,11 @@ def not_met(rank: int) -> RankState:
 
 WHOLE_JOB = (
     row("all ranks return", QUIET, [exits(r, 0, r * 0.1) for r in ALL]),
+    row("all ranks become another program by `exec`", QUIET,
+        [dead_(r, AGO, AGO - r * 0.5, EXECUTED, None) for r in ALL],
+        "their processes live on: the next stage of the job"),
+    row("all ranks become another program by `exec`, except one that raises before", due("rank_exited", 1),
+        [raises(1, 0.0), *(dead_(r, AGO, AGO - 1.5, EXECUTED, None) for r in (0, 2, 3))]),
     row("Ctrl-C (SIGINT to the process group)", QUIET, [interrupted_(r, r * 0.003) for r in ALL]),
     row("Ctrl-C on a busy machine: some ranks raise broken connections for seconds", QUIET,
         [interrupted_(0), broken(1, 0.9), interrupted_(2, 1.5), broken(3, 2.0)],
@@ -98,6 +115,25 @@ WHOLE_JOB = (
     row("SIGTERM, and the job's handler saves and exits 143", QUIET, [exits(r, 143) for r in ALL]),
     row("SIGTERM, and the job's handler exits 1", due("rank_exited", 0), [exits(r, 1, r * 0.01) for r in ALL],
         "cannot be told from a job that calls `sys.exit(1)`"),
+    row("all ranks leave by `sys.exit(85)` after the same step, and the launcher signals the last ones",
+        due("unknown", severity="warning"),
+        [leaves(r, "sys.exit", 85, exit_status="signal SIGTERM" if r > 1 else "exit code 85") for r in ALL],
+        "a code that they agreed on: the scheduler queues the job again", "the job chose this end"),
+    row("all ranks leave by `os._exit(85)` after the same step", due("unknown", severity="warning"),
+        [leaves(r, "os._exit", 85) for r in ALL], says="all 4 ranks left with exit code 85"),
+    row("all ranks leave by `os._exit(85)`, and one is a step behind", due("rank_exited", *ALL),
+        [leaves(r, "os._exit", 85, step=99 if r == 1 else 100) for r in ALL]),
+    row("all ranks leave by `os._exit(85)`, and one has entered a collective less", due("rank_exited", *ALL),
+        [leaves(r, "os._exit", 85, sequences={"0": 299 if r == 1 else 300}) for r in ALL],
+        "it failed, and the job caught the errors of the others"),
+    row("all ranks leave by `sys.exit(2)` in init", due("rank_exited", *ALL),
+        [leaves(r, "sys.exit", 2, activity="init", steps=0) for r in ALL], "argparse does that"),
+    row("one rank leaves by `sys.exit(85)`, and the launcher ends the others", due("rank_exited", 1),
+        [leaves(1, "sys.exit", 85), *(signalled(r, late=LATE) for r in (0, 2, 3))]),
+    row("one rank leaves by `sys.exit(85)` after the others have raised", due("rank_exited", 0),
+        [raises(0, 0.0), leaves(1, "sys.exit", 85, late=0.4), *(raises(r, 0.1) for r in (2, 3))]),
+    row("all ranks raise the same error after the same step", due("rank_exited", 0),
+        [raises(r, r * 0.01) for r in ALL]),
     row("SIGKILL to the launcher's process group", due("rank_exited", 0, 1, 2, 3),
         [dead_(r, AGO, AGO, "signal SIGKILL", None) for r in ALL], "cannot be told from a fault"),
     row("SIGKILL to a launcher whose ranks end with it", due("launcher_gone", "node-a"),

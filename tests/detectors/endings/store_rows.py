@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from tests.build import NOW, dead, disconnected, rank_state, terminated, words
+from tests.build import NOW, dead, disconnected, killed, raised, rank_state, terminated, waiting, words
+from tests.detectors.endings.table import STORE_ERROR
 from tests.detectors.stalls import QUIET, due, row
 from zmon.schema.host import HostSample, HostWindow, TcpSample
 from zmon.schema.rank import RankState
@@ -23,14 +24,17 @@ def starting(rank: int) -> RankState:
     return rank_state(rank, **START)
 
 
-def stopped_by(rank: int, ago: float, message: str, type_: str = "torch.distributed.DistNetworkError") -> RankState:
-    """Return a rank that an error ended in init so many seconds ago."""
-    return dead(rank, ago, exit_status="exit code 1", last_words=words("exception", type_, message, NOW - ago), **START)
+def stopped_by(
+    rank: int, ago: float, message: str, type_: str = "torch.distributed.DistNetworkError", **changes
+) -> RankState:
+    """Return a rank that an error ended so many seconds ago, by default in init."""
+    last_words = words("exception", type_, message, NOW - ago)
+    return dead(rank, ago, exit_status="exit code 1", last_words=last_words, **{**START, **changes})
 
 
 def gave_up(rank: int, ago: float = 3.0) -> RankState:
     """Return a rank that waited for the others in vain."""
-    return stopped_by(rank, ago, "wait timeout after 6000ms, keys: /default_pg/0", "torch.distributed.DistStoreError")
+    return stopped_by(rank, ago, "wait timeout after 6000ms, keys: /default_pg/0", STORE_ERROR)
 
 
 def lost_store(rank: int, ago: float = 2.9) -> RankState:
@@ -64,6 +68,33 @@ def windows():
     return [HostWindow(h, 60.0, e, HostSample(tcp=TcpSample(0, ()))) for h, e in zip(HOSTS, earlier, strict=True)]
 
 
+def timed_out(rank: int, key: str, ago: float = 3.0, **changes) -> RankState:
+    """Return a rank that waited at the store during the training, for a key that no rank had set."""
+    error = f"wait timeout after 10000ms, keys: /default_pg/0//{key}"
+    last_words = replace(words("exception", STORE_ERROR, error, NOW - ago), in_collective=False)
+    return dead(rank, ago, **{"exit_status": "exit code 1", "last_words": last_words, **STOOD, **changes})
+
+
+def at_barrier(rank: int, missing: str, ago: float = 3.0) -> RankState:
+    """Return a rank whose monitored_barrier gave up because of these ranks."""
+    error = f"[Rank {rank}]: {missing} failed to pass monitoredBarrier in 10000 ms"
+    return timed_out(rank, "", ago, last_words=words("exception", "builtins.RuntimeError", error, NOW - ago), **AHEAD)
+
+
+def hung(rank: int, how=terminated, **changes) -> RankState:
+    """Return a rank that stood in the job's code since its last step until its launcher ended it."""
+    return how(rank, 2.9, **{**STOOD, "phase": "other", **changes})
+
+
+def hanging(rank: int, **changes) -> RankState:
+    return rank_state(rank, **{**STOOD, "overdue_seconds": 12.0, "phase": "other", **changes})
+
+
+STOOD = {"step_seconds": 13.5, "state_seconds": 13.4}
+AHEAD = {"sequences": {"0": 301}}
+IN_A_COLLECTIVE = {"in_flight": waiting(0).in_flight}
+NEW_GROUP = "3//cpu//0/1"  # the key of the address of rank 1 in gloo's third group
+HUNG = "the others had waited for it, and ended first"
 PAIR = [victim(1, 2.0, 2, wrapped=True), victim(2, 1.995, 1, wrapped=True), victim(0, 1.2, 2), victim(3, 1.2, 2)]
 
 STORE = (
@@ -91,6 +122,38 @@ STORE = (
     row("the addresses in the errors are of other hosts", due("connection_lost"),
         [victim(0, 1.2, 2), victim(1, 2.0, 3), victim(2, 1.995, 3), victim(3, 1.2, 2)],
         **{"hardware": windows()}),
+    *(row(f"monitored_barrier gives up: {text}", due("rank_exited", *missing),
+          [at_barrier(0, text), *(hung(r, **(AHEAD if r not in missing else {})) for r in (1, 2, 3))], says=HUNG)
+      for text, missing in (("Rank 1", (1,)), ("Ranks 1, 3", (1, 3)))),
+    row("the same, while the steps are longer than its timeout", due("rank_exited", 1),
+        [at_barrier(0, "Ranks 1"), *(hung(r, lease_seconds=60.0, **({} if r == 1 else AHEAD)) for r in (1, 2, 3))],
+        "no lease shows the hang, but the error names the rank"),
+    row("monitored_barrier gives up, and the missing rank was killed before", due("rank_exited", 1),
+        [at_barrier(0, "Ranks 1"), killed(1, 12.0, **STOOD), *(hung(r, **AHEAD) for r in (2, 3))]),
+    row("monitored_barrier gives up, and the missing rank hangs on without a launcher", due("compute_hang", 1),
+        [at_barrier(0, "Ranks 1", 9.0), hanging(1), *(disconnected(r, 8.9, **STOOD, **AHEAD) for r in (2, 3))],
+        says="waited for it and are gone"),
+    row("monitored_barrier of a group names rank 1, which is no rank of the group", due("rank_exited", 2),
+        [replace(at_barrier(0, "Ranks 1"), sequences={"0": 300, "pair": 9}), hung(1),
+         hung(2, sequences={"0": 300, "pair": 8}), hung(3)], "the number is one of the group"),
+    row("a rank waits at the store for a key of a rank that hangs", due("rank_exited", 1),
+        [timed_out(0, "ready-100"), hung(1), *(hung(r, **IN_A_COLLECTIVE) for r in (2, 3))], says=HUNG),
+    row("all others wait for the key, and the rank raises later", due("rank_exited", 1),
+        [*(timed_out(r, "ready-100") for r in (0, 2, 3)), hung(1, disconnected)]),
+    row("the same, and it hangs on without a launcher", due("compute_hang", 1),
+        [*(timed_out(r, "ready-100", 9.0) for r in (0, 2, 3)), hanging(1)]),
+    row("new_group misses a rank, and its error names the rank", due("rank_exited", 1),
+        [timed_out(0, NEW_GROUP), hung(1), hung(2), hung(3)]),
+    row("a rank waits at the store, and two ranks may have hung", due("unknown"),
+        [timed_out(0, "ready-100"), hung(1), hung(2), hung(3, **IN_A_COLLECTIVE)],
+        says="timeout at the store (wait timeout after 10000ms, keys: /default_pg/0//ready-100)"),
+    row("a rank waits at the store, and another one in its backward pass", due("unknown"),
+        [timed_out(0, "ready-100"), *(hung(r, phase="backward") for r in (1, 2, 3))],
+        "DDP may wait there for the rank that waits at the store"),
+    row("a rank raises by itself, and another one waits at the store for its key", due("rank_exited", 1),
+        [raised(1, 12.0, **STOOD), timed_out(0, "ready-100"), *(hung(r, **IN_A_COLLECTIVE) for r in (2, 3))]),
+    row("rank 0, which hosts the store, is killed, and another one waits there", due("rank_exited", 0),
+        [killed(0, 3.1), stopped_by(1, 3.0, LOST_STORE, activity="train", steps=100), *map(hung, (2, 3))]),
     row("two ranks lose their connection, and the others are ended on other hosts", due("connection_lost"),
         [*PAIR[:2], *(terminated(rank, host=HOSTS[rank]) for rank in (0, 3))]),
 )  # fmt: skip

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tests.build import DISCONNECT, NOW, rank_state, words
-from zmon.schema.rank import LastWords, RankState
+from zmon.schema.rank import EXECUTED, LastWords, RankState
 
 RANK = 1  # the rank that ends first
 LAUNCHER_PID, OTHER_PID = 900, 4711
@@ -62,7 +62,7 @@ WAYS = (
     Way("the script returns", "uneven_end", "exit code 0", ("exit", "", ""), fails=False, slow=True, at_the_end=None),
     Way("`sys.exit(0)`", "uneven_end", "exit code 0", ("exit", "", ""), fails=False, slow=True, at_the_end=None),
     Way("`os._exit(0)`", "uneven_end", "exit code 0", fails=False, at_the_end=None),
-    Way("`exec` of another program", "rank_exited", None, fails=False),
+    Way("`exec` of another program", "uneven_end", EXECUTED, fails=False, at_the_end=None),
     Way("an exception", "rank_exited", "exit code 1", ERROR, slow=True, at_the_end="critical"),
     Way("a storage client's RuntimeError", "rank_exited", "exit code 1", STORAGE, slow=True, in_collective=False,
         at_the_end="critical"),

@@ -18,6 +18,7 @@ WAITS = flight(pending(301))
 STARTED = flight(pending(301, state="started"))
 GLOO_WAITS = replace(WAITS, pending=(pending(301, "gloo:all_reduce", "gloo:0"),), last={"gloo:0": 300})
 GLOO_HANGS = replace(flight(), last={"gloo:0": 300})
+NOTHING = replace(flight(), last={})
 UNKNOWN = "unknown, warning, nobody"
 
 
@@ -64,6 +65,11 @@ RECORDS = (
     Row("one rank's record does not have the group of the others", UNKNOWN,
         records(records_of_rest=flight(pending(301, group="nccl:1"), **{"0": 300, "1": 300}),
                 r3=flight(**{"0": 300})), note="it may not be in that group"),
+    Row("one rank has issued nothing, and the others wait in the group of all", "compute_hang, warning, rank 2",
+        records(gpu(2, sequences={}), r2=NOTHING)),
+    Row("one rank has issued nothing, and the others wait in another group", UNKNOWN,
+        records(gpu(2, sequences={}), records_of_rest=flight(pending(301, group="nccl:1")), r2=NOTHING),
+        note="it may not be in that group"),
     Row("all ranks have the same pending", UNKNOWN, records()),
     Row("one rank's GPU has not started it, with timing on", "compute_hang, warning, rank 2",
         records(records_of_rest=STARTED, r2=WAITS), "its GPU has not reached"),

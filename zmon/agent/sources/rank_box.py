@@ -157,6 +157,8 @@ class RankBox:
             stay = (self.now.activity_since - previous.activity_since) * _NS
             self._lease.leave(previous.activity, stay)
         holder = reader.holder()
+        if holder is None and self._ends is not None and self._lives_on():
+            self._ends.note_exec()
         self.pid = holder or 0
         self.process = self._identify(reader, self.pid)
         if holder is None:
@@ -180,6 +182,14 @@ class RankBox:
         renewed = self.now.step_since if self.now.activity == "train" else self.now.activity_since
         lease, silence = self.lease_seconds, self._silence.look(now_ns, renewed) * _NS
         self.overdue_seconds = 0.0 if lease is None else max(0.0, silence - lease)
+
+    def _lives_on(self) -> bool:
+        """Return True if the process that held the lock does not end: an exec of its own let go of the box.
+
+        A process that ends lets go of its files only after the kernel has marked it (kernel/exit.c, do_exit).
+        """
+        stat = self._processes.stat_of(self.process) if self.process is not None else None
+        return stat is not None and not stat.is_exiting
 
     def _identify(self, reader: BoxReader, pid: int) -> ProcessId | None:
         """Return the process that holds the lock of the box; None if it is not known."""

@@ -11,6 +11,7 @@ import contextlib
 from zmon.agent.sources.process_table import ProcessTable, boot_ticks, ticks_to_ns
 from zmon.process import ExitWatch
 from zmon.schema.measures import NS
+from zmon.schema.rank import EXECUTED
 
 
 class RankEnds:
@@ -54,6 +55,10 @@ class RankEnds:
             started = self._processes.newest_child(self._launcher_pid) or 0
             if started > self._gone_ticks:
                 self._relaunched_at = now_ns - ticks_to_ns(boot_ticks() - started)
+
+    def note_exec(self) -> None:
+        """Take an exec for the end of the rank. The exit status of its process will be the other program's."""
+        self.status = EXECUTED
 
     def launcher_gone_seconds(self, now_ns: int) -> float | None:
         """Return the time since the launcher was first seen dead; None if it lives, or if that is unknown."""

@@ -14,7 +14,8 @@ from zmon.detectors.network import answering_hosts
 from zmon.detectors.new_finding import drain
 from zmon.detectors.wording import ranks_on
 from zmon.format import counted, listed
-from zmon.job.connection_errors import is_timeout, peer_address
+from zmon.job.aborts import hung_ranks
+from zmon.job.connection_errors import is_timeout, peer_address, waited_at_store
 from zmon.job.facts import RESET_SPREAD_SECONDS, before, began_to_end, gone_seconds
 from zmon.job.rank_end import Way
 from zmon.schema.evidence import StallEvidence
@@ -80,6 +81,8 @@ def connection_lost(end: JobEnd) -> Finding | None:
         return None  # the culprit may be a rank of the silent agent
     if end.living and end.seconds_ago < end.limits.rest_seconds:
         return None  # the culprit is about to end
+    if any(r.alive for r in hung_ranks(end.snapshot.ranks)):
+        return None  # the rules about hangs name it
     number, total = len(victims), len(end.snapshot.ranks)
     many = (
         (f"all {number} ranks" if number > 1 else ranks_on(victims))
@@ -89,7 +92,9 @@ def connection_lost(end: JobEnd) -> Finding | None:
     first = with_first_words(StallEvidence(), victims[0])
     if end.snapshot.missing or all(r.last_words is None or is_timeout(r.last_words) for r in victims):
         all_reported = not end.snapshot.missing
+        at_store = all(waited_at_store(r.last_words) for r in victims)
         how = "of a timeout in a collective" if all_reported else "of broken connections"
+        how = f"of a timeout at the store ({_error(victims[0])})" if at_store else how
         reason = (
             "no rank is known to have hung" if all_reported else "because a rank that zmon does not see ended first"
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from zmon.detectors.endings.agreed_exit import agreed_exit
 from zmon.detectors.endings.connection_loss import connection_lost, lost_host
 from zmon.detectors.endings.job_end import JobEnd, with_first_words
 from zmon.detectors.endings.launcher import launcher_took_ranks
@@ -48,6 +49,8 @@ def exit_finding(snapshot: Snapshot, limits: EndLimits) -> Finding | None:
         return None
     if may_be_runners_end(end):
         return wordless_end(end)
+    if choice := agreed_exit(end):
+        return choice
     if fault := _first_of(_FAULTS, end):
         return fault
     signals = Signals(end)

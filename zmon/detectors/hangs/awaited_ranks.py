@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from zmon.detectors.collectives import SAME_SIZE_ON_GPUS, Contribution, Mismatch, first_mismatch
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.names import SAME_SIZE_OPS
+from zmon.schema.names import DEFAULT_GROUP, SAME_SIZE_OPS
 from zmon.schema.rank import InFlight, RankState
 
 
@@ -37,7 +37,9 @@ def awaited_ranks(ranks: Sequence[RankState]) -> list[RankState]:
     furthest: dict[str, int] = {}
     for op in inside:
         furthest[op.group] = max(op.sequence, furthest.get(op.group, 0))
-    behind = [r for r in outside if any(count < furthest.get(group, 0) for group, count in r.sequences.items())]
+    # Before its first collective a rank is in no group but that of all ranks.
+    counts = ((r, {DEFAULT_GROUP: 0, **r.sequences}) for r in outside)
+    behind = [r for r, entered in counts if any(count < furthest.get(group, 0) for group, count in entered.items())]
     uncounted = any(not op.sequence for op in inside)
     return behind or (outside if uncounted and len(outside) == 1 else [])
 

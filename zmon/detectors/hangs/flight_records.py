@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from zmon.detectors.collectives import Contribution, Mismatch, first_mismatch
 from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import DEFAULT_GROUP
 from zmon.schema.rank import RankState
 
 _UNCOUNTED = ("send", "recv", "coalesced")  # they have another count, or none; gloo has no records of them
@@ -120,4 +121,6 @@ def _last_issued(flight: FlightRecord) -> dict[str, int]:
 
 
 def _is_behind(issued: dict[str, int], furthest: dict[str, int]) -> bool:
+    if not issued:  # the rank has issued nothing: it is in the group of all ranks
+        return any(group.rpartition(":")[2] == DEFAULT_GROUP and sequence > 0 for group, sequence in furthest.items())
     return any(issued.get(group, sequence) < sequence for group, sequence in furthest.items())

@@ -54,7 +54,7 @@ def watch() -> None:
 def _on_attach() -> None:
     note_watched()
     restore_environment()  # children of a rank are not ranks; those of a wrapper that needs no torch may be
-    _install(AT_RANK)
+    _install((*AT_RANK, "executions"))
 
 
 def _install(names: tuple[str, ...]) -> None:
