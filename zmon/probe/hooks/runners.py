@@ -8,6 +8,7 @@ where a version has others, zmon complains once or sees nothing, and an end is j
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from multiprocessing import current_process
 from typing import Any
@@ -122,7 +123,11 @@ def _rest_after_cells(ipython: Any) -> None:
 
 
 def leave_groups() -> None:
-    """Let a worker of a pool rest that has destroyed its process groups: nothing tells when its function returns."""
-    is_pooled = "PoolWorker" in current_process().name  # a script that hangs after this point should be reported
-    if is_pooled and not dist.is_initialized():
+    """Let the rank rest that has destroyed its default process group: no other rank waits for what it does then.
+
+    A script exports its model or writes a report; nothing tells when the function of a pool's worker returns. A script
+    that destroys its groups because it fails is about to end.
+    """
+    is_pooled = "PoolWorker" in current_process().name
+    if not dist.is_initialized() and (is_pooled or sys.exception() is None):
         probe.rest()
