@@ -149,10 +149,10 @@ def rest() -> None:
 
 
 @guarded
-def begin_again() -> None:
-    """Record that a rank that rested joins others again; until it trains, it has the lease of a start."""
+def go_on() -> None:
+    """Record that a rank that rested has joined others again, which may wait for it."""
     if current is not None and current.activity == DONE:
-        current.turn_to(INIT)
+        current.turn_to(TRAIN)
 
 
 def is_one_of_many() -> bool:

@@ -153,27 +153,33 @@ print(activity())
 > done
 join("second")
 print(activity())
-> init
-train()
+> train
 dist.destroy_process_group()
+print(activity())
+> done
 train()
 print(activity())
 > train
 
 == script that leaves its group because it fails does not rest, and a worker of a pool does
 import multiprocessing, torch.distributed as dist
-for name in ("SpawnPoolWorker-1", "MainProcess"):
+for name in ("SpawnPoolWorker-1", "SpawnPoolWorker-2", "MainProcess"):
     multiprocessing.current_process().name = name
     try:
         try:
             dist.init_process_group("gloo", init_method=f"file://{sys.argv[0]}.{name}", rank=0, world_size=1)
+            print(activity())
             train()
             raise ValueError
         finally:
             dist.destroy_process_group()
     except ValueError:
         print(activity())
+> init
 > done
+> done
+> done
+> train
 > train
 """
 
