@@ -72,11 +72,11 @@ class Stall(hangs.HangLimits, endings.EndLimits):
 
     def stands_still(self, snapshot: Snapshot) -> bool:
         """Return True if no rank has moved for a good part of its lease, so that evidence is worth its cost."""
-        return hangs.stands_still(snapshot, self)
+        return hangs.stands_still(hangs.as_judged(snapshot), self)
 
     def ranks_to_look_at(self, snapshot: Snapshot) -> Sequence[RankState]:
         """Return the ranks whose stacks and work tell a pause from a hang, while nothing moves."""
-        return hangs.ranks_to_look_at(snapshot, self)
+        return hangs.ranks_to_look_at(hangs.as_judged(snapshot), self)
 
     def _proven(self, snapshot: Snapshot) -> Finding | None:
         """Return one finding for all faults that locks, process states and links prove."""
@@ -91,7 +91,8 @@ class Stall(hangs.HangLimits, endings.EndLimits):
 
     def _silence(self, snapshot: Snapshot) -> Finding | None:
         """Return a finding if nothing moves, and no end of a rank is about to show why."""
-        stands = hangs.is_overdue(snapshot) or hangs.is_shown(snapshot, self)
+        job = hangs.as_judged(snapshot)
+        stands = hangs.is_overdue(job) or hangs.is_shown(job, self)
         if not stands or endings.are_unsettled(snapshot, self):
             return None
-        return hangs.silence_finding(snapshot, self, endings.outlook_of_gone(snapshot, self))
+        return hangs.silence_finding(snapshot, job, self, endings.outlook_of_gone(snapshot, self))

@@ -106,6 +106,7 @@ def left(gone, **changes):
 
 
 LIVES = {"alive": True, "exit_status": None}
+RESTS = {"activity": "done", "step_seconds": 100.0, "lease_seconds": None, "overdue_seconds": 0.0}
 FINISHED = (
     Row("a rank leaves, and the others wait for it", "uneven_end, critical, rank 3", job(finished(3, 60.0)),
         "rank 3 on node-a left cleanly after 100 steps while the others went on"),
@@ -124,7 +125,11 @@ FINISHED = (
     Row("a rank has left that is not in the group of the others", "unknown, warning, nobody",
         job(finished(3, 60.0, sequences={}))),
     Row("all ranks are done and alive", "quiet",
-        job(rest=partial(outside, activity="done", step_seconds=100.0, lease_seconds=None, overdue_seconds=0.0))),
+        job(rest=partial(outside, **RESTS))),
+    Row("one rank has left its process group and goes on for 100 s, and all others have ended", "quiet",
+        job(outside(0, **RESTS), rest=partial(finished, gone=90.0)), note="it exports the model"),
+    Row("a rank has left its process group, and the others wait for it", "uneven_end, critical, rank 0",
+        job(outside(0, **{**RESTS, "activity_seconds": 100.0}), rest=partial(waiting, seconds=100.0))),
 )  # fmt: skip
 
 

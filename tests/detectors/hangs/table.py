@@ -9,6 +9,7 @@ from tests.detectors.hangs.looks import STARTING_LOADERS, SUSPENDED, WAITING_FOR
 from tests.detectors.hangs.one_rank import ONE_RANK
 from tests.detectors.hangs.paths import CROSSED, MISMATCHES, SKIPPED
 from tests.detectors.hangs.records import RECORDS
+from tests.detectors.hangs.roles import ROLES
 from tests.detectors.hangs.silence import FROZEN, MOVING, PAUSES, PLACES, SILENCE
 
 SECTIONS = {
@@ -21,6 +22,7 @@ SECTIONS = {
     "Ranks have left": FINISHED,
     "Nobody waits for the ranks that go on": ALONE,
     "Leases of other activities": LEASES,
+    "Some ranks never train": ROLES,
     "Processes do not run": FROZEN,
     "Somebody stopped processes on purpose": SUSPENDED,
     "The awaited rank works": WORKING,

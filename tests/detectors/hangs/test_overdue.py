@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.build import rank_state
+from tests.build import rank_state, snapshot
+from zmon.detectors.hangs import as_judged
 from zmon.detectors.hangs.standstill import overdue_ranks
 from zmon.job.lease import Leases
 from zmon.schema.rank import RankState
@@ -40,3 +41,11 @@ def test_overdue_ranks_of_a_large_job_do_not_slow_down_the_hub(monkeypatch):
     monkeypatch.setattr(RankState, "__eq__", None)  # a comparison of two states raises
     states = [training(rank, 2.0, steps=300 * (rank % 2)) for rank in range(1024)]
     assert len(overdue_ranks(states)) == len(states)
+
+
+def test_ranks_that_never_train_do_not_slow_down_the_hub(monkeypatch):
+    """Half of 1,024 ranks generate batches: neither states nor pairs of ranks are compared."""
+    monkeypatch.setattr(RankState, "__eq__", None)  # a comparison of two states raises
+    generator = {"steps": 0, "activity": "init", "open_seconds": 60.0}
+    states = [training(rank, 2.0, **(generator if rank % 2 else {})) for rank in range(1024)]
+    assert [r.rank for r in as_judged(snapshot(*states)).ranks] == list(range(0, 1024, 2))

@@ -136,15 +136,50 @@ after("result of the cell")
 print(name, activity())
 > post_run_cell done
 
-== worker of a pool rests once it has left its group, and a script does not
-import multiprocessing, torch.distributed as dist
-for name in ("SpawnPoolWorker-1", "MainProcess"):
-    multiprocessing.current_process().name = name
+== rank rests once it has left its default group, and until it joins again
+import torch.distributed as dist
+def join(name):
     dist.init_process_group("gloo", init_method=f"file://{sys.argv[0]}.{name}", rank=0, world_size=1)
-    train()
-    dist.destroy_process_group()
-    print(activity())
+join("first")
+train()
+dist.destroy_process_group(dist.new_group([0]))
+print(activity())
+> train
+dist.destroy_process_group()
+print(activity())
 > done
+torch.save({}, sys.argv[0] + ".pt")
+print(activity())
+> done
+join("second")
+print(activity())
+> train
+dist.destroy_process_group()
+print(activity())
+> done
+train()
+print(activity())
+> train
+
+== script that leaves its group because it fails does not rest, and a worker of a pool does
+import multiprocessing, torch.distributed as dist
+for name in ("SpawnPoolWorker-1", "SpawnPoolWorker-2", "MainProcess"):
+    multiprocessing.current_process().name = name
+    try:
+        try:
+            dist.init_process_group("gloo", init_method=f"file://{sys.argv[0]}.{name}", rank=0, world_size=1)
+            print(activity())
+            train()
+            raise ValueError
+        finally:
+            dist.destroy_process_group()
+    except ValueError:
+        print(activity())
+> init
+> done
+> done
+> done
+> train
 > train
 """
 

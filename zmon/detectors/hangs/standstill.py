@@ -60,7 +60,8 @@ def _inside_seconds(snapshot: Snapshot) -> float:
 
 
 def _inside_finding(snapshot: Snapshot, diagnosis: Diagnosis, seconds: float) -> Finding:
-    return _finding(snapshot, diagnosis, "critical", seconds, f"nothing has moved for {seconds:.1f} s")
+    places = places_text(snapshot, diagnosis.culprits)
+    return _finding(snapshot, diagnosis, "critical", seconds, f"nothing has moved for {seconds:.1f} s", places)
 
 
 def is_overdue(snapshot: Snapshot) -> bool:
@@ -72,32 +73,36 @@ def is_overdue(snapshot: Snapshot) -> bool:
     return bool(moving) and len(overdue_ranks(moving)) == len(moving)
 
 
-def silence_finding(snapshot: Snapshot, limits: HangLimits, gone: tuple[Severity, str]) -> Finding | None:
+def silence_finding(
+    snapshot: Snapshot, judged: Snapshot, limits: HangLimits, gone: tuple[Severity, str]
+) -> Finding | None:
     """Return a finding about a job whose ranks have all exceeded their lease.
 
-    `gone` has the severity and the end of the summary if ranks that are gone prove that the job cannot go on.
+    `judged` is the job as `as_judged` returns it. `gone` has the severity and the end of the summary if ranks that are
+    gone prove that the job cannot go on.
     """
     silent = {a.host: a.silent_seconds for a in snapshot.agents}
     if any(silent.get(r.host, 0.0) < limits.silent_seconds for r in snapshot.unwatched):
         return None  # wait until the silent agent answers again or its host counts as lost
-    moving = movers(snapshot)
+    moving = movers(judged)
     longest = max(moving, key=lambda r: r.overdue_seconds)
-    diagnosis = diagnose(snapshot, limits)
-    alone = None if diagnosis.proven else finishing(snapshot, moving)
+    diagnosis = diagnose(judged, limits)
+    alone = None if diagnosis.proven else finishing(judged, moving)
     if alone is not None and longest.step_seconds < limits.finishing_seconds:
         return None
     diagnosis = alone or diagnosis
     patience = replace(limits, critical_seconds=limits.critical_at_most_seconds) if alone else limits
     (severity, outlook), reason, proof = gone, "", diagnosis.proof if diagnosis.proven else LOCK
     if not diagnosis.proven and not any(not r.alive and r.activity != "done" for r in snapshot.ranks):
-        severity, silence = judge(snapshot, awaited_by(diagnosis, moving), patience)
+        severity, silence = judge(judged, awaited_by(diagnosis, moving), patience)
         reason, proof = f"; {silence.reason}", silence.proof
         diagnosis = replace(diagnosis, evidence=msgspec.structs.replace(diagnosis.evidence, silence=silence))
     dead = [r.rank for r in snapshot.ranks if not r.alive]  # these cannot move
     who = f"{ranks_text(dead)} {verb(dead, 'is', 'are')} gone, and no other rank" if dead else "no rank"
     since = f"{longest.step_seconds:.1f} s, since step {longest.step} (lease {longest.lease_seconds or 0.0:.1f} s)"
     beginning = f"{who} has finished a step for {since}"
-    return _finding(snapshot, diagnosis, severity, longest.step_seconds, beginning, f"{reason}{outlook}", proof)
+    end = f"{places_text(judged, diagnosis.culprits)}{reason}{outlook}"
+    return _finding(snapshot, diagnosis, severity, longest.step_seconds, beginning, end, proof)
 
 
 def _finding(
@@ -106,10 +111,9 @@ def _finding(
     severity: Severity,
     seconds: float,
     beginning: str,
-    end: str = "",
+    end: str,
     proof: str = "",
 ) -> Finding:
-    places = places_text(snapshot, diagnosis.culprits)
     return new_finding(
         snapshot,
         detector=STALL,
@@ -121,7 +125,7 @@ def _finding(
         seconds_ago=seconds,
         stalled=True,
         confidence=diagnosis.confidence,
-        summary=f"{beginning}; {diagnosis.summary}{places}{end}",
+        summary=f"{beginning}; {diagnosis.summary}{end}",
         detail=diagnosis.detail,
         evidence=diagnosis.evidence,
     )

@@ -8,6 +8,7 @@ where a version has others, zmon complains once or sees nothing, and an end is j
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from multiprocessing import current_process
 from typing import Any
@@ -121,8 +122,21 @@ def _rest_after_cells(ipython: Any) -> None:
         shell.events.register("post_run_cell", lambda *_: probe.rest())
 
 
+def join_groups() -> None:
+    """Let a rank that rests go on; a worker of a pool may have another function by now, so it rests until it trains."""
+    if not _is_pooled():
+        probe.go_on()
+
+
 def leave_groups() -> None:
-    """Let a worker of a pool rest that has destroyed its process groups: nothing tells when its function returns."""
-    is_pooled = "PoolWorker" in current_process().name  # a script that hangs after this point should be reported
-    if is_pooled and not dist.is_initialized():
+    """Let the rank rest that has destroyed its default process group: no other rank waits for what it does then.
+
+    A script exports its model or writes a report; nothing tells when the function of a pool's worker returns. A script
+    that destroys its groups because it fails is about to end.
+    """
+    if not dist.is_initialized() and (_is_pooled() or sys.exception() is None):
         probe.rest()
+
+
+def _is_pooled() -> bool:
+    return "PoolWorker" in current_process().name

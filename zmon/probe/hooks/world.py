@@ -28,6 +28,7 @@ def _on_joined(*args: Any, **kwargs: Any) -> None:
     init_method = kwargs.get("init_method", args[1] if len(args) > 1 else None)
     probe.start_as_rank(dist.get_rank(), dist.get_world_size(), init_method)
     probe.record_result("")  # a process that joins again has more to do
+    runners.join_groups()
     probe.identify(backend=dist.get_backend())
     identify_device()
     probe.set_label(COLLECTIVE_TIMEOUT, collective_timeout(distributed_c10d._get_default_group(), os.environ))

@@ -1,0 +1,125 @@
+"""Judge ranks that never train, such as a generator or an evaluator beside the trainers, by the ranks that train.
+
+Such a rank stays in the activity in which it started. A lease of that activity would hide a hang of the trainers until
+it ends, and would be exceeded for ever after that. Pure; a few passes over the ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from zmon.detectors.hangs.awaited_ranks import awaited_ranks, movers
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import DEFAULT_GROUP
+from zmon.schema.rank import RankState
+
+# The steps of the others after which a rank without any is one that never trains. A rank that is late for its first
+# step holds up a synchronous job much earlier.
+_MANY_STEPS = 20
+# The share of the time since the end of the others' initialization for which such a rank must have existed. A rank that
+# replaces a failed one joins trainers that have trained for long, and initializes; it will train.
+_PRESENT_RATIO = 0.9
+# A rank that has entered this share of the collectives that another one waits in takes part in every step.
+_PART_RATIO = 0.5
+
+
+def as_judged(snapshot: Snapshot) -> Snapshot:
+    """Return the job as its silence is judged: ranks that never train follow those that do.
+
+    Such a rank counts as one that trains while it waits in a collective, or while a rank that trains waits for it. Its
+    evaluation or save, for which others wait, has its lease, since its last collective. If nobody waits for the rank,
+    it is left out: that it works is no sign of life of the others, and it is not at fault.
+    """
+    moving = movers(snapshot)
+    trainers = [r for r in moving if r.steps >= _MANY_STEPS]
+    trained_seconds = max((_age(r) - r.between_seconds.get("init", 0.0) for r in trainers), default=0.0)
+    others = {r.rank: r for r in moving if _has_never_trained(r) and _age(r) >= _PRESENT_RATIO * trained_seconds > 0}
+    if not others:
+        return snapshot
+    latest = min(trainers, key=lambda r: (r.activity != "train", r.step_seconds))
+    awaited = _awaited(trainers, list(others.values()))
+    usual = _furthest(counted for r in trainers for counted in r.sequences.items())
+    ranks = []
+    for state in snapshot.ranks:
+        if state.rank not in others:
+            ranks.append(state)
+        elif state.in_flight or (state.rank in awaited and state.activity == "init" and _takes_part(state, usual)):
+            ranks.append(_as_trainer(state, latest))
+        elif state.rank in awaited:
+            ranks.append(state if state.activity == "init" else _since_its_last_change(state))
+    return replace(snapshot, ranks=tuple(ranks))
+
+
+def _has_never_trained(state: RankState) -> bool:
+    return state.steps == 0 and state.activity != "train"
+
+
+def _age(state: RankState) -> float:
+    """Return the seconds since the start of the rank, by its own clock; 0 if its agent is too old to report it."""
+    return state.step_seconds_total + sum(state.between_seconds.values()) + state.open_seconds
+
+
+def _awaited(trainers: Sequence[RankState], others: Sequence[RankState]) -> set[int]:
+    """Return those of the others, in no collective, for which ranks that train wait, also through further ranks."""
+    waiting = [r for r in trainers if r.in_flight]
+    inside = [r for r in others if r.in_flight]
+    while True:
+        due = _furthest((r.in_flight.group, r.in_flight.sequence) for r in waiting if r.in_flight)
+        split: tuple[list[RankState], list[RankState]] = [], []
+        for rank in inside:
+            split[_is_behind(rank, due)].append(rank)
+        inside, more = split
+        if not more:
+            break
+        waiting += more
+    outside = [r for r in others if not r.in_flight]
+    uncounted = awaited_ranks([*waiting, *(r for r in trainers if not r.in_flight), *outside])
+    # On a GPU a rank issues a collective and goes on, so there it may wait for one that it has issued.
+    issued = _furthest(counted for r in trainers if r.device != "cpu" for counted in r.sequences.items())
+    numbers = {r.rank for r in outside}
+    behind = {r.rank for r in outside if _is_behind(r, due) or _is_behind(r, issued)}
+    return behind | numbers.intersection(r.rank for r in uncounted)
+
+
+def _furthest(counted: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Return the highest sequence of each group."""
+    furthest: dict[str, int] = {}
+    for group, sequence in counted:
+        furthest[group] = max(sequence, furthest.get(group, 0))
+    return furthest
+
+
+def _is_behind(state: RankState, due: Mapping[str, int]) -> bool:
+    """Return True if the rank has not entered a collective of one of its groups; each rank is in the default one."""
+    return any(state.sequences.get(g, 0 if g == DEFAULT_GROUP else number) < number for g, number in due.items())
+
+
+def _takes_part(state: RankState, usual: Mapping[str, int]) -> bool:
+    """Return True if the rank has entered its share of the collectives of a group that it has with the trainers."""
+    return any(0 < _PART_RATIO * usual.get(group, 0) <= count for group, count in state.sequences.items())
+
+
+def _as_trainer(state: RankState, trainer: RankState) -> RankState:
+    """Return the rank with the steps and the lease of one that trains."""
+    lease = trainer.lease_seconds
+    silence = trainer.step_seconds - trainer.unobserved_seconds
+    return replace(
+        state,
+        activity="train",
+        step=trainer.step,
+        steps=trainer.steps,
+        step_seconds=trainer.step_seconds,
+        lease_seconds=lease,
+        overdue_seconds=max(0.0, silence - lease) if lease is not None else 0.0,
+        unobserved_seconds=trainer.unobserved_seconds,
+    )
+
+
+def _since_its_last_change(state: RankState) -> RankState:
+    """Return the rank as if its activity had begun with its last change of state."""
+    seconds = min(state.activity_seconds, state.state_seconds)
+    silence = seconds - state.unobserved_seconds
+    lease = state.lease_seconds
+    overdue = max(0.0, silence - lease) if lease is not None else 0.0
+    return replace(state, activity_seconds=seconds, overdue_seconds=overdue)
