@@ -47,8 +47,16 @@ class Kernel:
         (folder / "fdinfo/2").write_text("pos:\t0\nflags:\t0100001\n")
         (folder / "status").write_text(f"Uid:\t{os.getuid()}\t0\t0\t0\nGid:\t{os.getgid()}\t0\t0\t0\nGroups:\t\n")
         (folder / "wchan").write_text("futex_wait_queue")
-        fields = [state, "900", *["0"] * 17, "77", "0", "50000", *["0"] * 30]
-        (folder / "stat").write_text(f"{pid} (python) {' '.join(fields)}\n")
+        self._write_stat(pid, state)
+
+    def end(self, box: Box) -> None:
+        """Let the process of a box begin to end, and let go of the box."""
+        self._write_stat(self.holders[box.path], "R", flags=0x4)  # PF_EXITING
+        del self.holders[box.path]
+
+    def _write_stat(self, pid: int, state: str, flags: int = 0) -> None:
+        fields = [state, "900", *["0"] * 4, str(flags), *["0"] * 12, "77", "0", "50000", *["0"] * 30]
+        (self.proc / str(pid) / "stat").write_text(f"{pid} (python) {' '.join(fields)}\n")
 
 
 @dataclass

@@ -214,7 +214,7 @@ def test_answers_of_the_agent_equal_their_goldens_and_rows(kernel, short_folder)
 
         assert await poll(stderr_is_held, PATIENCE)
         for box in boxes[3:5]:  # the one that dies and the one that is done
-            del kernel.holders[box.path]
+            kernel.end(box)
 
         async def ranks_are_gone():
             states = await snapshot(client)
