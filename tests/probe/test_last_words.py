@@ -21,6 +21,12 @@ from zmon import probe
 ATTACH = HEAD + "assert probe.attach_box()\n"
 WAIT = "print('ready', flush=True)\ntime.sleep(60)\n"
 RAISE = "raise ValueError('bad batch 17')\n"
+ANOTHER_THREAD = """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.pthread_create(ctypes.byref(ctypes.c_ulong()), None, ctypes.cast(libc.pause, ctypes.c_void_p), None)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+"""
 HIDE_C_MODULE = "import sys\nsys.modules['zmon.probe._signal_sender'] = None\n"
 HANDLERS = {
     "raises": "def end(*_):\n    raise RuntimeError('preempted')\nsignal.signal(signal.SIGTERM, end)\n",
@@ -114,6 +120,7 @@ ENDINGS = {
         "import ctypes\nctypes.PyDLL(None).usleep(60_000_000)"
     ),
     "SIGTERM at work": terminated_at_once("while True: pass"),
+    "SIGTERM to a thread of native code": terminated(ATTACH + ANOTHER_THREAD + WAIT, message="in another thread"),
     "handler of before attach that raises": exception(
         HEAD + HANDLERS["raises"] + "assert probe.attach_box()\n" + WAIT, "RuntimeError", "preempted",
         sent=SIGTERM, sender="test",
@@ -185,8 +192,10 @@ def test_sigterm_ends_a_rank_that_waits_in_a_collective_at_once(start_rank, tmp_
     assert eventually(lambda: read_now(ranks[0]).op == "all_reduce", 20)
     ranks[0].signal(SIGTERM)
     assert ranks[0].wait(2.0) == -SIGTERM
-    assert ranks[0].words().kind == "signal"
-    assert "all_reduce" in ranks[0].words().message
+    words = ranks[0].words()
+    assert words.kind == "signal"
+    # A thread that gloo has just started may take the signal on a busy machine.
+    assert "all_reduce" in words.message or "in another thread" in words.message
 
 
 # -- workers -----------------------------------------------------------------------------------------------

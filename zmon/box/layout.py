@@ -93,6 +93,7 @@ LIVE = struct.Struct(f"<{NUM_LIVE}q")
 
 # Begins the tail if the sender is known: its pid follows, then ` at ` and the unix time.
 SENDER_LINE = b"SIGTERM from process "
+TRACE = b"Stack (most recent call first):"  # the first line of a stack that faulthandler writes
 
 WORDS_KINDS = ("", *names.WORDS_KINDS)  # kind by number; 0: no last words
 

@@ -25,7 +25,6 @@ from zmon.schema.rank import LastWords
 
 _TRAIN = ACTIVITIES.index("train")
 _MAX_TRIES = 50  # attempts to read a value that the writer keeps changing, before it counts as damaged
-_TRACE = b"Stack (most recent call first):"  # the first line that faulthandler writes
 _SENDER = re.compile(re.escape(layout.SENDER_LINE) + rb"(\d{1,10}) at (\d{1,11}\.\d{9})\n")
 _ENDING_SECONDS = 60.0  # a rank that leaves last words this long after a signal ends because of it
 
@@ -159,7 +158,7 @@ class BoxReader:
                 late_sender_pid=sender_pid if after < 0.0 else None,
             )
         trace = tail[sender.end() :] if sender else tail
-        if not trace.startswith(_TRACE):
+        if not trace.startswith(layout.TRACE):
             return None
         time = signalled if sender else os.fstat(self._fd).st_mtime
         return LastWords("signal", "SIGTERM", lined_text(trace), time, sender_pid=sender_pid)

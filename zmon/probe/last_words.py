@@ -41,6 +41,7 @@ _SETUP = ("init_process_group", "new_group", "_new_group_with_tag", "_new_proces
 # Names of zmon's own wrappers: of collectives, and of the wait for an asynchronous one (zmon/probe/hooks/replacing.py).
 _WRAPPER_FILE, _WRAPPERS = "<zmon", ("collective", "wait")
 
+_ELSEWHERE = b"\n  in another thread than the main one\n"  # instead of a stack, or before one
 
 RecordResult = Callable[[str, BaseException | None], None]
 
@@ -106,7 +107,9 @@ def record_last_words(timeline: RankTimeline) -> RecordResult:
     tail = timeline.box.tail()
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         faulthandler.register(signal.SIGTERM, file=tail, all_threads=False, chain=True)
-    _record_sender(tail)
+        _record_sender(tail, layout.TRACE + _ELSEWHERE)
+    else:
+        _record_sender(tail)
     signal.signal = _wrap_signal(signal.signal, tail)
     return record_result
 
@@ -125,12 +128,16 @@ def _wrap_signal(set_handler: Callable[..., Any], tail: int) -> Callable[..., An
     return set_and_record
 
 
-def _record_sender(tail: int) -> None:
-    """Let the C module write who sent SIGTERM, if it has a handler; where it could not be built, that is unknown."""
+def _record_sender(tail: int, elsewhere: bytes = b"") -> None:
+    """Let the C module write who sent SIGTERM, if it has a handler; where it could not be built, that is unknown.
+
+    `elsewhere`: what it also writes if the kernel gives the signal to another thread than the main one. A handler of
+    the job runs in the main thread all the same, and may let the rank go on.
+    """
     with contextlib.suppress(ImportError, OSError, ValueError):
         from zmon.probe._signal_sender import record_sender
 
-        record_sender(signal.SIGTERM, tail, layout.SENDER_LINE)
+        record_sender(signal.SIGTERM, tail, layout.SENDER_LINE, elsewhere)
 
 
 def forget_last_words() -> None:

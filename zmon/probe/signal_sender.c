@@ -10,10 +10,12 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define MAX_PREFIX 64
+#define MAX_ELSEWHERE 128
 #define MAX_DIGITS 20
 #define NANOSECOND_DIGITS 9
 
@@ -21,6 +23,8 @@ static int descriptor = -1;
 static pid_t rank; /* a worker that the rank has forked must not write into its box */
 static char line[MAX_PREFIX + 3 * MAX_DIGITS]; /* the prefix, then room for three numbers and what is between them */
 static size_t prefix_size;
+static char elsewhere[MAX_ELSEWHERE];
+static size_t elsewhere_size;
 static struct sigaction previous;
 static volatile sig_atomic_t is_written; /* only the first signal counts: launchers signal the survivors of a failure */
 
@@ -50,6 +54,8 @@ static void write_sender(pid_t sender) {
   size = append_number(size, (unsigned long)now.tv_nsec, NANOSECOND_DIGITS);
   line[size++] = '\n';
   if (write(descriptor, line, size) < 0) return; /* no room: the rank ends without this line */
+  if (syscall(SYS_gettid) == rank) return;
+  if (write(descriptor, elsewhere, elsewhere_size) < 0) return;
 }
 
 static void on_signal(int number, siginfo_t *info, void *context) {
@@ -64,19 +70,21 @@ static void on_signal(int number, siginfo_t *info, void *context) {
 }
 
 PyDoc_STRVAR(record_doc,
-             "record_sender(number, descriptor, prefix)\n--\n\n"
+             "record_sender(number, descriptor, prefix, elsewhere)\n--\n\n"
              "Write `prefix`, the sender's pid and the time to the descriptor when this signal comes first, before its "
-             "present handler runs.\n\nOnly one signal is watched; a second call for it, after the job has set a handler "
+             "present handler runs; `elsewhere` follows if another thread than the main one handles it.\n\nOnly one signal is watched; a second call for it, after the job has set a handler "
              "of its own, watches it again. The pid is 0 if the kernel sent the signal, or a process of another PID namespace. Raises "
              "ValueError if the signal has no handler, and OSError.");
 
 static PyObject *record_sender(PyObject *self, PyObject *args) {
   int number, fd;
-  const char *prefix;
-  Py_ssize_t size;
+  const char *prefix, *text;
+  Py_ssize_t size, text_size;
   struct sigaction present, action;
-  if (!PyArg_ParseTuple(args, "iiy#", &number, &fd, &prefix, &size)) return NULL;
+  if (!PyArg_ParseTuple(args, "iiy#y#", &number, &fd, &prefix, &size, &text, &text_size)) return NULL;
   if (size > MAX_PREFIX) return PyErr_Format(PyExc_ValueError, "the prefix is longer than %d bytes", MAX_PREFIX);
+  if (text_size > MAX_ELSEWHERE)
+    return PyErr_Format(PyExc_ValueError, "the text is longer than %d bytes", MAX_ELSEWHERE);
   if (sigaction(number, NULL, &present)) return PyErr_SetFromErrno(PyExc_OSError);
   if (present.sa_handler == SIG_DFL || present.sa_handler == SIG_IGN)
     return PyErr_Format(PyExc_ValueError, "signal %d has no handler", number);
@@ -86,6 +94,8 @@ static PyObject *record_sender(PyObject *self, PyObject *args) {
   rank = getpid();
   memcpy(line, prefix, (size_t)size);
   prefix_size = (size_t)size;
+  memcpy(elsewhere, text, (size_t)text_size);
+  elsewhere_size = (size_t)text_size;
   memset(&action, 0, sizeof action);
   action.sa_sigaction = on_signal;
   /* The flags of the present handler hold for this one: faulthandler raises the signal again from within. */
