@@ -313,7 +313,7 @@ class RankTimeline:
 
     def adopt_thread(self) -> bool:
         """Make this thread the rank's own, because it trains; return False if the rank's own is busy in torch."""
-        if self._in_op or self.autograd_depth > 0:
+        if (self._in_op or self.autograd_depth > 0) and not self.own_thread_has_ended():
             return False
         self._thread = get_ident()
         if (thread := _python_threads.get(self._thread)) is not None:
