@@ -37,8 +37,9 @@ from zmon.probe.autoload.sitecustomize import switched_off
 from zmon.probe.complaints import complain as complain  # the hooks use it too
 from zmon.probe.edge import fronts
 from zmon.probe.interface import job_interface
+from zmon.probe.labels import parse_labels, storable_labels, with_label
 from zmon.probe.last_words import RecordResult, forget_last_words, record_last_words
-from zmon.probe.launch import LaunchEnvironment, parse_labels, read_launch, storable_labels, with_label
+from zmon.probe.launch import LaunchEnvironment, read_launch
 from zmon.probe.ledger import Ledger
 from zmon.probe.leftovers import sweep
 from zmon.probe.plan_file import write_plan

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from zmon.probe.launch import with_label
+from zmon.probe.labels import with_label
 from zmon.schema.names import RUN_PAGE, run_page
 
 _SERVER = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~-]+)*")

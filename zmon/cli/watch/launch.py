@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zmon.errors import BoxUnavailable
-from zmon.probe.launch import boot_id
+from zmon.probe.launch_id import boot_id
 from zmon.process import process_stat
 
 # The variables that tell a rank its number, with those that tell the size of its launch.
