@@ -170,15 +170,11 @@ def _watched_rank(reader: BoxReader) -> WatchedRank:
 
 
 def _activities(rows: Iterable[ring.Row]) -> Iterator[str]:
-    """Yield the activity of the time before each boundary, without what interrupts one, such as the compiler.
-
-    A checkpoint may consist of several files, and a rank is in training between them, but finishes no step.
-    """
+    """Yield the activity of the time before each boundary, without what interrupts one, such as the compiler."""
     for before, after in pairwise(rows):
         spent = zip(ACTIVITIES, before[layout.BETWEEN], after[layout.BETWEEN], strict=True)
         activity = next((name for name, earlier, later in spent if later > earlier), "train")
-        is_part = activity == "train" and after[layout.KIND] == layout.TURN
-        if not is_part and activity not in ("compile", "loader_start"):
+        if activity not in ("compile", "loader_start"):
             yield activity
 
 

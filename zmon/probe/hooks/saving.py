@@ -1,6 +1,4 @@
-"""Infers checkpoints: a rank saves one during the call of a function that does so.
-
-What follows the call is judged as what the rank did before it: nothing tells an upload of the file from a hang.
+"""Infers checkpoints: from a call of a function that saves one until the rank trains again.
 
 A torch.save into an io.BytesIO is not a checkpoint: torch also does that to pickle a tensor or to send it to another
 process. Lightning and safetensors write their files without torch.save.
@@ -51,16 +49,10 @@ def _with_checkpoint_activity(save: Callable[..., Any]) -> Callable[..., Any]:
             return save(*args, **kwargs)
         if timeline.explicit_activity or not timeline.acts_for_rank():
             return save(*args, **kwargs)
-        if timeline.activity == CHECKPOINT:  # a function that saves calls another one
-            return save(*args, **kwargs)
-        phase, previous = timeline.current_phase, timeline.turn_to(CHECKPOINT)
-        try:
-            result = save(*args, **kwargs)
-            timeline.ledger.saved()
-            return result
-        finally:
-            if timeline.activity == CHECKPOINT:
-                timeline.turn_to(previous)  # writes a boundary, and with it the time of the checkpoint
-                timeline.phase(phase)
+        if timeline.activity != CHECKPOINT:
+            timeline.turn_to(CHECKPOINT)
+        result = save(*args, **kwargs)
+        timeline.ledger.saved()
+        return result
 
     return saving
