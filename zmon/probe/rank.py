@@ -169,7 +169,7 @@ class RankTimeline:
         """Change the activity of the rank and return the previous one.
 
         The time since the last step boundary belongs to no step, but collectives and their bytes are counted. The next
-        step begins when the rank turns to training again.
+        step begins when the rank turns to training again. An activity that the rank is in already goes on.
         """
         if not self.acts_for_rank():
             return self.activity
@@ -180,7 +180,9 @@ class RankTimeline:
         now, previous = self._clock(), self.activity
         self.activity, self._codes = activity, _CODES[activity]
         elapsed = now - self._step_since
-        self.since = self._activity_since = self._step_since = now
+        self.since = self._step_since = now
+        if activity != previous:
+            self._activity_since = now
         self.current_phase = OTHER
         self._count_queued_ops()
         self.ledger.turn(self.step, now, previous, elapsed, self.overhead_ns, leaving=activity == DONE)

@@ -175,7 +175,18 @@ def worker(rank, **changes):
 
 
 HUNG = replace(worker(2), in_flight=None, sequences={"0": 300})
+SAVED = {**EVALUATES, "activity": "checkpoint", "op": "barrier", "seconds": 25.0}
+SAVED_AND_HUNG = {"step_seconds": 25.0, "state_seconds": 25.0, "overdue_seconds": 23.5}
 LEASES = (
+    *(Row(f"a rank {did} and waits at a barrier for one that hangs", "compute_hang, critical, rank 0",
+          job(outside(0, **SAVED_AND_HUNG), waiting(1, **{**SAVED, "activity": activity}),
+              rest=partial(waiting, seconds=25.0, op="barrier")))
+      for did, activity in (("has saved", "checkpoint"), ("has evaluated", "eval"))),
+    Row("the same, and another rank still saves", "quiet",
+        job(outside(0, **{**EVALUATES, "activity": "checkpoint"}), waiting(1, **SAVED),
+            rest=partial(outside, **SAVED_AND_HUNG))),
+    Row("a rank has saved and waits at a barrier for ranks that train", "quiet",
+        job(waiting(1, **SAVED), rest=partial(outside, step_seconds=1.0, overdue_seconds=0.0))),
     *(Row(f"one rank is in {activity} for longer than its lease", "lease_overrun, critical, rank 1",
           job(away(1, activity), rest=partial(waiting, seconds=905.0)),
           f"rank 1 on node-a has been in {activity} for 905.0 s (lease 900 s), and the others wait")

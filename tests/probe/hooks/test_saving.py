@@ -6,11 +6,13 @@ from tests.probe.hooks.scripts import cases
 
 SAVED = """
 import importlib, pathlib
+from zmon.box.reader import BoxReader
 FOLDER = os.path.dirname(sys.argv[0])
 FILE = FOLDER + '/model.pt'
+reader = BoxReader(timeline.box.path)  # never closed: that would let go of the lock of the box
 def saved():
-    # Return the activity, and True if there was a checkpoint.
-    return activity(), timeline.ledger._numbers[layout.LAST_CHECKPOINT] > 0
+    # Return the activity, and True if the box has a checkpoint.
+    return activity(), reader.last_boundary()[layout.LAST_CHECKPOINT] > 0
 """
 
 CASES = """
@@ -43,6 +45,14 @@ for save in (lambda: torch.save(model, FILE), lambda: torch.save(model, open(FIL
 train()
 print(activity(), steps())
 > train 6
+
+== several files are one checkpoint, whose time begins with the first
+train()
+torch.save(model, FILE)
+begin = reader.now().activity_since
+torch.save(model, FILE)
+print(reader.now().activity_since == begin, activity())
+> True checkpoint
 
 == model saved in eval mode contains nothing of zmon
 # The file must load in an environment without zmon.

@@ -3,15 +3,15 @@
 `frozen` reports processes that do not run, `standstill` all other jobs. Its `rules` infer from `awaited_ranks` and
 `flight_records` which ranks the others wait for; `different_paths` proves with `skipped_collective` and `crossed_order`
 that collectives can never end. `diagnosis` has the answer of a rule, and its words. `early` decides what shows a hang
-before a lease ends, and `silence` how severe it is that nothing moves. `never_trained` judges generators and evaluators
-by the ranks that train. `sequence_lag` reports a job that moves and cannot finish.
+before a lease ends, and `silence` how severe it is that nothing moves. `as_trainers` judges generators, evaluators, and
+ranks that wait after a save by the ranks that train. `sequence_lag` reports a job that moves and cannot finish.
 """
 
 from zmon.detectors.hangs.early import is_shown, ranks_to_look_at, stands_still
 from zmon.detectors.hangs.flight_records import behind_on_device, root_ranks
 from zmon.detectors.hangs.frozen import frozen_finding
 from zmon.detectors.hangs.limits import HangLimits
-from zmon.detectors.hangs.never_trained import as_judged
+from zmon.detectors.hangs.as_trainers import as_judged
 from zmon.detectors.hangs.sequence_lag import lag_finding, lag_lasts
 from zmon.detectors.hangs.standstill import conflict_finding, is_overdue, link_finding, silence_finding
 

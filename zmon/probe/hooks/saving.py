@@ -53,6 +53,8 @@ def _with_checkpoint_activity(save: Callable[..., Any]) -> Callable[..., Any]:
             timeline.turn_to(CHECKPOINT)
         result = save(*args, **kwargs)
         timeline.ledger.saved()
+        if timeline.activity == CHECKPOINT:
+            timeline.turn_to(CHECKPOINT)  # writes a boundary, and with it the time of the checkpoint
         return result
 
     return saving

@@ -1,7 +1,10 @@
-"""Judge ranks that never train, such as a generator or an evaluator beside the trainers, by the ranks that train.
+"""Judge ranks whose own lease says nothing about a stall by the ranks that train. Pure; a few passes over the ranks.
 
-Such a rank stays in the activity in which it started. A lease of that activity would hide a hang of the trainers until
-it ends, and would be exceeded for ever after that. Pure; a few passes over the ranks.
+1. A rank that never trains, such as a generator or an evaluator beside the trainers, stays in the activity in which it
+   started. A lease of that activity would hide a hang of the trainers until it ends, and would be exceeded for ever
+   after that.
+2. A rank that has evaluated or saved waits in a collective for ranks that train. Its lease is that of its evaluation
+   or save, since it has not trained again, and it would hide a hang of those ranks.
 """
 
 from __future__ import annotations
@@ -25,12 +28,13 @@ _PART_RATIO = 0.5
 
 
 def as_judged(snapshot: Snapshot) -> Snapshot:
-    """Return the job as its silence is judged: ranks that never train follow those that do.
+    """Return the job as its silence is judged: ranks that never train, or wait for those that do, follow them.
 
-    Such a rank counts as one that trains while it waits in a collective, or while a rank that trains waits for it. Its
+    A rank that never trains counts as one that trains while it waits in a collective, or while a rank that trains waits for it. Its
     evaluation or save, for which others wait, has its lease, since its last collective. If nobody waits for the rank,
     it is left out: that it works is no sign of life of the others, and it is not at fault.
     """
+    snapshot = _with_waiting_trainers(snapshot)
     moving = movers(snapshot)
     trainers = [r for r in moving if r.steps >= _MANY_STEPS]
     trained_seconds = max((_age(r) - r.between_seconds.get("init", 0.0) for r in trainers), default=0.0)
@@ -49,6 +53,21 @@ def as_judged(snapshot: Snapshot) -> Snapshot:
         elif state.rank in awaited:
             ranks.append(state if state.activity == "init" else _since_its_last_change(state))
     return replace(snapshot, ranks=tuple(ranks))
+
+
+def _with_waiting_trainers(snapshot: Snapshot) -> Snapshot:
+    """Return the job with ranks that wait, after an evaluation or a save, as ranks that train.
+
+    It is unchanged if a rank in no collective evaluates or saves as well: they may wait for that one.
+    """
+    moving = movers(snapshot)
+    waiting = {r.rank for r in moving if r.in_flight and r.steps > 0 and r.activity in ("eval", "checkpoint")}
+    outside = [r for r in moving if not r.in_flight]
+    if not waiting or not outside or any(r.activity != "train" for r in outside):
+        return snapshot
+    latest = min(outside, key=lambda r: r.step_seconds)
+    ranks = tuple(_as_trainer(r, latest) if r.rank in waiting else r for r in snapshot.ranks)
+    return replace(snapshot, ranks=ranks)
 
 
 def _has_never_trained(state: RankState) -> bool:
