@@ -7,11 +7,11 @@ before a lease ends, and `silence` how severe it is that nothing moves. `as_trai
 ranks that wait after a save by the ranks that train. `sequence_lag` reports a job that moves and cannot finish.
 """
 
+from zmon.detectors.hangs.as_trainers import as_judged
 from zmon.detectors.hangs.early import is_shown, ranks_to_look_at, stands_still
 from zmon.detectors.hangs.flight_records import behind_on_device, root_ranks
 from zmon.detectors.hangs.frozen import frozen_finding
 from zmon.detectors.hangs.limits import HangLimits
-from zmon.detectors.hangs.as_trainers import as_judged
 from zmon.detectors.hangs.sequence_lag import lag_finding, lag_lasts
 from zmon.detectors.hangs.standstill import conflict_finding, is_overdue, link_finding, silence_finding
 

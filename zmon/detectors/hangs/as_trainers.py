@@ -30,9 +30,9 @@ _PART_RATIO = 0.5
 def as_judged(snapshot: Snapshot) -> Snapshot:
     """Return the job as its silence is judged: ranks that never train, or wait for those that do, follow them.
 
-    A rank that never trains counts as one that trains while it waits in a collective, or while a rank that trains waits for it. Its
-    evaluation or save, for which others wait, has its lease, since its last collective. If nobody waits for the rank,
-    it is left out: that it works is no sign of life of the others, and it is not at fault.
+    A rank that never trains counts as one that trains while it waits in a collective, or while a rank that trains waits
+    for it. Its evaluation or save, for which others wait, has its lease, since its last collective. If nobody waits for
+    the rank, it is left out: that it works is no sign of life of the others, and it is not at fault.
     """
     snapshot = _with_waiting_trainers(snapshot)
     moving = movers(snapshot)
