@@ -15,7 +15,7 @@ import torch
 from zmon import probe
 from zmon.probe.hooks.later import when_imported
 from zmon.probe.hooks.replacing import replace, wrapper_of
-from zmon.probe.rank import CHECKPOINT, INIT
+from zmon.probe.rank import CHECKPOINT, DONE, INIT
 
 _SAVERS = {  # the functions of other modules that save a checkpoint
     "torch.distributed.checkpoint.state_dict_saver": ("save", "async_save", "save_state_dict"),
@@ -49,12 +49,12 @@ def _with_checkpoint_activity(save: Callable[..., Any]) -> Callable[..., Any]:
             return save(*args, **kwargs)
         if timeline.explicit_activity or not timeline.acts_for_rank():
             return save(*args, **kwargs)
-        if timeline.activity != CHECKPOINT:
+        if timeline.activity not in (CHECKPOINT, DONE):  # no step is due of a rank that is done
             timeline.turn_to(CHECKPOINT)
         result = save(*args, **kwargs)
         timeline.ledger.saved()
-        if timeline.activity == CHECKPOINT:
-            timeline.turn_to(CHECKPOINT)  # writes a boundary, and with it the time of the checkpoint
+        if timeline.activity in (CHECKPOINT, DONE):
+            timeline.turn_to(timeline.activity)  # writes a boundary, and with it the time of the checkpoint
         return result
 
     return saving
