@@ -58,7 +58,7 @@ def step_window(steps: Sequence[AlignedStep]) -> StepWindow:
     """Return the medians over these steps; at least one step is required."""
     totals = [samples for step in steps if (samples := total_samples(step)) is not None]
     tokens = [number for step in steps if (number := total(step.amounts("tokens"))) is not None]
-    flops = [number for step in steps if (number := step.flops) is not None]
+    flops = [operations for step in steps if (operations := step.flops) is not None]
     return StepWindow(
         num_steps=sum(step.stands_for for step in steps),
         seconds=median(step.seconds for step in steps),
