@@ -171,7 +171,7 @@ def _known(number: float) -> Any:
 
 
 _BY_WORD = {"phases": "phase_", "exposed": "exposed_", "sent_bytes": "bytes_sent_", "received_bytes": "bytes_received_"}
-_BY_RANK = {"samples": "samples", "lookups": "lookups", "total_sent_bytes": SAME_SIZE_SENT}
+_BY_RANK = {"samples": "samples", "lookups": "lookups", "tokens": "tokens", "total_sent_bytes": SAME_SIZE_SENT}
 
 
 def changed(step: AlignedStep, **changes: Any) -> AlignedStep:

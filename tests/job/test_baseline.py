@@ -5,9 +5,19 @@ import random
 import pytest
 
 from tests.build import JOB, agent_report, job_steps, rank_state, snapshot, step_record
+from tests.steps import changed
 from zmon.hub.job_state import JobState
-from zmon.job.baseline import LEARNED_WINDOWS, WINDOW_SECONDS, WINDOW_STEPS, BaselineLearner, is_comparable, step_window
+from zmon.job.baseline import (
+    LEARNED_WINDOWS,
+    WINDOW_SECONDS,
+    WINDOW_STEPS,
+    BaselineLearner,
+    for_work_of,
+    is_comparable,
+    step_window,
+)
 from zmon.job.time_account import Account
+from zmon.schema.aligned_step import StepWindow
 
 NUM_STEPS = 200  # steps of 25 ms in one window
 
@@ -92,6 +102,37 @@ def test_step_windows_are_comparable_if_their_samples_are_similar():
     assert is_comparable(first, second)
     assert not is_comparable(first, step_window(job_steps(10, samples=120)))
     assert not is_comparable(first, step_window(job_steps(10, samples=None)))
+
+
+def window(samples=32, tokens=None, flops=None):
+    """Return a window of steps of 100 ms with these amounts of all ranks."""
+    return StepWindow(50, 0.1, 0.06, 0.01, 0.04, samples, None, tokens, flops)
+
+
+GROWTH = {  # amounts of a window, those of the baseline, and how many times as much work the window has
+    "nothing is known": ({}, {}, 1.0),
+    "as many tokens": ({"tokens": 512}, {"tokens": 512}, 1.0),
+    "longer sequences": ({"tokens": 1280}, {"tokens": 512}, 2.5),
+    "attention over longer sequences": ({"tokens": 1024, "flops": 3e9}, {"tokens": 512, "flops": 1e9}, 3.0),
+    "shorter sequences": ({"tokens": 256}, {"tokens": 512}, 1.0),
+    "the tokens are declared later": ({"tokens": 512}, {}, 1.0),
+    "the tokens are not declared any more": ({}, {"tokens": 512}, 1.0),
+    "a step without tokens": ({"tokens": 512}, {"tokens": 0}, 1.0),
+}
+
+
+@pytest.mark.parametrize(("now", "then", "growth"), GROWTH.values(), ids=GROWTH)
+def test_baseline_is_longer_for_more_work(now, then, growth):
+    expected = for_work_of(window(**now), window(**then))
+    assert (expected.seconds, expected.self_seconds, expected.data_seconds, expected.exposed_seconds) == pytest.approx(
+        (growth * 0.1, growth * 0.06, growth * 0.01, growth * 0.04)
+    )
+
+
+def test_step_window_has_the_work_of_all_ranks():
+    steps = [changed(step, tokens=(100, 100, 100, 212)) for step in job_steps(9)]
+    assert (step_window(steps).tokens, step_window(steps).flops) == (512, None)
+    assert step_window([changed(step, tokens=(100, None, 100, 212)) for step in steps]).tokens is None
 
 
 def test_snapshot_has_step_windows_and_baseline():

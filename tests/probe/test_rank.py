@@ -7,6 +7,7 @@ import contextlib
 
 import pytest
 
+from tests.boxes import read_part
 from tests.probe.reading import current_state, ms, parts_sum_to_duration, read_sequences, read_steps, time_by_part
 from zmon.box import layout
 from zmon.probe.rank import ACTIVITY_NUMBER, OP_NUMBER, OTHER, PHASE_NUMBER, TRAIN
@@ -203,6 +204,30 @@ def test_waiting_and_point_to_point_do_not_advance_the_sequence(box):
     box.timeline.enter_op(OP_NUMBER["send"], group, 8, 0)
     box.timeline.leave_op()
     assert read_sequences(box)[group] == 0
+
+
+def test_groups_that_are_made_anew_count_from_0(box):
+    """A rank that heals in its process joins a new one, which has entered none of the collectives before."""
+    for name in range(9):
+        box.timeline.enter_op(ALL_REDUCE, box.timeline.group(str(name), 2), 8, 8)
+        box.timeline.leave_op()
+    box.timeline.leave_groups()
+    assert read_part(box, "groups") == {}
+    assert read_part(box, "entered") == []
+    group = box.timeline.group("0", 2)
+    assert read_sequences(box)[group] == 0
+    box.timeline.enter_op(ALL_REDUCE, group, 8, 8)
+    assert (current_state(box).sequence, read_sequences(box)[group]) == (1, 1)
+    box.timeline.leave_op()
+    assert read_part(box, "entered") == [(ALL_REDUCE, group, 1, 16)]
+
+
+def test_groups_are_not_forgotten_inside_a_collective(box):
+    """Another thread joins new groups while the rank's own still hangs in a collective of the old ones."""
+    group = box.timeline.group("0", 2)
+    box.timeline.enter_op(ALL_REDUCE, group, 8, 8)
+    box.timeline.leave_groups()
+    assert (current_state(box).group, current_state(box).sequence) == (group, 1)
 
 
 def test_ninth_group_has_no_number_and_does_not_change_the_others(box):

@@ -17,6 +17,7 @@ from zmon.hub.pauses import PauseRecorder, PauseStore
 from zmon.job.baseline import BaselineLearner
 from zmon.job.efficiency import JobTime
 from zmon.job.history import History
+from zmon.job.joins import steps_before_join
 from zmon.job.progress import Pace
 from zmon.job.reported_values import ReportedValues
 from zmon.job.standing import WorkHistory
@@ -92,7 +93,8 @@ class JobState:
         They are removed from `reports`. `stalled`: the job has an open finding of a stall.
         """
         new = [part for report in reports for part in report.steps.pop(snapshot.job_id, ())]
-        steps = self.history.add(new, {r.run_uid: r.rank for r in snapshot.ranks})
+        before = steps_before_join(snapshot.reported_ranks)
+        steps = self.history.add(new, {r.run_uid: r.rank for r in snapshot.ranks}, before)
         snapshot = replace(snapshot, steps=tuple(self.history.steps))
         self.time.add(steps, snapshot.reported_ranks[0].rank if snapshot.uncompared else None)
         self.pace.add(snapshot.time, snapshot.reported_ranks[0].steps, stalled)

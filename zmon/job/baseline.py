@@ -4,17 +4,17 @@ Pure. Steps are summed up in step windows of some seconds. A pause, a compilatio
 few steps of a window and therefore no median. The baseline is the slowest of some consecutive windows, so that neither
 a lucky moment nor the full queues at the start set the expectation. A job that gets faster for that long lowers its
 baseline; a job that gets slower never raises it. Steps with another number of samples do not compare: for them the
-baseline is learned anew.
+baseline is learned anew. Steps with as many samples, but more tokens or operations, may take longer in proportion.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median, median_low
 
-from zmon.job.columns import middle, total_samples
+from zmon.job.columns import middle, total, total_samples
 from zmon.job.efficiency import lost_ratio
 from zmon.schema import curve
 from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
@@ -32,9 +32,33 @@ def is_comparable(window: StepWindow, other: StepWindow) -> bool:
     return curve.are_similar(window.samples, other.samples)
 
 
+def work_growth(window: StepWindow, baseline: Baseline) -> float:
+    """Return how many times as much work as a step of the baseline a step has: tokens or operations, at least 1.
+
+    A curriculum makes the sequences longer, and not their number. A step with less work counts as having as much:
+    much of its time, such as that of its collectives, stays. Work that is unknown does not count.
+    """
+    pairs = ((window.tokens, baseline.tokens), (window.flops, baseline.flops))
+    return max([1.0, *(now / then for now, then in pairs if now and then)])
+
+
+def for_work_of(window: StepWindow, baseline: Baseline) -> Baseline:
+    """Return the baseline of a step that has as much work as those of this window."""
+    growth = work_growth(window, baseline)
+    return replace(
+        baseline,
+        seconds=growth * baseline.seconds,
+        self_seconds=growth * baseline.self_seconds,
+        data_seconds=growth * baseline.data_seconds,
+        exposed_seconds=growth * baseline.exposed_seconds,
+    )
+
+
 def step_window(steps: Sequence[AlignedStep]) -> StepWindow:
     """Return the medians over these steps; at least one step is required."""
     totals = [samples for step in steps if (samples := total_samples(step)) is not None]
+    tokens = [number for step in steps if (number := total(step.amounts("tokens"))) is not None]
+    flops = [operations for step in steps if (operations := step.flops) is not None]
     return StepWindow(
         num_steps=sum(step.stands_for for step in steps),
         seconds=median(step.seconds for step in steps),
@@ -43,6 +67,8 @@ def step_window(steps: Sequence[AlignedStep]) -> StepWindow:
         exposed_seconds=median(step.exposed_seconds for step in steps),
         samples=median_low(totals) if totals else None,
         lost_ratio=lost_ratio(steps),
+        tokens=median_low(tokens) if tokens else None,
+        flops=median_low(flops) if flops else None,
     )
 
 

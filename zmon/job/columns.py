@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.aligned_step import AlignedStep, Amounts
 
 Values = NDArray[Any]  # of floats, or of whole numbers
 
@@ -37,8 +37,13 @@ def middle_rank(column: Sequence[float]) -> int:
 
 def total_samples(step: AlignedStep) -> int | None:
     """Return the samples of all ranks in a step; None if a rank does not report its samples."""
-    is_known = isinstance(step.samples, array) or None not in step.samples  # an array has no unknown number
-    return int(np.asarray(step.samples).sum()) if is_known else None
+    return total(step.samples)
+
+
+def total(column: Amounts) -> int | None:
+    """Return the sum over all ranks; None if the amount of a rank is unknown."""
+    is_known = isinstance(column, array) or None not in column  # an array has no unknown number
+    return int(np.asarray(column).sum()) if is_known else None
 
 
 def samples_meanwhile(step: AlignedStep, rank: int) -> float | None:

@@ -1,6 +1,7 @@
 """The recent steps of a job, aligned over all ranks.
 
-Pure. Steps are matched by their number, never by a clock.
+Pure. Steps are matched by their number, never by a clock. If ranks heal in their processes, the number of a step counts
+from the moment at which they joined: the process that replaces a rank has taken none of the steps before.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 
 from zmon.job.alignment import StepRows, align_rows, matrix, num_ranks
+from zmon.job.joins import since_join
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.steps import Steps
 
@@ -25,6 +28,7 @@ _MAX_APART = 1024  # the most steps between two that an agent sends: two blocks 
 _MAX_PENDING = 512
 _MAX_PENDING_ROWS = 32_768
 _MAX_NEW = 4096  # steps in one pass; an agent returns about eight, unless it wants to keep the hub busy
+NOBODY: Mapping[str, int] = MappingProxyType({})
 _MIN_PENDING = 16  # twice as many as a request of the hub returns
 
 
@@ -36,19 +40,25 @@ class History:
     steps: deque[AlignedStep] = field(default_factory=deque)
     _pending: dict[int, list[StepRows]] = field(default_factory=dict)  # step → its rows so far
     _newest: dict[int, int] = field(default_factory=dict)  # rank → the last step that it reported
+    _joined: dict[int, tuple[str, int]] = field(default_factory=dict)  # rank → its run uid, and its steps before
 
     def __post_init__(self) -> None:
         num_steps = min(max(MIN_STEPS, _MAX_ROWS // self.world_size), _MAX_STEPS)
         self.steps = deque(self.steps, maxlen=num_steps)
         self._max_pending = max(_MIN_PENDING, min(_MAX_PENDING_ROWS // self.world_size, _MAX_PENDING))
 
-    def add(self, parts: Iterable[Steps], ranks: Mapping[str, int]) -> list[AlignedStep]:
+    def add(
+        self, parts: Iterable[Steps], ranks: Mapping[str, int], before: Mapping[str, int] = NOBODY
+    ) -> list[AlignedStep]:
         """Add steps. Return those that are complete on all ranks now, oldest first.
 
         `ranks` maps the run uids of this launch to its ranks. The steps of a rank may be in any order, but all are
-        newer than those that were added before.
+        newer than those that were added before. `before`: run uid → steps before it joined, see `steps_before_join`.
         """
+        self._follow({rank: (uid, before.get(uid, 0)) for uid, rank in ranks.items()})
         new = matrix(parts, ranks, self.world_size)
+        if new is not None and before:
+            new = since_join(new, {ranks[uid]: number for uid, number in before.items() if uid in ranks})
         if new is None:
             return []
         steps, complete = new.steps, set[int]()
@@ -68,6 +78,14 @@ class History:
         added = [self._append(step) for step in sorted(complete)]
         self._drop_incomplete()
         return added
+
+    def _follow(self, joined: Mapping[int, tuple[str, int]]) -> None:
+        """Forget all steps if ranks have joined again: totals and numbers of another process do not compare."""
+        if any(self._joined.get(rank, known) != known for rank, known in joined.items()):
+            self.steps.clear()
+            self._pending.clear()
+            self._newest.clear()
+        self._joined.update(joined)
 
     def _drop_incomplete(self) -> None:
         """Drop the steps that stay incomplete, and the first ones of too many.

@@ -68,6 +68,11 @@ class Groups:
         self._write()
         return len(self._groups) - 1
 
+    def forget(self) -> None:
+        """Forget all groups, so that new ones get their numbers."""
+        self._groups.clear()
+        self._write()
+
     def _write(self) -> None:
         flat: list[bytes | int] = []
         for name, size in self._groups:
@@ -102,7 +107,8 @@ class RankTimeline:
         self.adopt_thread()
         self._codes = _CODES[INIT]
         self._slot = 0  # the slot of the live state that was written last: alternately 0 and 2
-        self.group = Groups(box).number  # returns the number of a process group, given name and size
+        self._groups = Groups(box)
+        self.group = self._groups.number  # returns the number of a process group, given name and size
         self._entered = 0
         self._queued_ops: deque[tuple[int, int, int, int, int]] = deque()
         self._threads_in_op: set[int] = set()  # other threads that are in a collective
@@ -300,6 +306,20 @@ class RankTimeline:
             index, live = _SEQUENCE + 2 * group, self._live
             live[index] = sequence = live[index] + count
             live[index + 1] = ~sequence
+
+    def leave_groups(self) -> None:
+        """Forget the process groups, because the rank has left all of them; new ones count their collectives from 0.
+
+        torch gives the new ones the names of the old ones. If the rank counted on, its counts would not compare with
+        those of a rank whose process is new.
+        """
+        if self._in_op:  # another thread has joined them, and the collective in flight needs its group
+            return
+        self._count_queued_ops()
+        self._groups.forget()
+        self._entered = 0
+        for index in range(_ENTERED, layout.NUM_LIVE, 2):
+            self.box.number(index, 0)
 
     # -- the box ---------------------------------------------------------------------------------------
 

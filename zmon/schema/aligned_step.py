@@ -117,6 +117,8 @@ class StepWindow:
     exposed_seconds: float  # exposed time of the critical rank
     samples: int | None  # samples of all ranks in a step; windows compare only if it is about equal
     lost_ratio: float | None = None  # share of its time that ranks waited for slower ones; None: unknown
+    tokens: int | None = None  # of all ranks in a step, as the job declares them; None: unknown
+    flops: float | None = None  # floating-point operations of all ranks in a step; None: unknown
 
 
 Baseline = StepWindow  # a window in which the job was healthy

@@ -43,6 +43,8 @@ _URL = re.compile(
     r"([/?#][A-Za-z0-9._~:/?#!$&*+,;=%@-]*)?"
 )
 COLLECTIVE_TIMEOUT = "collective_timeout_seconds"  # the label that says when torch ends a collective by itself
+# The label of a process that had finished steps when it joined its process group: a rank that heals in its process.
+STEPS_BEFORE_JOIN = "steps_before_join"
 LABEL_LIMITS = f"a job has at most {MAX_LABELS} labels, with at most {MAX_LABEL_BYTES} bytes of name and value each"
 
 # Sources of a rank's samples, the most certain first: the job itself, its DataLoader, the input of its model.

@@ -13,7 +13,7 @@ import msgspec
 
 from zmon.format import plain
 from zmon.schema.limits import JobId, Seconds, Whole
-from zmon.schema.names import COLLECTIVE_TIMEOUT, second_job_id
+from zmon.schema.names import COLLECTIVE_TIMEOUT, STEPS_BEFORE_JOIN, second_job_id
 
 T = TypeVar("T")
 # States of a process that does not run: stopped by a signal, held by a tracer (both as in proc(5)), and held by the
@@ -22,6 +22,7 @@ FROZEN = "F"
 EXECUTED = "exec of another program"  # the exit status of a rank whose process lives on as another program
 STOPPED_STATES = ("T", "t", FROZEN)
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")  # a job can set a label to any text
+_COUNT = re.compile(r"[0-9]{1,15}")
 
 
 @dataclass_transform(frozen_default=True)
@@ -177,6 +178,12 @@ class RankState:
         """The time after which torch ends a collective of the default process group; None: unknown."""
         text = self.labels.get(COLLECTIVE_TIMEOUT, "")
         return float(text) if _SECONDS.fullmatch(text) else None
+
+    @property
+    def steps_before_join(self) -> int:
+        """The steps that its process had finished when it joined its process group last; 0 as far as is known."""
+        text = self.labels.get(STEPS_BEFORE_JOIN, "")
+        return int(text) if _COUNT.fullmatch(text) else 0
 
     @property
     def script(self) -> str:

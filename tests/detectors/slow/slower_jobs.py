@@ -69,6 +69,16 @@ def slow_rank_of_slower(lookups=None):
     return job(HEALTHY, [changed(step, lookups=lookups) for step in steps] if lookups else steps)
 
 
+def of_length(tokens, seconds=60, **changes):
+    """Return steps whose ranks train on as many samples as ever, which have this many tokens together."""
+    return [changed(step, tokens=(tokens,) * 4) for step in steps_for(seconds, **changes)]
+
+
+def longer(tokens, times=2.0):
+    """Return a job that declares its tokens; a minute ago its samples became longer, and its steps too."""
+    return job(of_length(512), of_length(tokens, times=times))
+
+
 SHORT_OF_MEMORY = host("node-a", pressure={"memory": 12.0})
 SWAPPING = host("node-a", swapped=GIB)
 WELL = host("node-a", pressure={"memory": 3.0}, swapped=1000)
@@ -92,6 +102,18 @@ SLOWDOWN = (
          lambda: slower([BUSY], exchange=0.150), "unknown",
          says=("processes wait for a core on node-a",)),
     Case("collectives take longer, and ranks compute longer", lambda: slower(forward=0.060, exchange=0.150), "unknown"),
+    Case("inputs become longer, and the job does not declare its tokens", lambda: slower(forward=0.140), "unknown",
+         says=("Longer inputs, as in a curriculum, look the same", "zmon.work(tokens=…)")),
+    Case("steps with 25 % more tokens take twice as long", lambda: longer(640), "unknown", lost=0.375,
+         says=("a step takes 1.60 × the baseline for 1.25 × the work (threshold 1.3 ×): 200.0 ms against 125.0 ms",),
+         hides="Longer inputs"),
+    Case("steps with as many tokens take twice as long", lambda: longer(512), "unknown", lost=0.5,
+         says=("a step takes 2.00 × the baseline (threshold 1.3 ×)",), hides="Longer inputs"),
+    Case("steps with half of the tokens take twice as long", lambda: longer(256), "unknown", lost=0.5),
+    Case("inputs become longer, and the job declares its tokens", lambda to: longer(*to),
+         over=((1024, 2.0), (1280, 2.26), (1280, 3.0))),
+    Case("inputs become shorter, and longer again later", lambda: job(of_length(1024, times=2.0), of_length(512),
+         of_length(1024, times=2.0))),
     Case("a job keeps its speed", lambda: job(HEALTHY, steps_for(120))),
     Case("steps are 20 % longer", lambda: job(HEALTHY, steps_for(120, times=1.2))),
     Case("steps are twice as long for 25 s or less", lambda seconds: job(HEALTHY, steps_for(seconds, times=2.0)),

@@ -31,6 +31,39 @@ def test_rank_has_the_timeout_of_its_process_group_as_a_label(start_rank, tmp_pa
     assert rank.output.split() == ["None", "1800", "77.5"]
 
 
+HEALS = """
+    import os
+    import torch, torch.distributed as dist, zmon
+    from zmon import probe
+    zmon.attach()
+    def join(name):
+        dist.init_process_group("gloo", init_method=f"file://{os.getcwd()}/{os.getpid()}-{name}", rank=0, world_size=1)
+    def train(number):
+        for _ in range(number):
+            with zmon.step():
+                dist.all_reduce(torch.ones(1))
+    def note():
+        print(probe._identity.labels.get("steps_before_join"), probe.current.sequence(ALL_REDUCE, 0))
+    from zmon.probe.rank import OP_NUMBER
+    ALL_REDUCE = OP_NUMBER["all_reduce"]
+    join("first")
+    train(5)
+    note()
+    dist.destroy_process_group()
+    note()
+    join("second")
+    train(2)
+    note()
+"""
+
+
+def test_rank_that_joins_again_counts_its_collectives_from_0_and_notes_its_steps_before(start_rank, tmp_path):
+    """A rank that has left its groups keeps its counts, which show afterwards who waited for whom."""
+    rank = start_rank(HEALS.replace("{os.getcwd()}", str(tmp_path)))
+    assert rank.wait() == 0
+    assert rank.output.splitlines() == ["None 5", "None 5", "5 2"]
+
+
 def group(**timeouts):
     """Return a process group with these backends, each with its timeout in seconds; None: it has no options."""
 

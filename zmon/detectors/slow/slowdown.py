@@ -1,8 +1,10 @@
 """Report a job that has been slower than its baseline for a while.
 
-The job is compared with its own baseline, never with another job. The cause is the part of a step that grew most: the
-exposed time while the self time stayed (network), the wait for data (input), the self time on hosts that swap (memory).
-The finding has no culprit. If another detector names one, this finding is suppressed (zmon/detectors/suppression.py).
+The job is compared with its own baseline, never with another job. A step with more tokens or operations than a step of
+the baseline may take longer in proportion. The job must declare them: operations that zmon counts follow the samples.
+The cause is the part of a step that grew most: the exposed time while the self time stayed (network), the wait for data
+(input), the self time on hosts that swap (memory). The finding has no culprit. If another detector names one, this
+finding is suppressed (zmon/detectors/suppression.py).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from statistics import median
 from msgspec import UNSET
 
 from zmon.detectors.new_finding import new_finding
-from zmon.job.baseline import is_comparable, step_window
+from zmon.job.baseline import for_work_of, is_comparable, step_window, work_growth
 from zmon.job.columns import middle
 from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
 from zmon.schema.evidence import SlowdownEvidence
@@ -29,8 +31,8 @@ from zmon.schema.thresholds import Multiple, Share, Thresholds
 class Slowdown(Thresholds):
     """The detector `slowdown`."""
 
-    # The job is slow if its step time is at least this many times the baseline. Each minute of work then takes 18 s
-    # longer, and chance does not last that long.
+    # The job is slow if its step time is at least this many times the baseline for as much work. Each minute of work
+    # then takes 18 s longer, and chance does not last that long.
     slow_ratio: Multiple = 1.3
     # The slowdown is over if the step time is less than this many times the baseline. The value is halfway between the
     # baseline and `slow_ratio`.
@@ -82,14 +84,17 @@ class Slowdown(Thresholds):
             return ()
         slow = list(self._slow_windows(snapshot.step_windows, baseline))
         recent = self._recent_windows(slow)
-        if not recent or median(window.seconds for window in recent) < self.slow_ratio * baseline.seconds:
+        if not recent or median(_slowness(window, baseline) for window in recent) < self.slow_ratio:
             return ()
-        if step_window(snapshot.steps[-self.num_recent_steps :]).seconds < self.over_ratio * baseline.seconds:
+        if _slowness(step_window(snapshot.steps[-self.num_recent_steps :]), baseline) < self.over_ratio:
             return ()
-        now = sorted(recent, key=lambda window: window.seconds)[len(recent) // 2]
+        now = sorted(recent, key=lambda window: _slowness(window, baseline))[len(recent) // 2]
+        expected = for_work_of(now, baseline)
         slow_steps = _newest(snapshot.steps, sum(window.num_steps for window in slow))
-        growth = _growth(slow_steps, now, baseline)
-        cause, reason = self._cause(snapshot, growth, now, baseline)
+        growth = _growth(slow_steps, now, expected)
+        cause, reason = self._cause(snapshot, growth, now, expected)
+        work = work_growth(now, baseline)
+        more_work = f" for {work:.2f} × the work" if work >= _SHOWN_GROWTH else ""
         slow_seconds = sum(window.seconds * window.num_steps for window in slow)
         finding = new_finding(
             snapshot,
@@ -99,11 +104,11 @@ class Slowdown(Thresholds):
             proof=STEPS,
             seconds_ago=slow_seconds,
             confidence=0.4 if cause == "unknown" else 0.7,
-            lost_ratio=1 - baseline.seconds / now.seconds,
-            summary=f"a step takes {now.seconds / baseline.seconds:.2f} × the baseline (threshold "
-            f"{self.slow_ratio:g} ×): {now.seconds * 1000:.1f} ms against {baseline.seconds * 1000:.1f} ms, for "
+            lost_ratio=1 - expected.seconds / now.seconds,
+            summary=f"a step takes {now.seconds / expected.seconds:.2f} × the baseline{more_work} (threshold "
+            f"{self.slow_ratio:g} ×): {now.seconds * 1000:.1f} ms against {expected.seconds * 1000:.1f} ms, for "
             f"{slow_seconds:.0f} s; {reason}",
-            detail=_NEXT[cause],
+            detail=_NEXT[cause] + (_LONGER_INPUT if cause == "unknown" and now.tokens is None else ""),
             evidence=SlowdownEvidence(
                 baseline_seconds=baseline.seconds,
                 samples=baseline.samples,
@@ -118,7 +123,7 @@ class Slowdown(Thresholds):
     def _slow_windows(self, windows: Sequence[StepWindow], baseline: Baseline) -> Iterator[StepWindow]:
         """Yield the slow step windows, newest first, until one that is not slow."""
         for window in reversed(windows):
-            if not is_comparable(window, baseline) or window.seconds < self.over_ratio * baseline.seconds:
+            if not is_comparable(window, baseline) or _slowness(window, baseline) < self.over_ratio:
                 return
             yield window
 
@@ -157,6 +162,11 @@ class Slowdown(Thresholds):
         swapped = now.swap_used_bytes - then.swap_used_bytes
         waited_ratio = window.pressure_ratio.get("memory", 0.0)
         return waited_ratio >= self.memory_ratio or swapped >= self.swapped_ratio * now.memory_total_bytes
+
+
+def _slowness(window: StepWindow, baseline: Baseline) -> float:
+    """Return how many times as long as in the baseline a step takes, for as much work."""
+    return window.seconds / for_work_of(window, baseline).seconds
 
 
 def _newest(steps: Sequence[AlignedStep], num_steps: int) -> Sequence[AlignedStep]:
@@ -198,6 +208,7 @@ def _late_data_ratio(step: AlignedStep) -> float:
     return (data[last] - middle(data)) / late if data and late > 0 else 0.0
 
 
+_SHOWN_GROWTH = 1.05  # of work, which changes a little from step to step
 _PART_NAMES = {
     "exposed": "the exposed time in collectives",
     "data": "the wait for data",
@@ -215,3 +226,7 @@ _NEXT = {
     "unknown": "Compare `zmon_phase_seconds_total` and `zmon_collective_exposed_seconds_total` before and after. Did "
     "the job change (batch size, sequence length, logging), do other jobs run on its hosts, are clocks lowered?",
 }
+_LONGER_INPUT = (
+    " Longer inputs, as in a curriculum, look the same, because the job does not declare its tokens: with "
+    "`zmon.work(tokens=…)` a step is compared for as much work."
+)

@@ -13,7 +13,7 @@ from zmon import probe
 from zmon.probe.hooks import collectives, reducer, runners, simple_reducer
 from zmon.probe.hooks.device import identify_device
 from zmon.probe.hooks.replacing import replace, wrapper_of
-from zmon.schema.names import COLLECTIVE_TIMEOUT
+from zmon.schema.names import COLLECTIVE_TIMEOUT, STEPS_BEFORE_JOIN
 
 
 def install() -> None:
@@ -27,11 +27,24 @@ def _on_joined(*args: Any, **kwargs: Any) -> None:
     _forget_groups()
     init_method = kwargs.get("init_method", args[1] if len(args) > 1 else None)
     probe.start_as_rank(dist.get_rank(), dist.get_world_size(), init_method)
+    _begin_counts()
     probe.record_result("")  # a process that joins again has more to do
     runners.join_groups()
     probe.identify(backend=dist.get_backend())
     identify_device()
     probe.set_label(COLLECTIVE_TIMEOUT, collective_timeout(distributed_c10d._get_default_group(), os.environ))
+
+
+def _begin_counts() -> None:
+    """Begin to count collectives anew, and note how many steps this process had finished before its peers joined it.
+
+    A rank that heals in its process joins again. A peer whose process is new counts steps and collectives from 0.
+    """
+    timeline = probe.current
+    if timeline is not None:
+        timeline.leave_groups()
+        num_steps = timeline.step - 1  # on a GPU the ledger is some steps behind
+        probe.set_label(STEPS_BEFORE_JOIN, str(num_steps) if num_steps > 0 else "")
 
 
 def collective_timeout(group: Any, env: Mapping[str, str]) -> str:
