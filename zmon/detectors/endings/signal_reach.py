@@ -23,7 +23,7 @@ from zmon.job.rank_end import CANCELLED_EXIT, CANCELLED_STATUS, Way, launcher_of
 from zmon.job.signals import Sender, is_one_sweep, lone_target, sender
 from zmon.schema.rank import RankState
 
-_LAUNCHERS_STATUS = "signal SIGTERM"
+_LAUNCHERS_STATUS, _FORCED_STATUS = "signal SIGTERM", "signal SIGKILL"
 # Ctrl-C counts as the reason of an end if it came within this time of the first broken connection. A rank that closes
 # its connections while it handles Ctrl-C leaves its last words after its victims.
 _INTERRUPT_SECONDS = 10.0
@@ -183,8 +183,8 @@ class Signals:
             return Reach.ALL if end.seconds_ago < end.limits.ending_seconds else Reach.PART
         if are_spared:
             return Reach.PART
-        if any(r.exit_status is None for r in firsts):
-            return Reach.UNCLEAR
+        if any(r.exit_status is None or r.exit_status == _FORCED_STATUS for r in firsts):
+            return Reach.UNCLEAR  # an owner sends SIGKILL after SIGTERM to ranks that do not end, as on a paused host
         if all(map(_had_signal, firsts)):
             return all_ranks
         # The others raised before a signal came. Only torchrun signals nobody because of a rank on another host.
