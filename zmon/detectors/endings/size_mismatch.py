@@ -36,7 +36,7 @@ _MISMATCH_ERROR = re.compile(
 def mismatch_finding(end: JobEnd) -> Finding | None:
     """Return a finding about ranks that a library aborted because one of them brought another size or kind."""
     even = even_ops(end.snapshot.steps)
-    mismatch = _fatal_mismatch(end.snapshot.ranks, end.ended, even)
+    mismatch = _fatal_mismatch(end.snapshot.reported_ranks, end.ended, even)
     if mismatch is None:
         return None
     if not mismatch.minority and end.culprits and out_of_memory(end.snapshot, end.culprits[0]):
