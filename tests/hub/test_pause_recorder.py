@@ -8,7 +8,7 @@ import pytest
 from tests.build import killed, rank_state, snapshot, waiting
 from tests.detectors.stalls import stopped
 from zmon.detectors.stall import Stall
-from zmon.hub.pauses import PauseRecorder, PauseStore
+from zmon.hub.pauses import MAX_PLACES, PauseRecorder, PauseStore
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.pause import Place
 from zmon.schema.rank import RankState
@@ -58,6 +58,10 @@ TURNS = {  # the ranks of each pass with the frames of their stacks, and what is
     "not before all ranks go on": ([(pause(2.0), {}), (pause(6.2), FRAMES)], {}),
     "with its length": ([(pause(2.0), {}), (pause(6.2), FRAMES), (moving(), {})], {PLACE: 6.2}),
     "later pass without a stack": ([(pause(2.0), FRAMES), (pause(6.2), {}), (moving(), {})], {PLACE: 6.2}),
+    "in all places of its looks": (
+        [(pause(2.0), FRAMES), (pause(6.2), {2: SKIP.frame}), (moving(), {})],
+        {PLACE: 6.2, SKIP: 6.2},
+    ),
     "no stack at all": ([(pause(6.2), {}), (moving(), {})], {}),
     "second pause that follows at once": (
         [(pause(6.2), FRAMES), (pause(3.0, steps=101), {2: SKIP.frame}), (moving(102), {})],
@@ -78,6 +82,23 @@ def test_pause_is_recorded_if_all_ranks_of_the_launch_go_on(scene: Scene, turns,
     for ranks, frames in turns:
         scene.turn(*ranks, frames=frames)
     assert scene.learned() == learned
+
+
+def test_places_of_one_pause_are_as_many_as_those_of_a_name(scene: Scene) -> None:
+    for line in range(MAX_PLACES + 9):
+        scene.turn(*pause(6.2), frames={2: f"read() at loader.py:{line}"})
+    scene.turn(*moving())
+    assert len(scene.learned()) == MAX_PLACES
+    assert Place("data", f"read() at loader.py:{MAX_PLACES + 8}") in scene.learned(), "the last one"
+
+
+@pytest.mark.parametrize("place", [PLACE, SKIP])
+def test_next_pause_in_one_of_the_places_is_info(scene: Scene, place: Place) -> None:
+    for frames in (FRAMES, {2: SKIP.frame}):
+        scene.turn(*pause(6.2), frames=frames)
+    scene.turn(*moving())
+    (finding,) = Stall().detect(scene.turn(*pause(6.2, steps=101), frames={2: place.frame}))
+    assert finding.severity == "info"
 
 
 def test_pause_is_recorded_once(scene: Scene) -> None:

@@ -83,7 +83,8 @@ class _Standstill:
     """A job that stands still, or stood still a moment ago and has not finished a step since then."""
 
     steps: dict[str, int]  # run uid → steps that the rank had finished
-    silence: Silence | None  # the last report; None: something proved the stall, so it is no pause
+    # The last report, with the places of all reports; None: something proved the stall, so it is no pause.
+    silence: Silence | None
 
 
 class PauseRecorder:
@@ -117,8 +118,10 @@ class PauseRecorder:
         if stalls and silence is None:  # proof; also for the seconds until a stopped rank has caught up
             standstill = _Standstill(steps, None)
         elif silence is not None and (standstill is None or standstill.silence is not None):
+            # Ranks that work through a pause are in other lines from look to look.
             known = standstill.silence.places if standstill and standstill.silence else ()
-            silence = msgspec.structs.replace(silence, places=silence.places or known)
+            places = tuple(dict.fromkeys((*silence.places, *known)))[:MAX_PLACES]
+            silence = msgspec.structs.replace(silence, places=places)
             standstill = _Standstill(standstill.steps if standstill else steps, silence)
         if standstill is None:
             self._standstills.pop(job_id, None)

@@ -39,6 +39,8 @@ def steps(uneven=None, usual=USUAL):
 SKIPS = {40: (1000, 0, 1000, 1000)}
 MEAN = step(32, (1000, 937.5, 1000, 1000))  # of sixteen steps, one of them without collectives of rank 1
 SAMPLED = [step(16 * n, stands_for=16, mean=MEAN if n == 2 else step(16 * n)) for n in range(1, 30)]
+SHADOWS = step(32, (1000, 13_500, 1000, 1000))  # the mean of sixteen steps, one of them with 200 more of rank 1
+SHADOWED = [step(16 * n, stands_for=16, mean=SHADOWS if n == 2 else step(16 * n)) for n in range(1, 30)]
 TWO = (1000, 1000)
 
 
@@ -51,6 +53,7 @@ OUT_OF_STEP = {
     ),
     "skipped between two samples": (job(SAMPLED), 1, "1 step less"),
     "in no mean of samples": (job(steps(), less=1000), 2, "1 step less, at about step 40"),
+    "entered three times, without updates": (job(steps({40: (1000, 1000, 3000, 1000)})), 2, "2 steps more"),
     "of two, one skipped": (job(steps({40: (1000, 0)}, TWO)), 1, "1 step less"),
     "of two, the other skipped": (job(steps({40: (0, 1000)}, TWO)), 0, "1 step less"),
     "of two, one entered twice": (job(steps({40: (2000, 1000)}, TWO)), 0, "1 step more"),
@@ -78,6 +81,10 @@ QUIET = {
     "the shift has not lasted": job(steps({5: (1000, 0, 1000, 1000)})[:10]),
     "the job has finished": job(steps(SKIPS), activity="done"),
     "both of two skip a step": job(steps({40: (0, 0)}, TWO)),
+    "of two, one has fewer batches and shadows the other": job(steps({40: (1000, 201_000)}, TWO)),
+    "of four, one has fewer batches and shadows the others": job(steps({40: (1000, 201_000, 1000, 1000)})),
+    "of four, one has more batches and the others shadow it": job(steps({40: (1000, *(201_000,) * 3)})),
+    "between two samples, one shadows the others": job(SHADOWED),
 }
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from statistics import median
 
 from zmon.detectors.hangs.limits import HangLimits
@@ -26,6 +27,9 @@ from zmon.schema.names import SAME_SIZE_OPS, SEQUENCE, STALL
 # A rank's collectives are shifted if its bytes differ by whole steps, up to this part of a step, and if they differ in
 # no more than this part of its steps. Otherwise the rank does other work than the others.
 _LAG_RATIO = 0.1
+# A rank that swallows exceptions gains the collectives of a step or two within one step. One that has no more batches
+# shadows all steps that the others still have, as torch.distributed.algorithms.join does: all of them within one step.
+_SHADOWED_STEPS = 4
 
 
 def lag_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
@@ -99,7 +103,7 @@ def _lags(steps: Sequence[AlignedStep], total: Sequence[int]) -> list[int]:
     sent = [_sent(step) for step in steps]
     medians = [median(amounts) for amounts in sent]
     usual = median(medians)
-    if usual <= 0:
+    if usual <= 0 or _shadows(steps, usual):
         return []
     in_steps = [amount / usual for amount in total]
     has_majority = len(total) > 2
@@ -116,6 +120,15 @@ def _lags(steps: Sequence[AlignedStep], total: Sequence[int]) -> list[int]:
     if has_majority and max(uneven) > max(1, len(sent) * _LAG_RATIO):
         return []
     return [round(shift) for shift in shifts]
+
+
+def _shadows(steps: Sequence[AlignedStep], usual: float) -> bool:
+    """Return True if within one step a rank sent the bytes of many more steps than another; `usual` has those of one.
+
+    Such ranks have other numbers of batches by design, so a step of one is not the step of another.
+    """
+    intervals = [(step.stands_for, _sent_between(before, step)) for before, step in pairwise(steps)]
+    return any(sent and max(sent) - min(sent) > _SHADOWED_STEPS * number * usual for number, sent in intervals)
 
 
 def _sent(step: AlignedStep) -> list[int]:
