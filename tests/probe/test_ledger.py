@@ -3,10 +3,13 @@
 An invalid amount loses no later step.
 """
 
+from zlib import crc32
+
 import pytest
 
 from tests.boxes import ALL, read_part
 from tests.probe.reading import read_steps
+from zmon.box import layout, writer
 from zmon.box.reader import BoxReader
 from zmon.box.steps import StepEnds, aligned_steps, totals, whole_steps
 from zmon.probe.interface import JobInterface
@@ -24,6 +27,19 @@ def test_only_a_complete_checkpoint_has_a_time(box):
     assert read_steps(box)[1].last_checkpoint_time is None
     box.ledger.saved()
     box.steps(1)
+    assert read_steps(box)[1].last_checkpoint_time is not None
+
+
+def test_boundary_is_whole_if_another_thread_saves_between_its_copy_and_its_checksum(box, monkeypatch):
+    def checksum(data, seed):
+        box.ledger.saved()
+        return crc32(data, seed)
+
+    monkeypatch.setattr(writer, "crc32", checksum)
+    box.steps(1)
+    box.timeline.turn_to(EVAL)
+    assert BoxReader(box.path).last_boundary()[layout.NUMBER] == box.ledger.boundaries
+    box.timeline.turn_to(TRAIN)
     assert read_steps(box)[1].last_checkpoint_time is not None
 
 

@@ -125,12 +125,15 @@ class BoxWriter:
         self.live[index], self.live[index + 1] = value, ~value
 
     def boundary(self, image: memoryview) -> None:
-        """Write the bytes of a boundary into the ring. They begin with its number, which gives it its place."""
+        """Write the bytes of a boundary into the ring. They begin with its number, which gives it its place.
+
+        Another thread may change a number of the image meanwhile. So the checksum is that of the copy.
+        """
         number = int.from_bytes(image[:8], "little")
         start = CURRENT.ring + number % layout.RING_CAPACITY * CURRENT.boundary_size
         end = start + layout.BOUNDARY.size
         self.view[start:end] = image
-        layout.CRC.pack_into(self.view, end, crc32(image, self.seed))
+        layout.CRC.pack_into(self.view, end, crc32(self.view[start:end], self.seed))
 
 
 def _unavailable(path: Path, error: OSError) -> BoxUnavailable:

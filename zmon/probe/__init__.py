@@ -149,13 +149,6 @@ def rest() -> None:
         current.turn_to(DONE)
 
 
-@guarded
-def go_on() -> None:
-    """Record that a rank that rested has joined others again, which may wait for it."""
-    if current is not None and current.activity == DONE:
-        current.turn_to(TRAIN)
-
-
 def is_one_of_many() -> bool:
     """Return True if this process is a rank of a job with several ranks."""
     return _identity is not None and _identity.world_size > 1

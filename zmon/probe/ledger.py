@@ -133,7 +133,7 @@ class Ledger:
         self._close(layout.TURN, number, now, 0, overhead_ns, leaving)
 
     def saved(self) -> None:
-        """Record that a checkpoint is complete."""
+        """Record that a checkpoint is complete, from the next boundary on; may be called in any thread."""
         self._numbers[layout.LAST_CHECKPOINT] = self._unix_clock()
 
     def work(self, *amounts: float | None) -> None:

@@ -58,6 +58,36 @@ with torch.inference_mode(): model(batch)
 print(activity())
 > train
 
+== update of the statistics of an average of weights is an evaluation, in training mode and without gradients
+from torch.optim import swa_utils
+from torch.optim.swa_utils import AveragedModel, update_bn
+average = AveragedModel(model)
+def batches():
+    yield batch
+    print(activity())
+    yield batch
+update_bn(batches(), average)
+print(activity())
+> init
+> init
+train()
+update_bn(batches(), average)
+swa_utils.update_bn(batches(), model=average)
+print(activity(), steps())
+> eval
+> eval
+> eval 1
+train()
+print(activity(), steps())
+> train 2
+with zmon.activity('checkpoint'):
+    update_bn(batches(), average)
+in_thread(lambda: update_bn(batches(), average))
+print(activity())
+> checkpoint
+> train
+> train
+
 == activity that the job marks is unchanged
 train()
 with zmon.activity('checkpoint'):

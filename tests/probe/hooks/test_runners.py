@@ -161,6 +161,33 @@ train()
 print(activity())
 > train
 
+== rank that joins again initializes while it waits for the others, and after a join that failed
+import torch.distributed as dist
+def meet(url, **_):  # instead of the wait for the other ranks
+    print(activity())
+    if "fails" in url:
+        raise ValueError
+    yield dist.HashStore(), 0, 1
+dist.register_rendezvous_handler("meet", meet)
+dist.init_process_group("gloo", init_method="meet://first", rank=0, world_size=1)
+print(activity())
+> init
+> init
+train()
+dist.destroy_process_group()
+print(activity())
+> done
+try:
+    dist.init_process_group("gloo", init_method="meet://fails", rank=0, world_size=1)
+except ValueError:
+    print(activity())
+> init
+> init
+dist.init_process_group("gloo", init_method="meet://second", rank=0, world_size=1)
+print(activity())
+> init
+> train
+
 == script that leaves its group because it fails does not rest, and a worker of a pool does
 import multiprocessing, torch.distributed as dist
 for name in ("SpawnPoolWorker-1", "SpawnPoolWorker-2", "MainProcess"):

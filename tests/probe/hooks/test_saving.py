@@ -46,6 +46,26 @@ train()
 print(activity(), steps())
 > train 6
 
+== file that another thread has saved is a checkpoint from the next boundary on, and changes no activity
+def save(file):
+    in_thread(lambda: torch.save(model, file))
+    print(*saved())
+save(FILE)
+train()
+print(*saved())
+> init False
+> train False
+save(io.BytesIO())
+train()
+print(*saved())
+> train False
+> train False
+with zmon.activity('eval'):
+    save(FILE)
+print(*saved())
+> eval False
+> train True
+
 == several files are one checkpoint, whose time begins with the first
 train()
 torch.save(model, FILE)

@@ -3,6 +3,9 @@
 `model.eval()` and `model.train()` each put a hook on that model, which is removed at the first forward that it waits
 for. There is no hook while the rank trains, and never one on modules inside a model. A forward therefore costs no more
 than without zmon, and a compiled model is not compiled again.
+
+`update_bn` runs an average of weights (SWA) over the data, in training mode, without gradients and without steps. It is
+recognized by its name. No other forward in training mode without gradients is: a frozen teacher has one in each step.
 """
 
 from __future__ import annotations
@@ -13,10 +16,11 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.optim import swa_utils
 
 from zmon import probe
 from zmon.probe.hooks import forward
-from zmon.probe.hooks.replacing import wrapper_of
+from zmon.probe.hooks.replacing import replace, wrapper_of
 from zmon.probe.rank import EVAL, INIT, TRAIN, RankTimeline
 
 # Layers that jobs freeze one by one in the middle of training; a model is never one of these.
@@ -29,11 +33,12 @@ _depth = 0  # Module.train calls itself for each submodule
 
 
 def install() -> None:
-    """Wrap Module.train, which `eval` calls too, once."""
+    """Wrap Module.train, which `eval` calls too, and `update_bn`, once."""
     if not hasattr(nn.Module.train, "__zmon__"):
         nn.Module.train = _wrap_train(nn.Module.train)
         recursive = torch.jit._recursive  # TorchScript compiles a module with its hooks
         recursive.create_script_module = _wrap_with_disarm(recursive.create_script_module)
+        replace({swa_utils.update_bn: _wrap_update(swa_utils.update_bn)})
 
 
 def disarm() -> None:
@@ -92,6 +97,22 @@ def _wrap_with_disarm(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(*args, **kwargs)
 
     return call
+
+
+def _wrap_update(original: Callable[..., Any]) -> Callable[..., Any]:
+    @wrapper_of(original)
+    def update_bn(*args: Any, **kwargs: Any) -> Any:
+        _on_update()
+        return original(*args, **kwargs)
+
+    return update_bn
+
+
+@probe.guarded
+def _on_update() -> None:
+    timeline = probe.current
+    if timeline is not None and timeline.activity == TRAIN and not timeline.explicit_activity:
+        timeline.turn_to(EVAL)
 
 
 def _wrapped_models(model: Any) -> Iterator[nn.Module]:

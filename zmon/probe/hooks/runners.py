@@ -18,8 +18,10 @@ import torch.distributed as dist
 from zmon import probe
 from zmon.probe.hooks.later import when_imported
 from zmon.probe.hooks.replacing import wrapper_of
+from zmon.probe.rank import DONE, INIT, TRAIN
 
 _RAY = "ray.train"
+_rested = False  # the rank rested until it began to join others again
 
 
 def install() -> None:
@@ -122,10 +124,28 @@ def _rest_after_cells(ipython: Any) -> None:
         shell.events.register("post_run_cell", lambda *_: probe.rest())
 
 
-def join_groups() -> None:
-    """Let a rank that rests go on; a worker of a pool may have another function by now, so it rests until it trains."""
-    if not _is_pooled():
-        probe.go_on()
+@probe.guarded
+def begin_join() -> None:
+    """Let a rank that rests initialize again: peers may wait for it from now on, and it for them.
+
+    It stays so if the join raises: the job tries again, or is about to end.
+    """
+    global _rested
+    probe.record_result("")  # a process that joins again has more to do
+    timeline = probe.current
+    if timeline is not None and timeline.activity == DONE:
+        timeline.turn_to(INIT)
+        _rested = True
+
+
+@probe.guarded
+def end_join() -> None:
+    """Let a rank that rested go on; a worker of a pool may have another function by now, and rests until it trains."""
+    global _rested
+    timeline = probe.current
+    if timeline is not None and _rested and timeline.activity == INIT:
+        timeline.turn_to(DONE if _is_pooled() else TRAIN)
+    _rested = False
 
 
 def leave_groups() -> None:

@@ -1,7 +1,8 @@
 """Infers checkpoints: from a call of a function that saves one until the rank trains again.
 
 A torch.save into an io.BytesIO is not a checkpoint: torch also does that to pickle a tensor or to send it to another
-process. Lightning and safetensors write their files without torch.save.
+process. Lightning and safetensors write their files without torch.save. A save of another thread, beside the training,
+has a time but is no activity of the rank.
 """
 
 from __future__ import annotations
@@ -47,7 +48,11 @@ def _with_checkpoint_activity(save: Callable[..., Any]) -> Callable[..., Any]:
         target = kwargs.get("f", args[1] if len(args) > 1 else None)
         if timeline is None or timeline.activity == INIT or isinstance(target, io.BytesIO):
             return save(*args, **kwargs)
-        if timeline.explicit_activity or not timeline.acts_for_rank():
+        if not timeline.acts_for_rank():  # a thread that saves while the rank trains
+            result = save(*args, **kwargs)
+            timeline.ledger.saved()
+            return result
+        if timeline.explicit_activity:
             return save(*args, **kwargs)
         if timeline.activity not in (CHECKPOINT, DONE):  # no step is due of a rank that is done
             timeline.turn_to(CHECKPOINT)

@@ -20,7 +20,7 @@ def install() -> None:
     """Wrap the functions that create and destroy process groups, once."""
     init, destroy = distributed_c10d.init_process_group, distributed_c10d.destroy_process_group
     if not hasattr(init, "__zmon__"):
-        replace({init: _wrap(init, _on_joined), destroy: _wrap(destroy, _on_destroyed)})
+        replace({init: _wrap(init, _on_joined, runners.begin_join), destroy: _wrap(destroy, _on_destroyed)})
 
 
 def _on_joined(*args: Any, **kwargs: Any) -> None:
@@ -28,8 +28,7 @@ def _on_joined(*args: Any, **kwargs: Any) -> None:
     init_method = kwargs.get("init_method", args[1] if len(args) > 1 else None)
     probe.start_as_rank(dist.get_rank(), dist.get_world_size(), init_method)
     _begin_counts()
-    probe.record_result("")  # a process that joins again has more to do
-    runners.join_groups()
+    runners.end_join()
     probe.identify(backend=dist.get_backend())
     identify_device()
     probe.set_label(COLLECTIVE_TIMEOUT, collective_timeout(distributed_c10d._get_default_group(), os.environ))
@@ -72,9 +71,12 @@ def _forget_groups() -> None:
     simple_reducer.withdraw()
 
 
-def _wrap(original: Callable[..., Any], callback: Callable[..., None]) -> Callable[..., Any]:
+def _wrap(
+    original: Callable[..., Any], callback: Callable[..., None], begin: Callable[[], None] = lambda: None
+) -> Callable[..., Any]:
     @wrapper_of(original)
     def call(*args: Any, **kwargs: Any) -> Any:
+        begin()
         result = original(*args, **kwargs)
         try:
             callback(*args, **kwargs)
