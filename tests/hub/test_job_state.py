@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.build import JOB, killed, rank_state, snapshot, step_record
+from tests.build import JOB, flight, killed, pending, rank_state, snapshot, step_record
+from tests.detectors.stalls import STALL, inside, outside
 from tests.hub.fakes import FakeAgent, frozen, healthy, two_agents
 from zmon.detectors.coverage import Coverage
-from zmon.hub.job_state import JobState
+from zmon.hub.job_state import JobState, SeenStanding
 from zmon.job.time_account import Account
 from zmon.schema.host import HostSample, HostWindow, TcpSample
 from zmon.schema.plan import Plan
@@ -194,3 +195,31 @@ async def test_job_without_planned_steps_has_no_progress(start_hub):
     (job,) = await hub_client.jobs()
     assert job["progress"] is None
     assert await hub_client.metric("zmon_job_progress_ratio") == []
+
+
+WAITS = replace(flight(), pending=(pending(301, "gloo:all_reduce", "gloo:0"),), last={"gloo:0": 300})
+LATE = replace(flight(), last={"gloo:0": 300})
+
+
+def after_the_late_rank(*ranks):
+    """Return the snapshot of these ranks, whose flight records were gathered while they waited in 301 for rank 1."""
+    before = {r: inside(r, sequence=301, sequences={"0": 301}) for r in (0, 2, 3)} | {1: outside(1)}
+    state = JobState(set(), 4, Account(JOB))
+    state.flights = {r: SeenStanding.of(before[r], LATE if r == 1 else WAITS) for r in range(4)}
+    return state.add(snapshot(*(ranks or before.values())), [])
+
+
+def test_records_of_an_earlier_collective_of_the_step_hide_no_hang():
+    """Rank 1 was late in 301, and now waits in 302 with the others: for rank 2, which hangs between the two."""
+    rest = [inside(r, sequence=302, sequences={"0": 302}) for r in (0, 1, 3)]
+    now = after_the_late_rank(outside(2, sequences={"0": 301}), *rest)
+    assert now.flights == {}
+    (finding,) = STALL.detect(now)
+    assert (finding.cause, finding.ranks) == ("compute_hang", (2,))
+
+
+def test_records_of_ranks_that_stand_still_stay():
+    now = after_the_late_rank()
+    assert now.flights == {0: WAITS, 1: LATE, 2: WAITS, 3: WAITS}
+    (finding,) = STALL.detect(now)
+    assert (finding.cause, finding.ranks) == ("compute_hang", (1,))

@@ -3,6 +3,7 @@
 import aiohttp
 
 from tests.build import killed, rank_state, waiting
+from tests.detectors.stalls import inside, outside
 from tests.hub.fakes import FakeAgent, all_waiting, frozen, poll, two_agents
 
 
@@ -53,6 +54,57 @@ async def test_evidence_is_gathered_again_when_the_diagnosis_changes(start_hub):
     agent.ranks = frozen()
     assert await poll(lambda: len(agent.evidence_requests()) == 8)
     assert (await hub_client.findings())[0]["cause"] == "rank_frozen"
+    await hub_client.passes(5)
+    assert len(agent.evidence_requests()) == 8
+
+
+def one_outside(culprit, sequence, seconds=5.0):
+    """Return ranks that wait in this collective for one that has not entered it; no rank has moved for this time."""
+    late = outside(culprit, sequences={"0": sequence - 1}, state_seconds=seconds)
+    rest = [rank for rank in range(4) if rank != culprit]
+    return [late, *(inside(r, sequence=sequence, sequences={"0": sequence}, state_seconds=seconds) for r in rest)]
+
+
+async def test_rank_that_hangs_after_another_was_late_in_the_same_step_is_the_culprit(start_hub):
+    """The records, the frames and the stack from before show the rank that was late, which waits now."""
+    agent = FakeAgent(*one_outside(2, 301))
+    agent.stack = 'Thread 7 (idle): "MainThread"\n    read (/home/ann/train.py:40)\n'
+    hub_client = await start_hub(agent)
+    assert await evidence_of(hub_client)
+    assert (await hub_client.findings())[0]["ranks"] == [2]
+    agent.ranks, agent.rank_behind = one_outside(0, 302), 0
+
+    async def culprits():
+        (finding,) = await hub_client.findings()
+        return finding["ranks"] == [0] and list(finding["evidence"]["stacks"]) == ["0"]
+
+    assert await poll(culprits)
+    (finding,) = await hub_client.findings()
+    assert (finding["cause"], "0?stacks=1" in agent.evidence_requests()) == ("compute_hang", True)
+    assert "has not issued the collective" in finding["summary"]
+
+
+async def test_ranks_that_stand_still_are_asked_once_and_their_records_stay(start_hub):
+    agent = FakeAgent(*one_outside(2, 301))
+    agent.stack = 'Thread 7 (idle): "MainThread"\n    read (/home/ann/train.py:40)\n'
+    hub_client = await start_hub(agent)
+    assert await evidence_of(hub_client)
+    await hub_client.passes(8)
+    assert len(agent.evidence_requests()) == 4
+    assert sorted(flights(hub_client)) == [0, 1, 2, 3]
+    assert hub_client.hub.snapshots[0].frames == {2: "read() at train.py:40"}
+
+
+async def test_ranks_that_go_on_within_the_step_are_not_asked_at_each_collective(start_hub):
+    agent = FakeAgent(*one_outside(2, 301))
+    hub_client = await start_hub(agent)
+    assert await evidence_of(hub_client)
+    for sequence in range(302, 310):
+        agent.ranks = one_outside(2, sequence, seconds=0.1)
+        await hub_client.passes(1)
+    assert len(agent.evidence_requests()) == 4
+    agent.ranks = one_outside(2, 310)
+    assert await poll(lambda: len(agent.evidence_requests()) == 8)
     await hub_client.passes(5)
     assert len(agent.evidence_requests()) == 8
 

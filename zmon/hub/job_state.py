@@ -40,23 +40,31 @@ PEAKS_SECONDS = 5.0  # interval of looking up the peaks of all devices of a job,
 MAX_SAMPLES = 240  # two hours, the longest time that a site may let the detector look back
 
 
+def place(state: RankState) -> tuple[object, ...]:
+    """Return the point that a rank has reached: its steps, its phase, and its collectives within the step.
+
+    A rank that was late goes on to the next collective, and nothing seen before then says where it is.
+    """
+    inside = state.in_flight
+    entered = None if inside is None else (inside.op, inside.group, inside.sequence)
+    return state.steps, state.activity, state.phase, state.sequences, entered
+
+
 @dataclass(frozen=True, slots=True)
 class SeenStanding(Generic[T]):
     """A thing seen of a rank, which holds while the rank stands still."""
 
     value: T
-    steps: int  # steps that the rank had finished
-    activity: str
-    phase: str
+    place: tuple[object, ...]  # where the rank stood
 
     @classmethod
     def of(cls, state: RankState, value: T) -> SeenStanding[T]:
         """Return what was seen of a rank in this state."""
-        return cls(value, state.steps, state.activity, state.phase)
+        return cls(value, place(state))
 
     def holds(self, state: RankState) -> bool:
         """Return True if the rank has not gone on since then."""
-        return (self.steps, self.activity, self.phase) == (state.steps, state.activity, state.phase)
+        return self.place == place(state)
 
 
 @dataclass
@@ -70,7 +78,7 @@ class JobState:
     reported: ReportedValues = field(default_factory=ReportedValues)
     learning: BaselineLearner = field(default_factory=BaselineLearner)
     time: JobTime = field(default_factory=JobTime)
-    flights: dict[int, FlightRecord] = field(default_factory=dict)  # by rank, gathered for the current stall
+    flights: dict[int, SeenStanding[FlightRecord]] = field(default_factory=dict)  # by rank, for the current stall
     frames: dict[int, SeenStanding[str]] = field(default_factory=dict)  # likewise
     work_histories: dict[int, SeenStanding[WorkHistory]] = field(default_factory=dict)  # likewise
     addresses: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by host, as its agent reported them last
@@ -113,7 +121,7 @@ class JobState:
             step_windows=tuple(self.learning.step_windows),
             baseline=self.learning.baseline,
             not_finite=self.reported.not_finite(snapshot.ranks),
-            flights=self.flights,
+            flights=_held(self.flights, snapshot.ranks),
             frames=_held(self.frames, snapshot.ranks),
             standing={rank: history.standing for rank, history in _held(self.work_histories, snapshot.ranks).items()},
             plan=self.plan,

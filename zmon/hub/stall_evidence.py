@@ -17,7 +17,7 @@ from msgspec import UNSET
 from zmon.hub.agent_link import AgentLink
 from zmon.hub.agent_poller import evidence_of
 from zmon.hub.config import HubConfig
-from zmon.hub.job_state import JobStates, SeenStanding
+from zmon.hub.job_state import JobStates, SeenStanding, place
 from zmon.hub.journal import Journal
 from zmon.job.job_frame import job_frame
 from zmon.job.standing_out import standing_out
@@ -32,10 +32,13 @@ from zmon.schema.row import row_of
 from zmon.schema.unknown import Unknown
 
 _MAX_PENDING = 4  # collectives in flight that a row shows
+# Ranks that go on within a step, such as those of an evaluation, are not asked again at each collective: all must have
+# stood for this long, a few passes of the hub.
+_SETTLED_SECONDS = 1.0
 
 
 class EvidenceGatherer:
-    """The gatherer of evidence: it asks once for each diagnosis of a stall, and again when the diagnosis changes."""
+    """The gatherer of evidence: it asks once for each diagnosis of a stall, and again after a rank has moved."""
 
     def __init__(
         self,
@@ -49,6 +52,7 @@ class EvidenceGatherer:
         self._config, self._links, self._journal, self._job_states = config, links, journal, job_states
         self._stands_still = stands_still
         self._diagnoses: dict[str, tuple[Any, ...]] = {}  # the last diagnosis with gathered evidence, by finding
+        self._places: dict[str, list[tuple[object, ...]]] = {}  # where its ranks stood then, by finding
         self._tasks: dict[str, asyncio.Task[None]] = {}  # the latest task, by finding
         self._ahead_tasks: dict[str, asyncio.Task[None]] = {}  # tasks for leases that are about to end, by job
 
@@ -56,6 +60,7 @@ class EvidenceGatherer:
         """Start to gather evidence about this job if its diagnosis is new, or if its leases are about to end."""
         active = [finding for finding in self._journal.active() if finding.is_stall]
         self._diagnoses = {f.id: self._diagnoses[f.id] for f in active if f.id in self._diagnoses}
+        self._places = {finding_id: self._places[finding_id] for finding_id in self._diagnoses}
         self._tasks = {finding_id: task for finding_id, task in self._tasks.items() if not task.done()}
         job_findings = [finding for finding in active if finding.job_id == snapshot.job_id]
         if not job_findings:
@@ -63,8 +68,10 @@ class EvidenceGatherer:
         for finding in job_findings:
             steps = [r.steps for r in snapshot.ranks]  # the finding of a pause outlives it by seconds
             diagnosis = (finding.cause, finding.ranks, finding.step, steps)
-            if self._diagnoses.get(finding.id) != diagnosis:
-                self._diagnoses[finding.id] = diagnosis
+            places = [place(r) for r in snapshot.ranks]
+            has_moved = self._places.get(finding.id) != places and _has_settled(snapshot)
+            if self._diagnoses.get(finding.id) != diagnosis or has_moved:
+                self._diagnoses[finding.id], self._places[finding.id] = diagnosis, places
                 self._tasks[finding.id] = asyncio.create_task(self._gather(session, snapshot, finding))
 
     async def wait(self, finding_id: str) -> None:
@@ -89,7 +96,8 @@ class EvidenceGatherer:
 
     async def _gather_flights(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
         launch = self._job_states.state_of(snapshot)
-        launch.flights = flights(await self._ask(session, self._with_flights(snapshot)))
+        ranks = self._with_flights(snapshot)
+        launch.flights = standing_flights(ranks, await self._ask(session, ranks))
 
     def _with_flights(self, snapshot: Snapshot) -> Sequence[RankState]:
         """Return the living ranks whose flight records are gathered."""
@@ -113,7 +121,7 @@ class EvidenceGatherer:
         targets = {r.rank: r for r in (*alive, *ranks)}
         answers = await self._ask(session, [targets[rank] for rank in sorted(targets)], stack_ranks)
         alive_answers = {r.rank: answers[r.rank] for r in alive}
-        launch.flights = flights(alive_answers)
+        launch.flights = standing_flights(alive, alive_answers)
         launch.frames = {r.rank: frame for r in ranks if (frame := standing_frame(r, answers[r.rank]))}
         stacks = {str(rank): _stack(answers[rank]) for rank in sorted(stack_ranks)}
         tails = {str(rank): _stderr(answers[rank]) for rank in sorted(stack_ranks)}
@@ -124,6 +132,11 @@ class EvidenceGatherer:
             owners=tuple(dict.fromkeys(r.owner for r in ranks)) if stack_ranks else UNSET,
         )
         self._journal.attach(finding.id, gathered)
+
+
+def _has_settled(snapshot: Snapshot) -> bool:
+    """Return True if no rank has changed its phase or its collective for a while."""
+    return all(r.state_seconds >= _SETTLED_SECONDS for r in snapshot.ranks if r.alive and r.activity != "done")
 
 
 def _with_stacks(snapshot: Snapshot, finding: Finding) -> list[RankState]:
@@ -140,12 +153,14 @@ def standing_frame(state: RankState, answer: RankEvidence | Unknown) -> SeenStan
     return SeenStanding.of(state, frame) if frame else None
 
 
-def flights(answers: Mapping[int, RankEvidence | Unknown]) -> dict[int, FlightRecord]:
-    """Return the flight records in the agents' answers, by rank; ranks without one are left out."""
+def standing_flights(
+    ranks: Sequence[RankState], answers: Mapping[int, RankEvidence | Unknown]
+) -> dict[int, SeenStanding[FlightRecord]]:
+    """Return the flight records in the answers, by rank; `ranks` are from before the request. Some may have none."""
     return {
-        rank: answer.flight
-        for rank, answer in answers.items()
-        if isinstance(answer, RankEvidence) and answer.flight is not None
+        r.rank: SeenStanding.of(r, answer.flight)
+        for r in ranks
+        if isinstance(answer := answers[r.rank], RankEvidence) and answer.flight is not None
     }
 
 
