@@ -70,6 +70,8 @@ WAITING_FOR_ITS_HOST = (
     Row("the rank waits for a lock for 4.9 s", HUNG.format("warning"), awaited(locked(4.9), 7.0)),
     Row("the rank waits for a lock for 5 s", HUNG.format("critical"), awaited(locked(5.0), 7.0),
         "critical, because it waits for a lock, a pipe or a child, and nothing in it has changed for 5.0 s"),
+    Row("it waits for the lock of a file", HUNG.format("critical"), awaited(locked(6.0, ("locks_lock_inode_wait",))),
+        "critical, because it waits for a lock"),
     Row("it waits for the other end of a pipe", HUNG.format("critical"), awaited(locked(6.0, ("wait_for_partner",)))),
     Row("a thread of it sleeps", HUNG.format("warning"), awaited(locked(6.0, ("futex_do_wait", "hrtimer_nanosleep"))),
         note="a clock wakes it, and it may then release the lock"),
