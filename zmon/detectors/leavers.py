@@ -10,9 +10,9 @@ from zmon.job.rank_end import Way, way_of
 from zmon.schema.rank import EXECUTED, RankState
 
 ADVICE = (
-    "Either the ranks did not have the same number of batches, or one left the loop or skipped a batch by a decision of "
-    "its own, such as early stopping or a check for NaN. Give every rank the same number of batches (`drop_last=True` "
-    "and a `DistributedSampler`; compare `len(loader)` on all ranks), or use `with "
+    "Either the ranks did not have the same number of batches, or one left the loop or skipped a batch by its own "
+    "decision, such as early stopping or a check for NaN. Give every rank the same number of batches "
+    "(`drop_last=True` and a `DistributedSampler`; compare `len(loader)` on all ranks), or use `with "
     "torch.distributed.algorithms.join.Join([model]):`. Let all ranks decide alike: `all_reduce` the decision first."
 )
 

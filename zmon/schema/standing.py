@@ -77,6 +77,7 @@ class Standing:
     waits: tuple[str, ...] = ()  # see `ProcessWork`
     wait_channel: str | None = None  # the kernel function in which its main thread waits
     file_system: str | None = None  # see `ProcessWork`
+    in_debugger: bool = False  # its main thread is in pdb, which waits for a command
     work: WorkSigns | None = None  # what it did in the last seconds; None: nothing shows that it works
 
     @property

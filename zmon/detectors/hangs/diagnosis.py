@@ -169,11 +169,8 @@ def _ops(ranks: Sequence[RankState], unseen: int) -> str:
         return "a collective"
     if len(by_op) == 1:
         (op,) = by_op
-        return (
-            f"`{op}`"
-            if unseen
-            else f"`{op}` and none inside `{_OPPOSITE[op]}`: a deadlock, unless they issued those before"
-        )
+        alone = f" and none inside `{_OPPOSITE[op]}`: a deadlock, unless they issued those before"
+        return f"`{op}`{'' if unseen else alone}"
     return "a collective: " + ", ".join(f"{ranks_text(numbers[:_SHOWN])} in `{op}`" for op, numbers in by_op.items())
 
 
