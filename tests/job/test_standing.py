@@ -95,6 +95,34 @@ def test_work_of_a_while_ago_shows_nothing_about_now():
     assert standing_after(*answers).unchanged_seconds == RECENT_SECONDS + 1
 
 
+PDB = """Thread 7 (idle): "MainThread"
+    cmdloop (cmd.py:126)
+    _cmdloop (pdb.py:360)
+    interaction (pdb.py:435)
+    user_line (/usr/lib/python3.11/pdb.py:309)
+    trace_dispatch (bdb.py:90)
+    <module> (/home/ann/train.py:9)
+"""
+STEPPED = """Thread 7 (idle): "MainThread"
+    train (/home/ann/train.py:9)
+    run (/usr/lib/python3.11/bdb.py:600)
+    main (/usr/lib/python3.11/pdb.py:1700)
+"""
+
+
+@pytest.mark.parametrize(
+    ("stack", "shown"),
+    [
+        pytest.param(PDB, True, id="at a breakpoint"),
+        pytest.param(PDB.replace("(pdb", "(/usr/lib/python3.11/pdb"), True, id="at a breakpoint, with full paths"),
+        pytest.param(STEPPED, False, id="the debugger runs the script"),
+        pytest.param(MAIN.format(8), False, id="no debugger"),
+    ],
+)
+def test_prompt_of_the_debugger_is_in_the_stack(stack, shown):
+    assert standing_after(evidence(stack), evidence(stack)).in_debugger is shown
+
+
 def test_agent_of_an_older_version_shows_nothing():
     assert work_sample(RankEvidence("job", 2, stack=MAIN.format(8)), 50.0) is None
 
@@ -102,6 +130,8 @@ def test_agent_of_an_older_version_shows_nothing():
 WAITS = {
     "a lock": (("futex_do_wait",), True),
     "locks of two kernels": (("futex_wait_queue_me", "futex_wait_queue"), True),
+    "a lock of a file, by flock": (("locks_lock_inode_wait",), True),
+    "a lock of a file, by lockf": (("fcntl_setlk",), True),
     "a pipe without a writer": (("wait_for_partner",), True),
     "a pipe": (("pipe_read", "anon_pipe_read"), True),
     "a child": (("do_wait",), True),

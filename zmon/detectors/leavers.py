@@ -10,9 +10,10 @@ from zmon.job.rank_end import Way, way_of
 from zmon.schema.rank import EXECUTED, RankState
 
 ADVICE = (
-    "The ranks did not have the same number of batches. Give every rank the same number: `drop_last=True` and a "
-    "`DistributedSampler` in the loader, and compare `len(loader)` on all ranks before the loop. Or let ranks that are "
-    "done take part in the collectives of the others: `with torch.distributed.algorithms.join.Join([model]):`."
+    "Either the ranks did not have the same number of batches, or one left the loop or skipped a batch by its own "
+    "decision, such as early stopping or a check for NaN. Give every rank the same number of batches "
+    "(`drop_last=True` and a `DistributedSampler`; compare `len(loader)` on all ranks), or use `with "
+    "torch.distributed.algorithms.join.Join([model]):`. Let all ranks decide alike: `all_reduce` the decision first."
 )
 
 

@@ -26,6 +26,8 @@ _STANDARD_LIBRARY = re.compile(r"/lib(64)?/python3(\.\d+t?)?/")
 _TORCH = re.compile(
     r"(^|/)torch/(_[^/]+|nn|utils|distributed|optim|autograd|multiprocessing|cuda|fx|compiler|serialization\.py)(/|$)"
 )
+# With `python -m pdb` other functions of pdb and bdb are in each stack.
+_DEBUGGER = re.compile(r"(^|/)pdb\.py, interaction$")
 _ZMON = re.compile(r"(^|/)zmon/(probe/|box/|schema/|__init__\.py$)")  # what zmon runs inside a rank
 
 
@@ -77,6 +79,11 @@ def job_frame(stack: str) -> str | None:
 def main_functions(stack: str) -> tuple[str, ...]:
     """Return the functions in which the main thread is, the innermost first, each with its file."""
     return tuple(f"{frame.path}, {frame.function}" for frame in _frames(_main_thread(stack.splitlines())))
+
+
+def is_in_debugger(functions: Sequence[str]) -> bool:
+    """Return True if a main thread with these functions (`main_functions`) is in Python's debugger, pdb."""
+    return any(_DEBUGGER.search(function) for function in functions)
 
 
 def threads(stack: str) -> tuple[int, ...]:

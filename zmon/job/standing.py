@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zmon.job.job_frame import main_functions, without_states
+from zmon.job.job_frame import is_in_debugger, main_functions, without_states
 from zmon.schema.api.agent import RankEvidence
 from zmon.schema.standing import ProcessWork, Standing, WorkSigns
 
@@ -57,6 +57,7 @@ class WorkHistory:
             waits=now.work.waits,
             wait_channel=now.wait_channel,
             file_system=now.work.file_system,
+            in_debugger=is_in_debugger(now.functions),
             work=_work(self.recent, self.other_code_at),
         )
 

@@ -46,6 +46,10 @@ ROWS = {  # card → text that it has, text that it has not
     "two that cost most": (
         DONE, ["cost most forward 1 min (60%)", "data 30 s (30%): the training loop waits"], ["9.5 s"]
     ),
+    "a step that the end cut off": (
+        with_job(view=replace(VIEW, time={"restart": 30.0})),
+        ["restart 30 s (100%): steps that an end cut off", "next      Find the cause of the end first"], ["restarts"],
+    ),
     "advice": (with_job(view=replace(VIEW, time={"data": 30.0})), ["next      Give the DataLoader more workers"], []),
     "fault": (
         replace(with_job(findings=(CRASH,)), ending="exit code 1"),

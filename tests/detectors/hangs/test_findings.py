@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.build import NOW, flight, killed, waiting
+from tests.build import NOW, finished, flight, killed, waiting
 from tests.detectors.hangs.awaited import away
 from tests.detectors.hangs.one_rank import one, only
 from tests.detectors.hangs.paths import grid, in_control, in_world, pairs
@@ -39,6 +39,11 @@ def test_finding_that_fits_less_well_has_less_confidence():
     never_started = job(*(away(rank, "init", 1805.0, 1800.0, step=0) for rank in range(3)), rest=None)
     assert finding_about(never_started).confidence < finding_about(job(away(1, "init"))).confidence
     assert finding_about(job()).confidence < 0.5
+
+
+def test_advice_to_uneven_ends_has_both_reasons():
+    detail = finding_about(job(finished(3, 60.0))).detail
+    assert all(text in detail for text in ("number of batches", "early stopping", "`all_reduce` the decision"))
 
 
 def test_onset_is_the_last_step_of_the_rank_that_is_overdue_longest():

@@ -38,7 +38,8 @@ _ADVICE = {  # by time category; another one is a collective or an activity that
     ),
     "stall": Advice("nothing moved", "The finding about it says who the others waited for."),
     "restart": Advice(
-        "work that was lost, and starting again", "Find the cause of the restarts first; save more often."
+        "steps that an end cut off, and the time to the next launch",
+        "Find the cause of the end first; save more often.",
     ),
     IMBALANCE: Advice(
         "ranks wait for the slowest one", "Compare the work of the ranks: batch sizes, sequence lengths, hosts."

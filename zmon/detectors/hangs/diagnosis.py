@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 
 from zmon.detectors.hangs import flight_records
 from zmon.detectors.network import NetworkCulprit, next_steps
-from zmon.detectors.wording import ranks_on, verb
+from zmon.detectors.wording import ranks_on, ranks_text, verb
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import LINK, SILENCE
 from zmon.schema.rank import RankState
 
 _SHOWN = 8  # ranks in a sentence
+_OPPOSITE = {"send": "recv", "recv": "send"}  # what the peer must be in
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ def unknown(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis:
     if outside:
         clauses = [f"in no collective that zmon sees: {', '.join(outside[:_SHOWN])}"]
     else:
-        clauses = [f"every rank{' that zmon sees' if unseen else ''} is inside a collective"]
+        clauses = [f"every rank{' that zmon sees' if unseen else ''} is inside {_ops(alive, unseen)}"]
     if unseen:
         clauses.append(f"they may wait for a rank that zmon does not see ({unseen} of {snapshot.world_size})")
     if done := [r for r in snapshot.ranks if r.activity == "done"]:
@@ -156,6 +157,21 @@ def unknown(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis:
         "collective while the others wait, unless it waits for an asynchronous one: `py-spy dump --pid PID`.",
         confidence=0.3,
     )
+
+
+def _ops(ranks: Sequence[RankState], unseen: int) -> str:
+    """Return what the ranks are inside: a collective, or sends and receives, each of which needs its opposite."""
+    by_op: dict[str, list[int]] = {}
+    for r in ranks:
+        if r.in_flight:
+            by_op.setdefault(r.in_flight.op, []).append(r.rank)
+    if not by_op.keys() & _OPPOSITE.keys():
+        return "a collective"
+    if len(by_op) == 1:
+        (op,) = by_op
+        alone = f" and none inside `{_OPPOSITE[op]}`: a deadlock, unless they issued those before"
+        return f"`{op}`{'' if unseen else alone}"
+    return "a collective: " + ", ".join(f"{ranks_text(numbers[:_SHOWN])} in `{op}`" for op, numbers in by_op.items())
 
 
 def _shortest_time(ranks: Sequence[RankState]) -> str:

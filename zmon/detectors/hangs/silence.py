@@ -32,6 +32,7 @@ _MOVED_SECONDS = 1.0
 # it: they begin when the job stands still already.
 _UNCHANGED_RATIO = 0.5
 _UNCHANGED = "it waits for a lock, a pipe or a child, and nothing in it has changed"
+_PROMPT = "it stands at the prompt of a debugger (pdb), and nothing in it has changed"
 
 
 def judge(snapshot: Snapshot, awaited: Sequence[RankState], limits: HangLimits) -> tuple[Severity, Silence]:
@@ -55,7 +56,8 @@ def judge(snapshot: Snapshot, awaited: Sequence[RankState], limits: HangLimits) 
     waiting = min((_proof_seconds(standing, is_own_wait) for _, standing in looks), default=0.0)
     if waiting >= limits.proof_seconds:
         served = any(standing.waits_for_server for _, standing in looks)
-        what = "a server or driver has not answered" if served else _UNCHANGED
+        unchanged_text = _PROMPT if any(standing.in_debugger for _, standing in looks) else _UNCHANGED
+        what = "a server or driver has not answered" if served else unchanged_text
         return judged("critical", f"critical, because {what} for {duration(waiting)}", SILENCE if served else STACKS)
     unchanged = min((r.state_seconds for r in awaited), default=seconds)
     if overdue >= limits.moving_at_most_seconds:
