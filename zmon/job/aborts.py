@@ -11,7 +11,7 @@ from collections.abc import Sequence, Set
 from zmon.job.connection_errors import is_timeout, named_ranks, waited_at_store
 from zmon.job.facts import began_to_end, gone_seconds
 from zmon.job.rank_end import Way, way_of
-from zmon.schema.names import DEFAULT_GROUP
+from zmon.job.sequences import entered, entered_counts, furthest, is_behind
 from zmon.schema.rank import RankState
 
 _TIMEOUT_SECONDS = 30.0  # shorter than any usual timeout of a process group; the default of NCCL is ten minutes
@@ -58,9 +58,9 @@ def hung_ranks(ranks: Sequence[RankState]) -> list[RankState]:
         and (_was_overdue(r, first) or (r.phase == "data" and stood_still(r, first)) or r.rank in missing)
         and (r.alive or (began_to_end(r).latest > earliest and way_of(r) is not Way.FINISHED))
     ]
-    furthest = _furthest(victims)
-    held_up = {tuple(entered_counts(v).items()) for v in victims if _is_behind(v, furthest)}
-    behind = [r for r in late if _is_behind(r, furthest) and all(_may_hold_up(r, dict(counts)) for counts in held_up)]
+    most = furthest(entered(victims))
+    held_up = {tuple(entered_counts(v).items()) for v in victims if is_behind(v, most)}
+    behind = [r for r in late if is_behind(r, most) and all(_may_hold_up(r, dict(counts)) for counts in held_up)]
     return behind or _awaited_at_store(victims, [r for r in late if _was_overdue(r, first)], missing)
 
 
@@ -93,8 +93,8 @@ def _stood_with_all(state: RankState, ranks: Sequence[RankState]) -> bool:
     If this rank is the only rank behind several others, they had waited for it. A single other rank may be ahead
     because it skipped a collective. The other ranks may all be unwatched, such as the ranks of a lost host.
     """
-    seconds_ago, furthest = _gone_at_least(state, ranks), _furthest(ranks)
-    is_awaited = [r for r in ranks if _is_behind(r, furthest)] == [state] and len(ranks) > 2
+    seconds_ago, most = _gone_at_least(state, ranks), furthest(entered(ranks))
+    is_awaited = [r for r in ranks if is_behind(r, most)] == [state] and len(ranks) > 2
     return state.world_size > 1 and not is_awaited and all(stood_still(r, seconds_ago) for r in ranks)
 
 
@@ -114,10 +114,10 @@ def has_left_others(ranks: Sequence[RankState]) -> bool:
     victims = [r for r in ranks if is_aborted_while_waiting(r) or is_timeout(r.last_words)]
     if not victims:
         return False
-    first_end, furthest = min(began_to_end(r).latest for r in victims), _furthest(victims)
+    first_end, most = min(began_to_end(r).latest for r in victims), furthest(entered(victims))
     numbers = {r.rank for r in victims}
     finished = [r for r in ranks if not r.alive and r.rank not in numbers and way_of(r) is Way.FINISHED]
-    return any(began_to_end(r).latest < first_end and _is_behind(r, furthest) for r in finished)
+    return any(began_to_end(r).latest < first_end and is_behind(r, most) for r in finished)
 
 
 def _was_overdue(state: RankState, seconds_ago: float) -> bool:
@@ -129,30 +129,6 @@ def _was_overdue(state: RankState, seconds_ago: float) -> bool:
 def stood_still(state: RankState, seconds_ago: float) -> bool:
     """Return True if the rank had done the same thing for as long as a timeout takes that many seconds ago."""
     return min(state.step_seconds, state.state_seconds) - seconds_ago > _TIMEOUT_SECONDS
-
-
-def entered_counts(state: RankState) -> dict[str, int]:
-    """Return the number of collectives that the rank has entered, by group, including its current collective."""
-    current = {state.in_flight.group: state.in_flight.sequence} if state.in_flight else {}
-    return {**state.sequences, **current}
-
-
-def _furthest(ranks: Sequence[RankState]) -> dict[str, int]:
-    """Return the largest number of collectives that any of these ranks has entered, by group."""
-    furthest: dict[str, int] = {}
-    for state in ranks:
-        for group, count in entered_counts(state).items():
-            furthest[group] = max(count, furthest.get(group, 0))
-    return furthest
-
-
-def _is_behind(state: RankState, furthest: dict[str, int]) -> bool:
-    """Return True if the rank has entered fewer collectives of a group than the furthest rank.
-
-    A rank that has not entered a collective of a group is not known to be in the group, unless every rank is.
-    """
-    counts = {DEFAULT_GROUP: 0, **state.sequences}
-    return any(count < furthest.get(group, 0) for group, count in counts.items())
 
 
 def _may_hold_up(state: RankState, counts: dict[str, int]) -> bool:

@@ -23,12 +23,11 @@ def steps_before_join(ranks: Sequence[RankState]) -> dict[str, int]:
     They compare if all ranks had finished as many. They also compare if the job gives its steps numbers, which a new
     process takes from a checkpoint or from its peers: then its first one is not 1.
     """
-    before = {state.run_uid: state.steps_before_join for state in ranks}
-    if len({*before.values()}) < 2:
+    if len({state.steps_before_join for state in ranks}) < 2:
         return {}
     # A rank may finish steps between the two moments at which its agent reads their number and their count.
     count_themselves = all((first_step(state) or 1) <= 1 for state in ranks)
-    return before if count_themselves else {}
+    return {state.run_uid: state.steps_before_join for state in ranks} if count_themselves else {}
 
 
 def since_join(steps: Matrix, before: Mapping[int, int]) -> Matrix | None:

@@ -13,13 +13,10 @@ import msgspec
 from zmon.schema.limits import Seconds, Whole
 
 # Kernel functions in which a thread waits for something on this host that another thread or process must do: a lock
-# (futex(2)), a lock of a file (flock(2), fcntl(2)), the other end of a pipe (pipe(7)), the end of a child (wait(2)).
-# Names may have a suffix, as in `futex_wait_queue` or `do_wait.part.0`. No clock and no packet ends these waits.
-_LOCAL_WAITS = (
-    "futex_", "locks_lock_", "fcntl_setlk",
-    "pipe_", "anon_pipe_", "wait_for_partner", "fifo_open",
-    "do_wait", "kernel_wait4",
-)  # fmt: skip
+# (futex(2)), the other end of a pipe (pipe(7)), the end of a child (wait(2)). Names may have a suffix, as in
+# `futex_wait_queue` or `do_wait.part.0`. No clock and no packet ends these waits. The lock of a file (flock(2)) is not
+# among them: a process of another job may hold it, and release it.
+_LOCAL_WAITS = ("futex_", "pipe_", "anon_pipe_", "wait_for_partner", "fifo_open", "do_wait", "kernel_wait4")
 # Kernel functions in which a process waits for the answer of a file system's server or of a driver. A local disk is not
 # among them: it answers, however late.
 _SERVER_WAITS = (

@@ -7,8 +7,8 @@ collective, and its scheduler or a script around it knows the code.
 from __future__ import annotations
 
 from zmon.detectors.endings.job_end import JobEnd, with_first_words
-from zmon.job.aborts import entered_counts
 from zmon.job.rank_end import CANCELLED_STATUS
+from zmon.job.sequences import entered_counts
 from zmon.job.signals import CANCELLED_CODES
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding

@@ -18,8 +18,9 @@ from zmon.detectors.collectives import SAME_SIZE_ON_GPUS, Contribution, Mismatch
 from zmon.detectors.endings.job_end import JobEnd, with_first_words
 from zmon.detectors.endings.memory import out_of_memory
 from zmon.detectors.wording import ranks_on
-from zmon.job.aborts import entered_counts, is_aborted_while_waiting
+from zmon.job.aborts import is_aborted_while_waiting
 from zmon.job.facts import launcher_lead
+from zmon.job.sequences import entered_counts
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.names import SAME_SIZE_OPS

@@ -9,12 +9,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from zmon.detectors.hangs.awaited_ranks import awaited_ranks, movers
+from zmon.job.sequences import furthest, is_behind
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.names import DEFAULT_GROUP
 from zmon.schema.rank import RankState
 
 # The steps of the others after which a rank without any is one that never trains. A rank that is late for its first
@@ -34,6 +34,8 @@ def as_judged(snapshot: Snapshot) -> Snapshot:
     for it. Its evaluation or save, for which others wait, has its lease, since its last collective. If nobody waits for
     the rank, it is left out: that it works is no sign of life of the others, and it is not at fault.
     """
+    if all(r.activity == "train" for r in snapshot.ranks):
+        return snapshot  # as in nearly every pass over thousands of ranks
     snapshot = _with_waiting_trainers(snapshot)
     moving = movers(snapshot)
     trainers = [r for r in moving if r.steps >= _MANY_STEPS]
@@ -43,7 +45,7 @@ def as_judged(snapshot: Snapshot) -> Snapshot:
         return snapshot
     latest = min(trainers, key=lambda r: (r.activity != "train", r.step_seconds))
     awaited = _awaited(trainers, list(others.values()))
-    usual = _furthest(counted for r in trainers for counted in r.sequences.items())
+    usual = furthest(counted for r in trainers for counted in r.sequences.items())
     ranks = []
     for state in snapshot.ranks:
         if state.rank not in others:
@@ -84,10 +86,10 @@ def _awaited(trainers: Sequence[RankState], others: Sequence[RankState]) -> set[
     waiting = [r for r in trainers if r.in_flight]
     inside = [r for r in others if r.in_flight]
     while True:
-        due = _furthest((r.in_flight.group, r.in_flight.sequence) for r in waiting if r.in_flight)
+        due = furthest((r.in_flight.group, r.in_flight.sequence) for r in waiting if r.in_flight)
         split: tuple[list[RankState], list[RankState]] = [], []
         for rank in inside:
-            split[_is_behind(rank, due)].append(rank)
+            split[is_behind(rank, due)].append(rank)
         inside, more = split
         if not more:
             break
@@ -95,23 +97,10 @@ def _awaited(trainers: Sequence[RankState], others: Sequence[RankState]) -> set[
     outside = [r for r in others if not r.in_flight]
     uncounted = awaited_ranks([*waiting, *(r for r in trainers if not r.in_flight), *outside])
     # On a GPU a rank issues a collective and goes on, so there it may wait for one that it has issued.
-    issued = _furthest(counted for r in trainers if r.device != "cpu" for counted in r.sequences.items())
+    issued = furthest(counted for r in trainers if r.device != "cpu" for counted in r.sequences.items())
     numbers = {r.rank for r in outside}
-    behind = {r.rank for r in outside if _is_behind(r, due) or _is_behind(r, issued)}
+    behind = {r.rank for r in outside if is_behind(r, due) or is_behind(r, issued)}
     return behind | numbers.intersection(r.rank for r in uncounted)
-
-
-def _furthest(counted: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Return the highest sequence of each group."""
-    furthest: dict[str, int] = {}
-    for group, sequence in counted:
-        furthest[group] = max(sequence, furthest.get(group, 0))
-    return furthest
-
-
-def _is_behind(state: RankState, due: Mapping[str, int]) -> bool:
-    """Return True if the rank has not entered a collective of one of its groups; each rank is in the default one."""
-    return any(state.sequences.get(g, 0 if g == DEFAULT_GROUP else number) < number for g, number in due.items())
 
 
 def _takes_part(state: RankState, usual: Mapping[str, int]) -> bool:

@@ -11,8 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from zmon.detectors.collectives import SAME_SIZE_ON_GPUS, Contribution, Mismatch, first_mismatch
+from zmon.job.sequences import furthest, is_behind
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.names import DEFAULT_GROUP, SAME_SIZE_OPS
+from zmon.schema.names import SAME_SIZE_OPS
 from zmon.schema.rank import InFlight, RankState
 
 
@@ -34,12 +35,8 @@ def awaited_ranks(ranks: Sequence[RankState]) -> list[RankState]:
     """
     inside = [r.in_flight for r in ranks if r.in_flight]
     outside = [r for r in ranks if not r.in_flight]
-    furthest: dict[str, int] = {}
-    for op in inside:
-        furthest[op.group] = max(op.sequence, furthest.get(op.group, 0))
-    # Before its first collective a rank is in no group but that of all ranks.
-    counts = ((r, {DEFAULT_GROUP: 0, **r.sequences}) for r in outside)
-    behind = [r for r, entered in counts if any(count < furthest.get(group, 0) for group, count in entered.items())]
+    due = furthest((op.group, op.sequence) for op in inside)
+    behind = [r for r in outside if is_behind(r, due)]
     uncounted = any(not op.sequence for op in inside)
     return behind or (outside if uncounted and len(outside) == 1 else [])
 
