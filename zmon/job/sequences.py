@@ -33,5 +33,5 @@ def is_behind(state: RankState, counts: Mapping[str, int]) -> bool:
 
     A rank that has entered no collective of a group is not known to be in it, unless it is the group of all ranks.
     """
-    own = {DEFAULT_GROUP: 0, **state.sequences}
-    return any(count < counts.get(group, 0) for group, count in own.items())
+    counts_of_rank = {DEFAULT_GROUP: 0, **state.sequences}
+    return any(count < counts.get(group, 0) for group, count in counts_of_rank.items())
