@@ -4,6 +4,7 @@ Last words record an exception, a plain exit or SIGTERM. A rank that was killed 
 """
 
 import contextlib
+import ctypes
 import os
 from dataclasses import dataclass
 from signal import SIGCONT, SIGINT, SIGKILL, SIGTERM
@@ -190,12 +191,11 @@ def test_sigterm_ends_a_rank_that_waits_in_a_collective_at_once(start_rank, tmp_
     for rank in ranks:
         rank.says("joined")
     assert eventually(lambda: read_now(ranks[0]).op == "all_reduce", 20)
-    ranks[0].signal(SIGTERM)
+    # To the main thread: a thread that gloo has just started may take the signal of a process on a busy machine.
+    ctypes.CDLL(None).tgkill(ranks[0].pid, ranks[0].pid, SIGTERM)
     assert ranks[0].wait(2.0) == -SIGTERM
-    words = ranks[0].words()
-    assert words.kind == "signal"
-    # A thread that gloo has just started may take the signal on a busy machine.
-    assert "all_reduce" in words.message or "in another thread" in words.message
+    assert ranks[0].words().kind == "signal"
+    assert "all_reduce" in ranks[0].words().message
 
 
 # -- workers -----------------------------------------------------------------------------------------------
