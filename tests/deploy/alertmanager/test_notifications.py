@@ -19,11 +19,12 @@ pytestmark = pytest.mark.e2e
 
 TEMPLATE = REPOSITORY / "deploy/alertmanager/zmon.tmpl"
 INTERVALS = {
-    "group_wait: 5s": "group_wait: 200ms",
-    "group_wait: 30s": "group_wait: 200ms",
+    # Alertmanager sends a group at once if an alert of it began longer ago than this. The eight come one by one.
+    "group_wait: 5s": "group_wait: 1s",
+    "group_wait: 30s": "group_wait: 1s",
     "group_interval: 1m": "group_interval: 200ms",
 }
-SETTLED_SECONDS = 1.0  # five intervals of a group
+SETTLED_SECONDS = 2.0  # the wait of a new group, and five intervals of one
 LINKS = {"dashboard_url": "https://zmon.example.org/job?job_id=ads&rank=2", "runbook_url": "https://git.example.org/x"}
 
 
@@ -75,9 +76,10 @@ def is_ready(address):
 
 
 def post(url, alerts, seconds):
-    """Send alerts that end these seconds from now."""
-    end = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
-    times = {"startsAt": (datetime.now(UTC) - timedelta(minutes=1)).isoformat(), "endsAt": end}
+    """Send alerts that begin now and end these seconds from now, or that have ended."""
+    now = datetime.now(UTC)
+    end = now + timedelta(seconds=seconds)
+    times = {"startsAt": min(now, end - timedelta(seconds=1)).isoformat(), "endsAt": end.isoformat()}
     requests.post(f"{url}/api/v2/alerts", json=[alert | times for alert in alerts], timeout=5).raise_for_status()
 
 
