@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from tests.build import NOW, dead, finding, killed, raised, waiting, words
+from tests.build import NOW, dead, finding, killed, waiting, words
 from tests.detectors.hangs.silence import sleeps
 from tests.detectors.stalls import STALL, job, outside, stopped
 from zmon.job.merging import follows, joined, updated
@@ -98,28 +98,6 @@ def test_fault_after_a_hang_was_reported_is_a_second_one(second, culprit, is_sec
     later = both(second, culprit, rest=partial(waiting, seconds=40.0), time=NOW + 10)
     assert (hang.ranks, later.ranks) == ((2,), (0,))
     assert follows(hang, later) is is_second_fault
-
-
-FROZEN, REMAINS = stopped(3, 8.0), {"pid": stopped(3).pid, "step": stopped(3).step}
-
-
-@pytest.mark.parametrize(
-    ("second", "cause"),
-    [
-        pytest.param(killed(3, **REMAINS), "rank_frozen", id="it is killed as it stands"),
-        pytest.param(killed(3, **REMAINS | {"step": 900}), "rank_exited", id="it had gone on"),
-        pytest.param(killed(3, **REMAINS | {"pid": 900}), "rank_exited", id="it is another process"),
-        pytest.param(raised(3, **REMAINS), "rank_exited", id="it raises"),
-    ],
-)
-def test_rank_that_is_killed_where_it_stood_keeps_the_cause_of_its_hang(second, cause):
-    """An act of zmon, a launcher or a person ends a rank because it hangs: its end is no second fault."""
-    merged = frozen = both(FROZEN)
-    for seconds in (1, 2):
-        merged = updated(merged, both(second, time=NOW + seconds), publish=True)
-    assert (merged.cause, merged.ranks, merged.onset) == (cause, (3,), frozen.onset)
-    assert merged.summary.count("; also: rank 3 on node-a exited") == (cause == "rank_frozen")
-    assert "signal SIGKILL" in merged.summary or cause != "rank_frozen"
 
 
 @pytest.mark.parametrize("cause", ["unknown", "compute_hang"])

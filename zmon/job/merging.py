@@ -74,9 +74,6 @@ def updated(current: Finding, later: Finding, publish: bool) -> Finding:
         )
     if follows(current, later):
         return joined(current, later)
-    if killed_where_they_stood(current, later):  # by a person, a launcher, or an act: the hang remains the cause
-        is_told = any(fault.cause == later.cause for fault in current.evidence_of(StallEvidence).joined or ())
-        return raised(current, severity) if is_told else joined(current, later)
     loses_fault = set(later.ranks) < set(current.ranks) and current.evidence_of(StallEvidence).joined
     if loses_fault or (later.cause == current.cause and current.culprits and not later.culprits):
         return raised(current, severity)  # a proof may be gone with its process, or with a sample
@@ -142,19 +139,6 @@ def follows(current: Finding, later: Finding) -> bool:
     return stands_still and hits_some and later.onset > current.detected and by_others
 
 
-def killed_where_they_stood(current: Finding, later: Finding) -> bool:
-    """Return True if `later` only reports that a signal ended the culprits of `current`, which had not gone on."""
-    before = {row.rank: row for row in current.evidence.ranks or ()}
-    now = {row.rank: row for row in later.evidence.ranks or ()}
-    if later.cause != "rank_exited" or not current.ranks or set(later.ranks) != set(current.ranks):
-        return False
-    culprits = [(before.get(rank), now.get(rank)) for rank in current.ranks]
-    return all(
-        row and later_row and row.alive and killed_from_outside(later_row) and _point(row) == _point(later_row)
-        for row, later_row in culprits
-    )
-
-
 def are_victims(current: Finding, finding: Finding) -> bool:
     """Return True if all ranks that exited had waited for the published culprits, and gave up or were aborted.
 
@@ -207,13 +191,8 @@ def _has_own_fault(state: RankState) -> bool:
 
 
 def _place(row: RankStatus) -> tuple[object, ...]:
-    """Return the state of a rank's process and the point that it has reached."""
-    return row.alive, _is_stopped(row), *_point(row)
-
-
-def _point(row: RankStatus) -> tuple[object, ...]:
     """Return the process of a rank and the point that it has reached."""
-    return row.pid, row.step, row.op, row.sequence
+    return row.pid, row.alive, row.step, row.op, row.sequence, _is_stopped(row)
 
 
 def _is_stopped(row: RankStatus) -> bool:
