@@ -2,8 +2,8 @@
 
 Each activity has a lease. Training renews its lease at every step boundary, every other activity when it begins. The
 lease of training follows the recent steps: a job with steps of 20 ms is suspected after 1.5 s, a job with steps of 2 s
-after half a minute. In training, the stall detector also applies the median of all ranks' leases to every rank
-(zmon/detectors/hangs/standstill.py). The lease of any other activity follows its earlier durations on the same rank,
+after half a minute. In training, the stall detector applies the shortest lease to all ranks
+(zmon/detectors/hangs/as_trainers.py). The lease of any other activity follows its earlier durations on the same rank,
 once there were three. The lease of initialization follows the starts of earlier launches.
 """
 

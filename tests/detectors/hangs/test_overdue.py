@@ -1,4 +1,6 @@
-"""Tests of the ranks past their lease: in training all ranks share the median lease of those that have learned one."""
+"""Tests of the ranks past their lease: in training all ranks share the shortest lease of those that have learned one."""
+
+import math
 
 import pytest
 
@@ -10,8 +12,9 @@ from zmon.schema.rank import RankState
 
 
 def training(rank, lease, seconds=3.0, **changes):
-    """Return a rank without a step for this time, within the lease that its agent judges it by."""
-    times = {"step_seconds": seconds, "state_seconds": seconds, "overdue_seconds": 0.0, "lease_seconds": lease}
+    """Return a rank without a step for this time, as its agent judges it by this lease."""
+    overdue = max(0.0, seconds - changes.get("unobserved_seconds", 0.0) - (lease or math.inf))
+    times = {"step_seconds": seconds, "state_seconds": seconds, "overdue_seconds": overdue, "lease_seconds": lease}
     return rank_state(rank, **{"activity": "train", "steps": 300, "sequences": {"0": 300}, **times, **changes})
 
 
@@ -19,10 +22,12 @@ WORKER = {"steps": 0, "lease": Leases.init_seconds}  # of a parameter server: wi
 SUSPENDED = {"seconds": 60.0, "unobserved_seconds": 59.0}  # the agents were stopped for most of the time
 OVERDUE = {
     "one has a long lease": ([{"lease": 2.0}, {"lease": 2.0}, {"lease": 40.0}], [0, 1, 2]),
-    "quiet within the median lease": ([{"lease": 4.0}, {"lease": 4.0}, {"lease": 1.0}], []),
+    "all but one have a long lease": ([{"lease": 40.0}, {"lease": 40.0}, {"lease": 2.0}], [0, 1, 2]),
+    "quiet within the shortest lease": ([{"lease": 4.0}, {"lease": 4.0}, {"lease": 40.0}], []),
     "no lease is known": ([{"lease": None}, {"lease": None}], []),
-    "one lease is known": ([{"lease": None}, {"lease": None}, {"lease": 4.0}], []),
     "one is past the lease of its agent": ([{"lease": None, "overdue_seconds": 1.0}, {"lease": 40.0}], [0]),
+    "one has taken few steps": ([{"lease": 40.0}, {"lease": 2.0, "steps": 140}], [1]),
+    "one steps slowly": ([{"lease": 2.0}, {"lease": 40.0, "step_seconds_total": 90.0}], [0]),
     "one without steps takes part": ([{"lease": 2.0}, WORKER], [0, 1]),
     "quiet about one that takes no part": ([{"lease": 2.0}, {**WORKER, "sequences": {"0": 3}}], [0]),
     "quiet while agents observed less": ([{"lease": 2.0, **SUSPENDED}, {"lease": 2.0, "steps": 0, **SUSPENDED}], []),
@@ -30,10 +35,10 @@ OVERDUE = {
 
 
 @pytest.mark.parametrize(("ranks", "overdue"), OVERDUE.values(), ids=OVERDUE)
-def test_ranks_in_training_share_the_median_lease(ranks, overdue):
-    """A rank without a step for 3 s is overdue past the median lease of the ranks that have learned one."""
+def test_ranks_in_training_share_the_shortest_lease(ranks, overdue):
+    """A rank without a step for 3 s is overdue past the shortest lease of the ranks that have learned one."""
     states = [training(number, **rank) for number, rank in enumerate(ranks)]
-    assert [r.rank for r in overdue_ranks(states)] == overdue
+    assert [r.rank for r in overdue_ranks(as_judged(snapshot(*states)).ranks)] == overdue
 
 
 def test_overdue_ranks_of_a_large_job_do_not_slow_down_the_hub(monkeypatch):

@@ -1,10 +1,12 @@
-"""Judge ranks whose own lease says nothing about a stall by the ranks that train. Pure; a few passes over the ranks.
+"""Judge ranks whose own lease says little about a stall by the ranks that train. Pure; a few passes over the ranks.
 
 1. A rank that never trains, such as a generator or an evaluator beside the trainers, stays in the activity in which it
    started. A lease of that activity would hide a hang of the trainers until it ends, and would be exceeded for ever
    after that.
 2. A rank that has evaluated or saved waits in a collective for ranks that train. Its lease is that of its evaluation
    or save, since it has not trained again, and it would hide a hang of those ranks.
+3. Ranks wait within their steps while another one evaluates or saves for all. The p99 of these steps says little about
+   the other steps. The rank that saves has the time apart, and the lease of its steps is that of the job.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from zmon.detectors.hangs.awaited_ranks import awaited_ranks, movers
+from zmon.detectors.hangs.limits import LOOK_RATIO
+from zmon.job.lease import Leases
 from zmon.job.sequences import furthest, is_behind
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
@@ -25,6 +29,11 @@ _MANY_STEPS = 20
 _PRESENT_RATIO = 0.9
 # A rank that has entered this share of the collectives that another one waits in takes part in every step.
 _PART_RATIO = 0.5
+# A rank's lease is that of all ranks that train if it has this share of their steps: its p99 is of as many pauses.
+_STEPS_RATIO = 0.5
+# The lease of all is at least this value × the mean step of each rank, as a lease is of the p99. Ranks that do not step
+# together, as in local SGD, differ in their mean step; waits for a rank that saves are too few to change it.
+_MEAN_STEPS = Leases.train_multiple
 
 
 def as_judged(snapshot: Snapshot) -> Snapshot:
@@ -34,9 +43,13 @@ def as_judged(snapshot: Snapshot) -> Snapshot:
     for it. Its evaluation or save, for which others wait, has its lease, since its last collective. If nobody waits for
     the rank, it is left out: that it works is no sign of life of the others, and it is not at fault.
     """
-    if all(r.activity == "train" for r in snapshot.ranks):
-        return snapshot  # as in nearly every pass over thousands of ranks
-    snapshot = _with_waiting_trainers(snapshot)
+    if not all(r.activity == "train" for r in snapshot.ranks):
+        snapshot = _with_those_that_never_train(_with_waiting_trainers(snapshot))
+    return _with_one_lease(snapshot)
+
+
+def _with_those_that_never_train(snapshot: Snapshot) -> Snapshot:
+    """Return the job with such ranks as ranks that train, or without them."""
     moving = movers(snapshot)
     trainers = [r for r in moving if r.steps >= _MANY_STEPS]
     trained_seconds = max((_age(r) - r.between_seconds.get("init", 0.0) for r in trainers), default=0.0)
@@ -55,6 +68,29 @@ def as_judged(snapshot: Snapshot) -> Snapshot:
         elif state.rank in awaited:
             ranks.append(state if state.activity == "init" else _since_its_last_change(state))
     return replace(snapshot, ranks=tuple(ranks))
+
+
+def _with_one_lease(snapshot: Snapshot) -> Snapshot:
+    """Return the job with the shortest lease of the ranks that train for all of them, if it may be exceeded soon."""
+    training = [r for r in snapshot.ranks if r.alive and r.activity == "train" and r.lease_seconds is not None]
+    training = [r for r in training if r.steps >= Leases.learned_after_steps]
+    many = _STEPS_RATIO * max((r.steps for r in training), default=0)
+    shortest = min((r.lease_seconds or 0.0 for r in training if r.steps >= many), default=0.0)
+    if min((r.step_seconds for r in training), default=0.0) < LOOK_RATIO * shortest:
+        return snapshot  # a rank has just stepped, as in nearly every pass over thousands of ranks
+    lease = max((_MEAN_STEPS * r.step_seconds_total / r.steps for r in training), default=0.0)
+    lease = max(lease, shortest)
+    longer = {r.rank for r in training if (r.lease_seconds or 0.0) > lease}
+    if not longer:
+        return snapshot
+    ranks = tuple(_with_lease(r, lease) if r.rank in longer else r for r in snapshot.ranks)
+    return replace(snapshot, ranks=ranks)
+
+
+def _with_lease(state: RankState, lease: float) -> RankState:
+    """Return a rank that trains with this lease."""
+    overdue = max(0.0, state.step_seconds - state.unobserved_seconds - lease)
+    return replace(state, lease_seconds=lease, overdue_seconds=overdue)
 
 
 def _with_waiting_trainers(snapshot: Snapshot) -> Snapshot:

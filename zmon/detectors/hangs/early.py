@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from zmon.detectors.hangs.awaited_ranks import has_one_rank, movers
 from zmon.detectors.hangs.diagnosis import Diagnosis
-from zmon.detectors.hangs.limits import HangLimits
+from zmon.detectors.hangs.limits import LOOK_RATIO, HangLimits
 from zmon.detectors.hangs.rules import diagnose
 from zmon.job.lease import Leases
 from zmon.schema.job_snapshot import Snapshot
@@ -18,8 +18,6 @@ from zmon.schema.rank import RankState
 from zmon.schema.standing import Standing
 
 _LEARNED_STEPS = Leases.learned_after_steps
-# In training the hub looks once no rank has moved for this share of its lease: five times the p99 of the step time.
-_LOOK_RATIO = 1 / 3
 # The shortest time without movement after which it looks; and the time for which nothing must have changed in a rank
 # that is reported ahead of its lease: two looks.
 _LOOK_SECONDS = 1.0
@@ -86,7 +84,7 @@ def _seconds(state: RankState) -> float:
 def _look_seconds(state: RankState, limits: HangLimits) -> float:
     if not _has_learned(state):
         return limits.start_look_seconds
-    return max(_LOOK_SECONDS, _LOOK_RATIO * (state.lease_seconds or 0.0))
+    return max(_LOOK_SECONDS, LOOK_RATIO * (state.lease_seconds or 0.0))
 
 
 def _is_unchanged(state: RankState, standing: Standing, limits: HangLimits) -> bool:

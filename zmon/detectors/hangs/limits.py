@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from zmon.schema.thresholds import Multiple, Thresholds
 
+# In training the hub looks once no rank has moved for this share of its lease: five times the p99 of the step time.
+LOOK_RATIO = 1 / 3
+
 
 @dataclass(frozen=True)
 class HangLimits(Thresholds):

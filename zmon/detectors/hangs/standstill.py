@@ -134,23 +134,19 @@ def _finding(
 def overdue_ranks(alive: Sequence[RankState]) -> list[RankState]:
     """Return the ranks past their lease; a rank has a lease of its own in training once it has learned one.
 
-    In training all ranks take the same steps, so the median lease counts for all of them. The longest lease of many
-    ranks would be that of the rank with the most irregular steps. It counts for ranks without steps as well, such as
-    the workers of a parameter server, which have no optimizer.
+    The lease of the ranks that train counts for ranks without steps as well, such as the workers of a parameter server,
+    which have no optimizer.
     """
     training = [r for r in alive if r.activity == "train" and r.steps >= _LEARNED_STEPS]
-    leases = [r.lease_seconds for r in training if r.lease_seconds is not None]
-    shared = median(leases) if leases else inf
+    lease = max((r.lease_seconds for r in training if r.lease_seconds is not None), default=inf)
     learning = [r for r in alive if r.activity == "train" and r.steps < _LEARNED_STEPS]
     usual = median(map(_num_collectives, training)) if training and learning else 0
 
     def is_overdue(state: RankState) -> bool:
-        if state.overdue_seconds > 0 or state.activity != "train":
+        if state.overdue_seconds > 0 or state.activity != "train" or state.steps >= _LEARNED_STEPS:
             return state.overdue_seconds > 0
-        if state.steps >= _LEARNED_STEPS:
-            return state.step_seconds - state.unobserved_seconds > shared
         takes_part = 0 < usual <= 2 * _num_collectives(state)  # as many collectives as half of those that train
-        return state.state_seconds - state.unobserved_seconds > shared and takes_part
+        return state.state_seconds - state.unobserved_seconds > lease and takes_part
 
     return [r for r in alive if is_overdue(r)]
 
