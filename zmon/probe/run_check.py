@@ -80,9 +80,12 @@ def _check(command: int, watch: int, receiver: socket.socket, look_seconds: floa
     for low, high in zip(used, [*used[1:], os.sysconf("SC_OPEN_MAX")], strict=True):
         os.closerange(low + 1, high)
     os.chdir("/")
+    ended = select.poll()
+    ended.register(watch, select.POLLIN)
+    ended.register(receiver.fileno(), select.POLLIN)
     pause, begin, since = look_seconds, time.monotonic(), dict[int, float]()  # since when a process has torch
     while time.monotonic() - begin < MAX_SECONDS:
-        if select.select([watch, receiver.fileno()], [], [], pause)[0]:
+        if ended.poll(1000 * pause):
             return  # the command has ended, or a rank is watched
         pause = min(1.5 * pause, _LONGER * look_seconds)
         now = time.monotonic()

@@ -1,4 +1,4 @@
-/* The hot part of the public door (zmon/probe/__init__.py) and of zmon/probe/hooks/steps.py: a step and its phases. */
+/* The hot part of zmon/probe/__init__.py and of zmon/probe/hooks/steps.py: a step and its phases. */
 
 #ifndef ZMON_EDGE_MARKS_H
 #define ZMON_EDGE_MARKS_H
