@@ -145,15 +145,16 @@ def _takes_part(state: RankState, usual: Mapping[str, int]) -> bool:
 
 
 def _as_trainer(state: RankState, trainer: RankState) -> RankState:
-    """Return the rank with the steps and the lease of one that trains."""
+    """Return the rank with the steps and the lease of one that trains, for as long as it waits in a collective."""
     lease = trainer.lease_seconds
-    silence = trainer.step_seconds - trainer.unobserved_seconds
+    seconds = min(trainer.step_seconds, state.in_flight.seconds) if state.in_flight else trainer.step_seconds
+    silence = seconds - trainer.unobserved_seconds
     return replace(
         state,
         activity="train",
         step=trainer.step,
         steps=trainer.steps,
-        step_seconds=trainer.step_seconds,
+        step_seconds=seconds,
         lease_seconds=lease,
         overdue_seconds=max(0.0, silence - lease) if lease is not None else 0.0,
         unobserved_seconds=trainer.unobserved_seconds,
