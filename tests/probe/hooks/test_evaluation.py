@@ -58,6 +58,44 @@ with torch.inference_mode(): model(batch)
 print(activity())
 > train
 
+== evaluation without no_grad begins with its second forward
+train(model.train())
+model.eval()
+model(batch)
+print(activity(), hooks())
+> train 1
+model(batch)
+print(activity(), steps(), hooks())
+> eval 1 0
+train(model.train())
+print(activity(), steps())
+> train 2
+wrapped = nn.DataParallel(model)  # the model inside is called in each call of the wrapper
+wrapped.eval()
+wrapped(batch)
+print(activity())
+> train
+wrapped(batch)
+print(activity())
+> eval
+
+== forward in eval mode whose gradients are used is training, as in adversarial training
+train(model.train())
+for _ in range(2):
+    model.eval()
+    for _ in range(3):  # the attack
+        torch.autograd.grad(model(batch).sum(), list(model.parameters()))
+    train(model.train())
+print(activity(), steps())
+> train 3
+model[1].eval()  # a frozen part
+for _ in range(2):
+    for _ in range(2):  # gradient accumulation
+        model(batch).sum().backward()
+    optimizer.step()
+print(activity(), steps())
+> train 5
+
 == update of the statistics of an average of weights is an evaluation, in training mode and without gradients
 from torch.optim import swa_utils
 from torch.optim.swa_utils import AveragedModel, update_bn

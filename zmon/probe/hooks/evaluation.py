@@ -1,5 +1,8 @@
 """Infers evaluation: from the first forward in eval mode without gradients until the rank trains again.
 
+A job may evaluate without `torch.no_grad`. Then evaluation begins with the second forward in eval mode in a row: no
+backward pass used the gradients of the first. A frozen part of a model that trains has a backward pass in between.
+
 `model.eval()` and `model.train()` each put a hook on that model, which is removed at the first forward that it waits
 for. There is no hook while the rank trains, and never one on modules inside a model. A forward therefore costs no more
 than without zmon, and a compiled model is not compiled again.
@@ -29,6 +32,8 @@ _WRAPPED = ("module", "_fsdp_wrapped_module", "_orig_mod")  # attributes of DDP,
 
 _hooks: dict[int, Any] = {}  # the hook of each model, by id of the model
 _awaited = TRAIN  # the activity that the hooks wait for
+# The step and its backward passes at the last forward of a model in eval mode with gradients, by id of the model.
+_last_calls: dict[int, tuple[int, int]] = {}
 _depth = 0  # Module.train calls itself for each submodule
 
 
@@ -43,6 +48,7 @@ def install() -> None:
 
 def disarm() -> None:
     """Remove all hooks; no forward is awaited any more."""
+    _last_calls.clear()
     while _hooks:
         _hooks.popitem()[1].remove()
 
@@ -131,9 +137,21 @@ def _on_forward(model: nn.Module) -> None:
     if torch.compiler.is_compiling():
         return
     timeline = probe.current
-    if timeline is None or timeline.explicit_activity or model.training != torch.is_grad_enabled():
+    if timeline is None or timeline.explicit_activity:
+        return
+    if model.training != torch.is_grad_enabled() and not _wastes_gradients(model, timeline):
         return  # a frozen submodule in training, or a sanity check in training mode
     activity = TRAIN if model.training else EVAL
     if timeline.activity != activity:
         timeline.turn_to(activity)
     disarm()
+
+
+def _wastes_gradients(model: nn.Module, timeline: RankTimeline) -> bool:
+    """Return True if no backward pass has used the gradients of the last forward of this model in eval mode."""
+    if model.training:
+        return False
+    call = timeline.step, timeline.ledger.samples.backwards
+    last_call = _last_calls.get(id(model))
+    _last_calls[id(model)] = call
+    return last_call == call
