@@ -23,7 +23,7 @@ SLOW = finding(
 HUNG = finding(step=401, summary="rank 2 hung", resolved=NOW + 60)  # at the end of the command
 SILENT = finding(
     severity="warning", cause="compute_hang", summary="no step for 3 s",
-    evidence={"silence": {"seconds": 3.0, "critical_seconds": 20.0, "places": [], "reason": "", "healed_seconds": None}},
+    evidence={"silence": {"seconds": 3.0, "critical_seconds": 20, "places": [], "reason": "", "healed_seconds": None}},
 )  # fmt: skip
 UNSEEN = replace(JOB, view=replace(VIEW, ranks_seen=1, time={}, step_seconds=None, samples_per_second=None))
 

@@ -98,8 +98,8 @@ def mismatch(snapshot: Snapshot, even: Sequence[str] = ()) -> Mismatch | None:
 def _is_over(op: InFlight, flight: FlightRecord) -> bool:
     """Return True if a collective has ended by the record, although its caller does not go on.
 
-    Python runs the job's signal handlers when the collective returns, so a rank in a handler looks as if it still waits.
-    torch does not record a monitored barrier.
+    Python runs the job's signal handlers when the collective returns, so a rank in a handler looks as if it still
+    waits. torch does not record a monitored barrier.
     """
     last = max((last for group, last in flight.last.items() if group.rpartition(":")[2] == op.group), default=0)
     return op.op != "barrier" and 0 < op.sequence <= last

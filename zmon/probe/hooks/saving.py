@@ -69,8 +69,13 @@ def _with_checkpoint_activity(save: Callable[..., Any]) -> Callable[..., Any]:
 
 def _note_saved(timeline: RankTimeline, result: Any) -> None:
     """Note that a checkpoint is complete, at once or when the future that the function returned has a result."""
+
+    def end(written: Future[Any]) -> None:
+        if not written.cancelled() and written.exception() is None:
+            timeline.ledger.saved()
+
     written = getattr(result, "upload_completion", result)  # of torch's AsyncSaveResponse
     if isinstance(written, Future):
-        written.add_done_callback(lambda done: done.cancelled() or done.exception() or timeline.ledger.saved())
+        written.add_done_callback(end)
     else:
         timeline.ledger.saved()
