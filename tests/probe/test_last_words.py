@@ -102,6 +102,10 @@ def terminated_at_once(statement):
 ENDINGS = {
     "exception": exception(ATTACH + RAISE, output="ValueError: bad batch 17\n"),
     "end of the script": plain_exit(ATTACH),
+    "end of the script, after the thread that trained": plain_exit(
+        HEAD + "import threading\n"
+        "thread = threading.Thread(target=probe.attach_box)\nthread.start()\nthread.join()\nassert probe.current\n"
+    ),
     "exit()": plain_exit(ATTACH + "sys.exit()"),
     "exit(0)": plain_exit(ATTACH + "sys.exit(0)"),
     "exit(None)": plain_exit(ATTACH + "sys.exit(None)"),

@@ -67,6 +67,8 @@ def record_last_words(timeline: RankTimeline) -> RecordResult:
             else:
                 write(time.time_ns(), kind, type_name(error), str(error), *origin_of(error))
             if kind == "exit":
+                if timeline.own_thread_has_ended():  # the rank trained in another thread than the one that exits
+                    timeline.adopt_thread()
                 timeline.turn_to(DONE)
             recorded = True
 

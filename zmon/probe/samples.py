@@ -22,7 +22,8 @@ class SampleCounter:
         self.on_source: Callable[[str], None] | None = None
         self._loaded: dict[int, int] = {}  # samples loaded in this step, by data set
         self._last: tuple[int, int] | None = None  # the last batch, as (data set, samples), if no step has ended since
-        self._model = self._called = self._calls = self._backwards = 0
+        self._model = self._called = self._calls = 0
+        self.backwards = 0  # the backward passes of this step so far
 
     def declare(self) -> None:
         """Note that the job reports its samples itself."""
@@ -43,7 +44,7 @@ class SampleCounter:
             self._calls += 1
 
     def end_backward(self) -> None:
-        self._backwards += 1
+        self.backwards += 1
 
     def end_step(self, is_stage: bool) -> int | None:
         """Return the inferred samples of the step that ends now; None if they are unknown or the job reports them.
@@ -70,14 +71,14 @@ class SampleCounter:
         """Return the source of the samples of this step, and their number; "" and None if they are unknown."""
         if self._loaded:  # two data sets, such as labelled and unlabelled images, are loaded side by side
             return LOADER, max(self._loaded.values())
-        if self._calls and self._backwards and self.source != LOADER:
+        if self._calls and self.backwards and self.source != LOADER:
             # A model that is called twice for one backward pass sees the same samples twice, for example both views.
-            return MODEL, self._called * min(self._calls, self._backwards) // self._calls
+            return MODEL, self._called * min(self._calls, self.backwards) // self._calls
         return "", None
 
     def _clear(self) -> None:
         self._loaded, self._last = {}, None
-        self._model = self._called = self._calls = self._backwards = 0
+        self._model = self._called = self._calls = self.backwards = 0
 
     def _set_source(self, source: str) -> None:
         if source != self.source:

@@ -21,6 +21,10 @@ SLOW = finding(
     id="f2", detector="straggler", cause="slow_rank", severity="warning", resolved=NOW + 60, onset=NOW, evidence={}
 )
 HUNG = finding(step=401, summary="rank 2 hung", resolved=NOW + 60)  # at the end of the command
+SILENT = finding(
+    severity="warning", cause="compute_hang", summary="no step for 3 s",
+    evidence={"silence": {"seconds": 3.0, "critical_seconds": 20, "places": [], "reason": "", "healed_seconds": None}},
+)  # fmt: skip
 UNSEEN = replace(JOB, view=replace(VIEW, ranks_seen=1, time={}, step_seconds=None, samples_per_second=None))
 
 
@@ -83,6 +87,15 @@ ROWS = {  # card → text that it has, text that it has not
     ),
     "steps after the stall": (
         with_job(findings=(HUNG,), signalled=NOW + 30, steps=401), ["(over after 1 min 2 s)"], ["rank 2 hung"]
+    ),
+    "silence before a rank that finishes": (
+        with_job(findings=(SILENT,), finished=True), ["exit code 0 after 1 min 44 s.", "warning compute_hang"], []
+    ),
+    "silence before a rank that does not say that it is done": (
+        with_job(findings=(SILENT,)), ["after 1 min 44 s: no step for 3 s."], ["findings"]
+    ),
+    "fault of a rank that says that it is done": (
+        with_job(findings=(CRASH,), finished=True), ["after 1 min 44 s: rank 1 raised ValueError."], ["findings"]
     ),
     "exit code of --fail-on": (replace(DONE, failure="1: slow_rank opened"), ["exit code 1: slow_rank opened"], []),
     "ranks that live on": (with_job(num_living=2), ["2 ranks of it still live"], []),

@@ -12,7 +12,7 @@ from functools import partial
 
 from tests.build import agent_status, disconnected, finished, flight, job_steps, pending, rank_state, waiting
 from tests.detectors.network.hosts import NODES, window
-from tests.detectors.stalls import Row, job, outside
+from tests.detectors.stalls import Row, inside, job, outside
 
 WAITS = flight(pending(301))
 STARTED = flight(pending(301, state="started"))
@@ -33,6 +33,11 @@ def records(*ranks, rest=gpu, records_of_rest=WAITS, steps=(), hardware=(), unwa
     known = {rank: record for rank, record in flights.items() if record is not None}
     return job(*ranks, rest=rest, flights=known, steps=steps, hardware=tuple(hardware), unwatched=unwatched,
                agents=agents)  # fmt: skip
+
+
+def handled(state, **record):
+    """Return a job whose ranks wait in collective 301, but this one, whose flight record has nothing pending."""
+    return records(state, rest=inside, records_of_rest=GLOO_WAITS, r2=replace(GLOO_HANGS, **record))
 
 
 def sizes(name, *num_bytes, **changes):
@@ -89,6 +94,14 @@ RECORDS = (
     Row("a rank on a CPU has issued nothing, by gloo's records of a compiled graph", "compute_hang, warning, rank 2",
         records(rest=partial(gpu, device="cpu"), records_of_rest=GLOO_WAITS, r2=GLOO_HANGS)),
     Row("the same without records", UNKNOWN, records(rest=partial(gpu, device="cpu"), records_of_rest=None)),
+    Row("a rank on a CPU hangs in a signal handler in a collective that is over", "compute_hang, warning, rank 2",
+        handled(inside(2, sequence=300)), "the flight records show that it has not issued"),
+    Row("the same, and its record does not show that the collective is over", UNKNOWN,
+        handled(inside(2, sequence=300), last={"gloo:0": 299})),
+    Row("the same, and the collective is of another group, which its record lacks", UNKNOWN,
+        handled(inside(2, sequence=300, group="7"))),
+    Row("the same in a barrier", UNKNOWN, handled(inside(2, "barrier", sequence=300)),
+        note="torch does not record a monitored barrier"),
     Row("a rank on a CPU is in no collective, and its record has one pending", UNKNOWN,
         records(outside(2, "backward"), rest=waiting)),
     Row("the same, its record has none pending, and another record is missing", "compute_hang, warning, rank 2",

@@ -58,6 +58,38 @@ with torch.inference_mode(): model(batch)
 print(activity())
 > train
 
+== evaluation without no_grad begins once nothing has used the gradients of several forwards
+def evaluate_with_gradients(model=model):
+    model.eval()
+    return [(model(batch), activity())[1] for _ in range(9)]
+train(model.train())
+print(*evaluate_with_gradients(), steps(), hooks())
+> train train train train train train train eval eval 1 0
+train(model.train())
+print(activity(), steps())
+> train 2
+wrapped = nn.DataParallel(model)  # the model inside is called in each call of the wrapper
+print(*evaluate_with_gradients(wrapped))
+> train train train train train train train eval eval
+
+== forward in eval mode whose gradients are used is training, as in adversarial training
+train(model.train())
+for _ in range(2):
+    model.eval()
+    for _ in range(10):  # the attack compares two forwards, as in TRADES
+        torch.autograd.grad((model(batch) - model(2 * batch)).sum(), list(model.parameters()), allow_unused=True)
+        print(end="" if activity() == "train" else "wrong ")
+    train(model.train())
+print(activity(), steps())
+> train 3
+model[0].eval()  # a frozen part
+for _ in range(9):
+    for _ in range(2):  # gradient accumulation
+        model(batch).sum().backward()
+    optimizer.step()
+print(activity(), steps(), hooks())
+> train 12 1
+
 == update of the statistics of an average of weights is an evaluation, in training mode and without gradients
 from torch.optim import swa_utils
 from torch.optim.swa_utils import AveragedModel, update_bn

@@ -106,6 +106,46 @@ with warnings.catch_warnings():
 print(activity())
 > checkpoint
 
+== checkpoint that is written in the background counts once it is complete
+from concurrent.futures import Future
+from types import SimpleNamespace
+sys.path.insert(0, FOLDER)
+file = pathlib.Path(FOLDER, "safetensors/torch.py")
+file.parent.mkdir()
+file.write_text("def save_file(result): return result")
+save_file = importlib.import_module("safetensors.torch").save_file
+written, failed, given_up = Future(), Future(), Future()
+train()
+print(save_file(written) is written, *saved())
+> True checkpoint False
+for future in (failed, given_up):
+    save_file(future)
+failed.set_exception(OSError("no space left"))
+given_up.cancel()
+train()
+print(*saved())
+> train False
+written.set_result(None)
+train()
+print(*saved())
+> train True
+save_file(SimpleNamespace(staging_completion=Future(), upload_completion=failed))
+print(activity())
+> checkpoint
+
+== async_save of torch counts once it has written its files
+train()
+import torch.distributed.checkpoint as dcp
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    written = dcp.async_save(model.state_dict(), checkpoint_id=FOLDER + "/dcp")
+    written.result()
+print(activity(), os.path.exists(FOLDER + "/dcp/.metadata"))
+> checkpoint True
+train()
+print(*saved())
+> train True
+
 == functions of other libraries that write files are checkpoints, with any import
 sys.path.insert(0, FOLDER)
 for path, names in (

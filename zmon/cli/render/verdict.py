@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec import UNSET
+
 from zmon.cli.render.time_advice import Advice
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding, worst_first
 from zmon.schema.job import JobView
 from zmon.schema.names import severity_order
@@ -21,6 +24,7 @@ class WatchedJob:
     steps: int  # finished by the rank that is ahead
     num_living: int  # ranks that were alive when watch ended
     edges: tuple[str, ...] = ()  # implementations of the hot path in its ranks
+    finished: bool = False  # every rank has said that it was done
     of_rank: int | None = None  # step time and time categories are those of this rank alone; None: of all ranks
 
 
@@ -61,11 +65,14 @@ def fault_of(job: WatchedJob, signalled: float | None = None) -> Finding | None:
     """Return the finding about the end of the job, or about its stall; None if there is none.
 
     A stall that a signal ended, and no step, was the reason for the signal. `signalled`: unix seconds of the first one.
+    Silence before ranks that finish, while they clean up or upload, is over with them.
     """
 
     def lasted(finding: Finding) -> bool:
+        is_silence = finding.evidence_of(StallEvidence).silence is not UNSET
         ended_by_signal = signalled is not None and finding.onset < signalled <= (finding.resolved or signalled)
-        return finding.resolved is None or (ended_by_signal and (finding.step or 0) > job.steps)
+        is_open = finding.resolved is None and not (is_silence and job.finished)
+        return is_open or (ended_by_signal and (finding.step or 0) > job.steps)
 
     faults = [finding for finding in job.findings if finding.is_stall and finding.severity != "info"]
     return next((finding for finding in faults if lasted(finding)), None)

@@ -131,9 +131,8 @@ class Observer:
 
     def _is_clean(self, hub: Hub) -> bool:
         """Return True if no rank is known, or every rank has said that it was done and nothing stalls."""
-        ranks = [rank for snapshot in hub.snapshots for rank in snapshot.reported_ranks]
         stalled = any(finding.is_stall for finding in hub.journal.active())
-        return not stalled and all(rank.activity == "done" and not rank.alive for rank in ranks)
+        return not stalled and all(map(_has_finished, hub.snapshots))
 
     def _look(self, hub: Hub) -> None:
         findings = hub.journal.all()  # newest first
@@ -157,6 +156,10 @@ class Observer:
         self._command.messages.say("\n".join(finding_lines(finding, ranks_seen(view), job_id)) + "\n")
 
 
+def _has_finished(snapshot: Snapshot) -> bool:
+    return all(rank.activity == "done" and not rank.alive for rank in snapshot.reported_ranks)
+
+
 def _watched(snapshot: Snapshot, view: JobView, findings: tuple[Finding, ...]) -> WatchedJob:
     ranks = snapshot.reported_ranks
     return WatchedJob(
@@ -166,4 +169,5 @@ def _watched(snapshot: Snapshot, view: JobView, findings: tuple[Finding, ...]) -
         steps=max(rank.steps for rank in ranks),
         num_living=sum(rank.alive for rank in ranks),
         edges=tuple(sorted({rank.edge for rank in ranks})),
+        finished=_has_finished(snapshot),
     )

@@ -14,7 +14,7 @@ from zmon.detectors.collectives import Contribution, Mismatch, first_mismatch
 from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import DEFAULT_GROUP
-from zmon.schema.rank import RankState
+from zmon.schema.rank import InFlight, RankState
 
 _UNCOUNTED = ("send", "recv", "coalesced")  # they have another count, or none; gloo has no records of them
 
@@ -74,9 +74,11 @@ def all_pending(snapshot: Snapshot, alive: Sequence[RankState]) -> bool:
 
 
 def waits(snapshot: Snapshot, state: RankState) -> bool:
-    """Return True if a rank is in a collective, or has one pending that C++ issued."""
+    """Return True if a rank is in a collective that is not over, or has one pending that C++ issued."""
     flight = snapshot.flights.get(state.rank)
-    return state.in_flight is not None or (flight is not None and flight.num_pending > 0)
+    if flight is not None and flight.num_pending > 0:
+        return True
+    return state.in_flight is not None and not (flight is not None and _is_over(state.in_flight, flight))
 
 
 def mismatch(snapshot: Snapshot, even: Sequence[str] = ()) -> Mismatch | None:
@@ -91,6 +93,16 @@ def mismatch(snapshot: Snapshot, even: Sequence[str] = ()) -> Mismatch | None:
         for r in snapshot.ranks
         for p in _collectives(snapshot.flights[r.rank])
     )
+
+
+def _is_over(op: InFlight, flight: FlightRecord) -> bool:
+    """Return True if a collective has ended by the record, although its caller does not go on.
+
+    Python runs the job's signal handlers when the collective returns, so a rank in a handler looks as if it still
+    waits. torch does not record a monitored barrier.
+    """
+    last = max((last for group, last in flight.last.items() if group.rpartition(":")[2] == op.group), default=0)
+    return op.op != "barrier" and 0 < op.sequence <= last
 
 
 def _is_same_size(pending: PendingCollective) -> bool:

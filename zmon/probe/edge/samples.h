@@ -66,7 +66,7 @@ static PyMemberDef samples_members[] = {
     {"_model", T_LONGLONG, offsetof(Samples, model), 0, NULL},
     {"_called", T_LONGLONG, offsetof(Samples, called), 0, NULL},
     {"_calls", T_LONGLONG, offsetof(Samples, calls), 0, NULL},
-    {"_backwards", T_LONGLONG, offsetof(Samples, backwards), 0, NULL},
+    {"backwards", T_LONGLONG, offsetof(Samples, backwards), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 static PyType_Slot samples_slots[] = {

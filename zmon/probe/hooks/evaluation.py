@@ -1,5 +1,9 @@
 """Infers evaluation: from the first forward in eval mode without gradients until the rank trains again.
 
+A job may evaluate without `torch.no_grad`. Then evaluation begins once a model in eval mode has been called some times
+in a row and no backward pass has used the gradients. A frozen part of a model that trains, and adversarial training,
+have a backward pass after one call, or after one for each view.
+
 `model.eval()` and `model.train()` each put a hook on that model, which is removed at the first forward that it waits
 for. There is no hook while the rank trains, and never one on modules inside a model. A forward therefore costs no more
 than without zmon, and a compiled model is not compiled again.
@@ -29,6 +33,11 @@ _WRAPPED = ("module", "_fsdp_wrapped_module", "_orig_mod")  # attributes of DDP,
 
 _hooks: dict[int, Any] = {}  # the hook of each model, by id of the model
 _awaited = TRAIN  # the activity that the hooks wait for
+# Forwards in eval mode with gradients that no backward pass uses, before this is an evaluation. Training has one or two
+# for a backward pass, at most a handful. A shorter evaluation takes no longer than some steps.
+_MANY_CALLS = 8
+# The step and its backward passes at the last of these forwards, and how many there were, by id of the model.
+_calls: dict[int, tuple[tuple[int, int], int]] = {}
 _depth = 0  # Module.train calls itself for each submodule
 
 
@@ -43,6 +52,7 @@ def install() -> None:
 
 def disarm() -> None:
     """Remove all hooks; no forward is awaited any more."""
+    _calls.clear()
     while _hooks:
         _hooks.popitem()[1].remove()
 
@@ -131,9 +141,22 @@ def _on_forward(model: nn.Module) -> None:
     if torch.compiler.is_compiling():
         return
     timeline = probe.current
-    if timeline is None or timeline.explicit_activity or model.training != torch.is_grad_enabled():
+    if timeline is None or timeline.explicit_activity:
+        return
+    if model.training != torch.is_grad_enabled() and not _wastes_gradients(model, timeline):
         return  # a frozen submodule in training, or a sanity check in training mode
     activity = TRAIN if model.training else EVAL
     if timeline.activity != activity:
         timeline.turn_to(activity)
     disarm()
+
+
+def _wastes_gradients(model: nn.Module, timeline: RankTimeline) -> bool:
+    """Return True if a model in eval mode is called with gradients again and again, and no backward pass uses them."""
+    if model.training:
+        return False
+    place = timeline.step, timeline.ledger.samples.backwards
+    last_place, calls = _calls.get(id(model), (place, 0))
+    calls = calls + 1 if last_place == place else 1
+    _calls[id(model)] = place, calls
+    return calls >= _MANY_CALLS

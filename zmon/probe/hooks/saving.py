@@ -2,13 +2,15 @@
 
 A torch.save into an io.BytesIO is not a checkpoint: torch also does that to pickle a tensor or to send it to another
 process. Lightning and safetensors write their files without torch.save. A save of another thread, beside the training,
-has a time but is no activity of the rank.
+has a time but is no activity of the rank. `async_save` returns before it has written: its checkpoint counts once it is
+complete, for the work since the last one is lost if it never is.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import torch
@@ -16,7 +18,7 @@ import torch
 from zmon import probe
 from zmon.probe.hooks.later import when_imported
 from zmon.probe.hooks.replacing import replace, wrapper_of
-from zmon.probe.rank import CHECKPOINT, DONE, INIT
+from zmon.probe.rank import CHECKPOINT, DONE, INIT, RankTimeline
 
 _SAVERS = {  # the functions of other modules that save a checkpoint
     "torch.distributed.checkpoint.state_dict_saver": ("save", "async_save", "save_state_dict"),
@@ -50,16 +52,30 @@ def _with_checkpoint_activity(save: Callable[..., Any]) -> Callable[..., Any]:
             return save(*args, **kwargs)
         if not timeline.acts_for_rank():  # a thread that saves while the rank trains
             result = save(*args, **kwargs)
-            timeline.ledger.saved()
+            _note_saved(timeline, result)
             return result
         if timeline.explicit_activity:
             return save(*args, **kwargs)
         if timeline.activity not in (CHECKPOINT, DONE):  # no step is due of a rank that is done
             timeline.turn_to(CHECKPOINT)
         result = save(*args, **kwargs)
-        timeline.ledger.saved()
+        _note_saved(timeline, result)
         if timeline.activity in (CHECKPOINT, DONE):
             timeline.turn_to(timeline.activity)  # writes a boundary, and with it the time of the checkpoint
         return result
 
     return saving
+
+
+def _note_saved(timeline: RankTimeline, result: Any) -> None:
+    """Note that a checkpoint is complete, at once or when the future that the function returned has a result."""
+
+    def end(written: Future[Any]) -> None:
+        if not written.cancelled() and written.exception() is None:
+            timeline.ledger.saved()
+
+    written = getattr(result, "upload_completion", result)  # of torch's AsyncSaveResponse
+    if isinstance(written, Future):
+        written.add_done_callback(end)
+    else:
+        timeline.ledger.saved()
