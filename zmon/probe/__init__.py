@@ -51,12 +51,14 @@ P = ParamSpec("P")
 current: RankTimeline | None = None  # the timeline of this rank, for the hooks; None while the rank is not watched
 _identity: Identity | None = None
 _on_rank: Callable[[], None] | None = None
+_expects_rank = False  # this process attaches once it becomes a rank
+_must_join = False  # it is a rank only if it joins a process group, because a rank has started it
 _record_result: RecordResult | None = None
 
 
 def start_training() -> RankTimeline | None:
     """Turn the rank to training and return its timeline; called by hooks that see it train."""
-    if current is None:
+    if current is None and not _must_join:
         start_as_rank()
     if current is None or current.activity in (TRAIN, COMPILE) or current.explicit_activity:
         return current
@@ -82,19 +84,22 @@ def guarded(hook: Callable[P, None]) -> Callable[P, None]:
     return call
 
 
-def expect_rank(callback: Callable[[], None]) -> None:
-    """Be ready to attach when this process becomes a rank; `callback` is called after that."""
-    global _on_rank
-    _on_rank = callback
+def expect_rank(callback: Callable[[], None], must_join: bool = False) -> None:
+    """Be ready to attach when this process becomes a rank; `callback` is called after that.
+
+    `must_join`: it is no rank if it trains alone.
+    """
+    global _on_rank, _expects_rank, _must_join
+    _on_rank, _expects_rank, _must_join = callback, True, must_join
 
 
 def start_as_rank(rank: int | None = None, world_size: int | None = None, init_method: str | None = None) -> None:
     """Attach this process, which has turned out to be a rank, if `expect_rank` was called; attaches at most once."""
-    global _on_rank
-    callback, _on_rank = _on_rank, None
-    if callback is not None and current is None:
+    global _expects_rank
+    expected, _expects_rank = _expects_rank, False
+    if expected and current is None and _on_rank is not None:
         attach_box(rank=rank, world_size=world_size, init_method=init_method)
-        callback()
+        _on_rank()
 
 
 def attach_box(
@@ -357,10 +362,14 @@ def _fill(box: BoxWriter, launch: LaunchEnvironment, labels: dict[str, str]) -> 
 
 
 def _detach_in_child() -> None:
-    """Detach from the box after a fork, because a forked worker is not the rank."""
-    global current
+    """Detach from the box after a fork, because a forked worker is not the rank.
+
+    It may be one of the ranks that a process starts which was its whole job so far: then it will join the others.
+    """
+    global current, _expects_rank, _must_join
     if current is not None:
         current = None
+        _expects_rank, _must_join = not is_one_of_many(), True
         forget_last_words()
 
 

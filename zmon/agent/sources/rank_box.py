@@ -7,7 +7,7 @@ request. Once the rank is dead, nothing changes: the contents are kept in memory
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +34,7 @@ LEFT_BEHIND_SECONDS = 60.0  # a rank that was dead for longer when its box was f
 _SLOW_INTERVAL_NS = 1_000_000_000  # interval of /proc while the rank makes progress
 _STILL_NS = 500_000_000  # a rank that changed nothing for so long may be frozen; looking costs two more files
 _OBSERVED_NS = 1_000_000_000
+_TICK_NS = ticks_to_ns(1)  # the kernel rounds the start of a process down to a tick
 
 
 class _Contents(NamedTuple):
@@ -90,8 +91,11 @@ class RankBox:
         self.path = path
         self.inode, self.owner, self.tenant = self.reader.inode, self.reader.owner, tenant
         self.pid = 0  # in this PID namespace; 0 if the rank is gone or in another namespace
+        self._own = 0, 0  # its process while it lived: number and start; zeros: unknown
         self.process: ProcessId | None = None  # None also if it is hidden from this user
         self.opened_at = clock()
+        self.lease_seconds: float | None = None  # the time that it may go without progress; None: no limit
+        self.overdue_seconds = 0.0
         self._gone_at: int | None = None
         self._silence = ObservedSilence(self.opened_at)
         self._stopped_at: int | None = None
@@ -100,6 +104,12 @@ class RankBox:
         self._stat_at = 0
         self._process_state: str | None = None
         self._import_seconds: float | None = None
+        # The processes above it, with the start of the one that each started (ProcessTable.above).
+        self._above: dict[tuple[int, int], int] = {}
+        self._has_joined = False
+        # The start of the newest process that it has started and that became a rank, or launched one: clock ticks after
+        # boot, and nanoseconds of the clock.
+        self._launched: tuple[int, int] | None = None
         self._ends: RankEnds | None = None  # None: the rank was dead when its box was opened
         self._final: _Contents | None = None  # set once the rank is dead and the file closed
         try:
@@ -129,6 +139,8 @@ class RankBox:
             age_ns = ticks_to_ns(boot_ticks() - self.process.start_ticks)
             import_ns = age_ns - (self._clock() - self.identity.start_ns)
             self._import_seconds = import_ns * _NS if import_ns >= 0 else None  # a later process may hold the lock
+            self._own = self.process.pid, self.process.start_ticks
+            self._above = self._processes.above(self.process)
         # Not reported: dead for more than a minute, or from before a reboot, which set the clock back (negative time).
         gone = self.gone_seconds
         self.long_dead = gone is not None and not 0 <= gone <= LEFT_BEHIND_SECONDS
@@ -180,8 +192,50 @@ class RankBox:
         self._blocked_at = (self._blocked_at or now_ns) if state == "D" else None
         self._lease.update(reader, self.now.activity, now_ns)
         renewed = self.now.step_since if self.now.activity == "train" else self.now.activity_since
-        lease, silence = self.lease_seconds, self._silence.look(now_ns, renewed) * _NS
+        silence = self._silence.look(now_ns, renewed) * _NS
+        self.lease_seconds = lease = self._lease_after(silence)
         self.overdue_seconds = 0.0 if lease is None else max(0.0, silence - lease)
+
+    def _lease_after(self, silence: float) -> float | None:
+        """Return the time that the rank may go without progress; None: no limit."""
+        lease, longer = self._lease.seconds, self._lease.start_of_processes
+        if self.is_superseded:
+            return None
+        if lease is None or self.identity.world_size > 1 or not lease < silence < longer or self.process is None:
+            return lease
+        started = self._processes.newest_child(self.process.pid)
+        return longer if started is not None and self.now.since <= self._latest_start_ns(started) else lease
+
+    def _latest_start_ns(self, ticks: int) -> int:
+        """Return the latest time at which a process may have started whose start is that many clock ticks after boot."""
+        return self._clock() - ticks_to_ns(boot_ticks() - ticks) + 2 * _TICK_NS
+
+    def launched(self) -> Iterator[tuple[tuple[int, int], int]]:
+        """Yield the processes above this rank, each with the start of the one that it started.
+
+        None before the rank has joined a process group.
+        """
+        if self._above and not self._has_joined and self.reader is not None:
+            self._has_joined = self.identity.world_size > 1 or self.reader.identity().backend is not None
+        if self._has_joined:
+            yield from self._above.items()
+
+    def note_launched(self, launched: Mapping[tuple[int, int], int]) -> None:
+        """Note the newest process that this rank has started and that became a rank, or the launcher of one."""
+        ticks = launched.get(self._own, 0)
+        if ticks > (self._launched or (0, 0))[0]:
+            self._launched = ticks, self._latest_start_ns(ticks)
+
+    @property
+    def is_superseded(self) -> bool:
+        """True if this rank was its whole job, then started ranks, and has done nothing in torch since then."""
+        launched = self._launched
+        return launched is not None and self.identity.world_size == 1 and self.now.since <= launched[1]
+
+    @property
+    def activity(self) -> str:
+        """What the rank does. A launch whose rank has started those of another one is over, until it trains again."""
+        return "done" if self.is_superseded else self.now.activity
 
     def _lives_on(self) -> bool:
         """Return True if the process that held the lock does not end: an exec of its own let go of the box.
@@ -199,11 +253,6 @@ class RankBox:
         return process if reader.holder() == pid else None  # it held the lock before and after it was looked up
 
     @property
-    def lease_seconds(self) -> float | None:
-        """The time that the rank may go without progress; None: no limit."""
-        return self._lease.seconds
-
-    @property
     def gone_seconds(self) -> float | None:
         """The time since the rank was first seen dead; None while it lives."""
         return None if self._gone_at is None else (self._clock() - self._gone_at) * _NS
@@ -219,7 +268,7 @@ class RankBox:
         reason = None
         if self._gone_at is not None:
             fresh = (self.gone_seconds or 0.0) < NEWS_SECONDS
-            reason = "exited" if fresh and self.now.activity != "done" else None
+            reason = "exited" if fresh and self.activity != "done" else None
         elif self._stopped_at is not None:
             reason = "stopped"
         elif self.overdue_seconds > 0:
@@ -273,7 +322,7 @@ class RankBox:
             exit_status=self._ends.status if self._ends else None,
             gone_seconds=None if self._gone_at is None else (now_ns - self._gone_at) * _NS,
             stopped_seconds=None if self._stopped_at is None else (now_ns - self._stopped_at) * _NS,
-            activity=now.activity,
+            activity=self.activity,
             activity_seconds=(now_ns - now.activity_since) * _NS,
             phase=now.phase,
             step=now.step,
@@ -301,6 +350,7 @@ class RankBox:
             last_words_seconds=words_seconds,
             launcher_gone_seconds=self._ends.launcher_gone_seconds(now_ns) if self._ends else None,
             launcher_status=self._ends.launcher_status if self._ends else None,
+            superseded=self.is_superseded,
             relaunched_seconds=self._ends.relaunched_seconds(now_ns) if self._ends else None,
             device_name=identity.device_name or (self._processes.processors if identity.device == "cpu" else ""),
             watched=self._ends is not None,

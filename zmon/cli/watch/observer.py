@@ -166,4 +166,5 @@ def _watched(snapshot: Snapshot, view: JobView, findings: tuple[Finding, ...]) -
         steps=max(rank.steps for rank in ranks),
         num_living=sum(rank.alive for rank in ranks),
         edges=tuple(sorted({rank.edge for rank in ranks})),
+        superseded=all(rank.superseded for rank in ranks),
     )
