@@ -29,11 +29,11 @@ from typing import Any, ParamSpec
 
 from zmon.box import BoxWriter, box_path
 from zmon.box.identity import Identity, fits_shares
-from zmon.box.living_launch import alone, living_rank
+from zmon.box.living_launch import alone, living_ranks
 from zmon.box.roots import check_share, prepare_root
 from zmon.errors import UsageError, ZmonError
 from zmon.probe import edge
-from zmon.probe.autoload.sitecustomize import switched_off
+from zmon.probe.autoload.sitecustomize import PARENT_PID, switched_off
 from zmon.probe.complaints import complain as complain  # the hooks use it too
 from zmon.probe.edge import fronts
 from zmon.probe.interface import job_interface
@@ -314,29 +314,34 @@ def _open(launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:
     sweep(root)
     check_share(root, launch.local_world_size or 1)
     with alone(root):
-        job_id = _own_job_id(root, launch)
-        box = BoxWriter(box_path(root, job_id, launch.attempt, launch.rank))
+        launch = _beside_living(root, launch)
+        box = BoxWriter(box_path(root, launch.job_id, launch.attempt, launch.rank))
         try:
-            return _fill(box, replace(launch, job_id=job_id), labels)
+            return _fill(box, launch, labels)
         except BaseException:
             box.discard()
             raise
 
 
-def _own_job_id(root: Path, launch: LaunchEnvironment) -> str:
-    """Return the job id of this launch: another one if a launch beside it has this id and lives on this host."""
+def _beside_living(root: Path, launch: LaunchEnvironment) -> LaunchEnvironment:
+    """Return the launch: with another job id if a launch beside it has this id and lives on this host.
+
+    The process that started this launch, and was its whole job until then, is the attempt before.
+    """
     if not launch.launch_id:
-        return launch.job_id
+        return launch
     other_id = second_job_id(launch.job_id, launch.launch_id)
     if not (root / other_id).is_dir():  # else other ranks of this launch have it, or had it before a restart
-        living = living_rank(root / launch.job_id)
-        if living is None or living.launch_id in ("", launch.launch_id) or launch.restarted(living):
-            return launch.job_id
+        living = [*living_ranks(root / launch.job_id)]
+        parent = next((rank for rank in living if str(rank.pid) == os.environ.get(PARENT_PID)), None)
+        other = next((rank for rank in living if rank is not parent), None)
+        if other is None or other.launch_id in ("", launch.launch_id) or launch.restarted(other):
+            return replace(launch, attempt=launch.attempt + parent.attempt + 1) if parent else launch
     complain(
         f"another launch with the job id {launch.job_id} runs on this host: this one is watched as the job {other_id}. "
         "Give each its own id with --job-id or ZMON_JOB_ID"
     )
-    return other_id
+    return replace(launch, job_id=other_id)
 
 
 def _fill(box: BoxWriter, launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:

@@ -123,9 +123,11 @@ class Boxes:
         for path, listed in [*listing.boxes.items()]:
             if path not in self._open and self._unread.may_try(path) and self._limit.admits(path, listed.tenant):
                 self._open_box(listed, listing)
-        launched = dict(sorted(item for box in self._open.values() for item in box.launched()))
+        launched = [(*item, box.has_finished) for box in self._open.values() for item in box.launched()]
+        newest = {process: started for process, started, _ in sorted(launched)}
+        unfinished = {process for process, _, has_finished in launched if not has_finished}
         for box in self._open.values():
-            box.note_launched(launched)
+            box.note_launched(newest, unfinished)
         self._limit.end(listing.boxes, self._open, self._unread.boxes)
         self._name_jobs()
         self._dropped = (*problems, *listing.problems, *self._limit.lines, *self._label_lines(), *self._shared_ids())

@@ -7,7 +7,7 @@ request. Once the rank is dead, nothing changes: the contents are kept in memory
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -110,6 +110,7 @@ class RankBox:
         # The start of the newest process that it has started and that became a rank, or launched one: clock ticks after
         # boot, and nanoseconds of the clock.
         self._launched: tuple[int, int] | None = None
+        self._launched_finished = False  # all of those ranks have ended well
         self._ends: RankEnds | None = None  # None: the rank was dead when its box was opened
         self._final: _Contents | None = None  # set once the rank is dead and the file closed
         try:
@@ -207,7 +208,7 @@ class RankBox:
         return longer if started is not None and self.now.since <= self._latest_start_ns(started) else lease
 
     def _latest_start_ns(self, ticks: int) -> int:
-        """Return the latest time at which a process may have started whose start is that many clock ticks after boot."""
+        """Return the latest time at which a process may have started, given its start in clock ticks after boot."""
         return self._clock() - ticks_to_ns(boot_ticks() - ticks) + 2 * _TICK_NS
 
     def launched(self) -> Iterator[tuple[tuple[int, int], int]]:
@@ -220,17 +221,32 @@ class RankBox:
         if self._has_joined:
             yield from self._above.items()
 
-    def note_launched(self, launched: Mapping[tuple[int, int], int]) -> None:
-        """Note the newest process that this rank has started and that became a rank, or the launcher of one."""
+    def note_launched(self, launched: Mapping[tuple[int, int], int], unfinished: Collection[tuple[int, int]]) -> None:
+        """Note the newest process that this rank has started and that became a rank, or the launcher of one.
+
+        `unfinished`: the processes above ranks that have not ended well.
+        """
         ticks = launched.get(self._own, 0)
+        if ticks:
+            self._launched_finished = self._own not in unfinished
         if ticks > (self._launched or (0, 0))[0]:
             self._launched = ticks, self._latest_start_ns(ticks)
 
     @property
+    def has_finished(self) -> bool:
+        """True if the rank was done and has ended."""
+        return not self.alive and self.now.activity == "done"
+
+    @property
     def is_superseded(self) -> bool:
-        """True if this rank was its whole job, then started ranks, and has done nothing in torch since then."""
+        """True if this rank was its whole job, then started ranks, and has done nothing in torch since then.
+
+        A rank that fails because one of those has failed is so, too. If all of those ended well, it fails by itself.
+        """
         launched = self._launched
-        return launched is not None and self.identity.world_size == 1 and self.now.since <= launched[1]
+        if launched is None or self.identity.world_size > 1 or self.now.since > launched[1]:
+            return False
+        return self.alive or not self._launched_finished
 
     @property
     def activity(self) -> str:
