@@ -1,12 +1,14 @@
 """Tests of the processes that a rank starts, and of those that one starts which was its whole job until then."""
 
+import contextlib
 import os
 import subprocess
 import sys
 
 import pytest
 
-from tests.probe.reading import boxes_below
+from tests.boxes import read_totals
+from zmon.box.reader import BoxReader
 from zmon.probe.run import environment
 
 FORK = """
@@ -59,3 +61,38 @@ if __name__ == "__main__":
         assert process.exitcode == 0
     train(2)
 """
+
+
+def test_fork_of_a_process_that_is_its_whole_job_is_a_rank_only_if_it_joins_others(tmp_path):
+    assert fork(tmp_path) == ["unwatched", "1"]
+
+
+def test_fork_of_a_rank_with_peers_is_no_rank(tmp_path):
+    assert fork(tmp_path, 0, 2) == ["unwatched", "unwatched"]
+
+
+def fork(tmp_path, *rank):
+    """Return what becomes of two forks of a rank: one that trains, and one that joins a process group."""
+    env = {**os.environ, "ZMON_BOX_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path), "MASTER_ADDR": "::1"}
+    command = [sys.executable, "-c", FORK, *map(str, rank)]
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60).stdout.split()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("job_id", [None, "named"])
+def test_ranks_that_a_process_starts_after_it_trained_are_watched_and_its_helper_is_not(tmp_path, method, job_id):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    env = {name: value for name, value in os.environ.items() if not name.startswith("ZMON_")}
+    env = environment({**env, "ZMON_BOX_DIR": str(tmp_path / "boxes")}, job_id)
+    command = [sys.executable, tmp_path / "script.py", method, tmp_path / "store"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=300)
+    assert done.stderr == ""
+    steps = {}
+    for path in (tmp_path / "boxes").glob("*/*/rank-*.box"):
+        with contextlib.closing(BoxReader(path)) as reader:
+            who, totals = reader.identity(), read_totals(reader)
+            assert reader.words().kind == "exit"
+        steps[who.job_id == "named" and who.attempt, who.world_size, who.rank] = totals.steps
+    later = 1 if job_id else False
+    assert steps == {(0 if job_id else False, 1, 0): 5, (later, 2, 0): 5, (later, 2, 1): 5}

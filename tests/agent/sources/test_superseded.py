@@ -128,6 +128,23 @@ def test_rank_is_over_until_it_trains_again_in_turn_with_those_that_it_starts(fa
         family.parent.steps(300)
 
 
+@pytest.mark.parametrize("trains", [False, True], ids=["it only waited", "it trained again"])
+def test_rank_that_ends_well_stays_over_unless_it_trained_again(family, trains):
+    family.train()
+    child = family.start_rank()
+    child.timeline.turn_to(DONE)
+    child.process.end()
+    if trains:
+        family.wait(0.1)
+        family.parent.steps(1)
+    family.parent.timeline.turn_to(DONE)
+    family.wait(0.1)
+    assert family.now == ("done", not trains)
+    family.parent.process.end()
+    family.wait(0.1)
+    assert family.now == ("done", not trains)
+
+
 def train_on(family):
     """Evaluate in a process beside the training: it trains on while the evaluation starts."""
     family.train()

@@ -50,6 +50,14 @@ class _Contents(NamedTuple):
     not_finite_since: dict[str, int | None]
 
 
+class _Launched(NamedTuple):
+    """The newest process that a rank has started and that became a rank, or launched one."""
+
+    ticks: int  # its start in clock ticks after boot
+    latest_ns: int  # the latest time at which it may have started
+    steps: int  # that the rank had finished
+
+
 class ObservedSilence:
     """The time for which an agent has seen one rank make no progress, in nanoseconds of the host's monotonic clock.
 
@@ -107,10 +115,8 @@ class RankBox:
         # The processes above it, with the start of the one that each started (ProcessTable.above).
         self._above: dict[tuple[int, int], int] = {}
         self._has_joined = False
-        # The start of the newest process that it has started and that became a rank, or launched one: clock ticks after
-        # boot, and nanoseconds of the clock.
-        self._launched: tuple[int, int] | None = None
-        self._launched_finished = False  # all of those ranks have ended well
+        self._launched: _Launched | None = None
+        self._launched_finished = False  # all ranks that it has started have ended well
         self._ends: RankEnds | None = None  # None: the rank was dead when its box was opened
         self._final: _Contents | None = None  # set once the rank is dead and the file closed
         try:
@@ -229,8 +235,8 @@ class RankBox:
         ticks = launched.get(self._own, 0)
         if ticks:
             self._launched_finished = self._own not in unfinished
-        if ticks > (self._launched or (0, 0))[0]:
-            self._launched = ticks, self._latest_start_ns(ticks)
+        if ticks and (self._launched is None or ticks > self._launched.ticks):
+            self._launched = _Launched(ticks, self._latest_start_ns(ticks), self._num_steps)
 
     @property
     def has_finished(self) -> bool:
@@ -244,9 +250,15 @@ class RankBox:
         A rank that fails because one of those has failed is so, too. If all of those ended well, it fails by itself.
         """
         launched = self._launched
-        if launched is None or self.identity.world_size > 1 or self.now.since > launched[1]:
+        if launched is None or self.identity.world_size > 1:
             return False
-        return self.alive or not self._launched_finished
+        if self.now.activity == "done":  # it may have ended since then
+            return self._num_steps <= launched.steps
+        return self.now.since <= launched.latest_ns and (self.alive or not self._launched_finished)
+
+    @property
+    def _num_steps(self) -> int:
+        return self.now.step - (self.now.activity == "train")  # without the current one
 
     @property
     def activity(self) -> str:
