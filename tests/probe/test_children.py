@@ -93,6 +93,7 @@ def test_ranks_that_a_process_starts_after_it_trained_are_watched_and_its_helper
         with contextlib.closing(BoxReader(path)) as reader:
             who, totals = reader.identity(), read_totals(reader)
             assert reader.words().kind == "exit"
+            assert who.socket  # for stacks
         steps[who.job_id == "named" and who.attempt, who.world_size, who.rank] = totals.steps
     later = 1 if job_id else False
     assert steps == {(0 if job_id else False, 1, 0): 5, (later, 2, 0): 5, (later, 2, 1): 5}

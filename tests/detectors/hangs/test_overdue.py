@@ -1,4 +1,4 @@
-"""Tests of the ranks past their lease: in training all ranks share the shortest lease of those that have learned one."""
+"""Tests of the ranks past their lease: in training all ranks share the shortest lease that one of them has learned."""
 
 import math
 

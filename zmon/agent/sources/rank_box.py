@@ -102,8 +102,6 @@ class RankBox:
         self._own = 0, 0  # its process while it lived: number and start; zeros: unknown
         self.process: ProcessId | None = None  # None also if it is hidden from this user
         self.opened_at = clock()
-        self.lease_seconds: float | None = None  # the time that it may go without progress; None: no limit
-        self.overdue_seconds = 0.0
         self._gone_at: int | None = None
         self._silence = ObservedSilence(self.opened_at)
         self._stopped_at: int | None = None
@@ -116,6 +114,7 @@ class RankBox:
         self._above: dict[tuple[int, int], int] = {}
         self._has_joined = False
         self._launched: _Launched | None = None
+        self._awaits_start = False  # it may wait for processes that it has just started
         self._launched_finished = False  # all ranks that it has started have ended well
         self._ends: RankEnds | None = None  # None: the rank was dead when its box was opened
         self._final: _Contents | None = None  # set once the rank is dead and the file closed
@@ -200,18 +199,17 @@ class RankBox:
         self._lease.update(reader, self.now.activity, now_ns)
         renewed = self.now.step_since if self.now.activity == "train" else self.now.activity_since
         silence = self._silence.look(now_ns, renewed) * _NS
-        self.lease_seconds = lease = self._lease_after(silence)
+        self._awaits_start = self._may_await_start(silence)
+        lease = self.lease_seconds
         self.overdue_seconds = 0.0 if lease is None else max(0.0, silence - lease)
 
-    def _lease_after(self, silence: float) -> float | None:
-        """Return the time that the rank may go without progress; None: no limit."""
+    def _may_await_start(self, silence: float) -> bool:
+        """Return True if a rank that is its whole job is past its lease, and has started a process since it trained."""
         lease, longer = self._lease.seconds, self._lease.start_of_processes
-        if self.is_superseded:
-            return None
-        if lease is None or self.identity.world_size > 1 or not lease < silence < longer or self.process is None:
-            return lease
+        if self.process is None or self.identity.world_size > 1 or lease is None or not lease < silence < longer:
+            return False
         started = self._processes.newest_child(self.process.pid)
-        return longer if started is not None and self.now.since <= self._latest_start_ns(started) else lease
+        return started is not None and self.now.since <= self._latest_start_ns(started)
 
     def _latest_start_ns(self, ticks: int) -> int:
         """Return the latest time at which a process may have started, given its start in clock ticks after boot."""
@@ -279,6 +277,13 @@ class RankBox:
             return self.process
         process = self._processes.identify(pid) if pid else None
         return process if reader.holder() == pid else None  # it held the lock before and after it was looked up
+
+    @property
+    def lease_seconds(self) -> float | None:
+        """The time that the rank may go without progress; None: no limit."""
+        if self.is_superseded:
+            return None
+        return self._lease.start_of_processes if self._awaits_start else self._lease.seconds
 
     @property
     def gone_seconds(self) -> float | None:
