@@ -36,10 +36,10 @@ def test_processes_are_read_at_most_once_a_second(sleeper):
 
 def test_processes_above_one_have_the_start_of_the_process_that_each_started(sleeper):
     table = ProcessTable()
-    own, parent = process_stat(os.getpid()), process_stat(os.getppid())
+    test, parent = process_stat(os.getpid()), process_stat(os.getppid())
     above = table.above(table.identify(sleeper.pid))
-    assert above[os.getpid(), own.start_ticks] == process_stat(sleeper.pid).start_ticks
-    assert parent is None or above.get((os.getppid(), parent.start_ticks), own.start_ticks) == own.start_ticks
+    assert above[os.getpid(), test.start_ticks] == process_stat(sleeper.pid).start_ticks
+    assert parent is None or above.get((os.getppid(), parent.start_ticks), test.start_ticks) == test.start_ticks
     assert (sleeper.pid, process_stat(sleeper.pid).start_ticks) not in above
 
 

@@ -7,7 +7,7 @@ request. Once the rank is dead, nothing changes: the contents are kept in memory
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from zmon.agent.sources.box_listing import check_box_owner
 from zmon.agent.sources.learned_lease import LearnedLease
 from zmon.agent.sources.process_table import ProcessTable, boot_ticks, ticks_to_ns
 from zmon.agent.sources.rank_ends import RankEnds
+from zmon.agent.sources.started_ranks import Process, StartedRanks, latest_start_ns
 from zmon.box import layout
 from zmon.box.identity import Identity
 from zmon.box.reader import BoxReader, Now
@@ -34,7 +35,6 @@ LEFT_BEHIND_SECONDS = 60.0  # a rank that was dead for longer when its box was f
 _SLOW_INTERVAL_NS = 1_000_000_000  # interval of /proc while the rank makes progress
 _STILL_NS = 500_000_000  # a rank that changed nothing for so long may be frozen; looking costs two more files
 _OBSERVED_NS = 1_000_000_000
-_TICK_NS = ticks_to_ns(1)  # the kernel rounds the start of a process down to a tick
 
 
 class _Contents(NamedTuple):
@@ -48,14 +48,6 @@ class _Contents(NamedTuple):
     sequences: dict[int, int]
     entered: list[tuple[int, int, int, int]]
     not_finite_since: dict[str, int | None]
-
-
-class _Launched(NamedTuple):
-    """The newest process that a rank has started and that became a rank, or launched one."""
-
-    ticks: int  # its start in clock ticks after boot
-    latest_ns: int  # the latest time at which it may have started
-    steps: int  # that the rank had finished
 
 
 class ObservedSilence:
@@ -99,7 +91,6 @@ class RankBox:
         self.path = path
         self.inode, self.owner, self.tenant = self.reader.inode, self.reader.owner, tenant
         self.pid = 0  # in this PID namespace; 0 if the rank is gone or in another namespace
-        self._own = 0, 0  # its process while it lived: number and start; zeros: unknown
         self.process: ProcessId | None = None  # None also if it is hidden from this user
         self.opened_at = clock()
         self._gone_at: int | None = None
@@ -110,12 +101,8 @@ class RankBox:
         self._stat_at = 0
         self._process_state: str | None = None
         self._import_seconds: float | None = None
-        # The processes above it, with the start of the one that each started (ProcessTable.above).
-        self._above: dict[tuple[int, int], int] = {}
-        self._has_joined = False
-        self._launched: _Launched | None = None
+        self.started_ranks, self._has_joined = StartedRanks(), False
         self._awaits_start = False  # it may wait for processes that it has just started
-        self._launched_finished = False  # all ranks that it has started have ended well
         self._ends: RankEnds | None = None  # None: the rank was dead when its box was opened
         self._final: _Contents | None = None  # set once the rank is dead and the file closed
         try:
@@ -145,8 +132,7 @@ class RankBox:
             age_ns = ticks_to_ns(boot_ticks() - self.process.start_ticks)
             import_ns = age_ns - (self._clock() - self.identity.start_ns)
             self._import_seconds = import_ns * _NS if import_ns >= 0 else None  # a later process may hold the lock
-            self._own = self.process.pid, self.process.start_ticks
-            self._above = self._processes.above(self.process)
+            self.started_ranks.identify(self.process, self._processes)
         # Not reported: dead for more than a minute, or from before a reboot, which set the clock back (negative time).
         gone = self.gone_seconds
         self.long_dead = gone is not None and not 0 <= gone <= LEFT_BEHIND_SECONDS
@@ -209,58 +195,32 @@ class RankBox:
         if self.process is None or self.identity.world_size > 1 or lease is None or not lease < silence < longer:
             return False
         started = self._processes.newest_child(self.process.pid)
-        return started is not None and self.now.since <= self._latest_start_ns(started)
+        return started is not None and self.now.since <= latest_start_ns(started, self._clock())
 
-    def _latest_start_ns(self, ticks: int) -> int:
-        """Return the latest time at which a process may have started, given its start in clock ticks after boot."""
-        return self._clock() - ticks_to_ns(boot_ticks() - ticks) + 2 * _TICK_NS
-
-    def launched(self) -> Iterator[tuple[tuple[int, int], int]]:
-        """Yield the processes above this rank, each with the start of the one that it started.
-
-        None before the rank has joined a process group.
-        """
-        if self._above and not self._has_joined and self.reader is not None:
+    @property
+    def has_joined(self) -> bool:
+        """True once the rank has joined a process group."""
+        if not self._has_joined and self.reader is not None:
             self._has_joined = self.identity.world_size > 1 or self.reader.identity().backend is not None
-        if self._has_joined:
-            yield from self._above.items()
-
-    def note_launched(self, launched: Mapping[tuple[int, int], int], unfinished: Collection[tuple[int, int]]) -> None:
-        """Note the newest process that this rank has started and that became a rank, or the launcher of one.
-
-        `unfinished`: the processes above ranks that have not ended well.
-        """
-        ticks = launched.get(self._own, 0)
-        if ticks:
-            self._launched_finished = self._own not in unfinished
-        if ticks and (self._launched is None or ticks > self._launched.ticks):
-            self._launched = _Launched(ticks, self._latest_start_ns(ticks), self._num_steps)
+        return self._has_joined
 
     @property
     def has_finished(self) -> bool:
         """True if the rank was done and has ended."""
         return not self.alive and self.now.activity == "done"
 
+    def note_started(self, newest: Mapping[Process, int], unfinished: Collection[Process]) -> None:
+        """Note the ranks that this rank has started (zmon/agent/sources/started_ranks.py)."""
+        self.started_ranks.note(newest, unfinished, self.now, self._clock())
+
     @property
     def is_superseded(self) -> bool:
-        """True if this rank was its whole job, then started ranks, and has done nothing in torch since then.
-
-        A rank that fails because one of those has failed is so, too. If all of those ended well, it fails by itself.
-        """
-        launched = self._launched
-        if launched is None or self.identity.world_size > 1:
-            return False
-        if self.now.activity == "done":  # it may have ended since then
-            return self._num_steps <= launched.steps
-        return self.now.since <= launched.latest_ns and (self.alive or not self._launched_finished)
-
-    @property
-    def _num_steps(self) -> int:
-        return self.now.step - (self.now.activity == "train")  # without the current one
+        """True if this rank was its whole job, then started the ranks of another one, and only waited since then."""
+        return self.identity.world_size == 1 and self.started_ranks.supersede(self.now, self.alive)
 
     @property
     def activity(self) -> str:
-        """What the rank does. A launch whose rank has started those of another one is over, until it trains again."""
+        """The activity of the rank. A launch that started another one is over, until its rank trains again."""
         return "done" if self.is_superseded else self.now.activity
 
     def _lives_on(self) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from zmon.agent.sources import process_table, rank_box
+from zmon.agent.sources import process_table, started_ranks
 from zmon.agent.sources.process_table import ProcessTable
 from zmon.job.lease import Leases
 from zmon.probe.rank import DONE
@@ -29,11 +29,11 @@ class Family:
         self._parents, self._starts, self._newest = {}, {}, {}
         monkeypatch.setattr(process_table, "process_stat", self._stat)
         monkeypatch.setattr(process_table, "process_id", self._identify)
-        monkeypatch.setattr(rank_box, "boot_ticks", self._ticks)
+        monkeypatch.setattr(started_ranks, "boot_ticks", self._ticks)
         monkeypatch.setattr(ProcessTable, "newest_child", lambda table, pid: self._newest.get(pid))
 
     def _ticks(self):
-        return self._clock() // rank_box.ticks_to_ns(1)
+        return self._clock() // started_ranks.ticks_to_ns(1)
 
     def _stat(self, pid, *proc):
         stat = process_stat(pid, *proc)
