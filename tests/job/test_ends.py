@@ -41,6 +41,7 @@ DEATHS = {
         killed(0, launcher_gone_seconds=2.0, launcher_status="signal SIGINT"),
         Way.CANCELLED,
     ),
+    "ranks that it started alone have failed, and so it raised": (raised(0, superseded=True), Way.FINISHED),
     "the launcher failed": (killed(0, launcher_gone_seconds=2.0, launcher_status="exit code 1"), Way.KILLED),
 }
 

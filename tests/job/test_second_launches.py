@@ -35,6 +35,8 @@ SEPARATE = {
     "other ranks on a shared host": [
         launch(FIRST, "a", age=600.0), launch(OTHER, "a", (2, 3), job_id=SECOND, wanted_job_id=JOB),
         launch(OTHER, "b", (0, 1))],
+    "a launch whose only rank has started another one and goes on": [
+        launch(FIRST, "a", (0,), age=600.0, world_size=1), launch(OTHER, "b", attempt=1)],
     "a third launch ended before": [
         launch(FIRST, "a", age=600.0), launch("c" * 16, "c", age=900.0, make=dead, gone=800.0), launch(OTHER, "b")],
 }  # fmt: skip
@@ -46,6 +48,8 @@ TOGETHER = {
     "a launch that lost a rank before": [
         launch(FIRST, "a", (0, 1, 2), age=600.0), launch(FIRST, "c", (3,), age=600.0, make=dead, gone=90.0),
         launch(OTHER, "b")],
+    "a launch whose only rank has started the next one and waits": [
+        launch(FIRST, "a", (0,), age=600.0, world_size=1, superseded=True), launch(OTHER, "a", attempt=1)],
     "a launch that is being ended": [launch(FIRST, "a", age=600.0, **ending), launch(OTHER, "b")],
     "a rank that outlives a restart at another place": [
         launch(FIRST, "a", (0, 1), age=600.0, make=dead, gone=30.0, launcher="7@1"),

@@ -5,7 +5,7 @@ The rows of tests/detectors/endings/signal_rows.py test who sent a signal.
 
 import pytest
 
-from tests.build import dead, snapshot, words
+from tests.build import dead, raised, snapshot, words
 from zmon.job.restarts import ended_well
 
 
@@ -27,3 +27,8 @@ def test_launch_ends_well_with_exceptions_that_obey_a_signal(type_, message, cod
     last_words = words("exception", type_, message)
     ranks = [dead(rank, 60.0, last_words=last_words, exit_status=f"exit code {code}") for rank in range(4)]
     assert ended_well(snapshot(*ranks)) is is_well
+
+
+@pytest.mark.parametrize("superseded", [True, False])
+def test_launch_whose_rank_failed_after_the_ranks_that_it_had_started_ended_well(superseded):
+    assert ended_well(snapshot(raised(0, superseded=superseded, world_size=1))) is superseded

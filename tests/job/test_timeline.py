@@ -101,6 +101,8 @@ EARLIER_AND_NEWEST = {  # ranks of earlier launches, and ranks of the newest one
     "a second launch of another size ended beside one that lives": (ended(next_launch(ranks=2), 5.0), OLD),
     "a second launch ended beside one that loses a rank later": (
         ended(next_launch(), 60.0), [*OLD[:3], *ended(OLD[3:], 1.0)]),
+    "the only rank of a launch started the next one, which has ended": (
+        launch_ranks(0, NOW - 40, ranks=1, superseded=True), ended(launch_ranks(1), 5.0)),
     "a rank outlives its launch and the next one": (
         [*OLD[:1], *ended(OLD[1:], 90.0)], ended(launch_ranks(1), 20.0)),
 }  # fmt: skip

@@ -123,6 +123,21 @@ def test_only_the_process_that_the_launcher_started_is_a_rank_before_it_trains(j
     assert done.stdout == "False\nTrue\n"
 
 
+def test_rank_that_a_launcher_below_a_rank_starts_is_one_once_it_joins_others(job):
+    job.write(
+        job.zmon / "probe/hooks/__init__.py",
+        """
+        from zmon.probe.autoload.sitecustomize import attaches_at_once, is_below_rank, mark_environment
+        def watch():
+            print(attaches_at_once(), is_below_rank(), flush=True)
+            mark_environment()
+    """,
+    )
+    child = f"subprocess.run([sys.executable, '-c', 'import torch'], env={{**os.environ, **{RANK}}})"
+    assert job.run(*python(f"import os, subprocess, sys, torch; {child}")).stdout == "False False\nFalse True\n"
+    assert job.run(*python(f"import os, subprocess, sys; {child}")).stdout == "True False\n"
+
+
 def test_imported_zmon_is_the_package_of_zmon_run(job):
     job.write(job.path / "zmon/__init__.py", "print('another')")
     done = job.run(*python("import zmon; print(zmon.__file__)"))

@@ -1,8 +1,8 @@
 """The launch whose ranks live under a job id on this host, so that another one does not mix with it.
 
 A rank looks before it makes its box, and holds the lock of the directory of boxes until its box is published. So the
-living boxes of a job are of one launch, and any of them shows which. Ranks import this module: it reads no more than
-an identity.
+living boxes of a job are of one launch, and any of them shows which; the process that started the launch may have a box
+of an earlier one. Ranks import this module: it reads no more than an identity.
 """
 
 from __future__ import annotations
@@ -47,14 +47,13 @@ def alone(root: Path) -> Iterator[None]:
         os.close(fd)
 
 
-def living_rank(job: Path) -> Identity | None:
-    """Return the identity of a living rank in the folder of a job; None if there is none, or none can be read."""
+def living_ranks(job: Path) -> Iterator[Identity]:
+    """Yield the identities of the living ranks in the folder of a job, as far as they can be read."""
     with contextlib.suppress(OSError):
         for path in job.glob("*/rank-*.box"):
             with contextlib.suppress(OSError, ValueError), opened(path) as fd:
                 if holder(fd) is not None and (identity := _identity(fd)):
-                    return identity
-    return None
+                    yield identity
 
 
 def _identity(fd: int) -> Identity | None:

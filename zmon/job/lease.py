@@ -34,7 +34,8 @@ class Leases(Thresholds):
     checkpoint_seconds: float = 900.0
     # The longest lease of a compilation. Inductor and Triton compile a large model for minutes, on few processors.
     compile_seconds: float = 900.0
-    # The longest lease of the start of loader workers. Each worker imports the job's code and opens its data.
+    # The longest lease of the start of loader workers. Each worker imports the job's code and opens its data. A process
+    # that trains alone also has it after it started others: they may become the ranks that it waits for.
     loader_start_seconds: float = 300.0
     # The shortest lease of training. With a shorter one, a garbage collection or a page fault would exceed it.
     train_floor_seconds: float = 1.5

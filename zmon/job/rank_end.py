@@ -44,7 +44,7 @@ def way_of(state: RankState) -> Way:
 
 def _way_by_itself(state: RankState) -> Way:
     words, status = state.last_words, state.exit_status
-    if _has_returned(state):
+    if _has_returned(state) or state.superseded:
         return Way.FINISHED
     if status == EXECUTED:
         return Way.FINISHED  # whatever the other program does

@@ -41,7 +41,8 @@ def ended_well(snapshot: Snapshot) -> bool:
     """
     if snapshot.unwatched or snapshot.missing:
         return False
-    finished = all(r.activity == "done" and r.exit_status in (None, "exit code 0") for r in snapshot.ranks)
+    statuses = (None, "exit code 0")
+    finished = all(r.superseded or (r.activity == "done" and r.exit_status in statuses) for r in snapshot.ranks)
     return finished or (is_over(snapshot) and is_settled(snapshot) and not any(map(_raised, snapshot.ranks)))
 
 

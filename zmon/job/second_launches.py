@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from zmon.job.rank_end import launcher_of
 from zmon.job.restarts import seconds_since_start
-from zmon.job.timeline import was_gone_before
+from zmon.job.timeline import lives, was_gone_before
 from zmon.schema.rank import RankState
 
 Launch = Sequence[RankState]
@@ -72,7 +72,7 @@ def _launches(states: Iterable[RankState]) -> list[list[RankState]]:
 
 def _lives_beside(older: Launch, younger: Launch, silent: Collection[str]) -> bool:
     ranks, others = (
-        {(r.world_size, r.rank) for r in launch if r.alive and r.last_words is None and r.host not in silent}
+        {(r.world_size, r.rank) for r in launch if lives(r) and r.last_words is None and r.host not in silent}
         for launch in (older, younger)
     )
     if not ranks or not others:

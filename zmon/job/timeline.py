@@ -38,7 +38,7 @@ def newest_attempt(ranks: Iterable[RankState]) -> tuple[RankState, ...]:
         return ()
     newest = by_age[-1]
     launch = _launch_of(newest, by_age)
-    living = [r for r in by_age if r.alive]
+    living = [r for r in by_age if lives(r)]
     if not living or any(r.alive for r in launch):
         return launch
     other = _launch_of(living[-1], by_age)
@@ -74,6 +74,11 @@ def _is_left_over(state: RankState, newest_of_host: RankState, newest: RankState
     if has_other_launcher and state.max_restarts is not None and was_gone_before(state, newest_of_host):
         return True
     return state.launcher != newest.launcher and state.steps > 0 and was_gone_before(state, newest)
+
+
+def lives(state: RankState) -> bool:
+    """Return True if a rank lives, and not only its process, which started another launch and waits for it."""
+    return state.alive and not state.superseded
 
 
 def was_gone_before(state: RankState, newest: RankState) -> bool:

@@ -29,11 +29,11 @@ from typing import Any, ParamSpec
 
 from zmon.box import BoxWriter, box_path
 from zmon.box.identity import Identity, fits_shares
-from zmon.box.living_launch import alone, living_rank
+from zmon.box.living_launch import alone, living_ranks
 from zmon.box.roots import check_share, prepare_root
 from zmon.errors import UsageError, ZmonError
 from zmon.probe import edge
-from zmon.probe.autoload.sitecustomize import switched_off
+from zmon.probe.autoload.sitecustomize import PARENT_PID, switched_off
 from zmon.probe.complaints import complain as complain  # the hooks use it too
 from zmon.probe.edge import fronts
 from zmon.probe.interface import job_interface
@@ -51,12 +51,14 @@ P = ParamSpec("P")
 current: RankTimeline | None = None  # the timeline of this rank, for the hooks; None while the rank is not watched
 _identity: Identity | None = None
 _on_rank: Callable[[], None] | None = None
+_expects_rank = False  # this process attaches once it becomes a rank
+_must_join = False  # it is a rank only if it joins a process group, because a rank has started it
 _record_result: RecordResult | None = None
 
 
 def start_training() -> RankTimeline | None:
     """Turn the rank to training and return its timeline; called by hooks that see it train."""
-    if current is None:
+    if current is None and not _must_join:
         start_as_rank()
     if current is None or current.activity in (TRAIN, COMPILE) or current.explicit_activity:
         return current
@@ -82,19 +84,22 @@ def guarded(hook: Callable[P, None]) -> Callable[P, None]:
     return call
 
 
-def expect_rank(callback: Callable[[], None]) -> None:
-    """Be ready to attach when this process becomes a rank; `callback` is called after that."""
-    global _on_rank
-    _on_rank = callback
+def expect_rank(callback: Callable[[], None], must_join: bool = False) -> None:
+    """Be ready to attach when this process becomes a rank; `callback` is called after that.
+
+    `must_join`: it is no rank if it trains alone.
+    """
+    global _on_rank, _expects_rank, _must_join
+    _on_rank, _expects_rank, _must_join = callback, True, must_join
 
 
 def start_as_rank(rank: int | None = None, world_size: int | None = None, init_method: str | None = None) -> None:
     """Attach this process, which has turned out to be a rank, if `expect_rank` was called; attaches at most once."""
-    global _on_rank
-    callback, _on_rank = _on_rank, None
-    if callback is not None and current is None:
+    global _expects_rank
+    expected, _expects_rank = _expects_rank, False
+    if expected and current is None and _on_rank is not None:
         attach_box(rank=rank, world_size=world_size, init_method=init_method)
-        callback()
+        _on_rank()
 
 
 def attach_box(
@@ -309,29 +314,34 @@ def _open(launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:
     sweep(root)
     check_share(root, launch.local_world_size or 1)
     with alone(root):
-        job_id = _own_job_id(root, launch)
-        box = BoxWriter(box_path(root, job_id, launch.attempt, launch.rank))
+        launch = _beside_living(root, launch)
+        box = BoxWriter(box_path(root, launch.job_id, launch.attempt, launch.rank))
         try:
-            return _fill(box, replace(launch, job_id=job_id), labels)
+            return _fill(box, launch, labels)
         except BaseException:
             box.discard()
             raise
 
 
-def _own_job_id(root: Path, launch: LaunchEnvironment) -> str:
-    """Return the job id of this launch: another one if a launch beside it has this id and lives on this host."""
+def _beside_living(root: Path, launch: LaunchEnvironment) -> LaunchEnvironment:
+    """Return the launch: with another job id if a launch beside it has this id and lives on this host.
+
+    The process that started this launch, and was its whole job until then, is the attempt before.
+    """
     if not launch.launch_id:
-        return launch.job_id
+        return launch
     other_id = second_job_id(launch.job_id, launch.launch_id)
     if not (root / other_id).is_dir():  # else other ranks of this launch have it, or had it before a restart
-        living = living_rank(root / launch.job_id)
-        if living is None or living.launch_id in ("", launch.launch_id) or launch.restarted(living):
-            return launch.job_id
+        living = [*living_ranks(root / launch.job_id)]
+        parent = next((rank for rank in living if str(rank.pid) == os.environ.get(PARENT_PID)), None)
+        other = next((rank for rank in living if rank is not parent), None)
+        if other is None or other.launch_id in ("", launch.launch_id) or launch.restarted(other):
+            return replace(launch, attempt=launch.attempt + parent.attempt + 1) if parent else launch
     complain(
         f"another launch with the job id {launch.job_id} runs on this host: this one is watched as the job {other_id}. "
         "Give each its own id with --job-id or ZMON_JOB_ID"
     )
-    return other_id
+    return replace(launch, job_id=other_id)
 
 
 def _fill(box: BoxWriter, launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:
@@ -357,10 +367,14 @@ def _fill(box: BoxWriter, launch: LaunchEnvironment, labels: dict[str, str]) -> 
 
 
 def _detach_in_child() -> None:
-    """Detach from the box after a fork, because a forked worker is not the rank."""
-    global current
+    """Detach from the box after a fork, because a forked worker is not the rank.
+
+    It may be one of the ranks that a process starts which was its whole job so far: then it will join the others.
+    """
+    global current, _expects_rank, _must_join
     if current is not None:
         current = None
+        _expects_rank, _must_join = not is_one_of_many(), True
         forget_last_words()
 
 

@@ -154,6 +154,8 @@ class RankState:
     launcher_gone_seconds: Seconds | None = None  # since it was first seen dead; None: it lives, or is unknown
     launcher_status: str | None = None  # how it ended, as `exit_status`; None: it lives, or is unknown
     relaunched_seconds: Seconds | None = None  # age of its newest process after the rank's end; None: none, or unknown
+    # It was its whole job, then started the ranks of another one, and has done nothing in torch since then.
+    superseded: bool = False
     # Its place in the program
     entered: tuple[EnteredCollective, ...] = ()  # its last two collectives that have a sequence, the latest first
     # Its progress. The part of the time since its last progress in which its agent did not look, and may not have run:

@@ -34,5 +34,14 @@ def test_processes_are_read_at_most_once_a_second(sleeper):
         shell.wait()
 
 
+def test_processes_above_one_have_the_start_of_the_process_that_each_started(sleeper):
+    table = ProcessTable()
+    test, parent = process_stat(os.getpid()), process_stat(os.getppid())
+    above = table.above(table.identify(sleeper.pid))
+    assert above[os.getpid(), test.start_ticks] == process_stat(sleeper.pid).start_ticks
+    assert parent is None or above.get((os.getppid(), parent.start_ticks), test.start_ticks) == test.start_ticks
+    assert (sleeper.pid, process_stat(sleeper.pid).start_ticks) not in above
+
+
 def test_table_of_a_missing_folder_has_no_state(tmp_path):
     assert ProcessTable(tmp_path).stat(1) is None

@@ -119,6 +119,16 @@ ROWS = {  # card → text that it has, text that it has not
         replace(DONE, jobs=tuple(replace(JOB, view=replace(VIEW, job_id=f"job-{i}"), steps=i) for i in range(7))),
         ["zmon watch: job-6", "also ran  job-0: 0 steps", "and 2 more"], [],
     ),
+    "script that tried its model, and the ranks that it started then": (
+        replace(DONE, jobs=(
+            replace(JOB, view=replace(VIEW, job_id="tried"), steps=900, superseded=True), replace(JOB, steps=400))),
+        ["zmon watch: job-1", "also ran  tried: 900 steps"], [],
+    ),
+    "script that tried its model, and whose ranks failed": (
+        replace(DONE, jobs=(
+            replace(JOB, findings=(CRASH,)), replace(JOB, view=replace(VIEW, job_id="tried"), superseded=True))),
+        ["zmon watch: job-1", "rank 1 raised ValueError"], [],
+    ),
     "control characters": (replace(DONE, jobs=(), command="python \x1b[31m"), ["\\x1b[31m"], ["\x1b"]),
 }  # fmt: skip
 

@@ -163,6 +163,11 @@ def test_ended_job_is_listed_first_without_numbers_of_a_running_job():
     assert (first[1], second[1]) == (True, False)
 
 
+def test_job_that_is_done_is_listed_last_as_is_a_script_that_waits_for_the_ranks_that_it_started():
+    jobs = (job("a-script", state="done"), job("b-ranks"), job("c-slow", findings=("f1",)))
+    assert [each.job_id for each in HubState(NOW, False, jobs, ()).listed] == ["c-slow", "b-ranks", "a-script"]
+
+
 def test_ended_job_is_shown_with_its_reason_in_place_of_findings():
     panel = findings_panel(ended(), None)
     assert panel.renderables[0].plain.startswith("FAILED job a-failed: ended by rank_exited: rank 2 on node-1 exited")

@@ -40,6 +40,12 @@ def test_program_that_a_rank_becomes_is_watched_once_it_trains(code, path):
     assert run(code) == [f"{path} 0"]
 
 
+def test_path_of_a_process_whose_children_may_be_ranks_does_not_grow():
+    assert (
+        run("os.execv(sys.executable, command)", PYTHONPATH=f"{AUTOLOAD}:{':'.join(sys.path)}")[0].count(AUTOLOAD) == 1
+    )
+
+
 def test_program_of_a_child_is_unwatched():
     child = "os.environ['PYTHONPATH'] = '/job'\nif os.fork() == 0:\n    os.execv(sys.executable, command)\nos.wait()"
     assert run(child) == ["/job None"]
@@ -51,3 +57,4 @@ def test_rank_whose_exec_fails_has_its_environment():
         "except FileNotFoundError:\n    print(os.environ['PYTHONPATH'], os.environ.get('ZMON_RANK_PID'))"
     )
     assert run(failing) == ["/job None"]
+    assert run(failing.replace("'/job'", f"'{AUTOLOAD}:/job'"), ZMON_PARENT_PID="1") == [f"{AUTOLOAD}:/job None"]

@@ -2,7 +2,7 @@
 
 Layout: proc(5). Not every kernel lists the children of a process (CONFIG_PROC_CHILDREN), so all processes are read to
 find them. That takes up to some tens of milliseconds on a large node. It is done at most once a second, and only while
-a rank is dead whose launcher lives.
+a rank is dead whose launcher lives, or a rank that is its whole job has just begun to stand still.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from zmon.process import ProcessId, ProcessStat, process_id, process_stat
 from zmon.scaling.peaks import processors_name
 
 _MAX_AGE_SECONDS = 1.0
+_MAX_GENERATIONS = 16  # from a rank up to a process that started it by way of launchers, shells and fork servers
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -47,6 +48,19 @@ class ProcessTable:
         """Return the state of this very process; None if it has ended."""
         stat = self.stat(process.pid)
         return stat if stat is not None and stat.start_ticks == process.start_ticks else None
+
+    def above(self, process: ProcessId) -> dict[tuple[int, int], int]:
+        """Return the processes above this one, by number and start, each with the start of the one that it started.
+
+        Starts are clock ticks after boot.
+        """
+        result: dict[tuple[int, int], int] = {}
+        below = self.stat_of(process)
+        while below is not None and below.parent > 1 and len(result) < _MAX_GENERATIONS:
+            pid, started = below.parent, below.start_ticks
+            if (below := self.stat(pid)) is not None:
+                result[pid, below.start_ticks] = started
+        return result
 
     def is_frozen(self, pid: int, state: str) -> bool:
         """Return True if a control group holds this process, which is in this state."""

@@ -7,7 +7,7 @@ request. Once the rank is dead, nothing changes: the contents are kept in memory
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from zmon.agent.sources.box_listing import check_box_owner
 from zmon.agent.sources.learned_lease import LearnedLease
 from zmon.agent.sources.process_table import ProcessTable, boot_ticks, ticks_to_ns
 from zmon.agent.sources.rank_ends import RankEnds
+from zmon.agent.sources.started_ranks import Process, StartedRanks, latest_start_ns
 from zmon.box import layout
 from zmon.box.identity import Identity
 from zmon.box.reader import BoxReader, Now
@@ -100,6 +101,8 @@ class RankBox:
         self._stat_at = 0
         self._process_state: str | None = None
         self._import_seconds: float | None = None
+        self.started_ranks, self._has_joined = StartedRanks(), False
+        self._awaits_start = False  # it may wait for processes that it has just started
         self._ends: RankEnds | None = None  # None: the rank was dead when its box was opened
         self._final: _Contents | None = None  # set once the rank is dead and the file closed
         try:
@@ -129,6 +132,7 @@ class RankBox:
             age_ns = ticks_to_ns(boot_ticks() - self.process.start_ticks)
             import_ns = age_ns - (self._clock() - self.identity.start_ns)
             self._import_seconds = import_ns * _NS if import_ns >= 0 else None  # a later process may hold the lock
+            self.started_ranks.identify(self.process, self._processes)
         # Not reported: dead for more than a minute, or from before a reboot, which set the clock back (negative time).
         gone = self.gone_seconds
         self.long_dead = gone is not None and not 0 <= gone <= LEFT_BEHIND_SECONDS
@@ -180,8 +184,44 @@ class RankBox:
         self._blocked_at = (self._blocked_at or now_ns) if state == "D" else None
         self._lease.update(reader, self.now.activity, now_ns)
         renewed = self.now.step_since if self.now.activity == "train" else self.now.activity_since
-        lease, silence = self.lease_seconds, self._silence.look(now_ns, renewed) * _NS
+        silence = self._silence.look(now_ns, renewed) * _NS
+        self._awaits_start = self._may_await_start(silence)
+        lease = self.lease_seconds
         self.overdue_seconds = 0.0 if lease is None else max(0.0, silence - lease)
+
+    def _may_await_start(self, silence: float) -> bool:
+        """Return True if a rank that is its whole job is past its lease, and has started a process since it trained."""
+        lease, longer = self._lease.seconds, self._lease.start_of_processes
+        if self.process is None or self.identity.world_size > 1 or lease is None or not lease < silence < longer:
+            return False
+        started = self._processes.newest_child(self.process.pid)
+        return started is not None and self.now.since <= latest_start_ns(started, self._clock())
+
+    @property
+    def has_joined(self) -> bool:
+        """True once the rank has joined a process group."""
+        if not self._has_joined and self.reader is not None:
+            self._has_joined = self.identity.world_size > 1 or self.reader.identity().backend is not None
+        return self._has_joined
+
+    @property
+    def has_finished(self) -> bool:
+        """True if the rank was done and has ended."""
+        return not self.alive and self.now.activity == "done"
+
+    def note_started(self, newest: Mapping[Process, int], unfinished: Collection[Process]) -> None:
+        """Note the ranks that this rank has started (zmon/agent/sources/started_ranks.py)."""
+        self.started_ranks.note(newest, unfinished, self.now, self._clock())
+
+    @property
+    def is_superseded(self) -> bool:
+        """True if this rank was its whole job, then started the ranks of another one, and only waited since then."""
+        return self.identity.world_size == 1 and self.started_ranks.supersede(self.now, self.alive)
+
+    @property
+    def activity(self) -> str:
+        """The activity of the rank. A launch that started another one is over, until its rank trains again."""
+        return "done" if self.is_superseded else self.now.activity
 
     def _lives_on(self) -> bool:
         """Return True if the process that held the lock does not end: an exec of its own let go of the box.
@@ -201,7 +241,9 @@ class RankBox:
     @property
     def lease_seconds(self) -> float | None:
         """The time that the rank may go without progress; None: no limit."""
-        return self._lease.seconds
+        if self.is_superseded:
+            return None
+        return self._lease.start_of_processes if self._awaits_start else self._lease.seconds
 
     @property
     def gone_seconds(self) -> float | None:
@@ -219,7 +261,7 @@ class RankBox:
         reason = None
         if self._gone_at is not None:
             fresh = (self.gone_seconds or 0.0) < NEWS_SECONDS
-            reason = "exited" if fresh and self.now.activity != "done" else None
+            reason = "exited" if fresh and self.activity != "done" else None
         elif self._stopped_at is not None:
             reason = "stopped"
         elif self.overdue_seconds > 0:
@@ -273,7 +315,7 @@ class RankBox:
             exit_status=self._ends.status if self._ends else None,
             gone_seconds=None if self._gone_at is None else (now_ns - self._gone_at) * _NS,
             stopped_seconds=None if self._stopped_at is None else (now_ns - self._stopped_at) * _NS,
-            activity=now.activity,
+            activity=self.activity,
             activity_seconds=(now_ns - now.activity_since) * _NS,
             phase=now.phase,
             step=now.step,
@@ -301,6 +343,7 @@ class RankBox:
             last_words_seconds=words_seconds,
             launcher_gone_seconds=self._ends.launcher_gone_seconds(now_ns) if self._ends else None,
             launcher_status=self._ends.launcher_status if self._ends else None,
+            superseded=self.is_superseded,
             relaunched_seconds=self._ends.relaunched_seconds(now_ns) if self._ends else None,
             device_name=identity.device_name or (self._processes.processors if identity.device == "cpu" else ""),
             watched=self._ends is not None,

@@ -25,6 +25,7 @@ class WatchedJob:
     num_living: int  # ranks that were alive when watch ended
     edges: tuple[str, ...] = ()  # implementations of the hot path in its ranks
     finished: bool = False  # every rank has said that it was done
+    superseded: bool = False  # its process started the ranks of another job, and has only waited since then
     of_rank: int | None = None  # step time and time categories are those of this rank alone; None: of all ranks
 
 
@@ -52,11 +53,14 @@ class VerdictCard:
 
 
 def main_job(jobs: Sequence[WatchedJob]) -> WatchedJob | None:
-    """Return the job that the card is about: the one with the worst finding, else the one with the most steps."""
+    """Return the job that the card is about: the one with the worst finding, else the one with the most steps.
 
-    def importance(job: WatchedJob) -> tuple[int, int, float]:
+    A job that only tried what another one then trained comes after all others.
+    """
+
+    def importance(job: WatchedJob) -> tuple[int, bool, int, float]:
         worst = max((severity_order(finding.severity) for finding in job.findings), default=0)
-        return worst, job.steps, job.began
+        return worst, not job.superseded, job.steps, job.began
 
     return max(jobs, key=importance, default=None)
 

@@ -49,8 +49,8 @@ class HubState:
 
     @property
     def listed(self) -> list[JobView]:
-        """The jobs in display order, first the jobs with findings, then those that a fault ended."""
-        return sorted(self.jobs, key=lambda job: (not job.findings, not job.ended, job.job_id))
+        """The jobs in display order: the jobs with findings, those that a fault ended, others, those that are done."""
+        return sorted(self.jobs, key=lambda job: (not job.findings, not job.ended, job.state == "done", job.job_id))
 
 
 @dataclass(frozen=True)

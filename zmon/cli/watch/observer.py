@@ -170,4 +170,5 @@ def _watched(snapshot: Snapshot, view: JobView, findings: tuple[Finding, ...]) -
         num_living=sum(rank.alive for rank in ranks),
         edges=tuple(sorted({rank.edge for rank in ranks})),
         finished=_has_finished(snapshot),
+        superseded=all(rank.superseded for rank in ranks),
     )

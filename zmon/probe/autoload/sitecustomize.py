@@ -19,6 +19,7 @@ BESIDE_ZMON = os.path.abspath(os.path.join(AUTOLOAD, "../../.."))  # noqa: PTH10
 # printed, so that it is printed once.
 RUN_PID = "ZMON_RUN_PID"
 RANK_PID = "ZMON_RANK_PID"  # the pid of the Python process that a launcher started as a rank, until it imports torch
+PARENT_PID = "ZMON_PARENT_PID"  # the pid of a watched process, in the environment of those below it
 OLDEST_PYTHON = (3, 11)
 OLDEST_TORCH = (2, 9)
 RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE")  # a process with all of them is a rank and not a launcher
@@ -46,13 +47,26 @@ def attaches_at_once() -> bool:
     may as well prepare the data.
     """
     pid = str(os.getpid())
-    return is_launched_rank() and os.environ.get(RANK_PID, pid) == pid
+    return is_launched_rank() and os.environ.get(RANK_PID, pid) == pid and not is_below_rank()
+
+
+def is_below_rank() -> bool:
+    """Return True if a watched process started this one, or one above it: then it is a rank only if it joins others."""
+    pid = str(os.getpid())
+    return os.environ.get(PARENT_PID, pid) != pid
+
+
+def mark_environment() -> None:
+    """Let the processes below this one be watched as ranks only if they join a process group."""
+    os.environ.pop(RUN_PID, None)
+    os.environ.pop(RANK_PID, None)
+    os.environ[PARENT_PID] = str(os.getpid())
 
 
 def restore_environment() -> None:
     """Restore os.environ to its state before `zmon run`, so that children of this rank are not watched."""
-    os.environ.pop(RUN_PID, None)
-    os.environ.pop(RANK_PID, None)
+    for name in (RUN_PID, RANK_PID, PARENT_PID):
+        os.environ.pop(name, None)
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if AUTOLOAD in paths:
         paths.remove(AUTOLOAD)

@@ -9,11 +9,17 @@ from __future__ import annotations
 
 import gc
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from zmon import probe
-from zmon.probe.autoload.sitecustomize import attaches_at_once, restore_environment
+from zmon.probe.autoload.sitecustomize import (
+    attaches_at_once,
+    is_below_rank,
+    mark_environment,
+    restore_environment,
+)
 from zmon.probe.run_check import note_watched
 
 # Installed once, before or after the rank attaches.
@@ -44,20 +50,30 @@ def attach(job_id: str | None = None, labels: dict[str, str] | None = None, role
 
 
 def watch() -> None:
-    """Install the hooks under `zmon run`, and attach once this process becomes a rank."""
-    _install(HOOKS)
-    probe.expect_rank(_on_attach)
+    """Install the hooks under `zmon run`, and attach once this process becomes a rank.
+
+    A process below a rank may be a loader worker, so it has only the hook into its process group until it joins one.
+    """
+    below = is_below_rank()
+    first, others = (HOOKS[:1], HOOKS[1:]) if below else (HOOKS, ())
+    _install(first)
+    probe.expect_rank(partial(_on_attach, others), must_join=below)
     if attaches_at_once():
         probe.start_as_rank()
 
 
-def _on_attach() -> None:
+def _on_attach(hooks: Sequence[str]) -> None:
     note_watched()
-    restore_environment()  # children of a rank are not ranks; those of a wrapper that needs no torch may be
-    _install((*AT_RANK, "executions"))
+    # Children of a rank are not ranks; those of a wrapper that needs no torch may be. A process that is its whole job
+    # may have tried the model, and start the ranks that train it.
+    if probe.is_one_of_many():
+        restore_environment()
+    else:
+        mark_environment()
+    _install((*hooks, *AT_RANK, "executions"))
 
 
-def _install(names: tuple[str, ...]) -> None:
+def _install(names: Sequence[str]) -> None:
     try:
         replacing = importlib.import_module("zmon.probe.hooks.replacing")
         with _no_garbage_collection(), replacing.one_search():

@@ -21,14 +21,14 @@ from zmon.box.rank_files import SHORT_PATHS
 
 _MAX_PATH = 107
 _ERROR = 2  # c10/util/Logging.h: INFO 0, WARNING 1, ERROR 2, FATAL 3
-_started = False
+_started_by = 0  # the pid of the process that has started it; a forked rank needs its own
 
 
 def install() -> None:
     """Start the server; without it, findings have neither stacks nor the collectives in flight."""
-    global _started
+    global _started_by
     timeline = probe.current
-    if timeline is None or _started:
+    if timeline is None or _started_by == os.getpid():
         return
     from torch._C._distributed_c10d import _WorkerServer
 
@@ -42,7 +42,7 @@ def install() -> None:
     # thread listens would wait forever. The thread ends with the process.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(server))
     atexit.register(_remove, path, os.getpid())
-    _started = True
+    _started_by = os.getpid()
     path.chmod(0o600)
     probe.identify(socket=str(path))
 
