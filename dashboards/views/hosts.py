@@ -3,6 +3,7 @@
 If there are too many hosts, Prometheus selects the least busy ones, and the other hosts are summed up in one sentence.
 """
 
+import math
 import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
@@ -21,16 +22,17 @@ from zmon.format import UNKNOWN, counted
 GPUS = "max by (host, gpu) (zmon:gpu_utilization:ratio{$host})"
 PROCESSORS = "max by (host) (zmon:host_cpu_busy:ratio{$host})"
 RANKS = "sum by (host) (zmon:job_host:ranks{$host})"
+NUM_LEAST_BUSY = 28  # they fill one screen
 BUSY = "max by (host) (zmon:host_busy:ratio)$of_hosts"  # its GPUs, or without GPU metrics its CPUs
 NUMBER = f"count({BUSY})"
-LEAST_BUSY = f"bottomk(28, {BUSY})"
+LEAST_BUSY = f"bottomk({NUM_LEAST_BUSY}, {BUSY})"
 ALL_HOSTS = f"""
 label_replace(quantile(0.5, {BUSY}), "what", "median", "", "")
 or label_replace(max({BUSY}), "what", "largest", "", "")
 """.strip()
 NAMES = "group by (host) (zmon:job_host:ranks{job_id=$job})"
 WHOLE_JOB = "all hosts of the job"  # the choice of no host
-MAX_HOSTS = 128  # more are too many to look at; then only the least busy are drawn
+MAX_HOSTS = 128  # more are too many to look at, so only the least busy are drawn
 RECENT_SECONDS = 300  # a job of many hosts has those on which it ran in this time: a longer range takes a while to read
 
 
@@ -38,7 +40,7 @@ RECENT_SECONDS = 300  # a job of many hosts has those on which it ran in this ti
 class Fleet:
     """The hosts to draw: all, or the least busy ones with the values of all hosts."""
 
-    matcher: str = ""  # of PromQL
+    matcher: str = ""  # PromQL that selects the least busy hosts by name
     of_hosts: str = ""  # PromQL that joins with the hosts of the job
     order: tuple[str, ...] = ()  # the names of the least busy hosts; empty: all hosts, by name
     summary: str = ""
@@ -47,8 +49,8 @@ class Fleet:
         """Return the PromQL for these hosts."""
         return promql.replace("$of_hosts", self.of_hosts).replace("$host", self.matcher)
 
-    def of(self, names: tuple[str, ...], summary: str = "") -> "Fleet":
-        """Return these hosts of it."""
+    def limited_to(self, names: tuple[str, ...], summary: str = "") -> "Fleet":
+        """Return the fleet with only these hosts, in this order."""
         return replace(self, matcher=f"host=~{quoted('|'.join(map(re.escape, names)))}", order=names, summary=summary)
 
 
@@ -102,7 +104,7 @@ def _fleet(context: ViewContext) -> Fleet:
     of_all = context.prometheus.query_at(fleet.query(ALL_HOSTS), end)
     words = ", ".join(f"the {sample.labels['what']} value is {share(_number(sample.value))}" for sample in of_all)
     summary = f" The {len(least)} least busy of {num_hosts:,} hosts; of all hosts, {words or UNKNOWN}."
-    return fleet.of(tuple(sample.labels["host"] for sample in least), summary)
+    return fleet.limited_to(tuple(sample.labels["host"] for sample in least), summary)
 
 
 def _tile(host: str, parts: list[tuple[str, float]], num_ranks: int, context: ViewContext) -> str:
@@ -126,7 +128,7 @@ def _tint(value: float) -> str:
 
 
 def _number(value: float) -> float | None:
-    return value if value == value else None
+    return None if math.isnan(value) else value
 
 
 def choose(context: ViewContext) -> None:

@@ -175,9 +175,8 @@ def test_every_server_gives_the_same_status(servers, clients, client):
     ports, config, _ = servers
     tls = "tls_server_config" in CONFIGS[config]
     statuses = {name: clients[client].status(port, tls) for name, port in ports.items()}
-    print(config, client, statuses)
     assert len(set(statuses.values())) == 1, statuses
-    assert (statuses["agent"] == 200) is (client in ANSWERED[config])
+    assert (statuses["agent"] == 200) == (client in ANSWERED[config])
 
 
 def test_zmon_keeps_the_last_valid_file_where_prometheus_stops_answering(servers, clients):

@@ -14,10 +14,12 @@ CASES = {  # losses with their steps, and the step since which they are not fini
     "infinite": ([(1, 0.5), (7, -INF), (8, NAN)], 7),
     "from the first step on": ([(1, NAN), (2, NAN)], 1),
     "step 0 of a job that counts from 0": ([(0, NAN), (1, NAN)], 0),
-    "a finite loss in a later step ends the run": ([(7, NAN), (8, 0.5)], None),
+    "a step with finite losses ends the run once the next one begins": ([(7, NAN), (8, 0.5), (9, 0.5)], None),
+    "another loss of that step may be NaN": ([(7, NAN), (8, 0.5)], 7),
+    "one of two losses in each step is NaN": ([(7, 0.5), (7, NAN), (8, 0.5), (8, NAN), (9, 0.5), (9, NAN)], 7),
     "a finite loss in the same step does not": ([(7, NAN), (7, 0.5)], 7),
     "the other batches of the step come first": ([(7, 0.5), (7, NAN), (8, NAN), (8, 0.5)], 7),
-    "a second run": ([(7, NAN), (8, 0.5), (20, NAN), (21, NAN)], 20),
+    "a second run": ([(7, NAN), (8, 0.5), (9, 0.5), (20, NAN), (21, NAN)], 20),
     "a job that goes back to an earlier step": ([(20, NAN), (10, 0.5), (12, NAN)], 12),
 }
 

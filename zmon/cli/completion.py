@@ -1,7 +1,7 @@
 """`zmon completion`: print the script that lets a shell complete commands, options and ids.
 
-click has all of it but the ids, for which the hub is asked. A shell that waits seems to hang: without an answer in a
-moment there are no ids, and no message.
+click completes commands and options. Ids come from the hub. A shell that waits seems to hang, so without an answer of
+the hub in 1.5 s there are no ids and no message.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from zmon.cli.options import HubOptions
 from zmon.client import Hub
 from zmon.errors import ZmonError
 
-_HUB_SECONDS = 1.0
-_SECONDS = 1.5  # then the process ends, even if it waits for the name of the hub to be resolved, which has no timeout
+_REQUEST_SECONDS = 1.0
+_PROCESS_SECONDS = 1.5  # then the process ends: to resolve the name of the hub has no timeout
 _ID = re.compile(r"[A-Za-z0-9._-]+")  # nothing else gets into a command line: an id may come from another host
 
 
@@ -48,18 +48,18 @@ def ids_of_hub(
 
     def complete(context: click.Context, _: click.Parameter, beginning: str) -> list[CompletionItem]:
         values = context.params
-        before = signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
-        signal.setitimer(signal.ITIMER_REAL, _SECONDS)
+        earlier_handler = signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
+        signal.setitimer(signal.ITIMER_REAL, _PROCESS_SECONDS)
         try:
             options = HubOptions(values["hub"], values["data_dir"], values["http"])
-            hub = Hub(options.url, http=options.http, timeout=_HUB_SECONDS)
+            hub = Hub(options.url, http=options.http, timeout=_REQUEST_SECONDS)
             ids = [each for each in read(hub) if each.startswith(beginning) and _ID.fullmatch(each)]
         except ZmonError:
             return []
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
-            signal.signal(signal.SIGALRM, before)
-        return [*map(CompletionItem, ids)]
+            signal.signal(signal.SIGALRM, earlier_handler)
+        return [CompletionItem(each) for each in ids]
 
     return complete
 

@@ -1,8 +1,8 @@
-"""Records since which step the losses of this rank have not been finite.
+"""Marks the step from which the losses of this rank are NaN or infinite.
 
 After the first NaN, averaged gradients break the weights of all ranks, so every rank has NaN in the next step. A reader
-that looks ten times a second cannot tell who was first. The box is written only when a run of steps with losses that
-are NaN or infinite begins or ends.
+that looks ten times a second cannot tell who was first. The box is written only when a run of steps with such losses
+begins or ends.
 """
 
 from __future__ import annotations
@@ -17,26 +17,33 @@ BACKWARD, REPORT = (LOSS_SOURCES.index(name) for name in ("backward", "report"))
 
 
 class Losses:
-    """The losses of one rank, by source; `write` writes into its box since which step those of each are not finite."""
+    """The first step of the current run of NaN or infinite losses, for each source of losses.
+
+    It is UNKNOWN before the first loss, and FINITE without such a run. `write` puts those of all sources into the box.
+    """
 
     def __init__(self, write: Callable[..., None]) -> None:
         self._write = write
         self._since = [layout.UNKNOWN] * len(LOSS_SOURCES)
-        self._latest = self._since.copy()  # the last step with a loss that is not finite
+        self._last_bad = self._since.copy()  # the last step with a loss that is not finite
+        self._last = self._since.copy()  # the last step with a loss
         write(*self._since)
 
     def note(self, source: int, step: int, loss: float) -> bool:
         """Note a loss of a step; return True if the losses of this source are finite.
 
-        A run of losses that are not ends in a step whose losses are all finite; a step may have several.
+        A step may have several losses, such as those of two models, and any of them may be bad. So a run ends only when
+        a step follows one whose losses were all finite, or when the job goes back to an earlier step.
         """
-        is_finite, since = isfinite(loss), self._since[source]
-        if not is_finite:
-            self._latest[source] = step
-            now = since if since >= 0 else step
-        else:
-            now = since if step == self._latest[source] else layout.FINITE
-        if now != since:
-            self._since[source] = now
+        since, last_bad, last = self._since[source], self._last_bad[source], self._last[source]
+        runs = since not in (layout.UNKNOWN, layout.FINITE)
+        self._last[source] = step
+        if not isfinite(loss):
+            self._last_bad[source] = step
+            since = since if runs else step
+        elif not runs or step < last_bad or (step != last and last != last_bad):
+            since = layout.FINITE
+        if since != self._since[source]:
+            self._since[source] = since
             self._write(*self._since)
-        return now == layout.FINITE
+        return since == layout.FINITE

@@ -147,7 +147,7 @@ def test_events_are_counted_by_kind_and_listed(kernel_log, source):
         kernel_log.write(text)
     kernel = source.read().value
     assert kernel.counts == {"xid": 2, "oom": 1, "link": 1}
-    assert [parse_event.kind for parse_event in kernel.events] == ["xid", "oom", "link", "xid"]
+    assert [event.kind for event in kernel.events] == ["xid", "oom", "link", "xid"]
     assert source.read().value == kernel
 
 

@@ -176,7 +176,7 @@ CASES = (
          lambda: in_turn(lambda n: with_slow_rank(int(LATELY[n - 32]) if n >= 32 else None, forward=0.160))),
     Case("a random rank of 2, 4 or 8 is slow in each step, at any moment of 24 s",
          lambda window: job(moving(*window[:2])[window[2] - 64 : window[2]], size=window[0]), over=WINDOWS),
-    Case("a rank computes longer, and in each step another one is as late: nothing would be gained",
+    Case("a rank computes longer, and in each step another rank is as late, so that its repair would gain nothing",
          lambda: in_turn(longer_by_turns)),
     Case("a rank takes twice as long for twice as many tokens, lookups or samples", more_work,
          over=("tokens", "lookups", "samples")),

@@ -29,17 +29,17 @@ TOGETHER = (
     Case("the only rank of a stage computes 60 % longer", lambda: pipeline((60, with_longer(1.6, (7,))), groups=()),
          "stage_imbalance", says=("the stage of rank 7 takes",)),
     Case("a stage is 10 % longer", lambda: pipeline((60, with_longer(1.1)))),
-    Case("another rank waits for its data in each step", lambda: job((90, slow_loader)), "input_jitter"),
-    Case("another rank waits for its data in each step, and one rank always computes longer",
+    Case("in each step a different rank waits for its data", lambda: job((90, slow_loader)), "input_jitter"),
+    Case("in each step a different rank waits for its data, and one rank always computes longer",
          lambda: job((60, even), (60, loaders_and_slow_rank)), "compute_straggler", (3,)),
-    Case("another rank waits for its data in each step, and a rank has died", with_dead_rank, "rank_exited", (3,),
+    Case("in each step a different rank waits for its data, and a rank has died", with_dead_rank, "rank_exited", (3,),
          "critical"),
 )  # fmt: skip
 SECTIONS = (
     Section("A rank or a link holds the others back", "A rank is compared with the others of its role, step by step. "
             "Small, short or random differences are quiet.", Straggler(), slow_ranks.CASES, slow_ranks.RESOLUTIONS),
-    Section("Work is split unevenly", "One rank or stage always has more work, or another rank is late in each step. "
-            "What costs little is quiet.", Imbalance(), uneven_work.CASES, uneven_work.RESOLUTIONS),
+    Section("Work is split unevenly", "One rank or stage always has more work, or in each step a different rank is "
+            "late. What costs little is quiet.", Imbalance(), uneven_work.CASES, uneven_work.RESOLUTIONS),
     Section("A job is slower than it was", "The steps of half a minute are compared with the job's baseline.",
             Slowdown(), slower_jobs.SLOWDOWN, slower_jobs.SLOWDOWN_ENDS),
     Section("A job is slower than recorded", "The efficiency is compared with the one that was recorded for jobs of "

@@ -49,7 +49,7 @@ def tables_on_half():
 
 
 def late(phase, seconds, duration=90, size=4, ranks=None, **others):
-    """Return a job in which another rank is late in each step, one of `ranks`, or of all."""
+    """Return a job in which in each step a different rank is late, one of `ranks`, or of all."""
     return job((duration, lambda draw: late_in(phase, seconds, draw, size, ranks)), size=size, **others)
 
 
@@ -101,7 +101,7 @@ def stages_by_turns():
     return pipeline((60, lambda draw: with_longer(1.6, SECOND if next(numbers) % 2 else range(4))(draw)))
 
 
-jitter = partial(Case, says=("another one in each step",))
+jitter = partial(Case, says=("a different one in each step",))
 
 
 def uneven_apart():
@@ -169,26 +169,30 @@ CASES = (
          lost=0.27),
     Case("two stages are longer in turn", stages_by_turns, "compute_jitter", (), "info"),
     Case("a stage is longer for 2 s", lambda: pipeline((2, with_longer(1.6)))),
-    # Another rank is late in each step.
-    jitter("another rank waits for its data in each step", lambda: job((90, slow_loader)), "input_jitter", lost=0.282,
-           says=("another one in each step", "(mostly in data)", "(threshold 10%)", "samples/s instead of 3",
+    # In each step a different rank is late.
+    jitter("in each step a different rank waits for its data",
+           lambda: job((90, slow_loader)), "input_jitter", lost=0.282,
+           says=("a different one in each step", "(mostly in data)", "(threshold 10%)", "samples/s instead of 3",
                  "lost_ratio_by_phase={'data': 1.0}")),
-    jitter("another rank computes longer in each step", lambda: job((90, slow_computing)), "compute_jitter", lost=0.282,
-           says=("another one in each step", "(mostly in forward)", "lost_ratio_by_phase={'forward': 1.0}")),
-    jitter("another rank waits for its data, and ranks do not report their samples",
+    jitter("in each step a different rank computes longer",
+           lambda: job((90, slow_computing)), "compute_jitter", lost=0.282,
+           says=("a different one in each step", "(mostly in forward)", "lost_ratio_by_phase={'forward': 1.0}")),
+    jitter("in each step a different rank waits for its data, and ranks do not report their samples",
            lambda: job((90, slow_loader), samples=None), "input_jitter", hides="samples/s"),
-    jitter("another rank of 4 or 16 waits for its data", lambda size: late("data", 0.3, 60, size), "input_jitter",
-           over=(4, 16)),
-    jitter("another rank of two waits for its data", lambda: late("data", 0.3, 60, 2), "input_jitter", (), "info"),
-    jitter("another rank waits for its data in short steps, of which each or every eighth is sampled",
+    jitter("in each step a different rank of 4 or 16 waits for its data",
+           lambda size: late("data", 0.3, 60, size), "input_jitter", over=(4, 16)),
+    jitter("in each step the other rank of two waits for its data",
+           lambda: late("data", 0.3, 60, 2), "input_jitter", (), "info"),
+    jitter("a different rank waits for its data in each short step, and each or every eighth is sampled",
            lambda every: job((60, slow_loader), scale=0.1, every=every), "input_jitter", (), "info", over=(1, 8)),
-    jitter("another rank copies its data for longer", lambda: late("h2d", 0.150), "input_jitter"),
+    jitter("in each step a different rank copies its data for longer", lambda: late("h2d", 0.150), "input_jitter"),
     Case("a job has lost 28 % of each step for 20 s", lambda: job((20, slow_loader))),
     jitter("a job has lost 28 % of each step for 50 s", lambda: job((50, slow_loader)), "input_jitter", (), "info"),
     jitter("a job has lost half of each step for 60 s", lambda: late("data", 0.6, 60), "input_jitter"),
     Case("ranks take as long as their lookups of the step need", by_work, "work_imbalance", lost=0.333,
          says=("its samples, tokens, lookups or bytes of that step", "worked_ratio=1.0")),
-    jitter("another rank waits for its data, whatever its lookups are", lambda: job((90, slow_loader), lookups=LOOKUPS),
+    jitter("in each step a different rank waits for its data, whatever its lookups are",
+           lambda: job((90, slow_loader), lookups=LOOKUPS),
            "input_jitter"),
     Case("a rank waits for its data in a third of the steps", lambda: job((90, sometimes)), "input_jitter", (), "info",
          says=("which changes from step to step (rank 2 for 97%",)),

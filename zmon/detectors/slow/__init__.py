@@ -3,7 +3,7 @@
 Five detectors: `straggler`, `imbalance`, `slowdown`, `efficiency`, `input_bound`. `self_times` with `chance` tells a
 slow rank from bad luck, `step_cost` says what it costs, `hardware_reasons` and `processor_waits` why. `exposed_time` is
 about slow links, `skew` about a rank with more work, `stages` about pipelines, `jitter` and `uneven_steps` about steps
-that lose time to another rank each. docs/slowness.md has all cases.
+in each of which a different rank costs time. docs/slowness.md has all cases.
 """
 
 from zmon.detectors.slow.efficiency import EfficiencyLow

@@ -1,12 +1,12 @@
-"""Report work that is split unevenly: one rank always has more than the others, or another rank is slow in each step.
+"""Report work that is split unevenly: one rank always has more, or in each step a different rank is slow.
 
 Work is compared over the recent steps, because random batches burden a different rank in each step. Uneven work that
 costs nothing is not reported. The cost is the rank's self time beyond the median, and the part of the exposed
 all-to-all that an even split would save.
 
-If no rank is always slow, the steps may still lose time to waiting for the slowest rank, another one in each step. That
-loss is taken from step windows, and its cause from the recent steps. It has no culprit. Stages of a pipeline that are
-longer than the others are reported as stages, not as ranks.
+If no rank is always slow, the steps may still lose time to waiting for the slowest rank, a different one in each step.
+That loss is taken from step windows, and its cause from the recent steps. It has no culprit. Stages of a pipeline that
+are longer than the others are reported as stages, not as ranks.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The time that a step loses is its largest self time minus the mean self time. If each rank took its own average time in
 every step, only the ranks that are always slow would cost time: that part is `fixed` and is the detector straggler's
-business. The rest is lost because another rank is slow in each step, or because a rank is slow in some steps only.
+business. The rest is lost because in each step a different rank is slow, or because a rank is slow in some steps only.
 """
 
 from __future__ import annotations

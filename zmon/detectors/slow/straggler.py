@@ -54,7 +54,7 @@ class Straggler(Thresholds):
     # `python -m bench.straggler` measures the error rates.
     chance_ratio: float = 4.25
     # The probability that some rank of equal ranks is late in as many of the steps must be below this value. Where
-    # another rank is slow in each step, some rank has bad luck for twelve steps every few minutes. A smaller value
+    # in each step a different rank is slow, some rank has bad luck for twelve steps every few minutes. A smaller value
     # delays findings: see `python -m bench.straggler` and `python -m bench.jitter`.
     rare_ratio: Share = 0.0003
     # If at least this share of the lag is waiting for data, the cause is input. If it is waiting for parameters on a

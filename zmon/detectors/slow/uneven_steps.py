@@ -1,4 +1,4 @@
-"""Report steps that lose time because another rank is slow in each of them, or because its batch is larger. Pure."""
+"""Report steps that lose time because in each of them a different rank is slow, or has a larger batch. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STEPS, Severity
 
-JITTER_CAUSES = ("input_jitter", "compute_jitter", "work_imbalance")  # another rank is slow in each step
+JITTER_CAUSES = ("input_jitter", "compute_jitter", "work_imbalance")  # in each step a different rank is slow
 _BUSY_RATIO = 0.3  # share of the last minute in which some process of a host waited for a core; only for the text
 
 
@@ -78,7 +78,7 @@ def uneven_finding(snapshot: Snapshot, uneven: UnevenSteps, severity: Severity, 
 def _slowest(jitter: Jitter) -> str:
     """Return which ranks are slow, for the summary."""
     if jitter.by_chance:
-        return "another one in each step"
+        return "a different one in each step"
     return f"which changes from step to step (rank {jitter.slowest_rank} for {jitter.slowest_ratio:.0%} of the loss)"
 
 

@@ -1,6 +1,7 @@
-"""The classes of the C edge: each is a type of `native` with the Python class behind it.
+"""The classes of the probe whose hot methods are in C.
 
-This module fails to import if the package was built without a compiler.
+Each inherits from its type in `native` first, and has the other methods of its Python class. This module fails to
+import if the package was built without a compiler.
 """
 
 from __future__ import annotations
@@ -16,26 +17,30 @@ from zmon.schema.names import OPS, PHASES, SAMPLES_SOURCES
 
 
 class CSampleCounter(native.SampleCounter, SampleCounter):
-    """The samples of the current step."""
+    """Counts the samples of the current step, in C."""
 
 
 class CLedger(native.Ledger, Ledger):
-    """The totals of one rank."""
+    """The totals of one rank, in C."""
 
-    make_samples = CSampleCounter
+    make_samples = CSampleCounter  # the class of the counter that a ledger makes
 
 
 class CTimeline(native.Timeline, RankTimeline):
-    """The timeline of one rank."""
+    """The timeline of one rank, in C."""
+
+
+def _layout_numbers() -> dict[str, int]:
+    """Return every number of the layout by its name in lower case, and the start of every slice.
+
+    box.h lists those that C reads.
+    """
+    numbers = {name.lower(): value for name, value in vars(layout).items() if isinstance(value, int | slice)}
+    return {name: value.start if isinstance(value, slice) else value for name, value in numbers.items()}
 
 
 native.install(
-    # All numbers of the layout by their names in lower case, of a slice its start; box.h lists those that C needs.
-    {
-        name.lower(): value.start if isinstance(value, slice) else value
-        for name, value in vars(layout).items()
-        if isinstance(value, int | slice)
-    }
+    _layout_numbers()
     | {
         "place_offset": CURRENT.place.offset,
         "place_slot": CURRENT.place.slot_size,
