@@ -159,6 +159,11 @@ def is_one_of_many() -> bool:
     return _identity is not None and _identity.world_size > 1
 
 
+def is_whole_job() -> bool:
+    """Return True if this process is the only rank of its job; False if it could not be watched."""
+    return _identity is not None and _identity.world_size == 1
+
+
 class _Step:
     """The context of `with zmon.step():`, around one optimizer update and the loading of its batch."""
 
@@ -374,7 +379,7 @@ def _detach_in_child() -> None:
     global current, _expects_rank, _must_join
     if current is not None:
         current = None
-        _expects_rank, _must_join = not is_one_of_many(), True
+        _expects_rank, _must_join = is_whole_job(), True
         forget_last_words()
 
 

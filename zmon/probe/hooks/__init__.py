@@ -66,10 +66,10 @@ def _on_attach(hooks: Sequence[str]) -> None:
     note_watched()
     # Children of a rank are not ranks; those of a wrapper that needs no torch may be. A process that is its whole job
     # may have tried the model, and start the ranks that train it.
-    if probe.is_one_of_many():
-        restore_environment()
-    else:
+    if probe.is_whole_job():
         mark_environment()
+    else:
+        restore_environment()
     _install((*hooks, *AT_RANK, "executions"))
 
 
