@@ -1,7 +1,8 @@
 """The stack of one machine: Prometheus, Alertmanager, agent, hub and dashboard as supervised child processes.
 
-`part` starts and ends the processes, `config` writes the configuration of Prometheus and Alertmanager, `demo` is the
-training of `zmon demo`.
+`part` starts and ends the processes, `ports` reserves their ports, `config` has the configuration of Prometheus and
+Alertmanager, `password` that of Alertmanager's user, and `manual` the rules and documents that they need. `demo` is the
+training of `zmon demo`, and `replay` plays an incident again.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class Stack:
         become_subreaper()
 
     async def start(self) -> None:
-        """Start every part without waiting until it works, as `ready` does."""
+        """Start every part. `ready` waits until they work."""
         for part in self.parts:
             await part.start()
             self._watchers.append(asyncio.create_task(part.keep_running(self._say)))
@@ -144,58 +145,82 @@ class Stack:
         return [self.urls.agent]
 
     def _make_parts(self) -> list[Part]:
+        """Write the files that the parts read, and return the parts in the order of their start."""
+        self._write_files()
+        parts = [self._prometheus(), self._alertmanager(), *self._agents(), self._hub()]
+        return [*parts, self._dashboard()] if self.has_dashboard else parts
+
+    def _write_files(self) -> None:
         config, urls, data = self._config, self.urls, self._config.data_dir
         for directory in ("logs", "prometheus", "alertmanager"):
             (data / directory).mkdir(parents=True, exist_ok=True)
         rules = [str(manual.package() / "rules" / name) for name in RULES]
-        docs = str(manual.folder())
-        hub, history, alerts = (url.removeprefix("http://") for url in (urls.hub, urls.prometheus, urls.alertmanager))
-        targets = [url.removeprefix("http://") for url in self._agent_urls]
-        text = password.password(data)
-        login = password.USER, str((data / password.FILE).absolute())
-        (data / "prometheus.yml").write_text(prometheus_yaml(targets, hub, alerts, rules, urls.dashboard, docs, login))
-        web_config = alertmanager_web_yaml(password.USER, password.hashed(text))
+        targets = [_address(url) for url in self._agent_urls]
+        prometheus_config = prometheus_yaml(
+            targets, _address(urls.hub), _address(urls.alertmanager), rules, urls.dashboard, str(manual.folder()),
+            self._login,
+        )  # fmt: skip
+        (data / "prometheus.yml").write_text(prometheus_config)
+        web_config = alertmanager_web_yaml(password.USER, password.hashed(password.password(data)))
         replace_file(data / "alertmanager-web.yml", [web_config.encode()])
         (data / "alertmanager.yml").write_text(alertmanager_yaml(config.webhook, config.webhook_warnings))
 
-        def part(name: str, url: str, health: str, command: Sequence[str], **headers: str) -> Part:
-            return Part(name, command, url, url + health, data / "logs" / f"{name}.log", headers=headers)
+    @property
+    def _login(self) -> tuple[str, str]:
+        """The user of Alertmanager, and the file with the password."""
+        return password.USER, str((self._config.data_dir / password.FILE).absolute())
 
-        prometheus = [
+    def _part(self, name: str, url: str, health: str, command: Sequence[str], **headers: str) -> Part:
+        log = self._config.data_dir / "logs" / f"{name}.log"
+        return Part(name, command, url, url + health, log, headers=headers)
+
+    def _prometheus(self) -> Part:
+        url, data = self.urls.prometheus, self._config.data_dir
+        command = [
             find_program("prometheus"),
             f"--config.file={data / 'prometheus.yml'}",
             f"--storage.tsdb.path={data / 'prometheus'}",
-            f"--web.listen-address={history}",
-            f"--web.cors.origin={allowed_origins(urls.dashboard)}",
+            f"--web.listen-address={_address(url)}",
+            f"--web.cors.origin={allowed_origins(self.urls.dashboard)}",
             "--log.level=warn",
         ]
-        alertmanager = [
+        return self._part("prometheus", url, "/-/ready", command)
+
+    def _alertmanager(self) -> Part:
+        url, data = self.urls.alertmanager, self._config.data_dir
+        command = [
             find_program("prometheus-alertmanager", "alertmanager"),
             f"--config.file={data / 'alertmanager.yml'}",
             f"--storage.path={data / 'alertmanager'}",
-            f"--web.listen-address={alerts}",
+            f"--web.listen-address={_address(url)}",
             f"--web.config.file={data / 'alertmanager-web.yml'}",
             "--cluster.listen-address=",
             "--log.level=warn",
         ]
+        login = basic_auth(password.USER, password.password(data))
+        return self._part("alertmanager", url, "/-/ready", command, **login)
+
+    def _hub(self) -> Part:
+        config, url = self._config, self.urls.hub
         files = {"--notify-file": config.notify_file, "--act": config.act_file}
         options = [word for flag, file in files.items() if file is not None for word in (flag, str(file))]
-        of_hub = ["--port", _port(urls.hub), "--agents", ",".join(self._agent_urls), "--data-dir", str(data), *options]
-        of_dashboard = ["--port", _port(urls.dashboard), "--hub", urls.hub, "--prometheus", urls.prometheus]
-        parts = [
-            part("prometheus", urls.prometheus, "/-/ready", prometheus),
-            part("alertmanager", urls.alertmanager, "/-/ready", alertmanager, **basic_auth(password.USER, text)),
-            *self._agents(),
-            part("hub", urls.hub, "/healthz", self._zmon("hub", *of_hub)),
-        ]
-        if self.has_dashboard:
-            parts.append(part("dashboard", urls.dashboard, "/_stcore/health", self._zmon("dashboard", *of_dashboard)))
-            parts[-1].env = {
-                "ZMON_ALERTMANAGER_URL": urls.alertmanager,
-                "ZMON_ALERTMANAGER_USER": login[0],
-                "ZMON_ALERTMANAGER_PASSWORD_FILE": login[1],
-            }
-        return parts
+        agents = ",".join(self._agent_urls)
+        command = self._zmon(
+            "hub", "--port", _port(url), "--agents", agents, "--data-dir", str(config.data_dir), *options
+        )
+        return self._part("hub", url, "/healthz", command)
+
+    def _dashboard(self) -> Part:
+        url, urls = self.urls.dashboard, self.urls
+        command = self._zmon("dashboard", "--port", _port(url), "--hub", urls.hub, "--prometheus", urls.prometheus)
+        part = self._part("dashboard", url, "/_stcore/health", command)
+        user, password_file = self._login
+        part.env = {
+            "ZMON_ALERTMANAGER_URL": urls.alertmanager,
+            "ZMON_ALERTMANAGER_USER": user,
+            "ZMON_ALERTMANAGER_PASSWORD_FILE": password_file,
+        }
+        return part
 
 
 def find_program(*names: str) -> str:
@@ -208,6 +233,10 @@ def find_program(*names: str) -> str:
         "zmon needs it for history and alerts",
         "Run apt-get install prometheus prometheus-alertmanager (as root), then try again",
     )
+
+
+def _address(url: str) -> str:
+    return url.removeprefix("http://")
 
 
 def _port(url: str) -> str:
