@@ -188,7 +188,7 @@ NUMBERS = {
         f"within {SPANS[score.INIT_SECONDS]} of the relaunch, and if the relaunch comes within "
         f"{SPANS[score.RELAUNCH_SECONDS]}.",
     ],
-    "docs/agent.md": [
+    "docs/agent-acts.md": [
         f"({GRACE:.0f} s, or what the hub says from {agent_acts._MIN_GRACE_SECONDS:.0f} to "
         f"{agent_acts._MAX_GRACE_SECONDS:.0f} s)",
         f"{WORDS[processes._LOOKS]} times within {(processes._LOOKS - 1) * processes._LOOK_SECONDS:.2f} s",
@@ -196,6 +196,8 @@ NUMBERS = {
         f"and {WORDS[agent_acts.MAX_ACTS_OF_HOST]} ranks or launchers of the host in {SPANS[agent_acts.HOST_SECONDS]}. "
         f"A {WORDS[agent_acts.MAX_ACTS_OF_HOST + 1]} one",
         f"At {ledger.ROTATE_BYTES >> 20} MiB a new file begins with the last {ledger._MAX_ACTS:,} acts",
+    ],
+    "docs/agent.md": [
         f"at most {JOBS_OF_AGENT} jobs",
         f"The series of a rank end {EXPORT_AFTER_END_SECONDS:.0f} s after the rank ended",
         f"Its box is deleted after {GRACE_SECONDS / 60:.0f} minutes",
