@@ -61,7 +61,7 @@ class Exchange:
         self.wire, self._rank, self._num_ranks, self._device = wire, world.rank, world.size, world.device
         self._groups, self._router = groups_of(shards, world.size), Router(shards)
         self.groups = self._groups[world.rank]  # of this rank
-        self._begins = self._router.begins(world.rank)
+        self._row_offsets = self._router.row_offsets(world.rank)
         # A GPU must not wait for the sizes of its all-to-alls, so the CPUs exchange them.
         self._cpus = dist.new_group(backend="gloo") if world.device.type == "cuda" else None
         self._host = HOST_SUMS[Merge.HOST](shards, world) if any(s.merge is Merge.HOST for s in shards) else None
@@ -74,10 +74,12 @@ class Exchange:
     def send_ids(self, loaded: Loaded) -> IdExchange:
         """Start to send the ids of a batch to the ranks that hold their rows."""
         routed, samples = self._router.route(loaded.batch), self._samples(loaded)
-        begins = None
-        if self._begins is not None:  # of the local shard of each bag to receive
-            begins = to_device(torch.cat([self._begins.repeat_interleave(size) for size in samples]), self._device)
-        return IdExchange(routed, self._groups, self._rank, samples, begins, self._device, self._cpus)
+        row_offsets = None
+        if self._row_offsets is not None:  # of the local shard of each bag to receive
+            row_offsets = to_device(
+                torch.cat([self._row_offsets.repeat_interleave(size) for size in samples]), self._device
+            )
+        return IdExchange(routed, self._groups, self._rank, samples, row_offsets, self._device, self._cpus)
 
     def send_pooled(self, vectors: Sequence[Tensor], loaded: Loaded) -> AllToAll:
         """Start to send the pooled vectors (G, D) of each local group, for `merge` on the rank of the samples."""

@@ -25,16 +25,16 @@ class IdExchange:
         groups: Sequence[Sequence[Group]],
         rank: int,
         samples: Sequence[int],
-        begins: Tensor | None,
+        row_offsets: Tensor | None,
         device: torch.device,
         cpus: dist.ProcessGroup | None,
     ) -> None:
         """`groups` are those of each rank, `samples` the samples of each rank.
 
-        `begins` (G,) are added to the rows of bags. `cpus` is the process group that exchanges the numbers of rows.
+        `row_offsets` (G,) are added to the rows of bags. `cpus` is the process group that exchanges the numbers of rows.
         Without it, they are sums of the lengths received.
         """
-        self._begins, self._num_rows = begins, routed.num_rows
+        self._row_offsets, self._num_rows = row_offsets, routed.num_rows
         self._num_groups = [len(of_rank) for of_rank in groups]
         local = [len(group.shards) for group in groups[rank]]
         self._num_bags = [number * size for size in samples for number in local]  # by rank of the samples, then group
@@ -63,8 +63,8 @@ class IdExchange:
         self.send_rows()
         assert self._rows_exchange is not None
         bags = Bags(self._rows_exchange.wait(), self._lengths)
-        if self._begins is not None:
-            bags = bags.moved(self._begins)
+        if self._row_offsets is not None:
+            bags = bags.moved(self._row_offsets)
         if self._local <= 1:
             return [bags][: self._local]
         rows, lengths = bags.rows.split(self._received.tolist()), bags.lengths.split(self._num_bags)

@@ -62,7 +62,7 @@ def test_ids_go_to_the_shards_of_their_rows(kinds, longest) -> None:
 def test_ids_go_to_the_same_rows_if_each_shard_has_a_copy_of_its_own(kinds, monkeypatch) -> None:
     shards, made = shards_of(kinds), batch()
     expected = Router(shards).route(made)
-    monkeypatch.setattr("trainer.routing._LONG", 0)
+    monkeypatch.setattr("trainer.routing._MANY_IDS", 0)
     routed = Router(shards).route(made)
     assert torch.equal(routed.rows, expected.rows)
     assert torch.equal(routed.lengths, expected.lengths)
@@ -83,10 +83,10 @@ def test_rank_with_too_many_rows_gets_rows_of_its_shards() -> None:
     shards, made = shards_of("trtrt"), batch()
     usual, large = (Router(shards, most).route(made) for most in (1000, 1))
     router = Router(shards, 1)
-    begins = torch.cat([router.begins(rank) for rank in range(NUM_RANKS)])
-    shifts = begins.repeat_interleave(NUM_SAMPLES).repeat_interleave(large.lengths)
+    offsets = torch.cat([router.row_offsets(rank) for rank in range(NUM_RANKS)])
+    shifts = offsets.repeat_interleave(NUM_SAMPLES).repeat_interleave(large.lengths)
     assert torch.equal(large.rows + shifts, usual.rows)
-    assert Router(shards, 1000).begins(0) is None
+    assert Router(shards, 1000).row_offsets(0) is None
 
 
 @pytest.mark.parametrize("kinds", ["ttttt", "rrrrr", "tr-rt"])
