@@ -31,8 +31,8 @@ class IdExchange:
     ) -> None:
         """`groups` are those of each rank, `samples` the samples of each rank.
 
-        `row_offsets` (G,) are added to the rows of bags. `cpus` is the process group that exchanges the numbers of rows.
-        Without it, they are sums of the lengths received.
+        `row_offsets` (G,) are added to the rows of bags. `cpus` is the process group that exchanges the numbers of
+        rows. Without it, they are sums of the lengths received.
         """
         self._row_offsets, self._num_rows = row_offsets, routed.num_rows
         self._num_groups = [len(of_rank) for of_rank in groups]
