@@ -6,15 +6,17 @@ If there are too many hosts, Prometheus selects the least busy ones, and the oth
 import math
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from typing import NamedTuple
 
 import streamlit as st
 
 from dashboards.asking import Unreachable
 from dashboards.colours import BLUE, GREY
 from dashboards.formats import link, share, unknown_html
-from dashboards.queries import quoted
+from dashboards.queries import Sample, quoted
 from dashboards.views import frame, panel
 from dashboards.views.context import ViewContext
 from zmon.format import UNKNOWN, counted
@@ -34,6 +36,16 @@ NAMES = "group by (host) (zmon:job_host:ranks{job_id=$job})"
 WHOLE_JOB = "all hosts of the job"  # the choice of no host
 MAX_HOSTS = 128  # more are too many to look at, so only the least busy are drawn
 RECENT_SECONDS = 300  # a job of many hosts has those on which it ran in this time: a longer range takes a while to read
+
+
+class Square(NamedTuple):
+    """One GPU of a host, or its processors together."""
+
+    name: str
+    busy: float  # 0 to 1; NaN: unknown
+
+
+_UNKNOWN = Square("", math.nan)
 
 
 @dataclass(frozen=True)
@@ -58,36 +70,36 @@ def show(context: ViewContext) -> bool:
     """Draw a tile for each host with its GPUs, or without GPU metrics its CPUs. Return True if any GPU has metrics."""
     try:
         fleet = _fleet(context)
-    except Unreachable as error:
-        st.html(unknown_html("Hosts", error))
-        return False
-    of_hosts = "" if fleet.order else fleet.of_hosts
-    queries = [f"{fleet.query(promql)}{of_hosts}" for promql in (GPUS, PROCESSORS, RANKS)]
-    shown = "\nor ".join([fleet.query(LEAST_BUSY)] if fleet.order else queries)
-    panel.heading("How busy are the hosts and their GPUs?", "share", shown, context, context.span)
-    try:
+        of_hosts = "" if fleet.order else fleet.of_hosts
+        queries = [f"{fleet.query(promql)}{of_hosts}" for promql in (GPUS, PROCESSORS, RANKS)]
+        shown = "\nor ".join([fleet.query(LEAST_BUSY)] if fleet.order else queries)
+        panel.heading("How busy are the hosts and their GPUs?", "share", shown, context, context.span)
         gpus, processors, ranks = (context.prometheus.query_at(promql, context.span.end) for promql in queries)
     except Unreachable as error:
         st.html(unknown_html("Hosts", error))
         return False
-    parts: dict[str, list[tuple[str, float]]] = defaultdict(list)
-    for sample in gpus:
-        parts[sample.labels["host"]].append((f"GPU {sample.labels['gpu']}", sample.value))
-    with_gpus = set(parts)
-    for sample in processors:
-        if sample.labels["host"] not in with_gpus:
-            parts[sample.labels["host"]].append(("CPUs", sample.value))
+    squares = _squares(gpus, processors)
     num_ranks = {sample.labels["host"]: int(sample.value) for sample in ranks}
-    by_name = sorted({*parts, *num_ranks})
+    by_name = sorted({*squares, *num_ranks})
     names = fleet.order or tuple(by_name[:MAX_HOSTS])
     if not names:
         st.html(unknown_html("Hosts", "Prometheus has no zmon:host_cpu_busy:ratio."))
         return False
-    tiles = "".join(_tile(host, parts[host], num_ranks.get(host, 0), context) for host in names)
+    tiles = "".join(_tile(host, squares.get(host, []), num_ranks.get(host, 0), context) for host in names)
     st.html(f'<div class="zmon-hosts" style="--tint:{BLUE}" data-testid="zmon-hosts">{tiles}</div>')
     hidden = f" {len(by_name) - len(names)} more hosts." if not fleet.order and len(by_name) > len(names) else ""
     st.caption(f"Empty: idle. Full: busy. Grey: unknown.{fleet.summary}{hidden}")
-    return bool(with_gpus)
+    return bool(gpus)
+
+
+def _squares(gpus: Sequence[Sample], processors: Sequence[Sample]) -> dict[str, list[Square]]:
+    """Return the GPUs of each host, or its processors if none of its GPUs has metrics."""
+    squares: dict[str, list[Square]] = defaultdict(list)
+    for sample in gpus:
+        squares[sample.labels["host"]].append(Square(f"GPU {sample.labels['gpu']}", sample.value))
+    for sample in processors:
+        squares.setdefault(sample.labels["host"], [Square("CPUs", sample.value)])
+    return squares
 
 
 def _fleet(context: ViewContext) -> Fleet:
@@ -107,14 +119,14 @@ def _fleet(context: ViewContext) -> Fleet:
     return fleet.limited_to(tuple(sample.labels["host"] for sample in least), summary)
 
 
-def _tile(host: str, parts: list[tuple[str, float]], num_ranks: int, context: ViewContext) -> str:
+def _tile(host: str, squares: Sequence[Square], num_ranks: int, context: ViewContext) -> str:
     """Return HTML with all squares in one element. A thousand elements would take as long as the rest of the page."""
-    squares = sorted(parts, key=lambda part: (len(part[0]), part[0])) or [("", float("nan"))]
+    squares = sorted(squares, key=lambda square: (len(square.name), square.name)) or [_UNKNOWN]
     width = 100 / len(squares)
     stops = [
-        f"{_tint(value)} {index * width:.4g}% {(index + 1) * width:.4g}%" for index, (_, value) in enumerate(squares)
+        f"{_tint(square.busy)} {index * width:.4g}% {(index + 1) * width:.4g}%" for index, square in enumerate(squares)
     ]
-    title = ", ".join(f"{name} {share(_number(value))}".strip() for name, value in squares)
+    title = ", ".join(f"{square.name} {share(_number(square.busy))}".strip() for square in squares)
     lead = link("hardware", context.address.moved(host=host).params(), host)
     style = f"--parts:{len(squares)};--busy:linear-gradient(90deg,{','.join(stops)})"
     number = counted(num_ranks, "rank")
