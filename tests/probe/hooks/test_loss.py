@@ -35,8 +35,9 @@ print(since(), weight.grad.isnan().all().item())
 print(since())
 > 2
 
-== finite loss of a later step ends the run
+== step with a finite loss ends the run once the next one begins
 (weight.sum() * nan).backward()
+train()
 train()
 print(since())
 train()
