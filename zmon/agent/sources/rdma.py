@@ -1,7 +1,7 @@
 """Read the traffic, errors and link state of each RDMA port.
 
 Layout: Documentation/ABI/stable/sysfs-class-infiniband. Each port has a folder, with InfiniBand's own PortCounters in
-`counters` and the driver's in `hw_counters`, which some kernels keep at the device instead. `port_rcv_data` and
+`counters` and the driver's in `hw_counters`. Some kernels have `hw_counters` at the device instead. `port_rcv_data` and
 `port_xmit_data` count words of 4 bytes; drivers without them count bytes under names of their own. RDMA traffic is not
 in the counters of the network interface on the same card.
 """
@@ -9,8 +9,11 @@ in the counters of the network interface on the same card.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from zmon.agent.sources.pci import pci_address
 from zmon.agent.sources.reading import Reading, first
@@ -19,18 +22,27 @@ from zmon.errors import SourceUnavailable
 from zmon.schema.host import NicSample
 
 MAX_PORTS = 64
-ACTIVE, LINK_UP = 4, 5  # values of `state` and of `phys_state`
-GIGABIT = 1_000_000_000 / 8
+ACTIVE = 4  # a value of `state`
+NOT_REPORTED, LINK_UP = 0, 5  # values of `phys_state`; drivers without one write 0
+BYTES_PER_GIGABIT = 1_000_000_000 / 8
 
-# What is received and transmitted, each a counter or a sum of counters, and the bytes per count, by driver. The first
-# entry whose counters the port has is used.
+
+class TrafficCounters(NamedTuple):
+    """The counters of a driver whose sums, times the bytes per count, are what a port received and transmitted."""
+
+    received: tuple[str, ...]
+    transmitted: tuple[str, ...]
+    bytes_per_count: int = 1
+
+
+# The first row of which a port has all counters is used, for each direction.
 TRAFFIC = (
-    ("port_rcv_data", "port_xmit_data", 4),  # mlx5, mlx4, hfi1
-    ("rx_bytes", "tx_bytes", 1),  # efa, bnxt_re
-    ("rx_rdma_ucast_bytes", "tx_rdma_ucast_bytes", 1),  # ionic
-    ("rx_bytes_cnt", "tx_bytes_cnt", 1),  # erdma
-    ("hw_rx_bytes_cnt", "hw_tx_bytes_cnt", 1),  # erdma, the vendor's own
-    ("ip4InOctets ip6InOctets", "ip4OutOctets ip6OutOctets", 1),  # irdma
+    TrafficCounters(("port_rcv_data",), ("port_xmit_data",), 4),  # mlx5, mlx4, hfi1
+    TrafficCounters(("rx_bytes",), ("tx_bytes",)),  # efa, bnxt_re
+    TrafficCounters(("rx_rdma_ucast_bytes",), ("tx_rdma_ucast_bytes",)),  # ionic
+    TrafficCounters(("rx_bytes_cnt",), ("tx_bytes_cnt",)),  # erdma
+    TrafficCounters(("hw_rx_bytes_cnt",), ("hw_tx_bytes_cnt",)),  # erdma, the vendor's own
+    TrafficCounters(("ip4InOctets", "ip6InOctets"), ("ip4OutOctets", "ip6OutOctets")),  # irdma
 )
 
 # Counters of a bad link or a congested network, by driver. Newer bnxt_re uses mlx5's names.
@@ -83,8 +95,8 @@ class RdmaSource:
         """Return one sample per port, by device."""
         dropped: list[str] = []
         ports = self._ports(dropped)
-        read = dict(first(MAX_PORTS, [*ports.items()], "ports", dropped))
-        samples = sample_each({name: str(port) for name, port in read.items()}, self._sample, dropped)
+        folders = {name: str(port) for name, port in first(MAX_PORTS, [*ports.items()], "ports", dropped)}
+        samples = sample_each(folders, self._sample, dropped)
         self._totals.keep(ports)
         return Reading(tuple(samples), tuple(dropped))
 
@@ -116,33 +128,41 @@ class RdmaSource:
         if kind is None:
             files.note("its transport is unknown")
             return None
-        device, _, number = name.partition(":")
-        counters = _counters(self._root / device / "ports", number)
-
-        def count(counter: str) -> int | None:
-            return self._totals.read(files, counters[counter]) if counter in counters else None
-
-        def traffic(is_sent: bool) -> int | None:
-            for received, transmitted, unit in TRAFFIC:
-                summands = transmitted if is_sent else received
-                counts = [count(counter) for counter in summands.split()]
-                known = [number for number in counts if number is not None]
-                if len(known) == len(counts):
-                    return sum(known) * unit
-            return None
-
-        errors = {counter: count(counter) for counter in sorted(ERROR_COUNTERS & counters.keys())}
+        device, _, port = name.partition(":")
+        counters = _PortCounters(files, _counter_files(self._root / device / "ports", port), self._totals)
+        errors = {counter: counters.count(counter) for counter in sorted(ERROR_COUNTERS & counters.files.keys())}
         rate = files.find("rate", _RATE)
         return NicSample(
             device=name,
             transport=kind,
             up=is_up(files.find("state", _STATE), files.find("phys_state", _STATE)),
-            speed_bytes_per_second=None if rate is None else float(rate) * GIGABIT,
-            received_bytes=traffic(is_sent=False),
-            transmitted_bytes=traffic(is_sent=True),
-            errors={counter: number for counter, number in errors.items() if number is not None},
+            speed_bytes_per_second=None if rate is None else float(rate) * BYTES_PER_GIGABIT,
+            received_bytes=counters.first_sum((row.received, row.bytes_per_count) for row in TRAFFIC),
+            transmitted_bytes=counters.first_sum((row.transmitted, row.bytes_per_count) for row in TRAFFIC),
+            errors={counter: count for counter, count in errors.items() if count is not None},
             pci=pci_address(link_target(f"{self._root}/{device}")),
         )
+
+
+@dataclass(frozen=True)
+class _PortCounters:
+    """The counters of one port."""
+
+    attributes: Attributes
+    files: dict[str, str]  # path of each counter, by name
+    totals: CounterTotals
+
+    def count(self, counter: str) -> int | None:
+        """Return the value of a counter; None if the port does not have it."""
+        return self.totals.read(self.attributes, self.files[counter]) if counter in self.files else None
+
+    def first_sum(self, rows: Iterable[tuple[Sequence[str], int]]) -> int | None:
+        """Return the bytes by the first row of counters, and bytes per count, of which the port has all counters."""
+        for names, bytes_per_count in rows:
+            counts = [count for name in names if (count := self.count(name)) is not None]
+            if len(counts) == len(names):
+                return sum(counts) * bytes_per_count
+        return None
 
 
 def transport(node_type: str, link_layer: str, driver: str) -> str | None:
@@ -158,17 +178,17 @@ def transport(node_type: str, link_layer: str, driver: str) -> str | None:
 
 def is_up(state: str | None, phys_state: str | None) -> bool | None:
     """Return True if data can pass, given the numbers of the logical and of the physical state; None if unknown."""
-    if int(phys_state or 0) not in (LINK_UP, 0):  # 0: the driver does not report it
+    if phys_state is not None and int(phys_state) not in (LINK_UP, NOT_REPORTED):
         return False
     return None if state is None else int(state) == ACTIVE
 
 
-def _counters(ports: Path, number: str) -> dict[str, str]:
+def _counter_files(ports: Path, port: str) -> dict[str, str]:
     """Return the path of each counter of the port, by name. The counters of a device belong to its only port."""
     paths: dict[str, str] = {}
     only_port = sum(map(str.isdecimal, names_in(ports))) == 1
     for folder in ("counters", "hw_counters", "../../hw_counters") if only_port else ("counters", "hw_counters"):
         with suppress(OSError):  # not every driver has all of them
-            for name in names_in(ports / number / folder):
+            for name in names_in(ports / port / folder):
                 paths.setdefault(name, f"{folder}/{name}")
     return paths
