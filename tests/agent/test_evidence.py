@@ -13,7 +13,7 @@ from zmon.web.server import Refusal
 EVIDENCE = "/api/v1/evidence/job/0"
 
 
-async def test_evidence_of_a_real_rank_has_its_stack_and_on_request_only_its_collectives(start_rank, tmp_path, serve):
+async def test_rank_has_a_stack_and_collectives_and_without_stacks_only_those(start_rank, tmp_path, serve):
     rank = start_rank(
         """
         import time, zmon
@@ -66,7 +66,7 @@ async def test_evidence_of_an_unknown_rank_is_404_with_a_next_step(make_live_box
 
 
 async def test_evidence_of_a_dead_rank_has_stderr_and_no_stack(start_rank, tmp_path, serve):
-    """The stderr of the rank is a log file of the test."""
+    """`start_rank` redirects the stderr of the rank to a file, which the agent reads."""
     rank = start_rank(
         """
         import sys, time, zmon.probe
@@ -92,7 +92,7 @@ async def test_evidence_of_a_dead_rank_has_stderr_and_no_stack(start_rank, tmp_p
         )  # fmt: skip
 
 
-async def test_evidence_is_from_the_newest_start_by_default(make_live_box, serve):
+async def test_evidence_is_of_the_newest_launch_by_default(make_live_box, serve):
     make_live_box(attempt=0, run_uid="aa" * 16, start_unix=1e9)
     make_live_box(attempt=1, run_uid="bb" * 16, start_unix=2e9)
     async with serve() as client:
@@ -100,16 +100,28 @@ async def test_evidence_is_from_the_newest_start_by_default(make_live_box, serve
         assert (await get_json(client, f"{EVIDENCE}?stacks=0&run={'aa' * 16}"))["run_uid"] == "aa" * 16
 
 
-async def test_evidence_is_refused_to_other_machines_and_other_users_and_given_to_a_hub_user(make_live_box, serve):
+OTHER_MACHINE = "10.0.0.3 is not a loopback address"
+
+
+@pytest.mark.parametrize(
+    ("asker", "reason"),
+    [
+        pytest.param(Asker(None, OTHER_MACHINE), OTHER_MACHINE, id="another machine"),
+        pytest.param(
+            Asker(BOB), f"uid {BOB} may not read the evidence of uid {os.geteuid()}: see --hub-user", id="another user"
+        ),
+    ],
+)
+async def test_evidence_is_refused(make_live_box, serve, asker, reason):
     make_live_box()
-    request = EvidenceRequest("job", "0", stacks=False)
     async with serve() as client:
-        for asker, line in (
-            (Asker(None, "10.0.0.3 is not a loopback address"), "10.0.0.3 is not a loopback address"),
-            (Asker(BOB), f"uid {BOB} may not read the evidence of uid {os.geteuid()}: see --hub-user"),
-        ):
-            with pytest.raises(Refusal, match=line) as refusal:
-                await client.agent.evidence(request, asker)
-            assert refusal.value.status == 403
+        with pytest.raises(Refusal, match=reason) as refusal:
+            await client.agent.evidence(EvidenceRequest("job", "0", stacks=False), asker)
+    assert refusal.value.status == 403
+
+
+async def test_hub_user_gets_evidence_of_all_users(make_live_box, serve):
+    make_live_box()
     async with serve(hub_users=frozenset({BOB})) as client:
-        assert (await client.agent.evidence(request, Asker(BOB))).run_uid
+        answer = await client.agent.evidence(EvidenceRequest("job", "0", stacks=False), Asker(BOB))
+    assert answer.run_uid

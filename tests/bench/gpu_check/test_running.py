@@ -1,4 +1,4 @@
-"""Tests of the run of a check: the settings that a machine has, checks that break, and the end of the time."""
+"""Tests of the run of a check: the settings that a machine has, checks that break, and the time limit."""
 
 import time
 from dataclasses import replace
@@ -19,31 +19,32 @@ torch.distributed.elastic.multiprocessing.errors.ChildFailedError: worker
 """
 
 
-def kit(tmp_path, machine, seconds=60.0):
+def make_kit(tmp_path, machine, seconds=60.0):
+    """Return the kit of a check on this machine, with so much time."""
     return Kit(machine, tmp_path, time.monotonic() + seconds)
 
 
-def check(run):
+def make_check(run):
     return Check("name", "Title", (ONE_RANK, GPU_EACH, ON_CPU), run)
 
 
-def passes(kit, setting):
+def passing(kit, setting):
     yield Result(setting.backend, PASSED)
 
 
-def outcomes(ran):
-    return [(result.what, result.outcome, result.setting) for result in ran]
+def outcomes(reported):
+    return [(result.what, result.outcome, result.setting) for result in reported]
 
 
 TWO_GPUS = replace(WITH_GPU, torch=replace(WITH_GPU.torch, devices=(DEVICE, DEVICE)))
 NEEDS_2 = "this machine has 1 GPU, and this needs 2"
+RUNS = ""  # in place of the reason why a setting is not run; a setting that does not apply is absent
 
-
-LEFT_OUT = {
-    "no GPU": (WITHOUT_GPU, 60.0, {ONE_RANK: WITHOUT_GPU.no_gpu, GPU_EACH: WITHOUT_GPU.no_gpu, ON_CPU: ""}),
-    "one GPU": (WITH_GPU, 60.0, {ONE_RANK: "", GPU_EACH: NEEDS_2}),
-    "two GPUs": (TWO_GPUS, 60.0, {ONE_RANK: "", GPU_EACH: ""}),
-    "after the end of the time": (
+SITUATIONS = {  # machine, seconds, and the reason of each setting
+    "no GPU": (WITHOUT_GPU, 60.0, {ONE_RANK: WITHOUT_GPU.no_gpu, GPU_EACH: WITHOUT_GPU.no_gpu, ON_CPU: RUNS}),
+    "one GPU": (WITH_GPU, 60.0, {ONE_RANK: RUNS, GPU_EACH: NEEDS_2}),
+    "two GPUs": (TWO_GPUS, 60.0, {ONE_RANK: RUNS, GPU_EACH: RUNS}),
+    "after the time limit": (
         WITHOUT_GPU,
         0.0,
         {ONE_RANK: WITHOUT_GPU.no_gpu, GPU_EACH: WITHOUT_GPU.no_gpu, ON_CPU: OUT_OF_TIME},
@@ -51,39 +52,44 @@ LEFT_OUT = {
 }
 
 
-@pytest.mark.parametrize(("machine", "seconds", "expected"), LEFT_OUT.values(), ids=LEFT_OUT)
-def test_settings_that_a_machine_has_run_and_the_others_have_a_reason(tmp_path, machine, seconds, expected):
-    ran = list(results(check(passes), kit(tmp_path, machine, seconds)))
-    assert outcomes(ran) == [
+@pytest.mark.parametrize(("machine", "seconds", "reasons"), SITUATIONS.values(), ids=SITUATIONS)
+def test_available_settings_run_and_the_others_give_a_reason(tmp_path, machine, seconds, reasons):
+    reported = list(results(make_check(passing), make_kit(tmp_path, machine, seconds)))
+    assert outcomes(reported) == [
         ("Title", NOT_CHECKED, setting.name) if reason else (setting.backend, PASSED, setting.name)
-        for setting, reason in expected.items()
+        for setting, reason in reasons.items()
     ]
-    assert [result.note for result in ran] == list(expected.values())
+    assert [result.note for result in reported] == list(reasons.values())
 
 
 @pytest.mark.parametrize(
     ("error", "note"),
     [
-        (JobFailed(OUTPUT), "the job failed with exit code 1: [rank0]: RuntimeError: CUDA error: out of memory"),
-        (KeyError("rank"), "the check broke: KeyError: 'rank'"),
+        pytest.param(
+            JobFailed(OUTPUT),
+            "the job failed with exit code 1: [rank0]: RuntimeError: CUDA error: out of memory",
+            id="its job fails",
+        ),
+        pytest.param(KeyError("rank"), "the check broke: KeyError: 'rank'", id="it raises"),
     ],
 )
-def test_check_that_breaks_has_failed_and_keeps_its_other_results(tmp_path, error, note):
+def test_check_that_breaks_has_failed_and_keeps_its_earlier_results(tmp_path, error, note):
     def breaks(kit, setting):
         yield Result("before", PASSED)
         raise error
 
-    ran = list(results(check(breaks), kit(tmp_path, WITH_GPU)))
-    assert outcomes(ran)[:2] == [("before", PASSED, ONE_RANK.name), ("Title", FAILED, ONE_RANK.name)]
-    assert ran[1].note == note
+    before, broken, *_ = results(make_check(breaks), make_kit(tmp_path, WITH_GPU))
+    assert (before.what, before.outcome, before.setting) == ("before", PASSED, ONE_RANK.name)
+    assert (broken.what, broken.outcome, broken.setting, broken.note) == ("Title", FAILED, ONE_RANK.name, note)
 
 
-def test_check_that_the_end_of_the_time_cuts_off_has_not_failed(tmp_path):
-    scene = kit(tmp_path, WITH_GPU, seconds=0.05)
+def test_failure_after_the_time_limit_is_not_checked(tmp_path):
+    """A job that the limit cuts off fails for that reason."""
+    kit = make_kit(tmp_path, WITH_GPU, seconds=0.05)
 
-    def is_cut_off(kit, setting):
-        time.sleep(0.06)
+    def fails_late(kit, setting):
+        time.sleep(max(0.0, kit.deadline - time.monotonic()) + 0.01)
         yield Result("finding", FAILED)
 
-    first, *_ = results(check(is_cut_off), scene)
+    first, *_ = results(make_check(fails_late), kit)
     assert (first.what, first.outcome, first.note) == ("finding", NOT_CHECKED, OUT_OF_TIME)
