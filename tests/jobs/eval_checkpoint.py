@@ -1,4 +1,4 @@
-"""Train, evaluate and save: on rank 0 while the others wait, and at the end on all ranks together.
+"""A DDP job in which rank 0 evaluates and saves while the others wait, and all ranks save together at the end.
 
 Usage: `torchrun --nproc-per-node 2 eval_checkpoint.py OUT`.
 """
@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
 
-STEPS, EVERY = 9, 3
+STEPS, EVALUATE_EVERY = 9, 3
 
 
 @torch.no_grad()
@@ -24,8 +24,9 @@ def evaluate(model: nn.Module, loader: DataLoader, tally: Tally) -> float:
     losses, begin = [], None
     for x, y in loader:
         losses.append(nn.functional.mse_loss(model(x), y))
-        begin = begin or time.monotonic()
-        time.sleep(0.3 / len(loader))  # a larger data set
+        if begin is None:
+            begin = time.monotonic()  # the first forward is what shows the evaluation
+        time.sleep(0.3 / len(loader))  # as if the data set were larger
     tally.activity("eval", begin)
     model.train()
     return torch.stack(losses).mean().item()
@@ -49,8 +50,8 @@ def save_together(model: nn.Module, path: Path, tally: Tally) -> None:
     tally.activity("checkpoint", begin)
     tally.op("all_gather", 2 * 8, 2 * 8 * tally.world_size, times=2)  # gather_object, twice: sizes,
     tally.op("gather", None, None, times=2)  # then pickles
-    tally.op("scatter", None, None, times=2)  # scatter_object_list: pickles, sizes
-    tally.op("broadcast", None, None, times=1)  # before these, the largest size
+    tally.op("broadcast", None, None, times=1)  # scatter_object_list: the largest size,
+    tally.op("scatter", None, None, times=2)  # then pickles and sizes
     tally.op("broadcast", None, None, times=2)  # broadcast_object_list: sizes, pickles
 
 
@@ -72,10 +73,11 @@ def main() -> None:
         optimizer.zero_grad()
         nn.functional.mse_loss(ddp(x), y).backward()
         optimizer.step()
-        begin = begin or time.monotonic()
+        if begin is None:
+            begin = time.monotonic()
         tally.steps += 1
         tally.op("all_reduce", size(*model.parameters()), size(*model.parameters()))
-        if step % EVERY == 0:
+        if step % EVALUATE_EVERY == 0:
             if tally.rank == 0:
                 tally.activity("train", begin)
                 print(f"step {step} evaluation {evaluate(ddp.module, held_out, tally):.4f}", flush=True)

@@ -1,12 +1,13 @@
 """Tests of a rank with several threads.
 
-Only the thread that trains changes the timeline. The collectives of other threads are counted.
+Only the thread that trains, the rank's own one, changes the timeline. The collectives of other threads are counted.
+Another thread takes the rank over (`adopt_thread`) between two steps; then the own one is that thread.
 """
 
 from threading import Barrier, Thread
 
 from tests.probe.reading import current_state, parts_sum_to_duration, read_steps, time_by_part
-from zmon.probe.rank import EVAL, OP_NUMBER, PHASE_NUMBER
+from zmon.probe.rank import _MAX_QUEUED_OPS, EVAL, OP_NUMBER, PHASE_NUMBER
 
 ALL_REDUCE, ALL_TO_ALL = OP_NUMBER["all_reduce"], OP_NUMBER["all_to_all"]
 FORWARD, BACKWARD, DATA = PHASE_NUMBER["forward"], PHASE_NUMBER["backward"], PHASE_NUMBER["data"]
@@ -33,7 +34,8 @@ def test_other_threads_do_not_change_the_timeline_of_the_rank(box):
 
     def call_timeline():
         timeline = box.timeline
-        answers.append(timeline.enter_op(ALL_REDUCE, 0, 8, 8) or timeline.wait_op(ALL_REDUCE, 0, 8))
+        answers.append(timeline.enter_op(ALL_REDUCE, 0, 8, 8))
+        answers.append(timeline.wait_op(ALL_REDUCE, 0, 8))
         timeline.leave_op()
         timeline.phase(BACKWARD)
         timeline.begin_step(77)
@@ -46,7 +48,7 @@ def test_other_threads_do_not_change_the_timeline_of_the_rank(box):
     state = current_state(box)
     assert (state.phase, state.op, state.activity, state.step) == ("forward", None, "train", 1)
     box.timeline.end_step()
-    assert answers == [False]
+    assert answers == [False, False]
     (record,), _ = read_steps(box)
     assert time_by_part(record.measures) == {"forward": 1}
 
@@ -76,7 +78,7 @@ def test_collectives_beyond_the_queue_are_dropped_and_counted(box):
     box.steps(2)
     totals = read_steps(box)[1]
     count = totals.measures.ops["all_reduce"].count
-    assert 4096 <= count <= 4096 + 8
+    assert _MAX_QUEUED_OPS <= count <= _MAX_QUEUED_OPS + 8  # each thread may pass the check once more
     assert totals.dropped_records == 8000 - count
 
 
@@ -85,7 +87,7 @@ def adopt(box):
         thread.join(10)
 
 
-def test_mark_of_a_thread_that_trained_before_is_taken_between_steps_only(box):
+def test_thread_that_trained_before_takes_the_rank_back_between_steps_only(box):
     box.timeline.begin_step(None)
     adopt(box)
     assert box.timeline.acts_for_rank()  # between two steps
@@ -94,12 +96,15 @@ def test_mark_of_a_thread_that_trained_before_is_taken_between_steps_only(box):
     assert not box.timeline.acts_for_rank()
 
 
-def test_no_thread_takes_over_while_the_own_one_is_in_a_collective_or_a_backward_pass(box):
+def test_thread_in_a_collective_keeps_the_rank(box):
     box.timeline.begin_step(None)
     box.timeline.enter_op(ALL_REDUCE, 0, 8, 8)
     adopt(box)
     assert box.timeline.acts_for_rank()
-    box.timeline.leave_op()
+
+
+def test_thread_in_a_backward_pass_keeps_the_rank(box):
+    box.timeline.begin_step(None)
     box.timeline.autograd_depth = 1
     adopt(box)
     box.timeline.autograd_depth = 0
@@ -107,7 +112,7 @@ def test_no_thread_takes_over_while_the_own_one_is_in_a_collective_or_a_backward
 
 
 def test_steps_of_threads_that_take_turns_are_whole(box):
-    """Each thread adopts the rank in the middle of what the others do, which no job should do."""
+    """Threads take the rank over during each other's steps. No real job does, but its steps must be whole."""
 
     def train():
         for _ in range(500):
