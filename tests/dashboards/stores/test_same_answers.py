@@ -12,6 +12,7 @@ import re
 import tempfile
 from collections import defaultdict
 from pathlib import Path
+from time import monotonic, sleep
 from typing import NamedTuple
 
 import pytest
@@ -65,8 +66,8 @@ class Stores(NamedTuple):
 
 
 def load(url, shards):
-    """Send the hour to a store. With shards, each agent is in its own one and the hub in both."""
-    batches = defaultdict(list)
+    """Send the hour to a store, and return how many series it has. With shards, the hub is in both of them."""
+    batches, sent = defaultdict(list), set()
     for labels, samples in (*hour.hour(), *hour.recorded()):
         instance = labels.get("instance")
         names = [""] if not shards or not instance else [SHARD_OF[instance]] if instance in SHARD_OF else ["0", "1"]
@@ -75,8 +76,19 @@ def load(url, shards):
             parts[int(time - START) // BATCH_SECONDS].append((time, value))
         for number, part in parts.items():
             batches[number] += [({**labels, "shard": name}, part) for name in names]
+            sent |= {tuple(sorted((labels | {"shard": name}).items())) for name in names}
     for _, batch in sorted(batches.items()):
         remote_write.send(f"{url}/api/v1/write", batch)
+    return len(sent)
+
+
+def wait_until_shown(url, num_series):
+    """Wait until VictoriaMetrics shows all series: one of four times, some are missing for a moment after a flush."""
+    requests.get(f"{url}/internal/force_flush", timeout=30).raise_for_status()
+    form, deadline = {"match[]": '{__name__!=""}', "start": START, "end": END}, monotonic() + 30
+    while (shown := len(requests.get(f"{url}/api/v1/series", form, timeout=30).json()["data"])) < num_series:
+        assert monotonic() < deadline, f"{shown} of {num_series} series are shown"
+        sleep(0.1)
 
 
 @contextlib.contextmanager
@@ -88,8 +100,7 @@ def loaded():
         victoria(Path(folder) / "victoria") as other,
     ):
         load(one, shards=False)
-        load(other, shards=True)
-        requests.get(f"{other}/internal/force_flush", timeout=30).raise_for_status()
+        wait_until_shown(other, load(other, shards=True))
         yield Stores(one, other)
 
 
