@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import sys
 import time
 from collections.abc import Callable
 from typing import TextIO
 
 import msgspec
-import psutil
 
 from bench.recovery.figures import ArmRun, Recovery
 from bench.recovery.progress import Training
@@ -20,6 +20,7 @@ from lab.stage import JobSpec, Stage
 from lab.stage.launched import Launched, launch
 from lab.stage.supervised import HOST
 from zmon.errors import PartFailed
+from zmon.process import ExitWatch
 from zmon.schema.act import ACTED, CAPTURE
 
 STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
@@ -108,15 +109,20 @@ class _Run:
     def _strike(self, kind: str) -> Recovery:
         """Strike a rank, and wait until the job has done more steps than before, or for the cap."""
         sizes, rank, usual = self._sizes, self._random.randrange(self._sizes.ranks), self._look().usual_seconds
-        old = [psutil.Process(self._training.ranks[each][-1].pid) for each in range(sizes.ranks)]
-        (old[rank].kill if kind == "killed" else old[rank].suspend)()
+        living = [ExitWatch(self._training.ranks[each][-1].pid) for each in range(sizes.ranks)]
+        living[rank].send(signal.SIGKILL if kind == "killed" else signal.SIGSTOP)
         onset, last_death = time.time(), None
         last_end, step = self._look().newest
         until, target = onset + sizes.cap, step + _AFTER_STEPS
         while time.time() < until and self._look().newest[1] < target:
-            if last_death is None and not any(map(_lives, old)):
+            if not living:
+                time.sleep(_POLL_SECONDS)
+            elif living[0].ended(_POLL_SECONDS):
                 last_death = time.time()
-            time.sleep(_POLL_SECONDS)
+                living.pop(0).close()
+        for each in living:
+            each.close()
+        last_death = None if living else last_death
         regained = self._training.reached(target)
         lost = None if regained is None else regained - last_end - _AFTER_STEPS * usual
         launches, moments = self._training.num_launches(onset), self._moments(onset, last_death, regained)
@@ -160,10 +166,3 @@ class _Run:
             if self._job.exit_code() is not None or time.monotonic() > deadline:
                 raise PartFailed("the job of the benchmark does not train", "it failed", f"see {self._job.folder}/log")
             time.sleep(_POLL_SECONDS)
-
-
-def _lives(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import psutil
+from zmon.process import process_stat
 
 
 def main(folder: str, step_seconds: str, *options: str) -> None:
@@ -24,7 +24,7 @@ def main(folder: str, step_seconds: str, *options: str) -> None:
         def write(what: str, number: int, seconds: float | None = None) -> None:
             file.write(f"{what} {seconds or time.time():.6f} {number}\n")
 
-        write("began", os.getpid(), psutil.Process().create_time())
+        write("began", os.getpid(), _start())
         import torch
 
         write("imported", torch.get_num_threads())
@@ -33,6 +33,17 @@ def main(folder: str, step_seconds: str, *options: str) -> None:
 
         sys.argv = ["trainer", *options]
         train()
+
+
+def _start() -> float:
+    """Return the latest time at which this process may have started, in unix seconds.
+
+    The kernel has it in ticks after boot, and /proc/stat has the time of the boot in whole seconds only.
+    """
+    stat = process_stat(os.getpid())
+    assert stat is not None  # a process always sees itself
+    seconds = (stat.start_ticks + 1) / os.sysconf("SC_CLK_TCK")  # it is rounded down
+    return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - seconds)
 
 
 def _watch_steps(write: Any, wait_seconds: float) -> None:

@@ -3,8 +3,6 @@
 A real job is killed, torchrun starts it again, and the lost steps are done again.
 """
 
-from itertools import pairwise
-
 import pytest
 
 from bench.recovery.__main__ import arms, main
@@ -12,7 +10,6 @@ from bench.recovery.arm import Arm, Sizes, run_arm
 from bench.recovery.figures import CALM, MOMENTS
 from lab.drills.session import open_stage
 
-SEEN_LATE_SECONDS = 0.2  # the benchmark polls for the last death; torchrun may start the next rank before that poll
 SIZES = Sizes(every=20.0, faults=1, ranks=2, step_seconds=0.02, cap=60.0, seed=1)
 
 
@@ -28,7 +25,7 @@ def test_job_comes_back_from_a_killed_rank_and_each_moment_is_known(tmp_path):
     assert recovery.lost_seconds > 0
     assert recovery.num_launches == 1
     of_torchrun = [recovery.moments[name] for name in MOMENTS if name not in ("finding", "act")]  # a missing one raises
-    assert all(before < after + SEEN_LATE_SECONDS for before, after in pairwise(of_torchrun))
+    assert of_torchrun == sorted(of_torchrun)
 
 
 def test_faults_alternate_and_nothing_follows_a_frozen_rank_without_acts():

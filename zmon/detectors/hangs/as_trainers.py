@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from zmon.detectors.hangs.awaited_ranks import awaited_ranks, movers
-from zmon.detectors.hangs.limits import LOOK_RATIO
+from zmon.detectors.hangs.limits import LOOK_RATIO, has_learned
 from zmon.job.lease import Leases
 from zmon.job.sequences import furthest, is_behind
 from zmon.schema.job_snapshot import Snapshot
@@ -72,14 +72,12 @@ def _with_those_that_never_train(snapshot: Snapshot) -> Snapshot:
 
 def _with_one_lease(snapshot: Snapshot) -> Snapshot:
     """Return the job with the shortest lease of the ranks that train for all of them, if it may be exceeded soon."""
-    training = [r for r in snapshot.ranks if r.alive and r.activity == "train" and r.lease_seconds is not None]
-    training = [r for r in training if r.steps >= Leases.learned_after_steps]
+    training = [r for r in snapshot.ranks if r.alive and has_learned(r) and r.lease_seconds is not None]
     many = _STEPS_RATIO * max((r.steps for r in training), default=0)
     shortest = min((r.lease_seconds or 0.0 for r in training if r.steps >= many), default=0.0)
     if min((r.step_seconds for r in training), default=0.0) < LOOK_RATIO * shortest:
         return snapshot  # a rank has just stepped, as in nearly every pass over thousands of ranks
-    lease = max((_MEAN_STEPS * r.step_seconds_total / r.steps for r in training), default=0.0)
-    lease = max(lease, shortest)
+    lease = max([shortest, *(_MEAN_STEPS * r.step_seconds_total / r.steps for r in training)])
     longer = {r.rank for r in training if (r.lease_seconds or 0.0) > lease}
     if not longer:
         return snapshot

@@ -10,14 +10,12 @@ from collections.abc import Sequence
 
 from zmon.detectors.hangs.awaited_ranks import has_one_rank, movers
 from zmon.detectors.hangs.diagnosis import Diagnosis
-from zmon.detectors.hangs.limits import LOOK_RATIO, HangLimits
+from zmon.detectors.hangs.limits import LOOK_RATIO, HangLimits, has_learned
 from zmon.detectors.hangs.rules import diagnose
-from zmon.job.lease import Leases
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 from zmon.schema.standing import Standing
 
-_LEARNED_STEPS = Leases.learned_after_steps
 # The shortest time without movement after which it looks; and the time for which nothing must have changed in a rank
 # that is reported ahead of its lease: two looks.
 _LOOK_SECONDS = 1.0
@@ -53,14 +51,14 @@ def is_shown(snapshot: Snapshot, limits: HangLimits) -> bool:
         return False
     moving = movers(snapshot)
     diagnosis = diagnose(snapshot, limits)
-    if diagnosis.proven and all(map(_has_learned, moving)):
+    if diagnosis.proven and all(map(has_learned, moving)):
         return min(map(_seconds, moving)) >= limits.conflict_seconds
     awaited = [r for r in awaited_by(diagnosis, moving) if r.in_flight is None]
     if all(r.activity == "loader_start" for r in moving):
         known = looked_at(snapshot, moving)
         return bool(known) and all(_is_unchanged(r, s, limits) for r, s in known)
     may_wait_alike = len(awaited) == len(moving) and not has_one_rank(snapshot)
-    if not awaited or (may_wait_alike and all(map(_has_learned, moving))):
+    if not awaited or (may_wait_alike and all(map(has_learned, moving))):
         return False  # nobody else waits for them
     known = looked_at(snapshot, awaited)
     return bool(known) and all(s.waits_for_its_host and _is_unchanged(r, s, limits) for r, s in known)
@@ -71,10 +69,6 @@ def looked_at(snapshot: Snapshot, awaited: Sequence[RankState]) -> list[tuple[Ra
     return [(r, snapshot.standing[r.rank]) for r in awaited if r.rank in snapshot.standing]
 
 
-def _has_learned(state: RankState) -> bool:
-    return state.activity == "train" and state.steps >= _LEARNED_STEPS
-
-
 def _seconds(state: RankState) -> float:
     """Return for how long a rank has done nothing that zmon sees."""
     since = state.step_seconds if state.activity == "train" else state.activity_seconds
@@ -82,10 +76,10 @@ def _seconds(state: RankState) -> float:
 
 
 def _look_seconds(state: RankState, limits: HangLimits) -> float:
-    if not _has_learned(state):
+    if not has_learned(state):
         return limits.start_look_seconds
     return max(_LOOK_SECONDS, LOOK_RATIO * (state.lease_seconds or 0.0))
 
 
 def _is_unchanged(state: RankState, standing: Standing, limits: HangLimits) -> bool:
-    return standing.unchanged_seconds >= (_LOOK_SECONDS if _has_learned(state) else limits.start_look_seconds)
+    return standing.unchanged_seconds >= (_LOOK_SECONDS if has_learned(state) else limits.start_look_seconds)

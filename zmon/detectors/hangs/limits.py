@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from zmon.job.lease import Leases
+from zmon.schema.rank import RankState
 from zmon.schema.thresholds import Multiple, Thresholds
 
 # In training the hub looks once no rank has moved for this share of its lease: five times the p99 of the step time.
 LOOK_RATIO = 1 / 3
+
+
+def has_learned(state: RankState) -> bool:
+    """Return True if a rank trains, and has a lease of its own steps."""
+    return state.activity == "train" and state.steps >= Leases.learned_after_steps
 
 
 @dataclass(frozen=True)

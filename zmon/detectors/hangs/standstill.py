@@ -17,19 +17,16 @@ from zmon.detectors.hangs import different_paths
 from zmon.detectors.hangs.awaited_ranks import movers
 from zmon.detectors.hangs.diagnosis import Diagnosis, network_stall
 from zmon.detectors.hangs.early import awaited_by
-from zmon.detectors.hangs.limits import HangLimits
+from zmon.detectors.hangs.limits import HangLimits, has_learned
 from zmon.detectors.hangs.rules import diagnose, finishing
 from zmon.detectors.hangs.silence import judge, places_text
 from zmon.detectors.network import cut_off_host
 from zmon.detectors.new_finding import new_finding
 from zmon.detectors.wording import ranks_text, verb
-from zmon.job.lease import Leases
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import LOCK, STALL, Severity
 from zmon.schema.rank import RankState
-
-_LEARNED_STEPS = Leases.learned_after_steps
 
 
 def link_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
@@ -137,13 +134,13 @@ def overdue_ranks(alive: Sequence[RankState]) -> list[RankState]:
     The lease of the ranks that train counts for ranks without steps as well, such as the workers of a parameter server,
     which have no optimizer.
     """
-    training = [r for r in alive if r.activity == "train" and r.steps >= _LEARNED_STEPS]
+    training = [r for r in alive if has_learned(r)]
     lease = max((r.lease_seconds for r in training if r.lease_seconds is not None), default=inf)
-    learning = [r for r in alive if r.activity == "train" and r.steps < _LEARNED_STEPS]
+    learning = [r for r in alive if r.activity == "train" and not has_learned(r)]
     usual = median(map(_num_collectives, training)) if training and learning else 0
 
     def is_overdue(state: RankState) -> bool:
-        if state.overdue_seconds > 0 or state.activity != "train" or state.steps >= _LEARNED_STEPS:
+        if state.overdue_seconds > 0 or state.activity != "train" or has_learned(state):
             return state.overdue_seconds > 0
         takes_part = 0 < usual <= 2 * _num_collectives(state)  # as many collectives as half of those that train
         return state.state_seconds - state.unobserved_seconds > lease and takes_part
