@@ -45,7 +45,7 @@ class Square(NamedTuple):
     busy: float  # 0 to 1; NaN: unknown
 
 
-_UNKNOWN = Square("", math.nan)
+_UNKNOWN_SQUARE = Square("", math.nan)
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def _fleet(context: ViewContext) -> Fleet:
 
 def _tile(host: str, squares: Sequence[Square], num_ranks: int, context: ViewContext) -> str:
     """Return HTML with all squares in one element. A thousand elements would take as long as the rest of the page."""
-    squares = sorted(squares, key=lambda square: (len(square.name), square.name)) or [_UNKNOWN]
+    squares = sorted(squares, key=lambda square: (len(square.name), square.name)) or [_UNKNOWN_SQUARE]
     width = 100 / len(squares)
     stops = [
         f"{_tint(square.busy)} {index * width:.4g}% {(index + 1) * width:.4g}%" for index, square in enumerate(squares)

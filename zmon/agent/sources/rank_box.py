@@ -216,7 +216,7 @@ class RankBox:
     @property
     def is_superseded(self) -> bool:
         """True if this rank was its whole job, then started the ranks of another one, and only waited since then."""
-        return self.identity.world_size == 1 and self.started_ranks.supersede(self.now, self.alive)
+        return self.identity.world_size == 1 and self.started_ranks.has_superseded(self.now, self.alive)
 
     @property
     def activity(self) -> str:

@@ -66,7 +66,7 @@ class StartedRanks:
         if ticks and (self._newest is None or ticks > self._newest.ticks):
             self._newest = _Newest(ticks, latest_start_ns(ticks, now_ns), _num_steps(now))
 
-    def supersede(self, now: Now, alive: bool) -> bool:
+    def has_superseded(self, now: Now, alive: bool) -> bool:
         """Return True if the rank has done nothing in torch since it started the newest of them.
 
         A rank that fails after them is superseded, too: it raises what they raised. If all of them have ended well, it
