@@ -63,7 +63,7 @@ IMPORTS: Mapping[str, str] = {
     "trainer": "zmon",
     "dashboards": "format schema metrics doctor",
     "lab": "zmon errors format schema act_stops scaling web job probe steplog agent hub stack offline cli trainer",
-    "bench": "zmon errors format stats schema box metrics scaling web job probe agent detectors.new_finding "
+    "bench": "zmon errors process format stats schema box metrics scaling web job probe agent detectors.new_finding "
     "detectors.slow detectors.suppression detectors hub trainer dashboards lab",
 }
 TOP_LEVEL = (PUBLIC, "trainer", "dashboards", "lab", "bench")
