@@ -50,6 +50,7 @@ class SimulatedAgent:
     phase: float  # it looks at this time, and every 0.1 s from then on
     began: float = 0.0
     down_until: float = 0.0
+    _restarts: list[tuple[float, float]] = field(default_factory=list)  # each from its end to its new beginning
     _looked: float = -1.0
     _steps_until: float = 0.0
     _answered: float = 0.0
@@ -64,6 +65,11 @@ class SimulatedAgent:
     def restart(self, seconds: float) -> None:
         """End the agent now; a new one answers after so many seconds."""
         self.down_until = self.began = self.world.time + seconds
+        self._restarts.append((self.world.time, self.began))
+
+    def shows(self, time: float) -> bool:
+        """Return True if the agent ran at that time, and long enough afterwards that the hub had its report."""
+        return not any(ended - LATE_SECONDS <= time < began for ended, began in self._restarts)
 
     @property
     def reachable(self) -> bool:

@@ -26,18 +26,27 @@ def looks_like_the_owners_end(world: World, agents: Sequence[SimulatedAgent]) ->
     """Return True if SIGTERM ended all ranks together, and neither its senders nor a launcher show a fault."""
     ranks, handles_term = [rank for rank in world.ranks if agents[rank.host].reachable], world.shape.handles_term
     status = terminated("SIGTERM", handles_term).status
-    if not ranks or any(rank.ended is None or rank.ending is None or rank.ending.status != status for rank in ranks):
+    if not ranks or not all(_was_ended_by_signal(rank, status) for rank in ranks):
         return False
     if len({pid for rank in ranks if (pid := _sender(rank)) is not None}) > 1:
         return False
     killed = [(host, gone) for (_, host), (gone, how) in world.launchers.gone.items() if how == "signal SIGKILL"]
     if any(agents[host].began <= gone for host, gone in killed):
         return False
+    hosts = {rank.host for rank in ranks}
+    if len(hosts) == 1 and all(_sender(rank) is not None for rank in ranks):  # one process signalled all of them
+        return True
     signalled = [rank for rank in ranks if rank.sender is not None or _left_by_signal(rank)]
     longest = SIGNAL_SECONDS + (HANDLER_SECONDS[1] if handles_term else 0.0)
-    hosts = {rank.host for rank in ranks}
     spreads = [_spread([rank for rank in signalled if rank.host == host]) for host in hosts]
     return max(spreads) <= longest and (len(hosts) == 1 or _spread(ranks) <= HOSTS_SECONDS + longest)
+
+
+def _was_ended_by_signal(rank: SimulatedRank, status: str) -> bool:
+    """Return True if the status or a known sender shows the signal: a program may wrap its handler's exception."""
+    if rank.ended is None or rank.ending is None:
+        return False
+    return rank.ending.status == status or _sender(rank) is not None
 
 
 def _sender(rank: SimulatedRank) -> int | None:

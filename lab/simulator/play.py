@@ -46,7 +46,10 @@ def play(composition: Composition, policy: Policy | None = None) -> Play:
         while len(world.struck) > num_struck:  # a fault may strike while the job shows whether it moves
             num_struck = len(world.struck)
             moves = _let_show(world, watch) or any(struck.strike.what in ENDED for struck in world.struck)
-        truths = [truth(composition, struck.strike, struck.time) for struck in world.struck]
+        truths = [
+            truth(composition, struck.strike, struck.time, watch.agent_of(struck.strike.rank).shows(struck.time))
+            for struck in world.struck
+        ]
         unjudged = Play(composition.seed, composition.number, (), (), "none", "skipped", composition=str(composition))
         if not truths:
             return structs.replace(unjudged, skipped=f"no fault struck within {STRIKE_SECONDS:g} s")

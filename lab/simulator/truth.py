@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from lab.drills.targets import TARGETS
 from lab.simulator.composition import EVERYBODY, PARTS, QUIET, Composition, Shape, Strike, What
 from lab.simulator.program import ops
 from zmon.job.lease import Leases
@@ -68,6 +69,7 @@ NOBODY: tuple[What, ...] = (
 SILENT: tuple[What, ...] = (
     "block", "block_all", "pause", "pause_all", "skip", "swallow", "pair_cut", "host_lost",
 )  # fmt: skip
+UNEVEN: tuple[What, ...] = ("slow", "jitter")  # only the times of several steps show these
 NOISY = 0.3  # with this noise, waiting for the slowest rank costs a tenth of each step, without any fault
 NOISY_CAUSES = ("input_jitter", "compute_jitter")
 OF_HOST: tuple[What, ...] = ("host_lost", "host_pause", "kill_host", "term_host")  # all ranks of a host are
@@ -84,7 +86,7 @@ class Truth:
     ranks: frozenset[int]  # the ranks that a finding may name
     hosts: frozenset[int]
     evidence: Evidence
-    lease_seconds: float = 0.0  # nothing shows the fault before; the shortest lease that a job of this pace can have
+    hidden_seconds: float = 0.0  # nothing has to show the fault before
 
     @property
     def is_quiet(self) -> bool:
@@ -92,8 +94,12 @@ class Truth:
         return self.strike.what in QUIET
 
 
-def truth(composition: Composition, strike: Strike, time: float) -> Truth:
-    """Return the right answer to a fault that struck at that time."""
+def truth(composition: Composition, strike: Strike, time: float, is_watched: bool = True) -> Truth:
+    """Return the right answer to a fault that struck at that time.
+
+    `is_watched`: the agent of the struck rank's host ran then. To one that begins later, a launcher that was killed
+    together with its ranks looks like one that ended after them.
+    """
     shape = composition.shape
     hosts = {shape.host_of(strike.rank)}
     if strike.peer is not None:
@@ -101,10 +107,19 @@ def truth(composition: Composition, strike: Strike, time: float) -> Truth:
     script = ops(shape, strike.rank)
     undecided = strike.what in VOTES and len(script[strike.op % len(script)].members) < 3
     evidence = "none" if undecided else EVIDENCE.get(strike.what, "none")
-    causes = CAUSES.get(strike.what, ())
-    lease = _LEASES.seconds("train", [shape.step_seconds] * _LEASES.learned_after_steps) or 0.0
-    lease_seconds = lease if strike.what in SILENT else 0.0
-    return Truth(strike, time, causes, _ranks(shape, strike), frozenset(hosts), evidence, lease_seconds)
+    causes, ranks = CAUSES.get(strike.what, ()), _ranks(shape, strike)
+    if strike.what == "launcher_dies" and not is_watched:
+        causes, ranks = (*causes, *CAUSES["term_host"]), _ranks(shape, replace(strike, what="term_host"))
+    return Truth(strike, time, causes, ranks, frozenset(hosts), evidence, _hidden_seconds(shape, strike.what))
+
+
+def _hidden_seconds(shape: Shape, what: What) -> float:
+    """Return the shortest lease that a job of this pace can have, or the time within which slow steps are reported."""
+    if what in SILENT:
+        return _LEASES.seconds("train", [shape.step_seconds] * _LEASES.learned_after_steps) or 0.0
+    if what in UNEVEN:
+        return TARGETS.finding_seconds("steps", shape.step_seconds, shape.step_seconds)
+    return 0.0
 
 
 def is_of_the_job(shape: Shape, truths: Sequence[Truth], finding: Finding) -> bool:

@@ -118,7 +118,7 @@ def _result(
 def _was_ended(truth: Truth, truths: Sequence[Truth]) -> bool:
     """Return True if the owner ended the job before anything could show the fault."""
     ends = [each.time for each in truths if each.strike.what == "cancel"]
-    return any(0.0 <= end - truth.time < truth.lease_seconds for end in ends)
+    return any(0.0 <= end - truth.time < truth.hidden_seconds for end in ends)
 
 
 def _may_pass(truth: Truth) -> bool:

@@ -64,7 +64,7 @@ class Watch:
 
     def _strike(self, strike: Strike) -> None:
         """Restart the agent of the struck rank's host, or the hub, or set the clock of the host."""
-        seconds, agent = strike.seconds or 0.0, self.agents[self.world.ranks[strike.rank].host]
+        seconds, agent = strike.seconds or 0.0, self.agent_of(strike.rank)
         if strike.what == "agent_restart":
             agent.restart(seconds)
         elif strike.what == "clock_jump":
@@ -72,6 +72,10 @@ class Watch:
         else:
             self._down_until = self.world.time + seconds
             self._hub = Hub(HubConfig((), self.folder))
+
+    def agent_of(self, rank: int) -> SimulatedAgent:
+        """Return the agent of the rank's host."""
+        return self.agents[self.world.ranks[rank].host]
 
     def run(self, until: float) -> None:
         """Let the job run, and the hub pass, until that time."""

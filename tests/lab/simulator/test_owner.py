@@ -29,6 +29,13 @@ ONE_HOST = replace(TWO_HOSTS, hosts=1, launcher="torchrun", handles_term=True)
         pytest.param("raise", ONE_HOST, 0.0, False, id="a rank raises"),
         pytest.param("launcher_dies", ONE_HOST, 0.0, False, id="the launcher is killed"),
         pytest.param("launcher_dies", ONE_HOST, 60.0, True, id="the launcher is killed before its agent begins"),
+        pytest.param(
+            "launcher_dies",
+            replace(ONE_HOST, senders_known=True, wraps=True),
+            60.0,
+            True,
+            id="the same, and the program wraps the exception of its handler",
+        ),
     ],
 )
 def test_end_that_looks_like_the_owners(fault, shape, began, expected):

@@ -71,6 +71,22 @@ def test_job_that_its_owner_ends_stays_ended(strike, after, changes, expected):
     assert (result.result, result.ranks) == expected
 
 
+@pytest.mark.parametrize(
+    ("after", "expected"), [(0.0, ("right", ("rank_exited",), (2,))), (5.0, ("right", ("launcher_gone",), ()))]
+)
+def test_launcher_that_dies_with_its_ranks_while_no_agent_runs_looks_like_ranks_that_were_ended(after, expected):
+    shape = replace(SHAPE, launcher="torchrun", hosts=2)
+    restart = Strike("agent_restart", 2, step=STRUCK, seconds=3.0)
+    result = played(Strike("launcher_dies", 2, step=STRUCK), replace(restart, after=after), shape=shape)
+    assert (result.result, result.causes, result.ranks) == expected
+
+
+def test_slow_rank_of_a_job_that_its_owner_ends_after_a_few_steps_is_not_missed():
+    slow = Strike("slow", 2, step=STRUCK, amount=1.0)
+    assert played(slow, Strike("cancel", step=STRUCK, after=3.0)).result == "no effect"
+    assert played(slow, Strike("cancel", step=STRUCK, after=30.0)).result == "right"
+
+
 def test_second_fault_is_true_as_well():
     result = played(Strike("agent_restart", step=STRUCK, seconds=2.0), Strike("stop", 1, step=STRUCK + 2))
     assert (result.result, result.culprits, result.ranks) == ("right", (1,), (1,))
