@@ -112,8 +112,8 @@ def thresholds_page() -> str:
         "read the file of `zmon --config FILE up`, or the file that `ZMON_CONFIG` names. If a name does not exist or a",
         "value is out of its range, the command prints one line and exits with code 2.",
         "",
-        "Each line begins with the default. A ratio is a plain number: 0.2 means 20 %. A value must be more than 0, unless",
-        "its line has another range. [runbooks.md](runbooks.md) describes the findings.",
+        "Each line begins with the default. A ratio is a plain number: 0.2 means 20 %. A value must be more than 0,",
+        "unless its line has another range. [runbooks.md](runbooks.md) describes the findings.",
     ]
     holders = [(f"detectors.{detector.name}", type(detector)) for detector in ALL]
     sections = [line for key, cls in [*holders, ("leases", Leases)] for line in _thresholds(key, cls)]
@@ -149,7 +149,7 @@ def amount(name: str, value: float) -> str:
     """Return the value of a threshold with its unit, which the end of its name says. A ratio has none."""
     ends = {"_per_second": "per second", "_seconds": "s", "_ratio": "", "_multiple": "", "_steps_of_spread": "steps"}
     unit = next((unit for end, unit in ends.items() if name.endswith(end)), name.rpartition("_")[2])
-    return f"{value:g} {unit}".rstrip()
+    return f"{value:,g} {unit}".rstrip()
 
 
 def _section(name: str) -> Iterator[str]:
