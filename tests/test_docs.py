@@ -15,7 +15,8 @@ pytestmark = pytest.mark.unit
 
 ADR = REPOSITORY / "docs" / "adr"
 MAX_CHARACTERS = 120  # of a cell: a longer one belongs in a section, or in the docstring of its file
-GENERATED = {f"docs/{name}.md" for name in ("failures", "frameworks", "hangs", "metrics", "trainer-keys")}
+ROWS_OF_TESTS = ("endings", "failures", "frameworks", "hangs", "slowness")
+GENERATED = {f"docs/{name}.md" for name in (*ROWS_OF_TESTS, "metrics", "trainer-keys")}
 IMPORTS = re.compile(r"<!-- the table of scripts/imports\.py.*?<!-- end of the table -->", re.DOTALL)
 ADDRESS = re.compile(r"\]\([^)]*\)")  # of a link, which nobody reads
 
