@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from textwrap import fill
+
 from tests.job.failures.forms import Row
 from tests.job.failures.rows import SECTIONS
 from zmon.job.failures import classify
-from zmon.job.failures.classes import CLASSES
+from zmon.job.failures.classes import CLASSES, FailureClass
 
 HEAD = """\
 # Why a launch failed
@@ -27,13 +29,11 @@ reported a first end, a signal comes from the launcher.
 
 ## Classes
 
-| class | definition | next step |
-|---|---|---|
 """
 TABLE = """
 ## {title}
 
-| what happened | class | the clue |
+| what happened, or the line that a rank wrote | class | the clue, if it is not that line |
 |---|---|---|
 """
 _MAX_CLUE = 100  # characters
@@ -41,13 +41,22 @@ _MAX_CLUE = 100  # characters
 
 def failures_page() -> str:
     """Return the page."""
-    classes = "".join(f"| `{row.name}` | {row.definition} | {row.next_step} |\n" for row in CLASSES)
-    return HEAD + classes + "".join(_table(title, rows) for title, rows in SECTIONS.items())
+    return HEAD + "".join(map(_class, CLASSES)) + "".join(_table(title, rows) for title, rows in SECTIONS.items())
+
+
+def _class(row: FailureClass) -> str:
+    text = f"- `{row.name}`: {row.definition} **Next**: {row.next_step}"
+    return fill(text, width=120, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) + "\n"
 
 
 def _table(title: str, rows: tuple[Row, ...]) -> str:
-    lines = (f"| {_cell(row.scene)} | `{row.due}` | {_cell(classify(row.clues).clue[:_MAX_CLUE])} |\n" for row in rows)
+    lines = (f"| {_cell(row.scene)} | `{row.due}` | {_cell(_clue(row))} |\n" for row in rows)
     return TABLE.format(title=title) + "".join(lines)
+
+
+def _clue(row: Row) -> str:
+    clue = classify(row.clues).clue[:_MAX_CLUE]
+    return "" if row.scene.strip("`").startswith(clue) else clue
 
 
 def _cell(text: str) -> str:

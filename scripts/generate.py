@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from itertools import takewhile
 from pathlib import Path
+from textwrap import wrap
 
 import yaml
 
@@ -37,6 +38,7 @@ GRAFANA = Path(grafana.__file__).parent
 RULES = Path(rules.__file__).parent
 CHART = DOCS.parent / "helm" / "zmon" / "files"
 ALERTMANAGER = DOCS.parent / "deploy" / "alertmanager"
+ANY = "more than 0"  # the range of most thresholds, which their page says once
 
 
 def metrics_page() -> str:
@@ -110,7 +112,8 @@ def thresholds_page() -> str:
         "read the file of `zmon --config FILE up`, or the file that `ZMON_CONFIG` names. If a name does not exist or a",
         "value is out of its range, the command prints one line and exits with code 2.",
         "",
-        "A ratio is a plain number: 0.2 means 20 %. [runbooks.md](runbooks.md) describes the findings.",
+        "Each line begins with the default. A ratio is a plain number: 0.2 means 20 %. A value must be more than 0,",
+        "unless its line has another range. [runbooks.md](runbooks.md) describes the findings.",
     ]
     holders = [(f"detectors.{detector.name}", type(detector)) for detector in ALL]
     sections = [line for key, cls in [*holders, ("leases", Leases)] for line in _thresholds(key, cls)]
@@ -134,32 +137,19 @@ def _thresholds(key: str, cls: type) -> Iterator[str]:
     }
     definitions = [base for base in reversed(cls.__mro__) if is_dataclass(base) and _comments(base)]
     files = dict.fromkeys(inspect.getsourcefile(base).removeprefix(f"{DOCS.parent}/") for base in definitions)
-    yield from (
-        "",
-        f"## {key}",
-        "",
-        ", ".join(f"`{file}`" for file in files),
-        "",
-        "| threshold | default | unit | range | meaning and reason |",
-        "|---|---|---|---|---|",
-    )
+    yield from ("", f"## {key}", "", ", ".join(f"`{file}`" for file in files), "")
     for field in fields(cls):
-        cells = (
-            f"`{field.name}`",
-            f"{field.default:g}",
-            unit(field.name),
-            str(ranges(cls)[field.name]),
-            meanings[field.name],
-        )
-        yield f"| {' | '.join(cells)} |"
+        limits = str(ranges(cls)[field.name])
+        limits = "" if limits == ANY else f", {limits}"
+        line = f"- `{field.name}`: **{amount(field.name, field.default)}**{limits}. {meanings[field.name]}"
+        yield from wrap(line, width=120, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
-def unit(name: str) -> str:
-    """Return the unit of a threshold, by the suffix of its name."""
-    for suffix, unit_name in (("_per_second", "per second"), ("_seconds", "seconds"), ("_ratio", "ratio")):
-        if name.endswith(suffix):
-            return unit_name
-    return {"learned_after_stays": "stays", "train_multiple": "ratio", "stay_multiple": "ratio"}.get(name, "steps")
+def amount(name: str, value: float) -> str:
+    """Return the value of a threshold with its unit, which the end of its name says. A ratio has none."""
+    ends = {"_per_second": "per second", "_seconds": "s", "_ratio": "", "_multiple": "", "_steps_of_spread": "steps"}
+    unit = next((unit for end, unit in ends.items() if name.endswith(end)), name.rpartition("_")[2])
+    return f"{value:,g} {unit}".rstrip()
 
 
 def _section(name: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Test the form of the pages that people read first: short cells of tables, and an index of all design decisions."""
+"""Test the form of the pages: short cells of tables, links to headings, and an index of all design decisions."""
 
 from __future__ import annotations
 
@@ -9,30 +9,50 @@ from pathlib import Path
 import pytest
 
 from tests.places import REPOSITORY
+from tests.test_paths import tracked_files
 
 pytestmark = pytest.mark.unit
 
 ADR = REPOSITORY / "docs" / "adr"
 MAX_CHARACTERS = 120  # of a cell: a longer one belongs in a section, or in the docstring of its file
-GENERATED = re.compile(r"<!-- the table of scripts/imports\.py.*?<!-- end of the table -->", re.DOTALL)
+ROWS_OF_TESTS = ("endings", "failures", "frameworks", "hangs", "slowness")
+GENERATED = {f"docs/{name}.md" for name in (*ROWS_OF_TESTS, "metrics", "trainer-keys")}
+IMPORTS = re.compile(r"<!-- the table of scripts/imports\.py.*?<!-- end of the table -->", re.DOTALL)
+LINK = re.compile(r"\]\((?!http)([^)#\s]*)#([^)\s]+)\)")  # a page, or none for the same page, and a heading
+ADDRESS = re.compile(r"\]\([^)]*\)")  # of a link, which nobody reads
 
 
 def cells(page: str) -> Iterator[str]:
-    """Yield the cells of all tables that are written by hand or made of first lines of docstrings."""
-    for line in GENERATED.sub("", page).splitlines():
+    """Yield the cells of all tables of a page, except the table of imports; of a link, its text."""
+    for line in IMPORTS.sub("", page).splitlines():
         if line.startswith("| "):
-            yield from (cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1])
+            yield from (ADDRESS.sub("]", cell.strip()) for cell in re.split(r"(?<!\\)\|", line)[1:-1])
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/architecture.md", "docs/adr/README.md", "docs/adr/archive.md"])
+@pytest.mark.parametrize("page", [file for file in tracked_files() if file.endswith(".md") and file not in GENERATED])
 def test_cells_are_short(page):
-    all_cells = [*cells((REPOSITORY / page).read_text())]
-    assert all_cells
-    assert [cell for cell in all_cells if len(cell) > MAX_CHARACTERS] == []
+    assert [cell for cell in cells((REPOSITORY / page).read_text()) if len(cell) > MAX_CHARACTERS] == []
 
 
 def test_cells_of_a_row():
-    assert [*cells("| a | b \\| c |\nno | cell |\n")] == ["a", "b \\| c"]
+    assert [*cells("| a | b \\| c | [d](e.md) |\nno | cell |\n")] == ["a", "b \\| c", "[d]"]
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors of the headings of a page, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", ADDRESS.sub("]", heading)).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", [file for file in tracked_files() if file.endswith(".md")])
+def test_links_lead_to_headings(page):
+    place = REPOSITORY / page
+    links = [(place.parent / path if path else place, anchor) for path, anchor in LINK.findall(place.read_text())]
+    assert [link for link in links if link[1] not in anchors(link[0].read_text())] == []
+
+
+def test_anchor_of_a_heading():
+    assert anchors("# What `zmon doctor` cannot check, [here](a.md)\ntext\n") == {"what-zmon-doctor-cannot-check-here"}
 
 
 def decisions(page: Path) -> list[str]:

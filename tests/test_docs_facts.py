@@ -245,7 +245,7 @@ NUMBERS = {
         f"beyond {CONNECTIONS} connections",
         f"a request must arrive in {connections.IDLE_SECONDS:.0f} s; "
         f"bodies are dropped after {connections.BODY_SECONDS:.0f} s",
-        f"not take an answer, for {connections.SEND_SECONDS:.0f} s",
+        f"leave an answer untaken for {connections.SEND_SECONDS:.0f} s",
         f"one line of each kind in {INTERVAL_SECONDS:.0f} s",
         f"never finish the handshake, for {handshake.HANDSHAKE_SECONDS:.0f} s",
         f"more than {unread_boxes.MAX_UNREAD} of them on a node",

@@ -32,9 +32,25 @@ def test_comment_of_a_field_is_beside_it_or_above_it():
 
 
 def test_every_threshold_has_a_sentence():
-    rows = [line for line in generate.thresholds_page().splitlines() if line.startswith("| `")]
-    assert len(rows) > 60
-    assert not [row for row in rows if not re.search(r"\| [A-Z][^|]*\. \|$", row)]
+    thresholds = re.findall(r"^- `.*?(?=\n- |\n\n|\Z)", generate.thresholds_page(), re.MULTILINE | re.DOTALL)
+    assert len(thresholds) > 60
+    assert not [text for text in thresholds if not re.search(r"\. [A-Z].*\.$", text, re.DOTALL)]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("stopped_seconds", 0.3, "0.3 s"),
+        ("slower_ratio", 0.2, "0.2"),
+        ("train_multiple", 15.0, "15"),
+        ("symbol_errors_per_second", 10.0, "10 per second"),
+        ("num_steps_of_spread", 3, "3 steps"),
+        ("num_loop_starts", 3, "3 starts"),
+        ("num_windows", 3, "3 windows"),
+    ],
+)
+def test_threshold_has_the_unit_of_its_name(name, value, text):
+    assert generate.amount(name, value) == text
 
 
 def test_openapi_descriptions_have_no_indentation():
