@@ -69,6 +69,6 @@ def test_vectors_of_each_group_come_back(name: str) -> None:
             torch.randn(len(group.units) * sum(SAMPLES[rank] for rank in ranks), group.width)
             for group, ranks in zip(of_rank, reached, strict=True)
         ]
-        flat = departures.flat(vectors, SAMPLES, torch.empty(0))
+        flat = departures.flatten(vectors, SAMPLES, torch.empty(0))
         assert len(flat) == sum(departures.sizes(SAMPLES))
         assert all(map(torch.equal, departures.by_group(flat, SAMPLES), vectors))

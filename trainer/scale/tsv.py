@@ -8,6 +8,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,12 +72,12 @@ class TsvReader:
         """
         line = 1
         for text, position in _blocks(file):
-            rows, malformed, num_lines = parse(text)
-            for offset, start, stop in malformed:
-                self._skip(f"{file}:{line + offset}", text[start:stop])
-            line += num_lines
-            self.num_valid += len(rows)
-            yield rows, position
+            parsed = parse(text)
+            for row in parsed.malformed:
+                self._skip(f"{file}:{line + row.line}", text[row.start : row.stop])
+            line += parsed.num_lines
+            self.num_valid += len(parsed.rows)
+            yield parsed.rows, position
 
     def finish(self, name: str) -> str:
         """Return a line with the number of skipped rows, empty if none. Raises DataError if no valid row is left."""
@@ -96,13 +97,29 @@ class TsvReader:
             self.warn(f"{fault}: row skipped")
 
 
-def parse(text: bytes) -> tuple[NDArray[np.void], list[tuple[int, int, int]], int]:
-    """Parse whole lines. Return the valid rows, the malformed rows as (line from 0, start, stop), the number of lines.
+class MalformedRow(NamedTuple):
+    """The place of a malformed row in a text."""
 
-    Shapes: L lines with the right number of columns. A cell is valid if it matches the pattern in COLUMN_KINDS.
+    line: int  # from 0
+    start: int
+    stop: int
+
+
+class Parsed(NamedTuple):
+    """The rows of a text."""
+
+    rows: NDArray[np.void]  # the valid rows, of dtype ROW
+    malformed: list[MalformedRow]
+    num_lines: int  # of both kinds
+
+
+def parse(text: bytes) -> Parsed:
+    """Parse whole lines. A cell is valid if it matches the pattern in COLUMN_KINDS.
+
+    Shapes: L lines with the right number of columns.
     """
     characters = np.frombuffer(PADDING + text, np.uint8)
-    # the ends of cells, beginning with that of the padding
+    # the ends of cells; the first one is the end of the padding
     ends = np.flatnonzero((characters == ord("\t")) | (characters == ord("\n")))
     line_ends = np.flatnonzero(characters[ends] == ord("\n"))
     valid = np.diff(line_ends) == COLUMNS
@@ -126,8 +143,8 @@ def parse(text: bytes) -> tuple[NDArray[np.void], list[tuple[int, int, int]], in
     rows["present"] = (present << BITS).sum(axis=1)
 
     edge = ends[line_ends] + 1 - len(PADDING)  # the edges of lines in the text
-    malformed = [(int(line), int(edge[line]), int(edge[line + 1])) for line in np.flatnonzero(~valid)]
-    return rows, malformed, len(valid)
+    malformed = [MalformedRow(int(line), int(edge[line]), int(edge[line + 1])) for line in np.flatnonzero(~valid)]
+    return Parsed(rows, malformed, len(valid))
 
 
 def _integers(

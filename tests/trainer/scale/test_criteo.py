@@ -145,9 +145,9 @@ def test_parser_accepts_exactly_rows_that_match_patterns() -> None:
     valid = [cells for cells in rows if is_valid(cells)]
     assert num_lines == 1000
     assert 300 < len(valid) < 800
-    assert [line for line, _, _ in malformed] == [line for line, cells in enumerate(rows) if not is_valid(cells)]
+    assert [row.line for row in malformed] == [line for line, cells in enumerate(rows) if not is_valid(cells)]
     lines = text.split(b"\n")
-    assert [text[start:stop] for _, start, stop in malformed] == [lines[line] + b"\n" for line, _, _ in malformed]
+    assert [text[row.start : row.stop] for row in malformed] == [lines[row.line] + b"\n" for row in malformed]
     for row_, cells in zip(parsed, valid, strict=True):
         assert row_["label"] == int(cells[0])
         assert (

@@ -14,7 +14,7 @@ from trainer.scale.sharding.assignment import Assignment, Limits, Score, best, n
 from trainer.scale.sharding.cost import Loads
 from trainer.scale.sharding.options import Option
 from trainer.scale.sharding.step import Step
-from trainer.scale.sharding.swaps import swapped
+from trainer.scale.sharding.swaps import swap_tables
 
 _WORK = 16_000_000  # times of ranks to compute, so that a large job takes no longer than a small one
 
@@ -32,7 +32,7 @@ class Repair:
             assignment = start.copy()
             while self._move(assignment):
                 pass
-            yield swapped(assignment, self.step, self.limits)
+            yield swap_tables(assignment, self.step, self.limits)
 
     def _move(self, assignment: Assignment) -> bool:
         """Move one table of the slowest rank, in place. Return False if no move improves the score."""

@@ -40,7 +40,7 @@ class _Ranks:
         return seconds + exchange[..., 0] + exchange[..., 1] + exchange[..., 2]
 
 
-def swapped(assignment: Assignment, step: Step, limits: Limits) -> Assignment:
+def swap_tables(assignment: Assignment, step: Step, limits: Limits) -> Assignment:
     """Return an assignment after swaps until they no longer improve it. Only tables of single ranks are swapped."""
     lowest = score(assignment, step, limits)
     while True:
@@ -53,7 +53,7 @@ def swapped(assignment: Assignment, step: Step, limits: Limits) -> Assignment:
 
 def _swapped_once(assignment: Assignment, step: Step, limits: Limits) -> Assignment:
     num_ranks = assignment.loads.shape[1]
-    tables = [table for table, option in enumerate(assignment.options) if option.anywhere]
+    tables = [table for table, option in enumerate(assignment.options) if option.can_be_on_any_rank]
     held_by = np.array([assignment.groups[table] for table in tables] + list(range(num_ranks)), dtype=np.int64)
     shards = np.zeros((len(held_by), len(assignment.loads)), dtype=np.int64)  # the last R are nothing, one on each rank
     for number, table in enumerate(tables):

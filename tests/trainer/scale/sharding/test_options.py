@@ -5,7 +5,7 @@ import pytest
 
 from trainer.registry import KINDS
 from trainer.scale.sharding.assignment import assigned
-from trainer.scale.sharding.options import MEMORY, balanced, bounds, cheapest, options_of
+from trainer.scale.sharding.options import MEMORY, balanced_options, bounds, cheapest_options, options_of
 from trainer.scale.sharding.planner import ShardingConfig
 from trainer.scale.sharding.step import Step
 from trainer.scale.sharding.workload import Table, Workload
@@ -26,7 +26,7 @@ def kinds_of(selected) -> list[str]:
 
 def test_bounds_are_the_seconds_of_an_even_plan() -> None:
     (of_tables, step) = options([Table(100_000, 64, 1.0)] * 4, kinds={"table_wise": KINDS["table_wise"]})
-    selected = cheapest(of_tables, NO_LIMIT)
+    selected = cheapest_options(of_tables, NO_LIMIT)
     seconds = step.seconds(assigned(selected, [0, 1, 2, 3]).loads)
     assert bounds(selected, step) == pytest.approx((seconds.mean(), seconds.max()))
 
@@ -57,17 +57,17 @@ def test_shard_on_the_only_group_of_its_kind_counts_as_alone() -> None:
 def test_table_with_too_long_a_shard_is_split() -> None:
     tables = [Table(1_000_000, 64, 100.0)] + [Table(100_000, 64, 1.0)] * 3
     of_tables, step = options(tables)
-    assert kinds_of(cheapest(of_tables, NO_LIMIT))[0] == "table_wise"
-    assert kinds_of(balanced(of_tables, step, NO_LIMIT))[0] == "row_wise"
+    assert kinds_of(cheapest_options(of_tables, NO_LIMIT))[0] == "table_wise"
+    assert kinds_of(balanced_options(of_tables, step, NO_LIMIT))[0] == "row_wise"
 
 
 def test_copies_are_given_up_where_memory_is_scarce() -> None:
     of_tables, _ = options([Table(300, 64, 20.0)] * 6)
-    assert set(kinds_of(cheapest(of_tables, NO_LIMIT))) == {"data_parallel"}
-    memory = sum(option.memory for option in cheapest(of_tables, NO_LIMIT))
-    frugal = cheapest(of_tables, memory - 1)
+    assert set(kinds_of(cheapest_options(of_tables, NO_LIMIT))) == {"data_parallel"}
+    memory = sum(option.memory for option in cheapest_options(of_tables, NO_LIMIT))
+    frugal = cheapest_options(of_tables, memory - 1)
     assert sum(option.memory for option in frugal) < memory
-    least = cheapest(of_tables, 0)
+    least = cheapest_options(of_tables, 0)
     assert [option.memory for option in least] == [min(o.memory for o in of_table) for of_table in of_tables]
 
 
