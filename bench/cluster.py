@@ -91,7 +91,8 @@ class Cluster:
             self._sent_bytes += len(body)
             return web.Response(body=body, content_type=CONTENT_TYPE)
         response = json_response(self.report(agent, since))
-        self._sent_bytes += len(response.body or b"")
+        assert isinstance(response.body, bytes)
+        self._sent_bytes += len(response.body)
         return response
 
     def packed_report(self, agent: int, since: int, known: str) -> bytes:

@@ -77,8 +77,12 @@ def main(folder: str, shape_json: str, rounds: str) -> None:
     """Measure everything in turns and write the results to FOLDER/<rank>.json."""
     shape, world, source = joined(shape_json)
     work = work_of(shape, world.size, source.distinct_rows())
-    trainers, steps = {}, {PRODUCTS: products(shape, world.size), COPY: copies(work.traffic)}
-    steps[PLAIN] = PlainTrainer(shape, batches_of(shape, source, world, depth=0)).step
+    trainers: dict[str, Trainer] = {}
+    steps: dict[str, Callable[[], object]] = {
+        PRODUCTS: products(shape, world.size),
+        COPY: copies(work.traffic),
+        PLAIN: PlainTrainer(shape, batches_of(shape, source, world, depth=0)).step,
+    }
     for name, config in variants(shape.config()).items():
         trainers[name] = Trainer(config, world, plan(config, world).tables)
         batches = batches_of(shape, source, world, config.loader.depth)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import os
 import sys
 import tempfile
@@ -41,6 +42,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10, help="measurements of each view (10)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the history in this folder for the next run")
     arguments = parser.parse_args()
+    assert isinstance(sys.stdout, io.TextIOWrapper)
     sys.stdout.reconfigure(line_buffering=True)  # a run takes long, so each table is printed at once
     with _folder(arguments.keep) as folder:
         scene = _history(
@@ -98,7 +100,7 @@ def _floor(folder: Path, num_rounds: int) -> rounds.Times:
     empty = browser.View("an empty page", "")
     with serving.empty_page(folder) as server, browser.viewer(server.url) as viewer:
         viewer.learn(empty)
-        times = {kind: {empty.name: []} for kind in (rounds.FIRST, rounds.AGAIN)}
+        times: rounds.Times = {kind: {empty.name: []} for kind in (rounds.FIRST, rounds.AGAIN)}
         for _ in range(num_rounds):
             with viewer.tab() as page:
                 for kind in times:
