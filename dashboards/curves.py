@@ -3,7 +3,7 @@
 import pandas as pd
 
 from dashboards.charts import AXIS_LABEL
-from dashboards.colours import BLUE, GREEN, GREY, ORANGE, SKY, in_order, of_category
+from dashboards.colours import BLUE, GREEN, GREY, ORANGE, SKY, category_colour, in_order
 from dashboards.predictions import predicted
 from zmon.format import duration
 from zmon.schema.api import ScalingAnswer
@@ -59,7 +59,7 @@ def parts_specification(names: list[str]) -> dict[str, object]:
             "color": {
                 "field": "part",
                 "type": "nominal",
-                "scale": {"domain": order, "range": [of_category(name) for name in order]},
+                "scale": {"domain": order, "range": [category_colour(name) for name in order]},
                 "legend": {"title": None, "orient": "bottom"},
             },
             "tooltip": [

@@ -90,7 +90,9 @@ def below(context: ViewContext, *, all_jobs: bool = False) -> None:
     glance, worst = context.now, main_finding(context.now)
     if worst:
         finding_view.details(worst, glance.time)
-    for other in [each for each in (*glance.findings, *glance.elsewhere) if each is not worst]:
+    for other in (*glance.findings, *glance.elsewhere):
+        if other is worst:
+            continue
         title = f"Also {other.severity} in {other.job_id}: {other.cause} {finding_view.culprit(other)}".strip()
         lead = link("job", finding_view.address_of(other, context.address).params(), "open")
         st.html(f'<p class="zmon-other"><b>{escape(title)}</b> · {escaped_html(other.text(glance.as_of))} · {lead}</p>')

@@ -6,7 +6,7 @@ from urllib.parse import unquote
 import pandas as pd
 import pytest
 
-from dashboards.colours import of_category
+from dashboards.colours import category_colour
 from dashboards.panels.cluster import GPU_TIME, HOSTS_BUSY
 from dashboards.views import plain_chart
 
@@ -50,8 +50,8 @@ def test_area_has_a_gap_where_all_categories_are_unknown():
 def test_legend_has_the_colour_and_the_last_known_value_of_each_series():
     page = html(GPU_TIME, forward=[1.0, 0.75, NAN], stall=[0.0, 0.25, NAN])
     assert re.findall(r'<li style="--tint:(#\w+)">(\w+) <b>([^<]*)</b>', page) == [
-        (of_category("forward"), "forward", "75.0 %"),
-        (of_category("stall"), "stall", "25.0 %"),
+        (category_colour("forward"), "forward", "75.0 %"),
+        (category_colour("stall"), "stall", "25.0 %"),
     ]
 
 
