@@ -97,7 +97,7 @@ def _stages(
 ) -> tuple[Loads, Loads, Loads]:
     """Return the loads of an assignment at first, after swaps, and after repair."""
     after = swap_tables(start, step, limits)
-    (repaired,) = Repair(options, step, limits).repaired([after])
+    (repaired,) = Repair(options, step, limits).repair([after])
     return start.loads, after.loads, repaired.loads
 
 

@@ -55,7 +55,7 @@ def lack(python: str) -> str:
     return (done.stderr.strip().splitlines() or ["its zmon is of another checkout"])[-1]
 
 
-def prepared(python: str, folder: Path = FOLDER) -> str:
+def prepare(python: str, folder: Path = FOLDER) -> str:
     """Return the Python of a virtual environment that has this checkout and what `python` has. Raises Unusable."""
     shutil.rmtree(folder, ignore_errors=True)
     venv = folder / "venv"
@@ -91,7 +91,7 @@ def suitable(python: str) -> str:
     if not (reason := lack(python)):
         return python
     print(f"gpu-check: {python}: {reason}; preparing {FOLDER.name}/", file=sys.stderr, flush=True)
-    environment = prepared(python)
+    environment = prepare(python)
     if lack(environment):
         install(python)
         if reason := lack(environment):

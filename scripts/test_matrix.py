@@ -124,7 +124,7 @@ def packages(torch: str | None) -> Iterator[str]:
         yield f"torch=={torch}"
 
 
-def prepared(row: Row) -> Path:
+def prepare(row: Row) -> Path:
     """Return the environment of a row; create it if it does not exist. Raises NotRun."""
     ready = row.folder / "ready"
     if not ready.exists():
@@ -142,7 +142,7 @@ def selected(row: Row, tests: Sequence[str]) -> tuple[str, ...]:
 
 def run(row: Row, tests: Sequence[str]) -> Result:
     """Prepare the environment of a row and run its tests. Raises NotRun."""
-    python = prepared(row) / "bin/python"
+    python = prepare(row) / "bin/python"
     report = row.folder / "results.xml"
     report.unlink(missing_ok=True)
     options = ("-q", "-p", "no:cacheprovider", f"--junitxml={report}", *selected(row, tests))

@@ -89,7 +89,7 @@ class ShardedTables:
             if shares_moments and isinstance(kernel, TorchKernel):
                 self._sharing.append((number, kernel))
             self._kernels.append(kernel)
-        for shard, kernel, first in self.located():
+        for shard, kernel, first in self.locate():
             for block in initial_rows(seed, shard, config.rows[shard.table], config.dims[shard.table]):
                 kernel.write(first, block)
                 first += len(block)
@@ -122,10 +122,10 @@ class ShardedTables:
 
     def parts(self) -> Iterator[tuple[Shard, Tensor, Tensor]]:
         """Yield each shard with its weight (rows, D) and its optimizer state (rows,): views, or copies from a disk."""
-        for shard, kernel, first in self.located():
+        for shard, kernel, first in self.locate():
             yield shard, *kernel.read(first, shard.num_rows)
 
-    def located(self) -> Iterator[tuple[Shard, Kernel, int]]:
+    def locate(self) -> Iterator[tuple[Shard, Kernel, int]]:
         """Yield each shard with the kernel that has its rows, and the place of its first row in the kernel."""
         for group, kernel, num_rows in zip(self._groups, self._kernels, self._num_rows, strict=True):
             for shard, first in zip(group.shards, accumulate(num_rows, initial=0), strict=False):

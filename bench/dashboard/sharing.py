@@ -35,13 +35,13 @@ def shared(prometheus: Server, dashboard: Server, views: Sequence[View], viewers
     """Measure one viewer of the job, a crowd of viewers of the job, and a crowd on all views."""
     job = next(view for view in views if view.name == "job")
     return [
-        _measured(prometheus, dashboard, "1 on the job", [job]),
-        _measured(prometheus, dashboard, f"{viewers} on the job", [job] * viewers),
-        _measured(prometheus, dashboard, f"{viewers} on all views", list(islice(cycle(views), viewers))),
+        _measure(prometheus, dashboard, "1 on the job", [job]),
+        _measure(prometheus, dashboard, f"{viewers} on the job", [job] * viewers),
+        _measure(prometheus, dashboard, f"{viewers} on all views", list(islice(cycle(views), viewers))),
     ]
 
 
-def _measured(prometheus: Server, dashboard: Server, name: str, views: list[View]) -> Crowd:
+def _measure(prometheus: Server, dashboard: Server, name: str, views: list[View]) -> Crowd:
     with sessions.watching(dashboard.url, [(view.path, dict(view.params)) for view in views]) as crowd:
         time.sleep(2 * REFRESH_SECONDS)
         crowd.refreshed()

@@ -194,7 +194,7 @@ def vitals(context: ViewContext) -> None:
         "Step": progress.steps_text if progress else number(job.step if job else None),
         "Step time": step_time,
         "Samples/s": rate,
-        "Loss": _reported(job.report if job else {}, "loss"),
+        "Loss": _reported_figure(job.report if job else {}, "loss"),
         "Ranks watched": ranks_watched(job),
         **({"Time left": f"about {duration(left.seconds)}"} if left else {}),
     }
@@ -244,6 +244,6 @@ def ranks_watched(job: JobView | None) -> str:
     return f"{number(job.ranks_seen)} of {number(job.world_size)}"
 
 
-def _reported(report: dict[str, float | None], key: str) -> str:
+def _reported_figure(report: dict[str, float | None], key: str) -> str:
     """Format a reported figure. The hub sends NaN as null, because JSON has no NaN."""
     return "NaN" if key in report and report[key] is None else number(report.get(key))

@@ -120,7 +120,7 @@ def _lines(panel: Panel, context: ViewContext, history: History, span: Span, mar
         return
     culprits = tuple(rank for finding in context.findings for rank in finding.ranks)
     if not panel.is_summed_up(context.selection(span, panel.source)):
-        values = alike.merged(panel, values, _rank_series(culprits, values))
+        values = alike.merge_equal(panel, values, _rank_series(culprits, values))
     names = list(values["series"].unique())
     tables = charts.tables(values, marks, context.begin(span), span.end)
     kinds = set(tables[charts.MARKS]["kind"].to_pylist())

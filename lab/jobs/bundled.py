@@ -117,7 +117,7 @@ def wrap(built: Trainer, source: BatchSource, saboteur: Any) -> None:
 
 
 def evaluate(seconds: float) -> None:
-    """Evaluate for so many seconds."""
+    """Evaluate for this many seconds."""
     with zmon.activity("eval"):
         time.sleep(seconds)
 

@@ -19,7 +19,7 @@ from zmon import metrics
 
 RULES = REPOSITORY / "dashboards" / "rules"
 OF_HOSTS = (hosts.GPUS, hosts.PROCESSORS, hosts.RANKS, hosts.NUMBER, hosts.LEAST_BUSY, hosts.ALL_HOSTS)
-FLEETS = (hosts.Fleet(), hosts.Fleet(of_hosts=f" and on (host) {Selection('ads').hosts}").limited_to(("n.1", 'n"2')))
+FLEETS = (hosts.Fleet(), hosts.Fleet(join=f" and on (host) {Selection('ads').hosts}").limited_to(("n.1", 'n"2')))
 FIXED = (
     glance.RANKS, glance.JOBS, glance.AGENTS, glance.heartbeat(CLUSTER), glance.INTERVALS, glance.FIRING,
     *gpu_time.QUERIES, marks.ACTIVITIES, hosts.NAMES, time_bar.TIME_PER_STEP, *side.QUERIES,

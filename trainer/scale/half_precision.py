@@ -47,7 +47,7 @@ class HalfPrecision(Precision):
         self._keys = (shifts * _OF_ROW + tables * _OF_TABLE).to(device)  # to be added to those of rows
         (first_column,) = {shard.first_column for shard in shards}
         columns = torch.arange(first_column, first_column + shards[0].num_columns)
-        self._factors = _mixed(columns + 1).int().to(device)  # of the columns
+        self._factors = _mix(columns + 1).int().to(device)  # of the columns
 
     def sums(self, weight: Tensor, bags: Bags) -> Tensor:
         """Return the sum of the rows of each bag (G, D): computed in float32, and rounded to the nearest number."""
@@ -73,7 +73,7 @@ class HalfPrecision(Precision):
         key = int.from_bytes(blake2b(pack("<qq", self._seed, step), digest_size=8).digest(), "little", signed=True)
         shard = torch.searchsorted(self._ends, rows, right=True)
         keys = (rows.long() * _OF_ROW).add_(self._keys.index_select(0, shard)).add_(key)
-        halves = _mixed(keys).view(torch.int32).view(-1, 2)
+        halves = _mix(keys).view(torch.int32).view(-1, 2)
         draws = (halves[:, :1] * self._factors).add_(halves[:, 1:])
         return draws.bitwise_right_shift_(32 - self._dropped).bitwise_and_(self._dropped_bits)
 
@@ -88,13 +88,13 @@ def add_bits(weight: Tensor, slots: Tensor, old: Tensor, new: Tensor) -> None:
     weight.view(torch.int16).index_add_(0, slots, new.view(torch.int16) - old.view(torch.int16))
 
 
-def _mixed(numbers: Tensor) -> Tensor:
+def _mix(numbers: Tensor) -> Tensor:
     """Return a bijection of numbers of 64 bits in which every bit depends on all bits: the finalizer of SplitMix64."""
     for shift, factor in _FINALIZER:
-        numbers = (numbers ^ _shifted(numbers, shift)) * factor
-    return numbers ^ _shifted(numbers, 31)
+        numbers = (numbers ^ _shift(numbers, shift)) * factor
+    return numbers ^ _shift(numbers, 31)
 
 
-def _shifted(numbers: Tensor, shift: int) -> Tensor:
+def _shift(numbers: Tensor, shift: int) -> Tensor:
     """Shift to the right and fill with zeros; torch fills with the sign."""
     return (numbers >> shift) & ((1 << 64 - shift) - 1)

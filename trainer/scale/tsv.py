@@ -154,7 +154,7 @@ def _integers(
     lengths = stops - starts
     negative = (characters[starts] == ord("-")) & (lengths > 1)
     lengths -= negative
-    digits = _right_aligned(characters, stops, lengths, min(INTEGER_DIGITS, lengths.max(initial=1))) - ord("0")
+    digits = _align_right(characters, stops, lengths, min(INTEGER_DIGITS, lengths.max(initial=1))) - ord("0")
     values, valid = np.zeros(starts.shape, np.int64), lengths <= INTEGER_DIGITS
     for digit in np.moveaxis(digits, -1, 0):
         values = values * 10 + digit
@@ -167,14 +167,14 @@ def _categories(
 ) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
     """Return the value of each cell, 0 if missing, and a mask of the cells that are valid or empty."""
     lengths = stops - starts
-    digits = HEX_DIGITS.take(_right_aligned(characters, stops, lengths, CATEGORY_DIGITS))
+    digits = HEX_DIGITS.take(_align_right(characters, stops, lengths, CATEGORY_DIGITS))
     high, low = digits[..., 0::2], digits[..., 1::2]
     values = (high << 4 | low).view(">u4")[..., 0]  # four bytes, the highest first
     not_digits = (high | low).view(np.uint32)[..., 0] & 0xF0F0F0F0  # nonzero if a character is not a digit
     return values, (not_digits == 0) & (lengths <= CATEGORY_DIGITS)
 
 
-def _right_aligned(
+def _align_right(
     characters: NDArray[np.uint8], stops: NDArray[np.intp], lengths: NDArray[np.intp], width: int
 ) -> NDArray[np.uint8]:
     """Return the last `width` characters of each cell, with zeros in front of shorter ones: (…, width)."""

@@ -54,7 +54,7 @@ def compare(
     dropped = max(box.dropped_records for box in boxes)
     yield Result("records that the probe dropped", judged(not dropped), dropped, "", "0")
     backends = {box.identity.backend for box in boxes}
-    yield Result("backend", judged(backends == {setting.backend}), _joined(backends), "", setting.backend)
+    yield Result("backend", judged(backends == {setting.backend}), _join(backends), "", setting.backend)
     if setting.gpus:
         has_events = all(rank.device_events for rank in ranks)
         yield Result("times from device events", judged(has_events), "yes" if has_events else "no", compared_with="yes")
@@ -69,24 +69,24 @@ def compare_collectives(boxes: Sequence[RankRecord], ranks: Sequence[TrainedRank
     subject = "collectives in the box, by process group"
     errors = {rank.flight_error for rank in ranks if rank.last_sequences is None}
     if errors:
-        return Result(subject, FAILED, note=f"no flight record: {_joined(errors)}")
+        return Result(subject, FAILED, note=f"no flight record: {_join(errors)}")
     figures, recorded = [], []
     holds = True
     for box, rank in zip(boxes, ranks, strict=True):
         counts = {f"{box.identity.backend}:{group}": count for group, count in box.sequences.items() if count}
         holds &= counts == rank.last_sequences and not rank.num_pending
-        figures.append(_joined(f"{group} {count:,}" for group, count in counts.items()))
+        figures.append(_join(f"{group} {count:,}" for group, count in counts.items()))
         pending = f", {rank.num_pending} not done" if rank.num_pending else ""
-        recorded.append(_joined(f"{group} {count:,}" for group, count in (rank.last_sequences or {}).items()) + pending)
+        recorded.append(_join(f"{group} {count:,}" for group, count in (rank.last_sequences or {}).items()) + pending)
     return Result(subject, judged(holds), figures[0], compared_with=f"flight recorder: {recorded[0]}")
 
 
 def _compare_devices(machine: Machine, boxes: Sequence[RankRecord]) -> Result:
     subject, devices = "device in the box", {box.identity.device for box in boxes}
     if not machine.uuids:
-        return Result(subject, NOT_CHECKED, _joined(devices), note=machine.smi_error)
-    known, compared_with = devices <= set(machine.uuids), f"nvidia-smi: {_joined(machine.uuids)}"
-    return Result(subject, judged(known), _joined(devices), compared_with=compared_with)
+        return Result(subject, NOT_CHECKED, _join(devices), note=machine.smi_error)
+    known, compared_with = devices <= set(machine.uuids), f"nvidia-smi: {_join(machine.uuids)}"
+    return Result(subject, judged(known), _join(devices), compared_with=compared_with)
 
 
 def _compare_wall(boxes: Sequence[RankRecord]) -> Result:
@@ -112,5 +112,5 @@ def _differences(steps: Steps) -> list[int]:
     return [abs(self_time + exposed - duration) for self_time, exposed, duration in parts]
 
 
-def _joined(words: Iterable[str | None]) -> str:
+def _join(words: Iterable[str | None]) -> str:
     return ", ".join(sorted(map(str, words)))

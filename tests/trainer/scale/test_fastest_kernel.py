@@ -36,7 +36,7 @@ def measures(monkeypatch):
 
 
 def kernel_of(run):
-    (kernel,) = {type(kernel).__name__ for _, kernel, _ in run.trainer.tables.located()}
+    (kernel,) = {type(kernel).__name__ for _, kernel, _ in run.trainer.tables.locate()}
     return kernel
 
 

@@ -133,7 +133,7 @@ def _best_assignment(options: Sequence[Sequence[Option]], step: Step, limits: Li
     for selected in selections(options, step, limits):
         if not results or not _is_beaten(selected, step, min(score(result, step, limits) for result in results)):
             results += [swap_tables(start, step, limits) for start in starts(selected, limits).values()]
-    repaired = Repair(options, step, limits).repaired(results)
+    repaired = Repair(options, step, limits).repair(results)
     return min(repaired, key=lambda result: score(result, step, limits))
 
 

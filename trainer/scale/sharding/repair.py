@@ -26,7 +26,7 @@ class Repair:
         self.options, self.step, self.limits = options, step, limits
         self.work = _WORK  # left for all assignments
 
-    def repaired(self, starts: Sequence[Assignment]) -> Iterator[Assignment]:
+    def repair(self, starts: Sequence[Assignment]) -> Iterator[Assignment]:
         """Yield the repaired assignments, that of the best start first."""
         for start in sorted(starts, key=lambda start: score(start, self.step, self.limits)):
             assignment = start.copy()

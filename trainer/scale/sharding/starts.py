@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from trainer.scale.sharding.assignment import Assignment, Limits, assigned
+from trainer.scale.sharding.assignment import Assignment, Limits, assign
 from trainer.scale.sharding.options import MEMORY, Option, balanced_options, cheapest_options
 from trainer.scale.sharding.partition import PARTITIONERS, Indivisible
 from trainer.scale.sharding.step import Step
@@ -67,5 +67,5 @@ def starts(selected: Sequence[Option], limits: Limits) -> dict[str, Assignment]:
     for name, partitioner in PARTITIONERS.items():
         for table, rank in zip(single, partitioner(indivisible), strict=True):
             groups[table] = rank
-        assignments[name] = assigned(selected, groups)
+        assignments[name] = assign(selected, groups)
     return assignments

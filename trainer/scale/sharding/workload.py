@@ -46,7 +46,7 @@ class Workload:
         return len(self.samples)
 
     def state_bytes(self, columns: Columns) -> Columns | int:
-        """Return the bytes of the optimizer state of a row of so many columns."""
+        """Return the bytes of the optimizer state of a row of this many columns."""
         return columns * self.element_bytes if self.elementwise_state else self.element_bytes
 
 

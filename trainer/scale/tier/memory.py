@@ -33,7 +33,7 @@ def kernels_on_disk(
         raise ConfigError(f"embedding.memory is {memory:,} bytes", cause, next_step)
     return {
         number: TieredKernel(optimizer, *weights[number], device, share, Path(folder))
-        for number, share in divided(memory, sizes).items()
+        for number, share in divide_memory(memory, sizes).items()
     }
 
 
@@ -61,7 +61,7 @@ class CacheNote:
         return f"rows in memory {in_memory}  locked {locked:.0%}"
 
 
-def divided(memory: int, sizes: Sequence[int]) -> dict[int, int]:
+def divide_memory(memory: int, sizes: Sequence[int]) -> dict[int, int]:
     """Return the bytes of memory of each group that is not in memory as a whole, by its number.
 
     Groups that are smaller than an equal share are in memory. The others share what is left in proportion to their

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trainer.registry import KINDS
-from trainer.scale.sharding.assignment import assigned
+from trainer.scale.sharding.assignment import assign
 from trainer.scale.sharding.options import MEMORY, balanced_options, bounds, cheapest_options, options_of
 from trainer.scale.sharding.planner import ShardingConfig
 from trainer.scale.sharding.step import Step
@@ -27,7 +27,7 @@ def kinds_of(selected) -> list[str]:
 def test_bounds_are_the_seconds_of_an_even_plan() -> None:
     (of_tables, step) = options([Table(100_000, 64, 1.0)] * 4, kinds={"table_wise": KINDS["table_wise"]})
     selected = cheapest_options(of_tables, NO_LIMIT)
-    seconds = step.seconds(assigned(selected, [0, 1, 2, 3]).loads)
+    seconds = step.seconds(assign(selected, [0, 1, 2, 3]).loads)
     assert bounds(selected, step) == pytest.approx((seconds.mean(), seconds.max()))
 
 
@@ -36,7 +36,7 @@ def test_no_plan_is_faster_than_bounds() -> None:
     selected = [of_table[0] for of_table in of_tables]
     draw = np.random.default_rng(0)
     for _ in range(50):
-        seconds = step.seconds(assigned(selected, draw.integers(0, 4, 8).tolist()).loads)
+        seconds = step.seconds(assign(selected, draw.integers(0, 4, 8).tolist()).loads)
         assert seconds.max() >= max(bounds(selected, step)) * (1 - 1e-9)
 
 
@@ -74,6 +74,6 @@ def test_copies_are_given_up_where_memory_is_scarce() -> None:
 def test_memory_of_an_option_is_that_of_its_loads() -> None:
     of_tables, _ = options([Table(1_000, 64, 2.0)])
     for option in of_tables[0]:
-        loads = assigned([option], [0]).loads
+        loads = assign([option], [0]).loads
         assert loads[MEMORY].sum() == option.memory
         assert loads[MEMORY:].max(axis=1).tolist() == option.most.tolist()

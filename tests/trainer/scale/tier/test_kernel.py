@@ -29,7 +29,7 @@ def memory(num_slots: int, rows: int = ROWS, dtype: torch.dtype = torch.float32)
 
 
 def kernels(folder, num_slots: int, rule: str, dtype=torch.float32) -> tuple[TorchKernel, TieredKernel]:
-    """Return a kernel with all rows in memory and one with so many slots, with equal weights."""
+    """Return a kernel with all rows in memory and one with this many slots, with equal weights."""
     optimizer = OptimizerConfig(embedding=rule)
     plain = TorchKernel(optimizer, (ROWS, DIM), Precision(dtype), CPU)
     tiered = TieredKernel(optimizer, (ROWS, DIM), Precision(dtype), CPU, memory(num_slots, dtype=dtype), folder)
@@ -40,7 +40,7 @@ def kernels(folder, num_slots: int, rule: str, dtype=torch.float32) -> tuple[Tor
 
 
 def bags(generator: np.random.Generator, num_distinct: int, num_bags: int = 6, longest: int = 9) -> Bags:
-    """Return bags, some of them empty, that look up exactly so many distinct rows."""
+    """Return bags, some of them empty, that look up exactly this many distinct rows."""
     distinct = generator.choice(ROWS, num_distinct, replace=False)
     lengths = generator.integers(0, longest, num_bags)
     lengths[0] += max(0, num_distinct - lengths.sum())

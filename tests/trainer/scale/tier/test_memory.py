@@ -7,7 +7,7 @@ import pytest
 from trainer.errors import ConfigError
 from trainer.keys import apply_changes
 from trainer.scale.presets import demo
-from trainer.scale.tier.memory import CacheNote, divided
+from trainer.scale.tier.memory import CacheNote, divide_memory
 from trainer.sharding import Placement
 from trainer.train import Trainer
 
@@ -25,7 +25,7 @@ TIER = {"embedding": {"rows": [500, 3], "dim": 32, "memory": 20_000, "tier": {"f
     ],
 )
 def test_small_groups_are_in_memory_and_the_others_share_the_rest(memory, sizes, shares) -> None:
-    assert divided(memory, sizes) == shares
+    assert divide_memory(memory, sizes) == shares
 
 
 @pytest.mark.parametrize(
