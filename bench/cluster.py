@@ -146,7 +146,9 @@ class Cluster:
 def _steps(numbers: range, kind: int) -> Steps:
     """Return the steps of the ranks of an agent, made once for all agents of a kind."""
     kinds = range(kind * RANKS_PER_AGENT, (kind + 1) * RANKS_PER_AGENT)
-    return Steps.from_rows(_NAMES, {str(each): [_row(number, each) for number in numbers] for each in kinds})
+    return Steps.from_rows(
+        _NAMES, {str(rank_kind): [_row(number, rank_kind) for number in numbers] for rank_kind in kinds}
+    )
 
 
 def _row(number: int, kind: int) -> tuple[int, ...]:

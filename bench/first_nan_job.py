@@ -31,7 +31,7 @@ from trainer.scale.run import Run, open_source
 from trainer.tables import EmbeddingConfig
 from trainer.world import World, join, world_from
 
-BEFORE, AFTER = 40, 14  # at most so many steps before the bad one, and so many from it on
+BEFORE, AFTER = 40, 14  # the most steps before the bad one, and the steps from it on
 WIDTH = 32
 
 

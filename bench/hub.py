@@ -51,12 +51,12 @@ class Passes:
 
 @dataclass(frozen=True)
 class RunningHub:
-    """A hub, and the URLs of it and of its simulated cluster."""
+    """A hub and its simulated cluster."""
 
     process: psutil.Process
     url: str
-    cluster: str
-    players: psutil.Process
+    cluster: str  # the URL of the cluster
+    players: psutil.Process  # which simulates all agents
 
 
 def main() -> None:
@@ -135,7 +135,7 @@ def _get(url: str) -> dict[str, Any]:
 
 
 def _watch(running: RunningHub, seconds: float) -> Passes:
-    """Watch passes from the end of one to the end of another one, at least `seconds` later."""
+    """Watch the passes from the end of one pass to the end of a pass at least `seconds` later."""
     walls: list[float] = []
     last, _ = _wait_for_pass(running.url, -1.0)
     before, begin, sent = _cpu_seconds(running), time.monotonic(), _sent_bytes(running)

@@ -63,7 +63,7 @@ def main() -> None:
     )
     print("|---|---|---|---|---|---|---|---|---|")
     for part in PARTS:
-        series = [each for each in all_series if part.keep(each)]
+        series = [candidate for candidate in all_series if part.keep(candidate)]
         with tempfile.TemporaryDirectory(prefix="zmon-stores-") as folder:
             samples, of_prometheus, of_victoria = _sizes(Path(folder), series, scene)
         scale = part.days * 86400 / (options.minutes * 60)

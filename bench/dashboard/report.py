@@ -74,7 +74,7 @@ def queries(costs: Mapping[str, Sequence[Cost]]) -> None:
 
 
 def views(viewers: str, times: Times, floor: Times) -> None:
-    """Print the times by view and over all views, and the ratio of loads to those of an empty page."""
+    """Print the times by view and over all views, and their ratio to the times of an empty page."""
     empty_page = {FIRST: quantile(_all(floor[FIRST]), 0.5), AGAIN: quantile(_all(floor[AGAIN]), 0.5)}
     empty_page |= dict.fromkeys((BANNER, SCREEN), empty_page[FIRST])
     kinds = [kind for kind in (FIRST, BANNER, SCREEN, AGAIN, CLICK_FIRST, CLICK_AGAIN) if kind in times]

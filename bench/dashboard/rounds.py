@@ -118,7 +118,7 @@ def views(range_: str, rank: int) -> list[View]:
 
 def before_clicks(views: Sequence[View]) -> Iterator[View]:
     """Yield the views that are clicked before those that are measured, with the same job and rank."""
-    yield from dict.fromkeys(each for view in views for each in (_neutral(view), _with_charts(view)))
+    yield from dict.fromkeys(variant for view in views for variant in (_neutral(view), _with_charts(view)))
 
 
 def _neutral(view: View) -> View:

@@ -172,8 +172,8 @@ def main_finding(glance: Glance) -> Finding | None:
 def _past_findings(context: ViewContext) -> None:
     """Draw the findings that were open at the time in the URL and are resolved now."""
     moment = context.address.at
-    resolved = [each for each in context.now.past if each.resolved] if moment is not None else []
-    for past in [each for each in resolved if finding_view.was_open(each, moment)][:MAX_PAST_FINDINGS]:
+    resolved = [finding for finding in context.now.past if finding.resolved] if moment is not None else []
+    for past in [finding for finding in resolved if finding_view.was_open(finding, moment)][:MAX_PAST_FINDINGS]:
         diagnosis = f"{past.cause} {finding_view.culprit(past)}".strip()
         lead = link("incidents", context.address.moved(incident=past.id).params(), "the incident")
         st.html(
@@ -221,7 +221,7 @@ def speed(job: JobView | None, context: ViewContext) -> tuple[str, str]:
         return duration(job.step_seconds), f"{number(job.samples_per_second)}{inferred}"
     if job.state != "stalled":
         return NONE, NONE
-    stalls = [each for each in (*context.now.findings, *context.now.elsewhere) if each.is_stall]
+    stalls = [finding for finding in (*context.now.findings, *context.now.elsewhere) if finding.is_stall]
     since = [stall.onset for stall in stalls if stall.job_id == job.job_id]
     return f"none for {duration(max(0.0, context.now.as_of - min(since)))}" if since else "none", "0"
 

@@ -93,7 +93,7 @@ def _turn_pages(context: ViewContext, page: RankList) -> None:
 
 
 def _culprits(context: ViewContext) -> set[int]:
-    return {rank for each in context.now.findings if not is_info(each.severity) for rank in each.ranks}
+    return {rank for finding in context.now.findings if not is_info(finding.severity) for rank in finding.ranks}
 
 
 def _draw(context: ViewContext, rows: list[RankRow]) -> None:

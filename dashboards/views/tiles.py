@@ -104,7 +104,7 @@ def _reason_without_ranks(glance: Glance) -> str:
 
 def _tile(rank: Rank, glance: Glance) -> Tile:
     """Return the tile of a rank with its worst state. An activity has its colour only if the page is not blind."""
-    findings = (each for each in glance.findings if rank.rank in each.ranks and not is_info(each.severity))
+    findings = (finding for finding in glance.findings if rank.rank in finding.ranks and not is_info(finding.severity))
     finding = next(findings, None)
     waiting, overdue = rank.waiting_seconds or 0, rank.overdue_seconds or 0
     if finding and finding.severity == CRITICAL:

@@ -60,7 +60,7 @@ def calibration(outcomes: Iterable[Outcome]) -> list[tuple[str, int, float]]:
 def markdown(outcomes: Sequence[Outcome]) -> str:
     """Return the tables of all outcomes in Markdown."""
     counts = by_fault(outcomes)
-    shown = [result for result in RESULTS if any(result in each for each in counts.values())]
+    shown = [result for result in RESULTS if any(result in counter for counter in counts.values())]
     lines = [f"| first fault | plays | {' | '.join(shown)} |", "|-" * (len(shown) + 2) + "|"]
     for fault in sorted(counts):
         cells = [str(counts[fault][result] or "") for result in shown]

@@ -59,7 +59,7 @@ def record(name: str, stage: RecordedHosts) -> Recording:
     if any(longest_pause(host.reports, fault) > MAX_PAUSE_SECONDS for host in hosts):
         raise ZmonError("an agent did not answer before the fault", "the machine is busy", "Record again")
     start, end = loop(hosts, ended - recorder.began)
-    hosts = tuple(replace(host, reports=[each for each in host.reports if each.at <= end]) for host in hosts)
+    hosts = tuple(replace(host, reports=[report for report in host.reports if report.at <= end]) for host in hosts)
     recording = Recording(scene_of.title, job_id, recorder.began, fault, end, start, hosts, before)
     return with_paths(recording, {str(stage.folder): "/run/zmon-lab", **of_this_machine()})
 

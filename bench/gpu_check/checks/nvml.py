@@ -29,7 +29,7 @@ ROUNDS = 5
 _WARM_SECONDS = 2.0  # utilization and power are means over up to a second
 _COPY_SECONDS = 3.0
 _START_SECONDS = 60.0
-# Bytes on the bus, of those copied: less where a reading is in the middle of a copy, more by the headers of packets.
+# Bytes on the bus ÷ bytes copied: less where a reading is in the middle of a copy, more by the headers of packets.
 COPIED_RATIOS = (0.9, 1.5)
 TENSOR_TOLERANCE = 0.05  # between the tensor cores' busy time and the operations of the load, both of the peak
 
@@ -74,7 +74,7 @@ def _round(source: GpuSource, command: str) -> Round:
 
 
 def _row(command: str) -> Row:
-    """Return all properties of the first GPU; those of remapped rows have a query of their own."""
+    """Return all properties of the first GPU; a second query asks for remapped rows."""
     (row, *_) = nvidia_smi.query(PROPERTIES, command=command)
     with contextlib.suppress(SmiFailed, ValueError):  # older cards remap no rows
         (remapped, *_) = nvidia_smi.query(REMAPPED, "remapped-rows", command)
