@@ -37,7 +37,7 @@ class Unusable(Exception):
 
 
 def chosen_python(environ: Mapping[str, str]) -> str:
-    """Return the Python that the user named in PYTHON, or that of `make setup`, or the one that runs this script."""
+    """Return the Python that PYTHON names, else the Python of `make setup`, else the Python that runs this script."""
     project_python = PROJECT / ".venv" / "bin" / "python"
     return environ.get("PYTHON") or (str(project_python) if project_python.exists() else sys.executable)
 

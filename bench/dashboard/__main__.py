@@ -24,7 +24,7 @@ from pathlib import Path
 
 from bench.dashboard import browser, history, queries, report, rounds, serving
 from bench.dashboard.scene import Scene
-from bench.dashboard.sharing import shared
+from bench.dashboard.sharing import measure_crowds
 from dashboards.address import RANGES
 
 AHEAD_SECONDS = 7200  # the history continues this long after now, so that there is data while the benchmark runs
@@ -70,7 +70,7 @@ def measure(
         for view, view_queries in queries.by_view(scene, range_, time.time()).items()
     }
     report.queries(costs)
-    served = rounds.served(dashboard, prometheus, views, num_rounds, moments)
+    served = rounds.load_without_browser(dashboard, prometheus, views, num_rounds, moments)
     with browser.viewer(dashboard.url) as viewer:
         for view in (*views, *rounds.before_clicks(views)):
             viewer.learn(view)
@@ -80,7 +80,7 @@ def measure(
         }
         report.views("one viewer", alone, floor)
         report.parts(served, alone)
-        report.shared(shared(prometheus, dashboard, views, viewers))
+        report.crowds(measure_crowds(prometheus, dashboard, views, viewers))
         with rounds.crowd(dashboard.url, views, viewers):
             with_crowd = rounds.clicks(viewer, views, max(1, num_rounds // CROWD_PART), moments)
             report.views(f"with {viewers} more viewers", with_crowd, floor)

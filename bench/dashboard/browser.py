@@ -115,7 +115,7 @@ class Viewer:
         page.goto(view.url(self._base, **params), wait_until="commit")
         return self._ready(page, view)
 
-    def appeared(self, page: Page) -> tuple[float, float]:
+    def drawing_times(self, page: Page) -> tuple[float, float]:
         """Return the seconds from the load of a page until its banner, and until all charts on the screen are drawn."""
         banner, screen = page.evaluate(TIMES)
         return banner / 1000, screen / 1000

@@ -31,7 +31,7 @@ class Crowd:
     prometheus_core: float
 
 
-def shared(prometheus: Server, dashboard: Server, views: Sequence[View], viewers: int) -> list[Crowd]:
+def measure_crowds(prometheus: Server, dashboard: Server, views: Sequence[View], viewers: int) -> list[Crowd]:
     """Measure one viewer of the job, a crowd of viewers of the job, and a crowd on all views."""
     job = next(view for view in views if view.name == "job")
     return [
@@ -44,12 +44,12 @@ def shared(prometheus: Server, dashboard: Server, views: Sequence[View], viewers
 def _measure(prometheus: Server, dashboard: Server, name: str, views: list[View]) -> Crowd:
     with sessions.watching(dashboard.url, [(view.path, dict(view.params)) for view in views]) as crowd:
         time.sleep(2 * REFRESH_SECONDS)
-        crowd.refreshed()
+        crowd.take_refreshes()
         queries_before, cpu_before = query_totals(prometheus)[0], _cpu_seconds(dashboard, prometheus)
         began_at = time.monotonic()
         time.sleep(SECONDS)
         elapsed = time.monotonic() - began_at
-        seconds, num_due = crowd.refreshed(), elapsed / REFRESH_SECONDS
+        seconds, num_due = crowd.take_refreshes(), elapsed / REFRESH_SECONDS
         cpu_after = _cpu_seconds(dashboard, prometheus)
         cores = [(after - before) / elapsed for after, before in zip(cpu_after, cpu_before, strict=True)]
         queries = (query_totals(prometheus)[0] - queries_before) / num_due

@@ -53,7 +53,7 @@ def driver(tmp_path, monkeypatch):
 def compared(tmp_path, driver, smi=None, apps=APPS, copied=lambda: (0, 0)):
     """Return the results by name; `copied` returns the bytes that the GPU has received and sent by copies."""
     program = FakeSmi(tmp_path, gpu=[smi or SMI], remapped_rows=[REMAPPED], compute_apps=apps)
-    return {result.what: result for result in nvml.compared(GpuSource(), program.command, PID, copied)}
+    return {result.what: result for result in nvml.compare_values(GpuSource(), program.command, PID, copied)}
 
 
 def names(results, outcome):
