@@ -19,7 +19,7 @@ _DETAIL = {  # by noun: what equal series have in common, behind the rank or hos
 
 
 def merge_equal(panel: Panel, values: pd.DataFrame, apart: Set[str] = frozenset()) -> pd.DataFrame:
-    """Return the FRAME with one series in place of those that are equal: `4 ranks, equal`.
+    """Return the FRAME with one series in place of equal series, such as `4 ranks, equal`.
 
     Series that end at different times are not equal. Those in `apart` stay alone.
     """

@@ -24,7 +24,7 @@ QUERIES = (LAST_DAY, DAY_BEFORE, HELD_IDLE)
 
 @dataclass(frozen=True)
 class Lost:
-    """The GPU-hours that incidents of one day cost, and the number of those whose cost is unknown."""
+    """The GPU-hours that incidents of one day cost, and the number of incidents whose cost is unknown."""
 
     gpu_hours: float
     num_incidents: int

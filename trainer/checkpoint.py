@@ -56,7 +56,7 @@ class PlainCheckpoints:
     has_failed = False  # a save is complete when `save` returns
 
     def __init__(self, folder: Path, every: int, tensors: Mapping[str, Tensor], world: World) -> None:
-        """`every` is the number of steps between two checkpoints. `tensors` are those of `tensors_of`."""
+        """`every` is the number of steps between two checkpoints. `tensors` is the result of `tensors_of`."""
         self._folder, self._every, self._tensors, self._rank, self._world = folder, every, tensors, world.rank, world
         self._newest = 0  # the step of the last save or load
 

@@ -54,7 +54,7 @@ class Exchange:
         wire: WireConfig,
         dtype: torch.dtype,
     ) -> None:
-        """`shards` are those of all ranks, ordered by `in_order`. Every rank has the `replicated` tables.
+        """`shards` are the shards of all ranks, ordered by `in_order`. Every rank has the `replicated` tables.
 
         `dims` are the columns of each table, `dtype` is the type of vectors. All ranks must create it together.
         """
@@ -94,7 +94,7 @@ class Exchange:
         return AllToAll(flat, self._departures.sizes(samples), to_receive, PRECISIONS[self.wire.forward])
 
     def merge(self, pooled: AllToAll, replicated: ByWidth) -> Tensor:
-        """Wait for the pooled vectors and order those of all tables: (F, B, D), or (B, sum of all D)."""
+        """Wait for the pooled vectors, and order the vectors of all tables: (F, B, D), or (B, sum of all D)."""
         return self.arrivals.merge(pooled.wait(), replicated)
 
     def send_gradients(self, gradient: Tensor, loaded: Loaded) -> AllToAll:

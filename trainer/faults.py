@@ -81,7 +81,7 @@ def raise_on_all_ranks(fault: TrainerError | None) -> None:
 def raised_on_all_ranks() -> Iterator[None]:
     """Raise an error of one rank on all ranks. They must enter together.
 
-    Inside, no rank may communicate where another one may already have raised its error.
+    Inside, a rank must not communicate after a point at which another rank may have raised its error.
     """
     fault: TrainerError | None = None
     try:

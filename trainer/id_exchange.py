@@ -29,7 +29,7 @@ class IdExchange:
         device: torch.device,
         cpus: dist.ProcessGroup | None,
     ) -> None:
-        """`groups` are those of each rank, `samples` the samples of each rank.
+        """`groups` has the groups of each rank, `samples` the number of its samples.
 
         `row_offsets` (G,) are added to the rows of bags. `cpus` is the process group that exchanges the numbers of
         rows. Without it, they are sums of the lengths received.

@@ -79,7 +79,7 @@ class _TablesOfWidth:
     def __init__(
         self, width: int, rows: dict[int, int], optimizer: OptimizerConfig, dtype: torch.dtype, device: torch.device
     ) -> None:
-        """`rows` are those of each table."""
+        """`rows` has the number of rows of each table."""
         self._tables, self._rows = list(rows), list(rows.values())
         self.weight = torch.empty(sum(self._rows), width, dtype=dtype, device=device)
         self.state = torch.zeros(optimizer.state_shape((sum(self._rows), width)), dtype=dtype, device=device)

@@ -70,7 +70,7 @@ class TableWise:
 class DataParallel:
     """A copy on every rank, for tables whose whole gradient is smaller than the pooled vectors of a batch.
 
-    The lookup needs no communication. The gradients of all rows are all-reduced with those of the dense layers.
+    The lookup needs no communication. The gradients of all rows are all-reduced together with the dense gradients.
     """
 
     name = "data_parallel"

@@ -1,7 +1,7 @@
 """The work of a training step on one rank: floating-point operations and memory traffic, for `zmon.work`.
 
-Operations are those of matrix products, 2 for each multiplication and addition, which is what the peak of a device
-counts. Sums of embedding rows, activations and optimizers are left out: they take the time of their memory traffic.
+Operations are counted in matrix products only, 2 for each multiplication and addition, as the peak of a device counts
+them. Sums of embedding rows, activations and optimizers are left out: they take the time of their memory traffic.
 
 Memory traffic is a model without caches, in which each use of an array moves it once. Shapes: B samples of this rank, N
 rows looked up in its shards, C the sum of the columns of all tables, P dense parameters.

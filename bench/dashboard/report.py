@@ -118,8 +118,9 @@ def crowds(measured: Sequence[Crowd]) -> None:
     print("\nViewers that keep a page open: queries to Prometheus in each refresh interval, and the due refreshes done")
     print(f"  {'':<{_NAME_WIDTH}}{table_line(heads, heads)}")
     for crowd in measured:
+        ratio = crowd.queries / measured[0].queries
         cells = (
-            f"{crowd.queries:.1f}", f"{crowd.queries / measured[0].queries:.1f} ×", f"{crowd.refreshes * PERCENT:.0f} %",
+            f"{crowd.queries:.1f}", f"{ratio:.1f} ×", f"{crowd.refreshes * PERCENT:.0f} %",
             _ms(crowd.median_seconds), _ms(crowd.slow_seconds), f"{crowd.dashboard_core * PERCENT:.0f} %",
             f"{crowd.prometheus_core * PERCENT:.0f} %",
         )  # fmt: skip

@@ -20,7 +20,7 @@ _SECONDS = 120.0  # the first import of torch on a cold machine
 
 @dataclass(frozen=True)
 class Machine:
-    """Versions and devices. `uuids` are those of nvidia-smi, `devices` those of torch."""
+    """Versions and devices: `uuids` by nvidia-smi, `devices` by torch."""
 
     python: str
     torch: TorchFacts

@@ -22,7 +22,7 @@ from zmon.schema.api import RankRow, RanksRequest
 SHOWN_WAIT_SECONDS = 1  # shorter waits are part of every step and would only flicker
 MAX_RANKS = 512  # a larger job has tiles only for the ranks that stand out
 MAX_TILES = 24  # people do not read more; the most urgent ranks are shown
-URGENCY = tuple(STATES.values())  # the colours of other states are those of activities
+URGENCY = tuple(STATES.values())  # a rank in no such state has the colour of its activity
 
 
 @dataclass(frozen=True)

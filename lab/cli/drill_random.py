@@ -44,7 +44,7 @@ def play_randomly(
 ) -> int:
     """Play compositions of real jobs, or go on with the last session of them; return 1 as `play_simulated` does.
 
-    The truth about each fault is in a file beside the one of the results.
+    The truth about each fault is in a file beside the results.
     """
     stderr = Console(stderr=True)
     if resume:

@@ -1,6 +1,6 @@
 """Count the outcomes of random compositions: results by fault, confidence against truth, unknowns that proof excludes.
 
-Pure. It serves the simulated plays and those of real jobs.
+Pure. It serves the plays in the simulator and the plays of real jobs.
 """
 
 from __future__ import annotations

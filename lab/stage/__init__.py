@@ -85,7 +85,7 @@ class Job(Protocol):
 
     @property
     def launchers(self) -> Sequence[int]:
-        """The pids of the torchrun processes, first the one that starts rank 0."""
+        """The pids of the torchrun processes; the first one starts rank 0."""
 
     def exit_code(self) -> int | None:
         """Return the exit code of the first launcher, or None while it runs."""

@@ -1,4 +1,4 @@
-"""Tests of the colours: each word has one, those of one chart differ, and all are readable on light and on dark."""
+"""Tests of the colours: each word has one, lines of one chart differ, and all are readable on light and on dark."""
 
 from colorsys import rgb_to_hls
 from itertools import combinations

@@ -291,7 +291,7 @@ def _with_variables(promql: str) -> str:
 
 def _selectors() -> list[str]:
     """Return the series whose labels are the values of a variable."""
-    variables = [each for dashboard in DASHBOARDS.values() for each in dashboard["templating"]["list"][1:]]
+    variables = [variable for dashboard in DASHBOARDS.values() for variable in dashboard["templating"]["list"][1:]]
     return [re.fullmatch(r"label_values\((.+), \w+\)", variable["query"]["query"])[1] for variable in variables]
 
 

@@ -40,7 +40,7 @@ def test_series_beyond_limit_are_counted_and_largest_are_kept():
 
 
 def test_keep_low_keeps_series_with_lowest_minimum():
-    """The rank that waits least is the one that all others wait for."""
+    """All others wait for the rank that waits least."""
     answer = [series((98, "0.9"), (100, "0.1" if rank == 17 else "0.9"), rank=str(rank)) for rank in range(30)]
     result = history(answer, "rank {rank}", SPAN, 4, keep_low=True)
     assert "rank 17" in set(result.table["series"])

@@ -97,8 +97,8 @@ def test_job_without_pauses_has_no_table_of_them(open_page, world):
 
 
 def test_only_the_longest_pauses_are_listed(open_page, world):
-    place = [Place("data", f"read() at loader.py:{line}") for line in range(20)]
-    world.jobs = [changed(JOB, pauses=tuple(HealedPause(each, 2.0, 1, NOW) for each in place))]
+    places = [Place("data", f"read() at loader.py:{line}") for line in range(20)]
+    world.jobs = [changed(JOB, pauses=tuple(HealedPause(place, 2.0, 1, NOW) for place in places))]
     app = open_page()
     assert page_text(app).count("loader.py:") == MAX_PAUSES
     assert any("12 shorter ones are not shown." in caption.value for caption in app.caption)

@@ -108,8 +108,8 @@ def test_tiles_of_many_hosts_are_the_least_busy_ones(open_page, large):
     assert page.index(">node-0000<") < page.index(">node-0027<")
     summary = "The 28 least busy of 2,048 hosts; of all hosts, the median value is 45.0 %, the largest value is 90.0 %."
     assert any(summary in caption.value for caption in app.caption)
-    of_gpus = [promql for promql in large.queries if promql.startswith("max by (host, gpu) (zmon:gpu_utilization")]
-    assert all('host=~"node' in promql for promql in of_gpus[:1])
+    gpu_queries = [promql for promql in large.queries if promql.startswith("max by (host, gpu) (zmon:gpu_utilization")]
+    assert all('host=~"node' in promql for promql in gpu_queries[:1])
 
 
 def test_heat_map_of_many_hosts_queries_those_that_stand_out_and_culprits(open_page, large):

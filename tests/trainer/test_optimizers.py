@@ -1,4 +1,4 @@
-"""Tests of the update rules of tables against their formulas, and of the dense optimizers against those of torch."""
+"""Tests of the update rules of tables against their formulas, and of the dense optimizers against torch."""
 
 import pytest
 import torch

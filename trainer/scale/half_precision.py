@@ -2,8 +2,8 @@
 
 A small change of a large weight would be lost if it were rounded to the nearest number. It is rounded up or down at
 random instead, once, so that the mean over many updates is exact (stochastic rounding; arXiv 1502.02551, 2010.06192).
-The exception are weights below 2^-14 in float16, which go to the nearest number; these are 2^-24 apart there. Weights
-above 65,504 become infinite in float16.
+In float16, weights below 2^-14 are the exception: they become the nearest number, and numbers are 2^-24 apart there.
+Weights above 65,504 become infinite in float16.
 
 The random numbers follow from seed, step, table, row and column alone, so that they do not depend on the plan. The key
 of a row is a hash of 64 bits (the finalizer of SplitMix64, doi 10.1145/2660193.2660195). Its halves a and b give the
@@ -44,7 +44,7 @@ class HalfPrecision(Precision):
         self._ends = torch.tensor(ends[1:], device=device)
         shifts = torch.tensor([shard.first_row - begin for shard, begin in zip(shards, begins, strict=True)])
         tables = torch.tensor([shard.table for shard in shards])
-        self._keys = (shifts * _OF_ROW + tables * _OF_TABLE).to(device)  # to be added to those of rows
+        self._keys = (shifts * _OF_ROW + tables * _OF_TABLE).to(device)  # added to the keys of rows, by shard
         (first_column,) = {shard.first_column for shard in shards}
         columns = torch.arange(first_column, first_column + shards[0].num_columns)
         self._factors = _mix(columns + 1).int().to(device)  # of the columns
@@ -79,7 +79,7 @@ class HalfPrecision(Precision):
 
 
 def _wide(rows: Tensor) -> Tensor:
-    """Return a view of rows as larger numbers, if they are a multiple of these: fewer numbers are copied faster."""
+    """Return a view of the rows as 64-bit numbers, if their length permits it: fewer numbers are copied faster."""
     return rows.view(torch.int64) if rows.shape[1] % 4 == 0 else rows
 
 

@@ -27,8 +27,8 @@ def compare(memory: Sequence[int], figures: AllocatorFigures) -> Iterator[Result
     if allocated == UNKNOWN:
         yield Result("memory in the box", FAILED, note="the box has none")
         return
-    of_torch = figures.allocated, figures.reserved, figures.peak
-    for kind, in_box, by_torch in zip(("allocated", "reserved", "peak"), memory, of_torch, strict=True):
+    by_torch_allocator = figures.allocated, figures.reserved, figures.peak
+    for kind, in_box, by_torch in zip(("allocated", "reserved", "peak"), memory, by_torch_allocator, strict=True):
         compared_with = f"memory_stats: {by_torch * MEBI:,.1f} MiB"
         yield Result(f"memory {kind}", outcome_of(in_box == by_torch), in_box * MEBI, "MiB", compared_with)
     subject, used = "memory reserved, and that of the process", figures.process_bytes

@@ -122,12 +122,12 @@ def _compare_tensor(sample: GpuSample, rounds: int, seconds: float) -> Result:
     if ratio is None or peaks is None:
         note = "this GPU does not measure it" if ratio is None else f"the peak of {sample.name} is unknown"
         return Result("tensor_active_ratio", NOT_CHECKED, ratio, note=note)
-    of_peak = rounds * PRODUCTS * 2 * WIDTH**3 / seconds / peaks.flops[DTYPE]
-    compared_with = f"operations of the products: {of_peak:.3f} of the peak ± {TENSOR_TOLERANCE:g}"
+    peak_ratio = rounds * PRODUCTS * 2 * WIDTH**3 / seconds / peaks.flops[DTYPE]
+    compared_with = f"operations of the products: {peak_ratio:.3f} of the peak ± {TENSOR_TOLERANCE:g}"
     clock = sample.clocks_hertz.get("sm")
     note = "" if clock is None else f"SM clock {clock / MEGA:,.0f} MHz: the peak is that of the datasheet's clock"
     return Result(
-        "tensor_active_ratio", outcome_of(abs(ratio - of_peak) <= TENSOR_TOLERANCE), ratio, "", compared_with, note
+        "tensor_active_ratio", outcome_of(abs(ratio - peak_ratio) <= TENSOR_TOLERANCE), ratio, "", compared_with, note
     )
 
 

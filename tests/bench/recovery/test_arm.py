@@ -24,8 +24,9 @@ def test_job_comes_back_from_a_killed_rank_and_each_moment_is_known(tmp_path):
     assert run.seconds is not None
     assert recovery.lost_seconds > 0
     assert recovery.num_launches == 1
-    of_torchrun = [recovery.moments[name] for name in MOMENTS if name not in ("finding", "act")]  # a missing one raises
-    assert of_torchrun == sorted(of_torchrun)
+    # a missing moment raises KeyError
+    torchrun_moments = [recovery.moments[name] for name in MOMENTS if name not in ("finding", "act")]
+    assert torchrun_moments == sorted(torchrun_moments)
 
 
 def test_faults_alternate_and_nothing_follows_a_frozen_rank_without_acts():

@@ -98,14 +98,14 @@ def test_stores_have_what_they_keep(cluster):
         if store in STORES
     }
     raw = {"zmon_phase_seconds_total", "zmon_rank_info", "zmon_build_info"}
-    of_month = {
+    month_series = {
         "zmon:rank_self_seconds:total",
         "zmon:job_step_seconds:median",
         "zmon_job_info",
         "zmon_hub_coverage_ratio",
     }
-    assert raw | of_month < names["day"]
-    assert of_month < names["month"]
+    assert raw | month_series < names["day"]
+    assert month_series < names["month"]
     assert not raw & names["month"]
     assert names["year"] <= {name for name in names["month"] if name.startswith("zmon:job_")}
 

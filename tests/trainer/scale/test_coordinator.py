@@ -44,7 +44,7 @@ def test_all_ranks_get_result_that_rank_0_combines() -> None:
 
 
 def agreeing(value=lambda: 1, combine=sum) -> Callable[[Coordinator], object]:
-    """Return a rank that has a value, and combines those of all if it is rank 0."""
+    """Return a rank that has a value, and combines the values of all ranks if it is rank 0."""
     return lambda coordinator: coordinator.agree("step 3 was not saved", "Make room", value, combine)
 
 

@@ -13,8 +13,8 @@ samples of the global batch, b samples of a rank, D columns:
                  backward, a distinct row is read and written once, a vector and its gradient once
     memory       rows and their optimizer state; tensors of a batch, see `_shard_batch` and `_sample_batch`
 
-Kinds and their communication are those of ZionEX (arXiv 2104.05158). Ids are assumed to be spread evenly over the
-rows, and min(n, rows) of n ids in a shard to be distinct, which is an upper bound. step.py turns bytes into seconds.
+Kinds and their communication are as in ZionEX (arXiv 2104.05158). Ids are assumed to be spread evenly over the rows,
+and min(n, rows) of n ids in a shard to be distinct, which is an upper bound. step.py turns bytes into seconds.
 
 A cost is an array of whole numbers (LOADS, R): a row for each load, such as the bytes of ids, a column for each rank.
 Costs are added, and a sum of whole numbers has no rounding, so every rank gets the same result in any order.
@@ -216,7 +216,7 @@ def _shard_batch(num_ids: Array, num_bags: float, distinct: Array, columns: Arra
 def _sample_batch(samples: Array, num_shards: int, columns: int, table: Table, workload: Workload) -> Array:
     """Return the bytes (R,) on the samples' ranks: ids as read and as sent, vectors received and merged, gradients.
 
-    `columns` are those of all vectors received for a bag.
+    `columns` is the number of columns of all vectors received for a bag.
     """
     ids = samples * table.pooling
     size: Array = (ids + num_shards * samples) * (_BATCH_OF_IDS + 2 * INDEX_BYTES)

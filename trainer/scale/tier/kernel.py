@@ -1,9 +1,9 @@
-"""A kernel whose rows are on a disk, with a cache of them in memory. Its results are those of `TorchKernel` to the bit.
+"""A kernel whose rows are on a disk, with a cache in memory. Its results equal those of `TorchKernel` to the bit.
 
 A lookup claims the rows of its bags; the update that follows finds them in memory. A prefetch between the two claims
-the rows of the next lookup, and a thread moves them. Gradients are merged in the order of rows, never of slots. If the
-rows of a batch are more than the cache has slots, they are claimed in pieces: a lookup by bags, so that each sum is
-computed as a whole, and an update by rows.
+the rows of the next lookup, and a thread moves them. Gradients are merged in the order of rows, never of slots. If a
+batch has more rows than the cache has slots, the rows are claimed in pieces: for a lookup by bags, so that each sum is
+computed as a whole, and for an update by rows.
 
 Shapes: G bags, N rows looked up, U distinct rows among them, D columns.
 """
@@ -29,7 +29,7 @@ from trainer.scale.tier.slots import INDEX_BYTES, SLOT_BYTES, Claim, Numbers, Sl
 
 
 class TieredKernel(TorchKernel):
-    """A weight of any number of rows on a disk; `weight` and `state` are those of the slots."""
+    """A weight of any number of rows on a disk; `weight` and `state` have the rows that are in slots."""
 
     def __init__(
         self,

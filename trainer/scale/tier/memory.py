@@ -1,4 +1,4 @@
-"""The memory of each group of tables: those that fit are in memory, the others have a cache and a file."""
+"""The memory of each group of tables: groups that fit are in memory, other groups have a cache and a file."""
 
 from __future__ import annotations
 
@@ -70,5 +70,5 @@ def divide_memory(memory: int, sizes: Sequence[int]) -> dict[int, int]:
     larger = sorted(range(len(sizes)), key=lambda number: sizes[number])
     while sizes[larger[0]] * len(larger) <= memory:
         memory -= sizes[larger.pop(0)]
-    of_larger = sum(sizes[number] for number in larger)
-    return {number: memory * sizes[number] // of_larger for number in larger}
+    total = sum(sizes[number] for number in larger)
+    return {number: memory * sizes[number] // total for number in larger}

@@ -74,8 +74,8 @@ def assert_equal(
     sums = [
         train(kernel, batches, shares_moments=shares_moments, looks_ahead=looks_ahead) for kernel in (plain, tiered)
     ]
-    for of_plain, of_tiered in zip(*sums, strict=True):
-        assert torch.equal(of_plain, of_tiered)
+    for plain_sum, tiered_sum in zip(*sums, strict=True):
+        assert torch.equal(plain_sum, tiered_sum)
     weight, state = tiered.read(0, ROWS)
     assert torch.equal(plain.weight, weight)
     assert torch.equal(plain.state, state)
@@ -130,7 +130,7 @@ def test_lookups_without_updates_lock_no_rows(tmp_path) -> None:
 
 
 def test_evaluation_after_a_prefetch_leaves_the_next_step_right(tmp_path) -> None:
-    """Its rows may take the place of those of the next batch, which are then read again."""
+    """Its rows may take the slots of rows of the next batch, which are then read again."""
     plain, tiered = kernels(tmp_path, 12, "rowwise_adagrad")
     generator = np.random.default_rng(4)
     batches = [bags(generator, 6) for _ in range(20)]

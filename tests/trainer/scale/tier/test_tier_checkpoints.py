@@ -1,4 +1,4 @@
-"""Tests of checkpoints of rows on a disk: they stream, are those of rows in memory, and load into either."""
+"""Tests of checkpoints of rows on a disk: they stream, equal checkpoints of rows in memory, and load into either."""
 
 from collections.abc import Callable
 
