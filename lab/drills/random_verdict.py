@@ -21,7 +21,7 @@ ENDED_BY_OWNER = ("cancel-term", "cancel-int")
 def outcome(row: DrillRow) -> Outcome:
     """Return what the tally counts of one play of a real job."""
     fault, evidence = row.drill.partition("+")[0], "none" if row.quiet else EVIDENCE.get(row.proof, "none")
-    diagnosis = next((shown for shown in _counting(row) if shown.ranks), None)
+    diagnosis = next((shown for shown in _counted_states(row) if shown.ranks), None)
     confidence = diagnosis.confidence if diagnosis and not row.quiet else None
     return Outcome(fault, evidence, result_of(row), confidence, row.skipped)
 
@@ -31,7 +31,7 @@ def deviation(row: DrillRow) -> str | None:
     word = result_of(row)
     if word in EXPECTED:
         return None
-    shown = (*_counting(row), *row.afterwards)
+    shown = (*_counted_states(row), *row.afterwards)
     reported = ", ".join(dict.fromkeys(f"{state.cause} {list(state.ranks)}" for state in shown)) or "nothing"
     struck = ", ".join(f"{fault.fault} {'nobody' if fault.rank is None else fault.rank}" for fault in row.truth)
     reason = row.skipped or row.broken or "; ".join(row.wrong_acts) or f"reported {reported}; struck {struck}"
@@ -45,7 +45,7 @@ def result_of(row: DrillRow) -> str:
         return row.result
     if row.wrong_acts:
         return WRONG_ACT
-    shown, quiet = _counting(row), all(not fault.causes for fault in row.truth)
+    shown, quiet = _counted_states(row), all(not fault.causes for fault in row.truth)
     if names_innocent(row.truth, (*row.shown, *row.afterwards)):
         return "wrong name"
     if quiet:
@@ -68,9 +68,8 @@ def names_innocent(truth: Sequence[TrueFault], shown: Sequence[Shown]) -> bool:
     """Return True if a published state of a finding names a rank that no fault explains, or before any fault."""
     onset = min((fault.time for fault in truth), default=0.0) - CLOCK_SECONDS
     for state in shown:
-        explained = (
-            {fault.rank for fault in truth if _explains(fault, state.cause)} if state.detected >= onset else set()
-        )
+        faults = truth if state.detected >= onset else ()
+        explained = {fault.rank for fault in faults if _explains(fault, state.cause)}
         if state.severity != "info" and set(state.ranks) - explained:
             return True
     return False
@@ -89,7 +88,7 @@ def _is_mended(fault: TrueFault) -> bool:
     return not fault.causes or set(fault.causes) <= set(ENDS)
 
 
-def _counting(row: DrillRow) -> list[Shown]:
+def _counted_states(row: DrillRow) -> list[Shown]:
     return [state for state in row.shown if state.severity != "info" and state.cause != TRUE_OF_EVERY_JOB]
 
 

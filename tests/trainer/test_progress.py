@@ -48,7 +48,7 @@ def test_progress_line_has_time_left_if_last_step_is_known() -> None:
     assert lines[0].endswith("  0:01:38 left")
 
 
-def test_unknown_metrics_are_printed_as_unknown_and_no_steps_have_no_speed() -> None:
+def test_unknown_metrics_are_printed_as_unknown() -> None:
     lines = list[str]()
     progress = Progress(every=1, say=lines.append, clock=Clock())
     progress.evaluated(UNKNOWN, seconds=1)

@@ -16,7 +16,7 @@ SIZES = Sizes(every=20.0, faults=1, ranks=2, step_seconds=0.02, cap=60.0, seed=1
 @pytest.mark.drill
 @pytest.mark.slow  # it starts a stack and two launches of a job
 @pytest.mark.timeout(240)
-def test_job_comes_back_from_a_killed_rank_and_each_moment_is_known(tmp_path):
+def test_every_moment_of_a_recovery_from_a_killed_rank_is_known(tmp_path):
     with open_stage("host", tmp_path) as stage:
         run = run_arm(Arm("no acts", ("killed",), acts=False), SIZES, stage, None)
     (recovery,) = run.recoveries

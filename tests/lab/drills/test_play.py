@@ -131,7 +131,7 @@ def act_of_next_job(**changes):
     return structs.replace(ACT, job_id=f"drill-{next(playing._numbers) + 1}", time=ONSET + 2, **changes)
 
 
-def test_act_about_the_struck_rank_is_in_the_row_and_the_fault_is_not_lifted(stage):
+def test_fault_is_not_lifted_after_an_act_about_the_struck_rank(stage):
     act = act_of_next_job()
     row = play_with_policy(stage, (act, structs.replace(act, job_id="drill-0"), structs.replace(act, result="refused")))
     assert row.acts == (act,)

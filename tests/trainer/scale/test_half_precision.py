@@ -87,7 +87,7 @@ def test_neighbours_are_rounded_independently(along: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", DISTANCE)
-def test_numbers_of_the_type_stay_and_so_do_infinite_ones_and_nan(dtype: torch.dtype) -> None:
+def test_numbers_of_the_type_stay_also_if_not_finite(dtype: torch.dtype) -> None:
     numbers = torch.tensor([[0.0, -0.0, 1.5, -3.0, 60_000.0, float("inf"), -float("inf"), 2.0**-24, 1e38]])
     assert torch.equal(rounded(numbers, torch.zeros_like(numbers), dtype=dtype), numbers.to(dtype))
     nan = torch.tensor([[0x7FFFFFFF, 0x7FC00000, -1, 0x7F800001]], dtype=torch.int32).view(torch.float32)  # any bits
