@@ -66,7 +66,7 @@ class IdExchange:
         assert self._rows_exchange is not None
         bags = Bags(self._rows_exchange.wait(), self._lengths)
         if self._row_offsets is not None:
-            bags = bags.moved(self._row_offsets)
+            bags = bags.shift_rows(self._row_offsets)
         if self._num_local <= 1:
             return [bags][: self._num_local]
         rows, lengths = bags.rows.split(self._received.tolist()), bags.lengths.split(self._num_bags)

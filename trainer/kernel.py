@@ -29,8 +29,8 @@ class Bags:
     rows: Tensor  # (N,) row numbers of the weight
     lengths: Tensor  # (G,) rows in each bag
 
-    def moved(self, begins: Tensor) -> Bags:
-        """Return bags of 64-bit rows, to which the `begins` (G,) of their bags are added."""
+    def shift_rows(self, begins: Tensor) -> Bags:
+        """Return the bags with a number (G,) of `begins` added to all rows of each bag, as 64-bit numbers."""
         shifts = begins.repeat_interleave(self.lengths, output_size=len(self.rows))
         return Bags(self.rows + shifts, self.lengths)
 

@@ -144,7 +144,7 @@ class Loop:
         begin = time.perf_counter()
         with zmon.activity("eval"):
             quality = evaluate(self.trainer, self.held_out)
-        progress.evaluated(quality, time.perf_counter() - begin)
+        progress.print_evaluation(quality, time.perf_counter() - begin)
         zmon.report(auc=quality.auc, calibration=quality.calibration)
 
     def _save(self) -> None:
