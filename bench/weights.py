@@ -1,6 +1,6 @@
 """The loss of quality by weights in half precision. `python -m bench.weights` takes 12 minutes on two cores.
 
-The model, the ranks and the samples are those of bench.wire. For each seed, a run with weights in float32 is compared
+The model, the ranks and the samples are as in bench.wire. For each seed, a run with weights in float32 is compared
 with runs in half precision, whose updates are rounded at random, with one in bfloat16 whose updates are rounded to the
 nearest number, and with one in which only the matrix products are in bfloat16 (`train.cpu_autocast`). The models are
 compared on held-out samples, by the difference of each sample's log-loss.

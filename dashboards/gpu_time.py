@@ -31,7 +31,7 @@ class Lost:
     num_unknown: int
 
 
-def of_jobs(jobs: Iterable[JobView]) -> dict[str, float]:
+def seconds_of_jobs(jobs: Iterable[JobView]) -> dict[str, float]:
     """Return the GPU-seconds of these jobs by time category, over all their launches."""
     total: dict[str, float] = {}
     for job in jobs:

@@ -39,11 +39,11 @@ def stop_event() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
 
-    def closed() -> None:
+    def stop_at_end_of_input() -> None:
         loop.remove_reader(sys.stdin.fileno())
         stop.set()
 
-    loop.add_reader(sys.stdin.fileno(), closed)
+    loop.add_reader(sys.stdin.fileno(), stop_at_end_of_input)
     return stop
 
 
