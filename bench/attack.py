@@ -80,14 +80,9 @@ class Attacked:
         self._look()
         self.most_files, self.most_bytes = max(self.most_files, self.end_files), max(self.most_bytes, self.end_bytes)
 
-    def recovered(self) -> bool:
-        """Return True if the connections of the attackers are closed."""
+    def has_recovered(self) -> bool:
+        """Return True if the daemon has about as many open files as before: the attackers' connections are closed."""
         self._look()
-        return self.recovered_files
-
-    @property
-    def recovered_files(self) -> bool:
-        """True if the daemon had about as many open files at last as before the attack."""
         return self.end_files <= self.files_before + _OWN_FILES
 
     def _look(self) -> None:
@@ -101,12 +96,12 @@ class Outcome:
     agent: Attacked
     hub: Attacked
     finding_seconds: float | None  # from the death of a rank to its finding; None: no finding
-    statuses: dict[str, dict[str, int]]  # what the attackers were answered, by daemon
+    statuses: dict[str, dict[str, int]]  # by daemon: the answers to the attackers, with their number
 
 
 @contextlib.contextmanager
 def daemons(folder: Path, files: int) -> Iterator[tuple[Attacked, Attacked]]:
-    """Run an agent and a hub that may open so many files each; yield both."""
+    """Run an agent and a hub, which may open `files` files each; yield both."""
     urls = [f"http://127.0.0.1:{free_port()}" for _ in range(2)]
     commands = [
         ["agent", "--box-dir", str(folder / "boxes"), "--data-dir", str(folder / "agent")],
@@ -152,7 +147,7 @@ def attack(
             for process in attackers.values():
                 process.terminate()
         statuses = {name: json.loads(process.communicate()[0]) for name, process in attackers.items()}
-        wait_until(lambda: agent.recovered() and hub.recovered(), _RECOVERY_SECONDS)
+        wait_until(lambda: agent.has_recovered() and hub.has_recovered(), _RECOVERY_SECONDS)
         return Outcome(agent, hub, finding_seconds, statuses)
 
 

@@ -22,7 +22,7 @@ _BODY_BYTES = 100 << 20
 _PIECE = bytes(1 << 18)
 # A client begins again after this time: the test is about what clients hold, not about how fast they come.
 _PAUSE_SECONDS = {"half": 3.0, "body": 3.0, "large": 0.1}
-_SLOW_READERS = 10  # one in so many readers does not take its answer
+_SLOW_READERS = 10  # one reader in ten does not take its answer
 _EXTRA_FILES = 200  # open files beside the connections
 
 

@@ -91,7 +91,8 @@ class Cluster:
             self._sent_bytes += len(body)
             return web.Response(body=body, content_type=CONTENT_TYPE)
         response = json_response(self.report(agent, since))
-        self._sent_bytes += len(response.body or b"")
+        assert isinstance(response.body, bytes)
+        self._sent_bytes += len(response.body)
         return response
 
     def packed_report(self, agent: int, since: int, known: str) -> bytes:
@@ -145,7 +146,9 @@ class Cluster:
 def _steps(numbers: range, kind: int) -> Steps:
     """Return the steps of the ranks of an agent, made once for all agents of a kind."""
     kinds = range(kind * RANKS_PER_AGENT, (kind + 1) * RANKS_PER_AGENT)
-    return Steps.from_rows(_NAMES, {str(each): [_row(number, each) for number in numbers] for each in kinds})
+    return Steps.from_rows(
+        _NAMES, {str(rank_kind): [_row(number, rank_kind) for number in numbers] for rank_kind in kinds}
+    )
 
 
 def _row(number: int, kind: int) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ class Device(Protocol):
     place: torch.device  # of the tensors
 
     def busy(self, seconds: float) -> None:
-        """Keep the device busy for about so many seconds; on a GPU, the host does not wait for it."""
+        """Keep the device busy for about this many seconds; on a GPU, the host does not wait for it."""
 
     def mark(self) -> Any:
         """Return a moment of the device: when it will have done all work so far."""

@@ -32,7 +32,7 @@ class Shape:
     top: tuple[int, ...] = (512, 256)
 
     def config(self) -> RunConfig:
-        """Return the configuration of the trainer; all other keys are those of the preset demo."""
+        """Return the configuration of the trainer; other keys have the values of the preset demo."""
         return apply_changes(
             demo(),
             [

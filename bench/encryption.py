@@ -25,7 +25,7 @@ from trainer.scale.presets import demo
 from trainer.scale.run import Run, extent, open_source
 from trainer.world import join, world_from
 
-_BLOCK, _WARM_UP = 20, 5  # steps in turn, and those of them that do not count
+_BLOCK, _WARM_UP = 20, 5  # steps in turn; the first ones, which do not count
 _ROWS_AT_A_TIME = 1000
 KEYS = {"plain": "", "encrypted": "key"}  # the file of the key
 

@@ -19,7 +19,7 @@ def score(pairs: list[tuple[str, str]]) -> tuple[float, float]:
     """Return accuracy and macro-F1 of pairs of the label and the class that was found."""
     right = Counter(label for label, name in pairs if label == name)
     labels, names = Counter(label for label, _ in pairs), Counter(name for _, name in pairs)
-    f1 = [2 * right[each] / (labels[each] + names[each]) for each in labels | names]
+    f1 = [2 * right[cause] / (labels[cause] + names[cause]) for cause in labels | names]
     return right.total() / len(pairs), sum(f1) / len(f1)
 
 

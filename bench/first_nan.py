@@ -34,7 +34,7 @@ from zmon.schema.job_snapshot import Snapshot
 RANKS = 4
 _DETECTOR = next(detector for detector in ALL if detector.name == "divergence")
 _LOOK_SECONDS, _MAX_SECONDS = 0.1, 1.0  # between two looks; for a finding after the last step
-_ROUND_SECONDS = 60.0  # a job without a new round for so long is aborted
+_ROUND_SECONDS = 60.0  # a job is aborted if no round ends within this time
 _STEPS_AWAY = 2
 _HEADS = ("job", "rounds", "right", "rank and step", "exact step", "unnamed", "wrong", "silent", "steps until named")
 
@@ -135,22 +135,22 @@ def main() -> None:
     for kind in arguments.kinds:
         played = [*rounds(kind, arguments.injections, arguments.seed)]
         print(table_line(_cells(kind, played), _HEADS), flush=True)
-        for each in played:
-            if each.result != "right":
-                print(f"  {each.result}: {each.injected}: {each.last.summary if each.last else 'no finding'}")
+        for round_ in played:
+            if round_.result != "right":
+                print(f"  {round_.result}: {round_.injected}: {round_.last.summary if round_.last else 'no finding'}")
     print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
 
 
 def _cells(kind: str, played: list[Round]) -> tuple[str, ...]:
-    number = {v: sum(each.result == v for each in played) for v in ("right", "unnamed", "wrong", "silent")}
-    right = [each for each in played if each.result == "right"]
-    steps = [n for each in right if isinstance(n := _evidence(each.first).num_steps, int)]
+    number = {v: sum(round_.result == v for round_ in played) for v in ("right", "unnamed", "wrong", "silent")}
+    right = [round_ for round_ in played if round_.result == "right"]
+    steps = [n for round_ in right if isinstance(n := _evidence(round_.first).num_steps, int)]
     return (
         kind,
         str(len(played)),
         str(number["right"]),
         f"{number['right'] / len(played) * PERCENT:.1f} %",
-        f"{sum(each.steps_away == 0 for each in right) / len(played) * PERCENT:.1f} %",
+        f"{sum(round_.steps_away == 0 for round_ in right) / len(played) * PERCENT:.1f} %",
         *(str(number[v]) for v in ("unnamed", "wrong", "silent")),
         f"{median(steps):.0f}, at most {max(steps)}" if steps else "–",
     )

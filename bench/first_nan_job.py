@@ -24,13 +24,14 @@ from torch.nn.parallel import DistributedDataParallel
 
 import zmon
 from trainer.batch import Batch
-from trainer.config import EmbeddingConfig, TrainConfig
+from trainer.config import TrainConfig
 from trainer.loader import Source
 from trainer.scale.config import RunConfig
 from trainer.scale.run import Run, open_source
+from trainer.tables import EmbeddingConfig
 from trainer.world import World, join, world_from
 
-BEFORE, AFTER = 40, 14  # at most so many steps before the bad one, and so many from it on
+BEFORE, AFTER = 40, 14  # the most steps before the bad one, and the steps from it on
 WIDTH = 32
 
 

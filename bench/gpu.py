@@ -63,7 +63,7 @@ def measure(world: World, shape: Shape, ceiling: Ceiling, steps: int, clock: Clo
     extent = Extent.of_steps(None, shape.global_batch)
     with Loader(source, extent, world.rank, world.size, config.loader.depth) as batches:
         results = loop.steps(trainer, batches)
-        seconds = _timed(lambda: next(results), steps, clock)
+        seconds = _time_call(lambda: next(results), steps, clock)
         yield Row("samples", shape.global_batch / seconds, "1/s")
         yield Row("step", seconds * 1e3, "ms")
         batch = trainer.load(batches)
@@ -85,8 +85,8 @@ def _measure_rows(
 
     source = torch.ones(ceiling.copied_bytes, dtype=torch.uint8, device=trainer.world.device)
     target = torch.empty_like(source)
-    rate = traffic / _timed(look_up_and_update, steps, clock)
-    limit = 2 * ceiling.copied_bytes / _timed(lambda: target.copy_(source), steps, clock)
+    rate = traffic / _time_call(look_up_and_update, steps, clock)
+    limit = 2 * ceiling.copied_bytes / _time_call(lambda: target.copy_(source), steps, clock)
     yield Row("rows: read and written", rate / 1e9, "GB/s")
     yield Row("a copy: read and written", limit / 1e9, "GB/s")
     yield Row("rows, of a copy", rate / limit * PERCENT, "%")
@@ -116,14 +116,14 @@ def _measure_products(
         with autocast:
             torch.mm(matrix, matrix)
 
-    rate = operations / _timed(forward_and_backward, steps, clock)
-    limit = 2 * ceiling.width**3 / _timed(multiply, steps, clock)
+    rate = operations / _time_call(forward_and_backward, steps, clock)
+    limit = 2 * ceiling.width**3 / _time_call(multiply, steps, clock)
     yield Row("MLPs", rate / 1e12, "TFLOP/s")
     yield Row(f"a product of {ceiling.width:,}²", limit / 1e12, "TFLOP/s")
     yield Row("MLPs, of a product", rate / limit * PERCENT, "%")
 
 
-def _timed(call: Callable[[], object], times: int, clock: Clock) -> float:
+def _time_call(call: Callable[[], object], times: int, clock: Clock) -> float:
     for _ in range(_WARM_UP_CALLS):
         call()
     return clock(call, times)

@@ -24,7 +24,7 @@ from typing import Any
 import psutil
 
 from bench.cluster import RANKS_PER_AGENT, serve
-from bench.processes import daemon, free_port, spawned
+from bench.processes import daemon, free_port, spawn
 from bench.rows import MEBI, PERCENT, table_line
 
 _HEADS = (
@@ -51,12 +51,12 @@ class Passes:
 
 @dataclass(frozen=True)
 class RunningHub:
-    """A hub, and the URLs of it and of its simulated cluster."""
+    """A hub and its simulated cluster."""
 
     process: psutil.Process
     url: str
-    cluster: str
-    players: psutil.Process
+    cluster: str  # the URL of the cluster
+    players: psutil.Process  # which simulates all agents
 
 
 def main() -> None:
@@ -99,13 +99,13 @@ def measure(num_ranks: int, seconds: float, quiet_minutes: float) -> tuple[str, 
 
 @contextlib.contextmanager
 def running_hub(num_ranks: int) -> Iterator[RunningHub]:
-    """Run a hub with a simulated cluster of so many ranks; yield both."""
+    """Run a hub with a simulated cluster of this many ranks; yield both."""
     port, players_port = free_port(), free_port()
     url = f"http://127.0.0.1:{players_port}"
     agents = ",".join(f"{url}/agent/{agent}" for agent in range(num_ranks // RANKS_PER_AGENT))
     with (
         tempfile.TemporaryDirectory(prefix="zmon-bench-") as data,
-        spawned(serve, num_ranks, players_port) as players,
+        spawn(serve, num_ranks, players_port) as players,
         daemon("hub", "--agents", agents, "--data-dir", data, "--port", str(port)) as hub,
     ):
         yield RunningHub(hub, f"http://127.0.0.1:{port}", url, players)
@@ -135,7 +135,7 @@ def _get(url: str) -> dict[str, Any]:
 
 
 def _watch(running: RunningHub, seconds: float) -> Passes:
-    """Watch passes from the end of one to the end of another one, at least `seconds` later."""
+    """Watch the passes from the end of one pass to the end of a pass at least `seconds` later."""
     walls: list[float] = []
     last, _ = _wait_for_pass(running.url, -1.0)
     before, begin, sent = _cpu_seconds(running), time.monotonic(), _sent_bytes(running)

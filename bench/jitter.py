@@ -14,10 +14,11 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from bench.cluster import RANK
 from bench.rows import table_line
-from bench.straggler import Columns, sampled
+from bench.straggler import Columns, sample
 from zmon.detectors import ALL
 from zmon.detectors.suppression import suppress
 from zmon.hub import HubConfig
@@ -29,14 +30,34 @@ from zmon.schema.measures import ns
 _HEADS = ("job", "ranks", "step", "lost", "quiet", "info", "warning", "right cause", "names a rank", "first finding")
 _DATA, _COMPUTING, _GROUP = 0.15, 0.75, 0.1  # ratios of a normal step
 _INTERVAL = 1.0  # seconds between two passes
+_STEPS = [detector for detector in ALL if detector.name in ("straggler", "imbalance")]
 Draw = random.Random
-Row = list[tuple[float, float, int]]  # by rank: waiting for data and computing, as ratios of a normal step, and lookups
+
+
+class RankStep(NamedTuple):
+    """One step of one rank. Times are ratios of a normal step."""
+
+    data: float  # waiting for data
+    computing: float
+    lookups: int = 1000
+
+    def slowed(self, factor: float) -> RankStep:
+        """Return the step with this factor on its computation."""
+        return self._replace(computing=self.computing * factor)
+
+    def loaded(self, factor: float) -> RankStep:
+        """Return the step with this factor on its lookups, and so on its computation."""
+        return self.slowed(factor)._replace(lookups=round(self.lookups * factor))
+
+
+Row = list[RankStep]  # by rank
 
 
 def even(draw: Draw, size: int, _: int, spread: float = 0.05) -> Row:
     """Ranks that vary little."""
     return [
-        (_DATA * draw.lognormvariate(0, spread), _COMPUTING * draw.lognormvariate(0, spread), 1000) for _ in range(size)
+        RankStep(_DATA * draw.lognormvariate(0, spread), _COMPUTING * draw.lognormvariate(0, spread))
+        for _ in range(size)
     ]
 
 
@@ -45,59 +66,72 @@ def pauses(draw: Draw, size: int, step: int) -> Row:
     row = even(draw, size, step)
     if step % 1000 == 500:
         rank = draw.randrange(size)
-        row[rank] = (row[rank][0], row[rank][1] + 10, 1000)
+        row[rank] = row[rank]._replace(computing=row[rank].computing + 10)
     return row
 
 
 def contended(draw: Draw, size: int, step: int) -> Row:
     """Even ranks; ranks take up to three times as long during 8 of 400 steps."""
     row = even(draw, size, step)
-    return [(d, c * draw.uniform(1, 3), n) for d, c, n in row] if step % 400 < 8 else row
+    return [rank_step.slowed(draw.uniform(1, 3)) for rank_step in row] if step % 400 < 8 else row
 
 
 def pooled(draw: Draw, size: int, step: int) -> Row:
     """Batches whose lookups differ from step to step by a factor of five, equally on all ranks."""
     factor = draw.uniform(1, 5) / 3
-    return [(d, c * factor, round(n * factor)) for d, c, n in even(draw, size, step)]
+    return [rank_step.loaded(factor) for rank_step in even(draw, size, step)]
 
 
 def slower(draw: Draw, size: int, step: int) -> Row:
     """One rank is 15 % slower, in every step."""
-    return [(d, c * (1.15 if rank == 1 else 1.0), n) for rank, (d, c, n) in enumerate(even(draw, size, step))]
+    return _with_slow_rank(even(draw, size, step), 1.15)
 
 
 def input_jitter(draw: Draw, size: int, step: int) -> Row:
-    """Another rank waits for its data in each step."""
+    """In each step one rank, drawn at random, waits for its data."""
     late = draw.randrange(size)
-    return [(d + (0.6 if rank == late else 0), c, n) for rank, (d, c, n) in enumerate(even(draw, size, step))]
+    row = even(draw, size, step)
+    row[late] = row[late]._replace(data=row[late].data + 0.6)
+    return row
 
 
 def compute_jitter(draw: Draw, size: int, step: int) -> Row:
     """Each rank computes for a time of its own in each step."""
-    return [(d, c * draw.lognormvariate(0, 0.4), n) for d, c, n in even(draw, size, step)]
+    return [rank_step.slowed(draw.lognormvariate(0, 0.4)) for rank_step in even(draw, size, step)]
 
 
 def work_imbalance(draw: Draw, size: int, step: int) -> Row:
     """Each rank has a number of lookups of its own in each step, and computes in proportion."""
     factors = [draw.uniform(1, 5) / 3 for _ in range(size)]
-    return [(d, c * f, round(n * f)) for f, (d, c, n) in zip(factors, even(draw, size, step), strict=True)]
+    return [rank_step.loaded(factor) for factor, rank_step in zip(factors, even(draw, size, step), strict=True)]
 
 
 def straggler(draw: Draw, size: int, step: int) -> Row:
     """One rank computes half as long again, in every step."""
-    return [(d, c * (1.5 if rank == 1 else 1.0), n) for rank, (d, c, n) in enumerate(even(draw, size, step))]
+    return _with_slow_rank(even(draw, size, step), 1.5)
 
 
-KINDS: dict[str, tuple[Callable[[Draw, int, int], Row], str]] = {  # name → steps, and the right cause
-    "even": (even, ""),
-    "pauses": (pauses, ""),
-    "contended": (contended, ""),
-    "pooled": (pooled, ""),
-    "slower": (slower, ""),
-    "input jitter": (input_jitter, "input_jitter"),
-    "compute jitter": (compute_jitter, "compute_jitter"),
-    "work imbalance": (work_imbalance, "work_imbalance"),
-    "straggler": (straggler, "compute_straggler"),
+def _with_slow_rank(row: Row, factor: float) -> Row:
+    return [rank_step.slowed(factor) if rank == 1 else rank_step for rank, rank_step in enumerate(row)]
+
+
+class Kind(NamedTuple):
+    """A kind of job."""
+
+    row: Callable[[Draw, int, int], Row]  # draws a step; gets the number of ranks and the number of the step
+    right_cause: str = ""  # empty: nothing is to be reported
+
+
+KINDS = {
+    "even": Kind(even),
+    "pauses": Kind(pauses),
+    "contended": Kind(contended),
+    "pooled": Kind(pooled),
+    "slower": Kind(slower),
+    "input jitter": Kind(input_jitter, "input_jitter"),
+    "compute jitter": Kind(compute_jitter, "compute_jitter"),
+    "work imbalance": Kind(work_imbalance, "work_imbalance"),
+    "straggler": Kind(straggler, "compute_straggler"),
 }
 
 
@@ -125,20 +159,20 @@ class Job:
         """Simulate the steps up to the next one that the hub receives."""
         steps = [self._step() for _ in range(self.every)]
         ranks = {str(rank): rank for rank in range(self.size)}
-        self.learning.add(self.history.add([sampled(self.number, steps)], ranks))
+        self.learning.add(self.history.add([sample(self.number, steps)], ranks))
 
     def _step(self) -> Columns:
         self.number += 1
-        row = KINDS[self.kind][0](self.draw, self.size, self.number)
-        self_times = [data + computing for data, computing, _ in row]
+        row = KINDS[self.kind].row(self.draw, self.size, self.number)
+        self_times = [rank_step.data + rank_step.computing for rank_step in row]
         self.seconds += (max(self_times) + _GROUP) * self.step_seconds
         self.lost += (max(self_times) - sum(self_times) / self.size) * self.step_seconds
         alike = ("bytes_sent_all_reduce", 8), ("bytes_received_all_reduce", 8), ("samples", 32)
         return {
-            "phase_data": [ns(data * self.step_seconds) for data, _, _ in row],
-            "phase_forward": [ns(computing * self.step_seconds) for _, computing, _ in row],
-            "exposed_all_reduce": [ns((max(self_times) + _GROUP - each) * self.step_seconds) for each in self_times],
-            "lookups": [lookups for _, _, lookups in row],
+            "phase_data": [ns(rank_step.data * self.step_seconds) for rank_step in row],
+            "phase_forward": [ns(rank_step.computing * self.step_seconds) for rank_step in row],
+            "exposed_all_reduce": [ns((max(self_times) + _GROUP - time) * self.step_seconds) for time in self_times],
+            "lookups": [rank_step.lookups for rank_step in row],
             **{name: [number] * self.size for name, number in alike},
         }
 
@@ -181,9 +215,6 @@ def play(kind: str, size: int, step_seconds: float, seed: int, seconds: float) -
     )
 
 
-_STEPS = [detector for detector in ALL if detector.name in ("straggler", "imbalance")]
-
-
 def main() -> None:
     """Simulate and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -202,7 +233,7 @@ def main() -> None:
 
 
 def _cells(kind: str, size: int, step_seconds: float, plays: Sequence[Play]) -> Iterator[str]:
-    number, cause = len(plays), KINDS[kind][1]
+    number, cause = len(plays), KINDS[kind].right_cause
     severities = Counter(play.severity for play in plays)
     right = sum(play.causes[:1] == ((cause,) if cause else ()) for play in plays)
     delays = sorted(play.seconds for play in plays if play.seconds is not None)

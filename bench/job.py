@@ -91,7 +91,7 @@ def _slowest(step: Callable[[], None], device: Device) -> float:
         step()
     seconds = torch.tensor((time.perf_counter() - begin) / WARM_UP, device=device.place)
     dist.all_reduce(seconds, dist.ReduceOp.MAX)
-    return seconds.item()
+    return float(seconds)
 
 
 def main(out: str, kind: str, seconds: str, step_seconds: str, fill_mode: str, *modes: str) -> None:

@@ -44,14 +44,14 @@ def rows(num_fitted: int) -> list[tuple[int, float, PredictedStep]]:
         slope, intercept = points[0][1] / points[0][0], 0.0
     else:
         slope, intercept = linear_regression(*zip(*points, strict=True))
-    return [(ranks, rate, _predicted(Work(slope, intercept, EXCHANGES), ranks, batch)) for ranks, batch, rate in ROWS]
+    return [(ranks, rate, _predict(Work(slope, intercept, EXCHANGES), ranks, batch)) for ranks, batch, rate in ROWS]
 
 
 def _exchange_seconds(ranks: int, batch: int) -> float:
-    return _predicted(Work(0.0, 0.0, EXCHANGES), ranks, batch).seconds
+    return _predict(Work(0.0, 0.0, EXCHANGES), ranks, batch).seconds
 
 
-def _predicted(work: Work, ranks: int, batch: int) -> PredictedStep:
+def _predict(work: Work, ranks: int, batch: int) -> PredictedStep:
     prediction = predict(work, LINKS, ranks, batch)
     assert isinstance(prediction, PredictedStep), prediction
     return prediction

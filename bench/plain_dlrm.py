@@ -69,7 +69,7 @@ class PlainTrainer:
             work.wait()
             weight.grad /= dist.get_world_size()
         self._optimizer.step()
-        return loss.item()
+        return float(loss)
 
 
 def _mlp(widths: tuple[int, ...], last: nn.Module) -> nn.Sequential:

@@ -28,7 +28,7 @@ from trainer.scale.sharding.planner import AUTO, ShardingConfig, choose
 from trainer.scale.sharding.repair import Repair
 from trainer.scale.sharding.starts import selections, starts
 from trainer.scale.sharding.step import Step
-from trainer.scale.sharding.swaps import swapped
+from trainer.scale.sharding.swaps import swap_tables
 from trainer.scale.sharding.workload import Machine, Table, Workload
 
 _CASES = ((150, 128), (1000, 128))
@@ -96,8 +96,8 @@ def _stages(
     options: Sequence[Sequence[Option]], start: Assignment, step: Step, limits: Limits
 ) -> tuple[Loads, Loads, Loads]:
     """Return the loads of an assignment at first, after swaps, and after repair."""
-    after = swapped(start, step, limits)
-    (repaired,) = Repair(options, step, limits).repaired([after])
+    after = swap_tables(start, step, limits)
+    (repaired,) = Repair(options, step, limits).repair([after])
     return start.loads, after.loads, repaired.loads
 
 

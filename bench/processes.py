@@ -18,7 +18,7 @@ import psutil
 from bench.hot_path import mark_step
 from lab.jobs.without_torchrun import free_port
 
-__all__ = ["child", "daemon", "free_port", "ranks_running", "spawned", "wait_for_answer"]
+__all__ = ["child", "daemon", "free_port", "ranks_running", "spawn", "wait_for_answer"]
 _STEP_SECONDS = 0.020  # of a rank: a short step, so that the agent has much to read
 _START_SECONDS = 60.0
 
@@ -45,7 +45,7 @@ def child(*command: str, log: Path | None = None) -> Iterator[psutil.Process]:
 
 
 @contextlib.contextmanager
-def spawned(function: Callable[..., object], *arguments: object) -> Iterator[psutil.Process]:
+def spawn(function: Callable[..., object], *arguments: object) -> Iterator[psutil.Process]:
     """Run a function in a process that ends with the block."""
     process = multiprocessing.get_context("spawn").Process(target=function, args=arguments, daemon=True)
     process.start()
@@ -72,7 +72,7 @@ def ranks_running(folder: Path, num_ranks: int) -> Iterator[list[int]]:
     """Run ranks that step every 20 ms, with their boxes in a folder; yield their pids."""
     with contextlib.ExitStack() as stack:
         boxes = folder / "boxes"
-        yield [stack.enter_context(spawned(_run_rank, boxes, rank, num_ranks)).pid for rank in range(num_ranks)]
+        yield [stack.enter_context(spawn(_run_rank, boxes, rank, num_ranks)).pid for rank in range(num_ranks)]
 
 
 def _run_rank(boxes: Path, rank: int, num_ranks: int) -> None:

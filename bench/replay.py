@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def record(path: Path, num_ranks: int, passes: int, every: float) -> None:
-    """Write the packed reports of all agents in so many rounds, each after its length."""
+    """Write the packed reports of all agents in this many rounds, each after its length."""
     cluster = Cluster(num_ranks)
     known = [Resting()] * (num_ranks // RANKS_PER_AGENT)
     with path.open("wb") as file:

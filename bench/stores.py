@@ -63,14 +63,14 @@ def main() -> None:
     )
     print("|---|---|---|---|---|---|---|---|---|")
     for part in PARTS:
-        series = [each for each in all_series if part.keep(each)]
+        series = [candidate for candidate in all_series if part.keep(candidate)]
         with tempfile.TemporaryDirectory(prefix="zmon-stores-") as folder:
-            samples, of_prometheus, of_victoria = _sizes(Path(folder), series, scene)
+            samples, prometheus_bytes, victoria_bytes = _sizes(Path(folder), series, scene)
         scale = part.days * 86400 / (options.minutes * 60)
         print(
             f"| {part.name} | {len(series):,} | {len(series) / options.ranks:.1f} | {samples / 1e6:.1f} M "
-            f"| {of_prometheus / samples:.2f} | {of_victoria / samples:.2f} | {part.days} days "
-            f"| {of_prometheus * scale / 1e9:.1f} GB | {of_victoria * scale / 1e9:.1f} GB |",
+            f"| {prometheus_bytes / samples:.2f} | {victoria_bytes / samples:.2f} | {part.days} days "
+            f"| {prometheus_bytes * scale / 1e9:.1f} GB | {victoria_bytes * scale / 1e9:.1f} GB |",
             flush=True,
         )
 
@@ -96,10 +96,10 @@ def _sizes(folder: Path, series: Sequence[Series], scene: Scene) -> tuple[int, i
         urllib.request.urlopen(imported, timeout=900).close()
         urllib.request.urlopen(f"{url}/internal/force_flush", timeout=600).close()
         with urllib.request.urlopen(f"{url}/metrics", timeout=60) as page:
-            of_victoria = sum(map(float, _DATA_SIZE.findall(page.read().decode())))
+            victoria_bytes = sum(map(float, _DATA_SIZE.findall(page.read().decode())))
     convert(text, blocks)
-    of_prometheus = sum(file.stat().st_size for file in blocks.rglob("*") if file.is_file())
-    return samples, of_prometheus, round(of_victoria)
+    prometheus_bytes = sum(file.stat().st_size for file in blocks.rglob("*") if file.is_file())
+    return samples, prometheus_bytes, round(victoria_bytes)
 
 
 def _in_milliseconds(text: Path) -> Iterator[bytes]:

@@ -41,11 +41,13 @@ _GROUP, _INTERVAL = 0.02, 1.0  # ratio of a step in collectives; seconds between
 Columns = dict[str, list[int]]  # a step of all ranks: column → the number of each rank
 
 
-def sampled(number: int, steps: Sequence[Columns]) -> Steps:
-    """Return the last of these steps, with this number, and the mean of all of them beside it."""
+def sample(number: int, steps: Sequence[Columns]) -> Steps:
+    """Return the last of these steps, with this number, and the mean of all steps beside it."""
     last = steps[-1]
     size = len(next(iter(last.values())))
-    means = {name: [round(fmean(each)) for each in zip(*(step[name] for step in steps), strict=True)] for name in last}
+    means = {
+        name: [round(fmean(values)) for values in zip(*(step[name] for step in steps), strict=True)] for name in last
+    }
     columns = {STEP: [number] * size, **last, MEAN_STEPS: [len(steps)] * size}
     columns |= {MEAN + name: numbers for name, numbers in means.items()}
     return Steps.from_columns(tuple(map(str, range(size))), (1,) * size, columns)
@@ -74,7 +76,7 @@ class Job:
         """Simulate the steps up to the next one that the hub receives."""
         steps = [self._step() for _ in range(self.every)]
         self.number += self.every
-        self.history.add([sampled(self.number, steps)], {str(rank): rank for rank in range(self.size)})
+        self.history.add([sample(self.number, steps)], {str(rank): rank for rank in range(self.size)})
 
     def _step(self) -> Columns:
         self_times = [self._self_time(rank) for rank in range(self.size)]

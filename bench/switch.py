@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, MutableMapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -22,6 +22,19 @@ _CLASSES = (dist.Work, dist.ProcessGroup, dist.Reducer, DistributedDataParallel,
 OPTIMIZER_HOOKS = (optimizers._global_optimizer_pre_hooks, optimizers._global_optimizer_post_hooks)
 
 Hooks = MutableMapping[int, Any]
+
+
+class Change(NamedTuple):
+    """A name in a module or a class that zmon has changed."""
+
+    owner: Any
+    name: str
+    plain: object  # the value without zmon
+    watching: object  # the value with zmon
+
+    def is_made(self) -> bool:
+        """Return True if the name has the value with zmon now."""
+        return vars(self.owner)[self.name] is self.watching
 
 
 def attach() -> tuple[float, float]:
@@ -47,23 +60,21 @@ class Switch:
         timeline = probe.current
         assert timeline is not None
         self._probe, self._timeline = probe, timeline
-        after = names()
-        self._changed = [
-            (*key, names_before[key], new)
-            for key, new in after.items()
-            if key in names_before and names_before[key] is not new
+        self._changes = [
+            Change(*key, names_before[key], value)
+            for key, value in names().items()
+            if key in names_before and names_before[key] is not value
         ]
         self._hooks: list[tuple[Hooks, dict[int, Any]]] = [(hooks, dict(hooks)) for hooks in OPTIMIZER_HOOKS]
 
     def settle(self, model: nn.Module) -> None:
         """Note what the first steps have changed: hooks on the model, and wrappers that zmon put on or took off."""
-        self._changed = [each for each in self._changed if vars(each[0])[each[1]] is each[3]]
-        known = {each[:2] for each in self._changed}
-        self._changed += [
-            (*key, plain, vars(key[0])[key[1]])
-            for key, plain in self._classes_before.items()
-            if key not in known and vars(key[0])[key[1]] is not plain
-        ]
+        self._changes = [change for change in self._changes if change.is_made()]
+        known = {(change.owner, change.name) for change in self._changes}
+        for (owner, name), plain in self._classes_before.items():
+            value = vars(owner)[name]
+            if (owner, name) not in known and value is not plain:
+                self._changes.append(Change(owner, name, plain, value))
         for hooks in hooks_of(model):
             hooks_of_zmon = {key: hook for key, hook in hooks.items() if is_ours(hook)}
             if hooks_of_zmon:
@@ -72,8 +83,8 @@ class Switch:
     def to(self, mode: str) -> None:
         """Switch to a mode from the next step on."""
         is_absent = mode in (ABSENT, AGAIN)
-        for owner, name, plain, watching in self._changed:
-            setattr(owner, name, plain if is_absent else watching)
+        for change in self._changes:
+            setattr(change.owner, change.name, change.plain if is_absent else change.watching)
         for hooks, hooks_of_zmon in self._hooks:
             for key, hook in hooks_of_zmon.items():
                 if is_absent:

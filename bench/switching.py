@@ -92,7 +92,7 @@ Results = list[dict[str, Any]]  # by rank, as bench.job writes them
 
 
 def measure(seconds: float) -> Iterator[str]:
-    """Measure all jobs, for about so many seconds each, and yield the lines of a table."""
+    """Measure all jobs, for about this many seconds each, and yield the lines of a table."""
     yield _line(("job", "watched by", "rank", "step", "processor time, µs", "floor", "of the step", "wall, µs", "floor",
                  "idle, µs", "reported, µs", "processor ÷ reported"))  # fmt: skip
     with previous_release() as previous:

@@ -48,8 +48,8 @@ def main() -> None:
             ratios, texts = [], []
             for _ in range(arguments.pairs):
                 plain = _run(arguments, pooling, 0, limit=None)
-                of_all = int(plain["plan"]) * arguments.ranks - TABLES + TABLES // 4
-                limit = None if kind == "all fits" else of_all + _SPARE
+                planned_bytes = int(plain["plan"]) * arguments.ranks - TABLES + TABLES // 4  # of all ranks
+                limit = None if kind == "all fits" else planned_bytes + _SPARE
                 tiered = _run(arguments, pooling, memory, limit)
                 ratios.append(tiered["step"] / plain["step"])
                 texts.append(f"{plain['step'] * 1e3:.1f} → {tiered['step'] * 1e3:.1f} ms")
@@ -90,6 +90,7 @@ def _job(pooling: int, memory: int, steps: int, folder: str) -> None:
     from trainer.loader import Loader
     from trainer.scale.presets import demo
     from trainer.scale.run import Run, extent, open_source
+    from trainer.scale.tier.kernel import TieredKernel
     from trainer.world import join, world_from
 
     tier = {"folder": folder if memory else ""}
@@ -105,13 +106,13 @@ def _job(pooling: int, memory: int, steps: int, folder: str) -> None:
     config = apply_changes(demo(), [changes])
     source = open_source(config, world)
     run = Run(config, world, source)
-    on_disk = [*run.trainer.tables.on_disk.values()]
+    on_disk = [kernel for kernel in run.trainer.tables.on_disk.values() if isinstance(kernel, TieredKernel)]
     if on_disk:
-        of_bags = apply_changes(config, [{"synthetic": {"shortest_bag": 20, "longest_bag": 20}}])
-        size, warming = config.train.global_batch, open_source(of_bags, world)
+        large_bags = apply_changes(config, [{"synthetic": {"shortest_bag": 20, "longest_bag": 20}}])
+        size, warm_up_source = config.train.global_batch, open_source(large_bags, world)
         for number in range(WARM_UP_LOOKUPS):
             share = shares(size, world.size)[world.rank]
-            batch = warming.batch(10**6 + number, share.start, share.size)
+            batch = warm_up_source.batch(10**6 + number, share.start, share.size)
             run.trainer.tables.lookup(run.trainer.exchange.send_ids(Loaded(0, size, batch)).wait())
     times, reads, begin, read = [], [], 0.0, 0
     with Loader(source, extent(config, source), world.rank, world.size, depth=2) as batches:
@@ -122,15 +123,15 @@ def _job(pooling: int, memory: int, steps: int, folder: str) -> None:
                 times.append(time.perf_counter() - begin)
                 reads.append(_read_bytes() - read)
             if number == WARM_UP:
-                first = _read_bytes(), sum(kernel.missing for kernel in on_disk)
+                first_read, first_missing = _read_bytes(), sum(kernel.missing for kernel in on_disk)
             begin, read = time.perf_counter(), _read_bytes()
-    missing = sum(kernel.missing for kernel in on_disk) - first[1]
+    missing = sum(kernel.missing for kernel in on_disk) - first_missing
     needed = missing * (DIM + 1) * 4
     figures = {"step": statistics.median(times), "plan": run.plan.predicted[world.rank].memory_bytes}
     if memory:
         figures |= {
             "rows missing a step": round(missing / steps),
-            "read / needed": round((_read_bytes() - first[0]) / max(1, needed), 1),
+            "read / needed": round((_read_bytes() - first_read) / max(1, needed), 1),
             "steps without a read": sum(read == 0 for read in reads),
             "mean step ms": round(statistics.mean(times) * 1e3, 1),
         }

@@ -19,7 +19,7 @@ import time
 import torch.distributed as dist
 
 from bench.rows import table_line
-from bench.wire import joined
+from bench.wire import join_ranks
 from trainer.keys import apply_changes
 from trainer.loader import Extent, Loader
 from trainer.loop import evaluate, steps
@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0, help="give up after so many minutes (60)")
     parser.add_argument("--seed", type=int, default=1, help="seed of weights and samples (1)")
     arguments = parser.parse_args()
-    world = joined("bench.time_to_auc")
+    world = join_ranks("bench.time_to_auc")
     config = apply_changes(mlperf_dcnv2(), [{"train": {"seed": arguments.seed}}])
     source, batch = open_source(config, world), config.train.global_batch
     trainer = Trainer(config, world, plan(config, world).tables)

@@ -15,7 +15,7 @@ import os
 import statistics
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from bench.dlrm import Shape
@@ -24,7 +24,6 @@ from bench.rows import MEBI, PERCENT, Row, lines
 from bench.trainer_job import BLOCK_STEPS, COPY, OURS, PLAIN, PRODUCTS, WARM_UP_STEPS
 
 _POOLING = (1, 20)
-_SMALL = {"rows": 1000, "global_batch": 64, "bottom": (32,), "top": (32,)}
 _MAX_ROUND_SECONDS = 60  # if a round of all variants takes longer, the run is aborted
 _HEADS = (
     f"  {'':<58}{'median':>8}{'10 %':>9}{'90 %':>9}{'CPU time':>11}"
@@ -44,7 +43,9 @@ def main() -> None:
     parser.add_argument("--only", choices=("speed", "memory"), help="measure only this part")
     parser.add_argument("--quick", action="store_true", help="small models and two rounds, as a quick check")
     arguments = parser.parse_args()
-    shapes = [Shape(pooling, **(_SMALL if arguments.quick else {})) for pooling in _POOLING]
+    shapes = [Shape(pooling) for pooling in _POOLING]
+    if arguments.quick:
+        shapes = [replace(shape, rows=1000, global_batch=64, bottom=(32,), top=(32,)) for shape in shapes]
     if arguments.only != "memory":
         print(_about(shapes[0]), flush=True)
         for shape in shapes:
@@ -52,8 +53,8 @@ def main() -> None:
         print(_PEERS)
     if arguments.only != "speed":
         print("peak memory of each rank, and the plan's prediction", flush=True)
-        for shape in (*shapes, None):
-            print(*lines(memory(shape, 30)), sep="\n", flush=True)
+        for memory_shape in (*shapes, None):
+            print(*lines(memory(memory_shape, 30)), sep="\n", flush=True)
     print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
 
 
@@ -68,7 +69,8 @@ def speed(shape: Shape, rounds: int) -> Iterator[str]:
     )
     median = {name: statistics.median(values) for name, values in seconds.items()}
     floor, plain = median[PRODUCTS] + median[COPY], median[PLAIN]
-    kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(results[0]["plan"]).items())
+    num_tables: Counter[str] = Counter(results[0]["plan"])  # by kind
+    kinds = ", ".join(f"{count} {kind}" for kind, count in num_tables.items())
     work = results[0]["work"]
     yield f"pooling {shape.pooling}; the planner's choice for `{OURS}`: {kinds}; milliseconds per step"
     yield _HEADS

@@ -75,10 +75,14 @@ def variants(config: RunConfig) -> dict[str, RunConfig]:
 
 def main(folder: str, shape_json: str, rounds: str) -> None:
     """Measure everything in turns and write the results to FOLDER/<rank>.json."""
-    shape, world, source = joined(shape_json)
+    shape, world, source = join_ranks(shape_json)
     work = work_of(shape, world.size, source.distinct_rows())
-    trainers, steps = {}, {PRODUCTS: products(shape, world.size), COPY: copies(work.traffic)}
-    steps[PLAIN] = PlainTrainer(shape, batches_of(shape, source, world, depth=0)).step
+    trainers: dict[str, Trainer] = {}
+    steps: dict[str, Callable[[], object]] = {
+        PRODUCTS: products(shape, world.size),
+        COPY: copies(work.traffic),
+        PLAIN: PlainTrainer(shape, batches_of(shape, source, world, depth=0)).step,
+    }
     for name, config in variants(shape.config()).items():
         trainers[name] = Trainer(config, world, plan(config, world).tables)
         batches = batches_of(shape, source, world, config.loader.depth)
@@ -94,7 +98,7 @@ def main(folder: str, shape_json: str, rounds: str) -> None:
     dist.destroy_process_group()
 
 
-def joined(shape_json: str) -> tuple[Shape, World, RepeatingSource]:
+def join_ranks(shape_json: str) -> tuple[Shape, World, RepeatingSource]:
     """Join the process group with one thread. Return shape, world and source, with this rank's samples generated."""
     torch.set_num_threads(1)
     world, shape = world_from(os.environ), Shape(**json.loads(shape_json))

@@ -1,6 +1,6 @@
 """The loss of quality by weights in half precision. `python -m bench.weights` takes 12 minutes on two cores.
 
-The model, the ranks and the samples are those of bench.wire. For each seed, a run with weights in float32 is compared
+The model, the ranks and the samples are as in bench.wire. For each seed, a run with weights in float32 is compared
 with runs in half precision, whose updates are rounded at random, with one in bfloat16 whose updates are rounded to the
 nearest number, and with one in which only the matrix products are in bfloat16 (`train.cpu_autocast`). The models are
 compared on held-out samples, by the difference of each sample's log-loss.
@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from bench.rows import PERCENT, STUDENT, mean_and_half, table_line
-from bench.wire import MODEL, Result, difference, joined, train, warm_up_and_decay
+from bench.wire import MODEL, Result, difference, join_ranks, train, warm_up_and_decay
 from trainer.keys import apply_changes
 from trainer.registry import WEIGHT_TYPES
 from trainer.scale.half_precision import HalfPrecision
@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--held-out", type=int, default=100, help="held-out batches of 4,096 samples (100)")
     parser.add_argument("--seeds", type=int, default=5, choices=STUDENT, help="number of seeds (5)")
     arguments = parser.parse_args()
-    world = joined("bench.weights")
+    world = join_ranks("bench.weights")
     world.say(table_line(_HEADS, _HEADS))
     opened, differences = WEIGHT_TYPES["bfloat16"], dict[str, list[float]]()
     for seed in range(1, arguments.seeds + 1):

@@ -77,7 +77,7 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=1, help="seed of weights and samples (1)")
     arguments = parser.parse_args()
-    world = joined("bench.wire")
+    world = join_ranks("bench.wire")
     samples = arguments.held_out * EVALUATION_BATCH
     world.say(f"{arguments.steps:,} steps, {samples:,} held-out samples, seed {arguments.seed}")
     world.say(table_line(_HEADS, _HEADS))
@@ -96,7 +96,7 @@ def main() -> None:
     dist.destroy_process_group()
 
 
-def joined(module: str) -> World:
+def join_ranks(module: str) -> World:
     """Return the world of this rank. If this process is no rank, let torchrun take its place and start the ranks."""
     if "RANK" not in os.environ:
         launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}", "-m", module]
@@ -108,7 +108,7 @@ def joined(module: str) -> World:
 
 
 def warm_up_and_decay(steps: int) -> dict[str, int]:
-    """Return the schedule of a run of so many steps."""
+    """Return the schedule of a run of this many steps."""
     return {"warmup_steps": steps // 20, "decay_start_step": steps // 2, "decay_steps": steps - steps // 2}
 
 

@@ -21,7 +21,7 @@ POINTS = 120  # one per five pixels of half a screen; with 200, a browser takes 
 # New points reach the viewers at different moments, spread over this part of the time between two updates.
 TURNS = 1 / 6
 COLUMNS = 60  # points of a row in a heat map
-# A chart may end this long before now: the first for a range of minutes, the second for one of days.
+# A chart may end this long before now: with a range of minutes, and with a range of days.
 SHORTEST_GRID_SECONDS, LONGEST_GRID_SECONDS = 6, 60
 FACTOR = re.compile(r"\d{1,4}(\.\d{1,4})?", re.ASCII)  # a factor of a what-if in the URL
 AFTER = 1 / 3  # the part of the range that lies after the time of a link, unless that time is still in the future

@@ -1,4 +1,4 @@
-"""Lines that hide each other are drawn as one line, which says of how many ranks, hosts or GPUs it is."""
+"""Lines that hide each other are drawn as one line, which says how many ranks, hosts or GPUs it stands for."""
 
 import re
 from collections.abc import Set
@@ -18,10 +18,10 @@ _DETAIL = {  # by noun: what equal series have in common, behind the rank or hos
 }
 
 
-def merged(panel: Panel, values: pd.DataFrame, apart: Set[str] = frozenset()) -> pd.DataFrame:
-    """Return the FRAME with one series in place of those that are equal: `4 ranks, equal`.
+def merge_equal(panel: Panel, values: pd.DataFrame, apart: Set[str] = frozenset()) -> pd.DataFrame:
+    """Return the FRAME with one series in place of equal series, such as `4 ranks, equal`.
 
-    Series that end at different times are not equal. Those in `apart` stay alone.
+    Series that end at different times are not equal. The series in `apart` are never joined to others.
     """
     names, rows = grid(values)
     if not panel.noun or len(names) < 2:
@@ -32,8 +32,8 @@ def merged(panel: Panel, values: pd.DataFrame, apart: Set[str] = frozenset()) ->
         detail = _detail(panel.noun, name)
         equal = [
             group
-            for of, group in groups
-            if of == detail
+            for its_detail, group in groups
+            if its_detail == detail
             and apart.isdisjoint((name, names[group[0]]))
             and _is_hidden(rows[group[0]], rows[index], largest)
         ]

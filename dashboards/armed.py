@@ -12,7 +12,7 @@ CACHE_SECONDS = 15  # the results change slowly, and the checks make about a doz
 
 
 @st.cache_resource(ttl=CACHE_SECONDS, show_spinner=False)
-def armed(hub_url: str, prometheus_url: str) -> tuple[Check, ...]:
+def run_checks(hub_url: str, prometheus_url: str) -> tuple[Check, ...]:
     """Run every check that does not depend on the local machine. It returns even if no server answers."""
     return tuple(asyncio.run(examine_cluster(hub_url.rstrip("/"), prometheus_url.rstrip("/"), _login())))
 

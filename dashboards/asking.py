@@ -1,11 +1,11 @@
 """HTTP requests to the hub and Prometheus. They return a typed answer, or raise Unreachable with the cause.
 
-The text of the error names a next step as well, unless the server itself rejects the request. Then it has its reason.
+The text of the error has a next step, or the reason of a server that rejects the request.
 
 All viewers share the answers of `ask`: each request is sent once per refresh, however many viewers there are. A failure
 is cached as well, so that twenty viewers do not wait for the same timeout twenty times. `ask_uncached` and `fetch`
-cache nothing. The module `queries` caches their answers, and keeps those about a fixed time range for 60 s. The types
-of answers are frozen, since answers are shared.
+cache nothing. The module `queries` caches their answers; an answer about a fixed time range for 60 s. The types of
+answers are frozen, since answers are shared.
 """
 
 import re
@@ -58,7 +58,7 @@ class Unreachable(Exception):
 
 
 class _Unusable(requests.RequestException):
-    """A body that is not read. The text says why."""
+    """A body that is not read. The text has the reason."""
 
 
 @dataclass(frozen=True)

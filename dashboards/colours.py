@@ -1,8 +1,8 @@
 """Colours that colour-blind people can tell apart, on light and on dark. One meaning has one colour on all pages.
 
-The first colours are those of Okabe and Ito (Color Universal Design, 2008); the others were chosen as far from them as
-possible, for people with normal vision and with deuteranopia. Each has a contrast of 2 or more to white and of 3 or
-more to the background of the dark theme. Vermillion is reserved for faults. Pages, charts and the dashboards for
+The first colours are those of Okabe and Ito (Color Universal Design, 2008). The others are as far from these as
+possible, for people with normal vision and with deuteranopia. Each colour has a contrast of 2 or more to white and of 3
+or more to the background of the dark theme. Vermillion is reserved for faults. Pages, charts and the dashboards for
 Grafana have no other tables of colours.
 """
 
@@ -32,10 +32,10 @@ PHASES = {  # self time: blue and green
     "optimizer": "#386A4E",
     "h2d": "#6985E7",
     "other": "#9EB8B1",
-    "data": "#61CB7C",  # beside the ideal step, as the first of what makes a step longer
+    "data": "#61CB7C",  # the time bar draws it next to the ideal step
     "offload": "#0B6E8A",
 }
-COMPUTING = tuple(phase for phase in PHASES if phase not in ("data", "offload"))  # of the ideal step
+COMPUTING = tuple(phase for phase in PHASES if phase not in ("data", "offload"))  # the phases of the ideal step
 OPS = {  # exposed time: orange, yellow and brown
     "all_to_all": ORANGE,
     "all_reduce": "#915114",
@@ -138,17 +138,17 @@ class Look(NamedTuple):
     dash: list[int]
 
 
-def of_category(name: str) -> str:
+def category_colour(name: str) -> str:
     """Return the colour of a time category. `wait: all_to_all` has the colour of its op; unknown names are grey."""
     return CATEGORIES.get(name.removeprefix("wait: "), GREY)
 
 
-def of_cause(cause: str) -> str:
-    """Return the colour of the cause of a finding. Those that only a newer zmon knows are grey."""
+def cause_colour(cause: str) -> str:
+    """Return the colour of the cause of a finding. A cause that only a newer zmon knows is grey."""
     return CAUSES.get(cause, GREY)
 
 
-def of_rank(rank: int) -> str:
+def rank_colour(rank: int) -> str:
     """Return the colour of a rank."""
     return RANKS[rank % len(RANKS)]
 
@@ -159,7 +159,7 @@ def looks(names: list[str]) -> list[Look]:
     Ranks and time categories have their own colours, also as the first word of a name (`all_to_all: exposed`). The
     second series of the same colour is dashed, the third dotted.
     """
-    meanings = [_of_meaning(name) for name in names]
+    meanings = [_meaning_colour(name) for name in names]
     others = cycle([colour for colour in SERIES if colour not in meanings] or SERIES)
     result: list[Look] = []
     for meaning in meanings:
@@ -169,10 +169,10 @@ def looks(names: list[str]) -> list[Look]:
     return result
 
 
-def _of_meaning(name: str) -> str | None:
+def _meaning_colour(name: str) -> str | None:
     """Return the colour of the rank or time category that the name begins with."""
     if rank := _RANK.match(name):
-        return of_rank(int(rank[1]))
+        return rank_colour(int(rank[1]))
     word = _WORD.match(name)
     return CATEGORIES.get(word[1]) if word else None
 

@@ -3,8 +3,8 @@
 import pandas as pd
 
 from dashboards.charts import AXIS_LABEL
-from dashboards.colours import BLUE, GREEN, GREY, ORANGE, SKY, in_order, of_category
-from dashboards.predictions import predicted
+from dashboards.colours import BLUE, GREEN, GREY, ORANGE, SKY, category_colour, in_order
+from dashboards.predictions import predicted_step
 from zmon.format import duration
 from zmon.schema.api import ScalingAnswer
 
@@ -21,7 +21,7 @@ def samples(scaling: ScalingAnswer, what_if: str) -> pd.DataFrame:
         rows.append(("now", now.ranks, now.samples_per_second, "now"))
     for size in scaling.sizes:
         for kind, answer, label in (("predicted", size.predicted, "predicted"), ("what if", size.what_if, what_if)):
-            if step := predicted(answer):
+            if step := predicted_step(answer):
                 rows.append((kind, size.ranks, step.samples_per_second, label))
     if points:
         per_rank = points[0].samples_per_second / points[0].ranks
@@ -34,7 +34,7 @@ def parts(scaling: ScalingAnswer) -> pd.DataFrame:
     rows = [
         (size.ranks, part, seconds, duration(seconds))
         for size in scaling.sizes
-        if (step := predicted(size.predicted))
+        if (step := predicted_step(size.predicted))
         for part, seconds in step.causes.items()
         if seconds > 0
     ]
@@ -59,7 +59,7 @@ def parts_specification(names: list[str]) -> dict[str, object]:
             "color": {
                 "field": "part",
                 "type": "nominal",
-                "scale": {"domain": order, "range": [of_category(name) for name in order]},
+                "scale": {"domain": order, "range": [category_colour(name) for name in order]},
                 "legend": {"title": None, "orient": "bottom"},
             },
             "tooltip": [

@@ -54,7 +54,7 @@ def share(ratio: float | None) -> str:
 
 
 def efficiency(ratio: float | None, reference: Point | None = None) -> str:
-    """Return a scaling efficiency in percent. Above 100 % it has its reason: what it is compared with."""
+    """Return a scaling efficiency in percent. Above 100 %, the text has the reason: the reference."""
     text = share(ratio)
     if ratio is None or not ratio >= ABOVE_ONE:
         return text
@@ -80,7 +80,7 @@ def unknown_html(what: str, reason: object) -> str:
 
 
 def table_html(test_id: str, heads: Iterable[str], rows: Iterable[str]) -> str:
-    """Return the HTML of a table; heads are HTML, and rows are those of `row_html`."""
+    """Return the HTML of a table; heads are HTML, and rows come from `row_html`."""
     head = "".join(f"<th>{head}</th>" for head in heads)
     return (
         f'<div class="zmon-table" data-testid="{test_id}"><table><thead><tr>{head}</tr></thead>'

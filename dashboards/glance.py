@@ -86,7 +86,7 @@ class Glance:
 
     @property
     def known_time(self) -> float | None:
-        """Like `as_of`; None if an older hub is blind, which does not tell that time."""
+        """Like `as_of`; None if a blind hub is too old to send that time."""
         return self.hub_as_of if self.hub_is_blind else self.time
 
     @property
@@ -117,7 +117,7 @@ def _with_hub(glance: Glance, hub: Hub) -> Glance:
         past = hub.findings(job_id) if job_id else []
         job_findings = [finding for finding in findings if finding.job_id == job_id]
         with_evidence = hub.with_evidence(job_id, EVIDENCE_RANKS) if job_id and job_findings else ()
-        evidence = {each.id: each.evidence for each in with_evidence}
+        evidence = {finding.id: finding.evidence for finding in with_evidence}
     except Unreachable as error:
         return replace(glance, blind=unseen(hub_error=str(error)))
     return replace(
@@ -172,7 +172,7 @@ def heartbeat(intervals: Intervals) -> str:
 
 
 def _intervals(samples: list[Sample]) -> Intervals:
-    """Return the scrape intervals that the rules are made for, or those of one machine if the rules do not say it."""
+    """Return the scrape intervals that the rules are made for; if the rules do not say it, the ones of one machine."""
     seconds = {sample.labels.get("daemon"): sample.value for sample in samples}
     try:
         return Intervals(int(seconds[AGENT]), int(seconds[HUB]))
@@ -182,9 +182,11 @@ def _intervals(samples: list[Sample]) -> Intervals:
 
 def _firing(samples: list[Sample]) -> list[Firing]:
     """Return the alerts, the most urgent first."""
-    every = (sample.labels for sample in samples)
-    firing = [Firing(labels["alertname"], labels.get("severity", ""), labels.get("job_id")) for labels in every]
-    return sorted(firing, key=lambda each: (urgency(each.severity), each.alert, each.job_id or ""))
+    firing = [
+        Firing(sample.labels["alertname"], sample.labels.get("severity", ""), sample.labels.get("job_id"))
+        for sample in samples
+    ]
+    return sorted(firing, key=lambda alert: (urgency(alert.severity), alert.alert, alert.job_id or ""))
 
 
 def ranks(prometheus: Prometheus, glance: Glance) -> tuple[Rank, ...]:

@@ -24,14 +24,14 @@ QUERIES = (LAST_DAY, DAY_BEFORE, HELD_IDLE)
 
 @dataclass(frozen=True)
 class Lost:
-    """The GPU-hours that incidents of one day cost, and the number of those whose cost is unknown."""
+    """The GPU-hours that incidents of one day cost, and the number of incidents whose cost is unknown."""
 
     gpu_hours: float
     num_incidents: int
     num_unknown: int
 
 
-def of_jobs(jobs: Iterable[JobView]) -> dict[str, float]:
+def seconds_of_jobs(jobs: Iterable[JobView]) -> dict[str, float]:
     """Return the GPU-seconds of these jobs by time category, over all their launches."""
     total: dict[str, float] = {}
     for job in jobs:

@@ -41,14 +41,14 @@ def history(
     length = (span.end - span.start) // span.resolution + 1
     columns: dict[str, np.ndarray] = {}
     last_nan = -1
-    for each in series:
-        times = np.array([time for time, _ in each.values], dtype=float)
+    for answer in series:
+        times = np.array([time for time, _ in answer.values], dtype=float)
         indices = np.rint((times - span.start) / span.resolution).astype(int)
-        values = np.array([value for _, value in each.values], dtype=float)
+        values = np.array([value for _, value in answer.values], dtype=float)
         is_within = (indices >= 0) & (indices < length)
         is_known = np.isfinite(values) & is_within
         last_nan = max([last_nan, *indices[is_within & np.isnan(values)][-1:]])
-        column = columns.setdefault(legend.format_map(defaultdict(lambda: "?", each.metric)), np.full(length, np.nan))
+        column = columns.setdefault(legend.format_map(defaultdict(lambda: "?", answer.metric)), np.full(length, np.nan))
         column[indices[is_known]] = values[is_known]
     columns = {name: column for name, column in columns.items() if not np.isnan(column).all()}
     nan_until = float(span.start + span.resolution * last_nan) if last_nan >= 0 else None

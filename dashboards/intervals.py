@@ -10,7 +10,7 @@ from typing import Literal
 from zmon.schema.scraping import LONGEST_SECONDS
 
 SAMPLES = 4  # of a window: a rate is known although one scrape failed and another came late
-CHART_SCRAPES = 5  # of the shortest window of a chart: a rate is still known if two of them fail
+CHART_SCRAPES = 5  # of the shortest window of a chart: a rate is still known if two scrapes fail
 RATE_POINTS = 2  # rate() needs two points of a series
 
 # The source of the series of a chart: the hub alone, agents as well and what is recorded from both, or the recorded

@@ -23,7 +23,7 @@ class PredictedStep:
     samples_per_second: float
 
 
-def predicted(step: StepAnswer | None) -> PredictedStep | None:
+def predicted_step(step: StepAnswer | None) -> PredictedStep | None:
     """Return the step, or None if it cannot be predicted."""
     if step is None or step.unknown is not UNSET:
         return None

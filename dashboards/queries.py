@@ -187,7 +187,7 @@ class Hub:
         return ask(self.source, endpoints.FINDINGS, request).findings
 
     def with_evidence(self, job_id: str, num_ranks: int) -> Sequence[Finding]:
-        """Return the open findings of a job, newest first. Their evidence has at most so many rows of ranks."""
+        """Return the open findings of a job, newest first. Their evidence has rows of at most `num_ranks` ranks."""
         request = FindingsRequest(job_id, active=True, evidence_ranks=num_ranks)
         return ask(self.source, endpoints.FINDINGS, request).findings
 

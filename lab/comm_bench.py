@@ -150,7 +150,7 @@ def _gather(value: T, kind: Any) -> list[T]:
     padded = torch.tensor(list(body.ljust(longest)), dtype=torch.uint8)
     bodies = [torch.empty_like(padded) for _ in sizes]
     dist.all_gather(bodies, padded)
-    return [msgspec.json.decode(bytes(each.tolist()), type=kind) for each in bodies]
+    return [msgspec.json.decode(bytes(body.tolist()), type=kind) for body in bodies]
 
 
 if __name__ == "__main__":

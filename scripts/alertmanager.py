@@ -1,7 +1,7 @@
 """The example configurations of Alertmanager in deploy/alertmanager/: one route, and a receiver for each service.
 
-Each has a receiver `pager` for alerts of severity critical and `desk` for warnings. The texts are those of
-deploy/alertmanager/zmon.tmpl. Secrets are in files. All keys exist in Alertmanager 0.25, which Debian 12 has.
+Each has a receiver `pager` for alerts of severity critical, and a receiver `desk` for warnings. Their texts are the
+templates of deploy/alertmanager/zmon.tmpl. Secrets are in files. All keys exist in Alertmanager 0.25 (Debian 12).
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Unusable(Exception):
 
 
 def chosen_python(environ: Mapping[str, str]) -> str:
-    """Return the Python that the user named in PYTHON, or that of `make setup`, or the one that runs this script."""
+    """Return the Python that PYTHON names, else the Python of `make setup`, else the Python that runs this script."""
     project_python = PROJECT / ".venv" / "bin" / "python"
     return environ.get("PYTHON") or (str(project_python) if project_python.exists() else sys.executable)
 
@@ -55,7 +55,7 @@ def lack(python: str) -> str:
     return (done.stderr.strip().splitlines() or ["its zmon is of another checkout"])[-1]
 
 
-def prepared(python: str, folder: Path = FOLDER) -> str:
+def prepare(python: str, folder: Path = FOLDER) -> str:
     """Return the Python of a virtual environment that has this checkout and what `python` has. Raises Unusable."""
     shutil.rmtree(folder, ignore_errors=True)
     venv = folder / "venv"
@@ -91,7 +91,7 @@ def suitable(python: str) -> str:
     if not (reason := lack(python)):
         return python
     print(f"gpu-check: {python}: {reason}; preparing {FOLDER.name}/", file=sys.stderr, flush=True)
-    environment = prepared(python)
+    environment = prepare(python)
     if lack(environment):
         install(python)
         if reason := lack(environment):

@@ -1,8 +1,8 @@
 """Downloads the packages that a machine with a GPU and no network lacks, as wheels in .wheels/.
 
-Run it with `make gpu-wheels` on a machine with network. The wheels are those of zmon's own dependencies and of theirs,
-for Python 3.12 on x86-64. torch and numpy are not among them, because the machine has its own. `make gpu-check` uses
-the folder there.
+Run it with `make gpu-wheels` on a machine with network. The wheels are zmon's dependencies and the dependencies of
+these, for Python 3.12 on x86-64, without torch and numpy, which the machine has. `make gpu-check` uses the folder on
+that machine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PROJECT = Path(__file__).parents[1]
 WHEELS = PROJECT / ".wheels"
 PYTHON = "3.12"
 MAX_BYTES = 60_000_000  # so that the folder can travel with the working tree
-# pip takes only platforms that are named exactly: those of the glibc that a wheel needs, newest first.
+# pip takes only platforms that are named exactly. Each names the glibc that a wheel needs; newest first.
 _GLIBCS = ("_2_28", "_2_17", "2014", "_2_12", "2010", "_2_5", "1")
 
 

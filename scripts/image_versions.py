@@ -1,4 +1,4 @@
-"""Write the versions of the container images: those that are installed here, which the tests have run with.
+"""Write the versions of the container images: the versions that are installed here, with which the tests ran.
 
 Usage: `python -m scripts.image_versions`, or `make image-versions`. The file has every package that the images install,
 dependencies of dependencies included, and what builds zmon.

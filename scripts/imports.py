@@ -15,7 +15,7 @@ from grimp import ImportGraph, build_graph
 PROJECT = Path(__file__).parents[1]
 PUBLIC = "zmon"  # zmon/__init__.py: the public API and the version. It loads the probe, so it has no place in the order
 # Package → the packages that it may import, all of them from rows above. A name is a package or module of zmon/, `zmon`
-# (the public API), or a package beside it. zmon imports none of those beside it.
+# (the public API), or a package beside zmon/. zmon/ imports no package beside it.
 IMPORTS: Mapping[str, str] = {
     "format": "",
     "stats": "",

@@ -58,7 +58,7 @@ def slack() -> str:
     (message,) = next(receiver["slack_configs"] for receiver in receivers if receiver["name"] == "pager")
     group = json.loads((REPOSITORY / "tests/deploy/alertmanager/data.json").read_text())
     group["alerts"] = group["alerts"][:1]
-    text = {name: escape(_made(message[name], group)) for name in ("color", "title", "text")}
+    text = {name: escape(_render_template(message[name], group)) for name in ("color", "title", "text")}
     buttons = "".join(f"<button>{escape(action['text'])}</button>" for action in message["actions"])
     return _SLACK.format(
         colour=_COLOURS[text["color"]],
@@ -69,7 +69,7 @@ def slack() -> str:
     )
 
 
-def _made(template: str, group: object) -> str:
+def _render_template(template: str, group: object) -> str:
     """Return what Alertmanager makes of a template for a group of alerts."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as data:
         data.write(json.dumps(group))

@@ -62,9 +62,9 @@ def copy_checkout(target: Path) -> None:
 def copy_probe(sources: Path, target: Path) -> Path:
     """Copy what the package for jobs is built from, and return its folder."""
     shutil.copytree(sources / "deploy/probe", target)
-    of_probe = (path.relative_to(sources) for path in (sources / "zmon/probe").rglob("*") if path.is_file())
+    probe_files = (path.relative_to(sources) for path in (sources / "zmon/probe").rglob("*") if path.is_file())
     others = map(Path, ("setup.py", "LICENSE", "zmon/__main__.py", "zmon/py.typed"))
-    for name in {*rank_modules(sources), *of_probe, *others}:
+    for name in {*rank_modules(sources), *probe_files, *others}:
         _copy(sources / name, target / name)
     return target
 

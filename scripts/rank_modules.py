@@ -39,7 +39,7 @@ def rank_modules(root: Path) -> frozenset[Path]:
 
 
 def _imports(file: Path) -> Iterator[str]:
-    """Yield the dotted names in the import statements of a file, of modules and of what is in them."""
+    """Yield the dotted names in the import statements of a file: of modules, functions and classes."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

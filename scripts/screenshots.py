@@ -1,4 +1,4 @@
-"""Draw the pictures of the docs from a replayed recording: `python -m scripts.screenshots`, or `make screenshots`.
+"""Draw the pictures of the docs from a replay recording: `python -m scripts.screenshots`, or `make screenshots`.
 
 docs/dashboard.png is the page of the job during the fault. docs/frozen-rank.gif shows the same page from a job that
 trains to the name of its culprit. Playwright drives Debian's Chromium; pillow joins the frames. The other pictures of
@@ -37,7 +37,7 @@ BANNER = "[data-testid=zmon-banner]"
 
 def main() -> None:
     """Play the recording and write both pictures."""
-    with replayed(NAME) as dashboard, sync_playwright() as playwright:
+    with replay(NAME) as dashboard, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
         page.goto(f"{dashboard}/job?job_id=recorded-{NAME}&range=5m")
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 @contextlib.contextmanager
-def replayed(name: str) -> Iterator[str]:
+def replay(name: str) -> Iterator[str]:
     """Play a recording, and yield the URL of its dashboard once that answers."""
     with tempfile.TemporaryFile() as out:
         command = [sys.executable, "-m", "zmon", "demo", "--replay", name]

@@ -42,4 +42,4 @@ def _section(section: Section) -> Iterator[str]:
 
 
 def _culprits(case: Case) -> str:
-    return ", ".join(each if isinstance(each, str) else f"rank {each}" for each in case.culprits) or "–"
+    return ", ".join(culprit if isinstance(culprit, str) else f"rank {culprit}" for culprit in case.culprits) or "–"

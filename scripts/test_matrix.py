@@ -124,7 +124,7 @@ def packages(torch: str | None) -> Iterator[str]:
         yield f"torch=={torch}"
 
 
-def prepared(row: Row) -> Path:
+def prepare(row: Row) -> Path:
     """Return the environment of a row; create it if it does not exist. Raises NotRun."""
     ready = row.folder / "ready"
     if not ready.exists():
@@ -135,17 +135,17 @@ def prepared(row: Row) -> Path:
     return row.folder
 
 
-def selected(row: Row, tests: Sequence[str]) -> tuple[str, ...]:
-    """Return the arguments of pytest: those of the command line, or the unit tests among those of the row."""
+def select_tests(row: Row, tests: Sequence[str]) -> tuple[str, ...]:
+    """Return the arguments of pytest: `tests` from the command line, or the unit tests of the row."""
     return tuple(tests) or ("-m", "unit", *row.tests)
 
 
 def run(row: Row, tests: Sequence[str]) -> Result:
     """Prepare the environment of a row and run its tests. Raises NotRun."""
-    python = prepared(row) / "bin/python"
+    python = prepare(row) / "bin/python"
     report = row.folder / "results.xml"
     report.unlink(missing_ok=True)
-    options = ("-q", "-p", "no:cacheprovider", f"--junitxml={report}", *selected(row, tests))
+    options = ("-q", "-p", "no:cacheprovider", f"--junitxml={report}", *select_tests(row, tests))
     path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
     with (row.folder / "output.txt").open("w") as output:
         try:
@@ -191,7 +191,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|", flush=True)
     for row in ROWS:
         print(f"test-matrix: Python {row.python}, torch {row.torch or 'none'}", file=sys.stderr)
-        command = f"`{' '.join(selected(row, tests))}`"
+        command = f"`{' '.join(select_tests(row, tests))}`"
         try:
             result = run(row, tests)
         except NotRun as reason:

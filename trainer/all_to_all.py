@@ -21,7 +21,7 @@ class AllToAll:
     ) -> None:
         self._dtype, self._scale, self._rounded = tensor.dtype, scale, precision is not None
         # The input must live until it is sent.
-        self._input = _rounded(tensor * scale, precision) if precision else tensor.contiguous()
+        self._input = _round(tensor * scale, precision) if precision else tensor.contiguous()
         self._output = self._input.new_empty(sum(to_receive), *tensor.shape[1:])
         self._work = dist.all_to_all_single(self._output, self._input, to_receive, to_send, group, async_op=True)
 
@@ -31,7 +31,7 @@ class AllToAll:
         return self._output.to(self._dtype) / self._scale if self._rounded else self._output
 
 
-def _rounded(values: Tensor, precision: torch.dtype) -> Tensor:
+def _round(values: Tensor, precision: torch.dtype) -> Tensor:
     """Round to a precision. A finite value that is too large becomes the largest finite one; infinity and NaN stay."""
     most = torch.finfo(precision).max
     return torch.where(values.isinf(), values, values.clamp(-most, most)).to(precision)

@@ -53,14 +53,14 @@ def not_finite(tensors: Iterable[tuple[str, Tensor]]) -> str:
 class PlainCheckpoints:
     """The checkpoints of a run, in a folder that all ranks share. All ranks make the same calls in the same order."""
 
-    failed = False  # a save is complete when `save` returns
+    has_failed = False  # a save is complete when `save` returns
 
     def __init__(self, folder: Path, every: int, tensors: Mapping[str, Tensor], world: World) -> None:
-        """`every` is the number of steps between two checkpoints. `tensors` are those of `tensors_of`."""
+        """`every` is the number of steps between two checkpoints. `tensors` is the result of `tensors_of`."""
         self._folder, self._every, self._tensors, self._rank, self._world = folder, every, tensors, world.rank, world
         self._newest = 0  # the step of the last save or load
 
-    def due(self, step: int) -> bool:
+    def is_due(self, step: int) -> bool:
         """Return True if a checkpoint is due after this many steps."""
         return step % self._every == 0
 

@@ -54,7 +54,7 @@ class Exchange:
         wire: WireConfig,
         dtype: torch.dtype,
     ) -> None:
-        """`shards` are those of all ranks, ordered by `in_order`. Every rank has the `replicated` tables.
+        """`shards` are the shards of all ranks, ordered by `in_order`. Every rank has the `replicated` tables.
 
         `dims` are the columns of each table, `dtype` is the type of vectors. All ranks must create it together.
         """
@@ -66,7 +66,7 @@ class Exchange:
         self._cpus = dist.new_group(backend="gloo") if world.device.type == "cuda" else None
         self._host = HOST_SUMS[Merge.HOST](shards, world) if any(s.merge is Merge.HOST for s in shards) else None
         reached = [[rank for rank in range(world.size) if self._meet(group, rank)] for group in self.groups]
-        sources = [[group for group in of_rank if self._meet(group, world.rank)] for of_rank in self._groups]
+        sources = [[group for group in groups if self._meet(group, world.rank)] for groups in self._groups]
         self._departures = Departures(self.groups, reached)
         self.arrivals = Arrivals(sources, replicated, dims, world.device)
         self._nothing = torch.empty(0, dtype=dtype, device=world.device)
@@ -86,21 +86,21 @@ class Exchange:
         samples = self._samples(loaded)
         if self._host is not None:
             vectors = [
-                self._host.reduce(of_group, len(group.units), samples) if group.merge is Merge.HOST else of_group
-                for group, of_group in zip(self.groups, vectors, strict=True)
+                self._host.reduce(bag_sums, len(group.units), samples) if group.merge is Merge.HOST else bag_sums
+                for group, bag_sums in zip(self.groups, vectors, strict=True)
             ]
-        flat = self._departures.flat(vectors, samples, self._nothing)
+        flat = self._departures.flatten(vectors, samples, self._nothing)
         to_receive = self.arrivals.sizes(samples[self._rank])
         return AllToAll(flat, self._departures.sizes(samples), to_receive, PRECISIONS[self.wire.forward])
 
     def merge(self, pooled: AllToAll, replicated: ByWidth) -> Tensor:
-        """Wait for the pooled vectors and order those of all tables: (F, B, D), or (B, sum of all D)."""
+        """Wait for the pooled vectors, and order the vectors of all tables: (F, B, D), or (B, sum of all D)."""
         return self.arrivals.merge(pooled.wait(), replicated)
 
     def send_gradients(self, gradient: Tensor, loaded: Loaded) -> AllToAll:
         """Start to send the gradients of the pooled vectors to the ranks of the shards.
 
-        They are scaled by the global batch, because a mean over the batch has too small gradients for half precision.
+        They are scaled by the global batch: the gradients of a mean over the batch are too small for half precision.
         """
         samples, precision = self._samples(loaded), PRECISIONS[self.wire.backward]
         to_send, to_receive = self.arrivals.sizes(samples[self._rank]), self._departures.sizes(samples)
@@ -109,12 +109,12 @@ class Exchange:
     def by_group(self, gradients: AllToAll, loaded: Loaded) -> list[Tensor]:
         """Wait for the gradients of the pooled vectors, and return those (G, D) of each local group."""
         samples = self._samples(loaded)
-        of_groups = self._departures.by_group(gradients.wait(), samples)
+        by_group = self._departures.by_group(gradients.wait(), samples)
         if self._host is None:
-            return of_groups
+            return by_group
         return [
             self._host.gather(gradient, len(group.units), samples) if group.merge is Merge.HOST else gradient
-            for group, gradient in zip(self.groups, of_groups, strict=True)
+            for group, gradient in zip(self.groups, by_group, strict=True)
         ]
 
     def _meet(self, group: Group, rank: int) -> bool:

@@ -71,9 +71,9 @@ def raise_on_all_ranks(fault: TrainerError | None) -> None:
     """Raise the fault of the lowest rank that has one. All ranks must call it together."""
     faults: list[tuple[type[TrainerError], tuple[str, str, str]] | None] = [None] * dist.get_world_size()
     dist.all_gather_object(faults, (type(fault), fault.parts) if fault else None)
-    for of_rank in faults:
-        if of_rank is not None:
-            kind, parts = of_rank
+    for rank_fault in faults:
+        if rank_fault is not None:
+            kind, parts = rank_fault
             raise kind(*parts)
 
 
@@ -81,7 +81,7 @@ def raise_on_all_ranks(fault: TrainerError | None) -> None:
 def raised_on_all_ranks() -> Iterator[None]:
     """Raise an error of one rank on all ranks. They must enter together.
 
-    Inside, no rank may communicate where another one may already have raised its error.
+    Inside, a rank must not communicate after a point at which another rank may have raised its error.
     """
     fault: TrainerError | None = None
     try:

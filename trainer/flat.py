@@ -34,7 +34,7 @@ class OverlapConfig:
 class FlatParameters:
     """The parameters and gradients of a dense model. The model works as before, on slices of them.
 
-    The gradient tensor begins with some sums. Then come the gradients of replicated tables, then those of the
+    The gradient tensor begins with some sums. The gradients of replicated tables follow, then the gradients of the
     parameters in the order of backward: from the last layer to the first.
     """
 

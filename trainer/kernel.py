@@ -29,8 +29,8 @@ class Bags:
     rows: Tensor  # (N,) row numbers of the weight
     lengths: Tensor  # (G,) rows in each bag
 
-    def moved(self, begins: Tensor) -> Bags:
-        """Return the bags with a number (G,) added to all rows of each bag, in 64 bits."""
+    def shift_rows(self, begins: Tensor) -> Bags:
+        """Return the bags with a number (G,) of `begins` added to all rows of each bag, as 64-bit numbers."""
         shifts = begins.repeat_interleave(self.lengths, output_size=len(self.rows))
         return Bags(self.rows + shifts, self.lengths)
 
@@ -49,10 +49,10 @@ class Bags:
 
 
 class Precision:
-    """The type of weights: here that of computation."""
+    """The type of weights. Here it is also the type of computation; a subclass may store weights in another type."""
 
     def __init__(self, dtype: torch.dtype, computed: torch.dtype | None = None) -> None:
-        """`dtype` is of weights, `computed` of sums, gradients, updates and optimizer state."""
+        """`dtype` is the type of weights, `computed` that of sums, gradients, updates and optimizer state."""
         self.dtype, self.computed = dtype, computed or dtype
 
     def sums(self, weight: Tensor, bags: Bags) -> Tensor:
@@ -124,19 +124,20 @@ class TorchKernel(Kernel):
         Every row of a bag has the gradient of the bag's sum. The gradient of a row is the sum over the bags that
         contain it, which is another lookup. Its order is that of the global batch, for any number of ranks.
         """
-        for merged in _merged(bags, gradient, self._piece):
+        for merged in _merge_by_row(bags, gradient, self._piece):
             self.apply(merged, learning_rate)
 
     def merge(self, bags: Bags, gradient: Tensor) -> Merged:
         """Return the gradients of all distinct rows, for `apply`."""
-        return next(_merged(bags, gradient, max(1, len(bags.rows))), Merged(bags.rows[:0], gradient[:0]))
+        return next(_merge_by_row(bags, gradient, max(1, len(bags.rows))), Merged(bags.rows[:0], gradient[:0]))
 
     def apply(
         self, merged: Merged, learning_rate: float, mean_squares: Tensor | None = None, slots: Tensor | None = None
     ) -> None:
-        """Update these rows. `mean_squares` (U,) are of all columns, if this weight has only some of a table's.
+        """Update these rows.
 
-        `slots` (U,) are the places of the rows in the weight, if it is a cache of them.
+        `mean_squares` (U,) are those of all columns, for a weight that has only some columns of a table. `slots` (U,)
+        are the places of the rows in the weight, for a weight that is a cache.
         """
         slots = merged.rows if slots is None else slots
         change = self._rule(RowUpdate(self.state, slots, merged.gradient, mean_squares), learning_rate, self._epsilon)
@@ -150,27 +151,27 @@ class Merged(NamedTuple):
     gradient: Tensor  # (U, D)
 
 
-def _merged(bags: Bags, gradient: Tensor, piece_rows: int) -> Iterator[Merged]:
+def _merge_by_row(bags: Bags, gradient: Tensor, piece_rows: int) -> Iterator[Merged]:
     """Yield the gradients of the distinct rows in pieces, sorted by row."""
     rows, order = bags.rows.sort(stable=True)
     bags_by_row = bags.bag_of_row.index_select(0, order)
     if rows.is_cuda:
-        yield _merged_without_counting(rows, bags_by_row, gradient)
+        yield _merge_without_counting(rows, bags_by_row, gradient)
         return
     touched, counts = torch.unique_consecutive(rows, return_counts=True)
     # `bags_by_row` (N,) has the bags with the first touched row, then the bags with the second, …
     begins = Bags(rows, counts).offsets  # (U + 1,)
     for first in range(0, len(touched), piece_rows):
         ends = begins[first : first + piece_rows + 1]
-        of_piece = sums(gradient, bags_by_row[ends[0] : ends[-1]], ends - ends[0])
-        yield Merged(touched[first : first + piece_rows], of_piece)
+        row_gradients = sums(gradient, bags_by_row[ends[0] : ends[-1]], ends - ends[0])
+        yield Merged(touched[first : first + piece_rows], row_gradients)
 
 
-def _merged_without_counting(rows: Tensor, bags_by_row: Tensor, gradient: Tensor) -> Merged:
-    """Merge the gradients of each distinct one of these sorted rows (N,), given the bag of each.
+def _merge_without_counting(rows: Tensor, bags_by_row: Tensor, gradient: Tensor) -> Merged:
+    """Merge the gradients of each distinct row, given sorted rows (N,) and the bag of each.
 
-    The number of distinct rows stays on the GPU, because reading it would stop the CPU. So N gradients are merged.
-    Those after the distinct rows are zero. They belong to any of the rows, and change nothing.
+    The number of distinct rows stays on the GPU, because reading it would stop the CPU. So the result has N gradients.
+    The gradients after the last distinct row are zero: they belong to any row, and change nothing.
     """
     number = len(rows)
     if not number:

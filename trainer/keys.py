@@ -65,16 +65,16 @@ def apply_changes(config: C, changes: Iterable[Mapping[str, Any]]) -> C:
     """
     merged: dict[str, Any] = {}
     for change in changes:
-        merged = _merged(merged, change)
+        merged = _merge(merged, change)
     changed: C = _change(config, merged, prefix="")
     return changed
 
 
-def _merged(values: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(values: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(values)
     for name, value in later.items():
         old = merged.get(name)
-        merged[name] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+        merged[name] = _merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
     return merged
 
 
@@ -86,7 +86,7 @@ def _change(section: Any, values: Mapping[str, Any], prefix: str) -> Any:
         key = f"{prefix}{name}"
         if name not in kinds:
             raise ConfigError(f"there is no key {key}", "it is misspelt", f"Use {_nearest(key, section, prefix)}")
-        new[name] = _converted(value, getattr(section, name), kinds[name], key)
+        new[name] = _convert(value, getattr(section, name), kinds[name], key)
     return replace(section, **new)
 
 
@@ -110,7 +110,7 @@ def _keys(section: Any, prefix: str) -> Iterable[str]:
             yield f"{prefix}{field.name}"
 
 
-def _converted(value: Any, old: Any, kind: Any, key: str) -> Any:
+def _convert(value: Any, old: Any, kind: Any, key: str) -> Any:
     """Convert a value to the type of its field."""
     if is_dataclass(old):
         require(isinstance(value, Mapping), key, repr(value), "a section of keys")

@@ -54,10 +54,10 @@ class Checkpoints(Protocol):
     """The checkpoints of a run. All ranks make the same calls in the same order, and an error is raised on all."""
 
     @property
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         """True if this rank knows that a save in the background failed. The next call will raise."""
 
-    def due(self, step: int) -> bool:
+    def is_due(self, step: int) -> bool:
         """Return True if a checkpoint is due after this many steps."""
 
     def save(self, step: int, numbers: Mapping[str, float]) -> None:
@@ -95,7 +95,7 @@ class Loop:
                 if config.evaluation.every and self.steps_done % config.evaluation.every == 0:
                     self._report(progress)
                     self._evaluate(progress)
-                if self.checkpoints and self.checkpoints.due(self.steps_done):
+                if self.checkpoints and self.checkpoints.is_due(self.steps_done):
                     self._report(progress)
                     self._save()
             self._report(progress)
@@ -105,7 +105,7 @@ class Loop:
         world.say(progress.summary(self.running.lifetime()))
 
     def _must_stop(self) -> bool:
-        return self.checkpoints is not None and self.checkpoints.failed
+        return self.checkpoints is not None and self.checkpoints.has_failed
 
     @contextmanager
     def _save_completed(self) -> Iterator[None]:
@@ -144,7 +144,7 @@ class Loop:
         begin = time.perf_counter()
         with zmon.activity("eval"):
             quality = evaluate(self.trainer, self.held_out)
-        progress.evaluated(quality, time.perf_counter() - begin)
+        progress.print_evaluation(quality, time.perf_counter() - begin)
         zmon.report(auc=quality.auc, calibration=quality.calibration)
 
     def _save(self) -> None:

@@ -1,7 +1,7 @@
 """The updates of the weights by their gradients: one optimizer for dense parameters, one for embedding tables.
 
-Dense layers use an optimizer of torch, on one flat tensor of which all their parameters are slices. Tables use rules
-that touch only the rows that a batch looked up. Each rank updates what it holds, without communication.
+Dense layers use an optimizer of torch on one flat tensor; their parameters are slices of it. Tables use rules that
+touch only the rows that a batch looked up. Each rank updates what it holds, without communication.
 
 Shapes: U distinct rows touched, D columns.
 """

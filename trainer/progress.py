@@ -71,7 +71,7 @@ class Progress:
         elif self._clock() - self._last_time >= REFRESH_SECONDS or self._number == self._last_step:
             self._line.draw(self._number, self._figures())
 
-    def evaluated(self, quality: Quality, seconds: float) -> None:
+    def print_evaluation(self, quality: Quality, seconds: float) -> None:
         """Print the result of an evaluation. The time of the evaluation does not count as time of steps."""
         self._last_time += seconds
         self._evaluation_seconds += seconds

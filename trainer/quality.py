@@ -127,12 +127,12 @@ class Predictions:
         samples, log_loss, positives, _ = total.tolist()
         if math.isnan(log_loss) or not 0 < positives < samples:
             return quality(total)
-        wins = _wins(_all_gathered(logits[positive]).sort().values[: int(positives)], logits[~positive])
+        wins = _wins(_all_gather(logits[positive]).sort().values[: int(positives)], logits[~positive])
         dist.all_reduce(wins)
         return quality(total, _auc(wins, int(positives), int(samples)))
 
 
-def _all_gathered(values: Tensor) -> Tensor:
+def _all_gather(values: Tensor) -> Tensor:
     """Return the values of all ranks, padded with NaN to the same number for each rank."""
     longest = torch.tensor(len(values), device=values.device)
     dist.all_reduce(longest, dist.ReduceOp.MAX)

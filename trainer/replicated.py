@@ -36,11 +36,11 @@ class ReplicatedTables:
         by_width: dict[int, dict[int, int]] = {}
         for table in tables:
             by_width.setdefault(config.dims[table], {})[table] = config.rows[table]
-        self._of_width = {
+        self._by_width = {
             width: _TablesOfWidth(width, rows, optimizer, dtype, device) for width, rows in by_width.items()
         }
-        self._sizes = [of_width.weight.numel() for of_width in self._of_width.values()]
-        for table, weight, _ in self.parts():
+        self._sizes = [tables.weight.numel() for tables in self._by_width.values()]
+        for table, weight, _state in self.parts():
             num_rows, width = weight.shape
             weight.copy_(torch.cat([*initial_rows(seed, Shard(table, 0, 0, num_rows, width), num_rows, width)]))
 
@@ -50,27 +50,27 @@ class ReplicatedTables:
         return sum(self._sizes)
 
     def bags(self, batch: Batch) -> dict[int, Bags]:
-        """Return the bags of these samples, by number of columns; there by table, then by sample."""
-        ids = batch.ids.split(batch.lengths.sum(dim=1).tolist()) if self._of_width else ()
-        return {width: tables.bags(batch, ids) for width, tables in self._of_width.items()}
+        """Return the bags of these samples, by number of columns, then by table, then by sample."""
+        ids = batch.ids.split(batch.lengths.sum(dim=1).tolist()) if self._by_width else ()
+        return {width: tables.bags(batch, ids) for width, tables in self._by_width.items()}
 
     def lookup(self, bags: dict[int, Bags]) -> dict[int, Tensor]:
         """Return the sum of the rows of each bag (E · B, D), by number of columns."""
-        return {width: tables.lookup(bags[width]) for width, tables in self._of_width.items()}
+        return {width: tables.lookup(bags[width]) for width, tables in self._by_width.items()}
 
     def gradient(self, bags: dict[int, Bags], gradient: dict[int, Tensor], out: Tensor) -> None:
         """Write the gradient of all weights into `out`, given the gradients of the bags' sums (E · B, D)."""
-        for (width, tables), of_width in zip(self._of_width.items(), out.split(self._sizes), strict=True):
-            tables.gradient(bags[width], gradient[width], of_width.view_as(tables.weight))
+        for (width, tables), part in zip(self._by_width.items(), out.split(self._sizes), strict=True):
+            tables.gradient(bags[width], gradient[width], part.view_as(tables.weight))
 
     def update(self, gradient: Tensor, learning_rate: float) -> None:
         """Update all rows, given the gradient of all weights for the global batch."""
-        for tables, of_width in zip(self._of_width.values(), gradient.split(self._sizes), strict=True):
-            tables.update(of_width.view_as(tables.weight), learning_rate)
+        for tables, part in zip(self._by_width.values(), gradient.split(self._sizes), strict=True):
+            tables.update(part.view_as(tables.weight), learning_rate)
 
     def parts(self) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """Return each table with views of its weight (rows, D) and its optimizer state (rows,)."""
-        return chain.from_iterable(tables.parts() for tables in self._of_width.values())
+        """Yield each table with views of its weight (rows, D) and its optimizer state (rows,)."""
+        return chain.from_iterable(tables.parts() for tables in self._by_width.values())
 
 
 class _TablesOfWidth:
@@ -79,7 +79,7 @@ class _TablesOfWidth:
     def __init__(
         self, width: int, rows: dict[int, int], optimizer: OptimizerConfig, dtype: torch.dtype, device: torch.device
     ) -> None:
-        """`rows` are those of each table."""
+        """`rows` has the number of rows of each table."""
         self._tables, self._rows = list(rows), list(rows.values())
         self.weight = torch.empty(sum(self._rows), width, dtype=dtype, device=device)
         self.state = torch.zeros(optimizer.state_shape((sum(self._rows), width)), dtype=dtype, device=device)

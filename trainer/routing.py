@@ -85,8 +85,8 @@ class Router:
             for index, shard in enumerate(shards)
             if shard.table in number_of
         )
-        of_parts = torch.tensor(parts, dtype=torch.int64).view(-1, 3).T.contiguous()
-        self._first_numbers, self._divided_shards, self._divided_added = of_parts
+        columns = torch.tensor(parts, dtype=torch.int64).view(-1, 3).T.contiguous()
+        self._first_numbers, self._divided_shards, self._divided_added = columns
 
     def row_offsets(self, rank: int) -> Tensor | None:
         """Return the first row of each shard of a rank in its group, which the rank adds to the rows that it receives.
@@ -149,7 +149,7 @@ def _whole_tables(shards: Sequence[Shard], indices: Sequence[int], added: Sequen
     by_table = defaultdict[int, list[int]](list)
     for index in indices:
         by_table[shards[index].table].append(index)
-    return [_WholeTable(table, those, [added[index] for index in those]) for table, those in by_table.items()]
+    return [_WholeTable(table, members, [added[index] for index in members]) for table, members in by_table.items()]
 
 
 def _group(shard: Shard) -> Group:

@@ -6,7 +6,7 @@
     0 ┼──────┴──────────────┴────────── step
         warmup_steps   decay_start_step, for decay_steps
 
-Warm-up and decay are those of facebookresearch/dlrm: the first step has the factor 1 ÷ warmup_steps, and the decay is a
+Warm-up and decay are as in facebookresearch/dlrm: the first step has the factor 1 ÷ warmup_steps, and the decay is a
 polynomial of power 2. Two things differ: between warm-up and decay the factor is 1 (in their code, the last value of
 the warm-up), and after the decay it is `floor`. The schedule has no state, so a resumed run continues it.
 """

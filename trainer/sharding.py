@@ -70,7 +70,7 @@ class TableWise:
 class DataParallel:
     """A copy on every rank, for tables whose whole gradient is smaller than the pooled vectors of a batch.
 
-    The lookup needs no communication. The gradients of all rows are all-reduced with those of the dense layers.
+    The lookup needs no communication. The gradients of all rows are all-reduced together with the dense gradients.
     """
 
     name = "data_parallel"
@@ -126,7 +126,7 @@ class Group:
 def group_key(shard: Shard) -> tuple[str, int, int]:
     """Return what the shards of a group have in common. A table whose columns are divided is a group of its own.
 
-    The ranks that have the other columns look up the same rows, so that they can add up squares row by row.
+    So all ranks with columns of this table look up the same rows in it, and can add up squares row by row.
     """
     return shard.merge.value, shard.table if shard.merge is Merge.COLUMNS else -1, shard.num_columns
 
@@ -141,7 +141,7 @@ def groups_of(shards: Sequence[Shard], num_ranks: int) -> list[tuple[Group, ...]
     groups: list[list[Group]] = [[] for _ in range(num_ranks)]
     for (rank, *_), members in groupby(shards, key=lambda shard: (shard.rank, *group_key(shard))):
         groups[rank].append(Group(tuple(members)))
-    return [tuple(of_rank) for of_rank in groups]
+    return [tuple(groups_of_rank) for groups_of_rank in groups]
 
 
 def shards_of(

@@ -89,7 +89,7 @@ class ShardedTables:
             if shares_moments and isinstance(kernel, TorchKernel):
                 self._sharing.append((number, kernel))
             self._kernels.append(kernel)
-        for shard, kernel, first in self.located():
+        for shard, kernel, first in self.locate():
             for block in initial_rows(seed, shard, config.rows[shard.table], config.dims[shard.table]):
                 kernel.write(first, block)
                 first += len(block)
@@ -106,7 +106,7 @@ class ShardedTables:
 
     def lookup(self, bags: Sequence[Bags]) -> list[Tensor]:
         """Return the sum of the rows of each bag (G, D), by group."""
-        return [kernel.lookup(of_group) for kernel, of_group in zip(self._kernels, bags, strict=True)]
+        return [kernel.lookup(group_bags) for kernel, group_bags in zip(self._kernels, bags, strict=True)]
 
     def update(self, bags: Sequence[Bags], gradients: Sequence[Tensor], learning_rate: float) -> None:
         """Update each row of the last lookup once and exactly, given the gradients (G, D) of the sums, by group."""
@@ -117,16 +117,16 @@ class ShardedTables:
             if number not in sharing:
                 kernel.update(bags[number], gradients[number], learning_rate)
         if exchange is not None:
-            for (_, sharer), of_table, mean_squares in zip(self._sharing, merged, exchange.wait(), strict=True):
-                sharer.apply(of_table, learning_rate, mean_squares)
+            for (_, sharer), table, mean_squares in zip(self._sharing, merged, exchange.wait(), strict=True):
+                sharer.apply(table, learning_rate, mean_squares)
 
     def parts(self) -> Iterator[tuple[Shard, Tensor, Tensor]]:
-        """Return each shard with its weight (rows, D) and its optimizer state (rows,): views, or copies from a disk."""
-        for shard, kernel, first in self.located():
+        """Yield each shard with its weight (rows, D) and its optimizer state (rows,): views, or copies from a disk."""
+        for shard, kernel, first in self.locate():
             yield shard, *kernel.read(first, shard.num_rows)
 
-    def located(self) -> Iterator[tuple[Shard, Kernel, int]]:
-        """Return each shard with the kernel that has its rows, and the first of them there."""
+    def locate(self) -> Iterator[tuple[Shard, Kernel, int]]:
+        """Yield each shard with the kernel that has its rows, and the place of its first row in the kernel."""
         for group, kernel, num_rows in zip(self._groups, self._kernels, self._num_rows, strict=True):
             for shard, first in zip(group.shards, accumulate(num_rows, initial=0), strict=False):
                 yield shard, kernel, first

@@ -149,9 +149,9 @@ class Trainer:
         return StepResult(loaded.step, loaded.global_batch, Sums(self.flat.sums), loaded.batch.fault), following
 
     def _report_work(self, samples: int, bags: Sequence[Bags], replicated_bags: Mapping[int, Bags]) -> None:
-        of_groups = [(group.width, len(each.rows)) for group, each in zip(self.exchange.groups, bags, strict=True)]
-        looked_up = [*of_groups, *((width, len(each.rows)) for width, each in replicated_bags.items())]
-        lookups, numbers = sum(rows for _, rows in looked_up), sum(width * rows for width, rows in looked_up)
+        by_width = [(group.width, len(local.rows)) for group, local in zip(self.exchange.groups, bags, strict=True)]
+        by_width += [(width, len(replicated.rows)) for width, replicated in replicated_bags.items()]
+        lookups, numbers = sum(rows for _, rows in by_width), sum(width * rows for width, rows in by_width)
         flops, traffic = self.work.flops(samples), self.work.memory_traffic(samples, lookups, numbers)
         zmon.work(samples=samples, lookups=lookups, flops=flops, memory_traffic=traffic, dtype=self.work.dtype)
 

@@ -33,21 +33,18 @@ class Departures:
             sizes[rank] += self._size(rank, number, samples)
         return sizes
 
-    def flat(self, vectors: Sequence[Tensor], samples: Sequence[int], empty: Tensor) -> Tensor:
-        """Return the vectors of each group as they travel; `empty` if there is no group."""
+    def flatten(self, vectors: Sequence[Tensor], samples: Sequence[int], empty: Tensor) -> Tensor:
+        """Return the vectors of all groups as they travel; `empty` if there is no group."""
         if len(vectors) <= 1:
             return vectors[0].flatten() if vectors else empty
-        pieces = {
-            (rank, number): piece
-            for number, (group, ranks) in enumerate(zip(self._groups, self._reached, strict=True))
-            for rank, piece in zip(
-                ranks, vectors[number].split([len(group.units) * samples[rank] for rank in ranks]), strict=True
-            )
-        }
+        pieces: dict[tuple[int, int], Tensor] = {}  # by rank and number of the group
+        for number, (group, ranks) in enumerate(zip(self._groups, self._reached, strict=True)):
+            by_rank = vectors[number].split([len(group.units) * samples[rank] for rank in ranks])
+            pieces.update(((rank, number), piece) for rank, piece in zip(ranks, by_rank, strict=True))
         return torch.cat([pieces[place].flatten() for place in self._order])
 
     def by_group(self, flat: Tensor, samples: Sequence[int]) -> list[Tensor]:
-        """Return the vectors of each group, the reverse of `flat`."""
+        """Return the vectors of each group, the reverse of `flatten`."""
         if len(self._groups) <= 1:
             return [flat.view(-1, group.width) for group in self._groups]
         pieces = dict(zip(self._order, flat.split([self._size(*place, samples) for place in self._order]), strict=True))
@@ -68,56 +65,46 @@ class Arrivals:
         self, sources: Sequence[Sequence[Group]], replicated: Sequence[int], dims: Sequence[int], device: torch.device
     ) -> None:
         """`sources` are the groups of each rank whose vectors arrive here; `dims` are the columns of each table."""
-        self._sources, self._pieces = sources, [group for of_rank in sources for group in of_rank]
-        units: dict[int, list[Unit]] = {}
+        self._sources, self._pieces = sources, [group for groups in sources for group in groups]
+        by_width: dict[int, list[Unit]] = {}
         for group in self._pieces:
-            units.setdefault(group.width, []).extend(group.units)
-        self._num_sharded = {width: len(of_width) for width, of_width in units.items()}
+            by_width.setdefault(group.width, []).extend(group.units)
+        self._num_sharded = {width: len(units) for width, units in by_width.items()}
         for table in replicated:
-            units.setdefault(dims[table], []).append(Unit(table, 0, dims[table]))
-        self._widths = {width: _Width(of_width, device) for width, of_width in units.items()}
-        self._units = sorted(unit for of_width in self._widths.values() for unit in of_width.units)
+            by_width.setdefault(dims[table], []).append(Unit(table, 0, dims[table]))
+        self._widths = {width: _Width(units, device) for width, units in by_width.items()}
+        self._units = sorted(unit for width in self._widths.values() for unit in width.units)
         self._uniform = len(self._widths) == 1 and len(self._units) == len(dims)
 
     def sizes(self, num_samples: int) -> list[int]:
         """Return the numbers that each rank sends."""
-        return [sum(len(group.units) * group.width for group in of_rank) * num_samples for of_rank in self._sources]
+        return [sum(len(group.units) * group.width for group in groups) * num_samples for groups in self._sources]
 
     def merge(self, flat: Tensor, replicated: ByWidth) -> Tensor:
-        """Order all vectors of this rank's samples by table, and add up those of a table held in parts.
+        """Order all vectors of this rank's samples by table. Add up the vectors of a table whose rows are divided.
 
         Return (F, B, D), or (B, sum of all D) if the tables or their shards have several widths.
         """
         sharded = self._by_width(flat)
-        sums = {
-            width: of_width.summed(_joined(sharded.get(width), replicated.get(width)))
-            for width, of_width in self._widths.items()
-        }
-        if self._uniform:
-            return next(iter(sums.values()))
-        columns = {
-            unit: vectors
-            for width, of_width in self._widths.items()
-            for unit, vectors in zip(of_width.units, sums[width].unbind(), strict=True)
-        }
+        columns: dict[Unit, Tensor] = {}
+        for dim, width in self._widths.items():
+            sums = width.add_parts(_concatenate(sharded.get(dim), replicated.get(dim)))
+            if self._uniform:  # there is no other width
+                return sums
+            columns.update(zip(width.units, sums.unbind(), strict=True))
         return torch.cat([columns[unit] for unit in self._units], dim=1)
 
     def split(self, gradient: Tensor) -> tuple[Tensor, ByWidth]:
         """Split the gradient of the result of `merge`: as it travels to the shards, and for replicated tables."""
-        if self._uniform:
-            sums = dict.fromkeys(self._widths, gradient)
-        else:
-            columns = dict(
-                zip(self._units, gradient.split([unit.num_columns for unit in self._units], dim=1), strict=True)
-            )
-            sums = {
-                width: torch.stack([columns[unit] for unit in of_width.units])
-                for width, of_width in self._widths.items()
-            }
+        columns: dict[Unit, Tensor] = {}
+        if not self._uniform:
+            by_unit = gradient.split([unit.num_columns for unit in self._units], dim=1)
+            columns.update(zip(self._units, by_unit, strict=True))
         sharded, replicated = ByWidth(), ByWidth()
-        for width, of_width in self._widths.items():
-            vectors, number = of_width.copied(sums[width]), self._num_sharded.get(width, 0)
-            sharded[width], replicated[width] = vectors[:number], vectors[number:].flatten(0, 1)
+        for dim, width in self._widths.items():
+            sums = gradient if self._uniform else torch.stack([columns[unit] for unit in width.units])
+            vectors, number = width.copy_to_parts(sums), self._num_sharded.get(dim, 0)
+            sharded[dim], replicated[dim] = vectors[:number], vectors[number:].flatten(0, 1)
         return self._in_order(sharded), replicated
 
     def by_sample(self, merged: Tensor) -> Tensor:
@@ -130,24 +117,25 @@ class Arrivals:
         per_sample = sum(len(group.units) * group.width for group in self._pieces)
         num_samples = len(flat) // per_sample
         pieces = flat.split([num_samples * len(group.units) * group.width for group in self._pieces])
-        of_width: dict[int, list[Tensor]] = {}
+        by_width: dict[int, list[Tensor]] = {}
         for group, piece in zip(self._pieces, pieces, strict=True):
-            of_width.setdefault(group.width, []).append(piece.view(-1, group.width))
-        return {width: torch.cat(vectors) for width, vectors in of_width.items()}
+            by_width.setdefault(group.width, []).append(piece.view(-1, group.width))
+        return {width: torch.cat(vectors) for width, vectors in by_width.items()}
 
     def _in_order(self, by_width: ByWidth) -> Tensor:
         """Return the vectors (n, B, width) of each width as they travel, the reverse of `_by_width`."""
         if len(self._num_sharded) <= 1:
             return by_width[next(iter(self._num_sharded or by_width))].flatten()
-        of_width = {
-            width: iter(by_width[width].split([len(group.units) for group in self._pieces if group.width == width]))
-            for width in self._num_sharded
-        }
-        return torch.cat([next(of_width[group.width]).flatten() for group in self._pieces])
+        next_vector, pieces = dict.fromkeys(self._num_sharded, 0), []
+        for group in self._pieces:
+            begin, number = next_vector[group.width], len(group.units)
+            pieces.append(by_width[group.width][begin : begin + number].flatten())
+            next_vector[group.width] += number
+        return torch.cat(pieces)
 
 
 class _Width:
-    """The vectors of one width. Those that belong to the same unit are parts of a sum."""
+    """The vectors of one width. Vectors that belong to the same unit are parts of a sum."""
 
     def __init__(self, units: Sequence[Unit], device: torch.device) -> None:
         self.units = sorted(set(units))
@@ -155,7 +143,7 @@ class _Width:
         self._numbers = torch.tensor([number_of[unit] for unit in units], device=device)  # (n,)
         self._in_order = self._numbers.argsort() if len(self.units) == len(units) else None
 
-    def summed(self, vectors: Tensor) -> Tensor:
+    def add_parts(self, vectors: Tensor) -> Tensor:
         """Add up the vectors of each unit: (n · B, width) → (u, B, width)."""
         vectors = vectors.view(len(self._numbers), -1, vectors.shape[1])
         if self._in_order is not None:
@@ -163,11 +151,11 @@ class _Width:
             return vectors.index_select(0, self._in_order)
         return vectors.new_zeros(len(self.units), *vectors.shape[1:]).index_add_(0, self._numbers, vectors)
 
-    def copied(self, sums: Tensor) -> Tensor:
+    def copy_to_parts(self, sums: Tensor) -> Tensor:
         """Copy the vector of each unit to all its parts: (u, B, width) → (n, B, width)."""
         return sums.index_select(0, self._numbers)
 
 
-def _joined(*vectors: Tensor | None) -> Tensor:
+def _concatenate(*vectors: Tensor | None) -> Tensor:
     present = [part for part in vectors if part is not None and len(part)]
     return present[0] if len(present) == 1 else torch.cat([part for part in vectors if part is not None])

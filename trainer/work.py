@@ -1,7 +1,7 @@
 """The work of a training step on one rank: floating-point operations and memory traffic, for `zmon.work`.
 
-Operations are those of matrix products, 2 for each multiplication and addition, which is what the peak of a device
-counts. Sums of embedding rows, activations and optimizers are left out: they take the time of their memory traffic.
+Operations are counted in matrix products only, 2 for each multiplication and addition, as the peak of a device counts
+them. Sums of embedding rows, activations and optimizers are left out: they take the time of their memory traffic.
 
 Memory traffic is a model without caches, in which each use of an array moves it once. Shapes: B samples of this rank, N
 rows looked up in its shards, C the sum of the columns of all tables, P dense parameters.
@@ -36,26 +36,28 @@ class StepWork:
         bottom = [model.dense_features, *model.bottom, max(dims)]
         if model.interaction == "dot":
             width = dims[0] + num_vectors * len(dims) // 2
-            interacted = 4 * num_vectors**2 * dims[0]  # one product in forward, one in backward
+            interaction_flops = 4 * num_vectors**2 * dims[0]  # one product in forward, one in backward
             between: list[int] = [num_vectors**2]
             parameters = 0
         else:
             width = max(dims) + columns
-            interacted = 3 * model.cross_layers * 4 * width * model.cross_rank
+            interaction_flops = 3 * model.cross_layers * 4 * width * model.cross_rank
             between = [model.cross_rank, width] * model.cross_layers
             parameters = model.cross_layers * (2 * width * model.cross_rank + width)
         top = [width, *model.top, 1]
-        products = sum(2 * before * after for widths in (bottom, top) for before, after in pairwise(widths))
-        first = 2 * bottom[0] * bottom[1]  # dense features get no gradient
-        self._sample_flops = 3 * products - first + interacted
-        parameters += sum((before + 1) * after for widths in (bottom, top) for before, after in pairwise(widths))
+        layers = [*pairwise(bottom), *pairwise(top)]  # their widths
+        forward_flops = sum(2 * before * after for before, after in layers)
+        first_layer_flops = 2 * bottom[0] * bottom[1]  # backward leaves them out: dense features get no gradient
+        self._sample_flops = 3 * forward_flops - first_layer_flops + interaction_flops
+        parameters += sum((before + 1) * after for before, after in layers)
         itemsize: int = DTYPES[config.train.dtype].itemsize
-        state = 0 if config.optimizer.embedding == "sgd" else 2 * itemsize  # of a row, or of a weight
-        of_weight = state if config.optimizer.embedding in ELEMENTWISE else 0
-        sample = _USES_OF_VECTORS * columns + _USES_OF_ACTIVATIONS * sum((*bottom, *between, *top))
-        uses = _USES_OF_PARAMETERS + 2 * _DENSE_STATE[config.optimizer.dense]
-        self._number_bytes, self._row_bytes = _USES_OF_ROWS * config.weight_bytes + of_weight, state - of_weight
-        self._sample_bytes, self._step_bytes = sample * itemsize, uses * parameters * itemsize
+        state_bytes = 0 if config.optimizer.embedding == "sgd" else 2 * itemsize  # of a row, or of a weight
+        elementwise = config.optimizer.embedding in ELEMENTWISE
+        self._number_bytes = _USES_OF_ROWS * config.weight_bytes + (state_bytes if elementwise else 0)
+        self._row_bytes = 0 if elementwise else state_bytes
+        sample_numbers = _USES_OF_VECTORS * columns + _USES_OF_ACTIVATIONS * sum((*bottom, *between, *top))
+        parameter_uses = _USES_OF_PARAMETERS + 2 * _DENSE_STATE[config.optimizer.dense]
+        self._sample_bytes, self._step_bytes = sample_numbers * itemsize, parameter_uses * parameters * itemsize
         self.dtype = _dtype(config, device)
 
     def flops(self, samples: int) -> int:
@@ -64,8 +66,8 @@ class StepWork:
 
     def memory_traffic(self, samples: int, lookups: int, numbers: int) -> int:
         """Return the bytes that a step reads and writes. `numbers` are those in the rows of all lookups."""
-        of_rows = self._row_bytes * lookups + self._number_bytes * numbers
-        return self._step_bytes + self._sample_bytes * samples + of_rows
+        rows = self._row_bytes * lookups + self._number_bytes * numbers
+        return self._step_bytes + self._sample_bytes * samples + rows
 
 
 def _dtype(config: Config, device: torch.device) -> str:

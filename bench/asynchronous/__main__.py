@@ -51,10 +51,10 @@ def _both(seed: int, steps: int, workers: int, speed: str) -> tuple[Run, Run]:
     """Train synchronously, then asynchronously."""
     config = configuration(seed, steps, HELD_OUT)
     outcome = run(config, workers, speed == "slow")
-    samples = sum(each.samples for each in outcome.trained)
-    ids = sum(each.ids for each in outcome.trained) / samples
-    averagings = sum(each.averagings for each in outcome.trained) / samples if workers > 1 else 0.0
-    missed = tuple(map(sum, zip(*(each.missed for each in outcome.trained), strict=True)))
+    samples = sum(worker.samples for worker in outcome.trained)
+    ids = sum(worker.ids for worker in outcome.trained) / samples
+    averagings = sum(worker.averagings for worker in outcome.trained) / samples if workers > 1 else 0.0
+    missed = tuple(map(sum, zip(*(worker.missed for worker in outcome.trained), strict=True)))
     sent = asynchronous_bytes(config, ids, averagings)
     asynchronous = Run(
         outcome.samples_per_second, outcome.quality.normalized_entropy, outcome.quality.auc, sent, missed

@@ -45,8 +45,8 @@ class Outcome:
     @property
     def samples_per_second(self) -> float:
         """Samples of all workers, from the first step of any to the end of the last."""
-        seconds = max(each.end for each in self.trained) - min(each.begin for each in self.trained)
-        return sum(each.samples for each in self.trained) / seconds
+        seconds = max(worker.end for worker in self.trained) - min(worker.begin for worker in self.trained)
+        return sum(worker.samples for worker in self.trained) / seconds
 
 
 def configuration(seed: int, steps: int, held_out: int) -> RunConfig:
@@ -132,7 +132,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=STEPS, help=f"steps of the synchronous trainer ({STEPS})")
     arguments = parser.parse_args()
     outcome = run(configuration(arguments.seed, arguments.steps, HELD_OUT), arguments.workers, arguments.slow)
-    shares = ", ".join(f"{each.samples:,}" for each in outcome.trained)
+    shares = ", ".join(f"{worker.samples:,}" for worker in outcome.trained)
     quality = outcome.quality
     print(f"{outcome.samples_per_second:,.0f} samples/s, NE {quality.normalized_entropy:.5f}, AUC {quality.auc:.5f}")
     print(f"samples of the workers in the order of their ends: {shares}")

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -17,6 +18,7 @@ import torch.distributed as dist
 import zmon
 from bench.asynchronous.job import configuration, source_of
 from bench.asynchronous.readers import Slowed
+from trainer.batch import Loaded
 from trainer.loader import Extent, Loader
 from trainer.loop import evaluate, steps
 from trainer.scale.planning import plan
@@ -37,7 +39,9 @@ def main(folder: str, seed: str, num_steps: str, held_out: str, speed: str) -> N
     begin = time.perf_counter()
     extent = Extent.of_steps(train.steps, train.global_batch)
     with Loader(source, extent, world.rank, world.size, config.loader.depth) as loader:
-        batches = Slowed(loader) if speed == "slow" and world.rank == world.size - 1 else loader
+        batches: Iterator[Loaded] = loader
+        if speed == "slow" and world.rank == world.size - 1:
+            batches = Slowed(loader)
         for _ in steps(trainer, batches):
             pass
     seconds = time.perf_counter() - begin

@@ -10,7 +10,7 @@ import multiprocessing.context
 import signal
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch.multiprocessing import Queue
@@ -63,16 +63,19 @@ def taken(pieces: Queue[Piece | None]) -> Iterator[Piece]:
         yield piece
 
 
-class Slowed(Iterator[Loaded | Piece]):
-    """Batches for a slow machine: before each one, it sleeps for as long as this thread computed since the last one.
+B = TypeVar("B", bound=Loaded | Piece)
 
-    A step takes twice its own time. Time in which the thread waits, as in collectives, is not doubled.
+
+class Slowed(Iterator[B]):
+    """Batches for a slow machine: before each batch, it sleeps for as long as this thread computed since the last one.
+
+    So a step takes twice its own time. Time in which the thread waits, as in collectives, is not doubled.
     """
 
-    def __init__(self, batches: Iterator[Loaded | Piece]) -> None:
+    def __init__(self, batches: Iterator[B]) -> None:
         self._batches, self._computed = batches, time.thread_time()
 
-    def __next__(self) -> Loaded | Piece:
+    def __next__(self) -> B:
         time.sleep(time.thread_time() - self._computed)
         following = next(self._batches)
         self._computed = time.thread_time()

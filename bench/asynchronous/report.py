@@ -52,7 +52,7 @@ def _sparse_bytes(config: RunConfig, ids: float) -> float:
 
 
 def _dense_bytes(config: RunConfig) -> int:
-    return _NUMBER * sum(parameter.numel() for parameter in dense_model(config).parameters())
+    return _NUMBER * sum(int(parameter.numel()) for parameter in dense_model(config).parameters())
 
 
 def cells(name: str, workers: int, speed: str, runs: Sequence[Run], synchronous: Sequence[Run]) -> tuple[str, ...]:

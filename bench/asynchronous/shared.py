@@ -32,7 +32,7 @@ class Shared:
 
     @classmethod
     def initial(cls, config: Config) -> Shared:
-        """Return the initial parameters, equal to those of the synchronous trainer."""
+        """Return the initial parameters, as the synchronous trainer has them."""
         rows, (dim, *_) = config.embedding.rows, config.embedding.dims
         kernel = TorchKernel(config.optimizer, (sum(rows), dim), Precision(torch.float32), _CPU)
         begins = [*accumulate(rows[:-1], initial=0)]
@@ -48,7 +48,7 @@ class Shared:
         return cls(kernel, torch.tensor(begins), updates.share_memory_(), center.share_memory_())
 
     def bags(self, batch: Batch) -> Bags:
-        """Return the bags (F · B) of a batch, with rows among those of all tables."""
+        """Return the bags (F · B) of a batch; their rows are numbered over all tables."""
         begins = self.begins.repeat_interleave(batch.lengths.sum(dim=1), output_size=len(batch.ids))
         return Bags(batch.ids + begins, batch.lengths.flatten())
 

@@ -118,7 +118,7 @@ class Staleness:
     counts: Tensor = field(default_factory=lambda: torch.zeros(_MAX_STALENESS + 1, dtype=torch.int64))
 
     def __post_init__(self) -> None:
-        self._at_look_up = torch.zeros_like(self.updates)  # (R,) this worker's; only those of the last look-up matter
+        self._at_look_up = torch.zeros_like(self.updates)  # (R,) of this worker; valid for rows of the last look-up
 
     def read(self, rows: Tensor) -> None:
         """Note the updates of the rows that are looked up."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import os
 import sys
 import tempfile
@@ -23,7 +24,7 @@ from pathlib import Path
 
 from bench.dashboard import browser, history, queries, report, rounds, serving
 from bench.dashboard.scene import Scene
-from bench.dashboard.sharing import shared
+from bench.dashboard.sharing import measure_crowds
 from dashboards.address import RANGES
 
 AHEAD_SECONDS = 7200  # the history continues this long after now, so that there is data while the benchmark runs
@@ -41,6 +42,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10, help="measurements of each view (10)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the history in this folder for the next run")
     arguments = parser.parse_args()
+    assert isinstance(sys.stdout, io.TextIOWrapper)
     sys.stdout.reconfigure(line_buffering=True)  # a run takes long, so each table is printed at once
     with _folder(arguments.keep) as folder:
         scene = _history(
@@ -68,7 +70,7 @@ def measure(
         for view, view_queries in queries.by_view(scene, range_, time.time()).items()
     }
     report.queries(costs)
-    served = rounds.served(dashboard, prometheus, views, num_rounds, moments)
+    served = rounds.load_without_browser(dashboard, prometheus, views, num_rounds, moments)
     with browser.viewer(dashboard.url) as viewer:
         for view in (*views, *rounds.before_clicks(views)):
             viewer.learn(view)
@@ -78,7 +80,7 @@ def measure(
         }
         report.views("one viewer", alone, floor)
         report.parts(served, alone)
-        report.shared(shared(prometheus, dashboard, views, viewers))
+        report.crowds(measure_crowds(prometheus, dashboard, views, viewers))
         with rounds.crowd(dashboard.url, views, viewers):
             with_crowd = rounds.clicks(viewer, views, max(1, num_rounds // CROWD_PART), moments)
             report.views(f"with {viewers} more viewers", with_crowd, floor)
@@ -98,7 +100,7 @@ def _floor(folder: Path, num_rounds: int) -> rounds.Times:
     empty = browser.View("an empty page", "")
     with serving.empty_page(folder) as server, browser.viewer(server.url) as viewer:
         viewer.learn(empty)
-        times = {kind: {empty.name: []} for kind in (rounds.FIRST, rounds.AGAIN)}
+        times: rounds.Times = {kind: {empty.name: []} for kind in (rounds.FIRST, rounds.AGAIN)}
         for _ in range(num_rounds):
             with viewer.tab() as page:
                 for kind in times:

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 from playwright.sync_api import TimeoutError as TooLate
 
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-SIZE = {"width": 1280, "height": 1450}
+SIZE = ViewportSize(width=1280, height=1450)
 MAX_SECONDS = 30.0  # the limit for a view; a slower view counts as this long
 _SETTLED_SECONDS = 5.0  # a view is complete if its elements do not change for this long
 _POLLING_MS = 50  # between two checks, so a time is up to this much too long; more checks would slow the page down
@@ -115,7 +115,7 @@ class Viewer:
         page.goto(view.url(self._base, **params), wait_until="commit")
         return self._ready(page, view)
 
-    def appeared(self, page: Page) -> tuple[float, float]:
+    def drawing_times(self, page: Page) -> tuple[float, float]:
         """Return the seconds from the load of a page until its banner, and until all charts on the screen are drawn."""
         banner, screen = page.evaluate(TIMES)
         return banner / 1000, screen / 1000

@@ -100,7 +100,7 @@ class FakeHub:
         report: dict[str, float | None] = {"loss": 0.45 + 0.01 * random.random()}
         job = replace(self._job, step=self._step(), time=account, report=report)
         jobs = [job, *(_other_job(job, number) for number in range(OTHER_JOBS))]
-        return JobList([with_headline(each, [self._finding]) for each in jobs], blind=False)
+        return JobList([with_headline(view, [self._finding]) for view in jobs], blind=False)
 
     async def ranks(self, request: RanksRequest) -> RankList:
         """Answer as the hub does. All rows change, because the browser gets unchanged rows only once."""

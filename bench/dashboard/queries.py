@@ -71,7 +71,7 @@ def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
         return [query for panel in panels for query in _chart(panel, context, scene)]
 
     def host_tiles(of_hosts: str) -> list[Query]:
-        fleet, queries = hosts.Fleet(of_hosts=of_hosts), dict(HOST_TILES)
+        fleet, queries = hosts.Fleet(join=of_hosts), dict(HOST_TILES)
         if len(scene.hosts) > hosts.MAX_HOSTS:
             fleet = fleet.limited_to(tuple(scene.hosts[:STAND_OUT]))
             queries |= {"least_busy": hosts.LEAST_BUSY, "all_hosts": hosts.ALL_HOSTS}

@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import nan
 from statistics import mean, median
+from typing import NamedTuple
 
 from bench.cluster import RANKS_PER_AGENT
 from bench.dashboard import hub_answers
 from bench.dashboard.scene import JOB, KINDS, OPS, SIMULATED_SECONDS, Scene, by_word
-from zmon.schema.host import GpuSample, HostLoad
+from zmon.schema.host import GpuSample, HostLoad, HostSample, NicSample
+from zmon.schema.rank import RankState
 
-Values = tuple[str, dict[str, str], tuple[float, ...], bool]  # name, labels, value by kind of time, True if it grows
+
+class Values(NamedTuple):
+    """A series with its value for each kind of time. NaN means no samples."""
+
+    name: str
+    labels: dict[str, str]
+    by_kind: tuple[float, ...]
+    grows: bool = False  # True: the value is its growth per second
+
 
 _GPU: dict[str, tuple[str, Callable[[GpuSample], float]]] = {  # by the name in charts
     "utilization": ("utilization:ratio", lambda gpu: gpu.utilization_ratio or 0.0),
@@ -27,12 +37,12 @@ _SPREAD: dict[str, Callable[[Sequence[float]], float]] = {"largest": max, "media
 def recorded(scene: Scene) -> Iterator[Values]:
     """Yield all recorded series."""
     yield from _ranks(scene)
-    of_hosts = list(_hosts(scene))
-    yield from of_hosts
-    yield from _of_job(of_hosts)
+    host_series = list(_hosts(scene))
+    yield from host_series
+    yield from _sums_of_hosts(host_series)
     spreads = list(_spreads(scene))
     yield from spreads
-    yield from _stand_out(each for each in spreads if each[0].startswith("zmon:job_host_"))
+    yield from _stand_out(series for series in spreads if series.name.startswith("zmon:job_host_"))
     yield from _job(scene)
 
 
@@ -43,14 +53,14 @@ def _ranks(scene: Scene) -> Iterator[Values]:
         totals = {
             "waiting_seconds": [sum(by_word(state, "exposed_").values()) for state in states],
             "self_seconds": [sum(by_word(state, "phase_").values()) for state in states],
-            "all_to_all_sent_bytes": [state.totals["bytes_sent_all_to_all"] for state in states],
+            "all_to_all_sent_bytes": [_totals(state)["bytes_sent_all_to_all"] for state in states],
         }
         for name, values in totals.items():
-            yield f"zmon:rank_{name}:total", labels, tuple(value / SIMULATED_SECONDS for value in values), True
+            yield Values(f"zmon:rank_{name}:total", labels, tuple(value / SIMULATED_SECONDS for value in values), True)
         in_flight = tuple(state.in_flight.seconds if state.in_flight else 0.0 for state in states)
-        yield "zmon:rank_in_flight:seconds", labels, in_flight, False
-        allocated = tuple(state.totals["device_memory_allocated"] for state in states)
-        yield "zmon:rank_memory:bytes", labels | {"kind": "GPU"}, allocated, False
+        yield Values("zmon:rank_in_flight:seconds", labels, in_flight)
+        allocated = tuple(_totals(state)["device_memory_allocated"] for state in states)
+        yield Values("zmon:rank_memory:bytes", labels | {"kind": "GPU"}, allocated)
 
 
 def _hosts(scene: Scene) -> Iterator[Values]:
@@ -61,29 +71,29 @@ def _hosts(scene: Scene) -> Iterator[Values]:
         for number, gpu in enumerate(gpus[0]):
             gpu_labels = labels | {"gpu": gpu.gpu, "uuid": gpu.uuid}
             for name, value in _GPU.values():
-                yield f"zmon:gpu_{name}", gpu_labels, tuple(value(by_kind[number]) for by_kind in gpus), False
+                yield Values(f"zmon:gpu_{name}", gpu_labels, tuple(value(by_kind[number]) for by_kind in gpus))
             throttled = tuple(1.0 if by_kind[number].throttled["sw_power_cap"] else nan for by_kind in gpus)
             if throttled != (nan,) * len(throttled):
-                yield "zmon:gpu_throttled:on", labels | {"gpu": gpu.gpu, "reason": "sw_power_cap"}, throttled, False
+                yield Values("zmon:gpu_throttled:on", labels | {"gpu": gpu.gpu, "reason": "sw_power_cap"}, throttled)
         for number in (0, 1):
             nics = [sample.nics[number] for sample in samples if sample.nics]
             link = {**labels, "device": nics[0].device}
-            sent = tuple(nic.transmitted_bytes / SIMULATED_SECONDS for nic in nics)
-            yield "zmon:nic_receive_bytes:rate", link, sent, False
+            sent = tuple(_sent_per_second(nic) for nic in nics)
+            yield Values("zmon:nic_receive_bytes:rate", link, sent)
             drops = tuple(nic.errors["rx_dropped"] / SIMULATED_SECONDS or nan for nic in nics)
-            yield "zmon:nic_errors:rate", link | {"counter": "rx_dropped"}, drops, False
-        loads = [sample.load for sample in samples]
-        yield "zmon:host_cpu_busy:ratio", labels, tuple(_busy(load) for load in loads), False
+            yield Values("zmon:nic_errors:rate", link | {"counter": "rx_dropped"}, drops)
+        loads = [_load(sample) for sample in samples]
+        yield Values("zmon:host_cpu_busy:ratio", labels, tuple(_busy(load) for load in loads))
         busy = tuple(mean(gpu.utilization_ratio or 0.0 for gpu in by_kind) for by_kind in gpus)
-        yield "zmon:host_busy:ratio", labels, busy, False
+        yield Values("zmon:host_busy:ratio", labels, busy)
         free = tuple(load.memory_available_bytes for load in loads)
-        yield "zmon:host_memory_available:bytes", labels, free, False
-        yield "zmon:host_swap_used:bytes", labels, (0.0,) * 3, False
+        yield Values("zmon:host_memory_available:bytes", labels, free)
+        yield Values("zmon:host_swap_used:bytes", labels, (0.0,) * 3)
         for resource, seconds in loads[0].pressure_seconds.items():
             share = (seconds / SIMULATED_SECONDS,) * 3
-            yield "zmon:host_pressure:ratio", labels | {"resource": resource}, share, False
-        yield "zmon:tcp_retransmitted_segments:rate", labels, (0.2,) * 3, False
-        yield "zmon:job_host:ranks", {"job_id": JOB, **labels}, (float(RANKS_PER_AGENT),) * 3, False
+            yield Values("zmon:host_pressure:ratio", labels | {"resource": resource}, share)
+        yield Values("zmon:tcp_retransmitted_segments:rate", labels, (0.2,) * 3)
+        yield Values("zmon:job_host:ranks", {"job_id": JOB, **labels}, (float(RANKS_PER_AGENT),) * 3)
 
 
 def _spreads(scene: Scene) -> Iterator[Values]:
@@ -92,43 +102,40 @@ def _spreads(scene: Scene) -> Iterator[Values]:
 
     def three(name: str, by_kind: list[list[float]], **labels: str) -> Iterator[Values]:
         for spread, statistic in _SPREAD.items():
-            values = tuple(statistic(of_hosts) for of_hosts in by_kind)
-            yield f"zmon:job_{name}:spread", {"job_id": JOB, **labels, "spread": spread}, values, False
+            values = tuple(statistic(by_host) for by_host in by_kind)
+            yield Values(f"zmon:job_{name}:spread", {"job_id": JOB, **labels, "spread": spread}, values)
 
     for name, (_, value) in _GPU.items():
         gpus = [[value(gpu) for sample in hosts for gpu in sample.gpus or ()] for hosts in samples]
         yield from three(f"gpu_{name}", gpus)
-    nics = [
-        [nic.transmitted_bytes / SIMULATED_SECONDS for sample in hosts for nic in sample.nics or ()]
-        for hosts in samples
-    ]
+    nics = [[_sent_per_second(nic) for sample in hosts for nic in sample.nics or ()] for hosts in samples]
     yield from three("nic_receive_bytes", nics)
-    loads = [[sample.load for sample in hosts] for hosts in samples]
+    loads = [[_load(sample) for sample in hosts] for hosts in samples]
     yield from three("cpu_busy", [[_busy(load) for load in hosts] for hosts in loads])
     yield from three("memory_available", [[load.memory_available_bytes for load in hosts] for hosts in loads])
     yield from three("swap_used", [[0.0]] * 3)
     yield from three("tcp_retransmitted", [[0.2]] * 3)
-    for resource, seconds in loads[0][0].pressure_seconds.items():
-        yield from three("pressure", [[seconds / SIMULATED_SECONDS]] * 3, resource=resource)
+    for resource, stalled_seconds in loads[0][0].pressure_seconds.items():
+        yield from three("pressure", [[stalled_seconds / SIMULATED_SECONDS]] * 3, resource=resource)
     for number, host in enumerate(scene.hosts):
         ranks = range(number * RANKS_PER_AGENT, min((number + 1) * RANKS_PER_AGENT, scene.num_ranks))
         states = [[scene.rank(kind, rank) for rank in ranks] for kind in KINDS]
         for name, statistic, prefix in (("waiting:min", min, "exposed_"), ("own:max", max, "phase_")):
             seconds = [[sum(by_word(state, prefix).values()) for state in by_rank] for by_rank in states]
             values = tuple(statistic(by_rank) / SIMULATED_SECONDS for by_rank in seconds)
-            yield f"zmon:job_host_{name}", {"job_id": JOB, "host": host}, values, False
+            yield Values(f"zmon:job_host_{name}", {"job_id": JOB, "host": host}, values)
 
 
-def _stand_out(of_hosts: Iterable[Values]) -> Iterator[Values]:
-    """Yield the spread of these series of hosts, and of the hosts that are farthest from the median the distance."""
+def _stand_out(host_series: Iterable[Values]) -> Iterator[Values]:
+    """Yield the spread of each series of hosts, and the distance from the median for the hosts that are farthest."""
     by_name: dict[str, dict[str, tuple[float, ...]]] = {}
-    for name, labels, values, _ in of_hosts:
-        by_name.setdefault(name.rpartition(":")[0], {})[labels["host"]] = values
+    for series in host_series:
+        by_name.setdefault(series.name.rpartition(":")[0], {})[series.labels["host"]] = series.by_kind
     for name, by_host in by_name.items():
         sign = -1 if name.endswith("waiting") else 1
         columns = list(zip(*by_host.values(), strict=True))
         for spread, statistic in _SPREAD.items():
-            yield f"{name}:spread", {"job_id": JOB, "spread": spread}, tuple(map(statistic, columns)), False
+            yield Values(f"{name}:spread", {"job_id": JOB, "spread": spread}, tuple(map(statistic, columns)))
         gaps = {
             host: tuple(sign * (value - median(column)) for value, column in zip(values, columns, strict=True))
             for host, values in by_host.items()
@@ -137,66 +144,86 @@ def _stand_out(of_hosts: Iterable[Values]) -> Iterator[Values]:
         for host, values in gaps.items():
             shown = tuple(value if value >= limit else nan for value, limit in zip(values, limits, strict=True))
             if shown != (nan,) * len(shown):
-                yield f"{name}:gap", {"job_id": JOB, "host": host}, shown, False
+                yield Values(f"{name}:gap", {"job_id": JOB, "host": host}, shown)
 
 
-def _of_job(of_hosts: Sequence[Values]) -> Iterator[Values]:
+def _sums_of_hosts(host_series: Sequence[Values]) -> Iterator[Values]:
     """Yield the number of throttled GPUs, and the counters of links that grow fastest."""
-    throttled = [values for name, _, values, _ in of_hosts if name == "zmon:gpu_throttled:on"]
+    throttled = [series.by_kind for series in host_series if series.name == "zmon:gpu_throttled:on"]
     if throttled:
         numbers = tuple(sum(value == value for value in column) or nan for column in zip(*throttled, strict=True))
-        yield "zmon:job_gpu_throttled:count", {"job_id": JOB, "reason": "sw_power_cap"}, numbers, False
-    errors = [each for each in of_hosts if each[0] == "zmon:nic_errors:rate" and each[2] != (nan,) * 3]
-    for _, labels, values, _ in errors[:FASTEST]:
-        yield "zmon:job_nic_errors:max", {"job_id": JOB, **labels}, values, False
+        yield Values("zmon:job_gpu_throttled:count", {"job_id": JOB, "reason": "sw_power_cap"}, numbers)
+    errors = [
+        series for series in host_series if series.name == "zmon:nic_errors:rate" and series.by_kind != (nan,) * 3
+    ]
+    for series in errors[:FASTEST]:
+        yield Values("zmon:job_nic_errors:max", {"job_id": JOB, **series.labels}, series.by_kind)
 
 
 def _busy(load: HostLoad) -> float:
     return 1 - load.cpu_seconds["idle"] / sum(load.cpu_seconds.values())
 
 
+def _totals(state: RankState) -> dict[str, float]:
+    """Return the totals of a rank: a simulated rank always has them."""
+    assert state.totals is not None
+    return state.totals
+
+
+def _load(sample: HostSample) -> HostLoad:
+    """Return the load of a host: a simulated host always has it."""
+    assert sample.load is not None
+    return sample.load
+
+
+def _sent_per_second(nic: NicSample) -> float:
+    """Return the bytes per second that an interface sends: a simulated interface always counts them."""
+    assert nic.transmitted_bytes is not None
+    return nic.transmitted_bytes / SIMULATED_SECONDS
+
+
 def _job(scene: Scene) -> Iterator[Values]:
     """Yield the series of the whole job; all ranks are similar to the first."""
     labels = {"job_id": JOB}
     first_rank = [scene.rank(kind, 0) for kind in KINDS]
-    totals = [state.totals for state in first_rank]
+    totals = [_totals(state) for state in first_rank]
     ranks = scene.num_ranks / SIMULATED_SECONDS
     for activity in ("train", "eval"):
         active = tuple(scene.num_ranks * 1.0 if state.activity == activity else nan for state in first_rank)
-        yield "zmon:job_activity:ranks", labels | {"activity": activity}, active, False
+        yield Values("zmon:job_activity:ranks", labels | {"activity": activity}, active)
     seconds = tuple(hub_answers.job(scene, kind).step_seconds or nan for kind in KINDS)
-    yield "zmon:job_step_seconds:median", labels, seconds, False
+    yield Values("zmon:job_step_seconds:median", labels, seconds)
     accounts = [hub_answers.job(scene, kind).gpu_seconds for kind in KINDS]
     for cause in dict.fromkeys(cause for account in accounts for cause in account):
         per_second = tuple(account.get(cause, 0.0) / SIMULATED_SECONDS for account in accounts)
-        yield "zmon:job_gpu_seconds:total", labels | {"cause": cause}, per_second, True
-    samples = tuple(of_kind["samples"] * ranks for of_kind in totals)
-    yield "zmon:job_samples:rate", labels, samples, False
-    yield "zmon:job_busy:max", labels, (1.0,) * len(KINDS), False
+        yield Values("zmon:job_gpu_seconds:total", labels | {"cause": cause}, per_second, True)
+    samples = tuple(kind_totals["samples"] * ranks for kind_totals in totals)
+    yield Values("zmon:job_samples:rate", labels, samples)
+    yield Values("zmon:job_busy:max", labels, (1.0,) * len(KINDS))
     for key, value in first_rank[0].report.items():
-        yield "zmon:job_report:mean", labels | {"key": key}, (value or nan,) * 3, False
+        yield Values("zmon:job_report:mean", labels | {"key": key}, (value or nan,) * 3)
     for op in OPS:
         op_labels = labels | {"op": op}
         for direction in ("sent", "received"):
-            num_bytes = tuple(of_kind[f"bytes_{direction}_{op}"] * ranks for of_kind in totals)
-            yield "zmon:job_collective_bytes:rate", op_labels | {"direction": direction}, num_bytes, False
-        inflight = tuple(of_kind[f"inflight_{op}"] * ranks for of_kind in totals)
-        yield "zmon:job_collective_seconds:rate", op_labels, inflight, False
-        exposed = tuple(of_kind[f"exposed_{op}"] * ranks for of_kind in totals)
-        yield "zmon:job_collective_exposed_seconds:rate", op_labels, exposed, False
+            num_bytes = tuple(kind_totals[f"bytes_{direction}_{op}"] * ranks for kind_totals in totals)
+            yield Values("zmon:job_collective_bytes:rate", op_labels | {"direction": direction}, num_bytes)
+        inflight = tuple(kind_totals[f"inflight_{op}"] * ranks for kind_totals in totals)
+        yield Values("zmon:job_collective_seconds:rate", op_labels, inflight)
+        exposed = tuple(kind_totals[f"exposed_{op}"] * ranks for kind_totals in totals)
+        yield Values("zmon:job_collective_exposed_seconds:rate", op_labels, exposed)
     states = [[scene.rank(kind, rank) for rank in range(scene.num_ranks)] for kind in KINDS]
     for spread, statistic in _SPREAD.items():
         allocated = tuple(
-            statistic([state.totals["device_memory_allocated"] for state in by_rank]) for by_rank in states
+            statistic([_totals(state)["device_memory_allocated"] for state in by_rank]) for by_rank in states
         )
-        yield "zmon:job_rank_memory:spread", labels | {"kind": "GPU", "spread": spread}, allocated, False
+        yield Values("zmon:job_rank_memory:spread", labels | {"kind": "GPU", "spread": spread}, allocated)
         sent = tuple(
-            statistic([state.totals["bytes_sent_all_to_all"] / SIMULATED_SECONDS for state in by_rank])
+            statistic([_totals(state)["bytes_sent_all_to_all"] / SIMULATED_SECONDS for state in by_rank])
             for by_rank in states
         )
-        yield "zmon:job_all_to_all_sent_bytes:spread", labels | {"spread": spread}, sent, False
-    yield "zmon:job_all_to_all_skew:ratio", labels, (1.09, 1.09, nan), False
+        yield Values("zmon:job_all_to_all_sent_bytes:spread", labels | {"spread": spread}, sent)
+    yield Values("zmon:job_all_to_all_skew:ratio", labels, (1.09, 1.09, nan))
     for direction in ("sent", "received"):
-        num_bytes = tuple(of_kind[f"nic_{direction}"] * ranks for of_kind in totals)
-        yield "zmon:job_step_nic_bytes:rate", labels | {"direction": direction}, num_bytes, False
-    yield "zmon:job_storage_read_bytes:rate", labels, (2e9,) * len(KINDS), False
+        num_bytes = tuple(kind_totals[f"nic_{direction}"] * ranks for kind_totals in totals)
+        yield Values("zmon:job_step_nic_bytes:rate", labels | {"direction": direction}, num_bytes)
+    yield Values("zmon:job_storage_read_bytes:rate", labels, (2e9,) * len(KINDS))

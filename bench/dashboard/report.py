@@ -74,7 +74,7 @@ def queries(costs: Mapping[str, Sequence[Cost]]) -> None:
 
 
 def views(viewers: str, times: Times, floor: Times) -> None:
-    """Print the times by view and over all views, and the ratio of loads to those of an empty page."""
+    """Print the times by view and over all views, and their ratio to the times of an empty page."""
     empty_page = {FIRST: quantile(_all(floor[FIRST]), 0.5), AGAIN: quantile(_all(floor[AGAIN]), 0.5)}
     empty_page |= dict.fromkeys((BANNER, SCREEN), empty_page[FIRST])
     kinds = [kind for kind in (FIRST, BANNER, SCREEN, AGAIN, CLICK_FIRST, CLICK_AGAIN) if kind in times]
@@ -112,14 +112,15 @@ def parts(served: Times, alone: Times) -> None:
         print(f"  {view:<{_NAME_WIDTH}}{table_line(cells, heads)}")
 
 
-def shared(crowds: Sequence[Crowd]) -> None:
+def crowds(measured: Sequence[Crowd]) -> None:
     """Print how well viewers share answers, and the ratio of due refreshes that happened."""
     heads = ("queries/interval", "÷ one", "refreshes done", "p50", "p95", "dashboard, core", "Prometheus, core")
     print("\nViewers that keep a page open: queries to Prometheus in each refresh interval, and the due refreshes done")
     print(f"  {'':<{_NAME_WIDTH}}{table_line(heads, heads)}")
-    for crowd in crowds:
+    for crowd in measured:
+        ratio = crowd.queries / measured[0].queries
         cells = (
-            f"{crowd.queries:.1f}", f"{crowd.queries / crowds[0].queries:.1f} ×", f"{crowd.refreshes * PERCENT:.0f} %",
+            f"{crowd.queries:.1f}", f"{ratio:.1f} ×", f"{crowd.refreshes * PERCENT:.0f} %",
             _ms(crowd.median_seconds), _ms(crowd.slow_seconds), f"{crowd.dashboard_core * PERCENT:.0f} %",
             f"{crowd.prometheus_core * PERCENT:.0f} %",
         )  # fmt: skip

@@ -54,7 +54,7 @@ def loads(viewer: Viewer, views: Sequence[View], rounds: int, moments: Moments) 
                 for kind in (FIRST, AGAIN):
                     times[kind][view.name].append(viewer.visit(page, view, at=moment))
                     if kind == FIRST:
-                        for part, seconds in zip((BANNER, SCREEN), viewer.appeared(page), strict=True):
+                        for part, seconds in zip((BANNER, SCREEN), viewer.drawing_times(page), strict=True):
                             times[part][view.name].append(seconds)
     return times
 
@@ -84,7 +84,9 @@ def clicks(viewer: Viewer, views: Sequence[View], rounds: int, moments: Moments)
     return times
 
 
-def served(dashboard: Server, prometheus: Server, views: Sequence[View], rounds: int, moments: Moments) -> Times:
+def load_without_browser(
+    dashboard: Server, prometheus: Server, views: Sequence[View], rounds: int, moments: Moments
+) -> Times:
     """Measure pages without a browser: the time of the server, and the part of Prometheus in it."""
     times: Times = defaultdict(lambda: defaultdict(list))
     for _ in range(rounds):
@@ -118,7 +120,7 @@ def views(range_: str, rank: int) -> list[View]:
 
 def before_clicks(views: Sequence[View]) -> Iterator[View]:
     """Yield the views that are clicked before those that are measured, with the same job and rank."""
-    yield from dict.fromkeys(each for view in views for each in (_neutral(view), _with_charts(view)))
+    yield from dict.fromkeys(variant for view in views for variant in (_neutral(view), _with_charts(view)))
 
 
 def _neutral(view: View) -> View:

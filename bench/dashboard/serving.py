@@ -16,7 +16,7 @@ import yaml
 from bench.dashboard import fake_hub, victoria
 from bench.dashboard.history import VICTORIA
 from bench.dashboard.scene import Scene
-from bench.processes import child, daemon, free_port, spawned, wait_for_answer
+from bench.processes import child, daemon, free_port, spawn, wait_for_answer
 from dashboards.rules.render import rendered
 
 UNEVALUATED = "1y"  # interval, far longer than the benchmark; the view `armed` only needs the rules to be loaded
@@ -68,7 +68,7 @@ def _prometheus(scene: Scene, folder: Path) -> Iterator[Server]:
 def hub(scene: Scene) -> Iterator[Server]:
     """Start the simulated hub."""
     port = free_port()
-    with spawned(fake_hub.serve, scene, port) as process:
+    with spawn(fake_hub.serve, scene, port) as process:
         yield _ready(port, process, "/healthz")
 
 

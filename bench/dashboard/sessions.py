@@ -75,23 +75,23 @@ class Session:
 
 
 @contextlib.asynccontextmanager
-async def opened(url: str, views: Sequence[tuple[str, dict[str, str]]]) -> AsyncIterator[list[Session]]:
+async def open_sessions(url: str, views: Sequence[tuple[str, dict[str, str]]]) -> AsyncIterator[list[Session]]:
     """Open a session for each of these views: (path, query)."""
     async with aiohttp.ClientSession() as client, contextlib.AsyncExitStack() as stack:
-        opened_sessions = []
+        sessions = []
         for page, query in views:
             socket = await stack.enter_async_context(
                 client.ws_connect(f"{url}/{_STREAM}", protocols=("streamlit",), max_msg_size=_MAX_BYTES)
             )
-            opened_sessions.append(Session(socket, page, urlencode(query)))
-        yield opened_sessions
+            sessions.append(Session(socket, page, urlencode(query)))
+        yield sessions
 
 
 def load(url: str, page: str, query: dict[str, str]) -> float:
     """Return the seconds that the server takes for this page."""
 
     async def load_page() -> float:
-        async with opened(url, [(page, query)]) as (session,):
+        async with open_sessions(url, [(page, query)]) as (session,):
             return await session.load()
 
     return asyncio.run(load_page())
@@ -104,7 +104,7 @@ class Viewers:
     sessions: list[Session] = field(default_factory=list)
     lost: int = 0  # viewers whose connection broke or timed out
 
-    def refreshed(self) -> list[float]:
+    def take_refreshes(self) -> list[float]:
         """Return the seconds of each refresh since the last call."""
         seconds = [seconds for session in self.sessions for seconds in session.refreshes]
         for session in self.sessions:
@@ -119,7 +119,7 @@ def watching(url: str, views: Sequence[tuple[str, dict[str, str]]]) -> Iterator[
     loop = asyncio.new_event_loop()
 
     async def watch_all() -> None:
-        async with opened(url, views) as sessions:
+        async with open_sessions(url, views) as sessions:
             await asyncio.gather(*(watch(session) for session in sessions))
 
     async def watch(session: Session) -> None:

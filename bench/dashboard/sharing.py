@@ -31,25 +31,25 @@ class Crowd:
     prometheus_core: float
 
 
-def shared(prometheus: Server, dashboard: Server, views: Sequence[View], viewers: int) -> list[Crowd]:
+def measure_crowds(prometheus: Server, dashboard: Server, views: Sequence[View], viewers: int) -> list[Crowd]:
     """Measure one viewer of the job, a crowd of viewers of the job, and a crowd on all views."""
     job = next(view for view in views if view.name == "job")
     return [
-        _measured(prometheus, dashboard, "1 on the job", [job]),
-        _measured(prometheus, dashboard, f"{viewers} on the job", [job] * viewers),
-        _measured(prometheus, dashboard, f"{viewers} on all views", list(islice(cycle(views), viewers))),
+        _measure(prometheus, dashboard, "1 on the job", [job]),
+        _measure(prometheus, dashboard, f"{viewers} on the job", [job] * viewers),
+        _measure(prometheus, dashboard, f"{viewers} on all views", list(islice(cycle(views), viewers))),
     ]
 
 
-def _measured(prometheus: Server, dashboard: Server, name: str, views: list[View]) -> Crowd:
+def _measure(prometheus: Server, dashboard: Server, name: str, views: list[View]) -> Crowd:
     with sessions.watching(dashboard.url, [(view.path, dict(view.params)) for view in views]) as crowd:
         time.sleep(2 * REFRESH_SECONDS)
-        crowd.refreshed()
+        crowd.take_refreshes()
         queries_before, cpu_before = query_totals(prometheus)[0], _cpu_seconds(dashboard, prometheus)
         began_at = time.monotonic()
         time.sleep(SECONDS)
         elapsed = time.monotonic() - began_at
-        seconds, num_due = crowd.refreshed(), elapsed / REFRESH_SECONDS
+        seconds, num_due = crowd.take_refreshes(), elapsed / REFRESH_SECONDS
         cpu_after = _cpu_seconds(dashboard, prometheus)
         cores = [(after - before) / elapsed for after, before in zip(cpu_after, cpu_before, strict=True)]
         queries = (query_totals(prometheus)[0] - queries_before) / num_due

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from math import nan
 
 import numpy as np
+from numpy.typing import NDArray
 from prometheus_client.parser import text_string_to_metric_families
 
 from bench.cluster import RANKS_PER_AGENT
@@ -41,6 +42,9 @@ _POOL = np.random.default_rng(0).random(1 << 16)
 _JITTER = 0.8  # maximum noise as a ratio of an interval; below 1, so that a counter never decreases
 
 
+_Key = tuple[str, tuple[tuple[str, str], ...]]  # the name of a series and its labels
+
+
 @dataclass(frozen=True, slots=True)
 class Series:
     """One series with its value, or its growth per second, for each kind of time. NaN means no samples."""
@@ -57,7 +61,7 @@ class Series:
         """The start of its lines."""
         return f"{self.name}{{{','.join(f'{name}={json.dumps(value)}' for name, value in self.labels.items())}}} "
 
-    def times(self, scene: Scene, start: int, end: int) -> np.ndarray:
+    def times(self, scene: Scene, start: int, end: int) -> NDArray[np.int64]:
         """Return the times of its samples from `start` to before `end`."""
         recent = LARGE_RECENT_SECONDS if scene.is_large else RECENT_SECONDS
         first = max(start, scene.now - recent if self.is_recent else scene.start)
@@ -68,28 +72,32 @@ class Series:
         is_even = not self.grows and len(set(self.by_kind)) == 1 and _is_state(np.asarray(self.by_kind)).all()
         return self.by_kind[0] if is_even and not self.name.endswith("_timestamp_seconds") else None
 
-    def values(self, scene: Scene, times: np.ndarray) -> np.ndarray:
+    def values(self, scene: Scene, times: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the samples at these times. Their noise is the same in every run."""
+        samples: NDArray[np.float64]
         if self.name.endswith("_timestamp_seconds"):
-            return times - AGO
-        if self.grows:  # all counters of a page are scraped at the same moment
+            samples = np.subtract(times, AGO)
+        elif self.grows:  # all counters of a page are scraped at the same moment
             one_page = self.labels.get("instance") or self.labels.get("rank") or self.head
-            noise = _noise(one_page, times, self.every)
-            return np.asarray(np.nan_to_num(self.by_kind)) @ scene.seconds_by_kind(
-                times - _JITTER * self.every * noise
-            ).clip(0)
-        values = np.asarray(self.by_kind)[scene.kinds(times)]
-        noise = _noise(self.head, times, self.every)
-        return np.where(_is_state(values), values, values * (0.97 + 0.06 * noise))
+            scraped = times - _JITTER * self.every * _noise(one_page, times, self.every)
+            samples = np.nan_to_num(self.by_kind) @ scene.seconds_by_kind(scraped).clip(0)
+        else:
+            samples = np.asarray(self.by_kind)[scene.kinds(times)]
+            noise = 0.97 + 0.06 * _noise(self.head, times, self.every)
+            samples = np.where(_is_state(samples), samples, samples * noise)
+        return samples
 
 
-def _noise(name: str, times: np.ndarray, every: int) -> np.ndarray:
-    return _POOL[(times // every + zlib.crc32(name.encode())) % len(_POOL)]
+def _noise(name: str, times: NDArray[np.int64], every: int) -> NDArray[np.float64]:
+    """Return a number in [0, 1) for each time, the same in every run."""
+    noise: NDArray[np.float64] = _POOL[(times // every + zlib.crc32(name.encode())) % len(_POOL)]
+    return noise
 
 
-def _is_state(values: np.ndarray) -> np.ndarray:
+def _is_state(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return True for small whole numbers. They are states or counts, and get no noise."""
-    return (values == np.rint(values)) & (np.abs(values) < 2000)
+    is_state: NDArray[np.bool_] = (values == np.rint(values)) & (np.abs(values) < 2000)
+    return is_state
 
 
 def everything(scene: Scene) -> Iterator[Series]:
@@ -119,7 +127,7 @@ def _agents(scene: Scene) -> Iterator[Series]:
     in_detail = {scene.hosts[rank // RANKS_PER_AGENT] for rank in detailed}
     recent_every = LARGE_RECENT_EVERY if scene.is_large else RECENT_EVERY
     first_page = list(_parse([_agent(scene, kind, scene.hosts[0]) for kind in KINDS]))
-    at_an_instant = [series for series in first_page if series[0] in AT_AN_INSTANT]
+    at_an_instant = [series for series in first_page if series.name in AT_AN_INSTANT]
     for number, host in enumerate(scene.hosts):
         target = {"job": "zmon-agent", "instance": f"{host}:9780"}
         if scene.is_large and host not in in_detail:
@@ -135,15 +143,14 @@ def _agents(scene: Scene) -> Iterator[Series]:
 
 def _on_host(series: Values, host: str, number: int) -> Values:
     """Return a series of the first host as another host has it."""
-    name, labels, values, grows = series
-    rank = int(labels["rank"]) + number * RANKS_PER_AGENT
-    return name, labels | {"host": host, "rank": str(rank)}, values, grows
+    rank = int(series.labels["rank"]) + number * RANKS_PER_AGENT
+    return series._replace(labels=series.labels | {"host": host, "rank": str(rank)})
 
 
 def _parse(pages: Iterable[bytes]) -> Iterator[Values]:
     """Yield the series of the pages, one page for each kind. The value of a counter is its growth per second."""
-    by_kind: dict[tuple[str, tuple[tuple[str, str], ...]], list[float]] = {}
-    growing = set()
+    by_kind: dict[_Key, list[float]] = {}
+    growing: set[_Key] = set()
     for kind, page in enumerate(pages):
         for family in text_string_to_metric_families(page.decode()):
             for sample in family.samples:
@@ -151,10 +158,11 @@ def _parse(pages: Iterable[bytes]) -> Iterator[Values]:
                     continue
                 key = sample.name, tuple(sample.labels.items())
                 grows = family.type in ("counter", "histogram")
-                growing.update({key} if grows else ())
+                if grows:
+                    growing.add(key)
                 by_kind.setdefault(key, [nan] * 3)[kind] = sample.value / (SIMULATED_SECONDS if grows else 1)
     for key, values in by_kind.items():
-        yield key[0], dict(key[1]), tuple(values), key in growing
+        yield Values(key[0], dict(key[1]), tuple(values), key in growing)
 
 
 def _agent(scene: Scene, kind: int, host: str) -> bytes:

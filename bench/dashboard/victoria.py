@@ -51,12 +51,12 @@ def generate(scene: Scene, series: list[Series], folder: Path, log: Callable[[in
 def write(series: Iterable[Series], scene: Scene) -> tuple[bytes, int]:
     """Return a line of JSON for each series with samples, as /api/v1/import reads it, and the number of samples."""
     lines, samples = [], 0
-    for each in series:
-        times = each.times(scene, scene.start, scene.end)
-        values = np.round(each.values(scene, times), 6)
+    for entry in series:
+        times = entry.times(scene, scene.start, scene.end)
+        values = np.round(entry.values(scene, times), 6)
         known = ~np.isnan(values)
         if known.any():
-            line = {"metric": {"__name__": each.name, **each.labels}, "values": values[known].tolist()}
+            line = {"metric": {"__name__": entry.name, **entry.labels}, "values": values[known].tolist()}
             lines.append(msgspec.json.encode({**line, "timestamps": (1000 * times[known]).tolist()}))
             samples += int(known.sum())
     return b"\n".join(lines), samples

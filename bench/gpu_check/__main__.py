@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="zmon-gpu-", dir="/dev/shm") as folder:
         try:
             kit = Kit(this_machine(), Path(folder), begin + options.seconds)
-            by_title = {check.title: _printed(check, kit) for check in checks}
+            by_title = {check.title: _run_and_print(check, kit) for check in checks}
         finally:
             kill_all(Path(folder))
     seconds = time.monotonic() - begin
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(any(result.outcome == FAILED for result in flat))
 
 
-def _printed(check: Check, kit: Kit) -> list[Result]:
+def _run_and_print(check: Check, kit: Kit) -> list[Result]:
     """Run a check; print each result at once, for a command that is ended before its report."""
     _say(f"{check.name}: {check.title}")
     printed = []

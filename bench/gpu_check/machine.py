@@ -20,7 +20,7 @@ _SECONDS = 120.0  # the first import of torch on a cold machine
 
 @dataclass(frozen=True)
 class Machine:
-    """Versions and devices. `uuids` are those of nvidia-smi, `devices` those of torch."""
+    """Versions and devices: `uuids` by nvidia-smi, `devices` by torch."""
 
     python: str
     torch: TorchFacts
@@ -75,11 +75,11 @@ def torch_facts() -> TorchFacts:
         )
         return msgspec.json.decode(done.stdout.splitlines()[-1], type=TorchFacts)
     except subprocess.CalledProcessError as error:
-        return _failed(error.stderr)
+        return _facts_without_torch(error.stderr)
     except (OSError, subprocess.TimeoutExpired, IndexError, msgspec.DecodeError) as error:
-        return _failed(str(error))
+        return _facts_without_torch(str(error))
 
 
-def _failed(output: str) -> TorchFacts:
+def _facts_without_torch(output: str) -> TorchFacts:
     lines = output.strip().splitlines() or ["torch gave no answer"]
     return TorchFacts("unknown", None, None, (), error=f"torch cannot be used: {lines[-1]}")

@@ -26,6 +26,6 @@ class Result:
     setting: str = ""  # ranks, backend and devices; added by who runs the check
 
 
-def judged(holds: bool) -> Outcome:
+def outcome_of(holds: bool) -> Outcome:
     """Return the outcome of a comparison that could be made."""
     return PASSED if holds else FAILED

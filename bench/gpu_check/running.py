@@ -39,7 +39,7 @@ def _run(check: Check, kit: Kit, setting: Setting) -> Iterator[Result]:
         output = str(error)
         print(output, file=sys.stderr, flush=True)
         yield Result(check.title, FAILED, note=_short(output))
-    except Exception as error:  # whatever it is, the other checks still run
+    except Exception as error:  # the other checks still run
         yield Result(check.title, FAILED, note=f"the check broke: {type(error).__name__}: {error}")
 
 

@@ -95,7 +95,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _read(file: Path | None, sizes: Sizes) -> Results:
-    """Return the results in the file; its sizes count, not those of the command line."""
+    """Return the results in the file; the sizes in the file count, not the sizes of the command line."""
     if file is None or not file.exists():
         return Results(sizes)
     return msgspec.json.decode(file.read_bytes(), type=Results)

@@ -89,9 +89,9 @@ class _Run:
         self._wait(lambda: self._look().newest[1] > 1, START_SECONDS)
         began = self._training.began or time.time()
         recoveries = []
-        # uniform over the steps between two checkpoints, on which the number of lost steps depends
+        # The number of lost steps depends on the position of a fault between two checkpoints, so it is uniform.
         longest = CHECKPOINT_STEPS * self._training.usual_seconds
-        shifts = sorted(self._random.uniform(0.0, longest) for _ in self._arm.kinds)  # so none comes too early
+        shifts = sorted(self._random.uniform(0.0, longest) for _ in self._arm.kinds)  # so that no fault is too early
         for number, (kind, shift) in enumerate(zip(self._arm.kinds, shifts, strict=True)):
             self._train_until(max(began + LEARN_SECONDS, began + (number + 0.5) * sizes.every) + shift)
             recoveries.append(self._strike(kind))
@@ -99,7 +99,7 @@ class _Run:
         if num_steps is None:
             self._train_until(began + sizes.faults * sizes.every)
             num_steps = self._look().newest[1]
-        elif all(each.lost_seconds is not None for each in recoveries):
+        elif all(recovery.lost_seconds is not None for recovery in recoveries):
             steps = num_steps
             self._wait(lambda: self._look().newest[1] >= steps, 2 * sizes.faults * sizes.every + sizes.cap)
         end = self._training.reached(num_steps)  # None: a rank is still frozen
@@ -109,7 +109,7 @@ class _Run:
     def _strike(self, kind: str) -> Recovery:
         """Strike a rank, and wait until the job has done more steps than before, or for the cap."""
         sizes, rank, usual = self._sizes, self._random.randrange(self._sizes.ranks), self._look().usual_seconds
-        living = [ExitWatch(self._training.ranks[each][-1].pid) for each in range(sizes.ranks)]
+        living = [ExitWatch(self._training.ranks[number][-1].pid) for number in range(sizes.ranks)]
         living[rank].send(signal.SIGKILL if kind == "killed" else signal.SIGSTOP)
         onset, last_death = time.time(), None
         last_end, step = self._look().newest
@@ -120,8 +120,8 @@ class _Run:
             elif living[0].ended(_POLL_SECONDS):
                 last_death = time.time()
                 living.pop(0).close()
-        for each in living:
-            each.close()
+        for watch in living:
+            watch.close()
         last_death = None if living else last_death
         regained = self._training.reached(target)
         lost = None if regained is None else regained - last_end - _AFTER_STEPS * usual
@@ -132,15 +132,16 @@ class _Run:
         """Return the seconds from the onset to each moment of the recovery that is known."""
         job_id, new = self._job.spec.job_id, self._training.relaunched(onset)
         detected = [finding.detected for finding in self._stage.findings(job_id, active=False)]
-        intents = [each for each in self._stage.intents() or () if each.job_id == job_id and each.act != CAPTURE]
+        intents = [intent for intent in self._stage.intents() or () if intent.job_id == job_id]
+        acts = [intent for intent in intents if intent.act != CAPTURE and intent.result == ACTED]
         moments = {
             "finding": min((time for time in detected if time >= onset - CLOCK_SECONDS), default=None),
-            "act": min((each.time for each in intents if each.time >= onset and each.result == ACTED), default=None),
+            "act": min((act.time for act in acts if act.time >= onset), default=None),
             "last death": last_death,
-            "relaunch": min((each.began for each in new), default=None),
-            "torch": max((each.imported for each in new if each.imported), default=None),
-            "ready": max((each.ready for each in new if each.ready), default=None),
-            "first step": max((each.steps[0][0] for each in new), default=None),
+            "relaunch": min((launch.began for launch in new), default=None),
+            "torch": max((launch.imported for launch in new if launch.imported), default=None),
+            "ready": max((launch.ready for launch in new if launch.ready), default=None),
+            "first step": max((launch.steps[0][0] for launch in new), default=None),
             "regained": regained,
         }
         return {name: moment - onset for name, moment in moments.items() if moment is not None}

@@ -73,10 +73,10 @@ class Cell:
     @property
     def drill(self) -> Drill:
         """The drill that plays this cell."""
-        of_cell, (kind, handles_term) = FAULTS[self.fault], JOBS[self.job]
-        known = next(drill for drill in ALL if drill.name == of_cell.drill)
+        spec, (kind, handles_term) = FAULTS[self.fault], JOBS[self.job]
+        known = next(drill for drill in ALL if drill.name == spec.drill)
         job = {"max_restarts": MAX_RESTARTS, "handles_term": handles_term}
-        return replace(known, name=str(self), fault=of_cell.fault, kinds=(kind,), ranks=(self.ranks,), job=job)
+        return replace(known, name=str(self), fault=spec.fault, kinds=(kind,), ranks=(self.ranks,), job=job)
 
     def draw(self, repeat: int, seed: int) -> Draw:
         """Return the job and the struck rank of one repeat; the ranks take turns."""

@@ -79,8 +79,8 @@ def lines(runs: Sequence[ArmRun], every: float) -> Iterator[str]:
     yield "|" + "-|" * (len(MOMENTS) + 5)
     for run in runs:
         for kind in KINDS:
-            if of_kind := [each for each in run.recoveries if each.kind == kind]:
-                yield _phases(run.name, kind, of_kind)
+            if same_kind := [recovery for recovery in run.recoveries if recovery.kind == kind]:
+                yield _phases(run.name, kind, same_kind)
     yield ""
     yield (
         f"Medians of seconds; an empty phase is part of the next one. At one in {EVERY_SECONDS:g} s, the ratio is 1 + "
@@ -94,7 +94,7 @@ def lines(runs: Sequence[ArmRun], every: float) -> Iterator[str]:
 
 def ratio_at(recoveries: Sequence[Recovery], every: float = EVERY_SECONDS) -> tuple[float, float | None]:
     """Return the time under one fault per `every` seconds ÷ the time without, and half of its 95 % interval."""
-    lost = [each.least_lost_seconds for each in recoveries]
+    lost = [recovery.least_lost_seconds for recovery in recoveries]
     if len(lost) < _FEWEST:
         return 1 + mean(lost) / every, None
     middle, half = mean_and_half(lost)
@@ -110,7 +110,9 @@ def _line(run: ArmRun, calm: ArmRun | None, every: float) -> str:
         least = _least(run.recoveries)
         if run.seconds is None and calm and calm.seconds:
             minutes = f"{least}{calm.seconds * ratio_at(run.recoveries, every)[0] / 60:.2f} (computed)"
-        overlap = " (overlapping)" if any(each.least_lost_seconds > EVERY_SECONDS for each in run.recoveries) else ""
+        overlap = (
+            " (overlapping)" if any(recovery.least_lost_seconds > EVERY_SECONDS for recovery in run.recoveries) else ""
+        )
         lost = f"{least}{(middle - 1) * EVERY_SECONDS:.1f} s" + (f" ± {half * EVERY_SECONDS:.1f}" if half else "")
         ratio = f"{least}{middle:.3f}" + (f" ± {half:.3f}" if half else "") + overlap
     steps = "" if run.num_steps is None else f"{run.num_steps:,}"
@@ -119,14 +121,14 @@ def _line(run: ArmRun, calm: ArmRun | None, every: float) -> str:
 
 
 def _least(recoveries: Sequence[Recovery]) -> str:
-    return "≥ " if any(each.lost_seconds is None for each in recoveries) else ""
+    return "≥ " if any(recovery.lost_seconds is None for recovery in recoveries) else ""
 
 
 def _phases(name: str, kind: str, recoveries: Sequence[Recovery]) -> str:
-    launches = "/".join(sorted({str(each.num_launches) for each in recoveries}))
+    launches = "/".join(sorted({str(recovery.num_launches) for recovery in recoveries}))
     cells = [name, kind, str(len(recoveries)), launches]
     for words in MOMENTS.values():
-        values = [seconds for each in recoveries if (seconds := each.phases.get(words)) is not None]
+        values = [seconds for recovery in recoveries if (seconds := recovery.phases.get(words)) is not None]
         cells.append(f"{median(values):.2f}" if values else "")
-    cells.append(_least(recoveries) + f"{median(each.least_lost_seconds for each in recoveries):.1f}")
+    cells.append(_least(recoveries) + f"{median(recovery.least_lost_seconds for recovery in recoveries):.1f}")
     return f"| {' | '.join(cells)} |"

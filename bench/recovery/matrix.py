@@ -89,13 +89,13 @@ def lines(rows: Sequence[DrillRow]) -> Iterator[str]:
     """Yield a table of the cells in Markdown, with a line for all cells of each fault."""
     yield f"| {' | '.join(_HEADS)} |"
     yield "|" + "-|" * len(_HEADS)
-    for fault, of_cells in FAULTS.items():
+    for fault, spec in FAULTS.items():
         played = [cell for cell in cells([f"{fault}/*"]) if any(row.drill == str(cell) for row in rows)]
         for cell in played:
-            yield _line(cell, [row for row in rows if row.drill == str(cell)], of_cells.needs_act)
+            yield _line(cell, [row for row in rows if row.drill == str(cell)], spec.needs_act)
         if len(played) > 1:
             names = set(map(str, played))
-            yield _line(fault, [row for row in rows if row.drill in names], of_cells.needs_act)
+            yield _line(fault, [row for row in rows if row.drill in names], spec.needs_act)
     if broken := [row for row in rows if row.broken or row.skipped]:
         yield ""
         yield from (f"- {row.drill}, repeat {row.repeat}: {row.broken or row.skipped}" for row in broken)

@@ -60,8 +60,10 @@ class Training:
 
     def relaunched(self, after: float) -> list[Launch]:
         """Return each rank's first launch that began after that time and finished a step; empty if none did."""
-        firsts = (next((x for x in each if x.began > after and x.steps), None) for each in self.ranks.values())
-        return [launch for launch in firsts if launch]
+        relaunches = []
+        for launches in self.ranks.values():
+            relaunches += [launch for launch in launches if launch.began > after and launch.steps][:1]
+        return relaunches
 
     def num_launches(self, after: float) -> int:
         """Return how many launches of rank 0 began after that time."""

@@ -23,7 +23,7 @@ from bench.rivals.job import DLRM, DLRM_SGD, OURS, OURS_BF16, OURS_SGD, TORCHREC
 from bench.rows import table_line
 from bench.trainer_job import BLOCK_STEPS, WARM_UP_STEPS
 
-# To which of our runs each other one is compared.
+# The run of the bundled trainer to which each other run is compared.
 _COMPARED = {OURS_BF16: OURS, DLRM: OURS, TORCHREC: OURS, DLRM_SGD: OURS_SGD}
 _HEADS = ("pooling", "trainer", "ms a step", "CPU ms", "÷ ours", "from", "to", "loss differs")
 _ROUND_SECONDS = 60  # if a round takes longer, the run is aborted
@@ -35,12 +35,12 @@ def main() -> None:
     parser.add_argument("--dlrm", metavar="PATH", default="", help="a checkout of facebookresearch/dlrm")
     parser.add_argument("--rounds", type=int, default=20, help=f"blocks of {BLOCK_STEPS} steps of each (20)")
     arguments = parser.parse_args()
-    path = Path(arguments.dlrm).resolve() if arguments.dlrm else ""
+    path = Path(arguments.dlrm).resolve() if arguments.dlrm else None
     if path and not (path / "dlrm_s_pytorch.py").exists():
         parser.error(f"{path} has no dlrm_s_pytorch.py: it is no checkout of facebookresearch/dlrm. Clone it there")
     print(table_line(_HEADS, _HEADS), flush=True)
     for pooling in (1, 20):
-        words = (json.dumps(asdict(Shape(pooling))), str(arguments.rounds), str(path))
+        words = (json.dumps(asdict(Shape(pooling))), str(arguments.rounds), str(path or ""))
         seconds = 120 + arguments.rounds * _ROUND_SECONDS
         for cells in lines(pooling, run_ranks("bench.rivals.job", *words, seconds=seconds)):
             print(table_line(cells, _HEADS), flush=True)
@@ -50,15 +50,15 @@ def main() -> None:
 def lines(pooling: int, results: list[dict[str, Any]]) -> list[tuple[str, ...]]:
     """Return a line for each trainer. Ratios are medians over rounds, with the quartiles."""
     rounds = {name: _rounds(results, name) for name in results[0]["seconds"]}
-    table = []
-    for name, of_rounds in rounds.items():
+    table: list[tuple[str, ...]] = []
+    for name, round_seconds in rounds.items():
         cpu = statistics.median(value for rank in results for value in rank["cpu_seconds"][name])
         steps = statistics.median(value for rank in results for value in rank["seconds"][name])
         cells = ("", "", "", "")
         if name in _COMPARED:
             ours = _COMPARED[name]
             low, middle, high = statistics.quantiles(
-                (seconds / others for seconds, others in zip(of_rounds, rounds[ours], strict=True)), n=4
+                (seconds / others for seconds, others in zip(round_seconds, rounds[ours], strict=True)), n=4
             )
             losses = [
                 abs(loss / expected - 1)
@@ -72,10 +72,10 @@ def lines(pooling: int, results: list[dict[str, Any]]) -> list[tuple[str, ...]]:
 def _rounds(results: list[dict[str, Any]], name: str) -> list[float]:
     """Return the median seconds of a step in each round, over all ranks."""
     size = BLOCK_STEPS - WARM_UP_STEPS
-    of_ranks = [rank["seconds"][name] for rank in results]
+    by_rank = [rank["seconds"][name] for rank in results]
     return [
-        statistics.median([value for rank in of_ranks for value in rank[first : first + size]])
-        for first in range(0, len(of_ranks[0]), size)
+        statistics.median([value for seconds in by_rank for value in seconds[first : first + size]])
+        for first in range(0, len(by_rank[0]), size)
     ]
 
 

@@ -29,7 +29,7 @@ _UNUSED = ("sklearn", "sklearn.metrics", "torch.utils.tensorboard", "onnx", "tqd
 
 def steps(path: Path, shape: Shape, source: RepeatingSource, world: World, optimizer: str) -> Callable[[], float]:
     """Return a function that trains one step. It returns the mean loss of this rank's samples."""
-    script, distributed = _imported(path, world)
+    script, distributed = _import_dlrm(path, world)
     config = shape.config()
     pairs = (shape.tables + 1) * shape.tables // 2
     top = (shape.dim + pairs, *shape.top, 1)
@@ -84,9 +84,9 @@ def _batch(
     return batch.dense, offsets, ids, batch.labels[share.start : share.start + share.size, None]
 
 
-def _imported(path: Path, world: World) -> tuple[ModuleType, ModuleType]:
+def _import_dlrm(path: Path, world: World) -> tuple[ModuleType, ModuleType]:
     """Import the script and its exchange, which uses the process group that exists."""
-    stood_for = {name: sys.modules.get(name) for name in _UNUSED}
+    replaced = {name: sys.modules.get(name) for name in _UNUSED}
     sys.modules.update({name: MagicMock() for name in _UNUSED})
     if str(path) not in sys.path:
         sys.path.insert(0, str(path))
@@ -94,12 +94,13 @@ def _imported(path: Path, world: World) -> tuple[ModuleType, ModuleType]:
     distributed = importlib.import_module("extend_distributed")  # replaces print
     script = importlib.import_module("dlrm_s_pytorch")
     builtins.print = print_
-    for name, module in stood_for.items():
+    for name, module in replaced.items():
         if module is None:
             del sys.modules[name]
         else:
             sys.modules[name] = module
-    distributed.my_rank, distributed.my_size = world.rank, world.size
-    distributed.my_local_rank, distributed.my_local_size = world.local_rank, world.local_size
-    distributed.alltoall_supported, distributed.myreq = True, distributed.Request()
+    vars(distributed).update(  # as its `init_distributed` does
+        my_rank=world.rank, my_size=world.size, my_local_rank=world.local_rank, my_local_size=world.local_size,
+        alltoall_supported=True, myreq=distributed.Request(),
+    )  # fmt: skip
     return script, distributed

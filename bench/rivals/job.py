@@ -18,7 +18,7 @@ import torch.distributed as dist
 from bench.dlrm import RepeatingSource, Shape
 from bench.rivals import dlrm
 from bench.rivals.start import EPSILON, RATE
-from bench.trainer_job import batches_of, in_turns, joined
+from bench.trainer_job import batches_of, in_turns, join_ranks
 from trainer import loop
 from trainer.keys import apply_changes
 from trainer.scale.planning import plan
@@ -32,7 +32,7 @@ CHECKED = 10  # steps
 
 def main(folder: str, shape_json: str, rounds: str, dlrm_path: str) -> None:
     """Compare losses, measure in turns, and write the results to FOLDER/<rank>.json."""
-    shape, world, source = joined(shape_json)
+    shape, world, source = join_ranks(shape_json)
     steps: dict[str, Callable[[], float]] = {
         OURS: _ours(shape, source, world, "rowwise_adagrad", "adagrad"),
         OURS_SGD: _ours(shape, source, world, "sgd", "sgd"),

@@ -32,10 +32,10 @@ def layers(config: RunConfig) -> tuple[list[nn.Linear], list[nn.Linear]]:
 
 
 def set_layers(module: nn.Module, values: Sequence[nn.Linear]) -> None:
-    """Copy layers into those of a module, in order. Pairs of vectors must be in the same order."""
+    """Copy layers into the layers of a module, in order. Pairs of vectors must be in the same order."""
     with torch.no_grad():
         for layer, value in zip(
-            (each for each in module.modules() if isinstance(each, nn.Linear)), values, strict=True
+            (child for child in module.modules() if isinstance(child, nn.Linear)), values, strict=True
         ):
             layer.weight.copy_(value.weight)
             layer.bias.copy_(value.bias)

@@ -7,7 +7,7 @@ from zlib import crc32
 
 from dashboards.address import COLUMNS
 from dashboards.colours import CATEGORIES, CIVIDIS, GREY, OPS
-from dashboards.colours import RANKS as OF_RANKS
+from dashboards.colours import RANKS as RANK_COLOURS
 from dashboards.intervals import Intervals
 from dashboards.panels import Panel, Selection
 from dashboards.panels.panel import MAX_ROWS, is_of_hub, series_names
@@ -199,7 +199,7 @@ def _lines(panel: Panel) -> _ChartFields:
     defaults: dict[str, object] = {"color": {"mode": "palette-classic"}, "custom": _line_style(panel)}
     return {
         "type": "timeseries",
-        "fieldConfig": {"defaults": defaults, "overrides": _of_words(panel)},
+        "fieldConfig": {"defaults": defaults, "overrides": _first_word_overrides(panel)},
         "options": {"legend": _legend(), "tooltip": {"mode": "multi", "sort": "desc"}},
     }
 
@@ -272,12 +272,12 @@ def _by_category(custom: dict[str, object], **defaults: object) -> _FieldConfig:
     }
 
 
-def _of_words(panel: Panel) -> list[dict[str, object]]:
+def _first_word_overrides(panel: Panel) -> list[dict[str, object]]:
     """Return the colours of ops and ranks if they are the first word of a line's name."""
     if panel.legend.startswith("{op}"):
         return [_override(f"^{op}(:|$)", colour) for op, colour in OPS.items()]
     if panel.legend.startswith("rank {rank}"):  # there are ten colours, so the last digit decides
-        return [_override(rf"^rank \d*{digit}( |$)", colour) for digit, colour in enumerate(OF_RANKS)]
+        return [_override(rf"^rank \d*{digit}( |$)", colour) for digit, colour in enumerate(RANK_COLOURS)]
     return []
 
 

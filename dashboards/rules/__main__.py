@@ -12,7 +12,7 @@ from zmon.metrics.alert_labels import name_problem
 
 
 def _names(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
-    """Return the names of labels, which are those of the hub. Raises BadParameter."""
+    """Return the names of labels, as `zmon hub --alert-labels` takes them. Raises BadParameter."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
         if problem := name_problem(name):

@@ -59,17 +59,17 @@ def rendered(intervals: Intervals, alert_labels: Sequence[str] = ()) -> dict[str
 
 
 def sharded(intervals: Intervals, alert_labels: Sequence[str] = ()) -> dict[str, str]:
-    """Return the rule files for a cluster that several Prometheus scrape, a shard of the agents each.
+    """Return the rule files for a cluster in which each of several Prometheus servers scrapes a shard of the agents.
 
-    `shard.yaml` is for each shard, which scrapes the hub as well. The others are for vmalert, which sees the agents of
-    all shards; it pages some seconds later, and knows no `keep_firing_for`.
+    `shard.yaml` is for each server, which scrapes the hub as well. The other files are for vmalert, which has the
+    series of all agents. It pages some seconds later, and has no `keep_firing_for`.
     """
     alerts, *_ = FILES
     files = rendered(intervals, alert_labels)
     head, *groups = _GROUP.split(files[alerts])
-    (of_shard,) = [group for group in groups if group.startswith(FINDINGS)]
-    files[alerts] = head + "".join(group for group in groups if group != of_shard)
-    return {"shard.yaml": head + of_shard} | {name: _KEEP_FIRING.sub("", text) for name, text in files.items()}
+    (findings,) = [group for group in groups if group.startswith(FINDINGS)]
+    files[alerts] = head + "".join(group for group in groups if group != findings)
+    return {"shard.yaml": head + findings} | {name: _KEEP_FIRING.sub("", text) for name, text in files.items()}
 
 
 @cache

@@ -22,8 +22,8 @@ def show(context: ViewContext) -> None:
     except Unreachable as error:
         st.html(f'<p class="zmon-unknown">Acts of zmon: {UNKNOWN}, {escaped_html(str(error))}</p>')
         return
-    recent = (each for each in intents if context.now.time - each.time < DAY_SECONDS)
-    act = next((each for each in recent if each.result != OBSERVED), None)
+    recent = (intent for intent in intents if context.now.time - intent.time < DAY_SECONDS)
+    act = next((intent for intent in recent if intent.result != OBSERVED), None)
     if act is None:
         return
     what = f"zmon: {act.act.replace('_', ' ')} of {act.who}, {act.state}"

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import streamlit as st
 
-from dashboards.armed import armed
+from dashboards.armed import run_checks
 from dashboards.asking import without_credentials
 from dashboards.colours import GREEN, GREY, VERMILLION
 from dashboards.formats import escaped_html, row_html, table_html
@@ -21,15 +21,15 @@ def show(context: ViewContext) -> None:
     """Draw the page; inert checks come first."""
     frame.live(banner.line, context)
     st.markdown("#### Would a fault be detected and paged?")
-    checks = sorted(armed(context.hub.url, context.prometheus.url), key=lambda check: ORDER.index(check.armed))
+    checks = sorted(run_checks(context.hub.url, context.prometheus.url), key=lambda check: ORDER.index(check.armed))
     inert = sum(check.armed is False for check in checks)
     summary = f"{inert} of {len(checks)} checks are inert." if inert else "All checks are armed."
     st.html(f'<p data-testid="zmon-armed-sum"><b>{summary}</b></p>')
-    st.html(table_html("zmon-armed", ("", "", "check", "result", "do this next"), map(_row, grouped(checks))))
+    st.html(table_html("zmon-armed", ("", "", "check", "result", "do this next"), map(_row, group_checks(checks))))
     st.caption("Run `zmon doctor` on a node to check its boxes and sources too.")
 
 
-def grouped(checks: Iterable[Check]) -> list[list[Check]]:
+def group_checks(checks: Iterable[Check]) -> list[list[Check]]:
     """Return the checks with the same next step together, because they have one cause; without one, by result."""
     groups: dict[tuple[bool | None, str], list[Check]] = {}
     for check in checks:

@@ -90,7 +90,9 @@ def below(context: ViewContext, *, all_jobs: bool = False) -> None:
     glance, worst = context.now, main_finding(context.now)
     if worst:
         finding_view.details(worst, glance.time)
-    for other in [each for each in (*glance.findings, *glance.elsewhere) if each is not worst]:
+    for other in (*glance.findings, *glance.elsewhere):
+        if other is worst:
+            continue
         title = f"Also {other.severity} in {other.job_id}: {other.cause} {finding_view.culprit(other)}".strip()
         lead = link("job", finding_view.address_of(other, context.address).params(), "open")
         st.html(f'<p class="zmon-other"><b>{escape(title)}</b> · {escaped_html(other.text(glance.as_of))} · {lead}</p>')
@@ -170,8 +172,8 @@ def main_finding(glance: Glance) -> Finding | None:
 def _past_findings(context: ViewContext) -> None:
     """Draw the findings that were open at the time in the URL and are resolved now."""
     moment = context.address.at
-    resolved = [each for each in context.now.past if each.resolved] if moment is not None else []
-    for past in [each for each in resolved if finding_view.was_open(each, moment)][:MAX_PAST_FINDINGS]:
+    resolved = [finding for finding in context.now.past if finding.resolved] if moment is not None else []
+    for past in [finding for finding in resolved if finding_view.was_open(finding, moment)][:MAX_PAST_FINDINGS]:
         diagnosis = f"{past.cause} {finding_view.culprit(past)}".strip()
         lead = link("incidents", context.address.moved(incident=past.id).params(), "the incident")
         st.html(
@@ -192,7 +194,7 @@ def vitals(context: ViewContext) -> None:
         "Step": progress.steps_text if progress else number(job.step if job else None),
         "Step time": step_time,
         "Samples/s": rate,
-        "Loss": _reported(job.report if job else {}, "loss"),
+        "Loss": _reported_figure(job.report if job else {}, "loss"),
         "Ranks watched": ranks_watched(job),
         **({"Time left": f"about {duration(left.seconds)}"} if left else {}),
     }
@@ -219,7 +221,7 @@ def speed(job: JobView | None, context: ViewContext) -> tuple[str, str]:
         return duration(job.step_seconds), f"{number(job.samples_per_second)}{inferred}"
     if job.state != "stalled":
         return NONE, NONE
-    stalls = [each for each in (*context.now.findings, *context.now.elsewhere) if each.is_stall]
+    stalls = [finding for finding in (*context.now.findings, *context.now.elsewhere) if finding.is_stall]
     since = [stall.onset for stall in stalls if stall.job_id == job.job_id]
     return f"none for {duration(max(0.0, context.now.as_of - min(since)))}" if since else "none", "0"
 
@@ -242,6 +244,6 @@ def ranks_watched(job: JobView | None) -> str:
     return f"{number(job.ranks_seen)} of {number(job.world_size)}"
 
 
-def _reported(report: dict[str, float | None], key: str) -> str:
+def _reported_figure(report: dict[str, float | None], key: str) -> str:
     """Format a reported figure. The hub sends NaN as null, because JSON has no NaN."""
     return "NaN" if key in report and report[key] is None else number(report.get(key))

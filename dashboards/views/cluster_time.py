@@ -29,7 +29,7 @@ def show(context: ViewContext) -> None:
         "Held by idle jobs so far": _held_idle(context),
     }
     st.html(numbers_html("zmon-cluster", numbers))
-    seconds = gpu_time.of_jobs(context.now.jobs)
+    seconds = gpu_time.seconds_of_jobs(context.now.jobs)
     if not sum(seconds.values()) > 0:
         panel.unknown("time", f"{UNKNOWN}: the hub knows no GPU time of a job")
         return

@@ -80,8 +80,8 @@ def _table(current: Side, other: Side) -> None:
     for cause in in_order([*{**other.causes, **current.causes}]):
         if max(other.causes.get(cause, 0.0), current.causes.get(cause, 0.0)) > 0:
             rows.append(_cause_row(cause, current, other))
-    both = (f"{each.job_id} until {date_and_time(each.until)}" for each in (other, current))
-    heads = ("", *both, "difference")
+    sides = (f"{shown.job_id} until {date_and_time(shown.until)}" for shown in (other, current))
+    heads = ("", *sides, "difference")
     body = (row_html(map(escaped_html, row)) for row in rows)
     st.html(table_html("zmon-compare", map(escaped_html, heads), body))
 

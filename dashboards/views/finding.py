@@ -79,14 +79,14 @@ def details(finding: Finding, now: float) -> None:
     drawn_at, view = st.session_state.setdefault(key, (now, view))
     for rank, stack in view.stacks.items():
         with st.expander(f"Stack of rank {rank}"):
-            _preformatted(evidence.stack_text(stack))
+            _draw_text(evidence.stack_text(stack))
     with st.expander("Evidence"):
         as_of = f"As of {time_of_day(drawn_at)}."
         st.caption(f"{as_of} It is updated when more evidence arrives, or when the page is loaded again.")
-        _preformatted(view.as_json())
+        _draw_text(view.as_json())
 
 
-def _preformatted(text: str) -> None:
+def _draw_text(text: str) -> None:
     """Draw unformatted text. Streamlit would highlight a code block, which takes longer than the whole page."""
     st.html(f'<pre class="zmon-text">{escape(text)}</pre>')
 

@@ -35,7 +35,7 @@ or label_replace(max({BUSY}), "what", "largest", "", "")
 NAMES = "group by (host) (zmon:job_host:ranks{job_id=$job})"
 WHOLE_JOB = "all hosts of the job"  # the choice of no host
 MAX_HOSTS = 128  # more are too many to look at, so only the least busy are drawn
-RECENT_SECONDS = 300  # a job of many hosts has those on which it ran in this time: a longer range takes a while to read
+RECENT_SECONDS = 300  # many hosts are drawn if the job ran on them in this time: a longer range takes a while to read
 
 
 class Square(NamedTuple):
@@ -53,13 +53,13 @@ class Fleet:
     """The hosts to draw: all, or the least busy ones with the values of all hosts."""
 
     matcher: str = ""  # PromQL that selects the least busy hosts by name
-    of_hosts: str = ""  # PromQL that joins with the hosts of the job
+    join: str = ""  # PromQL that joins with the hosts of the job
     order: tuple[str, ...] = ()  # the names of the least busy hosts; empty: all hosts, by name
-    summary: str = ""
+    summary: str = ""  # a sentence about the hosts that are not drawn
 
     def query(self, promql: str) -> str:
         """Return the PromQL for these hosts."""
-        return promql.replace("$of_hosts", self.of_hosts).replace("$host", self.matcher)
+        return promql.replace("$of_hosts", self.join).replace("$host", self.matcher)
 
     def limited_to(self, names: tuple[str, ...], summary: str = "") -> "Fleet":
         """Return the fleet with only these hosts, in this order."""
@@ -70,8 +70,8 @@ def show(context: ViewContext) -> bool:
     """Draw a tile for each host with its GPUs, or without GPU metrics its CPUs. Return True if any GPU has metrics."""
     try:
         fleet = _fleet(context)
-        of_hosts = "" if fleet.order else fleet.of_hosts
-        queries = [f"{fleet.query(promql)}{of_hosts}" for promql in (GPUS, PROCESSORS, RANKS)]
+        join = "" if fleet.order else fleet.join
+        queries = [f"{fleet.query(promql)}{join}" for promql in (GPUS, PROCESSORS, RANKS)]
         shown = "\nor ".join([fleet.query(LEAST_BUSY)] if fleet.order else queries)
         panel.heading("How busy are the hosts and their GPUs?", "share", shown, context, context.span)
         gpus, processors, ranks = (context.prometheus.query_at(promql, context.span.end) for promql in queries)
@@ -108,13 +108,13 @@ def _fleet(context: ViewContext) -> Fleet:
     recent = replace(selection, range=min(selection.range, RECENT_SECONDS))
     if (selection.num_hosts or 0) > MAX_HOSTS:
         selection = recent
-    fleet = Fleet(of_hosts=f" and on (host) {selection.hosts}")
+    fleet = Fleet(join=f" and on (host) {selection.hosts}")
     num_hosts = sum(int(sample.value) for sample in context.prometheus.query_at(fleet.query(NUMBER), end))
     if num_hosts <= MAX_HOSTS:
         return fleet
     least = sorted(context.prometheus.query_at(fleet.query(LEAST_BUSY), end), key=lambda sample: sample.value)
-    of_all = context.prometheus.query_at(fleet.query(ALL_HOSTS), end)
-    words = ", ".join(f"the {sample.labels['what']} value is {share(_number(sample.value))}" for sample in of_all)
+    statistics = context.prometheus.query_at(fleet.query(ALL_HOSTS), end)
+    words = ", ".join(f"the {sample.labels['what']} value is {share(_number(sample.value))}" for sample in statistics)
     summary = f" The {len(least)} least busy of {num_hosts:,} hosts; of all hosts, {words or UNKNOWN}."
     return fleet.limited_to(tuple(sample.labels["host"] for sample in least), summary)
 

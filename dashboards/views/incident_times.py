@@ -10,16 +10,16 @@ from html import escape
 import streamlit as st
 
 from dashboards.address import Address
-from dashboards.colours import of_cause
+from dashboards.colours import cause_colour
 from dashboards.formats import date_and_time, gpu_time
 from dashboards.views import clock, finding
 from zmon.format import duration
 from zmon.schema.incident import IncidentSummary
 
-RANGES = tuple(3600 * hours for hours in (1, 6, 24, 7 * 24, 30 * 24))
-MAX_ROWS = 16  # hosts; those with the newest incidents
+RANGES = tuple(3600 * hours for hours in (1, 6, 24, 7 * 24, 30 * 24))  # seconds
+MAX_ROWS = 16  # hosts; the ones with the newest incidents
 MAX_HOSTS = 8  # of one incident: a network fault may name hundreds
-MIN_PIXELS, MIN_RATIO = 8, 0.012  # of a bar, so that it can be clicked, and about its share of the row
+MIN_PIXELS, MIN_RATIO = 8, 0.012  # least width of a bar, so that it can be clicked, and about its share of a row
 MAX_TRACKS = 4  # incidents at the same time; more lie on top of each other
 NO_HOST = "no host"
 
@@ -32,7 +32,7 @@ def show(incidents: Sequence[IncidentSummary], address: Address, now: float) -> 
             rows.setdefault(host, []).append(incident)
     begin = now - _range(now - min(incident.onset for incident in incidents))
     shown = list(rows.items())[:MAX_ROWS]
-    lanes = "".join(_lane(host, of_host, address, begin, now) for host, of_host in shown)
+    lanes = "".join(_lane(host, host_incidents, address, begin, now) for host, host_incidents in shown)
     axis = clock.axis(begin, now, is_now=True)
     st.html(
         f'<div class="zmon-lanes" data-testid="zmon-incident-times">{lanes}<span></span>{axis}</div>'
@@ -75,13 +75,13 @@ def _bar(incident: IncidentSummary, address: Address, begin: float, now: float, 
     place = f"--track:{track};left:min({left:.4g}%,100% - {MIN_PIXELS}px);width:{max(0.0, right - left):.4g}%"
     return (
         f'<a href="{escape(url)}" target="_self" title="{escape(title)}" aria-label="{escape(title)}"'
-        f' style="--tint:{of_cause(incident.cause)};{place}"></a>'
+        f' style="--tint:{cause_colour(incident.cause)};{place}"></a>'
     )
 
 
 def _legend(incidents: Sequence[IncidentSummary]) -> str:
     causes = Counter(incident.cause for incident in incidents)
     return "".join(
-        f'<li style="--tint:{of_cause(cause)}">{escape(cause)} <b>{times} ×</b></li>'
+        f'<li style="--tint:{cause_colour(cause)}">{escape(cause)} <b>{times} ×</b></li>'
         for cause, times in causes.most_common()
     )

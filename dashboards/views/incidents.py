@@ -1,11 +1,11 @@
-"""The page Incidents: when they were on which host, their list, and one with its stored page and its runbook."""
+"""The page Incidents: incidents by host and time, their list, and the selected incident with its runbook."""
 
 from collections.abc import Sequence
 
 import streamlit as st
 
 from dashboards.asking import Unreachable
-from dashboards.colours import of_cause
+from dashboards.colours import cause_colour
 from dashboards.formats import date_and_time, escaped_html, gpu_time, link, row_html, table_html, unknown_html
 from dashboards.views import banner, clock, finding, frame, incident_times
 from dashboards.views.context import ViewContext
@@ -62,7 +62,7 @@ def _row(incident: IncidentSummary, context: ViewContext) -> str:
         gpu_time(incident.lost_gpu_hours),
         link("job", address.moved(incident=None, at=incident.detected).params(), "charts"),
     ]
-    return row_html(cells, of_cause(incident.cause))
+    return row_html(cells, cause_colour(incident.cause))
 
 
 def _details(incident: IncidentSummary, context: ViewContext) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from html import escape
+from typing import NamedTuple
 
 import pandas as pd
 import streamlit as st
@@ -37,27 +38,30 @@ def prefetch_at(promql: str, moment: int, context: ViewContext) -> None:
 
 
 def _ask(panel: Panel, context: ViewContext) -> None:
-    _query(panel, context)[2]()
+    _query(panel, context).send()
 
 
 def show(panel: Panel, context: ViewContext) -> None:
     """Draw the panel for the selection of the reader."""
     try:
-        promql, span, ask = _query(panel, context)
+        query = _query(panel, context)
     except Unreachable as error:
         unknown(panel.key, f"{panel.question} {UNKNOWN}: {error}")
         return
-    heading(panel.question, panel.unit, promql, context, span)
+    span = query.span
+    heading(panel.question, panel.unit, query.promql, context, span)
     try:
-        history = ask()
+        history = query.send()
         if history.known_until is None:
             raise Unreachable("the value is NaN" if panel.shows_nan and history.nan_until else _absent(panel))
         marks = context.marks if panel.marked else ()
     except Unreachable as error:
         unknown(panel.key, f"{UNKNOWN}: {error}")
         return
-    draw = _rows if panel.shape == "rows" else _lines
-    draw(panel, context, history, span, marks)
+    if panel.shape == "rows":
+        _rows(panel, context, history, span)
+    else:
+        _lines(panel, context, history, span, marks)
     _notes(panel, context, history, span)
 
 
@@ -74,10 +78,19 @@ def grid(panels: tuple[Panel, ...], context: ViewContext) -> None:
                 show(panel, context)
 
 
-def _query(panel: Panel, context: ViewContext) -> tuple[str, Span, Callable[[], History]]:
-    """Return the PromQL, its time range, and the function that sends it. Raises Unreachable, and so does the function.
+class _Query(NamedTuple):
+    """The query of a panel. `send` raises Unreachable."""
 
-    A heat map of too many hosts first asks which hosts stand out. If Prometheus has not recorded that, it asks for all.
+    promql: str
+    span: Span
+    send: Callable[[], History]
+
+
+def _query(panel: Panel, context: ViewContext) -> _Query:
+    """Return the query for the selection of the reader. Raises Unreachable.
+
+    For a heat map of too many hosts, this first asks Prometheus which hosts stand out. If Prometheus has not recorded
+    that, the query is for all hosts.
     """
     are_rows = panel.shape == "rows"
     span = context.rows_span if are_rows else context.span
@@ -86,8 +99,8 @@ def _query(panel: Panel, context: ViewContext) -> tuple[str, Span, Callable[[], 
         selection = replace(selection, standing_out=_standing_out(panel, selection, span, context))
     promql, name = panel.query(selection), panel.series_name(selection)
     keep_low = are_rows and panel.light_is == "low"
-    ask = partial(context.prometheus.query_range, promql, name, span, panel.max_series, keep_low=keep_low)
-    return promql, span, ask
+    send = partial(context.prometheus.query_range, promql, name, span, panel.max_series, keep_low=keep_low)
+    return _Query(promql, span, send)
 
 
 def _standing_out(panel: Panel, selection: Selection, span: Span, context: ViewContext) -> tuple[str, ...]:
@@ -107,7 +120,7 @@ def _lines(panel: Panel, context: ViewContext, history: History, span: Span, mar
         return
     culprits = tuple(rank for finding in context.findings for rank in finding.ranks)
     if not panel.is_summed_up(context.selection(span, panel.source)):
-        values = alike.merged(panel, values, _of_ranks(culprits, values))
+        values = alike.merge_equal(panel, values, _rank_series(culprits, values))
     names = list(values["series"].unique())
     tables = charts.tables(values, marks, context.begin(span), span.end)
     kinds = set(tables[charts.MARKS]["kind"].to_pylist())
@@ -115,13 +128,13 @@ def _lines(panel: Panel, context: ViewContext, history: History, span: Span, mar
     st.vega_lite_chart(spec=spec, key=f"chart-{panel.key}")
 
 
-def _of_ranks(ranks: tuple[int, ...], values: pd.DataFrame) -> set[str]:
+def _rank_series(ranks: tuple[int, ...], values: pd.DataFrame) -> set[str]:
     """Return the names of the series of these ranks."""
     heads = {f"rank {rank}" for rank in ranks}
     return {name for name in values["series"].unique() if " ".join(name.split()[:2]) in heads}
 
 
-def _rows(panel: Panel, context: ViewContext, history: History, span: Span, _: tuple[Mark, ...]) -> None:
+def _rows(panel: Panel, context: ViewContext, history: History, span: Span) -> None:
     culprits = {f"rank {rank}" for finding in context.findings for rank in finding.ranks}
     culprits |= {host for finding in context.findings for host in finding.hosts}
     table = heat.table(panel, history.table, span.resolution, culprits)

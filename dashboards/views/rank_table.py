@@ -58,11 +58,10 @@ def show(context: ViewContext) -> None:
     sorting = "choose the order below" if is_large else "click a column to sort"
     st.markdown(f"**What does each rank do now?** Select a row for details; {sorting}")
     address = context.address
-    request = RanksRequest(context.job_id or "")
-    if is_large:
-        request = RanksRequest(context.job_id or "", PAGE_ROWS, address.first, address.order, host=address.host)
+    all_rows = RanksRequest(context.job_id or "")
+    one_page = RanksRequest(context.job_id or "", PAGE_ROWS, address.first, address.order, host=address.host)
     try:
-        page = context.hub.ranks(request)
+        page = context.hub.ranks(one_page if is_large else all_rows)
     except Unreachable as error:
         st.html(unknown_html("Ranks", error))
         return
@@ -70,9 +69,7 @@ def show(context: ViewContext) -> None:
         _draw(context, list(page.ranks))
         _turn_pages(context, page)
         return
-    rows = list(page.ranks)
-    if address.host:
-        rows = [row for row in rows if row.host == address.host]
+    rows = [row for row in page.ranks if address.host in (None, row.host)]
     culprits = _culprits(context)
     _draw(context, sorted(rows, key=lambda row: (row.rank not in culprits, row.rank)))
 
@@ -85,18 +82,18 @@ def _turn_pages(context: ViewContext, page: RankList) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="zmon-rows"):
         names = [*dict.fromkeys([*ORDERS, address.order])]
         frame.select("Order", names, address.order, lambda order: address.moved(order=order, first=0), ORDERS)
-        for label, start, is_off in (
+        for label, start, is_disabled in (
             ("Previous", max(0, first - PAGE_ROWS), first == 0),
             ("Next", last, last >= num_rows),
         ):
             moved = address.moved(first=start)
-            st.button(label, disabled=is_off, on_click=frame.go, args=(moved,), key=f"{label} of {first}")
+            st.button(label, disabled=is_disabled, on_click=frame.go, args=(moved,), key=f"{label} of {first}")
         rows = f"Ranks {first + 1:,} to {last:,}" if page.ranks else "No more ranks"
         st.caption(f"{rows} of {num_rows:,}{f' on {address.host}' if address.host else ''}")
 
 
 def _culprits(context: ViewContext) -> set[int]:
-    return {rank for each in context.now.findings if not is_info(each.severity) for rank in each.ranks}
+    return {rank for finding in context.now.findings if not is_info(finding.severity) for rank in finding.ranks}
 
 
 def _draw(context: ViewContext, rows: list[RankRow]) -> None:

@@ -4,7 +4,8 @@ import streamlit as st
 
 from dashboards.formats import escaped_html
 from dashboards.panels import ranks as panels
-from dashboards.views import banner, finding, frame, hosts, panel, rank_table
+from dashboards.views import banner, frame, hosts, panel, rank_table
+from dashboards.views import finding as finding_view
 from dashboards.views.context import ViewContext
 
 
@@ -31,8 +32,8 @@ def _details(context: ViewContext, rank: int) -> None:
         job = escaped_html(context.job_id or "")
         st.html(f'<p class="zmon-unknown">There is no rank {rank}: {job} has {num_ranks}.</p>')
         return
-    for each in context.now.findings:
-        if rank in each.ranks:
-            st.html(f'<p class="zmon-other"><b>{escaped_html(each.cause)}</b> · {escaped_html(each.summary)}</p>')
-            finding.details(each, context.now.time)
+    for finding in context.now.findings:
+        if rank in finding.ranks:
+            st.html(f'<p class="zmon-other"><b>{escaped_html(finding.cause)}</b> · {escaped_html(finding.summary)}</p>')
+            finding_view.details(finding, context.now.time)
     panel.grid(panels.ONE_RANK, context)

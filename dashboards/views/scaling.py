@@ -9,7 +9,7 @@ from dashboards.address import Address
 from dashboards.asking import Unreachable
 from dashboards.formats import efficiency, escaped_html, escaped_markdown, number, row_html, table_html
 from dashboards.panels import scaling as panels
-from dashboards.predictions import efficiency_ratio, predicted, why_unknown
+from dashboards.predictions import efficiency_ratio, predicted_step, why_unknown
 from dashboards.views import banner, frame, panel
 from dashboards.views.context import ViewContext
 from zmon.format import UNKNOWN, duration
@@ -101,7 +101,7 @@ def _table(scaling: ScalingAnswer, what_ifs: tuple[str, ...]) -> None:
     ]
     rows = []
     for size in scaling.sizes:
-        step = predicted(size.predicted)
+        step = predicted_step(size.predicted)
         row = [
             number(size.ranks),
             number(size.samples),
@@ -117,5 +117,5 @@ def _table(scaling: ScalingAnswer, what_ifs: tuple[str, ...]) -> None:
 def _seconds(answer: StepAnswer | None) -> str:
     if answer is None:
         return ""
-    step = predicted(answer)
+    step = predicted_step(answer)
     return duration(step.seconds) if step else f"{UNKNOWN}: {why_unknown(answer)}"

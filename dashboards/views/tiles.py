@@ -22,7 +22,7 @@ from zmon.schema.api import RankRow, RanksRequest
 SHOWN_WAIT_SECONDS = 1  # shorter waits are part of every step and would only flicker
 MAX_RANKS = 512  # a larger job has tiles only for the ranks that stand out
 MAX_TILES = 24  # people do not read more; the most urgent ranks are shown
-URGENCY = tuple(STATES.values())  # the colours of other states are those of activities
+URGENCY = tuple(STATES.values())  # a rank in no such state has the colour of its activity
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _reason_without_ranks(glance: Glance) -> str:
 
 def _tile(rank: Rank, glance: Glance) -> Tile:
     """Return the tile of a rank with its worst state. An activity has its colour only if the page is not blind."""
-    findings = (each for each in glance.findings if rank.rank in each.ranks and not is_info(each.severity))
+    findings = (finding for finding in glance.findings if rank.rank in finding.ranks and not is_info(finding.severity))
     finding = next(findings, None)
     waiting, overdue = rank.waiting_seconds or 0, rank.overdue_seconds or 0
     if finding and finding.severity == CRITICAL:

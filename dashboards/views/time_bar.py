@@ -11,7 +11,7 @@ from typing import NamedTuple
 import streamlit as st
 
 from dashboards.asking import Unreachable
-from dashboards.colours import BLUE, COMPUTING, GREY, in_order, of_category
+from dashboards.colours import BLUE, COMPUTING, GREY, category_colour, in_order
 from dashboards.formats import escaped_markdown, share
 from dashboards.queries import quoted
 from dashboards.views import panel
@@ -27,7 +27,7 @@ QUESTION = "Where does the time of a step go?"
 IDEAL, INPUT, OTHERS = "ideal", "input", "others"
 MIN_RATIO = 0.002  # categories with a smaller share of wall-clock are one part, which names them
 LABELLED_RATIO = 0.07  # a narrower part of the bar has no room for its name; the list below has all
-MEANINGS = {  # of the categories that are neither an op nor an activity
+MEANINGS = {  # of each category that is neither an op nor an activity
     "data": "waiting for the DataLoader",
     "offload": "waiting for parameters on a disk or in the memory of the host",
     "imbalance": "waiting for the slowest rank",
@@ -83,7 +83,7 @@ def parts(seconds_by_category: Mapping[str, float]) -> list[Part]:
         seconds = seconds_by_category[category]
         if seconds >= MIN_RATIO * total:
             name, meaning = INPUT if category == "data" else category, MEANINGS.get(category, f"time in {category}")
-            result.append(Part(name, seconds, of_category(category), meaning))
+            result.append(Part(name, seconds, category_colour(category), meaning))
         elif seconds > 0:
             small[category] = seconds
     if small:
@@ -92,10 +92,10 @@ def parts(seconds_by_category: Mapping[str, float]) -> list[Part]:
 
 
 def html(bar_parts: list[Part], what: str, in_words: Callable[[float], str] = duration) -> str:
-    """Return the bar and its list as HTML. `what` is said behind the sum, and `in_words` formats seconds."""
+    """Return the bar and its list as HTML. The text `what` follows the sum, and `in_words` formats seconds."""
     total, ideal = sum(part.seconds for part in bar_parts), bar_parts[0].seconds
-    bar = "".join(_of_bar(part, total, in_words) for part in bar_parts)
-    rows = "".join(_of_list(part, total, in_words) for part in bar_parts)
+    bar = "".join(_bar_html(part, total, in_words) for part in bar_parts)
+    rows = "".join(_legend_html(part, total, in_words) for part in bar_parts)
     return (
         f'<div class="zmon-time" data-testid="zmon-time"><p><b>{in_words(total)}</b> {what}, '
         f"<b>{in_words(ideal)}</b> of it ideal: <b>{share(ideal / total)}</b></p>"
@@ -103,14 +103,14 @@ def html(bar_parts: list[Part], what: str, in_words: Callable[[float], str] = du
     )
 
 
-def _of_bar(part: Part, total: float, in_words: Callable[[float], str]) -> str:
+def _bar_html(part: Part, total: float, in_words: Callable[[float], str]) -> str:
     ratio = part.seconds / total
     label = escape(part.name) if ratio >= LABELLED_RATIO else ""
     title = escape(f"{part.name} ({part.meaning}): {in_words(part.seconds)}, {share(ratio)}")
     return f'<i style="--tint:{part.colour};width:{100 * ratio:.4g}%" title="{title}">{label}</i>'
 
 
-def _of_list(part: Part, total: float, in_words: Callable[[float], str]) -> str:
+def _legend_html(part: Part, total: float, in_words: Callable[[float], str]) -> str:
     name = f"{part.name}: {part.meaning}" if part.name == OTHERS else part.name
     return (
         f'<li style="--tint:{part.colour}" title="{escape(part.meaning)}">{escape(name)}'

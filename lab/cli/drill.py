@@ -185,8 +185,8 @@ def _end_in_order() -> None:
     numbers = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]
 
     def end(number: int, frame: FrameType | None) -> None:
-        for each in numbers:
-            signal.signal(each, signal.SIG_IGN)
+        for other in numbers:
+            signal.signal(other, signal.SIG_IGN)
         raise KeyboardInterrupt
 
     for number in numbers:

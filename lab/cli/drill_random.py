@@ -36,7 +36,7 @@ def play_simulated(seed: int, first: int, number: int, as_json: bool, act_file: 
         click.echo(tally.markdown(outcomes))
         if policy:
             click.echo(f"\n{sum(p.num_acts for p in plays)} acts, {sum(len(p.wrong_acts) for p in plays)} wrong")
-    return int(any(each.result in (*tally.NEVER, "broken") for each in outcomes))
+    return int(any(outcome.result in (*tally.NEVER, "broken") for outcome in outcomes))
 
 
 def play_randomly(
@@ -44,7 +44,7 @@ def play_randomly(
 ) -> int:
     """Play compositions of real jobs, or go on with the last session of them; return 1 as `play_simulated` does.
 
-    The truth about each fault is in a file beside the one of the results.
+    The truth about each fault is in a file beside the results.
     """
     stderr = Console(stderr=True)
     if resume:
@@ -76,4 +76,4 @@ def play_randomly(
             rows = session.rows
             click.echo(f"\n{sum(len(r.acts) for r in rows)} acts, {sum(len(r.wrong_acts) for r in rows)} wrong")
         click.echo("".join(f"\n- {line}" for row in session.rows if (line := random_verdict.deviation(row))))
-    return int(any(each.result in (*tally.NEVER, "broken") for each in outcomes))
+    return int(any(outcome.result in (*tally.NEVER, "broken") for outcome in outcomes))

@@ -98,7 +98,9 @@ def compose_drill(seed: int, number: int, truth: Path, elements: Sequence[Drill]
     draw = Draw(number, seed, kind, ranks, random.choice(first.step_seconds), random.randrange(ranks))
     drill, name = replace(first, fault=recorded(first, truth)), first.name
     if first.name not in ALONE and random.random() < SECOND_SHARE:
-        second = random.choice([each for each in elements if each.name in SECOND and each.name != first.name])
+        second = random.choice(
+            [element for element in elements if element.name in SECOND and element.name != first.name]
+        )
         drill, name = _with_second(drill, replace(second, fault=recorded(second, truth))), f"{first.name}+{second.name}"
     drill = replace(drill, name=name, job={**drill.job, "launcher": launcher, "max_restarts": restarts})
     return RealComposition(drill, draw, launcher, restarts)

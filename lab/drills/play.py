@@ -10,6 +10,7 @@ import http.client
 import itertools
 import subprocess
 import time
+from typing import NamedTuple
 
 import msgspec
 import psutil
@@ -113,12 +114,12 @@ def _trains(stage: Stage, job: Job, draw: Draw) -> bool:
         return False
     states = stage.ranks(job.spec.job_id).values()
     view = stage.job(job.spec.job_id)
-    return len(states) == job.spec.ranks and view is not None and all(map(_learned, states))
+    return len(states) == job.spec.ranks and view is not None and all(map(_has_learned_lease, states))
 
 
-def _learned(state: RankState) -> bool:
-    warm = state.step_seconds_total >= WARM_SECONDS and state.activity == "train"
-    return warm and state.lease_seconds is not None and state.lease_seconds < LEARNED_SECONDS
+def _has_learned_lease(state: RankState) -> bool:
+    is_warm = state.step_seconds_total >= WARM_SECONDS and state.activity == "train"
+    return is_warm and state.lease_seconds is not None and state.lease_seconds < LEARNED_SECONDS
 
 
 def _play_fault(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
@@ -157,24 +158,25 @@ def _await_report(
     target = TARGETS.finding_seconds(drill.proof, usual, slow, injection.lease_seconds)
     # The second of two faults may take seconds, and a broken connection is used again in the next step.
     until = time.time() + min(2 * target, MAX_SECONDS) + EFFECT_STEPS * slow + EXTRA_SECONDS
-    report, report_time = _await_finding(drill, scene, injection, until)
+    report = _await_finding(drill, scene, injection, until)
     if report is None and not observe(scene, injection.onset, slow).moves:  # a late report is not a missed one
         until += TARGETS.finding_seconds("silence", usual, slow) + EXTRA_SECONDS
-        report, report_time = _await_finding(drill, scene, injection, until)
+        report = _await_finding(drill, scene, injection, until)
     steps = steps_done(scene.job.folder) - steps_at_onset if drill.proof == "steps" else None
     row = replace(row, target_seconds=target)
-    if report is None or report_time is None:
+    if report is None:
         return row, None
-    row = _with_diagnosis(drill, scene, injection, row, report)
-    row = replace(row, finding_seconds=report_time - injection.onset, finding_steps=steps)
-    if isinstance(report, ReceivedPage):
+    finding = report.content
+    row = _with_diagnosis(drill, scene, injection, row, finding)
+    row = replace(row, finding_seconds=report.time - injection.onset, finding_steps=steps)
+    if isinstance(finding, ReceivedPage):
         return row, None
-    due: float | None = report_time
-    if report.is_stall and drill.proof in ("silence", "lease"):
+    due: float | None = report.time
+    if finding.is_stall and drill.proof in ("silence", "lease"):
         limit = TARGETS.critical_seconds(target, slow)
-        until = max(injection.onset + limit, report_time) + EXTRA_SECONDS  # a late finding may be critical at once
-        due = _await_critical(scene, report, until)
-        row = _with_diagnosis(drill, scene, injection, row, report)
+        until = max(injection.onset + limit, report.time) + EXTRA_SECONDS  # a late finding may be critical at once
+        due = _await_critical(scene, finding, until)
+        row = _with_diagnosis(drill, scene, injection, row, finding)
         row = replace(row, critical_target_seconds=limit)
         row = replace(row, critical_seconds=None if due is None else due - injection.onset)
     if injection.unscraped:
@@ -184,7 +186,7 @@ def _await_report(
     time.sleep(SETTLE_SECONDS)
     if acts_of(scene.stage, row.job):  # from now on the finding is about the rank that was killed
         return row, due
-    return _with_diagnosis(drill, scene, injection, row, report), due
+    return _with_diagnosis(drill, scene, injection, row, finding), due
 
 
 def _await_end(scene: Scene, injection: Injection, row: DrillRow) -> DrillRow:
@@ -221,32 +223,37 @@ def _await_resolved(scene: Scene) -> float | None:
     """Wait until no finding that counts is open; return the elapsed seconds, or None if it took too long."""
     begin, stage = time.monotonic(), scene.stage
 
-    def resolved() -> bool:
+    def is_resolved() -> bool:
         findings = stage.findings(scene.job.spec.job_id)
         return stage.is_healthy("hub") and not any(map(counts, findings))
 
-    return time.monotonic() - begin if wait_until(resolved, TARGETS.resolve_seconds + EXTRA_SECONDS) else None
+    return time.monotonic() - begin if wait_until(is_resolved, TARGETS.resolve_seconds + EXTRA_SECONDS) else None
 
 
-def _await_finding(
-    drill: Drill, scene: Scene, injection: Injection, until: float
-) -> tuple[Finding | ReceivedPage | None, float | None]:
-    """Return the first finding of the expected detector and its time, or else the first of any other detector.
+class _Report(NamedTuple):
+    """The first report about the fault, and its time in unix seconds."""
 
-    A drill without a detector expects a page instead.
+    content: Finding | ReceivedPage
+    time: float
+
+
+def _await_finding(drill: Drill, scene: Scene, injection: Injection, until: float) -> _Report | None:
+    """Return the first finding of the expected detector, or else the first finding of any other detector.
+
+    A drill without a detector expects a page instead. None: nothing is reported until then.
     """
-    other: tuple[Finding | None, float | None] = (None, None)
+    other: _Report | None = None
     began = time.time()  # the second of two faults may take seconds, and a finding may be older than that
     while time.time() < until:
         if not drill.detector:
             page = next((p for p in pages_since(scene, injection.onset) if p.alert in drill.causes), None)
             if page is not None:
-                return page, page.time
+                return _Report(page, page.time)
         for finding in findings_since(scene, injection.onset):
-            published_at = finding.detected if finding.detected < began else time.time()
+            report = _Report(finding, finding.detected if finding.detected < began else time.time())
             if finding.detector == drill.detector:
-                return finding, published_at
-            other = other if other[0] else (finding, published_at)
+                return report
+            other = other or report
         time.sleep(POLL_SECONDS)
     return other
 

@@ -34,14 +34,14 @@ def play_random(
     A row is passed on after the next play, with what zmon published about the end of its job.
     """
     check_installed()
-    numbers = [each for each in range(number) if each not in done]
+    numbers = [composition for composition in range(number) if composition not in done]
     if not numbers:
         return
     with ExitStack() as stack:
         stage: Stage = stack.enter_context(open_stage("host", folder, policy))
         previous: DrillRow | None = None
-        for each in numbers:
-            row = _play_one(compose_drill(seed, each, truth), stage, truth)
+        for composition in numbers:
+            row = _play_one(compose_drill(seed, composition, truth), stage, truth)
             if previous is not None:
                 on_row(_with_end(previous, stage))
             previous = row
@@ -58,5 +58,5 @@ def _play_one(composition: RealComposition, stage: Stage, truth: Path) -> DrillR
 
 def _with_end(row: DrillRow, stage: Stage) -> DrillRow:
     """Return the row with the findings and the acts that came after the drill had ended the job as its owner does."""
-    afterwards = tuple(each for each in stage.published(row.job) if each not in row.shown)
+    afterwards = tuple(state for state in stage.published(row.job) if state not in row.shown)
     return replace(row, afterwards=afterwards, acts=acts_of(stage, row.job))

@@ -21,7 +21,7 @@ ENDED_BY_OWNER = ("cancel-term", "cancel-int")
 def outcome(row: DrillRow) -> Outcome:
     """Return what the tally counts of one play of a real job."""
     fault, evidence = row.drill.partition("+")[0], "none" if row.quiet else EVIDENCE.get(row.proof, "none")
-    diagnosis = next((shown for shown in _counting(row) if shown.ranks), None)
+    diagnosis = next((shown for shown in _counted_states(row) if shown.ranks), None)
     confidence = diagnosis.confidence if diagnosis and not row.quiet else None
     return Outcome(fault, evidence, result_of(row), confidence, row.skipped)
 
@@ -31,8 +31,8 @@ def deviation(row: DrillRow) -> str | None:
     word = result_of(row)
     if word in EXPECTED:
         return None
-    shown = (*_counting(row), *row.afterwards)
-    reported = ", ".join(dict.fromkeys(f"{each.cause} {list(each.ranks)}" for each in shown)) or "nothing"
+    shown = (*_counted_states(row), *row.afterwards)
+    reported = ", ".join(dict.fromkeys(f"{state.cause} {list(state.ranks)}" for state in shown)) or "nothing"
     struck = ", ".join(f"{fault.fault} {'nobody' if fault.rank is None else fault.rank}" for fault in row.truth)
     reason = row.skipped or row.broken or "; ".join(row.wrong_acts) or f"reported {reported}; struck {struck}"
     job = f"{row.kind}, {row.ranks} × {row.step_seconds:g} s, {row.launcher}, {row.max_restarts} restarts"
@@ -45,16 +45,16 @@ def result_of(row: DrillRow) -> str:
         return row.result
     if row.wrong_acts:
         return WRONG_ACT
-    shown, quiet = _counting(row), all(not fault.causes for fault in row.truth)
+    shown, quiet = _counted_states(row), all(not fault.causes for fault in row.truth)
     if names_innocent(row.truth, (*row.shown, *row.afterwards)):
         return "wrong name"
     if quiet:
         return _quiet_result(row, shown)
-    critical = [each for each in shown if each.severity == "critical"]
+    critical = [state for state in shown if state.severity == "critical"]
     if row.restarted and row.moves and critical and all(_is_mended(fault) for fault in row.truth):
         return "false page"  # the launcher had mended it
     if not row.moves and not row.restarted:
-        if not any(each.detector == STALL for each in shown):
+        if not any(state.detector == STALL for state in shown):
             return "silent"
         if not critical or not row.paged:
             return "unpaged"
@@ -67,9 +67,10 @@ def result_of(row: DrillRow) -> str:
 def names_innocent(truth: Sequence[TrueFault], shown: Sequence[Shown]) -> bool:
     """Return True if a published state of a finding names a rank that no fault explains, or before any fault."""
     onset = min((fault.time for fault in truth), default=0.0) - CLOCK_SECONDS
-    for each in shown:
-        explained = {fault.rank for fault in truth if _explains(fault, each.cause)} if each.detected >= onset else set()
-        if each.severity != "info" and set(each.ranks) - explained:
+    for state in shown:
+        faults = truth if state.detected >= onset else ()
+        explained = {fault.rank for fault in faults if _explains(fault, state.cause)}
+        if state.severity != "info" and set(state.ranks) - explained:
             return True
     return False
 
@@ -87,32 +88,32 @@ def _is_mended(fault: TrueFault) -> bool:
     return not fault.causes or set(fault.causes) <= set(ENDS)
 
 
-def _counting(row: DrillRow) -> list[Shown]:
-    return [each for each in row.shown if each.severity != "info" and each.cause != TRUE_OF_EVERY_JOB]
+def _counted_states(row: DrillRow) -> list[Shown]:
+    return [state for state in row.shown if state.severity != "info" and state.cause != TRUE_OF_EVERY_JOB]
 
 
 def _quiet_result(row: DrillRow, shown: Sequence[Shown]) -> str:
-    if row.paged or any(each.severity == "critical" for each in (*shown, *row.afterwards)):
+    if row.paged or any(state.severity == "critical" for state in (*shown, *row.afterwards)):
         return "false page"
     if not row.moves and not any(fault.fault in ENDED_BY_OWNER for fault in row.truth):
         return "silent"  # it has died of something else, as a critical finding would have said
     excused = {cause for fault in row.truth for cause in fault.may_warn}
-    return "false warning" if any(each.cause not in excused for each in shown) else "quiet"
+    return "false warning" if any(state.cause not in excused for state in shown) else "quiet"
 
 
 def _diagnosis_result(row: DrillRow, shown: Sequence[Shown]) -> str:
     """Return the result by the last state of each finding; an earlier one may not have known the cause."""
     causes = {cause for fault in row.truth for cause in (*fault.causes, *fault.may_warn)}
     if row.acts:  # the rank that was killed, and those that it leaves, end
-        shown = [each for each in shown if each.cause in causes or each.cause not in ENDS]
-    last = {each.id: each for each in shown}.values()
+        shown = [state for state in shown if state.cause in causes or state.cause not in ENDS]
+    last = {state.id: state for state in shown}.values()
     if row.max_restarts:
         causes.add("crash_loop")  # a fault that the next launch has, too
     nobody = {cause for fault in row.truth if fault.rank is None for cause in fault.causes}
-    if any(each.severity == "critical" and each.cause not in (*causes, "unknown") for each in last):
+    if any(state.severity == "critical" and state.cause not in (*causes, "unknown") for state in last):
         return "wrong cause"
     true = {cause for fault in row.truth for cause in fault.causes}
-    right = [each for each in last if each.cause in true]
-    if any(each.ranks or each.cause in nobody for each in right):
+    right = [state for state in last if state.cause in true]
+    if any(state.ranks or state.cause in nobody for state in right):
         return "late" if row.is_late else "right"
-    return "unknown" if right or all(each.cause == "unknown" for each in last) else "wrong cause"
+    return "unknown" if right or all(state.cause == "unknown" for state in last) else "wrong cause"

@@ -40,7 +40,7 @@ def acts_of(stage: Stage, job_id: str) -> tuple[Intent, ...]:
     intents = stage.intents()
     if intents is None:
         raise PartFailed("the hub did not say what it did", "it does not answer", f"see {stage.folder}")
-    acts = [each for each in intents if is_act(each) and _is_of(job_id, each.job_id)]
+    acts = [intent for intent in intents if is_act(intent) and _is_of(job_id, intent.job_id)]
     return tuple(sorted(acts, key=lambda act: act.time))
 
 

@@ -1,6 +1,6 @@
 """Count the outcomes of random compositions: results by fault, confidence against truth, unknowns that proof excludes.
 
-Pure. It serves the simulated plays and those of real jobs.
+Pure. It serves the plays in the simulator and the plays of real jobs.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def calibration(outcomes: Iterable[Outcome]) -> list[tuple[str, int, float]]:
 def markdown(outcomes: Sequence[Outcome]) -> str:
     """Return the tables of all outcomes in Markdown."""
     counts = by_fault(outcomes)
-    shown = [result for result in RESULTS if any(result in each for each in counts.values())]
+    shown = [result for result in RESULTS if any(result in counter for counter in counts.values())]
     lines = [f"| first fault | plays | {' | '.join(shown)} |", "|-" * (len(shown) + 2) + "|"]
     for fault in sorted(counts):
         cells = [str(counts[fault][result] or "") for result in shown]

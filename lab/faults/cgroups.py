@@ -47,7 +47,7 @@ def out_of_memory(scene: Scene) -> Injection:
     """Limit one rank's memory, and make it allocate more."""
     remove_leftovers()
     rank = process_of(scene)
-    group = _made("memory", scene)
+    group = _make_group("memory", scene)
     try:
         for limit, max_bytes in _memory_limits().items():
             if (group / limit).exists():  # a kernel without swap accounting has no limit on swap
@@ -70,7 +70,7 @@ def slow_reads(scene: Scene, device: str, rate: int) -> Callable[[], None]:
     """Let the rank read this device (major:minor) with this many bytes per second; return what undoes it."""
     remove_leftovers()
     with contextlib.ExitStack() as undo:
-        group = _made("blkio", scene)
+        group = _make_group("blkio", scene)
         undo.callback(_remove, group)
         limit = group / "blkio.throttle.read_bps_device"
         if limit.exists():
@@ -84,7 +84,7 @@ def slow_reads(scene: Scene, device: str, rate: int) -> Callable[[], None]:
 def container_paused(scene: Scene) -> Injection:
     """Freeze the launchers and all ranks of the job for some seconds, as `docker pause` freezes a container."""
     remove_leftovers()
-    group = _made("freezer", scene)
+    group = _make_group("freezer", scene)
     file, frozen, thawed = group / "freezer.state", "FROZEN", "THAWED"
     if not file.exists():
         file, frozen, thawed = group / "cgroup.freeze", "1", "0"
@@ -116,7 +116,7 @@ def _parent(controller: str) -> Path:
     return ROOT if (ROOT / "cgroup.controllers").exists() else ROOT / controller
 
 
-def _made(controller: str, scene: Scene) -> Path:
+def _make_group(controller: str, scene: Scene) -> Path:
     group = _parent(controller) / f"zmon-drill-{os.getpid()}-{scene.job.spec.job_id}"
     group.mkdir()
     return group

@@ -76,8 +76,8 @@ def pair_slow(scene: Scene) -> Injection:
         sender.set_bandwidth_to(receiver, PAIR_SLOWER * LINK_BYTES_PER_SECOND)
 
     def lift() -> None:
-        for each in (host, peer):
-            each.set_bandwidth(LINK_BYTES_PER_SECOND)
+        host.set_bandwidth(LINK_BYTES_PER_SECOND)
+        peer.set_bandwidth(LINK_BYTES_PER_SECOND)
 
     return Injection(onset, lift, peer=peer.name)
 

@@ -73,7 +73,7 @@ def await_obedience(scene: Scene, order: Order, rank: int | None = None) -> floa
 
 
 def wait_until(condition: Callable[[], object], seconds: float) -> bool:
-    """Wait until `condition` holds, for at most so many seconds. Return True if it holds."""
+    """Wait until `condition` holds, for at most this many seconds. Return True if it holds."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

@@ -49,7 +49,7 @@ def then(first: Fault, second: Fault, is_first_harmless: bool = False) -> Fault:
                 else:
                     _undo_later(undo, injections[1])
             lift = undo.pop_all().close  # nothing is lifted here; the end of the job ends the rest
-            lifts = lift if all(each.lift for each in injections) else None
+            lifts = lift if all(injection.lift for injection in injections) else None
             struck = (rank,) if len(injections) > 1 else ()
             onset = injections[-1 if is_first_harmless else 0].onset  # of the fault to report
             return Injection(onset, lifts, rank=injections[0].rank, others=struck)

@@ -100,24 +100,24 @@ def wrap(built: Trainer, source: BatchSource, saboteur: Any) -> None:
     ]
     lookup, top, optimize = built.tables.lookup, built.model.top, built.optimizer.step
 
-    def serving(*args: Any) -> Any:
+    def serve_and_look_up(*args: Any) -> Any:
         saboteur.serve(3 * (ranks - 1) / (ranks - 3) if saboteur.hot() == saboteur.rank else 1.0)
         return lookup(*args)
 
-    def computing(*args: Any) -> Any:
+    def compute(*args: Any) -> Any:
         with saboteur.compute():
             return top(*args)
 
-    def slower(learning_rate: float) -> None:
+    def optimize_slowly(learning_rate: float) -> None:
         optimize(learning_rate / 2 if saboteur.order("batch") else learning_rate)
 
-    vars(built.tables)["lookup"] = serving
-    vars(built.model)["top"] = computing
-    vars(built.optimizer)["step"] = slower
+    vars(built.tables)["lookup"] = serve_and_look_up
+    vars(built.model)["top"] = compute
+    vars(built.optimizer)["step"] = optimize_slowly
 
 
 def evaluate(seconds: float) -> None:
-    """Evaluate for so many seconds."""
+    """Evaluate for this many seconds."""
     with zmon.activity("eval"):
         time.sleep(seconds)
 
@@ -134,15 +134,15 @@ def train() -> None:
     step, build, open_source = Trainer.step, Trainer.__init__, trainer.scale.run.open_source
     sources: list[BatchSource] = []
 
-    def opened(*args: Any) -> Any:
+    def open_with_saboteur(*args: Any) -> Any:
         sources.append(BatchSource(open_source(*args), saboteur))
         return sources[0]
 
-    def built(self: Trainer, *args: Any) -> None:
+    def build_with_saboteur(self: Trainer, *args: Any) -> None:
         build(self, *args)
         wrap(self, sources[0], saboteur)
 
-    def sabotaged(self: Trainer, *args: Any) -> Any:
+    def step_with_saboteur(self: Trainer, *args: Any) -> Any:
         saboteur.begin_step()
         result = step(self, *args)
         saboteur.between_steps(evaluate, partial(save, self.model), dist.barrier)
@@ -150,9 +150,9 @@ def train() -> None:
             linger()
         return result
 
-    vars(sys.modules[main.__module__])["open_source"] = opened
-    type.__setattr__(Trainer, "__init__", built)
-    type.__setattr__(Trainer, "step", sabotaged)
+    vars(sys.modules[main.__module__])["open_source"] = open_with_saboteur
+    type.__setattr__(Trainer, "__init__", build_with_saboteur)
+    type.__setattr__(Trainer, "step", step_with_saboteur)
     vars(trainer.flat)["dist"] = Collectives(saboteur)
     sys.argv = ["trainer", "--preset", "demo", "--steps", str(saboteur.last_step)]
     dim = min(max(8, saboteur.exchange_bytes // BYTES_PER_DIM), 256)

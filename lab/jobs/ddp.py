@@ -32,7 +32,7 @@ class _Samples(IterableDataset):  # type: ignore[misc]
 
 
 def evaluate(model: Any, seconds: float) -> None:
-    """Evaluate for so many seconds, with forward passes only."""
+    """Evaluate for this many seconds, with forward passes only."""
     model.eval()
     end = time.monotonic() + seconds
     with torch.no_grad():

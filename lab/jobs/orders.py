@@ -33,7 +33,7 @@ def set_orders(folder: Path, *orders: Order) -> None:
 
 
 def await_obeyed(folder: Path, order: Order, rank: int, seconds: float) -> float | None:
-    """Wait until a rank obeys; return the time at which it began, in unix seconds, or None after so many seconds."""
+    """Wait until a rank obeys; return the time at which it began, in unix seconds, or None after this many seconds."""
     mark = folder / f"struck-{order.id}-{rank}"
     deadline = time.monotonic() + seconds
     while not mark.exists():

@@ -14,14 +14,14 @@ from typing import Any
 
 
 def start_workers(seconds: float) -> None:
-    """Begin an epoch with a new loader whose workers take so many seconds to start."""
+    """Begin an epoch with a new loader whose workers take this many seconds to start."""
     from torch.utils.data import DataLoader
 
     next(iter(DataLoader(range(8), num_workers=1, worker_init_fn=partial(_open_data, seconds))))
 
 
 def save_array(path: Path, seconds: float) -> None:
-    """Save an array with numpy, which no hook sees, to a store that takes so many seconds."""
+    """Save an array with numpy, which no hook sees, to a store that takes this many seconds."""
     import numpy as np
 
     with path.open("wb") as file:
@@ -30,7 +30,7 @@ def save_array(path: Path, seconds: float) -> None:
 
 
 def compile_function(seconds: float) -> None:
-    """Compile a small function with a backend that takes so many seconds; each call compiles again."""
+    """Compile a small function with a backend that takes this many seconds; each call compiles again."""
     import torch
 
     def backend(graph: Any, _: Sequence[Any]) -> Callable[..., Any]:

@@ -60,7 +60,7 @@ def train_step(model: Any, optimizer: Any, batch: Tensor, saboteur: Any) -> None
 
 
 def evaluate(model: Any, batch: Tensor, seconds: float) -> None:
-    """Evaluate for so many seconds, with forward passes only."""
+    """Evaluate for this many seconds, with forward passes only."""
     model.eval()
     end = time.monotonic() + seconds
     with torch.no_grad():

@@ -59,9 +59,9 @@ def record(name: str, stage: RecordedHosts) -> Recording:
     if any(longest_pause(host.reports, fault) > MAX_PAUSE_SECONDS for host in hosts):
         raise ZmonError("an agent did not answer before the fault", "the machine is busy", "Record again")
     start, end = loop(hosts, ended - recorder.began)
-    hosts = tuple(replace(host, reports=[each for each in host.reports if each.at <= end]) for host in hosts)
+    hosts = tuple(replace(host, reports=[report for report in host.reports if report.at <= end]) for host in hosts)
     recording = Recording(scene_of.title, job_id, recorder.began, fault, end, start, hosts, before)
-    return with_paths(recording, {str(stage.folder): "/run/zmon-lab", **of_this_machine()})
+    return with_paths(recording, {str(stage.folder): "/run/zmon-lab", **paths_of_this_machine()})
 
 
 def history(
@@ -81,20 +81,20 @@ def history(
 def with_paths(recording: Recording, names: Mapping[str, str]) -> Recording:
     """Return the recording with these beginnings of paths replaced in all texts."""
 
-    def replaced(value: Any) -> Any:
+    def replace_paths(value: Any) -> Any:
         if isinstance(value, str):
             for folder, name in names.items():
                 value = value.replace(folder, name)
             return value
         if isinstance(value, dict):
-            return {key: replaced(item) for key, item in value.items()}
-        return [replaced(item) for item in value] if isinstance(value, list | tuple) else value
+            return {key: replace_paths(item) for key, item in value.items()}
+        return [replace_paths(item) for item in value] if isinstance(value, list | tuple) else value
 
     plain = msgspec.to_builtins(recording, builtin_types=(bytes,))
-    return msgspec.convert(replaced(plain), Recording)
+    return msgspec.convert(replace_paths(plain), Recording)
 
 
-def of_this_machine() -> dict[str, str]:
+def paths_of_this_machine() -> dict[str, str]:
     """Return the folders and control groups of this machine, and names for them that say nothing about it."""
     groups = (line.rpartition(":")[2] for line in Path("/proc/self/cgroup").read_text().splitlines())
     return {str(CHECKOUT): "/opt/zmon", sys.base_prefix: "/usr", **{path: "/job" for path in groups if path != "/"}}

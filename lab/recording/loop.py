@@ -38,4 +38,4 @@ def _rises(hosts: Sequence[HostRecording], start: float, end: float) -> set[int]
 
 
 def _report(host: HostRecording, at: float) -> AgentReport | None:
-    return next((each.report for each in reversed(host.reports) if each.at <= at), None)
+    return next((report.report for report in reversed(host.reports) if report.at <= at), None)

@@ -27,7 +27,7 @@ class Recorder:
     def __init__(self, stage: RecordedHosts, job_id: str) -> None:
         self.began = time.time()
         self._stage, self._job_id = stage, job_id
-        self._agents = {host: agent_url(each) for host, each in stage.hosts.items()}
+        self._agents = {name: agent_url(host) for name, host in stage.hosts.items()}
         self._cursors = dict.fromkeys(self._agents, -1)
         self._reports: defaultdict[str, list[RecordedReport]] = defaultdict(list)
         self._evidence: defaultdict[str, list[RecordedEvidence]] = defaultdict(list)
@@ -85,11 +85,11 @@ class Recorder:
 
 def answered(reports: Sequence[RecordedReport]) -> list[RecordedReport]:
     """Return the reports without the silence that a busy machine causes: a host that is lost stays silent."""
-    last = max((place for place, each in enumerate(reports) if each.report is not None), default=-1)
-    return [each for place, each in enumerate(reports) if each.report is not None or place > last]
+    last = max((place for place, report in enumerate(reports) if report.report is not None), default=-1)
+    return [report for place, report in enumerate(reports) if report.report is not None or place > last]
 
 
 def longest_pause(reports: Sequence[RecordedReport], until: float) -> float:
     """Return the longest time between two reports up to a time."""
-    times = [0.0, *(each.at for each in reports if each.at < until), until]
+    times = [0.0, *(report.at for report in reports if report.at < until), until]
     return max(later - earlier for earlier, later in pairwise(times))

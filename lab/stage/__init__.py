@@ -33,7 +33,7 @@ class JobSpec:
     ranks: int = 4
     step_seconds: float = 0.02
     steps: int = 0  # 0: until stopped
-    checkpoint_steps: int = 0  # every rank saves after so many steps; 0: never
+    checkpoint_steps: int = 0  # every rank saves after this many steps; 0: never
     max_restarts: int = 0
     launcher: LauncherName = "torchrun"
     launchers: int = 1  # torchrun processes on one host, with elastic rendezvous: the job may go on with fewer of them
@@ -85,7 +85,7 @@ class Job(Protocol):
 
     @property
     def launchers(self) -> Sequence[int]:
-        """The pids of the torchrun processes, first the one that starts rank 0."""
+        """The pids of the torchrun processes; the first one starts rank 0."""
 
     def exit_code(self) -> int | None:
         """Return the exit code of the first launcher, or None while it runs."""

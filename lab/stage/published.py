@@ -17,7 +17,7 @@ from zmon.schema.finding import Finding, decode_finding
 def published(journal: Path, job_id: str) -> tuple[Shown, ...]:
     """Return all states of all findings about a job, oldest first; states from before a restart are lost."""
     lines = journal.read_bytes().splitlines() if journal.exists() else []
-    states = (shown(finding) for line in lines if (finding := _finding(line)) and finding.job_id == job_id)
+    states = (state_of(finding) for line in lines if (finding := _finding(line)) and finding.job_id == job_id)
     return tuple(state for state, _ in groupby(states))
 
 
@@ -28,6 +28,6 @@ def _finding(line: bytes) -> Finding | None:
         return None
 
 
-def shown(finding: Finding) -> Shown:
+def state_of(finding: Finding) -> Shown:
     """Return the fields of a finding that count for the result."""
     return msgspec.convert(finding, Shown, from_attributes=True)

@@ -1,4 +1,4 @@
-"""Run the stack of one host in its own process, so that it is ended in order whatever happens to the drill.
+"""Run the stack of one host in its own process, so that it ends in order even if the drill is killed.
 
 It is `zmon up` without a dashboard. It stops when its stdin is closed or when it receives a signal, and then ends the
 remaining processes of the jobs in its directory. Usage: `python -m lab.stage.supervised DIR WEBHOOK [POLICY]`; with a
@@ -39,11 +39,11 @@ def stop_event() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
 
-    def closed() -> None:
+    def stop_at_end_of_input() -> None:
         loop.remove_reader(sys.stdin.fileno())
         stop.set()
 
-    loop.add_reader(sys.stdin.fileno(), closed)
+    loop.add_reader(sys.stdin.fileno(), stop_at_end_of_input)
     return stop
 
 

@@ -18,7 +18,7 @@ from lab import jobs
 from lab.stage import JobSpec, PartName, ReceivedPage, Shown, client
 from lab.stage.host import rendezvous
 from lab.stage.launched import Launched, launch
-from lab.stage.published import shown
+from lab.stage.published import state_of
 from lab.stage.supervised import HOST
 from zmon.cli.render.verdict import VerdictCard
 from zmon.cli.watch.observer import AGENT_SOCKET, FOLDER, HUB_SOCKET
@@ -68,7 +68,7 @@ class Watched:
 
     def published(self, job_id: str) -> tuple[Shown, ...]:
         """Return the last state of each finding; a watch keeps no earlier ones."""
-        return tuple(shown(finding) for finding in reversed(self.findings(job_id, active=False)))
+        return tuple(state_of(finding) for finding in reversed(self.findings(job_id, active=False)))
 
     def job(self, job_id: str) -> JobView | None:
         """Return a watch's view of one job, or None."""

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 
-def test_switch_leaves_nothing_of_zmon_and_brings_all_back(start_rank):
+def test_switch_brings_back_all_that_it_removed(start_rank):
     rank = start_rank(Path(__file__).with_name("switched_job.py").read_text(), GLOO_SOCKET_IFNAME="lo")
     assert rank.wait(40) == 0, rank.output
     watched, absent, again = map(json.loads, rank.output.splitlines())

@@ -8,7 +8,7 @@ MICROSECOND = 1e-6
 
 
 def results(extra, rounds=40):
-    """Return what a rank writes whose steps take 1,000 µs, and in each mode so many µs more."""
+    """Return what a rank writes whose steps take 1,000 µs, and in each mode this many µs more."""
     order = [*MODES, *reversed(MODES)] * (rounds // 2)
     blocks = [
         {"mode": mode, "wall": (1000 + 2 * extra.get(mode, 0)) * MICROSECOND,

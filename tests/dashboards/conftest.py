@@ -19,7 +19,7 @@ PATIENCE_SECONDS = 20.0  # a busy machine is not a failure
 
 @pytest.fixture(autouse=True)
 def _clear_cache() -> None:
-    """Clear the cached answers, so that a test does not get those of the test before."""
+    """Clear the cached answers, so that a test does not get answers of the test before."""
     st.cache_resource.clear()
 
 

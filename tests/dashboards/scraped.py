@@ -79,7 +79,7 @@ class Scraping:
 
     def _scraped(self, seconds: int, value: Callable[[int], float | None]) -> str:
         values = (value(now) if now % seconds == seconds - 1 else "_" for now in range(self.until + 1))
-        return " ".join("stale" if each is None else str(each) for each in values)
+        return " ".join("stale" if sample is None else str(sample) for sample in values)
 
 
 def promtool(

@@ -39,7 +39,7 @@ def test_parameter_that_cannot_be_parsed_is_ignored(params):
 
 
 @pytest.mark.parametrize("text", ["net", "=2", "net=", "net=-1", "net=nan", "net=1e9", "net=\N{SUPERSCRIPT TWO}", ",,"])
-def test_what_if_that_cannot_be_parsed_is_ignored_and_others_are_kept(text):
+def test_only_what_ifs_that_cannot_be_parsed_are_ignored(text):
     assert Address.read({"what_if": text}).what_if == ()
     assert Address.read({"what_if": f"own=0.5,{text}"}).what_if == (("own", 0.5),)
 
@@ -56,7 +56,7 @@ def test_move_from_no_job_to_a_job_keeps_incident():
 
 @pytest.mark.parametrize("points", [POINTS, COLUMNS])
 @pytest.mark.parametrize("name", RANGES)
-def test_span_ends_near_now_and_moves_only_when_a_point_is_due(name, points):
+def test_span_moves_only_when_a_point_is_due(name, points):
     first, second = (Address(range=name).span(now, points) for now in (NOW, NOW + 0.5))
     moves = {POINTS: [6, 7, 30, 60, 60, 60], COLUMNS: [10, 15, 60, 60, 60, 60]}[points][list(RANGES).index(name)]
     assert first == second or second.end - first.end == moves

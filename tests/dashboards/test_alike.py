@@ -20,7 +20,7 @@ def frame(**rows: list[float]) -> pd.DataFrame:
 
 
 def names(panel, rows, apart=frozenset()):
-    return list(alike.merged(panel, frame(**rows), apart)["series"].unique())
+    return list(alike.merge_equal(panel, frame(**rows), apart)["series"].unique())
 
 
 RANKS = {f"rank {rank}": [5.0, 6.0, 7.0] for rank in range(4)}
@@ -60,7 +60,7 @@ def test_line_of_a_culprit_stays_alone():
 
 
 def test_merged_line_has_the_values_of_its_first_series():
-    table = alike.merged(ALL_TO_ALL, frame(**RANKS))
+    table = alike.merge_equal(ALL_TO_ALL, frame(**RANKS))
     assert table["value"].tolist() == [5.0, 6.0, 7.0]
     assert table["time"].tolist() == list(TIMES)
 

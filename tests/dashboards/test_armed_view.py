@@ -2,7 +2,7 @@
 
 import pytest
 
-from dashboards.views.armed import _row, grouped
+from dashboards.views.armed import _row, group_checks
 from zmon.doctor import Check
 
 START = "Start zmon hub."
@@ -19,7 +19,7 @@ START = "Start zmon hub."
     ],
 )
 def test_checks_with_the_same_next_step_or_result_are_one_group(checks, groups):
-    assert [[check.name for check in group] for group in grouped(checks)] == groups
+    assert [[check.name for check in group] for group in group_checks(checks)] == groups
 
 
 def test_group_has_its_next_step_once_and_each_result():

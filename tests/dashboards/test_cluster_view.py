@@ -100,7 +100,7 @@ def test_cluster_page_shows_the_gpu_time_that_idle_jobs_hold(open_page, world, m
     assert number(open_page("cluster"), "Held by idle jobs so far") == text
 
 
-def test_cluster_page_shows_the_trend_of_the_ideal_share_and_unknown_without_a_day_before(open_page):
+def test_cluster_page_shows_the_trend_of_the_ideal_share(open_page):
     app = open_page("cluster")
     assert re.fullmatch(r"[1-9]\d\.\d %", number(app, "Ideal, last 24 h"))
     assert number(app, "Ideal, 24 h before") == "unknown <small>not recorded</small>"

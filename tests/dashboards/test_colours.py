@@ -1,4 +1,4 @@
-"""Tests of the colours: each word has one, those of one chart differ, and all are readable on light and on dark."""
+"""Tests of the colours: each word has one, lines of one chart differ, and all are readable on light and on dark."""
 
 from colorsys import rgb_to_hls
 from itertools import combinations
@@ -44,7 +44,7 @@ def contrast(one: str, other: str) -> float:
 @pytest.mark.parametrize("word", [*names.PHASES, *names.OPS, *names.BETWEEN_STEPS, IMBALANCE, "own", *OUTSIDE_STEPS])
 def test_time_category_and_wait_for_it_have_the_same_colour(word):
     assert word in CATEGORIES
-    assert colours.of_category(f"wait: {word}") == colours.of_category(word) == CATEGORIES[word]
+    assert colours.category_colour(f"wait: {word}") == colours.category_colour(word) == CATEGORIES[word]
 
 
 def test_tables_have_exactly_the_words_of_zmon():
@@ -78,7 +78,7 @@ def test_no_cause_is_green():
 
 
 def test_unknown_words_are_grey():
-    assert colours.of_category("unheard") == colours.of_cause("unheard") == GREY
+    assert colours.category_colour("unheard") == colours.cause_colour("unheard") == GREY
 
 
 def test_line_has_the_colour_of_its_rank_or_op():

@@ -52,7 +52,7 @@ def test_finding_open_now_is_not_among_findings_of_past_moment(moment):
     assert bool(ViewContext(now, Address.read({"at": moment}), None, None).findings) is not bool(moment)
 
 
-def test_charts_of_young_job_begin_with_job_and_have_shorter_range():
+def test_charts_of_young_job_begin_with_job():
     context = _context(job=changed(JOB, time={"init": 100.0, "forward": 300.0}), address={"range": "6h"})
     assert context.begin(context.span) == context.now.time - 400
     assert context.span.end - context.span.start == 900

@@ -27,7 +27,7 @@ from zmon.schema.curve import Point
      (9.99, "10 s"), (59.7, "1 min"), (192, "3 min 12 s"), (3600, "1 h"), (7260, "2 h 1 min"), (200_000, "2 d 7 h"),
      (-1.0, "0 ms"), (float("inf"), "unknown")],
 )  # fmt: skip
-def test_duration_has_unit_and_is_unknown_without_value(seconds, text):
+def test_duration_has_unit(seconds, text):
     assert duration(seconds) == text
 
 
@@ -42,7 +42,7 @@ def test_number_is_formatted_by_its_size(value, text):
 @pytest.mark.parametrize(
     ("ratio", "text"), [(None, "unknown"), (float("nan"), "unknown"), (0, "0.0 %"), (0.8734, "87.3 %")]
 )
-def test_share_is_percent_and_unknown_without_value(ratio, text):
+def test_share_is_percent(ratio, text):
     assert share(ratio) == text
 
 
@@ -70,7 +70,7 @@ def test_gpu_time_has_the_unit_that_fits(hours, text):
     assert gpu_time(hours) == text
 
 
-def test_time_is_in_utc_and_unknown_without_a_value():
+def test_time_is_in_utc():
     assert time_of_day(0) == "00:00:00 UTC"
     assert date_and_time(0) == "01 Jan 00:00:00 UTC"
     assert time_of_day(None) == date_and_time(None) == "unknown"

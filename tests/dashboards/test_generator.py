@@ -30,7 +30,7 @@ def test_command_writes_the_files_for_the_intervals(tmp_path, module):
     assert {file.name: file.read_text(encoding="utf-8") for file in out.iterdir()} == expected
 
 
-def test_rules_for_shards_are_split_into_those_of_the_hub_and_those_of_all_agents(tmp_path):
+def test_rules_for_shards_are_split_by_their_source(tmp_path):
     code, _, errors = run("rules", "--agents", "30s", "--hub", "30s", "--out", tmp_path, "--sharded")
     assert (code, errors) == (0, "")
     written = {file.name: file.read_text(encoding="utf-8") for file in tmp_path.iterdir()}

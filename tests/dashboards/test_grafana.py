@@ -80,7 +80,7 @@ def test_promtool_parses_every_query_with_values_of_variables(tmp_path):
 
 
 @pytest.mark.parametrize("view", DASHBOARDS)
-def test_every_variable_is_used_and_every_used_variable_exists(view):
+def test_variables_are_exactly_the_used_ones(view):
     names = {variable["name"] for variable in DASHBOARDS[view]["templating"]["list"]}
     assert names <= set(SELECTED)
     used = set(re.findall(r"\$\{?([a-z_]+)", json.dumps(DASHBOARDS[view])))
@@ -214,7 +214,7 @@ def test_row_panel_of_many_ranks_has_a_row_per_host(tmp_path):
     _assert_answers(tmp_path, series, {each: {}, hosts: {'{host="n0"}': 0.2, '{host="n1"}': 0.9}, standing_out: {}})
 
 
-def test_row_panel_of_many_hosts_has_those_that_stand_out_and_all_together(tmp_path):
+def test_row_panel_of_many_hosts_has_hosts_that_stand_out(tmp_path):
     numbers = range(MAX_ROWS + 1)
     series = {f'zmon:job_host_own:max{{job_id="ads", host="n{host}"}}': 0.2 for host in numbers}
     series |= {f'zmon:job_host:ranks{{job_id="ads", host="n{host}"}}': 1 for host in numbers}
@@ -291,7 +291,7 @@ def _with_variables(promql: str) -> str:
 
 def _selectors() -> list[str]:
     """Return the series whose labels are the values of a variable."""
-    variables = [each for dashboard in DASHBOARDS.values() for each in dashboard["templating"]["list"][1:]]
+    variables = [variable for dashboard in DASHBOARDS.values() for variable in dashboard["templating"]["list"][1:]]
     return [re.fullmatch(r"label_values\((.+), \w+\)", variable["query"]["query"])[1] for variable in variables]
 
 

@@ -11,7 +11,7 @@ def series(*values, **labels):
     return RangeSeries(labels, values)
 
 
-def test_gap_is_missing_value_and_table_ends_with_span():
+def test_gap_is_missing_value():
     result = history([series((100, "1"), (102, "NaN"), (106, "2"), rank="0")], "rank {rank}", SPAN, 9)
     values = [None if value != value else value for value in result.table["value"]]
     assert values == [1, None, None, 2, None, None]
@@ -20,7 +20,7 @@ def test_gap_is_missing_value_and_table_ends_with_span():
     assert result.known_until == 106
 
 
-def test_series_are_sorted_by_number_and_missing_label_is_question_mark():
+def test_series_are_sorted_by_number():
     result = history(
         [*(series((100, "1"), rank=rank) for rank in ("10", "2")), series((100, "1"))], "rank {rank}", SPAN, 9
     )
@@ -33,14 +33,14 @@ def test_history_without_finite_values_is_empty():
     assert result.known_until is None
 
 
-def test_series_beyond_limit_are_counted_and_largest_are_kept():
+def test_series_beyond_limit_are_left_out():
     result = history([series((100, str(rank)), rank=str(rank)) for rank in range(30)], "rank {rank}", SPAN, 4)
     assert list(dict.fromkeys(result.table["series"])) == ["rank 26", "rank 27", "rank 28", "rank 29"]
     assert result.left_out == 26
 
 
 def test_keep_low_keeps_series_with_lowest_minimum():
-    """The rank that waits least is the one that all others wait for."""
+    """All others wait for the rank that waits least."""
     answer = [series((98, "0.9"), (100, "0.1" if rank == 17 else "0.9"), rank=str(rank)) for rank in range(30)]
     result = history(answer, "rank {rank}", SPAN, 4, keep_low=True)
     assert "rank 17" in set(result.table["series"])

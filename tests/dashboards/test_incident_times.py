@@ -39,7 +39,7 @@ def test_incidents_at_the_same_time_are_below_each_other(open_page, world):
     assert '<div style="--tracks:2">' in page
 
 
-def test_incident_of_several_hosts_is_in_each_row_and_one_of_none_in_its_own(open_page, world):
+def test_incident_is_in_the_row_of_each_of_its_hosts(open_page, world):
     world.incidents = [incident(1, 900, 60, hosts=("node-1", "node-2")), incident(2, 900, 60, hosts=())]
     page = page_text(open_page("incidents", job_id="ads"))
     assert [bar[0] for bar in bars(page)] == ["f1", "f1", "f2"]

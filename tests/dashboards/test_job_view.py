@@ -97,8 +97,8 @@ def test_job_without_pauses_has_no_table_of_them(open_page, world):
 
 
 def test_only_the_longest_pauses_are_listed(open_page, world):
-    place = [Place("data", f"read() at loader.py:{line}") for line in range(20)]
-    world.jobs = [changed(JOB, pauses=tuple(HealedPause(each, 2.0, 1, NOW) for each in place))]
+    places = [Place("data", f"read() at loader.py:{line}") for line in range(20)]
+    world.jobs = [changed(JOB, pauses=tuple(HealedPause(place, 2.0, 1, NOW) for place in places))]
     app = open_page()
     assert page_text(app).count("loader.py:") == MAX_PAUSES
     assert any("12 shorter ones are not shown." in caption.value for caption in app.caption)
@@ -197,7 +197,7 @@ def test_rank_that_no_agent_reports_is_shown_as_unwatched(open_page, world):
     assert "unwatched" in page_text(open_page())
 
 
-def test_url_selects_job_and_range_and_cannot_inject_promql(open_page, world):
+def test_url_cannot_inject_promql(open_page, world):
     app = open_page(job_id='x"} or up{a="', range="1h")
     assert "UNKNOWN" in page_text(app)
     assert [button.label for button in app.button if button.proto.type == "secondary"] == ["1h"]
@@ -231,7 +231,7 @@ def failed_job(now):
     return changed(JOB, state="exited", ranks_seen=0, step_seconds=None, samples_per_second=None, ended=end)
 
 
-def test_ended_job_shows_reason_next_step_and_no_numbers_of_a_running_job(open_page, world):
+def test_ended_job_shows_reason_without_numbers_of_a_running_job(open_page, world):
     world.jobs, world.moment = [failed_job(EMPTY)], EMPTY
     app = open_page()
     page = page_text(app)

@@ -82,7 +82,7 @@ def test_table_has_one_page_of_ranks_in_the_order_of_the_url(open_page, large):
     assert any(caption.value == "Ranks 51 to 100 of 16,384 on node-0003" for caption in app.caption)
 
 
-def test_buttons_turn_pages_and_the_order_begins_at_the_first(open_page, large):
+def test_buttons_turn_pages(open_page, large):
     large.ranks = RankList("ads", [changed(RANKS[0], rank=rank) for rank in range(50, 100)], NUM_RANKS, QUIET)
     app = open_page("ranks", job_id="ads", first="50")
     buttons = {button.label: button for button in app.button}
@@ -94,7 +94,7 @@ def test_buttons_turn_pages_and_the_order_begins_at_the_first(open_page, large):
     assert "first" not in app.query_params
 
 
-def test_first_page_has_no_page_before_it_and_the_last_none_after(open_page, large):
+def test_buttons_beyond_the_pages_are_disabled(open_page, large):
     large.ranks = RankList("ads", [RANKS[0]], 1, QUIET)
     buttons = {button.label: button for button in open_page("ranks", job_id="ads").button}
     assert buttons["Previous"].disabled
@@ -108,11 +108,11 @@ def test_tiles_of_many_hosts_are_the_least_busy_ones(open_page, large):
     assert page.index(">node-0000<") < page.index(">node-0027<")
     summary = "The 28 least busy of 2,048 hosts; of all hosts, the median value is 45.0 %, the largest value is 90.0 %."
     assert any(summary in caption.value for caption in app.caption)
-    of_gpus = [promql for promql in large.queries if promql.startswith("max by (host, gpu) (zmon:gpu_utilization")]
-    assert all('host=~"node' in promql for promql in of_gpus[:1])
+    gpu_queries = [promql for promql in large.queries if promql.startswith("max by (host, gpu) (zmon:gpu_utilization")]
+    assert all('host=~"node' in promql for promql in gpu_queries[:1])
 
 
-def test_heat_map_of_many_hosts_queries_those_that_stand_out_and_culprits(open_page, large):
+def test_heat_map_of_many_hosts_queries_culprits_too(open_page, large):
     large.findings = [changed(STALL, hosts=("node-1", "node-2"))]
     open_page("ranks", job_id="ads")
     (query,) = [promql for promql in large.queries if "avg_over_time(zmon:job_host_own:max" in promql]

@@ -19,7 +19,7 @@ from zmon import metrics
 
 RULES = REPOSITORY / "dashboards" / "rules"
 OF_HOSTS = (hosts.GPUS, hosts.PROCESSORS, hosts.RANKS, hosts.NUMBER, hosts.LEAST_BUSY, hosts.ALL_HOSTS)
-FLEETS = (hosts.Fleet(), hosts.Fleet(of_hosts=f" and on (host) {Selection('ads').hosts}").limited_to(("n.1", 'n"2')))
+FLEETS = (hosts.Fleet(), hosts.Fleet(join=f" and on (host) {Selection('ads').hosts}").limited_to(("n.1", 'n"2')))
 FIXED = (
     glance.RANKS, glance.JOBS, glance.AGENTS, glance.heartbeat(CLUSTER), glance.INTERVALS, glance.FIRING,
     *gpu_time.QUERIES, marks.ACTIVITIES, hosts.NAMES, time_bar.TIME_PER_STEP, *side.QUERIES,
@@ -39,14 +39,14 @@ SELECTIONS = (
 
 def all_queries() -> list[str]:
     """Return every PromQL that a page sends, for few ranks and for many."""
-    of_panels = [
+    panel_queries = [
         panel.query(selection)
         for panel in ALL
         for selection in SELECTIONS
         if panel.standing_out or not selection.standing_out
     ]
-    of_panels += [panel.fill(SELECTIONS[0].variables(), panel.standing_out) for panel in ALL if panel.standing_out]
-    return [*of_panels, *(promql.replace("$job", quoted('a"b')).replace("$range", "900s") for promql in FIXED)]
+    panel_queries += [panel.fill(SELECTIONS[0].variables(), panel.standing_out) for panel in ALL if panel.standing_out]
+    return [*panel_queries, *(promql.replace("$job", quoted('a"b')).replace("$range", "900s") for promql in FIXED)]
 
 
 @cache
@@ -112,9 +112,9 @@ def test_panel_with_too_many_series_queries_recorded_summary(panel):
 
 
 def test_panel_by_host_has_line_per_host_if_hosts_are_few():
-    of_hosts = next(panel for panel in ALL if panel.grows == "hosts")
-    assert "spread" not in of_hosts.query(Selection("ads", num_ranks=1024, num_hosts=2))
-    assert "spread" not in of_hosts.query(Selection("ads", host="n1", num_ranks=1024, num_hosts=128))
+    host_panel = next(panel for panel in ALL if panel.grows == "hosts")
+    assert "spread" not in host_panel.query(Selection("ads", num_ranks=1024, num_hosts=2))
+    assert "spread" not in host_panel.query(Selection("ads", host="n1", num_ranks=1024, num_hosts=128))
 
 
 def test_pressure_panel_of_many_hosts_separates_resources():
@@ -135,7 +135,7 @@ def test_panel_with_selected_host_queries_this_host(panel):
 
 
 @pytest.mark.parametrize("panel", [panel for panel in ALL if panel.shape == "rows"], ids=lambda panel: panel.key)
-def test_heat_map_of_too_many_hosts_has_those_that_stand_out_and_all_together(panel):
+def test_heat_map_of_too_many_hosts_has_hosts_that_stand_out(panel):
     few, many = (Selection("ads", num_ranks=4096, num_hosts=number) for number in (MAX_ROWS, MAX_ROWS + 1))
     assert not panel.has_too_many_hosts(few)
     assert panel.has_too_many_hosts(many)

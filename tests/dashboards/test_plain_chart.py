@@ -6,7 +6,7 @@ from urllib.parse import unquote
 import pandas as pd
 import pytest
 
-from dashboards.colours import of_category
+from dashboards.colours import category_colour
 from dashboards.panels.cluster import GPU_TIME, HOSTS_BUSY
 from dashboards.views import plain_chart
 
@@ -29,12 +29,12 @@ def paths(page: str) -> dict[str, str]:
     return {by_colour[colour]: path for path, colour in re.findall(r'<path d="([^"]*)" .*?="(#\w+)"', picture)}
 
 
-def test_lines_reach_from_begin_to_end_and_are_broken_where_a_value_is_unknown():
+def test_lines_are_broken_where_a_value_is_unknown():
     page = html(HOSTS_BUSY, **{"busiest host": [1.0, 0.5, NAN, 0.25, 0.0]})
     assert paths(page) == {"busiest host": "M0.0,0.00 250.0,50.00M750.0,75.00 1000.0,100.00"}
 
 
-def test_areas_are_stacked_from_the_ideal_upwards_and_a_missing_category_took_no_time():
+def test_areas_are_stacked_from_the_ideal_upwards():
     page = html(GPU_TIME, all_reduce=[NAN, 0.5], forward=[1.0, 0.5])
     assert paths(page) == {
         "forward": "M0.0,0.00 1000.0,50.00L1000.0,100.00 0.0,100.00Z",
@@ -50,8 +50,8 @@ def test_area_has_a_gap_where_all_categories_are_unknown():
 def test_legend_has_the_colour_and_the_last_known_value_of_each_series():
     page = html(GPU_TIME, forward=[1.0, 0.75, NAN], stall=[0.0, 0.25, NAN])
     assert re.findall(r'<li style="--tint:(#\w+)">(\w+) <b>([^<]*)</b>', page) == [
-        (of_category("forward"), "forward", "75.0 %"),
-        (of_category("stall"), "stall", "25.0 %"),
+        (category_colour("forward"), "forward", "75.0 %"),
+        (category_colour("stall"), "stall", "25.0 %"),
     ]
 
 

@@ -84,7 +84,9 @@ def test_runbook_has_two_list_items_and_code(name):
 
 
 @pytest.mark.parametrize(
-    "detector", [each for each in detectors.ALL if each.name in CONTRACT], ids=lambda each: each.name
+    "detector",
+    [detector for detector in detectors.ALL if detector.name in CONTRACT],
+    ids=lambda detector: detector.name,
 )
 def test_causes_of_detector_are_within_contract(detector):
     assert set(detector.causes) <= set(CONTRACT[detector.name].split())

@@ -56,7 +56,7 @@ def test_alerts_are_quiet_if_all_is_well(tmp_path, intervals):
 
 
 @SETS
-def test_alerts_are_quiet_if_a_scrape_of_all_agents_and_later_one_of_the_hub_fails(tmp_path, intervals):
+def test_alerts_are_quiet_if_single_scrapes_fail(tmp_path, intervals):
     begin = begin_of_fault(intervals)
     until = begin + 60 + 6 * intervals.slowest.seconds
     scraping = Scraping(

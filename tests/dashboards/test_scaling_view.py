@@ -21,7 +21,7 @@ def test_slider_requests_prediction_with_its_factor(open_page, world):
     assert ("/api/v1/jobs/ads/scaling", {"what_if": "net=2"}) in world.hub_requests
 
 
-def test_slider_sets_what_if_in_url_and_url_sets_slider(open_page, world):
+def test_slider_follows_what_if_in_url(open_page, world):
     app = open_page("scaling", job_id="ads")
     app.select_slider[0].set_value(2).run()
     assert app.query_params["what_if"] in ("net=2", ["net=2"])  # by version of Streamlit

@@ -13,7 +13,7 @@ SECONDS = {
 }
 
 
-def test_bar_begins_with_the_ideal_step_and_has_input_imbalance_communication_and_stalls_in_order():
+def test_bar_has_the_ideal_step_first():
     parts = time_bar.parts(SECONDS)
     assert [name for name, *_ in parts] == [
         "ideal", "input", "imbalance", "all_to_all", "all_reduce", "stall", "others",
@@ -32,7 +32,7 @@ def test_parts_of_the_bar_have_the_colours_of_the_charts():
     assert colours["input"] == CATEGORIES["data"]
 
 
-def test_bar_has_a_number_for_each_part_and_a_name_if_it_is_wide_enough():
+def test_bar_names_parts_that_are_wide_enough():
     html = time_bar.html(time_bar.parts({"forward": 3.0, "all_to_all": 0.9, "stall": 0.1}), "for each step")
     assert "<b>4.0 s</b> for each step, <b>3.0 s</b> of it ideal: <b>75.0 %</b>" in html
     assert '>ideal</i><i style="--tint:#E69F00;width:22.5%" title="all_to_all (time in all_to_all): 900 ms' in html

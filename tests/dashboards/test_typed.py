@@ -23,7 +23,7 @@ READ_BY_KEY = {  # the expressions that may be read by a string key, with the re
     "alike.py": {"values": TABLE},
     "charts.py": {"values": TABLE, "width": VEGA, "encoding": VEGA},
     "curves.py": {"AXIS_LABEL": "units of axes"},
-    "glance.py": {"labels": LABELS, "sample.labels": LABELS, "activity.labels": LABELS, "metrics": DICT},
+    "glance.py": {"sample.labels": LABELS, "activity.labels": LABELS, "metrics": DICT},
     "grafana/page.py": {"panel": GRAFANA},
     "grafana/panel.py": {"chart": GRAFANA, "chart['fieldConfig']": GRAFANA},
     "heat.py": {"values": TABLE},

@@ -86,7 +86,7 @@ class World:
     """The state that a page sees: of a hub and a recorded Prometheus. A test changes it, then opens a page."""
 
     def __init__(self, recorded: str) -> None:
-        self.moment = NOW  # one of those of the recorded Prometheus
+        self.moment = NOW  # a moment of the recorded Prometheus
         self.jobs: list[JobView] = [JOB]
         self.findings: list[Finding] = []
         self.past: list[Finding] = []  # resolved findings of the job

@@ -62,7 +62,7 @@ def test_openapi_descriptions_have_no_indentation():
     "row",
     ["| `format` | yes | – |\n", "| `zmon/hub/api/` | The HTTP endpoints of the hub, one module per subject. |\n"],
 )
-def test_tables_of_the_architecture_are_written_between_their_marks_and_nowhere_else(row):
+def test_tables_of_the_architecture_are_written_between_their_marks_only(row):
     page = (REPOSITORY / "docs/architecture.md").read_text()
     assert generate.architecture_page(page) == page
     assert row in page

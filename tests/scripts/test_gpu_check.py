@@ -22,7 +22,7 @@ def test_python_is_that_of_the_user_then_of_the_project(tmp_path, monkeypatch):
 
 def test_environment_has_this_checkout_and_the_packages_of_its_python(tmp_path):
     """zmon's daemons ignore PYTHONPATH (-E) and the working directory (-P)."""
-    python = gpu_check.prepared(sys.executable, tmp_path / "environment")
+    python = gpu_check.prepare(sys.executable, tmp_path / "environment")
     code = "import sys, zmon, msgspec; print(zmon.__file__, msgspec.__file__, sys.prefix)"
     done = subprocess.run([python, "-EPc", code], capture_output=True, text=True, cwd="/", check=True)
     checkout, package, prefix = done.stdout.split()
@@ -33,7 +33,7 @@ def test_environment_has_this_checkout_and_the_packages_of_its_python(tmp_path):
 
 def test_environment_looks_first_at_the_installed_wheels(tmp_path):
     folder = tmp_path / "environment"
-    python = gpu_check.prepared(sys.executable, folder)
+    python = gpu_check.prepare(sys.executable, folder)
     (folder / gpu_check.SITE).mkdir()
     (folder / gpu_check.SITE / "msgspec.py").write_text("origin = 'a wheel'")
     done = subprocess.run(
@@ -50,13 +50,13 @@ def test_wheel_for_another_python_is_refused_with_its_name(tmp_path):
 
 def test_python_that_suits_is_used_as_it_is(monkeypatch):
     monkeypatch.setattr(gpu_check, "lack", lambda python: "")
-    monkeypatch.setattr(gpu_check, "prepared", None)  # a call would raise TypeError
+    monkeypatch.setattr(gpu_check, "prepare", None)  # a call would raise TypeError
     assert gpu_check.suitable("python3") == "python3"
 
 
 def test_python_that_lacks_torch_is_unusable_with_the_next_step(monkeypatch, capsys):
     monkeypatch.setattr(gpu_check, "lack", lambda python: "ModuleNotFoundError: No module named 'torch'")
-    monkeypatch.setattr(gpu_check, "prepared", lambda python: "environment")
+    monkeypatch.setattr(gpu_check, "prepare", lambda python: "environment")
     monkeypatch.setattr(gpu_check, "install", lambda python: None)
     with pytest.raises(gpu_check.Unusable, match=r"No module named 'torch'\. The Python must have torch and numpy"):
         gpu_check.suitable("python3")

@@ -4,7 +4,7 @@ from scripts import image_versions
 from zmon.errors import DISTRIBUTION
 
 
-def test_dependencies_of_dependencies_are_included_and_unwanted_extras_are_not():
+def test_versions_are_of_all_dependencies_without_unwanted_extras():
     versions = image_versions.installed_versions([f"{DISTRIBUTION}[dashboard]"])
     assert {"aiohttp", "yarl", "streamlit", "altair"} <= versions.keys()
     assert not versions.keys() & {DISTRIBUTION, "torch", "pytest", "textual"}

@@ -107,7 +107,7 @@ def main(folder: Path, kinds, steps, every, keep, resume, sync, dim, more_rows, 
             if kill_at and not done and step == int(kill_at[1]) and kill_at[2] in (str(world.rank), "all"):
                 checkpoints.wait()
                 die(kill_at[0])
-            if checkpoints.due(step):
+            if checkpoints.is_due(step):
                 checkpoints.save(step, {"loss": 1 / step, "lifetime": numbers.get("lifetime", 0) + step})
         checkpoints.wait()
     except TrainerError as error:

@@ -75,7 +75,7 @@ def test_resumed_run_is_bit_identical_with_other_ranks_and_kinds(
 
 
 @pytest.mark.parametrize(("when", "rank"), [("write_data", "1"), ("finish", "0"), ("write_data", "all")])
-def test_kill_during_save_keeps_previous_checkpoint_and_run_resumes(
+def test_run_resumes_from_the_checkpoint_before_a_killed_save(
     run: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor], when: str, rank: str
 ) -> None:
     assert run(2, "--die", when, "4", rank).returncode != 0

@@ -64,7 +64,7 @@ def test_batch_that_cannot_be_read_has_its_fault_and_no_ids() -> None:
     assert source.held_out().batch(0, 0, 5).fault is not None
 
 
-def test_fault_is_raised_and_no_fault_is_not(single_rank_world) -> None:
+def test_only_a_fault_is_raised(single_rank_world) -> None:
     raise_on_all_ranks(None)
     with pytest.raises(DataError, match=r"rows: the disk is gone\. Look at the disk"):
         raise_on_all_ranks(CheckedSource(Broken(), ROWS, 4).batch(0, 0, 5).fault)

@@ -1,4 +1,4 @@
-"""Tests with two launchers, as on two hosts: exact, and the bytes within and between hosts are those of a dry run."""
+"""Tests with two launchers, as on two hosts: results are exact, and a dry run predicts the bytes between ranks."""
 
 import json
 import os

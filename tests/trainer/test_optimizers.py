@@ -1,4 +1,4 @@
-"""Tests of the update rules of tables against their formulas, and of the dense optimizers against those of torch."""
+"""Tests of the update rules of tables against their formulas, and of the dense optimizers against torch."""
 
 import pytest
 import torch
@@ -38,9 +38,7 @@ def by_formula(name: str, weight: Tensor, state: Tensor, rows: Tensor, gradient:
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("index", [torch.int32, torch.int64])
 @pytest.mark.parametrize("name", RULES)
-def test_update_of_touched_rows_equals_formula_and_changes_no_other(
-    name: str, index: torch.dtype, dtype: torch.dtype
-) -> None:
+def test_update_of_touched_rows_equals_formula(name: str, index: torch.dtype, dtype: torch.dtype) -> None:
     weight, state, rows, gradient = example(name, dtype)
     formula = by_formula(name, weight, state, rows, gradient)
     others = torch.ones(ROWS, dtype=torch.bool)

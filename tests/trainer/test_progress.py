@@ -48,10 +48,10 @@ def test_progress_line_has_time_left_if_last_step_is_known() -> None:
     assert lines[0].endswith("  0:01:38 left")
 
 
-def test_unknown_metrics_are_printed_as_unknown_and_no_steps_have_no_speed() -> None:
+def test_unknown_metrics_are_printed_as_unknown() -> None:
     lines = list[str]()
     progress = Progress(every=1, say=lines.append, clock=Clock())
-    progress.evaluated(UNKNOWN, seconds=1)
+    progress.print_evaluation(UNKNOWN, seconds=1)
     assert lines[0].endswith("loss unknown  normalized entropy unknown  calibration unknown  AUC unknown")
     assert Progress(every=1, say=pytest.fail, clock=Clock()).summary(UNKNOWN) == "finished 0 steps in 0.0 s"
 
@@ -70,7 +70,7 @@ def test_evaluation_prints_line_and_does_not_lower_speed() -> None:
     progress = Progress(every=2, say=lines.append, clock=clock)
     run_steps(progress, clock, steps=1, seconds=0.25)
     clock.now += 8
-    progress.evaluated(GOOD, seconds=8)
+    progress.print_evaluation(GOOD, seconds=8)
     run_steps(progress, clock, steps=1, seconds=0.25)
     figures = "loss 0.5000  normalized entropy 0.7213  calibration 1.004  AUC 0.7421"
     assert lines[0] == f"step 1  evaluation of 100 samples in 8.0 s  {figures}"
@@ -85,7 +85,7 @@ def test_terminal_shows_live_line_and_evaluations(monkeypatch) -> None:
     monkeypatch.setattr(sys, "stdout", screen)
     with Progress(every=1, say=print, last_step=30, terminal=screen, clock=clock) as progress:
         run_steps(progress, clock, steps=10, seconds=REFRESH_SECONDS / 4)
-        progress.evaluated(GOOD, seconds=0)
+        progress.print_evaluation(GOOD, seconds=0)
         run_steps(progress, clock, steps=20, seconds=REFRESH_SECONDS / 4)
     assert sys.stdout is screen
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())

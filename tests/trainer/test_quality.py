@@ -113,7 +113,7 @@ def test_running_quality_weights_steps_by_samples_and_drops_old_steps() -> None:
     assert running.lifetime() == quality(torch.tensor([140, 110, 60, 70]).double())
 
 
-def test_nan_step_leaves_the_window_and_stays_in_the_lifetime() -> None:
+def test_nan_step_leaves_the_window_only() -> None:
     running = RunningQuality(window_steps=2)
     running.step(10, math.nan, 5.0, 5.0)
     assert math.isnan(running.windowed().log_loss)

@@ -42,9 +42,9 @@ def bags_by_loop(shards: Sequence[Shard], made: Batch) -> list[list[int]]:
     begins, result = Counter(), []
     for shard in shards:
         group = shard.rank, group_key(shard)
-        of_table = bags[shard.table * NUM_SAMPLES : (shard.table + 1) * NUM_SAMPLES]
+        table_bags = bags[shard.table * NUM_SAMPLES : (shard.table + 1) * NUM_SAMPLES]
         rows = range(shard.first_row, shard.first_row + shard.num_rows)
-        result += [[i - shard.first_row + begins[group] for i in bag if i in rows] for bag in of_table]
+        result += [[i - shard.first_row + begins[group] for i in bag if i in rows] for bag in table_bags]
         begins[group] += shard.num_rows
     return result
 
@@ -75,7 +75,7 @@ def test_number_of_rows_is_that_of_each_group_of_each_rank(kinds) -> None:
     for place, bag in enumerate(bags_by_loop(shards, made)):
         shard = shards[place // NUM_SAMPLES]
         expected[shard.rank, group_key(shard)] += len(bag)
-    firsts = [group.shards[0] for of_rank in groups_of(shards, NUM_RANKS) for group in of_rank]
+    firsts = [group.shards[0] for rank_groups in groups_of(shards, NUM_RANKS) for group in rank_groups]
     assert routed.num_rows.tolist() == [expected[shard.rank, group_key(shard)] for shard in firsts]
 
 

@@ -50,7 +50,7 @@ def test_batch_without_samples_is_empty() -> None:
     assert len(batch.ids) == len(batch.labels) == 0
 
 
-def test_samples_differ_by_step_and_seed_and_held_out_ones_follow_the_same_model() -> None:
+def test_held_out_samples_follow_the_same_model() -> None:
     held_out = source().held_out()
     trained = torch.cat([source().batch(step, 0, 100).dense for step in range(5)])
     evaluated = torch.cat([held_out.batch(step, 0, 100).dense for step in range(5)])

@@ -34,7 +34,7 @@ def test_gradient_takes_the_way_of_its_vector(name: str, num_samples: int) -> No
     replicated = [table for table, kind in enumerate(kinds) if KINDS[kind].replicated]
     arrivals = Arrivals(groups(kinds, dims), replicated, dims, CPU)
     flat = torch.randn(sum(arrivals.sizes(num_samples)), dtype=torch.float64, requires_grad=True)
-    of_replicated = {
+    replicated_vectors = {
         width: torch.randn(
             num_samples * sum(dims[table] == width for table in replicated),
             width,
@@ -43,13 +43,13 @@ def test_gradient_takes_the_way_of_its_vector(name: str, num_samples: int) -> No
         )
         for width in {dims[table] for table in replicated}
     }
-    merged = arrivals.merge(flat, of_replicated)
+    merged = arrivals.merge(flat, replicated_vectors)
     assert arrivals.by_sample(merged).flatten(1).shape == (num_samples, sum(dims))
     gradient = torch.randn_like(merged)
-    expected = torch.autograd.grad(merged, [flat, *of_replicated.values()], gradient, allow_unused=True)
-    of_flat, back = arrivals.split(gradient)
-    assert torch.equal(of_flat, torch.zeros(0, dtype=torch.float64) if expected[0] is None else expected[0])
-    for width, exact in zip(of_replicated, expected[1:], strict=True):
+    expected = torch.autograd.grad(merged, [flat, *replicated_vectors.values()], gradient, allow_unused=True)
+    flat_gradient, back = arrivals.split(gradient)
+    assert torch.equal(flat_gradient, torch.zeros(0, dtype=torch.float64) if expected[0] is None else expected[0])
+    for width, exact in zip(replicated_vectors, expected[1:], strict=True):
         assert torch.equal(back[width], exact)
 
 
@@ -62,13 +62,13 @@ def test_columns_of_a_table_are_side_by_side_in_their_order() -> None:
 
 @pytest.mark.parametrize("name", PLANS)
 def test_vectors_of_each_group_come_back(name: str) -> None:
-    for of_rank in groups(*PLANS[name]):
-        reached = [range(NUM_RANKS), (0, 2), (1, 3)][: len(of_rank)] + [range(NUM_RANKS)] * (len(of_rank) - 3)
-        departures = Departures(of_rank, reached)
+    for rank_groups in groups(*PLANS[name]):
+        reached = [range(NUM_RANKS), (0, 2), (1, 3)][: len(rank_groups)] + [range(NUM_RANKS)] * (len(rank_groups) - 3)
+        departures = Departures(rank_groups, reached)
         vectors = [
             torch.randn(len(group.units) * sum(SAMPLES[rank] for rank in ranks), group.width)
-            for group, ranks in zip(of_rank, reached, strict=True)
+            for group, ranks in zip(rank_groups, reached, strict=True)
         ]
-        flat = departures.flat(vectors, SAMPLES, torch.empty(0))
+        flat = departures.flatten(vectors, SAMPLES, torch.empty(0))
         assert len(flat) == sum(departures.sizes(SAMPLES))
         assert all(map(torch.equal, departures.by_group(flat, SAMPLES), vectors))

@@ -42,7 +42,7 @@ class Even(Synthetic):
 
 def count(world: World) -> tuple[list[Sent], list[Sent]]:
     """Count the bytes sent from now on: of each all-to-all of all ranks, and of each one inside a host."""
-    of_world, of_hosts = list[Sent](), list[Sent]()
+    world_bytes, host_bytes = list[Sent](), list[Sent]()
     all_to_all_single = dist.all_to_all_single
 
     def counting(output, tensor, received, sent, group=None, **options):
@@ -53,11 +53,11 @@ def count(world: World) -> tuple[list[Sent], list[Sent]]:
                 across += size * row_bytes
             elif other != world.rank:
                 within += size * row_bytes
-        (of_world if group is None else of_hosts).append((within, across))
+        (world_bytes if group is None else host_bytes).append((within, across))
         return all_to_all_single(output, tensor, received, sent, group, **options)
 
     dist.all_to_all_single = counting
-    return of_world, of_hosts
+    return world_bytes, host_bytes
 
 
 def predicted(config, world: World) -> Sent:
@@ -75,16 +75,16 @@ def total(calls: list[Sent]) -> Sent:
 def main(steps: int, out: Path, variants: dict) -> None:
     world = world_from(os.environ)
     join(world)
-    of_world, of_hosts = count(world)
+    world_bytes, host_bytes = count(world)
     for name, changes in variants.items():
         config = apply_changes(demo(), changes)
         source = Even(config.synthetic, config.embedding.rows, config.model.dense_features, config.train.seed)
-        of_world.clear(), of_hosts.clear()
+        world_bytes.clear(), host_bytes.clear()
         result = train(config, world, steps, source)
-        result["counted"] = total(of_world + of_hosts)
+        result["counted"] = total(world_bytes + host_bytes)
         result["predicted"] = tuple(steps * size for size in predicted(config, world))
-        result["pooled"] = total(of_world[VECTORS :: len(of_world) // steps])
-        result["inside"] = len(of_hosts), total(of_hosts)[1]
+        result["pooled"] = total(world_bytes[VECTORS :: len(world_bytes) // steps])
+        result["inside"] = len(host_bytes), total(host_bytes)[1]
         torch.save(result, out / f"{name}-{world.rank}.pt")
     dist.destroy_process_group()
 

@@ -46,7 +46,7 @@ class Job:
 
     @property
     def base_bytes(self) -> int:
-        """The bytes of a rank without tables: those of the dense layers."""
+        """The bytes of a rank without tables: its dense layers."""
         numbers = _DENSE_STATE * self.dense.parameters + self.dense.activations * max(self.workload.samples)
         return DENSE_BYTES * numbers
 
@@ -153,6 +153,6 @@ def _summary(plan: Plan, workload: Workload, steps: Sequence[RankStep], publishe
     host = [load.memory.host for load in plan.predicted]
     yield f"step {slowest * 1e3:.3g} ms, {slowest / mean:.3f} × the mean of all ranks"
     disk = f"; on disks {in_bytes(sum(load.memory.disk for load in plan.predicted))}" if _uses_disk(plan) else ""
-    of_all = f"of all {in_bytes(sum(memory))}; of hosts {in_bytes(sum(host))}{disk}"
-    yield f"memory of a rank {in_bytes(max(memory))}, {of_all}"
+    totals = f"of all {in_bytes(sum(memory))}; of hosts {in_bytes(sum(host))}{disk}"
+    yield f"memory of a rank {in_bytes(max(memory))}, {totals}"
     yield f"{rate:,.0f} samples/s" + (f", {rate / published:.2f} × the published {published:,.0f}" if published else "")

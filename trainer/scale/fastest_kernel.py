@@ -48,7 +48,7 @@ def with_fastest(config: RunConfig, world: World, source: Source, placements: Se
     chosen = ["", ""]
     with raised_on_all_ranks():
         if world.rank == 0:
-            chosen = [*(_recorded(config.checkpoint) or _measured(config, world, source, placements))]
+            chosen = [*(_read_choice(config.checkpoint) or _measure(config, world, source, placements))]
     dist.broadcast_object_list(chosen)
     kernel, reason = chosen
     world.say(f"embedding.kernel: {kernel}, because {reason}")
@@ -60,7 +60,7 @@ def record(kernel: str) -> dict[str, float]:
     return {} if kernel == "auto" else {RECORDED: float(kernel == "fbgemm")}
 
 
-def _recorded(config: CheckpointConfig) -> tuple[str, str] | None:
+def _read_choice(config: CheckpointConfig) -> tuple[str, str] | None:
     """Return the choice of the checkpoint from which the run resumes, and the reason; None if there is none."""
     folder = Path(config.folder)
     if not config.folder or config.resume == "none" or not folder.is_dir():
@@ -77,7 +77,7 @@ def _recorded(config: CheckpointConfig) -> tuple[str, str] | None:
     return None
 
 
-def _measured(config: RunConfig, world: World, source: Source, placements: Sequence[Placement]) -> tuple[str, str]:
+def _measure(config: RunConfig, world: World, source: Source, placements: Sequence[Placement]) -> tuple[str, str]:
     """Return the faster kernel of this rank, and the reason."""
     embedding, device = config.embedding, world.device
     if embedding.memory or embedding.dtype:
@@ -95,7 +95,8 @@ def _measured(config: RunConfig, world: World, source: Source, placements: Seque
     batch = CheckedSource(source, embedding.rows, config.model.dense_features).batch(0, 0, config.train.global_batch)
     routed = Router(shards).route(batch)
     num_rows = min(_MAX_ROWS, sum(shard.num_rows for shard in group.shards))
-    begins, sizes = [*accumulate(routed.num_rows.tolist(), initial=0)], [len(each.shards) for each in groups]
+    begins = [*accumulate(routed.num_rows.tolist(), initial=0)]
+    sizes = [len(local_group.shards) for local_group in groups]
     rows = routed.rows[begins[number] : begins[number + 1]] % num_rows
     lengths = routed.lengths.view(-1, len(batch.labels))[sum(sizes[:number]) : sum(sizes[: number + 1])].flatten()
     shape, bags = (num_rows, group.width), Bags(rows.to(device), lengths.to(device))

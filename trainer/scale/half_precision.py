@@ -2,8 +2,8 @@
 
 A small change of a large weight would be lost if it were rounded to the nearest number. It is rounded up or down at
 random instead, once, so that the mean over many updates is exact (stochastic rounding; arXiv 1502.02551, 2010.06192).
-The exception are weights below 2^-14 in float16, which go to the nearest number; these are 2^-24 apart there. Weights
-above 65,504 become infinite in float16.
+In float16, weights below 2^-14 are the exception: they become the nearest number, and numbers are 2^-24 apart there.
+Weights above 65,504 become infinite in float16.
 
 The random numbers follow from seed, step, table, row and column alone, so that they do not depend on the plan. The key
 of a row is a hash of 64 bits (the finalizer of SplitMix64, doi 10.1145/2660193.2660195). Its halves a and b give the
@@ -44,10 +44,10 @@ class HalfPrecision(Precision):
         self._ends = torch.tensor(ends[1:], device=device)
         shifts = torch.tensor([shard.first_row - begin for shard, begin in zip(shards, begins, strict=True)])
         tables = torch.tensor([shard.table for shard in shards])
-        self._keys = (shifts * _OF_ROW + tables * _OF_TABLE).to(device)  # to be added to those of rows
+        self._keys = (shifts * _OF_ROW + tables * _OF_TABLE).to(device)  # added to the keys of rows, by shard
         (first_column,) = {shard.first_column for shard in shards}
         columns = torch.arange(first_column, first_column + shards[0].num_columns)
-        self._factors = _mixed(columns + 1).int().to(device)  # of the columns
+        self._factors = _mix(columns + 1).int().to(device)  # of the columns
 
     def sums(self, weight: Tensor, bags: Bags) -> Tensor:
         """Return the sum of the rows of each bag (G, D): computed in float32, and rounded to the nearest number."""
@@ -73,13 +73,13 @@ class HalfPrecision(Precision):
         key = int.from_bytes(blake2b(pack("<qq", self._seed, step), digest_size=8).digest(), "little", signed=True)
         shard = torch.searchsorted(self._ends, rows, right=True)
         keys = (rows.long() * _OF_ROW).add_(self._keys.index_select(0, shard)).add_(key)
-        halves = _mixed(keys).view(torch.int32).view(-1, 2)
+        halves = _mix(keys).view(torch.int32).view(-1, 2)
         draws = (halves[:, :1] * self._factors).add_(halves[:, 1:])
         return draws.bitwise_right_shift_(32 - self._dropped).bitwise_and_(self._dropped_bits)
 
 
 def _wide(rows: Tensor) -> Tensor:
-    """Return a view of rows as larger numbers, if they are a multiple of these: fewer numbers are copied faster."""
+    """Return a view of the rows as 64-bit numbers, if their length permits it: fewer numbers are copied faster."""
     return rows.view(torch.int64) if rows.shape[1] % 4 == 0 else rows
 
 
@@ -88,13 +88,13 @@ def add_bits(weight: Tensor, slots: Tensor, old: Tensor, new: Tensor) -> None:
     weight.view(torch.int16).index_add_(0, slots, new.view(torch.int16) - old.view(torch.int16))
 
 
-def _mixed(numbers: Tensor) -> Tensor:
+def _mix(numbers: Tensor) -> Tensor:
     """Return a bijection of numbers of 64 bits in which every bit depends on all bits: the finalizer of SplitMix64."""
     for shift, factor in _FINALIZER:
-        numbers = (numbers ^ _shifted(numbers, shift)) * factor
-    return numbers ^ _shifted(numbers, 31)
+        numbers = (numbers ^ _shift(numbers, shift)) * factor
+    return numbers ^ _shift(numbers, 31)
 
 
-def _shifted(numbers: Tensor, shift: int) -> Tensor:
+def _shift(numbers: Tensor, shift: int) -> Tensor:
     """Shift to the right and fill with zeros; torch fills with the sign."""
     return (numbers >> shift) & ((1 << 64 - shift) - 1)

@@ -66,7 +66,7 @@ def _broken(dim: int, device: torch.device) -> str | None:
     A trial update detects an FBGEMM that was built for another torch or without GPU support.
     """
     try:
-        with _unlogged():
+        with _without_log():
             from trainer.scale.fbgemm_kernel import FbgemmKernel
 
             kernel = FbgemmKernel(1, dim, device, OptimizerConfig(embedding="sgd"))
@@ -84,7 +84,7 @@ def _broken(dim: int, device: torch.device) -> str | None:
 
 
 @contextmanager
-def _unlogged() -> Iterator[None]:
+def _without_log() -> Iterator[None]:
     """Disable logging, because FBGEMM logs a page about each library that it cannot load."""
     previous_level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)

@@ -23,7 +23,7 @@ from trainer.scale.sharding.workload import Workload, with_tiers
 if TYPE_CHECKING:  # It imports torch, which takes 200 MB.
     from trainer.scale.config import RunConfig
 
-# Of the memory of all ranks and hosts, tried for rows: a batch needs the rest, and ranks are not equally full.
+# Parts of the memory of all ranks and hosts to try for rows: a batch needs the rest, and ranks are not equally full.
 _PARTS = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
 
 
@@ -51,13 +51,13 @@ def dry_run(
                 "Leave out --config and --set, or use another preset",
             )
         job = _published(preset, ranks, ranks_per_host or ranks)
-        workload, plan = planned(job)
+        workload, plan = plan_job(job)
     else:
         from trainer.scale.planning import dry_run_job  # imports torch, which takes 200 MB
 
         keys = _configured(preset, config, assignments)
         job = dry_run_job(keys, ranks, ranks_per_host or ranks)
-        workload, plan = loaded(job, Path(keys.sharding.plan)) if keys.sharding.plan else planned(job)
+        workload, plan = load_job_plan(job, Path(keys.sharding.plan)) if keys.sharding.plan else plan_job(job)
         save = save or keys.sharding.save
     if save:
         plan.save(Path(save))
@@ -67,10 +67,10 @@ def dry_run(
         click.echo(line)
 
 
-def planned(job: Job) -> tuple[Workload, Plan]:
+def plan_job(job: Job) -> tuple[Workload, Plan]:
     """Return the workload and its plan.
 
-    Rows that do not fit into the ranks' memory are in that of their hosts, and those that do not fit there on a disk.
+    Rows that do not fit into the memory of the ranks are in the memory of their hosts. The rest is on a disk.
     """
     for workload in _workloads(job):
         try:
@@ -88,7 +88,7 @@ def planned(job: Job) -> tuple[Workload, Plan]:
     raise last
 
 
-def loaded(job: Job, path: Path) -> tuple[Workload, Plan]:
+def load_job_plan(job: Job, path: Path) -> tuple[Workload, Plan]:
     """Return the workload and the plan of this file."""
     workload, machine = job.workload, job.machine
     placed = load_plan(path, len(workload.tables), workload.num_ranks, machine.ranks_per_host)

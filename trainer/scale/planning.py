@@ -86,8 +86,8 @@ def plan(config: RunConfig, world: World) -> Plan:
     The process group must exist.
     """
     sharding, workload = config.sharding, workload_of(config, world.size)
-    free = _all_reduced(_free_bytes(world), dist.ReduceOp.MIN, world)
-    base = _all_reduced(_base_bytes(config, world), dist.ReduceOp.MAX, world)
+    free = _all_reduce(_free_bytes(world), dist.ReduceOp.MIN, world)
+    base = _all_reduce(_base_bytes(config, world), dist.ReduceOp.MAX, world)
     kinds = sharding.kinds(len(workload.tables))
     ranks_per_host = _ranks_per_host(world, kinds)
     machine, limit = sharding.machine(ranks_per_host), sharding.limit(free, world.local_size, base)
@@ -166,7 +166,7 @@ def _ranks_per_host(world: World, kinds: Sequence[str]) -> int:
     Raises ConfigError on all ranks if a table of these kinds needs equal hosts.
     """
     least, most = (
-        _all_reduced(world.local_size, operation, world) for operation in (dist.ReduceOp.MIN, dist.ReduceOp.MAX)
+        _all_reduce(world.local_size, operation, world) for operation in (dist.ReduceOp.MIN, dist.ReduceOp.MAX)
     )
     if least != most and "table_row_wise" in kinds:
         raise ConfigError(
@@ -184,7 +184,7 @@ def _free_bytes(world: World) -> int:
     return free
 
 
-def _all_reduced(amount: int, operation: dist.ReduceOp.RedOpType, world: World) -> int:
+def _all_reduce(amount: int, operation: dist.ReduceOp.RedOpType, world: World) -> int:
     reduced = torch.tensor(amount, device=world.device)
     dist.all_reduce(reduced, operation)
     return int(reduced)

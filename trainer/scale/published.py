@@ -1,7 +1,7 @@
 """Published models as inputs of the planner, for dry runs only: they do not fit into one machine.
 
-The models are those of ZionEX (arXiv 2104.05158). Parameters, operations of a sample and samples/s are published.
-Everything else is assumed, and a dry run prints it as such. docs/published-models.md has the sources.
+The models are from ZionEX (arXiv 2104.05158). Parameters, operations of a sample and samples/s are published. A dry run
+prints what is published, and what is assumed. docs/published-models.md has the sources.
 """
 
 from __future__ import annotations

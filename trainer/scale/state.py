@@ -30,7 +30,7 @@ def state_of(trainer: Trainer, running: RunningQuality) -> State:
     weights: list[list[Part]] = [[] for _ in embedding.rows]
     states: list[list[Part]] = [[] for _ in embedding.rows]
     num_moments, elementwise = _separate_moments(trainer), optimizer.embedding in ELEMENTWISE
-    for shard, kernel, first in trainer.tables.located():
+    for shard, kernel, first in trainer.tables.locate():
         weight, state = _in_memory_or_on_disk(shard, kernel, first)
         weights[shard.table].append(weight)
         states[shard.table].append(_moments(shard, state, num_moments[shard.table], embedding.dims[shard.table]))

@@ -8,6 +8,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,12 +72,12 @@ class TsvReader:
         """
         line = 1
         for text, position in _blocks(file):
-            rows, malformed, num_lines = parse(text)
-            for offset, start, stop in malformed:
-                self._skip(f"{file}:{line + offset}", text[start:stop])
-            line += num_lines
-            self.num_valid += len(rows)
-            yield rows, position
+            parsed = parse(text)
+            for row in parsed.malformed:
+                self._skip(f"{file}:{line + row.line}", text[row.start : row.stop])
+            line += parsed.num_lines
+            self.num_valid += len(parsed.rows)
+            yield parsed.rows, position
 
     def finish(self, name: str) -> str:
         """Return a line with the number of skipped rows, empty if none. Raises DataError if no valid row is left."""
@@ -96,13 +97,29 @@ class TsvReader:
             self.warn(f"{fault}: row skipped")
 
 
-def parse(text: bytes) -> tuple[NDArray[np.void], list[tuple[int, int, int]], int]:
-    """Parse whole lines. Return the valid rows, the malformed rows as (line from 0, start, stop), the number of lines.
+class MalformedRow(NamedTuple):
+    """The place of a malformed row in a text."""
 
-    Shapes: L lines with the right number of columns. A cell is valid if it matches the pattern in COLUMN_KINDS.
+    line: int  # from 0
+    start: int
+    stop: int
+
+
+class Parsed(NamedTuple):
+    """The rows of a text."""
+
+    rows: NDArray[np.void]  # the valid rows, of dtype ROW
+    malformed: list[MalformedRow]
+    num_lines: int  # of both kinds
+
+
+def parse(text: bytes) -> Parsed:
+    """Parse whole lines. A cell is valid if it matches the pattern in COLUMN_KINDS.
+
+    Shapes: L lines with the right number of columns.
     """
     characters = np.frombuffer(PADDING + text, np.uint8)
-    # the ends of cells, beginning with that of the padding
+    # the ends of cells; the first one is the end of the padding
     ends = np.flatnonzero((characters == ord("\t")) | (characters == ord("\n")))
     line_ends = np.flatnonzero(characters[ends] == ord("\n"))
     valid = np.diff(line_ends) == COLUMNS
@@ -126,8 +143,8 @@ def parse(text: bytes) -> tuple[NDArray[np.void], list[tuple[int, int, int]], in
     rows["present"] = (present << BITS).sum(axis=1)
 
     edge = ends[line_ends] + 1 - len(PADDING)  # the edges of lines in the text
-    malformed = [(int(line), int(edge[line]), int(edge[line + 1])) for line in np.flatnonzero(~valid)]
-    return rows, malformed, len(valid)
+    malformed = [MalformedRow(int(line), int(edge[line]), int(edge[line + 1])) for line in np.flatnonzero(~valid)]
+    return Parsed(rows, malformed, len(valid))
 
 
 def _integers(
@@ -137,7 +154,7 @@ def _integers(
     lengths = stops - starts
     negative = (characters[starts] == ord("-")) & (lengths > 1)
     lengths -= negative
-    digits = _right_aligned(characters, stops, lengths, min(INTEGER_DIGITS, lengths.max(initial=1))) - ord("0")
+    digits = _align_right(characters, stops, lengths, min(INTEGER_DIGITS, lengths.max(initial=1))) - ord("0")
     values, valid = np.zeros(starts.shape, np.int64), lengths <= INTEGER_DIGITS
     for digit in np.moveaxis(digits, -1, 0):
         values = values * 10 + digit
@@ -150,14 +167,14 @@ def _categories(
 ) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
     """Return the value of each cell, 0 if missing, and a mask of the cells that are valid or empty."""
     lengths = stops - starts
-    digits = HEX_DIGITS.take(_right_aligned(characters, stops, lengths, CATEGORY_DIGITS))
+    digits = HEX_DIGITS.take(_align_right(characters, stops, lengths, CATEGORY_DIGITS))
     high, low = digits[..., 0::2], digits[..., 1::2]
     values = (high << 4 | low).view(">u4")[..., 0]  # four bytes, the highest first
     not_digits = (high | low).view(np.uint32)[..., 0] & 0xF0F0F0F0  # nonzero if a character is not a digit
     return values, (not_digits == 0) & (lengths <= CATEGORY_DIGITS)
 
 
-def _right_aligned(
+def _align_right(
     characters: NDArray[np.uint8], stops: NDArray[np.intp], lengths: NDArray[np.intp], width: int
 ) -> NDArray[np.uint8]:
     """Return the last `width` characters of each cell, with zeros in front of shorter ones: (…, width)."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from bench.gpu_check.kit import Kit
 from bench.gpu_check.records import AllocatorFigures
-from bench.gpu_check.result import FAILED, NOT_CHECKED, Result, judged
+from bench.gpu_check.result import FAILED, NOT_CHECKED, Result, outcome_of
 from bench.gpu_check.settings import Setting
 from bench.rows import MEBI
 from zmon.schema.measures import UNKNOWN
@@ -27,14 +27,14 @@ def compare(memory: Sequence[int], figures: AllocatorFigures) -> Iterator[Result
     if allocated == UNKNOWN:
         yield Result("memory in the box", FAILED, note="the box has none")
         return
-    of_torch = figures.allocated, figures.reserved, figures.peak
-    for kind, in_box, by_torch in zip(("allocated", "reserved", "peak"), memory, of_torch, strict=True):
+    by_torch_allocator = figures.allocated, figures.reserved, figures.peak
+    for kind, in_box, by_torch in zip(("allocated", "reserved", "peak"), memory, by_torch_allocator, strict=True):
         compared_with = f"memory_stats: {by_torch * MEBI:,.1f} MiB"
-        yield Result(f"memory {kind}", judged(in_box == by_torch), in_box * MEBI, "MiB", compared_with)
+        yield Result(f"memory {kind}", outcome_of(in_box == by_torch), in_box * MEBI, "MiB", compared_with)
     subject, used = "memory reserved, and that of the process", figures.process_bytes
     if used is None:
         yield Result(subject, NOT_CHECKED, note="nvidia-smi does not list the process (another PID namespace?)")
     else:
         holds = reserved <= used <= reserved + CONTEXT_BYTES
         context = f"nvidia-smi: {used * MEBI:,.0f} MiB with the CUDA context"
-        yield Result(subject, judged(holds), reserved * MEBI, unit="MiB", compared_with=context)
+        yield Result(subject, outcome_of(holds), reserved * MEBI, unit="MiB", compared_with=context)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bench.gpu_check.kit import Kit
 from bench.gpu_check.records import HIDDEN_SHARES, Overlaps
-from bench.gpu_check.result import FAILED, NOT_CHECKED, Result, judged
+from bench.gpu_check.result import FAILED, NOT_CHECKED, Result, outcome_of
 from bench.gpu_check.settings import Setting
 from zmon.schema.measures import NS
 from zmon.schema.steps import Steps
@@ -42,5 +42,5 @@ def compare(prefix: str, backend: str, overlaps: Overlaps, steps: Steps) -> Iter
         holds = count > 0 and abs(exposed - expected) <= limit
         yield Result(
             f"{subject} behind a kernel of {share:g} × the wait",
-            judged(holds), exposed * 1e3, "ms", f"{expected * 1e3:.2f} ms ± {limit * 1e3:.2f}",
+            outcome_of(holds), exposed * 1e3, "ms", f"{expected * 1e3:.2f} ms ± {limit * 1e3:.2f}",
         )  # fmt: skip

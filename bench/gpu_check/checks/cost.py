@@ -13,7 +13,7 @@ import numpy as np
 
 from bench.gpu_check.kit import Kit
 from bench.gpu_check.records import ABSENT, EVENTS, HOST_CLOCK, MarkCosts
-from bench.gpu_check.result import FAILED, MEASURED, Result, judged
+from bench.gpu_check.result import FAILED, MEASURED, Result, outcome_of
 from bench.gpu_check.settings import Setting
 from bench.ranks import run_job
 from bench.rows import MICRO, PERCENT
@@ -50,7 +50,7 @@ def compare_marks(costs: MarkCosts) -> Iterator[Result]:
     absent = np.array(costs.by_mode[ABSENT])
     for mode in (HOST_CLOCK, EVENTS):
         added = trimmed_mean(np.array(costs.by_mode[mode]) - absent)
-        outcome = judged(added.value <= MARK_SECONDS) if mode == EVENTS else MEASURED
+        outcome = outcome_of(added.value <= MARK_SECONDS) if mode == EVENTS else MEASURED
         limit = f"; limit {MARK_SECONDS * MICRO:g} µs" if mode == EVENTS else ""
         yield Result(
             f"added by a change of phase with {mode}", outcome, added.value * MICRO, "µs",
@@ -66,5 +66,5 @@ def step_results(name: str, cost: Cost, is_limited: bool) -> Iterator[Result]:
         interval = f"95 %: {seconds.text(MICRO)}"
         yield Result(f"{name}: {part}", MEASURED, seconds.value * MICRO, unit="µs", note=interval)
     percent = cost.wall.value / cost.step * PERCENT
-    outcome = judged(percent <= STEP_PERCENT) if is_limited else MEASURED
+    outcome = outcome_of(percent <= STEP_PERCENT) if is_limited else MEASURED
     yield Result(f"{name}: of the step", outcome, percent, "%", f"limit {STEP_PERCENT:g} %" if is_limited else "")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bench.gpu_check.kit import Kit
 from bench.gpu_check.records import TimedKernels
-from bench.gpu_check.result import FAILED, Result, judged
+from bench.gpu_check.result import FAILED, Result, outcome_of
 from bench.gpu_check.settings import Setting
 from bench.rows import MICRO
 from zmon.schema.measures import NS
@@ -38,9 +38,9 @@ def compare(kernels: TimedKernels, steps: Steps) -> Iterator[Result]:
         limit = GAP_SECONDS + GAP_RATIO * mean
         yield Result(
             f"largest difference of phase {phase}",
-            judged(max(differences) <= limit), max(differences) * MICRO, "µs",
+            outcome_of(max(differences) <= limit), max(differences) * MICRO, "µs",
             f"kernels of {mean * 1e3:.3f} ms by events of the job; limit {limit * MICRO:.0f} µs",
         )  # fmt: skip
     holds = kernels.host_seconds < SUBMIT_RATIO * kernels.device_seconds
     compared_with = f"{kernels.device_seconds * 1e3:.0f} ms on the device"
-    yield Result("submitting the steps", judged(holds), kernels.host_seconds * 1e3, "ms", compared_with)
+    yield Result("submitting the steps", outcome_of(holds), kernels.host_seconds * 1e3, "ms", compared_with)

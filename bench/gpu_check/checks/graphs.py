@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bench.gpu_check.kit import Kit
 from bench.gpu_check.records import Capture, Captures
-from bench.gpu_check.result import FAILED, NOT_CHECKED, Result, judged
+from bench.gpu_check.result import FAILED, NOT_CHECKED, Result, outcome_of
 from bench.gpu_check.settings import Setting
 
 LARGEST_DIFFERENCE = 1e-5  # of a parameter; a graph may choose other kernels
@@ -35,4 +35,4 @@ def _compare(capture: Capture, absent: Capture) -> Result:
         return Result(subject, FAILED, note=capture.error)
     holds = capture.largest_difference <= LARGEST_DIFFERENCE
     compared_with = f"parameters without a graph; limit {LARGEST_DIFFERENCE:g}"
-    return Result(subject, judged(holds), capture.largest_difference, compared_with=compared_with)
+    return Result(subject, outcome_of(holds), capture.largest_difference, compared_with=compared_with)

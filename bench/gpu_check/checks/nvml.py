@@ -15,7 +15,7 @@ from bench.gpu_check.checks.nvml_fields import MEGA, PROPERTIES, REMAPPED, Round
 from bench.gpu_check.kit import JOBS, Kit
 from bench.gpu_check.nvidia_smi import COMMAND, Row, SmiFailed
 from bench.gpu_check.records import DTYPE, PRODUCTS, RECEIVED_BYTES, WIDTH
-from bench.gpu_check.result import FAILED, NOT_CHECKED, Result, judged
+from bench.gpu_check.result import FAILED, NOT_CHECKED, Result, outcome_of
 from bench.gpu_check.settings import Setting
 from bench.processes import child
 from bench.ranks import JobFailed, last_lines
@@ -29,7 +29,7 @@ ROUNDS = 5
 _WARM_SECONDS = 2.0  # utilization and power are means over up to a second
 _COPY_SECONDS = 3.0
 _START_SECONDS = 60.0
-# Bytes on the bus, of those copied: less where a reading is in the middle of a copy, more by the headers of packets.
+# Bytes on the bus ÷ bytes copied: less where a reading is in the middle of a copy, more by the headers of packets.
 COPIED_RATIOS = (0.9, 1.5)
 TENSOR_TOLERANCE = 0.05  # between the tensor cores' busy time and the operations of the load, both of the peak
 
@@ -37,12 +37,14 @@ TENSOR_TOLERANCE = 0.05  # between the tensor cores' busy time and the operation
 def run(kit: Kit, _: Setting) -> Iterator[Result]:
     """Load the first GPU, then compare."""
     copied = kit.new_folder() / "copied"
-    with loaded(copied, kit.seconds(_START_SECONDS)) as process:
+    with load_gpu(copied, kit.seconds(_START_SECONDS)) as process:
         time.sleep(_WARM_SECONDS)
-        yield from compared(GpuSource(), COMMAND, process.pid, lambda: _bytes_copied(copied))
+        yield from compare_values(GpuSource(), COMMAND, process.pid, lambda: _bytes_copied(copied))
 
 
-def compared(source: GpuSource, command: str, pid: int, copied: Callable[[], tuple[int, int]]) -> Iterator[Result]:
+def compare_values(
+    source: GpuSource, command: str, pid: int, copied: Callable[[], tuple[int, int]]
+) -> Iterator[Result]:
     """Yield the comparisons of the first GPU; `copied` returns the bytes that it has received and sent by copies."""
     try:
         rounds = [_round(source, command) for _ in range(ROUNDS)]
@@ -55,7 +57,7 @@ def compared(source: GpuSource, command: str, pid: int, copied: Callable[[], tup
 
 
 @contextlib.contextmanager
-def loaded(copied: Path, seconds: float) -> Iterator[psutil.Process]:
+def load_gpu(copied: Path, seconds: float) -> Iterator[psutil.Process]:
     """Load the first GPU by a process that ends with the block. Raises JobFailed if it does not work in time."""
     with child(sys.executable, "-m", f"{JOBS}.load", str(copied), log=copied.with_name("log")) as process:
         deadline = time.monotonic() + seconds
@@ -74,7 +76,7 @@ def _round(source: GpuSource, command: str) -> Round:
 
 
 def _row(command: str) -> Row:
-    """Return all properties of the first GPU; those of remapped rows have a query of their own."""
+    """Return all properties of the first GPU; a second query asks for remapped rows."""
     (row, *_) = nvidia_smi.query(PROPERTIES, command=command)
     with contextlib.suppress(SmiFailed, ValueError):  # older cards remap no rows
         (remapped, *_) = nvidia_smi.query(REMAPPED, "remapped-rows", command)
@@ -94,7 +96,7 @@ def _compare_pids(sample: GpuSample, pid: int, command: str) -> Result:
     compared_with = f"nvidia-smi: {', '.join(map(str, by_smi)) or 'none'}; the load is {pid}"
     if not sample.pids and not by_smi:
         return Result("pids", NOT_CHECKED, pids, "", compared_with, "the driver shows no process (PID namespace?)")
-    return Result("pids", judged(list(sample.pids) == by_smi and pid in sample.pids), pids, "", compared_with)
+    return Result("pids", outcome_of(list(sample.pids) == by_smi and pid in sample.pids), pids, "", compared_with)
 
 
 def _compare_copies(source: GpuSource, copied: Callable[[], tuple[int, int]]) -> Iterator[Result]:
@@ -111,7 +113,7 @@ def _compare_copies(source: GpuSource, copied: Callable[[], tuple[int, int]]) ->
             continue
         holds = COPIED_RATIOS[0] * in_copies <= counted <= COPIED_RATIOS[1] * in_copies
         compared_with = f"copied meanwhile: {in_copies * MEBI:,.0f} MiB, × {COPIED_RATIOS[0]:g} … {COPIED_RATIOS[1]:g}"
-        yield Result(field, judged(holds), counted * MEBI, "MiB", compared_with)
+        yield Result(field, outcome_of(holds), counted * MEBI, "MiB", compared_with)
 
 
 def _compare_tensor(sample: GpuSample, rounds: int, seconds: float) -> Result:
@@ -120,12 +122,12 @@ def _compare_tensor(sample: GpuSample, rounds: int, seconds: float) -> Result:
     if ratio is None or peaks is None:
         note = "this GPU does not measure it" if ratio is None else f"the peak of {sample.name} is unknown"
         return Result("tensor_active_ratio", NOT_CHECKED, ratio, note=note)
-    of_peak = rounds * PRODUCTS * 2 * WIDTH**3 / seconds / peaks.flops[DTYPE]
-    compared_with = f"operations of the products: {of_peak:.3f} of the peak ± {TENSOR_TOLERANCE:g}"
+    peak_ratio = rounds * PRODUCTS * 2 * WIDTH**3 / seconds / peaks.flops[DTYPE]
+    compared_with = f"operations of the products: {peak_ratio:.3f} of the peak ± {TENSOR_TOLERANCE:g}"
     clock = sample.clocks_hertz.get("sm")
     note = "" if clock is None else f"SM clock {clock / MEGA:,.0f} MHz: the peak is that of the datasheet's clock"
     return Result(
-        "tensor_active_ratio", judged(abs(ratio - of_peak) <= TENSOR_TOLERANCE), ratio, "", compared_with, note
+        "tensor_active_ratio", outcome_of(abs(ratio - peak_ratio) <= TENSOR_TOLERANCE), ratio, "", compared_with, note
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bench.gpu_check.nvidia_smi import Row, value
-from bench.gpu_check.result import NOT_CHECKED, Result, judged
+from bench.gpu_check.result import NOT_CHECKED, Result, outcome_of
 from zmon.agent.sources.gpu import sysfs_address
 from zmon.schema.host import GpuSample
 
@@ -156,7 +156,7 @@ def _compare(pair: Pair, round_: Round) -> Result:
     holds = _between(value, before, after, pair.tolerance) if _is_number(value) else value in (before, after)
     bounds = f"nvidia-smi: {_text(before)} … {_text(after)}" if before != after else f"nvidia-smi: {_text(before)}"
     tolerance = f" ± {pair.tolerance:,.4g}" if pair.tolerance else ""
-    return Result(pair.name, judged(holds), figure, pair.unit if _is_number(value) else "", bounds + tolerance)
+    return Result(pair.name, outcome_of(holds), figure, pair.unit if _is_number(value) else "", bounds + tolerance)
 
 
 def _between(value: Value, before: Value, after: Value, tolerance: float) -> bool:

@@ -16,7 +16,7 @@ from typing import TypeVar
 import psutil
 
 from bench.gpu_check.kit import JOBS, Kit
-from bench.gpu_check.result import FAILED, Result, judged
+from bench.gpu_check.result import FAILED, Result, outcome_of
 from bench.gpu_check.settings import Setting
 from bench.processes import daemon, free_port
 from bench.ranks import BOXES, JOB_ID, JobFailed, last_lines, start_job
@@ -58,7 +58,7 @@ class Watch:
 
 def run(kit: Kit, setting: Setting) -> Iterator[Result]:
     """Freeze a rank, let it go on, then kill it."""
-    with watched(kit.new_folder(), setting) as watch:
+    with watch_job(kit.new_folder(), setting) as watch:
         _await_training(watch, setting, kit.seconds(_START_SECONDS))
         rank = setting.ranks - 1
         process = psutil.Process(watch.ranks()[rank].pid)
@@ -77,7 +77,7 @@ def run(kit: Kit, setting: Setting) -> Iterator[Result]:
 
 
 @contextlib.contextmanager
-def watched(folder: Path, setting: Setting) -> Iterator[Watch]:
+def watch_job(folder: Path, setting: Setting) -> Iterator[Watch]:
     """Start agent, hub and job; all of them end with the block."""
     agent_port, hub_port = free_port(), free_port()
     agent, hub = (f"http://127.0.0.1:{port}" for port in (agent_port, hub_port))
@@ -103,14 +103,14 @@ def compare_finding(what: str, cause: str, rank: int, finding: Finding | None, s
     holds = finding.cause == cause and finding.ranks == (rank,) and seconds <= TARGETS.state_seconds
     compared_with = f"{cause} of rank {rank} within {TARGETS.state_seconds:g} s"
     ranks = ", ".join(map(str, finding.ranks))
-    return Result(name, judged(holds), seconds, "s", compared_with, f"{finding.cause} of rank {ranks}")
+    return Result(name, outcome_of(holds), seconds, "s", compared_with, f"{finding.cause} of rank {ranks}")
 
 
 def compare_culprits(culprits: list[tuple[int, ...]], rank: int) -> Result:
     """Return the result of the ranks that are named once all ranks of the job have died."""
     figure = "; ".join(", ".join(map(str, ranks)) for ranks in culprits) or "none"
     holds = culprits == [(rank,)]
-    return Result("ranks named after the other ranks died too", judged(holds), figure, "", str(rank))
+    return Result("ranks named after the other ranks died too", outcome_of(holds), figure, "", str(rank))
 
 
 def _await_training(watch: Watch, setting: Setting, seconds: float) -> None:
@@ -138,7 +138,7 @@ def _await_resolved(watch: Watch, seconds: float) -> Result:
     resolved = _poll(lambda: not watch.findings() and client.is_healthy(f"{watch.hub}/healthz"), seconds)
     figure = time.monotonic() - begin
     limit = f"within {TARGETS.resolve_seconds:g} s"
-    return Result("frozen rank: resumed → resolved", judged(bool(resolved)), figure, "s", limit)
+    return Result("frozen rank: resumed → resolved", outcome_of(bool(resolved)), figure, "s", limit)
 
 
 def _poll(condition: Callable[[], T], seconds: float) -> T:

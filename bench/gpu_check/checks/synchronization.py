@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bench.gpu_check.kit import Kit
 from bench.gpu_check.records import SubmittedSteps
-from bench.gpu_check.result import NOT_CHECKED, Result, judged
+from bench.gpu_check.result import NOT_CHECKED, Result, outcome_of
 from bench.gpu_check.settings import Setting
 
 # Ratio of the kernel's duration. A step that waits for the device takes the whole kernel; submitting steps takes
@@ -29,10 +29,10 @@ def compare(steps: SubmittedSteps) -> Iterator[Result]:
     if steps.absent_seconds > limit:
         yield Result(subject, NOT_CHECKED, note=f"the step waits without zmon too: {compared_with}")
     else:
-        outcome = judged(steps.watched_seconds <= limit)
+        outcome = outcome_of(steps.watched_seconds <= limit)
         yield Result(subject, outcome, steps.watched_seconds * 1e3, unit="ms", compared_with=compared_with)
     yield Result(
-        'watched steps under set_sync_debug_mode("error")', judged(not steps.error),
+        'watched steps under set_sync_debug_mode("error")', outcome_of(not steps.error),
         steps.error or "no call synchronizes", compared_with="no error", note="covers torch's operators only",
     )  # fmt: skip
-    yield Result("records dropped under that mode", judged(not steps.dropped), steps.dropped, compared_with="0")
+    yield Result("records dropped under that mode", outcome_of(not steps.dropped), steps.dropped, compared_with="0")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from bench.gpu_check.kit import Kit, RankRecord
 from bench.gpu_check.machine import Machine
 from bench.gpu_check.records import TrainedRank
-from bench.gpu_check.result import FAILED, MEASURED, NOT_CHECKED, Result, judged
+from bench.gpu_check.result import FAILED, MEASURED, NOT_CHECKED, Result, outcome_of
 from bench.gpu_check.settings import Setting
 from bench.rows import MICRO
 from zmon.schema.steps import DURATION, START, Steps
@@ -44,20 +44,22 @@ def compare(
     """Yield the comparisons of all boxes; a figure is that of the worst rank."""
     counts = [box.num_steps for box in boxes]
     all_recorded = all(count == num_steps == box.steps.num_rows for count, box in zip(counts, boxes, strict=True))
-    yield Result("steps in the box", judged(all_recorded), min(counts), "", f"{num_steps} trained")
+    yield Result("steps in the box", outcome_of(all_recorded), min(counts), "", f"{num_steps} trained")
     differences = [difference for box in boxes for difference in _differences(box.steps)]
     largest = max(differences, default=0)
     yield Result(
         "largest difference of a step from the sum of its parts",
-        judged(bool(differences) and largest <= SUM_NS), largest, "ns", f"limit {SUM_NS} ns",
+        outcome_of(bool(differences) and largest <= SUM_NS), largest, "ns", f"limit {SUM_NS} ns",
     )  # fmt: skip
     dropped = max(box.dropped_records for box in boxes)
-    yield Result("records that the probe dropped", judged(not dropped), dropped, "", "0")
+    yield Result("records that the probe dropped", outcome_of(not dropped), dropped, "", "0")
     backends = {box.identity.backend for box in boxes}
-    yield Result("backend", judged(backends == {setting.backend}), _joined(backends), "", setting.backend)
+    yield Result("backend", outcome_of(backends == {setting.backend}), _join(backends), "", setting.backend)
     if setting.gpus:
         has_events = all(rank.device_events for rank in ranks)
-        yield Result("times from device events", judged(has_events), "yes" if has_events else "no", compared_with="yes")
+        yield Result(
+            "times from device events", outcome_of(has_events), "yes" if has_events else "no", compared_with="yes"
+        )
         yield _compare_devices(machine, boxes)
         yield _compare_wall(boxes)
     overhead = max(box.overhead_seconds / max(box.num_steps, 1) for box in boxes)
@@ -69,24 +71,24 @@ def compare_collectives(boxes: Sequence[RankRecord], ranks: Sequence[TrainedRank
     subject = "collectives in the box, by process group"
     errors = {rank.flight_error for rank in ranks if rank.last_sequences is None}
     if errors:
-        return Result(subject, FAILED, note=f"no flight record: {_joined(errors)}")
+        return Result(subject, FAILED, note=f"no flight record: {_join(errors)}")
     figures, recorded = [], []
     holds = True
     for box, rank in zip(boxes, ranks, strict=True):
         counts = {f"{box.identity.backend}:{group}": count for group, count in box.sequences.items() if count}
         holds &= counts == rank.last_sequences and not rank.num_pending
-        figures.append(_joined(f"{group} {count:,}" for group, count in counts.items()))
+        figures.append(_join(f"{group} {count:,}" for group, count in counts.items()))
         pending = f", {rank.num_pending} not done" if rank.num_pending else ""
-        recorded.append(_joined(f"{group} {count:,}" for group, count in (rank.last_sequences or {}).items()) + pending)
-    return Result(subject, judged(holds), figures[0], compared_with=f"flight recorder: {recorded[0]}")
+        recorded.append(_join(f"{group} {count:,}" for group, count in (rank.last_sequences or {}).items()) + pending)
+    return Result(subject, outcome_of(holds), figures[0], compared_with=f"flight recorder: {recorded[0]}")
 
 
 def _compare_devices(machine: Machine, boxes: Sequence[RankRecord]) -> Result:
     subject, devices = "device in the box", {box.identity.device for box in boxes}
     if not machine.uuids:
-        return Result(subject, NOT_CHECKED, _joined(devices), note=machine.smi_error)
-    known, compared_with = devices <= set(machine.uuids), f"nvidia-smi: {_joined(machine.uuids)}"
-    return Result(subject, judged(known), _joined(devices), compared_with=compared_with)
+        return Result(subject, NOT_CHECKED, _join(devices), note=machine.smi_error)
+    known, compared_with = devices <= set(machine.uuids), f"nvidia-smi: {_join(machine.uuids)}"
+    return Result(subject, outcome_of(known), _join(devices), compared_with=compared_with)
 
 
 def _compare_wall(boxes: Sequence[RankRecord]) -> Result:
@@ -96,7 +98,7 @@ def _compare_wall(boxes: Sequence[RankRecord]) -> Result:
         return Result(subject, NOT_CHECKED, note="there are too few steps")
     worst = max(ratios, key=lambda ratio: abs(ratio - 1))
     holds = abs(worst - 1) <= WALL_RATIO
-    return Result(subject, judged(holds), worst, compared_with=f"{1 - WALL_RATIO:g} … {1 + WALL_RATIO:g}")
+    return Result(subject, outcome_of(holds), worst, compared_with=f"{1 - WALL_RATIO:g} … {1 + WALL_RATIO:g}")
 
 
 def _wall_ratio(steps: Steps) -> float | None:
@@ -112,5 +114,5 @@ def _differences(steps: Steps) -> list[int]:
     return [abs(self_time + exposed - duration) for self_time, exposed, duration in parts]
 
 
-def _joined(words: Iterable[str | None]) -> str:
+def _join(words: Iterable[str | None]) -> str:
     return ", ".join(sorted(map(str, words)))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bench.gpu_check.kit import Kit
 from bench.gpu_check.machine import Machine
-from bench.gpu_check.result import NOT_CHECKED, Result, judged
+from bench.gpu_check.result import NOT_CHECKED, Result, outcome_of
 from bench.gpu_check.settings import Setting
 from zmon.probe.autoload.sitecustomize import OLDEST_TORCH
 
@@ -25,7 +25,7 @@ def compare(machine: Machine) -> Iterator[Result]:
         ("torch", machine.torch.torch, OLDEST_TORCH),
     ):
         needed = f"{'.'.join(map(str, oldest))} or newer"
-        yield Result(f"version of {name}", judged(_numbers(version) >= oldest), version, compared_with=needed)
+        yield Result(f"version of {name}", outcome_of(_numbers(version) >= oldest), version, compared_with=needed)
     devices = {device.uuid for device in machine.devices}
     subject = "UUIDs of the GPUs"
     if machine.no_gpu:
@@ -34,7 +34,7 @@ def compare(machine: Machine) -> Iterator[Result]:
         yield Result(subject, NOT_CHECKED, note=machine.smi_error)
     else:  # a job may see fewer: CUDA_VISIBLE_DEVICES
         known, compared_with = devices <= set(machine.uuids), f"nvidia-smi: {', '.join(machine.uuids)}"
-        yield Result(subject, judged(known), ", ".join(sorted(devices)), compared_with=compared_with)
+        yield Result(subject, outcome_of(known), ", ".join(sorted(devices)), compared_with=compared_with)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

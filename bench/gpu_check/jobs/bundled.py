@@ -13,7 +13,7 @@ from zmon import probe
 
 
 def main(folder: str, _: str, steps: str) -> None:
-    """Train so many steps; the trainer itself attaches zmon and chooses device and backend."""
+    """Train this many steps; the trainer itself attaches zmon and chooses device and backend."""
     sys.argv = ["trainer", "--preset", "demo", "--steps", steps]
     train()
     if torch.cuda.is_initialized():

@@ -57,7 +57,7 @@ def main(folder: str, key: str) -> None:
     captures = []
     for watched in (False, True):
         probe.current = timeline if watched else None
-        for what in (GRADIENTS, WHOLE_STEP):  # the one that may break the capture comes last
+        for what in (GRADIENTS, WHOLE_STEP):  # the whole step may break the capture, so it comes last
             try:
                 captures.append(Capture(what, watched, "", _difference(what, device)))
             except RuntimeError as error:

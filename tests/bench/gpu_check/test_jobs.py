@@ -119,8 +119,8 @@ def test_wait_behind_a_kernel_has_a_step_for_each_length(run_job, tmp_path):
 @pytest.mark.slow  # another job of the kit is in every run
 def test_job_of_the_overhead_benchmark_runs_on_the_device(run_job, tmp_path):
     run_job("job", "ddp", "2", "0.02", "device", *MODES, package="bench")
-    (of_rank,) = costs([json.loads((tmp_path / "0.json").read_text())])
-    results = list(cost.step_results("a step", of_rank, is_limited=False))
+    (rank_cost,) = costs([json.loads((tmp_path / "0.json").read_text())])
+    results = list(cost.step_results("a step", rank_cost, is_limited=False))
     assert [result.what.removeprefix("a step: ") for result in results] == [
         "without zmon", "overhead that zmon reports", "added by zmon", "floor (A/A)", "of the step",
     ]  # fmt: skip

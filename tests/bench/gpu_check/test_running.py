@@ -53,7 +53,7 @@ SITUATIONS = {  # machine, seconds, and the reason of each setting
 
 
 @pytest.mark.parametrize(("machine", "seconds", "reasons"), SITUATIONS.values(), ids=SITUATIONS)
-def test_available_settings_run_and_the_others_give_a_reason(tmp_path, machine, seconds, reasons):
+def test_settings_that_are_not_available_give_a_reason(tmp_path, machine, seconds, reasons):
     reported = list(results(make_check(passing), make_kit(tmp_path, machine, seconds)))
     assert outcomes(reported) == [
         ("Title", NOT_CHECKED, setting.name) if reason else (setting.backend, PASSED, setting.name)
@@ -73,7 +73,7 @@ def test_available_settings_run_and_the_others_give_a_reason(tmp_path, machine, 
         pytest.param(KeyError("rank"), "the check broke: KeyError: 'rank'", id="it raises"),
     ],
 )
-def test_check_that_breaks_has_failed_and_keeps_its_earlier_results(tmp_path, error, note):
+def test_check_that_breaks_keeps_its_earlier_results(tmp_path, error, note):
     def breaks(kit, setting):
         yield Result("before", PASSED)
         raise error

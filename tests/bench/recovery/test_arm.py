@@ -16,7 +16,7 @@ SIZES = Sizes(every=20.0, faults=1, ranks=2, step_seconds=0.02, cap=60.0, seed=1
 @pytest.mark.drill
 @pytest.mark.slow  # it starts a stack and two launches of a job
 @pytest.mark.timeout(240)
-def test_job_comes_back_from_a_killed_rank_and_each_moment_is_known(tmp_path):
+def test_every_moment_of_a_recovery_from_a_killed_rank_is_known(tmp_path):
     with open_stage("host", tmp_path) as stage:
         run = run_arm(Arm("no acts", ("killed",), acts=False), SIZES, stage, None)
     (recovery,) = run.recoveries
@@ -24,8 +24,9 @@ def test_job_comes_back_from_a_killed_rank_and_each_moment_is_known(tmp_path):
     assert run.seconds is not None
     assert recovery.lost_seconds > 0
     assert recovery.num_launches == 1
-    of_torchrun = [recovery.moments[name] for name in MOMENTS if name not in ("finding", "act")]  # a missing one raises
-    assert of_torchrun == sorted(of_torchrun)
+    # a missing moment raises KeyError
+    torchrun_moments = [recovery.moments[name] for name in MOMENTS if name not in ("finding", "act")]
+    assert torchrun_moments == sorted(torchrun_moments)
 
 
 def test_faults_alternate_and_nothing_follows_a_frozen_rank_without_acts():

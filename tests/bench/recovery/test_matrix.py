@@ -59,7 +59,7 @@ def test_restart_without_a_finding_leaves_its_moments_empty():
     assert table(row) == ["| killed | handler | 4 | 250 ms | 1 |  |  |  | 5.00 | 5.00 |  | torchrun | 0 | 0 |"]
 
 
-def test_wrong_act_counts_and_play_that_broke_does_not():
+def test_wrong_acts_of_plays_that_did_not_break_are_counted():
     wrong, broken = (
         replace(ACTED, acts=(replace(ACT, ranks=(0,)),)),
         replace(ACTED, repeat=1, broken="it did not train"),

@@ -33,13 +33,13 @@ def test_step_is_reached_when_it_was_first_finished():
     assert [job.reached(number) for number in (3, 4, 5)] == [104.5, 124.0, None]
 
 
-def test_training_begins_with_the_first_step_of_all_and_has_a_usual_step():
+def test_training_begins_with_the_first_step_of_all_ranks():
     job = training(*FIRST, *SECOND)
     assert job.began == 103.0
     assert job.usual_seconds == 0.5
 
 
-def test_relaunch_is_the_first_launch_with_steps_and_failed_ones_count():
+def test_relaunch_is_the_first_launch_with_steps():
     job = training(*FIRST, *FAILED, *SECOND)
     assert [(launch.began, launch.pid) for launch in job.relaunched(105.0)] == [(120.0, 13), (120.5, 13)]
     assert job.num_launches(105.0) == 2

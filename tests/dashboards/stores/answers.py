@@ -36,7 +36,7 @@ class Period:
     end: float
 
     def is_near(self, other: "Period", seconds: float) -> bool:
-        """Return True if the alert has the same labels, and begins and ends within so many seconds."""
+        """Return True if the alert has the same labels, and begins and ends within this many seconds."""
         return (
             self.labels == other.labels
             and abs(self.begin - other.begin) <= seconds
@@ -45,7 +45,7 @@ class Period:
 
 
 def firing(answer: Answer, every: float, pending: float) -> list[Period]:
-    """Return when an alert fires whose expression has this answer and is evaluated `every` so many seconds."""
+    """Return when an alert fires whose expression has this answer and is evaluated `every` this many seconds."""
     periods = []
     for labels, values in answer.items():
         times = sorted(values)

@@ -1,6 +1,6 @@
 """Agents and a hub as real HTTP servers with pages of zmon, and what docs/deploy/long-term.md puts around them.
 
-Options come from the files in deploy/long-term; only addresses and directories are those of the test.
+Options come from the files in deploy/long-term; the test sets only addresses and directories.
 """
 
 import contextlib
@@ -163,4 +163,4 @@ def query(url: str, promql: str) -> dict[tuple[tuple[str, str], ...], float]:
     """Return the values now, by labels."""
     answer = requests.get(f"{url}/api/v1/query", params={"query": promql}, timeout=10).json()
     assert answer["status"] == "success", answer
-    return {tuple(sorted(each["metric"].items())): float(each["value"][1]) for each in answer["data"]["result"]}
+    return {tuple(sorted(result["metric"].items())): float(result["value"][1]) for result in answer["data"]["result"]}

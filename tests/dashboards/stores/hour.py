@@ -1,7 +1,7 @@
 """An hour of a cluster with a job, three agents and a hub, as samples of scrapes, with a fault for each alert.
 
-Values are those of the benchmark of the dashboard, which come from real pages of `/metrics`. Agents are scraped every
-15 s and the hub every 2 s, each at its own moment. A failed scrape ends the series of its page, as Prometheus does.
+Values come from the benchmark of the dashboard, which takes them from real pages of `/metrics`. Agents are scraped
+every 15 s and the hub every 2 s, each at its own moment. A failed scrape ends the series of its page, as in Prometheus.
 """
 
 import zlib
@@ -18,7 +18,7 @@ from tests.dashboards.stores.remote_write import STALE, Samples
 AGENT_SECONDS, HUB_SECONDS = 15, 2
 START = 1_700_000_000 // 3600 * 3600
 SECONDS = 3600
-LAG_SECONDS = 1  # a counter is about so old when it is scraped: it grows when a step ends
+LAG_SECONDS = 1  # the age of a counter when it is scraped: it grows when a step ends
 RULES_OFFSET = 1  # Prometheus evaluates each group at a moment of its own, so charts have their points between samples
 SCENE = Scene(num_ranks=24, hours=1 / 3, now=START + SECONDS - 600, ahead_seconds=600)
 AGENT, HUB = "zmon-agent", "zmon-hub"
@@ -100,13 +100,13 @@ def answers(instance: str, times: np.ndarray) -> np.ndarray:
 
 def hour() -> Iterator[tuple[Labels, Samples]]:
     """Yield all scraped series: labels with `job` and `instance`, and samples."""
-    for each in everything(SCENE):
-        if "instance" not in each.labels or each.name in REPLACED or not each.name.startswith("zmon_"):
+    for entry in everything(SCENE):
+        if "instance" not in entry.labels or entry.name in REPLACED or not entry.name.startswith("zmon_"):
             continue
-        every = HUB_SECONDS if each.labels["job"] == HUB else AGENT_SECONDS
-        times = scrapes(each.labels["instance"], every)
-        values = replace(each, every=LAG_SECONDS).values(SCENE, times.astype(int))
-        yield {"__name__": each.name, **each.labels}, _ended(each.labels["instance"], times, values)
+        every = HUB_SECONDS if entry.labels["job"] == HUB else AGENT_SECONDS
+        times = scrapes(entry.labels["instance"], every)
+        values = replace(entry, every=LAG_SECONDS).values(SCENE, times.astype(int))
+        yield {"__name__": entry.name, **entry.labels}, _ended(entry.labels["instance"], times, values)
     for instance in DOWN:
         is_hub = instance.startswith("hub")
         times = scrapes(instance, HUB_SECONDS if is_hub else AGENT_SECONDS)
@@ -135,10 +135,10 @@ def recorded() -> Iterator[tuple[Labels, Samples]]:
     findings = [fault for fault in FAULTS if fault.labels["__name__"] == "zmon_finding"]
     yield from _recorded_of("zmon:finding:standing", findings, without=("job", "instance"))
     yield from _recorded_of("zmon:finding:alert", findings, without=("job", "instance", "cause", "rank", "host"))
-    for each in everything(SCENE):
-        if "instance" not in each.labels and each.name.startswith("zmon:") and "finding" not in each.name:
-            every = AGENT_SECONDS if each.every == 10 else each.every
-            yield {"__name__": each.name, **each.labels}, _own_samples(each, every)
+    for entry in everything(SCENE):
+        if "instance" not in entry.labels and entry.name.startswith("zmon:") and "finding" not in entry.name:
+            every = AGENT_SECONDS if entry.every == 10 else entry.every
+            yield {"__name__": entry.name, **entry.labels}, _own_samples(entry, every)
 
 
 def _recorded_of(name: str, findings: Sequence[Fault], without: Sequence[str]) -> Iterator[tuple[Labels, Samples]]:
@@ -152,9 +152,9 @@ def _recorded_of(name: str, findings: Sequence[Fault], without: Sequence[str]) -
         yield dict(items) | {"__name__": name}, _with_ends(times, np.where(shown, 1.0, np.nan))
 
 
-def _own_samples(each: Series, every: int) -> Samples:
+def _own_samples(entry: Series, every: int) -> Samples:
     times = np.arange(START + RULES_OFFSET, START + SECONDS, every)
-    return _with_ends(times, replace(each, every=LAG_SECONDS).values(SCENE, times))
+    return _with_ends(times, replace(entry, every=LAG_SECONDS).values(SCENE, times))
 
 
 def _ended(instance: str, times: np.ndarray, values: np.ndarray) -> Samples:

@@ -1,8 +1,8 @@
 """Tests that an hour in one Prometheus, and the same hour from two shards in VictoriaMetrics, give the same answers.
 
-Every alert fires at the same times. Every recorded series and every chart has the same series, and the same values,
-except those of rate, increase and changes: VictoriaMetrics computes them from the sample before the window on, and
-Prometheus extrapolates to the ends of the window. docs/deploy/long-term.md has the differences in figures.
+Every alert fires at the same times. Every recorded series and every chart has the same series and the same values. The
+values of rate, increase and changes differ a little: VictoriaMetrics computes them from the sample before the window
+on, and Prometheus extrapolates to the ends of the window. docs/deploy/long-term.md has the differences in figures.
 
 `python -m tests.dashboards.stores.test_same_answers` prints them.
 """
@@ -134,12 +134,14 @@ NEVER = {"ZmonShardDown", "ZmonSamplesMissing"}  # in this hour no shard dies (t
 def test_alert_fires_at_the_same_times(stores, name):
     rule, every = ALERTS[name]
     pending = duration_seconds(rule.get("for", "0s"))
-    of_one, of_other = (firing(answer, every, pending) for answer in stores.over_time(rule["expr"], START, every))
-    assert bool(of_one) == (name not in NEVER)
-    assert len(of_one) == len(of_other)
+    in_prometheus, in_victoria = (
+        firing(answer, every, pending) for answer in stores.over_time(rule["expr"], START, every)
+    )
+    assert bool(in_prometheus) == (name not in NEVER)
+    assert len(in_prometheus) == len(in_victoria)
     # The heartbeat of a hub that is back changes at its second scrape, and for VictoriaMetrics at its first one.
     most = every + (2 * hour.HUB_SECONDS if name == "ZmonHubDown" else 0)
-    assert [pair for pair in zip(of_one, of_other, strict=True) if not pair[0].is_near(pair[1], most)] == []
+    assert [pair for pair in zip(in_prometheus, in_victoria, strict=True) if not pair[0].is_near(pair[1], most)] == []
 
 
 def assert_same(promql, answers):
@@ -182,11 +184,11 @@ def test_chart_has_no_gaps_if_the_store_keeps_a_cache_of_answers(tmp_path):
 
 def test_client_of_the_dashboard_reads_both(stores):
     span = Span(int(CHARTS_START), int(END), hour.AGENT_SECONDS)
-    of_one, of_other = (
+    in_prometheus, in_victoria = (
         Prometheus(url).query_range(LOSS.query(SELECTIONS["few"]), LOSS.legend, span).table for url in stores
     )
-    assert of_one["series"].tolist() == of_other["series"].tolist() != []
-    assert of_one["value"].tolist() == pytest.approx(of_other["value"].tolist(), rel=SAME)
+    assert in_prometheus["series"].tolist() == in_victoria["series"].tolist() != []
+    assert in_prometheus["value"].tolist() == pytest.approx(in_victoria["value"].tolist(), rel=SAME)
     at_end = [sorted(map(repr, Prometheus(url).query_at(glance.JOBS, int(END)))) for url in stores]
     assert at_end[0] == at_end[1] != []
 
@@ -194,16 +196,16 @@ def test_client_of_the_dashboard_reads_both(stores):
 def main():
     """Print the differences as a table, the largest first."""
     with loaded() as both:
-        queries = [(f"recorded {each.id}", each.values[0], START, each.values[1]) for each in RECORDS]
-        queries += [(f"chart {each.id}", each.values[0], CHARTS_START, hour.AGENT_SECONDS) for each in CHARTS]
+        queries = [(f"recorded {param.id}", param.values[0], START, param.values[1]) for param in RECORDS]
+        queries += [(f"chart {param.id}", param.values[0], CHARTS_START, hour.AGENT_SECONDS) for param in CHARTS]
         rows = [(name, difference(*both.over_time(*query))) for name, *query in queries]
-    same = [name for name, each in rows if each.worst < SAME and not each.only_in_one]
+    same = [name for name, gap in rows if gap.worst < SAME and not gap.only_in_one]
     print(f"{len(same)} of {len(rows)} queries have the same answers")
-    for name, each in sorted(rows, key=lambda row: -row[1].median):
+    for name, gap in sorted(rows, key=lambda row: -row[1].median):
         if name not in same:
             print(
-                f"{name:50} {each.num_points:6} points, {each.only_in_one:3} in one only; median {each.median:.2%}, "
-                f"nine of ten {each.nine_of_ten:.2%}, worst {each.worst:.0%}"
+                f"{name:50} {gap.num_points:6} points, {gap.only_in_one:3} in one only; median {gap.median:.2%}, "
+                f"nine of ten {gap.nine_of_ten:.2%}, worst {gap.worst:.0%}"
             )
 
 

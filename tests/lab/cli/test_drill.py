@@ -138,7 +138,7 @@ def test_command_keeps_logs_that_an_error_names(run, monkeypatch):
     shutil.rmtree(folder)
 
 
-def test_first_signal_interrupts_the_drill_and_later_signals_are_ignored(monkeypatch):
+def test_only_the_first_signal_interrupts_the_drill(monkeypatch):
     handlers = dict.fromkeys(drill_command.signal.Signals, signal.SIG_DFL)
     handlers[signal.SIGHUP] = signal.SIG_IGN  # nohup
     monkeypatch.setattr(drill_command.signal, "signal", handlers.__setitem__)

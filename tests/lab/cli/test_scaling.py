@@ -44,7 +44,7 @@ def test_curve_of_bundled_trainer_is_recorded_as_baseline(tmp_path):
 
 @pytest.mark.slow  # the commands without training are in every run
 @pytest.mark.e2e
-def test_failed_size_shows_last_line_and_other_sizes_are_measured(tmp_path):
+def test_failed_size_shows_last_line_between_measured_sizes(tmp_path):
     job = (
         f"if [ {{ranks}} = 2 ]; then echo no such host >&2; exit 7; fi;"
         f" exec {sys.executable} -m trainer --set train.global_batch=64"

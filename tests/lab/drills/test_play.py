@@ -126,13 +126,13 @@ def play_with_policy(stage, acts, **changes):
     return play_rank_frozen(stage, lambda scene: Injection(ONSET, lift=lambda: None), **changes)
 
 
-def of_next_job(**changes):
+def act_of_next_job(**changes):
     """An act about the job of the next play."""
     return structs.replace(ACT, job_id=f"drill-{next(playing._numbers) + 1}", time=ONSET + 2, **changes)
 
 
-def test_act_about_the_struck_rank_is_in_the_row_and_the_fault_is_not_lifted(stage):
-    act = of_next_job()
+def test_fault_is_not_lifted_after_an_act_about_the_struck_rank(stage):
+    act = act_of_next_job()
     row = play_with_policy(stage, (act, structs.replace(act, job_id="drill-0"), structs.replace(act, result="refused")))
     assert row.acts == (act,)
     assert row.result == "right"
@@ -140,18 +140,18 @@ def test_act_about_the_struck_rank_is_in_the_row_and_the_fault_is_not_lifted(sta
 
 
 def test_diagnosis_is_that_of_the_time_before_the_act(stage):
-    stage.policy, stage.acts = stage.folder / "policy.yaml", (of_next_job(),)
+    stage.policy, stage.acts = stage.folder / "policy.yaml", (act_of_next_job(),)
     stage.report()
     stage.report(time=ONSET + 2, number=0, cause="rank_exited")
     assert play_rank_frozen(stage).reported_cause == "rank_frozen"
 
 
 def test_act_about_another_rank_is_a_wrong_act(stage):
-    assert play_with_policy(stage, (of_next_job(ranks=(1,)),)).result == "wrong act"
+    assert play_with_policy(stage, (act_of_next_job(ranks=(1,)),)).result == "wrong act"
 
 
 def test_act_about_something_harmless_is_a_wrong_act(stage):
-    stage.policy, stage.acts = stage.folder / "policy.yaml", (of_next_job(),)
+    stage.policy, stage.acts = stage.folder / "policy.yaml", (act_of_next_job(),)
     assert playing.play(QUIET, stage, DRAW).result == "wrong act"
 
 

@@ -9,7 +9,7 @@ from zmon.stack.replay import HostRecording, RecordedReport
 
 
 def host(*steps_of_second):
-    """Return the recording of a host with one rank, which has done so many steps in each second of 100."""
+    """Return the recording of a host with one rank, which has done this many steps in each second of 100."""
     return HostRecording(
         "node-a",
         [

@@ -40,7 +40,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredHosts]:
         stage.close()
 
 
-def test_agents_are_no_root_and_prometheus_scrapes_them_with_its_certificate(stage: SecuredHosts) -> None:
+def test_prometheus_scrapes_agents_that_are_no_root(stage: SecuredHosts) -> None:
     assert {stage.part("agent", host).uids().effective for host in stage.hosts} == {AGENT_UID}
     count = f'count(up{{job="zmon-agent"}} == 1) == {len(stage.hosts)}'
     assert wait_for("Prometheus scrapes all agents", lambda: stage.query(count), SCRAPED_SECONDS)

@@ -52,7 +52,7 @@ def small_state() -> State:
     }
 
 
-def test_newest_checkpoints_are_kept_and_the_last_is_resumed(open_checkpoints: OpenCheckpoints, tmp_path: Path) -> None:
+def test_only_the_newest_checkpoints_are_kept(open_checkpoints: OpenCheckpoints, tmp_path: Path) -> None:
     checkpoints = open_checkpoints(keep=2)
     assert checkpoints.resume() == (0, {})
     for step in (5, 100_000_000, 10, 200_000_000):

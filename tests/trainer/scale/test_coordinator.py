@@ -44,7 +44,7 @@ def test_all_ranks_get_result_that_rank_0_combines() -> None:
 
 
 def agreeing(value=lambda: 1, combine=sum) -> Callable[[Coordinator], object]:
-    """Return a rank that has a value, and combines those of all if it is rank 0."""
+    """Return a rank that has a value, and combines the values of all ranks if it is rank 0."""
     return lambda coordinator: coordinator.agree("step 3 was not saved", "Make room", value, combine)
 
 
@@ -62,7 +62,7 @@ def test_rank_that_does_not_answer_is_named_by_other_ranks() -> None:
     assert "rank 0 did not answer" in str(run_threads(lambda _: None, agreeing(), timeout_seconds=0.1)[1])
 
 
-def test_pickle_in_the_store_is_an_error_and_not_run(tmp_path: Path) -> None:
+def test_pickle_in_the_store_is_not_run(tmp_path: Path) -> None:
     def send_pickle(coordinator: Coordinator) -> None:
         coordinator.store.set("1/1", pickle.dumps(("", EvilPickle(tmp_path / "ran"))))
 

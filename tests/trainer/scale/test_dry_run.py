@@ -57,12 +57,12 @@ def test_bytes_of_shards_to_each_other_are_split_by_host() -> None:
     assert (columns[0].within_hosts, columns[0].across_hosts) == (60 + vectors + squares, 2 * (60 + vectors + squares))
 
 
-def test_step_is_sum_of_its_parts_and_rate_that_of_slowest_rank() -> None:
+def test_rate_is_that_of_the_slowest_rank() -> None:
     workload = Workload((TABLE,), (5, 5))
     plan = predict(Plan(2, (Placement("table_wise", (0,)),)), workload, MACHINE, 7)
-    of_ranks = rank_steps(plan, workload, MACHINE, DENSE, 1e9)
-    slowest = max(step.dense + step.tables + step.exposed for step in of_ranks)
-    text = as_text(plan, workload, of_ranks, published=1000.0)
+    predicted_steps = rank_steps(plan, workload, MACHINE, DENSE, 1e9)
+    slowest = max(step.dense + step.tables + step.exposed for step in predicted_steps)
+    text = as_text(plan, workload, predicted_steps, published=1000.0)
     assert f"{10 / slowest:,.0f} samples/s, {10 / slowest / 1000:.2f} × the published 1,000" in text
 
 

@@ -36,7 +36,7 @@ def measures(monkeypatch):
 
 
 def kernel_of(run):
-    (kernel,) = {type(kernel).__name__ for _, kernel, _ in run.trainer.tables.located()}
+    (kernel,) = {type(kernel).__name__ for _, kernel, _ in run.trainer.tables.locate()}
     return kernel
 
 
@@ -88,5 +88,5 @@ def test_torch_computes_where_fbgemm_cannot(run_of, capsys, changes, embedding, 
 
 
 def test_choice_of_an_explicit_kernel_is_not_changed(run_of, monkeypatch):
-    monkeypatch.setattr(fastest_kernel, "_measured", lambda *_: pytest.fail("it was measured"))
+    monkeypatch.setattr(fastest_kernel, "_measure", lambda *_: pytest.fail("it was measured"))
     assert kernel_of(run_of(kernel="torch")) == "TorchKernel"

@@ -87,7 +87,7 @@ def test_neighbours_are_rounded_independently(along: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", DISTANCE)
-def test_numbers_of_the_type_stay_and_so_do_infinite_ones_and_nan(dtype: torch.dtype) -> None:
+def test_numbers_of_the_type_stay_also_if_not_finite(dtype: torch.dtype) -> None:
     numbers = torch.tensor([[0.0, -0.0, 1.5, -3.0, 60_000.0, float("inf"), -float("inf"), 2.0**-24, 1e38]])
     assert torch.equal(rounded(numbers, torch.zeros_like(numbers), dtype=dtype), numbers.to(dtype))
     nan = torch.tensor([[0x7FFFFFFF, 0x7FC00000, -1, 0x7F800001]], dtype=torch.int32).view(torch.float32)  # any bits
@@ -105,10 +105,10 @@ def test_update_is_computed_in_float32_and_rounded_once() -> None:
     changes, weight = torch.full((64, 8), 2.0**-12), torch.ones(64, 8)
     by_seed = [weight, weight]
     for step in range(256):
-        by_seed = [rounded(of_seed.float(), changes, seed, step) for seed, of_seed in enumerate(by_seed)]
+        by_seed = [rounded(numbers.float(), changes, seed, step) for seed, numbers in enumerate(by_seed)]
     assert not torch.equal(*by_seed)
-    for of_seed in by_seed:
-        assert of_seed.float().mean().item() == pytest.approx(1 + 256 * 2.0**-12, abs=4 * 2**-7 / 2 / 512**0.5 * 3)
+    for numbers in by_seed:
+        assert numbers.float().mean().item() == pytest.approx(1 + 256 * 2.0**-12, abs=4 * 2**-7 / 2 / 512**0.5 * 3)
 
 
 def gradients(generator: torch.Generator) -> tuple[Bags, Tensor]:
@@ -200,14 +200,14 @@ def test_memory_of_rows_is_half_in_plan_and_in_truth(single_rank_world, small_co
     full, half = run(""), run("bfloat16")
     bytes_of = {run: sum(weight.nbytes for _, weight, _ in run.trainer.tables.parts()) for run in (full, half)}
     assert bytes_of[half] * 2 == bytes_of[full]
-    for of_run, size in bytes_of.items():
-        assert of_run.plan.predicted[0].memory.weights == size
+    for run, size in bytes_of.items():
+        assert run.plan.predicted[0].memory.weights == size
     assert half.plan.predicted[0].memory.state == sum(state.nbytes for *_, state in half.trainer.tables.parts())
-    of_number = [
+    number_bytes = [
         StepWork(run.config, CPU).memory_traffic(0, 0, 1) - StepWork(run.config, CPU).memory_traffic(0, 0, 0)
         for run in (full, half)
     ]
-    assert of_number == [12, 6]
+    assert number_bytes == [12, 6]
 
 
 def test_fbgemm_is_refused(small_config) -> None:

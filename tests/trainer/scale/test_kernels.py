@@ -175,7 +175,7 @@ def test_update_without_counting_rows_is_the_same(num_bags: int, rule: str) -> N
     usual, uncounted = kernel("torch", rule), kernel("torch", rule)
     usual.update(bags, gradient, 0.1)
     rows, order = bags.rows.sort(stable=True)
-    uncounted.apply(torch_kernels._merged_without_counting(rows, bags.bag_of_row[order], gradient), 0.1)
+    uncounted.apply(torch_kernels._merge_without_counting(rows, bags.bag_of_row[order], gradient), 0.1)
     assert torch.equal(uncounted.weight, usual.weight)
     assert torch.equal(uncounted.state, usual.state)
 

@@ -100,7 +100,7 @@ def test_configured_memory_leaves_the_other_rows_on_a_disk() -> None:
     assert "on disk" not in output("--ranks", "2", *keys, "--set", "embedding.rows=[1000,200]")
 
 
-def test_error_is_one_line_and_torch_is_not_imported() -> None:
+def test_error_is_one_line_without_an_import_of_torch() -> None:
     code = (
         "import sys; from trainer.plan import main; sys.argv[1:] = ['--preset', 'zionex-f', '--ranks', '16'];"
         "import atexit; atexit.register(lambda: print('torch' in sys.modules)); main()"

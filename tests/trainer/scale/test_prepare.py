@@ -100,7 +100,7 @@ def test_existing_output_is_not_replaced(tmp_path) -> None:
         prepare([str(file)], tmp_path / "nowhere" / "out", warn=pytest.fail)
 
 
-def test_full_disk_is_reported_and_leaves_no_directory(tmp_path, monkeypatch) -> None:
+def test_full_disk_leaves_no_directory(tmp_path, monkeypatch) -> None:
     def raise_disk_full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 

@@ -78,12 +78,12 @@ class Checkpoints:
             saves = "save" if num_deleted == 1 else "saves"
             warn(f"{self.folder}: deleted the remains of {num_deleted} interrupted {saves}")
 
-    def due(self, step: int) -> bool:
+    def is_due(self, step: int) -> bool:
         """Return True if a checkpoint is due after this many steps."""
         return step % self.config.every == 0
 
     @property
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         """True if this rank knows that the save in the background failed. The next call will raise."""
         return self._error is not None
 

@@ -162,7 +162,7 @@ class RowLoadPlanner(DefaultLoadPlanner):
             chunks_by_name.setdefault(index.fqn, []).append(_chunk(index, part.tensor))
         items: list[ReadItem] = []
         for name, local_chunks in chunks_by_name.items():
-            items += create_read_items_for_chunk_list(name, _saved(self.metadata, name), local_chunks)
+            items += create_read_items_for_chunk_list(name, _saved_tensor(self.metadata, name), local_chunks)
         return LoadPlan(items)
 
     def lookup_tensor(self, index: MetadataIndex) -> Tensor:
@@ -191,7 +191,7 @@ def _check(state: State, metadata: Metadata) -> None:
     if surplus := sorted(names - state.keys()):
         raise Mismatch(f"it has {_first_names(surplus)}, which this run does not train")
     for name, rows in state.items():
-        saved = _saved(metadata, name)
+        saved = _saved_tensor(metadata, name)
         if saved.size[0] != rows.num_rows:
             raise Mismatch(f"{name} has {saved.size[0]} rows in it, but {rows.num_rows} in this run")
         for tensor in (part.tensor for part in rows.parts):
@@ -203,7 +203,7 @@ def _check(state: State, metadata: Metadata) -> None:
                 raise Mismatch(f"{name} is {saved.properties.dtype} in it, but {tensor.dtype} in this run")
 
 
-def _saved(metadata: Metadata, name: str) -> TensorStorageMetadata:
+def _saved_tensor(metadata: Metadata, name: str) -> TensorStorageMetadata:
     saved = metadata.state_dict_metadata[name]
     assert isinstance(saved, TensorStorageMetadata)  # a save writes nothing else
     return saved

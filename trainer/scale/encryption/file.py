@@ -4,7 +4,7 @@
     chunks    each with its tag; the last one is shorter or full, and there is at least one
 
 The nonce of a chunk is its number: a key belongs to one file, and a chunk is written once. The tag also authenticates
-the header without the wrapped key, the name of the file, the number of the chunk, and whether it is the last one (the
+the header without the wrapped key, the name of the file, the number of the chunk, and whether it is the last chunk (the
 writer of a stream does not know the number of chunks before its end). So a reader detects a chunk that was changed,
 moved, removed or taken from another file, and a file that was cut.
 """
@@ -58,7 +58,8 @@ class _Header:
         return cls(chunk_bytes, data_set, content[_FIXED.size : HEADER_BYTES])
 
 
-def _associated(fixed: bytes, name: str, chunk: int, is_last: bool) -> bytes:
+def _associated_data(fixed: bytes, name: str, chunk: int, is_last: bool) -> bytes:
+    """Return what the tag of a chunk authenticates in addition to the chunk."""
     return fixed + struct.pack("<QB", chunk, is_last) + name.encode()
 
 
@@ -113,7 +114,7 @@ class EncryptedWriter(io.RawIOBase):
                 super().close()
 
     def _write_chunk(self, plain: bytes, is_last: bool) -> None:
-        associated = _associated(self._fixed, self._name, self._chunk, is_last)
+        associated = _associated_data(self._fixed, self._name, self._chunk, is_last)
         self._file.write(self._cipher.encrypt(_nonce(self._chunk), plain, associated))
         self._chunk += 1
 
@@ -187,7 +188,7 @@ class EncryptedReader(io.RawIOBase):
 
         stored_bytes = self._chunk_bytes + _TAG_BYTES
         stored = os.pread(self._file.fileno(), stored_bytes, HEADER_BYTES + chunk * stored_bytes)
-        associated = _associated(self._fixed, self._path.name, chunk, chunk == self._num_chunks - 1)
+        associated = _associated_data(self._fixed, self._path.name, chunk, chunk == self._num_chunks - 1)
         try:
             self._plain, self._loaded = self._cipher.decrypt(_nonce(chunk), stored, associated), chunk
         except InvalidTag:

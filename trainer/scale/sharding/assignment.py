@@ -63,7 +63,7 @@ class Assignment:
         return loads
 
 
-def assigned(options: Sequence[Option], groups: Sequence[int]) -> Assignment:
+def assign(options: Sequence[Option], groups: Sequence[int]) -> Assignment:
     """Return the assignment of each table to this group of its option."""
     loads = np.zeros((ROWS, options[0].everywhere.shape[1]), dtype=np.int64)
     for option, group in zip(options, groups, strict=True):

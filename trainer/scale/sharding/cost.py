@@ -13,8 +13,8 @@ samples of the global batch, b samples of a rank, D columns:
                  backward, a distinct row is read and written once, a vector and its gradient once
     memory       rows and their optimizer state; tensors of a batch, see `_shard_batch` and `_sample_batch`
 
-Kinds and their communication are those of ZionEX (arXiv 2104.05158). Ids are assumed to be spread evenly over the
-rows, and min(n, rows) of n ids in a shard to be distinct, which is an upper bound. step.py turns bytes into seconds.
+Kinds and their communication are as in ZionEX (arXiv 2104.05158). Ids are assumed to be spread evenly over the rows,
+and min(n, rows) of n ids in a shard to be distinct, which is an upper bound. step.py turns bytes into seconds.
 
 A cost is an array of whole numbers (LOADS, R): a row for each load, such as the bytes of ids, a column for each rank.
 Costs are added, and a sum of whole numbers has no rounding, so every rank gets the same result in any order.
@@ -38,8 +38,8 @@ _LONGEST = 10.0**14  # picoseconds; a longer work counts as this, so that no sum
 
 # The rows of a cost. The first three are the all-to-alls, one after the other: bytes that the shards of a rank exchange
 # with the samples of all ranks, including its own. WORK is in picoseconds, RAIL in numbers, the rest in bytes. MERGED
-# are exchanged by the shards of a table with each other and with themselves: NEAR of them with other ranks of the host,
-# FAR with other hosts. RAIL are the numbers in vectors that go to samples of the rail only (see
+# are the bytes that the shards of a table exchange with each other and with themselves: NEAR with other ranks of the
+# host, FAR with other hosts. RAIL are the numbers in vectors that go to samples of the rail only (see
 # trainer/scale/host_reduction.py).
 IDS, POOLED, GRADIENTS, WORK, LOOKUPS, REDUCED, WEIGHTS, STATE, BATCH, HOST_MEMORY, DISK = range(11)
 MERGED, NEAR, FAR, RAIL = range(11, 15)
@@ -91,15 +91,15 @@ def _layout(
     samples = np.array(workload.samples, dtype=np.float64)
     if kind.replicated:
         nowhere, nothing = np.empty((len(choices), 0), dtype=np.int64), np.empty((LOADS, 0), dtype=np.int64)
-        return Layout(choices, nowhere, nothing, _copies(samples, table, workload, machine))
+        return Layout(choices, nowhere, nothing, _copy_cost(samples, table, workload, machine))
     shards = kind.shards(0, table.rows, table.dim, choices[0])
     position_of = {rank: position for position, rank in enumerate(choices[0])}
     groups = np.array(choices, dtype=np.int64)[:, [position_of[shard.rank] for shard in shards]]
-    of_shards, of_samples = _shards(shards, table, workload, machine), _senders(samples, shards, table, workload)
-    return Layout(choices, groups, of_shards, of_samples)
+    on_samples = _sample_cost(samples, shards, table, workload)
+    return Layout(choices, groups, _shard_cost(shards, table, workload, machine), on_samples)
 
 
-def _shards(shards: Sequence[Shard], table: Table, workload: Workload, machine: Machine) -> Loads:
+def _shard_cost(shards: Sequence[Shard], table: Table, workload: Workload, machine: Machine) -> Loads:
     """Return the cost of the W shards of a table, which are looked up for the samples of all ranks."""
     num_rows, columns = (
         np.array([getattr(shard, name) for shard in shards], dtype=np.float64) for name in ("num_rows", "num_columns")
@@ -116,7 +116,7 @@ def _shards(shards: Sequence[Shard], table: Table, workload: Workload, machine: 
     vectors_sent = _vectors_sent(shards, workload) * columns
     cost[POOLED] = vectors_sent * workload.forward_bytes
     cost[GRADIENTS] = vectors_sent * workload.backward_bytes
-    cost[MERGED], cost[NEAR], cost[FAR] = _merged(shards, distinct, workload, machine)
+    cost[MERGED], cost[NEAR], cost[FAR] = _merge_bytes(shards, distinct, workload, machine)
     if shards[0].merge is Merge.HOST:
         cost[RAIL] = vectors_sent
     merging = cost[NEAR] / machine.network_bandwidth + cost[FAR] * machine.ranks_per_host / machine.host_bandwidth
@@ -134,24 +134,24 @@ def _shards(shards: Sequence[Shard], table: Table, workload: Workload, machine: 
 
 
 def _vectors_sent(shards: Sequence[Shard], workload: Workload) -> Array:
-    """Return the vectors (W,) that each shard exchanges with samples: of all ranks, or of those of its rail."""
+    """Return the vectors (W,) that each shard exchanges with samples: of all ranks, or of the ranks of its rail."""
     samples, number = workload.samples, len(shards)
     if shards[0].merge is Merge.HOST:
         return np.array([sum(samples[position::number]) for position in range(number)], dtype=np.float64)
     return np.full(number, sum(samples), dtype=np.float64)
 
 
-def _merged(shards: Sequence[Shard], distinct: Array, workload: Workload, machine: Machine) -> Array:
-    """Return the bytes (3, W) that a shard sends to the shards of its table: to all, to near ones, to far ones.
+def _merge_bytes(shards: Sequence[Shard], distinct: Array, workload: Workload, machine: Machine) -> Array:
+    """Return the bytes (3, W) that a shard sends to the shards of its table: to all, to near shards, to far shards.
 
-    Near ones are on other ranks of its host. It receives as many.
+    Near shards are on other ranks of its host. It receives as many bytes.
     """
     number, nothing = len(shards), np.zeros(len(shards))
     if shards[0].merge is Merge.HOST:  # vectors of all samples forward; gradients of its rail, to each shard, backward
         vector_bytes = shards[0].num_columns * workload.element_bytes
-        of_rail = _vectors_sent(shards, workload) * vector_bytes
-        of_all = float(sum(workload.samples) * vector_bytes)
-        return np.array([of_all + number * of_rail, of_all + (number - 2) * of_rail, nothing])
+        rail_bytes = _vectors_sent(shards, workload) * vector_bytes
+        total_bytes = float(sum(workload.samples) * vector_bytes)
+        return np.array([total_bytes + number * rail_bytes, total_bytes + (number - 2) * rail_bytes, nothing])
     if shards[0].merge is Merge.COLUMNS and workload.shared_moments:  # a sum of squares for each row, to each shard
         hosts = np.array([shard.rank // machine.ranks_per_host for shard in shards])
         on_host = (hosts[:, None] == hosts).sum(axis=1)
@@ -160,7 +160,7 @@ def _merged(shards: Sequence[Shard], distinct: Array, workload: Workload, machin
     return np.array([nothing] * 3)
 
 
-def _senders(samples: Array, shards: Sequence[Shard], table: Table, workload: Workload) -> Loads:
+def _sample_cost(samples: Array, shards: Sequence[Shard], table: Table, workload: Workload) -> Loads:
     """Return the cost on the ranks of the samples, for all shards of a table: the memory of a batch."""
     columns = table.dim if shards[0].merge is Merge.HOST else sum(shard.num_columns for shard in shards)
     cost = np.zeros((LOADS, len(samples)))
@@ -168,7 +168,7 @@ def _senders(samples: Array, shards: Sequence[Shard], table: Table, workload: Wo
     return _whole(cost)
 
 
-def _copies(samples: Array, table: Table, workload: Workload, machine: Machine) -> Loads:
+def _copy_cost(samples: Array, table: Table, workload: Workload, machine: Machine) -> Loads:
     """Return the cost of a copy on each rank: lookups of its samples, all-reduce and update of all rows."""
     row_bytes, state_bytes = table.dim * workload.element_bytes, workload.state_bytes(table.dim)
     num_ids, gradient = samples * table.pooling, float(table.rows * row_bytes)
@@ -191,11 +191,10 @@ def _copies(samples: Array, table: Table, workload: Workload, machine: Machine) 
     return _whole(cost)
 
 
-def _work(of_rank: Array, of_host: Array, num_ids: Array, machine: Machine) -> Array:
-    """Return the picoseconds of lookups and updates: bytes in the memory of the rank and of its host."""
-    seconds: Array = (
-        of_rank / machine.memory_bandwidth + of_host / machine.host_memory_bandwidth + num_ids * machine.lookup_seconds
-    )
+def _work(rank_bytes: Array, host_bytes: Array, num_ids: Array, machine: Machine) -> Array:
+    """Return the picoseconds of lookups and updates, given their bytes in the memory of the rank and of its host."""
+    transfers = rank_bytes / machine.memory_bandwidth + host_bytes / machine.host_memory_bandwidth
+    seconds: Array = transfers + num_ids * machine.lookup_seconds
     return np.minimum(seconds * PER_SECOND, _LONGEST)
 
 
@@ -217,7 +216,7 @@ def _shard_batch(num_ids: Array, num_bags: float, distinct: Array, columns: Arra
 def _sample_batch(samples: Array, num_shards: int, columns: int, table: Table, workload: Workload) -> Array:
     """Return the bytes (R,) on the samples' ranks: ids as read and as sent, vectors received and merged, gradients.
 
-    `columns` are those of all vectors received for a bag.
+    `columns` is the number of columns of all vectors received for a bag.
     """
     ids = samples * table.pooling
     size: Array = (ids + num_shards * samples) * (_BATCH_OF_IDS + 2 * INDEX_BYTES)

@@ -31,9 +31,9 @@ class RowWise:
 class ColumnWise:
     """Ranges of columns on several ranks, each with all rows, for wide tables that are too large or slow for one rank.
 
-    The vectors are as many bytes as those of a table on one rank, but every rank of the table looks up all ids.
-    Each sends its columns of a bag's sum; the samples' rank puts them side by side. Row-wise AdaGrad needs the mean
-    square of a row's gradient over all columns, so these ranks add up their squares (trainer/scale/column_moments.py).
+    The network carries as many bytes as for a table on one rank, but every rank of the table looks up all ids. Each
+    sends its columns of a bag's sum; the samples' rank puts them side by side. Row-wise AdaGrad needs the mean square
+    of a row's gradient over all columns, so these ranks add up their squares (trainer/scale/column_moments.py).
     """
 
     name = "column_wise"

@@ -1,9 +1,9 @@
 """The options of a table: each kind with the groups of ranks that may hold it, and the choice of kinds.
 
 A shard is on one rank and indivisible. So a step takes at least as long as the longest shard, and as the mean of all
-ranks. Splitting a table makes its shards shorter and adds work in total. `balanced` tries several thresholds: each
-table takes its cheapest option whose shards are not longer, and the threshold with the lowest bound of the step is the
-best. If memory is scarce, a byte has a price in seconds: the lowest one with which all tables fit.
+ranks. Splitting a table makes its shards shorter and adds work in total. `balanced_options` tries several thresholds:
+each table takes its cheapest option whose shards are not longer. The best threshold is the one with the lowest bound of
+the step. If memory is scarce, a byte has a price in seconds: the lowest price with which all tables fit.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from trainer.scale.sharding.step import ALL_TO_ALLS, Step
 from trainer.scale.sharding.workload import Array, Machine, Table, Workload
 from trainer.sharding import Kind, Placement
 
-MEMORY = WORK + 1  # the row of `searched` after the four rows that the seconds depend on; host and disk are next
-ROWS = 7  # of `searched`
+MEMORY = WORK + 1  # the row of `decisive_loads` after the four rows that the seconds depend on; host and disk are next
+ROWS = 7  # of `decisive_loads`
 _THRESHOLDS = 16  # for shards, each shorter than the one before by the factor _SHORTER
 _SHORTER = 0.8
 _PRICES = 30  # halvings of the price of a byte
 
 
-def searched(loads: Loads) -> Loads:
+def decisive_loads(loads: Loads) -> Loads:
     """Return the rows that decide between plans (7, …): all-to-alls, work, and bytes of rank, host and disk."""
     memory = loads[WEIGHTS] + loads[STATE] + loads[BATCH]
     return np.concatenate([loads[: WORK + 1], memory[None], loads[[HOST_MEMORY, DISK]]])
@@ -51,7 +51,7 @@ class Option:
     kind: str
     choices: Sequence[tuple[int, ...]]
     groups: NDArray[np.int64]  # (G, W)
-    shards: Loads  # (7, W), see `searched`
+    shards: Loads  # (7, W), see `decisive_loads`
     everywhere: Loads  # (7, R)
     times: Loads  # (W,) of the shards: work, and bytes that cross the network
     total: int  # time of all ranks
@@ -60,13 +60,13 @@ class Option:
     most: Loads  # (3,) bytes of the rank that needs most: of its memory, of its host's, on a disk
 
     @property
-    def on_all_ranks(self) -> bool:
+    def is_on_all_ranks(self) -> bool:
         """Return True if the table is on all ranks; some of them may have no part of a small table."""
         num_ranks: int = self.everywhere.shape[1]
         return len(self.choices[0]) == num_ranks
 
     @property
-    def movable(self) -> bool:
+    def is_movable(self) -> bool:
         """Return True if there is a choice of ranks."""
         return len(self.groups) > 1 and self.times.size > 0
 
@@ -76,7 +76,7 @@ class Option:
         return int(self.times.max(initial=0))
 
     @cached_property
-    def anywhere(self) -> bool:
+    def can_be_on_any_rank(self) -> bool:
         """Return True if the table is on a single rank, which may be any."""
         ranks = np.arange(self.everywhere.shape[1])
         return self.groups.shape == (len(ranks), 1) and np.array_equal(self.groups[:, 0], ranks)
@@ -98,7 +98,7 @@ def options_of(
 
 
 def _option(kind: str, layout: Layout, step: Step) -> Option:
-    shards, everywhere = searched(layout.shards), searched(layout.everywhere)
+    shards, everywhere = decisive_loads(layout.shards), decisive_loads(layout.everywhere)
     per_byte = step.per_byte[0] * PER_SECOND  # ranks differ only where samples or hosts are uneven
     times = np.rint(shards[:ALL_TO_ALLS].sum(axis=0) * per_byte).astype(np.int64) + shards[WORK]
     return Option(
@@ -115,11 +115,11 @@ def _option(kind: str, layout: Layout, step: Step) -> Option:
     )
 
 
-def balanced(options: Sequence[Sequence[Option]], step: Step, memory: int) -> list[Option]:
+def balanced_options(options: Sequence[Sequence[Option]], step: Step, memory: int) -> list[Option]:
     """Return an option for each table: the cheapest one whose shards are not too long, and that fit into memory."""
-    selected = cheapest(options, memory)
+    selected = cheapest_options(options, memory)
     longest = max(option.longest for option in selected)
-    choices = [cheapest(options, memory, int(longest * _SHORTER**power)) for power in range(1, _THRESHOLDS)]
+    choices = [cheapest_options(options, memory, int(longest * _SHORTER**power)) for power in range(1, _THRESHOLDS)]
     return min((selected, *choices), key=lambda selected: max(bounds(selected, step)))
 
 
@@ -130,28 +130,30 @@ def bounds(selected: Sequence[Option], step: Step) -> tuple[float, float]:
     and its samples exchange data with all shards. Ranks and hosts count as equal.
     """
     per_byte = float(step.per_byte[0])
-    on_all = [option for option in selected if option.on_all_ranks]
+    on_all = [option for option in selected if option.is_on_all_ranks]
     means = sum((option.mean for option in selected), np.zeros(ROWS))
-    of_samples = means[:ALL_TO_ALLS] * per_byte
+    sample_seconds = means[:ALL_TO_ALLS] * per_byte
     base = sum((option.mean for option in on_all), np.zeros(ROWS))
-    largest = np.array([option.shards[:, option.times.argmax()] for option in selected if not option.on_all_ranks])
+    largest = np.array([option.shards[:, option.times.argmax()] for option in selected if not option.is_on_all_ranks])
     with_base = base + largest.reshape(-1, ROWS)
-    exchange = np.maximum(with_base[:, :ALL_TO_ALLS] * per_byte, of_samples)
+    exchange = np.maximum(with_base[:, :ALL_TO_ALLS] * per_byte, sample_seconds)
     alone = with_base[:, WORK] / PER_SECOND + exchange[:, 0] + exchange[:, 1] + exchange[:, 2]
-    mean = means[WORK] / PER_SECOND + of_samples[0] + of_samples[1] + of_samples[2]
+    mean = means[WORK] / PER_SECOND + sample_seconds[0] + sample_seconds[1] + sample_seconds[2]
     return float(mean), float(alone.max(initial=0.0))
 
 
-def cheapest(options: Sequence[Sequence[Option]], memory: int, threshold: int | None = None) -> list[Option]:
+def cheapest_options(options: Sequence[Sequence[Option]], memory: int, threshold: int | None = None) -> list[Option]:
     """Return the option of each table with the least time in total, so that all of them need at most `memory` bytes.
 
     Shards longer than the threshold are avoided where a table has others. If nothing fits, the options need the least
     memory.
     """
-    allowed = [_allowed(of_table, threshold) for of_table in options]
+    allowed = [_allowed(table_options, threshold) for table_options in options]
 
     def at_price(price: float) -> list[Option]:
-        return [min(of_table, key=lambda option: option.total + price * option.memory) for of_table in allowed]
+        return [
+            min(table_options, key=lambda option: option.total + price * option.memory) for table_options in allowed
+        ]
 
     def fits(selected: Sequence[Option]) -> bool:
         return sum(option.memory for option in selected) <= memory
@@ -162,7 +164,7 @@ def cheapest(options: Sequence[Sequence[Option]], memory: int, threshold: int | 
     low, high = 0.0, 1e9  # picoseconds per byte
     least = at_price(high)
     if not fits(least):
-        return [min(of_table, key=lambda option: (option.memory, option.total)) for of_table in options]
+        return [min(table_options, key=lambda option: (option.memory, option.total)) for table_options in options]
     for _ in range(_PRICES):
         middle = (low + high) / 2
         selected = at_price(middle)
@@ -173,8 +175,8 @@ def cheapest(options: Sequence[Sequence[Option]], memory: int, threshold: int | 
     return least
 
 
-def _allowed(of_table: Sequence[Option], threshold: int | None) -> list[Option]:
+def _allowed(table_options: Sequence[Option], threshold: int | None) -> list[Option]:
     if threshold is None:
-        return list(of_table)
-    allowed = [option for option in of_table if option.longest <= threshold]
-    return allowed or [min(of_table, key=lambda option: (option.longest, option.total))]
+        return list(table_options)
+    allowed = [option for option in table_options if option.longest <= threshold]
+    return allowed or [min(table_options, key=lambda option: (option.longest, option.total))]

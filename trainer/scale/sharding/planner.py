@@ -37,7 +37,7 @@ from trainer.scale.sharding.plan import Memory, Plan, RankLoad, in_bytes
 from trainer.scale.sharding.repair import Repair
 from trainer.scale.sharding.starts import selections, starts
 from trainer.scale.sharding.step import Step
-from trainer.scale.sharding.swaps import swapped
+from trainer.scale.sharding.swaps import swap_tables
 from trainer.scale.sharding.workload import Machine, Table, Workload
 from trainer.sharding import Kind
 
@@ -108,9 +108,10 @@ def choose(
     """
     step, limits = Step(workload, machine), Limits(memory_bytes - base_bytes, host_memory_bytes, disk_bytes)
     pairs = list(zip(workload.tables, kinds, strict=True))
-    of_pair = _options(pairs, workload, machine, step, limits.room)
-    order = sorted(range(len(pairs)), key=lambda number: (_key(*pairs[number]), number))  # its number moves no table
-    assignment = _best_assignment([of_pair[pairs[number]] for number in order], step, limits)
+    options = _options(pairs, workload, machine, step, limits.room)
+    # Large tables first, in an order that does not depend on the numbers of unequal tables.
+    order = sorted(range(len(pairs)), key=lambda number: (_sort_key(*pairs[number]), number))
+    assignment = _best_assignment([options[pairs[number]] for number in order], step, limits)
     if limits.excess(assignment.loads).any():
         tables = [workload.tables[number] for number in order]
         raise _no_room(assignment, order, tables, limits, base_bytes)
@@ -122,7 +123,7 @@ def choose(
 Pair = tuple[Table, str]  # a table, and its kind or auto
 
 
-def _key(table: Table, kind: str) -> tuple[float, float, float, float, float, str]:
+def _sort_key(table: Table, kind: str) -> tuple[float, float, float, float, float, str]:
     return -table.rows, -table.dim, -table.pooling, table.host_share, table.disk_share, kind
 
 
@@ -131,13 +132,13 @@ def _best_assignment(options: Sequence[Sequence[Option]], step: Step, limits: Li
     results: list[Assignment] = []
     for selected in selections(options, step, limits):
         if not results or not _is_beaten(selected, step, min(score(result, step, limits) for result in results)):
-            results += [swapped(start, step, limits) for start in starts(selected, limits).values()]
-    repaired = Repair(options, step, limits).repaired(results)
+            results += [swap_tables(start, step, limits) for start in starts(selected, limits).values()]
+    repaired = Repair(options, step, limits).repair(results)
     return min(repaired, key=lambda result: score(result, step, limits))
 
 
 def _is_beaten(selected: Sequence[Option], step: Step, lowest: Score) -> bool:
-    """Return True if these options can hardly have a lower score, whatever their ranks."""
+    """Return True if no choice of ranks for these options can have a notably lower score."""
     does_not_fit, nanoseconds, _ = lowest
     return not does_not_fit and max(bounds(selected, step)) * 1e9 >= nanoseconds[0] * (1 - _HARDLY)
 
@@ -156,18 +157,18 @@ def _options(
     }
     mean = sum(min(option.total for option in options[pair]) for pair in pairs) / workload.num_ranks
     divided = {name: kind for name, kind in KINDS.items() if name not in whole}
-    for (table, kind), of_table in options.items():
-        longest = max(option.longest for option in of_table)
-        memory = min(int(option.most[0]) for option in of_table)
+    for (table, kind), table_options in options.items():
+        longest = max(option.longest for option in table_options)
+        memory = min(int(option.most[0]) for option in table_options)
         if kind == AUTO and (longest > _NOTABLE * mean or memory > _NOTABLE * room):
-            of_table += options_of(divided, table, workload, machine, step)
+            table_options += options_of(divided, table, workload, machine, step)
     return options
 
 
 def _is_whole(kind: Kind, workload: Workload, machine: Machine) -> bool:
     """Return True if a rank has the whole table or nothing of it."""
-    of_kind = layouts(kind, workload.tables[0], workload, machine)
-    return kind.replicated or all(len(layout.choices[0]) == 1 for layout in of_kind)
+    first_layouts = layouts(kind, workload.tables[0], workload, machine)
+    return kind.replicated or all(len(layout.choices[0]) == 1 for layout in first_layouts)
 
 
 def predict(plan: Plan, workload: Workload, machine: Machine, base_bytes: int) -> Plan:
@@ -207,12 +208,11 @@ def _no_room(
     tier = int(((assignment.loads[MEMORY:] - limits.rooms[:, None]).max(axis=1) > 0).argmax())  # the first one
     row, base = MEMORY + tier, (base_bytes, 0, 0)[tier]
     limit, rank = base + int(limits.rooms[tier]), int(assignment.loads[row].argmax())
-    sizes = [
-        (int(option.everywhere[row, rank] + option.shards[row, held_by == rank].sum()), -table)
-        for table, option in enumerate(assignment.options)
-        for held_by in [option.groups[assignment.groups[table]]]
-    ]
-    table = -max(sizes)[1]
+    sizes = []
+    for table, option in enumerate(assignment.options):
+        shard_ranks = option.groups[assignment.groups[table]]
+        sizes.append(int(option.everywhere[row, rank] + option.shards[row, shard_ranks == rank].sum()))
+    table = sizes.index(max(sizes))
     where = f"{('', ' of host memory', ' of a disk')[tier]}, with table {numbers[table]} of {tables[table].rows:,} rows"
     return _too_large(base + int(assignment.loads[row, rank]), limit, where, base)
 

@@ -14,7 +14,7 @@ from trainer.scale.sharding.assignment import Assignment, Limits, Score, best, n
 from trainer.scale.sharding.cost import Loads
 from trainer.scale.sharding.options import Option
 from trainer.scale.sharding.step import Step
-from trainer.scale.sharding.swaps import swapped
+from trainer.scale.sharding.swaps import swap_tables
 
 _WORK = 16_000_000  # times of ranks to compute, so that a large job takes no longer than a small one
 
@@ -26,13 +26,13 @@ class Repair:
         self.options, self.step, self.limits = options, step, limits
         self.work = _WORK  # left for all assignments
 
-    def repaired(self, starts: Sequence[Assignment]) -> Iterator[Assignment]:
+    def repair(self, starts: Sequence[Assignment]) -> Iterator[Assignment]:
         """Yield the repaired assignments, that of the best start first."""
         for start in sorted(starts, key=lambda start: score(start, self.step, self.limits)):
             assignment = start.copy()
             while self._move(assignment):
                 pass
-            yield swapped(assignment, self.step, self.limits)
+            yield swap_tables(assignment, self.step, self.limits)
 
     def _move(self, assignment: Assignment) -> bool:
         """Move one table of the slowest rank, in place. Return False if no move improves the score."""

@@ -6,21 +6,28 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from trainer.scale.sharding.assignment import Assignment, Limits, assigned
-from trainer.scale.sharding.options import MEMORY, Option, balanced, cheapest
+from trainer.scale.sharding.assignment import Assignment, Limits, assign
+from trainer.scale.sharding.options import MEMORY, Option, balanced_options, cheapest_options
 from trainer.scale.sharding.partition import PARTITIONERS, Indivisible
 from trainer.scale.sharding.step import Step
 
 
 def selections(options: Sequence[Sequence[Option]], step: Step, limits: Limits) -> Iterator[list[Option]]:
     """Yield choices of an option for each table."""
-    fitting = [[option for option in of_table if _fits(option, limits)] or of_table for of_table in options]
-    movable = [[option for option in of_table if option.movable] or of_table for of_table in fitting]
+    fitting = [
+        [option for option in table_options if _fits(option, limits)] or table_options for table_options in options
+    ]
+    movable = [[option for option in table_options if option.is_movable] or table_options for table_options in fitting]
     memory = limits.room * len(step.share)
-    first = balanced(fitting, step, memory)
+    first = balanced_options(fitting, step, memory)
     yield first
-    least = [min(of_table, key=lambda option: int(option.most.sum())) for of_table in options]
-    for selected in (cheapest(fitting, memory), cheapest(movable, memory), cheapest(fitting, 0), least):
+    least = [min(table_options, key=lambda option: int(option.most.sum())) for table_options in options]
+    for selected in (
+        cheapest_options(fitting, memory),
+        cheapest_options(movable, memory),
+        cheapest_options(fitting, 0),
+        least,
+    ):
         if selected != first:
             yield selected
 
@@ -35,8 +42,8 @@ def starts(selected: Sequence[Option], limits: Limits) -> dict[str, Assignment]:
     Tables on groups of several ranks come first, each to the group whose slowest rank is fastest.
     """
     groups = [0] * len(selected)
-    single = [table for table, option in enumerate(selected) if option.anywhere]
-    several = [table for table, option in enumerate(selected) if option.movable and not option.anywhere]
+    single = [table for table, option in enumerate(selected) if option.can_be_on_any_rank]
+    several = [table for table, option in enumerate(selected) if option.is_movable and not option.can_be_on_any_rank]
     times, memory = np.zeros((2, *selected[0].everywhere.shape[1:]), dtype=np.int64)
     for option in selected:
         memory += option.everywhere[MEMORY]
@@ -60,5 +67,5 @@ def starts(selected: Sequence[Option], limits: Limits) -> dict[str, Assignment]:
     for name, partitioner in PARTITIONERS.items():
         for table, rank in zip(single, partitioner(indivisible), strict=True):
             groups[table] = rank
-        assignments[name] = assigned(selected, groups)
+        assignments[name] = assign(selected, groups)
     return assignments

@@ -4,9 +4,9 @@ Data that stays on a rank does not cross the network: (p - 1) / p of an all-to-a
 the same time, so an all-to-all lasts as long as the slower of its two directions. The three all-to-alls, of ids, pooled
 vectors and gradients, follow one another.
 
-The vectors of a table-row-wise table stay on its rank, or go to other hosts. Their seconds are an upper bound:
-they are computed as if the vectors went to all samples, of the rank's host too. Bytes within and between hosts are
-exact.
+The vectors of a table-row-wise table stay on its rank, or go to other hosts. Their seconds are an upper bound, because
+they are computed as if the vectors also went to the samples of the other ranks of the host. Bytes within and between
+hosts are exact.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Step:
 
     def exchanges(self, loads: Loads) -> Array:
         """Return the seconds of the three all-to-alls (…, 3, R)."""
-        return np.maximum(loads[..., :ALL_TO_ALLS, :] * self.per_byte, self.of_samples(loads))
+        return np.maximum(loads[..., :ALL_TO_ALLS, :] * self.per_byte, self.sample_seconds(loads))
 
     def sent(self, loads: Loads) -> Array:
         """Return the bytes of a rank in the all-to-alls (3, R), including what it sends to itself."""
@@ -60,25 +60,25 @@ class Step:
     def within_hosts(self, loads: Loads) -> Array:
         """Return the bytes that a rank sends to other ranks of its host in the all-to-alls (3, R)."""
         to_all, _ = self._by_reach(loads)
-        of_host, _ = self._totals(to_all)
-        sent, _ = self._directions(to_all * (self.host_share - self.share), self.share * (of_host - to_all))
+        host_bytes, _ = self._totals(to_all)
+        sent, _ = self._directions(to_all * (self.host_share - self.share), self.share * (host_bytes - to_all))
         return sent
 
     def crossing_hosts(self, loads: Loads) -> Array:
         """Return the bytes that a rank sends to other hosts in the all-to-alls (3, R)."""
         to_all, to_rail = self._by_reach(loads)
-        of_host, of_all = self._totals(to_all)
-        of_rail = np.array([np.bincount(self.position, row)[self.position] for row in to_rail])
+        host_bytes, total_bytes = self._totals(to_all)
+        rail_bytes = np.array([np.bincount(self.position, row)[self.position] for row in to_rail])
         from_shards = to_all * (1 - self.host_share) + to_rail * (1 - self.rail_share)
-        of_samples = self.share * (of_all - of_host) + self.rail_share * (of_rail - to_rail)
-        sent, _ = self._directions(from_shards, of_samples)
+        sample_bytes = self.share * (total_bytes - host_bytes) + self.rail_share * (rail_bytes - to_rail)
+        sent, _ = self._directions(from_shards, sample_bytes)
         return sent
 
-    def of_samples(self, loads: Loads) -> Array:
+    def sample_seconds(self, loads: Loads) -> Array:
         """Return the seconds of the bytes that the samples of a rank exchange with shards on other ranks (…, 3, R)."""
         exchanged = loads[..., :ALL_TO_ALLS, :]
-        of_host, of_all = self._totals(exchanged)
-        seconds: Array = self.share * (self.near * (of_host - exchanged) + self.far * (of_all - of_host))
+        host_bytes, total_bytes = self._totals(exchanged)
+        seconds: Array = self.share * (self.near * (host_bytes - exchanged) + self.far * (total_bytes - host_bytes))
         return seconds
 
     def _by_reach(self, loads: Loads) -> tuple[Loads, Loads]:
@@ -95,8 +95,8 @@ class Step:
         by_host = np.add.reduceat(exchanged, self.first_ranks, axis=-1)
         return by_host[..., self.host], by_host.sum(axis=-1, keepdims=True)
 
-    def _directions(self, of_shards: Array, of_samples: Array) -> tuple[Array, Array]:
+    def _directions(self, shard_bytes: Array, sample_bytes: Array) -> tuple[Array, Array]:
         """Return what is sent and received: ids and gradients go from samples to shards, pooled vectors back."""
-        sent, received = of_samples.copy(), of_shards.copy()
-        sent[POOLED], received[POOLED] = of_shards[POOLED], of_samples[POOLED]
+        sent, received = sample_bytes.copy(), shard_bytes.copy()
+        sent[POOLED], received[POOLED] = shard_bytes[POOLED], sample_bytes[POOLED]
         return sent, received

@@ -1,10 +1,10 @@
-"""Local repair of tables on single ranks: moves and swaps between the slowest rank and another one.
+"""Local repair of tables on single ranks: moves and swaps between the slowest rank and the other ranks.
 
 Each round looks at all swaps of a table of the slowest rank with a table of another rank, or with nothing. It makes the
 swap after which the slower of the two ranks is fastest. It ends when no swap makes the slowest rank faster.
 
-A swap changes the seconds of its two ranks. It also changes, by little, what the other ranks of their hosts exchange
-with near and far ranks; a pass takes this as constant, and the next pass computes it again.
+A swap changes the seconds of its two ranks. It also changes a little the bytes that the other ranks of their hosts
+exchange with near and far ranks. A pass takes these as constant, and the next pass computes them again.
 """
 
 from __future__ import annotations
@@ -29,31 +29,33 @@ class _Ranks:
         loads = assignment.loads
         self.per_byte, self.limits = step.per_byte[:, None], limits
         self.shares = (step.share * step.near)[:, None]
-        self.of_samples = step.of_samples(loads).T + self.shares * loads[:ALL_TO_ALLS].T
+        self.sample_seconds = step.sample_seconds(loads).T + self.shares * loads[:ALL_TO_ALLS].T
 
     def seconds(self, loads: NDArray[np.int64], ranks: NDArray[np.int64] | slice | int) -> Array:
         """Return the seconds of these ranks with these loads, plus a penalty for memory that they do not have."""
         exchanged = loads[..., :ALL_TO_ALLS]
-        exchange = np.maximum(exchanged * self.per_byte[ranks], self.of_samples[ranks] - exchanged * self.shares[ranks])
+        exchange = np.maximum(
+            exchanged * self.per_byte[ranks], self.sample_seconds[ranks] - exchanged * self.shares[ranks]
+        )
         excess = np.maximum(loads[..., MEMORY:] - self.limits.rooms, 0).sum(axis=-1)
         seconds: Array = loads[..., WORK] / PER_SECOND + excess * _SECONDS_PER_BYTE
         return seconds + exchange[..., 0] + exchange[..., 1] + exchange[..., 2]
 
 
-def swapped(assignment: Assignment, step: Step, limits: Limits) -> Assignment:
+def swap_tables(assignment: Assignment, step: Step, limits: Limits) -> Assignment:
     """Return an assignment after swaps until they no longer improve it. Only tables of single ranks are swapped."""
     lowest = score(assignment, step, limits)
     while True:
-        improved = _swapped_once(assignment, step, limits)
+        improved = _swap_until_even(assignment, step, limits)
         new = score(improved, step, limits)
         if new >= lowest:
             return assignment
         assignment, lowest = improved, new
 
 
-def _swapped_once(assignment: Assignment, step: Step, limits: Limits) -> Assignment:
+def _swap_until_even(assignment: Assignment, step: Step, limits: Limits) -> Assignment:
     num_ranks = assignment.loads.shape[1]
-    tables = [table for table, option in enumerate(assignment.options) if option.anywhere]
+    tables = [table for table, option in enumerate(assignment.options) if option.can_be_on_any_rank]
     held_by = np.array([assignment.groups[table] for table in tables] + list(range(num_ranks)), dtype=np.int64)
     shards = np.zeros((len(held_by), len(assignment.loads)), dtype=np.int64)  # the last R are nothing, one on each rank
     for number, table in enumerate(tables):

@@ -46,7 +46,7 @@ class Workload:
         return len(self.samples)
 
     def state_bytes(self, columns: Columns) -> Columns | int:
-        """Return the bytes of the optimizer state of a row of so many columns."""
+        """Return the bytes of the optimizer state of a row of this many columns."""
         return columns * self.element_bytes if self.elementwise_state else self.element_bytes
 
 
@@ -76,21 +76,21 @@ class Machine:
 def with_tiers(workload: Workload, room: int, host_room: int | None = None) -> Workload:
     """Return the workload with the share of each table in host memory and on a disk.
 
-    Rows that are read often are in the memory of the ranks, others in that of their hosts or on a disk. The ranks have
-    `room` bytes of their own for all rows, and `host_room` of their hosts'; None: as many as needed. Rows of one table
-    are alike, because ids are assumed to be spread evenly, and the table between two tiers is divided. A cache of
-    popular rows does better (ZionEX caches rows of the host, arXiv 2104.05158).
+    Rows that are read often are in the memory of the ranks, other rows in the memory of the hosts or on a disk. The
+    ranks have `room` bytes for all rows, and their hosts `host_room` (None: as many as needed). Rows of one table are
+    alike, because ids are assumed to be spread evenly, and the table between two tiers is divided. A cache of popular
+    rows does better (ZionEX caches rows of the host, arXiv 2104.05158).
     """
     tables = list(workload.tables)
     for number in sorted(range(len(tables)), key=lambda number: (-_reads(tables[number]), number)):
         table = tables[number]
         size = table.rows * (table.dim * workload.weight_bytes + workload.state_bytes(table.dim))
-        of_ranks = min(size, max(0, room))
-        of_hosts = size - of_ranks if host_room is None else min(size - of_ranks, host_room)
-        on_disk = size - of_ranks - of_hosts
-        tables[number] = replace(table, host_share=of_hosts / size, disk_share=on_disk / size)
-        room -= of_ranks
-        host_room = None if host_room is None else host_room - of_hosts
+        rank_bytes = min(size, max(0, room))
+        host_bytes = size - rank_bytes if host_room is None else min(size - rank_bytes, host_room)
+        on_disk = size - rank_bytes - host_bytes
+        tables[number] = replace(table, host_share=host_bytes / size, disk_share=on_disk / size)
+        room -= rank_bytes
+        host_room = None if host_room is None else host_room - host_bytes
     return replace(workload, tables=tuple(tables))
 
 

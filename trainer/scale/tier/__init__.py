@@ -2,6 +2,6 @@
 
 row_file.py    the rows on the disk; many_calls.py reads or writes thousands of them in one system call
 slots.py       the rows in the cache, and those that leave it
-kernel.py      lookup and update, bit-equal to those of rows in memory
+kernel.py      lookup and update, bit-equal to the results of rows in memory
 memory.py      the memory of each group of tables
 """

@@ -1,9 +1,9 @@
-"""A kernel whose rows are on a disk, with a cache of them in memory. Its results are those of `TorchKernel` to the bit.
+"""A kernel whose rows are on a disk, with a cache in memory. Its results equal those of `TorchKernel` to the bit.
 
 A lookup claims the rows of its bags; the update that follows finds them in memory. A prefetch between the two claims
-the rows of the next lookup, and a thread moves them. Gradients are merged in the order of rows, never of slots. If the
-rows of a batch are more than the cache has slots, they are claimed in pieces: a lookup by bags, so that each sum is
-computed as a whole, and an update by rows.
+the rows of the next lookup, and a thread moves them. Gradients are merged in the order of rows, never of slots. If a
+batch has more rows than the cache has slots, the rows are claimed in pieces: for a lookup by bags, so that each sum is
+computed as a whole, and for an update by rows.
 
 Shapes: G bags, N rows looked up, U distinct rows among them, D columns.
 """
@@ -29,7 +29,7 @@ from trainer.scale.tier.slots import INDEX_BYTES, SLOT_BYTES, Claim, Numbers, Sl
 
 
 class TieredKernel(TorchKernel):
-    """A weight of any number of rows on a disk; `weight` and `state` are those of the slots."""
+    """A weight of any number of rows on a disk; `weight` and `state` have the rows that are in slots."""
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class TieredKernel(TorchKernel):
         return self._slots.num_claimed / self._slots.num_slots
 
     def prefetch(self, bags: Bags) -> None:
-        """Begin to bring the rows of the next lookup into memory, as many as fit beside those of the last one.
+        """Begin to bring the rows of the next lookup into memory, as many as fit beside the rows of the last lookup.
 
-        A thread moves them. What fails there is raised by the next call that needs rows.
+        A thread moves them. The next call that needs rows raises the thread's error.
         """
         if self._is_whole:
             distinct = self._distinct(bags)
@@ -163,7 +163,7 @@ class TieredKernel(TorchKernel):
         return Bags(slots.to(bags.rows.device, bags.lengths.dtype), bags.lengths)
 
     def _claim(self, rows: Rows, phase: str) -> Numbers:
-        """Bring these distinct, sorted rows into memory and return their slots. `phase` goes on after the wait."""
+        """Bring these distinct, sorted rows into memory and return their slots. `phase` is the phase after the wait."""
         claim = self._slots.claim(rows)
         self.wanted += len(rows)
         self._count(claim)
@@ -182,19 +182,19 @@ class TieredKernel(TorchKernel):
         zmon.work(offload_read=len(claim.read) * row_bytes, offload_written=len(claim.written) * row_bytes)
 
     def _move(self, claim: Claim) -> None:
-        """Let the thread read the rows that come. After that it writes those that left, which nobody waits for.
+        """Let the thread read the rows that enter memory, and then write the rows that left it.
 
-        Each step raises the error of the one before, so none is lost.
+        The lookup waits for the read only. Each task raises the error of the task before it, so no error is lost.
         """
         self._reading = self._thread.submit(self._read, claim, self._writing)
         self._writing = self._thread.submit(self._write, claim.written, self._reading)
 
     def _read(self, claim: Claim, written_before: Future[None]) -> Records:
-        """Return the rows that left their slots to others."""
+        """Read the claimed rows into their slots. Return the rows that were in these slots, to write them."""
         written_before.result()
-        left = self._records(claim.written_slots)
+        leaving = self._records(claim.written_slots)
         self._fill(claim.read_slots, self._file.read(claim.read))
-        return left
+        return leaving
 
     def _write(self, rows: Numbers, reading: Future[Records]) -> None:
         self._file.write(rows, reading.result())
@@ -229,12 +229,12 @@ def record_of(dim: int, precision: Precision, optimizer: OptimizerConfig) -> np.
 
 def array(tensor: Tensor) -> NDArray[Any]:
     """Return a tensor as numpy can hold it: bfloat16 as its bits."""
-    held: NDArray[Any] = (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
-    return held
+    values: NDArray[Any] = (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    return values
 
 
 def _pieces(bags: Bags, num_rows: int) -> Iterator[Bags]:
-    """Divide bags into pieces of at most so many rows; a bag with more rows is a piece of its own."""
+    """Divide bags into pieces of at most `num_rows` rows; a bag with more rows is a piece of its own."""
     offsets = bags.offsets.cpu().numpy().astype(np.int64)
     first = 0
     while first < len(bags.lengths):

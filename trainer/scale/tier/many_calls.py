@@ -1,9 +1,9 @@
 """Thousands of reads or writes of one file in one system call: Linux AIO (io_submit(2)), by ctypes.
 
-A call of `os.preadv` for each row takes four times as long and holds the interpreter lock between two rows. Errors come
-back for each row, unlike those of a mapped file. The file is not opened with O_DIRECT, so the kernel copies from and to
-its page cache while it takes the requests, and waits for the disk for one after the other. So several threads share
-them: a disk takes several requests at a time.
+A call of `os.preadv` for each row takes four times as long and holds the interpreter lock between two rows. Each row
+has an error code, unlike a row of a mapped file. The file is not opened with O_DIRECT. So the kernel copies from and to
+its page cache while it accepts the requests, and a thread waits for the disk once for each request. A disk serves
+several requests at a time, so several threads share the requests.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def move(opcode: int, file: int, offsets: NDArray[np.int64], buffer: NDArray[np.
     edges = [len(offsets) * part // number for part in range(number + 1)]
     parts = [slice(*pair) for pair in pairwise(edges)]
     moves = [threads().submit(_move, opcode, file, offsets[part], buffer[part]) for part in parts]
-    for each in moves:
-        each.result()
+    for future in moves:
+        future.result()
 
 
 @cache
@@ -95,7 +95,7 @@ class ManyCalls:
         pointers = (requests.ctypes.data + _REQUEST.itemsize * np.arange(number)).astype(np.uint64)
         events = np.zeros(number, _EVENT)
         submitted = 0
-        while submitted < number:  # the kernel may take a part of them
+        while submitted < number:  # a call may accept only some of the requests
             rest = ctypes.c_void_p(pointers.ctypes.data + pointers.itemsize * submitted)
             submitted += self._call(self._submit, self._context, ctypes.c_long(number - submitted), rest)
         wanted, into = ctypes.c_long(number), ctypes.c_void_p(events.ctypes.data)

@@ -1,4 +1,4 @@
-"""The memory of each group of tables: those that fit are in memory, the others have a cache and a file."""
+"""The memory of each group of tables: groups that fit are in memory, other groups have a cache and a file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def kernels_on_disk(
         raise ConfigError(f"embedding.memory is {memory:,} bytes", cause, next_step)
     return {
         number: TieredKernel(optimizer, *weights[number], device, share, Path(folder))
-        for number, share in divided(memory, sizes).items()
+        for number, share in divide_memory(memory, sizes).items()
     }
 
 
@@ -61,7 +61,7 @@ class CacheNote:
         return f"rows in memory {in_memory}  locked {locked:.0%}"
 
 
-def divided(memory: int, sizes: Sequence[int]) -> dict[int, int]:
+def divide_memory(memory: int, sizes: Sequence[int]) -> dict[int, int]:
     """Return the bytes of memory of each group that is not in memory as a whole, by its number.
 
     Groups that are smaller than an equal share are in memory. The others share what is left in proportion to their
@@ -70,5 +70,5 @@ def divided(memory: int, sizes: Sequence[int]) -> dict[int, int]:
     larger = sorted(range(len(sizes)), key=lambda number: sizes[number])
     while sizes[larger[0]] * len(larger) <= memory:
         memory -= sizes[larger.pop(0)]
-    of_larger = sum(sizes[number] for number in larger)
-    return {number: memory * sizes[number] // of_larger for number in larger}
+    total = sum(sizes[number] for number in larger)
+    return {number: memory * sizes[number] // total for number in larger}

@@ -1,7 +1,7 @@
-"""Rows in memory: each has a slot, and those that were used longest ago leave first. Pure.
+"""Rows in memory: each row has a slot, and the rows that were used longest ago leave first. Pure.
 
-A claim has the rows of one lookup. A claim ahead has those of the next lookup: then the rows of the last claim stay,
-because their update is still to come.
+A claim has the rows of one lookup. A claim ahead has the rows of the next lookup. It leaves the rows of the last claim
+in memory, because their update is still to come.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ class Slots:
         self.num_claimed = 0  # slots that the last claim used
 
     def claim(self, rows: Numbers) -> Claim:
-        """Give each of these distinct, sorted rows a slot. There must not be more of them than slots."""
+        """Give each of these distinct, sorted rows a slot. There must not be more rows than slots."""
         self._claims += 1
         missing, _ = self._use_present(rows)
         return self._bring(missing, before=self._claims)
 
     def claim_ahead(self, rows: Numbers) -> Claim:
-        """Give a slot to as many of these distinct, sorted rows as fit beside those of the last claim.
+        """Give a slot to as many of these distinct, sorted rows as fit beside the rows of the last claim.
 
-        `claim` claims the others later.
+        `claim` brings the other rows later.
         """
         last, num_last = self._claims, self.num_claimed
         self._claims += 1
@@ -66,7 +66,10 @@ class Slots:
         return places + first, slots[places].astype(np.int64)
 
     def _use_present(self, rows: Numbers) -> tuple[Numbers, int]:
-        """Return the rows without a slot, and the number of the others that the claim before did not use."""
+        """Use the slots of the rows that have one.
+
+        Return the rows without a slot, and the number of used slots that the claim before did not use.
+        """
         slots = self.slot_of[rows]
         is_missing = slots < 0
         present = slots[~is_missing].astype(np.int64)
@@ -76,7 +79,7 @@ class Slots:
         return rows[is_missing], num_new
 
     def _bring(self, missing: Numbers, before: int) -> Claim:
-        """Give these rows the slots that were used longest ago, all of them before a claim."""
+        """Give these rows the slots that were used longest ago; their last use was before claim `before`."""
         taken = self._take(len(missing), before)
         left = self._row_of[taken]
         was_changed = self.changed[taken]
@@ -92,16 +95,16 @@ class Slots:
         self._queue.append((self._claims, slots))
         self._queued += len(slots)
         if self._queued > _STALE * self.num_slots:
-            self._queue = deque((claim, self._still(claim, slots)) for claim, slots in self._queue)
+            self._queue = deque((claim, self._not_used_since(claim, slots)) for claim, slots in self._queue)
             self._queued = sum(len(slots) for _, slots in self._queue)
 
-    def _still(self, claim: int, slots: Numbers) -> Numbers:
+    def _not_used_since(self, claim: int, slots: Numbers) -> Numbers:
         """Return the slots that no later claim has used."""
-        still: Numbers = slots[self._used[slots] == claim]
-        return still
+        unused: Numbers = slots[self._used[slots] == claim]
+        return unused
 
     def _take(self, number: int, before: int) -> Numbers:
-        """Return slots for so many rows: empty ones, then those that were used longest ago."""
+        """Return slots for this number of rows: empty slots, then the slots that were used longest ago."""
         first = self._num_taken
         self._num_taken = min(first + number, self.num_slots)
         taken = [np.arange(first, self._num_taken)]
@@ -110,7 +113,7 @@ class Slots:
             claim, slots = self._queue.popleft()
             self._queued -= len(slots)
             assert claim < before, "more rows than slots"
-            slots = self._still(claim, slots)
+            slots = self._not_used_since(claim, slots)
             if len(slots) > missing:
                 self._queue.appendleft((claim, slots[missing:]))
                 self._queued += len(slots) - missing

@@ -111,8 +111,8 @@ def test_cost_of_a_mark_has_a_limit_with_events_only(events, outcome):
 )
 def test_only_a_step_that_hides_the_host_has_a_limit(percent, limited, outcome):
     nothing, added = Interval(0.0, 0.0, 0.0), Interval(percent / 100, 0.001, 0.3)
-    of_rank = Cost(0, 1.0, nothing, nothing, added, nothing, nothing, 0.0)
-    *_, result = cost.step_results("a step", of_rank, limited)
+    rank_cost = Cost(0, 1.0, nothing, nothing, added, nothing, nothing, 0.0)
+    *_, result = cost.step_results("a step", rank_cost, limited)
     assert (result.what, result.outcome) == ("a step: of the step", outcome)
 
 
@@ -158,7 +158,7 @@ def test_exposed_time_is_what_the_kernel_does_not_hide(backend, exposed, outcome
     assert [result.outcome for result in communication.compare("", backend, overlaps, steps)] == outcomes
 
 
-def test_kernels_without_time_are_not_checked_and_those_without_a_step_fail():
+def test_outcome_of_kernels_without_time_or_step():
     (result,) = communication.compare("", "nccl", Overlaps("all_gather", (0.0,) * 3, 1e-5), Steps())
     assert (result.outcome, result.note) == (NOT_CHECKED, "the collective takes only 10 µs")
     steps = steps_of({"": [step(1, 0.0)]})

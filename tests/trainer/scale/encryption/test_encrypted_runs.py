@@ -103,7 +103,7 @@ def damage(path: Path, place: int) -> None:
     path.write_bytes(content)
 
 
-def test_damaged_sample_is_one_line_and_nothing_trained_on_it_is_kept(make_run, key, tmp_path) -> None:
+def test_nothing_trained_on_a_damaged_sample_is_saved(make_run, key, tmp_path) -> None:
     make_run("first", key)
     data = tmp_path / "first" / "data"
     damage(data / "train-00001.bin", HEADER_BYTES + 5)

@@ -66,7 +66,7 @@ def test_missing_key_is_one_line(source: str, error: str) -> None:
 
 
 @pytest.mark.parametrize("content", [TEXT[:-1], TEXT + "00", "g" * 64, ""])
-def test_what_is_no_key_is_refused_and_not_shown(key_file, content: str) -> None:
+def test_invalid_key_is_refused_without_showing_it(key_file, content: str) -> None:
     key_file.write_text(content)
     with pytest.raises(ConfigError, match="has no key") as raised:
         MasterKey.read(str(key_file))

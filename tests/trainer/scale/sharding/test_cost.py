@@ -136,13 +136,13 @@ def test_copies_are_never_on_a_disk() -> None:
 def test_layouts_have_cost_of_each_choice_of_ranks() -> None:
     workload = Workload((TABLE,), (5, 4, 5, 4, 5, 4))  # three ranks are two of one host and one of another
     for kind in KINDS.values():
-        of_kind = layouts(kind, TABLE, workload, MACHINE)
-        for layout in of_kind:
+        kind_layouts = layouts(kind, TABLE, workload, MACHINE)
+        for layout in kind_layouts:
             for number, ranks in enumerate(layout.choices):
                 loads = layout.everywhere.copy()
                 loads[:, layout.groups[number]] += layout.shards
                 assert (loads == table_cost(kind, ranks, TABLE, workload, MACHINE)).all()
-        choices = [ranks for layout in of_kind for ranks in layout.choices]
+        choices = [ranks for layout in kind_layouts for ranks in layout.choices]
         assert sorted(choices) == sorted(kind.choices(6, MACHINE.ranks_per_host))
 
 

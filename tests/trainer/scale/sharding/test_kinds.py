@@ -32,7 +32,7 @@ def test_shards_contain_each_weight_once_or_on_every_rank(rows, dim, num_hosts, 
         assert held == dict.fromkeys(product(range(rows), range(dim)), num_ranks if kind.replicated else 1)
 
 
-def test_table_row_wise_keeps_a_table_on_one_host_and_needs_equal_hosts() -> None:
+def test_table_row_wise_needs_equal_hosts() -> None:
     assert KINDS["table_row_wise"].choices(6, 2) == [(0, 1), (2, 3), (4, 5)]
     assert KINDS["table_row_wise"].choices(5, 2) == []
 
@@ -53,7 +53,7 @@ def test_column_wise_divides_the_ranks_evenly() -> None:
         pytest.param(4, [2, 2], id="two rows each leave none for the third"),
     ],
 )
-def test_row_wise_shards_are_even_and_omit_ranks_if_rows_are_few(rows: int, expected: list[int]) -> None:
+def test_row_wise_shards_are_even(rows: int, expected: list[int]) -> None:
     assert [shard.num_rows for shard in KINDS["row_wise"].shards(0, rows, 4, (0, 1, 2))] == expected
 
 

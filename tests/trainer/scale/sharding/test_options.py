@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from trainer.registry import KINDS
-from trainer.scale.sharding.assignment import assigned
-from trainer.scale.sharding.options import MEMORY, balanced, bounds, cheapest, options_of
+from trainer.scale.sharding.assignment import assign
+from trainer.scale.sharding.options import MEMORY, balanced_options, bounds, cheapest_options, options_of
 from trainer.scale.sharding.planner import ShardingConfig
 from trainer.scale.sharding.step import Step
 from trainer.scale.sharding.workload import Table, Workload
@@ -25,18 +25,18 @@ def kinds_of(selected) -> list[str]:
 
 
 def test_bounds_are_the_seconds_of_an_even_plan() -> None:
-    (of_tables, step) = options([Table(100_000, 64, 1.0)] * 4, kinds={"table_wise": KINDS["table_wise"]})
-    selected = cheapest(of_tables, NO_LIMIT)
-    seconds = step.seconds(assigned(selected, [0, 1, 2, 3]).loads)
+    (by_table, step) = options([Table(100_000, 64, 1.0)] * 4, kinds={"table_wise": KINDS["table_wise"]})
+    selected = cheapest_options(by_table, NO_LIMIT)
+    seconds = step.seconds(assign(selected, [0, 1, 2, 3]).loads)
     assert bounds(selected, step) == pytest.approx((seconds.mean(), seconds.max()))
 
 
 def test_no_plan_is_faster_than_bounds() -> None:
-    of_tables, step = options([Table(10_000 * number, 64, float(number)) for number in range(1, 9)])
-    selected = [of_table[0] for of_table in of_tables]
+    by_table, step = options([Table(10_000 * number, 64, float(number)) for number in range(1, 9)])
+    selected = [table_options[0] for table_options in by_table]
     draw = np.random.default_rng(0)
     for _ in range(50):
-        seconds = step.seconds(assigned(selected, draw.integers(0, 4, 8).tolist()).loads)
+        seconds = step.seconds(assign(selected, draw.integers(0, 4, 8).tolist()).loads)
         assert seconds.max() >= max(bounds(selected, step)) * (1 - 1e-9)
 
 
@@ -56,24 +56,24 @@ def test_shard_on_the_only_group_of_its_kind_counts_as_alone() -> None:
 
 def test_table_with_too_long_a_shard_is_split() -> None:
     tables = [Table(1_000_000, 64, 100.0)] + [Table(100_000, 64, 1.0)] * 3
-    of_tables, step = options(tables)
-    assert kinds_of(cheapest(of_tables, NO_LIMIT))[0] == "table_wise"
-    assert kinds_of(balanced(of_tables, step, NO_LIMIT))[0] == "row_wise"
+    by_table, step = options(tables)
+    assert kinds_of(cheapest_options(by_table, NO_LIMIT))[0] == "table_wise"
+    assert kinds_of(balanced_options(by_table, step, NO_LIMIT))[0] == "row_wise"
 
 
 def test_copies_are_given_up_where_memory_is_scarce() -> None:
-    of_tables, _ = options([Table(300, 64, 20.0)] * 6)
-    assert set(kinds_of(cheapest(of_tables, NO_LIMIT))) == {"data_parallel"}
-    memory = sum(option.memory for option in cheapest(of_tables, NO_LIMIT))
-    frugal = cheapest(of_tables, memory - 1)
+    by_table, _ = options([Table(300, 64, 20.0)] * 6)
+    assert set(kinds_of(cheapest_options(by_table, NO_LIMIT))) == {"data_parallel"}
+    memory = sum(option.memory for option in cheapest_options(by_table, NO_LIMIT))
+    frugal = cheapest_options(by_table, memory - 1)
     assert sum(option.memory for option in frugal) < memory
-    least = cheapest(of_tables, 0)
-    assert [option.memory for option in least] == [min(o.memory for o in of_table) for of_table in of_tables]
+    least = cheapest_options(by_table, 0)
+    assert [option.memory for option in least] == [min(o.memory for o in table_options) for table_options in by_table]
 
 
 def test_memory_of_an_option_is_that_of_its_loads() -> None:
-    of_tables, _ = options([Table(1_000, 64, 2.0)])
-    for option in of_tables[0]:
-        loads = assigned([option], [0]).loads
+    by_table, _ = options([Table(1_000, 64, 2.0)])
+    for option in by_table[0]:
+        loads = assign([option], [0]).loads
         assert loads[MEMORY].sum() == option.memory
         assert loads[MEMORY:].max(axis=1).tolist() == option.most.tolist()

@@ -51,7 +51,7 @@ def test_differencing_evens_out_what_greedy_does_not() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 10**12), max_size=30), st.integers(1, 7), st.sampled_from(sorted(PARTITIONERS)))
-def test_every_load_has_a_rank_and_input_stays(sizes: list[int], num_ranks: int, name: str) -> None:
+def test_every_load_has_a_rank(sizes: list[int], num_ranks: int, name: str) -> None:
     of = loads(sizes, num_ranks, placed=range(num_ranks))
     ranks = PARTITIONERS[name](of)
     assert len(ranks) == len(sizes)

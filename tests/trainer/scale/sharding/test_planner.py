@@ -191,7 +191,7 @@ def test_tiny_tables_are_data_parallel_if_that_is_cheaper() -> None:
     assert "data_parallel" not in kinds_of(plan([Table(100_000, 64, 1.0)] * 4))
 
 
-def test_plan_of_one_rank_has_all_lookups_and_tables_and_one_of_many_ranks_predicts_them_all() -> None:
+def test_plans_predict_all_lookups_for_any_number_of_ranks() -> None:
     (load,) = plan([Table(1_000, 16, 2.0)] * 3, (64,)).predicted
     assert load.lookups == 3 * 128
     assert load.tables == (0, 1, 2)

@@ -20,8 +20,8 @@ def step(kind: str, ranks: tuple[int, ...], samples: tuple[int, ...], machine: M
 
 
 def test_ids_and_gradients_go_to_shards_and_vectors_come_back() -> None:
-    of_step, loads = step("table_wise", (1,), (5, 5))
-    sent, received = of_step.sent(loads), of_step.received(loads)
+    step_model, loads = step("table_wise", (1,), (5, 5))
+    sent, received = step_model.sent(loads), step_model.received(loads)
     assert sent[IDS].tolist() == [60, 60]
     assert received[IDS].tolist() == [0, 120]
     assert sent[POOLED].tolist() == [0, 320]
@@ -31,10 +31,10 @@ def test_ids_and_gradients_go_to_shards_and_vectors_come_back() -> None:
 
 
 def test_only_bytes_to_other_ranks_take_network_time() -> None:
-    of_step, loads = step("table_wise", (1,), (5, 5))
+    step_model, loads = step("table_wise", (1,), (5, 5))
     exchange = (60 + 160 + 160) * 1e-6  # half of the bytes for all samples, in each of the three all-to-alls
-    assert of_step.exchanges(loads).sum(axis=0).tolist() == pytest.approx([exchange] * 2)
-    assert of_step.seconds(loads).tolist() == pytest.approx([exchange, exchange + loads[WORK, 1] / 1e12])
+    assert step_model.exchanges(loads).sum(axis=0).tolist() == pytest.approx([exchange] * 2)
+    assert step_model.seconds(loads).tolist() == pytest.approx([exchange, exchange + loads[WORK, 1] / 1e12])
 
 
 def test_transfer_to_another_host_is_slower() -> None:
@@ -46,37 +46,40 @@ def test_transfer_to_another_host_is_slower() -> None:
 
 @pytest.mark.parametrize("samples", [(5, 5, 5, 5), (2, 1, 1, 1)])
 def test_vectors_of_a_rail_stay_on_their_rank_or_go_to_the_rail_of_other_hosts(samples: tuple[int, ...]) -> None:
-    of_step, loads = step("table_row_wise", (0, 1), samples)
-    assert not of_step.within_hosts(loads)[[POOLED, GRADIENTS]].any()
-    assert of_step.crossing_hosts(loads)[POOLED].tolist() == [samples[2] * 32, samples[3] * 32, 0, 0]
-    assert of_step.crossing_hosts(loads)[GRADIENTS].tolist() == [0, 0, samples[2] * 32, samples[3] * 32]
+    step_model, loads = step("table_row_wise", (0, 1), samples)
+    assert not step_model.within_hosts(loads)[[POOLED, GRADIENTS]].any()
+    assert step_model.crossing_hosts(loads)[POOLED].tolist() == [samples[2] * 32, samples[3] * 32, 0, 0]
+    assert step_model.crossing_hosts(loads)[GRADIENTS].tolist() == [0, 0, samples[2] * 32, samples[3] * 32]
 
 
 def test_sent_bytes_stay_on_the_rank_or_go_to_its_host_or_to_others() -> None:
-    of_step, loads = step("row_wise", (0, 1, 2, 3), (5, 4, 3, 6))
-    local_bytes = of_step.share * loads[:3]
-    parts = local_bytes + of_step.within_hosts(loads) + of_step.crossing_hosts(loads)
-    assert parts.flatten().tolist() == pytest.approx(of_step.sent(loads).flatten().tolist())
+    step_model, loads = step("row_wise", (0, 1, 2, 3), (5, 4, 3, 6))
+    local_bytes = step_model.share * loads[:3]
+    parts = local_bytes + step_model.within_hosts(loads) + step_model.crossing_hosts(loads)
+    assert parts.flatten().tolist() == pytest.approx(step_model.sent(loads).flatten().tolist())
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_single_rank_does_not_wait_for_network(kind: str) -> None:
     slow = Machine(1e9, 1e-6, network_bandwidth=1e-9, host_bandwidth=1e-9, ranks_per_host=1)
-    of_step, loads = step(kind, KINDS[kind].choices(1, 1)[0], (5,), slow)
-    assert of_step.seconds(loads)[0] < 1
+    step_model, loads = step(kind, KINDS[kind].choices(1, 1)[0], (5,), slow)
+    assert step_model.seconds(loads)[0] < 1
 
 
 def test_seconds_equal_sums_over_all_pairs_of_ranks() -> None:
     machine, samples = Machine(1e9, 1e-6, 1e6, 1e5, ranks_per_host=2), (5, 4, 3, 6, 2)  # the last host has one rank
-    of_step, loads = step("row_wise", (0, 1, 2, 3, 4), samples, machine)
+    step_model, loads = step("row_wise", (0, 1, 2, 3, 4), samples, machine)
     host = np.arange(5) // 2
     per_byte = np.where(host[:, None] == host, 1e-6, 2e-5) * (1 - np.eye(5))
     sent = np.outer(samples, loads[IDS]) / sum(samples)  # from each rank to each shard
     slower = np.maximum((sent * per_byte).sum(axis=1), (sent * per_byte).sum(axis=0))
-    assert of_step.exchanges(loads)[IDS].tolist() == pytest.approx(slower.tolist())
+    assert step_model.exchanges(loads)[IDS].tolist() == pytest.approx(slower.tolist())
 
 
 def test_several_loads_are_computed_at_once() -> None:
-    of_step, loads = step("table_wise", (1,), (5, 5))
+    step_model, loads = step("table_wise", (1,), (5, 5))
     stacked = np.stack([loads, 2 * loads])
-    assert of_step.seconds(stacked).tolist() == [of_step.seconds(loads).tolist(), of_step.seconds(2 * loads).tolist()]
+    assert step_model.seconds(stacked).tolist() == [
+        step_model.seconds(loads).tolist(),
+        step_model.seconds(2 * loads).tolist(),
+    ]

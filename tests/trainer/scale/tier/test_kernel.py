@@ -29,7 +29,7 @@ def memory(num_slots: int, rows: int = ROWS, dtype: torch.dtype = torch.float32)
 
 
 def kernels(folder, num_slots: int, rule: str, dtype=torch.float32) -> tuple[TorchKernel, TieredKernel]:
-    """Return a kernel with all rows in memory and one with so many slots, with equal weights."""
+    """Return a kernel with all rows in memory and one with this many slots, with equal weights."""
     optimizer = OptimizerConfig(embedding=rule)
     plain = TorchKernel(optimizer, (ROWS, DIM), Precision(dtype), CPU)
     tiered = TieredKernel(optimizer, (ROWS, DIM), Precision(dtype), CPU, memory(num_slots, dtype=dtype), folder)
@@ -40,7 +40,7 @@ def kernels(folder, num_slots: int, rule: str, dtype=torch.float32) -> tuple[Tor
 
 
 def bags(generator: np.random.Generator, num_distinct: int, num_bags: int = 6, longest: int = 9) -> Bags:
-    """Return bags, some of them empty, that look up exactly so many distinct rows."""
+    """Return bags, some of them empty, that look up exactly this many distinct rows."""
     distinct = generator.choice(ROWS, num_distinct, replace=False)
     lengths = generator.integers(0, longest, num_bags)
     lengths[0] += max(0, num_distinct - lengths.sum())
@@ -74,8 +74,8 @@ def assert_equal(
     sums = [
         train(kernel, batches, shares_moments=shares_moments, looks_ahead=looks_ahead) for kernel in (plain, tiered)
     ]
-    for of_plain, of_tiered in zip(*sums, strict=True):
-        assert torch.equal(of_plain, of_tiered)
+    for plain_sum, tiered_sum in zip(*sums, strict=True):
+        assert torch.equal(plain_sum, tiered_sum)
     weight, state = tiered.read(0, ROWS)
     assert torch.equal(plain.weight, weight)
     assert torch.equal(plain.state, state)
@@ -130,7 +130,7 @@ def test_lookups_without_updates_lock_no_rows(tmp_path) -> None:
 
 
 def test_evaluation_after_a_prefetch_leaves_the_next_step_right(tmp_path) -> None:
-    """Its rows may take the place of those of the next batch, which are then read again."""
+    """Its rows may take the slots of rows of the next batch, which are then read again."""
     plain, tiered = kernels(tmp_path, 12, "rowwise_adagrad")
     generator = np.random.default_rng(4)
     batches = [bags(generator, 6) for _ in range(20)]

@@ -7,7 +7,7 @@ import pytest
 from trainer.errors import ConfigError
 from trainer.keys import apply_changes
 from trainer.scale.presets import demo
-from trainer.scale.tier.memory import CacheNote, divided
+from trainer.scale.tier.memory import CacheNote, divide_memory
 from trainer.sharding import Placement
 from trainer.train import Trainer
 
@@ -24,8 +24,8 @@ TIER = {"embedding": {"rows": [500, 3], "dim": 32, "memory": 20_000, "tier": {"f
         (100, [60, 300, 45], {0: 14, 1: 74, 2: 11}),
     ],
 )
-def test_small_groups_are_in_memory_and_the_others_share_the_rest(memory, sizes, shares) -> None:
-    assert divided(memory, sizes) == shares
+def test_groups_that_are_not_small_share_the_rest_of_the_memory(memory, sizes, shares) -> None:
+    assert divide_memory(memory, sizes) == shares
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_rows_that_do_not_fit_and_have_no_folder_are_refused(single_rank_world, 
         Trainer(config, single_rank_world, placements)
 
 
-def test_note_has_what_happened_since_the_last_one_and_warns_once() -> None:
+def test_note_has_what_happened_since_the_last_note() -> None:
     warnings: list[str] = []
     kernel = SimpleNamespace(wanted=0, missing=0, locked_ratio=0.25, is_short=False)
     other = SimpleNamespace(wanted=100, missing=0, locked_ratio=0.5, is_short=False)

@@ -1,4 +1,4 @@
-"""Tests of checkpoints of rows on a disk: they stream, are those of rows in memory, and load into either."""
+"""Tests of checkpoints of rows on a disk: they stream, equal checkpoints of rows in memory, and load into either."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ SHARDED = {"kind": "table_wise"}  # the planner would give each rank a copy of t
 
 @pytest.fixture
 def make_run(small_config, single_rank_world, tmp_path) -> MakeRun:
-    """Return a function that creates a run of so many steps, with rows in memory or on a disk."""
+    """Return a function that creates a run of this many steps, with rows in memory or on a disk."""
 
     def make(steps: int, place: str, *changes: dict, folder: str = "saved") -> Run:
         checkpoint = {"folder": str(tmp_path / folder), "every": 2}
@@ -28,7 +28,7 @@ def make_run(small_config, single_rank_world, tmp_path) -> MakeRun:
             {"train": {"steps": steps}, "checkpoint": checkpoint, "embedding": embedding, "sharding": SHARDED}, *changes
         )
         run = Run(config, single_rank_world, open_source(config, single_rank_world))
-        assert any(isinstance(kernel, TieredKernel) for _, kernel, _ in run.trainer.tables.located()) == (
+        assert any(isinstance(kernel, TieredKernel) for _, kernel, _ in run.trainer.tables.locate()) == (
             place == "disk"
         )
         return run
@@ -94,7 +94,7 @@ def test_save_and_load_hold_one_chunk_of_rows_at_a_time(make_run, monkeypatch) -
 
 def test_rows_that_are_not_finite_are_not_saved(make_run) -> None:
     run = make_run(2, "disk")
-    kernel = next(kernel for _, kernel, _ in run.trainer.tables.located())
+    kernel = next(kernel for _, kernel, _ in run.trainer.tables.locate())
     kernel.write(3, torch.full((1, 8), float("nan")))
     assert run.checkpoints is not None
     with pytest.raises(CheckpointError, match=r"step 2 was not saved in .*: table\.0\.weight has values that are NaN"):
