@@ -79,15 +79,15 @@ def labels_in(path):
 
 
 def test_labels_are_those_of_the_opening_until_the_end(journal, journal_path):
-    journal.open_or_update(finding(), NOW, of_job={"tier": "hero"})
+    journal.open_or_update(finding(), NOW, job_labels={"tier": "hero"})
     for labels in ({}, {"tier": "normal"}, {"tier": "hero", "owner": "ann"}):
-        journal.open_or_update(finding(severity="critical"), NOW + 1, of_job=labels)
+        journal.open_or_update(finding(severity="critical"), NOW + 1, job_labels=labels)
         assert labels_in(journal_path) == list(journal.labels_of_jobs().values()) == [{"tier": "hero"}]
 
 
 def test_finding_without_labels_gets_none_later(journal, journal_path):
     journal.open_or_update(finding(), NOW)
-    journal.open_or_update(finding(cause="unknown"), NOW + 1, of_job={"tier": "hero"})
+    journal.open_or_update(finding(cause="unknown"), NOW + 1, job_labels={"tier": "hero"})
     assert labels_in(journal_path) == list(journal.labels_of_jobs().values()) == [{}]
 
 

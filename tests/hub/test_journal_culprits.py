@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tests.build import NOW, finding, opened_id, rank_state, words
 from zmon.detectors.new_finding import rank_row
-from zmon.hub.journal import HOLD_SECONDS, Journal
+from zmon.hub.culprit_hold import HOLD_SECONDS
+from zmon.hub.journal import Journal
 from zmon.job.merging import joined
 from zmon.schema.evidence import Evidence
 from zmon.schema.gathered import FlightRow

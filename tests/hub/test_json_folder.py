@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from tests.build import NOW
-from zmon.hub.json_folder import PRUNE_SECONDS, RETRY_SECONDS, JsonFolder
+from zmon.hub.json_folder import PRUNE_SECONDS, JsonFolder
+from zmon.hub.write_errors import RETRY_SECONDS
 from zmon.steplog.files import SteadyClock
 
 

@@ -4,7 +4,7 @@ import errno
 import logging
 from pathlib import Path
 
-from zmon.hub.json_folder import LOG_SECONDS, WriteErrors
+from zmon.hub.write_errors import LOG_SECONDS, WriteErrors
 
 PATH = Path("/data/findings.jsonl")
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from zmon.format import counted
-from zmon.hub.json_folder import WriteErrors
 from zmon.hub.json_lines import JsonLines
+from zmon.hub.write_errors import WriteErrors
 from zmon.job.outcome import ended_launch, followed, has_ended, launch_key, restarted
 from zmon.schema.ended_launch import EndedLaunch
 from zmon.schema.finding import Finding

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from zmon.hub.json_folder import RETRY_SECONDS, WriteErrors
+from zmon.hub.write_errors import RETRY_SECONDS, WriteErrors
 from zmon.steplog.files import append_line, replace_file
 
 REWRITE_BYTES = 32 << 20  # the file is rewritten at this size, or at twice its last rewritten size if that is more

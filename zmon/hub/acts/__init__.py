@@ -24,8 +24,8 @@ from zmon.hub.acts.intents import intent as intent_of
 from zmon.hub.acts.policy import ActRule, Policy, read_policy
 from zmon.hub.acts.score import followed, scores
 from zmon.hub.agent_link import AgentLink, links_of
-from zmon.hub.json_folder import WriteErrors
 from zmon.hub.json_lines import JsonLines
+from zmon.hub.write_errors import WriteErrors
 from zmon.schema.act import (
     ACTED,
     CAPTURE,
