@@ -114,7 +114,7 @@ class Watch:
         state = self._hub.job_states.state_of(snapshot)
         gather = open_stalls or (alive and all(map(_nearly_overdue, alive)))
         state.flights = self._flights(snapshot) if gather else {}
-        self._hub.judge(snapshot, [*reports], UNIX + self.world.time)
+        self._hub.judge.judge_job(snapshot, [*reports], UNIX + self.world.time)
         suspects = [r for r in snapshot.ranks if not r.alive or r.overdue_seconds > 0 or r.stopped_seconds]
         return bool(open_stalls or suspects)
 
@@ -147,7 +147,7 @@ class Watch:
     @property
     def errors(self) -> dict[tuple[str, str], str]:
         """The errors of the hub's parts."""
-        return self._hub.errors
+        return self._hub.errors.texts
 
 
 def _labels(finding: Finding) -> tuple[object, ...]:

@@ -176,7 +176,7 @@ def hub(data_dir: Path) -> Hub:
     fill_incidents(new_hub.incidents.folder)
     young = replace(snapshot(*map(rank_state, range(2, 4)), time=NOW), missing=(0, 1))
     new_hub.snapshots = (trained(new_hub), with_job_id("fresh", young), stalled())
-    new_hub.errors = {("straggler", JOB): "ValueError: it fails"}
+    new_hub.errors.texts = {("straggler", JOB): "ValueError: it fails"}
     new_hub.pass_seconds, new_hub.last_pass_time = 0.01, NOW - 1
     new_hub._passed_at = time.monotonic()
     return new_hub

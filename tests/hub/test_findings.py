@@ -29,7 +29,7 @@ async def test_hub_goes_on_after_a_pass_that_failed(start_hub, monkeypatch, capl
     hub_client = await start_hub(FakeAgent(*healthy()))
     await hub_client.passes(1)
     with monkeypatch.context() as broken:
-        broken.delattr(Hub, "_evaluate")
+        broken.delattr(Hub, "_complete_pass")
         assert await poll(lambda: asyncio.sleep(0, "a pass of the hub failed" in caplog.text))
     await hub_client.passes()
 

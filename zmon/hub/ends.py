@@ -69,19 +69,20 @@ class Ends:
         fault: Finding | None,
         view: Callable[[], JobView] | None,
         output: tuple[str, ...] = (),
-        acted: Callable[[], str] = str,
+        acts_text: Callable[[], str] = str,
     ) -> None:
         """Record the end of this launch, or what followed the end before it; call it in every pass.
 
         `fault` is the finding about what ended the launch, None if nothing did. `view` makes the view of the job; None:
-        another launch follows. `output`: the last lines of the ranks that ended first. `acted` says what zmon did.
+        another launch follows. `output`: the last lines of the ranks that ended first. `acts_text` returns what zmon
+        did to the launch, empty if nothing.
         """
         if (before := self._before(snapshot)) and (updated := restarted(before, snapshot)) != before:
             self._put(updated)  # the same launcher started this launch
         if self.has(snapshot) or not has_ended(snapshot, fault):
             return
         end = ended_launch(snapshot, fault, view() if view else None, output)
-        if done := acted():
+        if done := acts_text():
             end = msgspec.structs.replace(end, summary=f"{done}; {end.summary}")
         log.info("job %s ended: %s: %s", end.job_id, end.outcome, end.summary)
         self.counts[end.outcome] += 1

@@ -1,10 +1,10 @@
 """The journal: the hub's record of all findings. One fault is one finding, also across restarts of the hub.
 
-A finding opens, is updated, and resolves, as `zmon/hub/judge.py` decides. Every change is a line in `findings.jsonl`; the
-last line of an id is the valid one. Later reports about the same fault update text and evidence. The id, the onset and
-the labels on the metric stay as published, which keeps one fault one alert. The severity can only rise, and new
-culprits are held for some seconds (`culprit_hold`). A job has one active finding of each detector at a time, or one for
-each fault if the detector reports separate faults.
+A finding opens, is updated, and resolves, as the detectors report it (`judge`). Every change is a line in
+`findings.jsonl`; the last line of an id is the valid one. Later reports about the same fault update text and evidence.
+The id, the onset and the labels on the metric stay as published, which keeps one fault one alert. The severity can only
+rise, and new culprits are held for some seconds (`culprit_hold`). A job has one active finding of each detector at a
+time, or one for each fault if the detector reports separate faults.
 
 The hub runs for months. Old resolved findings are dropped, their large evidence first, and the file is rewritten when
 it has grown. A rewrite does not change lines that only another version of zmon can read.
@@ -29,6 +29,7 @@ from zmon.hub.write_errors import WriteErrors
 from zmon.job import merging
 from zmon.schema.evidence import Evidence, StallEvidence
 from zmon.schema.finding import Finding, decode_finding
+from zmon.schema.names import STALL
 
 log = logging.getLogger("zmon.journal")
 
@@ -186,6 +187,10 @@ class Journal:
     def active_of(self, job_id: str, detector: str) -> list[Finding]:
         """Return the active findings of a detector about a job."""
         return [f for f in self._active.values() if (f.job_id, f.detector) == (job_id, detector)]
+
+    def active_stalls(self, job_id: str) -> list[Finding]:
+        """Return the active findings that say that the job does not move."""
+        return [finding for finding in self.active_of(job_id, STALL) if finding.is_stall]
 
     def _put(self, finding: Finding) -> None:
         """Put a finding into memory."""

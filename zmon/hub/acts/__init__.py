@@ -92,7 +92,7 @@ class Intents:
         """Return all intents, newest first."""
         return sorted(self._intents.values(), key=lambda intent: intent.time, reverse=True)
 
-    def acted_on(self, snapshot: Snapshot) -> str:
+    def acts_text(self, snapshot: Snapshot) -> str:
         """Return what zmon did to this start of a job; empty if nothing."""
         first = snapshot.reported_ranks[0]
         return "; ".join(

@@ -134,7 +134,7 @@ class Answers:
 
     async def detectors(self, request: api.DetectorsRequest) -> api.DetectorList:
         """Return for each detector and job why it is inert, if it is, and the detector's last error."""
-        errors = {name: error for (name, _), error in self._hub.errors.items()}
+        errors = {name: error for (name, _), error in self._hub.errors.texts.items()}
         return api.DetectorList(
             [
                 api.DetectorState(
