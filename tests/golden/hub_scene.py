@@ -192,7 +192,7 @@ def trained(hub_: Hub) -> Snapshot:
     records = {JOB: {r.run_uid: tuple(map(working_step, range(1, 301))) for r in whole.ranks}}
     report = agent_report(*whole.ranks, records=records, plans={"uid-0": plan(totals={"samples_per_second": 5.0})})
     job_state.add(whole, [report])
-    job_state.rate(whole, PEAKS)
+    job_state.account_utilization(whole, PEAKS)
     return job_state.add(now, [])
 
 

@@ -72,4 +72,4 @@ class EndRecorder:
         self, snapshot: Snapshot, fault: Finding | None, view_of_job: Callable[[], JobView] | None = None
     ) -> None:
         acts_text = partial(self._intents.acts_text, snapshot) if self._intents else str
-        self.ends.update(snapshot, fault, view_of_job, self._last_output.of(snapshot), acts_text)
+        self.ends.update(snapshot, fault, view_of_job, self._last_output.lines(snapshot), acts_text)

@@ -55,7 +55,7 @@ class Judge:
             snapshot = replace(snapshot, earlier_ends=self._end_recorder.ended_jobs.earlier_ends(snapshot))
             snapshot = states.state_of(snapshot).add(snapshot, reports, bool(stalls))
             with self._errors.isolated("utilization", job_id):
-                states.state_of(snapshot).rate(snapshot, self._config.peaks, bool(stalls))
+                states.state_of(snapshot).account_utilization(snapshot, self._config.peaks, bool(stalls))
             states.baselines.learn(snapshot)
             snapshot = replace(snapshot, pauses=states.pauses.pauses(snapshot))
             return states.with_efficiency(snapshot, job_state(snapshot, stalls))
