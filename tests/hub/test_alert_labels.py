@@ -8,7 +8,7 @@ import pytest
 from tests.build import NOW, finding
 from tests.hub.fakes import FakeAgent, frozen, hub_over, poll
 from zmon.errors import UsageError
-from zmon.hub.alert_labels import AlertLabels, configured
+from zmon.hub.alert_labels import AlertLabels, read_alert_labels
 from zmon.hub.journal import Journal
 
 OF_ALERT = 'zmon_finding{cause="rank_frozen",detector="stall",host="node-a",job_id="job",rank="2",%s}'
@@ -33,19 +33,19 @@ PASSED = {
 
 @pytest.mark.parametrize(("labels", "expected"), PASSED.values(), ids=PASSED)
 def test_only_declared_values_pass(labels, expected):
-    passed = configured(DECLARED, "alert_labels").of(labels)
+    passed = read_alert_labels(DECLARED, "alert_labels").accepted(labels)
     assert passed == expected
     assert list(passed) == [name for name in DECLARED if name in expected]
 
 
 def test_empty_value_is_left_out_even_if_the_pattern_matches_it():
-    assert configured({"owner": ".*"}, "alert_labels").of({"owner": ""}) == {}
+    assert read_alert_labels({"owner": ".*"}, "alert_labels").accepted({"owner": ""}) == {}
 
 
 @pytest.mark.parametrize("settings", [None, {}])
 def test_quiet_unless_a_site_declares_labels(settings):
-    assert configured(settings, "alert_labels") == AlertLabels()
-    assert AlertLabels().of({"tier": "hero"}) == {}
+    assert read_alert_labels(settings, "alert_labels") == AlertLabels()
+    assert AlertLabels().accepted({"tier": "hero"}) == {}
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_quiet_unless_a_site_declares_labels(settings):
 )
 def test_wrong_declaration_is_refused_in_one_line(settings, part):
     with pytest.raises(UsageError) as refused:
-        configured(settings, "alert_labels")
+        read_alert_labels(settings, "alert_labels")
     assert part in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -108,7 +108,7 @@ async def test_alert_has_the_declared_labels_also_after_a_restart_and_a_change(t
     agent = FakeAgent(*labelled(*frozen(), tier="hero", owner="Ann", team="ads"))
     expected = OF_ALERT % 'severity="critical",team="ads",tier="hero"'
     async with agent.serve():
-        async with hub_over(tmp_path, agent, alert_labels=configured(DECLARED, "alert_labels")) as hub:
+        async with hub_over(tmp_path, agent, alert_labels=read_alert_labels(DECLARED, "alert_labels")) as hub:
             await poll(hub.findings)
             assert await hub.metric(expected) == [1.0]
             agent.ranks = labelled(*frozen(), tier="normal", owner="ann")
@@ -126,6 +126,8 @@ async def test_labels_are_those_of_the_lead_rank_and_equal_in_two_hubs(tmp_path)
     async with agent.serve():
         for name in ("a", "b"):
             (tmp_path / name).mkdir()
-            async with hub_over(tmp_path / name, agent, alert_labels=configured(DECLARED, "alert_labels")) as hub:
+            async with hub_over(
+                tmp_path / name, agent, alert_labels=read_alert_labels(DECLARED, "alert_labels")
+            ) as hub:
                 await poll(hub.findings)
                 assert await hub.metric("zmon_finding{") == await hub.metric(expected) == [1.0]

@@ -324,7 +324,7 @@ async def test_breaker_that_cannot_be_written_stops_acts_and_no_pass(start_hub, 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(acts, "stop", full)
-    monkeypatch.setattr(acts, "storm", lambda intents, now: "a storm")
+    monkeypatch.setattr(acts, "storm_reason", lambda intents, now: "a storm")
     agent = FakeAgent(*frozen())
     client = await start_hub(agent, policy=policy(ENFORCED))
     assert await poll(client.findings)

@@ -15,7 +15,7 @@ from aiohttp import web
 import zmon
 from zmon import detectors, metrics
 from zmon.errors import UsageError
-from zmon.hub.acts import reasons_of
+from zmon.hub.acts import stop_reasons
 from zmon.hub.api.plan import plan_table
 from zmon.hub.api.privacy import may_read, may_read_end, without_output
 from zmon.hub.api.rank_page import rank_page, with_few_rows
@@ -130,7 +130,7 @@ class Answers:
             return api.IntentList([], 0, has_policy=False)
         intents = [intent for intent in acts.all() if request.job_id in (None, intent.job_id)]
         shown = intents if request.limit < 0 else intents[: request.limit]
-        return api.IntentList(shown, len(intents), acts.scores(), reasons_of(acts.stops))
+        return api.IntentList(shown, len(intents), acts.scores(), stop_reasons(acts.stops))
 
     async def detectors(self, request: api.DetectorsRequest) -> api.DetectorList:
         """Return for each detector and job why it is inert, if it is, and the detector's last error."""

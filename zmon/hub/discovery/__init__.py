@@ -77,14 +77,14 @@ class Discovery:
 
     def _record(self, source: str, answer: Answer) -> None:
         if isinstance(answer, ZmonError):
-            self._hold_no_longer(source)
+            self._end_hold(source)
             self._note(source, str(answer))
             return
         known = self._targets.get(source, ())
         if len(answer) < _LEAST_SHARE * len(known):
             self._hold(source, answer)
             return
-        self._hold_no_longer(source)
+        self._end_hold(source)
         self._note(source, "" if answer else "it names no agent")
         if answer != known:
             log.info("%s has %s", source, counted(len(answer), "agent"))
@@ -108,7 +108,7 @@ class Discovery:
 
         self._timers[source] = asyncio.get_running_loop().call_at(due, take)
 
-    def _hold_no_longer(self, source: str) -> None:
+    def _end_hold(self, source: str) -> None:
         if timer := self._timers.pop(source, None):
             timer.cancel()
 
