@@ -173,7 +173,7 @@ def hub(data_dir: Path) -> Hub:
     b.record_report(agent_report(rank_state(3), host="node-b"))
     b.record_failure("cannot reach http://node-b:9780: Connection refused")
     fill_journal(new_hub)
-    fill_incidents(new_hub.incidents.folder)
+    fill_incidents(new_hub.incidents.store)
     young = replace(snapshot(*map(rank_state, range(2, 4)), time=NOW), missing=(0, 1))
     new_hub.snapshots = (trained(new_hub), with_job_id("fresh", young), stalled())
     new_hub.errors.texts = {("straggler", JOB): "ValueError: it fails"}

@@ -244,7 +244,7 @@ class Hub:
         """Return the HTTP application; the hub's loops run while it is served."""
         app = application(self.config.allowed_hosts, self.config.web, lambda: self.last_pass_time is not None)
         large = WorkQueue()
-        incidents = IncidentAnswers(self.incidents.folder, large)
+        incidents = IncidentAnswers(self.incidents.store, large)
         app.add_routes([*Answers(self, large).routes(), *incidents.routes()])
         app.cleanup_ctx.append(self._run)
         return app

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from zmon.hub import Hub
 
 _LATE_SECONDS = 10.0  # the hub is unhealthy if its last pass is longer ago
-# A job has about a hundred series. A job id that changes with every start would otherwise give the page all jobs that
-# agents still know, which are those of the last 15 minutes.
+# Jobs on the /metrics page, each with about a hundred series. Agents know jobs for 15 minutes after their end, so a job
+# that starts under a new id again and again would fill the page.
 MAX_JOBS = 200
 
 
@@ -46,7 +46,7 @@ class Answers:
     """The handlers: each one takes a typed request and returns a typed answer."""
 
     def __init__(self, hub: Hub, large: WorkQueue) -> None:
-        """`large`: the queue of the hub's large answers."""
+        """`large`: the queue in which large answers wait for each other."""
         self._hub, self._large = hub, large
         self._page = SharedPage(self.page)
 
@@ -167,6 +167,7 @@ class Answers:
         return web.Response(body=await self._page.get(), headers={"Content-Type": metrics.CONTENT_TYPE})
 
     async def page(self) -> bytes:
+        """Return the /metrics page. The counters of a job are those on disk, so that none falls after a restart."""
         hub = self._hub
         shown, jobs = exported_jobs(hub.snapshots), hub.reported_jobs()
         accounts = {job_id: hub.job_states.accounts.on_disk(job_id) or Account(job_id) for job_id in shown}

@@ -1,4 +1,4 @@
-"""The rows of ranks: of a job, all or one page of those that stand out, and in the evidence of a finding.
+"""The rows of ranks in an answer: one page of a job's ranks, and the rows in the evidence of a finding.
 
 A job may have 16,384 ranks. Their rows have several megabytes, and nobody reads them all.
 """
