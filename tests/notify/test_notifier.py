@@ -18,7 +18,7 @@ END = ended_launch(snapshot(*(killed(rank, 9.0) for rank in range(4))), FINDING,
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch):
     monkeypatch.setattr(outbox, "_FIRST_WAIT_SECONDS", 0.05)
-    monkeypatch.setattr(notifier, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(notifier, "_POLL_SECONDS", 0.05)
 
 
 @pytest.fixture
