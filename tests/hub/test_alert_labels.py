@@ -11,7 +11,7 @@ from zmon.errors import UsageError
 from zmon.hub.alert_labels import AlertLabels, read_alert_labels
 from zmon.hub.journal import Journal
 
-OF_ALERT = 'zmon_finding{cause="rank_frozen",detector="stall",host="node-a",job_id="job",rank="2",%s}'
+SERIES = 'zmon_finding{cause="rank_frozen",detector="stall",host="node-a",job_id="job",rank="2",%s}'
 DECLARED = {"team": ["ads", "search.web"], "tier": ["hero"], "owner": "[a-z]+"}
 
 
@@ -104,9 +104,9 @@ def labelled(*states, **labels):
     return [replace(rank, labels=labels) for rank in states]
 
 
-async def test_alert_has_the_declared_labels_also_after_a_restart_and_a_change(tmp_path):
+async def test_alert_keeps_its_labels_although_job_and_site_change_theirs(tmp_path):
     agent = FakeAgent(*labelled(*frozen(), tier="hero", owner="Ann", team="ads"))
-    expected = OF_ALERT % 'severity="critical",team="ads",tier="hero"'
+    expected = SERIES % 'severity="critical",team="ads",tier="hero"'
     async with agent.serve():
         async with hub_over(tmp_path, agent, alert_labels=read_alert_labels(DECLARED, "alert_labels")) as hub:
             await poll(hub.findings)
@@ -119,10 +119,10 @@ async def test_alert_has_the_declared_labels_also_after_a_restart_and_a_change(t
             assert await hub.metric("zmon_finding{") == await hub.metric(expected) == [1.0]
 
 
-async def test_labels_are_those_of_the_lead_rank_and_equal_in_two_hubs(tmp_path):
+async def test_two_hubs_publish_the_labels_of_the_lead_rank(tmp_path):
     first, *others = sorted(frozen(), key=lambda rank: rank.rank)
     agent = FakeAgent(*labelled(*others, team="ads"), *labelled(first, tier="hero"))
-    expected = OF_ALERT % 'severity="critical",tier="hero"'
+    expected = SERIES % 'severity="critical",tier="hero"'
     async with agent.serve():
         for name in ("a", "b"):
             (tmp_path / name).mkdir()

@@ -22,7 +22,7 @@ def steps(first, last, ranks=range(4), uid="uid-{}"):
 COUNT, SUM = "zmon_job_step_duration_seconds_count", "zmon_job_step_duration_seconds_sum"
 
 
-async def test_steps_are_counted_once_and_their_time_is_in_the_account(start_hub):
+async def test_time_of_each_step_is_in_the_account_once(start_hub):
     agent = FakeAgent(*healthy())
     hub_client = await start_hub(agent)
     await hub_client.passes(1)

@@ -55,7 +55,7 @@ def ids_of(*passes, over=()):
         ),
     ],
 )
-def test_findings_are_told(case, passes, expected):
+def test_notices_of_findings(case, passes, expected):
     assert ids_of(*passes) == expected
 
 
@@ -68,7 +68,7 @@ def test_findings_of_a_launch_that_is_over_are_told_as_its_end():
     assert notices.finding_notices([], {}, {JOB}, NOW) == notices.finding_notices([], {}, (), NOW) == []
 
 
-def test_finding_has_who_and_what_and_next():
+def test_notice_of_a_finding_has_culprit_duration_and_next_step():
     (notice,) = Notices().finding_notices([CRITICAL], {JOB: {"team": "ads"}}, (), NOW)
     assert notice.title == f"CRITICAL {CRITICAL.cause}, job {JOB}"
     assert "Who: rank" in notice.body
@@ -106,7 +106,7 @@ def test_severities_that_were_told_outlive_a_restart():
     assert (over.is_over, over.severity, over.style) == (True, "critical", "success")
 
 
-def test_finding_about_a_death_waits_for_the_end_and_is_not_told_after_it():
+def test_finding_about_a_death_is_never_told_beside_the_end():
     death = replace(CRITICAL, evidence=evidence(exit_status="exit code 1"))
     notices = Notices()
     assert notices.finding_notices([death], {}, (), NOW) == []

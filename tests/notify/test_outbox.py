@@ -70,13 +70,13 @@ def test_pending_notices_outlive_a_restart(unsent, tmp_path):
     assert (tmp_path / FILE).stat().st_mode & 0o077 == 0
 
 
-def test_damaged_file_is_said_and_begins_anew(tmp_path, caplog):
+def test_damaged_file_begins_anew_with_a_line_in_the_log(tmp_path, caplog):
     (tmp_path / FILE).write_bytes(b"{")
     assert Outbox(tmp_path / FILE).pending == []
     assert "cannot use" in caplog.text
 
 
-def test_full_disk_is_said(unsent, tmp_path, caplog):
+def test_full_disk_is_logged(unsent, tmp_path, caplog):
     outbox = Outbox(tmp_path / "none" / "file" / FILE)
     (tmp_path / "none").write_text("")
     outbox.add([unsent()])

@@ -5,7 +5,7 @@ The kernel lists each TCP socket of this machine with the uid of its owner in `/
 
 A program on loopback may forward requests of somebody far away. `kubectl port-forward` comes from the container
 runtime, as root, and ports of rootless containers from their user. So in a container the process that has the socket
-must be visible, with the network and the files of this container. On a node of Kubernetes, a request of root is unknown.
+must be visible, with the network and the files of this container. On a node of Kubernetes, root counts as unknown.
 """
 
 from __future__ import annotations

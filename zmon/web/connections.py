@@ -15,8 +15,8 @@ from typing import Protocol
 
 from aiohttp import web
 
-# After this time aiohttp closes a connection that is idle, or whose request has not arrived. No usual interval of scrapes
-# has this length: a connection should not be closed just when the next scrape begins.
+# After this time aiohttp closes a connection that is idle, or whose request has not arrived. No usual interval of
+# scrapes has this length: a connection should not be closed just when the next scrape begins.
 IDLE_SECONDS = 45.0
 # A POST waits this long for its body. Other endpoints read no body: aiohttp drops it for this long after the answer, so
 # that the client sees the answer.

@@ -42,7 +42,7 @@ def test_one_stopped_rank_of_a_watched_job_is_not_refused():
     ],
     ids=str,
 )
-def test_guard_refuses(changes, scene, site, message):
+def test_guards_refuse_with_the_reason(changes, scene, site, message):
     (reason,) = refused(intent(**changes), scene, **site)
     assert message in reason
 
@@ -61,7 +61,7 @@ def test_guard_refuses(changes, scene, site, message):
     ],
     ids=str,
 )
-def test_guard_lets_through(changes, site):
+def test_guards_are_quiet(changes, site):
     assert refused(intent(**changes), **site) == []
 
 

@@ -105,7 +105,7 @@ def test_act_on_a_job_helps_if_nothing_starts_it_again(scene, seconds, outcome, 
     assert with_score_or_outcome(intent(act=act, result="acted"), scene, NOW + seconds).outcome == outcome
 
 
-def test_what_is_known_does_not_change():
+def test_known_score_or_outcome_does_not_change():
     for known in (intent(score="right"), intent(result="acted", outcome="ended"), intent(act="capture")):
         assert with_score_or_outcome(known, GOES_ON, NOW + LONG) == known
 

@@ -31,7 +31,7 @@ TARGETS = {
 
 
 @pytest.mark.parametrize(("act", "finding", "scene", "ranks", "uids"), TARGETS.values(), ids=TARGETS)
-def test_intent_is_about(act, finding, scene, ranks, uids):
+def test_intent_has_the_ranks_that_its_act_is_about(act, finding, scene, ranks, uids):
     made = make_intent(rule(act=act), finding, scene, NOW)
     assert (made.ranks, tuple(sorted(made.run_uids))) == (ranks, uids)
 

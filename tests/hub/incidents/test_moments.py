@@ -53,7 +53,7 @@ def test_suspicions_are_merged_by_reason_with_the_culprit_first():
         (-4.0, NOW + 4.0, "node-b's clock is 4.0 s behind: corrected"),
     ],
 )
-def test_times_of_other_clocks_are_corrected_and_marked(ahead, time, expected):
+def test_times_of_other_clocks_are_corrected_with_a_mark(ahead, time, expected):
     moment = HostClock("node-b", ahead).moment(NOW, "kernel:  a\nline", "node-b")
     assert (moment.time, moment.what, moment.clock) == (time, "kernel: a line", expected)
 
