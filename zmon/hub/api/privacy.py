@@ -1,7 +1,7 @@
-"""Who may read the stacks and the stderr in findings, which are private.
+"""Stacks and stderr in findings are private.
 
-If the server has roles, whoever has the role `evidence`. If it has none: root, the user of the hub and the user of the
-job, over loopback.
+A server with roles shows them to whoever has the role `evidence`. One without roles shows them to root, to the user of
+the hub and to the user of the job, over loopback.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _TICKS = ((-600, "−10 min"), (-60, "−1 min"), (-5, "−5 s"), (0, "0"), (5, 
           (3600, "1 h"), (36000, "10 h"))  # fmt: skip
 
 
-class HeatMap(NamedTuple):
+class SelfTimePlot(NamedTuple):
     """A heat map of self time."""
 
     svg: str
@@ -38,7 +38,7 @@ class StepTimePlot(NamedTuple):
     longest_seconds: float  # the longest step, which may exceed the scale
 
 
-def heat_map(steps: Sequence[PlottedStep], ranks: Sequence[int]) -> HeatMap | None:
+def self_time_plot(steps: Sequence[PlottedStep], ranks: Sequence[int]) -> SelfTimePlot | None:
     """Return the self time by rank (rows, as given) and step (columns); None without steps.
 
     A cell is empty where the self time is unknown.
@@ -56,7 +56,7 @@ def heat_map(steps: Sequence[PlottedStep], ranks: Sequence[int]) -> HeatMap | No
     background = f'<path class="known" d="{"".join("".join(d) for d in paths.values())}"/>'
     cells = "".join(f'<path d="{"".join(d)}" fill-opacity="{strength}"/>' for strength, d in sorted(paths.items()))
     height = ROW_PIXELS * len(ranks)
-    return HeatMap(
+    return SelfTimePlot(
         f'<svg class="heat" width="100%" height="{height}" viewBox="0 0 {len(numbers)} {len(ranks)}" '
         f'preserveAspectRatio="none" shape-rendering="crispEdges" role="img">{background}{cells}</svg>',
         median,

@@ -70,7 +70,7 @@ def plotted(steps: Sequence[PlottedStep], ranks: Sequence[int], culprits: Collec
     """Return what `steps.html.j2` needs to show the last steps of these ranks."""
     from markupsafe import Markup
 
-    heat, strip = plots.heat_map(steps, ranks), plots.step_time_plot(steps, [*culprits])
+    heat, strip = plots.self_time_plot(steps, ranks), plots.step_time_plot(steps, [*culprits])
     return {
         "plotted_ranks": [{"rank": rank, "culprit": rank in culprits} for rank in ranks],
         "culprits": culprits,
