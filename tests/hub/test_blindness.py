@@ -93,9 +93,11 @@ async def test_hub_knows_that_an_agent_restarts_if_it_said_so(start_hub):
     await hub_client.passes()
     await asyncio.sleep(0.5)  # longer than a long poll of these hubs
     node_b.down = True
-    assert await poll(lambda: [link.url for link in hub_client.hub.links if link.status().is_restarting]) == [
-        node_b.url
-    ]
+
+    def restarting():
+        return [link.url for link in hub_client.hub.links if link.status().is_restarting]
+
+    assert await poll(restarting) == [node_b.url]
 
 
 async def test_job_without_an_answering_agent_is_a_finding(start_hub):

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from zmon.job import agent_reports
 from zmon.schema.api import SnapshotRequest, Suspicion
@@ -28,6 +28,24 @@ TCP_WINDOW_SECONDS = 4.0  # the window over which TCP connections are compared: 
 _BETWEEN_TCP_SAMPLES_SECONDS = 0.9
 
 
+T = TypeVar("T")
+
+
+class _SampleWindow(Generic[T]):
+    """Samples of the last seconds, to compare the newest one with the oldest."""
+
+    def __init__(self, seconds: float, interval_seconds: float) -> None:
+        self._seconds, self._interval_seconds = seconds, interval_seconds
+        self.samples: deque[tuple[float, T]] = deque()  # monotonic seconds and sample, the oldest first
+
+    def add(self, now: float, sample: T) -> None:
+        """Add a sample if the interval since the last one is over, and drop those that are too old."""
+        if not self.samples or now - self.samples[-1][0] >= self._interval_seconds:
+            self.samples.append((now, sample))
+        while len(self.samples) > 1 and now - self.samples[1][0] >= self._seconds:
+            self.samples.popleft()
+
+
 class AgentLink:
     """The link to one agent: its latest report, its suspects, and samples of its hardware."""
 
@@ -42,8 +60,8 @@ class AgentLink:
         self.is_target = True  # False once discovery no longer names it
         self._answered_at = self._steps_received_at = time.monotonic()
         self._delay = agent_reports.ReportDelay()
-        self._samples: deque[tuple[float, HostSample]] = deque()
-        self._tcp_samples: deque[tuple[float, TcpSample | None]] = deque()
+        self._host_window = _SampleWindow[HostSample](WINDOW_SECONDS, _BETWEEN_SAMPLES_SECONDS)
+        self._tcp_window = _SampleWindow[TcpSample | None](TCP_WINDOW_SECONDS, _BETWEEN_TCP_SAMPLES_SECONDS)
         self._were_up: frozenset[str] = frozenset()
         self.resting = Resting()  # what the agent sent last about its ranks that seldom changes
         self.packed_at = -math.inf  # monotonic time from which on packed reports are requested
@@ -150,18 +168,12 @@ class AgentLink:
         `restart`: forget the earlier samples, since this may be another host, or the host may have rebooted.
         """
         if restart:
-            self._samples.clear()
-            self._tcp_samples.clear()
+            self._host_window.samples.clear()
+            self._tcp_window.samples.clear()
             self._were_up = frozenset()
         self._were_up |= working_devices(sample)
-        if not self._samples or self._answered_at - self._samples[-1][0] >= _BETWEEN_SAMPLES_SECONDS:
-            self._samples.append((self._answered_at, sample))
-        while len(self._samples) > 1 and self._answered_at - self._samples[1][0] >= WINDOW_SECONDS:
-            self._samples.popleft()
-        if not self._tcp_samples or self._answered_at - self._tcp_samples[-1][0] >= _BETWEEN_TCP_SAMPLES_SECONDS:
-            self._tcp_samples.append((self._answered_at, sample.tcp))
-        while len(self._tcp_samples) > 1 and self._answered_at - self._tcp_samples[1][0] >= TCP_WINDOW_SECONDS:
-            self._tcp_samples.popleft()
+        self._host_window.add(self._answered_at, sample)
+        self._tcp_window.add(self._answered_at, sample.tcp)
 
     def window(self) -> HostWindow | None:
         """Return the host's hardware now and a minute ago, or None while the agent does not answer.
@@ -170,12 +182,14 @@ class AgentLink:
         """
         if self.report is None or not self.reachable:
             return None
-        taken_at, before = self._samples[0]
+        taken_at, before = self._host_window.samples[0]
         # A cgroup may appear after the window began, with its first rank. Then its counters are compared with its first
         # sample.
-        groups = {group.path: group for _, sample in reversed(self._samples) for group in sample.cgroups or ()}
+        groups = {
+            group.path: group for _, sample in reversed(self._host_window.samples) for group in sample.cgroups or ()
+        }
         before = replace(before, cgroups=tuple(groups.values()) or before.cgroups)
-        earlier_tcp = self._tcp_samples[0][1]
+        earlier_tcp = self._tcp_window.samples[0][1]
         seconds = self._answered_at - taken_at
         return HostWindow(self.report.host, seconds, before, self.report.sample, self._were_up, earlier_tcp)
 
