@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,13 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from zmon.doctor.check import TIMEOUT_SECONDS, Check
-from zmon.doctor.routes import endings, integrations, is_silenced
+from zmon.doctor.routes import Ending, endings, integrations, is_silenced
 from zmon.doctor.rules import shipped
 from zmon.errors import Unreachable
 from zmon.format import listed
 from zmon.web import client
 
-# Prometheus sends a firing alert again every minute. The first time, it may not have discovered Alertmanager yet.
+# Prometheus sends a firing alert again every minute. It may send it for the first time before it knows Alertmanager.
 RESEND_SECONDS = 75.0
 NO_ALERTMANAGER = Check(
     "Alertmanager",
@@ -134,11 +135,13 @@ def _receivers_for_job(pager: Pager, name: str, alert: str, job_id: str) -> Chec
         receiver_names = listed([end.receiver for end in ends])
         result = f"ends{about_job} in receiver {receiver_names}, which notifies nobody, so pages go nowhere"
         return Check(name, False, result, "Add an integration to that receiver; with zmon up: --webhook URL.")
-    receivers = [
-        f"{end.receiver} ({', '.join(ways[end.receiver])}{'; not always: ' if end.times else ''}{', '.join(end.times)})"
-        for end in delivering
-    ]
+    receivers = [_receiver_text(end, ways[end.receiver]) for end in delivering]
     return Check(name, True, f"ends in receiver {listed(receivers)}")
+
+
+def _receiver_text(end: Ending, ways: Sequence[str]) -> str:
+    times = f"; not always: {', '.join(end.times)}" if end.times else ""
+    return f"{end.receiver} ({', '.join(ways)}{times})"
 
 
 def _undelivered(pager: Pager) -> list[Check]:

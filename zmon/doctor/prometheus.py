@@ -27,7 +27,7 @@ from zmon.schema.scraping import AGENT, AGENT_JOB, HUB, LONGEST_SECONDS, duratio
 from zmon.web import client
 
 LATE_INTERVALS = 3  # a rule group is late after this many intervals without an evaluation
-_LABELS = {"zmon_dashboard": "dashboard", "zmon_docs": "runbooks"}
+_LABELS = {"zmon_dashboard": "dashboard", "zmon_docs": "runbooks"}  # external label → the target of its links
 
 
 async def ask(session: aiohttp.ClientSession, url: str) -> PrometheusState | Check:
@@ -151,22 +151,22 @@ def _evaluation(state: PrometheusState) -> Check:
     if not ours:
         result = "Prometheus has loaded no rule of zmon, so nothing pages"
         return Check("rule evaluation", False, result, "Add dashboards/rules/zmon.yaml to rule_files.")
-    # The first evaluation of a group has an offset of its own.
+    # Each group is evaluated for the first time at some moment of its first interval; before that, the year is 1.
     up_seconds = 0.0 if state.up_seconds is None else state.up_seconds
     waiting = [group for group in ours if group.last_evaluation.year == 1 and up_seconds < group.interval]
     due = [group for group in ours if group not in waiting]
     if not due:
         return Check("rule evaluation", None, "Prometheus has just started, and no rule group was due yet")
     ages = {group.name: state.now - group.last_evaluation.timestamp() for group in due}
-    late = "Alerts come late. Give Prometheus more CPU, or fewer rules."
+    if_late = "Alerts come late. Give Prometheus more CPU, or fewer rules."
     for group in due:
         if group.last_evaluation.year == 1 or ages[group.name] > LATE_INTERVALS * group.interval:
             when = "never" if group.last_evaluation.year == 1 else f"last {ages[group.name]:.0f} s ago"
             result = f"group {group.name} is due every {group.interval:g} s, but was evaluated {when}"
-            return Check("rule evaluation", False, result, late)
+            return Check("rule evaluation", False, result, if_late)
         if group.evaluation_time > group.interval:
             result = f"group {group.name} takes {group.evaluation_time:.1f} s, but is due every {group.interval:g} s"
-            return Check("rule evaluation", False, result, late)
+            return Check("rule evaluation", False, result, if_late)
     not_due = f"; not due yet: {listed([group.name for group in waiting])}" if waiting else ""
     oldest = max(0.0, max(ages.values()))
     return Check("rule evaluation", True, f"{len(due)} groups, the oldest result is {oldest:.1f} s old{not_due}")

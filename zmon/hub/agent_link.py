@@ -185,9 +185,8 @@ class AgentLink:
         taken_at, before = self._host_window.samples[0]
         # A cgroup may appear after the window began, with its first rank. Then its counters are compared with its first
         # sample.
-        groups = {
-            group.path: group for _, sample in reversed(self._host_window.samples) for group in sample.cgroups or ()
-        }
+        newest_first = [sample for _, sample in reversed(self._host_window.samples)]
+        groups = {group.path: group for sample in newest_first for group in sample.cgroups or ()}
         before = replace(before, cgroups=tuple(groups.values()) or before.cgroups)
         earlier_tcp = self._tcp_window.samples[0][1]
         seconds = self._answered_at - taken_at

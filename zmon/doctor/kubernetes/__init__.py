@@ -45,7 +45,7 @@ async def ask(session: aiohttp.ClientSession, server: str, agents: PodSelection 
             return error
 
     async def agent_objects(resource: Resource, kind: type[T]) -> tuple[T, ...] | Unreachable:
-        return await objects_of(resource.of(agents.namespace), kind, agents.selector) if agents else ()
+        return await objects_of(resource.in_namespace(agents.namespace), kind, agents.selector) if agents else ()
 
     return objects.ClusterObjects(
         agents,
