@@ -26,7 +26,7 @@ VERSIONS = {
 class FreshContext:
     """The context of a server or a client, made again before a handshake if a file has changed.
 
-    New files that are broken are not used: the server or client keeps the certificates that it has, and says so.
+    If the new files are broken, the server or client keeps its old certificates and logs the reason.
     """
 
     def __init__(self, whose: str, make: Callable[[], ssl.SSLContext], *files: Path | None) -> None:

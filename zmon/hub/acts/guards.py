@@ -1,6 +1,6 @@
 """The guards of acts, in one place: each says in one line why zmon does not act now. Pure.
 
-The agent of the host has guards of its own, about the process (zmon/agent/acts/): a hub may be wrong about that.
+The agent of the host has its own guards (zmon/agent/acts/), about the process: what a hub knows of it may be outdated.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from zmon.schema.act import ACTED, CAPTURE, ENFORCE, JOB_SECONDS, KILL_CULPRIT, 
 from zmon.schema.job_snapshot import Snapshot
 
 STORM_SECONDS = 60.0
-# So many jobs, or hosts, with culprits within a minute have one cause that no kill of a rank removes: storage, a
-# switch, a power feed. A person must look.
+# If so many jobs or hosts have culprits within a minute, they have one cause that no kill of a rank removes, such as
+# storage, a switch or a power feed. A person must look.
 STORM_JOBS = STORM_HOSTS = 3
 CLOCK_SECONDS = 60.0  # after the clock was set, ages are wrong until all agents have answered again
 NEEDED_RIGHT = 20  # right intents of a cause at this site, and none wrong, before a rule acts
