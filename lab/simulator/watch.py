@@ -12,7 +12,7 @@ from lab.simulator.observation import JOB, UNIX, SimulatedAgent, flight
 from lab.simulator.world import World
 from zmon.hub import Hub, HubConfig
 from zmon.hub.acts import Policy
-from zmon.hub.job_state import SeenStanding
+from zmon.hub.job_state import StandingObservation
 from zmon.job.timeline import snapshots
 from zmon.schema.act import Intent
 from zmon.schema.api.agent import AgentReport
@@ -118,16 +118,16 @@ class Watch:
         state = self._hub.job_states.state_of(snapshot)
         gather = open_stalls or (alive and all(map(_nearly_overdue, alive)))
         state.flights = self._flights(snapshot) if gather else {}
-        self._hub.judge(snapshot, [*reports], UNIX + self.world.time)
+        self._hub.judge.judge_job(snapshot, [*reports], UNIX + self.world.time)
         suspects = [r for r in snapshot.ranks if not r.alive or r.overdue_seconds > 0 or r.stopped_seconds]
         return bool(open_stalls or suspects)
 
-    def _flights(self, snapshot: Snapshot) -> dict[int, SeenStanding[FlightRecord]]:
+    def _flights(self, snapshot: Snapshot) -> dict[int, StandingObservation[FlightRecord]]:
         """Return the flight records of the living ranks; a stopped process does not answer."""
         backend = "gloo" if self.world.shape.device == "cpu" else "nccl"
         answering = [r for r in snapshot.ranks if r.alive and r.stopped_seconds is None]
         launches = self.world.launches
-        return {r.rank: SeenStanding.of(r, flight(launches[r.attempt][r.rank], backend)) for r in answering}
+        return {r.rank: StandingObservation.of(r, flight(launches[r.attempt][r.rank], backend)) for r in answering}
 
     def _record(self) -> None:
         """Record each finding that opened or changed."""
@@ -151,7 +151,7 @@ class Watch:
     @property
     def errors(self) -> dict[tuple[str, str], str]:
         """The errors of the hub's parts."""
-        return self._hub.errors
+        return self._hub.errors.texts
 
 
 def _labels(finding: Finding) -> tuple[object, ...]:

@@ -55,7 +55,7 @@ def test_labels_of_alerts_are_the_same_mapping_everywhere(started, tmp_path, way
         assert run(*(["--alert-labels", text] if way == "flag" else []), ZMON_ALERT_LABELS=text) is None
     (config,) = started
     labels = {"team": "ads", "owner": "ann", "tier": "hero"}
-    assert config.alert_labels.of(labels) == {"team": "ads", "owner": "ann"}
+    assert config.alert_labels.accepted(labels) == {"team": "ads", "owner": "ann"}
 
 
 @pytest.mark.parametrize("text", ["{", "{job_id: x}", "3", "{owner: '('}"])

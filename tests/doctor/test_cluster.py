@@ -99,13 +99,13 @@ def test_healthy_agents_share_a_check():
     assert [check.result for check in results] == [f"100 of 100 answer the hub, version {zmon.__version__}"]
 
 
-def test_down_sources_are_inert_and_absent_ones_are_not():
+def test_only_sources_that_are_down_are_inert():
     nic = SourceStatus("nic", False, False, 5.0, 1.0, 3, "it hangs")
     gpu = SourceStatus("gpu", False, True, 0.1, None, 0, "no driver")
     assert inert(checks(hub_view([agent(sources=(nic, gpu))]))) == {"agent node-a": "has 1 source down: nic (it hangs)"}
 
 
-def test_detector_without_input_names_the_job_and_the_reason():
+def test_detector_without_input_names_its_jobs():
     straggler = DetectorState("straggler", {"a": "no step records", "b": None, "c": "no step records"})
     results = {c.name: c for c in checks(hub_view(detectors=[DetectorState("stall", {}), straggler]))}
     of_straggler = results["detector straggler"]

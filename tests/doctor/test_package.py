@@ -61,7 +61,7 @@ def test_chosen_python_edge_is_not_inert(monkeypatch):
     assert check.next_step.startswith("Unset ZMON_EDGE")
 
 
-def test_c_edge_is_armed_and_a_missing_one_says_what_to_install():
+def test_missing_c_edge_says_what_to_install():
     check = probe_edge("python", is_built=False)
     assert check.armed is None
     assert "has no C edge" in check.result

@@ -98,7 +98,7 @@ def test_route_of_a_job_without_receiver_is_inert():
     assert "of job test-1" in inert(checks(pager(config=config), ["dlrm", "test-1"], 3600.0))["page ZmonStall"]
 
 
-def test_silence_over_every_page_is_inert_and_named():
+def test_silence_over_every_page_is_inert():
     silence = {
         "id": "77", "endsAt": "2026-12-01T00:00:00Z", "comment": "maintenance",
         "matchers": [{"name": "severity", "value": "critical", "isRegex": False, "isEqual": True}],

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 import yaml
 
-from zmon.doctor.routes import endings, holds, integrations, parse, silenced
+from zmon.doctor.routes import endings, holds, integrations, is_silenced, parse
 
 CONFIG = """
 route:
@@ -116,4 +116,4 @@ def test_expressions_match_the_whole_value(value, sign, pattern, expected):
 )
 def test_silence_applies_if_all_its_matchers_hold(is_regex, is_equal, expected):
     matchers = [{"name": "alertname", "value": "Zmon.*", "isRegex": is_regex, "isEqual": is_equal}]
-    assert silenced(matchers, {"alertname": "ZmonStall"}) is expected
+    assert is_silenced(matchers, {"alertname": "ZmonStall"}) is expected

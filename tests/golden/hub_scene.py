@@ -173,10 +173,10 @@ def hub(data_dir: Path) -> Hub:
     b.record_report(agent_report(rank_state(3), host="node-b"))
     b.record_failure("cannot reach http://node-b:9780: Connection refused")
     fill_journal(new_hub)
-    fill_incidents(new_hub.incidents.folder)
+    fill_incidents(new_hub.incidents.store)
     young = replace(snapshot(*map(rank_state, range(2, 4)), time=NOW), missing=(0, 1))
     new_hub.snapshots = (trained(new_hub), with_job_id("fresh", young), stalled())
-    new_hub.errors = {("straggler", JOB): "ValueError: it fails"}
+    new_hub.errors.texts = {("straggler", JOB): "ValueError: it fails"}
     new_hub.pass_seconds, new_hub.last_pass_time = 0.01, NOW - 1
     new_hub._passed_at = time.monotonic()
     return new_hub
@@ -192,7 +192,7 @@ def trained(hub_: Hub) -> Snapshot:
     records = {JOB: {r.run_uid: tuple(map(working_step, range(1, 301))) for r in whole.ranks}}
     report = agent_report(*whole.ranks, records=records, plans={"uid-0": plan(totals={"samples_per_second": 5.0})})
     job_state.add(whole, [report])
-    job_state.rate(whole, PEAKS)
+    job_state.account_utilization(whole, PEAKS)
     return job_state.add(now, [])
 
 

@@ -25,8 +25,8 @@ from zmon.hub.accounts import Accounts
 from zmon.hub.baseline_store import BaselineStore
 from zmon.hub.ended_jobs import EndedJobs
 from zmon.hub.journal import Journal
-from zmon.hub.json_folder import RETRY_SECONDS
 from zmon.hub.pauses import PauseStore
+from zmon.hub.write_errors import RETRY_SECONDS
 from zmon.schema.pause import Place
 from zmon.steplog import StepLog, files
 

@@ -82,7 +82,7 @@ def test_old_accounts_are_deleted(folder, monkeypatch):
     assert not path.exists()
 
 
-def test_damaged_account_is_logged_and_not_used(folder, caplog):
+def test_damaged_account_starts_anew_with_a_line_in_the_log(folder, caplog):
     folder.mkdir()
     (folder / f"{JOB}.json").write_text('{"job_id": 1}')
     assert Accounts(folder).account_of(job()).causes == {}
@@ -90,9 +90,7 @@ def test_damaged_account_is_logged_and_not_used(folder, caplog):
 
 
 async def test_restarted_hub_continues_the_account(tmp_path):
-
     agent = FakeAgent(*(rank_state(rank, between_seconds={"init": 3.0}) for rank in range(4)))
-
     async with contexts([agent]):
         async with hub_over(tmp_path, agent) as hub_client:
             await hub_client.passes()

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.build import agent_report, dead, killed, rank_state
-from zmon.hub.agent_link import FORGET_SECONDS, RESTART_SECONDS, AgentLink, links_of, working
+from zmon.hub.agent_link import FORGET_SECONDS, RESTART_SECONDS, AgentLink, links_of, working_devices
 from zmon.job.restarts import seconds_since_start
 from zmon.schema.host import CgroupSample, GpuSample, HostSample, NicSample, TcpSample
 
@@ -153,7 +153,7 @@ def test_devices_that_were_up_are_remembered(monkeypatch):
     )
     link.record_report(agent_report(rank_state(0), sample=down))
     assert link.window().worked == {"eth0"}
-    assert working(HostSample(gpus=(GpuSample("0", "GPU-a"),))) == {"GPU-a"}
+    assert working_devices(HostSample(gpus=(GpuSample("0", "GPU-a"),))) == {"GPU-a"}
 
 
 def test_end_of_a_rank_stays_known_after_its_agent_was_restarted(monkeypatch):

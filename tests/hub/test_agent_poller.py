@@ -50,11 +50,11 @@ async def test_steps_arrive_packed(start_hub):
     hub_client = await start_hub(agent)
     await hub_client.passes(1)
     agent.records = {JOB: {r.run_uid: tuple(map(step_record, (1, 2, 3))) for r in agent.ranks}}
-    assert await poll(lambda: [step.step for snapshot in hub_client.hub.snapshots for step in snapshot.steps]) == [
-        1,
-        2,
-        3,
-    ]
+
+    def numbers():
+        return [step.step for snapshot in hub_client.hub.snapshots for step in snapshot.steps]
+
+    assert await poll(numbers) == [1, 2, 3]
 
 
 async def test_agent_with_a_huge_version_is_the_only_one_that_is_not_understood(start_hub):

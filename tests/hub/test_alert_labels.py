@@ -8,10 +8,10 @@ import pytest
 from tests.build import NOW, finding
 from tests.hub.fakes import FakeAgent, frozen, hub_over, poll
 from zmon.errors import UsageError
-from zmon.hub.alert_labels import AlertLabels, configured
+from zmon.hub.alert_labels import AlertLabels, read_alert_labels
 from zmon.hub.journal import Journal
 
-OF_ALERT = 'zmon_finding{cause="rank_frozen",detector="stall",host="node-a",job_id="job",rank="2",%s}'
+SERIES = 'zmon_finding{cause="rank_frozen",detector="stall",host="node-a",job_id="job",rank="2",%s}'
 DECLARED = {"team": ["ads", "search.web"], "tier": ["hero"], "owner": "[a-z]+"}
 
 
@@ -33,19 +33,19 @@ PASSED = {
 
 @pytest.mark.parametrize(("labels", "expected"), PASSED.values(), ids=PASSED)
 def test_only_declared_values_pass(labels, expected):
-    passed = configured(DECLARED, "alert_labels").of(labels)
+    passed = read_alert_labels(DECLARED, "alert_labels").accepted(labels)
     assert passed == expected
     assert list(passed) == [name for name in DECLARED if name in expected]
 
 
 def test_empty_value_is_left_out_even_if_the_pattern_matches_it():
-    assert configured({"owner": ".*"}, "alert_labels").of({"owner": ""}) == {}
+    assert read_alert_labels({"owner": ".*"}, "alert_labels").accepted({"owner": ""}) == {}
 
 
 @pytest.mark.parametrize("settings", [None, {}])
 def test_quiet_unless_a_site_declares_labels(settings):
-    assert configured(settings, "alert_labels") == AlertLabels()
-    assert AlertLabels().of({"tier": "hero"}) == {}
+    assert read_alert_labels(settings, "alert_labels") == AlertLabels()
+    assert AlertLabels().accepted({"tier": "hero"}) == {}
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_quiet_unless_a_site_declares_labels(settings):
 )
 def test_wrong_declaration_is_refused_in_one_line(settings, part):
     with pytest.raises(UsageError) as refused:
-        configured(settings, "alert_labels")
+        read_alert_labels(settings, "alert_labels")
     assert part in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -79,15 +79,15 @@ def labels_in(path):
 
 
 def test_labels_are_those_of_the_opening_until_the_end(journal, journal_path):
-    journal.open_or_update(finding(), NOW, of_job={"tier": "hero"})
+    journal.open_or_update(finding(), NOW, job_labels={"tier": "hero"})
     for labels in ({}, {"tier": "normal"}, {"tier": "hero", "owner": "ann"}):
-        journal.open_or_update(finding(severity="critical"), NOW + 1, of_job=labels)
+        journal.open_or_update(finding(severity="critical"), NOW + 1, job_labels=labels)
         assert labels_in(journal_path) == list(journal.labels_of_jobs().values()) == [{"tier": "hero"}]
 
 
 def test_finding_without_labels_gets_none_later(journal, journal_path):
     journal.open_or_update(finding(), NOW)
-    journal.open_or_update(finding(cause="unknown"), NOW + 1, of_job={"tier": "hero"})
+    journal.open_or_update(finding(cause="unknown"), NOW + 1, job_labels={"tier": "hero"})
     assert labels_in(journal_path) == list(journal.labels_of_jobs().values()) == [{}]
 
 
@@ -104,11 +104,11 @@ def labelled(*states, **labels):
     return [replace(rank, labels=labels) for rank in states]
 
 
-async def test_alert_has_the_declared_labels_also_after_a_restart_and_a_change(tmp_path):
+async def test_alert_keeps_its_labels_although_job_and_site_change_theirs(tmp_path):
     agent = FakeAgent(*labelled(*frozen(), tier="hero", owner="Ann", team="ads"))
-    expected = OF_ALERT % 'severity="critical",team="ads",tier="hero"'
+    expected = SERIES % 'severity="critical",team="ads",tier="hero"'
     async with agent.serve():
-        async with hub_over(tmp_path, agent, alert_labels=configured(DECLARED, "alert_labels")) as hub:
+        async with hub_over(tmp_path, agent, alert_labels=read_alert_labels(DECLARED, "alert_labels")) as hub:
             await poll(hub.findings)
             assert await hub.metric(expected) == [1.0]
             agent.ranks = labelled(*frozen(), tier="normal", owner="ann")
@@ -119,13 +119,15 @@ async def test_alert_has_the_declared_labels_also_after_a_restart_and_a_change(t
             assert await hub.metric("zmon_finding{") == await hub.metric(expected) == [1.0]
 
 
-async def test_labels_are_those_of_the_lead_rank_and_equal_in_two_hubs(tmp_path):
+async def test_two_hubs_publish_the_labels_of_the_lead_rank(tmp_path):
     first, *others = sorted(frozen(), key=lambda rank: rank.rank)
     agent = FakeAgent(*labelled(*others, team="ads"), *labelled(first, tier="hero"))
-    expected = OF_ALERT % 'severity="critical",tier="hero"'
+    expected = SERIES % 'severity="critical",tier="hero"'
     async with agent.serve():
         for name in ("a", "b"):
             (tmp_path / name).mkdir()
-            async with hub_over(tmp_path / name, agent, alert_labels=configured(DECLARED, "alert_labels")) as hub:
+            async with hub_over(
+                tmp_path / name, agent, alert_labels=read_alert_labels(DECLARED, "alert_labels")
+            ) as hub:
                 await poll(hub.findings)
                 assert await hub.metric("zmon_finding{") == await hub.metric(expected) == [1.0]

@@ -54,7 +54,7 @@ def test_job_is_compared_with_its_own_baseline(store):
     assert (result.name, result.scaling) == (JOB, "weak")
 
 
-def test_next_hub_and_next_launch_use_the_baseline(store, tmp_path):
+def test_baseline_is_used_by_the_next_hub_for_the_next_launch(store, tmp_path):
     BaselineRecorder(store).learn(job(baseline=step_window()))
     result = efficiency(
         BaselineRecorder(BaselineStore(tmp_path / "baselines")), job(now=step_window(0.04), attempt=3, run_uid="new")
@@ -164,7 +164,7 @@ def test_job_that_does_not_train_has_no_efficiency(store, state):
         (job(now=step_window()), "recorded: nothing"),
     ],
 )
-def test_efficiency_and_expected_step_are_unknown_without_data_for_a_reason(store, job_, reason):
+def test_comparison_without_data_is_unknown_with_a_reason(store, job_, reason):
     assert reason in efficiency(BaselineRecorder(store), job_).reason
     assert isinstance(step(BaselineRecorder(store), job_), Unknown)
 
@@ -181,7 +181,7 @@ def test_job_without_samples_or_without_good_steps_records_nothing(store):
     assert store.curve(JOB).points == ()
 
 
-def test_write_error_is_logged_once_and_harms_nothing(tmp_path, caplog):
+def test_write_error_is_logged_once(tmp_path, caplog):
     (tmp_path / "file").write_text("")
     recorder = BaselineRecorder(BaselineStore(tmp_path / "file"))
     with caplog.at_level(logging.ERROR):

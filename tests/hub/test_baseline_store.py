@@ -60,7 +60,7 @@ def test_impossible_number_makes_a_file_unusable(tmp_path, wrong):
     assert store.unusable.get("ranker")
 
 
-def test_edited_file_is_sorted_and_one_of_another_version_is_not_used(tmp_path):
+def test_edited_file_is_sorted(tmp_path):
     store = BaselineStore(tmp_path)
     path = store.record("ranker", ALONE, point(2, 1024, 0.11))
     rewrite(path, lambda content: content["points"].reverse())

@@ -52,7 +52,7 @@ async def test_job_that_a_fault_ended_stays_after_its_boxes_are_pruned(start_hub
     assert await hub_client.metric("zmon_job_info") == []
 
 
-async def test_hub_that_starts_after_the_death_records_it_and_a_restarted_hub_still_shows_it(tmp_path):
+async def test_restarted_hub_shows_an_end_from_before_the_first_start(tmp_path):
     """The boxes stay for some minutes."""
     agent = FakeAgent(*(replace(rank, gone_seconds=500.0) for rank in failed()))
     async with agent.serve():
@@ -124,7 +124,7 @@ def launch(number, ranks):
 
 
 @pytest.mark.usefixtures("resolves_soon")
-async def test_crash_loop_is_one_finding_that_pages_and_survives_a_restart_of_the_hub(tmp_path):
+async def test_crash_loop_is_one_finding_across_a_restart_of_the_hub(tmp_path):
     agent = FakeAgent()
 
     async def play(hub_client, *numbers):
@@ -159,7 +159,7 @@ def record_end(store, job_id, time=NOW):
     store.update(ended_launch, fault, fault, lambda: replace(VIEW, job_id=job_id))
 
 
-def test_end_moves_with_the_clock_and_a_launch_after_that_is_judged(tmp_path):
+def test_launch_after_the_clock_was_set_back_is_judged(tmp_path):
     store = EndedJobs(tmp_path / "ended")
     record_end(store, JOB)
     store.move_times(-3600.0)

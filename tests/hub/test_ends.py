@@ -47,7 +47,7 @@ async def test_each_launch_that_ends_is_recorded_once(start_hub, ranks, outcome)
     assert await ends(hub_client) == [end]
 
 
-async def test_failure_has_its_finding_and_its_next_step(start_hub):
+async def test_failure_has_the_next_step_of_its_finding(start_hub):
     hub_client = await start_hub(FakeAgent(*launch(FAILED)))
     (end,) = await poll(lambda: ends(hub_client))
     (finding,) = await hub_client.findings()
@@ -58,7 +58,7 @@ async def test_failure_has_its_finding_and_its_next_step(start_hub):
     assert "ValueError: bad batch 17" in end["summary"]
 
 
-async def test_restarted_hub_knows_earlier_ends_and_records_none_again(tmp_path):
+async def test_restarted_hub_records_no_end_again(tmp_path):
     agent = FakeAgent(*launch(FAILED))
     async with agent.serve():
         async with hub_over(tmp_path, agent) as hub_client:
@@ -75,7 +75,7 @@ async def test_end_while_the_hub_was_down_is_marked_late(start_hub):
     assert msgspec.convert(end, module.EndedLaunch).is_late
 
 
-async def test_launches_of_one_launcher_have_an_end_each_and_the_restart_between(start_hub):
+async def test_end_of_a_launch_has_the_restart_by_the_same_launcher(start_hub):
     agent = FakeAgent(*launch(FAILED, max_restarts=3))
     hub_client = await start_hub(agent)
     assert await poll(lambda: ends(hub_client))
@@ -113,13 +113,11 @@ async def test_helper_process_has_no_end(start_hub):
     assert await ends(hub_client) == []
 
 
-async def test_ends_of_one_job_of_some_time_and_some_number(start_hub):
+async def test_ends_are_selected_by_job_time_or_number(start_hub):
     others = [replace(rank, job_id="other", run_uid=f"o {rank.rank}", gone_seconds=500.0) for rank in FINISHED]
     hub_client = await start_hub(FakeAgent(*launch(FAILED), *others))
-    assert [end["job_id"] for end in await poll(lambda: ends(hub_client), until=lambda f: len(f) == 2)] == [
-        JOB,
-        "other",
-    ]
+    both = await poll(lambda: ends(hub_client), until=lambda answer: len(answer) == 2)
+    assert [end["job_id"] for end in both] == [JOB, "other"]
     assert [end["job_id"] for end in await ends(hub_client, "?job_id=other")] == ["other"]
     assert [end["job_id"] for end in await ends(hub_client, "?seconds=100")] == [JOB]
     answer = await hub_client.get("/api/v1/ends?limit=1")
@@ -157,7 +155,7 @@ def test_oldest_ends_beyond_the_maximum_are_forgotten(tmp_path, monkeypatch):
     assert [end.id for end in store.all()] == [ids[3], ids[2]]
 
 
-def test_lines_of_another_version_and_half_a_line_are_not_lost(tmp_path):
+def test_lines_of_another_version_are_not_lost(tmp_path):
     path = tmp_path / FILE
     path.write_bytes(b'{"id": 7}\n' + msgspec.json.encode(end_of(1)) + b'\n{"id": "cut o')
     store = Ends(path)

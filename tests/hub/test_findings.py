@@ -1,7 +1,6 @@
 """Tests of a hub's findings: when the hub publishes and resolves them, and what wakes it."""
 
 import asyncio
-import time
 from dataclasses import replace
 
 import msgspec
@@ -29,7 +28,7 @@ async def test_hub_goes_on_after_a_pass_that_failed(start_hub, monkeypatch, capl
     hub_client = await start_hub(FakeAgent(*healthy()))
     await hub_client.passes(1)
     with monkeypatch.context() as broken:
-        broken.delattr(Hub, "_evaluate")
+        broken.delattr(Hub, "_complete_pass")
         assert await poll(lambda: asyncio.sleep(0, "a pass of the hub failed" in caplog.text))
     await hub_client.passes()
 
@@ -67,9 +66,7 @@ async def test_suspicion_wakes_the_hub_at_once(start_hub):
     await asyncio.sleep(0.2)
     agent.ranks = frozen()
     agent.suspects, agent.version = [{"job_id": JOB, "rank": 2, "reason": "stopped"}], 1
-    suspected_at = time.monotonic()
-    assert await poll(hub_client.findings)
-    assert time.monotonic() - suspected_at < 2.0
+    assert await poll(hub_client.findings)  # long before the next interval
 
 
 async def test_agent_whose_suspects_change_all_the_time_does_not_keep_the_hub_busy(start_hub):
@@ -95,7 +92,7 @@ async def test_number_of_passes_is_limited_during_a_lasting_suspicion(start_hub)
     assert len([path for path in agent.requests if "snapshot" in path]) < 10
 
 
-async def test_finding_resolves_when_the_rank_goes_on_and_keeps_its_id(start_hub):
+async def test_finding_resolves_two_seconds_after_its_rank_goes_on(start_hub):
     agent = FakeAgent(*frozen())
     hub_client = await start_hub(agent)
     (finding,) = await poll(hub_client.findings)
@@ -146,7 +143,6 @@ async def test_death_stays_a_single_finding_while_the_launcher_ends_the_others(s
 @pytest.mark.parametrize("moment", range(5))
 async def test_passes_can_be_cancelled_while_the_hub_is_woken(tmp_path, moment):
     """Before Python 3.12 `asyncio.wait_for` may swallow a cancellation at this moment; the hub then hangs."""
-
     hub = Hub(HubConfig((), tmp_path))
     task = asyncio.create_task(hub.run_passes(None))
     await asyncio.sleep(0.05)

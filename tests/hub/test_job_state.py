@@ -8,7 +8,7 @@ from tests.build import JOB, flight, killed, pending, rank_state, snapshot, step
 from tests.detectors.stalls import STALL, inside, outside
 from tests.hub.fakes import FakeAgent, frozen, healthy, two_agents
 from zmon.detectors.coverage import Coverage
-from zmon.hub.job_state import JobState, SeenStanding
+from zmon.hub.job_state import JobState, StandingObservation
 from zmon.job.time_account import Account
 from zmon.schema.host import HostSample, HostWindow, TcpSample
 from zmon.schema.plan import Plan
@@ -22,7 +22,7 @@ def steps(first, last, ranks=range(4), uid="uid-{}"):
 COUNT, SUM = "zmon_job_step_duration_seconds_count", "zmon_job_step_duration_seconds_sum"
 
 
-async def test_steps_are_counted_once_and_their_time_is_in_the_account(start_hub):
+async def test_time_of_each_step_is_in_the_account_once(start_hub):
     agent = FakeAgent(*healthy())
     hub_client = await start_hub(agent)
     await hub_client.passes(1)
@@ -205,7 +205,7 @@ def after_the_late_rank(*ranks):
     """Return the snapshot of these ranks, whose flight records were gathered while they waited in 301 for rank 1."""
     before = {r: inside(r, sequence=301, sequences={"0": 301}) for r in (0, 2, 3)} | {1: outside(1)}
     state = JobState(set(), 4, Account(JOB))
-    state.flights = {r: SeenStanding.of(before[r], LATE if r == 1 else WAITS) for r in range(4)}
+    state.flights = {r: StandingObservation.of(before[r], LATE if r == 1 else WAITS) for r in range(4)}
     return state.add(snapshot(*(ranks or before.values())), [])
 
 

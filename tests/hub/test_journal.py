@@ -19,7 +19,7 @@ def test_finding_opens_only_once(journal):
     assert [f.id for f in journal.active()] == [opened_id()]
 
 
-def test_update_keeps_id_onset_and_labels_and_changes_the_rest(journal):
+def test_update_changes_all_but_id_onset_and_labels(journal):
     journal.open_or_update(UNKNOWN, NOW)
     better = finding(
         id="f2", onset=NOW + 1, detected=NOW + 2, severity="warning", evidence={"exit_status": "exit code 1"}
@@ -64,7 +64,7 @@ def test_jobs_and_detectors_have_a_finding_each(journal):
     assert len(journal.active()) == 3
 
 
-def test_finding_resolves_two_seconds_after_its_last_report_and_with_no_other_job_or_detector(journal):
+def test_finding_resolves_two_seconds_after_its_last_report(journal):
     journal.open_or_update(finding(), NOW)
     for seconds in (60, 90):
         journal.resolve("other", "stall", NOW + seconds)
@@ -122,7 +122,7 @@ def test_attached_evidence_stays_after_an_update(journal):
 # -- restart -----------------------------------------------------------------------------------------------
 
 
-def test_restart_keeps_findings_and_makes_no_duplicate(journal, journal_path):
+def test_restarted_journal_has_each_finding_once(journal, journal_path):
     journal.open_or_update(finding(), NOW)
     journal.attach(opened_id(), evidence(stacks=STACKS))
     restarted = Journal(journal_path)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tests.build import NOW, finding, opened_id, rank_state, words
 from zmon.detectors.new_finding import rank_row
-from zmon.hub.journal import HOLD_SECONDS, Journal
+from zmon.hub.culprit_hold import HOLD_SECONDS
+from zmon.hub.journal import Journal
 from zmon.job.merging import joined
 from zmon.schema.evidence import Evidence
 from zmon.schema.gathered import FlightRow
@@ -25,7 +26,7 @@ def finding_of(*ranks, cause="compute_hang", **changes):
     return finding(ranks=ranks, hosts=("node-a",) * len(ranks), cause=cause, **changes)
 
 
-def test_flickering_culprits_change_nothing_and_write_no_line(journal, journal_path):
+def test_flickering_culprits_write_no_line(journal, journal_path):
     journal.open_or_update(finding_of(2), NOW)
     for number in range(400):
         journal.open_or_update(finding_of(3 + number % 2), NOW + 1 + number / 4)
@@ -221,12 +222,8 @@ def test_second_culprit_joins_the_finding_at_once(journal, journal_path):
     journal.open_or_update(finding_of(2, cause="rank_frozen", severity="warning"), NOW)
     journal.open_or_update(frozen_and_killed(), NOW + 1)
     (current,) = journal.active()
-    assert (current.id, current.cause, current.ranks, current.severity) == (
-        opened_id(),
-        "rank_frozen",
-        (2, 0),
-        "critical",
-    )
+    assert current.id == opened_id()
+    assert (current.cause, current.ranks, current.severity) == ("rank_frozen", (2, 0), "critical")
     assert "; also: rank 0 exited" in current.summary
     assert "dmesg" in current.detail
     (published,) = journal.published()

@@ -15,7 +15,7 @@ from zmon.schema.evidence import StallEvidence
 
 
 @pytest.mark.parametrize("cut_line", [b'{"id":"f9","job_', b"\xff\xfe\x00", b"null", b"[]", b'{"schema": 1}'])
-def test_line_that_a_crash_cut_off_is_left_out_and_the_next_one_is_stored(journal, journal_path, cut_line):
+def test_line_that_a_crash_cut_off_does_not_spoil_the_next_one(journal, journal_path, cut_line):
     journal.open_or_update(finding(), NOW)
     with journal_path.open("ab") as file:
         file.write(cut_line)

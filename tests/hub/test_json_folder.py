@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from tests.build import NOW
-from zmon.hub.json_folder import PRUNE_SECONDS, RETRY_SECONDS, JsonFolder
+from zmon.hub.json_folder import PRUNE_SECONDS, JsonFolder
+from zmon.hub.write_errors import RETRY_SECONDS
 from zmon.steplog.files import SteadyClock
 
 
@@ -19,7 +20,7 @@ def files(tmp_path):
     return JsonFolder(tmp_path / "files", decode, "it is not used", "it is lost", clock=clock)
 
 
-def test_file_has_what_was_put_and_no_other_file_is_left(files):
+def test_folder_has_only_the_files_that_were_put(files):
     files.put("a", [1])
     files.put("a", [2])
     files.put("b", [3])
@@ -29,7 +30,7 @@ def test_file_has_what_was_put_and_no_other_file_is_left(files):
     assert files.stored_keys() == ["a"]
 
 
-def test_changed_file_is_read_again_and_a_deleted_one_is_forgotten(files):
+def test_file_that_a_person_changed_or_deleted_is_read_again(files):
     files.put("a", [1])
     assert files.get("a") is files.get("a")
     files.path("a").write_text("[1,2]")
@@ -101,7 +102,7 @@ def test_unwritten_file_is_tried_again_every_few_seconds_until_it_is_written(fil
     assert files.path("a").read_text() == "[1]"
 
 
-def test_old_files_are_deleted_once_an_hour_and_other_names_are_left(files):
+def test_only_old_files_of_keys_are_deleted_once_an_hour(files):
     files.put("new", [1])
     names = ("old.json", ".lock", ".hidden.json", "no\nkey.json")
     for name in names:

@@ -5,13 +5,13 @@ from dataclasses import replace
 from tests.build import finished, raised, snapshot, terminated
 from tests.hub.fakes import FakeAgent, healthy, poll
 from zmon.hub import last_output
-from zmon.hub.last_output import _first
+from zmon.hub.last_output import _first_to_end
 
 FAILED = [raised(2, 2.0), *(terminated(rank, 1.0) for rank in (0, 1, 3))]
 
 
 async def lines(hub_client):
-    return next((hub_client.hub._last_output.of(each) for each in hub_client.hub.snapshots), ())
+    return next((hub_client.hub._last_output.lines(each) for each in hub_client.hub.snapshots), ())
 
 
 async def test_ranks_that_ended_first_are_asked_once(start_hub):
@@ -34,7 +34,7 @@ async def test_no_line_is_known_while_the_launch_lives(start_hub):
 
 
 def test_ranks_that_finished_are_not_asked():
-    assert _first(snapshot(*(finished(rank, 9.0) for rank in range(4)))) == []
+    assert _first_to_end(snapshot(*(finished(rank, 9.0) for rank in range(4)))) == []
 
 
 async def test_launches_that_are_still_reported_are_asked_once_however_many_they_are(start_hub, monkeypatch):

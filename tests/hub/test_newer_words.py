@@ -94,12 +94,8 @@ def test_severity_of_a_newer_hub_is_decoded_and_shown_unchanged(tmp_path):
 
 
 def test_unknown_severity_is_between_warning_and_critical(tmp_path):
-    assert sorted(["critical", "fatal", "info", "warning"], key=severity_order) == [
-        "info",
-        "warning",
-        "fatal",
-        "critical",
-    ]
+    severities = ["critical", "fatal", "info", "warning"]
+    assert sorted(severities, key=severity_order) == ["info", "warning", "fatal", "critical"]
     journal = Journal(tmp_path / "findings.jsonl")
     journal.open_or_update(finding(severity="fatal"), NOW)
     journal.open_or_update(finding(severity="warning"), NOW + 1)

@@ -34,7 +34,7 @@ def test_jobs_of_another_name_have_pauses_of_their_own(tmp_path: Path) -> None:
     assert store.pauses("other", NOW) == ()
 
 
-def test_pauses_expire_after_a_day_and_their_file_is_deleted(tmp_path: Path) -> None:
+def test_pauses_and_their_file_expire_after_a_day(tmp_path: Path) -> None:
     store = PauseStore(tmp_path, SteadyClock(hold_seconds=0.0))
     store.record("ranker", [LOADING], 6.2, NOW)
     assert store.pauses("ranker", NOW + MAX_AGE_SECONDS - 1)
@@ -53,7 +53,7 @@ def test_only_the_newest_places_are_recorded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["{", '{"schema": 2, "name": "ranker", "pauses": []}'])
-def test_damaged_file_is_ignored_and_kept(tmp_path: Path, damage: str) -> None:
+def test_damaged_file_is_set_aside(tmp_path: Path, damage: str) -> None:
     (tmp_path / "ranker.json").write_text(damage)
     store = PauseStore(tmp_path, SteadyClock(hold_seconds=0.0))
     assert store.pauses("ranker", NOW) == ()

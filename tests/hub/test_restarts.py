@@ -34,7 +34,7 @@ async def test_restarted_hub_resolves_nothing_for_an_hour_before_every_source_ha
         async with hub_over(tmp_path, other, sources=(source,)) as hub_client:
             await hub_client.passes(10)
             assert [f["cause"] for f in await hub_client.findings()] == ["rank_frozen"]
-            hub_client.hub._began -= FORGET_SECONDS
+            hub_client.hub._started_at -= FORGET_SECONDS
             assert await poll(hub_client.no_findings)
 
 

@@ -84,7 +84,7 @@ async def test_rank_that_hangs_after_another_was_late_in_the_same_step_is_the_cu
     assert "has not issued the collective" in finding["summary"]
 
 
-async def test_ranks_that_stand_still_are_asked_once_and_their_records_stay(start_hub):
+async def test_ranks_that_stand_still_are_asked_only_once(start_hub):
     agent = FakeAgent(*one_outside(2, 301))
     agent.stack = 'Thread 7 (idle): "MainThread"\n    read (/home/ann/train.py:40)\n'
     hub_client = await start_hub(agent)

@@ -26,7 +26,7 @@ async def test_rank_that_waits_for_a_lock_is_reported_before_its_lease_ends(star
     assert set(agent.looks()) == {2}
 
 
-async def test_rank_of_which_nothing_is_known_is_not(start_hub):
+async def test_rank_of_which_nothing_is_known_is_not_reported(start_hub):
     agent = FakeAgent(*stall(11.0))
     hub_client = await start_hub(agent)
 

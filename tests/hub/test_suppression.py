@@ -48,8 +48,8 @@ def active(tmp_path, scripted):
 
     def run():
         for _ in range(2):
-            hub._run_detectors(snapshot(rank_state(0)), NOW + next(passes) * RESOLVE_AFTER_SECONDS)
-        assert not hub.errors
+            hub.judge.run_detectors(snapshot(rank_state(0)), NOW + next(passes) * RESOLVE_AFTER_SECONDS)
+        assert not hub.errors.texts
         return {finding_.id.partition("-")[0] for finding_ in hub.journal.active() if finding_.job_id == JOB}
 
     return run

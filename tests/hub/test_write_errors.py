@@ -4,7 +4,7 @@ import errno
 import logging
 from pathlib import Path
 
-from zmon.hub.json_folder import LOG_SECONDS, WriteErrors
+from zmon.hub.write_errors import LOG_SECONDS, WriteErrors
 
 PATH = Path("/data/findings.jsonl")
 
@@ -24,7 +24,7 @@ def test_error_is_shown_until_a_write_succeeds(caplog):
     assert errors.error is None
 
 
-def test_error_that_comes_and_goes_is_logged_once_a_minute(caplog):
+def test_recurring_error_is_logged_once_a_minute(caplog):
     now = [0.0]
     errors = WriteErrors(logging.getLogger("zmon.hub"), "it is lost", lambda: now[0])
     for second in range(int(LOG_SECONDS) * 2):

@@ -52,7 +52,7 @@ def test_each_further_op_of_a_rank_is_five_series():
     assert per_rank[len(OPS)] - per_rank[6] == 5 * (len(OPS) - 6)
 
 
-def test_page_of_many_ranks_keeps_within_a_limit_and_loses_whole_metrics():
+def test_page_beyond_its_limit_loses_whole_metrics():
     ranks = [replace(FULL_RANK, rank=rank, local_rank=rank, run_uid=f"uid-{rank}") for rank in range(256)]
     report = agent_report(*ranks, sample=FULL_HOST, sources=SOURCES)
     whole = Counter(sample.name for sample in samples(agent_page(report, 1.0, 2).decode()))

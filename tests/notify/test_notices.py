@@ -14,8 +14,8 @@ from zmon.notify.notices import (
     DEATH_HOLD_SECONDS,
     WARNING_HOLD_SECONDS,
     Notices,
-    of_act,
-    of_end,
+    act_notice,
+    end_notice,
 )
 
 OLD = NOW - CRITICAL_HOLD_SECONDS - 1.0
@@ -30,7 +30,7 @@ CANCELLED = ended_launch(snapshot(*(terminated(rank, 9.0) for rank in range(4)))
 def ids_of(*passes, over=()):
     """Return the ids of what is told in each of these passes, of which each has the open findings."""
     notices = Notices()
-    return [[notice.id for notice in notices.of_findings(each, {}, over, NOW)] for each in passes]
+    return [[notice.id for notice in notices.finding_notices(each, {}, over, NOW)] for each in passes]
 
 
 @pytest.mark.parametrize(
@@ -55,21 +55,21 @@ def ids_of(*passes, over=()):
         ),
     ],
 )
-def test_findings_are_told(case, passes, expected):
+def test_notices_of_findings(case, passes, expected):
     assert ids_of(*passes) == expected
 
 
 def test_findings_of_a_launch_that_is_over_are_told_as_its_end():
     assert ids_of([CRITICAL], [], over={JOB}) == [[], []]
     notices = Notices()
-    notices.of_findings([CRITICAL], {}, (), NOW)
-    assert notices.of_findings([], {}, {JOB}, NOW) == []  # the end is about to be recorded
-    notices.ended(FAILED)
-    assert notices.of_findings([], {}, {JOB}, NOW) == notices.of_findings([], {}, (), NOW) == []
+    notices.finding_notices([CRITICAL], {}, (), NOW)
+    assert notices.finding_notices([], {}, {JOB}, NOW) == []  # the end is about to be recorded
+    notices.record_end(FAILED)
+    assert notices.finding_notices([], {}, {JOB}, NOW) == notices.finding_notices([], {}, (), NOW) == []
 
 
-def test_finding_has_who_and_what_and_next():
-    (notice,) = Notices().of_findings([CRITICAL], {JOB: {"team": "ads"}}, (), NOW)
+def test_notice_of_a_finding_has_culprit_duration_and_next_step():
+    (notice,) = Notices().finding_notices([CRITICAL], {JOB: {"team": "ads"}}, (), NOW)
     assert notice.title == f"CRITICAL {CRITICAL.cause}, job {JOB}"
     assert "Who: rank" in notice.body
     assert "for 42 s" in notice.body
@@ -83,7 +83,7 @@ def test_finding_has_who_and_what_and_next():
     [(DONE, "done", "success"), (FAILED, "failed", "failure"), (CANCELLED, "cancelled", "info")],
 )
 def test_end_says_how_it_ended(end, title, style):
-    notice = of_end(end)
+    notice = end_notice(end)
     assert notice.title.startswith(f"{JOB} {title} after ")
     assert (notice.style, notice.outcome) == (style, end.outcome)
     assert end.summary in notice.body
@@ -91,35 +91,35 @@ def test_end_says_how_it_ended(end, title, style):
 
 
 def test_end_without_a_step_says_so():
-    assert "No step was done" in of_end(msgspec.structs.replace(DONE, steps=0, first_step=None)).body
+    assert "No step was done" in end_notice(msgspec.structs.replace(DONE, steps=0, first_step=None)).body
 
 
 def test_warning_that_is_over_within_a_minute_is_not_told():
     notices, warning = Notices(), replace(WARNING, detected=OLD)
-    assert notices.of_findings([warning], {}, (), NOW) == notices.of_findings([], {}, (), NOW + 50.0) == []
+    assert notices.finding_notices([warning], {}, (), NOW) == notices.finding_notices([], {}, (), NOW + 50.0) == []
 
 
 def test_severities_that_were_told_outlive_a_restart():
     notices = Notices({JOB: "critical"})
-    assert notices.of_findings([CRITICAL, WARNING], {}, (), NOW) == []
-    (over,) = notices.of_findings([], {}, (), NOW)
+    assert notices.finding_notices([CRITICAL, WARNING], {}, (), NOW) == []
+    (over,) = notices.finding_notices([], {}, (), NOW)
     assert (over.is_over, over.severity, over.style) == (True, "critical", "success")
 
 
-def test_finding_about_a_death_waits_for_the_end_and_is_not_told_after_it():
+def test_finding_about_a_death_is_never_told_beside_the_end():
     death = replace(CRITICAL, evidence=evidence(exit_status="exit code 1"))
     notices = Notices()
-    assert notices.of_findings([death], {}, (), NOW) == []
-    end = notices.ended(FAILED)
+    assert notices.finding_notices([death], {}, (), NOW) == []
+    end = notices.record_end(FAILED)
     assert end.kind == "ends"
     later = NOW + DEATH_HOLD_SECONDS
-    assert notices.of_findings([death], {}, (), later) == notices.of_findings([], {}, (), later) == []
+    assert notices.finding_notices([death], {}, (), later) == notices.finding_notices([], {}, (), later) == []
 
 
 def test_finding_about_a_death_is_told_if_the_launch_does_not_end():
     death = replace(CRITICAL, evidence=evidence(exit_status="exit code 1"))
-    assert Notices().of_findings([death], {}, (), NOW) == []
-    (notice,) = Notices().of_findings([death], {}, (), NOW + DEATH_HOLD_SECONDS)
+    assert Notices().finding_notices([death], {}, (), NOW) == []
+    (notice,) = Notices().finding_notices([death], {}, (), NOW + DEATH_HOLD_SECONDS)
     assert notice.id == "finding f1 critical"
 
 
@@ -137,7 +137,7 @@ def test_finding_about_a_death_is_told_if_the_launch_does_not_end():
     ],
 )
 def test_act_is_told_with_its_rule_its_proof_and_what_agents_answered(changes, title, style):
-    notice = of_act(intent(reasons=("vm: it is in state D",), **changes), {"team": "ads"})
+    notice = act_notice(intent(reasons=("vm: it is in state D",), **changes), {"team": "ads"})
     assert (notice.kind, notice.title, notice.style, notice.labels) == (ACTS, title, style, {"team": "ads"})
     assert "Rule frozen, because of rank_frozen (rank 2, proof: process state)" in notice.body
     assert "vm: it is in state D" in notice.body

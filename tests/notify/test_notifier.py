@@ -18,7 +18,7 @@ END = ended_launch(snapshot(*(killed(rank, 9.0) for rank in range(4))), FINDING,
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch):
     monkeypatch.setattr(outbox, "_FIRST_WAIT_SECONDS", 0.05)
-    monkeypatch.setattr(notifier, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(notifier, "_POLL_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def _unsent(notifier):
     return notifier.unsent
 
 
-def test_restart_sends_what_was_not_sent_and_nothing_twice(start, endpoint):
+def test_restart_sends_only_unsent_notices(start, endpoint):
     endpoint.answer = lambda: (503, b"", {})
     first = start()
     first.update([FINDING], {}, (), [], NOW)
@@ -119,7 +119,7 @@ def test_notices_of_a_recipient_that_is_gone_are_dropped(start, endpoint, tmp_pa
     assert "the file of recipients no longer has it" in caplog.text
 
 
-def test_slow_recipient_delays_no_other_and_each_has_its_own_reason(endpoint):
+def test_slow_recipient_delays_no_other(endpoint):
     slow, is_over = HttpEndpoint(), threading.Event()
     slow.answer = lambda: (is_over.wait(10.0) and 503, b"", {})
     endpoint.answer = lambda: (404, b"", {})

@@ -26,7 +26,7 @@ def test_notice_is_added_once_for_each_recipient(unsent):
 def test_failure_of_one_recipient_holds_back_its_notices_only(unsent):
     outbox = Outbox(None)
     outbox.add([unsent(1), unsent(2), unsent(1, "bob")])
-    outbox.failed(unsent(1), NOW, "no answer")
+    outbox.record_failure(unsent(1), NOW, "no answer")
     assert outbox.due("ann", NOW) is None
     assert outbox.due("ann", NOW + 5.0).notice.id == "end 1"
     assert outbox.due("bob", NOW).notice.id == "end 1"
@@ -36,7 +36,7 @@ def test_failure_of_one_recipient_holds_back_its_notices_only(unsent):
 def test_waits_double_up_to_ten_minutes(unsent):
     waiting, waits = unsent(), []
     for _ in range(9):
-        waiting = waiting.failed(NOW, "no answer")
+        waiting = waiting.after_failure(NOW, "no answer")
         waits.append(waiting.due - NOW)
     assert waits == [5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 600.0, 600.0]
 
@@ -44,7 +44,7 @@ def test_waits_double_up_to_ten_minutes(unsent):
 def test_notice_that_could_not_be_sent_for_a_day_is_dropped(unsent, caplog):
     outbox = Outbox(None)
     outbox.add([unsent()])
-    outbox.failed(unsent(), NOW + module.GIVE_UP_SECONDS + 1.0, "no answer")
+    outbox.record_failure(unsent(), NOW + module.GIVE_UP_SECONDS + 1.0, "no answer")
     assert outbox.pending == []
     assert outbox.counts["ann", "dropped"] == 1
     assert "a notice to ann is dropped (no answer): llm-7 failed after 3 h" in caplog.text
@@ -61,7 +61,7 @@ def test_oldest_ones_beyond_the_maximum_are_dropped(unsent, monkeypatch):
 def test_pending_notices_outlive_a_restart(unsent, tmp_path):
     outbox = Outbox(tmp_path / FILE)
     outbox.add([unsent(1), unsent(2)])
-    outbox.sent(unsent(1))
+    outbox.record_sent(unsent(1))
     outbox.open_severities = {"llm-7": "critical"}
     outbox.save()
     again = Outbox(tmp_path / FILE)
@@ -70,13 +70,13 @@ def test_pending_notices_outlive_a_restart(unsent, tmp_path):
     assert (tmp_path / FILE).stat().st_mode & 0o077 == 0
 
 
-def test_damaged_file_is_said_and_begins_anew(tmp_path, caplog):
+def test_damaged_file_begins_anew_with_a_line_in_the_log(tmp_path, caplog):
     (tmp_path / FILE).write_bytes(b"{")
     assert Outbox(tmp_path / FILE).pending == []
     assert "cannot use" in caplog.text
 
 
-def test_full_disk_is_said(unsent, tmp_path, caplog):
+def test_full_disk_is_logged(unsent, tmp_path, caplog):
     outbox = Outbox(tmp_path / "none" / "file" / FILE)
     (tmp_path / "none").write_text("")
     outbox.add([unsent()])

@@ -101,5 +101,5 @@ def test_url_that_apprise_does_not_know_is_one_line(url):
         ("mailto://ann:pass@example.org", "bad\x1b[31m word", "bad\\x1b[31m word"),
     ],
 )
-def test_scrubber(url, text, scrubbed):
+def test_scrubber_hides_secrets_only(url, text, scrubbed):
     assert scrubber(url)(text) == scrubbed

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import threading
 
 import pytest
 from aiohttp import web
@@ -50,8 +51,6 @@ def test_connection_of_another_user_is_of_that_user():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         wait = f"s = socket.create_connection(('127.0.0.1', {port})); s.recv(1); result = 'done'"
-        import threading
-
         thread = threading.Thread(target=run_as, args=(BOB, wait))
         thread.start()
         end, _ = server.accept()

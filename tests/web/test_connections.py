@@ -77,7 +77,7 @@ def test_new_connection_is_closed_if_all_others_are_being_answered():
     with_server(scenario, most=8)
 
 
-def test_request_with_a_body_that_never_ends_is_answered_and_closed(monkeypatch):
+def test_request_with_a_body_that_never_ends_is_closed_after_its_answer(monkeypatch):
     monkeypatch.setattr(connections, "BODY_SECONDS", 0.2)
 
     async def scenario(server):

@@ -101,7 +101,7 @@ def test_token_is_sent(server_config, client_config, tmp_path):
     assert ask(server_config(zmon_roles=roles), config) == ["200"]
 
 
-def test_certificate_is_shown_and_a_new_one_is_used_for_the_next_connection(server_config, client_config, certificates):
+def test_renewed_certificate_is_shown_in_the_next_connection(server_config, client_config, certificates):
     of_server = server_config(MUTUAL | {"client_allowed_sans": ["new.example.org"]})
     config = client_config(tls_config=TRUST | {"cert_file": "hub.pem", "key_file": "hub.key"})
     before, after = ask(of_server, config, lambda: certificates.issue("hub", "new.example.org"))

@@ -75,7 +75,7 @@ def test_hub_of_600_agents_refuses_to_start_with_too_few_files(tmp_path):
     assert "ulimit -n 1728" in line
 
 
-def test_hub_of_600_agents_raises_the_limit_and_starts(tmp_path):
+def test_hub_of_600_agents_starts_with_a_raised_limit(tmp_path):
     line, code = run_hub(tmp_path, 600, 1024, 1728)
     assert "listens" in line
     assert code is None

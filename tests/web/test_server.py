@@ -58,7 +58,7 @@ def test_nan_is_written_as_null():
     assert json_response({"loss": float("nan")}).body == b'{"loss":null}'
 
 
-def test_text_that_is_not_utf_8_is_replaced_and_hides_nothing_else(caplog):
+def test_text_that_is_not_utf_8_hides_nothing_else(caplog):
     """Text is made plain where it enters; this is the last resort."""
     report = agent_report(rank_state(0, labels={"own\udcffer": "M\udcfcller"}, report={"loss": float("nan")}))
     answer = json.loads(json_response(report).body)

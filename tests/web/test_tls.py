@@ -105,7 +105,7 @@ def test_new_certificate_is_used_from_the_next_handshake_on(live, authority):
     with_server(scenario, live=config)
 
 
-def test_broken_certificate_changes_nothing_and_is_told(live, authority, tmp_path, caplog):
+def test_broken_certificate_is_an_error_that_changes_nothing(live, authority, tmp_path, caplog):
     config = live()
 
     async def scenario(server):

@@ -43,7 +43,7 @@ def read(tmp_path):
     return read
 
 
-def test_every_key_is_read_and_paths_are_relative_to_the_file(read, tmp_path):
+def test_paths_are_relative_to_the_file(read, tmp_path):
     config = read(WHOLE)
     tls = config.tls_server_config
     assert (tls.cert_file, str(tls.key_file)) == (tmp_path / "server.pem", "/etc/keys/server.key")

@@ -44,7 +44,7 @@ def test_request_beyond_the_limit_is_refused_at_once():
     asyncio.run(main())
 
 
-def test_request_without_a_turn_in_time_is_refused_and_leaves_the_queue_usable():
+def test_queue_is_usable_after_a_request_without_a_turn_in_time():
     async def main():
         queue = WorkQueue(wait_seconds=0.05)
         async with queue.turn():

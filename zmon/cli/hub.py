@@ -15,7 +15,7 @@ from zmon.detectors import Detector
 from zmon.errors import UsageError, ZmonError
 from zmon.hub import Hub, HubConfig, discovery
 from zmon.hub.acts import Policy, read_policy
-from zmon.hub.alert_labels import PAGE, AlertLabels, configured
+from zmon.hub.alert_labels import PAGE, AlertLabels, read_alert_labels
 from zmon.hub.discovery.file_sd import FileTargets
 from zmon.hub.discovery.target import TargetSource
 from zmon.hub.memory import search_seldom
@@ -59,7 +59,7 @@ from zmon.steplog.files import lock_directory
 @click.option(
     "--alert-labels",
     envvar="ZMON_ALERT_LABELS",
-    type=Settings(configured, PAGE),
+    type=Settings(read_alert_labels, PAGE),
     default="{}",
     metavar="YAML",
     help="Labels of a job that its alerts carry, with their values or a pattern, such as {tier: [hero, normal]}. The "

@@ -23,5 +23,5 @@ class Check(msgspec.Struct, frozen=True):
 
 
 def unreadable(name: str, error: Unreachable) -> Check:
-    """Return the check of a part that cannot be read. It is unknown, not inert, if a right is missing."""
+    """Return the check of a part that cannot be read: unknown if a right is missing, else inert."""
     return Check(name, None if isinstance(error, Forbidden) else False, f"unknown: {error}")

@@ -1,7 +1,7 @@
 """The state of the hardware of one host, for a scheduler that decides whether it may start jobs there. Pure.
 
-The detector `hardware` decides what a fault is. One report shows the faults that last: a GPU that is lost, or one whose
-memory needs a reset. What happened once, such as a link that went down, is a finding of the hub.
+The detector `hardware` decides what a fault is. A single report shows only lasting faults: a GPU that is lost, or one
+whose memory needs a reset. An event, such as a link that went down, is a finding of the hub.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Checks what this installation gives ranks: one distribution, the C edge of the probe, and a torch that was tried.
 
-The distributions are `zmon-training`, and the smaller `zmon-probe` for jobs. The public index has another program that
-is called `zmon` and has this import name. pip lets two distributions own the same files. The one that comes last wins,
-and the first one to leave takes the files of the other along.
+zmon has two distributions: `zmon-training`, and the smaller `zmon-probe` for jobs. The public index has another program
+with the name `zmon` and the same import name. pip lets two distributions own the same files: the one that is installed
+last replaces files of the other, and the one that is uninstalled first deletes them.
 """
 
 from __future__ import annotations

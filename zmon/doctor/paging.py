@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,13 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from zmon.doctor.check import TIMEOUT_SECONDS, Check
-from zmon.doctor.routes import endings, integrations, silenced
+from zmon.doctor.routes import Ending, endings, integrations, is_silenced
 from zmon.doctor.rules import shipped
 from zmon.errors import Unreachable
 from zmon.format import listed
 from zmon.web import client
 
-# Prometheus sends a firing alert again every minute. The first time, it may not have discovered Alertmanager yet.
+# Prometheus sends a firing alert again every minute. It may send it for the first time before it knows Alertmanager.
 RESEND_SECONDS = 75.0
 NO_ALERTMANAGER = Check(
     "Alertmanager",
@@ -92,10 +93,10 @@ async def ask(session: aiohttp.ClientSession, url: str) -> Pager | Check:
 def checks(pager: Pager, jobs: list[str], up_seconds: float | None) -> list[Check]:
     """Check that alerts arrive, and that each critical alert has a receiver. `up_seconds`: since Prometheus started."""
     pages = [_receivers_of(pager, name, jobs) for name, severity in shipped().alerts.items() if severity == "critical"]
-    return [_arrives(pager, up_seconds), *pages, *_undelivered(pager)]
+    return [_arrival(pager, up_seconds), *pages, *_undelivered(pager)]
 
 
-def _arrives(pager: Pager, up_seconds: float | None) -> Check:
+def _arrival(pager: Pager, up_seconds: float | None) -> Check:
     if pager.watchdog is not None:
         return Check("Alertmanager", True, f"{pager.url} has ZmonWatchdog from Prometheus")
     if up_seconds is not None and up_seconds < RESEND_SECONDS:
@@ -120,25 +121,27 @@ def _receivers_of(pager: Pager, alert: str, jobs: list[str]) -> Check:
 
 
 def _receivers_for_job(pager: Pager, name: str, alert: str, job_id: str) -> Check:
-    of_job = f" of job {job_id}" if job_id else ""
+    about_job = f" of job {job_id}" if job_id else ""
     labels = {**(pager.watchdog or {}), "alertname": alert, "severity": "critical", "job_id": job_id}
     labels |= {"detector": "stall"} if alert == "ZmonStall" else {}
     for silence in pager.silences:
-        if silenced(silence["matchers"], labels):
+        if is_silenced(silence["matchers"], labels):
             comment = silence.get("comment") or "no comment"
-            result = f"every page{of_job} is silenced until {silence['endsAt']}: {comment}"
+            result = f"every page{about_job} is silenced until {silence['endsAt']}: {comment}"
             return Check(name, False, result, f"Expire silence {silence['id']} in Alertmanager if it is not needed.")
     ends, ways = endings(pager.config, labels), integrations(pager.config)
     delivering = [end for end in ends if ways.get(end.receiver)]
     if not delivering:
         receiver_names = listed([end.receiver for end in ends])
-        result = f"ends{of_job} in receiver {receiver_names}, which notifies nobody, so pages go nowhere"
+        result = f"ends{about_job} in receiver {receiver_names}, which notifies nobody, so pages go nowhere"
         return Check(name, False, result, "Add an integration to that receiver; with zmon up: --webhook URL.")
-    receivers = [
-        f"{end.receiver} ({', '.join(ways[end.receiver])}{'; not always: ' if end.times else ''}{', '.join(end.times)})"
-        for end in delivering
-    ]
+    receivers = [_receiver_text(end, ways[end.receiver]) for end in delivering]
     return Check(name, True, f"ends in receiver {listed(receivers)}")
+
+
+def _receiver_text(end: Ending, ways: Sequence[str]) -> str:
+    times = f"; not always: {', '.join(end.times)}" if end.times else ""
+    return f"{end.receiver} ({', '.join(ways)}{times})"
 
 
 def _undelivered(pager: Pager) -> list[Check]:

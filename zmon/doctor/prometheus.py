@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
 from pathlib import Path
@@ -26,38 +27,25 @@ from zmon.schema.scraping import AGENT, AGENT_JOB, HUB, LONGEST_SECONDS, duratio
 from zmon.web import client
 
 LATE_INTERVALS = 3  # a rule group is late after this many intervals without an evaluation
-_LABELS = {"zmon_dashboard": "dashboard", "zmon_docs": "runbooks"}
+_LABELS = {"zmon_dashboard": "dashboard", "zmon_docs": "runbooks"}  # external label → the target of its links
 
 
 async def ask(session: aiohttp.ClientSession, url: str) -> PrometheusState | Check:
     """Send all requests to Prometheus, and return its state, or one inert check if it does not answer."""
-
-    async def api(path: str, **query: str) -> Any:
-        answer = await client.get(session, f"{url}/api/v1/{path}", dict, TIMEOUT_SECONDS, **query)
-        return answer["data"]
-
-    async def vector(promql: str) -> list[dict[str, str]]:
-        return [series["metric"] for series in (await api("query", query=promql))["result"]]
-
+    api = _Api(session, url)
     try:
         clock, run, targets, loaded, config, senders, hosts, hubs = await asyncio.gather(
-            api("query", query="time()"),
-            api("status/runtimeinfo"),
-            api("targets", state="active"),
-            api("rules"),
-            api("status/config"),
-            api("alertmanagers"),
-            vector("group by (host) (zmon_source_up)"),
-            vector("group by (job, instance) (zmon_hub_pass_seconds)"),
+            api.get("query", query="time()"),
+            api.get("status/runtimeinfo"),
+            api.get("targets", state="active"),
+            api.get("rules"),
+            api.get("status/config"),
+            api.get("alertmanagers"),
+            api.labels("group by (host) (zmon_source_up)"),
+            api.labels("group by (job, instance) (zmon_hub_pass_seconds)"),
         )
         groups = tuple(msgspec.convert(group, RuleGroup) for group in loaded["groups"])
-        alerts = (rule for group in groups for rule in group.rules if rule.name.startswith("Zmon"))
-        expressions = recorded(groups)
-        selectors = sorted({selector for alert in alerts for selector in inputs(alert.query, expressions)})
-        series = await asyncio.gather(*(vector(f"group({selector})") for selector in selectors))
-        present = [selector for selector, result in zip(selectors, series, strict=True) if result]
-        absent = [selector for selector in selectors if selector not in present]
-        metadata = await asyncio.gather(*(api("metadata", metric=selector) for selector in absent))
+        present, declared = await _inputs_of_alerts(api, groups)
         now = float(clock["result"][0])
         return PrometheusState(
             url=url,
@@ -70,8 +58,8 @@ async def ask(session: aiohttp.ClientSession, url: str) -> PrometheusState | Che
             alertmanagers=tuple(
                 re.sub(r"/api/v\d/alerts$", "", each["url"]) for each in senders["activeAlertmanagers"]
             ),
-            present=frozenset(present),
-            declared=frozenset(selector for selector, result in zip(absent, metadata, strict=True) if result),
+            present=present,
+            declared=declared,
             agent_hosts=frozenset(labels["host"] for labels in hosts if "host" in labels),
             hubs=frozenset((labels.get("job", ""), labels.get("instance", "")) for labels in hubs),
         )
@@ -81,6 +69,35 @@ async def ask(session: aiohttp.ClientSession, url: str) -> PrometheusState | Che
     except (KeyError, TypeError, IndexError, ValueError, yaml.YAMLError) as error:
         result = f"{url} does not answer like Prometheus ({error!r})"
         return Check("Prometheus", False, result, "Check the URL in --prometheus.")
+
+
+@dataclass(frozen=True)
+class _Api:
+    """The HTTP API of one Prometheus. Raises Unreachable, or KeyError and TypeError if it is another program."""
+
+    session: aiohttp.ClientSession
+    url: str
+
+    async def get(self, path: str, **query: str) -> Any:
+        """Return the data of an answer."""
+        answer = await client.get(self.session, f"{self.url}/api/v1/{path}", dict, TIMEOUT_SECONDS, **query)
+        return answer["data"]
+
+    async def labels(self, promql: str) -> list[dict[str, str]]:
+        """Return the labels of each series that an expression selects now."""
+        return [series["metric"] for series in (await self.get("query", query=promql))["result"]]
+
+
+async def _inputs_of_alerts(api: _Api, groups: Sequence[RuleGroup]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the selectors in zmon's alerts that select series now, and the others whose metric a page declares."""
+    alerts = (rule for group in groups for rule in group.rules if rule.name.startswith("Zmon"))
+    expressions = recorded(groups)
+    selectors = sorted({selector for alert in alerts for selector in inputs(alert.query, expressions)})
+    series = await asyncio.gather(*(api.labels(f"group({selector})") for selector in selectors))
+    present = frozenset(selector for selector, result in zip(selectors, series, strict=True) if result)
+    absent = [selector for selector in selectors if selector not in present]
+    metadata = await asyncio.gather(*(api.get("metadata", metric=selector) for selector in absent))
+    return present, frozenset(selector for selector, result in zip(absent, metadata, strict=True) if result)
 
 
 def checks(state: PrometheusState, hosts: list[str]) -> list[Check]:
@@ -134,22 +151,22 @@ def _evaluation(state: PrometheusState) -> Check:
     if not ours:
         result = "Prometheus has loaded no rule of zmon, so nothing pages"
         return Check("rule evaluation", False, result, "Add dashboards/rules/zmon.yaml to rule_files.")
-    # The first evaluation of a group has an offset of its own.
+    # Each group is evaluated for the first time at some moment of its first interval; before that, the year is 1.
     up_seconds = 0.0 if state.up_seconds is None else state.up_seconds
     waiting = [group for group in ours if group.last_evaluation.year == 1 and up_seconds < group.interval]
     due = [group for group in ours if group not in waiting]
     if not due:
         return Check("rule evaluation", None, "Prometheus has just started, and no rule group was due yet")
     ages = {group.name: state.now - group.last_evaluation.timestamp() for group in due}
-    late = "Alerts come late. Give Prometheus more CPU, or fewer rules."
+    if_late = "Alerts come late. Give Prometheus more CPU, or fewer rules."
     for group in due:
         if group.last_evaluation.year == 1 or ages[group.name] > LATE_INTERVALS * group.interval:
             when = "never" if group.last_evaluation.year == 1 else f"last {ages[group.name]:.0f} s ago"
             result = f"group {group.name} is due every {group.interval:g} s, but was evaluated {when}"
-            return Check("rule evaluation", False, result, late)
+            return Check("rule evaluation", False, result, if_late)
         if group.evaluation_time > group.interval:
             result = f"group {group.name} takes {group.evaluation_time:.1f} s, but is due every {group.interval:g} s"
-            return Check("rule evaluation", False, result, late)
+            return Check("rule evaluation", False, result, if_late)
     not_due = f"; not due yet: {listed([group.name for group in waiting])}" if waiting else ""
     oldest = max(0.0, max(ages.values()))
     return Check("rule evaluation", True, f"{len(due)} groups, the oldest result is {oldest:.1f} s old{not_due}")

@@ -39,7 +39,7 @@ def integrations(config: Mapping[str, Any]) -> dict[str, list[str]]:
     }
 
 
-def silenced(matchers: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> bool:
+def is_silenced(matchers: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> bool:
     """Return True if a silence with these matchers, as the API returns them, applies to an alert with these labels."""
     return all(
         holds(labels.get(m["name"], ""), _SIGNS[m.get("isEqual", True), m["isRegex"]], m["value"]) for m in matchers

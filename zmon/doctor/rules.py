@@ -20,13 +20,14 @@ from zmon.doctor.prometheus_state import PrometheusState, Rule, recorded_rules
 from zmon.format import listed
 from zmon.schema.scraping import AGENT, HUB, LONGEST_SECONDS, made_for
 
+# Parts of a PromQL expression.
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _UP = re.compile(r"\bup\s*(\{[^}]*\})")
 _HAS_LABEL = re.compile(r',\s*\w+!=""')  # of a part that a cluster may lack, such as shards of Prometheus
 _SERIES = re.compile(r"(?<![\w:])zmon[_:][\w:]+")
 _LABELS = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)")
 _LOAD = "Add dashboards/rules/ of this zmon to rule_files, then reload Prometheus."
-_RULE = "zmon:finding:alert"  # its series are those of alerts on findings
+_RULE = "zmon:finding:alert"  # the recording rule whose series become alerts on findings
 _OF_FINDINGS = re.compile(r"max by\s*\(([^)]*)\)\s*\(zmon_finding\b")
 _LABELS_OF_FINDINGS = {"job_id", "detector", "severity"}
 

@@ -1,8 +1,9 @@
 """The time accounts of all jobs, on disk as `accounts/<job_id>.json`.
 
 Every few seconds each changed account is written. The next hub continues from the file, and the ranks' boxes have the
-time since then. The counters in /metrics show what is on disk, so that none falls if the hub is killed: Prometheus
-takes a fall for a counter that began again at 0, and adds all of it. While the disk is full they stand still.
+time since then. The counters in /metrics show the accounts on disk, so that none falls if the hub is killed: Prometheus
+takes a lower value for a counter that began again at 0, and would count the time twice. While the disk is full, the
+counters stand still.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from zmon.job import agent_reports
 from zmon.schema.api import SnapshotRequest, Suspicion
@@ -23,9 +23,27 @@ from zmon.schema.shard import Shard
 FORGET_SECONDS = 3600.0  # after this much silence an agent's last report and its jobs are forgotten
 WINDOW_SECONDS = 60.0  # the window over which hardware counters are compared
 _BETWEEN_SAMPLES_SECONDS = 5.0
-RESTART_SECONDS = 120.0  # an agent that said that it ends is expected back within this time: a node pulls an image
+RESTART_SECONDS = 120.0  # an agent that announced a restart is expected back by then: its node may pull an image
 TCP_WINDOW_SECONDS = 4.0  # the window over which TCP connections are compared: a few steps, four readings of the agent
 _BETWEEN_TCP_SAMPLES_SECONDS = 0.9
+
+
+T = TypeVar("T")
+
+
+class _SampleWindow(Generic[T]):
+    """Samples of the last seconds, to compare the newest one with the oldest."""
+
+    def __init__(self, seconds: float, interval_seconds: float) -> None:
+        self._seconds, self._interval_seconds = seconds, interval_seconds
+        self.samples: deque[tuple[float, T]] = deque()  # monotonic seconds and sample, the oldest first
+
+    def add(self, now: float, sample: T) -> None:
+        """Add a sample if the interval since the last one is over, and drop those that are too old."""
+        if not self.samples or now - self.samples[-1][0] >= self._interval_seconds:
+            self.samples.append((now, sample))
+        while len(self.samples) > 1 and now - self.samples[1][0] >= self._seconds:
+            self.samples.popleft()
 
 
 class AgentLink:
@@ -42,8 +60,8 @@ class AgentLink:
         self.is_target = True  # False once discovery no longer names it
         self._answered_at = self._steps_received_at = time.monotonic()
         self._delay = agent_reports.ReportDelay()
-        self._samples: deque[tuple[float, HostSample]] = deque()
-        self._tcp_samples: deque[tuple[float, TcpSample | None]] = deque()
+        self._host_window = _SampleWindow[HostSample](WINDOW_SECONDS, _BETWEEN_SAMPLES_SECONDS)
+        self._tcp_window = _SampleWindow[TcpSample | None](TCP_WINDOW_SECONDS, _BETWEEN_TCP_SAMPLES_SECONDS)
         self._were_up: frozenset[str] = frozenset()
         self.resting = Resting()  # what the agent sent last about its ranks that seldom changes
         self.packed_at = -math.inf  # monotonic time from which on packed reports are requested
@@ -74,10 +92,10 @@ class AgentLink:
         return agent_reports.as_of_silence(self.report, self.silent_seconds)
 
     def snapshot_request(self, every_seconds: float, about: int) -> SnapshotRequest:
-        """Return the next request for its report, with the steps since the last one if that is long enough ago.
+        """Return the next request for the agent's report.
 
-        More frequent requests would return the same time span, split into more records. `about`: about this many
-        records of each rank.
+        It asks for the steps since the last answer only every `every_seconds`: more frequent requests would return the
+        same time span, split into more records. `about`: the wanted number of records per rank.
         """
         is_due = time.monotonic() - self._steps_received_at >= every_seconds
         return SnapshotRequest(
@@ -101,7 +119,7 @@ class AgentLink:
     def record_suspects(self, suspects: tuple[Suspicion, ...], leaving: bool) -> None:
         """Record the answer to a long poll: the ranks that the agent suspects, and whether it ends now to start again.
 
-        If it does not end, its last restart is over, and a later silence is one of its own.
+        An agent that does not end has completed its last restart: a later silence has another reason.
         """
         self.suspects = suspects if self._shard is None else agent_reports.suspects_of_shard(suspects, self._shard)
         self._restarts_until = time.monotonic() + RESTART_SECONDS if leaving else -math.inf
@@ -111,17 +129,17 @@ class AgentLink:
         self.is_target, self.error, self.suspects = False, "it is no longer a target", ()
         self.host_is_up = True
 
-    def name_again(self) -> None:
+    def restore(self) -> None:
         """Record that discovery names the agent again."""
         self.is_target, self.error, self.host_is_up = True, "it has not answered yet", False
 
     @property
-    def is_forgotten(self) -> bool:
+    def may_be_forgotten(self) -> bool:
         """True if discovery no longer names the agent, and none of its ranks may be alive."""
         if self.is_target:
             return False
-        lives = self.report is not None and any(rank.alive for rank in self.report.ranks)
-        return not lives or self.silent_seconds > FORGET_SECONDS
+        has_living_ranks = self.report is not None and any(rank.alive for rank in self.report.ranks)
+        return not has_living_ranks or self.silent_seconds > FORGET_SECONDS
 
     def record_report(self, report: AgentReport, with_steps: bool = True) -> None:
         """Record an answer. `with_steps`: the request asked for the steps since the cursor."""
@@ -150,18 +168,12 @@ class AgentLink:
         `restart`: forget the earlier samples, since this may be another host, or the host may have rebooted.
         """
         if restart:
-            self._samples.clear()
-            self._tcp_samples.clear()
+            self._host_window.samples.clear()
+            self._tcp_window.samples.clear()
             self._were_up = frozenset()
-        self._were_up |= working(sample)
-        if not self._samples or self._answered_at - self._samples[-1][0] >= _BETWEEN_SAMPLES_SECONDS:
-            self._samples.append((self._answered_at, sample))
-        while len(self._samples) > 1 and self._answered_at - self._samples[1][0] >= WINDOW_SECONDS:
-            self._samples.popleft()
-        if not self._tcp_samples or self._answered_at - self._tcp_samples[-1][0] >= _BETWEEN_TCP_SAMPLES_SECONDS:
-            self._tcp_samples.append((self._answered_at, sample.tcp))
-        while len(self._tcp_samples) > 1 and self._answered_at - self._tcp_samples[1][0] >= TCP_WINDOW_SECONDS:
-            self._tcp_samples.popleft()
+        self._were_up |= working_devices(sample)
+        self._host_window.add(self._answered_at, sample)
+        self._tcp_window.add(self._answered_at, sample.tcp)
 
     def window(self) -> HostWindow | None:
         """Return the host's hardware now and a minute ago, or None while the agent does not answer.
@@ -170,18 +182,19 @@ class AgentLink:
         """
         if self.report is None or not self.reachable:
             return None
-        taken_at, before = self._samples[0]
+        taken_at, before = self._host_window.samples[0]
         # A cgroup may appear after the window began, with its first rank. Then its counters are compared with its first
         # sample.
-        groups = {group.path: group for _, sample in reversed(self._samples) for group in sample.cgroups or ()}
+        newest_first = [sample for _, sample in reversed(self._host_window.samples)]
+        groups = {group.path: group for sample in newest_first for group in sample.cgroups or ()}
         before = replace(before, cgroups=tuple(groups.values()) or before.cgroups)
-        earlier_tcp = self._tcp_samples[0][1]
+        earlier_tcp = self._tcp_window.samples[0][1]
         seconds = self._answered_at - taken_at
         return HostWindow(self.report.host, seconds, before, self.report.sample, self._were_up, earlier_tcp)
 
     def status(self) -> AgentStatus:
         """Return the status of the agent as detectors and `/healthz` use it."""
-        of_link: dict[str, Any] = {
+        link_fields: dict[str, Any] = {
             "url": self.url,
             "reachable": self.reachable,
             "silent_seconds": self.silent_seconds,
@@ -189,7 +202,7 @@ class AgentLink:
             "host_is_up": self.host_is_up,
             "is_restarting": not self.reachable and time.monotonic() < self._restarts_until,
         }
-        return row_of(AgentStatus, self.report, **of_link) if self.report else AgentStatus(host=None, **of_link)
+        return row_of(AgentStatus, self.report, **link_fields) if self.report else AgentStatus(host=None, **link_fields)
 
 
 def links_of(links: Iterable[AgentLink], ranks: Iterable[RankState]) -> dict[str, tuple[AgentLink, str]]:
@@ -207,7 +220,7 @@ def links_of(links: Iterable[AgentLink], ranks: Iterable[RankState]) -> dict[str
     return result
 
 
-def working(sample: HostSample) -> frozenset[str]:
+def working_devices(sample: HostSample) -> frozenset[str]:
     """Return the links that are up, by device, and the GPUs that are not lost, by UUID."""
     up = (nic.device for nic in (*(sample.nics or ()), *(sample.rdma or ())) if nic.up)
     gpus = (gpu.uuid for gpu in sample.gpus or () if not gpu.lost)

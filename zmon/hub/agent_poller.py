@@ -1,4 +1,4 @@
-"""Ask the agents: for their snapshots in each pass, by a long poll for suspects, and for the evidence about ranks.
+"""The requests of the hub to its agents: for a report in each pass, for suspects by a long poll, and for evidence.
 
 `incidents/agent_data.py` asks them for the data of a capsule.
 """
@@ -46,17 +46,20 @@ class AgentPoller:
         self.set_targets(config.agents)
 
     def set_targets(self, urls: Sequence[str]) -> None:
-        """Ask these agents from now on. The last report of another one stays while it has living ranks, for an hour."""
+        """Ask these agents from now on, and no others.
+
+        A withdrawn agent is remembered for an hour while its last report has living ranks.
+        """
         known = {link.url: link for link in self.links}
         for url in urls:
             if url not in known:
                 self.links.append(AgentLink(url, self._config.shard))
             elif not known[url].is_target:
-                known[url].name_again()
+                known[url].restore()
         for link in self.links:
             if link.is_target and link.url not in urls:
                 link.withdraw()
-        self.links[:] = [link for link in self.links if not link.is_forgotten]  # other parts have the same list
+        self.links[:] = [link for link in self.links if not link.may_be_forgotten]  # other parts have the same list
         self._listen_to_targets()
 
     async def follow(self, discovery: Discovery, session: aiohttp.ClientSession) -> None:

@@ -23,8 +23,8 @@ class AlertLabels:
 
     patterns: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
 
-    def of(self, labels: Mapping[str, str]) -> dict[str, str]:
-        """Return those labels of a job that its alerts carry. An empty value is none."""
+    def accepted(self, labels: Mapping[str, str]) -> dict[str, str]:
+        """Return the labels of a job that its alerts carry: declared ones with an accepted value that is not empty."""
         return {
             name: value
             for name, pattern in self.patterns.items()
@@ -32,7 +32,7 @@ class AlertLabels:
         }
 
 
-def configured(settings: object, key: str) -> AlertLabels:
+def read_alert_labels(settings: object, key: str) -> AlertLabels:
     """Return the labels that a site declares: a mapping of names to a list of values or a pattern. Raises UsageError.
 
     `key`: the key of the configuration, which an error names.

@@ -10,6 +10,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from zmon.errors import ZmonError
 from zmon.hub.baseline_store import BaselineStore
@@ -29,6 +30,18 @@ log = logging.getLogger("zmon.hub")
 
 _INVALID_CHARACTER = re.compile(r"[^A-Za-z0-9._-]")
 _MIN_GAIN_RATIO = 0.01  # a baseline is replaced only if the rate grows by more; less is not worth a write
+
+
+class _Speed(NamedTuple):
+    """The speed of a job now, and the curve that it is compared with."""
+
+    curve: ScalingCurve
+    size: JobSize
+    seconds: float  # of a step
+
+    @property
+    def samples_per_second(self) -> float:
+        return self.size.samples / self.seconds
 
 
 class BaselineRecorder:
@@ -69,25 +82,27 @@ class BaselineRecorder:
             self._log_once(name, f"{error}; jobs are compared with the baseline recorded before")
 
     def efficiency(self, snapshot: Snapshot, state: str) -> Efficiency | Unknown:
-        """Return the job's efficiency now, or why it is unknown."""
-        now = self._now(snapshot, state)
+        """Return the job's efficiency now, or why it is unknown.
+
+        `state`: the job's state in one word, as `zmon.hub.api.view.job_state` returns it; also in `compare`.
+        """
+        now = self._speed(snapshot, state)
         if isinstance(now, Unknown):
             return now
-        curve, size, seconds = now
         try:
-            return curve.efficiency(size.ranks, size.samples, size.samples / seconds)
+            return now.curve.efficiency(now.size.ranks, now.size.samples, now.samples_per_second)
         except ArithmeticError as failure:
-            return self._unusable(curve, failure)
+            return self._unusable(now.curve, failure)
 
     def compare(self, snapshot: Snapshot, state: str) -> tuple[Efficiency | Unknown, ExpectedStep | Unknown]:
         """Return the job's efficiency now and the expected step, each as Unknown with a reason if it is not known."""
-        now = self._now(snapshot, state)
+        now = self._speed(snapshot, state)
         if isinstance(now, Unknown):
             return now, now
         curve, size, seconds = now
         categories = _categories(_with_samples(snapshot.steps, size.samples), seconds)
         try:
-            efficiency = curve.efficiency(size.ranks, size.samples, size.samples / seconds)
+            efficiency = curve.efficiency(size.ranks, size.samples, now.samples_per_second)
             return efficiency, expected_step(curve, size, seconds, categories)
         except ArithmeticError as failure:
             unknown = self._unusable(curve, failure)
@@ -103,13 +118,13 @@ class BaselineRecorder:
         except ArithmeticError as failure:
             return curve, self._unusable(curve, failure)
 
-    def _now(self, snapshot: Snapshot, state: str) -> tuple[ScalingCurve, JobSize, float] | Unknown:
-        """Return the curve of the job's name, and the job's size and step time now, or why one of them is unknown."""
+    def _speed(self, snapshot: Snapshot, state: str) -> _Speed | Unknown:
+        """Return the job's speed now with the curve of its name, or why one of them is unknown."""
         now = size_now(snapshot, state)
         if isinstance(now, Unknown):
             return now
         curve, error = self._read(snapshot)
-        return Unknown(error) if error else (curve, *now)
+        return Unknown(error) if error else _Speed(curve, *now)
 
     def _read(self, snapshot: Snapshot) -> tuple[ScalingCurve, str]:
         """Return the curve of the job's name, and why it cannot be read, or an empty text."""

@@ -35,7 +35,7 @@ class HubConfig:
     wait_seconds: float = 30.0  # duration of a long poll for suspects
     max_flights: int = 512  # ranks whose flight records are gathered: those of a larger job that stand out
     max_stacks: int = 8  # ranks whose stacks are gathered for one finding
-    evidence_seconds: float = 5.0  # time limit for the evidence of all ranks of a job
+    evidence_seconds: float = 5.0  # time limit for the evidence about all ranks of a job
     allowed_hosts: tuple[str, ...] = ()  # names under which clients reach this hub, beside its own
     web: LiveConfig | None = None  # TLS, users and roles of the server
     http: HttpConfig | None = None  # password, token or certificate for the agents
@@ -46,7 +46,7 @@ class HubConfig:
     alert_labels: AlertLabels = field(default_factory=AlertLabels)  # labels of jobs on their findings in /metrics
     peaks: Mapping[str, DevicePeaks] = field(default_factory=dict)  # of the site's own devices, by name
     recipients: tuple[Recipient, ...] = ()  # of notices
-    policy: Policy | None = None  # which findings ask for which acts; None: nothing is done, and nothing intended
+    policy: Policy | None = None  # which findings ask for which acts; None: no acts, and no intents
     max_requests: int = 64  # requests in flight at the same time, to agents or for the evidence of ranks
 
     @property

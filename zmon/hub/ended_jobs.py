@@ -23,7 +23,7 @@ FOLDER = "ended"  # name of the folder in the data directory
 MAX_JOBS = 200  # a person does not read more; the oldest ends are forgotten first
 
 
-class _Judged(NamedTuple):
+class _JudgedLaunch(NamedTuple):
     """A launch whose end was judged."""
 
     began: float  # unix seconds by the hub's clock
@@ -50,7 +50,7 @@ class EndedJobs(JsonFolder[JobRecord]):
             record = self.get(job_id)
             if record and record.ends and record.job_id == job_id:
                 self._records[job_id] = record
-        self._judged: dict[str, _Judged] = {}  # job id → the newest launch whose end was judged
+        self._judged: dict[str, _JudgedLaunch] = {}  # job id → the newest launch whose end was judged
 
     def move_times(self, seconds: float) -> None:
         """Move when launches began and ended, because the hub's clock was set by these seconds."""
@@ -84,7 +84,7 @@ class EndedJobs(JsonFolder[JobRecord]):
         record = self._records.get(snapshot.job_id)
         if is_over(snapshot) and (fault is not None or is_settled(snapshot)) and not self.is_judged(snapshot):
             uids = frozenset(r.run_uid for r in snapshot.reported_ranks)
-            self._judged[snapshot.job_id] = _Judged(launch_began(snapshot), uids)
+            self._judged[snapshot.job_id] = _JudgedLaunch(launch_began(snapshot), uids)
         if fault is not None and fault.severity != "info" and is_over(snapshot):
             end = launch_end(snapshot, fault)
             self._put(snapshot.job_id, with_end(record, snapshot, published or fault, end, view))

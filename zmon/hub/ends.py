@@ -1,6 +1,6 @@
 """The ends of all launches, on disk as `ends.jsonl`: each is one line, and the last line of an id counts.
 
-`zmon/job/outcome.py` decides what an end is. Ends of 90 days stay, at most 20,000 of them.
+`zmon/job/outcome.py` decides whether a launch has ended, and how. Ends stay for 90 days, at most 20,000 of them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from zmon.format import counted
-from zmon.hub.json_folder import WriteErrors
 from zmon.hub.json_lines import JsonLines
+from zmon.hub.write_errors import WriteErrors
 from zmon.job.outcome import ended_launch, followed, has_ended, launch_key, restarted
 from zmon.schema.ended_launch import EndedLaunch
 from zmon.schema.finding import Finding
@@ -36,8 +36,8 @@ class Ends:
     def __init__(self, path: Path, clock: SteadyClock | None = None) -> None:
         self._clock = clock or SteadyClock()
         self._ends: dict[str, EndedLaunch] = {}  # in the order in which they were recorded
-        self._last: dict[str, str] = {}  # job id → id of its newest end
-        self.recoveries: dict[str, Mapping[str, float]] = {}  # of each job the newest one: seconds by phase
+        self._newest_ids: dict[str, str] = {}  # job id → id of its newest end
+        self.recoveries: dict[str, Mapping[str, float]] = {}  # job id → seconds by phase of its newest recovery
         self._unreadable: list[bytes] = []  # lines of another version of zmon, which stay as they are
         self._new: list[EndedLaunch] = []
         self.counts: Counter[str] = Counter()  # ends that this hub recorded, by outcome
@@ -69,23 +69,24 @@ class Ends:
         fault: Finding | None,
         view: Callable[[], JobView] | None,
         output: tuple[str, ...] = (),
-        acted: Callable[[], str] = str,
+        acts_text: Callable[[], str] = str,
     ) -> None:
         """Record the end of this launch, or what followed the end before it; call it in every pass.
 
         `fault` is the finding about what ended the launch, None if nothing did. `view` makes the view of the job; None:
-        another launch follows. `output`: the last lines of the ranks that ended first. `acted` says what zmon did.
+        another launch follows. `output`: the last lines of the ranks that ended first. `acts_text` returns what zmon
+        did to the launch, empty if nothing.
         """
-        if (before := self._before(snapshot)) and (updated := restarted(before, snapshot)) != before:
-            self._put(updated)  # the same launcher started this launch
+        if (before := self._previous_end(snapshot)) and (updated := restarted(before, snapshot)) != before:
+            self._put(updated)
         if self.has(snapshot) or not has_ended(snapshot, fault):
             return
         end = ended_launch(snapshot, fault, view() if view else None, output)
-        if done := acted():
+        if done := acts_text():
             end = msgspec.structs.replace(end, summary=f"{done}; {end.summary}")
         log.info("job %s ended: %s: %s", end.job_id, end.outcome, end.summary)
         self.counts[end.outcome] += 1
-        if (before := self._before(snapshot)) and (updated := followed(before, end)) != before:
+        if (before := self._previous_end(snapshot)) and (updated := followed(before, end)) != before:
             self._put(updated)
         self._put(end)
         self._new.append(end)
@@ -101,19 +102,19 @@ class Ends:
                 return
             del self._ends[oldest.id]
 
-    def _before(self, snapshot: Snapshot) -> EndedLaunch | None:
-        """Return the newest end of the job, if the launcher of this launch had started that one."""
-        end = self._ends.get(self._last.get(snapshot.job_id, ""))
+    def _previous_end(self, snapshot: Snapshot) -> EndedLaunch | None:
+        """Return the end of the job's previous launch, if the same launcher started both."""
+        end = self._ends.get(self._newest_ids.get(snapshot.job_id, ""))
         launch = snapshot.reported_ranks[0].launch_id
         return end if end and launch and end.id == f"{launch}-{end.attempt}" else None
 
     def _put(self, end: EndedLaunch) -> None:
-        self._take(end)
+        self._remember(end)
         self._file.append(msgspec.json.encode(end) + b"\n")
 
-    def _take(self, end: EndedLaunch) -> None:
+    def _remember(self, end: EndedLaunch) -> None:
         self._ends[end.id] = end
-        self._last[end.job_id] = end.id
+        self._newest_ids[end.job_id] = end.id
         if end.restart and end.restart.phases:
             self.recoveries[end.job_id] = end.restart.phases
 
@@ -126,7 +127,7 @@ class Ends:
             except msgspec.DecodeError:
                 self._unreadable.append(line)
             else:
-                self._take(end)
+                self._remember(end)
         self._ends |= recorded
         if self._unreadable:
             log.warning("%s damaged or of another version of zmon: kept", counted(len(self._unreadable), "end"))

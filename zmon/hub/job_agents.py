@@ -1,7 +1,7 @@
 """The agents that reported each job with a finding, on disk as `agents/jobs.json`, for the time after a restart.
 
-A finding about a job that no agent reports resolves once all agents that may report it have answered. Without this
-file that would be all agents, and one node that is dead would keep the findings of all finished jobs open.
+If no agent reports a job any more, its findings resolve, but only after every agent that may have the job has answered.
+This file says which agents those are. Without it one dead node would keep the findings of all finished jobs open.
 """
 
 from __future__ import annotations
@@ -69,5 +69,5 @@ class JobAgents:
         unheard = [link for link in links if not link.report and link.silent_seconds <= FORGET_SECONDS]
         owners = {url for url, ids in self._jobs.items() if job_id in ids}
         if not owners or owners - {link.url for link in links}:
-            return bool(unheard)  # nobody knows its agents, or one of them may have another address now
+            return bool(unheard)  # the agents of the job are unknown, or one of them may have another address now
         return any(link.url in owners for link in unheard)

@@ -43,7 +43,7 @@ MAX_SAMPLES = 240  # two hours, the longest time that a site may let the detecto
 def place(state: RankState) -> tuple[object, ...]:
     """Return the point that a rank has reached: its steps, its phase, and its collectives within the step.
 
-    A rank that was late goes on to the next collective, and nothing seen before then says where it is.
+    Steps alone would not do: a rank that was late goes on to the next collective of the same step.
     """
     inside = state.in_flight
     entered = None if inside is None else (inside.op, inside.group, inside.sequence)
@@ -51,19 +51,19 @@ def place(state: RankState) -> tuple[object, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenStanding(Generic[T]):
-    """A thing seen of a rank, which holds while the rank stands still."""
+class StandingObservation(Generic[T]):
+    """An observation of a rank, such as its flight record. It is valid while the rank stands still."""
 
     value: T
     place: tuple[object, ...]  # where the rank stood
 
     @classmethod
-    def of(cls, state: RankState, value: T) -> SeenStanding[T]:
-        """Return what was seen of a rank in this state."""
+    def of(cls, state: RankState, value: T) -> StandingObservation[T]:
+        """Return an observation of a rank in this state."""
         return cls(value, place(state))
 
-    def holds(self, state: RankState) -> bool:
-        """Return True if the rank has not gone on since then."""
+    def is_valid(self, state: RankState) -> bool:
+        """Return True if the rank has not gone on since the observation."""
         return self.place == place(state)
 
 
@@ -78,9 +78,11 @@ class JobState:
     reported: ReportedValues = field(default_factory=ReportedValues)
     learning: BaselineLearner = field(default_factory=BaselineLearner)
     time: JobTime = field(default_factory=JobTime)
-    flights: dict[int, SeenStanding[FlightRecord]] = field(default_factory=dict)  # by rank, for the current stall
-    frames: dict[int, SeenStanding[str]] = field(default_factory=dict)  # likewise
-    work_histories: dict[int, SeenStanding[WorkHistory]] = field(default_factory=dict)  # likewise
+    # By rank, for the current stall.
+    flights: dict[int, StandingObservation[FlightRecord]] = field(default_factory=dict)
+    frames: dict[int, StandingObservation[str]] = field(default_factory=dict)
+    work_histories: dict[int, StandingObservation[WorkHistory]] = field(default_factory=dict)
+
     addresses: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by host, as its agent reported them last
     plan: Plan | None = None  # the latest that a rank reported; None: it predicts no step, or there is none
     planned_steps: int | None = None  # of the same plan
@@ -96,9 +98,9 @@ class JobState:
         self.history = History(self.world_size)
 
     def add(self, snapshot: Snapshot, reports: Collection[AgentReport], stalled: bool = False) -> Snapshot:
-        """Add the new steps in the reports; return the snapshot with the job's recent steps, baseline and plan.
+        """Move the new steps from the reports to this state; return the snapshot with its steps, baseline and plan.
 
-        They are removed from `reports`. `stalled`: the job has an open finding of a stall.
+        `stalled`: the job has an open finding of a stall.
         """
         new = [part for report in reports for part in report.steps.pop(snapshot.job_id, ())]
         before = steps_before_join(snapshot.reported_ranks)
@@ -115,20 +117,26 @@ class JobState:
                 self.plan, self.planned_steps = plan if plan.tables else None, plan.steps
         samples = [(window.host, window.now.tcp) for window in snapshot.hardware]
         self.addresses |= {host: tcp.addresses for host, tcp in samples if tcp and tcp.addresses}
+        work_histories = _valid_values(self.work_histories, snapshot.ranks)
         return replace(
             snapshot,
             addresses=dict(self.addresses),
             step_windows=tuple(self.learning.step_windows),
             baseline=self.learning.baseline,
             not_finite=self.reported.not_finite(snapshot.ranks),
-            flights=_held(self.flights, snapshot.ranks),
-            frames=_held(self.frames, snapshot.ranks),
-            standing={rank: history.standing for rank, history in _held(self.work_histories, snapshot.ranks).items()},
+            flights=_valid_values(self.flights, snapshot.ranks),
+            frames=_valid_values(self.frames, snapshot.ranks),
+            standing={rank: history.standing for rank, history in work_histories.items()},
             plan=self.plan,
         )
 
-    def rate(self, snapshot: Snapshot, measured: Mapping[str, DevicePeaks], stalled: bool = False) -> None:
-        """Account for how busy the GPUs are, and for the operations of the finished steps, as far as they are known."""
+    def account_utilization(
+        self, snapshot: Snapshot, measured: Mapping[str, DevicePeaks], stalled: bool = False
+    ) -> None:
+        """Add to the account how busy the GPUs are, and the operations of the finished steps, as far as both are known.
+
+        `measured`: the peaks that the site has measured, by name of the device.
+        """
         self.activity.add(snapshot, self.account, stalled)
         total = self.work.total
         if total is None:
@@ -164,11 +172,12 @@ class JobState:
         self.account.move_times(seconds)
 
 
-def _held(things: Mapping[int, SeenStanding[T]], ranks: Iterable[RankState]) -> dict[int, T]:
-    """Return what was seen of the ranks that have not gone on since then."""
-    if not things:
+def _valid_values(observations: Mapping[int, StandingObservation[T]], ranks: Iterable[RankState]) -> dict[int, T]:
+    """Return the observed values, by rank, of the ranks that have not gone on since."""
+    if not observations:
         return {}
-    return {r.rank: things[r.rank].value for r in ranks if r.rank in things and things[r.rank].holds(r)}
+    pairs = ((state, observations.get(state.rank)) for state in ranks)
+    return {state.rank: each.value for state, each in pairs if each is not None and each.is_valid(state)}
 
 
 class JobStates:

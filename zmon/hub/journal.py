@@ -1,14 +1,13 @@
 """The journal: the hub's record of all findings. One fault is one finding, also across restarts of the hub.
 
-A finding opens, is updated, and resolves, as `Hub._update_journal` decides. Every change is a line in `findings.jsonl`;
-the last line of an id is the valid one. Later reports about the same fault update text and evidence. The id, the onset
-and the labels on the metric stay as published, which keeps one fault one alert; the severity can only rise. New
-culprits replace the published ones after they have been reported for some seconds. A job has one active finding of each
-detector at a time, or one for each fault if the detector reports separate faults.
+A finding opens, is updated, and resolves, as the detectors report it (`judge`). Every change is a line in
+`findings.jsonl`; the last line of an id is the valid one. Later reports about the same fault update text and evidence.
+The id, the onset and the labels on the metric stay as published, which keeps one fault one alert. The severity can only
+rise, and new culprits are held for some seconds (`culprit_hold`). A job has one active finding of each detector at a
+time, or one for each fault if the detector reports separate faults.
 
-Old resolved findings are dropped, their large evidence first, and the file is rewritten when it has grown: the hub runs
-for months. A rewrite keeps what only another version of zmon can read: its lines stay as they are. A file that cannot
-be read is never replaced.
+The hub runs for months. Old resolved findings are dropped, their large evidence first, and the file is rewritten when
+it has grown. A rewrite does not change lines that only another version of zmon can read.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ import msgspec
 from msgspec import UNSET
 
 from zmon.format import counted
-from zmon.hub.json_folder import WriteErrors
+from zmon.hub.culprit_hold import CulpritHold
 from zmon.hub.json_lines import JsonLines
+from zmon.hub.write_errors import WriteErrors
 from zmon.job import merging
 from zmon.schema.evidence import Evidence, StallEvidence
 from zmon.schema.finding import Finding, decode_finding
+from zmon.schema.names import STALL
 
 log = logging.getLogger("zmon.journal")
 
 RESOLVE_AFTER_SECONDS = 2.0  # a finding may be absent from a single pass by chance
-HOLD_SECONDS = 3.0  # new culprits must be reported for this long: ranks that wait for each other may alternate
 MAX_RESOLVED = 1000  # resolved findings in memory and in the file
 MAX_RESOLVED_IN_FULL = 50  # of these keep their large evidence without a capsule: 232 kB of JSON at 1,024 ranks
-_HANGS = {"compute_hang", "input_stall", "lease_overrun"}  # causes that follow from the phase that a rank is in
 _LOST = (
     "findings are published, but lost when the hub ends: free some disk space there, or give the hub another --data-dir"
 )
@@ -48,16 +47,20 @@ class Labels(msgspec.Struct, frozen=True, omit_defaults=True):
     cause: str
     ranks: tuple[int, ...]
     hosts: tuple[str, ...]
-    of_job: dict[str, str] = {}  # those of the job that its alerts carry, as they were when the finding opened
+    of_job: dict[str, str] = {}  # the labels of the job that its alerts carry, as they were when the finding opened
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _PublishedPart:
+    """The part of a line that is not the finding itself."""
+
     published: Labels
 
 
 @dataclass(frozen=True, slots=True)
-class _Id:
+class _IdPart:
+    """The part of a line that every version of zmon can read."""
+
     id: str
 
 
@@ -70,10 +73,10 @@ class Journal:
         self._active: dict[str, Finding] = {}
         self._labels: dict[str, Labels] = {}
         self._absent_since: dict[str, float] = {}  # when the detector stopped reporting the finding, by id
-        # New culprits, the time of their first report, and of their last report, by id of the finding.
-        self._candidates: dict[str, tuple[tuple[int | str, ...], float, float]] = {}
-        self._others: dict[str, bytes] = {}  # lines from which this version cannot make the same line again, by id
-        self._unreadable: dict[str | bytes, bytes] = {}  # lines that are no finding for it, by id if they have one
+        self._culprit_hold = CulpritHold()
+        # Lines of another version, by id of the finding: this version reads them, and would write them differently.
+        self._foreign_lines: dict[str, bytes] = {}
+        self._unreadable: dict[str | bytes, bytes] = {}  # lines that this version cannot read, by id if they have one
         self.errors = WriteErrors(log, _LOST)
         self._file = JsonLines(path, self.errors, self._read, self._lines)
         self._file.open()
@@ -86,10 +89,7 @@ class Journal:
     def move_times(self, seconds: float) -> None:
         """Move what waits for a time, because the clock was set by these seconds."""
         self._absent_since = {name: since + seconds for name, since in self._absent_since.items()}
-        self._candidates = {
-            name: (culprits, since + seconds, last_report + seconds)
-            for name, (culprits, since, last_report) in self._candidates.items()
-        }
+        self._culprit_hold.move_times(seconds)
 
     def retry(self, now: float) -> None:
         """Write what could not be written, or read what could not be read, every few seconds; call it in every pass."""
@@ -117,50 +117,33 @@ class Journal:
         finding: Finding,
         now: float,
         separate: bool = False,
-        of_job: Mapping[str, str] = MappingProxyType({}),
+        job_labels: Mapping[str, str] = MappingProxyType({}),
     ) -> bool:
         """Open a finding, or update the active one about the same fault; return True if it was opened.
 
         `separate`: the detector reports separate faults, so only a finding of the same id is about the same fault.
-        `of_job`: the labels of the job that the finding has from its opening to its end.
+        `job_labels`: the labels of the job that its alerts carry. Those of the opening stay until the end.
         """
         active = self.active_of(finding.job_id, finding.detector)
         # A stall and a fault of a job that still moves are two findings.
         same_kind = [f for f in active if not separate and f.is_stall == finding.is_stall]
         current = next((f for f in active if f in same_kind or _same_fault(f, finding.id)), None)
         if current is None:
-            ids = (f"{finding.id}-{second:x}" for second in count(int(now)))  # another one if the clock was set back
+            ids = (f"{finding.id}-{second:x}" for second in count(int(now)))  # a later second if the clock was set back
             finding = replace(finding, id=next(name for name in ids if name not in self._findings))
-            self._labels[finding.id] = Labels(finding.cause, finding.ranks, finding.hosts, dict(of_job))
+            self._labels[finding.id] = Labels(finding.cause, finding.ranks, finding.hosts, dict(job_labels))
             self._store(finding)
             return True
         self._absent_since.pop(current.id, None)
-        updated = merging.updated(current, finding, self._may_replace_culprits(current, finding, now))
-        if _key(updated) != _key(current):
+        updated = merging.updated(current, finding, self._culprit_hold.admits(current, finding, now))
+        if _recorded_parts(updated) != _recorded_parts(current):
             self._store(updated)
         else:
             self._put(updated)
         return False
 
-    def _may_replace_culprits(self, current: Finding, finding: Finding, now: float) -> bool:
-        """Return True if the culprits of the later finding may be published.
-
-        They may if they are the published ones, if nobody is published yet, or if they have been reported for 3 s. When
-        a cut link heals, ranks are out of their collective for a moment, and none of them is to blame.
-        The kind of a hang counts as well: a rank whose hang has just ended goes through other phases.
-        """
-        culprits, published = finding.culprits, current.culprits
-        if {finding.cause, current.cause} <= _HANGS:
-            culprits, published = (*culprits, finding.cause), (*published, current.cause)
-        candidates, since, last_report = self._candidates.pop(current.id, (culprits, now, now))
-        if not current.culprits or culprits == published:
-            return True
-        if candidates != culprits or now - last_report > HOLD_SECONDS:
-            since = now
-        self._candidates[current.id] = culprits, since, now
-        return now - since >= HOLD_SECONDS
-
     def find(self, finding_id: str) -> Finding | None:
+        """Return the finding of this id, active or resolved; None if it is not in memory."""
         return self._findings.get(finding_id)
 
     def published_as(self, finding: Finding) -> Finding:
@@ -198,16 +181,21 @@ class Journal:
                 continue
             if now - self._absent_since.setdefault(finding.id, now) >= RESOLVE_AFTER_SECONDS:
                 del self._absent_since[finding.id]
-                self._candidates.pop(finding.id, None)
+                self._culprit_hold.forget(finding.id)
                 self._store(replace(finding, resolved=now))
 
     def active_of(self, job_id: str, detector: str) -> list[Finding]:
         """Return the active findings of a detector about a job."""
         return [f for f in self._active.values() if (f.job_id, f.detector) == (job_id, detector)]
 
+    def active_stalls(self, job_id: str) -> list[Finding]:
+        """Return the active findings that say that the job does not move."""
+        return [finding for finding in self.active_of(job_id, STALL) if finding.is_stall]
+
     def _put(self, finding: Finding) -> None:
+        """Put a finding into memory."""
         self._findings[finding.id] = finding
-        self._others.pop(finding.id, None)
+        self._foreign_lines.pop(finding.id, None)
         if finding.resolved is None:
             self._active[finding.id] = finding
         elif self._active.pop(finding.id, None) is not None:
@@ -221,7 +209,7 @@ class Journal:
             self._findings[finding.id] = _without_bulk(finding)
         for finding in resolved[MAX_RESOLVED:]:
             del self._findings[finding.id], self._labels[finding.id]
-            self._others.pop(finding.id, None)
+            self._foreign_lines.pop(finding.id, None)
 
     def _store(self, finding: Finding) -> None:
         """Put a finding into memory and append it to the file."""
@@ -244,7 +232,7 @@ class Journal:
         for f in self._findings.values():
             if f.resolved is None and f.id not in self._active and (f.job_id, f.detector) in newer:
                 self._findings[f.id] = replace(f, resolved=newer[f.job_id, f.detector])
-                self._others.pop(f.id, None)
+                self._foreign_lines.pop(f.id, None)
         self._active = {f.id: f for f in self._findings.values() if f.resolved is None}
         self._prune()
         if self._unreadable:
@@ -255,7 +243,7 @@ class Journal:
         """Read a line, which replaces an earlier one about the same finding."""
         try:
             finding = decode_finding(line)
-            labels = msgspec.json.decode(line, type=_Line).published
+            labels = msgspec.json.decode(line, type=_PublishedPart).published
         except msgspec.DecodeError:
             key = _id_of(line)
             self._unreadable.pop(key, None)
@@ -267,25 +255,25 @@ class Journal:
         self._unreadable.pop(finding.id, None)
         self._labels[finding.id], self._findings[finding.id] = labels, finding
         if self._line(finding) == line + b"\n":
-            self._others.pop(finding.id, None)
+            self._foreign_lines.pop(finding.id, None)
         else:
-            self._others[finding.id] = line
+            self._foreign_lines[finding.id] = line
 
     def _lines(self) -> Iterator[bytes]:
         """Yield the lines of the file, without outdated ones."""
-        yield from (line + b"\n" for line in (*self._unreadable.values(), *self._others.values()))
-        yield from (self._line(finding) for name, finding in self._findings.items() if name not in self._others)
+        yield from (line + b"\n" for line in (*self._unreadable.values(), *self._foreign_lines.values()))
+        yield from (self._line(finding) for name, finding in self._findings.items() if name not in self._foreign_lines)
 
 
 def _id_of(line: bytes) -> str | bytes:
     """Return the id of a finding that this version cannot read; the line itself if it has none."""
     try:
-        return msgspec.json.decode(line, type=_Id).id
+        return msgspec.json.decode(line, type=_IdPart).id
     except msgspec.DecodeError:
         return line
 
 
-def _key(finding: Finding) -> tuple[object, ...]:
+def _recorded_parts(finding: Finding) -> tuple[object, ...]:
     """Return the parts of a finding whose change is worth a line in the file."""
     return finding.cause, finding.severity, finding.ranks, bool(finding.evidence_of(StallEvidence).victims)
 

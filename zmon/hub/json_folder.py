@@ -12,13 +12,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
 
+from zmon.hub.write_errors import RETRY_SECONDS, WriteErrors
 from zmon.steplog.files import SteadyClock, child_path, replace_file
 
 T = TypeVar("T")
@@ -27,36 +27,7 @@ log = logging.getLogger("zmon.hub")
 
 PRUNE_SECONDS = 3600.0  # interval of the deletion of old files
 _SUFFIX, _ASIDE = ".json", ".unusable"
-LOG_SECONDS = 60.0  # shortest time between two lines of one part
 SAVE_SECONDS = 5.0  # time between two writes of what changes all the time: a hub that is killed loses no more
-RETRY_SECONDS = 5.0  # time between two attempts to write what did not fit on the disk
-
-
-class WriteErrors:
-    """The write errors of one part, for its health and for the log, which says each once in a while only."""
-
-    def __init__(self, log: logging.Logger, consequence: str, clock: Callable[[], float] = time.monotonic) -> None:
-        """`consequence`: what happens to that which cannot be written."""
-        self._log, self._consequence, self._clock = log, consequence, clock
-        self._logged_at = -LOG_SECONDS
-        self.error: str | None = None  # of the last write; None if it succeeded
-
-    @contextlib.contextmanager
-    def watched(self, path: Path) -> Iterator[None]:
-        """Note an OSError of the block, or its success. The error ends the block, and nothing else."""
-        try:
-            yield
-        except OSError as error:
-            self.add(path, error)
-        else:
-            self.error = None
-
-    def add(self, path: Path, error: OSError) -> None:
-        self.error = f"cannot write {path}: {error.strerror or error}"
-        now = self._clock()
-        if now - self._logged_at >= LOG_SECONDS:
-            self._logged_at = now
-            self._log.error("%s; %s", self.error, self._consequence)
 
 
 def decoder(kind: type[T], schema: int = 1) -> Callable[[bytes], T]:
@@ -78,20 +49,21 @@ class JsonFolder(Generic[T]):
         self,
         folder: Path,
         decode: Callable[[bytes], T],
-        unusable: str,
-        unwritten: str = "",
+        if_unusable: str,
+        if_unwritten: str = "",
         sync: bool = False,
         clock: SteadyClock | None = None,
     ) -> None:
-        """`unusable` and `unwritten` tell the log what follows if a file cannot be used, or if `put` fails.
+        """`decode` returns the content of a file, or raises ValueError.
 
-        `decode` raises ValueError. `sync`: what is written also survives a power failure; takes some milliseconds.
+        `if_unusable` and `if_unwritten`: what follows if a file cannot be used, or if `put` fails; for the log.
+        `sync`: what is written also survives a power failure; each write takes some milliseconds longer.
         """
         self.folder, self.clock = folder, clock or SteadyClock()
         self.unusable: dict[str, str] = {}  # key → why its file could not be used when it was last read
         self.unwritten: dict[str, T | None] = {}  # key → content that its file should have; None: no file
-        self._decode, self._consequence, self._sync = decode, unusable, sync
-        self.errors = WriteErrors(log, unwritten)
+        self._decode, self._if_unusable, self._sync = decode, if_unusable, sync
+        self.errors = WriteErrors(log, if_unwritten)
         self._read: dict[str, tuple[tuple[int, int], T]] = {}  # (mtime, inode) of the file, and its content
         self._usable: set[str] = set()  # keys whose file may be replaced: it was usable, or there was none
         self._retried_at = self._pruned_at = -math.inf
@@ -133,7 +105,7 @@ class JsonFolder(Generic[T]):
             self.unusable.pop(key, None)
         except (OSError, ValueError) as error:
             if self.unusable.get(key) != str(error):
-                log.error("cannot use %s: %s; %s", path, error, self._consequence)
+                log.error("cannot use %s: %s; %s", path, error, self._if_unusable)
             self.unusable[key] = str(error)
             self._usable.discard(key)
         self._read.pop(key, None)

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import msgspec
 
-from zmon.hub.json_folder import RETRY_SECONDS, WriteErrors
+from zmon.hub.write_errors import RETRY_SECONDS, WriteErrors
 from zmon.steplog.files import append_line, replace_file
 
 REWRITE_BYTES = 32 << 20  # the file is rewritten at this size, or at twice its last rewritten size if that is more
 
 
 class JsonLines:
-    """The file. It is read and rewritten at once, and rewritten when it has grown."""
+    """The file. `open` reads and rewrites it; later it is rewritten when it has grown."""
 
     def __init__(
         self,
@@ -26,11 +26,11 @@ class JsonLines:
         read: Callable[[Sequence[bytes]], None],
         lines: Callable[[], Iterable[bytes]],
     ) -> None:
-        """`read` takes the lines of the file, without newlines; `lines` returns those that it should have, with them.
+        """`read` gets the lines of the file, without newlines, once: at the start, or as soon as they can be read.
 
-        `read` is called once: at the start, or as soon as the file can be read.
+        `lines` returns the lines that the file should have, with newlines.
         """
-        self._path, self._errors, self._take, self._lines = path, errors, read, lines
+        self._path, self._errors, self._on_lines, self._lines = path, errors, read, lines
         self._was_read = False  # the file may be replaced only after it was read
         self._rewrite_at = REWRITE_BYTES
         self._unwritten = True  # the file is not what a rewrite would make it
@@ -73,7 +73,7 @@ class JsonLines:
         self._was_read = True
         if not _was_cut_off(last):
             lines.append(last)
-        self._take([line for line in lines if line])
+        self._on_lines([line for line in lines if line])
 
     def _rewrite(self) -> None:
         """Rewrite the file without outdated lines. Raises OSError, and then leaves the old file."""
@@ -85,7 +85,7 @@ class JsonLines:
 
 
 def _was_cut_off(line: bytes) -> bool:
-    """Return True if the last line of the file is none, or one that a crash cut off."""
+    """Return True if the last line of the file is empty, or was cut off by a crash."""
     try:
         msgspec.json.decode(line)
     except msgspec.DecodeError:

@@ -20,8 +20,8 @@ from zmon.schema.api import RankEvidence
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
-_MAX_LAUNCHES = 200  # that no agent reports as the newest of their job, and whose lines stay in memory; 16 kB each
-_MAX_RANKS = 2  # that ended first: the others print what followed
+_MAX_LAUNCHES = 200  # launches that no agent reports any more, and whose lines stay in memory; 16 kB each
+_MAX_RANKS = 2  # ranks of a launch that are asked, those that ended first: the others print what followed
 
 
 class LastOutput:
@@ -30,10 +30,10 @@ class LastOutput:
     def __init__(self, config: HubConfig, links: Sequence[AgentLink]) -> None:
         self._config, self._links = config, links
         self._lines: dict[str, tuple[str, ...]] = {}  # by `launch_key`
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # by `launch_key`; a launch is asked about once
 
-    def of(self, snapshot: Snapshot) -> tuple[str, ...]:
-        """Return the lines of a launch; none if they are not there yet, or not known."""
+    def lines(self, snapshot: Snapshot) -> tuple[str, ...]:
+        """Return the lines of a launch; none before the answer, or if the ranks printed nothing."""
         return self._lines.get(launch_key(snapshot), ())
 
     def update(self, session: aiohttp.ClientSession, snapshots: Sequence[Snapshot]) -> None:
@@ -41,7 +41,7 @@ class LastOutput:
         reported = {launch_key(snapshot): snapshot for snapshot in snapshots}
         for key, snapshot in reported.items():
             if key not in self._tasks and is_over(snapshot):
-                self._tasks[key] = asyncio.create_task(self._gather(session, key, _first(snapshot)))
+                self._tasks[key] = asyncio.create_task(self._gather(session, key, _first_to_end(snapshot)))
         for key in [key for key in self._tasks if key not in reported][:-_MAX_LAUNCHES]:
             del self._tasks[key]
             self._lines.pop(key, None)
@@ -56,7 +56,7 @@ class LastOutput:
         self._lines[key] = tuple(line for text in dict.fromkeys(texts) for line in text.splitlines())
 
 
-def _first(snapshot: Snapshot) -> list[RankState]:
+def _first_to_end(snapshot: Snapshot) -> list[RankState]:
     """Return the ranks that began to end first, without those that had finished."""
     ranks = [rank for rank in snapshot.ranks if rank.activity != "done"]
     return sorted(ranks, key=lambda rank: began_to_end(rank).latest)[:_MAX_RANKS]

@@ -1,13 +1,11 @@
 """The memory of the hub: free memory goes back to the kernel, and reference cycles are searched for seldom.
 
 The hub decodes the reports of all agents every second and drops them a second later. glibc gives back only the free end
-of its heap (malloc_trim(3)). What lies free between blocks in use stays resident: 8 MiB after a minute with 1,024
-ranks. Giving it back takes 2 to 5 ms there.
+of its heap (malloc_trim(3)), so memory that is free between blocks in use would stay resident.
 
-A pass makes many objects, and hardly any of them are in a cycle. Python starts a search once 700 more objects were made
-than freed. That took a quarter of the time of decoding. While a pass replaces the reports of all agents, it has about
-20 objects more per rank than between passes. With 16,384 ranks a search in each pass took a quarter of the time to
-decode and judge.
+A pass makes many objects, and hardly any of them are in a cycle. By default Python starts a search once 700 more
+objects were made than freed, which took a quarter of the time of decoding.
+While a pass replaces the reports of all agents, it has about 20 objects more per rank than between passes.
 """
 
 from __future__ import annotations
@@ -17,9 +15,9 @@ import gc
 import time
 from collections.abc import Callable
 
-_INTERVAL_SECONDS = 10.0
-_LEAST_OBJECTS = 100_000
-_OBJECTS_PER_RANK = 32
+_INTERVAL_SECONDS = 10.0  # giving memory back takes some milliseconds
+_LEAST_OBJECTS = 100_000  # for a hub of few ranks, which makes so many over many passes
+_OBJECTS_PER_RANK = 32  # more than the 20 of a pass, so that a pass alone starts no search
 
 Trim = Callable[[int], object]
 

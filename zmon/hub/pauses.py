@@ -1,9 +1,9 @@
 """The pauses that healed: each was a stall that only silence showed, and that ended because all ranks went on.
 
-The recorder learns within a launch and across launches of jobs of one name. The stall detector judges the next pause at
-the same place by what is learned (zmon/detectors/hangs/silence.py). On disk they are `pauses/<name>.json`: one file for
-all jobs of one name. A place is forgotten a day after its last pause, because the code, the data or the storage has
-changed since. A file that cannot be used is ignored: the next pause of these jobs is a warning again.
+The recorder learns within a launch and across launches of jobs of one name. By what it has learned, the stall detector
+judges the next pause at the same place (zmon/detectors/hangs/silence.py). On disk there is one file for all jobs of one
+name, `pauses/<name>.json`. A place is forgotten a day after its last pause, because the code, the data or the storage
+may have changed. If a file cannot be used, the next pause of these jobs is a warning again.
 """
 
 from __future__ import annotations
@@ -86,6 +86,30 @@ class _Standstill:
     # The last report, with the places of all reports; None: something proved the stall, so it is no pause.
     silence: Silence | None
 
+    def has_moved(self, snapshot: Snapshot) -> bool:
+        """Return True if every rank of the launch is reported, and has finished a step since then."""
+        steps = {r.run_uid: r.steps for r in snapshot.ranks}
+        is_complete = not snapshot.unwatched and steps.keys() == self.steps.keys()
+        return is_complete and all(steps[uid] > number for uid, number in self.steps.items())
+
+
+def _continued(standstill: _Standstill | None, steps: dict[str, int], stalls: Sequence[Finding]) -> _Standstill | None:
+    """Return the standstill as of this pass; None if the job does not stand still.
+
+    `steps`: those that each rank has finished, by run uid. `stalls`: what the stall detector reports.
+    """
+    silences = [finding.evidence_of(StallEvidence).silence for finding in stalls]
+    silence = next((silence for silence in silences if silence is not UNSET), None)
+    if stalls and silence is None:  # proof; also for the seconds until a stopped rank has caught up
+        return _Standstill(steps, None)
+    if silence is None or (standstill is not None and standstill.silence is None):
+        return standstill
+    # Ranks that work through a pause are in other lines from look to look.
+    known = standstill.silence.places if standstill and standstill.silence else ()
+    places = tuple(dict.fromkeys((*silence.places, *known)))[:MAX_PLACES]
+    silence = msgspec.structs.replace(silence, places=places)
+    return _Standstill(standstill.steps if standstill else steps, silence)
+
 
 class PauseRecorder:
     """The recorder of one hub."""
@@ -100,33 +124,21 @@ class PauseRecorder:
 
     def observe(self, snapshot: Snapshot, stalls: Sequence[Finding]) -> None:
         """Learn from one pass over a job; `stalls` are what the stall detector reports in it."""
-        job_id, standstill = snapshot.job_id, self._standstills.get(snapshot.job_id)
-        if standstill is None and not stalls:
-            return
+        standstill = self._standstills.pop(snapshot.job_id, None)
+        if standstill is not None and standstill.has_moved(snapshot):
+            if standstill.silence is not None and all(r.alive for r in snapshot.ranks):
+                self._record(snapshot, standstill.silence)
+            standstill = None
         steps = {r.run_uid: r.steps for r in snapshot.ranks}
+        if standstill is not None and steps.keys().isdisjoint(standstill.steps):
+            standstill = None  # these ranks are of another launch
+        standstill = _continued(standstill, steps, stalls)
         if standstill is not None:
-            complete = not snapshot.unwatched and steps.keys() == standstill.steps.keys()
-            moved = complete and all(steps[uid] > number for uid, number in standstill.steps.items())
-            if moved and all(r.alive for r in snapshot.ranks):
-                ended = standstill.silence
-                if ended is not None and ended.places and isfinite(ended.seconds):
-                    self.store.record(pauses_name(snapshot), ended.places, ended.seconds, snapshot.time)
-            if moved or not steps.keys() & standstill.steps.keys():
-                standstill = None
-        silences = [finding.evidence_of(StallEvidence).silence for finding in stalls]
-        silence = next((silence for silence in silences if silence is not UNSET), None)
-        if stalls and silence is None:  # proof; also for the seconds until a stopped rank has caught up
-            standstill = _Standstill(steps, None)
-        elif silence is not None and (standstill is None or standstill.silence is not None):
-            # Ranks that work through a pause are in other lines from look to look.
-            known = standstill.silence.places if standstill and standstill.silence else ()
-            places = tuple(dict.fromkeys((*silence.places, *known)))[:MAX_PLACES]
-            silence = msgspec.structs.replace(silence, places=places)
-            standstill = _Standstill(standstill.steps if standstill else steps, silence)
-        if standstill is None:
-            self._standstills.pop(job_id, None)
-        else:
-            self._standstills[job_id] = standstill
+            self._standstills[snapshot.job_id] = standstill
+
+    def _record(self, snapshot: Snapshot, silence: Silence) -> None:
+        if silence.places and isfinite(silence.seconds):
+            self.store.record(pauses_name(snapshot), silence.places, silence.seconds, snapshot.time)
 
     def retain(self, job_ids: Iterable[str]) -> None:
         """Forget the jobs that are not among these."""

@@ -1,8 +1,8 @@
 """The gathering of evidence about stalled jobs, in the background: stacks, collectives in flight, end of stderr.
 
 Flight records are gathered shortly before the leases end, for the first diagnosis: on a GPU they are the best evidence.
-Nothing is gathered for findings other than stalls. Their ranks continue, so their stacks show nothing, and the request
-costs them time. The agent is also asked about a dead culprit, because it has the end of its stderr.
+The agent of a dead culprit is asked as well, because it has the end of the rank's stderr. Findings other than stalls
+get no such evidence: their ranks go on, so a stack shows nothing, and the request costs the ranks time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec import UNSET
 from zmon.hub.agent_link import AgentLink
 from zmon.hub.agent_poller import evidence_of
 from zmon.hub.config import HubConfig
-from zmon.hub.job_state import JobStates, SeenStanding, place
+from zmon.hub.job_state import JobStates, StandingObservation, place
 from zmon.hub.journal import Journal
 from zmon.job.job_frame import job_frame
 from zmon.job.standing_out import standing_out
@@ -32,8 +32,8 @@ from zmon.schema.row import row_of
 from zmon.schema.unknown import Unknown
 
 _MAX_PENDING = 4  # collectives in flight that a row shows
-# Ranks that go on within a step, such as those of an evaluation, are not asked again at each collective: all must have
-# stood for this long, a few passes of the hub.
+# All ranks must have stood still for this long, a few passes of the hub, before they are asked again. Ranks that go on
+# within a step, such as those of an evaluation, would be asked at each collective.
 _SETTLED_SECONDS = 1.0
 
 
@@ -66,7 +66,7 @@ class EvidenceGatherer:
         if not job_findings:
             self._gather_ahead(session, snapshot)
         for finding in job_findings:
-            steps = [r.steps for r in snapshot.ranks]  # the finding of a pause outlives it by seconds
+            steps = [r.steps for r in snapshot.ranks]  # a finding stays open for seconds after its pause has ended
             diagnosis = (finding.cause, finding.ranks, finding.step, steps)
             places = [place(r) for r in snapshot.ranks]
             has_moved = self._places.get(finding.id) != places and _has_settled(snapshot)
@@ -95,9 +95,9 @@ class EvidenceGatherer:
             self._ahead_tasks[snapshot.job_id] = asyncio.create_task(self._gather_flights(session, snapshot))
 
     async def _gather_flights(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
-        launch = self._job_states.state_of(snapshot)
+        job_state = self._job_states.state_of(snapshot)
         ranks = self._with_flights(snapshot)
-        launch.flights = standing_flights(ranks, await self._ask(session, ranks))
+        job_state.flights = standing_flights(ranks, await self._ask(session, ranks))
 
     def _with_flights(self, snapshot: Snapshot) -> Sequence[RankState]:
         """Return the living ranks whose flight records are gathered."""
@@ -106,23 +106,23 @@ class EvidenceGatherer:
     async def _ask(
         self, session: aiohttp.ClientSession, ranks: Sequence[RankState], stacks: Collection[int] = ()
     ) -> dict[int, RankEvidence | Unknown]:
-        gone = {r.rank: Unknown(f"the agent on {r.host} is no longer a target") for r in ranks}
-        return {**gone, **await evidence_of(session, self._config, self._links, ranks, stacks)}
+        without_agent = {r.rank: Unknown(f"the agent on {r.host} is no longer a target") for r in ranks}
+        return {**without_agent, **await evidence_of(session, self._config, self._links, ranks, stacks)}
 
     async def _gather(self, session: aiohttp.ClientSession, snapshot: Snapshot, finding: Finding) -> None:
         """Gather the stacks of the culprits, or of all ranks if there is no culprit, and flight records.
 
         These are of all living ranks, or of those that stand out in a job with more than `max_flights`.
         """
-        launch = self._job_states.state_of(snapshot)  # before the request: the job may be relaunched meanwhile
+        job_state = self._job_states.state_of(snapshot)  # before the request: the job may be relaunched meanwhile
         alive = self._with_flights(snapshot)
         ranks = _with_stacks(snapshot, finding)[: self._config.max_stacks]
         stack_ranks = {r.rank for r in ranks}
         targets = {r.rank: r for r in (*alive, *ranks)}
         answers = await self._ask(session, [targets[rank] for rank in sorted(targets)], stack_ranks)
         alive_answers = {r.rank: answers[r.rank] for r in alive}
-        launch.flights = standing_flights(alive, alive_answers)
-        launch.frames = {r.rank: frame for r in ranks if (frame := standing_frame(r, answers[r.rank]))}
+        job_state.flights = standing_flights(alive, alive_answers)
+        job_state.frames = {r.rank: frame for r in ranks if (frame := standing_frame(r, answers[r.rank]))}
         stacks = {str(rank): _stack(answers[rank]) for rank in sorted(stack_ranks)}
         tails = {str(rank): _stderr(answers[rank]) for rank in sorted(stack_ranks)}
         gathered = Evidence(
@@ -146,19 +146,19 @@ def _with_stacks(snapshot: Snapshot, finding: Finding) -> list[RankState]:
     return sorted((r for r in snapshot.ranks if r.alive), key=lambda r: r.in_flight is not None)
 
 
-def standing_frame(state: RankState, answer: RankEvidence | Unknown) -> SeenStanding[str] | None:
+def standing_frame(state: RankState, answer: RankEvidence | Unknown) -> StandingObservation[str] | None:
     """Return the innermost frame of the job's own code in an answer, or None. `state` is from before the request."""
     stack = answer.stack if isinstance(answer, RankEvidence) else None
     frame = job_frame(stack) if stack else None
-    return SeenStanding.of(state, frame) if frame else None
+    return StandingObservation.of(state, frame) if frame else None
 
 
 def standing_flights(
     ranks: Sequence[RankState], answers: Mapping[int, RankEvidence | Unknown]
-) -> dict[int, SeenStanding[FlightRecord]]:
+) -> dict[int, StandingObservation[FlightRecord]]:
     """Return the flight records in the answers, by rank; `ranks` are from before the request. Some may have none."""
     return {
-        r.rank: SeenStanding.of(r, answer.flight)
+        r.rank: StandingObservation.of(r, answer.flight)
         for r in ranks
         if isinstance(answer := answers[r.rank], RankEvidence) and answer.flight is not None
     }
@@ -179,7 +179,7 @@ def _stderr(answer: RankEvidence | Unknown) -> StderrTail:
 
 
 def flight_table(snapshot: Snapshot, answers: Mapping[int, RankEvidence | Unknown]) -> dict[str, FlightRow]:
-    """Return a row for each rank that was asked, with its collectives in flight, and for each that nobody could ask."""
+    """Return a row for each rank: its collectives in flight, or why nobody could ask it. Keys are ranks, in order."""
     rows = {r.rank: FlightRow(error="its process is gone") for r in snapshot.ranks if not r.alive}
     rows |= {r.rank: FlightRow(error="its agent is silent") for r in snapshot.unwatched}
     rows |= {rank: FlightRow(error="no agent has reported it") for rank in snapshot.missing}

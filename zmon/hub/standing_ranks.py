@@ -17,7 +17,7 @@ from zmon.detectors.stall import Stall
 from zmon.hub.agent_link import AgentLink
 from zmon.hub.agent_poller import evidence_of
 from zmon.hub.config import HubConfig
-from zmon.hub.job_state import JobState, JobStates, SeenStanding
+from zmon.hub.job_state import JobState, JobStates, StandingObservation
 from zmon.hub.stall_evidence import standing_frame
 from zmon.job.standing import WorkHistory, extended_history, work_sample
 from zmon.schema.api import RankEvidence
@@ -41,13 +41,13 @@ class StandingRanks:
 
         Forget the samples when the job moves on.
         """
-        launch, task = self._job_states.state_of(snapshot), self._tasks.get(snapshot.job_id)
+        job_state, task = self._job_states.state_of(snapshot), self._tasks.get(snapshot.job_id)
         if not self._stall.stands_still(snapshot):
-            launch.work_histories = {}
+            job_state.work_histories = {}
         elif task is None or task.done():
             ranks = self._stall.ranks_to_look_at(snapshot)[: self._config.max_stacks]
             if ranks:
-                self._tasks[snapshot.job_id] = asyncio.create_task(self._sample(session, launch, ranks))
+                self._tasks[snapshot.job_id] = asyncio.create_task(self._sample(session, job_state, ranks))
         if task is not None and task.done() and self._tasks[snapshot.job_id] is task:
             del self._tasks[snapshot.job_id]
 
@@ -55,22 +55,22 @@ class StandingRanks:
         for task in self._tasks.values():
             task.cancel()
 
-    async def _sample(self, session: aiohttp.ClientSession, launch: JobState, ranks: Sequence[RankState]) -> None:
+    async def _sample(self, session: aiohttp.ClientSession, job_state: JobState, ranks: Sequence[RankState]) -> None:
         """Take a sample of each rank, and wait until the next sample is due."""
         began = time.monotonic()
         numbers = [r.rank for r in ranks]
         answers = await evidence_of(session, self._config, self._links, ranks, numbers, flights=False)
-        histories: dict[int, SeenStanding[WorkHistory]] = {}
+        histories: dict[int, StandingObservation[WorkHistory]] = {}
         for state in ranks:
             answer = answers.get(state.rank)
             if not isinstance(answer, RankEvidence) or (now := work_sample(answer, began)) is None:
                 continue
-            earlier = launch.work_histories.get(state.rank)
-            before = earlier.value if earlier and earlier.holds(state) else None
-            histories[state.rank] = SeenStanding.of(state, extended_history(before, now))
+            earlier = job_state.work_histories.get(state.rank)
+            before = earlier.value if earlier and earlier.is_valid(state) else None
+            histories[state.rank] = StandingObservation.of(state, extended_history(before, now))
             if frame := standing_frame(state, answer):
-                launch.frames[state.rank] = frame
-        launch.work_histories = histories
+                job_state.frames[state.rank] = frame
+        job_state.work_histories = histories
         fewest = min((s.value.num_samples for s in histories.values()), default=0)
         pause = _FAST_SECONDS if fewest < _FAST_SAMPLES else _SLOW_SECONDS
         await asyncio.sleep(max(0.0, began + pause - time.monotonic()))

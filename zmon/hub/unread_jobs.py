@@ -13,7 +13,7 @@ from zmon.schema.api.agent import UnreadRank
 
 log = logging.getLogger("zmon.hub")
 
-MAX_JOBS = 256  # jobs with such a finding at a time; a folder's name is all that it takes to make one
+MAX_JOBS = 256  # jobs with such a finding at a time: whoever can make a folder can make such a job
 
 
 def update(journal: Journal, links: Sequence[AgentLink], now: float) -> None:

@@ -1,7 +1,7 @@
-"""The hub's unix time, and by how much it was set: NTP after the start, a person, or a machine that was suspended.
+"""The hub's unix time, and the seconds by which it was set: by NTP, by a person, or by the resume of a machine.
 
-Stamps that people read need unix time. A difference of two such times is a duration only if nobody set the clock in
-between, so what waits for a time is moved along with the clock.
+Times that people read are unix times. A difference of two such times is a duration only if nobody set the clock in
+between. So the hub moves its stored times by the same seconds when the clock is set.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-_SET_SECONDS = 1.0  # less is no harm here, and a busy host may lie between the two readings for some time
+_SET_SECONDS = 1.0  # smaller changes do no harm here, and on a busy host the two clocks are not read at one instant
 
 
 class WallClock:

@@ -16,7 +16,7 @@ from zmon.schema.rank import RankState
 
 _USUAL_ACTIVITIES = ("init", "train", "eval", "checkpoint", "done")
 _FIELDS = tuple(measure for measure in MEASURES if measure.metric and measure.field)
-_LEAST_NEEDED = (  # what no alert and no recorded series reads comes first
+_LEAST_NEEDED = (  # metrics of ranks that a long page loses first; those that no alert or recorded series reads lead
     "zmon_report",
     "zmon_collective_bytes_total",
     "zmon_collectives_total",
@@ -57,13 +57,13 @@ def agent_page(
     page.declare("zmon_lease_overdue_seconds")
     page.declare("zmon_held_idle_seconds")
     _add_host(page, report.host, report.sample)
-    shown = {(state.job_id, state.rank) for state in report.ranks}
-    _add_send_queues(page, report, shown)
-    _add_storage_reads(page, report, shown)
+    shown_ranks = {(state.job_id, state.rank) for state in report.ranks}
+    _add_send_queues(page, report, shown_ranks)
+    _add_storage_reads(page, report, shown_ranks)
     _add_sources(page, report.host, report.sources)
-    kinds = Counter(dict.fromkeys(UNREAD_KINDS, 0))
-    kinds.update(rank.kind for rank in report.unread)
-    page.add_each("zmon_boxes_unread", kinds, report.host)
+    num_unread = Counter(dict.fromkeys(UNREAD_KINDS, 0))
+    num_unread.update(rank.kind for rank in report.unread)
+    page.add_each("zmon_boxes_unread", num_unread, report.host)
     page.add("zmon_agent_cpu_seconds_total", cpu_seconds, report.host)
     page.add("zmon_agent_resident_bytes", resident_bytes, report.host)
     page.declare("zmon_agent_acts_total")
@@ -85,11 +85,13 @@ def least_needed() -> tuple[str, ...]:
     It loses a metric of all ranks at once, so that what it shows is complete: a sum over some ranks would be wrong.
     The backstop `ZmonLeaseOverdue` compares all ranks of a job, so their leases stay.
     """
-    of_ranks = (name for name, spec in SPECS.items() if "rank" in spec.labels and name != "zmon_lease_overdue_seconds")
-    return tuple(dict.fromkeys((*_LEAST_NEEDED, *sorted(of_ranks))))
+    rank_metrics = (name for name, spec in SPECS.items() if "rank" in spec.labels)
+    order = dict.fromkeys((*_LEAST_NEEDED, *sorted(rank_metrics)))
+    return tuple(name for name in order if name != "zmon_lease_overdue_seconds")
 
 
 def add_rank(page: Page, state: RankState) -> None:
+    """Add all metrics of one rank."""
     labels = (state.job_id, state.rank, state.host)
     about = (state.local_rank, state.attempt, state.device, state.backend or "", state.edge)
     page.add("zmon_rank_info", 1, *labels, *about)
@@ -104,8 +106,8 @@ def add_rank(page: Page, state: RankState) -> None:
     page.add("zmon_lease_overdue_seconds", None if done else state.overdue_seconds, *labels)  # no lease applies
     # Rare activities, and those that only a newer agent knows, have a series only while they last.
     for activity in dict.fromkeys((*_USUAL_ACTIVITIES, state.activity)):
-        over = activity == "init" != state.activity and state.steps > 0  # the first init never comes again
-        if not over and (done or activity != "done"):
+        is_past_init = activity == "init" != state.activity and state.steps > 0  # a rank is in it only once
+        if not is_past_init and (done or activity != "done"):
             page.add("zmon_activity", float(activity == state.activity), *labels, activity)
     page.add("zmon_collective_inflight_seconds", state.in_flight.seconds if state.in_flight else 0.0, *labels)
     page.add_each("zmon_report", state.report, *labels)
@@ -130,21 +132,21 @@ def _add_host(page: Page, host: str, sample: HostSample) -> None:
             add(name, spec.read(item), *labels)
 
 
-def _add_send_queues(page: Page, report: AgentReport, shown: Set[tuple[str, int]]) -> None:
+def _add_send_queues(page: Page, report: AgentReport, shown_ranks: Set[tuple[str, int]]) -> None:
     """Add the send queue of each rank that has TCP connections; a rank without any has no series, not a 0."""
     queued: Counter[tuple[str, int]] = Counter()
     for peer in report.sample.tcp.peers if report.sample.tcp else ():
         queued[peer.job_id, peer.rank] += peer.send_queue_bytes
     for (job_id, rank), num_bytes in queued.items():
-        if (job_id, rank) in shown:
+        if (job_id, rank) in shown_ranks:
             page.add("zmon_tcp_send_queue_bytes", num_bytes, report.host, job_id, rank)
 
 
-def _add_storage_reads(page: Page, report: AgentReport, shown: Set[tuple[str, int]]) -> None:
+def _add_storage_reads(page: Page, report: AgentReport, shown_ranks: Set[tuple[str, int]]) -> None:
     """Add the storage reads of each job on this host: one series per job, because a rank has no series left."""
     by_job: defaultdict[str, list[int | None]] = defaultdict(list)
     for process in report.sample.processes or ():
-        if (process.job_id, process.rank) in shown:
+        if (process.job_id, process.rank) in shown_ranks:
             by_job[process.job_id].append(process.storage_read_bytes)
     for job_id, reads in by_job.items():
         known = [read for read in reads if read is not None]

@@ -14,9 +14,17 @@ from zmon.schema.job import JobView
 from zmon.schema.names import BETWEEN_STEPS, DRAM, FLOPS_SOURCES, MAX_LABELS, TENSOR_PIPE, bounded_labels
 from zmon.schema.shard import Shard
 
-# These counters begin at 0, because Prometheus sees no increase in a counter that first appears with 300 s.
 DECLARED = FLOPS_SOURCES[0]  # only the job itself knows its memory traffic
+# Time categories whose counters begin at 0: Prometheus sees no increase in a counter that first appears with 300 s.
 _OUTSIDE_STEPS = (*BETWEEN_STEPS, "stall", "restart")
+# Metrics that must exist before any job has a value: doctor then knows that the page has them.
+_DECLARED_AT_ONCE = (
+    "zmon_hub_coverage_ratio",
+    "zmon_job_efficiency_ratio",
+    "zmon_job_baseline_efficiency_ratio",
+    "zmon_job_recovery_seconds",
+    "zmon_job_progress_ratio",
+)
 
 
 class HubPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,16 +51,11 @@ class HubPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def hub_page(hub: HubPage) -> bytes:
+    """Return the page in the text exposition format."""
     page = Page()
-    of_shard = {"shard": str(hub.shard)} if hub.shard else {}
-    for name in (
-        "zmon_hub_coverage_ratio",
-        "zmon_job_efficiency_ratio",
-        "zmon_job_baseline_efficiency_ratio",
-        "zmon_job_recovery_seconds",
-        "zmon_job_progress_ratio",
-    ):
-        page.declare(name)  # they must exist before any job has a value
+    shard_label = {"shard": str(hub.shard)} if hub.shard else {}
+    for name in _DECLARED_AT_ONCE:
+        page.declare(name)
     for job in hub.jobs:
         _add_job(page, job, hub)
     for job in hub.left_out_jobs:
@@ -62,13 +65,22 @@ def hub_page(hub: HubPage) -> bytes:
         page.add_histogram(STEP_HISTOGRAM, "Duration of the job's steps.", ("job_id", job_id), counts, total)
     page.declare("zmon_finding")
     for finding in hub.findings:
-        pairs: list[tuple[int | str, str]] = list(zip(finding.ranks, finding.hosts, strict=False))
-        pairs = pairs or [("", "".join(finding.hosts[:1]))]
-        identity = finding.job_id, finding.detector, finding.cause, finding.severity
-        extra = {**hub.labels_of_jobs.get(finding.id, {}), **of_shard}
-        for rank, host in pairs:
-            page.add("zmon_finding", 1, *identity, rank, host, extra=extra)
+        _add_finding(page, finding, {**hub.labels_of_jobs.get(finding.id, {}), **shard_label})
     page.add_each("zmon_job_ends_total", dict.fromkeys(OUTCOMES, 0) | dict(hub.ends))
+    _add_hub(page, hub, shard_label)
+    return page.render()
+
+
+def _add_finding(page: Page, finding: Finding, extra: dict[str, str]) -> None:
+    """Add a series for each culprit; one for the first host if the finding names no rank."""
+    culprits: list[tuple[int | str, str]] = list(zip(finding.ranks, finding.hosts, strict=False))
+    for rank, host in culprits or [("", "".join(finding.hosts[:1]))]:
+        identity = finding.job_id, finding.detector, finding.cause, finding.severity
+        page.add("zmon_finding", 1, *identity, rank, host, extra=extra)
+
+
+def _add_hub(page: Page, hub: HubPage, shard_label: dict[str, str]) -> None:
+    """Add the metrics about the hub itself: its notices, its acts, its passes and its configuration."""
     page.declare("zmon_hub_notices_total")
     page.add_each("zmon_hub_notices_total", hub.notices)
     page.declare("zmon_hub_acts_total")
@@ -77,14 +89,13 @@ def hub_page(hub: HubPage) -> bytes:
     page.add_each("zmon_hub_acts_stopped", dict.fromkeys(hub.act_stops.items(), 1))
     page.add_each("zmon_hub_report_left_out", hub.left_out)
     page.add("zmon_hub_pass_seconds", hub.pass_seconds)
-    page.add("zmon_hub_last_pass_timestamp_seconds", hub.last_pass_time, extra=of_shard)
+    page.add("zmon_hub_last_pass_timestamp_seconds", hub.last_pass_time, extra=shard_label)
     page.declare("zmon_hub_expected_shard")
     for expected in hub.shard.all() if hub.shard else ():
         page.add("zmon_hub_expected_shard", 1, expected)
     page.add("zmon_build_info", 1, hub.version)
     page.declare("zmon_config_reload_success")  # for doctor: its alert could fire
     page.add("zmon_config_reload_success", hub.reload_success)
-    return page.render()
 
 
 def _add_job(page: Page, job: JobView, hub: HubPage) -> None:

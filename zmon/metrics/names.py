@@ -1,8 +1,7 @@
 """All Prometheus metrics that zmon exports: name, type, labels and help text. `hub.py` has the histogram of steps.
 
-Those of what a rank counts in its steps are in the table of measures (zmon/schema/measures.py).
-
-Names and labels never change; units are base units (Prometheus naming practices).
+The metrics of amounts that a rank counts in its steps come from the table of measures (zmon/schema/measures.py). Names
+and labels never change; units are base units (Prometheus naming practices).
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Spec(NamedTuple):
     labels: tuple[str, ...]
     help: str
     subject: Subject[Any] | None = None
-    read: Callable[[Any], Any] = lambda item: None  # the value of one item, or with `by` its values by that label
+    read: Callable[[Any], Any] = lambda item: None  # the value of an item; with `by` its values, by that label
     by: str = ""
 
 
@@ -58,9 +57,9 @@ STEP_SECONDS_BOUNDS = tuple(0.001 * 2**k for k in range(17))
 RANK = ("job_id", "rank", "host")
 HOST = ("host",)
 
-# A port of an RDMA card has thirty error counters. The others stay in the agent's snapshot: detectors and the capsules
-# of incidents compare all of them.
-MAX_COUNTERS = 10  # a link has at most 14 series: these, bytes both ways, its state and its speed
+# Error counters of a link on the page. A port of an RDMA card has thirty; detectors and capsules compare all of them in
+# the agent's snapshot. With ten, a link has at most 14 series: these, bytes both ways, its state and its speed.
+MAX_COUNTERS = 10
 
 # The counters that come first, by transport: lost and repeated packets, then congestion. Others follow by name.
 _FIRST = {
@@ -84,7 +83,7 @@ _FIRST = {
 }
 
 
-# A GPU has at most 30 series. What these two leave out is in the agent's snapshot: the clock `graphics` is that of `sm`,
+# A GPU has at most 30 series, so some values are in the agent's snapshot only: the clock `graphics` equals that of `sm`,
 # `video` tells nothing about training, a person sets `sync_boost`, and aggregate errors rise with the volatile ones.
 def _clocks(hertz: Mapping[str, float]) -> dict[str, float]:
     return _without(hertz, "graphics", "video")

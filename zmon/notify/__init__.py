@@ -1,9 +1,9 @@
 """Tell people about ends of launches and about findings, by e-mail, chat or pager, without Alertmanager.
 
-A file of the site (`recipients`) says where to, and what each recipient wants. `notices` decides what is sent: one
-message for each end, one for each job and severity of its findings, and one when these are over. `outbox` keeps what is
-not sent yet on disk, `sending` sends it by apprise, which knows about 190 services, and `notifier` does both in a
-thread.
+A file of the site (`recipients`) says who is told, where, and about what. `notices` decides what is sent: one message
+for each end, one for each job and severity of its findings, and one when these are over. `outbox` has the unsent
+messages on disk. `sending` sends a message by apprise, which knows about 190 services. `notifier` runs all of this,
+with a thread for each recipient.
 """
 
 from zmon.notify.notifier import Notifier

@@ -1,7 +1,8 @@
 """Decide what people are told: one notice for each job and severity of its findings, one when all are over. Pure.
 
-A finding is told once it has been open for some seconds, a warning for a minute: most are over by then. A finding about
-ranks that died waits longer than others, because its launch usually ends, and an end is told instead of it.
+People are told about a critical finding once it has been open for some seconds, and about a warning after a minute:
+most are over by then. A finding about ranks that died waits longer: its launch usually ends, and then people are told
+about the end only.
 """
 
 from __future__ import annotations
@@ -20,10 +21,9 @@ from zmon.schema.finding import Finding
 from zmon.schema.names import severity_order
 
 CRITICAL_HOLD_SECONDS = 5.0
-# In two hours of jobs with pauses, debuggers and suspensions, 15 warnings were over within 14 s (docs/drills.md).
-WARNING_HOLD_SECONDS = 60.0
+WARNING_HOLD_SECONDS = 60.0  # most warnings about pauses, debuggers and suspensions are over sooner (docs/drills.md)
 DEATH_HOLD_SECONDS = 20.0  # an end is recorded 5 s after its last rank, and a launcher may need some seconds for that
-_MAX_ENDED = 1000
+_MAX_ENDED = 1000  # findings that were told as ends, and are remembered: more than are open at a time
 ENDS, FINDINGS, ACTS = "ends", "findings", "acts"  # the kinds of notices
 _LEAST = "warning"  # the least severity that is told at all
 
@@ -38,7 +38,7 @@ class Notice(msgspec.Struct, frozen=True):
     title: str  # one line
     body: str
     outcome: str = ""  # of an end
-    severity: str = ""  # of findings; that of a notice that all are over is the severest one that was told
+    severity: str = ""  # of findings; if they are over, the highest that people were told about
     is_over: bool = False  # the findings are over
 
     @property
@@ -51,7 +51,8 @@ class Notice(msgspec.Struct, frozen=True):
         return "failure" if severity_order(self.severity) > severity_order(_LEAST) else "warning"
 
 
-def of_end(end: EndedLaunch) -> Notice:
+def end_notice(end: EndedLaunch) -> Notice:
+    """Return the notice of the end of a launch."""
     outcome = end.outcome.replace("_", " ")
     steps = f"Steps {end.steps_text}, {end.world_size} ranks on {listed(end.hosts, 4)}"
     lines = [
@@ -65,7 +66,7 @@ def of_end(end: EndedLaunch) -> Notice:
     return Notice(f"end {end.id}", ENDS, end.job_id, end.labels, title, body, outcome=end.outcome)
 
 
-def of_act(intent: Intent, labels: Mapping[str, str]) -> Notice:
+def act_notice(intent: Intent, labels: Mapping[str, str]) -> Notice:
     """Return the notice of an act: it was done or refused, or it is known whether it helped."""
     lines = [
         f"Rule {intent.rule}, because of {intent.cause} ({intent.who}, proof: {intent.proof.replace('_', ' ')})",
@@ -80,45 +81,46 @@ def of_act(intent: Intent, labels: Mapping[str, str]) -> Notice:
 
 
 class Notices:
-    """The findings that were told, by job: what is open needs no second message."""
+    """The memory of what people were told about open findings: they need no second message."""
 
     def __init__(self, open_severities: Mapping[str, str] | None = None) -> None:
-        self.open_severities = dict(open_severities or {})  # job id → the severest one that was told
+        self.open_severities = dict(open_severities or {})  # job id → the highest severity that people were told about
         self._ended: deque[str] = deque(maxlen=_MAX_ENDED)  # ids of findings that were told as ends
 
-    def of_findings(
+    def finding_notices(
         self, findings: Iterable[Finding], labels: Mapping[str, Mapping[str, str]], over: Collection[str], now: float
     ) -> list[Notice]:
-        """Return what is to be told now. `findings` are open; `over` are the jobs whose launch is over."""
-        worst: dict[str, Finding] = {}
-        active: set[str] = set()
-        for finding in findings:
-            if severity_order(finding.severity) < severity_order(_LEAST):
-                continue
-            active.add(finding.job_id)
-            if now - finding.detected < _hold_seconds(finding) or finding.job_id in over or finding.id in self._ended:
-                continue
-            known = worst.get(finding.job_id)
-            if known is None or severity_order(finding.severity) > severity_order(known.severity):
-                worst[finding.job_id] = finding
+        """Return what people are to be told now. `findings` are open; `over` are the jobs whose launch is over."""
+        notable = [f for f in findings if severity_order(f.severity) >= severity_order(_LEAST)]
+        ready = [f for f in notable if f.job_id not in over and f.id not in self._ended]
+        ready = [f for f in ready if now - f.detected >= _hold_seconds(f)]
         notices = []
-        for job_id, finding in worst.items():
+        for job_id, finding in _worst_by_job(ready).items():
             known_severity = self.open_severities.get(job_id, "info")
             if severity_order(finding.severity) > severity_order(known_severity):
                 self.open_severities[job_id] = finding.severity
-                notices.append(_of_finding(finding, labels.get(job_id, {}), now))
+                notices.append(_finding_notice(finding, labels.get(job_id, {}), now))
+        active = {finding.job_id for finding in notable}
         for job_id in self.open_severities.keys() - active - set(over):
             severity = self.open_severities.pop(job_id)
-            name, of_job, title = f"over {job_id} {int(now)}", labels.get(job_id, {}), f"{job_id}: resolved"
-            body = "All findings about the job are over."
-            notices.append(Notice(name, FINDINGS, job_id, of_job, title, body, severity=severity, is_over=True))
+            notices.append(_over_notice(job_id, labels.get(job_id, {}), severity, now))
         return notices
 
-    def ended(self, end: EndedLaunch) -> Notice:
+    def record_end(self, end: EndedLaunch) -> Notice:
         """Return the notice of an end. Nothing more is told about earlier findings of the job."""
         self.open_severities.pop(end.job_id, None)
         self._ended.append(end.finding)
-        return of_end(end)
+        return end_notice(end)
+
+
+def _worst_by_job(findings: Iterable[Finding]) -> dict[str, Finding]:
+    """Return the finding of the highest severity of each job; the first one among equals."""
+    worst: dict[str, Finding] = {}
+    for finding in findings:
+        known = worst.get(finding.job_id)
+        if known is None or severity_order(finding.severity) > severity_order(known.severity):
+            worst[finding.job_id] = finding
+    return worst
 
 
 def _hold_seconds(finding: Finding) -> float:
@@ -130,7 +132,7 @@ def _hold_seconds(finding: Finding) -> float:
     return DEATH_HOLD_SECONDS if is_about_a_death else CRITICAL_HOLD_SECONDS
 
 
-def _of_finding(finding: Finding, labels: Mapping[str, str], now: float) -> Notice:
+def _finding_notice(finding: Finding, labels: Mapping[str, str], now: float) -> Notice:
     ranks = f"rank {listed([str(rank) for rank in finding.ranks])}" if finding.ranks else ""
     who = ", ".join(filter(None, (ranks, listed(list(dict.fromkeys(finding.hosts)), 4))))
     hours = finding.lost_gpu_hours
@@ -145,3 +147,9 @@ def _of_finding(finding: Finding, labels: Mapping[str, str], now: float) -> Noti
     name = f"finding {finding.id} {finding.severity}"
     body = "\n".join(filter(None, lines))
     return Notice(name, FINDINGS, finding.job_id, labels, title, body, severity=finding.severity)
+
+
+def _over_notice(job_id: str, labels: Mapping[str, str], severity: str, now: float) -> Notice:
+    """Return the notice that all findings about a job are over; `severity`: the highest that people were told about."""
+    name, title, body = f"over {job_id} {int(now)}", f"{job_id}: resolved", "All findings about the job are over."
+    return Notice(name, FINDINGS, job_id, labels, title, body, severity=severity, is_over=True)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from zmon.notify.notices import Notice, Notices, of_act
+from zmon.notify.notices import Notice, Notices, act_notice
 from zmon.notify.outbox import Outbox, UnsentNotice
 from zmon.notify.recipients import Recipient
 from zmon.notify.sending import AppriseService
@@ -15,7 +15,7 @@ from zmon.schema.act import Intent
 from zmon.schema.ended_launch import EndedLaunch
 from zmon.schema.finding import Finding
 
-_LOOK_SECONDS = 1.0  # between two looks for notices that are due
+_POLL_SECONDS = 1.0  # between two looks for notices that are due
 
 
 class Notifier:
@@ -43,9 +43,9 @@ class Notifier:
         acts: Iterable[Intent] = (),
     ) -> None:
         """Take open findings, labels of jobs, the jobs whose launch is over, and the new ends and acts of a pass."""
-        notices = [self._notices.ended(end) for end in ends]
-        notices += [of_act(intent, labels.get(intent.job_id, {})) for intent in acts]
-        notices += self._notices.of_findings(findings, labels, over, now)
+        notices = [self._notices.record_end(end) for end in ends]
+        notices += [act_notice(intent, labels.get(intent.job_id, {})) for intent in acts]
+        notices += self._notices.finding_notices(findings, labels, over, now)
         with self._news:
             self._outbox.open_severities = self._notices.open_severities
             self._outbox.add(_pending(self.recipients, notices, now))
@@ -66,7 +66,7 @@ class Notifier:
             return {pending.recipient: pending.reason for pending in reversed(self._outbox.pending) if pending.tries}
 
     def close(self, seconds: float = 0.0) -> None:
-        """Stop; wait so long for notices that are not sent yet."""
+        """Stop. Before that, wait up to this time for notices that are not sent yet."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and self._outbox.pending:
             time.sleep(0.05)
@@ -79,16 +79,16 @@ class Notifier:
             with self._news:
                 pending = self._outbox.due(recipient, time.time())
                 if pending is None:
-                    self._news.wait(_LOOK_SECONDS)
+                    self._news.wait(_POLL_SECONDS)
                     continue
             reason = self._services[recipient].send(pending.notice)
             with self._news:
                 if pending not in self._outbox.pending:
                     continue  # it was dropped meanwhile
                 if reason:
-                    self._outbox.failed(pending, time.time(), reason)
+                    self._outbox.record_failure(pending, time.time(), reason)
                 else:
-                    self._outbox.sent(pending)
+                    self._outbox.record_sent(pending)
                 self._outbox.save()
 
 

@@ -1,4 +1,4 @@
-"""The notices that are not sent yet, on disk: a hub that restarts sends them, and sends no other one again. No URLs."""
+"""The notices that are not sent yet, on disk: a restarted hub sends them, and none twice. The file has no URLs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger("zmon.notify")
 
 FILE = "notices.json"  # name of the file in the data directory
 MAX_PENDING = 500  # beyond it the oldest ones are dropped
-GIVE_UP_SECONDS = 86400.0
+GIVE_UP_SECONDS = 86400.0  # older news help nobody
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 5.0, 600.0
 
 
@@ -30,8 +30,8 @@ class UnsentNotice(msgspec.Struct, frozen=True):
     due: float = 0.0  # unix seconds of the next try
     reason: str = ""  # why the last try failed
 
-    def failed(self, now: float, reason: str) -> UnsentNotice:
-        """Return it with a later try; the wait doubles with each failure."""
+    def after_failure(self, now: float, reason: str) -> UnsentNotice:
+        """Return the notice with a later try; the wait doubles with each failure."""
         wait = min(_FIRST_WAIT_SECONDS * 2**self.tries, _LONGEST_WAIT_SECONDS)
         return msgspec.structs.replace(self, tries=self.tries + 1, due=now + wait, reason=reason)
 
@@ -70,19 +70,20 @@ class Outbox:
         oldest = next((pending for pending in self.pending if pending.recipient == recipient), None)
         return oldest if oldest and oldest.due <= now else None
 
-    def sent(self, pending: UnsentNotice) -> None:
+    def record_sent(self, pending: UnsentNotice) -> None:
+        """Remove a notice that was sent."""
         self.pending.remove(pending)
         self.counts[pending.recipient, "sent"] += 1
 
-    def failed(self, pending: UnsentNotice, now: float, reason: str) -> None:
-        """Note a failure; a notice that could not be sent for a day is dropped."""
+    def record_failure(self, pending: UnsentNotice, now: float, reason: str) -> None:
+        """Plan the next try; drop the notice if it could not be sent for a day."""
         self.counts[pending.recipient, "failed"] += 1
         if now - pending.made > GIVE_UP_SECONDS:
             self.drop(pending, reason)
             return
         if not pending.tries:
             log.warning("cannot send a notice to %s: %s; it is tried again", pending.recipient, reason)
-        self.pending[self.pending.index(pending)] = pending.failed(now, reason)
+        self.pending[self.pending.index(pending)] = pending.after_failure(now, reason)
 
     def drop(self, pending: UnsentNotice, reason: str) -> None:
         """Forget a notice that was not sent."""

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import stat
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import yaml
@@ -43,6 +42,7 @@ class Recipient(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     outcomes: tuple[str, ...] = OUTCOMES
 
     def wants(self, notice: Notice) -> bool:
+        """Return True if this notice goes to the recipient. An outcome that only a newer zmon knows always does."""
         if notice.kind not in self.tell or not any(fnmatchcase(notice.job_id, pattern) for pattern in self.jobs):
             return False
         if not self.labels.items() <= notice.labels.items():
@@ -108,7 +108,7 @@ def _completed(path: Path, number: int, recipient: Recipient, numbers: Counter[s
     return msgspec.structs.replace(recipient, url=url, name=recipient.name or f"{scheme}-{numbers[scheme]}")
 
 
-def _check(path: Path, place: str, key: str, words: Any, known: tuple[str, ...]) -> None:
+def _check(path: Path, place: str, key: str, words: Iterable[str], known: tuple[str, ...]) -> None:
     for word in words:
         if word not in known:
             raise _wrong(path, f"{place}: {key} has {word!r}, which is none of {', '.join(known)}")

@@ -43,28 +43,38 @@ class Access:
         tls = self._config.tls_server_config
         if tls is not None and not tls.allows(names):  # by the list as it is now; the connection may be older
             return None
-        roles = self._of("client_san", names)
+        roles = self._roles_of("client_san", names)
         scheme, _, credentials = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "basic" and self._config.basic_auth_users:
-            user, password = _basic(credentials)
-            if await self._passwords.are_right(user, password, request.remote or ""):
-                return roles | (self._of("user", frozenset((user,))) or self._default)
-            return None
+            user_roles = await self._roles_of_user(credentials, request.remote or "")
+            return None if user_roles is None else roles | user_roles
         if scheme.lower() == "bearer" and self._tokens:
-            for token, principal in self._tokens:
-                if hmac.compare_digest(token, credentials.strip().encode("utf-8", "surrogateescape")):
-                    return roles | frozenset(principal.roles)
-            return None
+            token_roles = self._roles_of_token(credentials)
+            return None if token_roles is None else roles | token_roles
         # Without users or tokens the header means nothing. With users, a certificate that no role names is no login.
-        is_enough = bool(roles) or (bool(certificate) and not self._config.basic_auth_users)
-        return (roles or self._default) if is_enough else None
+        is_login = bool(roles) or (bool(certificate) and not self._config.basic_auth_users)
+        return (roles or self._default_roles) if is_login else None
+
+    async def _roles_of_user(self, credentials: str, peer: str) -> frozenset[Role] | None:
+        """Return the roles of a user by name and password; None if they are not right."""
+        user, password = _basic(credentials)
+        if not await self._passwords.are_right(user, password, peer):
+            return None
+        return self._roles_of("user", frozenset((user,))) or self._default_roles
+
+    def _roles_of_token(self, credentials: str) -> frozenset[Role] | None:
+        """Return the roles of a bearer token; None if no principal has it."""
+        shown = credentials.strip().encode("utf-8", "surrogateescape")
+        matching = [principal for token, principal in self._tokens if hmac.compare_digest(token, shown)]
+        return frozenset(matching[0].roles) if matching else None
 
     @property
-    def _default(self) -> frozenset[Role]:
+    def _default_roles(self) -> frozenset[Role]:
         """The roles of a principal that `zmon_roles` does not name: none, once it names anybody."""
         return frozenset() if self._config.zmon_roles else DEFAULT_ROLES
 
-    def _of(self, kind: str, names: frozenset[str]) -> frozenset[Role]:
+    def _roles_of(self, kind: str, names: frozenset[str]) -> frozenset[Role]:
+        """Return the roles of principals with one of these names; `kind`: the field of `Principal` that is compared."""
         return frozenset(
             role
             for principal in self._config.zmon_roles

@@ -3,9 +3,9 @@
 The kernel lists each TCP socket of this machine with the uid of its owner in `/proc/net/tcp` and `/proc/net/tcp6`
 (proc_net(5)). A connection from another machine has no such line, so nobody can pretend to be a local user.
 
-A program on loopback may forward for somebody far away. `kubectl port-forward` comes from the container runtime, as
-root, and ports of rootless containers from their user. So in a container only its own processes count: the one that has
-the socket must be seen, in the same network and the same files. On a node of Kubernetes root does not count.
+A program on loopback may forward requests of somebody far away. `kubectl port-forward` comes from the container
+runtime, as root, and ports of rootless containers from their user. So in a container the process that has the socket
+must be visible, with the network and the files of this container. On a node of Kubernetes, root counts as unknown.
 """
 
 from __future__ import annotations
@@ -118,19 +118,19 @@ def find_asker(
 
 
 def _owners(table: str, remote: Address, local: Address) -> Iterator[tuple[int, str]]:
-    """Yield owner and inode of each socket of a table with these ends. One that no process has open is skipped."""
+    """Yield owner and inode of each socket of a table with these ends, if a process has it open."""
     port = f":{remote[1]:04X}"
     for line in table.splitlines()[1:]:
         _, near, far, _, _, _, _, uid, _, inode, *_ = line.split()
-        if near.endswith(port) and inode != "0" and (_listed(near), _listed(far)) == (remote, local):
+        if near.endswith(port) and inode != "0" and (_table_address(near), _table_address(far)) == (remote, local):
             yield int(uid), inode
 
 
 def _is_of_this_container(inode: str, proc: Path) -> bool:
     """Return True if a process with the network and the files of this one has the socket open.
 
-    A container runtime is not seen from a pod, or has other files; a thread of it that has entered a pod for a moment
-    has the network of that pod, but its process has not.
+    From a pod, a container runtime is invisible or has other files. One of its threads may enter the network of a pod
+    for a moment, but its process does not.
     """
     namespaces_here = _namespaces(proc / "self")
     for folder in (entry for entry in proc.iterdir() if entry.name.isdecimal()):
@@ -153,19 +153,19 @@ def _namespaces(process: Path) -> tuple[str, ...]:
     return tuple(os.readlink(process / "ns" / name) for name in ("net", "mnt"))  # noqa: PTH115
 
 
-def _listed(text: str) -> Address:
+def _table_address(text: str) -> Address:
     """Return an address of the table: words of 32 bits in the order of this machine, then the port."""
     words, _, port = text.partition(":")
     raw = b"".join(bytes.fromhex(words[start : start + 8])[::-1] for start in range(0, len(words), 8))
-    return _plain(ipaddress.ip_address(raw)), int(port, 16)
+    return _unwrapped(ipaddress.ip_address(raw)), int(port, 16)
 
 
 def _address(host: str, port: int) -> Address:
-    return _plain(ipaddress.ip_address(host.partition("%")[0])), port
+    return _unwrapped(ipaddress.ip_address(host.partition("%")[0])), port
 
 
-def _plain(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """Return the IPv4 address if it is one that IPv6 has wrapped."""
+def _unwrapped(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Return the IPv4 address that an IPv6 address wraps, such as ::ffff:127.0.0.1; else the address."""
     return getattr(address, "ipv4_mapped", None) or address
 
 

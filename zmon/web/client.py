@@ -59,7 +59,7 @@ async def ask(
     body = msgspec.json.encode(request) if endpoint.method == "POST" else None
     answer = await _answer(session, url, timeout, endpoint.query_of(request), endpoint.max_bytes, body=body)
     if answer.status != 200 and answer.status not in accepted:
-        raise _refused(url, answer.status, _own_line(answer.body))
+        raise _refused(url, answer.status, _daemon_line(answer.body))
     return _decoded(url, answer.body, endpoint.answer)
 
 
@@ -75,7 +75,7 @@ async def ask_report(
     url = base + endpoint.path
     answer = await _answer(session, url, timeout, endpoint.query_of(request), endpoint.max_bytes, accept=CONTENT_TYPE)
     if answer.status != 200:
-        raise _refused(url, answer.status, _own_line(answer.body))
+        raise _refused(url, answer.status, _daemon_line(answer.body))
     if answer.content_type == CONTENT_TYPE:
         return unpack(answer.body, resting)
     return _decoded(url, answer.body, endpoint.answer), Resting()
@@ -96,7 +96,7 @@ def _refused(url: str, status: int, line: str = "") -> Unreachable:
     return kind(f"{url} answered {status}", line, hint)
 
 
-def _own_line(body: bytes) -> str:
+def _daemon_line(body: bytes) -> str:
     """Return the line of a daemon that refuses a request; empty if the body is not a daemon's."""
     try:
         answer = decode(body, Problem)

@@ -15,11 +15,11 @@ from typing import Protocol
 
 from aiohttp import web
 
-# aiohttp closes a connection that is idle, or whose request has not arrived, after this time. No usual interval of
-# scrapes is as long: a connection should not be closed just when the next scrape begins.
+# After this time aiohttp closes a connection that is idle, or whose request has not arrived. No usual interval of
+# scrapes has this length: a connection should not be closed just when the next scrape begins.
 IDLE_SECONDS = 45.0
-# No endpoint but a POST reads a body, and waits for it so long. After its answer, aiohttp reads and drops the body for
-# so long that the client sees the answer.
+# A POST waits this long for its body. Other endpoints read no body: aiohttp drops it for this long after the answer, so
+# that the client sees the answer.
 BODY_SECONDS = 1.0
 SEND_SECONDS = 30.0  # a client that has not taken its answer after this time is closed
 
@@ -36,12 +36,11 @@ class Connections:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        # By what they are in, each the oldest first: between two requests of somebody unknown, no complete request yet,
-        # between two requests, being answered.
-        self._unknown: dict[Closable, None] = {}
-        self._new: dict[Closable, None] = {}
-        self._idle: dict[Closable, None] = {}
-        self._busy: dict[Closable, None] = {}
+        # The connections by their state. A dict is an ordered set here: the oldest connection is first.
+        self._unknown: dict[Closable, None] = {}  # between two requests; the last one did not show who asks
+        self._new: dict[Closable, None] = {}  # without a complete request
+        self._idle: dict[Closable, None] = {}  # between two requests
+        self._busy: dict[Closable, None] = {}  # with a request that is being answered
 
     def add(self, connection: Closable) -> None:
         """Add a new connection. Beyond the limit, close the oldest one without a complete request, else this one.

@@ -1,4 +1,4 @@
-"""Refuses requests that a web page from elsewhere sends through somebody's browser.
+"""The guard against web pages of other sites, which may send requests through somebody's browser.
 
 A page of another site may send requests to this machine, and may even read the answers if the name of its own site
 resolves to this machine (DNS rebinding). Its requests carry its name in `Host` or in `Origin`. A program such as

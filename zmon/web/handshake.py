@@ -19,7 +19,7 @@ _SHUTDOWN_SECONDS = 1.0
 
 
 class Handshake(asyncio.Protocol):
-    """Gives the connection to `http` once the client has been verified."""
+    """The connection until the client is verified; then `http` gets it."""
 
     def __init__(self, http: HttpConnection, connections: Connections, live: LiveConfig) -> None:
         self._http, self._connections, self._live = http, connections, live

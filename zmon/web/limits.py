@@ -1,8 +1,8 @@
 """Limits of a server: its open files, divided between its own work and its clients, and the lines of its log.
 
-Every connection is an open file. A daemon at its limit can open neither a source nor the connection of another client,
-so clients together get a part of the limit only, and a daemon whose own work does not fit refuses to start. Whoever
-sends a server nonsense must not fill the disk with its log.
+Every connection is an open file. A daemon at its limit can open neither a source nor another connection. So all clients
+together get only a part of the limit, and a daemon whose own work does not fit refuses to start. A client that sends
+nonsense must not fill the disk with log lines.
 """
 
 from __future__ import annotations

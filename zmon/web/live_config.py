@@ -71,7 +71,7 @@ def reload_success(live: LiveConfig | None) -> float | None:
 
 
 def _unsafe_change(before: WebConfig, after: WebConfig) -> str:
-    """Return what a reload must not do; empty if it may be used."""
+    """Return why a reload must not use the new file; empty if it may."""
     if (before.tls_server_config is None) != (after.tls_server_config is None):
         return "switches TLS on or off"
     if before.authenticates and not after.authenticates:

@@ -19,9 +19,9 @@ import bcrypt
 from zmon.web.responses import Refusal
 
 _MOST_BYTES = 72  # bcrypt takes no more; Go's implementation, which exporters use, ignores the rest
-_MOST_KNOWN = 1000
-_MOST_WAITING, _MOST_OF_PEER = 64, 8  # checks that wait for each other, of all clients and of one address
-_LETTERS = string.ascii_letters + string.digits + "./"  # of a hash
+_MOST_KNOWN = 1000  # right passwords in memory
+_MOST_WAITING, _MOST_WAITING_OF_PEER = 64, 8  # checks that wait for each other: of all clients, of one address
+_HASH_LETTERS = string.ascii_letters + string.digits + "./"
 _DEFAULT_COST = 10
 
 
@@ -33,7 +33,7 @@ class Passwords:
         self._hashes = hashes
         # A hash that no password has. It is checked for unknown users, who then take as long as others.
         cost = max((_cost(each) for each in hashes.values()), default=_DEFAULT_COST)
-        self._of_nobody = bcrypt.gensalt(cost).decode() + "".join(secrets.choice(_LETTERS) for _ in range(31))
+        self._unknown_hash = bcrypt.gensalt(cost).decode() + "".join(secrets.choice(_HASH_LETTERS) for _ in range(31))
         self._known: set[bytes] = before._known if before else set()
         self._key: bytes = before._key if before else secrets.token_bytes(32)
         self._thread: ThreadPoolExecutor = before._thread if before else ThreadPoolExecutor(1, "zmon-passwords")
@@ -48,26 +48,26 @@ class Passwords:
         digest = self._digest(user, password, hashed or "")
         if digest in self._known:
             return True
-        if self._waiting[peer] >= _MOST_OF_PEER or self._waiting.total() >= _MOST_WAITING:
+        if self._waiting[peer] >= _MOST_WAITING_OF_PEER or self._waiting.total() >= _MOST_WAITING:
             raise Refusal(503, "too many checks of passwords wait, try again in some seconds")
         self._waiting[peer] += 1
         check = asyncio.wrap_future(self._thread.submit(self._check, digest, password, hashed))
-        check.add_done_callback(lambda _: self._end_of_check(peer))
+        check.add_done_callback(lambda _: self._end_check(peer))
         return await asyncio.shield(check)  # if the client leaves, the thread still computes
 
     def _check(self, digest: bytes, password: str, hashed: str | None) -> bool:
         """Check one password, in the thread; another request may have checked it meanwhile."""
         if digest in self._known:
             return True
-        right = _is_right(password, hashed or self._of_nobody)
-        if not right or hashed is None:
+        is_right = _is_right(password, hashed or self._unknown_hash)
+        if not is_right or hashed is None:
             return False
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         self._known.add(digest)
         return True
 
-    def _end_of_check(self, peer: str) -> None:
+    def _end_check(self, peer: str) -> None:
         self._waiting[peer] -= 1
         if not self._waiting[peer]:
             del self._waiting[peer]

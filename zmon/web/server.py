@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import math
 import signal
 import socket
@@ -184,30 +185,22 @@ async def serve(
     await runner.setup()
     server = runner.server
     assert server is not None
-    loop = asyncio.get_running_loop()
 
     def connection() -> asyncio.Protocol:
         http = HttpConnection(server, connections)
         return Handshake(http, connections, live) if live is not None and live.has_tls else http
 
+    where = {"host": host, "port": port, "reuse_address": True} if sock is None else {"sock": sock}
     try:
-        where = {"host": host, "port": port, "reuse_address": True} if sock is None else {"sock": sock}
-        accepting = await loop.create_server(connection, backlog=LIMITS.accepted_at_once, **where)
+        accepting = await _listen(connection, where)
     except OSError as error:
         await runner.cleanup()
         raise PartFailed(
             f"zmon {name} cannot listen on {host}:{port}",
-            "the port is taken" if error.errno == 98 else str(error.strerror or error),
+            "the port is taken" if error.errno == errno.EADDRINUSE else str(error.strerror or error),
             f"choose another port with --port, or end the process that uses it (ss -ltnp 'sport = :{port}')",
         ) from error
-    for listening in accepting.sockets:
-        with listening.dup() as same:
-            same.listen(LIMITS.backlog)  # asyncio has one number for both, see ConnectionLimits
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    # SIGHUP would end the process if there is no file to read again.
-    loop.add_signal_handler(signal.SIGHUP, live.reload if live is not None else lambda: None)
+    stop = _handle_signals(live)
     scheme = "https" if live is not None and live.has_tls else "http"
     print(f"zmon {name} listens on {scheme}://{host}:{port}", flush=True)
     try:
@@ -215,6 +208,25 @@ async def serve(
     finally:
         accepting.close()
         await runner.cleanup()
+
+
+async def _listen(connection: Callable[[], asyncio.Protocol], where: Mapping[str, Any]) -> asyncio.Server:
+    """Listen with the limits of `LIMITS`. asyncio has one number for both, so the backlog is raised afterwards."""
+    accepting = await asyncio.get_running_loop().create_server(connection, backlog=LIMITS.accepted_at_once, **where)
+    for listening in accepting.sockets:
+        with listening.dup() as same:
+            same.listen(LIMITS.backlog)
+    return accepting
+
+
+def _handle_signals(live: LiveConfig | None) -> asyncio.Event:
+    """Return an event that SIGTERM and SIGINT set. SIGHUP reads the files of `live` again."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    # Without a handler SIGHUP would end a daemon that has no such files.
+    loop.add_signal_handler(signal.SIGHUP, live.reload if live is not None else lambda: None)
+    return stop
 
 
 __all__ = ["Refusal", "application", "check_bind", "json_response", "problem", "route", "send", "serve"]

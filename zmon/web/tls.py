@@ -26,7 +26,7 @@ VERSIONS = {
 class FreshContext:
     """The context of a server or a client, made again before a handshake if a file has changed.
 
-    New files that are broken are not used: the server or client keeps the certificates that it has, and says so.
+    If the new files are broken, the server or client keeps its old certificates and logs the reason.
     """
 
     def __init__(self, whose: str, make: Callable[[], ssl.SSLContext], *files: Path | None) -> None:
@@ -116,11 +116,11 @@ def _check_readable(path: Path) -> None:
 
 
 def stamp(*paths: Path | None) -> tuple[object, ...]:
-    """Return a value that is another one once a file has been changed or replaced."""
-    return tuple(_changed(path) for path in paths if path is not None)
+    """Return a value that changes when one of the files is changed or replaced."""
+    return tuple(_file_stamp(path) for path in paths if path is not None)
 
 
-def _changed(path: Path) -> tuple[int, int, int, int] | None:
+def _file_stamp(path: Path) -> tuple[int, int, int, int] | None:
     """Return the inode and the size of a file, and the times of the last change of its content and of its rights."""
     try:
         status = path.stat()

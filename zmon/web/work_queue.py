@@ -1,4 +1,4 @@
-"""Answers that cost much: large ones are made a few at a time, and the page of /metrics once for all who ask."""
+"""Answers that cost much: large ones are made a few at a time, and clients of /metrics share a page."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class WorkQueue:
 
 
 class SharedPage:
-    """The page of /metrics. It is given again for as long as it took to make, so it costs half a core at most."""
+    """The page of /metrics. A page is reused for as long as it took to make, so it costs half a core at most."""
 
     def __init__(self, make: Callable[[], Awaitable[bytes]]) -> None:
         self._make = make

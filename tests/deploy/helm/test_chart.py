@@ -13,7 +13,7 @@ from tests.deploy.helm.api_server import OPTIONAL
 from tests.deploy.helm.conftest import CHART, CI, Objects, engine, install
 from tests.golden.compare import check_text
 from tests.hostile.users import needs_root
-from zmon.hub.alert_labels import configured
+from zmon.hub.alert_labels import read_alert_labels
 from zmon.web.kubernetes.agent_pods import Pod, agent_url, pod_selection
 
 OLDEST, NEWEST = "1.27", "1.34"  # of Kubernetes: the chart's kubeVersion, and the newest that was tried
@@ -287,7 +287,7 @@ def test_labels_of_alerts_are_for_hub_and_rules_alike(installed):
     objects = installed("secrets")
     (hub,) = objects.of("StatefulSet")["spec"]["template"]["spec"]["containers"]
     (declared,) = [each["value"] for each in hub["env"] if each["name"] == "ZMON_ALERT_LABELS"]
-    assert list(configured(yaml.safe_load(declared), "").patterns) == ["owner", "tier"]
+    assert list(read_alert_labels(yaml.safe_load(declared), "").patterns) == ["owner", "tier"]
     expected = yaml.safe_load(rendered(CLUSTER, ["owner", "tier"])["zmon.yaml"])
     assert objects.of("PrometheusRule", "zmon-zmon")["spec"] == expected
 

@@ -51,12 +51,12 @@ def test_pods_without_an_address_are_inert():
         ({"generation": 2, "ready": 0}, None, "has just been changed"),
     ],
 )
-def test_nodes_without_a_ready_agent_are_told(numbers, armed, part):
+def test_daemon_set_is_armed_if_each_node_has_a_ready_agent(numbers, armed, part):
     check = daemon_set_check(**numbers)
     assert (check.armed, part in check.result) == (armed, True), check
 
 
-def test_missing_daemon_set_is_told():
+def test_missing_daemon_set_is_unknown():
     check = by_name(checks(cluster(daemon_sets=())), "DaemonSet of agents")
     assert (check.armed, "has none with the labels" in check.result) == (None, True)
 

@@ -50,7 +50,7 @@ def test_objects_of_other_programs_are_quiet():
     assert len(checks(cluster(pod_monitors=others))) == len(checks(cluster()))
 
 
-def test_missing_objects_are_told():
+def test_missing_objects_are_unknown():
     changed = checks(cluster(pod_monitors=()))
     assert by_name(changed, "PodMonitor objects").armed is None
     assert "there is none" in by_name(changed, "PodMonitor objects").result
@@ -91,7 +91,7 @@ def test_shortest_interval_of_several_rules_counts():
     assert made_for(recorded_rules(rules)) == {"agent": 15, "hub": 2}
 
 
-def test_objects_that_may_not_be_read_are_unknown_and_the_right_is_told():
+def test_objects_that_may_not_be_read_are_unknown_with_the_missing_right():
     changed = checks(cluster(pod_monitors=REFUSED))
     check = by_name(changed, "PodMonitor objects")
     assert check.armed is None

@@ -96,7 +96,7 @@ def test_server_that_does_not_answer_is_one_line(tmp_path):
     assert "Connection refused" in check.result
 
 
-def test_hub_and_prometheus_are_checked_beside_the_cluster_and_this_node_is_not(tmp_path):
+def test_checks_of_a_pod_leave_out_its_node(tmp_path):
     (tmp_path / "token").write_text("token-1")
     nowhere = "http://127.0.0.1:1"
 

@@ -61,19 +61,19 @@ def test_object_with_the_label_is_selected(kind):
 
 
 @pytest.mark.parametrize("kind", [POD_MONITOR, SERVICE_MONITOR, RULE])
-def test_object_without_the_label_is_not_and_the_label_is_told(kind):
+def test_object_without_the_label_is_not_selected(kind):
     result = judged(ObjectMeta("zmon-agent", "zmon-agents", labels={"release": "other"}), kind)
     assert result.selects is False
     assert result.reason == "monitoring/kube-prometheus-stack selects release=kube-prometheus-stack"
     assert result.missing == {"release": "kube-prometheus-stack"}
 
 
-def test_label_is_not_told_if_it_would_not_be_enough():
+def test_missing_label_is_left_out_if_it_would_not_be_enough():
     selector = {"matchLabels": {"release": "a"}, "matchExpressions": [{"key": "tier", "operator": "Exists"}]}
     assert judged(podMonitorSelector=selector).missing == {}
 
 
-def test_empty_selector_selects_every_object_and_a_missing_one_selects_none():
+def test_only_an_empty_selector_selects_every_object():
     nameless = ObjectMeta("zmon-agent", "zmon-agents")
     assert judged(nameless, podMonitorSelector={}).selects
     result = judged(podMonitorSelector=None)

@@ -8,7 +8,6 @@ from zmon.hub.acts.policy import ActRule
 from zmon.hub.alert_labels import AlertLabels
 from zmon.schema.act import Intent
 
-OVERRIDE = "a test"
 POLICY = {
     "name": "frozen",
     "causes": ["rank_frozen"],

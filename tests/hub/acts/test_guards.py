@@ -6,7 +6,7 @@ import pytest
 
 from tests.build import NOW, rank_state, snapshot
 from tests.hub.acts.builds import intent, of_launch, stalled
-from zmon.hub.acts.guards import NEEDED_RIGHT, Site, refusals, storm, unproven
+from zmon.hub.acts.guards import NEEDED_RIGHT, Site, refusals, storm_reason, unproven_reason
 from zmon.hub.acts.score import Score
 
 ONE_ACT = ": one act in 10 minutes, then it is decided again"
@@ -42,7 +42,7 @@ def test_one_stopped_rank_of_a_watched_job_is_not_refused():
     ],
     ids=str,
 )
-def test_guard_refuses(changes, scene, site, message):
+def test_guards_refuse_with_the_reason(changes, scene, site, message):
     (reason,) = refused(intent(**changes), scene, **site)
     assert message in reason
 
@@ -61,7 +61,7 @@ def test_guard_refuses(changes, scene, site, message):
     ],
     ids=str,
 )
-def test_guard_lets_through(changes, site):
+def test_guards_are_quiet(changes, site):
     assert refused(intent(**changes), **site) == []
 
 
@@ -78,7 +78,7 @@ def test_guard_lets_through(changes, site):
     ids=str,
 )
 def test_rule_acts_only_if_intents_of_its_cause_were_right_or_somebody_answers_for_it(score, override, may_act):
-    reason = unproven(intent(), override, Site((), {"rank_frozen": score}))
+    reason = unproven_reason(intent(), override, Site((), {"rank_frozen": score}))
     assert (reason == "") == may_act
     if reason:
         assert f"has {score.right} right and {score.wrong} wrong" in reason
@@ -103,4 +103,4 @@ def others(number, host="node-a", **changes):
 )
 def test_many_jobs_or_hosts_within_a_minute_are_a_storm(earlier, changes, is_storm):
     last = intent(**changes)
-    assert bool(storm([*earlier, last], last.time)) == is_storm
+    assert bool(storm_reason([*earlier, last], last.time)) == is_storm

@@ -1,4 +1,4 @@
-"""Tests of the acts of a hub over HTTP: what it intends, asks agents for, refuses, and writes down first."""
+"""Tests of the acts of a hub over HTTP: what it intends, asks agents for, and writes down first."""
 
 import json
 import re
@@ -6,63 +6,17 @@ import time
 from dataclasses import replace
 
 import pytest
-import yaml
 from aiohttp import web
-from msgspec.structs import replace as replace_field
 
-from tests.build import disconnected, killed, rank_state, waiting
+from tests.build import disconnected, killed, waiting
 from tests.hub import fakes
+from tests.hub.acts.acting import ENFORCED, decided, frozen, healthy, intents, on_disk
 from tests.hub.acts.builds import POLICY, of_launch
 from tests.hub.fakes import FakeAgent, hub_over, poll
-from zmon.act_stops import reset, stop, stops
 from zmon.hub import acts
-from zmon.hub.acts import FILE, Policy, read_policy
+from zmon.hub.acts import FILE
 
-ENFORCED = {**POLICY, "mode": "enforce", "override": "a test"}
-
-
-@pytest.fixture(autouse=True)
-def soon(monkeypatch):
-    """Let an act wait for a capsule only for a moment."""
-    monkeypatch.setattr(acts, "CAPSULE_SECONDS", 0.3)
-
-
-@pytest.fixture
-def policy(tmp_path_factory):
-    """Return a function that returns the policy of these rules, which wait for `seconds`."""
-
-    def policy_(*rules, seconds=0.1):
-        path = tmp_path_factory.mktemp("policy") / "policy.yaml"
-        path.write_text(yaml.safe_dump({"rules": [*rules]}))
-        return Policy(tuple(replace_field(rule, wait_seconds=seconds) for rule in read_policy(path).rules))
-
-    return policy_
-
-
-def frozen(attempt=0, **changes):
-    return of_launch(fakes.frozen(), attempt, **changes)
-
-
-def healthy(attempt=0, step=100, **changes):
-    return of_launch([rank_state(rank, step=step) for rank in range(4)], attempt, **changes)
-
-
-async def intents(client):
-    return (await client.get("/api/v1/intents"))["intents"]
-
-
-async def decided(client, number=1):
-    """Wait for this number of intents that no agent is being asked about, and return them, newest first."""
-
-    async def ready():
-        known = await intents(client)
-        return known if len(known) >= number and all(each["result"] != "unanswered" for each in known) else None
-
-    return await poll(ready)
-
-
-def on_disk(tmp_path):
-    return [json.loads(line) for line in (tmp_path / FILE).read_text().splitlines()]
+pytestmark = pytest.mark.usefixtures("soon")
 
 
 async def test_hub_without_a_policy_intends_nothing(start_hub, tmp_path):
@@ -77,7 +31,7 @@ async def test_hub_without_a_policy_intends_nothing(start_hub, tmp_path):
     assert not (tmp_path / FILE).exists()
 
 
-async def test_rule_that_observes_writes_its_intent_down_and_asks_no_agent(start_hub, policy, tmp_path):
+async def test_rule_that_observes_only_writes_its_intent_down(start_hub, policy, tmp_path):
     agent = FakeAgent(*frozen())
     client = await start_hub(agent, policy=policy(POLICY))
     (intent,) = await decided(client)
@@ -128,7 +82,7 @@ async def test_rule_that_enforces_asks_the_agent_of_the_rank_once(start_hub, pol
     assert intent["outcome_seconds"] >= 2.0
 
 
-async def test_capsule_is_written_before_the_act_or_its_absence_is(start_hub, policy, monkeypatch):
+async def test_act_waits_for_its_capsule_only_for_a_moment(start_hub, policy, monkeypatch):
     monkeypatch.setattr("zmon.hub.incidents.CapsuleStore.write", lambda *arguments: time.sleep(2.0))
     agent = FakeAgent(*frozen())
     client = await start_hub(agent, policy=policy(ENFORCED))
@@ -145,7 +99,7 @@ async def test_finding_that_heals_while_its_rule_waits_asks_for_nothing(start_hu
     assert (await intents(client), agent.acts) == ([], [])
 
 
-async def test_rule_without_score_or_override_observes_and_says_why(start_hub, policy):
+async def test_rule_without_score_or_override_only_observes_with_the_reason(start_hub, policy):
     agent = FakeAgent(*frozen())
     client = await start_hub(agent, policy=policy({**POLICY, "mode": "enforce"}))
     (intent,) = await decided(client)
@@ -161,7 +115,7 @@ async def test_agent_that_refuses_or_does_not_answer_is_in_the_intent(start_hub,
     assert (intent["result"], intent["reasons"][1:]) == ("refused", ["node-a: it is in state D"])
 
 
-async def test_other_rule_is_refused_within_ten_minutes_of_an_act_and_acts_then(start_hub, policy, monkeypatch):
+async def test_other_rule_acts_ten_minutes_after_an_act(start_hub, policy, monkeypatch):
     """A rule kills the culprit, the job is not restarted, and another rule ends it."""
     end = {**ENFORCED, "name": "end", "causes": ["rank_exited"], "proofs": ["lock"], "act": "end_job"}
     agent = FakeAgent(*frozen())
@@ -194,7 +148,7 @@ async def test_finding_that_heals_within_the_ten_minutes_is_not_acted_on(start_h
     assert len(agent.acts) == 1
 
 
-async def test_same_refusal_again_is_counted_and_no_news(start_hub, policy, monkeypatch):
+async def test_repeated_refusal_is_no_news(start_hub, policy, monkeypatch):
     monkeypatch.setattr(acts, "AGAIN_SECONDS", 0.2)
     agent = FakeAgent(*frozen())
     agent.answer_act = lambda: {"result": "refused", "reason": "a debugger traces it"}
@@ -246,90 +200,6 @@ async def test_two_hubs_have_one_intent_each_about_the_same_start_of_a_rank(tmp_
         await decided(one)
         await decided(two)
     assert {request["run_uid"] for request in agent.acts} == {"uid 2"}  # by which the agent acts once
-
-
-@pytest.mark.parametrize("name", ["all", "rule-frozen"])
-async def test_person_stops_acts_at_once_and_resets(start_hub, policy, tmp_path, name):
-    stop(tmp_path, name, "maintenance", "ann")
-    agent = FakeAgent(*frozen())
-    client = await start_hub(agent, policy=policy(ENFORCED))
-    (intent,) = await decided(client)
-    assert (intent["result"], agent.acts) == ("refused", [])
-    assert intent["reasons"] == [f"acts are stopped ({name}): maintenance"]
-    assert await client.metric(f'zmon_hub_acts_stopped{{by="person",name="{name}"}}') == [1.0]
-    assert reset(tmp_path, name)
-    assert await poll(lambda: client.metric("zmon_hub_acts_stopped{"), until=lambda lines: not lines) == []
-
-
-async def test_storm_trips_the_breaker_and_calls_a_person(start_hub, policy, tmp_path):
-    agents = [
-        FakeAgent(
-            *(replace(r, job_id=f"job-{number}", host=host, run_uid=f"{number} {r.rank}") for r in frozen()), host=host
-        )
-        for number, host in enumerate(("node-a", "node-b", "node-c", "node-d"))
-    ]
-    client = await start_hub(*agents, policy=policy(ENFORCED))
-    known = await decided(client, 4)
-    assert "all" in stops(tmp_path)
-    assert stops(tmp_path)["all"].reason == "culprits in 4 jobs on 4 hosts within 60 s"
-    assert [each["result"] for each in known] == ["refused"] * 4
-    assert not any(agent.acts for agent in agents)
-    assert await client.metric("zmon_hub_acts_stopped{") == [1.0]
-
-
-async def test_act_that_did_not_help_stops_its_rule(start_hub, policy, tmp_path, monkeypatch):
-    monkeypatch.setattr("zmon.hub.acts.score.RELAUNCH_SECONDS", 0.5)
-    agent = FakeAgent(*frozen())
-    client = await start_hub(agent, policy=policy(ENFORCED))
-    (intent,) = await poll(lambda: intents(client), until=lambda known: known and known[0]["outcome"])
-    assert intent["outcome"] == "did_not_help"
-    assert stops(tmp_path)["rule-frozen"].reason == "kill_culprit on job did not help"
-
-
-async def test_blind_hub_intends_nothing(start_hub, policy):
-    agent = FakeAgent(*healthy())
-    client = await start_hub(agent, policy=policy(ENFORCED))
-    await client.passes()
-    agent.down = True
-    agent.ranks = frozen()
-    assert await poll(lambda: client.hub.blind)
-    assert (await intents(client), agent.acts) == ([], [])
-
-
-async def test_hub_whose_clock_was_set_acts_on_nothing(start_hub, policy):
-    agent = FakeAgent(*healthy())
-    client = await start_hub(agent, policy=policy(ENFORCED))
-    await client.passes()
-    client.hub._clock._ahead += 3600.0  # as if the clock had been an hour ahead until now
-    await client.passes()
-    agent.ranks = frozen()
-    (intent,) = await decided(client)
-    assert (intent["result"], agent.acts) == ("refused", [])
-    assert "the clock of the hub's host was set" in intent["reasons"][0]
-
-
-async def test_disk_that_is_full_stops_acts_and_not_findings(start_hub, policy, tmp_path):
-    (tmp_path / FILE).mkdir()  # a folder cannot be written as a file
-    agent = FakeAgent(*frozen())
-    client = await start_hub(agent, policy=policy(ENFORCED))
-    assert await poll(client.findings)
-    (intent,) = await decided(client)
-    assert (intent["result"], agent.acts) == ("refused", [])
-    assert "cannot be written" in intent["reasons"][0]
-    assert "intents" in await client.health("unwritten")
-
-
-async def test_breaker_that_cannot_be_written_stops_acts_and_no_pass(start_hub, policy, tmp_path, monkeypatch):
-    def full(*arguments):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(acts, "stop", full)
-    monkeypatch.setattr(acts, "storm", lambda intents, now: "a storm")
-    agent = FakeAgent(*frozen())
-    client = await start_hub(agent, policy=policy(ENFORCED))
-    assert await poll(client.findings)
-    await client.passes(10)
-    assert (await intents(client), agent.acts) == ([], [])
 
 
 async def test_end_of_a_job_is_asked_of_each_host(start_hub, policy):

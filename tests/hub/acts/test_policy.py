@@ -28,7 +28,7 @@ def asks(policy, finding=PROVEN, **labels):
     return rule.name if rule else None
 
 
-def test_rule_asks_for_its_act_about_a_proven_critical_finding_and_observes_by_default(read):
+def test_rule_that_asks_for_an_act_observes_by_default(read):
     policy = read(POLICY)
     assert asks(policy) == "frozen"
     (rule,) = policy.rules
@@ -54,12 +54,12 @@ def test_enforced_rules_are_those_that_ask_agents():
     ],
     ids=str,
 )
-def test_rule_asks_for_nothing_about(read, changes):
+def test_rule_asks_for_no_act_without_proof_severity_or_confidence(read, changes):
     assert asks(read(POLICY), replace(PROVEN, **changes)) is None
 
 
 @pytest.mark.parametrize("act", ["capture", "kill_culprit", "end_job"])
-def test_rule_without_proofs_takes_all_that_its_act_may_have_and_never_silence(read, act):
+def test_rule_without_proofs_never_takes_silence(read, act):
     policy = read({**POLICY, "proofs": [], "act": act})
     with_act = {proof for proof in PROOFS if asks(policy, replace(PROVEN, proof=proof))}
     assert "silence" not in with_act

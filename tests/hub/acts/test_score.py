@@ -4,7 +4,7 @@ import pytest
 
 from tests.build import NOW, killed, rank_state, snapshot
 from tests.hub.acts.builds import intent, of_launch, stalled
-from zmon.hub.acts.score import INIT_SECONDS, RELAUNCH_SECONDS, SCORE_SECONDS, Score, followed, scores
+from zmon.hub.acts.score import INIT_SECONDS, RELAUNCH_SECONDS, SCORE_SECONDS, Score, scores, with_score_or_outcome
 
 
 def job(ranks, attempt=0, **changes):
@@ -47,7 +47,7 @@ OBSERVED = [
 @pytest.mark.parametrize("result", ["observed", "refused"])
 @pytest.mark.parametrize(("scene", "seconds", "score"), OBSERVED)
 def test_intent_that_was_not_acted_upon_is_scored_by_what_followed(scene, seconds, score, result):
-    later = followed(intent(mode="observe", result=result), scene, NOW + seconds)
+    later = with_score_or_outcome(intent(mode="observe", result=result), scene, NOW + seconds)
     assert (later.score, later.outcome) == (score, "")
 
 
@@ -63,7 +63,7 @@ def test_intent_that_was_not_acted_upon_is_scored_by_what_followed(scene, second
 )
 def test_end_of_a_crash_loop_is_scored_once_time_has_shown_that_it_is_over(scene, seconds, score):
     loop = intent(act="stop_restarts", cause="crash_loop", result="observed")
-    assert followed(loop, scene, NOW + seconds).score == score
+    assert with_score_or_outcome(loop, scene, NOW + seconds).score == score
 
 
 OF_A_RANK = {
@@ -86,7 +86,7 @@ OF_A_RANK = {
 @pytest.mark.parametrize("result", ["acted", "unanswered"])
 @pytest.mark.parametrize(("scene", "seconds", "outcome"), OF_A_RANK.values(), ids=OF_A_RANK)
 def test_act_on_a_rank_helps_if_the_job_steps_again(scene, seconds, outcome, result):
-    later = followed(intent(result=result), scene, NOW + seconds)
+    later = with_score_or_outcome(intent(result=result), scene, NOW + seconds)
     assert (later.outcome, later.score) == (outcome, "")
     assert later.outcome_seconds == (seconds + 2.0 if outcome else None)
 
@@ -102,12 +102,12 @@ def test_act_on_a_rank_helps_if_the_job_steps_again(scene, seconds, outcome, res
     ],
 )
 def test_act_on_a_job_helps_if_nothing_starts_it_again(scene, seconds, outcome, act):
-    assert followed(intent(act=act, result="acted"), scene, NOW + seconds).outcome == outcome
+    assert with_score_or_outcome(intent(act=act, result="acted"), scene, NOW + seconds).outcome == outcome
 
 
-def test_what_is_known_does_not_change():
+def test_known_score_or_outcome_does_not_change():
     for known in (intent(score="right"), intent(result="acted", outcome="ended"), intent(act="capture")):
-        assert followed(known, GOES_ON, NOW + LONG) == known
+        assert with_score_or_outcome(known, GOES_ON, NOW + LONG) == known
 
 
 def test_scores_count_by_cause_what_zmon_did_not_do_itself():

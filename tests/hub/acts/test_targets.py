@@ -7,7 +7,7 @@ import pytest
 from tests.build import NOW, killed, rank_state, snapshot, waiting
 from tests.detectors.stalls import stopped
 from tests.hub.acts.builds import PROVEN, of_launch, rule, stalled
-from zmon.hub.acts.intents import intent
+from zmon.hub.acts.intents import make_intent
 
 TWO_CULPRITS = replace(PROVEN, ranks=(2, 3), hosts=("node-a", "node-a"))
 ONE_HAS_ENDED = snapshot(*of_launch([stopped(2), killed(3), *(waiting(rank, 2.0) for rank in (0, 1))]))
@@ -31,8 +31,8 @@ TARGETS = {
 
 
 @pytest.mark.parametrize(("act", "finding", "scene", "ranks", "uids"), TARGETS.values(), ids=TARGETS)
-def test_intent_is_about(act, finding, scene, ranks, uids):
-    made = intent(rule(act=act), finding, scene, NOW)
+def test_intent_has_the_ranks_that_its_act_is_about(act, finding, scene, ranks, uids):
+    made = make_intent(rule(act=act), finding, scene, NOW)
     assert (made.ranks, tuple(sorted(made.run_uids))) == (ranks, uids)
 
 
@@ -41,4 +41,4 @@ def test_intent_is_about(act, finding, scene, ranks, uids):
     [("kill_culprit", BOTH_HAVE_ENDED), ("kill_culprit", ALL_HAVE_ENDED), ("end_job", ALL_HAVE_ENDED)],
 )
 def test_nothing_is_intended_about_what_has_ended(act, scene):
-    assert intent(rule(act=act), TWO_CULPRITS, scene, NOW) is None
+    assert make_intent(rule(act=act), TWO_CULPRITS, scene, NOW) is None

@@ -34,7 +34,7 @@ def test_a_limited_number_of_jobs_is_shown(jobs, most, shown):
     assert len(exported_jobs([ended(number) for number in range(900)])) == MAX_JOBS  # ids that change each second
 
 
-def test_job_that_is_left_out_has_its_coverage_and_its_findings():
+def test_job_that_is_left_out_has_only_coverage_and_findings():
     """The backstop for a stall reads the coverage. A finding pages, however many jobs there are."""
     other = replace(JOB_VIEW, job_id="other")
     state = HubPage(

@@ -46,7 +46,7 @@ def test_others_may_read_only_with_the_role_or_what_no_job_printed(asker, findin
     assert may_read(asker, finding_) is allowed
 
 
-def test_finding_for_others_lacks_stacks_and_stderr_and_says_so():
+def test_finding_for_others_says_that_stacks_and_stderr_are_dropped():
     full = finding(evidence={"stacks": STACKS, **TAIL, "pids": [7]})
     short = without_output(full)
     assert short.evidence.names == ("pids", "dropped")

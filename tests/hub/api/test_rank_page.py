@@ -73,12 +73,12 @@ def test_summary_counts_each_rank_once():
     assert within_its_lease.by_state == {"waiting": 1, "train": 1}
 
 
-def test_ranks_that_no_agent_reported_are_counted_and_the_first_are_named():
+def test_first_ranks_that_no_agent_reported_are_named():
     missing = page(snapshot(rank_state(0, world_size=200))).summary
     assert (missing.num_missing, missing.missing[0], len(missing.missing)) == (199, 1, 64)
 
 
-async def test_hub_answers_with_a_page_and_refuses_an_unknown_order(start_hub):
+async def test_hub_answers_with_a_page_of_ranks(start_hub):
     hub_client = await start_hub(FakeAgent(*healthy()))
     await hub_client.passes()
     answer = await hub_client.get(f"/api/v1/jobs/{JOB}/ranks?limit=2&offset=1&order=-rank")

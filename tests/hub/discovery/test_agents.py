@@ -72,7 +72,7 @@ async def test_agent_that_comes_later_is_asked(start):
     assert any("suspects" in path for path in node_b.requests)
 
 
-async def test_ranks_of_an_agent_that_is_no_target_any_more_are_unwatched_and_not_gone(start):
+async def test_ranks_of_an_agent_that_is_no_target_any_more_are_unwatched(start):
     node_a, node_b = two_agents()
 
     hub_client, targets = await start(node_a, node_b)
@@ -105,7 +105,7 @@ async def test_agent_without_living_ranks_is_forgotten_at_once(start):
     assert len(await poll(lambda: agents_of(hub_client), until=lambda agents: len(agents) == 1)) == 1
 
 
-async def test_broken_file_keeps_the_agents_and_is_told(start):
+async def test_broken_file_keeps_the_agents_with_an_error(start):
     agent = FakeAgent(*(rank_state(rank) for rank in range(2)))
 
     hub_client, targets = await start(agent)
@@ -119,7 +119,7 @@ async def test_broken_file_keeps_the_agents_and_is_told(start):
 
 
 @pytest.mark.parametrize("is_whole_again", [True, False])
-async def test_list_that_loses_its_agents_at_once_is_held_for_a_while_and_told(start, monkeypatch, is_whole_again):
+async def test_list_that_loses_its_agents_at_once_is_held_for_a_while(start, monkeypatch, is_whole_again):
     monkeypatch.setattr(discovery, "HOLD_SECONDS", 1.0)
     agent = FakeAgent(*(rank_state(rank) for rank in range(2)))
 
@@ -143,7 +143,7 @@ async def test_list_that_loses_its_agents_at_once_is_held_for_a_while_and_told(s
     assert [*(await hub_client.health("discovery")).values()] == ["it names no agent"]
 
 
-async def test_agents_beyond_the_limit_are_told(start, monkeypatch):
+async def test_agents_beyond_the_limit_are_an_error(start, monkeypatch):
     node_a, node_b = two_agents()
     monkeypatch.setattr(config, "_MAX_DISCOVERED", 1)
 

@@ -98,7 +98,7 @@ async def test_watch_that_the_server_ends_is_resumed_after_the_last_bookmark(sta
     assert not [answer for answer in answers if isinstance(answer, ZmonError)]
 
 
-async def test_connection_that_breaks_in_a_line_is_resumed_and_nothing_is_lost(start):
+async def test_connection_that_breaks_in_a_line_loses_no_change(start):
     api, answers = await start()
     await last(answers, (A, B))
     api.put(c=pod("c", "10.0.0.3"))
@@ -110,7 +110,7 @@ async def test_connection_that_breaks_in_a_line_is_resumed_and_nothing_is_lost(s
     assert not [answer for answer in answers if isinstance(answer, ZmonError)]
 
 
-async def test_forgotten_version_means_a_new_list_and_no_error(start):
+async def test_forgotten_version_is_a_new_list_without_an_error(start):
     api, answers = await start()
     await last(answers, (A, B))
     api.refusals["watch"] = (410, "too old resource version")  # until the pods have been listed again
@@ -123,7 +123,7 @@ async def test_forgotten_version_means_a_new_list_and_no_error(start):
     assert not [answer for answer in answers if isinstance(answer, ZmonError)]
 
 
-async def test_error_410_in_a_watch_means_a_new_list_and_no_error(start):
+async def test_error_410_in_a_watch_is_a_new_list_without_an_error(start):
     api, answers = await start()
     await last(answers, (A, B))
     api.fail_watches(410, "The resourceVersion for the provided watch is too old.")
@@ -133,7 +133,7 @@ async def test_error_410_in_a_watch_means_a_new_list_and_no_error(start):
     assert not [answer for answer in answers if isinstance(answer, ZmonError)]
 
 
-async def test_versions_forgotten_again_and_again_are_no_error_while_watches_begin(start):
+async def test_versions_that_are_often_forgotten_are_no_error_while_watches_begin(start):
     api, answers = await start()
     for number in range(1, 4):
         await count(api.watches, number)
@@ -144,13 +144,13 @@ async def test_versions_forgotten_again_and_again_are_no_error_while_watches_beg
     assert answers == [(A, B)] * len(answers)
 
 
-async def test_server_that_always_forgets_is_told_and_not_asked_all_the_time(start):
+async def test_server_that_always_forgets_is_an_error_with_pauses_between_requests(start):
     api, answers = await start(watch=(410, "too old"))
     assert "too old" in await error(answers, 3)
     assert len(api.lists) <= 6
 
 
-async def test_right_to_watch_that_is_missing_is_told_with_its_rule(start):
+async def test_missing_right_to_watch_is_an_error_with_its_rule(start):
     api, answers = await start(watch=(403, "pods is forbidden"))
     line = await error(answers, 2)
     assert "cannot watch pods in the namespace zmon: pods is forbidden (403)" in line
@@ -159,7 +159,7 @@ async def test_right_to_watch_that_is_missing_is_told_with_its_rule(start):
     await last(answers, (A, B))
 
 
-async def test_selector_that_the_server_refuses_is_told(start):
+async def test_selector_that_the_server_refuses_is_an_error(start):
     _api, answers = await start(list=(400, "unable to parse requirement"))
     assert "unable to parse requirement (400). Correct the selector" in await error(answers)
 
@@ -174,7 +174,7 @@ async def test_token_that_was_replaced_is_used_after_an_error(start, token_file)
     await last(answers, (A, B))
 
 
-async def test_token_that_cannot_be_read_is_told(start, token_file):
+async def test_token_that_cannot_be_read_is_an_error(start, token_file):
     api, answers = await start()
     await last(answers, (A, B))
     token_file.unlink()
@@ -184,7 +184,7 @@ async def test_token_that_cannot_be_read_is_told(start, token_file):
     await last(answers, (A, B))
 
 
-async def test_server_that_goes_away_is_an_error_and_is_asked_again(start):
+async def test_server_that_goes_away_is_an_error_until_it_is_back(start):
     api, answers = await start()
     await last(answers, (A, B))
     api.refusals = {"list": (503, "starting"), "watch": (503, "starting")}

@@ -43,7 +43,7 @@ def test_targets_of_the_job_of_agents_are_found_whether_up_or_down():
     assert find(TARGETS) == ("http://node-2:9780", "https://node-1:9780")
 
 
-def test_prometheus_is_shown_its_own_token_and_not_that_of_agents():
+def test_prometheus_is_not_shown_the_token_for_agents():
     http = HttpConfig(authorization=Authorization(credentials="of-prometheus"))
     assert find(TARGETS, http=http, shown="Bearer of-prometheus")
 

@@ -19,7 +19,7 @@ def window(before, now, host="node-a"):
     return HostWindow(host, 60.0, HostSample(**before), HostSample(**now))
 
 
-def test_row_of_a_rank_has_its_state_and_its_step_times():
+def test_row_of_a_rank_has_its_step_times():
     capsule, _ = made()
     culprit, waiting = capsule.ranks[2], capsule.ranks[0]
     assert (culprit.culprit, culprit.op, culprit.wait_seconds, culprit.process_state) == (True, None, None, "T")
@@ -36,10 +36,8 @@ def test_rank_is_unwatched_while_its_agent_does_not_answer():
 
 
 def test_counters_of_a_host_are_shown_as_growth():
-    idle, busy = (
-        nic(errors={"rx_errors": 5, "same": 1}),
-        nic(received=6000, sent=600, errors={"rx_errors": 8, "same": 1}),
-    )
+    idle = nic(errors={"rx_errors": 5, "same": 1})
+    busy = nic(received=6000, sent=600, errors={"rx_errors": 8, "same": 1})
     well = gpu(ecc_errors={"volatile_uncorrected": 1})
     ill = gpu(ecc_errors={"volatile_uncorrected": 3}, xid_errors={79: 1}, throttled={"hw_thermal": True})
     before = {"nics": (idle,), "gpus": (well,), "tcp": TcpSample(100, ())}
@@ -60,7 +58,7 @@ def test_counter_that_fell_or_is_new_is_unknown_and_not_0():
     assert [card.received_bytes_per_second for card in capsule.hosts[0].nics] == [None, None]
 
 
-def test_culprits_host_is_first_and_the_number_of_hosts_bounded():
+def test_first_of_a_limited_number_of_hosts_is_that_of_the_culprit():
     windows = tuple(window({}, {}, f"node-{number:03}") for number in range(70))
     capsule, _ = made(finding(hosts=("node-069",)), replace(stalled(), hardware=windows))
     assert [host.host for host in capsule.hosts[:2]] == ["node-069", "node-000"]

@@ -47,7 +47,7 @@ class Scene:
 
     @property
     def texts(self):
-        return [moment.what for moment in self.incidents.folder.read(opened_id()).timeline]
+        return [moment.what for moment in self.incidents.store.read(opened_id()).timeline]
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ async def test_changing_culprits_are_collected_every_ten_seconds(scene):
     assert sum(text.startswith("evidence gathered") for text in scene.texts) <= 100 / COLLECT_INTERVAL_SECONDS
 
 
-async def test_timeline_of_a_flickering_incident_is_bounded_and_has_its_end(scene, monkeypatch):
+async def test_bounded_timeline_of_a_flickering_incident_has_its_end(scene, monkeypatch):
     monkeypatch.setattr(moments, "MAX_MOMENTS", 40)
     for number in range(3 * moments.MAX_MOMENTS):
         await scene.report(NOW + number, 2, cause=f"cause {number % 2}", severity="warning")
@@ -82,17 +82,17 @@ async def test_incident_is_collected_at_once_when_its_cause_becomes_known(scene)
     assert await scene.report(NOW + 1, 2)
     assert not await scene.report(NOW + 2, 2, cause="compute_hang")
     assert await scene.report(NOW + 1 + COLLECT_INTERVAL_SECONDS, 2, cause="compute_hang")
-    assert scene.incidents.folder.read(opened_id()).finding.cause == "compute_hang"
+    assert scene.incidents.store.read(opened_id()).finding.cause == "compute_hang"
 
 
-async def test_rising_severity_and_end_are_written_at_once(scene):
+async def test_end_of_an_incident_is_written_at_once(scene):
     assert await scene.report(NOW, 2, severity="warning")
     assert await scene.report(NOW + 1, 2, severity="critical")
     for seconds in (2, 2 + RESOLVE_AFTER_SECONDS):
         scene.journal.resolve("job", "stall", NOW + seconds)
     assert await scene.update(NOW + 2 + RESOLVE_AFTER_SECONDS)
     assert not await scene.update(NOW + 60)
-    assert scene.incidents.folder.read(opened_id()).finding.resolved is not None
+    assert scene.incidents.store.read(opened_id()).finding.resolved is not None
 
 
 async def test_stacks_stay_in_the_capsule_when_the_journal_drops_them(scene):
@@ -102,10 +102,10 @@ async def test_stacks_stay_in_the_capsule_when_the_journal_drops_them(scene):
     await scene.update(NOW + 5)
     await scene.update(NOW + 60)
     assert scene.journal.find(opened_id()).evidence == evidence(dropped=["stacks"])
-    assert scene.incidents.folder.read(opened_id()).finding.evidence.stacks == {"2": RankStack(stack="main")}
+    assert scene.incidents.store.read(opened_id()).finding.evidence.stacks == {"2": RankStack(stack="main")}
 
 
-async def test_evidence_that_arrives_after_the_end_is_in_the_capsule_and_dropped_by_the_journal(scene):
+async def test_evidence_that_arrives_after_the_end_is_in_the_capsule(scene):
     async def gather():
         await asyncio.sleep(0.2)
         scene.journal.attach(opened_id(), evidence(stacks={"2": {"stack": "main"}}))
@@ -116,7 +116,7 @@ async def test_evidence_that_arrives_after_the_end_is_in_the_capsule_and_dropped
         scene.journal.resolve("job", "stall", NOW + seconds)
     await scene.update(NOW + 5)
     assert scene.journal.find(opened_id()).evidence.dropped == ("stacks",)
-    assert scene.incidents.folder.read(opened_id()).finding.evidence.stacks == {"2": RankStack(stack="main")}
+    assert scene.incidents.store.read(opened_id()).finding.evidence.stacks == {"2": RankStack(stack="main")}
 
 
 async def test_capsule_that_cannot_be_made_is_an_error_until_the_next_one_is_written(scene, monkeypatch):

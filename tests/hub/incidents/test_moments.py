@@ -53,7 +53,7 @@ def test_suspicions_are_merged_by_reason_with_the_culprit_first():
         (-4.0, NOW + 4.0, "node-b's clock is 4.0 s behind: corrected"),
     ],
 )
-def test_times_of_other_clocks_are_corrected_and_marked(ahead, time, expected):
+def test_times_of_other_clocks_are_corrected_with_a_mark(ahead, time, expected):
     moment = HostClock("node-b", ahead).moment(NOW, "kernel:  a\nline", "node-b")
     assert (moment.time, moment.what, moment.clock) == (time, "kernel: a line", expected)
 
@@ -66,7 +66,7 @@ def test_kernel_events_of_the_last_minutes_only():
 
 def test_what_happened_to_a_rank_has_the_times_by_which_the_detectors_decide():
     ranks = raised(2, 1.0), killed(1, 0.5, launcher_gone_seconds=0.25, launcher_status="signal SIGTERM")
-    assert [(m.time, m.what, m.who) for m in moments.in_order(moments.of_ranks(snapshot(*ranks), ranks))] == [
+    assert [(m.time, m.what, m.who) for m in moments.in_order(moments.rank_moments(snapshot(*ranks), ranks))] == [
         (NOW - 1.0, "raised: builtins.ValueError: bad batch 17", "rank 2 on node-a"),
         (NOW - 1.0, "process ended: exit code 1", "rank 2 on node-a"),
         (NOW - 0.5, "process ended: signal SIGKILL", "rank 1 on node-a"),

@@ -25,7 +25,7 @@ def test_worst_host_is_first_with_causes_cost_and_last_incident():
     assert (offenders[0].last, offenders[0].last_incident) == (NOW + 4, "f4")
 
 
-def test_incident_counts_once_for_each_host_and_a_higher_cost_goes_first():
+def test_incident_counts_once_for_each_host():
     (offender,) = by_host([summary(1, "node-a", "node-a"), summary(2)])
     assert (offender.host, offender.incidents, offender.lost_gpu_hours) == ("node-a", 1, None)  # the cost is unknown
     assert [o.host for o in by_host([summary(2, "cheap", cost=1.0), summary(1, "dear", cost=2.0)])] == ["dear", "cheap"]

@@ -95,7 +95,7 @@ def test_control_characters_of_a_job_are_removed():
     assert "\x1b" not in text
 
 
-def test_page_shows_if_the_incident_is_resolved_and_the_stderr_shared():
+def test_page_shows_whether_the_incident_is_resolved():
     for resolved in (None, NOW + 60):
         text = Tags(page(*made(finding(resolved=resolved, evidence=EVIDENCE)))).text
         assert ("not resolved as of" in text) == (resolved is None)
@@ -110,7 +110,7 @@ def test_page_of_an_incident_without_data_is_complete():
     assert "No steps are known" in text
 
 
-def test_heat_map_marks_the_slow_rank_and_leaves_unknown_cells_empty():
+def test_heat_map_has_a_level_for_each_known_cell():
     capsule, rows = made()
     known = [step for step in steps.read(rows) if (step.rank, step.step) != (0, 2)]
     drawn = re.search(r'class="heat".*?</svg>', report(capsule, known), re.S)[0]

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from lab.stage.published import published
 from tests.build import finding
-from zmon.hub.journal import HOLD_SECONDS, Journal
+from zmon.hub.culprit_hold import HOLD_SECONDS
+from zmon.hub.journal import Journal
 
 
 def test_culprit_that_was_replaced_is_returned_beside_the_later_one(tmp_path):

@@ -100,7 +100,7 @@ def test_pod_without_service_account_is_told_what_is_missing(account, name):
     assert "automountServiceAccountToken" in str(refused.value)
 
 
-def test_authority_that_is_broken_is_told(account):
+def test_broken_authority_is_an_error(account):
     (account / "ca.crt").write_text("nothing")
     with pytest.raises(UsageError, match="no certificate of an authority"):
         in_cluster(INSIDE, account)

@@ -131,7 +131,7 @@ def test_changes_end_when_the_server_ends_the_watch(run):
     run(scenario)
 
 
-def test_line_that_a_broken_connection_cut_is_dropped_and_comes_again(run):
+def test_line_that_a_broken_connection_cut_comes_again(run):
     async def scenario(api, session):
         async with changes_of(api, session) as following:
             api.put(c=pod("c", "10.0.0.3"))
@@ -156,7 +156,7 @@ def test_version_that_the_server_has_forgotten_is_gone(run):
     run(scenario)
 
 
-def test_error_410_in_a_watch_is_gone_and_another_one_is_not(run):
+def test_only_error_410_in_a_watch_is_gone(run):
     async def scenario(api, session):
         for code, kind in ((410, Gone), (500, Unreachable)):
             async with changes_of(api, session, str(api.version)) as following:
@@ -201,7 +201,7 @@ def test_refusal_is_one_line(run, refusal, kind, parts):
     run(scenario, refusals={"list": refusal})
 
 
-def test_token_that_is_not_accepted_is_told(run):
+def test_token_that_is_not_accepted_is_an_error(run):
     async def scenario(api, session):
         with pytest.raises(Unreachable, match=r"Unauthorized \(401\). The API server does not accept the token"):
             await names(api, session)
@@ -209,7 +209,7 @@ def test_token_that_is_not_accepted_is_told(run):
     run(scenario, tokens={"token-2"})
 
 
-def test_object_that_cannot_be_understood_is_told_without_its_text(run):
+def test_error_about_an_object_does_not_repeat_its_text(run):
     async def scenario(api, session):
         with pytest.raises(Unreachable, match=r"cannot understand the answer of .*/pods: Expected `array`") as refused:
             await names(api, session)

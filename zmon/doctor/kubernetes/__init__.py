@@ -1,6 +1,6 @@
 """Checks what is silently without effect in a Kubernetes cluster, with the rights of the pod that doctor runs in.
 
-What may not be read is reported as unknown, with the missing right.
+Objects that the pod may not read are reported as unknown, with the missing right.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from zmon.web.kubernetes.requests import Resource, list_objects
 
 __all__ = ["checks_of"]
 
+T = TypeVar("T")
+
 
 async def checks_of(server: ApiServer, selection: PodSelection | None) -> list[Check]:
     """Ask the API server, and return the checks. `selection`: the pods of the agents, if that is known."""
@@ -33,9 +35,6 @@ async def checks_of(server: ApiServer, selection: PodSelection | None) -> list[C
     return [*agents.checks(answers), *monitoring.checks(answers)]
 
 
-T = TypeVar("T")
-
-
 async def ask(session: aiohttp.ClientSession, server: str, agents: PodSelection | None) -> objects.ClusterObjects:
     """Send all requests at once, and return the answers. `agents`: where their pods are, if that is known."""
 
@@ -45,14 +44,14 @@ async def ask(session: aiohttp.ClientSession, server: str, agents: PodSelection 
         except Unreachable as error:
             return error
 
-    async def of_agents(resource: Resource, kind: type[T]) -> tuple[T, ...] | Unreachable:
-        return await objects_of(resource.of(agents.namespace), kind, agents.selector) if agents else ()
+    async def agent_objects(resource: Resource, kind: type[T]) -> tuple[T, ...] | Unreachable:
+        return await objects_of(resource.in_namespace(agents.namespace), kind, agents.selector) if agents else ()
 
     return objects.ClusterObjects(
         agents,
         *await asyncio.gather(
-            of_agents(objects.PODS, Pod),
-            of_agents(objects.DAEMON_SETS, objects.DaemonSet),
+            agent_objects(objects.PODS, Pod),
+            agent_objects(objects.DAEMON_SETS, objects.DaemonSet),
             objects_of(objects.NAMESPACES, objects.Namespace),
             objects_of(objects.PROMETHEUSES, objects.PrometheusObject),
         ),

@@ -1,6 +1,6 @@
 """Checks the pods of the agents: whether they exist, whether each node has one, and whether Pod Security lets them run.
 
-A DaemonSet whose pods are refused is accepted, and stays without pods. Pure.
+Kubernetes accepts a DaemonSet even if it refuses all its pods: the DaemonSet stays without pods. Pure.
 
 Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/
 """

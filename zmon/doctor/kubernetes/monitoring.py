@@ -1,6 +1,6 @@
 """Checks the objects of the Prometheus operator: whether a Prometheus selects them, and how often it scrapes. Pure.
 
-An object that no Prometheus selects is accepted, stays without effect, and nothing says so.
+Kubernetes accepts an object that no Prometheus selects, and nothing says that it has no effect.
 """
 
 from __future__ import annotations

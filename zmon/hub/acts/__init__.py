@@ -1,9 +1,9 @@
 """The acts of a hub: what it would do about findings, or does, if its site lets it (`zmon hub --act`).
 
-In each pass, `policy` says which critical finding asks for which act. One that asks for it for long enough becomes an
-intent (`intents`), unless it heals before. `guards` refuse what may not be done now; what they let through is asked of
-the agent of the host, which decides (zmon/agent/acts/). Each change of an intent is a line of `intents.jsonl`, on disk
-before an agent is asked. `score` says what followed.
+In each pass, `policy` says which critical finding asks for which act. A finding that asks for long enough without
+healing becomes an intent (`intents`). `guards` refuse intents that must not be carried out now. For the others the hub
+asks the agent of the host, which has the last word (zmon/agent/acts/). Each change of an intent is a line of
+`intents.jsonl`, which is on disk before an agent is asked. `score` judges an intent by what the job did afterwards.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import msgspec
 
 from zmon.act_stops import ALL, Stop, stop, stops
 from zmon.errors import Unreachable
-from zmon.hub.acts.guards import Site, is_proven, refusals, stop_of, storm, unproven
-from zmon.hub.acts.intents import intent as intent_of
+from zmon.hub.acts.guards import Site, is_proven, refusals, rule_stop, storm_reason, unproven_reason
+from zmon.hub.acts.intents import make_intent
 from zmon.hub.acts.policy import ActRule, Policy, read_policy
-from zmon.hub.acts.score import followed, scores
+from zmon.hub.acts.score import scores, with_score_or_outcome
 from zmon.hub.agent_link import AgentLink, links_of
-from zmon.hub.json_folder import WriteErrors
 from zmon.hub.json_lines import JsonLines
+from zmon.hub.write_errors import WriteErrors
 from zmon.schema.act import (
     ACTED,
     CAPTURE,
@@ -92,7 +92,7 @@ class Intents:
         """Return all intents, newest first."""
         return sorted(self._intents.values(), key=lambda intent: intent.time, reverse=True)
 
-    def acted_on(self, snapshot: Snapshot) -> str:
+    def acts_text(self, snapshot: Snapshot) -> str:
         """Return what zmon did to this start of a job; empty if nothing."""
         first = snapshot.reported_ranks[0]
         return "; ".join(
@@ -132,10 +132,11 @@ class Intents:
             self._asked_since = {key: since + clock_moved for key, since in self._asked_since.items()}
         self._file.retry(now)
         for each in [*self._intents.values()]:
-            if each.id not in self._tasks and (later := followed(each, jobs.get(each.job_id), now)) != each:
+            later = with_score_or_outcome(each, jobs.get(each.job_id), now)
+            if each.id not in self._tasks and later != each:
                 self._follow(later)
         asking = [*self._asking(findings, jobs, now)]
-        self._watch_for_a_storm([each for each, rule, _ in asking if rule.mode == ENFORCE], now)
+        self._stop_in_a_storm([each for each, rule, _ in asking if rule.mode == ENFORCE], now)
         for intent, rule, snapshot in asking:
             seconds = now - self._asked_since[intent.id, intent.ranks]
             if seconds >= rule.wait_seconds and (intent.capsule or seconds >= CAPSULE_SECONDS):
@@ -155,7 +156,7 @@ class Intents:
         for finding in findings:
             snapshot = jobs.get(finding.job_id)
             rule = snapshot and self.policy.rule(finding, snapshot.reported_ranks[0].labels)
-            if not snapshot or not rule or (intent := intent_of(rule, finding, snapshot, now)) is None:
+            if not snapshot or not rule or (intent := make_intent(rule, finding, snapshot, now)) is None:
                 continue
             if self._may_be_decided(intent):
                 key = intent.id, intent.ranks
@@ -170,9 +171,9 @@ class Intents:
         is_open = earlier.result == REFUSED and earlier.score not in (RIGHT, WRONG)
         return is_open and intent.time - earlier.time >= AGAIN_SECONDS
 
-    def _watch_for_a_storm(self, asking: Sequence[Intent], now: float) -> None:
+    def _stop_in_a_storm(self, asking: Sequence[Intent], now: float) -> None:
         """Stop all acts, until a person resets that, if faults of the last minute must have one common cause."""
-        if asking and ALL not in self.stops and (why := storm([*self._intents.values(), *asking], now)):
+        if asking and ALL not in self.stops and (why := storm_reason([*self._intents.values(), *asking], now)):
             stop(self._data_dir, ALL, why, "the hub", is_breaker=True)
             log.error("acts are stopped: %s", why)
 
@@ -180,8 +181,8 @@ class Intents:
         """Write down an intent, and act if its rule and the guards let it."""
         set_at = self._clock_set_at
         since_set = None if set_at is None else intent.time - set_at
-        site = Site(self._intents.values(), scores(self._intents.values()), reasons_of(self.stops), since_set)
-        reason = unproven(intent, rule.override, site) if rule.mode == ENFORCE and rule.act != CAPTURE else ""
+        site = Site(self._intents.values(), scores(self._intents.values()), stop_reasons(self.stops), since_set)
+        reason = unproven_reason(intent, rule.override, site) if rule.mode == ENFORCE and rule.act != CAPTURE else ""
         if reason:
             intent = msgspec.structs.replace(intent, mode=OBSERVE, reasons=(reason,))
         if intent.mode == OBSERVE:
@@ -232,10 +233,10 @@ class Intents:
             del self._tasks[intent.id]
 
     def _follow(self, intent: Intent) -> None:
-        """Write down what followed an intent. A rule whose act did not help is stopped, until a person resets it."""
+        """Write down the score or outcome of an intent. A rule whose act did not help is stopped until a reset."""
         if intent.outcome == DID_NOT_HELP:
             reason = f"{intent.act} on {intent.job_id} did not help"
-            stop(self._data_dir, stop_of(intent.rule), reason, "the hub", is_breaker=True)
+            stop(self._data_dir, rule_stop(intent.rule), reason, "the hub", is_breaker=True)
         self._put(intent, tell=bool(intent.outcome), count=False)
 
     def _put(self, intent: Intent, tell: bool = False, count: bool = True) -> None:
@@ -244,7 +245,7 @@ class Intents:
         if count:
             self.counts[intent.act, intent.cause, intent.result] += 1
         news = intent.state, intent.reasons
-        if tell and self._reported.get(intent.id) != news:  # the same refusal again is none
+        if tell and self._reported.get(intent.id) != news:  # a repeated refusal is no news
             self._reported[intent.id] = news
             self._new.append(intent)
             log.warning("%s on %s %s: %s", intent.act, intent.job_id, intent.result, "; ".join(intent.reasons))
@@ -270,9 +271,9 @@ class Intents:
         yield from (msgspec.json.encode(intent) + b"\n" for intent in self._intents.values())
 
 
-def reasons_of(known: Mapping[str, Stop]) -> dict[str, str]:
-    """Return the reason of each stop."""
-    return {name: each.reason for name, each in known.items()}
+def stop_reasons(known_stops: Mapping[str, Stop]) -> dict[str, str]:
+    """Return the reason of each stop, by the name of the stop."""
+    return {name: each.reason for name, each in known_stops.items()}
 
 
 __all__ = ["Intents", "Policy", "read_policy"]

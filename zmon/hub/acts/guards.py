@@ -1,6 +1,6 @@
 """The guards of acts, in one place: each says in one line why zmon does not act now. Pure.
 
-The agent of the host has guards of its own, about the process (zmon/agent/acts/): a hub may be wrong about that.
+The agent of the host has its own guards (zmon/agent/acts/), about the process: what a hub knows of it may be outdated.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from zmon.schema.act import ACTED, CAPTURE, ENFORCE, JOB_SECONDS, KILL_CULPRIT, 
 from zmon.schema.job_snapshot import Snapshot
 
 STORM_SECONDS = 60.0
-# So many jobs, or hosts, with culprits within a minute have one cause that no kill of a rank removes: storage, a
-# switch, a power feed. A person must look.
+# If so many jobs or hosts have culprits within a minute, they have one cause that no kill of a rank removes, such as
+# storage, a switch or a power feed. A person must look.
 STORM_JOBS = STORM_HOSTS = 3
 CLOCK_SECONDS = 60.0  # after the clock was set, ages are wrong until all agents have answered again
 NEEDED_RIGHT = 20  # right intents of a cause at this site, and none wrong, before a rule acts
@@ -33,7 +33,7 @@ class Site:
     seconds_since_clock_set: float | None = None  # None: never
 
 
-def unproven(intent: Intent, override: str, site: Site) -> str:
+def unproven_reason(intent: Intent, override: str, site: Site) -> str:
     """Return why a rule that would act may only observe yet; empty if it may act."""
     score = site.scores.get(intent.cause, Score())
     if override or is_proven(score):
@@ -49,7 +49,7 @@ def is_proven(score: Score) -> bool:
     return score.right >= NEEDED_RIGHT and not score.wrong
 
 
-def storm(intents: Iterable[Intent], now: float) -> str:
+def storm_reason(intents: Iterable[Intent], now: float) -> str:
     """Return why the faults of the last minute must have one common cause; empty if they need not."""
     recent = [
         each for each in intents if each.mode == ENFORCE and each.act != CAPTURE and now - each.time <= STORM_SECONDS
@@ -60,14 +60,14 @@ def storm(intents: Iterable[Intent], now: float) -> str:
     return f"culprits in {counted(len(jobs), 'job')} on {counted(len(hosts), 'host')} within {STORM_SECONDS:.0f} s"
 
 
-def stop_of(rule: str) -> str:
+def rule_stop(rule: str) -> str:
     """Return the name of the stop of one rule."""
     return f"rule-{rule}"
 
 
 def refusals(intent: Intent, snapshot: Snapshot, site: Site) -> Iterator[str]:
     """Yield each reason why nothing may be done about this intent now."""
-    for name in (ALL, stop_of(intent.rule)):
+    for name in (ALL, rule_stop(intent.rule)):
         if name in site.stops:
             yield f"acts are stopped ({name}): {site.stops[name]}"
     if intent.act == CAPTURE:

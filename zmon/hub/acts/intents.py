@@ -10,7 +10,7 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
 
-def intent(rule: ActRule, finding: Finding, snapshot: Snapshot, now: float) -> Intent | None:
+def make_intent(rule: ActRule, finding: Finding, snapshot: Snapshot, now: float) -> Intent | None:
     """Return the intent of a rule that asks for an act about this finding; None if nothing is left to act on."""
     if rule.act not in (CAPTURE, STOP_RESTARTS) and is_over(snapshot):
         return None
@@ -38,7 +38,7 @@ def intent(rule: ActRule, finding: Finding, snapshot: Snapshot, now: float) -> I
         run_uids=tuple(state.run_uid for state in with_act),
         step=finding.step,
         onset=finding.onset,
-        labels=rule.labels.of(first.labels),
+        labels=rule.labels.accepted(first.labels),
         capsule=finding.capsule,
     )
 

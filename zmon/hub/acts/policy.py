@@ -12,7 +12,7 @@ import yaml
 
 from zmon.detectors import ALL
 from zmon.errors import UsageError
-from zmon.hub.alert_labels import AlertLabels, configured
+from zmon.hub.alert_labels import AlertLabels, read_alert_labels
 from zmon.schema.act import ACTS, CAPTURE, END_JOB, ENFORCE, KILL_CULPRIT, OBSERVE, STOP_RESTARTS
 from zmon.schema.finding import Finding
 from zmon.schema.names import DEVICE, LINK, LOCK, PROCESS_STATE, SEQUENCE, STACKS, STEPS
@@ -23,7 +23,7 @@ _LEAST_CONFIDENCE = 0.8  # what collectives and stacks prove has 0.8 to 0.9, wha
 # A finding must ask for an act for at least so long: within it, all ranks that a scheduler suspended are seen stopped.
 _LEAST_WAIT_SECONDS, _MOST_WAIT_SECONDS = 2.0, 3600.0
 _MAX_RULES, _MAX_OVERRIDE = 32, 160
-_NAME = re.compile(r"[a-z0-9-]{1,64}")  # also the name of a file
+_NAME = re.compile(r"(?=.*[A-Za-z0-9])[A-Za-z0-9_-]{1,64}")  # of a rule; also part of the name of a file
 _CAUSES = tuple(sorted({cause for detector in ALL for cause in detector.causes}))
 # The proofs that an act may need. A lock proves that a rank is gone: there is nothing to kill. Silence proves nothing.
 _PROOFS = {
@@ -57,7 +57,7 @@ class ActRule(msgspec.Struct, frozen=True, kw_only=True):
     causes: tuple[str, ...]
     proofs: tuple[str, ...]
     min_confidence: float
-    wait_seconds: float  # for so long a finding must ask for the act; meanwhile it may heal
+    wait_seconds: float  # the finding must ask for the act for this long; meanwhile it may heal
     labels: AlertLabels
     act: str
     mode: str
@@ -70,9 +70,8 @@ class ActRule(msgspec.Struct, frozen=True, kw_only=True):
         """
         if finding.severity != "critical" or finding.proof not in self.proofs or finding.cause not in self.causes:
             return False
-        return (
-            finding.confidence >= self.min_confidence and self.labels.of(labels).keys() == self.labels.patterns.keys()
-        )
+        has_all_labels = self.labels.accepted(labels).keys() == self.labels.patterns.keys()
+        return has_all_labels and finding.confidence >= self.min_confidence
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -112,8 +111,8 @@ def read_policy(path: Path) -> Policy:
 
 
 def _checked(path: Path, rule: _Rule) -> ActRule:
-    """Return the rule. Raises UsageError if a word in it is unknown, or if it could never be right."""
-    if not rule.name.replace("-", "").replace("_", "").isalnum() or not rule.name.isascii() or len(rule.name) > 64:
+    """Return the rule. Raises UsageError if a word in it is unknown, or if its values contradict each other."""
+    if not _NAME.fullmatch(rule.name):
         raise _wrong(
             path, f"the name {rule.name!r} of a rule has other letters than a-z, 0-9, - and _, or more than 64"
         )
@@ -136,7 +135,7 @@ def _checked(path: Path, rule: _Rule) -> ActRule:
         )
     if rule.override and rule.mode == OBSERVE:
         raise _wrong(path, f"{place} has an override, but it only observes")
-    labels = configured(rule.labels, f"{place}.labels")
+    labels = read_alert_labels(rule.labels, f"{place}.labels")
     names = ("name", "causes", "min_confidence", "wait_seconds", "act", "mode", "override")
     values = {name: getattr(rule, name) for name in names}
     return ActRule(**values, proofs=rule.proofs or _PROOFS[rule.act], labels=labels)

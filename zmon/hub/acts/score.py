@@ -1,11 +1,11 @@
-"""Judge what followed an intent or an act: a person did the same, the job went on by itself, the act helped or not.
+"""The score of an intent, and the outcome of an act, by what the job did afterwards.
 
 Pure. `docs/act.md` has these rules for people.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -37,24 +37,22 @@ RELAUNCH_SECONDS = 120.0
 INIT_SECONDS = Leases.init_seconds  # without a step by then, the act did not help
 
 
-@dataclass
+@dataclass(frozen=True)
 class Score:
-    """The intents of one cause, by what followed."""
+    """The numbers of intents of one cause, by their score."""
 
     right: int = 0
     wrong: int = 0
     unclear: int = 0
-    open: int = 0  # it is not known yet
+    open: int = 0  # not known yet
 
 
 def scores(intents: Iterable[Intent]) -> dict[str, Score]:
     """Return the score of each cause. Intents that were acted upon have no score, since nobody else could act."""
-    result: defaultdict[str, Score] = defaultdict(Score)
-    for intent in intents:
-        if is_scored(intent):
-            score, word = result[intent.cause], intent.score or "open"
-            setattr(score, word, getattr(score, word) + 1)
-    return dict(result)
+    numbers: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for intent in filter(is_scored, intents):
+        numbers[intent.cause][intent.score or "open"] += 1
+    return {cause: Score(**by_score) for cause, by_score in numbers.items()}
 
 
 def is_scored(intent: Intent) -> bool:
@@ -62,7 +60,7 @@ def is_scored(intent: Intent) -> bool:
     return intent.act != CAPTURE and intent.result not in (ACTED, UNANSWERED)
 
 
-def followed(intent: Intent, snapshot: Snapshot | None, now: float) -> Intent:
+def with_score_or_outcome(intent: Intent, snapshot: Snapshot | None, now: float) -> Intent:
     """Return the intent with its score or its outcome, if this snapshot of its job shows it; None: there is no job."""
     if intent.act == CAPTURE or intent.score or intent.outcome:
         return intent

@@ -15,7 +15,7 @@ from aiohttp import web
 import zmon
 from zmon import detectors, metrics
 from zmon.errors import UsageError
-from zmon.hub.acts import reasons_of
+from zmon.hub.acts import stop_reasons
 from zmon.hub.api.plan import plan_table
 from zmon.hub.api.privacy import may_read, may_read_end, without_output
 from zmon.hub.api.rank_page import rank_page, with_few_rows
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from zmon.hub import Hub
 
 _LATE_SECONDS = 10.0  # the hub is unhealthy if its last pass is longer ago
-# A job has about a hundred series. A job id that changes with every start would otherwise give the page all jobs that
-# agents still know, which are those of the last 15 minutes.
+# Jobs on the /metrics page, each with about a hundred series. Agents know jobs for 15 minutes after their end, so a job
+# that starts under a new id again and again would fill the page.
 MAX_JOBS = 200
 
 
@@ -46,7 +46,7 @@ class Answers:
     """The handlers: each one takes a typed request and returns a typed answer."""
 
     def __init__(self, hub: Hub, large: WorkQueue) -> None:
-        """`large`: the queue of the hub's large answers."""
+        """`large`: the queue in which large answers wait for each other."""
         self._hub, self._large = hub, large
         self._page = SharedPage(self.page)
 
@@ -130,11 +130,11 @@ class Answers:
             return api.IntentList([], 0, has_policy=False)
         intents = [intent for intent in acts.all() if request.job_id in (None, intent.job_id)]
         shown = intents if request.limit < 0 else intents[: request.limit]
-        return api.IntentList(shown, len(intents), acts.scores(), reasons_of(acts.stops))
+        return api.IntentList(shown, len(intents), acts.scores(), stop_reasons(acts.stops))
 
     async def detectors(self, request: api.DetectorsRequest) -> api.DetectorList:
         """Return for each detector and job why it is inert, if it is, and the detector's last error."""
-        errors = {name: error for (name, _), error in self._hub.errors.items()}
+        errors = {name: error for (name, _), error in self._hub.errors.texts.items()}
         return api.DetectorList(
             [
                 api.DetectorState(
@@ -167,6 +167,7 @@ class Answers:
         return web.Response(body=await self._page.get(), headers={"Content-Type": metrics.CONTENT_TYPE})
 
     async def page(self) -> bytes:
+        """Return the /metrics page. The counters of a job are those on disk, so that none falls after a restart."""
         hub = self._hub
         shown, jobs = exported_jobs(hub.snapshots), hub.reported_jobs()
         accounts = {job_id: hub.job_states.accounts.on_disk(job_id) or Account(job_id) for job_id in shown}

@@ -22,9 +22,9 @@ from zmon.web.work_queue import WorkQueue
 class IncidentAnswers:
     """The handlers; they read the disk in a thread."""
 
-    def __init__(self, folder: CapsuleStore, large: WorkQueue) -> None:
-        """`large`: the queue of the hub's large answers."""
-        self._folder, self._large = folder, large
+    def __init__(self, store: CapsuleStore, large: WorkQueue) -> None:
+        """`large`: the queue in which large answers wait for each other."""
+        self._store, self._large = store, large
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -35,12 +35,12 @@ class IncidentAnswers:
 
     async def incidents(self, request: IncidentsRequest) -> IncidentList:
         """Return every incident on disk, newest first."""
-        return IncidentList(await asyncio.to_thread(self._folder.summaries))
+        return IncidentList(await asyncio.to_thread(self._store.summaries))
 
     async def incident(self, request: IncidentRequest, asker: Asker) -> Capsule:
         """Return the content of one capsule.json, without what the asker may not read."""
         try:
-            capsule = await asyncio.to_thread(self._folder.read, request.id)
+            capsule = await asyncio.to_thread(self._store.read, request.id)
         except UsageError as error:
             raise Refusal(404, str(error)) from error
         if capsule is None:
@@ -62,8 +62,8 @@ class IncidentAnswers:
 
     async def _report(self, incident_id: str, asker: Asker) -> web.Response:
         try:
-            page = await asyncio.to_thread((self._folder.directory(incident_id) / REPORT).read_bytes)
-            capsule = await asyncio.to_thread(self._folder.read, incident_id)
+            page = await asyncio.to_thread((self._store.directory(incident_id) / REPORT).read_bytes)
+            capsule = await asyncio.to_thread(self._store.read, incident_id)
         except UsageError as error:
             raise Refusal(404, str(error)) from error
         except OSError as error:

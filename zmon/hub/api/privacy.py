@@ -1,7 +1,7 @@
 """Stacks and stderr in findings are private.
 
-With roles, they are for the role `evidence`. Without, they are for root, the user of the hub and the user of the job,
-over loopback.
+A server with roles shows them to whoever has the role `evidence`. One without roles shows them to root, to the user of
+the hub and to the user of the job, over loopback.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from zmon.web.asker import Asker
 
 
 def may_read(asker: Asker, finding: Finding | None) -> bool:
-    """Return True if the asker may read all of a finding; None: a finding that cannot be read.
+    """Return True if the asker may read all of a finding; None: its file is damaged.
 
-    The finding itself says whose ranks its stacks are of: after a job has ended, anybody may start one with its id.
+    The finding says who owned the ranks. The job id does not: after a job has ended, anybody may start one with its id.
     """
     if asker.roles:
         return asker.may_read_evidence

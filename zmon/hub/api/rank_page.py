@@ -1,4 +1,4 @@
-"""The rows of ranks: of a job, all or one page of those that stand out, and in the evidence of a finding.
+"""The rows of ranks in an answer: one page of a job's ranks, and the rows in the evidence of a finding.
 
 A job may have 16,384 ranks. Their rows have several megabytes, and nobody reads them all.
 """
@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from math import inf
+from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -24,9 +25,16 @@ from zmon.schema.rank import RankState, RankStatus
 
 MAX_MISSING = 64  # numbers of ranks in the list of those that no agent has reported
 WAITING_SECONDS = 1.0  # shorter waits in a collective are part of every step
-_CULPRIT, _DEAD, _OVERDUE, _UNWATCHED, _USUAL = range(5)  # the urgency of a rank
+_CULPRIT, _DEAD, _OVERDUE, _UNWATCHED, _USUAL = range(5)  # levels of urgency
 
 Key = Callable[[RankState], float | None]
+
+
+class _Urgency(NamedTuple):
+    """The urgency of a rank; the smallest is the most urgent."""
+
+    level: int
+    order: float = 0.0  # among the ranks of one level
 
 
 def rank_page(snapshot: Snapshot, findings: Sequence[Finding], request: RanksRequest) -> RankList:
@@ -36,7 +44,7 @@ def rank_page(snapshot: Snapshot, findings: Sequence[Finding], request: RanksReq
     states = [
         state
         for state in snapshot.reported_ranks
-        if request.host in (None, state.host) and (not request.standing_out or urgency[state.rank][0] < _USUAL)
+        if request.host in (None, state.host) and (not request.standing_out or urgency[state.rank].level < _USUAL)
     ]
     states = _in_order(states, request.order, urgency, snapshot)
     first = max(0, request.offset)
@@ -66,10 +74,8 @@ def _rows(snapshot: Snapshot, states: Sequence[RankState], watched: Collection[i
     ]
 
 
-def _urgency(
-    states: Sequence[RankState], watched: Collection[int], findings: Sequence[Finding]
-) -> dict[int, tuple[int, float]]:
-    """Return for each rank how urgent it is: the smallest first, and among equals the longest overdue."""
+def _urgency(states: Sequence[RankState], watched: Collection[int], findings: Sequence[Finding]) -> dict[int, _Urgency]:
+    """Return the urgency of each rank: culprits by severity first, and overdue ranks by their time."""
     culprits: dict[int, int] = {}
     for finding in findings:
         if finding.severity != "info":
@@ -77,21 +83,19 @@ def _urgency(
                 order = -severity_order(finding.severity)  # the most severe first
                 culprits[rank] = min(order, culprits.get(rank, order))
 
-    def urgency(state: RankState) -> tuple[int, float]:
+    def urgency(state: RankState) -> _Urgency:
         if state.rank in culprits:
-            return _CULPRIT, culprits[state.rank]
+            return _Urgency(_CULPRIT, culprits[state.rank])
         if not state.alive and state.activity != "done":
-            return _DEAD, 0.0
+            return _Urgency(_DEAD)
         if state.overdue_seconds > 0:
-            return _OVERDUE, -state.overdue_seconds
-        return (_USUAL if state.rank in watched else _UNWATCHED), 0.0
+            return _Urgency(_OVERDUE, -state.overdue_seconds)
+        return _Urgency(_USUAL if state.rank in watched else _UNWATCHED)
 
     return {state.rank: urgency(state) for state in states}
 
 
-def _in_order(
-    states: list[RankState], order: str, urgency: dict[int, tuple[int, float]], snapshot: Snapshot
-) -> list[RankState]:
+def _in_order(states: list[RankState], order: str, urgency: dict[int, _Urgency], snapshot: Snapshot) -> list[RankState]:
     """Return the states in this order: `urgency`, or the name of a column, largest first if it begins with `-`.
 
     Ranks whose value is unknown come last.
@@ -127,13 +131,13 @@ def _keys(snapshot: Snapshot) -> dict[str, Key]:
     }
 
 
-def _summary(snapshot: Snapshot, watched: Collection[int], urgency: dict[int, tuple[int, float]]) -> RankSummary:
+def _summary(snapshot: Snapshot, watched: Collection[int], urgency: dict[int, _Urgency]) -> RankSummary:
     """Return the numbers of ranks in each state. Each rank that an agent has reported counts once."""
     states = snapshot.reported_ranks
     numbers = Counter(_state_word(state, watched) for state in states)
     return RankSummary(
         num_ranks=len(states),
-        num_standing_out=sum(level < _USUAL for level, _ in urgency.values()),
+        num_standing_out=sum(each.level < _USUAL for each in urgency.values()),
         num_missing=snapshot.num_missing,
         missing=snapshot.missing[:MAX_MISSING],
         by_state=dict(numbers.most_common()),

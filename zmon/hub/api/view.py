@@ -15,14 +15,14 @@ from zmon.schema.names import SAMPLES_SOURCES, in_order
 from zmon.schema.unknown import Unknown
 from zmon.stats import quantile
 
-_RESTARTING = ("rank_exited", "crash_loop")  # causes that do not say that the living ranks stand still
+_RESTARTING = ("rank_exited", "crash_loop")  # after these the living ranks may start again: they need not stand still
 
 
 def view(snapshot: Snapshot, job_states: JobStates, active: Sequence[Finding]) -> JobView:
     """Return the view of a job; `active` are its active findings."""
-    lead, launch = snapshot.reported_ranks[0], job_states.state_of(snapshot)
-    account, state = launch.account, job_state(snapshot, active)
-    utilization = launch.utilization(snapshot.reported_ranks)
+    lead, known = snapshot.reported_ranks[0], job_states.state_of(snapshot)
+    account, state = known.account, job_state(snapshot, active)
+    utilization = known.utilization(snapshot.reported_ranks)
     efficiency, expected = job_states.baselines.compare(snapshot, state)
     step = max(r.step for r in snapshot.reported_ranks)
     return JobView(
@@ -32,9 +32,9 @@ def view(snapshot: Snapshot, job_states: JobStates, active: Sequence[Finding]) -
         ranks_seen=len(snapshot.ranks),
         state=state,
         step=step,
-        step_seconds=quantile(launch.time.recent_seconds, 0.5),
-        step_seconds_p95=quantile(launch.time.recent_seconds, 0.95),
-        samples_per_second=launch.time.samples_per_second,
+        step_seconds=quantile(known.time.recent_seconds, 0.5),
+        step_seconds_p95=quantile(known.time.recent_seconds, 0.95),
+        samples_per_second=known.time.samples_per_second,
         report=lead.report,
         time=account.causes,
         gpu_seconds=account.gpu_seconds,
@@ -51,9 +51,9 @@ def view(snapshot: Snapshot, job_states: JobStates, active: Sequence[Finding]) -
         samples_source=_samples_source(snapshot),
         utilization=None if isinstance(utilization, Unknown) else utilization,
         utilization_unknown=utilization.reason if isinstance(utilization, Unknown) else "",
-        gpu_activity=launch.activity.activity(account),
+        gpu_activity=known.activity.activity(account),
         uncompared=snapshot.uncompared,
-        progress=progress(launch.planned_steps, step, state, launch.pace),
+        progress=progress(known.planned_steps, step, state, known.pace),
     )
 
 

@@ -28,7 +28,7 @@ log = logging.getLogger("zmon.hub")
 
 _LEFT_OUT = "all sources"
 HOLD_SECONDS = 300.0  # a list that is being written, or a DNS server that starts, is whole again by then
-_LEAST_SHARE = 0.5  # a list with fewer of its agents than this, all at once, is held
+_LEAST_SHARE = 0.5  # a list that has a smaller share of its former agents is held
 _SCHEMES = ("http://", "https://")
 _HELP = (
     "Write http://NODE:9780 or file:PATH or dns:NAME:PORT or srv:NAME or prometheus:URL or "
@@ -39,13 +39,13 @@ _HELP = (
 class Discovery:
     """All sources of targets, each with its last answer.
 
-    A source that fails keeps the targets that it had, and so does one that loses most of them at once, for a while.
+    If a source fails, its last targets stay. If it loses most of its targets at once, they stay for a while.
     """
 
     def __init__(self, sources: Sequence[TargetSource]) -> None:
         self._sources = sources
         self._targets: dict[str, tuple[str, ...]] = {}
-        self._timers: dict[str, asyncio.TimerHandle] = {}  # by source whose list is held, when it is taken
+        self._timers: dict[str, asyncio.TimerHandle] = {}  # source whose list is held → when the list is used
         self._publish: Callable[[tuple[str, ...]], None] = lambda targets: None
         self.errors: dict[str, str] = {}  # by source, why its last answer is not used
 
@@ -77,14 +77,14 @@ class Discovery:
 
     def _record(self, source: str, answer: Answer) -> None:
         if isinstance(answer, ZmonError):
-            self._hold_no_longer(source)
+            self._end_hold(source)
             self._note(source, str(answer))
             return
         known = self._targets.get(source, ())
         if len(answer) < _LEAST_SHARE * len(known):
             self._hold(source, answer)
             return
-        self._hold_no_longer(source)
+        self._end_hold(source)
         self._note(source, "" if answer else "it names no agent")
         if answer != known:
             log.info("%s has %s", source, counted(len(answer), "agent"))
@@ -108,7 +108,7 @@ class Discovery:
 
         self._timers[source] = asyncio.get_running_loop().call_at(due, take)
 
-    def _hold_no_longer(self, source: str) -> None:
+    def _end_hold(self, source: str) -> None:
         if timer := self._timers.pop(source, None):
             timer.cancel()
 

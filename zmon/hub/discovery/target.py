@@ -25,17 +25,17 @@ class TargetSource(Protocol):
 
 
 class PolledSource(ABC):
-    """A source that is asked again and again."""
+    """A source that is asked at regular intervals."""
 
     name: str
-    interval_seconds: float  # the time between two questions
+    interval_seconds: float  # the time between two requests
 
     @abstractmethod
     async def find(self, session: aiohttp.ClientSession) -> tuple[str, ...]:
         """Return the URLs of all agents as of now, in a stable order. Raises ZmonError."""
 
     async def follow(self, session: aiohttp.ClientSession) -> AsyncGenerator[Answer, None]:
-        """Yield the answer to each question."""
+        """Yield the answer to each request."""
         while True:
             try:
                 answer: Answer = await self.find(session)

@@ -1,8 +1,8 @@
 """Incident capsules: the hub's records of what was known about each incident.
 
-`zmon/schema/incident.py` defines a capsule. `collector` and `agent_data` gather the data. `capsule_builder`,
-`hardware`, `moments` and `steps` build a capsule (pure), and `capsule_store` stores it. `report` and `plots` make its
-page, with texts from `words`.
+`zmon/schema/incident.py` defines a capsule. `collector` decides when a capsule is written, and `agent_data` gathers its
+data. `capsule_builder`, `moments` and `steps` build it (pure), and `capsule_store` stores it. `report` and `plots` make
+its page, with texts from `words`.
 """
 
 from zmon.hub.incidents.capsule_builder import capsule

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import platform
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import aiohttp
@@ -43,6 +43,14 @@ class Collected:
     left_out: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class _Answer:
+    """The report of an agent, and the seconds by which the clock of its host is ahead of the hub's."""
+
+    report: AgentReport
+    ahead_seconds: float
+
+
 async def collect(
     session: aiohttp.ClientSession, config: HubConfig, links: Sequence[AgentLink], snapshot: Snapshot, finding: Finding
 ) -> Collected:
@@ -50,11 +58,29 @@ async def collect(
     chosen_ranks = steps.choose_ranks(snapshot, finding)
     hosts = list(dict.fromkeys([*(r.host for r in chosen_ranks), *finding.hosts]))
     links_by_uid = links_of(links, chosen_ranks)
-    # By agent, the id that it has for the job. One of a host of the finding without chosen ranks has its kernel log.
-    agents = {link: finding.job_id for link in links if link.report and link.report.host in hosts}
-    agents |= dict(links_by_uid.values())
-    answers: dict[AgentLink, AgentReport] = {}
-    ahead: dict[AgentLink, float] = {}  # seconds by which the clock of its host is ahead of the hub's
+    # The id that each agent has for the job. A host of the finding without chosen ranks is asked for its kernel log.
+    job_ids = {link: finding.job_id for link in links if link.report and link.report.host in hosts}
+    job_ids |= dict(links_by_uid.values())
+    answers = await _ask(session, config, job_ids)
+    snapshot = _with_exits(snapshot, [answer.report for answer in answers.values()])
+    collected = Collected(snapshot, versions=_versions(links, hosts))
+    for link in job_ids:
+        collected.moments += _kernel_moments(link, answers.get(link), finding.onset)
+    culprits = [r for r in snapshot.reported_ranks if r.rank in finding.ranks]
+    collected.moments += moments.rank_moments(snapshot, culprits)
+    reports = {uid: answers[link].report for uid, (link, _) in links_by_uid.items() if link in answers}
+    collected.runs = [run for r in chosen_ranks if (run := _steps_of(r, reports.get(r.run_uid))) is not None]
+    silent = {*hosts} - {answer.report.host for answer in answers.values()}
+    silent |= {r.host for r in chosen_ranks if r.run_uid not in reports}
+    collected.left_out = [*_lines_of_missing_steps(snapshot, chosen_ranks, collected.runs, silent)]
+    return collected
+
+
+async def _ask(
+    session: aiohttp.ClientSession, config: HubConfig, job_ids: Mapping[AgentLink, str]
+) -> dict[AgentLink, _Answer]:
+    """Ask each agent for the last steps of the job with this id; an agent that does not answer in time is left out."""
+    answers: dict[AgentLink, _Answer] = {}
     limit = asyncio.Semaphore(config.max_requests)
 
     async def ask(link: AgentLink, job_id: str) -> None:
@@ -63,29 +89,20 @@ async def collect(
             with contextlib.suppress(Unreachable):
                 request = SnapshotRequest(since=0, job_id=job_id, last=steps.MAX_STEPS)
                 report = await client.ask(session, link.url, endpoints.SNAPSHOT, request, config.evidence_seconds)
-                answers[link] = report
-                ahead[link] = report.time - (begin + time.time()) / 2
+                answers[link] = _Answer(report, report.time - (begin + time.time()) / 2)
 
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(config.evidence_seconds):
-            await asyncio.gather(*(ask(link, job_id) for link, job_id in agents.items()))
+            await asyncio.gather(*(ask(link, job_id) for link, job_id in job_ids.items()))
+    return answers
 
-    snapshot = _with_exits(snapshot, answers.values())
-    collected = Collected(snapshot, versions=_versions(links, hosts))
-    for link in agents:
-        report = answers.get(link) or link.report  # without an answer the offset of its clock is unknown
-        if report is None:
-            continue
-        kernel = report.sample.kernel
-        clock = HostClock(report.host, ahead.get(link))
-        collected.moments += moments.kernel_events(kernel.events if kernel else (), clock, finding.onset)
-    collected.moments += moments.of_ranks(snapshot, [r for r in snapshot.reported_ranks if r.rank in finding.ranks])
-    reports = {uid: answers[link] for uid, (link, _) in links_by_uid.items() if link in answers}
-    collected.runs = [run for r in chosen_ranks if (run := _steps_of(r, reports.get(r.run_uid))) is not None]
-    silent = {*hosts} - {report.host for report in answers.values()}
-    silent |= {r.host for r in chosen_ranks if r.run_uid not in reports}
-    collected.left_out = [*_lines_of_missing_steps(snapshot, chosen_ranks, collected.runs, silent)]
-    return collected
+
+def _kernel_moments(link: AgentLink, answer: _Answer | None, onset: float) -> Iterator[TimelineEvent]:
+    """Yield the kernel messages of a host; without an answer those of the last report, at uncorrected times."""
+    report = answer.report if answer else link.report
+    if report is not None and report.sample.kernel is not None:
+        clock = HostClock(report.host, answer.ahead_seconds if answer else None)
+        yield from moments.kernel_events(report.sample.kernel.events, clock, onset)
 
 
 def _with_exits(snapshot: Snapshot, reports: Iterable[AgentReport]) -> Snapshot:
@@ -111,9 +128,9 @@ def _steps_of(state: RankState, report: AgentReport | None) -> steps.LastSteps |
     """Return a rank's last steps, or None if its agent reports none or already reports a newer launch of it."""
     if report is None or report.monotonic is None:
         return None
-    parts = (part.of_rank(state.run_uid) for of_job in report.steps.values() for part in of_job)
-    of_rank = next((part for part in parts if part.num_rows), None)
-    return None if of_rank is None else steps.last_steps(state, of_rank, report.time - report.monotonic)
+    parts = (part.of_rank(state.run_uid) for job_steps in report.steps.values() for part in job_steps)
+    rank_steps = next((part for part in parts if part.num_rows), None)
+    return None if rank_steps is None else steps.last_steps(state, rank_steps, report.time - report.monotonic)
 
 
 def _lines_of_missing_steps(

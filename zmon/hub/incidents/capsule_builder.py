@@ -1,7 +1,7 @@
 """The builder of capsules: it combines a finding, the job's snapshot, and the last steps of its ranks. Pure.
 
-The hardware of a host shows what its interfaces and GPUs did in the minute before. A counter that fell has been reset,
-so its growth is unknown.
+The row of a host shows what its interfaces and GPUs did in the minute before. If a counter fell, it has been reset, and
+its growth is unknown.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ log = logging.getLogger("zmon.hub")
 
 # The detectors whose warnings get a capsule as well: what they report is gone when a person comes to look.
 WARNING_DETECTORS = ("stall", "straggler", "imbalance", "hardware", "slowdown")
-_CONCURRENCY = 4  # capsules in work at the same time, since writing them and rendering pages costs disk and CPU time
+_CONCURRENCY = 4  # capsules that are made at the same time: rendering and writing them costs CPU and disk time
 _PRUNE_SECONDS = 3600.0
 COLLECT_INTERVAL_SECONDS = 10.0  # shortest time between two collections of an incident: they load agents and disk
 
@@ -43,9 +43,9 @@ class _Incident:
     finding: Finding  # the finding as of the last pass
     moments: list[TimelineEvent]
     snapshot: Snapshot | None = None  # collect from this snapshot, since the diagnosis is new; None: already collected
-    stale: bool = True  # the capsule on disk is out of date
-    due: float = 0.0  # unix time before which it is not written
-    ended: bool = False
+    is_stale: bool = True  # the capsule on disk is out of date
+    due: float = 0.0  # unix time before which the capsule is not written
+    has_ended: bool = False
     task: asyncio.Task[None] | None = None
 
 
@@ -56,15 +56,15 @@ class Incidents:
         self, config: HubConfig, links: Sequence[AgentLink], journal: Journal, stall_evidence: EvidenceGatherer
     ) -> None:
         self._config, self._links, self._journal, self._stall_evidence = config, links, journal, stall_evidence
-        self.folder = CapsuleStore(config.data_dir)
+        self.store = CapsuleStore(config.data_dir)
         self.error: str | None = None  # why capsules cannot be written
         self._open: dict[str, _Incident] = {}
         self._suspected: dict[tuple[str, int, str], Suspected] = {}
         self._limit = asyncio.Semaphore(_CONCURRENCY)
         self._pruned_at: float | None = None
-        self._on_disk: set[asyncio.Future[object]] = set()  # writes and deletions in threads
-        self.folder.clear()
-        for summary in self.folder.summaries():
+        self._disk_work: set[asyncio.Future[object]] = set()  # writes and deletions in threads
+        self.store.clear()
+        for summary in self.store.summaries():
             finding = journal.find(summary.id)
             if summary.resolved is None and finding is not None and finding.resolved is not None:
                 self._open[summary.id] = self._resumed_incident(finding)  # the hub ended before it could write the end
@@ -89,15 +89,15 @@ class Incidents:
         """Add what was done about findings to the timelines of their incidents."""
         for intent in intents:
             if (incident := self._open.get(intent.finding)) is not None:
-                incident.moments.append(moments.of_act(intent, now))
-                incident.stale, incident.due = True, now
+                incident.moments.append(moments.act_moment(intent, now))
+                incident.is_stale, incident.due = True, now
 
     async def close(self) -> None:
         """Stop; after this nothing writes to the folder any more."""
         for incident in self._open.values():
             if incident.task is not None:
                 incident.task.cancel()
-        await asyncio.gather(*self._on_disk, return_exceptions=True)
+        await asyncio.gather(*self._disk_work, return_exceptions=True)
 
     def _update(self, session: aiohttp.ClientSession, jobs: Mapping[str, Snapshot], now: float) -> None:
         self._update_suspects(now)
@@ -106,11 +106,11 @@ class Incidents:
             self._update_incident(finding, jobs.get(finding.job_id), now)
         for finding_id, incident in self._open.items():
             latest = self._journal.find(finding_id)
-            if finding_id not in active and not incident.ended and latest is not None:
-                incident.finding, incident.ended, incident.stale, incident.due = latest, True, True, now
+            if finding_id not in active and not incident.has_ended and latest is not None:
+                incident.finding, incident.has_ended, incident.is_stale, incident.due = latest, True, True, now
                 incident.moments.append(moments.resolution(latest))
         for incident in self._open.values():
-            if incident.stale and incident.task is None and now >= incident.due:
+            if incident.is_stale and incident.task is None and now >= incident.due:
                 incident.due = now + COLLECT_INTERVAL_SECONDS
                 incident.task = asyncio.create_task(self._refresh(session, incident))
         if self._pruned_at is None or now - self._pruned_at > _PRUNE_SECONDS:
@@ -128,8 +128,9 @@ class Incidents:
         severity = [*moments.severity_changes(previous, finding, now)]
         if diagnosis or severity:
             incident.moments = [*moments.extended(incident.moments, diagnosis), *severity]
-            incident.stale = True
-        if severity or previous.cause == "unknown" != finding.cause:
+            incident.is_stale = True
+        cause_became_known = previous.cause == "unknown" and finding.cause != "unknown"
+        if severity or cause_became_known:
             incident.due = now  # at once: neither happens often
         if (previous.cause, previous.ranks) != (finding.cause, finding.ranks):
             incident.snapshot = snapshot
@@ -141,12 +142,12 @@ class Incidents:
         return _Incident(finding, [*moments.opening(finding), *moments.suspicions(suspected, finding)], snapshot)
 
     def _resumed_incident(self, finding: Finding) -> _Incident:
-        stored = self.folder.read(finding.id)
+        stored = self.store.read(finding.id)
         timeline = [*stored.timeline] if stored else [*moments.opening(finding)]
-        ended = finding.resolved is not None
-        if ended:
+        has_ended = finding.resolved is not None
+        if has_ended:
             timeline.append(moments.resolution(finding))
-        return _Incident(stored.finding if stored else finding, timeline, stale=ended, ended=ended)
+        return _Incident(stored.finding if stored else finding, timeline, is_stale=has_ended, has_ended=has_ended)
 
     def _update_suspects(self, now: float) -> None:
         """Record the ranks that agents suspect now, each with the time at which the hub first received it."""
@@ -165,12 +166,12 @@ class Incidents:
         capsule: Capsule | None = None
         try:
             async with self._limit:
-                if incident.ended:  # the journal drops large evidence only if all of it is in the capsule
+                if incident.has_ended:  # the journal drops large evidence only if all of it is in the capsule
                     await self._stall_evidence.wait(finding_id)
-                incident.stale, rows = False, None
+                incident.is_stale, rows = False, None
                 if incident.snapshot is not None:
                     capsule, rows = await self._collect(session, incident, incident.snapshot)
-                capsule = capsule or await asyncio.to_thread(self.folder.read, finding_id)
+                capsule = capsule or await asyncio.to_thread(self.store.read, finding_id)
                 if capsule is not None:  # None: no capsule was ever written
                     await self._write(capsule, incident, rows)
         except Exception as error:  # an agent's answer may have any content; the finding is published all the same
@@ -178,7 +179,7 @@ class Incidents:
             self.error = f"{type(error).__name__}: {error}"
         finally:
             incident.task = None
-            if incident.ended and not incident.stale:
+            if incident.has_ended and not incident.is_stale:
                 self._open.pop(finding_id, None)
 
     async def _collect(
@@ -209,14 +210,14 @@ class Incidents:
 
     async def _write(self, capsule: Capsule, incident: _Incident, rows: bytes | None) -> None:
         finding = self._journal.find(incident.finding.id) or incident.finding
-        finding = replace(finding, capsule=str(self.folder.directory(finding.id)))
+        finding = replace(finding, capsule=str(self.store.directory(finding.id)))
         capsule = replace(capsule, finding=finding, timeline=moments.in_order(incident.moments))
         try:
-            await asyncio.shield(self._in_thread(self.folder.write, capsule, rows))
+            await asyncio.shield(self._in_thread(self.store.write, capsule, rows))
         except OSError as error:
             if self.error is None:
                 text = "cannot write the capsule of %s in %s: %s. The finding is published; free some disk space there"
-                log.warning(text, finding.id, self.folder.root, error.strerror)
+                log.warning(text, finding.id, self.store.root, error.strerror)
             self.error = str(error)
         else:
             self.error = None
@@ -225,13 +226,13 @@ class Incidents:
     def _in_thread(self, work: Callable[..., object], *arguments: object) -> asyncio.Future[object]:
         """Start work on the disk in a thread. A thread cannot be cancelled; `close` waits for it."""
         future = asyncio.get_running_loop().run_in_executor(None, work, *arguments)
-        self._on_disk.add(future)
-        future.add_done_callback(self._on_disk.discard)
+        self._disk_work.add(future)
+        future.add_done_callback(self._disk_work.discard)
         return future
 
     def _prune(self, active: Collection[str]) -> None:
-        if deleted := self.folder.prune(active):
-            log.info("deleted %d old incidents from %s", len(deleted), self.folder.root)
+        if deleted := self.store.prune(active):
+            log.info("deleted %d old incidents from %s", len(deleted), self.store.root)
 
 
 def needs_capsule(finding: Finding) -> bool:

@@ -19,7 +19,7 @@ from zmon.schema.incident import IncidentSummary, TimelineEvent
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
-BEFORE_SECONDS = 600.0  # kernel messages that are older than this before the first sign have other causes
+BEFORE_SECONDS = 600.0  # kernel messages from longer before the first sign have other causes
 _NOTABLE_SECONDS = 0.5  # smaller clock offsets are not marked, since the request itself takes some time
 _MAX_TEXT = 300  # characters of one moment, so that a timeline has short lines
 MAX_MOMENTS = 200  # moments of one timeline, because a finding may flicker for hours
@@ -104,7 +104,7 @@ def resolution(finding: Finding) -> TimelineEvent:
     return TimelineEvent(time, f"resolved, {time - finding.onset:.1f} s after the first sign", "the hub")
 
 
-def of_act(intent: Intent, time: float) -> TimelineEvent:
+def act_moment(intent: Intent, time: float) -> TimelineEvent:
     """Return the moment at which an act was done or refused, or at which its outcome became known."""
     reason = "" if intent.outcome else f": {'; '.join(intent.reasons)}"[:_MAX_TEXT]
     return TimelineEvent(
@@ -120,8 +120,8 @@ def kernel_events(events: Iterable[KernelEvent], clock: HostClock, since: float)
             yield moment
 
 
-def of_ranks(snapshot: Snapshot, ranks: Iterable[RankState]) -> Iterator[TimelineEvent]:
-    """Yield the facts about these ranks, with the times by which the detectors decide which fact came first."""
+def rank_moments(snapshot: Snapshot, ranks: Iterable[RankState]) -> Iterator[TimelineEvent]:
+    """Yield what happened to these ranks, at the times by which the detectors decide what came first."""
     for fact in facts_of(snapshot, ranks):
         line = _one_line(f"{fact.kind.value}{f': {fact.text}' if fact.text else ''}")
         subject = fact.host if fact.rank is None else f"rank {fact.rank} on {fact.host}"

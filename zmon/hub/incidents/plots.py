@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 from zmon.schema.incident import PlottedStep, TimelineEvent
 from zmon.stats import quantile
@@ -22,8 +23,23 @@ _TICKS = ((-600, "−10 min"), (-60, "−1 min"), (-5, "−5 s"), (0, "0"), (5, 
           (3600, "1 h"), (36000, "10 h"))  # fmt: skip
 
 
-def heat(steps: Sequence[PlottedStep], ranks: Sequence[int]) -> tuple[str, float] | None:
-    """Return the heat map of self time by rank (rows, as given) and step (columns), and the median; None without steps.
+class SelfTimePlot(NamedTuple):
+    """A heat map of self time."""
+
+    svg: str
+    median_seconds: float  # self time of a rank in a step; the levels are relative to it
+
+
+class StepTimePlot(NamedTuple):
+    """A plot of step time."""
+
+    svg: str
+    top_seconds: float  # the top of the scale
+    longest_seconds: float  # the longest step, which may exceed the scale
+
+
+def self_time_plot(steps: Sequence[PlottedStep], ranks: Sequence[int]) -> SelfTimePlot | None:
+    """Return the self time by rank (rows, as given) and step (columns); None without steps.
 
     A cell is empty where the self time is unknown.
     """
@@ -40,18 +56,17 @@ def heat(steps: Sequence[PlottedStep], ranks: Sequence[int]) -> tuple[str, float
     background = f'<path class="known" d="{"".join("".join(d) for d in paths.values())}"/>'
     cells = "".join(f'<path d="{"".join(d)}" fill-opacity="{strength}"/>' for strength, d in sorted(paths.items()))
     height = ROW_PIXELS * len(ranks)
-    return (
+    return SelfTimePlot(
         f'<svg class="heat" width="100%" height="{height}" viewBox="0 0 {len(numbers)} {len(ranks)}" '
         f'preserveAspectRatio="none" shape-rendering="crispEdges" role="img">{background}{cells}</svg>',
         median,
     )
 
 
-def strip(steps: Sequence[PlottedStep], culprits: Sequence[int]) -> tuple[str, float, float] | None:
+def step_time_plot(steps: Sequence[PlottedStep], culprits: Sequence[int]) -> StepTimePlot | None:
     """Return the plot of step time, with the self time of the median rank and of the slowest culprit.
 
-    The step time is that of the slowest rank. The other values are the top of the scale and the longest step, which may
-    exceed it. None with fewer than 2 steps.
+    The step time is that of the slowest rank. None with fewer than 2 steps.
     """
     by_step: dict[int, list[PlottedStep]] = {}
     for step in steps:
@@ -70,7 +85,7 @@ def strip(steps: Sequence[PlottedStep], culprits: Sequence[int]) -> tuple[str, f
         _line(values, top, name)
         for values, name in ((step_seconds, "whole"), (median_self, "self"), (culprit_self, "culprit"))
     ]
-    return (
+    return StepTimePlot(
         f'<svg class="strip" width="100%" height="{STRIP_PIXELS}" viewBox="0 0 {len(order) - 1} 1" '
         f'preserveAspectRatio="none" role="img">{"".join(lines)}</svg>',
         top,

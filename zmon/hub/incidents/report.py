@@ -42,6 +42,7 @@ def template(folder: Path, name: str) -> Template:
 
 
 def report(capsule: Capsule, steps: Sequence[PlottedStep]) -> str:
+    """Return the page of an incident as HTML. `steps`: the last steps, which its plots show."""
     from markupsafe import Markup
 
     finding = capsule.finding
@@ -69,17 +70,17 @@ def plotted(steps: Sequence[PlottedStep], ranks: Sequence[int], culprits: Collec
     """Return what `steps.html.j2` needs to show the last steps of these ranks."""
     from markupsafe import Markup
 
-    heat, strip = plots.heat(steps, ranks), plots.strip(steps, [*culprits])
+    heat, strip = plots.self_time_plot(steps, ranks), plots.step_time_plot(steps, [*culprits])
     return {
         "plotted_ranks": [{"rank": rank, "culprit": rank in culprits} for rank in ranks],
         "culprits": culprits,
-        "heat": heat and Markup(heat[0]),
-        "heat_median": heat and heat[1],
+        "heat": heat and Markup(heat.svg),
+        "heat_median": heat and heat.median_seconds,
         "levels": plots.LEVELS,
         "row_pixels": plots.ROW_PIXELS,
-        "strip": strip and Markup(strip[0]),
-        "strip_top": strip and strip[1],
-        "strip_longest": strip and strip[2],
+        "strip": strip and Markup(strip.svg),
+        "strip_top": strip and strip.top_seconds,
+        "strip_longest": strip and strip.longest_seconds,
         "first_step": min((step.step for step in steps), default=None),
         "last_step": max((step.step for step in steps), default=None),
     }

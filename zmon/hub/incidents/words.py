@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import Any
 
 from zmon.schema.gathered import FlightRow
+from zmon.schema.incident import IncidentRank
 from zmon.schema.rank import FROZEN
 
 UNKNOWN = "unknown"
@@ -65,8 +65,8 @@ def clock(value: float) -> str:
     return f"{datetime.fromtimestamp(value, UTC):%H:%M:%S.%f}"[:-5]
 
 
-def state(row: Any) -> str:
-    """Return the state of a rank in a few words; `row` is an IncidentRank."""
+def state(row: IncidentRank) -> str:
+    """Return the state of a rank in a few words."""
     if not row.watched:
         return "not watched"
     if not row.alive:

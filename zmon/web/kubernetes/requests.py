@@ -44,11 +44,13 @@ class Resource:
     namespace: str = ""  # "": the whole cluster
     verbs: tuple[str, ...] = ("list",)  # those that zmon needs
 
-    def of(self, namespace: str) -> Resource:
+    def in_namespace(self, namespace: str) -> Resource:
+        """Return the objects of one namespace only."""
         return replace(self, namespace=namespace)
 
     @property
     def path(self) -> str:
+        """The path of the list in the API."""
         root = f"/apis/{self.group}/v1" if self.group else "/api/v1"
         namespace = f"/namespaces/{quote(self.namespace, safe='')}" if self.namespace else ""
         return f"{root}{namespace}/{self.name}"

@@ -1,0 +1,36 @@
+"""Ranks of a launch for a hub that acts, and the intents of that hub over HTTP and on disk."""
+
+import json
+
+from tests.build import rank_state
+from tests.hub import fakes
+from tests.hub.acts.builds import POLICY, of_launch
+from zmon.hub.acts import FILE
+
+ENFORCED = {**POLICY, "mode": "enforce", "override": "a test"}
+
+
+def frozen(attempt=0, **changes):
+    return of_launch(fakes.frozen(), attempt, **changes)
+
+
+def healthy(attempt=0, step=100, **changes):
+    return of_launch([rank_state(rank, step=step) for rank in range(4)], attempt, **changes)
+
+
+async def intents(client):
+    return (await client.get("/api/v1/intents"))["intents"]
+
+
+async def decided(client, number=1):
+    """Wait for this number of intents that no agent is being asked about, and return them, newest first."""
+
+    async def ready():
+        known = await intents(client)
+        return known if len(known) >= number and all(each["result"] != "unanswered" for each in known) else None
+
+    return await fakes.poll(ready)
+
+
+def on_disk(tmp_path):
+    return [json.loads(line) for line in (tmp_path / FILE).read_text().splitlines()]

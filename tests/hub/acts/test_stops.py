@@ -1,0 +1,97 @@
+"""Tests of what stops the acts of a hub: a person, a breaker, a clock that was set, a full disk, or blindness."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.hub.acts.acting import ENFORCED, decided, frozen, healthy, intents
+from tests.hub.fakes import FakeAgent, poll
+from zmon.act_stops import reset, stop, stops
+from zmon.hub import acts
+from zmon.hub.acts import FILE
+
+pytestmark = pytest.mark.usefixtures("soon")
+
+
+@pytest.mark.parametrize("name", ["all", "rule-frozen"])
+async def test_stop_of_a_person_refuses_acts_until_its_reset(start_hub, policy, tmp_path, name):
+    stop(tmp_path, name, "maintenance", "ann")
+    agent = FakeAgent(*frozen())
+    client = await start_hub(agent, policy=policy(ENFORCED))
+    (intent,) = await decided(client)
+    assert (intent["result"], agent.acts) == ("refused", [])
+    assert intent["reasons"] == [f"acts are stopped ({name}): maintenance"]
+    assert await client.metric(f'zmon_hub_acts_stopped{{by="person",name="{name}"}}') == [1.0]
+    assert reset(tmp_path, name)
+    assert await poll(lambda: client.metric("zmon_hub_acts_stopped{"), until=lambda lines: not lines) == []
+
+
+async def test_storm_stops_all_acts(start_hub, policy, tmp_path):
+    agents = [
+        FakeAgent(
+            *(replace(r, job_id=f"job-{number}", host=host, run_uid=f"{number} {r.rank}") for r in frozen()), host=host
+        )
+        for number, host in enumerate(("node-a", "node-b", "node-c", "node-d"))
+    ]
+    client = await start_hub(*agents, policy=policy(ENFORCED))
+    known = await decided(client, 4)
+    assert "all" in stops(tmp_path)
+    assert stops(tmp_path)["all"].reason == "culprits in 4 jobs on 4 hosts within 60 s"
+    assert [each["result"] for each in known] == ["refused"] * 4
+    assert not any(agent.acts for agent in agents)
+    assert await client.metric("zmon_hub_acts_stopped{") == [1.0]
+
+
+async def test_act_that_did_not_help_stops_its_rule(start_hub, policy, tmp_path, monkeypatch):
+    monkeypatch.setattr("zmon.hub.acts.score.RELAUNCH_SECONDS", 0.5)
+    agent = FakeAgent(*frozen())
+    client = await start_hub(agent, policy=policy(ENFORCED))
+    (intent,) = await poll(lambda: intents(client), until=lambda known: known and known[0]["outcome"])
+    assert intent["outcome"] == "did_not_help"
+    assert stops(tmp_path)["rule-frozen"].reason == "kill_culprit on job did not help"
+
+
+async def test_blind_hub_intends_nothing(start_hub, policy):
+    agent = FakeAgent(*healthy())
+    client = await start_hub(agent, policy=policy(ENFORCED))
+    await client.passes()
+    agent.down = True
+    agent.ranks = frozen()
+    assert await poll(lambda: client.hub.blind)
+    assert (await intents(client), agent.acts) == ([], [])
+
+
+async def test_hub_whose_clock_was_set_acts_on_nothing(start_hub, policy):
+    agent = FakeAgent(*healthy())
+    client = await start_hub(agent, policy=policy(ENFORCED))
+    await client.passes()
+    client.hub._clock._ahead += 3600.0  # as if the clock had been an hour ahead until now
+    await client.passes()
+    agent.ranks = frozen()
+    (intent,) = await decided(client)
+    assert (intent["result"], agent.acts) == ("refused", [])
+    assert "the clock of the hub's host was set" in intent["reasons"][0]
+
+
+async def test_full_disk_stops_only_acts(start_hub, policy, tmp_path):
+    (tmp_path / FILE).mkdir()  # a folder cannot be written as a file
+    agent = FakeAgent(*frozen())
+    client = await start_hub(agent, policy=policy(ENFORCED))
+    assert await poll(client.findings)
+    (intent,) = await decided(client)
+    assert (intent["result"], agent.acts) == ("refused", [])
+    assert "cannot be written" in intent["reasons"][0]
+    assert "intents" in await client.health("unwritten")
+
+
+async def test_breaker_that_cannot_be_written_stops_only_acts(start_hub, policy, tmp_path, monkeypatch):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(acts, "stop", full)
+    monkeypatch.setattr(acts, "storm_reason", lambda intents, now: "a storm")
+    agent = FakeAgent(*frozen())
+    client = await start_hub(agent, policy=policy(ENFORCED))
+    assert await poll(client.findings)
+    await client.passes(10)
+    assert (await intents(client), agent.acts) == ([], [])

@@ -1,0 +1,75 @@
+"""The recorder of ends, in two stores: each end of a launch in `ends`, and the ends by a fault in `ended_jobs` as well.
+
+`ends` is for people and their statistics. By `ended_jobs` the hub shows a failed job after its boxes are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from zmon.detectors import Detector
+from zmon.hub.acts import Intents
+from zmon.hub.api.view import view
+from zmon.hub.ended_jobs import EndedJobs
+from zmon.hub.ends import Ends
+from zmon.hub.job_state import JobStates
+from zmon.hub.journal import Journal
+from zmon.hub.last_output import LastOutput
+from zmon.hub.part_errors import PartErrors
+from zmon.schema.finding import Finding
+from zmon.schema.job import JobView
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import STALL
+
+
+class EndRecorder:
+    """The recorder of one hub."""
+
+    def __init__(
+        self,
+        ended_jobs: EndedJobs,
+        ends: Ends,
+        journal: Journal,
+        job_states: JobStates,
+        last_output: LastOutput,
+        intents: Intents | None,
+    ) -> None:
+        self.ended_jobs, self.ends = ended_jobs, ends
+        self._journal, self._job_states = journal, job_states
+        self._last_output, self._intents = last_output, intents
+
+    def update(self, snapshot: Snapshot, stalls: Sequence[Finding]) -> None:
+        """Record the end of this launch if it has ended; call it in every pass.
+
+        `stalls`: the findings that the stall detector reports about it in this pass.
+        """
+        active = self._journal.active_stalls(snapshot.job_id)
+        fault = next((finding for finding in stalls if finding.is_stall), None)
+        published = next(iter(active), None)
+        view_of_job = partial(view, snapshot, self._job_states, active)
+        self.ended_jobs.update(snapshot, fault, published, view_of_job)
+        self._record_end(snapshot, (published or fault) if fault else None, view_of_job)
+
+    def update_superseded(
+        self, launches: Iterable[Snapshot], detectors: Iterable[Detector], errors: PartErrors
+    ) -> None:
+        """Record the ends of these launches, which others followed before the hub saw their ends."""
+        stall = next((detector for detector in detectors if detector.name == STALL), None)
+        if stall is None:
+            return
+        for snapshot in launches:
+            is_judged = self.ended_jobs.is_judged(snapshot)
+            if is_judged and self.ends.has(snapshot):
+                continue
+            with errors.isolated("earlier launches", snapshot.job_id):
+                fault = next(iter(stall.detect(snapshot)), None)
+                if not is_judged:
+                    self.ended_jobs.update(snapshot, fault)
+                self._record_end(snapshot, self._journal.published_as(fault) if fault else None)
+
+    def _record_end(
+        self, snapshot: Snapshot, fault: Finding | None, view_of_job: Callable[[], JobView] | None = None
+    ) -> None:
+        acts_text = partial(self._intents.acts_text, snapshot) if self._intents else str
+        self.ends.update(snapshot, fault, view_of_job, self._last_output.lines(snapshot), acts_text)
