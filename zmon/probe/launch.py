@@ -52,10 +52,10 @@ class LaunchEnvironment:
         """Return True if all ranks are known to share this host."""
         return self.world_size == self.local_world_size
 
-    def restarted(self, rank: Identity) -> bool:
-        """Return True if the launcher of this rank has started another attempt of the job of that one."""
-        launcher = (rank.launcher_pid, rank.launcher_start)
-        return launcher == (self.launcher_pid, self.launcher_start) and rank.attempt != self.attempt
+    def is_restart_of(self, other: Identity) -> bool:
+        """Return True if the same launcher started the other rank, in another attempt."""
+        is_same_launcher = (other.launcher_pid, other.launcher_start) == (self.launcher_pid, self.launcher_start)
+        return is_same_launcher and other.attempt != self.attempt
 
 
 def read_launch(
