@@ -25,14 +25,14 @@ def test_only_a_complete_checkpoint_has_a_time(box):
     box.timeline.turn_to(CHECKPOINT)
     box.timeline.turn_to(EVAL)
     assert read_steps(box)[1].last_checkpoint_time is None
-    box.ledger.saved()
+    box.ledger.note_checkpoint()
     box.steps(1)
     assert read_steps(box)[1].last_checkpoint_time is not None
 
 
 def test_boundary_is_whole_if_another_thread_saves_between_its_copy_and_its_checksum(box, monkeypatch):
     def checksum(data, seed):
-        box.ledger.saved()
+        box.ledger.note_checkpoint()
         return crc32(data, seed)
 
     monkeypatch.setattr(writer, "crc32", checksum)

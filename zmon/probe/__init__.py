@@ -233,7 +233,7 @@ class activity:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if current is not None and self._previous is not None:
             if self._name == "checkpoint" and kind is None:
-                current.ledger.saved()
+                current.ledger.note_checkpoint()
             if current.acts_for_rank():
                 current.turn_to(self._previous)
                 current.explicit_activity = self._was_explicit

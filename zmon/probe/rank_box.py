@@ -10,7 +10,7 @@ from pathlib import Path
 
 from zmon.box import BoxWriter, box_path
 from zmon.box.identity import Identity
-from zmon.box.living_launch import alone, living_ranks
+from zmon.box.living_launch import creation_lock, living_ranks
 from zmon.box.roots import check_share, prepare_root
 from zmon.probe import edge
 from zmon.probe.autoload.sitecustomize import PARENT_PID
@@ -29,7 +29,7 @@ def create_box(launch: LaunchEnvironment, labels: dict[str, str]) -> tuple[RankT
     root = prepare_root(os.environ)
     sweep(root)
     check_share(root, launch.local_world_size or 1)
-    with alone(root):
+    with creation_lock(root):
         launch = _with_free_job_id(root, launch)
         box = BoxWriter(box_path(root, launch.job_id, launch.attempt, launch.rank))
         try:

@@ -73,9 +73,9 @@ def wrap_wait(original: Callable[..., Any]) -> Callable[..., Any]:
         op, group, num_bytes, sequence, issued, handles = flight
         for handle in handles:  # later waits for the same collective return at once
             _flights.pop(id(handle()), None)
-        waits = timeline.enter_op(op, group, num_bytes, 0, 0, sequence)
+        entered = timeline.enter_op(op, group, num_bytes, 0, 0, sequence)
         timeline.overhead_ns += monotonic_ns() - begin
-        if not waits:
+        if not entered:
             return original(awaited, *args, **kwargs)
         try:
             return original(awaited, *args, **kwargs)
