@@ -150,16 +150,8 @@ _DTYPES = {
 }
 # Namespaces of torch and of communication, and libraries whose other operations have no products.
 _NAMESPACES_OF_TORCH = (
-    "aten",
-    "prim",
-    "prims",
-    "profiler",
-    "c10d",
-    "_c10d_functional",
-    "c10d_functional",
-    "fsdp",
-    "rngprims",
-)
+    "aten", "prim", "prims", "profiler", "c10d", "_c10d_functional", "c10d_functional", "fsdp", "rngprims",
+)  # fmt: skip
 _PRODUCTS_ELSEWHERE = re.compile(r"gemm|linear|conv|attention|matmul|f8|i8|i4|_mm\b", re.I)
 # Operators of torch that have products, by their names; `mm` is also in gamma and hamming, `conv` in convert.
 _PRODUCTS_OF_TORCH = re.compile(

@@ -96,7 +96,7 @@ def _check(command: int, watch: int, receiver: socket.socket, look_seconds: floa
 
 
 def _let_go(*needed: int) -> None:
-    """Let go of what this process has from the command: signal handlers, folder, descriptors except stderr and these."""
+    """Let go of what the command has: handlers of signals, the folder, and all descriptors but stderr and these."""
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(each, signal.SIG_DFL)
     nothing = os.open(os.devnull, os.O_RDWR)
