@@ -82,7 +82,7 @@ def test_totals_count_on_beyond_their_limit(box):
         box.ledger.work(None, None, 2**62 - 2**10, 2**61)
         box.steps(1)
     reader = BoxReader(box.path)
-    number = reader._place()[0]
+    number = reader._place().boundaries
     before, last = reader._boundary(number - 1), reader._boundary(number)
     reader.close()
     steps = aligned_steps({"": [StepEnds(before, last, mean_from=before)]})

@@ -100,6 +100,7 @@ dist.init_process_group("gloo", init_method="file://" + sys.argv[0] + ".store", 
 print(words(), activity())
 > ['fails']
 > None train
+
 == rank rests between the functions that a framework runs, and trains again
 executor = types.SimpleNamespace(_sendback_result=print, _ExceptionWithTraceback=print)
 tests = types.SimpleNamespace(call_and_report=lambda test: test())
