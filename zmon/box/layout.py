@@ -111,8 +111,8 @@ def state(activity: int, phase: int, op: int = NONE, group: int = NONE) -> int:
     return activity | phase << PHASE_SHIFT | op << OP_SHIFT | group << GROUP_SHIFT
 
 
-class State(NamedTuple):
-    """What a rank does, as numbers of `zmon.schema.names`; op and group are NONE outside of collectives."""
+class PlaceInStep(NamedTuple):
+    """Activity, phase, op and group of a rank, as numbers; op and group are NONE outside of collectives."""
 
     activity: int
     phase: int
@@ -120,9 +120,9 @@ class State(NamedTuple):
     group: int
 
 
-def unpack_state(packed: int) -> State:
+def unpack_state(packed: int) -> PlaceInStep:
     """Unpack a state; the reverse of `state`."""
-    return State(packed & 7, packed >> PHASE_SHIFT & 7, packed >> OP_SHIFT & 15, packed >> GROUP_SHIFT)
+    return PlaceInStep(packed & 7, packed >> PHASE_SHIFT & 7, packed >> OP_SHIFT & 15, packed >> GROUP_SHIFT)
 
 
 class Collective(NamedTuple):

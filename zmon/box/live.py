@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from zmon.box import layout
-from zmon.box.layout import Collective, State
+from zmon.box.layout import Collective, PlaceInStep
 
 
 class DatedState(NamedTuple):
     """A state and its start, in nanoseconds of the host's monotonic clock."""
 
     since: int
-    state: State
+    state: PlaceInStep
 
 
 def state(live: tuple[int, ...]) -> DatedState | None:

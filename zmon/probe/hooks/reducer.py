@@ -90,16 +90,19 @@ class Group:
         self.begin()
 
     def begin(self) -> None:
+        """Begin to count."""
         self.sequence_before = self.group._get_sequence_number_for_group()
         self.issued_before = issued[self.name]
 
     def num_issued(self) -> int:
+        """Return the number of collectives of the group since `begin`."""
         return int(self.group._get_sequence_number_for_group() - self.sequence_before)
 
     def num_hidden(self) -> int:
+        """Return the number of collectives since `begin` that C++ issued, which no wrapper has counted."""
         return self.num_issued() - issued[self.name] + self.issued_before
 
-    def waits(self) -> bool:
+    def has_to_wait(self) -> bool:
         """Return True if a reducer of this group has collectives to wait for."""
         if self.num_issued() > 0:
             return True

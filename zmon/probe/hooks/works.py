@@ -48,9 +48,9 @@ def watch(handle: Any, op: int, group: int, num_bytes: int, issued: Issued) -> N
 
 
 def _add(handle: Any, flight: _Flight) -> None:
-    key = id(handle)
+    key, handles = id(handle), flight[5]
     try:
-        flight[5].append(weakref.ref(handle, lambda _: _flights.pop(key, None)))
+        handles.append(weakref.ref(handle, lambda _: _flights.pop(key, None)))
     except TypeError:  # a backend's own work type without weak references: its wait cannot be measured
         if probe.current is not None:
             probe.current.ledger.dropped += 1
