@@ -37,13 +37,15 @@ class Losses:
         """
         since, last_bad, last = self._since[source], self._last_bad[source], self._last[source]
         is_in_run = since not in (layout.UNKNOWN, layout.FINITE)
-        has_gone_back = step < last_bad
-        follows_finite_step = step != last and last != last_bad
         self._last[source] = step
         if not isfinite(loss):
             self._last_bad[source] = step
             since = since if is_in_run else step
-        elif not is_in_run or has_gone_back or follows_finite_step:
+        elif (
+            not is_in_run
+            or step < last_bad  # the job has gone back to an earlier step
+            or (step != last and last != last_bad)  # the losses of the step before were finite
+        ):
             since = layout.FINITE
         if since != self._since[source]:
             self._since[source] = since

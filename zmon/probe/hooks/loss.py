@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch._C import DisableTorchFunction, _len_torch_dispatch_stack
@@ -25,14 +25,6 @@ MAX_SENT = 64  # losses that may be under way; the host is rarely further ahead 
 
 _tensor = torch.Tensor
 _finite_on: RankTimeline | None = None  # the timeline of this rank, while its box says that its losses are finite
-
-
-class _SentLoss(NamedTuple):
-    """A loss that is copied to the host."""
-
-    step: int
-    place: Any  # one number in pinned memory
-    event: Any  # recorded behind the copy
 
 
 class DeviceLosses:
@@ -50,14 +42,17 @@ class DeviceLosses:
     ) -> None:
         self._make_places, self._make_event, self._recordable = make_places, make_event, recordable
         self._free: dict[Any, list[tuple[Any, Any]]] = {}  # place and event, by dtype
-        self._sent: deque[_SentLoss] = deque()
+        self._sent: deque[tuple[int, Any, Any]] = deque()  # step, place and the event behind the copy
 
     def exchange(self, step: int, loss: Any) -> Iterator[tuple[int, float]]:
         """Send the loss of a step, and yield those that have arrived, in order, with their steps."""
         if not self._recordable():
             return
-        while self._sent and self._sent[0].event.query():
-            sent_step, place, event = self._sent.popleft()
+        while self._sent:
+            sent_step, place, event = self._sent[0]
+            if not event.query():
+                break
+            self._sent.popleft()
             yield sent_step, place.item()
             self._free[place.dtype].append((place, event))
         if loss.dtype not in self._free:
@@ -66,7 +61,7 @@ class DeviceLosses:
             place, event = self._free[loss.dtype].pop()
             place.copy_(loss.detach(), non_blocking=True)
             event.record()
-            self._sent.append(_SentLoss(step, place, event))
+            self._sent.append((step, place, event))
 
 
 _on_device = DeviceLosses(
