@@ -18,7 +18,7 @@ from lab.sweep.sizes import Size
 from zmon.agent.sources.boxes import Boxes
 from zmon.errors import ZmonError
 from zmon.offline.compare import Series, series
-from zmon.offline.compare.source import logged
+from zmon.offline.compare.source import read_log
 from zmon.probe.run import environment
 from zmon.steplog import FOLDER, StepLog
 
@@ -81,7 +81,7 @@ def _run(
         return Failed(f"{problem}; {job.last_line()}")
     if not devices:
         return Failed(f"no rank imported torch and joined a process group; {job.last_line()}")
-    run = series(str(size), logged(job_id, folder / FOLDER))
+    run = series(str(size), read_log(job_id, folder / FOLDER))
     if run.world_size != size.ranks:
         return Failed(f"the job had {run.world_size} ranks")
     if not run.causes:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from zmon.offline.compare import Series
-from zmon.offline.compare.judge import BLOCKS, MIN_BLOCK_STEPS, MIN_BLOCKS, half_width_of, trimmed
+from zmon.offline.compare.judge import BLOCKS, MIN_BLOCK_STEPS, MIN_BLOCKS, half_width_of, trim
 from zmon.schema.curve import Point
 from zmon.schema.unknown import Unknown
 
@@ -74,4 +74,4 @@ def _blocks(run: Series, max_blocks: int) -> list[list[int]]:
     """Return the blocks of a run as indices into its columns."""
     late = range(round(WARM_UP * len(run.steps)), len(run.steps))
     number = min(max_blocks, len(late) // MIN_BLOCK_STEPS)
-    return [trimmed(run, late[len(late) * n // number : len(late) * (n + 1) // number]) for n in range(number)]
+    return [trim(run, late[len(late) * n // number : len(late) * (n + 1) // number]) for n in range(number)]

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import astuple, replace
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from zmon.schema.rank import LastWords
 
 TICK_NS = 97  # close to the interval of a real rank, so that torn values differ by little
 LIFE_SECONDS = 120  # the writer ends by itself after this time
+STEPS_PER_CYCLE = 3
 
 
 class Ticking(Clock):
@@ -124,14 +125,14 @@ def _extrapolated(samples: list[dict[str, Any]], cycle: int) -> dict[str, Any]:
 
 
 def _flat_totals(totals: Totals) -> dict[str, Any]:
-    values = flat(astuple(totals))
-    values.pop(".2")  # the wall-clock time of the last step
+    values = flat(asdict(totals))
+    values.pop(".last_step_time")  # by the wall clock
     return values
 
 
 def _flat_record(ends: StepEnds) -> dict[str, Any]:
     (record,) = records_between([ends])
-    return flat(astuple(record))
+    return flat(asdict(record))
 
 
 class Model:
@@ -142,9 +143,7 @@ class Model:
         reader = BoxReader(twin.box.path)
         self.states: dict[int, list[dict[str, Any]]] = {}  # state and place, by the offset of `since` in the cycle
         self.records: dict[int, list[dict[str, Any]]] = {}  # records by the offset of their number in the cycle
-        self.totals: dict[
-            int, list[dict[str, Any]]
-        ] = {}  # totals by the number of boundaries since the start of the cycle
+        self.totals: dict[int, list[dict[str, Any]]] = {}  # by the number of boundaries since the start of the cycle
         starts, numbers, sequences = [], [], []
         for cycle in range(4):
             starts.append(twin.clock.ns)
@@ -156,7 +155,7 @@ class Model:
                 if cycle and now.since > starts[-1]:
                     samples = self.states.setdefault(now.since - starts[-1], [])
                     if len(samples) < cycle:
-                        samples.append(flat(now))
+                        samples.append(flat(now._asdict()))
                 if cycle and twin.ledger.boundaries > numbers[-1]:
                     samples = self.totals.setdefault(twin.ledger.boundaries - numbers[-1], [])
                     if len(samples) < cycle:
@@ -171,8 +170,7 @@ class Model:
             cycle, place = self.place(ends)
             if cycle > 0:
                 self.records.setdefault(place, []).append(_flat_record(ends))
-        self.places = {samples[0][".2"] - starts[1]: samples for samples in self.states.values()}
-        self.by_steps = {samples[0][".0"] - 3: samples for samples in self.totals.values() if samples}
+        self.places = {samples[0][".step_since"] - starts[1]: samples for samples in self.states.values()}
         reader.close()
 
     def cycle(self, ns: int) -> tuple[int, int]:
@@ -183,14 +181,14 @@ class Model:
     def check_now(self, now: Now) -> None:
         """Check state and numbers of one moment, and the place of the same or a later moment."""
         cycle, offset = self.cycle(now.since)
-        expected, actual = _extrapolated(self.states[offset], cycle), flat(now)
-        state = (".0", ".4", ".5", ".6", ".7", ".8", ".9")
-        assert {k: actual[k] for k in state} == {k: expected[k] for k in state}
-        assert now.step_since >= expected[".2"]
+        expected, actual = _extrapolated(self.states[offset], cycle), flat(now._asdict())
+        state = (".since", ".sequence", ".num_bytes", ".activity", ".phase", ".op", ".group")
+        assert {path: actual[path] for path in state} == {path: expected[path] for path in state}
+        assert now.step_since >= expected[".step_since"]
         cycle, offset = self.cycle(now.step_since)
         place = _extrapolated(self.places[offset], cycle)
-        assert (now.activity_since, now.step_since) == (place[".1"], place[".2"])
-        current_step = place[".3"] + (place[".6"] != "train")
+        assert (now.activity_since, now.step_since) == (place[".activity_since"], place[".step_since"])
+        current_step = place[".step"] + (place[".activity"] != "train")
         assert now.step + (now.activity != "train") == current_step
 
     def place(self, ends: StepEnds) -> tuple[int, int]:
@@ -204,8 +202,10 @@ class Model:
 
     def check_totals(self, totals: Totals) -> None:
         """Check the totals, which may be of any boundary after so many steps."""
-        cycle = (totals.steps - 1) // 3
-        candidates = [samples for samples in self.totals.values() if (samples[0][".0"] - 3 * 1) % 3 == totals.steps % 3]
+        cycle = (totals.steps - 1) // STEPS_PER_CYCLE
+        candidates = [
+            samples for samples in self.totals.values() if (samples[0][".steps"] - totals.steps) % STEPS_PER_CYCLE == 0
+        ]
         values = _flat_totals(totals)
         cycles = (cycle - 1, cycle, cycle + 1)
         assert any(values == _extrapolated(samples, c) for samples in candidates for c in cycles)

@@ -19,9 +19,8 @@ FULL = replace(
 
 def test_numbers_of_all_words_fit_into_the_state_of_a_rank():
     """A word without enough bits for its number would be read as another word."""
-    assert layout.unpacked(layout.state(len(ACTIVITIES) - 1, len(PHASES) - 1, len(OPS) - 1, layout.MAX_GROUPS - 1)) == (
-        len(ACTIVITIES) - 1, len(PHASES) - 1, len(OPS) - 1, layout.MAX_GROUPS - 1,
-    )  # fmt: skip
+    last = (len(ACTIVITIES) - 1, len(PHASES) - 1, len(OPS) - 1, layout.MAX_GROUPS - 1)
+    assert layout.unpack_state(layout.state(*last)) == last
     assert len(OPS) <= layout.NONE
 
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from zmon.box import living_launch
-from zmon.box.living_launch import alone
+from zmon.box.living_launch import creation_lock
 
 
 def test_rank_waits_until_the_one_before_it_has_made_its_box(tmp_path):
@@ -22,7 +22,7 @@ def test_rank_waits_until_the_one_before_it_has_made_its_box(tmp_path):
         os.close(other)
 
     threading.Timer(0.1, release).start()
-    with alone(tmp_path):
+    with creation_lock(tmp_path):
         assert released
 
 
@@ -32,5 +32,5 @@ def test_rank_does_not_wait_on_a_file_system_without_locks(tmp_path, monkeypatch
 
     monkeypatch.setattr(fcntl, "flock", flock)
     monkeypatch.setattr(living_launch.time, "sleep", lambda seconds: pytest.fail("it waits"))
-    with alone(tmp_path):
+    with creation_lock(tmp_path):
         pass

@@ -35,7 +35,7 @@ def test_unknown_op_becomes_text(box, reader):
     box.writer.number(layout.ENTERED, word | 12 << layout.LABEL_SHIFT)
     write_state(box, activity=1, phase=0, op=12, group=group)
     assert (reader.now().op, reader.now().num_bytes) == ("op-12", 160)
-    assert [entered[0] for entered in reader.entered()] == [12]
+    assert [entered.op for entered in reader.entered()] == [12]
 
 
 def test_unknown_kind_of_last_words_becomes_text(box, reader):

@@ -7,7 +7,6 @@ import pytest
 from tests.boxes import Box, read, read_part
 from tests.steps import OpTotals
 from zmon.box import layout
-from zmon.box.versions import CURRENT
 from zmon.probe.rank import ACTIVITY_NUMBER, EVAL, OP_NUMBER, PHASE_NUMBER
 from zmon.schema.measures import UNKNOWN
 from zmon.schema.names import ACTIVITIES, OPS, PHASES
@@ -74,7 +73,7 @@ def test_sequence_is_restored_from_its_low_bits(box, count):
     assert read(box)["now"].sequence == count
     box.timeline.leave_op()
     box.timeline.count_op(OP_NUMBER["all_reduce"], group, 8, 8, 400)
-    assert read_part(box, "entered")[0][2] == count
+    assert read_part(box, "entered")[0].sequence == count
     box.timeline.wait_op(OP_NUMBER["all_reduce"], group, 16)
     assert read(box)["now"].sequence == count + 401
 
@@ -174,20 +173,15 @@ def test_report_groups_and_sequences_are_read(box):
     assert (answers["sequences"][0], answers["sequences"][1]) == (1, 2)
 
 
-def test_every_field_of_last_words_is_read_and_long_ones_are_cut_between_characters(box):
+def test_every_field_of_last_words_is_read(box):
     assert read(box)["words"] is None
-    values = (
-        "exception",
-        "builtins.RuntimeError",
-        "step failed",
-        "load() at train.py:88",
-        "gloo: Connection reset",
-        True,
-    )
-    box.writer.last_words(1_700_000_000_500_000_000, *values)
-    assert read(box)["words"] == LastWords(
-        *values[:3], 1_700_000_000.5, where="load() at train.py:88", root="gloo: Connection reset", in_collective=True
-    )
+    error = ("exception", "builtins.RuntimeError", "step failed")
+    origin = {"where": "load() at train.py:88", "root": "gloo: Connection reset", "in_collective": True}
+    box.writer.last_words(1_700_000_000_500_000_000, *error, **origin)
+    assert read(box)["words"] == LastWords(*error, 1_700_000_000.5, **origin)
+
+
+def test_long_last_words_are_cut_between_characters(box):
     box.writer.last_words(time.time_ns(), "exception", "builtins.ValueError", "ж" * 5000)
     message = read(box)["words"].message
     assert set(message) == {"ж"}
@@ -199,12 +193,16 @@ def append(box, data):
         file.write(data)
 
 
-def test_stack_appended_by_a_signal_handler_is_read_as_last_words_unless_there_are_others(box):
+def test_stack_appended_by_a_signal_handler_is_read_as_last_words(box):
     append(box, TRACE + b"\n  File train.py, line 3 in main\n")
     words = read(box)["words"]
     assert (words.kind, words.type) == ("signal", "SIGTERM")
     assert "train.py, line 3" in words.message
     assert words.time == pytest.approx(box.path.stat().st_mtime)
+
+
+def test_last_words_in_the_cell_come_before_a_stack(box):
+    append(box, TRACE + b"\n  File train.py, line 3 in main\n")
     box.writer.last_words(time.time_ns(), "exception", "builtins.ValueError", "bad batch")
     assert read(box)["words"].type == "builtins.ValueError"
 
@@ -220,10 +218,11 @@ def test_exception_has_the_sender_of_a_signal_that_came_just_before_it(box, sent
     assert read(box)["words"].sender_pid == sender
 
 
-def test_tail_without_a_stack_is_ignored_and_a_long_stack_is_cut(box):
+def test_tail_without_a_stack_is_ignored(box):
     append(box, b"garbage")
     assert read(box)["words"] is None
-    with box.path.open("r+b") as file:
-        file.seek(CURRENT.file_size)
-        file.write(TRACE + b"x" * 10_000_000)
+
+
+def test_long_stack_is_cut(box):
+    append(box, TRACE + b"x" * 10_000_000)
     assert len(read(box)["words"].message) == layout.TAIL_READ_BYTES

@@ -7,9 +7,9 @@ import pytest
 
 from tests.boxes import Box, all_ends, records_between
 from tests.steps import only_records
-from zmon.box import layout
+from zmon.box import layout, recent
 from zmon.box.reader import BoxReader
-from zmon.box.recent import sampled_step, spread
+from zmon.box.recent import sampled_step
 from zmon.box.steps import aligned_steps
 from zmon.box.versions import CURRENT
 from zmon.schema.names import ACTIVITIES, OPS
@@ -188,7 +188,7 @@ def test_mean_is_unknown_where_the_count_of_steps_stands_still(box, reader):
     box.steps(64, seconds=0.020)
     still = [reader._boundary(number) for number in range(65)]
     still = [row and (*row[: layout.STEPS], 5, *row[layout.STEPS + 1 :]) for row in still]
-    sample = spread(still.__getitem__, 64, 0, box.clock.ns, about=8)
+    sample = recent.sample(still.__getitem__, 64, 0, box.clock.ns, about=8)
     assert 4 <= len(sample) < 64
     assert {record.mean for record in sampled_records(sample)} == {None}
 

@@ -56,9 +56,8 @@ def test_step_after_an_evaluation_does_not_include_the_evaluation(box):
     assert after.measures.self_seconds + after.measures.exposed_seconds == pytest.approx(after.duration)
     totals = read(box)["totals"]
     assert totals.step_seconds == pytest.approx(0.040, abs=1e-6)
-    assert (
-        totals.measures.ops["all_to_all"].count == 3
-    )  # the collective between the steps counts, but its time belongs to no step
+    # The collective between the steps counts, but its time belongs to no step.
+    assert totals.measures.ops["all_to_all"].count == 3
     assert totals.measures.exposed_seconds == pytest.approx(0.020, abs=1e-6)
 
 

@@ -91,7 +91,7 @@ def rank_box(root: Path, rank: int, socket: str = "", **identity: Any) -> Box:
     box.steps(8)
     box.timeline.turn_to(ACTIVITY_NUMBER["checkpoint"])
     box.clock.sleep(0.5)
-    box.ledger.saved()
+    box.ledger.note_checkpoint()
     box.timeline.turn_to(ACTIVITY_NUMBER["eval"])
     box.clock.sleep(0.25)
     for _ in range(2):

@@ -25,14 +25,14 @@ def test_only_a_complete_checkpoint_has_a_time(box):
     box.timeline.turn_to(CHECKPOINT)
     box.timeline.turn_to(EVAL)
     assert read_steps(box)[1].last_checkpoint_time is None
-    box.ledger.saved()
+    box.ledger.note_checkpoint()
     box.steps(1)
     assert read_steps(box)[1].last_checkpoint_time is not None
 
 
 def test_boundary_is_whole_if_another_thread_saves_between_its_copy_and_its_checksum(box, monkeypatch):
     def checksum(data, seed):
-        box.ledger.saved()
+        box.ledger.note_checkpoint()
         return crc32(data, seed)
 
     monkeypatch.setattr(writer, "crc32", checksum)
@@ -82,7 +82,7 @@ def test_totals_count_on_beyond_their_limit(box):
         box.ledger.work(None, None, 2**62 - 2**10, 2**61)
         box.steps(1)
     reader = BoxReader(box.path)
-    number = reader._place()[0]
+    number = reader._place().boundaries
     before, last = reader._boundary(number - 1), reader._boundary(number)
     reader.close()
     steps = aligned_steps({"": [StepEnds(before, last, mean_from=before)]})

@@ -2,12 +2,12 @@
 
 import pytest
 
-from zmon.probe.operations import FORMULAS, Count, OperatorCall
+from zmon.probe.operations import FORMULAS, OperationCounter, OperatorCall
 
 
 def operations(*calls, nanoseconds=100):
     """Return the operations of a step with these calls, each of 10 nanoseconds."""
-    count = Count()
+    count = OperationCounter()
     for each in calls:
         count.add(each)
     return count.operations(nanoseconds)

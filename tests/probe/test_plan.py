@@ -12,7 +12,7 @@ from tests.boxes import read_totals
 from tests.probe.test_door import zmon_lines
 from zmon.box.reader import BoxReader
 from zmon.errors import UsageError
-from zmon.probe.plan_file import COUNTS, encoded
+from zmon.probe.plan_file import COUNTS, encode_plan
 from zmon.schema.plan import MAX_PLAN_BYTES
 
 LOAD = {"lookups": 20_000, "sent_bytes": 12_345_678, "received_bytes": 12_345_678, "memory_bytes": 12_345_678_901,
@@ -129,7 +129,7 @@ def test_plan_without_space_on_disk_is_reported_and_leaves_no_file(start_rank):
 @pytest.mark.parametrize("ranks", [8, 1024])
 def test_plan_file_is_bounded_and_has_the_number_of_all_tables(ranks, name):
     tables = [f"{name}{number}" * 3 for number in range(2000)]
-    body = encoded("uid", ranks, [{**LOAD, "tables": tables}] * ranks, {})
+    body = encode_plan("uid", ranks, [{**LOAD, "tables": tables}] * ranks, {})
     assert len(body) <= MAX_PLAN_BYTES
     plan = json.loads(body)["plan"]
     assert plan["num_tables"] == [2000] * ranks
@@ -137,13 +137,18 @@ def test_plan_file_is_bounded_and_has_the_number_of_all_tables(ranks, name):
     assert plan["lookups"] == [20_000] * ranks
 
 
-def test_plan_of_a_very_large_job_has_no_table_names_or_is_refused():
-    row = {**LOAD, "tables": ["\u8868" * 40]}
-    assert json.loads(encoded("uid", 1500, [row] * 1500, {}))["plan"]["tables"] == [[]] * 1500
+LONG_NAME = {**LOAD, "tables": ["\u8868" * 40]}
+
+
+def test_plan_of_a_very_large_job_has_no_table_names():
+    assert json.loads(encode_plan("uid", 1500, [LONG_NAME] * 1500, {}))["plan"]["tables"] == [[]] * 1500
+
+
+def test_plan_that_is_too_large_without_names_is_refused():
     with pytest.raises(UsageError, match="5000 ranks take"):
-        encoded("uid", 5000, [row] * 5000, {})
+        encode_plan("uid", 5000, [LONG_NAME] * 5000, {})
 
 
 def test_totals_need_the_prediction_for_the_ranks():
     with pytest.raises(UsageError, match="ranks is missing"):
-        encoded("uid", 8, None, {"speed": 1.0}, steps=9)
+        encode_plan("uid", 8, None, {"speed": 1.0}, steps=9)

@@ -53,6 +53,9 @@ def _text(size: int) -> Packed:
     return Packed(f"{size}s", lambda value: field(value, size), text)
 
 
+_DTYPE, _SHARES_BYTES = re.compile(r"[a-z0-9_]+"), 160
+
+
 def fits_shares(shares: Mapping[str, float]) -> bool:
     """Return True if these are shares of dtypes, and the box has room for them."""
     return (
@@ -76,7 +79,6 @@ def _decoded_shares(raw: bytes) -> dict[str, float]:
     return shares if fits_shares(shares) else {}
 
 
-_DTYPE, _SHARES_BYTES = re.compile(r"[a-z0-9_]+"), 160
 # As `bfloat16=0.98 float32=0.02`.
 _SHARES = Packed(f"{_SHARES_BYTES}s", lambda shares: field(_as_words(shares), _SHARES_BYTES), _decoded_shares)
 

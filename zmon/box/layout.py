@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from zmon.schema import measures, names
 from zmon.schema.measures import AMOUNT_MEASURES
@@ -110,21 +111,35 @@ def state(activity: int, phase: int, op: int = NONE, group: int = NONE) -> int:
     return activity | phase << PHASE_SHIFT | op << OP_SHIFT | group << GROUP_SHIFT
 
 
-def unpacked(packed: int) -> tuple[int, int, int, int]:
-    """Unpack activity, phase, op and group of a state."""
-    return packed & 7, packed >> PHASE_SHIFT & 7, packed >> OP_SHIFT & 15, packed >> GROUP_SHIFT
+class PlaceInStep(NamedTuple):
+    """Activity, phase, op and group of a rank, as numbers; op and group are NONE outside of collectives."""
+
+    activity: int
+    phase: int
+    op: int
+    group: int
 
 
-def entered(word: int, counts: Sequence[int | None]) -> tuple[int, int, int, int]:
-    """Unpack op, group, sequence and bytes of a collective.
+def unpack_state(packed: int) -> PlaceInStep:
+    """Unpack a state; the reverse of `state`."""
+    return PlaceInStep(packed & 7, packed >> PHASE_SHIFT & 7, packed >> OP_SHIFT & 15, packed >> GROUP_SHIFT)
 
-    `counts` has the current count of each group, which gives the high bits of the sequence. Sequence 0 means that the
-    collective has none, or that it is unknown.
-    """
+
+class Collective(NamedTuple):
+    """A collective that a rank has entered; op and group are numbers, NONE if unknown."""
+
+    op: int
+    group: int
+    sequence: int  # in its group; 0: it has none, or it is unknown
+    num_bytes: int  # sent and received
+
+
+def unpack_collective(word: int, counts: Sequence[int | None]) -> Collective:
+    """Unpack a collective; `counts` has the current count of each group, which gives the high bits of the sequence."""
     label = word >> LABEL_SHIFT
     op, group, low = label & 15, label >> LABEL_GROUP_SHIFT & 15, label >> LABEL_SEQUENCE_SHIFT
     count = counts[group] if group < len(counts) else None
     if not low & SEQUENCES or count is None:
-        return op, group, 0, word & MAX_BYTES
+        return Collective(op, group, 0, word & MAX_BYTES)
     latest = count + SEQUENCES // 2  # a collective that C++ issued is entered before it is counted
-    return op, group, max(0, latest - (latest - low) % SEQUENCES), word & MAX_BYTES
+    return Collective(op, group, max(0, latest - (latest - low) % SEQUENCES), word & MAX_BYTES)

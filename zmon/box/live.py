@@ -6,32 +6,43 @@ that do not match are not returned. The number of an activity, a phase or an op 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from zmon.box import layout
+from zmon.box.layout import Collective, PlaceInStep
 
 
-def state(live: tuple[int, ...]) -> tuple[int, int, int, int, int] | None:
-    """Return since, activity, phase, op and group of the newer valid slot; None if neither is valid."""
+class DatedState(NamedTuple):
+    """A state and its start, in nanoseconds of the host's monotonic clock."""
+
+    since: int
+    state: PlaceInStep
+
+
+def state(live: tuple[int, ...]) -> DatedState | None:
+    """Return the newer valid state of the two slots; None if neither is valid."""
     newest = None
     for slot in layout.STATE_SLOTS:
         since = live[slot]
         packed, remainder = divmod(since + live[slot + 1] - layout.STATE_KEY, layout.STATE_PRIME)
         if since < 0 or remainder or not 0 <= packed < layout.STATE_LIMIT:
             continue
-        activity, phase, op, group = layout.unpacked(packed)
-        if (group < layout.MAX_GROUPS or group == layout.NONE) and (newest is None or since > newest[0]):
-            newest = since, activity, phase, op, group
+        state = layout.unpack_state(packed)
+        is_group = state.group < layout.MAX_GROUPS or state.group == layout.NONE
+        if is_group and (newest is None or since > newest.since):
+            newest = DatedState(since, state)
     return newest
 
 
-def entered(live: tuple[int, ...], index: int) -> tuple[int, int, int, int] | None:
-    """Return op, group, sequence and bytes of the collective at `index`; None in the middle of a write."""
+def entered(live: tuple[int, ...], index: int) -> Collective | None:
+    """Return the collective at `index`; None in the middle of a write."""
     word, totals = _number(live, index), counts(live)
     if word is None:
         return None
-    collective = layout.entered(word, totals)
-    op, group, *_ = collective
+    collective = layout.unpack_collective(word, totals)
+    group = collective.group
     is_known = group == layout.NONE or (group < layout.MAX_GROUPS and totals[group] is not None)
-    return collective if op != layout.NONE and is_known else None
+    return collective if collective.op != layout.NONE and is_known else None
 
 
 def counts(live: tuple[int, ...]) -> list[int | None]:

@@ -1,8 +1,8 @@
-"""The launch whose ranks live under a job id on this host, so that another one does not mix with it.
+"""The living ranks under a job id on this host, so that two launches do not mix in one job.
 
-A rank looks before it makes its box, and holds the lock of the directory of boxes until its box is published. So the
-living boxes of a job are of one launch, and any of them shows which; the process that started the launch may have a box
-of an earlier one. Ranks import this module: it reads no more than an identity.
+A rank reads them before it makes its box, and holds the lock of the directory of boxes until its box is published. So
+all living boxes of a job belong to one launch. The exception is the process that started the launch: it may have the
+box of an earlier launch. Ranks import this module, so it reads only identities.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _LOCK_SECONDS = 5.0  # a rank makes its box in some milliseconds; after this tim
 
 
 @contextlib.contextmanager
-def alone(root: Path) -> Iterator[None]:
-    """Let no other rank of this user make a box meanwhile. Without a directory it does nothing: the box then fails."""
+def creation_lock(root: Path) -> Iterator[None]:
+    """Let no other rank of this user make a box meanwhile; without the directory there is no lock and no box."""
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # may be a link

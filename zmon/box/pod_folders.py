@@ -42,7 +42,7 @@ class PodFolders:
         self._gone_since: dict[str, float] = {}
 
     def remove(self) -> list[str]:
-        """Delete the folders of pods that are gone since GRACE_SECONDS, and return their names. Raises OSError.
+        """Delete the folders of pods that have been gone for GRACE_SECONDS, and return their names. Raises OSError.
 
         If no pod has a mount, nothing is deleted: then this process may not see the mounts of the host.
         """
@@ -57,10 +57,10 @@ class PodFolders:
 
 
 def _remove(folder: Path) -> bool:
-    """Delete a folder that root made, and all in it; links are deleted and not followed. True if it is gone."""
+    """Delete a folder of root and all in it; links are deleted, and not followed. Return True if it is gone."""
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != 0:
-        return False  # the kubelet has not made it
+        return False  # the kubelet did not make it
     try:
         shutil.rmtree(folder)
     except (OSError, RecursionError) as error:
@@ -71,7 +71,7 @@ def _remove(folder: Path) -> bool:
 
 
 def main() -> None:
-    """Look every minute, until a signal ends this process."""
+    """Delete such folders every minute, until a signal ends this process."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     folders = PodFolders()
     while True:

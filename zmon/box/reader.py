@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from zmon.box import layout, live, recent, ring
 from zmon.box.identity import Identity, lined_text, text, unpacked_identity
+from zmon.box.layout import Collective
 from zmon.box.lock import holder
 from zmon.box.ring import Row, checked
 from zmon.box.steps import StepEnds
@@ -36,12 +37,21 @@ class Now(NamedTuple):
     activity_since: int
     step_since: int
     step: int  # the current step in training, else the last one
-    sequence: int
-    num_bytes: int
+    sequence: int  # of the collective that the rank is in; 0: it has none, it is unknown, or the rank is in none
+    num_bytes: int  # of that collective; 0 outside of collectives
     activity: str
     phase: str
-    op: str | None
-    group: int | None
+    op: str | None  # None: the rank is in no collective
+    group: int | None  # number of the process group of `op`; None: it has no number, or the rank is in no collective
+
+
+class _Place(NamedTuple):
+    """The values of the place cell; times are nanoseconds of the host's monotonic clock."""
+
+    boundaries: int  # the number of boundaries written so far
+    activity_since: int
+    step_since: int
+    step: int
 
 
 class BoxReader:
@@ -69,31 +79,28 @@ class BoxReader:
         """Return the current state of the rank."""
         for _ in range(_MAX_TRIES):  # the rank may change its state while it is read
             words, later_words = self._live(), self._live()
-            state = live.state(words)
-            if state is None:
+            dated = live.state(words)
+            if dated is None:
                 continue
-            since, activity, phase, op, group = state
-            sequence = num_bytes = 0
-            if op != layout.NONE:
+            state, entered = dated.state, None
+            if state.op != layout.NONE:
                 entered = live.entered(words, layout.ENTERED)
-                if entered is None or entered[:2] != (op, group) or live.state(later_words) != state:
+                if entered is None or entered[:2] != state[2:] or live.state(later_words) != dated:
                     continue
-                _, _, sequence, num_bytes = entered
-            # Read after the state, because the rank writes it before the state. In the other order a new activity would
-            # have the age of the previous one.
-            _, activity_since, step_since, step = self._place()
-            training = activity == _TRAIN
+            # The place is read after the state, because the rank writes it before the state. In the other order a new
+            # activity would have the age of the previous one.
+            place = self._place()
             return Now(
-                since,
-                activity_since,
-                step_since,
-                step if training else step - 1,
-                sequence,
-                num_bytes,
-                word(ACTIVITIES, activity, "activity"),
-                word(PHASES, phase, "phase"),
-                None if op == layout.NONE else word(OPS, op, "op"),
-                None if group == layout.NONE else group,
+                since=dated.since,
+                activity_since=place.activity_since,
+                step_since=place.step_since,
+                step=place.step if state.activity == _TRAIN else place.step - 1,
+                sequence=0 if entered is None else entered.sequence,
+                num_bytes=0 if entered is None else entered.num_bytes,
+                activity=word(ACTIVITIES, state.activity, "activity"),
+                phase=word(PHASES, state.phase, "phase"),
+                op=None if state.op == layout.NONE else word(OPS, state.op, "op"),
+                group=None if state.group == layout.NONE else state.group,
             )
         raise self._corrupt("its current state is damaged")
 
@@ -117,7 +124,7 @@ class BoxReader:
     def last_boundary(self) -> Row:
         """Return the last boundary, which has the totals of the rank."""
         for _ in range(3):  # a rank with very short steps may overwrite the boundary meanwhile
-            last = self._boundary(self._place()[0])
+            last = self._boundary(self._place().boundaries)
             if last is not None:
                 return last
         raise self._corrupt("its last boundary is damaged")
@@ -145,7 +152,7 @@ class BoxReader:
         sender = _SENDER.match(tail)
         sender_pid, signalled = (int(sender[1]), float(sender[2])) if sender else (None, 0.0)
         if kind > 0:
-            after = unix * NS - signalled
+            seconds_after_signal = unix * NS - signalled
             return LastWords(
                 word(layout.WORDS_KINDS, kind, "kind"),
                 text(type_),
@@ -154,8 +161,8 @@ class BoxReader:
                 where=text(where),
                 root=lined_text(root),
                 in_collective=bool(in_collective),
-                sender_pid=sender_pid if 0.0 <= after <= _ENDING_SECONDS else None,
-                late_sender_pid=sender_pid if after < 0.0 else None,
+                sender_pid=sender_pid if 0.0 <= seconds_after_signal <= _ENDING_SECONDS else None,
+                late_sender_pid=sender_pid if seconds_after_signal < 0.0 else None,
             )
         trace = tail[sender.end() :] if sender else tail
         if not trace.startswith(layout.TRACE):
@@ -168,11 +175,11 @@ class BoxReader:
         counts = live.counts(self._live())
         return {group: count for group, count in enumerate(counts) if count is not None}
 
-    def entered(self) -> list[tuple[int, int, int, int]]:
-        """Return op, group, sequence and bytes of the last two collectives that have a sequence, the latest first."""
+    def entered(self) -> list[Collective]:
+        """Return the last two collectives, the latest first; those without a known sequence are left out."""
         words = self._live()
         collectives = (live.entered(words, index) for index in (layout.ENTERED, layout.BEFORE))
-        return [entered for entered in collectives if entered is not None and entered[2]]
+        return [collective for collective in collectives if collective is not None and collective.sequence]
 
     def groups(self) -> dict[int, tuple[str, int]]:
         """Return name and size of each process group, by its number."""
@@ -181,19 +188,19 @@ class BoxReader:
         return {group: (text(name), size) for group, (name, size) in entries if text(name)}
 
     def steps_ended(self, after_ns: int, until_ns: int, max_steps: int) -> list[StepEnds]:
-        """Return the last `max_steps` steps that ended in that time; see `recent.ended`."""
-        return recent.ended(self._boundary, self._place()[0], after_ns, until_ns, max_steps)
+        """Return the last `max_steps` steps that ended in that time; see `recent.last_steps`."""
+        return recent.last_steps(self._boundary, self._place().boundaries, after_ns, until_ns, max_steps)
 
     def steps_spread(self, after_ns: int, until_ns: int, about: int) -> list[StepEnds]:
-        """Return a sample of the steps that ended in that time, the same ones on every rank; see `recent.spread`."""
-        return recent.spread(self._boundary, self._place()[0], after_ns, until_ns, about)
+        """Return a sample of the steps that ended in that time, the same ones on every rank; see `recent.sample`."""
+        return recent.sample(self._boundary, self._place().boundaries, after_ns, until_ns, about)
 
     def boundaries_after(self, after: int, max_boundaries: int) -> tuple[int, bytes]:
         """Return the oldest boundaries numbered above `after`, at most `max_boundaries` of them.
 
         The result is the number of the first one and the bytes of all, unchecked.
         """
-        numbers = ring.available(after, self._place()[0])[:max_boundaries]
+        numbers = ring.readable(after, self._place().boundaries)[:max_boundaries]
         raw = ring.read(self._fd, numbers, self.layout)
         if len(raw) != len(numbers) * self.layout.boundary_size:
             raise self._corrupt("the file is truncated")
@@ -205,9 +212,9 @@ class BoxReader:
         raw = ring.read(self._fd, range(number, number + 1), self.layout)
         return ring.boundary(raw, number, self.seed)
 
-    def _place(self) -> tuple[int, int, int, int]:
-        _, boundaries, activity_since, step_since, step = self._cell(self.layout.place)
-        return boundaries, activity_since, step_since, step
+    def _place(self) -> _Place:
+        _, *values = self._cell(self.layout.place)
+        return _Place(*values)
 
     def _live(self) -> tuple[int, ...]:
         raw = os.pread(self._fd, layout.LIVE.size, self.layout.live)

@@ -16,8 +16,11 @@ _WORD = (1 << 64) - 1
 ReadBoundary = Callable[[int], Row | None]  # returns a boundary by its number; None if damaged or overwritten
 
 
-def ended(read: ReadBoundary, latest: int, after_ns: int, until_ns: int, max_steps: int) -> list[StepEnds]:
-    """Return the last steps that ended in that time, oldest first, at most `max_steps` of them."""
+def last_steps(read: ReadBoundary, latest: int, after_ns: int, until_ns: int, max_steps: int) -> list[StepEnds]:
+    """Return the last steps that ended in that time, oldest first, at most `max_steps` of them.
+
+    The time is after `after_ns` and up to `until_ns`, on the host's monotonic clock; `latest` is the newest boundary.
+    """
     steps: list[StepEnds] = []
     boundary = read(latest)
     for number in range(latest, _oldest(latest), -1):
@@ -32,11 +35,11 @@ def ended(read: ReadBoundary, latest: int, after_ns: int, until_ns: int, max_ste
     return steps[::-1]
 
 
-def spread(read: ReadBoundary, latest: int, after_ns: int, until_ns: int, about: int) -> list[StepEnds]:
+def sample(read: ReadBoundary, latest: int, after_ns: int, until_ns: int, about: int) -> list[StepEnds]:
     """Return a sample of about `about` of the steps that ended in that time, or all if there are fewer; oldest first.
 
-    The sample has one step of each block of `stride` steps, as `sampled_step` draws it. Each has the mean of all steps
-    since the previous sampled one.
+    The sample has one step of each block of `stride` steps, as `sampled_step` draws it. Each sampled step comes with
+    the mean of all steps since the sampled step before it.
     """
     stride, steps = _stride(read, latest, after_ns, about), []
     number = latest
@@ -62,18 +65,19 @@ def spread(read: ReadBoundary, latest: int, after_ns: int, until_ns: int, about:
 def sampled_step(step: int, stride: int) -> int:
     """Return the sampled step in the block of `stride` steps with this step; `stride` is a power of two.
 
-    It is drawn by the number of the block, and so the same one on every rank. A fixed place in the block would show
-    only a part of what recurs: of four ranks that are slow in turn, always the same one. One of two neighbouring blocks
-    has the sampled step of the block twice as large, so ranks with different strides share those of the larger one.
+    The number of the block decides which step is drawn, so it is the same step on every rank. A fixed place in the
+    block would show only a part of what recurs: of four ranks that are slow in turn, always the same one. Two
+    neighbouring blocks make one block of twice the size, and its sampled step is that of one of the two. So ranks with
+    different strides share the sampled steps of the larger stride.
     """
     block = step // stride
     while stride > 1:
-        block = 2 * block + (_drawn(block, stride) & 1)
+        block = 2 * block + (_random_bits(block, stride) & 1)
         stride //= 2
     return block
 
 
-def _drawn(block: int, stride: int) -> int:
+def _random_bits(block: int, stride: int) -> int:
     """Return bits that look random: the finalizer of splitmix64 (Steele et al., OOPSLA 2014)."""
     bits = (block * 0x9E3779B97F4A7C15 + stride) & _WORD
     bits = ((bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
@@ -84,8 +88,8 @@ def _drawn(block: int, stride: int) -> int:
 def _mean_from(first: Row | None, end: Row, earlier: int) -> Row | None:
     """Return the boundary after which the steps since the sampled step `earlier` begin.
 
-    Returns None if it is the previous step, or if there is anything other than steps in between. A job can write its
-    box, so the count of steps may stand still while their numbers rise.
+    Returns None if `earlier` is the step before, or if there is anything other than steps in between. The job may write
+    anything into its box, so the count of steps may stand still while their numbers rise.
     """
     if first is None or first[layout.KIND] != layout.STEP or end[layout.STEP_NUMBER] - earlier < 2:
         return None

@@ -40,7 +40,7 @@ def boundaries(raw: bytes, first: int, seed: int, layout: Layout) -> Iterator[Ro
             yield row
 
 
-def available(after: int, latest: int) -> range:
+def readable(after: int, latest: int) -> range:
     """Return the numbers above `after` in the ring, without the oldest one, which the rank may be overwriting."""
     return range(max(after + 1, latest - RING_CAPACITY + 2), latest + 1)
 

@@ -1,4 +1,4 @@
-"""Makes steps, and the totals of a rank, of the boundaries in its box. Pure."""
+"""Turns the boundaries in a box into steps and into the totals of its rank. Pure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from zmon.schema.steps import DURATION, MEAN, MEAN_STEPS, SAME_SIZE_SENT, START,
 
 
 class StepEnds(NamedTuple):
-    """The two boundaries of a step, and where the steps began whose mean stands beside it."""
+    """The two boundaries of a step; a sampled step also stands for the steps since the sampled step before it."""
 
     previous: Row
     end: Row
-    mean_from: Row | None = None  # None: there is no such mean
+    mean_from: Row | None = None  # the boundary after which the mean of those steps begins; None: there is no mean
 
 
 def _slots(names: Sequence[str], differences: bool) -> dict[str, int]:
@@ -63,22 +63,15 @@ def whole_steps(ends: Mapping[str, Sequence[StepEnds]], unix: bool = False) -> S
     They start on the host's monotonic clock; `unix`: in unix time, as the rank's host had it.
     """
     clock = layout.LAST_STEP if unix else layout.TIME
-    rows = {
-        uid: [
-            (end[layout.STEP_NUMBER], end[clock] - duration, duration, _sent_so_far(end), *_ALL.of_step(previous, end))
-            for previous, end, _ in of_rank
-            for duration in (end[layout.STEP_NS] - previous[layout.STEP_NS],)
-        ]
-        for uid, of_rank in ends.items()
-    }
+    rows = {uid: [_whole(each, clock) for each in rank_ends] for uid, rank_ends in ends.items()}
     return Steps.from_rows((STEP, START, DURATION, SAME_SIZE_SENT, *_ALL.names), rows)
 
 
 def aligned_steps(ends: Mapping[str, Sequence[StepEnds]]) -> Steps:
     """Return what the hub compares over all ranks, with the means of the steps between, by run uid."""
-    with_means = any(each.mean_from is not None for of_rank in ends.values() for each in of_rank)
+    with_means = any(each.mean_from is not None for rank_ends in ends.values() for each in rank_ends)
     names = (STEP, SAME_SIZE_SENT, *_ALIGNED.names, *(_MEANS if with_means else ()))
-    rows = {uid: [_aligned(each, with_means) for each in of_rank] for uid, of_rank in ends.items()}
+    rows = {uid: [_aligned(each, with_means) for each in rank_ends] for uid, rank_ends in ends.items()}
     return Steps.from_rows(names, rows)
 
 
@@ -87,7 +80,16 @@ def _sent_so_far(end: Row) -> int:
     return sum(_same_size_ops(end))
 
 
+def _whole(ends: StepEnds, clock: int) -> tuple[int, ...]:
+    """Return the row of `whole_steps` for a step; `clock`: the place of its end in a boundary."""
+    previous, end, _ = ends
+    duration = end[layout.STEP_NS] - previous[layout.STEP_NS]
+    start = end[clock] - duration
+    return (end[layout.STEP_NUMBER], start, duration, _sent_so_far(end), *_ALL.of_step(previous, end))
+
+
 def _aligned(ends: StepEnds, with_means: bool) -> tuple[int, ...]:
+    """Return the row of `aligned_steps` for a step; a step without a mean stands for itself."""
     previous, end, first = ends
     numbers = _ALIGNED.of_step(previous, end)
     row = (end[layout.STEP_NUMBER], _sent_so_far(end), *numbers)
@@ -98,18 +100,19 @@ def _aligned(ends: StepEnds, with_means: bool) -> tuple[int, ...]:
     return (*row, end[layout.STEPS] - first[layout.STEPS], *_ALIGNED.mean(first, end))
 
 
-_OF_RANK = [name for name, column in COLUMNS.items() if not column.word and not column.measure.field]
-_OF_PHASES = [name for name, column in COLUMNS.items() if column.measure.per == "phase"]
-_OF_OPS = [[name for name, column in COLUMNS.items() if column.word == op] for op in OPS]
+_RANK_COLUMNS = [name for name, column in COLUMNS.items() if not column.word and not column.measure.field]
+_PHASE_COLUMNS = [name for name, column in COLUMNS.items() if column.measure.per == "phase"]
+_OP_COLUMNS = [[name for name, column in COLUMNS.items() if column.word == op] for op in OPS]
 
 
 def totals(row: Row) -> dict[str, float]:
     """Return the totals of a rank by column; phases and ops that never ran are left out, and so is what is unknown."""
-    names = [name for name in _OF_RANK if _total(row, name) != UNKNOWN]
-    names += [name for name in _OF_PHASES if _total(row, name)]
-    for of_op, calls, exposed in zip(_OF_OPS, row[layout.SLOTS["calls"]], row[layout.SLOTS["exposed"]], strict=True):
-        if calls or exposed:
-            names += of_op
+    names = [name for name in _RANK_COLUMNS if _total(row, name) != UNKNOWN]
+    names += [name for name in _PHASE_COLUMNS if _total(row, name)]
+    calls, exposed = row[layout.SLOTS["calls"]], row[layout.SLOTS["exposed"]]
+    for columns, num_calls, exposed_ns in zip(_OP_COLUMNS, calls, exposed, strict=True):
+        if num_calls or exposed_ns:
+            names += columns
     return {name: _total(row, name) * (NS if COLUMNS[name].measure.unit == "seconds" else 1) for name in names}
 
 
@@ -119,8 +122,8 @@ def fields_of_state(row: Row) -> dict[str, Any]:
     for measure in MEASURES:
         numbers = row[layout.SLOTS[measure.name]]
         if measure.field and measure.per:
-            seconds = zip(measure.words, numbers, strict=True)
-            fields[measure.field] = {word: value(measure, number) for word, number in seconds if number}
+            pairs = zip(measure.words, numbers, strict=True)
+            fields[measure.field] = {word: value(measure, number) for word, number in pairs if number}
         elif measure.field:
             is_unknown = numbers[0] < 0 and measure.of_step != "difference"
             fields[measure.field] = None if is_unknown else value(measure, numbers[0])

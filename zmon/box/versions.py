@@ -52,14 +52,14 @@ class Layout:
 
     def __init__(self) -> None:
         self.identity = Cell("".join(packed.code for packed in FIELDS.values()), _FIRST_OFFSET)
-        # boundaries written, activity since, step since, the current step
+        # Boundaries written, activity since, step since, the current step.
         self.place = Cell("Q3q", self.identity.end)
-        self.report = Cell("32sd" * MAX_REPORT_KEYS, self.place.end)
-        # by source of losses, the step since which they are not finite, or FINITE
+        self.report = Cell("32sd" * MAX_REPORT_KEYS, self.place.end)  # name and value of each gauge
+        # By source of losses: the step since which they are not finite, or FINITE.
         self.losses = Cell("q" * len(LOSS_SOURCES), self.report.end)
-        # unix time, kind, whether the exception passed through a collective, type, message, place in the code, root
+        # Unix time, kind, whether the exception passed through a collective, type, message, place in the code, root.
         self.words = Cell("qBB64s1024s256s512s", self.losses.end)
-        self.groups = Cell("48si" * MAX_GROUPS, self.words.end)  # name, size
+        self.groups = Cell("48si" * MAX_GROUPS, self.words.end)  # name and size of each group
         self.live = self.groups.end
         self.ring = self.live + 8 * NUM_LIVE
         self.boundary_size = aligned(BOUNDARY.size + CRC.size)

@@ -178,12 +178,15 @@ def _create(path: Path, new: Path) -> int:
         for directory in (path.parents[2], path.parents[1], path.parent):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
-            return _allocated(path, new)
-    return _allocated(path, new)
+            return _allocate(path, new)
+    return _allocate(path, new)
 
 
-def _allocated(path: Path, new: Path) -> int:
-    """Create the file. Raises FileNotFoundError if its folder was deleted meanwhile, as empty folders are."""
+def _allocate(path: Path, new: Path) -> int:
+    """Create the file `new` for the box `path`, lock it, and return its descriptor.
+
+    Raises FileNotFoundError if its folder was deleted meanwhile, as empty folders are.
+    """
     for directory in (path.parents[1], path.parent):
         check_owner(directory)
     _refuse_if_held(path)

@@ -11,9 +11,10 @@ These functions are for the trainer. None of them raises, blocks or needs a netw
 
 Before `attach`, or if no box could be created, every call does nothing.
 
-`rank` has the timeline, `ledger` the totals, `edge/` the hot path in C or Python, `hooks/` the hooks into torch,
-`autoload/` and `run` are for `zmon run`. `launch` reads the environment, `last_words` and `signal_sender.c` record how
-the rank ends. The probe uses mapped memory, the clock, the environment, and torch if the job has it.
+`launch` reads the environment, and `rank_box` creates the box. `rank` has the timeline, `ledger` the totals, `edge/`
+the hot path in C or Python, `hooks/` the hooks into torch. `last_words` and `signal_sender.c` record how the rank ends.
+`run` and `autoload/` are for `zmon run`. The probe uses mapped memory, the clock, the environment, and torch if the job
+has it.
 """
 
 from __future__ import annotations
@@ -21,38 +22,30 @@ from __future__ import annotations
 import functools
 import os
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any, ParamSpec
 
-from zmon.box import BoxWriter, box_path
 from zmon.box.identity import Identity, fits_shares
-from zmon.box.living_launch import alone, living_ranks
-from zmon.box.roots import check_share, prepare_root
 from zmon.errors import UsageError, ZmonError
-from zmon.probe import edge
-from zmon.probe.autoload.sitecustomize import PARENT_PID, switched_off
+from zmon.probe.autoload.sitecustomize import switched_off
 from zmon.probe.complaints import complain as complain  # the hooks use it too
 from zmon.probe.edge import fronts
-from zmon.probe.interface import job_interface
-from zmon.probe.labels import parse_labels, storable_labels, with_label
+from zmon.probe.labels import parse_labels, with_label
 from zmon.probe.last_words import RecordResult, forget_last_words, record_last_words
-from zmon.probe.launch import LaunchEnvironment, read_launch
+from zmon.probe.launch import read_launch
 from zmon.probe.ledger import Ledger
-from zmon.probe.leftovers import sweep
 from zmon.probe.plan_file import write_plan
 from zmon.probe.rank import ACTIVITY_NUMBER, COMPILE, DONE, INIT, PHASE_NUMBER, TRAIN, RankTimeline
-from zmon.probe.run_page import with_run_page
-from zmon.schema.names import FLOPS_SOURCES, second_job_id
+from zmon.probe.rank_box import create_box
+from zmon.schema.names import FLOPS_SOURCES
 
 P = ParamSpec("P")
 current: RankTimeline | None = None  # the timeline of this rank, for the hooks; None while the rank is not watched
 _identity: Identity | None = None
-_on_rank: Callable[[], None] | None = None
+_on_rank: Callable[[], None] | None = None  # called after this process has attached, if `expect_rank` was called
 _expects_rank = False  # this process attaches once it becomes a rank
-_must_join = False  # it is a rank only if it joins a process group, because a rank has started it
+_must_join = False  # this process is a rank only if it joins a process group, because a rank has started it
 _record_result: RecordResult | None = None
 
 
@@ -87,7 +80,7 @@ def guarded(hook: Callable[P, None]) -> Callable[P, None]:
 def expect_rank(callback: Callable[[], None], must_join: bool = False) -> None:
     """Be ready to attach when this process becomes a rank; `callback` is called after that.
 
-    `must_join`: it is no rank if it trains alone.
+    `must_join`: the process is a rank only if it joins a process group, and not if it trains alone.
     """
     global _on_rank, _expects_rank, _must_join
     _on_rank, _expects_rank, _must_join = callback, True, must_join
@@ -110,14 +103,15 @@ def attach_box(
     init_method: str | None = None,
 ) -> bool:
     """Begin to watch this rank; on failure write one line to stderr and return False."""
-    global current, _record_result
+    global current, _identity, _record_result
     if current is not None:
         return True
     if switched_off():
         return False
     try:
         launch = read_launch(os.environ, job_id, rank, world_size, init_method)
-        current = _open(launch, labels or parse_labels(os.environ.get("ZMON_LABELS", "")))
+        current, _identity = create_box(launch, labels or parse_labels(os.environ.get("ZMON_LABELS", "")))
+        current.ledger.samples.on_source = lambda source: identify(samples_source=source)
         _record_result = record_last_words(current)
     except Exception as error:
         complain(str(error) if isinstance(error, ZmonError) else f"cannot watch this rank: {error!r}")
@@ -148,8 +142,8 @@ def record_result(runner: str, error: BaseException | None = None) -> None:
 
 
 @guarded
-def rest() -> None:
-    """Record that no step is due until the rank trains again: what trained has returned, and the process goes on."""
+def end_training() -> None:
+    """Record that no step is due until the rank trains again: the job's function has returned, the process goes on."""
     if current is not None and current.activity not in (INIT, DONE):
         current.turn_to(DONE)
 
@@ -239,7 +233,7 @@ class activity:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if current is not None and self._previous is not None:
             if self._name == "checkpoint" and kind is None:
-                current.ledger.saved()
+                current.ledger.note_checkpoint()
             if current.acts_for_rank():
                 current.turn_to(self._previous)
                 current.explicit_activity = self._was_explicit
@@ -314,67 +308,10 @@ def plan(ranks: Sequence[Mapping[str, Any]] | None = None, *, steps: int | None 
         write_plan(current.box.path, _identity.run_uid, _identity.world_size, ranks, totals, steps)
 
 
-def _open(launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:
-    root = prepare_root(os.environ)
-    sweep(root)
-    check_share(root, launch.local_world_size or 1)
-    with alone(root):
-        launch = _beside_living(root, launch)
-        box = BoxWriter(box_path(root, launch.job_id, launch.attempt, launch.rank))
-        try:
-            return _fill(box, launch, labels)
-        except BaseException:
-            box.discard()
-            raise
-
-
-def _beside_living(root: Path, launch: LaunchEnvironment) -> LaunchEnvironment:
-    """Return the launch: with another job id if a launch beside it has this id and lives on this host.
-
-    The process that started this launch, and was its whole job until then, is the attempt before.
-    """
-    if not launch.launch_id:
-        return launch
-    other_id = second_job_id(launch.job_id, launch.launch_id)
-    if not (root / other_id).is_dir():  # else other ranks of this launch have it, or had it before a restart
-        living = [*living_ranks(root / launch.job_id)]
-        parent = next((rank for rank in living if str(rank.pid) == os.environ.get(PARENT_PID)), None)
-        other = next((rank for rank in living if rank is not parent), None)
-        if other is None or other.launch_id in ("", launch.launch_id) or launch.restarted(other):
-            return replace(launch, attempt=launch.attempt + parent.attempt + 1) if parent else launch
-    complain(
-        f"another launch with the job id {launch.job_id} runs on this host: this one is watched as the job {other_id}. "
-        "Give each its own id with --job-id or ZMON_JOB_ID"
-    )
-    return replace(launch, job_id=other_id)
-
-
-def _fill(box: BoxWriter, launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:
-    global _identity
-    _identity = Identity(
-        **asdict(launch),
-        pid=os.getpid(),
-        run_uid=uuid.uuid4().hex,
-        start_ns=time.monotonic_ns(),
-        start_unix=time.time(),
-        device="cpu",
-        backend=None,
-        socket="",
-        labels=with_run_page(storable_labels(labels), os.environ),
-        edge=edge.CHOSEN.name,
-    )
-    box.identity(_identity)
-    interface = job_interface(os.environ, launch.one_host) if launch.local_rank == 0 else None
-    timeline = edge.CHOSEN.make_timeline(box, interface, start=_identity.start_ns)
-    timeline.ledger.samples.on_source = lambda source: identify(samples_source=source)
-    box.publish()
-    return timeline
-
-
 def _detach_in_child() -> None:
     """Detach from the box after a fork, because a forked worker is not the rank.
 
-    It may be one of the ranks that a process starts which was its whole job so far: then it will join the others.
+    If the parent was the only rank of its job, the worker may be a rank of a new launch. It is one if it joins a group.
     """
     global current, _expects_rank, _must_join
     if current is not None:

@@ -19,7 +19,6 @@ from zmon.box import layout
 _MAX_QUEUED = 64
 _NS_PER_MS = 1_000_000
 
-
 Event: TypeAlias = Any  # torch.cuda.Event, of which record(), query() and elapsed_time(end) in milliseconds are used
 
 
@@ -92,14 +91,14 @@ class DeviceTime:
                 self._start = start
             self._queue.append(_QueuedBoundary(kind, image, [], None, used_events))
 
-    def finished(self, leaving: bool = False) -> Iterator[TimedBoundary]:
+    def finished_boundaries(self, leaving: bool = False) -> Iterator[TimedBoundary]:
         """Yield and remove, in order, the boundaries that the device has passed.
 
         A boundary that it has not passed is yielded as dropped if one of its events failed, if more than 64 are queued,
         or if the rank is leaving. While a CUDA graph is captured, nothing is yielded: the question about an event would
         break the capture (CUDA Runtime API, cudaStreamBeginCapture, cudaStreamCaptureModeGlobal).
         """
-        while self._queue and self._may_ask():
+        while self._queue and self._may_query():
             kind, image, marks, start, used_events = self._queue[0]
             failed = False
             try:
@@ -115,7 +114,7 @@ class DeviceTime:
             duration = sum(ns for slot, ns in times if slot < layout.INFLIGHT)
             yield TimedBoundary(kind, image, times, duration, not done)
 
-    def _may_ask(self) -> bool:
+    def _may_query(self) -> bool:
         try:
             return self._recordable()
         except RuntimeError:  # the device failed; no event of it is passed any more

@@ -1,8 +1,7 @@
 """The network interface that carries this job, and its byte counters.
 
-Only local rank 0 reads them, so that sums over ranks are right. A reading is two `pread`s of open sysfs files, which
-took 3 µs in a loop and 8 to 27 µs in a job, where the caches are cold. Layout:
-Documentation/ABI/testing/sysfs-class-net-statistics.
+Only local rank 0 reads them, so that sums over ranks are right. A reading is two `pread`s of open sysfs files. Layout:
+Documentation/ABI/testing/sysfs-class-net-statistics in the sources of Linux.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 An uncaught exception and a normal exit are recorded in Python. SIGTERM is recorded by `faulthandler`, whose handler is
 C code: it appends the Python stack to the box at once, and then the signal has its usual effect. A handler in Python
 would run only when the interpreter runs again. In a rank that waits inside a collective this never happens, so the job
-could not be cancelled. Neither of them tells who sent the signal; `signal_sender.c` does.
+could not be cancelled. `faulthandler` does not record who sent the signal; `signal_sender.c` does.
 
 Last words have the origin of an exception. A rank whose peer is gone dies of an error that a collective raises, and a
 rank whose storage is gone may die of an error with the same text. The traceback distinguishes them, also if the job
@@ -41,7 +41,8 @@ _SETUP = ("init_process_group", "new_group", "_new_group_with_tag", "_new_proces
 # Names of zmon's own wrappers: of collectives, and of the wait for an asynchronous one (zmon/probe/hooks/replacing.py).
 _WRAPPER_FILE, _WRAPPERS = "<zmon", ("collective", "wait")
 
-_ELSEWHERE = b"\n  in another thread than the main one\n"  # instead of a stack, or before one
+# Written instead of a stack, or before one, if the kernel gives SIGTERM to another thread than the main one.
+_ELSEWHERE = b"\n  in another thread than the main one\n"
 
 RecordResult = Callable[[str, BaseException | None], None]
 
@@ -52,60 +53,10 @@ def record_last_words(timeline: RankTimeline) -> RecordResult:
     The returned function records how the job's function ended in a framework that runs it and catches its exceptions:
     the name of the framework, and the exception. With no name, what it recorded is forgotten: the job goes on.
     """
-    previous_hook, previous_exit = sys.excepthook, sys.exit
-    recorded, has_result, rank = False, False, os.getpid()
-    write = timeline.box.last_words
-    leaving: tuple[SystemExit, int] | None = None  # the exception of sys.exit, and `timeline.since` at that moment
-
-    def record(kind: str, error: BaseException | None, runner: str = "") -> None:
-        nonlocal recorded
-        if recorded or os.getpid() != rank:  # not in a worker forked from the rank
-            return
-        with contextlib.suppress(Exception):
-            if error is None:
-                write(time.time_ns(), kind, runner)
-            else:
-                write(time.time_ns(), kind, type_name(error), str(error), *origin_of(error))
-            if kind == "exit":
-                if timeline.own_thread_has_ended():  # the rank trained in another thread than the one that exits
-                    timeline.adopt_thread()
-                timeline.turn_to(DONE)
-            recorded = True
-
-    def record_result(runner: str, error: BaseException | None) -> None:
-        nonlocal recorded, has_result
-        if runner:
-            recorded, has_result = False, True
-            record("exit" if error is None else "exception", error, runner)
-        elif has_result and os.getpid() == rank:
-            recorded = has_result = False
-            write(0, "")
-
-    def on_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        record("exception", error)
-        previous_hook(kind, error, trace)
-
-    @functools.wraps(previous_exit)
-    def exit(status: str | int | None = None, /) -> NoReturn:
-        nonlocal leaving
-        leaving = SystemExit(status), timeline.since
-        previous_exit(status)
-
-    def on_exit() -> None:
-        # In a child of multiprocessing the exception is still being handled. Elsewhere Python stores it in
-        # sys.last_value, which is needed if the job replaced our excepthook. A SystemExit is not stored there, so ours
-        # is used, but only if the rank did nothing after it. Otherwise the job caught it and went on.
-        error = sys.exc_info()[1] or getattr(sys, "last_value", None)
-        if error is None and leaving is not None and leaving[1] == timeline.since:
-            error = leaving[0]
-        if error is None or (isinstance(error, SystemExit) and not error.code):
-            record("exit", None)
-        else:
-            record("exception", error)
-
-    sys.excepthook, sys.exit = on_exception, exit
-    atexit.register(on_exit)
-    Finalize(None, on_exit, exitpriority=0)  # children of multiprocessing run finalizers but no atexit functions
+    words = _LastWords(timeline)
+    sys.excepthook, sys.exit = words.on_exception, words.wrap_exit(sys.exit)
+    atexit.register(words.on_exit)
+    Finalize(None, words.on_exit, exitpriority=0)  # children of multiprocessing run finalizers but no atexit functions
     tail = timeline.box.tail()
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         faulthandler.register(signal.SIGTERM, file=tail, all_threads=False, chain=True)
@@ -113,7 +64,67 @@ def record_last_words(timeline: RankTimeline) -> RecordResult:
     else:
         _record_sender(tail)
     signal.signal = _wrap_signal(signal.signal, tail)
-    return record_result
+    return words.record_result
+
+
+class _LastWords:
+    """The last words of one rank: the first end that is recorded counts. A worker forked from the rank records none."""
+
+    def __init__(self, timeline: RankTimeline) -> None:
+        self._timeline, self._write = timeline, timeline.box.last_words
+        self._rank_pid = os.getpid()
+        self._previous_hook = sys.excepthook
+        self._is_recorded = False
+        self._has_result = False  # a framework has reported how the job's function ended
+        self._exit: tuple[SystemExit, int] | None = None  # of the last sys.exit, and `timeline.since` at that moment
+
+    def record_result(self, runner: str, error: BaseException | None) -> None:
+        if runner:
+            self._is_recorded, self._has_result = False, True
+            self._record("exit" if error is None else "exception", error, runner)
+        elif self._has_result and os.getpid() == self._rank_pid:
+            self._is_recorded = self._has_result = False
+            self._write(0, "")
+
+    def on_exception(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        self._record("exception", error)
+        self._previous_hook(kind, error, trace)
+
+    def wrap_exit(self, previous_exit: Callable[[Any], NoReturn]) -> Callable[..., NoReturn]:
+        """Wrap sys.exit, to remember its exception for `on_exit`."""
+
+        @functools.wraps(previous_exit)
+        def exit(status: str | int | None = None, /) -> NoReturn:
+            self._exit = SystemExit(status), self._timeline.since
+            previous_exit(status)
+
+        return exit
+
+    def on_exit(self) -> None:
+        # In a child of multiprocessing the exception is still being handled. Elsewhere Python stores it in
+        # sys.last_value, which is needed if the job replaced our excepthook. A SystemExit is not stored there, so ours
+        # is used, but only if the rank did nothing after it. Otherwise the job caught it and went on.
+        error = sys.exc_info()[1] or getattr(sys, "last_value", None)
+        if error is None and self._exit is not None and self._exit[1] == self._timeline.since:
+            error = self._exit[0]
+        if error is None or (isinstance(error, SystemExit) and not error.code):
+            self._record("exit", None)
+        else:
+            self._record("exception", error)
+
+    def _record(self, kind: str, error: BaseException | None, runner: str = "") -> None:
+        if self._is_recorded or os.getpid() != self._rank_pid:
+            return
+        with contextlib.suppress(Exception):
+            if error is None:
+                self._write(time.time_ns(), kind, runner)
+            else:
+                self._write(time.time_ns(), kind, type_name(error), str(error), *origin_of(error))
+            if kind == "exit":
+                if self._timeline.own_thread_has_ended():  # the rank trained in another thread than the one that exits
+                    self._timeline.adopt_thread()
+                self._timeline.turn_to(DONE)
+            self._is_recorded = True
 
 
 def _wrap_signal(set_handler: Callable[..., Any], tail: int) -> Callable[..., Any]:
@@ -131,10 +142,10 @@ def _wrap_signal(set_handler: Callable[..., Any], tail: int) -> Callable[..., An
 
 
 def _record_sender(tail: int, elsewhere: bytes = b"") -> None:
-    """Let the C module write who sent SIGTERM, if it has a handler; where it could not be built, that is unknown.
+    """Let the C module write who sent SIGTERM; without the module, or without a handler, the sender stays unknown.
 
-    `elsewhere`: what it also writes if the kernel gives the signal to another thread than the main one. A handler of
-    the job runs in the main thread all the same, and may let the rank go on.
+    `elsewhere`: what it also writes if the kernel gives the signal to another thread than the main one. It is empty for
+    a handler of the job, which runs in the main thread all the same, and may let the rank go on.
     """
     with contextlib.suppress(ImportError, OSError, ValueError):
         from zmon.probe._signal_sender import record_sender
@@ -151,9 +162,9 @@ def forget_last_words() -> None:
 class Origin(NamedTuple):
     """The origin of an exception."""
 
-    where: str  # the innermost frame of the job's own code: `load_batch() at train.py:88`; "": there is none
-    root: str  # the first exception in the chain of causes: `type: message`; "": the exception itself
-    in_collective: bool  # it, or one of its causes, was raised inside a collective
+    where: str  # the innermost frame of the job's own code, such as `load_batch() at train.py:88`; "": there is none
+    root: str  # the exception at the end of the chain of causes, as `type: message`; "": the exception has no cause
+    in_collective: bool  # the exception, or one of its causes, was raised inside a collective
 
 
 def origin_of(error: BaseException) -> Origin:
@@ -173,7 +184,7 @@ def type_name(error: BaseException) -> str:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exception, its cause, the cause of that, and so on."""
+    """Yield the exception, and then each cause of the exception before."""
     current: BaseException | None = error
     for _ in range(_MAX_CHAIN):
         if current is None:
@@ -183,6 +194,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _own_frame(error: BaseException) -> str:
+    """Return the place of the innermost frame of the job's own code; "" if there is none."""
     place = ""
     for frame, line in walk_tb(error.__traceback__):
         if _is_own(frame.f_code):

@@ -52,10 +52,10 @@ class LaunchEnvironment:
         """Return True if all ranks are known to share this host."""
         return self.world_size == self.local_world_size
 
-    def restarted(self, rank: Identity) -> bool:
-        """Return True if the launcher of this rank has started another attempt of the job of that one."""
-        launcher = (rank.launcher_pid, rank.launcher_start)
-        return launcher == (self.launcher_pid, self.launcher_start) and rank.attempt != self.attempt
+    def is_restart_of(self, other: Identity) -> bool:
+        """Return True if the same launcher started the other rank, in another attempt."""
+        is_same_launcher = (other.launcher_pid, other.launcher_start) == (self.launcher_pid, self.launcher_start)
+        return is_same_launcher and other.attempt != self.attempt
 
 
 def read_launch(
@@ -74,13 +74,10 @@ def read_launch(
     env_rank, env_world_size = _number(env, *RANK, default=0), _number(env, *WORLD_SIZE, default=1)
     rank = env_rank if rank is None else rank
     world_size = env_world_size if world_size is None else world_size
-    is_local = world_size == 1 or _is_loopback(_rendezvous_host(env, init_method)) or _all_spawned_here(world_size)
-    names: tuple[str, ...] = LOCAL_WORLD_SIZE if world_size == env_world_size else ()
-    local_world_size = _number(env, *names, default=world_size if is_local else 0)
-    if local_world_size == 0:  # Slurm by default spreads tasks evenly over nodes
-        local_world_size = world_size // _number(env, "SLURM_JOB_NUM_NODES", default=world_size + 1)
-    names = LOCAL_RANK if (rank, world_size) == (env_rank, env_world_size) else ()
-    local_rank = _number(env, *names, default=rank % local_world_size if local_world_size else rank)
+    local_world_size = _local_world_size(env, world_size, world_size == env_world_size, init_method)
+    local_rank = rank % local_world_size if local_world_size else rank
+    if (rank, world_size) == (env_rank, env_world_size):
+        local_rank = _number(env, *LOCAL_RANK, default=local_rank)
     many_nodes = world_size != local_world_size and not (init_method or "").startswith("file:")  # file: one node
     max_restarts = _number(env, "TORCHELASTIC_MAX_RESTARTS", default=-1)
     restarts = _number(env, "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT", default=0)
@@ -102,6 +99,15 @@ def read_launch(
         launcher_start=launcher_start,
         watch=int(watch) if (watch := env.get(WATCH, "")).isdecimal() else 0,
     )
+
+
+def _local_world_size(env: Mapping[str, str], world_size: int, is_of_env: bool, init_method: str | None) -> int:
+    """Return the number of ranks on this host; 0: unknown. `is_of_env`: the environment describes this launch."""
+    is_local = world_size == 1 or _is_loopback(_rendezvous_host(env, init_method)) or _all_spawned_here(world_size)
+    names = LOCAL_WORLD_SIZE if is_of_env else ()
+    number = _number(env, *names, default=world_size if is_local else 0)
+    # Slurm by default spreads tasks evenly over nodes.
+    return number or world_size // _number(env, "SLURM_JOB_NUM_NODES", default=world_size + 1)
 
 
 def check_job_id(job_id: str) -> str:

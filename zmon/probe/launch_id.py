@@ -39,10 +39,10 @@ def find_launcher(env: Mapping[str, str], rank: int) -> int:
 
 
 def _above_first_rank(env: Mapping[str, str], parent: int) -> int:
-    """Return the parent of this process, or the parent of that if the first rank started this one, as in Lightning.
+    """Return the parent of this process; the parent's parent if the first rank started this one, as in Lightning.
 
-    Such a rank runs its own command again for each further rank of its host, and gives it LOCAL_RANK, which it does not
-    have itself. A fork has the same command too, but not a variable that its parent had not.
+    There the first rank runs its own command again for each further rank of its host. It gives that process LOCAL_RANK,
+    which it does not have itself. A fork has the same command too, but no variable that its parent lacks.
     """
     number = f"LOCAL_RANK={env.get('LOCAL_RANK')}".encode()
     try:
@@ -53,15 +53,16 @@ def _above_first_rank(env: Mapping[str, str], parent: int) -> int:
         command = os.fsdecode(Path(f"/proc/{parent}/cmdline").read_bytes()).split("\0")[:-1]
     except OSError:  # of another user
         return parent
-    first, arguments = len(command) - len(sys.argv), sys.argv[1:]
-    if first < 1 or command[first + 1 :] != arguments or _command_name(command[first]) != _command_name(sys.argv[0]):
+    first = len(command) - len(sys.argv)  # the place of the script in the parent's command, after the interpreter
+    has_arguments = first >= 1 and command[first + 1 :] == sys.argv[1:]
+    if not has_arguments or _command_name(command[first]) != _command_name(sys.argv[0]):
         return parent
     stat = process_stat(parent)
     return stat.parent if stat else parent
 
 
 def _command_name(word: str) -> str:
-    """Return the name by which a command and its script, or the module of `python -m`, agree."""
+    """Return a name that is the same for a command, its script, and the module of `python -m`."""
     path = Path(word)
     if path.name == "__main__.py":
         return path.parent.name
@@ -69,6 +70,7 @@ def _command_name(word: str) -> str:
 
 
 def start_ticks(pid: int) -> int:
+    """Return the start of a process in clock ticks after boot; 0 if it is gone."""
     stat = process_stat(pid)
     return stat.start_ticks if stat else 0
 
@@ -78,9 +80,10 @@ def launch_id_of(
 ) -> str:
     """Return what all ranks of a launch share and no other launch has, as hexadecimal digits; "" if it is unknown.
 
-    On one node this is the launcher, beside the place at which the ranks meet: one shell or one raylet may start
-    several launches. torchrun stays while it restarts ranks, which may meet elsewhere each time. A single rank is its
-    own launcher, except below torchrun. Several nodes share only the place, or torchrun's id.
+    On one node the id is made of the launcher and of the place at which the ranks meet, because one shell or one raylet
+    may start several launches. torchrun stays while it restarts ranks, and its ranks may meet elsewhere each time, so
+    its id replaces the place. A single rank is its own launcher, except below torchrun. Several nodes share only the
+    place, or torchrun's id.
     """
     elastic = env.get("TORCHELASTIC_RUN_ID", "")
     step = f"{env.get('SLURM_JOB_ID', '')}.{env['SLURM_STEP_ID']}" if env.get("SLURM_STEP_ID") else ""
@@ -102,7 +105,7 @@ def _digest(*words: str) -> str:
 
 
 def boot_id() -> str:
-    """Return a text that each start of this machine has another one of; "" if it is unknown."""
+    """Return the kernel's random id of this start of the machine; "" if it is unknown."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text()
     except OSError:
@@ -110,11 +113,13 @@ def boot_id() -> str:
 
 
 def program() -> str:
+    """Return the script of this process, with hashes of its path and of its arguments."""
     path = str(Path(sys.argv[0]).absolute()) if sys.argv else ""
     return f"{script_name()[:32]}-{_digest(path)[:6]}-{_digest(*sys.argv[1:])[:6]}"
 
 
 def script_name() -> str:
+    """Return the name of the script or module of this process, in the letters of a job id."""
     path = Path(sys.argv[0] if sys.argv and sys.argv[0] not in ("", "-c", "-m") else "python")
     name = path.parent.name if path.name == "__main__.py" else path.stem
     return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name) or "python"

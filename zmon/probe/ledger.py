@@ -18,8 +18,8 @@ from zmon.probe.samples import SampleCounter
 from zmon.schema.measures import UNKNOWN
 from zmon.schema.names import LOSS, OPS
 
-MEMORY_INTERVAL_NS = 1_000_000_000  # the allocator's statistics are a slow call
-INTERFACE_INTERVAL_NS = 100_000_000  # so is a reading of the interface; between two readings at the ends of steps
+MEMORY_INTERVAL_NS = 1_000_000_000  # at least, between two readings: the allocator's statistics are a slow call
+INTERFACE_INTERVAL_NS = 100_000_000  # likewise; both are read at the ends of steps
 _SEND, _RECV = OPS.index("send"), OPS.index("recv")
 MAX_AMOUNT = layout.MAX_AMOUNT
 _UNKNOWN = memoryview(UNKNOWN.to_bytes(8, "little", signed=True) * layout.NUM_AMOUNTS).cast("q")
@@ -132,7 +132,7 @@ class Ledger:
         self.samples.turn()
         self._close(layout.TURN, number, now, 0, overhead_ns, leaving)
 
-    def saved(self) -> None:
+    def note_checkpoint(self) -> None:
         """Record that a checkpoint is complete, from the next boundary on; may be called in any thread."""
         self._numbers[layout.LAST_CHECKPOINT] = self._unix_clock()
 
@@ -144,7 +144,7 @@ class Ledger:
         step_amounts = self._step_amounts
         for index, amount in enumerate(amounts):
             if amount is not None:
-                step_amounts[index] = _sum(step_amounts[index], count(amount))
+                step_amounts[index] = _limited_sum(step_amounts[index], count(amount))
                 if index == layout.SAMPLES:
                     self.samples.declare()
 
@@ -191,7 +191,7 @@ class Ledger:
         if moved is None or not num_steps:  # without a step, the bytes belong to none
             return
         for place, num_bytes in zip((layout.NIC_SENT, layout.NIC_RECEIVED), moved, strict=True):
-            self._amounts[place] = _sum(self._amounts[place], num_bytes)
+            self._amounts[place] = _limited_sum(self._amounts[place], num_bytes)
             self._step_amounts[place] = num_bytes // num_steps
 
     def _close(self, kind: int, number: int, now: int, duration: int, overhead_ns: int, leaving: bool = False) -> None:
@@ -202,7 +202,7 @@ class Ledger:
             self._write(self._image, kind, duration)
         else:
             self.device.close(kind, self._image.tobytes())
-            for timed in self.device.finished(leaving):
+            for timed in self.device.finished_boundaries(leaving):
                 for index, ns in timed.times:
                     self.times[index] += ns
                 self.dropped += timed.dropped
@@ -225,7 +225,8 @@ class Ledger:
         self._times_at_boundary[:] = self.times
 
 
-def _sum(total: int, amount: int) -> int:
+def _limited_sum(total: int, amount: int) -> int:
+    """Return the sum, MAX_AMOUNT at most; an unknown total counts as 0."""
     return min(total + amount if total > 0 else amount, MAX_AMOUNT)
 
 

@@ -84,7 +84,7 @@ def _was_alive(fd: int) -> bool:
     layout = LAYOUTS.get(PREFIX.unpack(prefix)[1]) if len(prefix) == PREFIX.size else None
     raw = b"" if layout is None else os.pread(fd, LIVE.size, layout.live)
     state = live.state(LIVE.unpack(raw)) if len(raw) == LIVE.size else None
-    return state is not None and 0 <= time.monotonic_ns() - state[0] < GRACE_SECONDS * 1e9
+    return state is not None and 0 <= time.monotonic_ns() - state.since < GRACE_SECONDS * 1e9
 
 
 def _is_refused(path: Path) -> bool:

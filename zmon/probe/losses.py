@@ -36,12 +36,16 @@ class Losses:
         a step follows one whose losses were all finite, or when the job goes back to an earlier step.
         """
         since, last_bad, last = self._since[source], self._last_bad[source], self._last[source]
-        runs = since not in (layout.UNKNOWN, layout.FINITE)
+        is_in_run = since not in (layout.UNKNOWN, layout.FINITE)
         self._last[source] = step
         if not isfinite(loss):
             self._last_bad[source] = step
-            since = since if runs else step
-        elif not runs or step < last_bad or (step != last and last != last_bad):
+            since = since if is_in_run else step
+        elif (
+            not is_in_run
+            or step < last_bad  # the job has gone back to an earlier step
+            or (step != last and last != last_bad)  # the losses of the step before were finite
+        ):
             since = layout.FINITE
         if since != self._since[source]:
             self._since[source] = since

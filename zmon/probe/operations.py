@@ -5,8 +5,9 @@ Convolutions are the products that they stand for, and attention has two product
 which one recomputes the scores. The rest of a step (sums, activations, optimizers) is not counted, as the peak of a
 device counts products only.
 
-What zmon cannot count is an operator of another library, or one of torch without a formula. A GPU works on a call after
-it has returned, so there the share of the time says nothing, only that there is such a call.
+zmon cannot count an operator of another library, or an operator of torch without a formula. On a CPU the share of the
+time in such calls shows how much is missing. A GPU works on a call after it has returned, so there the share means
+nothing: it is known only that there was such a call.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class Operations:
         return sum(self.by_dtype.values())
 
 
-class Count:
-    """The operations of one step, call by call."""
+class OperationCounter:
+    """Counts the operations of one step, call by call."""
 
     def __init__(self) -> None:
         self._by_dtype: Counter[str] = Counter()
@@ -80,7 +81,7 @@ def _out_of_place(name: str) -> str:
 
 
 def _product(a: int, b: int) -> Callable[[Sequence[Shape], Sequence[Any]], int]:
-    """Return the formula of a product of two arguments: the last size of the first one is summed over."""
+    """Return the formula of a product of the arguments `a` and `b`, which sums over the last size of `a`."""
 
     def formula(shapes: Sequence[Shape], _: Sequence[Any]) -> int:
         left, right = shapes[a], shapes[b]
@@ -107,11 +108,12 @@ def _convolution_backward(shapes: Sequence[Shape], arguments: Sequence[Any]) -> 
 
 def _fused_convolution(shapes: Sequence[Shape], arguments: Sequence[Any]) -> int:
     """Arguments: input, weight, bias, padding, stride, dilation."""
-    none, padding, stride, dilation = None, *arguments[3:6]
-    return _convolution(shapes, [none, none, none, stride, padding, dilation, False])
+    padding, stride, dilation = arguments[3:6]
+    return _convolution(shapes, [None, None, None, stride, padding, dilation, False])
 
 
 def _spread(values: Sequence[int], number: int) -> Sequence[int]:
+    """Return a value for each dimension: torch may give one for all."""
     return values if len(values) == number else [values[0]] * number
 
 
@@ -123,8 +125,8 @@ def _attention(first: int, products: int) -> Callable[[Sequence[Shape], Sequence
 
     def formula(shapes: Sequence[Shape], _: Sequence[Any]) -> int:
         (batch, heads, queries, width), key, value = shapes[first], shapes[first + 1], shapes[first + 2]
-        of_values = products // 2
-        widths = (products - of_values) * width + of_values * value[-1]
+        value_products = products // 2
+        widths = (products - value_products) * width + value_products * value[-1]
         return 2 * batch * heads * queries * key[-2] * widths
 
     return formula
@@ -147,10 +149,12 @@ _DTYPES = {
     **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"), "float8"),
 }
 # Namespaces of torch and of communication, and libraries whose other operations have no products.
-_KNOWN = ("aten", "prim", "prims", "profiler", "c10d", "_c10d_functional", "c10d_functional", "fsdp", "rngprims")
-_PRODUCTS = re.compile(r"gemm|linear|conv|attention|matmul|f8|i8|i4|_mm\b", re.I)
+_NAMESPACES_OF_TORCH = (
+    "aten", "prim", "prims", "profiler", "c10d", "_c10d_functional", "c10d_functional", "fsdp", "rngprims",
+)  # fmt: skip
+_PRODUCTS_ELSEWHERE = re.compile(r"gemm|linear|conv|attention|matmul|f8|i8|i4|_mm\b", re.I)
 # Operators of torch that have products, by their names; `mm` is also in gamma and hamming, `conv` in convert.
-_OF_TORCH = re.compile(
+_PRODUCTS_OF_TORCH = re.compile(
     r"mm(?!a|ing)|addmv|conv(?!ert)|attention|linear|matmul|einsum|tensordot|inner|lstm|gru|rnn|transformer_encoder"
     r"|cdist|euclidean_dist|semi_structured|cholesky|::_?(fft|linalg)_"
 )
@@ -160,8 +164,8 @@ _NO_PRODUCTS = re.compile(r"upsample|vector_norm|_thnn_fused_(lstm|gru)_cell")
 def _is_unknown(name: str) -> bool:
     """Return True if an operation may have products that zmon cannot count."""
     namespace, _, operation = name.partition("::")
-    if namespace in _KNOWN:
-        return bool(_OF_TORCH.search(name)) and not _NO_PRODUCTS.search(name)
+    if namespace in _NAMESPACES_OF_TORCH:
+        return bool(_PRODUCTS_OF_TORCH.search(name)) and not _NO_PRODUCTS.search(name)
     if namespace in ("fbgemm", "mkldnn"):  # many of their operations look rows up or move data
-        return bool(_PRODUCTS.search(operation))
+        return bool(_PRODUCTS_ELSEWHERE.search(operation))
     return True

@@ -34,7 +34,7 @@ def write_plan(
     steps: int | None = None,
 ) -> None:
     """Write the plan beside that box. Raises UsageError if it is not valid, BoxUnavailable if that fails."""
-    body = encoded(run_uid, num_ranks, ranks, totals, steps)
+    body = encode_plan(run_uid, num_ranks, ranks, totals, steps)
     path = box.with_name(PLAN_FILE)
     new = path.with_name(f".{PLAN_FILE}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
@@ -50,7 +50,7 @@ def write_plan(
         raise BoxUnavailable(f"cannot write the plan {path}", error.strerror or str(error)) from error
 
 
-def encoded(
+def encode_plan(
     run_uid: str,
     num_ranks: int,
     ranks: Sequence[Mapping[str, Any]] | None,

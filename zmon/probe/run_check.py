@@ -1,8 +1,9 @@
-"""Says in one line that processes of a command import torch without zmon, which looks like a job that is watched.
+"""Warns in one line if processes of a command import torch without zmon: such a job only looks as if it were watched.
 
-A wrapper such as opentelemetry-instrument puts another sitecustomize first, a job may replace PYTHONPATH, or start
-Python with `-E`. Since `zmon run` becomes the command, a process beside it looks at the command's processes, until one
-is watched as a rank, for ten minutes at most. It holds nothing of the command but its stderr, and ends with it.
+A wrapper such as opentelemetry-instrument puts another sitecustomize first. A job may replace PYTHONPATH, or start
+Python with `-E`. Since `zmon run` becomes the command, the check is a process beside it. It looks at the command's
+processes until one is watched as a rank, for ten minutes at most. It holds only stderr of the command, and ends with
+the command.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from zmon.probe.autoload.sitecustomize import AUTOLOAD, RUN_PID, switched_off
 from zmon.process import process_stat
 
 LOOK_SECONDS = 2.0  # between the first looks
-_LONGER = 8  # times as long between the last ones: a look takes about 20 µs for each process of the host
+_LONGER = 8  # the last pauses are this many times as long, because a look reads files of each process of the host
 LASTING_SECONDS = 6.0  # a process that has had torch for so long has imported it
 MAX_SECONDS = 600.0
 _TORCH = b"/libtorch_cpu.so"
@@ -71,30 +72,40 @@ def _address(run_pid: str) -> bytes:
 
 
 def _check(command: int, watch: int, receiver: socket.socket, look_seconds: float, lasting_seconds: float) -> None:
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
-        signal.signal(each, signal.SIG_DFL)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1):
-        os.dup2(nothing, number)
-    used = sorted((2, watch, receiver.fileno()))
-    for low, high in zip(used, [*used[1:], os.sysconf("SC_OPEN_MAX")], strict=True):
-        os.closerange(low + 1, high)
-    os.chdir("/")
+    """Look at the processes of the command, and write one line about the first that zmon does not reach.
+
+    `watch`: the pidfd of the command.
+    """
+    _let_go(watch, receiver.fileno())
     ended = select.poll()
     ended.register(watch, select.POLLIN)
     ended.register(receiver.fileno(), select.POLLIN)
-    pause, begin, since = look_seconds, time.monotonic(), dict[int, float]()  # since when a process has torch
+    has_torch_since: dict[int, float] = {}  # by pid
+    pause, begin = look_seconds, time.monotonic()
     while time.monotonic() - begin < MAX_SECONDS:
         if ended.poll(1000 * pause):
             return  # the command has ended, or a rank is watched
         pause = min(1.5 * pause, _LONGER * look_seconds)
         now = time.monotonic()
-        since = {pid: since.get(pid, now) for pid in descendants(command) if has_torch(pid)}
-        for pid, first in since.items():
-            if now - first >= lasting_seconds and (reason := why_unhooked(pid)):
+        has_torch_since = {pid: has_torch_since.get(pid, now) for pid in descendants(command) if has_torch(pid)}
+        for pid, since in has_torch_since.items():
+            if now - since >= lasting_seconds and (reason := why_unhooked(pid)):
                 line = f"zmon: process {pid} imported torch and is not watched: {reason}\n"
                 os.write(2, line.encode("utf-8", "replace"))
                 return
+
+
+def _let_go(*needed: int) -> None:
+    """Let go of what the command has: handlers of signals, the folder, and all descriptors but stderr and these."""
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(each, signal.SIG_DFL)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1):
+        os.dup2(nothing, number)
+    used = sorted((2, *needed))
+    for low, high in zip(used, [*used[1:], os.sysconf("SC_OPEN_MAX")], strict=True):
+        os.closerange(low + 1, high)
+    os.chdir("/")
 
 
 def descendants(command: int) -> Iterator[int]:

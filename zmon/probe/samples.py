@@ -22,6 +22,7 @@ class SampleCounter:
         self.on_source: Callable[[str], None] | None = None
         self._loaded: dict[int, int] = {}  # samples loaded in this step, by data set
         self._last: tuple[int, int] | None = None  # the last batch, as (data set, samples), if no step has ended since
+        # Of the first model that was called in this step: its id, the samples that it received, and its calls.
         self._model = self._called = self._calls = 0
         self.backwards = 0  # the backward passes of this step so far
 
@@ -44,6 +45,7 @@ class SampleCounter:
             self._calls += 1
 
     def end_backward(self) -> None:
+        """Note that a backward pass of training has ended."""
         self.backwards += 1
 
     def end_step(self, is_stage: bool) -> int | None:

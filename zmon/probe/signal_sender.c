@@ -72,9 +72,10 @@ static void on_signal(int number, siginfo_t *info, void *context) {
 PyDoc_STRVAR(record_doc,
              "record_sender(number, descriptor, prefix, elsewhere)\n--\n\n"
              "Write `prefix`, the sender's pid and the time to the descriptor when this signal comes first, before its "
-             "present handler runs; `elsewhere` follows if another thread than the main one handles it.\n\nOnly one signal is watched; a second call for it, after the job has set a handler "
-             "of its own, watches it again. The pid is 0 if the kernel sent the signal, or a process of another PID namespace. Raises "
-             "ValueError if the signal has no handler, and OSError.");
+             "present handler runs. `elsewhere` follows if another thread than the main one handles it.\n\n"
+             "Only one signal is watched. A second call, after the job has set a handler of its own, watches it again. "
+             "The pid is 0 if the kernel sent the signal, or a process of another PID namespace. Raises ValueError if "
+             "the signal has no handler, and OSError.");
 
 static PyObject *record_sender(PyObject *self, PyObject *args) {
   int number, fd;

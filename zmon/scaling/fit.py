@@ -69,7 +69,8 @@ def fit(
     exchanges, links = {}, {}
     for op in sorted({op for p in multi_rank for op in p.causes if op in ops}):
         exposed = [(p, times.of_cause(p, op)) for p in multi_rank]
-        if op != "barrier" and any(s for _, s in exposed) and not any(_sent_bytes(op, p) for p in multi_rank):
+        takes_time, has_bytes = any(s for _, s in exposed), any(_sent_bytes(op, p) for p in multi_rank)
+        if op != "barrier" and takes_time and not has_bytes:
             return Unknown(f"the bytes that {op} moves were not recorded")
         exchanges[op] = _exchange(op, exchange_points)
         if measured and op in measured:
@@ -105,8 +106,8 @@ class _UnsharedTimes:
 def _spread(points: Sequence[Point], times: _UnsharedTimes) -> float:
     """Return the standard deviation of the ranks' self times, relative to their self time; 0 without any self time.
 
-    The imbalance of a step is the distance between its slowest rank and its middle one. Divided by the distance that
-    order statistics expect for as many ranks in deviations, it is one deviation. The result is the mean of the points.
+    The imbalance of a step is the distance between its slowest rank and its middle one. Order statistics give this
+    distance in deviations for as many ranks. The quotient is the deviation; the result is its mean over the points.
     """
     spreads = [
         times.of_cause(p, IMBALANCE) / times.self_time(p) / slowest_deviations(p.ranks)

@@ -1,14 +1,14 @@
 """Predicts a step on a number of ranks from the work of a rank, the bytes that ranks exchange, and the speed of links.
 
 Pure. Seconds and bytes. The formulas are those by which nccl-tests turns times into bus bandwidths (see its
-doc/PERFORMANCE.md): with p ranks, an all-to-all moves (p - 1)/p of the bytes that a rank sends, and an all-reduce 2(p -
-1)/p. Links within a host and between hosts are separate. An all-to-all uses both at once and takes as long as the
-slower of the two. A reduction passes through the host first; then each rank exchanges its part between hosts. A message
-adds its latency.
+doc/PERFORMANCE.md). With p ranks, an all-to-all moves the share (p-1)/p of the bytes that a rank sends, and an
+all-reduce 2(p-1)/p. Links within a host and between hosts are separate. An all-to-all uses both at once and takes as
+long as the slower of the two. A reduction passes through the host first; then each rank exchanges its part between
+hosts. A message adds its latency.
 
 All ranks wait for the slowest of p ranks. If the self times have a normal distribution, order statistics (Blom 1958)
-give the distance between the slowest rank and the middle one. This distance grows with p. Ranks that
-share too few processors take turns, both in computing and in exchanging. The whole step then takes that many times as
+give the distance between the slowest rank and the middle one. This distance grows with p. Ranks that share too few
+processors take turns, both in computing and in exchanging. If n ranks share a processor, the step takes n times as
 long.
 """
 

@@ -1,6 +1,7 @@
 """An act: what zmon does about a finding, if its site lets it. An intent: that a rule of the site asks for an act.
 
-Frozen data only. Times are unix seconds by the hub's clock. `zmon/act/` decides, the agent of the host acts.
+Frozen data only. Times are unix seconds by the hub's clock. `zmon/hub/acts/` decides what to ask for, and
+`zmon/agent/acts/` decides whether to do it.
 """
 
 from __future__ import annotations
@@ -19,16 +20,22 @@ AGENT_ACTS = (KILL_CULPRIT, END_JOB, STOP_RESTARTS)  # an agent does these; the 
 OBSERVE, ENFORCE = "observe", "enforce"
 MODES = (OBSERVE, ENFORCE)
 
-# What became of an intent: only written down; refused by a guard or by an agent; asked for, and no answer came; done.
-OBSERVED, REFUSED, UNANSWERED, ACTED = "observed", "refused", "unanswered", "acted"
+# The results of an intent.
+OBSERVED = "observed"  # it was only written down
+REFUSED = "refused"  # by a guard of the hub, or by an agent
+UNANSWERED = "unanswered"  # the act was asked for, and no answer came
+ACTED = "acted"
 RESULTS = (OBSERVED, REFUSED, UNANSWERED, ACTED)
-# What became of an act: the job finishes steps again; it has ended, as it should; neither within the lease; no agent
-# reported the job any more.
-STEPS_AGAIN, ENDED, DID_NOT_HELP, UNSEEN = "steps_again", "ended", "did_not_help", "unknown"
+# The outcomes of an act.
+STEPS_AGAIN = "steps_again"  # the job finishes steps again
+ENDED = "ended"  # the job has ended, as it should
+DID_NOT_HELP = "did_not_help"  # neither happened within the lease
+UNSEEN = "unknown"  # no agent reported the job any more
 OUTCOMES = (STEPS_AGAIN, ENDED, DID_NOT_HELP, UNSEEN)
-# What followed an intent that was only observed: somebody killed the rank or the launch without progress between; the
-# job went on by itself; neither, or it is not known.
-RIGHT, WRONG, UNCLEAR = "right", "wrong", "unclear"
+# The scores of an intent that was only observed.
+RIGHT = "right"  # somebody killed the rank or the launch without progress in between
+WRONG = "wrong"  # the job went on by itself
+UNCLEAR = "unclear"  # neither, or it is not known
 SCORES = (RIGHT, WRONG, UNCLEAR)
 # One act on a job within this time, for hub and agent: the next one would meet the job that the last one restarts.
 JOB_SECONDS = 600.0

@@ -1,8 +1,8 @@
 """One step of the whole job with all ranks side by side, and the medians of a span of steps.
 
 Frozen data and values derived from it. Seconds and bytes; a column has one value per rank, 0 … world_size − 1. A column
-is an array where it can be, because a hub keeps millions of these values. In an array each has 8 bytes; an object with
-its reference has 40, and lies between the objects of the last reports, whose memory it keeps from being free again.
+is an array where it can be, because a hub keeps millions of these values. In an array a value takes 8 bytes. As an
+object with a reference it takes 40 bytes, and it fragments the memory that the objects of older reports leave behind.
 """
 
 from __future__ import annotations
@@ -89,8 +89,12 @@ class AlignedStep:
         return None if known is None or None in known else float(sum(known))
 
     def _by_word(self, measure: str) -> dict[str, Any]:
-        known = ((measure_of(name), column) for name, column in self.columns.items())
-        return {each[1]: column for each, column in known if each is not None and each[0].name == measure}
+        by_word: dict[str, Any] = {}
+        for name, column in self.columns.items():
+            known = measure_of(name)
+            if known is not None and known[0].name == measure:
+                by_word[known[1]] = column
+        return by_word
 
     @property
     def exposed_seconds(self) -> float:

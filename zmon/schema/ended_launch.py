@@ -17,11 +17,15 @@ NODE_LOST, UNKNOWN_END = "node_lost", "unknown"
 OUTCOMES = (DONE, FAILED, CANCELLED, PREEMPTED, NODE_LOST, UNKNOWN_END)  # of this version; a newer zmon may have others
 LATE_SECONDS = 60.0  # an end that the hub records later than this is marked: nobody saw it in time
 
-
-# The parts of a recovery: from the fault to the first death (a hang until its timeout), to the last death, to the
-# process of the first new rank (launcher), to its probe (interpreter, imports), to its first step (rendezvous, model,
-# checkpoint), and that step. An unknown part is absent; the time of `imports` is in `relaunch` then.
-RECOVERY_PHASES = ("detection", "teardown", "relaunch", "imports", "init", "first_step")
+# The parts of a recovery, one after the other. An unknown part is absent; the time of `imports` is in `relaunch` then.
+RECOVERY_PHASES = (
+    "detection",  # from the fault to the first death: a hang until its timeout
+    "teardown",  # to the last death
+    "relaunch",  # to the process of the first new rank: the launcher
+    "imports",  # to the probe of that rank: interpreter and imports
+    "init",  # to its first step: rendezvous, model, checkpoint
+    "first_step",
+)
 
 
 class Restart(msgspec.Struct, frozen=True):
@@ -101,17 +105,17 @@ class EndedLaunch(msgspec.Struct, frozen=True, kw_only=True):
         return max(0, self.first_step + self.steps - self.restart.first_step)
 
     def _restart_text(self) -> str:
-        again = self.restart
-        if again is None:
+        restart = self.restart
+        if restart is None:
             return ""
         total = "" if self.max_restarts is None else f" of {self.max_restarts}"
         text = f"restart {self.restarts + 1}{total}"
-        if again.first_step is None:
+        if restart.first_step is None:
             return f"{text} has finished no step yet"
         repeated = f", and repeats {counted(self.repeated_steps, 'step')}" if self.repeated_steps else ""
-        longest = max(again.phases, key=lambda phase: again.phases[phase], default="")
-        most = f" ({longest.replace('_', ' ')} {duration(again.phases[longest])})" if longest else ""
-        return f"{text} resumed from step {again.first_step:,} after {duration(again.seconds)}{most}{repeated}"
+        longest = max(restart.phases, key=lambda phase: restart.phases[phase], default="")
+        most = f" ({longest.replace('_', ' ')} {duration(restart.phases[longest])})" if longest else ""
+        return f"{text} resumed from step {restart.first_step:,} after {duration(restart.seconds)}{most}{repeated}"
 
     @property
     def is_late(self) -> bool:

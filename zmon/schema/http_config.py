@@ -1,8 +1,8 @@
 """Password, token and TLS of a client: a section for each kind of server, with the keys of Prometheus' `http_config`.
 
-A server gets what its own section has. Whoever sees a password or a token can use it elsewhere, so each is for one
-kind of server, and is not sent without TLS but to this machine. A `tls_config` outside of the sections is for all of
-them: a certificate shows who asks, and nobody who sees it can use it.
+A server gets what its own section has. Whoever sees a password or a token can use it elsewhere. So each of them is for
+one kind of server, and without TLS it is sent only to this machine. A `tls_config` outside of the sections is for all
+servers: a certificate shows who asks, and whoever sees it cannot use it.
 """
 
 from __future__ import annotations

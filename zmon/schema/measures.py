@@ -29,7 +29,7 @@ class Measure(NamedTuple):
     unit: Literal["seconds", "bytes", ""]  # "": a count
     per: Per = ""
     # How a step follows from the totals at its two ends: their difference, the last total, or a number of its own,
-    # which is unknown unless somebody tells it.
+    # which is unknown unless the job or the probe gives it.
     of_step: Literal["difference", "last", "own"] = "difference"
     column: str = ""  # its column in steps and totals, where {} is the word; "": it has none
     logged: bool = True  # the column is in the exported step log

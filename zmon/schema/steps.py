@@ -1,9 +1,11 @@
 """The one shape of steps: columns over the steps of some ranks of one job.
 
-The agent makes it of two rows of a box for each step, a hub and the offline commands read its buffers, and it is sent
-and kept as it is. A column has one whole number per row: a count, bytes or nanoseconds, -1 if unknown. It is the lowest
-of them and, if they differ, their differences from it, in the smallest unsigned integers that hold them. A column that
-is absent has the value of its measure for that: a phase or op did not run, an amount is unknown. Standard library only.
+The agent makes it from the boundaries in boxes. A hub and the offline commands read its buffers. In memory, on the wire
+and on disk it is the same. Standard library only.
+
+A column has one whole number per row: a count, bytes or nanoseconds, -1 if unknown. It is stored as the lowest of these
+numbers and their differences from it, in the smallest unsigned integers that hold them. If all numbers are equal, there
+are no differences. A column is absent if a phase or op did not run, or if an amount is unknown: see `absent`.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ from zmon.schema.measures import UNKNOWN, measure_of, value
 
 STEP, START, DURATION = "step", "start", "duration"  # number, nanoseconds of some clock, nanoseconds
 SAME_SIZE_SENT = "same_size_sent"  # bytes sent by the rank so far, up to the end of the step, in `SAME_SIZE_OPS`
-# In a sample of steps: the mean steps since the row before, in columns of their own, and the number of these steps. A
-# row with 0 there has none: its own values are in these columns.
+# In a sample of steps: columns with the mean of the steps since the row before, and the number of these steps. A row
+# without such a mean has the number 0, and its own values in the columns of the mean.
 MEAN, MEAN_STEPS = "mean_", "mean_steps"
 
 # Types of the module array by their size. The size of the differences follows from their number.
@@ -39,7 +41,7 @@ class Steps:
 
     run_uids: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()  # number of rows of each rank
-    # Its lowest number, and the differences of all rows from it, little-endian; no bytes: all have the lowest.
+    # Column → its lowest number, and the differences of all rows from it, little-endian; no bytes: all have the lowest.
     columns: dict[str, tuple[int, bytes]] = field(default_factory=dict)
 
     @property
@@ -50,7 +52,7 @@ class Steps:
     @classmethod
     def from_rows(cls, names: Sequence[str], rows: Mapping[str, Sequence[Sequence[int]]]) -> Steps:
         """Return the steps of these rows by run uid; a row has a number for each name of a column."""
-        numbers = zip(*(row for of_rank in rows.values() for row in of_rank), strict=True)
+        numbers = zip(*(row for rank_rows in rows.values() for row in rank_rows), strict=True)
         counts = tuple(map(len, rows.values()))
         columns = dict(zip(names, numbers, strict=True)) if any(counts) else {}
         return cls.from_columns(tuple(rows), counts, columns)
@@ -119,7 +121,7 @@ class Steps:
         return array("q", [low + difference for difference in differences])
 
     def values(self, name: str) -> list[float | None]:
-        """Return the values of a measure's column in seconds, bytes or counts (None: unknown), or another's numbers."""
+        """Return a column in seconds, bytes or counts (None: unknown); a column of no measure has its plain numbers."""
         if (known := measure_of(name.removeprefix(MEAN))) is None:
             return [*self.column(name)]
         measure, _ = known

@@ -112,7 +112,11 @@ def changed(holder: object, key: str) -> tuple[Threshold, ...]:
 def ranges(cls: type) -> dict[str, Range]:
     """Return the allowed range of each threshold of a class, by name."""
     hints = get_type_hints(cls, include_extras=True)
-    return {field.name: next(iter(getattr(hints[field.name], "__metadata__", ())), Range()) for field in fields(cls)}
+    allowed = {}
+    for field in fields(cls):
+        metadata = getattr(hints[field.name], "__metadata__", ())  # of Annotated
+        allowed[field.name] = metadata[0] if metadata else Range()
+    return allowed
 
 
 @cache

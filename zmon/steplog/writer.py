@@ -60,9 +60,9 @@ class StepLog:
     def append(self, boxes: Mapping[Path, int], job_ids: Mapping[Path, str] = MappingProxyType({})) -> tuple[str, ...]:
         """Write the new boundaries of these boxes (inode by path), and the last ones of boxes that are gone.
 
-        `job_ids` has the job id of each box whose own one belongs to the job of another user.
-        Returns one line for each box that could not be read. Raises ZmonError if the log cannot be written. Written
-        blocks stay, and the next call writes the boundaries that are still in the rings.
+        `job_ids` has another job id for each box whose job id also belongs to a job of another user. Returns one line
+        for each box that could not be read. Raises ZmonError if the log cannot be written: the blocks that are written
+        stay, and the next call writes the boundaries that are still in the rings.
         """
         unread: list[str] = []
         unwritten: list[ZmonError] = []
@@ -200,10 +200,9 @@ def _keep_unusable(segment: Path) -> None:
     """Rename a segment that is damaged or of another version, because a new one needs its name."""
     try:
         data = segment.read_bytes()
+        read_header(data)
     except FileNotFoundError:
         return
-    try:
-        read_header(data)
     except ZmonError:
         if not ends_in_header(data):
             segment.rename(segment.with_name(segment.name.removesuffix(SUFFIX) + f".unusable{SUFFIX}"))

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tests.boxes import IDENTITY
-from zmon.probe.plan_file import encoded, write_plan
+from zmon.probe.plan_file import encode_plan, write_plan
 from zmon.schema.plan import MAX_PLAN_BYTES
 
 UID = IDENTITY.run_uid
@@ -66,15 +66,15 @@ def test_plan_of_an_earlier_start_is_ignored(make_live_box, read_plans, boxes):
 
 BAD = {
     "nothing": b"",
-    "torn": encoded(UID, 8, RANKS, {})[:-9],
+    "torn": encode_plan(UID, 8, RANKS, {})[:-9],
     "bytes": b"\xff\x00" * 50,
     "nested": b"[" * 100_000,
-    "another schema": encoded(UID, 8, RANKS, {}).replace(b'"schema":1', b'"schema":2'),
-    "columns apart": encoded(UID, 8, RANKS, {}).replace(b"[0,1,2", b"[0,1"),
-    "below nothing": encoded(UID, 8, RANKS, {}).replace(b"[0,1,2", b"[0,-1,2"),
-    "beyond all": encoded(UID, 8, RANKS, {}).replace(b"[0,1,2", b"[0,1e18,2").replace(b"1e18", b"9" * 30),
-    "no name": encoded(UID, 8, RANKS, {}).replace(b'"t3"', b'"t\\n3"'),
-    "too long": encoded(UID, 8, RANKS, {}) + b" " * MAX_PLAN_BYTES,
+    "another schema": encode_plan(UID, 8, RANKS, {}).replace(b'"schema":1', b'"schema":2'),
+    "columns apart": encode_plan(UID, 8, RANKS, {}).replace(b"[0,1,2", b"[0,1"),
+    "below nothing": encode_plan(UID, 8, RANKS, {}).replace(b"[0,1,2", b"[0,-1,2"),
+    "beyond all": encode_plan(UID, 8, RANKS, {}).replace(b"[0,1,2", b"[0,1e18,2").replace(b"1e18", b"9" * 30),
+    "no name": encode_plan(UID, 8, RANKS, {}).replace(b'"t3"', b'"t\\n3"'),
+    "too long": encode_plan(UID, 8, RANKS, {}) + b" " * MAX_PLAN_BYTES,
     "link": None,
     "directory": None,
 }

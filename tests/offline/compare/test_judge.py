@@ -108,14 +108,20 @@ def test_steps_are_alike_but_for_what_does_not_count(before, after):
     assert compare(before(), after())[0].result == "alike"
 
 
-def test_few_steps_and_steps_that_noise_hides_are_unknown():
+def test_comparison_of_few_steps_is_unknown():
     (step,) = compare(run(1), run(2, slower=0.5, steps=59))
     assert (step.result, step.half_width) == ("unknown", None)
     assert "59 complete steps are too few" in step.reason
     assert step.before == pytest.approx(0.042, rel=0.1)  # a rough mean
+
+
+def test_comparison_without_steps_is_unknown():
     empty = replace(run(1, steps=80), steps=(), seconds=(), samples=None, causes={})
     (step,) = compare(empty, run(2, steps=80))
     assert (step.result, step.before, step.change) == ("unknown", None, None)
+
+
+def test_change_that_noise_hides_is_unknown():
     loud = {"spread": 0.5, "correlation": 0.95}
     step = changes(run(1, **loud), run(2, **loud))["step_seconds"]
     assert step.result == "unknown"

@@ -56,7 +56,7 @@ def _event(random: Random, nested: bool) -> Event:
         ("work", 8, None, random.choice((None, 10**12, 2**62 - 1, -1, 2e9, "x")), random.choice((None, 10**6))),
         ("counted", random.choice((0, 10**15, 2**62 - 1)), random.choice((0, 32, 7))),
         ("report", random.choice(("loss", "auc", "a", "b", "c")), random.choice((0.5, float("nan"), "x"))),
-        ("saved",),
+        ("note_checkpoint",),
         ("load", random.randrange(2), random.randrange(100)),
         ("call", random.randrange(2), random.randrange(100)),
         ("end_backward",),

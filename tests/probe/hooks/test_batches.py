@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler, IterableDataset
 
-from zmon.probe.hooks.batches import leading_size, samples_loaded
+from zmon.probe.hooks.batches import leading_size, loaded_samples
 
 
 class Numbers(Dataset):
@@ -41,7 +41,7 @@ class Batch:
 
 def sizes(loader):
     batches = iter(loader)
-    return [samples_loaded(batches, batch) for batch in batches]
+    return [loaded_samples(batches, batch) for batch in batches]
 
 
 def time_major(items):

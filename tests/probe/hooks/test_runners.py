@@ -100,12 +100,13 @@ dist.init_process_group("gloo", init_method="file://" + sys.argv[0] + ".store", 
 print(words(), activity())
 > ['fails']
 > None train
+
 == rank rests between the functions that a framework runs, and trains again
 executor = types.SimpleNamespace(_sendback_result=print, _ExceptionWithTraceback=print)
 tests = types.SimpleNamespace(call_and_report=lambda test: test())
 for _ in range(2):
     runners._watch_executor(executor)
-    runners._rest_after(tests, "call_and_report")
+    runners._end_training_after(tests, "call_and_report")
 executor._sendback_result("result")
 print(activity())
 for _ in range(2):
@@ -128,8 +129,8 @@ print(activity(), steps(), words())
 == rank rests after a cell of a notebook
 shell = types.SimpleNamespace(events=types.SimpleNamespace(register=lambda name, call: cells.append((name, call))))
 cells = []
-runners._rest_after_cells(types.SimpleNamespace(get_ipython=lambda: None))
-runners._rest_after_cells(types.SimpleNamespace(get_ipython=lambda: shell))
+runners._end_training_after_cells(types.SimpleNamespace(get_ipython=lambda: None))
+runners._end_training_after_cells(types.SimpleNamespace(get_ipython=lambda: shell))
 train()
 [(name, after)] = cells
 after("result of the cell")

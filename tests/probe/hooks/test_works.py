@@ -38,11 +38,12 @@ print(counts("all_reduce")[0])
 """
     (*early, count), (*late, _) = run_script(start_rank, script, joined=True, ranks=2)
     assert int(count) == len(WAYS)
-    for way, of_early, of_late in zip(WAYS, early, late, strict=True):
-        exposed, in_flight, left = map(float, of_early.split())
+    for way, early_line, late_line in zip(WAYS, early, late, strict=True):
+        exposed, in_flight, num_left = map(float, early_line.split())
+        late_exposed, *_ = map(float, late_line.split())
         assert 0.2 < exposed <= in_flight < exposed + 0.2, way
-        assert left == 0, way
-        assert float(of_late.split()[0]) < exposed / 2, way
+        assert num_left == 0, way
+        assert late_exposed < exposed / 2, way
 
 
 CASES = """

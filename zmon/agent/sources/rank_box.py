@@ -19,6 +19,7 @@ from zmon.agent.sources.rank_ends import RankEnds
 from zmon.agent.sources.started_ranks import Process, StartedRanks, latest_start_ns
 from zmon.box import layout
 from zmon.box.identity import Identity
+from zmon.box.layout import Collective
 from zmon.box.reader import BoxReader, Now
 from zmon.box.ring import Row
 from zmon.box.steps import StepEnds, fields_of_state, totals
@@ -46,7 +47,7 @@ class _Contents(NamedTuple):
     report: dict[str, float]
     groups: dict[int, tuple[str, int]]
     sequences: dict[int, int]
-    entered: list[tuple[int, int, int, int]]
+    entered: list[Collective]
     not_finite_since: dict[str, int | None]
 
 

@@ -77,7 +77,7 @@ def analyze_dumps(dumps: Mapping[int, RankDump], job_id: str, notes: Sequence[st
     pending = [Pending(rank, pending_collective(entry, None), entry.where) for rank, entry in in_flight]
     finding = _mismatch(snapshot, recorded, states) if states else None
     if finding is None and states:
-        finding = _awaited(snapshot, recorded, pending)
+        finding = _late_ranks(snapshot, recorded, pending)
     ranks, findings = tuple(sorted(recorded)), (finding,) if finding else ()
     return FlightAnalysis(job_id, world_size, ranks, missing, tuple(pending), findings, tuple(lines))
 
@@ -158,8 +158,8 @@ def _text(entry: StoredEntry) -> str:
     return f"{op_of(entry.profiling_name)} {sizes}{f' at {entry.where}' if entry.where else ''}"
 
 
-def _awaited(snapshot: Snapshot, dumps: Mapping[int, RankDump], pending: Sequence[Pending]) -> Finding | None:
-    """Return a finding about the ranks that have not issued what the others wait in; None if it is not known."""
+def _late_ranks(snapshot: Snapshot, dumps: Mapping[int, RankDump], pending: Sequence[Pending]) -> Finding | None:
+    """Return a finding about the ranks that did not issue the collective of the others; None: they are not known."""
     late_on_device = behind_on_device(snapshot)
     culprits = root_ranks(snapshot) or late_on_device
     if not culprits:

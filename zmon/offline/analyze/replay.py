@@ -62,7 +62,7 @@ def is_conclusive(log: StepTable, attempts: Sequence[Attempt]) -> bool:
 def play(log: StepTable, attempt: int, active: Sequence[detectors.Detector] = detectors.ALL) -> Attempt:
     """Replay one attempt pass by pass with these detectors, and return their findings."""
     ranks = log.ranks(attempt)
-    steps = sorted({step for of_rank in ranks.values() for step in of_rank.column(STEP)})
+    steps = sorted({step for rank_steps in ranks.values() for step in rank_steps.column(STEP)})
     states = tuple(
         rank_state(
             log.job_id, attempt, rank, max(ranks) + 1, log.hosts[attempt, rank], log.roles.get((attempt, rank), "")
@@ -95,31 +95,36 @@ def _snapshots(
     log: StepTable, attempt: int, states: tuple[RankState, ...], steps: list[int], job_state: JobState
 ) -> Iterator[Snapshot]:
     """Yield the snapshot of every pass that a hub would have made during the attempt."""
-    durations = log.steps[attempt, states[0].rank].values(DURATION)
-    median_seconds = statistics.median(seconds for seconds in durations if seconds is not None)
-    steps_per_pass = max(1, round(HubConfig.interval_seconds / median_seconds / log.every))
-    every = 1
-    while steps_per_pass / every > HubConfig.about_steps:
-        every *= 2
+    rank_steps = [log.steps[attempt, s.rank] for s in states]
+    steps_per_pass = _steps_per_pass(rank_steps[0], log.every)
+    stride = 1  # of the steps in the log, a hub would get one of so many
+    while steps_per_pass / stride > HubConfig.about_steps:
+        stride *= 2
     agents = tuple(AgentStatus(host, host, True, 0.0) for host in sorted({s.host for s in states}))
-    of_ranks = [log.steps[attempt, s.rank] for s in states]
-    aligned = tuple(dict.fromkeys(name for steps in of_ranks for name in steps.columns if is_aligned(name)))
+    aligned = tuple(dict.fromkeys(name for steps in rank_steps for name in steps.columns if is_aligned(name)))
     names = (STEP, SAME_SIZE_SENT, *aligned, MEAN_STEPS, *(MEAN + name for name in aligned))
-    samples = [_SampledRank(steps, aligned, log.every) for steps in of_ranks]
-    first = of_ranks[0].column(START)[0] * NS
+    samples = [_SampledRank(steps, aligned, log.every) for steps in rank_steps]
+    first_start = rank_steps[0].column(START)[0] * NS
     reported = {s.rank for s in states}
     missing = tuple(islice((r for r in range(states[0].world_size) if r not in reported), MAX_NAMED_MISSING))
     for begin in range(0, len(steps), steps_per_pass):
-        sampled = [step for step in steps[begin : begin + steps_per_pass] if step % (every * log.every) == 0]
-        rows = {s.run_uid: each.rows(sampled, every) for s, each in zip(states, samples, strict=True)}
+        in_pass = steps[begin : begin + steps_per_pass]
+        sampled = [step for step in in_pass if step % (stride * log.every) == 0]
+        rows = {s.run_uid: each.rows(sampled, stride) for s, each in zip(states, samples, strict=True)}
         new = Steps.from_rows(names, rows)
         starts = (each.start(step) for each in samples for step in sampled)
-        time = next((start for start in starts if start is not None), first)
-        current = tuple(replace(s, step=steps[min(begin + steps_per_pass, len(steps)) - 1]) for s in states)
+        time = next((start for start in starts if start is not None), first_start)
+        current = tuple(replace(s, step=in_pass[-1]) for s in states)
         snapshot = Snapshot(log.job_id, time, attempt, states[0].world_size, current, missing, (), agents)
         report = AgentReport("log", time, "", current, HostSample(), (), {log.job_id: (new,)})
         if (full := job_state.add(snapshot, [report])).steps:
             yield full
+
+
+def _steps_per_pass(steps: Steps, every: int) -> int:
+    """Return how many steps of the log a rank makes between two passes of a hub."""
+    median_seconds = statistics.median(seconds for seconds in steps.values(DURATION) if seconds is not None)
+    return max(1, round(HubConfig.interval_seconds / median_seconds / every))
 
 
 class _SampledRank:
@@ -137,17 +142,17 @@ class _SampledRank:
         row = self._row_of.get(step)
         return None if row is None else self._starts[row] * NS
 
-    def rows(self, steps: Sequence[int], every: int) -> list[tuple[int, ...]]:
-        """Return the rows of these steps, each with the mean of the steps since the one before it."""
+    def rows(self, steps: Sequence[int], stride: int) -> list[tuple[int, ...]]:
+        """Return the rows of these steps, each with the mean of the last `stride` steps in the log."""
         rows = []
         for step in steps:
-            since = [self._row_of.get(step - past * self._every) for past in range(every)]
+            since = [self._row_of.get(step - past * self._every) for past in range(stride)]
             known = [self._rows[row] for row in since if row is not None]
             if since[0] is not None:
                 step_row = known[0]
-                has_mean = every > 1 and len(known) == every
+                has_mean = stride > 1 and len(known) == stride
                 mean = [_mean(numbers) for numbers in zip(*known, strict=True)] if has_mean else step_row
-                rows.append((step, *step_row, every if has_mean else 0, *mean[1:]))
+                rows.append((step, *step_row, stride if has_mean else 0, *mean[1:]))
         return rows
 
 

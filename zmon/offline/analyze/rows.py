@@ -52,7 +52,7 @@ class StepTable:
 
     def ranks(self, attempt: int) -> dict[int, Steps]:
         """Return the steps of an attempt by rank, rank 0 first."""
-        return {rank: self.steps[key] for key in sorted(self.steps) for number, rank in (key,) if number == attempt}
+        return {rank: steps for (number, rank), steps in sorted(self.steps.items()) if number == attempt}
 
     def number(self, step: int) -> int:
         """Return the number of the step in the trace, which may have only some of the job's steps."""

@@ -32,34 +32,30 @@ def _change(name: str, before: Points, after: Points) -> Change:
     last = min(before[-1][0], after[-1][0])
     first = max(before[0][0], after[0][0], last // 2)
     sides = [[point for point in points if first <= point[0] <= last] for points in (before, after)]
-    unknown = Change(name, "", None, None, None, None, "unknown")  # the result unless all checks pass
+    unknown = Change(name, "", None, None, None, None, "unknown")
     if not all(isfinite(value) and abs(value) < _LIMIT for side in sides for _, value in side):
-        return replace(
-            unknown,
-            reason=f"one of the runs reported a value that is NaN, infinite, or at least {_LIMIT:g} in magnitude",
-        )
+        reason = f"one of the runs reported a value that is NaN, infinite, or at least {_LIMIT:g} in magnitude"
+        return replace(unknown, reason=reason)
     mean_before, mean_after = (fmean(value for _, value in side) if side else None for side in sides)
     unknown = replace(unknown, before=mean_before, after=mean_after)
     number = min(BLOCKS, min(map(len, sides)) // 2)
     if number < MIN_BLOCKS:
-        needed = f"{2 * MIN_BLOCKS} values"
-        return replace(
-            unknown, reason=f"each run needs {needed} in the last half of the samples that both have processed"
-        )
+        reason = f"each run needs {2 * MIN_BLOCKS} values in the last half of the samples that both have processed"
+        return replace(unknown, reason=reason)
     edges = [first + (last - first) * n / number for n in range(1, number)]
     blocks = [_by_block(side, edges) for side in sides]
     pairs = [(fmean(a), fmean(b)) for a, b in zip(*blocks, strict=True) if a and b]
     if len(pairs) < MIN_BLOCKS:
         return replace(unknown, reason=f"the runs have values in fewer than {MIN_BLOCKS} common blocks of samples")
-    scale = abs(fmean(a for a, _ in pairs))
-    if scale == 0:
+    mean_before, mean_after = fmean(a for a, _ in pairs), fmean(b for _, b in pairs)
+    if mean_before == 0:
         return replace(unknown, reason="its mean is 0 in the first run")
-    changes = [(b - a) / scale for a, b in pairs]
+    changes = [(b - a) / abs(mean_before) for a, b in pairs]
     change, half_width = fmean(changes), half_width_of(changes)
     result = "alike"
     if abs(change) >= MIN_CHANGE and abs(change) > half_width:
         result = "higher" if change > 0 else "lower"
-    return Change(name, "", fmean(a for a, _ in pairs), fmean(b for _, b in pairs), change, half_width, result)
+    return Change(name, "", mean_before, mean_after, change, half_width, result)
 
 
 def _by_block(points: Points, edges: Sequence[float]) -> list[list[float]]:

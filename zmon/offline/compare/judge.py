@@ -114,13 +114,13 @@ def _blocks(before: Series, after: Series) -> Blocks | Unknown:
     if number < MIN_BLOCKS:
         return Unknown(f"{shorter} complete steps are too few: at least {MIN_BLOCKS * MIN_BLOCK_STEPS} are needed")
     first, second = (
-        [trimmed(run, side[len(side) * n // number : len(side) * (n + 1) // number]) for n in range(number)]
+        [trim(run, side[len(side) * n // number : len(side) * (n + 1) // number]) for n in range(number)]
         for run, side in zip((before, after), sides, strict=True)
     )
     return list(zip(first, second, strict=True))
 
 
-def trimmed(run: Series, block: Sequence[int]) -> list[int]:
+def trim(run: Series, block: Sequence[int]) -> list[int]:
     """Return the block without its longest and its shortest steps."""
     by_duration = sorted(block, key=lambda i: run.seconds[i])
     num_trimmed = ceil(TRIMMED * len(block))

@@ -62,8 +62,9 @@ def _attempt(name: str, log: StepTable, attempt: int) -> Series:
     accounts = [step_categories(step) for step in aligned] if log.has_exposed_time else []
     categories = sorted({category for account in accounts for category in account})
     causes = {category: [account.get(category, 0.0) for account in accounts] for category in categories}
-    by_step = [[n for n in step.samples if n is not None] for step in aligned]
-    samples = [sum(by_rank) for by_rank in by_step] if all(len(n) == world_size for n in by_step) else None
+    by_rank = [[n for n in step.samples if n is not None] for step in aligned]
+    are_known = all(len(step_samples) == world_size for step_samples in by_rank)
+    samples = [*map(sum, by_rank)] if are_known else None
     caveats = []
     if missing:
         caveats.append(

@@ -48,10 +48,10 @@ def _read(name: str, data_dir: Path, job: str | None) -> StepTable:
                 f"no steps in {path}", "the directory has no .parquet or .jsonl file", "Write them with zmon steps"
             )
         return read(files, job)
-    return read([path], job) if path.suffix in _SUFFIXES or path.exists() else logged(name, data_dir / FOLDER)
+    return read([path], job) if path.suffix in _SUFFIXES or path.exists() else read_log(name, data_dir / FOLDER)
 
 
-def logged(job: str, folder: Path) -> StepTable:
+def read_log(job: str, folder: Path) -> StepTable:
     """Return the steps of a job that an agent logged into this directory. Raises UsageError if there are none."""
     jobs = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     if job not in jobs:

@@ -41,10 +41,10 @@ static PyObject *call_engine(PyObject *self, PyObject *const *arguments, size_t 
         || !counts_reductions() || !PyObject_TypeCheck(timeline->ledger->samples, samples_type))
         return call_behind(self, arguments, number, keywords);
     int64_t begin = read_clock(timeline);
-    Reduction *of_module = PyList_Size(reducers) == 0 ? NULL : (Reduction *)reduction;
-    Py_XINCREF((PyObject *)of_module); /* another thread may withdraw it whenever the GIL is released */
-    if (of_module != NULL && !begin_reduction(of_module)) {
-        Py_DECREF((PyObject *)of_module);
+    Reduction *measured = PyList_Size(reducers) == 0 ? NULL : (Reduction *)reduction;
+    Py_XINCREF((PyObject *)measured); /* another thread may withdraw it whenever the GIL is released */
+    if (measured != NULL && !begin_reduction(measured)) {
+        Py_DECREF((PyObject *)measured);
         return call_behind(self, arguments, number, keywords);
     }
     int phase_before = timeline->phase, is_explicit = timeline->explicit_phases;
@@ -60,8 +60,8 @@ static PyObject *call_engine(PyObject *self, PyObject *const *arguments, size_t 
     PyObject *answer = call_original(self, arguments, number, keywords);
     Error error = put_aside();
     begin = read_clock(timeline);
-    if (of_module != NULL) end_reduction(of_module, timeline);
-    Py_XDECREF((PyObject *)of_module);
+    if (measured != NULL) end_reduction(measured, timeline);
+    Py_XDECREF((PyObject *)measured);
     timeline->autograd_depth--;
     if (!is_explicit) set_phase(timeline, phase_after_backward(phase_before));
     ((Samples *)timeline->ledger->samples)->backwards++;
@@ -94,10 +94,10 @@ static int read_samples(PyObject *first, int64_t *samples)
 }
 
 /* Return 1 if the model trains, and the last search for a model has found it. */
-static int trains(PyObject *of_model)
+static int trains(PyObject *called_model)
 {
     PyObject *unmarked = PyDict_GetItemWithError(forward_names, name_of_unmarked);
-    PyObject *training = PyObject_GetAttr(of_model, name_of_training);
+    PyObject *training = PyObject_GetAttr(called_model, name_of_training);
     PyObject *has_gradients = PyObject_CallNoArgs(is_grad_enabled);
     int answer = unmarked != NULL && PyLong_AsLong(unmarked) == -1 && training == Py_True && has_gradients == Py_True;
     Py_XDECREF(training);
@@ -107,7 +107,7 @@ static int trains(PyObject *of_model)
 }
 
 /* Note that the model is called with this first argument, NULL if it has none by position. Return 0 if Python must. */
-static int note_call(PyObject *of_model, PyObject *first)
+static int note_call(PyObject *called_model, PyObject *first)
 {
     int is_watched;
     int64_t samples = 0;
@@ -118,12 +118,12 @@ static int note_call(PyObject *of_model, PyObject *first)
     int64_t begin = read_clock(timeline);
     Samples *counter = (Samples *)timeline->ledger->samples;
     int counts = counter->source == model || (counter->source != declared && counter->source != loader);
-    if (!trains(of_model) || (counts && !read_samples(first, &samples))) return 0;
+    if (!trains(called_model) || (counts && !read_samples(first, &samples))) return 0;
     if (timeline->phase == layout.other && !timeline->explicit_phases) {
         set_phase(timeline, (int)layout.forward);
         PyDict_SetItem(forward_names, name_of_marked, Py_True);
     }
-    if (counts) call_model(counter, (int64_t)(intptr_t)of_model, samples);
+    if (counts) call_model(counter, (int64_t)(intptr_t)called_model, samples);
     spend(timeline, begin);
     return 1;
 }

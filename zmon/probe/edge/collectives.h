@@ -201,9 +201,9 @@ static PyObject *call_get_future(PyObject *self, PyObject *const *arguments, siz
 {
     Flight *flight = PyVectorcall_NARGS(number) > 0 && num_flights > 0 ? find_flight(arguments[0]) : NULL;
     if (flight == NULL) return call_behind(self, arguments, number, keywords);
-    Flight of_work = *flight;
+    Flight copy = *flight; /* the call may change the table */
     PyObject *future = call_original(self, arguments, number, keywords);
-    if (future != NULL) add_flight(future, &of_work);
+    if (future != NULL) add_flight(future, &copy);
     return future;
 }
 

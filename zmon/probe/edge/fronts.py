@@ -70,11 +70,11 @@ def reduction(**values: Any) -> Any:
     """Return what the C edge needs to count the reductions of a DDP module; None without the C edge."""
     if CHOSEN.name != "c":
         return None
-    of_module = native.Reduction()
+    new_reduction = native.Reduction()
     for name, value in values.items():
-        setattr(of_module, name, value)
-    of_module.on_computed = of_module.computed
-    return of_module
+        setattr(new_reduction, name, value)
+    new_reduction.on_computed = new_reduction.computed
+    return new_reduction
 
 
 def num_flights() -> int:

@@ -1,4 +1,4 @@
-"""The extension module that `edge.c` becomes: the hot parts of the classes that `__init__.py` completes."""
+"""The extension module that `edge.c` becomes: the hot parts of the classes that `classes.py` completes."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar

@@ -1,6 +1,6 @@
 /* What all types here share: each is the hot part of a class in Python, whose methods do the rest on the same state.
  *
- * A class such as `class CTimeline(edge.Timeline, RankTimeline)` finds the methods of the C type first. Its attributes are
+ * A class such as `class CTimeline(native.Timeline, RankTimeline)` finds the methods of the C type first. Its attributes are
  * descriptors of the C type, so the methods of the Python class read and write the struct. A C method that meets a rare
  * case, such as an argument by name, calls the method of the Python class that it replaces. */
 

@@ -95,13 +95,13 @@ static PyObject *reduction_computed(Reduction *self, PyObject *unused)
 /* The hook on a parameter; the front's wrapper in Python does nothing, and is what a compiler traces. */
 static PyObject *call_gradient(PyObject *self, PyObject *const *arguments, size_t number, PyObject *keywords)
 {
-    Reduction *of_module = (Reduction *)((Front *)self)->raiser;
-    if (!of_module->is_running || of_module->is_queued || !is_set(of_module->on_computed)) Py_RETURN_NONE;
+    Reduction *measured = (Reduction *)((Front *)self)->raiser;
+    if (!measured->is_running || measured->is_queued || !is_set(measured->on_computed)) Py_RETURN_NONE;
     int is_watched;
     Timeline *timeline = hot_timeline(&is_watched);
     if (timeline == NULL || timeline->autograd_depth != 1) Py_RETURN_NONE; /* in a checkpoint, or another thread */
-    of_module->is_queued = 1;
-    PyObject *nothing = PyObject_CallFunctionObjArgs(of_module->queue_callback, of_module->on_computed, NULL);
+    measured->is_queued = 1;
+    PyObject *nothing = PyObject_CallFunctionObjArgs(measured->queue_callback, measured->on_computed, NULL);
     if (nothing == NULL) complain();
     Py_XDECREF(nothing);
     Py_RETURN_NONE;

@@ -92,7 +92,7 @@ def _install_hook(name: str) -> None:
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Put off a full collection, which the few objects made here could start; with torch's objects it took 0.1 s."""
+    """Put off a full collection, which the few objects made here could start; torch's objects make it slow."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -18,8 +18,8 @@ _MAX_DEPTH = 4  # levels of lists and mappings around a tensor
 _MAX_WIDTH = 8  # members of each that are looked at
 
 
-def samples_loaded(iterator: Any, batch: Any) -> int | None:
-    """Return the samples of the batch that this iterator of a DataLoader has just returned."""
+def loaded_samples(iterator: Any, batch: Any) -> int | None:
+    """Return the samples of the batch that this iterator of a DataLoader has just returned; None: unknown."""
     sampler = iterator._index_sampler
     if type(sampler) is not BatchSampler:  # the job batches by itself, or the size of each batch differs
         return leading_size(batch)
@@ -27,8 +27,9 @@ def samples_loaded(iterator: Any, batch: Any) -> int | None:
         num_samples = len(sampler.sampler)
     except TypeError:  # a stream, whose last batch may be smaller
         shape = _first_shape(batch)
-        is_smaller = sampler.batch_size not in shape and 0 < shape[0] < sampler.batch_size if shape else False
-        return int(shape[0]) if is_smaller else int(sampler.batch_size)
+        if shape and sampler.batch_size not in shape and 0 < shape[0] < sampler.batch_size:
+            return int(shape[0])
+        return int(sampler.batch_size)
     remaining = num_samples - (iterator._num_yielded - 1) * sampler.batch_size
     return int(min(sampler.batch_size, remaining) if remaining > 0 else sampler.batch_size)
 

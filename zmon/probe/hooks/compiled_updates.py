@@ -1,12 +1,12 @@
-"""Sees the updates by optimizers whose `step` is compiled, as in `torch.compile(optimizer.step)`.
+"""Counts the updates by optimizers whose `step` is compiled, as in `torch.compile(optimizer.step)`.
 
-torch's compiler traces the hooks of an optimizer, which it cannot compile: it would warn, or fail. So the hook before
-the update is left out. The hook after it calls both, in one of two ways:
+torch's compiler traces the hooks of an optimizer, but cannot compile them: it would warn, or fail. So the hook before a
+compiled update does nothing. The hook after the update calls both, in one of two ways:
 
 1. The update is part of the graph, as with an optimizer of the job's own: the graph is called within a function that
    calls the hooks. The graph itself stays as it is.
 2. torch breaks the graph around the update, as with its own optimizers. What follows the break has nothing to compile,
-   so the hook breaks it once more, and runs.
+   so the hook breaks the graph once more, and runs.
 
 Code that runs while the compiler traces it is documented (torch/_dynamo/comptime.py), but not the way to the graph. If
 a version of torch has another one, one line on stderr says that these updates are not counted.
@@ -25,8 +25,8 @@ from zmon import probe
 Hook = Callable[[Any], None]
 
 
-def left_out(begin: Hook) -> Callable[..., None]:
-    """Return the hook before an update, which the compiler leaves out."""
+def hook_before(begin: Hook) -> Callable[..., None]:
+    """Return the hook before an update; it does nothing before a compiled one."""
     is_compiling = torch.compiler.is_dynamo_compiling
 
     def call(optimizer: Any, *_: Any) -> None:
@@ -36,8 +36,8 @@ def left_out(begin: Hook) -> Callable[..., None]:
     return call
 
 
-def after_compiled(begin: Hook, end: Hook) -> Callable[..., None]:
-    """Return the hook after an update; if the update is compiled, it calls the hook before it too."""
+def hook_after(begin: Hook, end: Hook) -> Callable[..., None]:
+    """Return the hook after an update; after a compiled one it calls `begin` and `end`."""
     is_compiling = torch.compiler.is_dynamo_compiling
 
     @torch._disable_dynamo  # type: ignore[untyped-decorator]
@@ -52,14 +52,14 @@ def after_compiled(begin: Hook, end: Hook) -> Callable[..., None]:
             end(optimizer)
 
     def on_traced(context: Any) -> None:
-        if not _note(context, begin, end):
+        if not _hook_into_graph(context, begin, end):
             context.graph_break("zmon counts this update")
 
     return call
 
 
-def _note(context: Any, begin: Hook, end: Hook) -> bool:
-    """Call the hooks when the graph that is being traced runs; return False if there is nothing in it."""
+def _hook_into_graph(context: Any, begin: Hook, end: Hook) -> bool:
+    """Call the hooks each time that the traced graph runs; return False if the graph has no operation."""
     try:
         code = context._ComptimeContext__tx
         if any(node.op.startswith("call_") for node in code.output.graph.nodes):

@@ -1,4 +1,4 @@
-"""A dispatch mode that counts the operations of the calls of torch's operators, and tells what it could not see.
+"""A dispatch mode that counts the operations of torch's operators, and records what it could not count.
 
 It changes no result and raises nothing of its own: a call that it does not know runs as without it. While torch traces,
 or computes with tensors without data, nothing is counted.
@@ -19,7 +19,7 @@ from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
 from zmon import probe
-from zmon.probe.operations import Count, Operations, OperatorCall
+from zmon.probe.operations import OperationCounter, Operations, OperatorCall
 
 _TRACERS = (_TorchDispatchModeKey.FAKE, _TorchDispatchModeKey.PROXY, _TorchDispatchModeKey.FUNCTIONAL)
 _PLAIN = torch.Tensor.__torch_dispatch__
@@ -47,7 +47,7 @@ class CountingMode(TorchDispatchMode):  # type: ignore[misc]
         self.replays = _Calls(torch.cuda.CUDAGraph, "replay")  # of graphs: their kernels belong to no call
         self.launches = _Calls(_class_of("triton.runtime.jit", "JITFunction"), "run")  # kernels that no operator calls
         self._threads = _Calls(threading.Thread, "start")  # torch.nn.DataParallel computes in threads of its own
-        self._count = Count()
+        self._counter = OperationCounter()
         self._thread, self._begin, self._ns = get_ident(), perf_counter_ns(), 0
         self._active, self._has_failed = True, False
 
@@ -72,7 +72,7 @@ class CountingMode(TorchDispatchMode):  # type: ignore[misc]
         return get_ident() == self._thread and _get_current_dispatch_mode() is self
 
     def operations(self) -> Operations:
-        return self._count.operations(self._ns)
+        return self._counter.operations(self._ns)
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -102,7 +102,7 @@ class CountingMode(TorchDispatchMode):  # type: ignore[misc]
         if all(each.layout is torch.strided and not each.is_nested for each in tensors):
             shapes = [tuple(each.shape) if isinstance(each, torch.Tensor) else () for each in args]
         dtype = _dtype(name, tensors[0]) if tensors else ""
-        self._count.add(OperatorCall(name, shapes, dtype, args, elapsed))
+        self._counter.add(OperatorCall(name, shapes, dtype, args, elapsed))
 
 
 class _Calls:

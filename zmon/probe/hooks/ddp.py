@@ -85,11 +85,11 @@ class _Backward:
 
     def __init__(self, timeline: RankTimeline, roots: Sequence[Any]) -> None:
         self.timeline = timeline
-        self.queued = self.waits = False
-        # the C edge counts for itself during a pass that it measures, in which this one is a checkpoint
-        self.outermost = not _groups and not simple_reducer.is_measuring() and timeline.acts_for_rank()
+        self.is_queued = self.is_waiting = False
+        # The C edge counts for itself during a pass that it measures; then this call is one of a checkpoint.
+        self.is_outermost = not _groups and not simple_reducer.is_measuring() and timeline.acts_for_rank()
         self.hooks: list[Any] = []
-        if self.outermost:
+        if self.is_outermost:
             _groups.extend(groups_of_reducers())
         compiled = sys.modules.get("torch._dynamo.compiled_autograd")
         if getattr(compiled, "compiled_autograd_enabled", False):
@@ -100,8 +100,8 @@ class _Backward:
                 self.hooks.append(node.register_prehook(self._on_begin))
 
     def _on_begin(self, _: Any) -> None:
-        if not self.queued:
-            self.queued = True
+        if not self.is_queued:
+            self.is_queued = True
             Variable._execution_engine.queue_callback(self._on_computed)
 
     def _on_computed(self) -> None:
@@ -109,8 +109,8 @@ class _Backward:
         begin = monotonic_ns()
         try:
             for group in _groups:
-                if not self.waits and group.waits():
-                    self.waits = self.timeline.wait_op(ALL_REDUCE, group.number, group.num_bytes())
+                if not self.is_waiting and group.has_to_wait():
+                    self.is_waiting = self.timeline.wait_op(ALL_REDUCE, group.number, group.num_bytes())
         except Exception as error:
             report_loss(f"cannot measure the wait for gradients: {error!r}")
         self.timeline.overhead_ns += monotonic_ns() - begin
@@ -118,9 +118,9 @@ class _Backward:
     def end(self) -> None:
         for hook in self.hooks:
             hook.remove()
-        if self.waits:
+        if self.is_waiting:
             self.timeline.leave_op()
-        if self.outermost:
+        if self.is_outermost:
             groups = _groups.copy()
             _groups.clear()
             for group in groups:

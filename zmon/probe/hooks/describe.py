@@ -12,8 +12,6 @@ import torch
 import torch.distributed as dist
 
 Tensors: TypeAlias = "torch.Tensor | Sequence[torch.Tensor] | None"
-
-
 # Bytes sent, bytes received, process group, whether asynchronous. A plain tuple, because each call creates one.
 Call: TypeAlias = tuple[int, int, Any, bool]
 

@@ -1,8 +1,7 @@
-"""Lets the program that a rank becomes by an exec be watched as well, once it trains.
+"""Watches the program that a rank becomes by an exec, such as the next stage of its job, once that program trains.
 
-The environment of a rank is as before `zmon run`, because its children are no ranks; that of a rank that is its whole
-job says so. A rank that becomes the next stage
-of its job is no child of one. A program that does not train, such as a server of the model, stays unwatched.
+The environment of a rank does not have the hook of `zmon run`, because children of a rank are no ranks. So the hook is
+added for an exec. A program that does not train, such as a server of the model, stays unwatched.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from typing import Any, NoReturn
 from zmon.probe.autoload.sitecustomize import AUTOLOAD, PARENT_PID, RANK_PID, mark_environment, restore_environment
 from zmon.probe.hooks.replacing import replace, wrapper_of
 
-_NO_PROCESS = "0"  # as RANK_PID: the program is no rank before it trains
+_NO_PROCESS = "0"  # the value of RANK_PID: the program is no rank before it trains
 
 
 def install() -> None:
-    """Wrap `os.execv` and `os.execve`, which all functions of that kind call, for this process and not its children."""
+    """Wrap `os.execv` and `os.execve`, which all other exec functions call; forked children call the originals."""
     execv, execve, rank_pid = os.execv, os.execve, os.getpid()
 
     @wrapper_of(execv)
@@ -26,23 +25,23 @@ def install() -> None:
         if os.getpid() != rank_pid:
             execv(path, argv)
         restore = mark_environment if PARENT_PID in os.environ else restore_environment
-        os.environ.update(watched(os.environ))
+        os.environ.update(hook_variables(os.environ))
         try:
             execv(path, argv)
         finally:
-            restore()  # it failed, so the rank goes on
+            restore()  # the exec failed, so the rank goes on
 
     @wrapper_of(execve)
     def become_in(path: Any, argv: Any, env: Any) -> NoReturn:
-        is_of_rank = os.getpid() == rank_pid and isinstance(env, Mapping)
-        execve(path, argv, {**env, **watched(env)} if is_of_rank else env)
+        has_hook = os.getpid() == rank_pid and isinstance(env, Mapping)
+        execve(path, argv, {**env, **hook_variables(env)} if has_hook else env)
 
     if not hasattr(execv, "__zmon__"):
         replace({execv: become, execve: become_in})
 
 
-def watched(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables with which a program in this environment is watched."""
+def hook_variables(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a program in this environment needs to be watched."""
     path = env.get("PYTHONPATH")
     if path and AUTOLOAD in path.split(os.pathsep):
         return {RANK_PID: _NO_PROCESS}

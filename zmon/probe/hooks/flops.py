@@ -55,7 +55,7 @@ class _StepCount:
         self._is_done = False
         self._mode: CountingMode | None = None
         self._modes: list[CountingMode] = []  # that torch still has, because the job has entered a mode of its own
-        self._begin = 0, 0  # as `_interruptions`, when the counted step began
+        self._interruptions_before = 0, 0  # `_interruptions` when the counted step began
 
     def __call__(self) -> tuple[int, int, int] | None:
         ledger = self._timeline.ledger
@@ -80,7 +80,7 @@ class _StepCount:
         if reason := _obstacle():
             probe.identify(uncounted=f"{reason}: it must declare its operations with zmon.work(flops=…)")
             return True
-        if mode is not None and mode.is_whole and self._interruptions == self._begin:
+        if mode is not None and mode.is_whole and self._interruptions == self._interruptions_before:
             _publish(ledger, mode)
             return True
         if self._step >= LAST_STEP:
@@ -88,7 +88,7 @@ class _StepCount:
             return True
         # Within a mode of the job, the end of that one would remove this one instead.
         if self._step >= FIRST_STEP - 1 and _get_current_dispatch_mode() is None:
-            self._begin, self._mode = self._interruptions, CountingMode()
+            self._interruptions_before, self._mode = self._interruptions, CountingMode()
             self._mode.begin()
         return False
 
@@ -98,7 +98,7 @@ class _StepCount:
         return self._timeline._activity_since, self._timeline.ledger.failed_steps
 
     def discard(self) -> CountingMode | None:
-        """End to count, and return the mode if it was active until now."""
+        """Stop counting, and return the mode if it was active until now."""
         mode, self._mode = self._mode, None
         if mode is not None:
             mode.end()
@@ -109,7 +109,7 @@ class _StepCount:
 
 
 def _obstacle() -> str:
-    """Return why this job cannot be counted, or nothing."""
+    """Return why the operations of this job cannot be counted; "": they can."""
     if compilation.num_compilations:
         return "torch compiles this job"
     library = next((name for name in _OUTSIDE if name in sys.modules), "")

@@ -69,12 +69,12 @@ def _search() -> None:
     _searches += 1
     modules = [value for value in gc.get_objects() if issubclass(type(value), nn.Module)]
     members = {id(member) for module in modules for member in _members(module)}
-    layer = [module for module in modules if id(module) not in members and _trains(module)]
+    layer = [module for module in modules if id(module) not in members and _is_trained(module)]
     for _ in range(_level):
         layer = [member for module in layer for member in _members(module) if member is not None]
     _level = (_level + 1) % _NUM_LEVELS
     for module in layer:
-        if not _takes_hooks(module):
+        if not _can_take_hooks(module):
             continue
         if isinstance(module, DistributedDataParallel):
             _watch_ddp()
@@ -87,11 +87,11 @@ def _members(module: nn.Module) -> Iterable[nn.Module | None]:
     return members.values()
 
 
-def _trains(module: nn.Module) -> bool:
+def _is_trained(module: nn.Module) -> bool:
     return module.training and any(parameter.requires_grad for parameter in module.parameters())
 
 
-def _takes_hooks(module: nn.Module) -> bool:
+def _can_take_hooks(module: nn.Module) -> bool:
     """Return False for a module that is compiled together with its hooks."""
     return not isinstance(module, torch.jit.ScriptModule) and getattr(module, "_compiled_call_impl", None) is None
 
@@ -124,7 +124,7 @@ class _Hook:
             _on_call(model, args, kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reduced()
+        return _reduce_to_nothing()
 
 
 def _make_hook() -> Callable[[nn.Module, Any, Any], None]:
@@ -133,7 +133,7 @@ def _make_hook() -> Callable[[nn.Module, Any, Any], None]:
     def call(model: nn.Module, args: Any, kwargs: Any) -> None:
         hook(model, args, kwargs)
 
-    call.__zmon_reduce__ = _reduced  # type: ignore[attr-defined]
+    call.__zmon_reduce__ = _reduce_to_nothing  # type: ignore[attr-defined]
     _connect()
     front = fronts.front("call_of_model", call)
     return hook if front is call else front
@@ -143,8 +143,9 @@ def _connect() -> None:
     fronts.connect(tensor_type=torch.Tensor, compiler_names=vars(torch.compiler), is_grad_enabled=torch.is_grad_enabled)
 
 
-def _reduced() -> tuple[Any, ...]:
-    return getattr, (contextlib.nullcontext(), "__exit__")  # takes three arguments and returns None
+def _reduce_to_nothing() -> tuple[Any, ...]:
+    """Return how pickle makes a function that takes three arguments and returns None."""
+    return getattr, (contextlib.nullcontext(), "__exit__")
 
 
 @probe.guarded

@@ -1,8 +1,8 @@
 """Tells which optimizer a new optimizer object stands for, because some jobs make a new object in every step.
 
-MAML makes one for each task, and some scripts one for each batch. Such an object stands for one that is gone and
-updated as many parameters of the same shapes. If the garbage collector has not found that yet, because the object
-refers to itself, it stands for one that updated the same parameters, once objects before that did not step again.
+MAML makes an object for each task, and some scripts make one for each batch. Such an object stands for an object that
+is gone and that updated as many parameters of the same shapes. An object that refers to itself is gone only after a
+garbage collection. Until then the new object stands for one that updated the same parameters and did not step again.
 """
 
 from __future__ import annotations
@@ -51,21 +51,29 @@ class FreshOptimizers:
         if address in gone:  # it has the place in memory of its predecessor
             gone.remove(address)
         elif gone:
-            previous = next(
-                (each for each in (gone.popleft() for _ in range(len(gone))) if each not in self._known), None
-            )
+            previous = self._first_unknown(gone)
         elif len(objects) >= _MIN_OBJECTS:
             previous = objects.pop()
             self._known.pop(previous, None)
         objects.append(address)
-        self._known[address] = _Known(weakref.ref(optimizer, self._ended(address, kind)), parameters)
+        self._known[address] = _Known(weakref.ref(optimizer, self._on_end(address, kind)), parameters)
         return previous
 
-    def remembered(self) -> set[int]:
+    def _first_unknown(self, gone: deque[int]) -> int | None:
+        """Return the object that ended first; an id that another object has got since then is dropped."""
+        while gone:
+            address = gone.popleft()
+            if address not in self._known:
+                return address
+        return None
+
+    def remembered_ids(self) -> set[int]:
         """Return the ids of the optimizers that may step again, and of those that a new one may stand for."""
         return {*self._known, *chain.from_iterable(list(self._gone.values()))}
 
-    def _ended(self, address: int, kind: tuple[Any, ...]) -> Any:
+    def _on_end(self, address: int, kind: tuple[Any, ...]) -> Any:
+        """Return the callback for the end of an object."""
+
         def note(ref: weakref.ref[Any]) -> None:
             known = self._known.get(address)
             if known is None or known.ref is not ref:
@@ -83,11 +91,18 @@ class FreshOptimizers:
 
 
 def _kind(optimizer: Any) -> tuple[Any, ...]:
-    groups = [group["params"] for group in optimizer.param_groups]
-    first = next((group[0] for group in groups if group), None)
-    return type(optimizer), tuple(map(len, groups)), tuple(getattr(first, "shape", ()))
+    """Return a key that is equal for optimizers of as many parameters of the same shapes."""
+    sizes, first = _groups(optimizer)
+    return type(optimizer), sizes, tuple(getattr(first, "shape", ()))
 
 
 def _parameters(optimizer: Any) -> tuple[Any, ...]:
+    """Return a key that is equal for optimizers of the same parameters."""
+    sizes, first = _groups(optimizer)
+    return type(optimizer), sizes, id(first)
+
+
+def _groups(optimizer: Any) -> tuple[tuple[int, ...], Any]:
+    """Return the sizes of the groups of parameters, and the first parameter; None: there is none."""
     groups = [group["params"] for group in optimizer.param_groups]
-    return type(optimizer), tuple(map(len, groups)), next((id(group[0]) for group in groups if group), 0)
+    return tuple(map(len, groups)), next((group[0] for group in groups if group), None)

@@ -16,7 +16,7 @@ from typing import Any
 from torch.utils.data import dataloader
 
 from zmon import probe
-from zmon.probe.hooks.batches import samples_loaded
+from zmon.probe.hooks.batches import loaded_samples
 from zmon.probe.hooks.replacing import wrapper_of
 from zmon.probe.rank import LOADER_START, PHASE_NUMBER, TRAIN, RankTimeline
 from zmon.probe.samples import DECLARED
@@ -73,7 +73,7 @@ def _wrap_loading(original: Callable[[Any], Any], next_phase: int | None) -> Cal
 def _count_samples(timeline: RankTimeline, iterator: Any, batch: Any) -> None:
     counter = timeline.ledger.samples
     if counter.source != DECLARED:
-        samples = samples_loaded(iterator, batch)
+        samples = loaded_samples(iterator, batch)
         if samples is not None:
             counter.load(id(iterator._dataset), samples)
 

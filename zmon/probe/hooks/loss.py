@@ -42,15 +42,18 @@ class DeviceLosses:
     ) -> None:
         self._make_places, self._make_event, self._recordable = make_places, make_event, recordable
         self._free: dict[Any, list[tuple[Any, Any]]] = {}  # place and event, by dtype
-        self._sent: deque[tuple[int, Any, Any]] = deque()  # step, place and event
+        self._sent: deque[tuple[int, Any, Any]] = deque()  # step, place and the event behind the copy
 
     def exchange(self, step: int, loss: Any) -> Iterator[tuple[int, float]]:
         """Send the loss of a step, and yield those that have arrived, in order, with their steps."""
         if not self._recordable():
             return
-        while self._sent and self._sent[0][2].query():
-            sent, place, event = self._sent.popleft()
-            yield sent, place.item()
+        while self._sent:
+            sent_step, place, event = self._sent[0]
+            if not event.query():
+                break
+            self._sent.popleft()
+            yield sent_step, place.item()
             self._free[place.dtype].append((place, event))
         if loss.dtype not in self._free:
             self._free[loss.dtype] = [(place, self._make_event()) for place in self._make_places(loss.dtype)]
@@ -77,7 +80,7 @@ def note_loss(timeline: RankTimeline, roots: Sequence[Any]) -> None:
         with DisableTorchFunction():
             if root.is_cpu:
                 loss = root.item()
-                if timeline is not _finite_on or loss - loss != 0.0:
+                if timeline is not _finite_on or loss - loss != 0.0:  # the difference is NaN if the loss is not finite
                     _note(timeline, timeline.step, loss)
             elif root.is_cuda and root.dim() <= 1 and root.get_device() == torch.cuda.current_device():
                 for step, loss in _on_device.exchange(timeline.step, root):

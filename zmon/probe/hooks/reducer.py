@@ -1,9 +1,9 @@
 """Counts the collectives that the reducer of a DDP module issues from C++, and their bytes.
 
-The number of collectives is the change of the group's own sequence number (read in 0.2 µs), which C++ advances too,
-minus the calls that the wrappers of torch.distributed counted. The bytes follow from the parameters, because a synced
-backward reduces each gradient once (torch/csrc/distributed/c10d/reducer.cpp). If the two disagree, the number is
-counted and the bytes are unknown.
+The number of collectives is the change of the group's own sequence number, which C++ advances too, minus the calls that
+the wrappers of torch.distributed counted. The bytes follow from the parameters, because a synced backward reduces each
+gradient once (torch/csrc/distributed/c10d/reducer.cpp). If the parameters explain another number of collectives, the
+collectives are counted and their bytes are unknown.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class Reducer:
         self.rebuilt = False
         self.owes_rebuild = False  # the bytes of the rebuild's broadcast are known one forward later
         self.delayed = False  # True after the first backward of a static graph, which reduces all at its end
-        self.stamp = 0  # identifies the last backward that `synced` saw
-        for reducer in reducers:  # now that there are several, `synced` is used; its next call compares with this one
+        self.stamp = 0  # identifies the last backward that `has_reduced` read
+        for reducer in reducers:  # now that there are several, `has_reduced` is used, and compares with this call
             if (other := reducer.module()) is not None:
-                reducer.synced(other)
+                reducer.has_reduced(other)
 
     def describe(self, module: Any) -> None:
-        """Read the number of buckets and the hook, which takes 60 µs; rebuilt buckets are known at the next forward."""
+        """Read the number of buckets and the hook, a slow call; rebuilt buckets are known at the next forward."""
         data = module._get_ddp_logging_data()
         sizes = data.get("rebuilt_bucket_sizes" if self.rebuilt else "bucket_sizes")
         hook = data.get("comm_hook") or "ALLREDUCE"
@@ -73,8 +73,8 @@ class Reducer:
         """Return True if the ranks also exchange which parameters this backward used."""
         return self.delays(module) if module.static_graph else bool(module.find_unused_parameters)
 
-    def synced(self, module: Any) -> bool:
-        """Return True if the module has reduced since the last call. This creates a list as long as the parameters."""
+    def has_reduced(self, module: Any) -> bool:
+        """Return True if the module has reduced since the last call. torch makes a list as long as the parameters."""
         previous, self.stamp = self.stamp, module.reducer.get_backward_stats()[0]
         return self.stamp != previous or self.delays(module)
 
@@ -90,16 +90,19 @@ class Group:
         self.begin()
 
     def begin(self) -> None:
+        """Begin to count."""
         self.sequence_before = self.group._get_sequence_number_for_group()
         self.issued_before = issued[self.name]
 
     def num_issued(self) -> int:
+        """Return the number of collectives of the group since `begin`."""
         return int(self.group._get_sequence_number_for_group() - self.sequence_before)
 
     def num_hidden(self) -> int:
+        """Return the number of collectives since `begin` that C++ issued, which no wrapper has counted."""
         return self.num_issued() - issued[self.name] + self.issued_before
 
-    def waits(self) -> bool:
+    def has_to_wait(self) -> bool:
         """Return True if a reducer of this group has collectives to wait for."""
         if self.num_issued() > 0:
             return True
@@ -115,27 +118,27 @@ class Group:
     def count(self, timeline: RankTimeline, bitmaps: bool = True) -> None:
         """Count the collectives that C++ issued; count their bytes only if their number is as expected."""
         hidden = self.num_hidden()
-        several, last = len(self.reducers) > 1, None
+        are_several, last = len(self.reducers) > 1, None
         expected = num_bytes = early = 0
-        known = True
+        is_known = True
         for reducer in self.reducers:
             module = reducer.module()
-            if module is None or (several and not reducer.synced(module)) or hidden <= 0:
+            if module is None or (are_several and not reducer.has_reduced(module)) or hidden <= 0:
                 continue
             last = reducer
-            bitmap = bitmaps and reducer.sends_bitmap(module)
+            has_bitmap = bitmaps and reducer.sends_bitmap(module)
             reducer.delayed |= reducer.delays(module)
             early += reducer.num_early
-            known &= reducer.full_bytes is not None
+            is_known &= reducer.full_bytes is not None
             # num_buckets is None only in the backward after a rebuild; that one is assumed to be complete.
-            expected += hidden if reducer.num_buckets is None else reducer.num_buckets + bitmap
-            num_bytes += (reducer.num_bytes or 0) + bitmap * INT * reducer.num_parameters
+            expected += hidden if reducer.num_buckets is None else reducer.num_buckets + has_bitmap
+            num_bytes += (reducer.num_bytes or 0) + has_bitmap * INT * reducer.num_parameters
             reducer.num_early = 0
         if hidden <= 0:
             return
-        if early + hidden < expected and last is not None and not several:
+        if early + hidden < expected and last is not None and not are_several:  # the next backward sends the rest
             last.num_early, num_bytes = early + hidden, 0
-        elif not known or early + hidden > expected:
+        elif not is_known or early + hidden > expected:
             num_bytes = 0
             report_loss("the bytes of some gradients are unknown: sparse, compressed by the job, or reduced in parts")
         timeline.count_op(ALL_REDUCE, self.number, num_bytes, num_bytes, hidden)
@@ -193,7 +196,7 @@ def reducer_of(owner: Any) -> tuple[Reducer, Any] | None:
 
 
 def count_hidden(op: int, group: Any, sent: int, received: int, count: int) -> None:
-    """Count collectives that C++ issued, so that a `Group` that is counting now does not count them again."""
+    """Count collectives that C++ issued; a `Group` that counts at this time does not count them again."""
     timeline = probe.current
     if timeline is not None:
         timeline.count_op(op, group_number(group), sent, received, count)

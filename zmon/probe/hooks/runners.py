@@ -1,9 +1,9 @@
 """Records how the job's function ended where a framework runs it, catches its exceptions, and ends the process later.
 
-Such an exception reaches no excepthook, and the end of the process tells nothing: Ray ends its actors with exit code 1
-in any case, a pool of processes ends its workers with SIGTERM or lets them leave. Until then the process may be idle
+Such an exception reaches no excepthook, and the end of the process tells nothing. Ray ends its actors with exit code 1
+in any case. A pool of processes ends its workers with SIGTERM or lets them leave. Until then the process may be idle
 for hours, in a notebook for example, which is no stall. The names below are private ones of Ray, Python and pytest;
-where a version has others, zmon complains once or sees nothing, and an end is judged without them.
+where a version has others, zmon complains once or records nothing, and an end is judged without them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from zmon.probe.hooks.replacing import wrapper_of
 from zmon.probe.rank import DONE, INIT, TRAIN
 
 _RAY = "ray.train"
-_rested = False  # the rank rested until it began to join others again
+_was_done = False  # the rank was done until it began to join others again
 
 
 def install() -> None:
@@ -30,8 +30,8 @@ def install() -> None:
     when_imported("ray.air._internal.util", _watch_older_ray)
     when_imported("multiprocessing.pool", lambda module: _record_failures(module, "ExceptionWithTraceback"))
     when_imported("concurrent.futures.process", _watch_executor)
-    when_imported("_pytest.runner", lambda module: _rest_after(module, "call_and_report"))
-    when_imported("IPython", _rest_after_cells)
+    when_imported("_pytest.runner", lambda module: _end_training_after(module, "call_and_report"))
+    when_imported("IPython", _end_training_after_cells)
 
 
 def _watch_ray(module: Any) -> None:
@@ -39,12 +39,12 @@ def _watch_ray(module: Any) -> None:
 
     @wrapper_of(run)
     def run_and_record(self: Any, target: Callable[[], Any], *args: Any, **kwargs: Any) -> Any:
-        return run(self, _recorded(target), *args, **kwargs)
+        return run(self, _record_return(target), *args, **kwargs)
 
     @wrapper_of(failure)
     def record_failure(error: BaseException, exclude_frames: int = 0) -> Any:
         probe.record_result(_RAY, error)
-        return failure(error, exclude_frames + 1)  # and the frame of `_recorded`, which Ray should not show either
+        return failure(error, exclude_frames + 1)  # hides the frame of `_record_return` too
 
     if not hasattr(run, "__zmon__"):
         module.ThreadRunner.run, module.construct_user_exception_with_traceback = run_and_record, record_failure
@@ -56,7 +56,7 @@ def _watch_older_ray(module: Any) -> None:
 
     @wrapper_of(run)
     def run_and_record(self: Any) -> None:
-        self._target = _recorded(self._target)
+        self._target = _record_return(self._target)
         run(self)
 
     @wrapper_of(failure)
@@ -71,7 +71,7 @@ def _watch_older_ray(module: Any) -> None:
         module.RunnerThread.run, module.RunnerThread._propagate_exception = run_and_record, record_failure
 
 
-def _recorded(target: Callable[..., Any]) -> Callable[..., Any]:
+def _record_return(target: Callable[..., Any]) -> Callable[..., Any]:
     @wrapper_of(target)
     def run(*args: Any, **kwargs: Any) -> Any:
         result = target(*args, **kwargs)
@@ -83,14 +83,14 @@ def _recorded(target: Callable[..., Any]) -> Callable[..., Any]:
 
 def _watch_executor(module: Any) -> None:
     _record_failures(module, "_ExceptionWithTraceback")
-    _rest_after(module, "_sendback_result")
+    _end_training_after(module, "_sendback_result")
 
 
 def _record_failures(module: Any, name: str) -> None:
     """Wrap the class with which a worker of a pool passes an exception to the program.
 
-    That a function returned is no end there: the worker may get another one. Nor is a failure in a job of one rank: a
-    search of parameters runs many of them in one process, and expects that some fail.
+    A return of a function is no end there, because the worker may get another function. A failure in a job of one rank
+    is no end either: a search of parameters runs many such jobs in one process, and expects that some fail.
     """
     original = getattr(module, name)
 
@@ -104,7 +104,7 @@ def _record_failures(module: Any, name: str) -> None:
         setattr(module, name, failure)
 
 
-def _rest_after(module: Any, name: str) -> None:
+def _end_training_after(module: Any, name: str) -> None:
     """Wrap the function that a framework calls after the job's function, or around it."""
     original = getattr(module, name)
 
@@ -113,49 +113,49 @@ def _rest_after(module: Any, name: str) -> None:
         try:
             return original(*args, **kwargs)
         finally:
-            probe.rest()
+            probe.end_training()
 
     if not hasattr(original, "__zmon__"):
         setattr(module, name, end)
 
 
-def _rest_after_cells(ipython: Any) -> None:
+def _end_training_after_cells(ipython: Any) -> None:
     if (shell := ipython.get_ipython()) is not None:
-        shell.events.register("post_run_cell", lambda *_: probe.rest())
+        shell.events.register("post_run_cell", lambda *_: probe.end_training())
 
 
 @probe.guarded
 def begin_join() -> None:
-    """Let a rank that rests initialize again: peers may wait for it from now on, and it for them.
+    """Let a rank that is done initialize again: from now on it and its peers may wait for each other.
 
-    It stays so if the join raises: the job tries again, or is about to end.
+    The rank stays in `init` if the join raises: the job tries again, or is about to end.
     """
-    global _rested
+    global _was_done
     probe.record_result("")  # a process that joins again has more to do
     timeline = probe.current
     if timeline is not None and timeline.activity == DONE:
         timeline.turn_to(INIT)
-        _rested = True
+        _was_done = True
 
 
 @probe.guarded
 def end_join() -> None:
-    """Let a rank that rested go on; a worker of a pool may have another function by now, and rests until it trains."""
-    global _rested
+    """Let a rank that was done go on; a worker of a pool may run another function now, and is done until it trains."""
+    global _was_done
     timeline = probe.current
-    if timeline is not None and _rested and timeline.activity == INIT:
+    if timeline is not None and _was_done and timeline.activity == INIT:
         timeline.turn_to(DONE if _is_pooled() else TRAIN)
-    _rested = False
+    _was_done = False
 
 
 def leave_groups() -> None:
-    """Let the rank rest that has destroyed its default process group: no other rank waits for what it does then.
+    """End the training of a rank that has destroyed its default process group: no other rank waits for it then.
 
     A script exports its model or writes a report; nothing tells when the function of a pool's worker returns. A script
     that destroys its groups because it fails is about to end.
     """
     if not dist.is_initialized() and (_is_pooled() or sys.exception() is None):
-        probe.rest()
+        probe.end_training()
 
 
 def _is_pooled() -> bool:

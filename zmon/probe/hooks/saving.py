@@ -72,10 +72,10 @@ def _note_saved(timeline: RankTimeline, result: Any) -> None:
 
     def end(written: Future[Any]) -> None:
         if not written.cancelled() and written.exception() is None:
-            timeline.ledger.saved()
+            timeline.ledger.note_checkpoint()
 
     written = getattr(result, "upload_completion", result)  # of torch's AsyncSaveResponse
     if isinstance(written, Future):
         written.add_done_callback(end)
     else:
-        timeline.ledger.saved()
+        timeline.ledger.note_checkpoint()

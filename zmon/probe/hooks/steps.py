@@ -18,7 +18,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from zmon import probe
 from zmon.probe.edge import fronts
-from zmon.probe.hooks.compiled_updates import after_compiled, left_out
+from zmon.probe.hooks.compiled_updates import hook_after, hook_before
 from zmon.probe.hooks.fresh_optimizers import FreshOptimizers
 from zmon.probe.rank import OTHER, PHASE_NUMBER, TRAIN, RankTimeline
 
@@ -86,7 +86,7 @@ class Rounds:
             self.single = successor
 
     def forget_others(self, remembered: Callable[[], Collection[int]]) -> None:
-        """Forget all but the optimizers that are remembered, each time that their number has doubled."""
+        """Forget the optimizers that are not remembered, each time that the number of optimizers has doubled."""
         if len(self._order) > self._limit:
             retained = remembered()
             for optimizers in (self._order, self._current, self._joined):
@@ -104,7 +104,7 @@ class Rounds:
 
 _rounds, _fresh = Rounds(), FreshOptimizers()
 _running: list[int] = []  # optimizers that are in `step`, innermost last; only the outermost one counts
-_of_thread = local()  # `running`, the same for each thread that is not the rank's own
+_elsewhere = local()  # `running`: as `_running`, for each thread that is not the rank's own
 _installed = False
 
 
@@ -114,9 +114,9 @@ def install() -> None:
     if not _installed:
         _installed = True
         fronts.connect(running_optimizers=_running, rounds=_rounds)
-        end = after_compiled(_on_update_begin, _on_update_end)
-        register_optimizer_step_pre_hook(fronts.front("update_begin", left_out(_on_update_begin)))
-        register_optimizer_step_post_hook(fronts.front("update_end", end))
+        before, after = hook_before(_on_update_begin), hook_after(_on_update_begin, _on_update_end)
+        register_optimizer_step_pre_hook(fronts.front("update_begin", before))
+        register_optimizer_step_post_hook(fronts.front("update_end", after))
 
 
 @probe.guarded
@@ -162,12 +162,12 @@ def _on_update_end(optimizer: Any, *_: Any) -> None:
 
 def _running_elsewhere() -> list[int]:
     """Return the optimizers that are in `step` in this thread, which is not the rank's own."""
-    running: list[int] = _of_thread.__dict__.setdefault("running", [])
+    running: list[int] = _elsewhere.__dict__.setdefault("running", [])
     return running
 
 
 def _enter(running: list[int], optimizer: Any) -> bool:
-    """Note that an optimizer is in `step`; return True if none calls it."""
+    """Note that an optimizer is in `step`; return True if it is the outermost one."""
     if id(optimizer) in running:  # it raised in its last step, or calls the step of its base class
         del running[running.index(id(optimizer)) :]
     running.append(id(optimizer))
@@ -175,7 +175,7 @@ def _enter(running: list[int], optimizer: Any) -> bool:
 
 
 def _leave(running: list[int], optimizer: Any) -> bool:
-    """Note that an optimizer has left `step`; return True if none calls it."""
+    """Note that an optimizer has left `step`; return True if it was the outermost one."""
     if id(optimizer) not in running:
         return False
     del running[running.index(id(optimizer)) :]
@@ -183,10 +183,10 @@ def _leave(running: list[int], optimizer: Any) -> bool:
 
 
 def _take_over(timeline: RankTimeline, optimizer: Any) -> bool:
-    """Make this thread the rank's own if it has updated the rank's model; return True if it is.
+    """Make this thread the rank's own if it has updated the rank's model; return True if that is done.
 
-    An optimizer that the rank's own thread never stepped may belong to a helper, which fits a model beside the
-    training. It counts once that thread has ended.
+    An optimizer that the rank's own thread never stepped may belong to a helper, which fits another model beside the
+    training. Its thread becomes the rank's own only once the rank's own thread has ended.
     """
     if timeline.explicit_steps or timeline.explicit_activity:
         return False  # the job marks which thread does what
@@ -202,7 +202,7 @@ def _begin_round(timeline: RankTimeline, optimizer: Any) -> None:
     if _fresh.is_new(optimizer):
         if (predecessor := _fresh.predecessor(optimizer)) is not None:
             _rounds.replace(predecessor, id(optimizer))
-        _rounds.forget_others(_fresh.remembered)
+        _rounds.forget_others(_fresh.remembered_ids)
     if _rounds.is_open and not timeline.step_pending:
         _rounds.end()
     if _rounds.begin_update(id(optimizer)):

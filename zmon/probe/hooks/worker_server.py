@@ -19,7 +19,7 @@ from pathlib import Path
 from zmon import probe
 from zmon.box.rank_files import SHORT_PATHS
 
-_MAX_PATH = 107
+_MAX_PATH = 107  # bytes of a socket's path, without the zero byte at its end (unix(7))
 _ERROR = 2  # c10/util/Logging.h: INFO 0, WARNING 1, ERROR 2, FATAL 3
 _started_by = 0  # the pid of the process that has started it; a forked rank needs its own
 
@@ -51,12 +51,13 @@ def install() -> None:
 def _no_warnings_of_torch() -> Iterator[None]:
     """Raise the log level of torch's C++ code to ERROR while the server starts.
 
-    The constructor logs its address as a warning (WorkerServer.cpp). Once torch is imported, only this variable changes
-    the level. The caller's thread keeps the GIL meanwhile, so for those 0.2 ms no Python code runs. Only messages below
-    ERROR of torch's own threads can be lost. The alternatives are worse. Redirecting file descriptor 2 could lose any
-    output. With a file table of its own (`unshare`), the server thread would lack the files through which it asks CUDA
-    for the flight record. The server logs nothing more until its shutdown, which never happens. A torch without the
+    The constructor logs its address as a warning (WorkerServer.cpp). The server logs nothing more until its shutdown,
+    which never happens. Once torch is imported, only this variable changes the level. The caller's thread keeps the GIL
+    meanwhile, so no other Python code runs, and only messages of torch's own threads can be lost. A torch without the
     variable prints the warning.
+
+    The alternatives are worse. Redirecting file descriptor 2 could lose any output. With a file table of its own
+    (`unshare`), the server thread would lack the files through which it asks CUDA for the flight record.
     """
     try:
         library = ctypes.CDLL("libc10.so", mode=os.RTLD_NOLOAD)  # fails if torch has not loaded it

@@ -48,9 +48,9 @@ def watch(handle: Any, op: int, group: int, num_bytes: int, issued: Issued) -> N
 
 
 def _add(handle: Any, flight: _Flight) -> None:
-    key = id(handle)
+    key, handles = id(handle), flight[5]
     try:
-        flight[5].append(weakref.ref(handle, lambda _: _flights.pop(key, None)))
+        handles.append(weakref.ref(handle, lambda _: _flights.pop(key, None)))
     except TypeError:  # a backend's own work type without weak references: its wait cannot be measured
         if probe.current is not None:
             probe.current.ledger.dropped += 1
@@ -73,9 +73,9 @@ def wrap_wait(original: Callable[..., Any]) -> Callable[..., Any]:
         op, group, num_bytes, sequence, issued, handles = flight
         for handle in handles:  # later waits for the same collective return at once
             _flights.pop(id(handle()), None)
-        waits = timeline.enter_op(op, group, num_bytes, 0, 0, sequence)
+        entered = timeline.enter_op(op, group, num_bytes, 0, 0, sequence)
         timeline.overhead_ns += monotonic_ns() - begin
-        if not waits:
+        if not entered:
             return original(awaited, *args, **kwargs)
         try:
             return original(awaited, *args, **kwargs)

@@ -1,11 +1,11 @@
 """The packed form of an agent's report, which a hub asks for in each of its passes: few bytes, and quick to decode.
 
-It says what the JSON of `AgentReport` says, except the totals of each rank, which only pages of metrics show. Two
-things make it small: values are rows without names; and what seldom changes about a rank, such as its job, host, labels
-and end, is sent once and after each change. The envelope is msgpack, in which steps are bytes; the rest is JSON, so
-that its text is checked like that of any other answer.
+It has the content of `AgentReport` without the totals of each rank, which only pages of metrics show. Two things make
+it small. Values are rows without names. What seldom changes about a rank (job, host, labels, end) is sent once and
+after each change. The envelope is msgpack, in which steps are bytes. The rest is JSON, so that its text is checked like
+that of any other answer.
 
-Only daemons whose `LAYOUT` is the same understand each other. Otherwise, or if a part cannot be decoded, the hub asks
+Only daemons with the same `CONTENT_TYPE` understand each other. Otherwise, or if a part cannot be decoded, the hub asks
 for JSON, which is decoded piece by piece. Pure.
 """
 
@@ -44,7 +44,10 @@ class Rows(Generic[T]):
 
 
 class Halves(Generic[T]):
-    """A dataclass in two rows, which are sent apart: fields that rest, and fields that move."""
+    """A dataclass in two rows, which are sent apart: fields that seldom change (resting), and the others (moving).
+
+    Fields that are `left_out` are in neither row.
+    """
 
     def __init__(self, cls: type[T], moving: Sequence[str], left_out: Sequence[str] = ()) -> None:
         names = [*get_type_hints(cls)]
@@ -54,8 +57,8 @@ class Halves(Generic[T]):
         self._in_order = itemgetter(*([*resting, *moving, *left_out].index(name) for name in names))
         self._nothing = (None,) * len(left_out)
 
-    def joined(self, resting: Sequence[Any], moving: Sequence[Any]) -> T:
-        """Return the item of two rows; what was left out is None."""
+    def join(self, resting: Sequence[Any], moving: Sequence[Any]) -> T:
+        """Return the item of two rows; fields that are left out are None."""
         return self._class(*self._in_order((*resting, *moving, *self._nothing)))
 
 
@@ -116,7 +119,7 @@ def unpack(body: bytes, known: Resting) -> tuple[AgentReport, Resting]:
         elif envelope.version != known.version:
             raise Undecodable("it leaves out what was never sent")
         moving = _RANKS.moving.decode(plain_json(envelope.moving))
-        ranks = tuple(_RANKS.joined(*halves) for halves in zip(known.rows, moving, strict=True))
+        ranks = tuple(_RANKS.join(*halves) for halves in zip(known.rows, moving, strict=True))
     except _DECODE_ERRORS as error:
         raise Undecodable(plain(str(error))) from error
     head = decode(envelope.head, AgentReport)

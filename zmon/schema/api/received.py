@@ -76,6 +76,18 @@ class LeftOut:
             self.add(f"all ranks but {MAX_RANKS_OF_AGENT:,}", "an agent cannot have so many")
             self.number += num_ranks - MAX_RANKS_OF_AGENT - 1
 
+    def decode(self, raw: msgspec.Raw, type_: Any, what: str) -> Any:
+        """Return a decoded part of a report; None, and one more part left out, if it cannot be decoded."""
+        try:
+            return msgspec.json.decode(raw, type=type_)
+        except _UNDECODABLE as error:
+            self.add(what, error)
+            return None
+
+    def decode_each(self, raws: Sequence[msgspec.Raw], type_: Any, what: str) -> tuple[Any, ...]:
+        """Return the parts that can be decoded."""
+        return tuple(value for raw in raws if (value := self.decode(raw, type_, what)) is not None)
+
     def complete(self, report: AgentReport) -> AgentReport:
         """Return the report with what was left out of it; what the agent itself says of that does not count."""
         if (self.number, self.lines) == (report.num_left_out, [*report.left_out]):
@@ -119,40 +131,27 @@ def _piecewise(body: bytes) -> AgentReport:
     except _UNDECODABLE as error:
         raise Undecodable(_reason(error)) from error
     left_out = LeftOut()
-
-    def decoded(raw: msgspec.Raw, type_: Any, what: str) -> Any:
-        """Return the decoded part, or None."""
-        try:
-            return msgspec.json.decode(raw, type=type_)
-        except _UNDECODABLE as error:
-            left_out.add(what, error)
-            return None
-
-    def each(raws: Sequence[msgspec.Raw], type_: Any, what: str) -> tuple[Any, ...]:
-        return tuple(value for raw in raws if (value := decoded(raw, type_, what)) is not None)
-
     sample = {
-        name: decoded(raw, _SAMPLE_TYPES[name], f"source {plain(name)}")
+        name: left_out.decode(raw, _SAMPLE_TYPES[name], f"source {plain(name)}")
         for name, raw in pieces.sample.items()
         if name in _SAMPLE_TYPES
     }
     steps = {
-        job_id: of_job
+        job_id: left_out.decode(raw, tuple[Steps, ...], f"steps of job {plain(job_id)}")
         for job_id, raw in pieces.steps.items()
-        if (of_job := decoded(raw, tuple[Steps, ...], f"steps of job {plain(job_id)}")) is not None
     }
-    plans = {uid: plan for uid, raw in pieces.plans.items() if (plan := decoded(raw, Plan, "a plan")) is not None}
+    plans = {uid: left_out.decode(raw, Plan, "a plan") for uid, raw in pieces.plans.items()}
     report = row_of(
         AgentReport,
         pieces,
         ranks=_ranks(pieces.ranks, left_out),
         sample=HostSample(**sample),
-        sources=each(pieces.sources, SourceStatus, "the state of a source"),
-        steps=steps,
-        plans=plans,
-        leases=decoded(pieces.leases, tuple[Threshold, ...] | None, "the leases"),
+        sources=left_out.decode_each(pieces.sources, SourceStatus, "the state of a source"),
+        steps={job_id: parts for job_id, parts in steps.items() if parts is not None},
+        plans={uid: plan for uid, plan in plans.items() if plan is not None},
+        leases=left_out.decode(pieces.leases, tuple[Threshold, ...] | None, "the leases"),
         refuses_acts=pieces.refuses_acts,
-        unread=each(pieces.unread, UnreadRank, "a rank that cannot be read"),
+        unread=left_out.decode_each(pieces.unread, UnreadRank, "a rank that cannot be read"),
     )
     return with_possible_ranks(report, left_out)
 
@@ -213,10 +212,12 @@ def _with_possible_steps(report: AgentReport, left_out: LeftOut) -> AgentReport:
     for job_id, parts in report.steps.items():
         try:
             check_job_id(job_id)
-            check_values(more := num_values + sum(map(check_steps, parts)))
-            num_values, possible[job_id] = more, parts
+            num_values_with_job = num_values + sum(map(check_steps, parts))
+            check_values(num_values_with_job)
         except ValueError as error:
             left_out.add(f"steps of job {plain(job_id)}", error)
+        else:
+            num_values, possible[job_id] = num_values_with_job, parts
     return report if len(possible) == len(report.steps) else replace(report, steps=possible)
 
 

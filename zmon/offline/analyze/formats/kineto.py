@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,7 +19,7 @@ import msgspec
 from zmon.errors import UsageError
 from zmon.format import listed, plain
 from zmon.offline.analyze import files
-from zmon.offline.analyze.formats.kineto_parts import TraceEvent, parts_of
+from zmon.offline.analyze.formats.kineto_parts import TraceEvent, Transfer, parts_of
 from zmon.offline.analyze.intervals import Interval, partition, subtract, within
 from zmon.offline.analyze.rows import StepTable, run_uid
 from zmon.schema.measures import ns
@@ -30,6 +30,7 @@ MAX_BYTES = 2 << 30  # of one file, unpacked
 MAX_RANKS = 1 << 17
 _RANK = re.compile(r"rank[_-]?(\d{1,6})(?!\d)|(\d{1,6})$")
 _SUFFIXES = (".gz", ".json", ".trace", ".pt")
+_PHASES = ("data", "h2d", "optimizer", "backward", "forward")  # where they overlap, the earlier one counts
 
 
 class _Job(msgspec.Struct):
@@ -56,13 +57,13 @@ def read(paths: Sequence[Path]) -> StepTable:
         origin[rank] = path
         if trace.distributedInfo.world_size:
             sizes[trace.distributedInfo.world_size] += 1
-        of_rank = steps(trace.traceEvents).steps(run_uid((0, rank)))
-        if not of_rank.num_rows:
+        rank_steps = steps(trace.traceEvents).steps(run_uid((0, rank)))
+        if not rank_steps.num_rows:
             table.notes.append(f"{path} has no ProfilerStep marks: call profiler.step() in the training loop")
             continue
         table.hosts[0, rank] = plain(trace.host_name or "unknown")
-        table.steps[0, rank] = of_rank
-        table.has_exposed_time |= bool(of_rank.columns_of("calls"))
+        table.steps[0, rank] = rank_steps
+        table.has_exposed_time |= bool(rank_steps.columns_of("calls"))
     if len(sizes) > 1:
         jobs = ", ".join(f"{size} ranks" for size in sorted(sizes))
         raise UsageError("the traces are of several jobs", jobs, "Analyze those of one job")
@@ -101,6 +102,7 @@ def _read(path: Path) -> _Trace:
 
 
 def _rank(path: Path, job: _Job, alone: bool) -> int:
+    """Return the rank of a trace, from the trace or else from the name of its file; `alone`: it is the only trace."""
     if job.rank is not None and 0 <= job.rank < MAX_RANKS:
         return job.rank
     stem = path
@@ -115,56 +117,71 @@ def _rank(path: Path, job: _Job, alone: bool) -> int:
 
 
 def steps(events: Sequence[TraceEvent]) -> RankSteps:
+    """Return the steps of the rank whose trace has these events."""
     parts = parts_of(events)
     windows = parts.device_steps if parts.device_steps.keys() == parts.steps.keys() else parts.steps
     in_time = sorted(windows.items(), key=lambda item: item[1])
-    begins = [begin for _, (begin, _) in in_time]
-
-    def split(intervals: Iterable[Interval]) -> list[list[Interval]]:
-        """Return the parts of the intervals in each step."""
-        by_step: list[list[Interval]] = [[] for _ in in_time]
-        for begin, end in intervals:
-            for index in range(max(bisect_right(begins, begin) - 1, 0), len(in_time)):
-                if begins[index] >= end:
-                    break
-                by_step[index] += within([(begin, end)], *in_time[index][1])
-        return by_step
-
-    ops = in_order(parts.communication, OPS)
-    communication = {op: split(parts.communication[op]) for op in ops}
-    working = split(parts.working)
-    phases = {phase: split(parts.phases[phase]) for phase in ("data", "h2d", "optimizer", "backward", "forward")}
+    intervals = [interval for _, interval in in_time]
+    communication = {op: _by_step(parts.communication[op], intervals) for op in in_order(parts.communication, OPS)}
+    phases = {phase: _by_step(parts.phases[phase], intervals) for phase in _PHASES}
+    working = _by_step(parts.working, intervals)
     result = RankSteps()
     for index, (number, (begin, end)) in enumerate(in_time):
         if end <= begin:
             continue
-        exposed = {op: subtract(each[index], working[index]) for op, each in communication.items()}
-        first, *others = phases
-        ordered = [phases[first][index], *exposed.values(), *(phases[phase][index] for phase in others), [(begin, end)]]
-        seconds = partition(ordered)
-        by_phase = dict(zip((first, *others, "other"), (seconds[0], *seconds[1 + len(ops) :]), strict=True))
-        by_op = dict(zip(ops, seconds[1 : 1 + len(ops)], strict=True))
-        sent, received = _sums(parts.sent, parts.steps.get(number, (begin, end)))
+        collectives = {op: by_step[index] for op, by_step in communication.items() if by_step[index]}
+        exposed = {op: subtract(spans, working[index]) for op, spans in collectives.items()}
+        seconds = _seconds_of_parts({phase: by_step[index] for phase, by_step in phases.items()}, exposed, (begin, end))
         numbers = {START: ns(begin), DURATION: ns(end - begin)}
-        numbers |= {f"phase_{phase}": ns(value) for phase, value in by_phase.items() if value > 0}
-        for op in ops:
-            if each := communication[op][index]:
-                numbers |= {
-                    f"calls_{op}": len(each),
-                    f"exposed_{op}": ns(by_op[op]),
-                    f"inflight_{op}": ns(sum(e - b for b, e in each)),
-                    f"bytes_sent_{op}": sent.get(op, 0),
-                    f"bytes_received_{op}": received.get(op, 0),
-                }
+        numbers |= {column: ns(value) for column, value in seconds.items()}
+        numbers |= _collective_numbers(collectives, parts.transfers, parts.steps.get(number, (begin, end)))
         result.add(number, numbers)
     return result
 
 
-def _sums(collectives: Iterable[tuple[float, str, int, int]], step: Interval) -> tuple[dict[str, int], dict[str, int]]:
-    sent: defaultdict[str, int] = defaultdict(int)
-    received: defaultdict[str, int] = defaultdict(int)
-    for begin, op, sent_bytes, received_bytes in collectives:
-        if step[0] <= begin < step[1]:
-            sent[op] += sent_bytes
-            received[op] += received_bytes
-    return sent, received
+def _by_step(spans: Iterable[Interval], steps: Sequence[Interval]) -> list[list[Interval]]:
+    """Return the parts of the spans in each of these steps, which are in order of time."""
+    begins = [begin for begin, _ in steps]
+    by_step: list[list[Interval]] = [[] for _ in steps]
+    for begin, end in spans:
+        for index in range(max(bisect_right(begins, begin) - 1, 0), len(steps)):
+            if begins[index] >= end:
+                break
+            by_step[index] += within([(begin, end)], *steps[index])
+    return by_step
+
+
+def _seconds_of_parts(
+    phases: Mapping[str, Sequence[Interval]], exposed: Mapping[str, Sequence[Interval]], step: Interval
+) -> dict[str, float]:
+    """Return the seconds of a step by column. They sum to the step; its unmarked time is the phase `other`.
+
+    `exposed` has the ops that ran. Where parts overlap, loading counts first, then exposed communication, then the
+    other phases. A phase without time has no column.
+    """
+    first, *others = _PHASES
+    columns = [f"phase_{first}", *(f"exposed_{op}" for op in exposed), *(f"phase_{name}" for name in others)]
+    seconds = partition([phases[first], *exposed.values(), *(phases[name] for name in others), [step]])
+    by_column = dict(zip([*columns, "phase_other"], seconds, strict=True))
+    return {column: value for column, value in by_column.items() if value > 0 or column.startswith("exposed_")}
+
+
+def _collective_numbers(
+    collectives: Mapping[str, Sequence[Interval]], transfers: Iterable[Transfer], step: Interval
+) -> dict[str, int]:
+    """Return calls, time in flight and bytes of the ops that ran in a step, by column."""
+    sent: Counter[str] = Counter()
+    received: Counter[str] = Counter()
+    for transfer in transfers:
+        if step[0] <= transfer.begin < step[1]:
+            sent[transfer.op] += transfer.sent_bytes
+            received[transfer.op] += transfer.received_bytes
+    numbers: dict[str, int] = {}
+    for op, spans in collectives.items():
+        numbers |= {
+            f"calls_{op}": len(spans),
+            f"inflight_{op}": ns(sum(end - begin for begin, end in spans)),
+            f"bytes_sent_{op}": sent[op],
+            f"bytes_received_{op}": received[op],
+        }
+    return numbers

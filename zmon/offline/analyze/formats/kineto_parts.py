@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
@@ -29,7 +30,6 @@ _ITEM_BYTES = {
 }  # fmt: skip
 # A kernel that sends and receives runs an all-to-all, or point-to-point operations.
 _OP_WORDS = {"sendrecv": "send_recv", **{op.replace("_", ""): op for op in OPS}}
-
 
 Thread = int | float | str | None
 
@@ -59,6 +59,15 @@ class _Arguments(msgspec.Struct):
     dtype: str = ""
 
 
+class Transfer(NamedTuple):
+    """The bytes of one collective."""
+
+    begin: float  # seconds
+    op: str
+    sent_bytes: int
+    received_bytes: int
+
+
 @dataclass
 class Parts:
     """The intervals of one rank by what it did in them, in seconds."""
@@ -68,13 +77,14 @@ class Parts:
     communication: defaultdict[str, list[Interval]] = field(default_factory=lambda: defaultdict(list))
     working: list[Interval] = field(default_factory=list)  # hides communication
     phases: defaultdict[str, list[Interval]] = field(default_factory=lambda: defaultdict(list))
-    sent: list[tuple[float, str, int, int]] = field(default_factory=list)  # begin, op, bytes sent, bytes received
+    transfers: list[Transfer] = field(default_factory=list)
 
 
 def parts_of(events: Sequence[TraceEvent]) -> Parts:
+    """Return the parts of the rank whose trace has these events."""
     spans = sorted((e for e in events if e.ph == "X" and e.dur >= 0), key=lambda e: (e.ts, -e.dur))
     parts = _on_device(spans) if any(e.cat == "kernel" for e in spans) else _on_cpu(spans)
-    parts.sent = list(_bytes(spans))
+    parts.transfers = list(_transfers(spans))
     return parts
 
 
@@ -187,7 +197,7 @@ def _with_leaves(spans: Sequence[TraceEvent]) -> Iterator[tuple[TraceEvent, bool
     yield from zip(spans, reversed(leaves), strict=True)
 
 
-def _bytes(spans: Iterable[TraceEvent]) -> Iterator[tuple[float, str, int, int]]:
+def _transfers(spans: Iterable[TraceEvent]) -> Iterator[Transfer]:
     """Yield the bytes of each collective that the profiler describes."""
     for event in spans:
         if event.name == "record_param_comms":
@@ -195,7 +205,7 @@ def _bytes(spans: Iterable[TraceEvent]) -> Iterator[tuple[float, str, int, int]]
             size = _ITEM_BYTES.get(arguments.dtype.lower(), 0)
             if arguments.name and size:
                 sent, received = max(arguments.sent, 0) * size, max(arguments.received, 0) * size
-                yield event.interval[0], op_name(arguments.name), sent, received
+                yield Transfer(event.interval[0], op_name(arguments.name), sent, received)
 
 
 def _arguments(event: TraceEvent) -> _Arguments:

@@ -32,6 +32,13 @@ class Operation(NamedTuple):
     group: Hashable | None = None
 
 
+class _Start(NamedTuple):
+    """Operations that start together, and the operations that must have ended before; both are indices."""
+
+    members: tuple[int, ...]
+    before: tuple[int, ...]
+
+
 class Schedule:
     """The order of the operations of one step, and the duration of each without waiting for other ranks."""
 
@@ -60,13 +67,16 @@ class Schedule:
 
 
 def _before(operations: Sequence[Operation]) -> list[list[int]]:
-    """Return the operations that each one follows on its rank, without those that one of these follows itself."""
+    """Return, for each operation, the operations that it follows on its rank.
+
+    An operation that follows indirectly, through another one, is left out.
+    """
     before: list[list[int]] = [[] for _ in operations]
     by_rank: defaultdict[int, list[int]] = defaultdict(list)
     for index, operation in enumerate(operations):
         by_rank[operation.rank].append(index)
     for indices in by_rank.values():
-        latest: list[int] = []  # operations that a later one may follow
+        latest: list[int] = []  # operations that a later one may follow directly
         for index in sorted(indices, key=lambda index: (operations[index].start, operations[index].end)):
             done = [other for other in latest if _follows(operations[index], operations[other])]
             before[index] = done
@@ -82,8 +92,8 @@ def _follows(operation: Operation, earlier: Operation) -> bool:
     return earlier.end <= operation.start + tolerance
 
 
-def _ordered(groups: list[list[int]], before: list[list[int]]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Return each group with the operations that it follows, after all of these. Raises ValueError."""
+def _ordered(groups: list[list[int]], before: list[list[int]]) -> list[_Start]:
+    """Return the starts of the groups in an order in which each comes after all that it follows. Raises ValueError."""
     group_of = {index: number for number, members in enumerate(groups) for index in members}
     follows = [tuple({other for index in members for other in before[index]}) for members in groups]
     waiting = [len({group_of[other] for other in others}) for others in follows]
@@ -95,7 +105,7 @@ def _ordered(groups: list[list[int]], before: list[list[int]]) -> list[tuple[tup
     order = []
     while ready:
         number = ready.pop()
-        order.append((tuple(groups[number]), follows[number]))
+        order.append(_Start(tuple(groups[number]), follows[number]))
         for later in next_groups[number]:
             waiting[later] -= 1
             if not waiting[later]:
