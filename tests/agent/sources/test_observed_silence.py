@@ -2,7 +2,7 @@
 
 import pytest
 
-from zmon.agent.sources.rank_box import ObservedSilence
+from zmon.agent.sources.observed_silence import ObservedSilence
 
 SECOND = 1_000_000_000
 
