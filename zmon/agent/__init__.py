@@ -31,7 +31,7 @@ from zmon.act_stops import stops
 from zmon.agent.acts import Acts, check_asker
 from zmon.agent.config import AgentConfig
 from zmon.agent.current_suspects import CurrentSuspects
-from zmon.agent.exported import exported
+from zmon.agent.exported import exported_ranks
 from zmon.agent.poller import Poller, QuestionOrder, change_line
 from zmon.agent.rank_evidence import StderrTails, locate_rank, rank_evidence
 from zmon.agent.snapshot import Devices, NodeRanks, check, is_history, node_ranks, with_history
@@ -243,7 +243,7 @@ class Agent:
             self._devices.keep(state.run_uid for state in report.ranks)
         except Unreachable:
             report = self._report(NodeRanks(0))
-        cpu, shown = self._process.cpu_times(), exported(report.ranks)
+        cpu, shown = self._process.cpu_times(), exported_ranks(report.ranks)
         return metrics.agent_page(
             replace(report, ranks=shown.ranks),
             cpu.user + cpu.system,
@@ -275,7 +275,6 @@ class Agent:
         The answer has what the job prints. With roles it is only for the role `evidence`, without only for the user of
         the job, for root and for the hub's user, over loopback.
         """
-        job_id, rank = request.job_id, request.rank
         if asker.uid is None and not asker.may_read_evidence:
             raise Refusal(
                 403,
@@ -283,19 +282,19 @@ class Agent:
                 f"{asker.reason}",
             )
         try:
-            target = await self._ask_boxes(lambda: locate_rank(self._boxes, job_id, rank, request.run))
+            target = await self._ask_boxes(lambda: locate_rank(self._boxes, request))
         except Unreachable as error:
             raise Refusal(503, str(error)) from error
         if target is None:
-            raise Refusal(404, f"no rank {rank} of job {job_id} on this node: zmon status lists jobs and ranks")
+            raise Refusal(
+                404, f"no rank {request.rank} of job {request.job_id} on this node: zmon status lists jobs and ranks"
+            )
         local = (0, os.geteuid(), target.socket.owner, *self._config.hub_users)
         if not asker.may_read_evidence and asker.uid not in local:
             raise Refusal(
                 403, f"uid {asker.uid} may not read the evidence of uid {target.socket.owner}: see --hub-user"
             )
-        return RankEvidence(
-            job_id, int(rank), **await rank_evidence(target, self._stderr, request.stacks, request.flights)
-        )
+        return await rank_evidence(request, target, self._stderr)
 
     async def act(self, request: ActRequest, asker: Asker) -> ActAnswer:
         """End a rank, or a launcher, if `Acts` decides so. Raises Refusal if this asker may not ask."""

@@ -14,6 +14,7 @@ from zmon.agent.sources import box_listing, rank_limit
 from zmon.agent.sources.box_roots import BoxRoots, Root
 from zmon.agent.sources.boxes import Boxes
 from zmon.box.roots import POD_VOLUME, Places
+from zmon.schema.api import EvidenceRequest
 
 pytestmark = needs_root
 
@@ -263,5 +264,5 @@ def test_copied_run_uid_leads_to_no_process_of_another_user(places, make_box, bo
     (run_uid,) = {b.identity.run_uid for b, _ in boxes.ranks()}
     runs = {run: process.pid for run, process in boxes.runs.items()}
     assert runs == {run_uid: first.holder.pid, f"{run_uid}.uid{BOB}": copied.holder.pid}
-    assert locate_rank(boxes, "other", "0", None).run_uid == f"{run_uid}.uid{BOB}"
-    assert locate_rank(boxes, "other", "0", run_uid).socket.owner == ANN
+    assert locate_rank(boxes, EvidenceRequest("other", "0")).run_uid == f"{run_uid}.uid{BOB}"
+    assert locate_rank(boxes, EvidenceRequest("other", "0", run_uid)).socket.owner == ANN

@@ -392,5 +392,5 @@ def _in_flight(now: Now, groups: Mapping[int, tuple[str, int]], seconds: float) 
     """Return the collective that the rank is in, for `seconds` now; None if it is in none."""
     if now.op is None:
         return None
-    group, _ = groups.get(now.group, ("", 0))
+    group, _ = ("", 0) if now.group is None else groups.get(now.group, ("", 0))
     return InFlight(now.op, group, now.sequence, now.num_bytes, seconds)

@@ -103,13 +103,14 @@ def network_mounts(mountstats: str, mountinfo: str) -> dict[str, str]:
 
     A bind mount shows the counters of its original. Of mounts that share a file system, only the first is returned.
     """
-    file_system = {words[4]: words[2] for words in (line.split(" ", 5) for line in mountinfo.splitlines()) if words[5:]}
-    first: dict[str, tuple[str, str]] = {}
+    rows = (line.split(" ", 5) for line in mountinfo.splitlines())
+    file_systems = {row[4]: row[2] for row in rows if len(row) > 5}  # by mount point
+    sections: dict[str, tuple[str, str]] = {}  # mount point and section, by file system
     for section in re.split(r"^(?:no )?device ", mountstats, flags=re.M):
         header = re.match(r"\S+ mounted on (\S+) with fstype nfs4? ", section)
         if header:
-            first.setdefault(file_system.get(header[1], header[1]), (header[1], section))
-    return dict(first.values())
+            sections.setdefault(file_systems.get(header[1], header[1]), (header[1], section))
+    return dict(sections.values())
 
 
 def mount_sample(section: str) -> MountSample:
