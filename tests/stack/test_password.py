@@ -35,7 +35,7 @@ def test_password_that_others_may_know_is_replaced(tmp_path, damage):
 
 
 def test_hash_is_bcrypt_with_a_new_salt():
-    first, second = password.hashed("secret"), password.hashed("secret")
+    first, second = password.bcrypt_hash("secret"), password.bcrypt_hash("secret")
     assert first.startswith("$2b$04$")
     assert len(first) == 60
     assert first != second
@@ -44,7 +44,7 @@ def test_hash_is_bcrypt_with_a_new_salt():
 def test_alertmanager_refuses_requests_without_the_password(tmp_path):
     text, port = password.password(tmp_path), unused_port()
     (tmp_path / "alertmanager.yml").write_text(alertmanager_yaml(None))
-    (tmp_path / "web.yml").write_text(alertmanager_web_yaml(password.USER, password.hashed(text)))
+    (tmp_path / "web.yml").write_text(alertmanager_web_yaml(password.USER, password.bcrypt_hash(text)))
     process = subprocess.Popen(
         [find_program("prometheus-alertmanager", "alertmanager"), f"--config.file={tmp_path / 'alertmanager.yml'}",
          f"--web.config.file={tmp_path / 'web.yml'}", f"--storage.path={tmp_path}", "--cluster.listen-address=",

@@ -72,17 +72,17 @@ def fault_of(job: WatchedJob, signalled: float | None = None) -> Finding | None:
     Silence before ranks that finish, while they clean up or upload, is over with them.
     """
 
-    def lasted(finding: Finding) -> bool:
+    def caused_end(finding: Finding) -> bool:
         is_silence = finding.evidence_of(StallEvidence).silence is not UNSET
         ended_by_signal = signalled is not None and finding.onset < signalled <= (finding.resolved or signalled)
         is_open = finding.resolved is None and not (is_silence and job.finished)
         return is_open or (ended_by_signal and (finding.step or 0) > job.steps)
 
     faults = [finding for finding in job.findings if finding.is_stall and finding.severity != "info"]
-    return next((finding for finding in faults if lasted(finding)), None)
+    return next((finding for finding in faults if caused_end(finding)), None)
 
 
-def ranks_seen(view: JobView) -> str:
+def watched_part(view: JobView) -> str:
     """Return which part of a job is watched; "" if it is all of it."""
     if view.ranks_seen >= view.world_size:
         return ""

@@ -94,12 +94,12 @@ class ReplayedAgent:
 
     @property
     def _is_silent(self) -> bool:
-        return self._host.recorded(self._at).report is None
+        return self._host.recorded_report(self._at).report is None
 
     async def _follow_suspects(self, app: web.Application) -> AsyncIterator[None]:
         async def follow() -> None:
             while True:
-                self._suspects.update(frozenset(self._host.recorded(self._at).suspects))
+                self._suspects.update(frozenset(self._host.recorded_report(self._at).suspects))
                 await asyncio.sleep(_SUSPECTS_SECONDS)
 
         task = asyncio.create_task(follow())
