@@ -24,7 +24,7 @@ from zmon.act_stops import ALL, stop, stops
 from zmon.agent.acts.launchers import hold_launcher
 from zmon.agent.acts.ledger import ANNOUNCED, DONE, REFUSED, WITHDRAWN, Act, ActEntry, ActLedger
 from zmon.agent.acts.processes import STOPPED, HeldProcess, Refused, hold_rank
-from zmon.agent.acts.target import RankTarget, living_ranks, target
+from zmon.agent.acts.target import RankTarget, find_target, living_ranks
 from zmon.agent.acts.termination import Termination
 from zmon.agent.sources.boxes import Boxes
 from zmon.errors import Unreachable, UsageError
@@ -194,7 +194,7 @@ class Acts:
             raise Refused(str(error) or "the boxes cannot be read") from error
 
     def _target(self, request: ActRequest) -> RankTarget:
-        rank = self._ask(partial(target, run_uid=request.run_uid, rank=request.rank))
+        rank = self._ask(partial(find_target, run_uid=request.run_uid, rank=request.rank))
         if rank is None:
             raise Refused(f"this start of rank {request.rank} is not on this node: zmon status lists jobs and ranks")
         return rank

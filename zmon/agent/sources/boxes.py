@@ -20,7 +20,7 @@ from zmon.agent.sources.process_table import ProcessTable
 from zmon.agent.sources.rank_box import LocalLaunch, RankBox
 from zmon.agent.sources.rank_limit import RankLimit
 from zmon.agent.sources.reading import Reading
-from zmon.agent.sources.started_ranks import note_all
+from zmon.agent.sources.started_ranks import note_started_ranks
 from zmon.agent.sources.unread_boxes import UnreadBoxes
 from zmon.box.rank_files import GRACE_SECONDS, SHORT_PATHS
 from zmon.box.roots import PLACES, Places
@@ -122,7 +122,7 @@ class Boxes:
         for path, listed in list(listing.boxes.items()):
             if path not in self._open and self._unread.may_try(path) and self._limit.admits(path, listed.tenant):
                 self._open_box(listed, listing)
-        note_all([*self._open.values()])
+        note_started_ranks(list(self._open.values()))
         self._limit.end(listing.boxes, self._open, self._unread.boxes)
         self._name_jobs()
         self._dropped = (*problems, *listing.problems, *self._limit.lines, *self._label_lines(), *self._shared_ids())
