@@ -19,16 +19,21 @@ def test_password_is_made_once_and_is_private(tmp_path):
     assert (tmp_path / password.FILE).stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("damage", ["readable", "empty", "link"])
+def replace_by_a_link(file):
+    file.symlink_to(file.rename(file.with_name("elsewhere")))
+
+
+DAMAGES = {
+    "others may read it": lambda file: file.chmod(0o644),
+    "empty": lambda file: file.write_text("\n"),
+    "a link": replace_by_a_link,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_password_that_others_may_know_is_replaced(tmp_path, damage):
     first, file = password.password(tmp_path), tmp_path / password.FILE
-    if damage == "readable":
-        file.chmod(0o644)
-    elif damage == "empty":
-        file.write_text("\n")
-    else:
-        file.rename(tmp_path / "elsewhere")
-        file.symlink_to(tmp_path / "elsewhere")
+    damage(file)
     assert password.password(tmp_path) != first
     assert not file.is_symlink()
     assert file.stat().st_mode & 0o777 == 0o600

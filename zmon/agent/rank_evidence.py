@@ -13,7 +13,7 @@ from zmon.agent import evidence
 from zmon.agent.poller import Poller
 from zmon.agent.redaction import redacted
 from zmon.agent.sources.boxes import Boxes
-from zmon.agent.sources.stderr import StderrSource, StderrTail
+from zmon.agent.sources.stderr import StderrSource, StderrEnd
 from zmon.agent.worker_socket import WorkerSocket, worker_socket
 from zmon.process import ProcessId
 from zmon.schema.api import EvidenceRequest, RankEvidence
@@ -57,14 +57,14 @@ class StderrTails:
         self._source = StderrSource(runs)
         self.poller = Poller(self._source.name, self._source.read, self._source.interval_seconds, timeout_seconds)
 
-    async def read(self, run_uid: str) -> StderrTail:
+    async def read(self, run_uid: str) -> StderrEnd:
         """Return the end of the stderr of one start of a rank, or the reason why there is none."""
         answer = asyncio.wrap_future(self.poller.ask(lambda: self._source.tail(run_uid)))
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 return await answer
         except TimeoutError:
-            return StderrTail(error=f"no answer within {_ANSWER_SECONDS:g} s: does its file system hang?")
+            return StderrEnd(error=f"no answer within {_ANSWER_SECONDS:g} s: does its file system hang?")
 
 
 async def rank_evidence(request: EvidenceRequest, rank: RankLocation, tails: StderrTails | None) -> RankEvidence:
@@ -95,9 +95,9 @@ async def _from_process(request: EvidenceRequest, rank: RankLocation) -> evidenc
     return await evidence.gather(rank.process, rank.socket, stacks=request.stacks, flights=request.flights)
 
 
-async def _stderr_tail(rank: RankLocation, tails: StderrTails | None) -> StderrTail:
+async def _stderr_tail(rank: RankLocation, tails: StderrTails | None) -> StderrEnd:
     if tails is None:
-        return StderrTail(error="the agent runs --without stderr")
+        return StderrEnd(error="the agent runs --without stderr")
     return await tails.read(rank.run_uid)
 
 

@@ -23,7 +23,7 @@ TOTALS = {
 
 
 @pytest.mark.parametrize(("values", "totals"), TOTALS.values(), ids=TOTALS)
-def test_total_of_a_counter(values, totals):
+def test_total_continues_when_a_counter_wraps_or_restarts(values, totals):
     assert totals_of(*values) == totals
 
 

@@ -66,11 +66,12 @@ def test_whole_report_moves_with_everything_inside():
 )
 def test_only_an_age_that_grew_all_the_time_goes_on(name, first, last, expected):
     state = filled(AgentReport, 1).ranks[0]
-    at = {
-        which: type(state)(**{**fields_of(state), name: age})
-        for which, age in {"f": first, "l": last, "n": 5.0}.items()
-    }
-    assert getattr(move(at["n"], 0.0, Loop(at["f"], at["l"], 2, 30.0)), name) == expected
+
+    def aged(seconds):
+        return type(state)(**{**fields_of(state), name: seconds})
+
+    loop = Loop(aged(first), aged(last), rounds=2, seconds=30.0)
+    assert getattr(move(aged(5.0), 0.0, loop), name) == expected
 
 
 def fields_of(state):

@@ -47,7 +47,7 @@ class _Stderr:
             self.fd = None
 
 
-class StderrTail(NamedTuple):
+class StderrEnd(NamedTuple):
     """The end of the stderr of one rank, or the reason why there is none."""
 
     text: str | None = None  # the last TAIL_BYTES, without a first line that is cut off
@@ -85,7 +85,7 @@ class StderrSource:
         left_out = sum(uid not in self._files for uid in runs)
         return Reading(None, (f"{left_out} ranks: at most {MAX_FILES} files are open",) if left_out else ())
 
-    def tail(self, run_uid: str) -> StderrTail:
+    def tail(self, run_uid: str) -> StderrEnd:
         """Return the end of a rank's stderr."""
         file = self._files.get(run_uid, _Stderr(reason="the agent never saw the rank alive, or it ended too long ago"))
         text: str | None = None
@@ -100,7 +100,7 @@ class StderrSource:
             except OSError as failure:
                 error = f"cannot read {file.path}: {failure.strerror}"
         is_shared = sum(other.inode == file.inode for other in self._files.values()) > 1 and text is not None
-        return StderrTail(text, error, file.path, is_shared)
+        return StderrEnd(text, error, file.path, is_shared)
 
     def _update(self, file: _Stderr, process: ProcessId) -> None:
         """Open the file if stderr does not go to the same file as before."""
