@@ -13,7 +13,7 @@ from zmon.agent import evidence
 from zmon.agent.poller import Poller
 from zmon.agent.redaction import redacted
 from zmon.agent.sources.boxes import Boxes
-from zmon.agent.sources.stderr import StderrSource, StderrEnd
+from zmon.agent.sources.stderr import StderrEnd, StderrSource
 from zmon.agent.worker_socket import WorkerSocket, worker_socket
 from zmon.process import ProcessId
 from zmon.schema.api import EvidenceRequest, RankEvidence
