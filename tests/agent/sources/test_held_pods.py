@@ -83,7 +83,7 @@ CASES = {  # a moment, the 20 minutes after it → why pod a is idle then, why p
     "both compute": (IDLE, Moment((0.5,) * 4, {0: (OF_A,), 1: (OF_A,), 2: (OF_B,), 3: (OF_B,)}), None, None),
     "b computes on all its GPUs": (IDLE, Moment((0, 0, 0.5, 0.5), {2: (OF_B,), 3: (OF_B,)}), "never_ran", None),
     "they share a GPU, and one computes there": (IDLE, Moment((0.5, 0.0, 0.0, 0.0), {0: (OF_A, OF_B)}), None, None),
-    "another pod looks at all GPUs": (IDLE, Moment(pids=dict.fromkeys(range(4), (OF_SYSTEM,))), "never_ran", "never_ran"),
+    "a third pod is on all GPUs": (IDLE, Moment(pids=dict.fromkeys(range(4), (OF_SYSTEM,))), "never_ran", "never_ran"),
 }  # fmt: skip
 
 
