@@ -1,8 +1,9 @@
 """Acts: the agent of a host ends a rank or a launcher when a hub asks for it, and the agent alone decides.
 
-Each decision is in the ledger before anything is done. One act for each start of a rank and for each launcher, one for
-a job in ten minutes, four for the host in an hour; one more, and the agent stops all acts until a person takes the stop
-away (`zmon/act_stops.py`). Requests are decided one after the other, in threads, because disks and processes hang.
+Each decision is in the ledger before anything is done. The limits are one act for each start of a rank and for each
+launcher, one for a job in ten minutes, and four for the host in an hour. At the fifth, the agent stops all acts until a
+person takes the stop away (`zmon/act_stops.py`). Requests are decided one after the other, in threads, because disks
+and processes hang.
 """
 
 from __future__ import annotations
@@ -221,7 +222,7 @@ class Acts:
     # -- acts ------------------------------------------------------------------------------------------
 
     def _end(self, ledger: ActLedger, request: ActRequest, entry: _MakeEntry, process: HeldProcess) -> ActAnswer:
-        """Announce, send the signal, and write what came of it. Raises Refused."""
+        """Announce the act, send the signal, and write the result. Raises Refused."""
         number = SIGKILL if request.act == KILL_CULPRIT else SIGTERM
         what = f"{Signals(number).name} to process {process.pid}, {process.what}"
         try:

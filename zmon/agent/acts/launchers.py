@@ -1,13 +1,13 @@
-"""The launcher of a rank: which process that is, and whether it may be ended.
+"""Find the launcher of a rank, and check whether it may be ended.
 
 The box of a rank claims a launcher. `python train.py` from a shell makes the shell of its user that process, so a claim
 is not enough: the process must be one that starts ranks, and nothing else may depend on it.
 
-- Of ranks that are restarted (torchrun), it is any process but a shell or a notebook. Proof: it is above a living rank,
-  or a process below it has the variables that torchrun gives to ranks.
-- Of a world of several ranks (mpirun, mp.spawn), it is such a process without a terminal that leads no session. Proof:
-  it is above two living ranks that name it.
-- A single rank that nobody restarts has none.
+- A launcher that restarts ranks (torchrun) is any process except a shell or a notebook. Proof: it is above a living
+  rank, or a process below it has the variables that torchrun gives to ranks.
+- A launcher of several ranks without restarts (mpirun, mp.spawn) also has no terminal and leads no session. Proof: it
+  is above two living ranks that name it.
+- A single rank without restarts has no launcher.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from zmon.agent.sources.rank_box import RankBox
 
 
 class RankTarget(NamedTuple):
-    """A rank of this node. What the box says is the claim of its user; the owner and the holder are the kernel's."""
+    """A rank of this node. The box has only claims of its user; the owner and the holder come from the kernel."""
 
     run_uid: str
     job_id: str

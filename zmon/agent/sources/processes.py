@@ -40,7 +40,7 @@ class ProcessSource:
         """Return one sample per rank, by job and rank, without ranks that have just ended."""
         samples: list[ProcessSample] = []
         dropped: list[str] = []
-        with_ended: set[str] = set()  # the jobs of which a sample has the bytes of ended ranks
+        counted_ended: set[str] = set()  # the jobs whose ended ranks are in the sample of a living one
         by_rank = sorted((rank, process) for process, rank in self._ranks().items())
         jobs = {process: job_id for (job_id, _), process in by_rank}
         self._reads.retain(jobs)
@@ -55,9 +55,9 @@ class ProcessSource:
             except OSError as error:
                 dropped.append(f"rank {rank} of {job_id}: cannot read {self._proc}/{process.pid}: {error.strerror}")
                 continue
-            if storage_bytes is not None and job_id not in with_ended:  # so that the sum over the job never falls
+            if storage_bytes is not None and job_id not in counted_ended:  # so that the sum over the job never falls
                 storage_bytes += self._reads.bytes_of_ended_ranks(job_id)
-                with_ended.add(job_id)
+                counted_ended.add(job_id)
             samples.append(ProcessSample(job_id, rank, process.pid, delay_ratio, storage_bytes))
         return Reading(tuple(samples), tuple(dropped))
 

@@ -214,16 +214,16 @@ class RankBox:
 
     @property
     def is_superseded(self) -> bool:
-        """True if this rank was its whole job, then started the ranks of another one, and only waited since then."""
+        """True if this rank was its whole job, then started the ranks of another job, and has only waited since then."""
         return self.identity.world_size == 1 and self.started_ranks.has_superseded(self.now, self.alive)
 
     @property
     def activity(self) -> str:
-        """The activity of the rank. A launch that started another one is over, until its rank trains again."""
+        """The activity of the rank; `done` while it only waits for the ranks of another job that it has started."""
         return "done" if self.is_superseded else self.now.activity
 
     def _lives_on(self) -> bool:
-        """Return True if the process that held the lock does not end: an exec of its own let go of the box.
+        """Return True if the process that held the lock goes on: it has called exec, which closed the box.
 
         A process that ends lets go of its files only after the kernel has marked it (kernel/exit.c, do_exit).
         """

@@ -79,7 +79,7 @@ def _log_to(path: Path) -> None:
 
 
 class Observer:
-    """Agent and hub of one launch, and what they have seen."""
+    """The agent and the hub of one launch, and the jobs that they watch."""
 
     def __init__(self, run: WatchedCommand, config: AgentConfig) -> None:
         self._command, self._config = run, config
