@@ -35,7 +35,7 @@ class Root(NamedTuple):
     pod: str = ""  # the uid of the pod whose directory it is
 
     def tenant(self, owner: int) -> str:
-        """Return the tenant to whom a box of this user belongs: the pod, else the user. Each has a share of the places."""
+        """Return the tenant to whom a box of this user belongs: the pod, else the user. Each has its share."""
         return f"the pod {self.pod}" if self.pod else f"uid {owner}"
 
 

@@ -214,7 +214,7 @@ class RankBox:
 
     @property
     def is_superseded(self) -> bool:
-        """True if this rank was its whole job, then started the ranks of another job, and has only waited since then."""
+        """True if this rank was its whole job, then started the ranks of another job and has only waited since."""
         return self.identity.world_size == 1 and self.started_ranks.has_superseded(self.now, self.alive)
 
     @property

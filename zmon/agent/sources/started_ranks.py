@@ -1,9 +1,9 @@
 """Decide whether a job of one rank is over, because it has started the ranks of another job and only waits for them.
 
 A script may try its model in its own process, and then call `torch.multiprocessing.spawn`, a notebook's launcher or
-torchrun. Its first launch is over while processes below it are ranks and it does nothing in torch itself. So a rank that
-evaluates in a process beside its training is not over: it goes on in torch at once. A rank with peers is never over,
-because they wait for it. Processes that join no process group, such as loader workers, are no ranks.
+torchrun. Its first launch is over while processes below it are ranks and it does nothing in torch itself. So a rank
+that evaluates in a process beside its training is not over: it goes on in torch at once. A rank with peers is never
+over, because they wait for it. Processes that join no process group, such as loader workers, are no ranks.
 
 The kernel and the boxes show all this. Where they do not, as in another PID namespace, a launch is not over.
 """

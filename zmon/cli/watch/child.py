@@ -99,7 +99,7 @@ class Child:
         elif number != signal.SIGTSTP:
             sender = "the terminal" if by_kernel else _process(info.si_pid)
             self.signals.append(SentSignal(signal.Signals(number).name, sender, time.time()))
-        # If its terminal is gone, the kernel signals only the leader of a session, as watch is under ssh without a shell.
+        # When a terminal goes, the kernel signals only its session leader, as watch is under ssh without a shell.
         is_only_recipient = number == signal.SIGHUP and os.getsid(0) == os.getpid()
         if not by_kernel or is_only_recipient:
             _forward(self.pid, info)  # not reaped yet, so the pid is its own
