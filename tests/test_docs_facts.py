@@ -21,7 +21,7 @@ from zmon.agent.acts import ledger, processes
 from zmon.agent.config import AgentConfig
 from zmon.agent.exported import EXPORT_AFTER_END_SECONDS
 from zmon.agent.exported import MAX_JOBS as JOBS_OF_AGENT
-from zmon.agent.sources import box_listing, rank_limit, stderr, tcp, unread_boxes
+from zmon.agent.sources import answering, box_listing, rank_limit, stderr, unread_boxes
 from zmon.box import layout
 from zmon.box.rank_files import GRACE_SECONDS
 from zmon.box.versions import CURRENT
@@ -167,7 +167,7 @@ NUMBERS = {
     "README.md": [f"127.0.0.1:{StackConfig.dashboard_port}"],
     "SECURITY.md": [
         f"last {stderr.TAIL_BYTES >> 10} KiB of the stderr",
-        f"TCP connection to port {tcp._PORT} (`discard`)",
+        f"TCP connection to port {answering._PORT} (`discard`)",
         f"{AGENT['max_evidence'].default} requests for evidence are answered at a time",
     ],
     "docs/act.md": [

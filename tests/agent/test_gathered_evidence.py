@@ -15,7 +15,7 @@ from aiohttp import web
 from tests.boxes import eventually
 from tests.build import snapshot, waiting
 from zmon.agent import evidence
-from zmon.agent.evidence import PY_SPY
+from zmon.agent.stacks import PY_SPY
 from zmon.agent.worker_socket import WorkerSocket
 from zmon.box.reader import BoxReader
 from zmon.detectors.stall import Stall
@@ -64,11 +64,11 @@ def test_evidence_of_a_running_rank_is_read_from_a_socket_of_mode_600(rank):
     socket = socket_of(rank)
     assert oct(Path(socket).stat().st_mode)[-3:] == "600"
     answer = gather(rank.pid, socket)
-    assert "guilty_line" in answer["stack"]
-    assert (answer["stack_error"], answer["pid"]) == (None, rank.pid)
+    assert "guilty_line" in answer.stack
+    assert (answer.stack_error, answer.pid) == (None, rank.pid)
     without_stacks = gather(rank.pid, socket, stacks=False)
-    assert (without_stacks["stack"], without_stacks["stack_error"]) == (None, "not requested")
-    assert "no process group yet" in without_stacks["flight_error"]
+    assert (without_stacks.stack, without_stacks.stack_error) == (None, "not requested")
+    assert "no process group yet" in without_stacks.flight_error
 
 
 def test_stack_of_a_stopped_rank_is_read_by_py_spy_alone(rank, monkeypatch):
@@ -80,14 +80,14 @@ def test_stack_of_a_stopped_rank_is_read_by_py_spy_alone(rank, monkeypatch):
     answer = gather(rank.pid, socket)
     assert_reasons_instead_of_evidence(answer, "did not answer within 0.2 s")
     answer = gather(rank.pid, socket, PY_SPY)
-    assert "guilty_line" in answer["stack"]
-    assert "did not answer" in answer["flight_error"]
+    assert "guilty_line" in answer.stack
+    assert "did not answer" in answer.flight_error
 
 
 def assert_reasons_instead_of_evidence(answer, reason):
-    assert (answer["stack"], answer["flight"]) == (None, None)
-    assert reason in answer["stack_error"]
-    assert reason in answer["flight_error"]
+    assert (answer.stack, answer.flight) == (None, None)
+    assert reason in answer.stack_error
+    assert reason in answer.flight_error
 
 
 def test_dead_rank_gives_reasons_instead_of_evidence(rank):
@@ -95,14 +95,14 @@ def test_dead_rank_gives_reasons_instead_of_evidence(rank):
     rank.wait()
     answer = gather_of(rank)
     assert_reasons_instead_of_evidence(answer, "cannot reach the rank's worker server")
-    assert answer["wchan"] is None
+    assert answer.wchan is None
 
 
 def test_rank_without_a_worker_server_gives_reasons_instead_of_evidence():
     answer = gather(os.getpid(), "")
-    assert "no worker server" in answer["stack_error"]
-    assert "py-spy is not installed" in answer["stack_error"]
-    assert (answer["flight"], answer["flight_error"]) == (None, "the job has no worker server (torch < 2.9?)")
+    assert "no worker server" in answer.stack_error
+    assert "py-spy is not installed" in answer.stack_error
+    assert (answer.flight, answer.flight_error) == (None, "the job has no worker server (torch < 2.9?)")
 
 
 # -- collectives in flight -----------------------------------------------------------------------------------
@@ -149,24 +149,24 @@ def ddp_ranks(start_rank, tmp_path):
 
 
 def test_all_reduce_issued_by_cpp_is_in_flight_with_its_bytes(ddp_ranks):
-    eventually(lambda: gather_of(ddp_ranks[0])["flight"].pending)  # the rank prints just before the operation
+    eventually(lambda: gather_of(ddp_ranks[0]).flight.pending)  # the rank prints just before the operation
     answer, behind = map(gather_of, ddp_ranks)
-    (pending,) = answer["flight"].pending
+    (pending,) = answer.flight.pending
     assert (pending.group, pending.op, pending.num_bytes, pending.sizes, pending.dtypes) == (
         "gloo:0", "all_reduce", 4 * (8 * 8 + 8), ((72,),), ("Float",)
     )  # fmt: skip
-    assert answer["flight"].last["gloo:0"] == pending.sequence - 1
+    assert answer.flight.last["gloo:0"] == pending.sequence - 1
     assert 0 <= pending.age_seconds < 30
-    assert "in all_reduce" not in answer["stack"]  # a call from C++ has no Python frame
-    assert (behind["flight"].pending, behind["flight_error"]) == ((), None)
-    assert behind["flight"].last == answer["flight"].last
-    assert "in backward" in behind["stack"]
+    assert "in all_reduce" not in answer.stack  # a call from C++ has no Python frame
+    assert (behind.flight.pending, behind.flight_error) == ((), None)
+    assert behind.flight.last == answer.flight.last
+    assert "in backward" in behind.stack
 
 
 def test_stall_names_the_culprit_from_flight_records_alone(ddp_ranks):
     """The boxes show no collective, as in a job with a compiled graph."""
-    eventually(lambda: gather_of(ddp_ranks[0])["flight"].pending)
-    flights = {number: gather_of(rank)["flight"] for number, rank in enumerate(ddp_ranks)}
+    eventually(lambda: gather_of(ddp_ranks[0]).flight.pending)
+    flights = {number: gather_of(rank).flight for number, rank in enumerate(ddp_ranks)}
     states = [waiting(number, in_flight=None, phase="backward", world_size=2) for number in range(2)]
     (without_records,) = Stall().detect(snapshot(*states))
     assert (without_records.cause, without_records.ranks) == ("unknown", ())
@@ -188,12 +188,12 @@ def test_flight_record_is_read_while_a_native_call_holds_the_interpreter_lock(st
         ctypes.PyDLL(None).sleep(60)
     """)
     rank.says("attached")
-    eventually(lambda: gather_of(rank)["stack"] is None)  # the rank prints just before the native call
+    eventually(lambda: gather_of(rank).stack is None)  # the rank prints just before the native call
     answer = gather_of(rank)
-    assert "holds the interpreter lock" in answer["stack_error"]
-    assert answer["flight"].last == {"gloo:0": 1}
+    assert "holds the interpreter lock" in answer.stack_error
+    assert answer.flight.last == {"gloo:0": 1}
     answer = gather_of(rank, PY_SPY)
-    assert ("<module>" in answer["stack"], answer["stack_error"]) == (True, None)
+    assert ("<module>" in answer.stack, answer.stack_error) == (True, None)
 
 
 EMPTY = b'{"pg_config": {"0": {}}, "version": "2.10"}'
@@ -225,22 +225,22 @@ def gather_from(tmp_path):
 
 async def test_missing_flight_recorder_has_a_reason(gather_from):
     answer = await gather_from(dump_traceback=(200, b"File x"))
-    assert (answer["stack"], answer["stack_error"]) == ("File x", None)
-    assert (answer["flight"], answer["flight_error"]) == (None, "this torch does not offer it")
+    assert (answer.stack, answer.stack_error) == ("File x", None)
+    assert (answer.flight, answer.flight_error) == (None, "this torch does not offer it")
 
 
 @pytest.mark.parametrize("body", [b"", b'{"pg_config": {}, "entries": [{', b"\xff", b"[" * 100_000])
 async def test_invalid_record_is_a_single_line_error(gather_from, body):
     answer = await gather_from(fr_trace_json=(200, body))
-    assert answer["flight"] is None
-    assert "cannot be understood" in answer["flight_error"]
-    assert "\n" not in answer["flight_error"]
+    assert answer.flight is None
+    assert "cannot be understood" in answer.flight_error
+    assert "\n" not in answer.flight_error
 
 
 async def test_record_above_the_size_limit_is_refused(gather_from, monkeypatch):
     monkeypatch.setattr(evidence, "MAX_RECORD_BYTES", 1 << 20)
     answer = await gather_from(fr_trace_json=(200, b" " * (3 << 20)))
-    assert (answer["flight"], answer["flight_error"]) == (None, "the answer to fr_trace_json is longer than 1 MiB")
+    assert (answer.flight, answer.flight_error) == (None, "the answer to fr_trace_json is longer than 1 MiB")
 
 
 async def test_record_of_each_backend_is_asked_for(gather_from):
@@ -252,11 +252,11 @@ async def test_record_of_each_backend_is_asked_for(gather_from):
     )
     gloo, nccl2 = (record % (entry % backend) for backend in (b"gloo", b"nccl2"))
     answer = await gather_from(**{"fr_trace_json": (200, gloo), "fr_trace_json?backend=nccl2": (200, nccl2)})
-    assert {pending.group for pending in answer["flight"].pending} == {"gloo:0", "nccl2:0"}
-    assert answer["flight_error"] is None
+    assert {pending.group for pending in answer.flight.pending} == {"gloo:0", "nccl2:0"}
+    assert answer.flight_error is None
 
 
 async def test_failed_part_of_the_record_is_reported_beside_the_rest(gather_from):
     answer = await gather_from(fr_trace_json=(200, EMPTY), dump_nccl_trace_json=(500, b"Handler failed"))
-    assert answer["flight"].num_pending == 0
-    assert answer["flight_error"] == "the rank answers dump_nccl_trace_json with 500: Handler failed"
+    assert answer.flight.num_pending == 0
+    assert answer.flight_error == "the rank answers dump_nccl_trace_json with 500: Handler failed"

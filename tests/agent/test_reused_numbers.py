@@ -9,7 +9,7 @@ import os
 import pytest
 
 from tests.processes import UID, add_process, end_process
-from zmon.agent import evidence
+from zmon.agent import evidence, stacks
 from zmon.agent.process_work import process_work
 from zmon.agent.sources import stderr
 from zmon.agent.sources.cgroups import CgroupSource
@@ -66,13 +66,13 @@ READERS = {
     "control groups": lambda rank, proc: CgroupSource(lambda: {rank: ("job", 0)}, proc, proc).read().value,
     "connections": lambda rank, proc: owned_sockets(TcpSource(lambda: {rank: ("job", 0)}, proc)),
     "work": lambda rank, proc: process_work(rank, (PID,), proc),
-    "wait channel": lambda rank, proc: gathered(rank, proc)["wchan"],
+    "wait channel": lambda rank, proc: gathered(rank, proc).wchan,
 }
 
 
 def tail(source):
     source.read()
-    return source.tail("run")["stderr_tail"]
+    return source.tail("run").text
 
 
 def owned_sockets(source):
@@ -124,7 +124,7 @@ def test_stacks_are_given_up_if_the_rank_ends_while_py_spy_reads_them(proc, tmp_
         "printf 'Process 7: python\\nPython v3.11.7 (/p)\\n\\nThread 7 secret'\n"
     )
     script.chmod(0o755)
-    stack, reason = asyncio.run(evidence.read_stacks(rank, str(script), proc))
+    stack, reason = asyncio.run(stacks.read_stacks(rank, str(script), proc))
     assert (stack, reason) == (None, "its process has ended")
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.boxes import eventually
-from zmon.agent import evidence
+from zmon.agent import stacks
 from zmon.process import process_id, process_stat
 
 
@@ -24,8 +24,8 @@ def process():
     started.stdout.close()
 
 
-def read(pid, command=evidence.PY_SPY):
-    stack, reason = asyncio.run(evidence.read_stacks(pid and process_id(pid), command))
+def read(pid, command=stacks.PY_SPY):
+    stack, reason = asyncio.run(stacks.read_stacks(pid and process_id(pid), command))
     return stack and stack.decode(), reason
 
 
@@ -56,7 +56,7 @@ def test_stack_does_not_contain_the_command_line(process, tmp_path):
     ("pid", "command", "expected"),
     [
         (1, None, "py-spy is not installed"),
-        (None, evidence.PY_SPY, "in another PID namespace"),
+        (None, stacks.PY_SPY, "in another PID namespace"),
         (1, "/nowhere/py-spy", "cannot run /nowhere/py-spy: No such file"),
         (1, "/bin/true", "py-spy cannot read it"),
     ],
@@ -72,5 +72,5 @@ def test_hanging_py_spy_is_reported_after_its_timeout(tmp_path, monkeypatch):
     hangs = tmp_path / "py-spy"
     hangs.write_text("#!/bin/sh\nexec sleep 60\n")
     hangs.chmod(0o755)
-    monkeypatch.setattr(evidence, "PY_SPY_SECONDS", 0.2)
+    monkeypatch.setattr(stacks, "PY_SPY_SECONDS", 0.2)
     assert "did not end within 0.2 s" in read(1, str(hangs))[1]

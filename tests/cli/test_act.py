@@ -67,7 +67,7 @@ NO_ACTS = {
 
 @pytest.mark.parametrize("words", ["score", "list"])
 @pytest.mark.parametrize(("answer", "message"), NO_ACTS.values(), ids=NO_ACTS)
-def test_nothing_is_said(command, words, answer, message):
+def test_answer_without_intents_is_one_line(command, words, answer, message):
     server = FakeServer(lambda path, _: answer)
     assert command("act", words, "--hub", server.url)[1].strip() == message
     server.close()

@@ -19,7 +19,7 @@ def run(*arguments):
     return CliRunner().invoke(analyze, [*map(str, arguments)], env={"COLUMNS": "160"})
 
 
-def refused(*arguments):
+def refusal_of(*arguments):
     """Return the one line with which the command refuses its arguments."""
     error = run(*arguments).exception
     assert isinstance(error, UsageError)
@@ -90,36 +90,36 @@ def test_other_files_of_a_folder_are_left_out_with_a_note(tmp_path):
     assert "1 files of another kind were left out: README.md" in run(tmp_path).output
 
 
-def test_file_of_an_unknown_format_is_refused(tmp_path):
+def test_file_of_an_unknown_format_is_refusal_of(tmp_path):
     (tmp_path / "a.json").write_text('{"what": 1}')
     choices = "Choose it with --format: steps, straggler-analysis, flight-recorder, kineto"
-    assert refused(tmp_path / "a.json").endswith(f"a.json. {choices}")
-    assert refused(tmp_path).endswith(choices)
+    assert refusal_of(tmp_path / "a.json").endswith(f"a.json. {choices}")
+    assert refusal_of(tmp_path).endswith(choices)
 
 
-def test_folder_without_files_of_the_format_is_refused(tmp_path):
-    assert "cannot tell the format of an empty directory" in refused(tmp_path)
-    assert "no file of the format kineto" in refused(tmp_path, "--format", "kineto")
+def test_folder_without_files_of_the_format_is_refusal_of(tmp_path):
+    assert "cannot tell the format of an empty directory" in refusal_of(tmp_path)
+    assert "no file of the format kineto" in refusal_of(tmp_path, "--format", "kineto")
 
 
-def test_files_of_two_formats_are_refused(tmp_path):
+def test_files_of_two_formats_are_refusal_of(tmp_path):
     (tmp_path / "trace_0").write_bytes(pickle.dumps({"version": "2.10"}))
     log = written(tmp_path / "log.jsonl", rows(steps=1))
-    assert "the files have several formats: flight-recorder, steps" in refused(log, tmp_path / "trace_0")
+    assert "the files have several formats: flight-recorder, steps" in refusal_of(log, tmp_path / "trace_0")
 
 
 def test_wrong_format_is_refused_in_one_line(tmp_path):
     log = written(tmp_path / "log.jsonl", rows(steps=1))
-    assert "its name does not end in the number of a rank" in refused(log, "--format", "flight-recorder")
-    assert "it is not a Chrome trace" in refused(log, "--format", "kineto")
-    assert "no steps in" in refused(log, "--format", "straggler-analysis")
+    assert "its name does not end in the number of a rank" in refusal_of(log, "--format", "flight-recorder")
+    assert "it is not a Chrome trace" in refusal_of(log, "--format", "kineto")
+    assert "no steps in" in refusal_of(log, "--format", "straggler-analysis")
 
 
 @pytest.mark.parametrize("option", [("--job", "a"), ("--attempt", "0")])
 def test_selection_from_a_step_log_is_refused_for_traces(option):
-    assert "select from a step log" in refused(RECORDED / "kineto", *option)
+    assert "select from a step log" in refusal_of(RECORDED / "kineto", *option)
 
 
 def test_missing_file_is_refused_in_one_line(tmp_path):
-    assert "cannot read" in refused(tmp_path / "none.json")
-    assert "cannot read" in refused(tmp_path / "none.parquet")
+    assert "cannot read" in refusal_of(tmp_path / "none.json")
+    assert "cannot read" in refusal_of(tmp_path / "none.parquet")

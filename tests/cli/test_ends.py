@@ -44,7 +44,7 @@ def test_json_is_the_answer_of_the_hub(command, hub):
     assert msgspec.convert(json.loads(out), EndList).ends == [DONE, FAILED]
 
 
-def test_no_end_is_said(command):
+def test_list_without_ends_is_one_line(command):
     server = FakeServer(lambda path, _: EndList([], 0))
     assert command("ends", "--hub", server.url)[1] == "no launch has ended\n"
     server.close()

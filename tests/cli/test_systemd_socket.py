@@ -1,5 +1,6 @@
 """Tests of a daemon on a socket that systemd has opened."""
 
+import contextlib
 import shutil
 import subprocess
 import sys
@@ -19,27 +20,37 @@ def agent(*flags, box_dir):
     return [sys.executable, "-m", "zmon", "agent", "--box-dir", str(box_dir), *flags]
 
 
+@contextlib.contextmanager
+def activated(folder, address, *flags):
+    """Let systemd open a socket at the address, and start the agent at the first request. Yield systemd's process."""
+    command = agent("--web.systemd-socket", *flags, box_dir=folder / "boxes")
+    process = subprocess.Popen(
+        ["systemd-socket-activate", f"--listen={address}", "--setenv=PYTHONPATH", *command],
+        env={"PYTHONPATH": str(REPOSITORY), "HOME": str(folder), "PATH": "/usr/bin:/bin"},
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=20)
+
+
+def get_livez(port, process):
+    """Return the answer to a request for /livez, as soon as systemd listens; None if the process has ended."""
+    deadline = time.monotonic() + SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        with contextlib.suppress(requests.ConnectionError):
+            return requests.get(f"http://127.0.0.1:{port}/livez", timeout=SECONDS)
+        time.sleep(0.05)
+    return None
+
+
 @needs_systemd
 def test_request_waits_in_the_socket_until_the_agent_has_started(tmp_path):
     port = unused_port()
-    command = agent("--web.systemd-socket", "--data-dir", str(tmp_path / "data"), box_dir=tmp_path / "boxes")
-    process = subprocess.Popen(
-        ["systemd-socket-activate", f"--listen=127.0.0.1:{port}", "--setenv=PYTHONPATH", *command],
-        env={"PYTHONPATH": str(REPOSITORY), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
-    )
-    try:
-        deadline = time.monotonic() + SECONDS
-        while True:
-            try:
-                answer = requests.get(f"http://127.0.0.1:{port}/livez", timeout=SECONDS)
-                break
-            except requests.ConnectionError:  # systemd-socket-activate does not listen yet
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
-        assert answer.status_code == 200
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
+    with activated(tmp_path, f"127.0.0.1:{port}", "--data-dir", str(tmp_path / "data")) as process:
+        assert get_livez(port, process).status_code == 200
 
 
 def test_daemon_without_a_socket_of_systemd_ends_with_one_line(tmp_path):
@@ -54,23 +65,7 @@ def test_daemon_without_a_socket_of_systemd_ends_with_one_line(tmp_path):
 @needs_systemd
 def test_socket_beyond_loopback_needs_tls_and_users(tmp_path):
     port = unused_port()
-    command = agent("--web.systemd-socket", box_dir=tmp_path)
-    process = subprocess.Popen(
-        ["systemd-socket-activate", f"--listen=0.0.0.0:{port}", "--setenv=PYTHONPATH", *command],
-        env={"PYTHONPATH": str(REPOSITORY), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
-        stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        deadline = time.monotonic() + SECONDS
-        while time.monotonic() < deadline:
-            try:
-                requests.get(f"http://127.0.0.1:{port}/livez", timeout=SECONDS)
-            except requests.ConnectionError:
-                if process.poll() is not None:
-                    break
-                time.sleep(0.05)
-        assert process.poll() == 2
+    with activated(tmp_path, f"0.0.0.0:{port}") as process:
+        assert get_livez(port, process) is None
+        assert process.wait(timeout=SECONDS) == 2
         assert "refusing to listen on 0.0.0.0" in process.stderr.read()
-    finally:
-        process.kill()
-        process.wait(timeout=20)

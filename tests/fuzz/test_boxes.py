@@ -14,7 +14,7 @@ from tests.box.written import write_box
 from tests.fuzz.draw import NUMBERS, text
 from tests.fuzz.test_reports import judge
 from zmon import metrics
-from zmon.agent.exported import exported
+from zmon.agent.exported import exported_ranks
 from zmon.agent.snapshot import node_ranks, with_history
 from zmon.agent.sources.boxes import Boxes
 from zmon.box import layout
@@ -127,7 +127,7 @@ def box_checker(pristine, folder):
         assert all(plain(line) == line for line in reading.dropped)
         assert all(0 <= state.rank < state.world_size <= MAX_WORLD_SIZE for state in states)
         report = AgentReport("node-a", 1.8e9, "0", states, HostSample(), (), dict(node.steps), node.cursor)
-        metrics.agent_page(report_with(report, exported(states).ranks), 0.0, 0)
+        metrics.agent_page(report_with(report, exported_ranks(states).ranks), 0.0, 0)
         answer = json_response(report).body
         sent = decode(answer, AgentReport)
         assert sent.steps == report.steps

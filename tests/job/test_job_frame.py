@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from zmon.agent.evidence import PY_SPY
+from zmon.agent.stacks import PY_SPY
 from zmon.job.job_frame import job_frame
 
 VENV = "/opt/venv/lib/python3.11/site-packages"

@@ -19,23 +19,28 @@ def test_password_is_made_once_and_is_private(tmp_path):
     assert (tmp_path / password.FILE).stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("damage", ["readable", "empty", "link"])
+def replace_by_a_link(file):
+    file.symlink_to(file.rename(file.with_name("elsewhere")))
+
+
+DAMAGES = {
+    "others may read it": lambda file: file.chmod(0o644),
+    "empty": lambda file: file.write_text("\n"),
+    "a link": replace_by_a_link,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_password_that_others_may_know_is_replaced(tmp_path, damage):
     first, file = password.password(tmp_path), tmp_path / password.FILE
-    if damage == "readable":
-        file.chmod(0o644)
-    elif damage == "empty":
-        file.write_text("\n")
-    else:
-        file.rename(tmp_path / "elsewhere")
-        file.symlink_to(tmp_path / "elsewhere")
+    damage(file)
     assert password.password(tmp_path) != first
     assert not file.is_symlink()
     assert file.stat().st_mode & 0o777 == 0o600
 
 
 def test_hash_is_bcrypt_with_a_new_salt():
-    first, second = password.hashed("secret"), password.hashed("secret")
+    first, second = password.bcrypt_hash("secret"), password.bcrypt_hash("secret")
     assert first.startswith("$2b$04$")
     assert len(first) == 60
     assert first != second
@@ -44,7 +49,7 @@ def test_hash_is_bcrypt_with_a_new_salt():
 def test_alertmanager_refuses_requests_without_the_password(tmp_path):
     text, port = password.password(tmp_path), unused_port()
     (tmp_path / "alertmanager.yml").write_text(alertmanager_yaml(None))
-    (tmp_path / "web.yml").write_text(alertmanager_web_yaml(password.USER, password.hashed(text)))
+    (tmp_path / "web.yml").write_text(alertmanager_web_yaml(password.USER, password.bcrypt_hash(text)))
     process = subprocess.Popen(
         [find_program("prometheus-alertmanager", "alertmanager"), f"--config.file={tmp_path / 'alertmanager.yml'}",
          f"--web.config.file={tmp_path / 'web.yml'}", f"--storage.path={tmp_path}", "--cluster.listen-address=",

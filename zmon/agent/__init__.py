@@ -31,10 +31,10 @@ from zmon.act_stops import stops
 from zmon.agent.acts import Acts, check_asker
 from zmon.agent.config import AgentConfig
 from zmon.agent.current_suspects import CurrentSuspects
-from zmon.agent.exported import exported
+from zmon.agent.exported import exported_ranks
 from zmon.agent.poller import Poller, QuestionOrder, change_line
 from zmon.agent.rank_evidence import StderrTails, locate_rank, rank_evidence
-from zmon.agent.snapshot import Devices, NodeRanks, check, is_history, node_ranks, with_history
+from zmon.agent.snapshot import Devices, NodeRanks, check_shard, is_history, node_ranks, with_history
 from zmon.agent.sources import Reading, Source, all_sources
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.pods import PodSource
@@ -95,35 +95,16 @@ class Agent:
             )
         config.check_names([*(source.name for source in sources), StderrSource.name, _STEPS])
         self._sources = {
-            source.field: Poller(
-                source.name,
-                source.read,
-                source.interval_seconds,
-                config.source_timeout_seconds,
-                core_ratio=config.source_core_ratio,
-            )
-            for source in sources
-            if source.name not in config.without
+            source.field: self._source_poller(source) for source in sources if source.name not in config.without
         }
-        self._pollers = [self._box_poller, *self._sources.values(), *([self._pods] if self._pods else [])]
         self._stderr: StderrTails | None = None
         if StderrSource.name not in config.without:
             self._stderr = StderrTails(lambda: self._boxes.runs, config.source_timeout_seconds)
-            self._pollers.append(self._stderr.poller)
-        self._step_log: Poller | None = None
-        if config.data_dir is not None and _STEPS not in config.without:
-            steps = StepLog(config.data_dir / FOLDER, config.host)
-
-            def append() -> Reading:
-                return Reading(None, steps.append(self._boxes.files, self._boxes.renamed))
-
-            self._step_log = Poller(_STEPS, append, config.log_interval_seconds, config.source_timeout_seconds)
-            self._pollers.append(self._step_log)
+        self._step_log = self._step_log_poller()
         self._acts = Acts(config.data_dir, config.host, self._boxes_from_thread, config.allow_actions)
-        self._stops: Poller | None = None
-        if config.allow_actions and (data_dir := config.data_dir) is not None:
-            self._stops = Poller("acts", lambda: Reading(stops(data_dir)), 1.0, config.source_timeout_seconds)
-            self._pollers.append(self._stops)
+        self._stops = self._stops_poller()
+        optional = (self._pods, self._stderr.poller if self._stderr else None, self._step_log, self._stops)
+        self._pollers = [self._box_poller, *self._sources.values(), *(each for each in optional if each is not None)]
         self._devices = Devices()
         self._suspects = CurrentSuspects()
         self._page = SharedPage(self.page)
@@ -132,6 +113,30 @@ class Agent:
         self._process = psutil.Process()
 
     # -- sources ---------------------------------------------------------------------------------------
+
+    def _source_poller(self, source: Source) -> Poller:
+        config = self._config
+        timeout, core_ratio = config.source_timeout_seconds, config.source_core_ratio
+        return Poller(source.name, source.read, source.interval_seconds, timeout, core_ratio=core_ratio)
+
+    def _step_log_poller(self) -> Poller | None:
+        """Return the poller that appends to the step log; None if there is none."""
+        config = self._config
+        if config.data_dir is None or _STEPS in config.without:
+            return None
+        log = StepLog(config.data_dir / FOLDER, config.host)
+
+        def append() -> Reading:
+            return Reading(None, log.append(self._boxes.files, self._boxes.renamed))
+
+        return Poller(_STEPS, append, config.log_interval_seconds, config.source_timeout_seconds)
+
+    def _stops_poller(self) -> Poller | None:
+        """Return the poller of the stops of acts, for /metrics; None if acts are not allowed."""
+        data_dir = self._config.data_dir
+        if data_dir is None or not self._config.allow_actions:
+            return None
+        return Poller("acts", lambda: Reading(stops(data_dir)), 1.0, self._config.source_timeout_seconds)
 
     def _on_scan(self, suspects: frozenset[Suspicion]) -> None:
         """Hand changed suspects to the event loop. Called by the thread that scans the boxes."""
@@ -243,7 +248,7 @@ class Agent:
             self._devices.keep(state.run_uid for state in report.ranks)
         except Unreachable:
             report = self._report(NodeRanks(0))
-        cpu, shown = self._process.cpu_times(), exported(report.ranks)
+        cpu, shown = self._process.cpu_times(), exported_ranks(report.ranks)
         return metrics.agent_page(
             replace(report, ranks=shown.ranks),
             cpu.user + cpu.system,
@@ -252,7 +257,7 @@ class Agent:
             shown.num_left_out,
             self._config.max_series,
             self._acts.counts if self._config.allow_actions else None,
-            {name: each.kind for name, each in (self._stops.value or {}).items()} if self._stops else {},
+            {name: stop.kind for name, stop in (self._stops.value or {}).items()} if self._stops else {},
         )
 
     async def suspects(self, request: SuspectsRequest) -> Suspects:
@@ -263,7 +268,7 @@ class Agent:
 
     async def snapshot(self, request: SnapshotRequest) -> AgentReport:
         """Answer with every rank and the hardware of this node, and the steps that the request selects."""
-        check(request)
+        check_shard(request)
         try:
             return await self.report(request)
         except Unreachable as error:
@@ -275,7 +280,6 @@ class Agent:
         The answer has what the job prints. With roles it is only for the role `evidence`, without only for the user of
         the job, for root and for the hub's user, over loopback.
         """
-        job_id, rank = request.job_id, request.rank
         if asker.uid is None and not asker.may_read_evidence:
             raise Refusal(
                 403,
@@ -283,19 +287,19 @@ class Agent:
                 f"{asker.reason}",
             )
         try:
-            target = await self._ask_boxes(lambda: locate_rank(self._boxes, job_id, rank, request.run))
+            target = await self._ask_boxes(lambda: locate_rank(self._boxes, request))
         except Unreachable as error:
             raise Refusal(503, str(error)) from error
         if target is None:
-            raise Refusal(404, f"no rank {rank} of job {job_id} on this node: zmon status lists jobs and ranks")
+            raise Refusal(
+                404, f"no rank {request.rank} of job {request.job_id} on this node: zmon status lists jobs and ranks"
+            )
         local = (0, os.geteuid(), target.socket.owner, *self._config.hub_users)
         if not asker.may_read_evidence and asker.uid not in local:
             raise Refusal(
                 403, f"uid {asker.uid} may not read the evidence of uid {target.socket.owner}: see --hub-user"
             )
-        return RankEvidence(
-            job_id, int(rank), **await rank_evidence(target, self._stderr, request.stacks, request.flights)
-        )
+        return await rank_evidence(request, target, self._stderr)
 
     async def act(self, request: ActRequest, asker: Asker) -> ActAnswer:
         """End a rank, or a launcher, if `Acts` decides so. Raises Refusal if this asker may not ask."""

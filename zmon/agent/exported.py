@@ -15,14 +15,14 @@ EXPORT_AFTER_END_SECONDS = 30.0  # how long the series of a rank outlive it
 MAX_JOBS = 64
 
 
-class Exported(NamedTuple):
+class ExportedRanks(NamedTuple):
     """The ranks of a page, and the number of jobs that it leaves out."""
 
     ranks: tuple[RankState, ...] = ()
     num_left_out: int = 0
 
 
-def exported(ranks: Iterable[RankState], max_jobs: int = MAX_JOBS) -> Exported:
+def exported_ranks(ranks: Iterable[RankState], max_jobs: int = MAX_JOBS) -> ExportedRanks:
     """Return the ranks of the newest attempt of each job, until shortly after their end.
 
     If there are more than `max_jobs` jobs, those with a living rank stay, then those with the most ranks on this node,
@@ -32,13 +32,10 @@ def exported(ranks: Iterable[RankState], max_jobs: int = MAX_JOBS) -> Exported:
     for state in ranks:
         by_job[state.job_id].append(state)
     shown = {job_id: launch for job_id, states in by_job.items() if (launch := _recent(states))}
-    if len(shown) <= max_jobs:
-        first = set(shown)
-    else:
-        first = set(sorted(shown, key=lambda job_id: (_importance(shown[job_id]), job_id), reverse=True)[:max_jobs])
-    return Exported(
-        tuple(state for job_id, launch in shown.items() if job_id in first for state in launch),
-        len(shown) - len(first),
+    most_important = sorted(shown, key=lambda job_id: (_importance(shown[job_id]), job_id), reverse=True)[:max_jobs]
+    return ExportedRanks(
+        tuple(state for job_id, launch in shown.items() if job_id in most_important for state in launch),
+        len(shown) - len(most_important),
     )
 
 

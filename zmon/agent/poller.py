@@ -65,7 +65,7 @@ class Poller:
         self._interval_seconds, self._timeout_seconds = interval_seconds, timeout_seconds
         self._begun_at: float | None = None  # start of the read in progress, monotonic seconds
         self._last: _Outcome | None = None
-        # With its order and its number: questions of one order are answered first come, first served.
+        # Each with its order and its number: within one order, the first question is answered first.
         self._questions: queue.PriorityQueue[tuple[QuestionOrder, int, Callable[[], None] | None]] = (
             queue.PriorityQueue()
         )

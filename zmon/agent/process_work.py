@@ -1,8 +1,8 @@
 """Read what the process of a rank and its children have done so far, and what their threads wait for.
 
 Two such looks tell a pause that is work from a hang (zmon/job/standing.py). Sources: proc(5) for `stat`, `io`, `status`
-and `fdinfo` of a process and `wchan` of a thread; the kernel's socket monitor for TCP. RDMA and UDP are not counted. It
-is read only about ranks that make no progress.
+and `fdinfo` of a process and `wchan` of a thread; the kernel's socket monitor for TCP. RDMA and UDP are not counted.
+The agent reads all this only for ranks that make no progress.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from zmon.format import plain
 from zmon.process import ProcessId, ProcessStat, children, stat_in
 from zmon.schema.standing import ProcessWork
 
-_MAX_PROCESSES = 256  # of one rank; of more its bytes are unknown
+_MAX_PROCESSES = 256  # processes of one rank; if it has more, its bytes are unknown
 _GENERATIONS = 16  # a build has six: rank → ninja → shell → compiler driver → compiler, and a launcher before
 _MAX_FILES = 1024  # open files of the rank that are looked at
 _WRITABLE = os.O_WRONLY | os.O_RDWR
@@ -152,8 +152,8 @@ def _written_file(folder: Path) -> str | None:
 def _file_system(folder: Path) -> str | None:
     """Return the type of the file system of the open file that the main thread reads, writes or closes now.
 
-    That file is the first argument of the system call. Of any other call this argument is no open file, or one of no
-    mount. None: no such file, or the agent may not know.
+    That file is the first argument of the system call. In any other call, the argument is no open file, or a file
+    without a mount. None: there is no such file, or the agent may not read it.
     """
     try:
         call = (folder / "syscall").read_text().split()  # `running`, or a number, then the arguments

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from zmon.agent import evidence
 from zmon.agent.poller import Poller
 from zmon.agent.redaction import redacted
 from zmon.agent.sources.boxes import Boxes
-from zmon.agent.sources.stderr import StderrSource
+from zmon.agent.sources.stderr import StderrEnd, StderrSource
 from zmon.agent.worker_socket import WorkerSocket, worker_socket
 from zmon.process import ProcessId
+from zmon.schema.api import EvidenceRequest, RankEvidence
 
+T = TypeVar("T")
 _ANSWER_SECONDS = 1.0
 
 
@@ -29,8 +31,8 @@ class RankLocation(NamedTuple):
     alive: bool
 
 
-def locate_rank(boxes: Boxes, job_id: str, rank: str, run_uid: str | None) -> RankLocation | None:
-    """Return the rank with this run uid, or its newest start if that is None. None if it is not on this node.
+def locate_rank(boxes: Boxes, request: EvidenceRequest) -> RankLocation | None:
+    """Return the requested start of a rank, or the newest one if the request names none. None: not on this node.
 
     Only for the thread that scans the boxes.
     """
@@ -38,7 +40,8 @@ def locate_rank(boxes: Boxes, job_id: str, rank: str, run_uid: str | None) -> Ra
     candidates = [
         box
         for box, state in boxes.ranks()
-        if str(state.rank) == rank and (state.job_id == job_id if run_uid is None else state.run_uid == run_uid)
+        if str(state.rank) == request.rank
+        and (state.job_id == request.job_id if request.run is None else state.run_uid == request.run)
     ]
     box = max(candidates, key=lambda box: box.identity.start_unix, default=None)
     if box is None:
@@ -54,35 +57,49 @@ class StderrTails:
         self._source = StderrSource(runs)
         self.poller = Poller(self._source.name, self._source.read, self._source.interval_seconds, timeout_seconds)
 
-    async def read(self, run_uid: str) -> dict[str, Any]:
+    async def read(self, run_uid: str) -> StderrEnd:
         """Return the end of the stderr of one start of a rank, or the reason why there is none."""
         answer = asyncio.wrap_future(self.poller.ask(lambda: self._source.tail(run_uid)))
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 return await answer
         except TimeoutError:
-            return {
-                "stderr_tail": None,
-                "stderr_error": f"no answer within {_ANSWER_SECONDS:g} s: does its file system hang?",
-            }
+            return StderrEnd(error=f"no answer within {_ANSWER_SECONDS:g} s: does its file system hang?")
 
 
-async def rank_evidence(
-    rank: RankLocation, tails: StderrTails | None, stacks: bool, flights: bool = True
-) -> dict[str, Any]:
-    """Return the fields of `RankEvidence` that are not in the rank's box."""
+async def rank_evidence(request: EvidenceRequest, rank: RankLocation, tails: StderrTails | None) -> RankEvidence:
+    """Return the evidence about a rank, without what looks like a secret."""
+    process, stderr = await asyncio.gather(_from_process(request, rank), _stderr_tail(rank, tails))
+    return RankEvidence(
+        request.job_id,
+        int(request.rank),
+        run_uid=rank.run_uid,
+        alive=rank.alive,
+        pid=process.pid,
+        wchan=process.wchan,
+        stack=_redacted(process.stack),
+        stack_error=_redacted(process.stack_error),
+        flight=process.flight,
+        flight_error=_redacted(process.flight_error),
+        stderr_tail=_redacted(stderr.text),
+        stderr_error=_redacted(stderr.error),
+        stderr_path=_redacted(stderr.path),
+        stderr_shared=stderr.is_shared,
+        work=process.work,
+    )
 
-    async def stderr() -> dict[str, Any]:
-        if tails is None:
-            return {"stderr_tail": None, "stderr_error": "the agent runs --without stderr"}
-        return await tails.read(rank.run_uid)
 
-    async def process() -> dict[str, Any]:
-        if not rank.alive:
-            return evidence.GONE
-        return await evidence.gather(rank.process, rank.socket, stacks=stacks, flights=flights)
+async def _from_process(request: EvidenceRequest, rank: RankLocation) -> evidence.ProcessEvidence:
+    if not rank.alive:
+        return evidence.GONE
+    return await evidence.gather(rank.process, rank.socket, stacks=request.stacks, flights=request.flights)
 
-    from_process, from_stderr = await asyncio.gather(process(), stderr())
-    gathered = {**from_process, **from_stderr}
-    texts = {name: redacted(value) for name, value in gathered.items() if isinstance(value, str)}
-    return {"run_uid": rank.run_uid, "alive": rank.alive, **gathered, **texts}
+
+async def _stderr_tail(rank: RankLocation, tails: StderrTails | None) -> StderrEnd:
+    if tails is None:
+        return StderrEnd(error="the agent runs --without stderr")
+    return await tails.read(rank.run_uid)
+
+
+def _redacted(value: T) -> T | str:
+    return redacted(value) if isinstance(value, str) else value

@@ -11,7 +11,7 @@ from dataclasses import replace
 from zmon.schema.rank import LastWords
 
 REDACTED = "[redacted]"
-# The bound on what precedes the word keeps the search short in text that is made to be slow.
+# Without a bound on the letters before the word, a long name would make the search slow.
 _SECRET_NAME = (
     r"[\w.-]{0,40}(?:token|secret|passwd|password|passphrase|pwd|"
     r"api[_-]?key|access[_-]?key|private[_-]?key|credentials?)"

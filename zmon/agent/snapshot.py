@@ -44,7 +44,7 @@ class NodeRanks(NamedTuple):
     unread: tuple[UnreadRank, ...] = ()  # the first ranks that live and cannot be read
 
 
-def check(request: SnapshotRequest) -> None:
+def check_shard(request: SnapshotRequest) -> None:
     """Raise Refusal if the request names a shard that cannot be."""
     try:
         if request.shard:
@@ -76,7 +76,7 @@ def node_ranks(boxes: Boxes, request: SnapshotRequest) -> NodeRanks:
         if request.since >= 0 and not is_history(request):
             with contextlib.suppress(BoxError, OSError):  # damaged since the last scan: the next one reports it
                 ends[state.job_id][state.run_uid] = box.steps_spread(request.since, cursor, request.about)
-    steps = {job_id: (aligned_steps(of_job),) for job_id, of_job in ends.items()}
+    steps = {job_id: (aligned_steps(ends_by_rank),) for job_id, ends_by_rank in ends.items()}
     version = plans_version(plans)
     changed = {plan.run_uid: plan.plan for plan in plans} if version != request.plans else {}
     return NodeRanks(cursor, tuple(ranks), steps, changed, version, boxes.unread_ranks())
@@ -110,7 +110,7 @@ async def with_history(
     parts: defaultdict[str, list[Steps]] = defaultdict(list)
     for state, _ in node.ranks:
         parts[state.job_id].append(await ask(partial(read, state.run_uid)))
-    return node._replace(steps={job_id: tuple(of_job) for job_id, of_job in parts.items()})
+    return node._replace(steps={job_id: tuple(job_parts) for job_id, job_parts in parts.items()})
 
 
 class Devices:

@@ -1,8 +1,8 @@
-"""The Unix socket of a rank's worker server: which one the agent may use, so that nobody can put another in its place.
+"""Open the Unix socket of a rank's worker server, and make sure that it is no other socket.
 
 The job writes the path of its socket into the box, and the agent may be root. So only two paths count: the one beside
 the box, and the short one in `/tmp` that a rank uses if that path is too long. The socket must belong to the owner of
-the box. It is opened first and checked then, and the connection goes to the file that was checked.
+the box. It is opened first and checked afterwards, and the connection goes to the file that was checked.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp.web
 import click
 
-from zmon.cli.options import bind_option, file_option, gathered, insecure_public_option, port_option
+from zmon.cli.options import bind_option, file_option, grouped_options, insecure_public_option, port_option
 from zmon.errors import UsageError
 from zmon.format import plain, plain_lines
 from zmon.web import server
@@ -43,7 +43,7 @@ class Listening:
 
 def listening_options(default_port: int) -> Callable[[Any], Callable[..., None]]:
     """Return the options of a daemon's address, which its command gets as `listening`."""
-    return gathered(
+    return grouped_options(
         "listening",
         Listening,
         bind_option,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 from click.core import ParameterSource
@@ -26,7 +28,7 @@ from zmon.stack import Stack, StackConfig
 from zmon.stack.demo import DemoConfig, trainer_part
 from zmon.stack.part import Part
 
-_OF_TRAINING = ("ranks", "data", "data_dir")
+_TRAINING_PARAMETERS = ("ranks", "data", "data_dir")
 DIAGNOSIS_SECONDS = 2.0  # this long after the trainer failed, the hub has published its finding
 
 
@@ -60,7 +62,9 @@ def demo(
     Exit codes: 0 all parts were healthy, 1 a part failed or the hub did not see all ranks, 2 misuse.
     """
     if replay is not None:
-        typed = [name for name in _OF_TRAINING if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+        typed = [
+            name for name in _TRAINING_PARAMETERS if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        ]
         if typed:
             why = "--ranks and --data are for the training, and --data-dir is for what is kept"
             raise UsageError("--replay trains nothing and keeps nothing", why, "Leave them out")
@@ -70,44 +74,47 @@ def demo(
         why = "it is not a regular file" if data.exists() else "there is no such file"
         raise UsageError(f"cannot train on {data}", why, "Give the path of a Criteo-Kaggle TSV file")
     need("torch", "the trainer", "trainer")
-    console = Console()
-    job, data_dir = DemoConfig(f"demo-{datetime.now(UTC):%Y%m%dT%H%M%S}", ranks, seconds, data), config.data_dir
-
-    async def run() -> bool:
-        started_at, stop = time.monotonic(), stop_event()
-        stack = Stack(config, announcer(console))
-        trainer = trainer_part(job, data_dir / "logs" / "trainer.log", config.box_dir, config.host)
-        try:
-            await stack.start()
-            stack.add(trainer)
-            await trainer.start()
-            console.print(url_table(stack.urls, data_dir, stack.has_dashboard))
-            await unless_stopped(stack.ready(), stop)
-            if stop.is_set():
-                return True
-            healthy, view, findings = await follow(stack, trainer, job, console, stop, started_at)
-            console.print(summary(view, findings))
-            complete = view is not None and bool(view.step) and view.ranks_seen == view.world_size
-            return healthy and (complete or stop.is_set())
-        finally:
-            await stack.stop()
-            boxes = (config.box_dir or own_root(os.environ)) / job.job_id
-            shutil.rmtree(boxes, ignore_errors=True)  # no agent is left to read them
-
-    if not asyncio.run(run()):
-        raise PartFailed(
-            "the demo failed", "a part died, or the hub did not see all ranks", f"See the logs in {data_dir / 'logs'}"
-        )
+    job = DemoConfig(f"demo-{datetime.now(UTC):%Y%m%dT%H%M%S}", ranks, seconds, data)
+    if not asyncio.run(_train(config, job, Console())):
+        logs = config.data_dir / "logs"
+        raise PartFailed("the demo failed", "a part died, or the hub did not see all ranks", f"See the logs in {logs}")
 
 
-async def follow(
+async def _train(config: StackConfig, job: DemoConfig, console: Console) -> bool:
+    """Run the stack and the training; return True if all parts were healthy and the hub saw all ranks."""
+    started_at, stop, data_dir = time.monotonic(), stop_event(), config.data_dir
+    stack = Stack(config, announcer(console))
+    trainer = trainer_part(job, data_dir / "logs" / "trainer.log", config.box_dir, config.host)
+    try:
+        await stack.start()
+        stack.add(trainer)
+        await trainer.start()
+        console.print(url_table(stack.urls, data_dir, stack.has_dashboard))
+        await unless_stopped(stack.ready(), stop)
+        if stop.is_set():
+            return True
+        end = await _follow(stack, trainer, job, console, stop, started_at)
+        console.print(summary(end.job, end.findings))
+        is_complete = end.job is not None and bool(end.job.step) and end.job.ranks_seen == end.job.world_size
+        return end.is_healthy and (is_complete or stop.is_set())
+    finally:
+        await stack.stop()
+        boxes = (config.box_dir or own_root(os.environ)) / job.job_id
+        shutil.rmtree(boxes, ignore_errors=True)  # no agent is left to read them
+
+
+class DemoEnd(NamedTuple):
+    """The end of a demo: whether all parts were healthy, and the last views of its job and of its findings."""
+
+    is_healthy: bool  # of the parts, only the trainer is checked after Ctrl-C
+    job: JobView | None
+    findings: list[Finding]
+
+
+async def _follow(
     stack: Stack, trainer: Part, config: DemoConfig, console: Console, stop: asyncio.Event, started_at: float
-) -> tuple[bool, JobView | None, list[Finding]]:
-    """Show progress until the job ends, `config.seconds` have passed since `started_at`, or `stop` is set.
-
-    Returns True if all parts were healthy (not checked if `stop` was set), and the last views of the job and of its
-    findings.
-    """
+) -> DemoEnd:
+    """Show progress until the job ends, `config.seconds` have passed since `started_at`, or `stop` is set."""
     job: JobView | None = None
     findings: list[Finding] = []
     relay = Relay(trainer.log, console)
@@ -117,12 +124,10 @@ async def follow(
     async with AsyncHub(stack.urls.hub, timeout=2.0) as hub:
         while not stop.is_set():
             relay.show()
-            try:
+            with contextlib.suppress(Unreachable):  # the stack restarts the hub and prints a message
                 jobs = await hub.jobs()
                 job = next((j for j in jobs.jobs if j.job_id == config.job_id), job)
                 findings = [*(await hub.findings(config.job_id)).findings]
-            except Unreachable:
-                pass  # the stack restarts the hub and prints a message
             shown = _show(console, job, findings, shown)
             if ended:
                 succeeded = trainer.process.returncode == 0
@@ -132,22 +137,26 @@ async def follow(
                 await asyncio.sleep(DIAGNOSIS_SECONDS)  # then ask the hub once more
             elif config.seconds is not None and time.monotonic() - started_at >= config.seconds:
                 break
-            try:
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), 1.0)
-            except TimeoutError:
-                continue
     if sys.stdout.isatty():
         console.print()
     relay.show()
     if not succeeded:
-        if not relay.num_lines:
-            console.print(trainer.last_lines(), highlight=False, markup=False)
-        console.print(f"the trainer {ending(trainer.process.returncode or 0)}; see its log: {trainer.log}")
-        return False, job, findings
+        _print_failure(trainer, relay, console)
+        return DemoEnd(False, job, findings)
     unhealthy = [] if stop.is_set() else await stack.unhealthy()
     if unhealthy:
         console.print(f"unhealthy: {', '.join(unhealthy)}; see the logs in {trainer.log.parent}")
-    return not unhealthy, job, findings
+    return DemoEnd(not unhealthy, job, findings)
+
+
+def _print_failure(trainer: Part, relay: Relay, console: Console) -> None:
+    """Print how the trainer ended, after the end of its log if it has not said why itself."""
+    assert trainer.process is not None
+    if not relay.num_lines:
+        console.print(trainer.last_lines(), highlight=False, markup=False)
+    console.print(f"the trainer {ending(trainer.process.returncode or 0)}; see its log: {trainer.log}")
 
 
 class Relay:

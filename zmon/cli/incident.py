@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import click
 
@@ -35,26 +36,28 @@ def incident(incident_id: str | None, by: str | None, hub: HubOptions, as_json: 
     """
     if incident_id and by:
         raise UsageError(f"cannot count {incident_id} by {by}", "it is a single incident", "Leave out the ID or --by")
-    summaries, read, origin = _all_incidents(hub)
-    click.echo(f"zmon: {origin}", err=True)
+    incidents = _all_incidents(hub)
+    click.echo(f"zmon: {incidents.origin}", err=True)
     if incident_id:
-        capsule, report_location = read(_matching(incident_id, summaries))
+        capsule, report_location = incidents.read(_matching(incident_id, incidents.summaries))
         show(as_json, capsule, render.incident(capsule, report_location))
     elif by:
-        hosts = by_host(summaries)
+        hosts = by_host(incidents.summaries)
         show(as_json, {"schema": 1, "hosts": hosts}, render.offenders(hosts))
     else:
-        show(as_json, {"schema": 1, "incidents": summaries}, render.incidents(summaries))
+        show(as_json, {"schema": 1, "incidents": incidents.summaries}, render.incidents(incidents.summaries))
 
 
-def _all_incidents(
-    hub: HubOptions,
-) -> tuple[list[IncidentSummary], Callable[[IncidentSummary], tuple[Capsule, str]], str]:
-    """Return all incidents, newest first, a function that reads one, and a description of the source.
+class _Incidents(NamedTuple):
+    """All incidents, and the place that they come from."""
 
-    The function returns the capsule of an incident, and the location of its report. If no hub answers, the source is
-    the data directory.
-    """
+    summaries: list[IncidentSummary]  # newest first
+    read: Callable[[IncidentSummary], tuple[Capsule, str]]  # returns the capsule and the location of the report
+    origin: str
+
+
+def _all_incidents(hub: HubOptions) -> _Incidents:
+    """Return the incidents of the hub, or those of the data directory if no hub answers."""
     client, stored = Hub(hub.url, http=hub.http), CapsuleStore(hub.data_dir)
 
     def from_hub(summary: IncidentSummary) -> tuple[Capsule, str]:
@@ -70,9 +73,9 @@ def _all_incidents(
         return capsule, f"{summary.path}/{REPORT}"
 
     try:
-        return [*client.incidents().incidents], from_hub, f"from the hub at {client.url}"
+        return _Incidents([*client.incidents().incidents], from_hub, f"from the hub at {client.url}")
     except Unreachable as error:
-        return stored.summaries(), from_disk, f"{error}; read from {stored.root} instead"
+        return _Incidents(stored.summaries(), from_disk, f"{error}; read from {stored.root} instead")
 
 
 def _matching(incident_id: str, summaries: Sequence[IncidentSummary]) -> IncidentSummary:

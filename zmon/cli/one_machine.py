@@ -11,7 +11,14 @@ from typing import Any
 import click
 from rich.console import Console
 
-from zmon.cli.options import act_option, box_dir_option, data_dir_option, gathered, host_option, notify_file_option
+from zmon.cli.options import (
+    act_option,
+    box_dir_option,
+    data_dir_option,
+    grouped_options,
+    host_option,
+    notify_file_option,
+)
 from zmon.hub.acts import read_policy
 from zmon.notify import read_recipients
 from zmon.stack import StackConfig
@@ -40,7 +47,7 @@ def _valid(read: Callable[[Path], object]) -> Callable[[Path], Path]:
     return check
 
 
-stack_options = gathered(
+stack_options = grouped_options(
     "config",
     _stack_config,
     data_dir_option,

@@ -27,20 +27,20 @@ HUB_URL = f"http://127.0.0.1:{StackConfig.hub_port}"
 PROMETHEUS_URL = f"http://127.0.0.1:{StackConfig.prometheus_port}"
 
 
-def gathered(
+def grouped_options(
     name: str, make: Callable[..., object], *options: Callable[[Any], Any]
 ) -> Callable[[Any], Callable[..., None]]:
-    """Return a decorator with options whose values a command gets as one argument: what `make` returns for them."""
+    """Return a decorator that adds options to a command, which gets their values as one argument: `make(values)`."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
-        def with_gathered(**values: Any) -> None:
-            taken = {parameter: values.pop(parameter) for parameter in signature(make).parameters}
-            command(**values, **{name: make(**taken)})
+        def with_group(**values: Any) -> None:
+            grouped = {parameter: values.pop(parameter) for parameter in signature(make).parameters}
+            command(**values, **{name: make(**grouped)})
 
         for option in reversed(options):
-            with_gathered = option(with_gathered)
-        return with_gathered
+            with_group = option(with_group)
+        return with_group
 
     return decorate
 
@@ -215,4 +215,4 @@ class HubOptions:
         return self.hub or stack_url(self.data_dir, "hub") or HUB_URL
 
 
-hub_options = gathered("hub", HubOptions, data_dir_option, hub_option, http_config_option("hub"))
+hub_options = grouped_options("hub", HubOptions, data_dir_option, hub_option, http_config_option("hub"))

@@ -161,7 +161,7 @@ class Stack:
             self._login,
         )  # fmt: skip
         (data / "prometheus.yml").write_text(prometheus_config)
-        web_config = alertmanager_web_yaml(password.USER, password.hashed(password.password(data)))
+        web_config = alertmanager_web_yaml(password.USER, password.bcrypt_hash(password.password(data)))
         replace_file(data / "alertmanager-web.yml", [web_config.encode()])
         (data / "alertmanager.yml").write_text(alertmanager_yaml(config.webhook, config.webhook_warnings))
 

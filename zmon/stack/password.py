@@ -41,6 +41,6 @@ def _new_password(path: Path) -> str:
     return text
 
 
-def hashed(text: str) -> str:
+def bcrypt_hash(text: str) -> str:
     """Return the bcrypt hash of a password."""
     return bcrypt.hashpw(text.encode(), bcrypt.gensalt(_COST)).decode()

@@ -46,7 +46,7 @@ class ReservedPort:
 
 
 def listens(pids: list[int], port: int) -> bool:
-    """Return True if one of these processes listens on the port, so that an answer from there is an answer of it."""
+    """Return True if one of these processes listens on the port, so that an answer from there is theirs."""
     inodes = {inode for pid in pids for inode in _sockets_of(pid)}
     return any(inode in inodes for pid in pids for inode in _listeners(pid, port))
 

@@ -76,9 +76,9 @@ def _flight_record() -> tuple[FlightRecord | None, str | None]:
     deadline = time.monotonic() + _RETIRED_SECONDS
     while True:
         answer = asyncio.run(evidence.gather(None, socket, stacks=False))
-        record: FlightRecord | None = answer["flight"]
+        record = answer.flight
         if record is None or not record.num_pending or time.monotonic() > deadline:
-            return record, answer["flight_error"]
+            return record, answer.flight_error
         time.sleep(0.2)
 
 

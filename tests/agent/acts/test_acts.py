@@ -130,42 +130,56 @@ async def test_agent_without_the_option_refuses_and_has_no_metric(start_job, act
     assert entries(tmp_path) == []
 
 
-@pytest.mark.parametrize("data", ["none", "a file", "another agent"])
-async def test_without_a_ledger_nothing_is_done(start_job, acting, tmp_path, data):
+NO_LEDGERS = {
+    "no data directory": (lambda tmp_path: None, {"data_dir": None}, "no data directory"),
+    "a file in its place": (lambda tmp_path: (tmp_path / "data").write_text(""), {}, "File exists"),
+}
+
+
+@pytest.mark.parametrize(("prepare", "config", "reason"), NO_LEDGERS.values(), ids=NO_LEDGERS)
+async def test_agent_without_a_ledger_refuses(start_job, acting, tmp_path, prepare, config, reason):
     job = start_job()
-    config = {}
-    if data == "none":
-        config, reason = {"data_dir": None}, "no data directory"
-    elif data == "a file":
-        (tmp_path / "data").write_text("")
-        reason = "File exists"
-    else:
-        reason = "another agent has its ledger of acts"
+    prepare(tmp_path)
     async with acting(**config) as client:
-        request = await request_for(client)
-        if data == "another agent":
-            await poll(lambda: (tmp_path / "data/acts.lock").exists())
-            async with acting() as second:
-                answer = await ask_for(second, request)
-        else:
-            answer = await ask_for(client, request)
+        answer = await ask_for(client, await request_for(client))
     assert answer.result == REFUSED
     assert reason in answer.reason
     assert lives(job.pids[0])
 
 
-async def test_rank_that_has_ended_and_one_that_is_unknown_are_refused(start_job, acting):
-    job = start_job(ranks=2)
+async def test_agent_whose_ledger_another_agent_has_refuses(start_job, acting, tmp_path):
+    job = start_job()
+    async with acting() as first:
+        request = await request_for(first)
+        await poll(lambda: (tmp_path / "data/acts.lock").exists())
+        async with acting() as second:
+            answer = await ask_for(second, request)
+    assert answer.result == REFUSED
+    assert "another agent has its ledger of acts" in answer.reason
+    assert lives(job.pids[0])
+
+
+async def test_rank_that_has_ended_is_refused(start_job, acting):
+    job = start_job()
     async with acting() as client:
         request = await request_for(client)
-        os.kill(job.pids[0], signal.SIGKILL)  # its launcher is stopped, so it stays a zombie
+        os.kill(job.pids[0], signal.SIGKILL)  # nobody reaps it while its launcher is stopped
         assert job.rank_ended(0)
         assert f"rank 0 of job of uid {os.getuid()} has ended" in (await ask_for(client, request)).reason
-        unknown = msgspec.structs.replace(request, run_uid="ff" * 16)
-        assert "is not on this node" in (await ask_for(client, unknown)).reason
-        other_rank = msgspec.structs.replace(request, rank=1)
-        assert "is not on this node" in (await ask_for(client, other_rank)).reason
-        assert "an agent does only" in (await ask_for(client, msgspec.structs.replace(request, act="reboot"))).reason
+
+
+async def test_request_that_fits_no_rank_of_this_node_is_refused(start_job, acting):
+    start_job()
+    misfits = [
+        ({"run_uid": "ff" * 16}, "is not on this node"),
+        ({"rank": 1}, "is not on this node"),
+        ({"act": "reboot"}, "an agent does only"),
+    ]
+    async with acting() as client:
+        request = await request_for(client)
+        for changes, reason in misfits:
+            answer = await ask_for(client, msgspec.structs.replace(request, **changes))
+            assert (answer.result, reason in answer.reason) == (REFUSED, True), changes
 
 
 async def test_rank_of_a_suspended_job_is_refused(start_job, acting):

@@ -46,18 +46,30 @@ async def test_stubborn_launcher_is_killed_after_the_grace(start_job, acting, tm
     assert is_gone(job.pids[1])
 
 
-@pytest.mark.parametrize("by", ["a person", "the end of the agent"])
-async def test_grace_that_is_cut_off_is_followed_by_no_signal(start_job, acting, tmp_path, by):
+async def cut_off_by_a_person(tmp_path):
+    stop(tmp_path / "data", ALL, "no", "ann")
+    assert await poll(lambda: "finished" in events(tmp_path), 15.0)
+    assert entries(tmp_path)[-1].line.startswith("no further signal is sent: acts are stopped by ann: no")
+
+
+async def cut_off_by_nobody(tmp_path):
+    """The end of the agent follows."""
+
+
+@pytest.mark.parametrize(
+    ("cut_off", "last_event"),
+    [
+        pytest.param(cut_off_by_a_person, "finished", id="a person"),
+        pytest.param(cut_off_by_nobody, "interrupted", id="the end of the agent"),
+    ],
+)
+async def test_grace_that_is_cut_off_is_followed_by_no_signal(start_job, acting, tmp_path, cut_off, last_event):
     job = start_job(ranks=2, STUBBORN="1")
     async with acting() as client:
         request = await request_for(client, END_JOB, grace_seconds=1.5)
         first = await ask_for(client, request)
-        if by == "a person":
-            stop(tmp_path / "data", ALL, "no", "ann")
-            assert await poll(lambda: "finished" in events(tmp_path), 15.0)
-            assert entries(tmp_path)[-1].line.startswith("no further signal is sent: acts are stopped by ann: no")
-    if by == "the end of the agent":
-        assert await poll(lambda: "interrupted" in events(tmp_path), 15.0)
+        await cut_off(tmp_path)
+    assert await poll(lambda: last_event in events(tmp_path), 15.0)
     async with acting() as client:
         again = await ask_for(client, request)
         assert (again.result, again.repeated, again.reason) == (ACTED, True, first.reason)

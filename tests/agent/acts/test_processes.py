@@ -9,7 +9,7 @@ import pytest
 
 from tests.agent.acts.jobs import LaunchedJob, ask_for, lives, request_for
 from zmon.agent.acts import processes
-from zmon.agent.acts.processes import HeldProcess, Refused, hold_rank, protected
+from zmon.agent.acts.processes import HeldProcess, Refused, hold_rank, protected_pids
 from zmon.agent.acts.target import RankTarget
 from zmon.process import process_stat
 from zmon.schema.act import REFUSED
@@ -116,7 +116,7 @@ def test_hidden_process_and_hidden_environment_are_refused(sleeper, tmp_path):
 
 def test_agent_what_it_runs_under_and_the_first_process_are_never_opened():
     for pid in (0, 1, os.getpid(), os.getppid()):
-        assert pid in protected()
+        assert pid in protected_pids()
         with pytest.raises(Refused, match="is the first one, the agent itself, or one that the agent runs under"):
             HeldProcess(pid, "rank 0")
 

@@ -40,18 +40,18 @@ def make_live_box(tmp_path, clock, stand_in):
 
 
 @pytest.fixture(autouse=True)
-def _closed():
+def _close_boxes():
     """Close all boxes after a test, as an agent does: a worker of xdist runs thousands of tests."""
-    begin, begun = Boxes.__init__, []
+    construct, made = Boxes.__init__, []
 
-    def begin_noted(self, *arguments, **options):
-        begun.append(self)
-        begin(self, *arguments, **options)
+    def construct_and_note(self, *arguments, **options):
+        made.append(self)
+        construct(self, *arguments, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Boxes, "__init__", begin_noted)
+        patch.setattr(Boxes, "__init__", construct_and_note)
         yield
-    for boxes in begun:
+    for boxes in made:
         boxes.close()
 
 

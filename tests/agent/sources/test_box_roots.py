@@ -1,4 +1,4 @@
-"""Tests of the search for the directories of all users, some of which do not belong to whom they name."""
+"""Tests of the search for the box directories of all users and pods, also if a stranger has taken the name of one."""
 
 import dataclasses
 import errno
@@ -14,6 +14,7 @@ from zmon.agent.sources import box_listing, rank_limit
 from zmon.agent.sources.box_roots import BoxRoots, Root
 from zmon.agent.sources.boxes import Boxes
 from zmon.box.roots import POD_VOLUME, Places
+from zmon.schema.api import EvidenceRequest
 
 pytestmark = needs_root
 
@@ -53,13 +54,13 @@ def boxes(places, clock):
 
 def test_directory_of_each_user_is_found(places):
     for uid in (0, ANN):
-        give_new(places.in_shm(uid), uid)
+        make_for(places.in_shm(uid), uid)
     roots, problems = BoxRoots(None, places).find()
     assert sorted(roots) == sorted([Root(str(places.in_shm(0)), 0), Root(str(places.in_shm(ANN)), ANN)])
     assert problems == []
 
 
-def give_new(folder, uid):
+def make_for(folder, uid):
     folder.mkdir(0o700)
     give(folder, uid)
 
@@ -174,7 +175,7 @@ def test_folder_with_another_name_is_that_of_no_pod(shared, name):
 
 
 def test_folder_of_a_pod_that_a_user_made_is_reported_and_not_read(shared):
-    give_new(shared.run / POD / str(ANN), ANN)
+    make_for(shared.run / POD / str(ANN), ANN)
     os.chown(shared.run / POD, BOB, -1)
     roots, (problem,) = BoxRoots(None, shared).find()
     assert roots == []
@@ -225,7 +226,7 @@ def test_box_of_another_owner_than_its_directory_is_set_aside(places, make_box, 
 
 def test_link_to_the_boxes_of_another_user_is_not_followed(places, make_box, boxes):
     make_box(places.in_shm(ANN), ANN)
-    give_new(places.in_shm(BOB), BOB)
+    make_for(places.in_shm(BOB), BOB)
     (places.in_shm(BOB) / "job").symlink_to(places.in_shm(ANN) / "job")
     boxes.scan()
     assert [state.owner for _, state in boxes.ranks()] == [ANN]
@@ -263,5 +264,5 @@ def test_copied_run_uid_leads_to_no_process_of_another_user(places, make_box, bo
     (run_uid,) = {b.identity.run_uid for b, _ in boxes.ranks()}
     runs = {run: process.pid for run, process in boxes.runs.items()}
     assert runs == {run_uid: first.holder.pid, f"{run_uid}.uid{BOB}": copied.holder.pid}
-    assert locate_rank(boxes, "other", "0", None).run_uid == f"{run_uid}.uid{BOB}"
-    assert locate_rank(boxes, "other", "0", run_uid).socket.owner == ANN
+    assert locate_rank(boxes, EvidenceRequest("other", "0")).run_uid == f"{run_uid}.uid{BOB}"
+    assert locate_rank(boxes, EvidenceRequest("other", "0", run_uid)).socket.owner == ANN

@@ -150,7 +150,7 @@ V1_GROUPS = {
 
 
 @pytest.mark.parametrize("name", V2_GROUPS | V1_GROUPS)
-def test_group_shows(request, name):
+def test_sample_of_a_group_has_the_values_of_its_files(request, name):
     host = request.getfixturevalue("v2_host" if name in V2_GROUPS else "host")
     line, groups, fields = (V2_GROUPS | V1_GROUPS)[name]
     host.rank(0, f"{line}\n")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zmon.agent.sources.sysfs import CounterTotals, wrapped
+from zmon.agent.sources.sysfs import CounterTotals, has_wrapped
 
 
 def totals_of(*values):
@@ -23,13 +23,13 @@ TOTALS = {
 
 
 @pytest.mark.parametrize(("values", "totals"), TOTALS.values(), ids=TOTALS)
-def test_total_of_a_counter(values, totals):
+def test_total_continues_when_a_counter_wraps_or_restarts(values, totals):
     assert totals_of(*values) == totals
 
 
 @pytest.mark.parametrize("last", [1000, 255, 65535, 2**31, 3 * 2**30, 2**33])
 def test_fall_far_from_the_32_bit_maximum_is_not_a_wrap(last):
-    assert not wrapped(last, 3)
+    assert not has_wrapped(last, 3)
 
 
 def test_total_of_a_counter_cleared_at_its_maximum_is_off_by_at_most_1():

@@ -3,11 +3,11 @@
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.boxes import eventually
 from zmon.agent.sources.freezer import is_frozen
 from zmon.process import process_stat
 
@@ -40,7 +40,7 @@ FREEZERS = {
 
 
 @pytest.mark.parametrize(("state", "cgroup", "files", "frozen"), FREEZERS.values(), ids=FREEZERS)
-def test_frozen_by_the_control_group(tmp_path, state, cgroup, files, frozen):
+def test_process_is_frozen_if_its_control_group_is(tmp_path, state, cgroup, files, frozen):
     for name, text in files.items():
         (tmp_path / "cgroup" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "cgroup" / name).write_text(f"{text}\n")
@@ -73,28 +73,21 @@ def test_real_freezer_holds_a_process_by_the_group_above(parent, file, freeze, t
         (group / "cgroup.procs").write_text(str(sleeper.pid))
         for text, expected in ((freeze, True), (thaw, False)):
             (above / file).write_text(text)
-            assert eventually(lambda: frozen_now(sleeper.pid), expected)
+            assert eventually(lambda expected=expected: is_frozen_now(sleeper.pid) is expected)
     finally:
         (above / file).write_text(thaw)
         sleeper.send_signal(signal.SIGKILL)
         sleeper.wait()
-        assert eventually(lambda: removed(group) and removed(above), True)
+        assert eventually(lambda: is_removed(group) and is_removed(above))
 
 
-def frozen_now(pid):
+def is_frozen_now(pid):
     return is_frozen(process_stat(pid).state, Path(f"/proc/{pid}"))
 
 
-def removed(folder):
+def is_removed(folder):
     try:
         folder.rmdir()
     except OSError:
         return not folder.exists()
     return True
-
-
-def eventually(probe, expected):
-    deadline = time.monotonic() + 5.0
-    while probe() is not expected and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return probe() is expected

@@ -74,7 +74,7 @@ SHOWN = {  # answers of the driver about a card → fields of its sample
 
 
 @pytest.mark.parametrize(("answers", "fields"), SHOWN.values(), ids=SHOWN)
-def test_card_shows(fake_nvml, answers, fields):
+def test_sample_of_a_card_has_the_answers_of_the_driver(fake_nvml, answers, fields):
     fake_nvml.set_answers(*(("0", function, answer) for function, answer in answers.items()))
     reading = GpuSource().read()
     (card,) = reading.value

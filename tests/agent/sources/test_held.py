@@ -30,7 +30,7 @@ def bare(tmp_path):
     return FakeNode(tmp_path)
 
 
-def test_holders_with_their_users_and_numbers_of_gpus(node):
+def test_holder_has_its_user_and_its_number_of_gpus(node):
     node.job(7, 0, 1)
     node.group(POD, f"{DOCKER}c 195:2 rw\nc 195:3 rw\n")
     assert node.after() == {"slurm-7": HeldGpus("slurm-7", "ann", 2), POD: HeldGpus(POD, "", 2)}
@@ -61,14 +61,14 @@ def test_group_below_a_holder_and_the_group_of_a_listed_job_are_not_counted_agai
     assert sorted(node.after()) == [POD, "slurm-7"]
 
 
-def test_without_files_on_v2_the_holders_are_unknown(bare):
+def test_holders_are_unknown_on_v2_without_files(bare):
     bare.cgroup.mkdir()
     (bare.cgroup / "cgroup.controllers").write_text("cpu memory\n")
     with pytest.raises(SourceUnavailable, match="cannot tell who holds GPUs: control groups of v2 do not list devices"):
         bare.source.read()
 
 
-def test_absent_on_a_node_without_gpus(tmp_path):
+def test_source_is_absent_on_a_node_without_gpus(tmp_path):
     def no_gpus():
         raise SourceUnavailable("cannot tell who holds GPUs", "no GPU is read on this host")
 
@@ -101,7 +101,7 @@ def test_holders_beyond_the_limit_are_counted(node):
 # -- idle ----------------------------------------------------------------------------------------------
 
 
-def test_job_in_which_nothing_ever_ran(node):
+def test_job_in_which_nothing_ever_ran_is_idle(node):
     node.job(7, 0, 1)
     node.job(8, 2)
     node.ratios[2] = 0.9
@@ -121,7 +121,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize(("fields", "pid", "group"), PLACES.values(), ids=PLACES)
-def test_ranks_of_a_job_run_then_hang_then_are_gone(node, fields, pid, group):
+def test_job_is_busy_then_hung_then_ended_as_its_rank_runs_hangs_and_is_gone(node, fields, pid, group):
     node.job(7, 0, 1)
     node.job(71, 2)
     node.ratios[2] = 0.5
@@ -137,27 +137,27 @@ def test_ranks_of_a_job_run_then_hang_then_are_gone(node, fields, pid, group):
     assert node.idle(5) == {"slurm-7": "ended"}
 
 
-def test_process_that_computes_nothing(node):
+def test_job_whose_process_computes_nothing_is_idle(node):
     node.job(7, 0)
     node.pids = {0: (77,)}
     assert node.idle(15 * MINUTE) == {"slurm-7": "idle_process"}
 
 
-def test_dead_ranks_of_the_job_before_are_not_of_the_next_one_on_its_gpus(node):
+def test_dead_rank_of_an_earlier_job_does_not_belong_to_the_next_job_on_its_gpu(node):
     node.ranks = [(rank_state(0, job_id="mine", device="GPU-0", alive=False, **RANK), 77)]
     node.process(77, "/job_8")  # another process has its number
     node.job(8, 0)
     assert node.idle(15 * MINUTE) == {"slurm-8": "never_ran"}
 
 
-def test_rank_of_a_job_whose_control_group_begins_alike_is_not_of_the_job(node):
+def test_rank_in_a_control_group_with_a_longer_name_does_not_belong_to_the_job(node):
     node.job(7, 0)
     node.process(77, "/slurm/uid_1/job_71/step_0")
     node.ranks = [(rank_state(0, job_id="mine", **RANK), 77)]
     assert node.idle(15 * MINUTE) == {"slurm-7": "never_ran"}
 
 
-def test_pod_of_control_groups_that_sleeps(node):
+def test_pod_that_is_known_by_its_control_group_is_idle(node):
     node.group(POD, "c 195:0 rw\n")
     assert node.idle(15 * MINUTE) == {POD: "never_ran"}
 

@@ -17,7 +17,7 @@ from zmon.web.kubernetes.agent_pods import Pod
 
 MINUTE = 60
 A, B, SYSTEM = (f"0b2e7d1c-5f5e-4c52-9a3e-6f1d2c3b4a5{digit}" for digit in "abc")  # uids; SYSTEM holds no GPU
-OF_A, OF_B, OF_SYSTEM, OF_HOST, HIDDEN = 71, 72, 73, 74, 75  # processes
+OF_A, OF_B, OF_SYSTEM, OF_HOST, HIDDEN = 71, 72, 73, 74, 75  # pids: of the pods, of the host, and of nobody
 DRIVERS = {
     "cgroupfs": lambda uid: f"/kubepods/burstable/pod{uid}/4f1c",
     "systemd": lambda uid: (
@@ -56,8 +56,8 @@ def node(tmp_path):
     return pod_node(tmp_path, DRIVERS["systemd"])
 
 
-class Look(NamedTuple):
-    """A moment on the GPUs: the utilization of each, and the processes."""
+class Moment(NamedTuple):
+    """The GPUs at one moment: the utilization of each, its processes, and the ranks of the node."""
 
     ratios: tuple = (0.0, 0.0, 0.0, 0.0)
     pids: Mapping = MappingProxyType({})
@@ -68,48 +68,48 @@ class Look(NamedTuple):
         node.ranks = [(rank_state(0, job_id="mine", steps=100, overdue_seconds=o), pid) for o, pid in self.ranks]
 
 
-IDLE = Look()
+IDLE = Moment()
 HANGS = ((900.0, OF_A),)
-WORKS = Look((0.9, 0.0, 0.0, 0.0), {0: (OF_A,)}, ((0.0, OF_A),))
-CASES = {  # what was before, what is for 20 minutes, and what is left then: of the pod a, and of the pod b
+WORKS = Moment((0.9, 0.0, 0.0, 0.0), {0: (OF_A,)}, ((0.0, OF_A),))
+CASES = {  # a moment, the 20 minutes after it → why pod a is idle then, why pod b is; None: it is not
     "nothing ever ran": (IDLE, IDLE, "never_ran", "never_ran"),
-    "its process ended": (Look(WORKS.ratios, WORKS.pids), IDLE, "ended", "never_ran"),
+    "its process ended": (Moment(WORKS.ratios, WORKS.pids), IDLE, "ended", "never_ran"),
     "its ranks are gone": (WORKS, IDLE, "ended", "never_ran"),
-    "its rank hangs, and its kernel spins": (WORKS, Look(WORKS.ratios, WORKS.pids, HANGS), "hung", "never_ran"),
-    "its rank hangs outside of the GPU": (WORKS, Look(ranks=HANGS), "hung", "never_ran"),
-    "its process computes nothing": (IDLE, Look(pids={0: (OF_A,), 1: (OF_A,)}), "idle_process", "never_ran"),
-    "it computes on one of its GPUs": (IDLE, Look((0.0, 0.1, 0.0, 0.0), {0: (OF_A,), 1: (OF_A,)}), None, "never_ran"),
-    "its rank is not overdue": (IDLE, Look(ranks=((0.0, OF_A),)), None, "never_ran"),
-    "both compute": (IDLE, Look((0.5,) * 4, {0: (OF_A,), 1: (OF_A,), 2: (OF_B,), 3: (OF_B,)}), None, None),
-    "b computes on all GPUs that it has": (IDLE, Look((0, 0, 0.5, 0.5), {2: (OF_B,), 3: (OF_B,)}), "never_ran", None),
-    "they share a GPU, and one computes there": (IDLE, Look((0.5, 0.0, 0.0, 0.0), {0: (OF_A, OF_B)}), None, None),
-    "another pod looks at all GPUs": (IDLE, Look(pids=dict.fromkeys(range(4), (OF_SYSTEM,))), "never_ran", "never_ran"),
+    "its rank hangs, and its kernel spins": (WORKS, Moment(WORKS.ratios, WORKS.pids, HANGS), "hung", "never_ran"),
+    "its rank hangs outside of the GPU": (WORKS, Moment(ranks=HANGS), "hung", "never_ran"),
+    "its process computes nothing": (IDLE, Moment(pids={0: (OF_A,), 1: (OF_A,)}), "idle_process", "never_ran"),
+    "it computes on one of its GPUs": (IDLE, Moment((0.0, 0.1, 0.0, 0.0), {0: (OF_A,), 1: (OF_A,)}), None, "never_ran"),
+    "its rank is not overdue": (IDLE, Moment(ranks=((0.0, OF_A),)), None, "never_ran"),
+    "both compute": (IDLE, Moment((0.5,) * 4, {0: (OF_A,), 1: (OF_A,), 2: (OF_B,), 3: (OF_B,)}), None, None),
+    "b computes on all its GPUs": (IDLE, Moment((0, 0, 0.5, 0.5), {2: (OF_B,), 3: (OF_B,)}), "never_ran", None),
+    "they share a GPU, and one computes there": (IDLE, Moment((0.5, 0.0, 0.0, 0.0), {0: (OF_A, OF_B)}), None, None),
+    "a third pod is on all GPUs": (IDLE, Moment(pids=dict.fromkeys(range(4), (OF_SYSTEM,))), "never_ran", "never_ran"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("before", "now", "of_a", "of_b"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(("before", "now", "why_a", "why_b"), CASES.values(), ids=CASES)
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_what_is_left_of_two_pods(tmp_path, driver, before, now, of_a, of_b):
+def test_pods_are_idle_for_their_reasons(tmp_path, driver, before, now, why_a, why_b):
     node = pod_node(tmp_path, DRIVERS[driver])
     before.show(node)
     assert node.idle(MINUTE) == {}
     now.show(node)
-    left = {"team/a": of_a, "team/b": of_b}
-    assert node.idle(20 * MINUTE) == {name: kind for name, kind in left.items() if kind}
+    reasons = {"team/a": why_a, "team/b": why_b}
+    assert node.idle(20 * MINUTE) == {name: why for name, why in reasons.items() if why}
     assert node.source.read().dropped == ()
 
 
 MIG = (GpuSample("0:0", "MIG-0", pids=(OF_A,)), GpuSample("0:1", "MIG-1"))
-UNKNOWN = {  # what is for 20 minutes, and the pods of which it is unknown whether their GPUs are idle
-    "a GPU computes for a process of the host": (Look((0.9, 0.0, 0.0, 0.0), {0: (OF_HOST,)}), "ab"),
-    "… of a pod without a limit": (Look((0.9, 0.0, 0.0, 0.0), {0: (OF_SYSTEM,)}), "ab"),
-    "… for a process that is hidden": (Look((0.9, 0.0, 0.0, 0.0), {0: (HIDDEN,)}), "ab"),
-    "… for a process that the driver does not list": (Look((0.9, 0.0, 0.0, 0.0)), "ab"),
+UNKNOWN = {  # 20 minutes → the pods of which it is unknown whether their GPUs are idle
+    "a GPU computes for a process of the host": (Moment((0.9, 0.0, 0.0, 0.0), {0: (OF_HOST,)}), "ab"),
+    "… of a pod without a limit": (Moment((0.9, 0.0, 0.0, 0.0), {0: (OF_SYSTEM,)}), "ab"),
+    "… for a process that is hidden": (Moment((0.9, 0.0, 0.0, 0.0), {0: (HIDDEN,)}), "ab"),
+    "… for a process that the driver does not list": (Moment((0.9, 0.0, 0.0, 0.0)), "ab"),
     "a has all its GPUs, so it is b that may compute": (
-        Look((0.0, 0.0, 0.9, 0.0), {0: (OF_A,), 1: (OF_A,)}), "b"
+        Moment((0.0, 0.0, 0.9, 0.0), {0: (OF_A,), 1: (OF_A,)}), "b"
     ),
-    "a GPU is lost, or its utilization cannot be read": (Look((0.0, 0.0, 0.0, None)), "ab"),
-    "the source gpu is down": (Look(()), "ab"),
+    "a GPU is lost, or its utilization cannot be read": (Moment((0.0, 0.0, 0.0, None)), "ab"),
+    "the source gpu is down": (Moment(()), "ab"),
 }  # fmt: skip
 
 

@@ -89,7 +89,7 @@ SHOWN = {  # other files in /proc, and files that are missing → fields of the 
 
 
 @pytest.mark.parametrize(("files", "without", "fields"), SHOWN.values(), ids=SHOWN)
-def test_load_shows(make_source, files, without, fields):
+def test_load_has_the_values_of_the_files(make_source, files, without, fields):
     reading = make_source(without, **files).read()
     assert {name: getattr(reading.value, name) for name in fields} == fields
     assert reading.dropped == ()

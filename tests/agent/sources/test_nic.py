@@ -50,7 +50,7 @@ SHOWN = {  # name, place and files of an interface → fields of its sample; `so
 
 
 @pytest.mark.parametrize(("interface", "files", "fields"), SHOWN.values(), ids=SHOWN)
-def test_interface_shows(fake_sys, source, interface, files, fields):
+def test_sample_of_an_interface_has_the_values_of_its_files(fake_sys, source, interface, files, fields):
     fake_sys.interface(*interface, **files)
     reading = source.read()
     (sample,) = reading.value

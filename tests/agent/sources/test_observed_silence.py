@@ -1,8 +1,8 @@
-"""Tests of the silence of a rank, of which only the time counts in which its agent looked. Times are in seconds."""
+"""Tests of the silence of a rank: time in which its agent did not look does not count. Times are in seconds."""
 
 import pytest
 
-from zmon.agent.sources.rank_box import ObservedSilence
+from zmon.agent.sources.observed_silence import ObservedSilence
 
 SECOND = 1_000_000_000
 
@@ -11,8 +11,8 @@ def silences(*scans, begin=0):
     """Return silence and unobserved time after each look at (time, last progress)."""
     silence = ObservedSilence(begin * SECOND)
     return [
-        (silence.look(now * SECOND, renewed * SECOND) / SECOND, silence.unobserved_ns / SECOND)
-        for now, renewed in scans
+        (silence.look(now * SECOND, progress * SECOND) / SECOND, silence.unobserved_ns / SECOND)
+        for now, progress in scans
     ]
 
 
@@ -27,5 +27,5 @@ SILENCES = {
 
 
 @pytest.mark.parametrize(("scans", "begin", "expected"), SILENCES.values(), ids=SILENCES)
-def test_silence(scans, begin, expected):
+def test_only_observed_time_is_silence(scans, begin, expected):
     assert silences(*scans, begin=begin) == expected

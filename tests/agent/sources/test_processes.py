@@ -33,7 +33,7 @@ def add_rank(tmp_path):
 
 
 def delay_ratios(add_rank, folder, *samples):
-    """Return the wait of rank 0 after each look: seconds since the one before, and the content of its schedstat."""
+    """Return the delay of rank 0 after each sample, which has the seconds since the last one, and its schedstat."""
     source, ratios = add_rank(0), []
     for seconds, schedstat in samples:
         add_rank.now += seconds

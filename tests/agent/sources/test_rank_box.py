@@ -1,4 +1,4 @@
-"""Tests of the times of a rank: of uninterruptible sleep, which restarts after a scan in another state, and imports."""
+"""Tests of one rank in its box: how long it is blocked or frozen, how long it imported, and whether it has ended."""
 
 from dataclasses import replace
 
@@ -24,7 +24,9 @@ def set_process_state(monkeypatch):
     return set_state
 
 
-def test_uninterruptible_sleep_is_timed_from_its_first_scan(make_live_box, clock, scan_states, set_process_state):
+def test_blocked_time_begins_with_the_first_scan_in_uninterruptible_sleep(
+    make_live_box, clock, scan_states, set_process_state
+):
     make_live_box()
     set_process_state("D")
     assert scan_states()[0].blocked_seconds == pytest.approx(0.0)
@@ -50,7 +52,7 @@ def test_frozen_rank_is_stopped_once_it_stood_still_for_half_a_second(
     assert (scan_states()[0].process_state, scan_states()[0].stopped_seconds) == (letter, None)
 
 
-def test_rank_that_woke_between_scans_is_timed_from_its_last_sleep_and_a_dead_one_has_none(
+def test_blocked_time_begins_anew_after_each_wake_up_and_ends_with_the_rank(
     make_live_box, clock, scan_states, set_process_state
 ):
     box = make_live_box()
@@ -62,9 +64,7 @@ def test_rank_that_woke_between_scans_is_timed_from_its_last_sleep_and_a_dead_on
     assert scan_states()[0].blocked_seconds is None
 
 
-def test_imports_last_from_the_start_of_the_process_to_that_of_the_probe_also_once_it_is_dead(
-    make_live_box, clock, scan_states
-):
+def test_import_time_of_a_rank_stays_known_after_its_end(make_live_box, clock, scan_states):
     box = make_live_box(start_ns=clock() + 50_000_000_000)
     seconds = scan_states()[0].import_seconds
     assert 50.0 <= seconds < 110.0  # the process is some milliseconds old
@@ -72,14 +72,12 @@ def test_imports_last_from_the_start_of_the_process_to_that_of_the_probe_also_on
     assert scan_states()[0].import_seconds == seconds
 
 
-def test_imports_of_a_rank_whose_lock_a_later_process_holds_are_unknown(make_live_box, clock, scan_states):
+def test_import_time_is_unknown_if_a_later_process_holds_the_lock(make_live_box, clock, scan_states):
     make_live_box(start_ns=clock() - 3_600_000_000_000)
     assert scan_states()[0].import_seconds is None
 
 
-def test_rank_that_becomes_another_program_has_ended_and_its_status_is_not_that_of_the_program(
-    make_live_box, scan_states
-):
+def test_rank_that_becomes_another_program_has_ended_with_the_status_executed(make_live_box, scan_states):
     box = make_live_box()
     assert scan_states()[0].alive
     box.process.become_another_program()

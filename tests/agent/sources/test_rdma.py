@@ -107,7 +107,7 @@ SHOWN = {  # driver and files of a port → fields of its sample; `some_errors`:
 
 
 @pytest.mark.parametrize(("driver", "files", "fields"), SHOWN.values(), ids=SHOWN)
-def test_port_shows(fake_sys, source, driver, files, fields):
+def test_sample_of_a_port_has_the_values_of_its_files(fake_sys, source, driver, files, fields):
     fake_sys.rdma("dev", CARD, driver, **files)
     port = read_single_port(source)
     shown = {name: getattr(port, name, None) for name in fields}

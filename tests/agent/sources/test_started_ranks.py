@@ -13,7 +13,7 @@ from zmon.process import process_id, process_stat
 from zmon.schema.api import Suspicion
 
 ALONE = {"job_id": "tried", "world_size": 1, "local_world_size": 1, "backend": None}
-WATCHED, OVER = ("train", False), ("done", True)
+WATCHED, OVER = ("train", False), ("done", True)  # activity, and whether the rank is superseded
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ class Family:
         return next(s for _, s in self._boxes.ranks() if s.job_id == "tried")
 
     @property
-    def now(self):
+    def activity(self):
         return self.state.activity, self.state.superseded
 
     @property
@@ -88,11 +88,11 @@ class Family:
 
 def test_rank_that_waits_for_ranks_that_it_has_started_is_over(family):
     family.train()
-    assert family.now == WATCHED
+    assert family.activity == WATCHED
     for rank in (0, 1):
         family.start_rank(rank)
     family.wait()
-    assert family.now == OVER
+    assert family.activity == OVER
     assert (family.state.lease_seconds, family.state.overdue_seconds, family.is_suspect) == (None, 0.0, False)
 
 
@@ -101,30 +101,30 @@ def test_ranks_below_a_launcher_or_fork_server_count_for_the_process_that_starte
     launcher = family.start_process()
     family.start_rank(below=launcher)
     family.wait()
-    assert family.now == OVER
+    assert family.activity == OVER
 
 
 def test_group_of_one_rank_counts_once_it_is_joined(family):
     family.train()
     child = family.start_rank(world_size=1, backend=None)
     family.wait()
-    assert family.now == WATCHED
+    assert family.activity == WATCHED
     child.writer.identity(replace(child.who, backend="gloo"))
     family.wait(0.1)
-    assert family.now == OVER
+    assert family.activity == OVER
 
 
-def test_rank_is_over_until_it_trains_again_in_turn_with_those_that_it_starts(family):
+def test_rank_that_trains_again_is_watched_again(family):
     family.train()
     for _ in range(2):
         first = family.start_rank()
         family.wait()
         first.process.end()
         family.wait()
-        assert family.now == OVER
+        assert family.activity == OVER
         family.parent.steps(1)
         family.wait()
-        assert (family.now, family.is_suspect) == (WATCHED, True)
+        assert (family.activity, family.is_suspect) == (WATCHED, True)
         family.parent.steps(300)
 
 
@@ -139,50 +139,50 @@ def test_rank_that_ends_well_stays_over_unless_it_trained_again(family, trains):
         family.parent.steps(1)
     family.parent.timeline.turn_to(DONE)
     family.wait(0.1)
-    assert family.now == ("done", not trains)
+    assert family.activity == ("done", not trains)
     family.parent.process.end()
     family.wait(0.1)
-    assert family.now == ("done", not trains)
+    assert family.activity == ("done", not trains)
 
 
-def train_on(family):
-    """Evaluate in a process beside the training: it trains on while the evaluation starts."""
+def train_beside_an_evaluation(family):
+    """A rank evaluates in a process beside its training, and trains on while the evaluation starts."""
     family.train()
     family.start_rank()
     family.wait(0.3)
     family.parent.steps(1)
 
 
-def of_several(family):
-    """Evaluate in a process of a rank that has peers, which waits for it."""
+def start_a_rank_below_one_with_peers(family):
+    """A rank that has peers evaluates in a process below it, and waits for that."""
     family.train(world_size=2, backend="gloo")
     family.start_rank()
 
 
-def helper(family):
+def start_a_helper_without_a_group(family):
     """Start a process that computes with torch and joins nothing; it marks its steps, so it has a box."""
     family.train()
     family.start_rank(world_size=1, backend=None)
     family.wait(Leases.loader_start_seconds)
 
 
-def workers(family):
+def start_loader_workers(family):
     family.train()
     family.start_process()
     family.wait(Leases.loader_start_seconds)
 
 
-def of_another(family):
+def start_ranks_of_another_script(family):
     family.train()
     family.start_rank(below=family.start_process(below=family._stand_in()))
 
 
 QUIET = {
-    "a rank that evaluates in a process beside its training": train_on,
-    "a rank with peers that starts a process with a group of its own": of_several,
-    "a helper that computes with torch and has no process group": helper,
-    "loader workers": workers,
-    "ranks of another script": of_another,
+    "a rank that evaluates in a process beside its training": train_beside_an_evaluation,
+    "a rank with peers that starts a process with a group of its own": start_a_rank_below_one_with_peers,
+    "a helper that computes with torch and has no process group": start_a_helper_without_a_group,
+    "loader workers": start_loader_workers,
+    "ranks of another script": start_ranks_of_another_script,
 }
 
 
@@ -190,7 +190,7 @@ QUIET = {
 def test_training_rank_is_not_over_and_is_a_suspect_once_it_stands_still(family, begin):
     begin(family)
     family.wait()
-    assert family.now == WATCHED
+    assert family.activity == WATCHED
     assert family.is_suspect
 
 
@@ -212,7 +212,7 @@ def test_rank_that_has_peers_has_no_longer_lease_after_the_start_of_a_process(fa
 
 
 @pytest.mark.parametrize("finished", [False, True], ids=["after one of its ranks failed", "after its ranks ended well"])
-def test_rank_that_fails_has_failed_by_itself_only_if_those_that_it_started_ended_well(family, finished):
+def test_failure_of_a_rank_is_its_own_only_if_the_ranks_below_it_ended_well(family, finished):
     family.train()
     child = family.start_rank()
     family.wait()
@@ -220,8 +220,8 @@ def test_rank_that_fails_has_failed_by_itself_only_if_those_that_it_started_ende
         child.timeline.turn_to(DONE)
     child.process.end(signal.SIGKILL)
     family.wait(0.1)
-    assert family.now == OVER
+    assert family.activity == OVER
     family.parent.process.end(signal.SIGKILL)
     family.wait(0.1)
-    assert family.now == (WATCHED if finished else OVER)
+    assert family.activity == (WATCHED if finished else OVER)
     assert family.is_suspect is finished

@@ -73,8 +73,8 @@ def test_tail_is_the_end_of_the_file(spawn, ranks, tmp_path, text, tail):
     with (tmp_path / "err").open("wb") as file:
         ranks["a"] = process_id(spawn(text, file).pid)
     answer = read_tail(ranks.source())
-    assert (answer["stderr_tail"], answer["stderr_error"]) == (tail, None)
-    assert (answer["stderr_path"], answer["stderr_shared"]) == (str(tmp_path / "err"), False)
+    assert (answer.text, answer.error) == (tail, None)
+    assert (answer.path, answer.is_shared) == (str(tmp_path / "err"), False)
 
 
 def test_tail_of_a_dead_rank_is_read_after_the_file_was_deleted(spawn, ranks, tmp_path):
@@ -88,7 +88,7 @@ def test_tail_of_a_dead_rank_is_read_after_the_file_was_deleted(spawn, ranks, tm
     process.wait()
     (tmp_path / "err").unlink()
     del ranks["a"]
-    assert read_tail(source)["stderr_tail"].endswith("ValueError: bad batch 17\n")
+    assert read_tail(source).text.endswith("ValueError: bad batch 17\n")
 
 
 def test_file_is_closed_some_time_after_the_ranks_end(spawn, ranks, tmp_path):
@@ -98,9 +98,9 @@ def test_file_is_closed_some_time_after_the_ranks_end(spawn, ranks, tmp_path):
     read_tail(source)
     before = num_open_files()
     del ranks["a"]
-    assert read_tail(source)["stderr_tail"] == "before\n"
+    assert read_tail(source).text == "before\n"
     ranks.now = OPEN_SECONDS + 1
-    assert read_tail(source)["stderr_tail"] is None
+    assert read_tail(source).text is None
     assert num_open_files() == before - 1
 
 
@@ -108,8 +108,8 @@ def test_shared_file_is_reported_as_shared(spawn, ranks, tmp_path):
     with (tmp_path / "err").open("ab") as file:
         ranks.update(a=process_id(spawn("first\n", file).pid), b=process_id(spawn("second\n", file).pid))
     answer = read_tail(ranks.source())
-    assert answer["stderr_shared"] is True
-    assert answer["stderr_tail"] == "first\nsecond\n"
+    assert answer.is_shared is True
+    assert answer.text == "first\nsecond\n"
 
 
 def test_redirected_stderr_of_a_living_rank_is_followed(ranks, tmp_path):
@@ -123,7 +123,7 @@ def test_redirected_stderr_of_a_living_rank_is_followed(ranks, tmp_path):
         for path in (tmp_path / "one", tmp_path / "two"):
             print(path, file=process.stdin, flush=True)
             process.stdout.readline()
-            assert read_tail(source)["stderr_tail"] == f"{path}\n"
+            assert read_tail(source).text == f"{path}\n"
 
 
 def test_pipe_terminal_device_and_socket_are_not_read(spawn, ranks):
@@ -140,8 +140,8 @@ def test_pipe_terminal_device_and_socket_are_not_read(spawn, ranks):
         for kind, to in ((kind, to) for kind, files in kinds.items() for to in files):
             ranks["a"] = process_id(spawn("for another reader", to).pid)
             answer = read_tail(ranks.source())
-            assert answer["stderr_tail"] is None
-            assert answer["stderr_error"] == f"it goes to {kind}, which zmon does not read"
+            assert answer.text is None
+            assert answer.error == f"it goes to {kind}, which zmon does not read"
         assert pipe.read(18) == b"for another reader"
 
 
@@ -156,11 +156,8 @@ def test_file_not_opened_for_writing_is_not_read(ranks, tmp_path, flags):
         process.stdout.readline()
         ranks["a"], before = process_id(process.pid), num_open_files()
         answer = read_tail(ranks.source())
-        assert answer["stderr_tail"] is None
-        assert (
-            answer["stderr_error"]
-            == "it goes to a file that the rank does not or may not write, which zmon does not read"
-        )
+        assert answer.text is None
+        assert answer.error == "it goes to a file that the rank does not or may not write, which zmon does not read"
         assert num_open_files() == before
 
 
@@ -186,11 +183,11 @@ def test_process_of_another_user_has_a_reason_instead_of_a_tail(ranks, tmp_path)
     (tmp_path / "7/fd/2").symlink_to("2")  # a link to itself, which no user can follow
     ranks["a"] = add_process(tmp_path, 7)
     source = StderrSource(lambda: ranks, tmp_path)
-    assert "cannot open it" in read_tail(source)["stderr_error"]
+    assert "cannot open it" in read_tail(source).error
 
 
 def test_unknown_rank_has_no_tail(ranks):
-    assert "never saw the rank alive" in read_tail(ranks.source())["stderr_error"]
+    assert "never saw the rank alive" in read_tail(ranks.source()).error
 
 
 def test_files_above_the_limit_are_reported(spawn, ranks, tmp_path, monkeypatch):
@@ -199,4 +196,4 @@ def test_files_above_the_limit_are_reported(spawn, ranks, tmp_path, monkeypatch)
         ranks.update(a=process_id(spawn("x", file).pid), b=process_id(os.getpid()))
     source = ranks.source()
     assert source.read().dropped == ("1 ranks: at most 1 files are open",)
-    assert source.tail("b")["stderr_tail"] is None
+    assert source.tail("b").text is None

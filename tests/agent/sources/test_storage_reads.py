@@ -36,7 +36,7 @@ def read(reads, proc):
     """Return the reads of the rank."""
     rank = ProcessId(RANK, 5000, UID)
     with rank.opened(proc) as folder:
-        return reads.of(rank, JOB, folder)
+        return reads.bytes_of(rank, JOB, folder)
 
 
 def test_reads_of_a_rank_include_its_workers_and_those_of_its_fork_server(proc):
@@ -96,10 +96,10 @@ def test_reads_of_a_rank_that_is_gone_stay_with_its_job_until_no_rank_of_it_is_l
         proc(RANK, num_bytes)
         read(reads, proc.path)
     reads.retain({ProcessId(WORKER, 5000, UID): JOB})
-    assert reads.of_ended_ranks(JOB) == 25
+    assert reads.bytes_of_ended_ranks(JOB) == 25
     assert read(reads, proc.path) == 0
     reads.retain({})
-    assert reads.of_ended_ranks(JOB) == 0
+    assert reads.bytes_of_ended_ranks(JOB) == 0
 
 
 def test_real_process_and_its_child_are_read():
@@ -111,7 +111,7 @@ def test_real_process_and_its_child_are_read():
         reads = StorageReads()
         rank = process_id(process.pid)
         with rank.opened() as folder:
-            assert eventually(lambda: reads.of(rank, JOB, folder) is not None)
+            assert eventually(lambda: reads.bytes_of(rank, JOB, folder) is not None)
         assert len(reads._ranks[rank].living) == 2
     finally:
         process.communicate()

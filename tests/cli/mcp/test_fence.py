@@ -104,5 +104,5 @@ def test_page_that_the_hub_has_cut_counts_all_rows():
 
 
 @pytest.mark.parametrize(("offset", "note"), [(7, "end of 2 lines; 2 were before"), (-3, "b\n</data-from-jobs>")])
-def test_offset_outside_of_the_lines(offset, note):
+def test_page_at_an_offset_outside_of_the_lines_is_the_first_or_the_end(offset, note):
     assert note in page(HEAD, ["a", "b"], offset)

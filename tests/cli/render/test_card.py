@@ -1,4 +1,4 @@
-"""Tests of the card of `zmon watch`: what each row says, what is not known, and its size."""
+"""Tests of the card of `zmon watch`: the text of each row, what is unknown, and its size."""
 
 from dataclasses import replace
 
@@ -134,7 +134,7 @@ ROWS = {  # card → text that it has, text that it has not
 
 
 @pytest.mark.parametrize(("card", "has", "has_not"), ROWS.values(), ids=ROWS)
-def test_card_says(card, has, has_not):
+def test_card_has_these_texts_and_its_size(card, has, has_not):
     lines = card_lines(card)
     text = "\n".join(lines)
     assert [part for part in has if part not in text] == [], text

@@ -7,7 +7,7 @@ import pytest
 from tests.cli.render.test_card import CRASH, DONE, JOB, UNSEEN, with_job
 from zmon.cli.render.time_advice import Advice
 from zmon.cli.watch.folder import new_folder, page
-from zmon.cli.watch.outcome import why_nothing
+from zmon.cli.watch.outcome import reason_unwatched
 
 
 @pytest.mark.parametrize(
@@ -44,5 +44,5 @@ REASONS = {  # command, environment → why nothing was seen
 
 
 @pytest.mark.parametrize(("command", "env", "reason"), REASONS.values(), ids=REASONS)
-def test_card_says_why_nothing_was_seen(command, env, reason):
-    assert why_nothing(command, env).what.startswith(reason)
+def test_card_has_the_reason_why_nothing_was_watched(command, env, reason):
+    assert reason_unwatched(command, env).what.startswith(reason)

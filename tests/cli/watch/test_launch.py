@@ -1,4 +1,4 @@
-"""Tests of which watches belong to one launch, and which of them watches."""
+"""Tests of the launch of a watch: its number, and which one of several watches of a launch watches."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ ENVIRONMENTS = {  # environment → a launcher has started a watch for each rank
 
 
 @pytest.mark.parametrize(("env", "is_shared"), ENVIRONMENTS.values(), ids=ENVIRONMENTS)
-def test_launch_is_shared(env, is_shared):
+def test_watches_of_a_shared_launch_have_one_number(env, is_shared):
     one, other = this_launch(env), this_launch(env)
     assert one.is_shared == is_shared
     assert (one.number == other.number) == is_shared

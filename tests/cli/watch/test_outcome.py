@@ -1,4 +1,4 @@
-"""Tests of the steps of a job of which only some ranks are seen."""
+"""Tests of the steps on a card if only some ranks of the job are watched: those of the first watched rank."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from zmon.steplog import StepLog
 JOB_UNSEEN = replace(UNSEEN, view=replace(UNSEEN.view, job_id=JOB))
 
 
-def test_steps_are_those_of_the_first_rank_that_is_seen(tmp_path):
+def test_steps_are_those_of_the_first_watched_rank(tmp_path):
     log = StepLog(tmp_path / "steps", "node-a")
     boxes = [Box(tmp_path / "boxes", identity={"rank": rank}) for rank in (1, 2)]
     for box in boxes:

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from tests.offline.analyze.logs import rows, without, written
 from zmon.cli.analyze import analyze
-from zmon.cli.render.analysis import heat_map, shade
+from zmon.cli.render.heat_map import heat_map, shade
 from zmon.offline.analyze import play, read
 
 

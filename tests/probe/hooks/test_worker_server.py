@@ -66,7 +66,7 @@ def test_rank_and_its_server_continue_after_a_forked_worker_ends(start_rank):
     reader.close()
     for _ in range(2):
         answer = asyncio.run(evidence.gather(process_id(rank.pid), WorkerSocket(Path(path), os.geteuid(), path)))
-        assert "script-0.py" in (answer["stack"] or ""), answer["stack_error"]
+        assert "script-0.py" in (answer.stack or ""), answer.stack_error
 
 
 def test_socket_is_removed_when_its_rank_ends(start_rank):

@@ -11,19 +11,23 @@ from zmon.schema.steps import Steps
 
 
 def types_in(type_):
-    """Yield the classes with fields that a value of this type can have inside, each once."""
-    pending, done = [type_], []
+    """Return the classes with fields that a value of this type can have inside, each once."""
+    pending, classes = [type_], []
     while pending:
         each = pending.pop()
-        if is_class(each):
-            if each not in done:
-                done.append(each)
-                pending += get_type_hints(each, include_extras=True).values()
-        else:
-            pending += (
-                [] if get_origin(each) is Literal else get_args(each)[:1] if is_annotated(each) else get_args(each)
-            )
-    return done
+        if not is_class(each):
+            pending += arguments_of(each)
+        elif each not in classes:
+            classes.append(each)
+            pending += get_type_hints(each, include_extras=True).values()
+    return classes
+
+
+def arguments_of(hint):
+    """Return the types inside a hint: none for a literal, and only the type of an annotated one."""
+    if get_origin(hint) is Literal:
+        return ()
+    return get_args(hint)[:1] if is_annotated(hint) else get_args(hint)
 
 
 def fields_with_numbers(cls):
@@ -62,5 +66,4 @@ def is_annotated(type_):
 def _has_number(hint: Any) -> bool:
     if hint in (int, float):
         return True
-    arguments = get_args(hint)[:1] if is_annotated(hint) else get_args(hint)
-    return get_origin(hint) is not Literal and any(map(_has_number, arguments))
+    return any(map(_has_number, arguments_of(hint)))

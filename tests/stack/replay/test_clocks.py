@@ -6,7 +6,7 @@ from tests.stack.replay.numbers import fields_with_numbers, filled, types_in
 from zmon.schema.api import RankEvidence, Suspicion
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.steps import SAME_SIZE_SENT, START, STEP, Steps
-from zmon.stack.replay.clocks import KINDS, Loop, later_steps, moved
+from zmon.stack.replay.clocks import KINDS, Loop, later_steps, move
 
 ANSWERS = (AgentReport, RankEvidence, Suspicion)
 TYPES = {cls for answer in ANSWERS for cls in types_in(answer) if fields_with_numbers(cls)}
@@ -41,7 +41,7 @@ def test_every_number_of_an_answer_has_one_kind():
 def test_each_number_moves_as_its_kind(cls):
     value = filled(cls, NUMBER)
     loop = Loop(filled(cls, BEFORE), filled(cls, AFTER), ROUNDS, SECONDS)
-    once, again = moved(value, LATER), moved(value, LATER, loop)
+    once, again = move(value, LATER), move(value, LATER, loop)
     for _, name, kind in (row for row in rows() if row[0] is cls):
         assert {*numbers_in(getattr(once, name))} == {MOVED[kind]}, name
         assert {*numbers_in(getattr(again, name))} == {PLAYED_AGAIN[kind]}, name
@@ -49,10 +49,10 @@ def test_each_number_moves_as_its_kind(cls):
 
 def test_whole_report_moves_with_everything_inside():
     report = filled(AgentReport, NUMBER)
-    played = moved(report, LATER)
+    played = move(report, LATER)
     assert played.ranks[0].start == played.time == NUMBER + LATER
     assert played.ranks[0].last_words.time == played.sample.kernel.events[0].time == NUMBER + LATER
-    assert moved(played, -LATER) == report
+    assert move(played, -LATER) == report
 
 
 @pytest.mark.parametrize(
@@ -66,11 +66,12 @@ def test_whole_report_moves_with_everything_inside():
 )
 def test_only_an_age_that_grew_all_the_time_goes_on(name, first, last, expected):
     state = filled(AgentReport, 1).ranks[0]
-    at = {
-        which: type(state)(**{**fields_of(state), name: age})
-        for which, age in {"f": first, "l": last, "n": 5.0}.items()
-    }
-    assert getattr(moved(at["n"], 0.0, Loop(at["f"], at["l"], 2, 30.0)), name) == expected
+
+    def aged(seconds):
+        return type(state)(**{**fields_of(state), name: seconds})
+
+    loop = Loop(aged(first), aged(last), rounds=2, seconds=30.0)
+    assert getattr(move(aged(5.0), 0.0, loop), name) == expected
 
 
 def fields_of(state):

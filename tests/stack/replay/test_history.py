@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from zmon.stack.replay import PastSeries, load, names
-from zmon.stack.replay.stack import DATES, fill, openmetrics
+from zmon.stack.replay.stack import DATES, openmetrics, write_history
 
 STEPS = PastSeries(
     {"__name__": "zmon_steps_total", "instance": "node-0", "job_id": 'a"b'},
@@ -44,7 +44,7 @@ def test_names_of_all_dates_end_alike(name):
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 def test_blocks_are_written_where_prometheus_reads_them(tmp_path):
     (tmp_path / "prometheus").mkdir()
-    fill([STEPS, RECORDED], 500.0, 2000.0, INSTANCES, tmp_path / "prometheus")
+    write_history([STEPS, RECORDED], 500.0, 2000.0, INSTANCES, tmp_path / "prometheus")
     (block,) = (tmp_path / "prometheus").iterdir()
     assert {"meta.json", "index", "chunks"} <= {path.name for path in block.iterdir()}
     assert [path.name for path in tmp_path.iterdir()] == ["prometheus"]

@@ -1,4 +1,4 @@
-"""Tests of what a recorded agent answers: the report of then, steps by cursor, silence, and its end again and again."""
+"""Tests of the answers of a recorded agent: its report of a time, steps by cursor, silence, and the repeated end."""
 
 from dataclasses import replace
 
@@ -21,11 +21,10 @@ def report(second):
         (number, round((50 + number / 2) * 1e9), 10 * number) for number in (2 * second - 1, 2 * second) if number > 0
     ]
     steps = {JOB: (Steps.from_rows((STEP, START, SAME_SIZE_SENT), {rank.run_uid: rows}),)}
-    made = agent_report(rank, host="node-a")
-    return replace(made, time=1000.0 + second, monotonic=50.0 + second, steps=steps)
+    return replace(agent_report(rank, host="node-a"), time=1000.0 + second, monotonic=50.0 + second, steps=steps)
 
 
-def recorded(silent_from=NUM_REPORTS):
+def recorded_host(silent_from=NUM_REPORTS):
     reports = [
         RecordedReport(float(second), report(second) if second < silent_from else None) for second in range(NUM_REPORTS)
     ]
@@ -44,7 +43,7 @@ def numbers(answer, column=STEP):
     [(0.0, 0, 0), (7.9, 7, 14), (20.0, 20, 40), (25.5, 25, 50), (30.0, 30, 60), (101.0, 101, 202)],
 )
 def test_report_is_that_of_the_time_and_goes_on_after_the_end(at, second, steps):
-    answer = recorded().report(at, LATER, SnapshotRequest())
+    answer = recorded_host().report(at, LATER, SnapshotRequest())
     assert answer.time == 1000.0 + second + LATER
     assert answer.monotonic == 50.0 + second
     (rank,) = answer.ranks
@@ -55,7 +54,7 @@ def test_report_is_that_of_the_time_and_goes_on_after_the_end(at, second, steps)
 
 
 def test_each_step_is_sent_once_in_order_also_after_the_end():
-    host, since, sent = recorded(), -1, []
+    host, since, sent = recorded_host(), -1, []
     for quarter in range(0, 240):
         answer = host.report(quarter / 4, LATER, SnapshotRequest(since=since))
         since = answer.cursor
@@ -65,23 +64,23 @@ def test_each_step_is_sent_once_in_order_also_after_the_end():
 
 
 def test_clock_and_bytes_of_steps_go_on_after_the_end():
-    answer = recorded().report(59.0, LATER, SnapshotRequest(since=0))
+    answer = recorded_host().report(59.0, LATER, SnapshotRequest(since=0))
     assert [start / 1e9 for start in numbers(answer, START)] == [50 + step / 2 for step in numbers(answer)]
     assert numbers(answer, SAME_SIZE_SENT) == [10 * step for step in numbers(answer)]
 
 
 def test_history_has_the_last_steps_only():
-    assert numbers(recorded().report(10.0, LATER, SnapshotRequest(since=0, last=3))) == [18, 19, 20]
+    assert numbers(recorded_host().report(10.0, LATER, SnapshotRequest(since=0, last=3))) == [18, 19, 20]
 
 
 def test_other_jobs_and_known_plans_are_left_out():
-    host = recorded()
+    host = recorded_host()
     assert host.report(3.0, LATER, SnapshotRequest(job_id="another", since=0)).ranks == ()
     assert host.report(3.0, LATER, SnapshotRequest(job_id=JOB)).ranks != ()
 
 
 def test_host_that_was_silent_is_silent_again():
-    host = recorded(silent_from=6)
+    host = recorded_host(silent_from=6)
     assert host.report(5.9, LATER, SnapshotRequest()) is not None
     for at in (6.0, 19.0, 35.0):
         assert host.report(at, LATER, SnapshotRequest()) is None
@@ -89,8 +88,8 @@ def test_host_that_was_silent_is_silent_again():
 
 @pytest.mark.parametrize(("at", "stack"), [(1.0, "at 8"), (11.9, "at 8"), (12.0, "at 12"), (19.0, "at 12")])
 def test_evidence_is_the_latest_or_else_the_first(at, stack):
-    assert recorded().evidence(at, LATER, 0).stack == stack
+    assert recorded_host().evidence(at, LATER, 0).stack == stack
 
 
 def test_rank_without_evidence_has_none():
-    assert recorded().evidence(9.0, LATER, 3) is None
+    assert recorded_host().evidence(9.0, LATER, 3) is None

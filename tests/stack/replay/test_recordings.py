@@ -26,7 +26,7 @@ EXPECTED = {
 }
 
 
-class Played:
+class ServedAgent:
     """The agent of one host of a recording on a port of its own."""
 
     def __init__(self, agent):
@@ -47,7 +47,7 @@ def agents_of(name, before=BEFORE_SECONDS):
     """Return the agents of a recording whose fault comes in `before` seconds."""
     recording = load(name)
     begin = time.time() + before - recording.fault
-    return [Played(ReplayedAgent(RecordedHost(recording, host), begin)) for host in recording.hosts]
+    return [ServedAgent(ReplayedAgent(RecordedHost(recording, host), begin)) for host in recording.hosts]
 
 
 def test_every_recording_is_expected_here():

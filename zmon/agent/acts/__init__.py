@@ -1,8 +1,9 @@
 """Acts: the agent of a host ends a rank or a launcher when a hub asks for it, and the agent alone decides.
 
-Each decision is in the ledger before anything is done. One act for each start of a rank and for each launcher, one for
-a job in ten minutes, four for the host in an hour; one more, and the agent stops all acts until a person takes the stop
-away (`zmon/act_stops.py`). Requests are decided one after the other, in threads, because disks and processes hang.
+Each decision is in the ledger before anything is done. The limits are one act for each start of a rank and for each
+launcher, one for a job in ten minutes, and four for the host in an hour. At the fifth, the agent stops all acts until a
+person takes the stop away (`zmon/act_stops.py`). Requests are decided one after the other, in threads, because disks
+and processes hang.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from signal import SIGKILL, SIGTERM, Signals
 from typing import Any, TypeVar
 
 from zmon.act_stops import ALL, stop, stops
-from zmon.agent.acts.launchers import launcher
+from zmon.agent.acts.launchers import hold_launcher
 from zmon.agent.acts.ledger import ANNOUNCED, DONE, REFUSED, WITHDRAWN, Act, ActEntry, ActLedger
 from zmon.agent.acts.processes import STOPPED, HeldProcess, Refused, hold_rank
-from zmon.agent.acts.target import RankTarget, living_ranks, target
+from zmon.agent.acts.target import RankTarget, find_target, living_ranks
 from zmon.agent.acts.termination import Termination
 from zmon.agent.sources.boxes import Boxes
 from zmon.errors import Unreachable, UsageError
@@ -45,6 +46,7 @@ _END_SECONDS = 1.0  # the kernel needs milliseconds for a process, and longer if
 _MAX_LINE = 300  # letters of the hub's reason
 _NOT_ALLOWED = "the agent runs without --allow-actions"
 AskBoxes = Callable[[Callable[[Boxes], Any]], Any]  # in the thread that scans them; raises Unreachable and TimeoutError
+_MakeEntry = Callable[[str, str], ActEntry]  # of an event and a line, for one request
 
 
 def check_asker(asker: Asker, hub_users: Collection[int]) -> None:
@@ -81,7 +83,7 @@ class Acts:
     async def answer(self, request: ActRequest) -> ActAnswer:
         """Decide, and act if the decision is to do so."""
         if not self._allowed:
-            return self._answered(words.REFUSED, _NOT_ALLOWED)
+            return self._act_answer(words.REFUSED, _NOT_ALLOWED)
         async with self._turns.turn():
             return await asyncio.to_thread(self._decide, request)
 
@@ -95,12 +97,12 @@ class Acts:
         """Read the ledger, so that it says soon what an earlier agent left open."""
         with self._one_at_a_time:
             try:
-                self._opened()
+                self._open_ledger()
             except Refused as refusal:
                 log.error("no act is possible: %s", refusal)
 
     def close(self) -> None:
-        """Go on with nothing, and let the next agent have the ledger."""
+        """Send no further signal, and let the next agent have the ledger."""
         self._closing.set()
         if self._ledger is not None:
             self._ledger.close()
@@ -109,7 +111,7 @@ class Acts:
     def _decide(self, request: ActRequest) -> ActAnswer:
         with self._one_at_a_time:
             try:
-                answer = self._decided(request)
+                answer = self._answer_and_act(request)
             except Refused as refusal:
                 answer = self._refuse(request, str(refusal))
         if not answer.repeated and request.act in AGENT_ACTS:
@@ -118,31 +120,32 @@ class Acts:
         log.warning("%s: %s%s: %s", plain(about), "again " * answer.repeated, answer.result, answer.reason)
         return answer
 
-    def _decided(self, request: ActRequest) -> ActAnswer:
+    def _answer_and_act(self, request: ActRequest) -> ActAnswer:
         """Return the answer, after the act. Raises Refused."""
         if request.act not in AGENT_ACTS:
             raise Refused(f"an agent does only {', '.join(AGENT_ACTS)}")
-        ledger, is_kill = self._opened(), request.act == KILL_CULPRIT
+        ledger, is_kill = self._open_ledger(), request.act == KILL_CULPRIT
         if (earlier := ledger.act_for(request.run_uid, is_kill)) is not None:
-            return self._repeated(earlier)
+            return self._repeat(earlier)
         rank = self._target(request)
         key = f"rank {rank.run_uid}" if is_kill else f"launcher {rank.launcher[0]}@{rank.launcher[1]}"
         if (earlier := ledger.act_on(key)) is not None:
-            return self._repeated(earlier)
+            return self._repeat(earlier)
         self._check_stops(request.act)
         with contextlib.ExitStack() as closed_afterwards:
             process = self._open_rank(request, rank) if is_kill else self._open_launcher(request, rank)
             closed_afterwards.enter_context(process)
             self._check_limits(ledger, rank.job, request.intent)
-            answer = self._end(ledger, request, rank, key, process)
+            entry = partial(self._entry, request, key=key, job=rank.job)
+            answer = self._end(ledger, request, entry, process)
             if not is_kill:
-                closed_afterwards.pop_all()
-                self._terminate(ledger, request, rank, key, process)
+                closed_afterwards.pop_all()  # the thread of the termination closes the process
+                self._start_termination(ledger, request, rank, entry, process)
         return answer
 
     # -- guards ----------------------------------------------------------------------------------------
 
-    def _opened(self) -> ActLedger:
+    def _open_ledger(self) -> ActLedger:
         if self._closing.is_set():
             raise Refused("the agent ends")
         if self._data_dir is None:
@@ -184,7 +187,7 @@ class Acts:
 
     # -- targets ---------------------------------------------------------------------------------------
 
-    def _boxes(self, question: Callable[[Boxes], T]) -> T:
+    def _ask(self, question: Callable[[Boxes], T]) -> T:
         try:
             answer: T = self._ask_boxes(question)
             return answer
@@ -192,7 +195,7 @@ class Acts:
             raise Refused(str(error) or "the boxes cannot be read") from error
 
     def _target(self, request: ActRequest) -> RankTarget:
-        rank = self._boxes(partial(target, run_uid=request.run_uid, rank=request.rank))
+        rank = self._ask(partial(find_target, run_uid=request.run_uid, rank=request.rank))
         if rank is None:
             raise Refused(f"this start of rank {request.rank} is not on this node: zmon status lists jobs and ranks")
         return rank
@@ -211,20 +214,17 @@ class Acts:
     def _open_launcher(self, request: ActRequest, rank: RankTarget) -> HeldProcess:
         if request.act == STOP_RESTARTS and not rank.max_restarts:
             raise Refused(f"the launcher of rank {rank.rank} of {rank.job} does not restart ranks")
-        return launcher(rank, self._living(rank))
+        return hold_launcher(rank, self._living(rank))
 
     def _living(self, rank: RankTarget) -> list[RankTarget]:
-        return self._boxes(partial(living_ranks, owner=rank.owner, launcher=rank.launcher))
+        return self._ask(partial(living_ranks, owner=rank.owner, launcher=rank.launcher))
 
     # -- acts ------------------------------------------------------------------------------------------
 
-    def _end(
-        self, ledger: ActLedger, request: ActRequest, rank: RankTarget, key: str, process: HeldProcess
-    ) -> ActAnswer:
-        """Announce, send the signal, and write what came of it. Raises Refused."""
+    def _end(self, ledger: ActLedger, request: ActRequest, entry: _MakeEntry, process: HeldProcess) -> ActAnswer:
+        """Announce the act, send the signal, and write the result. Raises Refused."""
         number = SIGKILL if request.act == KILL_CULPRIT else SIGTERM
         what = f"{Signals(number).name} to process {process.pid}, {process.what}"
-        entry = partial(self._entry, request, key=key, job=rank.job)
         try:
             ledger.write(entry(ANNOUNCED, what))
         except OSError as error:
@@ -242,18 +242,18 @@ class Acts:
             line = f"{what}: sent; SIGKILL follows in {_grace(request):g} s to what still lives"
         done = entry(DONE, line)
         self._note(ledger, done)
-        return self._answered(words.ACTED, line, done.time)
+        return self._act_answer(words.ACTED, line, done.time)
 
-    def _terminate(
-        self, ledger: ActLedger, request: ActRequest, rank: RankTarget, key: str, process: HeldProcess
+    def _start_termination(
+        self, ledger: ActLedger, request: ActRequest, rank: RankTarget, entry: _MakeEntry, process: HeldProcess
     ) -> None:
-        """Begin what follows the SIGTERM of a launcher, in a thread, which closes the process."""
+        """Begin what follows the SIGTERM of a launcher, in a thread of its own."""
         termination = Termination(
             process,
             _grace(request),
             partial(self._living, rank),
             partial(self._check_stops, request.act),
-            lambda event, line: ledger.write(self._entry(request, event, line, key, rank.job)),
+            lambda event, line: ledger.write(entry(event, line)),
             self._closing,
         )
         threading.Thread(target=termination.run, daemon=True, name="zmon-act").start()
@@ -284,15 +284,15 @@ class Acts:
     def _refuse(self, request: ActRequest, reason: str) -> ActAnswer:
         if self._ledger is not None:
             self._note(self._ledger, self._entry(request, REFUSED, reason))
-        return self._answered(words.REFUSED, reason)
+        return self._act_answer(words.REFUSED, reason)
 
-    def _repeated(self, earlier: Act) -> ActAnswer:
+    def _repeat(self, earlier: Act) -> ActAnswer:
         if (outcome := earlier.outcome) is not None:
-            return self._answered(words.ACTED, outcome.line, outcome.time, repeated=True)
+            return self._act_answer(words.ACTED, outcome.line, outcome.time, repeated=True)
         reason = f"an earlier request was interrupted after its audit ({earlier.announced.line}): look by hand"
-        return self._answered(words.REFUSED, reason, earlier.announced.time, repeated=True)
+        return self._act_answer(words.REFUSED, reason, earlier.announced.time, repeated=True)
 
-    def _answered(self, result: str, reason: str, at: float | None = None, repeated: bool = False) -> ActAnswer:
+    def _act_answer(self, result: str, reason: str, at: float | None = None, repeated: bool = False) -> ActAnswer:
         """Return an answer. `at`: when it was decided, by the ledger; None: now."""
         at = time.time() if at is None else at
         return ActAnswer(result=result, reason=plain(reason), host=self._host, time=at, repeated=repeated)

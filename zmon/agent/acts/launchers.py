@@ -1,13 +1,13 @@
-"""The launcher of a rank: which process that is, and whether it may be ended.
+"""Find the launcher of a rank, and check whether it may be ended.
 
 The box of a rank claims a launcher. `python train.py` from a shell makes the shell of its user that process, so a claim
 is not enough: the process must be one that starts ranks, and nothing else may depend on it.
 
-- Of ranks that are restarted (torchrun), it is any process but a shell or a notebook. Proof: it is above a living rank,
-  or a process below it has the variables that torchrun gives to ranks.
-- Of a world of several ranks (mpirun, mp.spawn), it is such a process without a terminal that leads no session. Proof:
-  it is above two living ranks that name it.
-- A single rank that nobody restarts has none.
+- A launcher that restarts ranks (torchrun) is any process except a shell or a notebook. Proof: it is above a living
+  rank, or a process below it has the variables that torchrun gives to ranks.
+- A launcher of several ranks without restarts (mpirun, mp.spawn) also has no terminal and leads no session. Proof: it
+  is above two living ranks that name it.
+- A single rank without restarts has no launcher.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from zmon.agent.acts.processes import PROC, STOPPED, Facts, HeldProcess, Refused, healer
+from zmon.agent.acts.processes import PROC, STOPPED, Facts, HeldProcess, Refused, healer_in
 from zmon.agent.acts.target import RankTarget
 from zmon.agent.sources.reading import text_of
 from zmon.process import children
@@ -30,10 +30,10 @@ _GENERATIONS = 4  # launcher → numactl or a shell → rank
 _SHELLS = frozenset(
     "ash bash busybox csh dash fish ksh ksh93 login mksh rbash screen sh sshd su sudo tcsh tmux xonsh zsh".split()  # noqa: SIM905
 )
-_NOTEBOOKS = ("ipykernel", "ipython", "jupyter")  # in whose kernel a launcher may run, beside the work of a person
+_NOTEBOOKS = ("ipykernel", "ipython", "jupyter")  # their kernels also have the work of a person
 
 
-def launcher(target: RankTarget, living: Sequence[RankTarget]) -> HeldProcess:
+def hold_launcher(target: RankTarget, living: Sequence[RankTarget]) -> HeldProcess:
     """Return the launcher of a rank, opened and checked. `living`: the living ranks that name it. Raises Refused."""
     pid, start_ticks = target.launcher
     if target.holder == 0 or (target.holder is not None and target.holder != target.pid):
@@ -66,14 +66,20 @@ def _check(held: HeldProcess, target: RankTarget, living: Sequence[RankTarget]) 
     _check_kind(held, facts, target)
     below = [each for each in living if each.holder == each.pid and _is_below(each, held.pid)]
     environments = _environments(held.pid, target.owner)
-    restarts = target.max_restarts is not None
-    if not (below or any(_RESTARTS in each for each in environments)) if restarts else len(below) < _LEAST_RANKS:
+    if not _is_proved(target, len(below), environments):
         raise Refused(f"it is not proved that process {held.pid} is a launcher: too few of its ranks live now")
     for rank in below:
         with HeldProcess(rank.holder or 0, f"rank {rank.rank}") as process:
             process.check_healer()
-    if name := next(filter(None, map(healer, environments)), None):
+    if name := next(filter(None, map(healer_in, environments)), None):
         raise Refused(f"{name} heals this job: zmon only observes it")
+
+
+def _is_proved(target: RankTarget, num_ranks_below: int, environments: Sequence[bytes]) -> bool:
+    """Return True if the processes below it show that a process is a launcher, by the rules of this module."""
+    if target.max_restarts is None:
+        return num_ranks_below >= _LEAST_RANKS
+    return num_ranks_below > 0 or any(_RESTARTS in environment for environment in environments)
 
 
 def _check_kind(held: HeldProcess, facts: Facts, target: RankTarget) -> None:

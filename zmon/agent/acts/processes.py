@@ -1,7 +1,7 @@
-"""The checks of a process before a signal, and the signal: by a pidfd, so that it reaches this very process or nobody.
+"""Check a process before it is ended, and send it the signal by a pidfd, which reaches no other process.
 
-A process is opened first and looked at afterwards. While a pidfd shows that its process lives, no other one has its
-number, so what was read from /proc between the two was about this process. Sources: pidfd_open(2), pidfd_send_signal(2)
+A process is opened first and looked at afterwards. While its pidfd shows that it lives, no other process has its
+number, so all that was read from /proc meanwhile was about this process. Sources: pidfd_open(2), pidfd_send_signal(2)
 and proc(5).
 """
 
@@ -24,7 +24,8 @@ from zmon.process import ExitWatch, ProcessStat, process_stat, stat_in
 PROC = Path("/proc")
 STOPPED = "T"  # by a signal, as Ctrl-Z sends it (proc(5))
 _TRACED, _BLOCKED = "t", "D"
-_LOOKS, _LOOK_SECONDS = 4, 0.05  # a thread that reads from a disk is in state D for some milliseconds
+# A thread that reads from a disk is in state D for some milliseconds, so only one that stays there is blocked.
+_LOOKS, _LOOK_SECONDS = 4, 0.05
 _MAX_ANCESTORS = 64
 _THREAD = re.compile(r"^State:\s+(\w).*?^TracerPid:\s+(\d+)$.*?^Uid:\s+([\d\s]+?)$", re.M | re.S)
 # Programs that restart ranks on their own, by what they leave in the environment of a rank. Nothing is done to a job of
@@ -71,7 +72,7 @@ class HeldProcess:
         """Open the pidfd. `what` names the process in a line, such as "rank 3 of train". Raises Refused."""
         self.pid, self.what = pid, what
         self._proc, self._folder, self._sleep = proc, proc / str(pid), sleep
-        if pid in protected(proc):
+        if pid in protected_pids(proc):
             raise Refused(f"process {pid} is the first one, the agent itself, or one that the agent runs under")
         try:
             self._watch = ExitWatch(pid)
@@ -160,7 +161,7 @@ class HeldProcess:
             ) from error
         if not environ or self._watch.ended():
             raise Refused(f"it is not known whether the job has another healer: process {self.pid} has no environment")
-        if name := healer(environ):
+        if name := healer_in(environ):
             raise Refused(f"{name} heals this job: zmon only observes it")
 
     def send(self, number: int) -> None:
@@ -175,13 +176,16 @@ class HeldProcess:
         return _ancestors(self.pid, self._proc)
 
 
-def healer(environ: bytes) -> str | None:
+def healer_in(environ: bytes) -> str | None:
     """Return the healer whose variables are in the content of /proc/<pid>/environ, or None."""
-    variables = environ.split(b"\0")
-    return next((name for each in variables for start, name in _HEALERS.items() if each.startswith(start)), None)
+    for variable in environ.split(b"\0"):
+        for start, name in _HEALERS.items():
+            if variable.startswith(start):
+                return name
+    return None
 
 
-def protected(proc: Path = PROC) -> frozenset[int]:
+def protected_pids(proc: Path = PROC) -> frozenset[int]:
     """Return the processes that the agent never ends: the first one, itself, and those that it runs under."""
     itself = os.getpid()
     return frozenset((0, 1, itself, *(pid for pid, _ in _ancestors(itself, proc))))

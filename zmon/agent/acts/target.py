@@ -12,7 +12,7 @@ from zmon.agent.sources.rank_box import RankBox
 
 
 class RankTarget(NamedTuple):
-    """A rank of this node. What the box says is the claim of its user; the owner and the holder are the kernel's."""
+    """A rank of this node. The box has only claims of its user; the owner and the holder come from the kernel."""
 
     run_uid: str
     job_id: str
@@ -31,21 +31,21 @@ class RankTarget(NamedTuple):
         return f"{self.job_id} of uid {self.owner}"
 
 
-def target(boxes: Boxes, run_uid: str, rank: int) -> RankTarget | None:
+def find_target(boxes: Boxes, run_uid: str, rank: int) -> RankTarget | None:
     """Return the rank with this run uid, or None if it is not on this node. Raises ValueError if there are several."""
     matches = [box for box, state in boxes.ranks() if (state.run_uid, state.rank) == (run_uid, rank)]
     if len(matches) > 1:
         raise ValueError(f"{len(matches)} boxes say that they are this start of rank {rank}")
-    return _of(matches[0]) if matches else None
+    return _target_of(matches[0]) if matches else None
 
 
 def living_ranks(boxes: Boxes, owner: int, launcher: tuple[int, int]) -> list[RankTarget]:
     """Return the ranks that live and whose boxes name this launcher, of the same owner."""
-    targets = [_of(box) for box, _ in boxes.ranks() if box.owner == owner]
+    targets = [_target_of(box) for box, _ in boxes.ranks() if box.owner == owner]
     return [each for each in targets if each.launcher == launcher and each.holder is not None]
 
 
-def _of(box: RankBox) -> RankTarget:
+def _target_of(box: RankBox) -> RankTarget:
     identity = box.identity
     return RankTarget(
         run_uid=box.run_uid,

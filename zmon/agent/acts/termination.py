@@ -1,7 +1,7 @@
-"""The end of a launcher after its SIGTERM: a grace, and then SIGKILL to the launcher and to the ranks that still live.
+"""End a launcher after its SIGTERM: wait for a grace, then send SIGKILL to the launcher and to its living ranks.
 
-It runs in a thread of its own. Each signal is in the ledger before it is sent. An agent that ends meanwhile does not go
-on with it later.
+It runs in a thread of its own. Each signal is in the ledger before it is sent. If the agent ends meanwhile, the next
+agent does not go on.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Termination:
                 lines += [self._kill_rank(rank) for rank in self.living()]
                 self.write(FINISHED, "; ".join(lines) or "the launcher and its ranks ended after SIGTERM")
             except Refused as refusal:
-                self._stay(FINISHED, f"no further signal is sent: {refusal}")
+                self._write_last(FINISHED, f"no further signal is sent: {refusal}")
             except OSError as error:
                 log.error("cannot write to the ledger of acts, no further signal is sent: %s", error.strerror)
 
@@ -73,7 +73,7 @@ class Termination:
             return line
 
     def _kill(self, process: HeldProcess) -> str:
-        """Announce SIGKILL, send it and write what came of it; return that. Raises Refused if acts are stopped."""
+        """Announce SIGKILL, send it, and write the result; return the result. Raises Refused if acts are stopped."""
         self.check_stops()
         what = f"SIGKILL to process {process.pid}, {process.what}"
         self.write(SIGNAL, what)
@@ -85,7 +85,8 @@ class Termination:
         self.write(RESULT, line)
         return line
 
-    def _stay(self, event: str, line: str) -> None:
+    def _write_last(self, event: str, line: str) -> None:
+        """Write the last line into the ledger, or else into the log."""
         try:
             self.write(event, line)
         except OSError as error:

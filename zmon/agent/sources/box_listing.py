@@ -81,7 +81,7 @@ class Listing:
             return []
 
     def _below(self, folder: str, tenant: str) -> list[os.DirEntry[str]]:
-        """Return the entries of a tenant's folder that it still has a claim to. Note why it cannot be listed."""
+        """Return the entries of a folder, up to the limit of its tenant. Note the reason if it cannot be listed."""
         try:
             entries = entries_of(folder, MAX_ENTRIES + 1 - self._num_entries[tenant])
         except OSError as error:
@@ -99,5 +99,5 @@ def check_box_owner(path: Path, owner: int, expected: int | None) -> None:
 
 
 def reason(path: str | Path, error: Exception, verb: str = "read") -> str:
-    """Return the line about a file or folder that cannot be read, or with which something else cannot be done."""
+    """Return the line about a file or folder that cannot be read, or about another `verb` that fails."""
     return plain(f"cannot {verb} {path}: {error.strerror}" if isinstance(error, OSError) else str(error))

@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 from zmon.box.roots import PLACES, POD_UID, Places
 
-# Names that one search looks at. Only somebody who wants to slow the agent down creates more of them.
-_MAX_NAMES = 20_000
+_MAX_NAMES = 20_000  # names that one search looks at; only somebody who wants to slow the agent down creates more
 _MAX_POD_NAMES = 64  # names that one search looks at in the folder of one pod; a pod has one user, seldom more
 _MAX_PROBLEMS = 16  # lines about directories that cannot be read
 _UID = re.compile(r"0|[1-9][0-9]{0,9}")
@@ -36,8 +35,16 @@ class Root(NamedTuple):
     pod: str = ""  # the uid of the pod whose directory it is
 
     def tenant(self, owner: int) -> str:
-        """Return who has a share of the agent's places for what a user has here: the pod, else the user."""
+        """Return the tenant to whom a box of this user belongs: the pod, else the user. Each has its share."""
         return f"the pod {self.pod}" if self.pod else f"uid {owner}"
+
+
+class _Candidate(NamedTuple):
+    """An entry that has the name of a user's directory of boxes."""
+
+    path: Path
+    uid: int
+    pod: str  # uid of the pod that it is in, or empty
 
 
 class BoxRoots:
@@ -64,21 +71,21 @@ class BoxRoots:
         if self._explicit is not None:
             return [Root(str(self._explicit), None, explicit=True)], []
         roots: list[Root] = []
-        squatted: list[str] = []
         private: set[int] = set()
-        for path, uid, pod in self._candidates(squatted):
+        candidates, problems = self._candidates()
+        for path, uid, pod in candidates:
             if (status := _status(path)) is None:
                 continue
             if not stat.S_ISDIR(status.st_mode) or status.st_uid != uid:
-                squatted.append(_squatted(path, f"uid {uid}", status))
+                problems.append(_squatted_line(path, f"uid {uid}", status))
             elif _may_read(path):
                 roots.append(Root(str(path), uid, pod=pod))
             else:
                 private.add(uid)
-        of_pods, unreadable = self._of_pods()
-        return [*roots, *of_pods], [*_lines(squatted, private), *unreadable]
+        volumes, unreadable = self._pod_volumes()
+        return [*roots, *volumes], [*_problem_lines(problems, private), *unreadable]
 
-    def _of_pods(self) -> tuple[list[Root], list[str]]:
+    def _pod_volumes(self) -> tuple[list[Root], list[str]]:
         """Return the volumes of boxes of all pods, and a line if they cannot be read."""
         pods = self._places.pods
         if pods is None:
@@ -102,37 +109,38 @@ class BoxRoots:
                 problems.append(f"the boxes of a pod: uid {os.geteuid()} may not read {volume}")
         return roots, problems[:_MAX_PROBLEMS]
 
-    def _candidates(self, squatted: list[str]) -> Iterator[tuple[Path, int, str]]:
-        """Yield each entry whose name is that of a user's directory, with the user, and the pod or an empty text.
+    def _candidates(self) -> tuple[list[_Candidate], list[str]]:
+        """Return each entry with the name of a user's directory, and a line for each folder of a pod that is unusable.
 
-        Adds a line to `squatted` for each entry with the name of a pod's folder that the kubelet has not made, or that
-        may not be read.
+        The folder of a pod is used only if the kubelet has made it, as root.
         """
         places = self._places
-        yield from _of_users(places.shm, _PREFIX)
+        candidates = list(_user_entries(places.shm, _PREFIX))
+        problems: list[str] = []
         if not places.run_is_shared():
-            return
-        yield from _of_users(places.run)
+            return candidates, problems
+        candidates += _user_entries(places.run)
         for pod in filter(POD_UID.fullmatch, (entry.name for entry in entries_of(places.run, _MAX_NAMES))):
             folder = places.run / pod
             if (status := _status(folder)) is None:
                 continue
-            if stat.S_ISDIR(status.st_mode) and status.st_uid == 0:
-                if _may_read(folder):  # one pod must not hide the others
-                    yield from _of_users(folder, pod=pod)
-                else:
-                    squatted.append(
-                        f"the boxes of the pod {pod}: uid {os.geteuid()} may not read {folder}: run the agent as root"
-                    )
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid != 0:
+                problems.append(_squatted_line(folder, f"the pod {pod}", status))
+            elif _may_read(folder):  # one pod must not hide the others
+                candidates += _user_entries(folder, pod=pod)
             else:
-                squatted.append(_squatted(folder, f"the pod {pod}", status))
+                problems.append(
+                    f"the boxes of the pod {pod}: uid {os.geteuid()} may not read {folder}: run the agent as root"
+                )
+        return candidates, problems
 
 
-def _of_users(folder: Path, prefix: str = "", pod: str = "") -> Iterator[tuple[Path, int, str]]:
+def _user_entries(folder: Path, prefix: str = "", pod: str = "") -> Iterator[_Candidate]:
+    """Yield the entries of a folder with the name of a user's directory: the prefix, then a uid."""
     for entry in entries_of(folder, _MAX_POD_NAMES if pod else _MAX_NAMES):
         uid = entry.name.removeprefix(prefix)
         if entry.name.startswith(prefix) and _UID.fullmatch(uid):
-            yield folder / entry.name, int(uid), pod
+            yield _Candidate(folder / entry.name, int(uid), pod)
 
 
 def entries_of(folder: str | Path, limit: int) -> list[os.DirEntry[str]]:
@@ -155,7 +163,7 @@ def _may_read(path: Path) -> bool:
     return os.access(path, os.R_OK | os.X_OK, effective_ids=True)
 
 
-def _squatted(path: Path, expected: str, status: os.stat_result) -> str:
+def _squatted_line(path: Path, expected: str, status: os.stat_result) -> str:
     kind = "" if stat.S_ISDIR(status.st_mode) else " and is no directory"
     return (
         f"{path} belongs to uid {status.st_uid}{kind}: ranks of {expected} run unwatched until "
@@ -163,10 +171,11 @@ def _squatted(path: Path, expected: str, status: os.stat_result) -> str:
     )
 
 
-def _lines(squatted: list[str], private: set[int]) -> list[str]:
-    lines = squatted[:_MAX_PROBLEMS]
-    if len(squatted) > _MAX_PROBLEMS:
-        lines.append(f"{len(squatted) - _MAX_PROBLEMS} more box directories belong to other users than their names say")
+def _problem_lines(problems: list[str], private: set[int]) -> list[str]:
+    """Return the first lines, the number of the others, and a line about the users whose boxes may not be read."""
+    lines = problems[:_MAX_PROBLEMS]
+    if len(problems) > _MAX_PROBLEMS:
+        lines.append(f"{len(problems) - _MAX_PROBLEMS} more box directories belong to other users than their names say")
     if private:
         uids = ", ".join(map(str, sorted(private)[:_MAX_PROBLEMS]))
         lines.append(f"the boxes of uid {uids}: only that user and root may read them, and this is uid {os.geteuid()}")

@@ -17,10 +17,10 @@ from zmon.agent.sources.box_removal import remove_rank
 from zmon.agent.sources.box_roots import BoxRoots
 from zmon.agent.sources.plans import Plans, TrainerPlan
 from zmon.agent.sources.process_table import ProcessTable
-from zmon.agent.sources.rank_box import RankBox
+from zmon.agent.sources.rank_box import LocalLaunch, RankBox
 from zmon.agent.sources.rank_limit import RankLimit
 from zmon.agent.sources.reading import Reading
-from zmon.agent.sources.started_ranks import note_all
+from zmon.agent.sources.started_ranks import note_started_ranks
 from zmon.agent.sources.unread_boxes import UnreadBoxes
 from zmon.box.rank_files import GRACE_SECONDS, SHORT_PATHS
 from zmon.box.roots import PLACES, Places
@@ -60,7 +60,7 @@ class Boxes:
         self._leases, self._starts = leases or Leases(), StartTimes()
         self._open: dict[str, RankBox] = {}
         self._watch = watch
-        self._of_others: dict[str, int] = {}  # the inode by path, for boxes of ranks that another command has started
+        self._foreign: dict[str, int] = {}  # boxes of ranks that another command has started: inode by path
         self._unread = UnreadBoxes(clock)
         self._unlistable: dict[str, str] = {}  # folders that cannot be listed, with the reason
         self._undeletable: dict[str, tuple[int, str]] = {}  # boxes of dead ranks: owner, and why they stay
@@ -108,9 +108,7 @@ class Boxes:
         """Look at every box once, and return the suspects."""
         roots, problems = self.roots.find()
         listing = Listing(roots)
-        if self._of_others:  # they take no place of the watched ranks
-            self._of_others = {p: i for p, i in self._of_others.items() if p in listing.boxes}
-            listing.boxes = {p: box for p, box in listing.boxes.items() if self._of_others.get(p) != box.inode}
+        self._drop_foreign(listing)
         self._unlistable = listing.unlistable
         self._plans.refresh(listing.plans)
         self._forget(listing)
@@ -121,10 +119,10 @@ class Boxes:
                 box.refresh()
             except (BoxError, OSError, ValueError) as error:
                 self._set_aside(path, box.inode, error)
-        for path, listed in [*listing.boxes.items()]:
+        for path, listed in list(listing.boxes.items()):
             if path not in self._open and self._unread.may_try(path) and self._limit.admits(path, listed.tenant):
                 self._open_box(listed, listing)
-        note_all([*self._open.values()])
+        note_started_ranks(list(self._open.values()))
         self._limit.end(listing.boxes, self._open, self._unread.boxes)
         self._name_jobs()
         self._dropped = (*problems, *listing.problems, *self._limit.lines, *self._label_lines(), *self._shared_ids())
@@ -132,13 +130,20 @@ class Boxes:
         living = [(box, box.process) for box in self._open.values() if box.alive and box.process]
         self.processes = {process: (box.job_id, box.identity.rank) for box, process in living}
         self.runs = {box.run_uid: process for box, process in living}
-        return frozenset(s for box in self._relevant() if (s := box.suspicion()))
+        return frozenset(suspicion for box in self._relevant() if (suspicion := box.suspicion()))
+
+    def _drop_foreign(self, listing: Listing) -> None:
+        """Remove the boxes of other commands from the listing, so that they take no place of the watched ranks."""
+        if not self._foreign:
+            return
+        self._foreign = {path: inode for path, inode in self._foreign.items() if path in listing.boxes}
+        listing.boxes = {path: box for path, box in listing.boxes.items() if self._foreign.get(path) != box.inode}
 
     def _forget(self, listing: Listing) -> None:
-        """Forget the boxes whose files are gone. If that of a living rank is, the box still shows how the rank ends."""
+        """Forget the boxes whose files are gone, but not those of living ranks: they still show how the ranks end."""
         for path, box in list(self._open.items()):
             listed = listing.boxes.get(path)
-            if (listed is None and box.expired) or (listed is not None and listed.inode != box.inode):
+            if (listed is None and box.is_old_news) or (listed is not None and listed.inode != box.inode):
                 self._open.pop(path).close()
         present = listing.boxes
         self._unread.retain(present)
@@ -160,7 +165,7 @@ class Boxes:
         except (BoxError, OSError, ValueError) as error:
             if not self._watch:
                 self._set_aside(path, listed.inode, error)
-            elif isinstance(error, BoxError):  # nobody knows whose it is; that of a rank is never damaged so early
+            elif isinstance(error, BoxError):  # a watched rank never damages its box so early: it is another command's
                 self._leave_out(listed, listing)
             return
         if self._watch and box.identity.watch != self._watch:
@@ -172,7 +177,7 @@ class Boxes:
         self._unread.boxes.pop(path, None)
 
     def _leave_out(self, listed: ListedBox, listing: Listing) -> None:
-        self._of_others[listed.path] = listed.inode
+        self._foreign[listed.path] = listed.inode
         del listing.boxes[listed.path]
 
     def _name_jobs(self) -> None:
@@ -245,11 +250,11 @@ class Boxes:
             yield f"{counted(number, 'dead rank')} of uid {owner} fill memory until that user starts a rank: {first}"
 
     def _relevant(self) -> list[RankBox]:
-        """Return all boxes, except long dead ones (see `RankBox.long_dead`) whose launch has no living rank."""
+        """Return all boxes, except long dead ones (see `RankBox.is_long_dead`) whose launch has no living rank."""
         living = self._living_launches()
-        return [box for box in self._open.values() if not box.long_dead or box.launch in living]
+        return [box for box in self._open.values() if not box.is_long_dead or box.launch in living]
 
-    def _living_launches(self) -> set[tuple[str, int, int, int, int]]:
+    def _living_launches(self) -> set[LocalLaunch]:
         return {box.launch for box in self._open.values() if box.alive}
 
     def _set_aside(self, path: str, inode: int, error: Exception) -> None:

@@ -20,7 +20,7 @@ from math import inf
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from zmon.agent.sources.reading import Ranks, Reading, first, number_after, text_of
+from zmon.agent.sources.reading import Ranks, Reading, number_after, take_first, text_of
 from zmon.schema.host import CgroupSample
 
 MAX_CGROUPS = 64
@@ -90,7 +90,7 @@ class CgroupSource:
                 ranks_by_path[path].append(rank)
                 controllers[path] = member.controllers
         samples, dropped = [], list[str]()
-        for path, ranks in first(MAX_CGROUPS, sorted(ranks_by_path.items()), "control groups", dropped):
+        for path, ranks in take_first(MAX_CGROUPS, sorted(ranks_by_path.items()), "control groups", dropped):
             memory, cpu = self._memory(controllers[path]), self._cpu(controllers[path])
             if not memory or not cpu:
                 dropped.append(f"{path}: it is not under {self._root}: run the agent in the host's cgroup namespace")

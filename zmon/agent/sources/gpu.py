@@ -201,9 +201,9 @@ class Card:
             ),
             memory_temperature_celsius=fields.get(MEMORY_TEMPERATURE),
             clocks_hertz=_clocks(device, pynvml.nvmlDeviceGetClockInfo),
-            throttled=throttled(reasons),
+            throttled=throttle_reasons(reasons),
             ecc_errors={kind: count for kind, field in ECC.items() if (count := fields.get(field)) is not None},
-            repair_pending=repair_pending(fields),
+            repair_pending=is_repair_pending(fields),
             pcie_received_bytes=fields.get(PCIE_RECEIVED),
             pcie_sent_bytes=fields.get(PCIE_SENT),
             nvlink_received_bytes=nvlink_bytes(fields, NVLINK_RECEIVED),
@@ -254,15 +254,15 @@ def nvlink_errors(fields: Mapping[Field, int | None]) -> int | None:
     return sum(known) if counts and len(known) == len(counts) else None
 
 
-def repair_pending(fields: Mapping[Field, int | None]) -> bool | None:
+def is_repair_pending(fields: Mapping[Field, int | None]) -> bool | None:
     """Return True if a repair waits for a reset. Depending on its generation, a card retires pages or remaps rows."""
     known = [pending for field in REPAIRS if (pending := fields.get(field)) is not None]
     return any(known) if known else None
 
 
-def throttled(reasons: int | None) -> dict[str, bool]:
+def throttle_reasons(bits: int | None) -> dict[str, bool]:
     """Return whether the card throttles, by reason."""
-    return {} if reasons is None else {name: bool(reasons & bit) for name, bit in THROTTLES.items()}
+    return {} if bits is None else {name: bool(bits & bit) for name, bit in THROTTLES.items()}
 
 
 def _clocks(device: Device, function: Callable[..., Any]) -> dict[str, float]:

@@ -84,13 +84,11 @@ class HeldSource:
         return Reading(tuple(held), tuple(dropped))
 
     def _list(self, now: float) -> dict[Holder, Holding]:
-        before, pods_before, dropped = self._holdings, self._pods, list[str]()
+        """Return the present holders. A holder that was not there at the last list is new; its idle time begins now."""
+        before, pods_before = self._holdings, self._pods
         self._holdings = None  # if the holders are unknown now, what runs there meanwhile is unknown
-        pods = self._list_pods()
-        if pods is not None:
-            self._pods_at = now
-        if pods is not None or now - self._pods_at > MAX_GAP_SECONDS:  # one request may fail
-            self._pods = pods
+        self._list_pods_again(now)
+        dropped: list[str] = []
         listed = holders(self._cgroup, self._folder, dropped, self._pods)
         self._listed_at, self._unlisted = now, tuple(dropped)
         known = before or {}
@@ -98,30 +96,48 @@ class HeldSource:
         is_new_pod = is_new and pods_before is not None
         return {each: known.get(each) or Holding(now, is_new if each.gpus else is_new_pod) for each in listed}
 
+    def _list_pods_again(self, now: float) -> None:
+        """List the pods. If that fails, the last list stays for MAX_GAP_SECONDS, because one request may fail."""
+        pods = self._list_pods()
+        if pods is not None:
+            self._pods, self._pods_at = pods, now
+        elif now - self._pods_at > MAX_GAP_SECONDS:
+            self._pods = None
+
 
 class _Node:
     """The GPUs, the ranks and the processes of a node at one moment."""
 
     def __init__(
-        self, gpus: Sequence[GpuSample], ranks: Sequence[tuple[RankState, int]], all_: Sequence[Holder], proc: Path
+        self,
+        gpus: Sequence[GpuSample],
+        ranks: Sequence[tuple[RankState, int]],
+        listed: Sequence[Holder],
+        proc: Path,
     ) -> None:
         self._gpus = {gpu.minor: gpu for gpu in gpus if gpu.minor is not None}
         pids = {pid for gpu in gpus for pid in gpu.pids} | {pid for _, pid in ranks if pid}
         self._groups = {pid: text_of(proc / str(pid) / "cgroup").splitlines() for pid in pids}
-        self._by_pod = {
-            pod: [gpu for gpu in gpus if any(self._is_in(pod, pid) for pid in gpu.pids)] for pod in all_ if not pod.gpus
+        pods = [holder for holder in listed if not holder.gpus]
+        self._by_pod = {pod: [gpu for gpu in gpus if any(self._is_in(pod, pid) for pid in gpu.pids)] for pod in pods}
+        self.hides_pods = bool(pods) and (proc / "self/ns/pid").resolve().name != _HOST_PIDS
+        self._has_unplaced_gpu = self._may_compute_elsewhere(gpus)
+        self._ranks = {
+            holder: [state for state, pid in ranks if self._has_rank(holder, state, pid)] for holder in listed
         }
-        self.hides_pods = bool(self._by_pod) and (proc / "self/ns/pid").resolve().name != _HOST_PIDS
-        of_pods = {gpu.gpu for gpus_of_pod in self._by_pod.values() for gpu in gpus_of_pod}
-        # A GPU, or an instance, that computes or may compute, and for no pod: any pod may hold it.
-        self._has_unplaced_gpu = not gpus or any(gpu.utilization_ratio != 0 and gpu.gpu not in of_pods for gpu in gpus)
-        self._ranks = {holder: [state for state, pid in ranks if self._has_rank(holder, state, pid)] for holder in all_}
         placed = {state.run_uid for states in self._ranks.values() for state in states}
         # A rank that initializes may not be on a GPU yet, so its holder may be any.
         self._has_unplaced_rank = any(
             state.alive and state.steps == 0 and state.activity != "done" and state.run_uid not in placed
             for state, _ in ranks
         )
+
+    def _may_compute_elsewhere(self, gpus: Sequence[GpuSample]) -> bool:
+        """Return True if a GPU or instance that is on no known pod computes, or may compute: any pod may hold it."""
+        if not gpus:
+            return True
+        placed = {gpu.gpu for gpus_of_pod in self._by_pod.values() for gpu in gpus_of_pod}
+        return any(gpu.utilization_ratio != 0 and gpu.gpu not in placed for gpu in gpus)
 
     def may_be_monitor(self, holder: Holder) -> bool:
         """Return True for a control group with all GPUs, because a program that only monitors GPUs has one too."""
@@ -131,15 +147,21 @@ class _Node:
         """Return the state of a holder at this moment."""
         ranks = self._ranks[holder]
         gpus = self._gpus_of(holder)
-        ratios = [gpu.utilization_ratio if gpu else None for gpu in gpus]
         pids = {pid for gpu in gpus if gpu for pid in gpu.pids}
-        busy = True if any(ratios) else None if None in ratios or self._has_unplaced_rank else False
+        busy = self._is_busy(gpus)
         if self.may_be_monitor(holder):  # processes on its GPUs may belong to other holders
             ran = any(self._is_in(holder, pid) for pid in pids)
         else:
             ran = bool(pids) or busy is True
         overdue = [state.overdue_seconds for state in ranks if state.alive and state.activity != "done"]
         return HolderState(overdue, busy, has_process=bool(pids), ran=ran or bool(ranks))
+
+    def _is_busy(self, gpus: Sequence[GpuSample | None]) -> bool | None:
+        """Return whether one of these GPUs is in use; None if that is unknown."""
+        ratios = [gpu.utilization_ratio if gpu else None for gpu in gpus]
+        if any(ratios):
+            return True
+        return None if None in ratios or self._has_unplaced_rank else False
 
     def _gpus_of(self, holder: Holder) -> list[GpuSample | None]:
         """Return the samples of the holder's GPUs; None for a GPU without a sample, or for GPUs that may be missing."""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from zmon.agent.sources.reading import first, text_of
+from zmon.agent.sources.reading import take_first, text_of
 from zmon.errors import SourceUnavailable
 from zmon.format import plain
 
@@ -68,7 +68,7 @@ def holders(cgroup: Path, folder: Path, dropped: list[str], pods: Sequence[Holde
         for group in _groups(devices, devices)
         if not group.gpus <= of_jobs and not any(pod.has(group.name) for pod in pods or ())
     )
-    return tuple(first(MAX_HOLDERS, (*jobs, *(pods or ()), *groups), "holders of GPUs", dropped))
+    return tuple(take_first(MAX_HOLDERS, (*jobs, *(pods or ()), *groups), "holders of GPUs", dropped))
 
 
 def _jobs(folder: Path, dropped: list[str]) -> Iterator[Holder]:

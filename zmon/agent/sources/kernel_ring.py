@@ -1,9 +1,11 @@
 """Read the kernel log by syslog(2), where /dev/kmsg is missing or not allowed, as in most containers.
 
 The call returns the whole ring buffer as text, `<priority>[   seconds] text` a line. It needs CAP_SYSLOG and no device.
-Two things differ from /dev/kmsg. Lost records show as a gap: no line of the buffer was there at the last read. And a
-record with line breaks has the same prefix on each line. The name of a process may have a line break, so of lines with
-one prefix only the first is taken for a record, and its equals: another record of that microsecond is lost.
+It differs from /dev/kmsg in two ways:
+
+- Lost records show as a gap: no line of the last read is in the buffer any more.
+- A record with line breaks has its prefix on each line. The name of a process may have a line break. So of the lines
+  with one prefix, only the first and its repetitions count as records. Another record of that microsecond is lost.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class PodSource:
 
 
 def pod_holders(pods: Sequence[Pod], dropped: list[str]) -> Iterator[Holder]:
-    """Yield the pods that hold GPUs; `dropped` gets a line for each one of which it is unknown what it holds."""
+    """Yield the pods that hold GPUs; `dropped` gets a line for each pod whose number of GPUs is unknown."""
     for pod in pods:
         limits = [limit for container in pod.spec.containers for limit in container.resources.limits.items()]
         counts = [count for resource, count in limits if resource == GPUS]

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Container
 from pathlib import Path
 
-from zmon.agent.sources.reading import Ranks, Reading, first, text_of
+from zmon.agent.sources.reading import Ranks, Reading, take_first, text_of
 from zmon.agent.sources.storage_reads import StorageReads
 from zmon.process import ProcessId
 from zmon.schema.host import ProcessSample
@@ -40,24 +40,24 @@ class ProcessSource:
         """Return one sample per rank, by job and rank, without ranks that have just ended."""
         samples: list[ProcessSample] = []
         dropped: list[str] = []
-        with_ended: set[str] = set()  # the jobs of which a sample has the bytes of ended ranks
+        counted_ended: set[str] = set()  # the jobs whose ended ranks are in the sample of a living one
         by_rank = sorted((rank, process) for process, rank in self._ranks().items())
         jobs = {process: job_id for (job_id, _), process in by_rank}
         self._reads.retain(jobs)
         self._delays.retain(jobs)
-        for (job_id, rank), process in first(MAX_PROCESSES, by_rank, "ranks", dropped):
+        for (job_id, rank), process in take_first(MAX_PROCESSES, by_rank, "ranks", dropped):
             try:
                 with process.opened(self._proc) as folder:
-                    storage_bytes = self._reads.of(process, job_id, folder)
+                    storage_bytes = self._reads.bytes_of(process, job_id, folder)
                     delay_ratio = self._delays.ratio_of(process, folder)
             except (FileNotFoundError, ProcessLookupError):
                 continue
             except OSError as error:
                 dropped.append(f"rank {rank} of {job_id}: cannot read {self._proc}/{process.pid}: {error.strerror}")
                 continue
-            if storage_bytes is not None and job_id not in with_ended:  # so that the sum over the job never falls
-                storage_bytes += self._reads.of_ended_ranks(job_id)
-                with_ended.add(job_id)
+            if storage_bytes is not None and job_id not in counted_ended:  # so that the sum over the job never falls
+                storage_bytes += self._reads.bytes_of_ended_ranks(job_id)
+                counted_ended.add(job_id)
             samples.append(ProcessSample(job_id, rank, process.pid, delay_ratio, storage_bytes))
         return Reading(tuple(samples), tuple(dropped))
 

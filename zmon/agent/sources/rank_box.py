@@ -14,6 +14,7 @@ from typing import NamedTuple
 from zmon.agent.redaction import redacted_words
 from zmon.agent.sources.box_listing import check_box_owner
 from zmon.agent.sources.learned_lease import LearnedLease
+from zmon.agent.sources.observed_silence import ObservedSilence
 from zmon.agent.sources.process_table import ProcessTable, boot_ticks, ticks_to_ns
 from zmon.agent.sources.rank_ends import RankEnds
 from zmon.agent.sources.started_ranks import Process, StartedRanks, latest_start_ns
@@ -35,7 +36,6 @@ from zmon.schema.row import row_of
 LEFT_BEHIND_SECONDS = 60.0  # a rank that was dead for longer when its box was first opened is not reported
 _SLOW_INTERVAL_NS = 1_000_000_000  # interval of /proc while the rank makes progress
 _STILL_NS = 500_000_000  # a rank that changed nothing for so long may be frozen; looking costs two more files
-_OBSERVED_NS = 1_000_000_000
 
 
 class _Contents(NamedTuple):
@@ -45,32 +45,20 @@ class _Contents(NamedTuple):
     last: Row  # its last boundary
     words: LastWords | None
     report: dict[str, float]
-    groups: dict[int, tuple[str, int]]
-    sequences: dict[int, int]
+    groups: dict[int, tuple[str, int]]  # name and size of each group, by its number in the box
+    sequences: dict[int, int]  # number of collectives entered, by the number of the group
     entered: list[Collective]
-    not_finite_since: dict[str, int | None]
+    not_finite_since: dict[str, int | None]  # the step, by source of the loss; None: it is finite
 
 
-class ObservedSilence:
-    """The time for which an agent has seen one rank make no progress, in nanoseconds of the host's monotonic clock.
+class LocalLaunch(NamedTuple):
+    """The launch of a rank, as this host knows it: one launcher starts all its ranks here."""
 
-    What the agent sees of a rank holds for a second before it looks, which it does ten times a second. If it did not
-    look for longer, it did not run, and the rank may not have run either: a virtual machine was suspended or moved.
-    That time is no silence of the rank.
-    """
-
-    def __init__(self, now_ns: int) -> None:
-        self._looked_at = now_ns
-        self._renewed_at = 0  # the last progress
-        self.unobserved_ns = 0  # since then
-
-    def look(self, now_ns: int, renewed_ns: int) -> int:
-        """Return the observed silence of a rank whose last progress was at `renewed_ns`."""
-        if renewed_ns != self._renewed_at:
-            self._renewed_at, self.unobserved_ns = renewed_ns, 0
-        self.unobserved_ns += max(0, now_ns - max(self._looked_at, renewed_ns) - _OBSERVED_NS)
-        self._looked_at = now_ns
-        return now_ns - renewed_ns - self.unobserved_ns
+    job_id: str
+    owner: int  # uid
+    attempt: int
+    launcher_pid: int
+    launcher_start: int  # clock ticks after boot
 
 
 class RankBox:
@@ -136,8 +124,8 @@ class RankBox:
             self.started_ranks.identify(self.process, self._processes)
         # Not reported: dead for more than a minute, or from before a reboot, which set the clock back (negative time).
         gone = self.gone_seconds
-        self.long_dead = gone is not None and not 0 <= gone <= LEFT_BEHIND_SECONDS
-        if self.long_dead:
+        self.is_long_dead = gone is not None and not 0 <= gone <= LEFT_BEHIND_SECONDS
+        if self.is_long_dead:
             self._release(reader)
 
     def _last_sign_of_life(self, reader: BoxReader) -> int:
@@ -153,7 +141,7 @@ class RankBox:
             self._refresh_living(self.reader, now_ns)
         if self._ends is not None:
             self._ends.refresh(now_ns, not self.alive)
-        if self.reader is not None and self.expired:
+        if self.reader is not None and self.is_old_news:
             self._release(self.reader)
 
     def _refresh_living(self, reader: BoxReader, now_ns: int) -> None:
@@ -167,13 +155,25 @@ class RankBox:
         self.pid = holder or 0
         self.process = self._identify(reader, self.pid)
         if holder is None:
-            self._gone_at, self._stat, self.overdue_seconds = now_ns, None, 0.0
-            self._stopped_at = self._blocked_at = self._process_state = None
-            self.now = reader.now()  # its final state
-            self._lease.learn(reader, self.now.activity, now_ns)
+            self._note_death(reader, now_ns)
             return
-        # A rank whose state changed since the last refresh is not stopped.
-        may_be_stopped = self.now == previous or self._stopped_at is not None or self._blocked_at is not None
+        self._refresh_process_state(now_ns, is_still=self.now == previous)
+        self._lease.update(reader, self.now.activity, now_ns)
+        last_progress = self.now.step_since if self.now.activity == "train" else self.now.activity_since
+        silence_seconds = self._silence.look(now_ns, last_progress) * _NS
+        self._awaits_start = self._may_await_start(silence_seconds)
+        lease = self.lease_seconds
+        self.overdue_seconds = 0.0 if lease is None else max(0.0, silence_seconds - lease)
+
+    def _note_death(self, reader: BoxReader, now_ns: int) -> None:
+        self._gone_at, self._stat, self.overdue_seconds = now_ns, None, 0.0
+        self._stopped_at = self._blocked_at = self._process_state = None
+        self.now = reader.now()  # its final state
+        self._lease.learn(reader, self.now.activity, now_ns)
+
+    def _refresh_process_state(self, now_ns: int, is_still: bool) -> None:
+        """Look at the process of the rank, at once if its box has not changed: a rank that goes on is not stopped."""
+        may_be_stopped = is_still or self._stopped_at is not None or self._blocked_at is not None
         if may_be_stopped or now_ns - self._stat_at >= _SLOW_INTERVAL_NS:
             self._stat = self._processes.stat_of(self.process) if self.process else None
             self._stat_at = now_ns
@@ -183,17 +183,16 @@ class RankBox:
         self._process_state = state
         self._stopped_at = (self._stopped_at or now_ns) if state in STOPPED_STATES else None
         self._blocked_at = (self._blocked_at or now_ns) if state == "D" else None
-        self._lease.update(reader, self.now.activity, now_ns)
-        renewed = self.now.step_since if self.now.activity == "train" else self.now.activity_since
-        silence = self._silence.look(now_ns, renewed) * _NS
-        self._awaits_start = self._may_await_start(silence)
-        lease = self.lease_seconds
-        self.overdue_seconds = 0.0 if lease is None else max(0.0, silence - lease)
 
-    def _may_await_start(self, silence: float) -> bool:
+    def _may_await_start(self, silence_seconds: float) -> bool:
         """Return True if a rank that is its whole job is past its lease, and has started a process since it trained."""
         lease, longer = self._lease.seconds, self._lease.start_of_processes
-        if self.process is None or self.identity.world_size > 1 or lease is None or not lease < silence < longer:
+        if (
+            self.process is None
+            or self.identity.world_size > 1
+            or lease is None
+            or not lease < silence_seconds < longer
+        ):
             return False
         started = self._processes.newest_child(self.process.pid)
         return started is not None and self.now.since <= latest_start_ns(started, self._clock())
@@ -216,16 +215,16 @@ class RankBox:
 
     @property
     def is_superseded(self) -> bool:
-        """True if this rank was its whole job, then started the ranks of another one, and only waited since then."""
+        """True if this rank was its whole job, then started the ranks of another job and has only waited since."""
         return self.identity.world_size == 1 and self.started_ranks.has_superseded(self.now, self.alive)
 
     @property
     def activity(self) -> str:
-        """The activity of the rank. A launch that started another one is over, until its rank trains again."""
+        """The activity of the rank; `done` while it only waits for the ranks of another job that it has started."""
         return "done" if self.is_superseded else self.now.activity
 
     def _lives_on(self) -> bool:
-        """Return True if the process that held the lock does not end: an exec of its own let go of the box.
+        """Return True if the process that held the lock goes on: it has called exec, which closed the box.
 
         A process that ends lets go of its files only after the kernel has marked it (kernel/exit.c, do_exit).
         """
@@ -249,10 +248,10 @@ class RankBox:
     @property
     def gone_seconds(self) -> float | None:
         """The time since the rank was first seen dead; None while it lives."""
-        return None if self._gone_at is None else (self._clock() - self._gone_at) * _NS
+        return _seconds_since(self._gone_at, self._clock())
 
     @property
-    def expired(self) -> bool:
+    def is_old_news(self) -> bool:
         """True once the rank has been dead for more than NEWS_SECONDS."""
         gone = self.gone_seconds
         return gone is not None and not 0 <= gone <= NEWS_SECONDS
@@ -270,10 +269,12 @@ class RankBox:
         return Suspicion(self.job_id, self.identity.rank, reason) if reason else None
 
     @property
-    def launch(self) -> tuple[str, int, int, int, int]:
-        """The launch that this rank belongs to: job id, user, attempt, and the launcher's process on this host."""
+    def launch(self) -> LocalLaunch:
+        """The launch that this rank belongs to."""
         identity = self.identity
-        return identity.job_id, self.owner, identity.attempt, identity.launcher_pid, identity.launcher_start
+        return LocalLaunch(
+            identity.job_id, self.owner, identity.attempt, identity.launcher_pid, identity.launcher_start
+        )
 
     @property
     def alive(self) -> bool:
@@ -296,11 +297,14 @@ class RankBox:
 
     def state(self) -> RankState:
         """Return everything about the rank as of the last refresh. Raises BoxCorrupt."""
-        identity, last, words, report, groups, sequences, entered, not_finite_since = self._contents()
+        contents = self._contents()
+        identity, last, words, groups = contents.identity, contents.last, contents.words, contents.groups
         # A dead rank does not change, so its ages are exact at any time. A living one may have gone on since then.
         now, now_ns = self.now, self._refreshed_at if self.alive else self._clock()
         refreshed_time = time.time() - (self._clock() - now_ns) * _NS
-        wanted = identity.job_id if identity.job_id != self.job_id else first_job_id(self.job_id, identity.launch_id)
+        wanted_job_id = (
+            identity.job_id if identity.job_id != self.job_id else first_job_id(self.job_id, identity.launch_id)
+        )
         words_seconds = max(0.0, refreshed_time - words.time) if words else None
         return row_of(
             RankState,
@@ -311,34 +315,30 @@ class RankBox:
             host=self._host,
             launcher=f"{identity.launcher_pid}@{identity.launcher_start}",
             labels=bounded_labels(identity.labels),
-            alive=self._gone_at is None,
+            alive=self.alive,
             process_state=self._process_state,
             exit_status=self._ends.status if self._ends else None,
-            gone_seconds=None if self._gone_at is None else (now_ns - self._gone_at) * _NS,
-            stopped_seconds=None if self._stopped_at is None else (now_ns - self._stopped_at) * _NS,
+            gone_seconds=_seconds_since(self._gone_at, now_ns),
+            stopped_seconds=_seconds_since(self._stopped_at, now_ns),
             activity=self.activity,
             activity_seconds=(now_ns - now.activity_since) * _NS,
             phase=now.phase,
             step=now.step,
             step_seconds=(now_ns - now.step_since) * _NS,
             state_seconds=(now_ns - now.since) * _NS,
-            in_flight=None if now.op is None else InFlight(
-                now.op,
-                groups[now.group][0] if now.group in groups else "",
-                now.sequence,
-                now.num_bytes,
-                (now_ns - now.since) * _NS,
-            ),
-            sequences={name: sequences[number] for number, (name, _) in groups.items() if number in sequences},
+            in_flight=_in_flight(now, groups, (now_ns - now.since) * _NS),
+            sequences={
+                name: contents.sequences[number] for number, (name, _) in groups.items() if number in contents.sequences
+            },
             lease_seconds=self.lease_seconds,
             overdue_seconds=self.overdue_seconds,
             totals=totals(last),
             **fields_of_state(last),
-            report=dict(report),
-            not_finite_since=not_finite_since,
+            report=dict(contents.report),
+            not_finite_since=contents.not_finite_since,
             last_words=words,
             resident_bytes=self._stat.resident_bytes if self._stat else None,
-            blocked_seconds=None if self._blocked_at is None else (now_ns - self._blocked_at) * _NS,
+            blocked_seconds=_seconds_since(self._blocked_at, now_ns),
             import_seconds=self._import_seconds,
             leaving_seconds=words_seconds if self.alive and words and words.kind == "exception" else None,
             last_words_seconds=words_seconds,
@@ -351,13 +351,13 @@ class RankBox:
             unobserved_seconds=self._silence.unobserved_ns * _NS if self.alive else 0.0,
             open_seconds=max(0.0, (now_ns - last[layout.TIME]) * _NS),
             owner=self.owner,
-            wanted_job_id=wanted if wanted != self.job_id else "",
+            wanted_job_id=wanted_job_id if wanted_job_id != self.job_id else "",
             entered=tuple(
-                EnteredCollective(word(OPS, op, "op"), groups[group][0], number, size)
-                for op, group, number, size in entered
+                EnteredCollective(word(OPS, op, "op"), groups[group][0], sequence, num_bytes)
+                for op, group, sequence, num_bytes in contents.entered
                 if group in groups
             ),
-        )  # fmt: skip
+        )
 
     def _contents(self) -> _Contents:
         if self._final is not None:
@@ -383,3 +383,15 @@ class RankBox:
             self.reader.close()
         if self._ends is not None:
             self._ends.close()
+
+
+def _seconds_since(moment_ns: int | None, now_ns: int) -> float | None:
+    return None if moment_ns is None else (now_ns - moment_ns) * _NS
+
+
+def _in_flight(now: Now, groups: Mapping[int, tuple[str, int]], seconds: float) -> InFlight | None:
+    """Return the collective that the rank is in, for `seconds` now; None if it is in none."""
+    if now.op is None:
+        return None
+    group, _ = ("", 0) if now.group is None else groups.get(now.group, ("", 0))
+    return InFlight(now.op, group, now.sequence, now.num_bytes, seconds)

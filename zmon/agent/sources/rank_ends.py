@@ -1,4 +1,4 @@
-"""Watch how a rank and its launcher end, through a pidfd of each (Linux 6.15 or newer tells the exit status).
+"""Watch how a rank and its launcher end, through a pidfd of each (since Linux 6.15 with the exit status).
 
 After the end of a rank, also watch whether its launcher starts other processes: a launch can be watched only once its
 ranks have imported torch, which takes seconds, and minutes from a slow file system.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zmon.agent.sources.pci import pci_address
-from zmon.agent.sources.reading import Reading, first
+from zmon.agent.sources.reading import Reading, take_first
 from zmon.agent.sources.sysfs import Attributes, CounterTotals, link_target, names_in, sample_each
 from zmon.errors import SourceUnavailable
 from zmon.schema.host import NicSample
@@ -95,7 +95,7 @@ class RdmaSource:
         """Return one sample per port, by device."""
         dropped: list[str] = []
         ports = self._ports(dropped)
-        folders = {name: str(port) for name, port in first(MAX_PORTS, [*ports.items()], "ports", dropped)}
+        folders = {name: str(port) for name, port in take_first(MAX_PORTS, [*ports.items()], "ports", dropped)}
         samples = sample_each(folders, self._sample, dropped)
         self._totals.keep(ports)
         return Reading(tuple(samples), tuple(dropped))

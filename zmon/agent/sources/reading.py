@@ -21,8 +21,8 @@ class Reading(NamedTuple):
     dropped: tuple[str, ...] = ()
 
 
-def first(most: int, items: Sequence[T], noun: str, dropped: list[str]) -> Sequence[T]:
-    """Return at most so many items; `dropped` gets a line if there are more."""
+def take_first(most: int, items: Sequence[T], noun: str, dropped: list[str]) -> Sequence[T]:
+    """Return the first `most` items; `dropped` gets a line if there are more. `noun` names them, in the plural."""
     if len(items) > most:
         dropped.append(f"{len(items) - most} of {len(items)} {noun}: at most {most} are read")
     return items[:most]

@@ -1,11 +1,11 @@
-"""Tell whether a rank that was its whole job has started the ranks of another one, and only waits for them.
+"""Decide whether a job of one rank is over, because it has started the ranks of another job and only waits for them.
 
 A script may try its model in its own process, and then call `torch.multiprocessing.spawn`, a notebook's launcher or
-torchrun. Its first launch is over once processes below it are ranks, and until it does something in torch again. A rank
-that evaluates in a process beside its training does something at once, and a rank with peers is never over: they wait
-for it. Processes below it that join no process group are no ranks: loader workers, helpers.
+torchrun. Its first launch is over while processes below it are ranks and it does nothing in torch itself. So a rank
+that evaluates in a process beside its training is not over: it goes on in torch at once. A rank with peers is never
+over, because they wait for it. Processes that join no process group, such as loader workers, are no ranks.
 
-All this is what the kernel and the boxes tell. What is unknown, as in another PID namespace, makes no launch over.
+The kernel and the boxes show all this. Where they do not, as in another PID namespace, a launch is not over.
 """
 
 from __future__ import annotations
@@ -59,7 +59,11 @@ class StartedRanks:
         self.above = processes.above(process)
 
     def note(self, newest: Mapping[Process, int], unfinished: Collection[Process], now: Now, now_ns: int) -> None:
-        """Note the newest process that the rank has started, by process above a rank; `unfinished` as in `note_all`."""
+        """Note the newest process that the rank has started.
+
+        `newest`: the start of that process, by process above a rank. `unfinished`: the processes above ranks that have
+        not finished.
+        """
         ticks = newest.get(self.process, 0)
         if ticks:
             self._all_finished = self.process not in unfinished
@@ -67,10 +71,10 @@ class StartedRanks:
             self._newest = _Newest(ticks, latest_start_ns(ticks, now_ns), _num_steps(now))
 
     def has_superseded(self, now: Now, alive: bool) -> bool:
-        """Return True if the rank has done nothing in torch since it started the newest of them.
+        """Return True if the rank has done nothing in torch since it started the newest rank.
 
-        A rank that fails after them is superseded, too: it raises what they raised. If all of them have ended well, it
-        fails by itself.
+        A rank that fails after its ranks is superseded, too: it raises their error. If all its ranks have ended well,
+        its failure is its own.
         """
         if self._newest is None:
             return False
@@ -79,8 +83,8 @@ class StartedRanks:
         return now.since <= self._newest.latest_ns and (alive or not self._all_finished)
 
 
-def note_all(ranks: Sequence[Rank]) -> None:
-    """Tell each rank of a host which ranks it has started."""
+def note_started_ranks(ranks: Sequence[Rank]) -> None:
+    """Note for each rank of a host which ranks it has started."""
     alone = [rank for rank in ranks if rank.identity.world_size == 1]
     processes = {rank.started_ranks.process for rank in alone}
     below = [rank for rank in ranks if not processes.isdisjoint(rank.started_ranks.above) and rank.has_joined]

@@ -1,7 +1,7 @@
 """Read the end of each rank's stderr, even after the rank died.
 
 `/proc/<pid>/fd/2` leads to the file only while the process lives, so the file is held open from the first sight of the
-rank until shortly after its end. It is the rank's own process that is looked at, never a later one with its number.
+rank until shortly after its end. Only the rank's own process is read, never a later process with the same number.
 Only regular files are read: data in a pipe or terminal is not stored, and reading it would take it from its reader.
 Each file is first opened as a path only (O_PATH, open(2)), so that a FIFO or a device is never opened. A file is read
 only if the rank has it open for writing and may write it: with O_PATH a process can hold any file as its stderr, and
@@ -17,7 +17,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
+
+from msgspec import UNSET, UnsetType
 
 from zmon.agent.sources.reading import Reading
 from zmon.format import plain, plain_lines
@@ -43,6 +45,15 @@ class _Stderr:
         if self.fd is not None:
             os.close(self.fd)
             self.fd = None
+
+
+class StderrEnd(NamedTuple):
+    """The end of the stderr of one rank, or the reason why there is none."""
+
+    text: str | None = None  # the last TAIL_BYTES, without a first line that is cut off
+    error: str | None = None
+    path: str | UnsetType | None = UNSET  # left out if nobody looked for the file
+    is_shared: bool | UnsetType = UNSET  # other ranks of this host write to it, as under torchrun without --redirects
 
 
 class StderrSource:
@@ -74,11 +85,8 @@ class StderrSource:
         left_out = sum(uid not in self._files for uid in runs)
         return Reading(None, (f"{left_out} ranks: at most {MAX_FILES} files are open",) if left_out else ())
 
-    def tail(self, run_uid: str) -> dict[str, Any]:
-        """Return the last 8 KiB and the path of the file; without a file, None and the reason.
-
-        `stderr_shared`: other ranks of this host write to the same file, as under torchrun without --redirects.
-        """
+    def tail(self, run_uid: str) -> StderrEnd:
+        """Return the end of a rank's stderr."""
         file = self._files.get(run_uid, _Stderr(reason="the agent never saw the rank alive, or it ended too long ago"))
         text: str | None = None
         error: str | None = file.reason
@@ -91,23 +99,23 @@ class StderrSource:
                 text, error = plain_lines(raw.decode("utf-8", "replace")), None
             except OSError as failure:
                 error = f"cannot read {file.path}: {failure.strerror}"
-        shared = sum(other.inode == file.inode for other in self._files.values()) > 1 and text is not None
-        return {"stderr_tail": text, "stderr_error": error, "stderr_path": file.path, "stderr_shared": shared}
+        is_shared = sum(other.inode == file.inode for other in self._files.values()) > 1 and text is not None
+        return StderrEnd(text, error, file.path, is_shared)
 
     def _update(self, file: _Stderr, process: ProcessId) -> None:
         """Open the file if stderr does not go to the same file as before."""
         try:
-            with contextlib.ExitStack() as unless_all_is_well:
+            with contextlib.ExitStack() as close_on_failure:
                 with process.opened(self._proc) as folder:
                     link = folder / "fd/2"
                     status = link.stat()
                     if file.inode == (status.st_dev, status.st_ino):
                         return
-                    unless_all_is_well.callback(file.close)
+                    close_on_failure.callback(file.close)
                     file.close()
                     file.inode, file.path = (status.st_dev, status.st_ino), plain(os.readlink(link))  # noqa: PTH115
                     file.fd, file.reason = _open_for_reading(folder), ""
-                unless_all_is_well.pop_all()  # the process was the same one all the time
+                close_on_failure.pop_all()  # the process was the same one all the time
         except _NotAFile as kind:
             file.reason = f"it goes to {kind}, which zmon does not read"
         except (FileNotFoundError, ProcessLookupError):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Container
 from pathlib import Path
 from typing import TypeVar
 
-from zmon.agent.sources.reading import Reading, first, text_of
+from zmon.agent.sources.reading import Reading, take_first, text_of
 from zmon.errors import SourceUnavailable
 from zmon.schema.host import DiskSample, MountSample, Storage
 
@@ -54,7 +54,7 @@ class StorageSource:
         diskstats = _head(self._diskstats, "\n", dropped)
         lines_by_disk = whole_disks(diskstats, {folder.name for folder in self._block.iterdir()})
         disks = []
-        for device, line in first(MAX_DISKS, [*lines_by_disk.items()], "disks", dropped):
+        for device, line in take_first(MAX_DISKS, [*lines_by_disk.items()], "disks", dropped):
             if text_of(self._block / device.replace("/", "!") / "queue/iostats") == "0":
                 dropped.append(f"{device}: the kernel does not count its requests: its queue/iostats is 0")
                 continue
@@ -68,7 +68,7 @@ class StorageSource:
         mountstats = _head(self._mountstats, "\ndevice ", dropped)
         sections = network_mounts(mountstats, _head(self._mountinfo, "\n", dropped))
         mounts = []
-        for mount, section in first(MAX_MOUNTS, [*sections.items()], "network mounts", dropped):
+        for mount, section in take_first(MAX_MOUNTS, [*sections.items()], "network mounts", dropped):
             try:
                 mounts.append(mount_sample(section))
             except (ValueError, IndexError):
@@ -103,13 +103,14 @@ def network_mounts(mountstats: str, mountinfo: str) -> dict[str, str]:
 
     A bind mount shows the counters of its original. Of mounts that share a file system, only the first is returned.
     """
-    file_system = {words[4]: words[2] for words in (line.split(" ", 5) for line in mountinfo.splitlines()) if words[5:]}
-    first: dict[str, tuple[str, str]] = {}
+    rows = (line.split(" ", 5) for line in mountinfo.splitlines())
+    file_systems = {row[4]: row[2] for row in rows if len(row) > 5}  # by mount point
+    sections: dict[str, tuple[str, str]] = {}  # mount point and section, by file system
     for section in re.split(r"^(?:no )?device ", mountstats, flags=re.M):
         header = re.match(r"\S+ mounted on (\S+) with fstype nfs4? ", section)
         if header:
-            first.setdefault(file_system.get(header[1], header[1]), (header[1], section))
-    return dict(first.values())
+            sections.setdefault(file_systems.get(header[1], header[1]), (header[1], section))
+    return dict(sections.values())
 
 
 def mount_sample(section: str) -> MountSample:

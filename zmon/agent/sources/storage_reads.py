@@ -53,11 +53,11 @@ class StorageReads:
         for job_id in self._ended.keys() - set(jobs.values()):
             del self._ended[job_id]
 
-    def of_ended_ranks(self, job_id: str) -> int:
+    def bytes_of_ended_ranks(self, job_id: str) -> int:
         """Return the bytes read by the ranks of a job that have ended; 0 once all its ranks have ended."""
         return self._ended[job_id]
 
-    def of(self, process: ProcessId, job_id: str, folder: Path) -> int | None:
+    def bytes_of(self, process: ProcessId, job_id: str, folder: Path) -> int | None:
         """Return the bytes that a rank and its children have read; None if the count of the rank may not be read.
 
         `folder` is the opened folder of its process in /proc.

@@ -124,7 +124,7 @@ class CounterTotals:
         """Return the total, given the value of the counter now."""
         counters = self._counters.setdefault(device, {})
         last, base = counters.get(counter, (value, 0))  # the total is base + value
-        if wrapped(last, value):
+        if has_wrapped(last, value):
             base += WRAP
         elif value < last // 2:
             base += last
@@ -139,7 +139,7 @@ class CounterTotals:
             del self._counters[device]
 
 
-def wrapped(last: int, value: int) -> bool:
+def has_wrapped(last: int, value: int) -> bool:
     """Return True if a counter overflowed 32 bits and grew by less than a quarter of that range since the last read."""
     return value < last < WRAP and value + WRAP - last < WRAP // 4
 

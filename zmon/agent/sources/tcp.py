@@ -8,20 +8,16 @@ tcpRetransSegs).
 
 from __future__ import annotations
 
-import errno
 import os
-import select
-import socket
-import time
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from contextlib import ExitStack
 from operator import attrgetter
 from pathlib import Path
 
 import psutil
 
 from zmon.agent.sources import sock_diag
+from zmon.agent.sources.answering import answering_addresses
 from zmon.agent.sources.reading import Ranks, Reading
 from zmon.agent.sources.sock_diag import Connection, Dump
 from zmon.process import ProcessId
@@ -29,52 +25,8 @@ from zmon.schema.host import TcpPeer, TcpSample
 
 MAX_PEERS = 512
 MAX_ASKED = 64  # addresses that are asked for an answer once a second while a job stands still
-TIMEOUT_SECONDS = 0.5  # for an answer; a network of one cluster answers within milliseconds
-_PORT = 9  # discard (RFC 863)
-_ANSWERS, _WAITING = (0, errno.ECONNREFUSED), errno.EINPROGRESS
 
 _Rank = tuple[str, int]  # job id and rank
-
-
-def answering(own_addresses: Mapping[str, str], timeout_seconds: float = TIMEOUT_SECONDS) -> frozenset[str]:
-    """Return the addresses that answer. `own_addresses` has the own address to ask from, by the address to ask.
-
-    It asks for a TCP connection to the port `discard`, where usually nothing listens: a refusal is an answer, too. No
-    answer alone proves nothing, because a firewall may drop such requests.
-    """
-    until = time.monotonic() + timeout_seconds
-    with ExitStack() as stack:
-        codes = {address: _connect(stack, address, source) for address, source in own_addresses.items()}
-        at_once = {address for address, (_, code) in codes.items() if code in _ANSWERS}
-        waiting = {asking.fileno(): (asking, address) for address, (asking, code) in codes.items() if code == _WAITING}
-        return frozenset(at_once | _answered(waiting, until))
-
-
-def _connect(stack: ExitStack, address: str, source: str) -> tuple[socket.socket, int]:
-    """Begin to connect; return the socket, which the stack closes, and the result so far."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    asking = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
-    asking.setblocking(False)
-    try:
-        asking.bind((source, 0))
-        return asking, asking.connect_ex((address, _PORT))
-    except OSError as error:  # the own address has just gone, or needs the name of an interface
-        return asking, error.errno or errno.EIO
-
-
-def _answered(waiting: Mapping[int, tuple[socket.socket, str]], until: float) -> set[str]:
-    """Return the addresses of the sockets that get an answer by the monotonic time `until`."""
-    poll, answers, num_open = select.poll(), set(), len(waiting)
-    for number in waiting:
-        poll.register(number, select.POLLOUT)
-    while num_open and (seconds := until - time.monotonic()) > 0:
-        for number, _ in poll.poll(1000 * seconds):
-            poll.unregister(number)
-            num_open -= 1
-            asking, address = waiting[number]
-            if asking.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) in _ANSWERS:
-                answers.add(address)
-    return answers
 
 
 def interface_by_address() -> dict[str, str]:
@@ -96,14 +48,12 @@ class TcpSource:
         dump: Callable[[Container[int]], Dump] = sock_diag.dump,
         interfaces: Callable[[], Mapping[str, str]] = interface_by_address,
         stands_still: Callable[[], bool] = lambda: False,
-        answers: Callable[[Mapping[str, str]], frozenset[str]] = answering,
+        answers: Callable[[Mapping[str, str]], frozenset[str]] = answering_addresses,
     ) -> None:
         """Ask the peers for an answer while `stands_still` returns True, or data to one of them times out."""
         self._ranks, self._proc, self._dump, self._interfaces = ranks, proc, dump, interfaces
         self._stands_still, self._answers = stands_still, answers
-        self._searched: Mapping[
-            ProcessId, _Rank
-        ] = {}  # the ranks by process whose descriptors were searched for sockets
+        self._searched: Mapping[ProcessId, _Rank] = {}  # the ranks whose descriptors were searched for sockets
         self._visible = False  # True if the sockets of at least one rank can be listed
         self._owners: dict[int, _Rank] = {}  # the rank that owns each socket, by the socket's inode
         self._others: set[int] = set()  # inodes of the other sockets that the kernel listed
@@ -118,7 +68,7 @@ class TcpSource:
         if self._outdated or ranks != self._searched:
             self._search(ranks)
         connections = self._connections() if self._visible else ()
-        peers, left_out = fullest(by_peer(connections, self._owners))
+        peers, left_out = fullest_peers(by_peer(connections, self._owners))
         addresses = tuple(sorted({connection.address for connection in connections}))
         if addresses != self._addresses:
             devices = self._interfaces()
@@ -205,13 +155,13 @@ def by_peer(connections: Iterable[Connection], owners: Mapping[int, _Rank]) -> l
     ]
 
 
-def fullest(peers: list[TcpPeer]) -> tuple[tuple[TcpPeer, ...], tuple[str, ...]]:
+def fullest_peers(peers: list[TcpPeer]) -> tuple[tuple[TcpPeer, ...], tuple[str, ...]]:
     """Return at most MAX_PEERS peers, those with the longest send queues, and a line if any are left out."""
     if len(peers) <= MAX_PEERS:
         return tuple(peers), ()
-    fullest_peers = sorted(peers, key=attrgetter("send_queue_bytes"), reverse=True)[:MAX_PEERS]
+    fullest = sorted(peers, key=attrgetter("send_queue_bytes"), reverse=True)[:MAX_PEERS]
     left_out = f"{len(peers) - MAX_PEERS} of {len(peers)} peers, those with the shortest send queues"
-    return tuple(fullest_peers), (left_out,)
+    return tuple(fullest), (left_out,)
 
 
 def retransmitted_segments(snmp: Path) -> int | None:

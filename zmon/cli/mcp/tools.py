@@ -1,7 +1,7 @@
 """The tools of `zmon mcp`: each asks the hub once and returns text. The docstring of a tool is what an assistant reads.
 
-What zmon says comes first: who sees what, and what is unknown. All that jobs and hosts have a say in is fenced after
-it, findings and their advice included, because they repeat names and messages.
+zmon's own words come first, with what is unknown. All that jobs and hosts can influence follows inside a fence,
+findings and their advice included, because they repeat names and messages.
 """
 
 from __future__ import annotations

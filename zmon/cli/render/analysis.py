@@ -1,33 +1,27 @@
 """The output of `zmon analyze`: findings, then what the format of the files shows.
 
-A step log shows where the time went, and a heat map of the ranks; a pipeline trace also what-ifs per stage, of the
-slowest workers and of all; flight records the collectives in which ranks wait.
+For a step log that is where the time went, and a heat map of the ranks. A pipeline trace adds what-ifs: per stage, for
+the slowest workers, and for all workers. Flight records show the collectives in which ranks wait.
 """
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from zmon.cli.render import right
+from zmon.cli.render.heat_map import heat_map_text
 from zmon.detectors.wording import ranks_text
 from zmon.format import UNKNOWN, listed
 from zmon.offline.analyze.collectives import FlightAnalysis
 from zmon.offline.analyze.pipeline import PipelineReport, WhatIf, Worker
 from zmon.offline.analyze.replay import MIN_STEPS, Attempt, is_conclusive
 from zmon.offline.analyze.rows import StepTable
-from zmon.schema.steps import STEP
 from zmon.stats import quantile
 
-SHADES = " ░▒▓█"  # readable without colours
-_BOUNDS = (1.1, 1.25, 1.5, 2.0)  # multiples of the median rank's self time at which a darker shade begins
-_MAX_RANKS = 32  # ranks in the heat map
-_MARGIN = 8  # width of the column with the number of the rank
 _MAX_ROWS = 64  # collectives in flight
 _MAX_NAMES = 4  # of the slowest workers
 
@@ -38,7 +32,7 @@ def report(log: StepTable, attempts: list[Attempt], width: int, extra: Sequence[
     for part in extra:
         parts += [Text(""), part]
     for attempt in attempts:
-        parts += [Text(""), _time(attempt), Text(""), _heat_map(log, attempt, width)]
+        parts += [Text(""), _time(attempt), Text(""), heat_map_text(log, attempt, width)]
     return Group(*parts)
 
 
@@ -116,19 +110,6 @@ def _time(attempt: Attempt) -> RenderableType:
         return Text("no step has a row for every rank: where the time went is unknown")
     table.caption = f"step time of the last {len(durations)} steps: p50 {p50 * 1000:.1f} ms, p95 {p95 * 1000:.1f} ms"
     return table
-
-
-def _heat_map(log: StepTable, attempt: Attempt, width: int) -> Text:
-    ratios = heat_map(log, attempt.number, max(width - _MARGIN - 1, 16), _MAX_RANKS)
-    text = Text("self time of each rank ÷ self time of the median rank: ")
-    text.append(f"'{SHADES[1]}' 1.1 ×  '{SHADES[2]}' 1.25 ×  '{SHADES[3]}' 1.5 ×  '{SHADES[4]}' 2 × or more\n")
-    if len(ratios.ranks) < attempt.ranks:
-        text.append(f"(the {len(ratios.ranks)} slowest of {attempt.ranks} ranks)\n")
-    for rank, cells in zip(ratios.ranks, ratios.cells, strict=True):
-        text.append(f"{rank:>{_MARGIN - 1}} {''.join(map(shade, cells))}\n")
-    first, last = (f"{log.number(step):,}" for step in (ratios.first_steps[0], ratios.first_steps[-1]))
-    text.append(f"{'step':>{_MARGIN - 1}} {first}{last:>{max(len(ratios.first_steps) - len(first), 1)}}")
-    return text
 
 
 def what_if_table(report: PipelineReport, workers: Mapping[int, Worker]) -> RenderableType:
@@ -213,46 +194,3 @@ def _pending_table(analysis: FlightAnalysis) -> RenderableType:
     if len(analysis.pending) > _MAX_ROWS:
         table.caption = f"and {len(analysis.pending) - _MAX_ROWS} more"
     return table
-
-
-@dataclass(frozen=True)
-class HeatMap:
-    """A row per rank and a column per span of steps; a cell is None if the rank has no record in that span."""
-
-    ranks: tuple[int, ...]
-    first_steps: tuple[int, ...]  # first step of each column
-    cells: tuple[tuple[float | None, ...], ...]  # multiples of the median rank's self time
-
-
-def heat_map(log: StepTable, attempt: int, columns: int, rows: int) -> HeatMap:
-    """Return a map of at most `columns` columns. If there are more than `rows` ranks, it has the slowest ones."""
-    self_times = {
-        rank: dict(zip(steps.column(STEP), steps.sums("phase"), strict=True))
-        for rank, steps in log.ranks(attempt).items()
-    }
-    numbers = sorted({step for of_rank in self_times.values() for step in of_rank})
-    width = -(-len(numbers) // columns)
-    spans = [numbers[begin : begin + width] for begin in range(0, len(numbers), width)]
-    by_rank = {
-        rank: [_median([of_rank[step] for step in span if step in of_rank]) for span in spans]
-        for rank, of_rank in self_times.items()
-    }
-    medians = [_median([by_rank[rank][column] for rank in self_times]) for column in range(len(spans))]
-    cells = {rank: tuple(map(_ratio, by_rank[rank], medians)) for rank in self_times}
-    worst = sorted(self_times, key=lambda rank: -max((cell for cell in cells[rank] if cell is not None), default=0.0))
-    shown = tuple(sorted(worst[:rows]))
-    return HeatMap(shown, tuple(span[0] for span in spans), tuple(cells[rank] for rank in shown))
-
-
-def shade(cell: float | None) -> str:
-    """Return the character of a cell; a dot means unknown."""
-    return "·" if cell is None else SHADES[sum(cell >= bound for bound in _BOUNDS)]
-
-
-def _median(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None
-
-
-def _ratio(seconds: float | None, median: float | None) -> float | None:
-    return seconds / median if seconds is not None and median else None

@@ -1,7 +1,7 @@
 """The card of `zmon watch`: how a job ended and why, where its time went, and what to do next. Pure.
 
-A card has at most 25 lines of 100 columns. What is not known is said as such: a job of which nothing was seen is never
-called healthy.
+A card has at most 25 lines of 100 columns. Unknown is shown as unknown: a job without a watched rank is never called
+healthy.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from zmon.cli.render.status import culprit
 from zmon.cli.render.time_advice import time_advice
-from zmon.cli.render.verdict import VerdictCard, WatchedJob, fault_of, main_job, ranks_seen
+from zmon.cli.render.verdict import VerdictCard, WatchedJob, fault_of, main_job, watched_part
 from zmon.format import UNKNOWN, clock, counted, duration, listed, plain, sentence
 from zmon.schema.finding import Finding, worst_first
 from zmon.schema.job import JobView
@@ -24,10 +24,13 @@ _MAX_OTHERS = 4  # lines about further findings, and about further jobs
 _TOGETHER = "\x1f"  # stands for a space at which no line is broken, until the line is made
 _FILLS = "█▓▒░#=+"  # the time categories of the bar, the largest first
 
+Row = tuple[str, str]  # label and text
+
 
 def card_lines(card: VerdictCard) -> list[str]:
+    """Return the lines of the card."""
     job = main_job(card.jobs)
-    rows, advice = [*_ended(card, job)], ""
+    rows, advice = [*_ending(card, job)], ""
     if card.unwatched:
         rows.append(("watched", f"nothing: {card.unwatched.what}"))
         advice = card.unwatched.next_step
@@ -45,7 +48,7 @@ def card_lines(card: VerdictCard) -> list[str]:
     if card.folder:
         rows.append(("folder", card.folder))
     name = job.view.job_id if job else plain(card.command)
-    return _fitted(name, rows)
+    return _fit_on_card(name, rows)
 
 
 def finding_lines(finding: Finding, part: str = "", job_id: str = "") -> list[str]:
@@ -56,10 +59,10 @@ def finding_lines(finding: Finding, part: str = "", job_id: str = "") -> list[st
     head = f"zmon: {finding.severity.upper()} {finding.cause}, {culprit(finding)}, since {clock(finding.onset)}"
     what, next_step = sentence(finding.summary), _without_hub(finding.detail)
     rows = [("job", job_id), ("what", what), ("next", next_step), ("seen", part)]
-    return [head[:WIDTH], *_wrapped(rows, 4)]
+    return [head[:WIDTH], *_wrap_rows(rows, 4)]
 
 
-def _ended(card: VerdictCard, job: WatchedJob | None) -> Iterator[tuple[str, str]]:
+def _ending(card: VerdictCard, job: WatchedJob | None) -> Iterator[Row]:
     fault = fault_of(job, card.signalled) if job else None
     why = f": {fault.summary}" if fault else ""
     if job and card.failed and not fault:
@@ -72,9 +75,9 @@ def _ended(card: VerdictCard, job: WatchedJob | None) -> Iterator[tuple[str, str
         yield "exit code", card.failure
 
 
-def _speed(job: WatchedJob) -> Iterator[tuple[str, str]]:
+def _speed(job: WatchedJob) -> Iterator[Row]:
     view = job.view
-    ranks = ranks_seen(view) or f"{view.ranks_seen} of {view.world_size}"
+    ranks = watched_part(view) or f"{view.ranks_seen} of {view.world_size}"
     host = f" on {listed(view.hosts, 2)}" if view.hosts else ""
     edge = "" if "python" not in job.edges else "; the Python edge of the probe, because their Python is not zmon's"
     apart = f"; {view.uncompared}" if view.uncompared else ""
@@ -90,7 +93,7 @@ def _speed(job: WatchedJob) -> Iterator[tuple[str, str]]:
     yield "steps", f"{job.steps:,}, {step}{rate}{inferred}"
 
 
-def _time(job: WatchedJob) -> Iterator[tuple[str, str]]:
+def _time(job: WatchedJob) -> Iterator[Row]:
     """Yield the bar by category and its legend."""
     view = job.view
     total = sum(view.time.values())
@@ -121,24 +124,24 @@ def _largest(view: JobView) -> list[tuple[str, float]]:
     )[: len(_FILLS)]
 
 
-def _costs(view: JobView) -> Iterator[tuple[str, str]]:
+def _costs(view: JobView) -> Iterator[Row]:
     total = sum(view.time.values())
     for number, (category, seconds) in enumerate(_largest(view)[:2]):
         what = time_advice(category).what
         yield "" if number else "cost most", f"{category} {duration(seconds)} ({seconds / total:.0%}): {what}"
 
 
-def _findings(job: WatchedJob, fault: Finding | None) -> Iterator[tuple[str, str]]:
+def _findings(job: WatchedJob, fault: Finding | None) -> Iterator[Row]:
     """Yield a line for each finding but the fault that the card begins with."""
     lines = []
     for finding in worst_first(job.findings):
         over = "" if finding.resolved is None else f" (over after {duration(finding.resolved - finding.onset)})"
         if finding is not fault:
             lines.append(f"{finding.severity} {finding.cause}, {culprit(finding)}{over}")
-    yield from _first("findings", lines)
+    yield from _label_first("findings", lines)
 
 
-def _others(jobs: Sequence[WatchedJob], main: WatchedJob) -> Iterator[tuple[str, str]]:
+def _others(jobs: Sequence[WatchedJob], main: WatchedJob) -> Iterator[Row]:
     """Yield a line for each job but the main one."""
     lines = []
     for job in jobs:
@@ -146,11 +149,11 @@ def _others(jobs: Sequence[WatchedJob], main: WatchedJob) -> Iterator[tuple[str,
         end = f"{fault.cause}, {culprit(fault)}" if fault else job.view.headline.line
         if job is not main:
             lines.append(f"{job.view.job_id}: {counted(job.steps, 'step')}, {end}")
-    yield from _first("also ran", lines)
+    yield from _label_first("also ran", lines)
 
 
-def _first(label: str, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the first lines, and the number of the others."""
+def _label_first(label: str, lines: Sequence[str]) -> Iterator[Row]:
+    """Yield the first lines and the number of the others. The first row has the label."""
     shown = [*lines[:_MAX_OTHERS], *([f"and {len(lines) - _MAX_OTHERS} more"] if len(lines) > _MAX_OTHERS else [])]
     yield from zip([label, *[""] * _MAX_OTHERS], shown, strict=False)
 
@@ -161,7 +164,7 @@ def _next(job: WatchedJob, fault: Finding | None) -> str:
     if finding is not None:
         return _without_hub(finding.detail)
     if not job.steps:  # its start is no cost yet
-        return "Look at the cards of the other nodes." if ranks_seen(job.view) else ""
+        return "Look at the cards of the other nodes." if watched_part(job.view) else ""
     largest = _largest(job.view)
     return time_advice(largest[0][0]).next_step if largest else ""
 
@@ -171,17 +174,17 @@ def _without_hub(text: str) -> str:
     return text.replace("`zmon status --json`", "The report").replace(" in the finding", " in the report")
 
 
-def _fitted(name: str, rows: Sequence[tuple[str, str]]) -> list[str]:
+def _fit_on_card(name: str, rows: Sequence[Row]) -> list[str]:
     """Return the lines of the rows, the long ones cut so that all fit on the card."""
     head = f"── zmon watch: {name} "[: WIDTH - 2]
     for most in range(6, 0, -1):
-        lines = [head + "─" * (WIDTH - len(head)), *_wrapped(rows, most)]
+        lines = [head + "─" * (WIDTH - len(head)), *_wrap_rows(rows, most)]
         if len(lines) <= MAX_LINES:
             break
     return lines[:MAX_LINES]
 
 
-def _wrapped(rows: Sequence[tuple[str, str]], most: int) -> list[str]:
+def _wrap_rows(rows: Sequence[Row], most: int) -> list[str]:
     """Return the rows as labelled lines, each wrapped into at most so many."""
     lines = []
     for label, text in rows:

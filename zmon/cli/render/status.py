@@ -45,7 +45,7 @@ def status_table(
 def urgent_parts(
     findings: Sequence[Finding], jobs: Sequence[JobView], now: float, in_full: int | None = None
 ) -> list[RenderableType]:
-    """Return the findings, the worst first, then the urgent headlines that are about none of them, the newest first.
+    """Return the findings, the worst first, then the other urgent headlines, the newest first.
 
     The first `in_full` findings have all details, the others one line each.
     """

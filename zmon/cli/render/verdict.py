@@ -55,7 +55,7 @@ class VerdictCard:
 def main_job(jobs: Sequence[WatchedJob]) -> WatchedJob | None:
     """Return the job that the card is about: the one with the worst finding, else the one with the most steps.
 
-    A job that only tried what another one then trained comes after all others.
+    A job whose script has only tried its model, and then started the ranks of another job, comes after all others.
     """
 
     def importance(job: WatchedJob) -> tuple[int, bool, int, float]:
@@ -68,22 +68,22 @@ def main_job(jobs: Sequence[WatchedJob]) -> WatchedJob | None:
 def fault_of(job: WatchedJob, signalled: float | None = None) -> Finding | None:
     """Return the finding about the end of the job, or about its stall; None if there is none.
 
-    A stall that a signal ended, and no step, was the reason for the signal. `signalled`: unix seconds of the first one.
-    Silence before ranks that finish, while they clean up or upload, is over with them.
+    A stall counts if it lasts, or if a signal ended it and no step: it was the reason for the signal. `signalled`: unix
+    seconds of the first signal. Silence before the ranks finish, while they clean up or upload, does not count.
     """
 
-    def lasted(finding: Finding) -> bool:
+    def caused_end(finding: Finding) -> bool:
         is_silence = finding.evidence_of(StallEvidence).silence is not UNSET
         ended_by_signal = signalled is not None and finding.onset < signalled <= (finding.resolved or signalled)
         is_open = finding.resolved is None and not (is_silence and job.finished)
         return is_open or (ended_by_signal and (finding.step or 0) > job.steps)
 
     faults = [finding for finding in job.findings if finding.is_stall and finding.severity != "info"]
-    return next((finding for finding in faults if lasted(finding)), None)
+    return next((finding for finding in faults if caused_end(finding)), None)
 
 
-def ranks_seen(view: JobView) -> str:
-    """Return which part of a job is watched; "" if it is all of it."""
+def watched_part(view: JobView) -> str:
+    """Return which part of a job is watched; "" if all its ranks are."""
     if view.ranks_seen >= view.world_size:
         return ""
     return f"{view.ranks_seen} of {view.world_size} ranks, this node only"

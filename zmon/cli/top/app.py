@@ -31,7 +31,7 @@ _STDOUT = 1
 TIMEOUT_SECONDS = 2.0
 MAX_RANKS = 512  # rows of ranks; of more, those that stand out are requested
 WINDOW_SECONDS = 60.0  # the shares of the time categories are over this time
-TEXT = """\
+HELP_TEXT = """\
 up, down   select a job             enter   show only that job, or all
 tab        go to the next panel     q       quit
 
@@ -75,8 +75,8 @@ async def connect(url: str, http: HttpConfig | None = None, socket: Path | None 
             return tuple(answer.ranks), note if more > 0 else ""
 
         async def ask(job_id: str | None, now: float) -> HubState:
-            jobs, findings, (rows, why) = await asyncio.gather(hub.jobs(), hub.findings(active=True), ranks(job_id))
-            return HubState(now, jobs.blind, tuple(jobs.jobs), tuple(findings.findings), job_id, rows, why, jobs.as_of)
+            jobs, findings, (rows, note) = await asyncio.gather(hub.jobs(), hub.findings(active=True), ranks(job_id))
+            return HubState(now, jobs.blind, tuple(jobs.jobs), tuple(findings.findings), job_id, rows, note, jobs.as_of)
 
         yield ask
 
@@ -92,7 +92,7 @@ class Help(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with VerticalScroll():
-            yield Static(TEXT, markup=False)
+            yield Static(HELP_TEXT, markup=False)
 
 
 class Top(App[None]):

@@ -1,7 +1,7 @@
 """`zmon watch`: run a torch job as `zmon run` does, and say what zmon sees of it.
 
-The command starts first. `child` passes signals on and waits, `observer` runs agent and hub in a thread, `messages`
-writes to stderr, and `ending` makes the card and the folder.
+The command starts first. `child` passes signals on and waits. `watching` has the thread that watches and the thread
+that writes to stderr. `observer` runs agent and hub, and `outcome` makes the card and the folder.
 """
 
 from __future__ import annotations

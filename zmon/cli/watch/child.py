@@ -99,9 +99,9 @@ class Child:
         elif number != signal.SIGTSTP:
             sender = "the terminal" if by_kernel else _process(info.si_pid)
             self.signals.append(SentSignal(signal.Signals(number).name, sender, time.time()))
-        # The leader of a session is told alone that its terminal is gone; ssh without a shell makes watch the leader.
-        is_told_alone = number == signal.SIGHUP and os.getsid(0) == os.getpid()
-        if not by_kernel or is_told_alone:
+        # When a terminal goes, the kernel signals only its session leader, as watch is under ssh without a shell.
+        is_only_recipient = number == signal.SIGHUP and os.getsid(0) == os.getpid()
+        if not by_kernel or is_only_recipient:
             _forward(self.pid, info)  # not reaped yet, so the pid is its own
         if number == signal.SIGTSTP:
             _stop()

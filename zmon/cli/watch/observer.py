@@ -22,9 +22,9 @@ from zmon.agent import Agent, AgentConfig
 from zmon.cli.daemon import PlainFormatter
 from zmon.cli.render.card import card_lines, finding_lines
 from zmon.cli.render.time_advice import Advice
-from zmon.cli.render.verdict import WatchedJob, ranks_seen
+from zmon.cli.render.verdict import WatchedJob, watched_part
 from zmon.cli.watch.leftovers import remove_boxes
-from zmon.cli.watch.outcome import outcome, unwatched
+from zmon.cli.watch.outcome import outcome_card, unwatched_card
 from zmon.cli.watch.screen import Screen
 from zmon.cli.watch.watching import WatchedCommand
 from zmon.detectors import ALL
@@ -53,7 +53,7 @@ def observe(run: WatchedCommand) -> list[str]:
     """Watch a run until its command has ended and that is judged. Write the files, and return the lines of the card."""
     if not isinstance(run.root, Path):
         run.ended.wait()
-        return [] if run.child.refused else card_lines(unwatched(run, Advice(str(run.root), "")))
+        return [] if run.child.refused else card_lines(unwatched_card(run, Advice(str(run.root), "")))
     temporary = tempfile.gettempdir()
     data_dir = Path(tempfile.mkdtemp(prefix=FOLDER, dir=temporary if len(temporary) <= _MAX_FOLDER else "/tmp"))
     try:
@@ -63,7 +63,7 @@ def observe(run: WatchedCommand) -> list[str]:
         asyncio.run(observer.observe())
         if run.child.refused:
             return []
-        card = outcome(run, observer.jobs.values(), observer.steps, data_dir, host)
+        card = outcome_card(run, observer.jobs.values(), observer.steps, data_dir, host)
         remove_boxes(run.root, observer.jobs, run.launch.number)
         return card_lines(card)
     finally:
@@ -79,7 +79,7 @@ def _log_to(path: Path) -> None:
 
 
 class Observer:
-    """Agent and hub of one launch, and what they have seen."""
+    """The agent and the hub of one launch, and the jobs that they watch."""
 
     def __init__(self, run: WatchedCommand, config: AgentConfig) -> None:
         self._command, self._config = run, config
@@ -114,7 +114,7 @@ class Observer:
         """Look at the hub until the command has ended and its end is judged."""
         finished_at: float | None = None
         while not self._command.at_once.is_set():
-            self._look(hub)
+            self._read(hub)
             if self._command.ended.is_set():
                 now = time.monotonic()
                 finished_at = finished_at or now
@@ -134,33 +134,34 @@ class Observer:
         stalled = any(finding.is_stall for finding in hub.journal.active())
         return not stalled and all(map(_has_finished, hub.snapshots))
 
-    def _look(self, hub: Hub) -> None:
+    def _read(self, hub: Hub) -> None:
+        """Keep the state of each job, and announce findings that are new."""
         findings = hub.journal.all()  # newest first
         views = {view.job_id: view for view in hub.reported_jobs()}
         for snapshot in hub.snapshots:
             of_job = tuple(finding for finding in findings if finding.job_id == snapshot.job_id)
             view = views[snapshot.job_id]
-            self.jobs[snapshot.job_id] = _watched(snapshot, view, of_job)
+            self.jobs[snapshot.job_id] = _watched_job(snapshot, view, of_job)
             self.steps[snapshot.job_id] = snapshot.steps
             for finding in reversed(of_job):
-                self._tell(finding, view)
+                self._announce(finding, view)
 
-    def _tell(self, finding: Finding, view: JobView) -> None:
-        """Say that a finding has opened, or that its severity has risen."""
+    def _announce(self, finding: Finding, view: JobView) -> None:
+        """Write to stderr that a finding has opened, or that its severity has risen."""
         if self._severities.get(finding.id) == finding.severity:
             return
         self._severities[finding.id] = finding.severity
         if self._command.options.quiet or (self._screen is not None and self._screen.is_open):
             return
         job_id = view.job_id if len(self.jobs) > 1 else ""
-        self._command.messages.say("\n".join(finding_lines(finding, ranks_seen(view), job_id)) + "\n")
+        self._command.messages.say("\n".join(finding_lines(finding, watched_part(view), job_id)) + "\n")
 
 
 def _has_finished(snapshot: Snapshot) -> bool:
     return all(rank.activity == "done" and not rank.alive for rank in snapshot.reported_ranks)
 
 
-def _watched(snapshot: Snapshot, view: JobView, findings: tuple[Finding, ...]) -> WatchedJob:
+def _watched_job(snapshot: Snapshot, view: JobView, findings: tuple[Finding, ...]) -> WatchedJob:
     ranks = snapshot.reported_ranks
     return WatchedJob(
         view,

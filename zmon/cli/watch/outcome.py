@@ -1,4 +1,4 @@
-"""The outcome of a watch: its card, its folder, and the files that were asked for."""
+"""Make the card, the report and the folder of a watch after the command has ended."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _MAX_INCIDENTS = 4  # in the report
 _PARTS = ("phase_", "exposed_")  # the columns that sum to a step
 
 
-def unwatched(run: WatchedCommand, reason: Advice) -> VerdictCard:
-    """Write the files of a command of which nothing was seen, and return the card."""
+def unwatched_card(run: WatchedCommand, reason: Advice) -> VerdictCard:
+    """Write the files of a command without a watched rank, and return the card."""
     card = _with_exit_code(run, replace(_card(run, ()), unwatched=reason))
-    return replace(card, errors=_written(run, card, None, (), ()))
+    return replace(card, errors=_write_files(run, card, None, (), ()))
 
 
-def outcome(
+def outcome_card(
     run: WatchedCommand,
     watched: Iterable[WatchedJob],
     steps: Mapping[str, tuple[AlignedStep, ...]],
@@ -49,7 +49,7 @@ def outcome(
     card = _card(run, jobs)
     job = main_job(card.jobs)
     if job is None:
-        return unwatched(run, why_nothing(run.command, os.environ))
+        return unwatched_card(run, reason_unwatched(run.command, os.environ))
     place, errors = None, []
     try:
         place = folder.new_folder(Path.cwd(), job, host)
@@ -58,11 +58,11 @@ def outcome(
     except OSError as error:
         errors.append(f"cannot keep the report and the steps in {Path.cwd()}: {error.strerror}")
     card = _with_exit_code(run, card)
-    errors += _written(run, card, place, steps[job.view.job_id], _pages(card))
+    errors += _write_files(run, card, place, steps[job.view.job_id], _pages(card))
     return replace(card, errors=tuple(errors))
 
 
-def why_nothing(command: Sequence[str], env: Mapping[str, str]) -> Advice:
+def reason_unwatched(command: Sequence[str], env: Mapping[str, str]) -> Advice:
     """Return why no rank was seen, as far as the command shows it."""
     if env.get("ZMON_DISABLED", "") not in ("", "0"):
         return Advice("ZMON_DISABLED switches zmon off", "Unset ZMON_DISABLED.")
@@ -96,17 +96,17 @@ def _card(run: WatchedCommand, jobs: Iterable[WatchedJob]) -> VerdictCard:
     child = run.child
     return VerdictCard(
         shlex.join(run.command),
-        how_it_ended(child.status or 0),
-        child.ended - run.began,
-        bool(child.status) and not child.signals,
-        tuple(f"{sent.name} by {sent.sender}" for sent in child.signals),
-        child.signals[0].time if child.signals else None,
-        tuple(sorted(jobs, key=lambda job: job.began)),
+        ending=how_it_ended(child.status or 0),
+        seconds=child.ended - run.began,
+        failed=bool(child.status) and not child.signals,
+        signals=tuple(f"{sent.name} by {sent.sender}" for sent in child.signals),
+        signalled=child.signals[0].time if child.signals else None,
+        jobs=tuple(sorted(jobs, key=lambda job: job.began)),
         output=run.options.output,
     )
 
 
-def _written(
+def _write_files(
     run: WatchedCommand, card: VerdictCard, place: Path | None, steps: Sequence[AlignedStep], pages: Sequence[str]
 ) -> tuple[str, ...]:
     """Write the report and the JSON where they are wanted. Return a line for each file that cannot be written."""
@@ -134,8 +134,8 @@ def _pages(card: VerdictCard) -> tuple[str, ...]:
 def with_steps_of_one_rank(job: WatchedJob, log: Path) -> WatchedJob:
     """Return the job with the step time, and the time by category, of its first watched rank. `log`: the step log.
 
-    The hub aligns steps over all ranks, and knows no step of a job of which it sees only some. What one rank did is
-    known all the same; the time that it waited for others is in its collectives.
+    The hub aligns the steps of all ranks, so it knows no step of a job if some ranks are unwatched. The step log still
+    has the steps of one rank; its collectives include the time that it waited for others.
     """
     runs, _ = read_runs(child_path(log, job.view.job_id))
     attempt = max((run.run.attempt for run in runs), default=0)

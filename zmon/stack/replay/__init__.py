@@ -39,7 +39,7 @@ class RecordedEvidence(msgspec.Struct, frozen=True):
 
 
 class HostRecording(msgspec.Struct, frozen=True):
-    """All that the agent of one host said, in the order of time."""
+    """All answers of the agent of one host, in the order of time."""
 
     host: str
     reports: Sequence[RecordedReport]
@@ -54,7 +54,7 @@ class PastSeries(msgspec.Struct, frozen=True):
 
 
 class Recording(msgspec.Struct, frozen=True):
-    """The agents of one job, before and after a fault. Once it has ended, it goes on with its end, again and again."""
+    """The agents of one job, before and after a fault. At its end, its last part is played again and again."""
 
     title: str  # one sentence about what happened
     job_id: str

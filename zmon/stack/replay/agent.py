@@ -19,7 +19,7 @@ from aiohttp import web
 
 from zmon import metrics
 from zmon.agent.current_suspects import CurrentSuspects
-from zmon.agent.exported import exported
+from zmon.agent.exported import exported_ranks
 from zmon.schema import api
 from zmon.schema.api import endpoints
 from zmon.schema.api.agent import AgentReport
@@ -72,7 +72,7 @@ class ReplayedAgent:
 
     async def get_metrics(self, request: web.Request) -> web.Response:
         report = await self.snapshot(api.SnapshotRequest())
-        shown, cpu = exported(report.ranks), self._process.cpu_times()
+        shown, cpu = exported_ranks(report.ranks), self._process.cpu_times()
         body = metrics.agent_page(
             replace(report, ranks=shown.ranks), cpu.user + cpu.system, self._process.memory_info().rss
         )
@@ -94,12 +94,12 @@ class ReplayedAgent:
 
     @property
     def _is_silent(self) -> bool:
-        return self._host.recorded(self._at).report is None
+        return self._host.recorded_report(self._at).report is None
 
     async def _follow_suspects(self, app: web.Application) -> AsyncIterator[None]:
         async def follow() -> None:
             while True:
-                self._suspects.update(frozenset(self._host.recorded(self._at).suspects))
+                self._suspects.update(frozenset(self._host.recorded_report(self._at).suspects))
                 await asyncio.sleep(_SUSPECTS_SECONDS)
 
         task = asyncio.create_task(follow())

@@ -1,7 +1,7 @@
-"""Moves what an agent said to another time: the table of all numbers that are times, ages or counters. Pure.
+"""Move the answers of a recorded agent to another time, by a table of all times, ages and counters in them. Pure.
 
-The times of events move with the recording. When its end is played again, clocks and counters go on from where they
-were, and ages go on that grew all the time, such as that of a stopped process.
+The times of events move with the recording. When its end is played again, clocks and counters continue from their last
+values. So do ages that grew all the time, such as that of a stopped process.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ KINDS: Mapping[type, Mapping[Kind, str]] = {
     InFlight: {"count": "sequence", "age": "seconds", "value": "num_bytes"},
     EnteredCollective: {"count": "sequence", "value": "num_bytes"},
     UnreadRank: {"age": "seconds", "value": "rank"},
-    Steps: {"value": "counts columns"},  # see `_later_steps`
+    Steps: {"value": "counts columns"},  # see `later_steps`
     Plan: {"value": "lookups sent_bytes received_bytes seconds memory_bytes num_tables totals steps"},
     Threshold: {"value": "default value"},
     host.SourceStatus: {"date": "last_success_time", "count": "num_errors num_dropped", "value": "duration_seconds"},
@@ -90,17 +90,17 @@ _GREW_RATIO = 0.9  # an age that grew by this share of the time grew all the tim
 
 @dataclass(frozen=True)
 class Loop:
-    """The part of a recording that is played again: what was said at its start and its end, and how often it ended."""
+    """The part of a recording that is played again: the answers at its start and its end, and how often it ended."""
 
     first: Any
     last: Any
     rounds: int
     seconds: float  # of one round
 
-    def of(self, name: str) -> Loop:
+    def of_field(self, name: str) -> Loop:
         return dataclasses.replace(self, first=getattr(self.first, name, None), last=getattr(self.last, name, None))
 
-    def at(self, key: Any) -> Loop:
+    def of_item(self, key: Any) -> Loop:
         return dataclasses.replace(self, first=_item(self.first, key), last=_item(self.last, key))
 
     def rise(self, kind: Kind) -> float:
@@ -113,14 +113,14 @@ class Loop:
         return (last - first) * self.rounds
 
 
-def moved(value: T, seconds: float, loop: Loop | None = None) -> T:
-    """Return what an agent said, with all dates later by `seconds`, and after the rounds of the loop."""
+def move(value: T, seconds: float, loop: Loop | None = None) -> T:
+    """Return an answer with all dates later by `seconds`, and as it is after the rounds of the loop."""
     if isinstance(value, Steps):
-        return value  # their clock is the host's: `later_steps`
+        return value  # they have the clock of their host: see `later_steps`
     if isinstance(value, dict):
-        return cast(T, {key: moved(item, seconds, loop and loop.at(key)) for key, item in value.items()})
+        return cast(T, {key: move(item, seconds, loop and loop.of_item(key)) for key, item in value.items()})
     if isinstance(value, tuple | list):
-        items = [moved(item, seconds, loop and loop.at(place)) for place, item in enumerate(value)]
+        items = [move(item, seconds, loop and loop.of_item(place)) for place, item in enumerate(value)]
         return type(value)(items)
     names = _fields(value)
     if not names:
@@ -128,9 +128,9 @@ def moved(value: T, seconds: float, loop: Loop | None = None) -> T:
     kinds = _KIND.get(type(value), {})
     changes = {}
     for name in names:
-        old, part = getattr(value, name), loop and loop.of(name)
+        old, part = getattr(value, name), loop and loop.of_field(name)
         kind = kinds.get(name)
-        changes[name] = moved(old, seconds, part) if kind is None else _number(old, kind, seconds, part)
+        changes[name] = move(old, seconds, part) if kind is None else _move_number(old, kind, seconds, part)
     return type(value)(**changes)
 
 
@@ -147,10 +147,10 @@ def _fields(value: object) -> tuple[str, ...]:
     return tuple(each.name for each in dataclasses.fields(value)) if dataclasses.is_dataclass(value) else ()
 
 
-def _number(value: Any, kind: Kind, seconds: float, loop: Loop | None) -> Any:
+def _move_number(value: Any, kind: Kind, seconds: float, loop: Loop | None) -> Any:
     """Return a number, or each number of a mapping, at the other time."""
     if isinstance(value, dict):
-        return {key: _number(item, kind, seconds, loop and loop.at(key)) for key, item in value.items()}
+        return {key: _move_number(item, kind, seconds, loop and loop.of_item(key)) for key, item in value.items()}
     if kind == "value" or not isinstance(value, int | float):
         return value
     return value + (seconds if kind == "date" else 0) + (loop.rise(kind) if loop else 0)

@@ -1,4 +1,4 @@
-"""Chooses what the recorded agent of one host says at a time. Pure."""
+"""Choose the answers of the recorded agent of one host at a time. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zmon.schema.api.agent import AgentReport
 from zmon.schema.rank import RankState
 from zmon.schema.steps import SAME_SIZE_SENT, STEP, Steps
 from zmon.stack.replay import HostRecording, RecordedReport, Recording
-from zmon.stack.replay.clocks import Loop, later_steps, moved
+from zmon.stack.replay.clocks import Loop, later_steps, move
 
 _MAX_REPORTS = 600  # whose steps one answer has: a history goes no further back
 
@@ -28,8 +28,9 @@ class RecordedHost:
     recording: Recording
     host: HostRecording
 
-    def recorded(self, at: float) -> RecordedReport:
-        return self.host.reports[self._index(self._round(at)[1])]
+    def recorded_report(self, at: float) -> RecordedReport:
+        _, within = self._round(at)
+        return self.host.reports[self._index(within)]
 
     def report(self, at: float, later: float, request: SnapshotRequest) -> AgentReport | None:
         """Return the answer to a request, with all dates later by `later` seconds; None: there is no answer."""
@@ -38,9 +39,13 @@ class RecordedHost:
         report = self.host.reports[index].report
         if report is None:
             return None
-        number = index if not rounds else self._last + (rounds - 1) * self._length + index - self._first
-        loop = Loop(self._report(self._first), self._report(self._last), rounds, self._seconds) if rounds else None
-        report = moved(report, later, loop)
+        number = index if not rounds else self._loop_end + (rounds - 1) * self._loop_length + index - self._loop_start
+        loop = (
+            Loop(self._report(self._loop_start), self._report(self._loop_end), rounds, self._loop_seconds)
+            if rounds
+            else None
+        )
+        report = move(report, later, loop)
         ranks = tuple(rank for rank in report.ranks if request.job_id in (None, rank.job_id))
         return replace(
             report,
@@ -61,36 +66,37 @@ class RecordedHost:
 
         rounds, within = self._round(at)
         start, end = self.recording.repeats_from, self.recording.ends
-        loop = Loop(latest(start), latest(end), rounds, self._seconds) if rounds else None
-        return moved(latest(within), later, loop)
+        loop = Loop(latest(start), latest(end), rounds, self._loop_seconds) if rounds else None
+        return move(latest(within), later, loop)
 
     # -- places in the recording -------------------------------------------------------------------------
 
     @property
-    def _seconds(self) -> float:
+    def _loop_seconds(self) -> float:
         """The duration of a round."""
         return self.recording.ends - self.recording.repeats_from
 
     @cached_property
-    def _first(self) -> int:
-        """The report after which a round begins."""
+    def _loop_start(self) -> int:
+        """The index of the report after which a round begins."""
         return self._index(self.recording.repeats_from)
 
     @cached_property
-    def _last(self) -> int:
-        """The report with which a round ends."""
+    def _loop_end(self) -> int:
+        """The index of the report with which a round ends."""
         return self._index(self.recording.ends)
 
     @property
-    def _length(self) -> int:
-        return self._last - self._first
+    def _loop_length(self) -> int:
+        """The number of reports in a round."""
+        return self._loop_end - self._loop_start
 
     def _round(self, at: float) -> tuple[int, float]:
         """Return how often the recording has ended by this time, and the place in it."""
         extra = at - self.recording.ends
         if extra < 0:
             return 0, at
-        return 1 + int(extra // self._seconds), self.recording.repeats_from + extra % self._seconds
+        return 1 + int(extra // self._loop_seconds), self.recording.repeats_from + extra % self._loop_seconds
 
     def _index(self, within: float) -> int:
         return max(0, bisect_right(self.host.reports, within, key=lambda each: each.at) - 1)
@@ -124,10 +130,10 @@ class RecordedHost:
 
     def _place(self, number: int) -> tuple[int, int]:
         """Return how often the recording had ended at the report with this number, and its index."""
-        if number <= self._last:
+        if number <= self._loop_end:
             return 0, number
-        rounds, place = divmod(number - self._last - 1, self._length)
-        return rounds + 1, self._first + 1 + place
+        rounds, place = divmod(number - self._loop_end - 1, self._loop_length)
+        return rounds + 1, self._loop_start + 1 + place
 
     def _recorded_steps(self, job_id: str, run_uid: str, index: int) -> Iterator[Steps]:
         report = self._report(index)
@@ -139,9 +145,9 @@ class RecordedHost:
     def _rises(self, job_id: str, run_uid: str) -> _Rises:
         """Return the increase of what the steps of a rank count, in one round."""
         if run_uid not in self._rises_by_uid:
-            first, last = self._report(self._first), self._report(self._last)
-            of_loop = Steps.join(self._parts(job_id, run_uid, range(self._first + 1, self._last + 1)))
-            self._rises_by_uid[run_uid] = _rises_between(first, last, run_uid, of_loop)
+            first, last = self._report(self._loop_start), self._report(self._loop_end)
+            loop_steps = Steps.join(self._parts(job_id, run_uid, range(self._loop_start + 1, self._loop_end + 1)))
+            self._rises_by_uid[run_uid] = _rises_between(first, last, run_uid, loop_steps)
         return self._rises_by_uid[run_uid]
 
     @cached_property
@@ -161,12 +167,12 @@ class _Rises(NamedTuple):
         return rounds * self.num_steps, rounds * self.seconds, rounds * self.sent_bytes
 
 
-def _rises_between(first: AgentReport | None, last: AgentReport | None, run_uid: str, of_loop: Steps) -> _Rises:
-    """Return the increases from one report to another; `of_loop`: the steps of the rank between them."""
+def _rises_between(first: AgentReport | None, last: AgentReport | None, run_uid: str, loop_steps: Steps) -> _Rises:
+    """Return the increases from one report to another; `loop_steps`: the steps of the rank between them."""
     counts = [rank.steps for report in (first, last) if report for rank in report.ranks if rank.run_uid == run_uid]
     if first is None or last is None or len(counts) != 2:
         return _Rises()
     num_steps = counts[1] - counts[0]
-    numbers, sent = of_loop.column(STEP), of_loop.column(SAME_SIZE_SENT)
+    numbers, sent = loop_steps.column(STEP), loop_steps.column(SAME_SIZE_SENT)
     per_step = (sent[-1] - sent[0]) / max(1, numbers[-1] - numbers[0]) if len(sent) else 0.0
     return _Rises(num_steps, (last.monotonic or 0.0) - (first.monotonic or 0.0), round(per_step * num_steps))

@@ -22,7 +22,7 @@ from zmon.stack.replay import LOOPBACK, PastSeries, Recording
 # trains; the hub has seen it as long.
 HEALTHY_SECONDS = 12.0
 DATES = "_timestamp_seconds"  # the names of metrics whose values are unix times end like this
-_SECONDS = 20.0  # it takes less than one
+_WRITE_TIMEOUT_SECONDS = 20.0  # promtool takes less than a second
 
 
 class ReplayStack(Stack):
@@ -31,9 +31,9 @@ class ReplayStack(Stack):
     def __init__(self, name: str, recording: Recording, config: StackConfig, say: Callable[[str], None]) -> None:
         self._name, self._recording = name, recording
         self.fault_time = time.time() + HEALTHY_SECONDS  # unix seconds
-        self._further = [ReservedPort(0) for _ in recording.hosts[1:]]
+        self._other_ports = [ReservedPort(0) for _ in recording.hosts[1:]]
         super().__init__(config, say)
-        self._ports += self._further
+        self._ports += self._other_ports
 
     async def start(self) -> None:
         """Give Prometheus the history of the job, then start every part."""
@@ -42,24 +42,28 @@ class ReplayStack(Stack):
         until = self.fault_time - HEALTHY_SECONDS
         addresses = {host.host: url for host, url in zip(recording.hosts, urls, strict=True)} | {"hub": self.urls.hub}
         instances = {name: url.removeprefix("http://") for name, url in addresses.items()}
-        await asyncio.to_thread(fill, recording.history, later, until, instances, self._config.data_dir / "prometheus")
+        await asyncio.to_thread(
+            write_history, recording.history, later, until, instances, self._config.data_dir / "prometheus"
+        )
         await super().start()
 
     def _agents(self) -> list[Part]:
         """Return the one part that answers for all hosts; it is healthy while it answers for the first."""
         url = self.urls.agent
         begin = self.fault_time - self._recording.fault
-        ports = [url.rsplit(":", 1)[1], *(str(port.number) for port in self._further)]
+        ports = [url.rsplit(":", 1)[1], *(str(port.number) for port in self._other_ports)]
         command = [sys.executable, "-m", "zmon.stack.replay.agent", self._name, repr(begin), *ports]
         return [Part("agent", command, url, f"{url}/healthz", self._config.data_dir / "logs" / "agent.log")]
 
     @property
     def _agent_urls(self) -> list[str]:
         """The URLs of the agents, in the order of the hosts."""
-        return [self.urls.agent, *(f"http://{LOOPBACK}:{port.number}" for port in self._further)]
+        return [self.urls.agent, *(f"http://{LOOPBACK}:{port.number}" for port in self._other_ports)]
 
 
-def fill(history: Iterable[PastSeries], later: float, until: float, instances: Mapping[str, str], folder: Path) -> None:
+def write_history(
+    history: Iterable[PastSeries], later: float, until: float, instances: Mapping[str, str], folder: Path
+) -> None:
     """Write the series into the data of a Prometheus that does not run yet, later by `later` seconds.
 
     `until`: what is later than this unix time is left out. `instances`: the addresses of hosts and hub, which
@@ -72,7 +76,7 @@ def fill(history: Iterable[PastSeries], later: float, until: float, instances: M
     page = folder.parent / "history.txt"
     page.write_text("".join(openmetrics(history, later, until, instances)))
     command = [promtool, "tsdb", "create-blocks-from", "openmetrics", "--quiet", str(page), str(folder)]
-    subprocess.run(command, capture_output=True, timeout=_SECONDS, check=False)
+    subprocess.run(command, capture_output=True, timeout=_WRITE_TIMEOUT_SECONDS, check=False)
     page.unlink()
 
 
@@ -87,9 +91,9 @@ def openmetrics(
         text = ",".join(f'{name}="{_escaped(value)}"' for name, value in sorted(labels.items()))
         name = series.labels["__name__"]
         value_later = later if name.endswith(DATES) else 0.0
-        for taken, value in series.points:
-            if taken + later <= until:
-                yield f"{name}{{{text}}} {value + value_later!r} {taken + later:.3f}\n"
+        for time_then, value in series.points:
+            if time_then + later <= until:
+                yield f"{name}{{{text}}} {value + value_later!r} {time_then + later:.3f}\n"
     yield "# EOF\n"
 
 
