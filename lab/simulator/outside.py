@@ -45,12 +45,12 @@ def strike_from_outside(world: World, strike: Strike) -> None:
             world.network.cut[rank.host] = world.network.lost[rank.host] = world.time
         case "link_cut":
             world.network.cut[rank.host] = world.time
-            _heal(world, strike, lambda: world.network.cut.pop(rank.host))
+            _heal(world, strike, lambda: world.network.cut.pop(rank.host, None))
         case "pair_cut":
             assert strike.peer is not None
             pair = frozenset((rank.host, world.shape.host_of(strike.peer)))
             world.network.pairs[pair] = world.time
-            _heal(world, strike, lambda: world.network.pairs.pop(pair))
+            _heal(world, strike, lambda: world.network.pairs.pop(pair, None))
         case "agent_restart" | "hub_restart" | "clock_jump":
             world.on_outside(strike)
 
@@ -71,7 +71,8 @@ def _pause_host(world: World, strike: Strike) -> None:
     network.cut[host] = network.lost[host] = world.time
 
     def resume() -> None:
-        del network.cut[host], network.lost[host]
+        network.cut.pop(host, None)
+        network.lost.pop(host, None)
         for each in stopped:
             world.processes.resume(each)
 
@@ -86,6 +87,8 @@ def _stop(world: World, rank: SimulatedRank, seconds: float | None) -> None:
 
 
 def _heal(world: World, strike: Strike, undo: Callable[[], object]) -> None:
+    """Undo a fault after its time. If two faults cut one link, the first that heals mends it."""
+
     def heal() -> None:
         undo()
         world.deliver_all()

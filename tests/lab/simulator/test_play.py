@@ -87,6 +87,12 @@ def test_slow_rank_of_a_job_that_its_owner_ends_after_a_few_steps_is_not_missed(
     assert played(slow, Strike("cancel", step=STRUCK, after=30.0)).result == "right"
 
 
+def test_link_that_two_faults_cut_heals_once():
+    pause = Strike("host_pause", 2, step=STRUCK, seconds=5.0)
+    result = played(pause, Strike("link_cut", 2, step=STRUCK, seconds=5.0), shape=replace(SHAPE, hosts=2))
+    assert (result.result, result.causes[0]) == ("right", "host_lost")
+
+
 def test_second_fault_is_true_as_well():
     result = played(Strike("agent_restart", step=STRUCK, seconds=2.0), Strike("stop", 1, step=STRUCK + 2))
     assert (result.result, result.culprits, result.ranks) == ("right", (1,), (1,))
