@@ -92,7 +92,7 @@ class Stall(hangs.HangLimits, endings.EndLimits):
     def _silence(self, snapshot: Snapshot) -> Finding | None:
         """Return a finding if nothing moves, and no end of a rank is about to show why."""
         job = hangs.as_judged(snapshot)
-        stands = hangs.is_overdue(job) or hangs.is_shown(job, self)
+        stands = hangs.is_overdue(job) or hangs.is_shown_early(job, self)
         if not stands or endings.are_unsettled(snapshot, self):
             return None
         return hangs.silence_finding(snapshot, job, self, endings.outlook_of_gone(snapshot, self))
