@@ -25,7 +25,7 @@ _WAITS = re.compile(r"\b(_new_process_group_helper|_store_based_barrier)\b")
 # the store, and waits in the same function until the last rank has connected.
 _CONNECTS = re.compile(r"\b_create_c10d_store\b")
 
-# In torch 2.13 the starts of one torchrun share a store. So a rank may read an address that an earlier start left there,
+# In torch 2.13 the starts of one torchrun share a store. So a rank may read an address that an earlier start left there
 # and connect to it in vain (dynamic_rendezvous.py, use_agent_store).
 _RESTART_ADVICE = (
     " After a restart by torchrun, a rank may have read the address of a rank that is gone: if that repeats, set "
