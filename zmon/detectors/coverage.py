@@ -39,12 +39,13 @@ class Coverage(Thresholds):
         return None
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
-        """Return a finding if an agent is silent, if ranks were never reported, or if the job id is another job's."""
-        finding = self._silent_agent(snapshot) or self._shared_id(snapshot) or self._missing_ranks(snapshot)
-        finding = finding or self._two_launches(snapshot)
+        """Return the first finding that applies: a silent agent, a shared id, missing ranks, or a second launch."""
+        rules = (self._silent_agent, self._shared_id, self._missing_ranks, self._two_launches)
+        finding = next((finding for rule in rules if (finding := rule(snapshot))), None)
         return (finding,) if finding else ()
 
     def _silent_agent(self, snapshot: Snapshot) -> Finding | None:
+        """Return a finding about unwatched ranks, whose agents have been silent for `silent_seconds`."""
         hosts = {r.host for r in snapshot.unwatched}
         silent = [
             agent
@@ -72,6 +73,7 @@ class Coverage(Thresholds):
         )
 
     def _missing_ranks(self, snapshot: Snapshot) -> Finding | None:
+        """Return a finding about ranks that no agent has reported, although the job trains."""
         training = [r.activity_seconds for r in snapshot.ranks if r.alive and r.activity == "train"]
         if not snapshot.missing or not training or min(training) < self.missing_seconds:
             return None
@@ -93,6 +95,7 @@ class Coverage(Thresholds):
         )
 
     def _shared_id(self, snapshot: Snapshot) -> Finding | None:
+        """Return a finding about a job whose id another user's job has, so that zmon has given it another name."""
         renamed = [r for r in snapshot.ranks if r.alive and r.wanted_job_id and not r.has_second_id]
         if not renamed:
             return None
@@ -115,7 +118,7 @@ class Coverage(Thresholds):
         )
 
     def _two_launches(self, snapshot: Snapshot) -> Finding | None:
-        """Return a line for each of two jobs that one user has started with one id. Both are watched."""
+        """Return a finding, without a warning, about two launches that one user has started with one id."""
         second = next((r for r in snapshot.ranks if r.alive and r.has_second_id), None)
         if second is not None:
             summary = f"another launch with the job id {second.wanted_job_id} lives: this one is watched as "

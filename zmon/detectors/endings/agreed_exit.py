@@ -23,7 +23,7 @@ def agreed_exit(end: JobEnd) -> Finding | None:
     Ranks that failed one after the other have entered different numbers of collectives, or were in one.
     """
     ranks, codes = end.ended, {_code(r) for r in end.ended}
-    if not end.complete or len(ranks) < 2 or len(codes) > 1 or None in codes:
+    if not end.is_complete or len(ranks) < 2 or len(codes) > 1 or None in codes:
         return None
     if not all(map(_is_between_steps, ranks)) or len({r.step for r in ranks}) > 1:
         return None

@@ -19,7 +19,7 @@ _TRAINING = ("train", "eval")  # a save that is not done proves no end of the wo
 def may_be_runners_end(end: JobEnd) -> bool:
     """Return True if a framework may have ended all ranks after their work; unknown is whether that went well."""
     ranks = end.ended
-    if not end.complete or len({r.step for r in ranks}) > 1 or not all(map(_rests, ranks)):
+    if not end.is_complete or len({r.step for r in ranks}) > 1 or not all(map(_rests, ranks)):
         return False
     return all(r.launcher_status in (None, "exit code 0") for r in ranks)
 
