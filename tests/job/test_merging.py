@@ -104,7 +104,7 @@ def test_fault_after_a_hang_was_reported_is_a_second_one(second, culprit, is_sec
 def test_account_of_victims_goes_with_the_summary_that_has_it(cause):
     hang = finding(cause="compute_hang", severity="warning", summary="rank 2 hangs; victims: rank 0 exited")
     hang = replace(hang, evidence=StallEvidence(victims="rank 0 exited"))
-    worse = updated(hang, finding(cause=cause, severity="critical", summary="rank 2 hangs"), publish=False)
+    worse = updated(hang, finding(cause=cause, severity="critical", summary="rank 2 hangs"), may_publish=False)
     assert (worse.summary, worse.evidence.victims) == ("rank 2 hangs", UNSET)
 
 

@@ -1,4 +1,4 @@
-"""Two looks at a rank, a second apart, and what they show about it."""
+"""Tests of two looks at a rank, a second apart, and of what they show about it."""
 
 from dataclasses import asdict
 
