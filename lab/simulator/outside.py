@@ -33,7 +33,7 @@ def strike_from_outside(world: World, strike: Strike) -> None:
             assert strike.peer is not None
             world.processes.reset(strike.rank, strike.peer)
         case "cancel":
-            world.launchers.cancel(strike.to, strike.number)
+            world.launchers.cancel(strike.to, strike.signal)
         case "launcher_kill":
             world.launchers.kill(rank)
         case "launcher_dies":
@@ -79,6 +79,7 @@ def _pause_host(world: World, strike: Strike) -> None:
 
 
 def _stop(world: World, rank: SimulatedRank, seconds: float | None) -> None:
+    """Stop a process that runs; it goes on after so many seconds, or never if that is None."""
     if rank.ended is None and rank.stopped_since(world.time) is None:
         rank.stop(world.time, None)
         if seconds is not None:
@@ -86,6 +87,8 @@ def _stop(world: World, rank: SimulatedRank, seconds: float | None) -> None:
 
 
 def _heal(world: World, strike: Strike, undo: Callable[[], object]) -> None:
+    """Undo a cut once its time is over, if it heals, and let the collectives that waited go on."""
+
     def heal() -> None:
         undo()
         world.deliver_all()
