@@ -92,9 +92,9 @@ def _by_number(state: RankState, places: _Places) -> Skipped | None:
     pasts = places.pasts_of_peers(state)
     if len(pasts) != 1:
         return None  # no peer is there, or the peers have different roles
-    (peers,), own = pasts, _past(state)
-    num_fewer = sum(peers.counts) - sum(own.counts)
-    if len(peers.counts) != len(own.counts) or num_fewer <= 0 or num_fewer * _STEPS_PER_SKIP > state.step:
+    (peers,), past = pasts, _past(state)
+    num_fewer = sum(peers.counts) - sum(past.counts)
+    if len(peers.counts) != len(past.counts) or num_fewer <= 0 or num_fewer * _STEPS_PER_SKIP > state.step:
         return None  # it has another role, in which a step has fewer collectives
     for other in places.ranks:
         behind = _groups_behind(state, other)

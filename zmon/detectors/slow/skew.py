@@ -152,7 +152,7 @@ def skew_finding(snapshot: Snapshot, skew: Skew, uneven_ratio: float, cost_ratio
 
 
 class _Comparison(NamedTuple):
-    """What a rank has, compared with the trainer's plan; empty without a plan."""
+    """The tables and work of a rank, compared with the trainer's plan; empty without a plan."""
 
     held_tables: str = ""
     summary: str = ""  # the end of the summary

@@ -309,7 +309,7 @@ class Straggler(Thresholds):
 
 
 class _Reason(NamedTuple):
-    """Why a rank is late: the cause of the finding, the reason for its summary, and what to do next."""
+    """The reason for which a rank is late: the cause of the finding, a text for its summary, and the next step."""
 
     cause: str
     text: str  # begins with "; ", or is empty
