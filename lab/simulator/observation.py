@@ -50,7 +50,7 @@ class SimulatedAgent:
     phase: float  # it looks at this time, and every 0.1 s from then on
     began: float = 0.0
     down_until: float = 0.0
-    _looked: float = -1.0  # the look that its latest report is about; before 0: none
+    _looked: float = -1.0
     _steps_until: float = 0.0  # the hub has its steps up to this time
     _answered: float = 0.0  # the time of its latest answer to the hub
     _report: AgentReport | None = field(default=None)
@@ -245,7 +245,7 @@ def _means(group: Sequence[Mapping[str, int]]) -> dict[str, int]:
     return {MEAN_STEPS: len(group), **means}
 
 
-def flight_record(rank: SimulatedRank, backend: str) -> FlightRecord:
+def flight(rank: SimulatedRank, backend: str) -> FlightRecord:
     """Return the flight record of a living rank: the collectives that it issued and that are not done."""
     pending: list[PendingCollective] = []
     last: dict[str, int] = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lab.simulator.acts import SimulatedActs
 from lab.simulator.composition import Strike
-from lab.simulator.observation import JOB, UNIX, SimulatedAgent, flight_record
+from lab.simulator.observation import JOB, UNIX, SimulatedAgent, flight
 from lab.simulator.world import World
 from zmon.hub import Hub, HubConfig
 from zmon.hub.acts import Policy
@@ -124,7 +124,7 @@ class Watch:
         backend = "gloo" if self.world.shape.device == "cpu" else "nccl"
         answering = [r for r in snapshot.ranks if r.alive and r.stopped_seconds is None]
         launches = self.world.launches
-        return {r.rank: SeenStanding.of(r, flight_record(launches[r.attempt][r.rank], backend)) for r in answering}
+        return {r.rank: SeenStanding.of(r, flight(launches[r.attempt][r.rank], backend)) for r in answering}
 
     def _record(self) -> None:
         """Record each finding that opened or changed."""
