@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zmon.detectors.new_finding import new_finding
-from zmon.detectors.wording import numbers
+from zmon.detectors.wording import rank_numbers
 from zmon.schema.evidence import CoverageEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
@@ -66,7 +66,7 @@ class Coverage(Thresholds):
             seconds_ago=first.silent_seconds,
             confidence=1.0,
             summary=f"the agent on {first.host or first.url} has not answered for {first.silent_seconds:.0f} s "
-            f"(threshold {self.silent_seconds:.0f} s); ranks {numbers(ranks)} are not watched: {first.error}",
+            f"(threshold {self.silent_seconds:.0f} s); ranks {rank_numbers(ranks)} are not watched: {first.error}",
             detail=f"Is the host up (`ping {first.host}`)? Does the agent run (`curl {first.url}/healthz`)? "
             "If not, start it again.",
             evidence=CoverageEvidence(agents=tuple(agent.url for agent in silent)),
@@ -85,7 +85,7 @@ class Coverage(Thresholds):
             proof=SILENCE,
             seconds_ago=min(training),
             confidence=1.0,
-            summary=f"no agent reports ranks {numbers(snapshot.missing, snapshot.num_missing)} of "
+            summary=f"no agent reports ranks {rank_numbers(snapshot.missing, snapshot.num_missing)} of "
             f"{snapshot.world_size}, although the job has been training for {min(training):.0f} s "
             f"(threshold {self.missing_seconds:.0f} s)",
             detail="Start a zmon agent on every host of the job, with the job's ZMON_BOX_DIR, and add it to the hub's "
