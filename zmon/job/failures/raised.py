@@ -77,7 +77,7 @@ class Raised:
 
 
 class _Link(Enum):
-    """How the next exception of a chain follows from the last one."""
+    """The way in which the next exception of a chain follows from the last one."""
 
     CAUSE = auto()  # it was raised from it
     CONTEXT = auto()  # it was raised while it was handled, maybe by chance
