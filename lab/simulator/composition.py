@@ -104,7 +104,7 @@ class Strike:
     type: str = "builtins.ValueError"
     code: int = 1  # the exit code
     to: Literal["launcher", "ranks"] = "launcher"  # the receiver of the owner's signal
-    number: Literal["SIGTERM", "SIGINT"] = "SIGTERM"
+    signal: Literal["SIGTERM", "SIGINT"] = "SIGTERM"  # the signal of the owner
     after: float | None = None  # it strikes this long after the first fault, whatever the ranks do then
 
 
@@ -146,6 +146,7 @@ def compose(seed: int, number: int) -> Composition:
 
 
 def _shape(draw: Random, what: What) -> Shape:
+    """Draw a job that this fault can strike."""
     hosts = draw.choice((2, 4)) if what in SPREADS else draw.choice((1, 1, 2, 4))
     launchers: tuple[Launcher, ...] = ("torchrun", "torchrun", "mpirun", "none")
     launcher = draw.choice((*launchers, "spawn") if hosts == 1 else launchers)
@@ -176,10 +177,13 @@ def _shape(draw: Random, what: What) -> Shape:
 
 
 def _strike(draw: Random, shape: Shape, what: What) -> Strike:
+    """Draw a fault of one kind: its rank, its place, and its details."""
     rank = draw.randrange(shape.ranks)
     places: tuple[Place, ...] = ("data", "forward", "backward", "collective", "optimizer", "between")
     warm = WARM_STEPS + int(WARM_SECONDS / shape.step_seconds)
-    at_init = what == "no_rendezvous" or (what in ("raise", "kill", "stop", "exit_code", "cancel") and _hit(draw, 0.15))
+    at_init = what == "no_rendezvous" or (
+        what in ("raise", "kill", "stop", "exit_code", "cancel") and _by_chance(draw, 0.15)
+    )
     if what in ("pause", "pause_all"):
         places = (*places[:3], "between", "loader_start")
     elif what == "finish":
@@ -206,16 +210,17 @@ def _strike(draw: Random, shape: Shape, what: What) -> Strike:
         type=draw.choice(_TYPES),
         code=draw.choice((1, 2, 7, 137)),
         to=draw.choice(("launcher", "ranks")),
-        number=draw.choice(("SIGTERM", "SIGINT")),
+        signal=draw.choice(("SIGTERM", "SIGINT")),
     )
 
 
 def _seconds(draw: Random, what: What) -> float | None:
+    """Draw the time after which a fault ends by itself; None if it never does."""
     if what in ("pause", "pause_all"):
         return draw.choice((2.0, 4.0, 8.0, 12.0, PAUSE_SECONDS))
     if what in ("agent_restart", "hub_restart"):
-        return draw.uniform(1.0, 4.0) if _hit(draw, 0.7) else draw.uniform(10.0, 60.0)
-    return draw.choice((6.0, 15.0, 40.0)) if what in HEALING and _hit(draw, 0.4) else None
+        return draw.uniform(1.0, 4.0) if _by_chance(draw, 0.7) else draw.uniform(10.0, 60.0)
+    return draw.choice((6.0, 15.0, 40.0)) if what in HEALING and _by_chance(draw, 0.4) else None
 
 
 def _second(draw: Random, shape: Shape, first: Strike) -> Strike:
@@ -224,12 +229,12 @@ def _second(draw: Random, shape: Shape, first: Strike) -> Strike:
     if shape.ranks == 1:
         kinds = [what for what in kinds if what in ONE_RANK]
     second = _strike(draw, shape, draw.choice(kinds))
-    if second.what in LATER and _hit(draw, 0.6):
+    if second.what in LATER and _by_chance(draw, 0.6):
         return Strike(**{**vars(second), "step": first.step, "after": draw.choice((0.05, 0.5, 3.0, 8.0, 25.0))})
     near = max(1, first.step + int(draw.uniform(-2.0, 2.0) / shape.step_seconds))
     place: Place = "forward" if second.place == "init" else second.place
     return replace(second, step=near, place=place)
 
 
-def _hit(draw: Random, probability: float) -> bool:
+def _by_chance(draw: Random, probability: float) -> bool:
     return draw.random() < probability

@@ -35,7 +35,7 @@ class Network:
     pairs: dict[frozenset[int], float] = field(default_factory=dict)
     lost: dict[int, float] = field(default_factory=dict)  # hosts whose agent cannot be reached either
 
-    def connected(self, hosts: Iterable[int]) -> bool:
+    def are_connected(self, hosts: Iterable[int]) -> bool:
         """Return True if all of these hosts reach each other."""
         if not self.cut and not self.pairs:
             return True
@@ -73,7 +73,7 @@ def _sample(world: World, host: int, job: str, time: float) -> HostSample:
 
 
 def _tcp(world: World, host: int, job: str, time: float) -> TcpSample:
-    ranks = [rank for rank in world.ranks if rank.host == host and rank.alive(time)]
+    ranks = [rank for rank in world.ranks if rank.host == host and rank.is_alive(time)]
     peers = tuple(
         _peer(world, rank.rank, host, other, job, time) for rank in ranks for other in range(world.shape.hosts)
         if other != host
@@ -92,7 +92,7 @@ def _peer(world: World, rank: int, host: int, other: int, job: str, time: float)
         job_id=job,
         rank=rank,
         peer=address(other),
-        num_sockets=sum(1 for each in world.ranks if each.host == other and each.alive(time)),
+        num_sockets=sum(1 for each in world.ranks if each.host == other and each.is_alive(time)),
         send_queue_bytes=QUEUE_BYTES if stuck > 0 else 0,
         receive_queue_bytes=0,
         retransmitted_segments=int(stuck * RETRANSMITS_PER_SECOND),

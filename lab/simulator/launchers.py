@@ -65,15 +65,15 @@ class Launchers:
             self.relaunched.setdefault(rank.attempt, world.time + delay)
             world.schedule(delay + shape.import_seconds, self._launch)
 
-    def cancel(self, to: str, number: str) -> None:
-        """End the job as its owner does: by a signal to the launchers, or to all ranks."""
+    def cancel(self, to: str, signal: str) -> None:
+        """End the job as its owner does: by a signal to the launchers, or to all ranks (`to` is `ranks`)."""
         world, launcher = self._world, self._world.shape.launcher
         self._cancelled = True
-        forwarded = {"torchrun": number, "spawn": "SIGINT"}.get(launcher, "SIGTERM")
+        forwarded = {"torchrun": signal, "spawn": "SIGINT"}.get(launcher, "SIGTERM")
         is_direct = to == "ranks" or launcher == "none"
-        name, sender = (number, OTHER_PID) if is_direct else (forwarded, LAUNCHER_PID)
+        received, sender = (signal, OTHER_PID) if is_direct else (forwarded, LAUNCHER_PID)
         for rank in world.ranks:
-            world.schedule(world.draw.uniform(0.0, 0.05), partial(world.processes.signal, rank, name, sender))
+            world.schedule(world.draw.uniform(0.0, 0.05), partial(world.processes.signal, rank, received, sender))
         self._kill_later(world.ranks)
 
     def _end_host(self, attempt: int, host: int) -> None:
@@ -90,6 +90,7 @@ class Launchers:
         return self._world.shape.max_restarts > attempt and not self._cancelled
 
     def _launch(self) -> None:
+        """Start all ranks again, unless the owner has ended the job since the launchers decided to."""
         if not self._cancelled:
             self._world.launch()
 
@@ -102,6 +103,7 @@ class Launchers:
             self.gone.setdefault((attempt, host), (self._world.time, "exit code 1" if failed else "exit code 0"))
 
     def _kill_later(self, ranks: list[SimulatedRank]) -> None:
+        """End the ranks that live once the patience of their launcher is over."""
         world = self._world
         for rank in ranks:
             seconds = KILL_SECONDS.get(world.shape.launcher, 30.0)

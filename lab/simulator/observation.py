@@ -52,8 +52,8 @@ class SimulatedAgent:
     down_until: float = 0.0
     _restarts: list[tuple[float, float]] = field(default_factory=list)  # each from its end to its new beginning
     _looked: float = -1.0
-    _steps_until: float = 0.0
-    _answered: float = 0.0
+    _steps_until: float = 0.0  # the hub has its steps up to this time
+    _answered: float = 0.0  # the time of its latest answer to the hub
     _report: AgentReport | None = field(default=None)
     _delay: ReportDelay = field(default_factory=ReportDelay)
 
@@ -91,7 +91,7 @@ class SimulatedAgent:
         steps: dict[str, tuple[Steps, ...]] = {}
         if with_steps:
             since, self._steps_until = self._steps_until, self._looked
-            steps[JOB] = tuple(spread(rank, since, self._looked) for rank in ranks)
+            steps[JOB] = tuple(sampled_steps(rank, since, self._looked) for rank in ranks)
         time = UNIX + self.offset + self._looked
         self._report = AgentReport(self.name, time, "simulated", states, HostSample(), (), steps)
         if earlier is not None:
@@ -114,6 +114,7 @@ class SimulatedAgent:
         return host_window(self.world, self.host, self.name, JOB, self._looked)
 
     def _reports(self, rank: SimulatedRank) -> bool:
+        """Return True if the report has this rank: one of the host, with a black box that is not too old."""
         if rank.host != self.host or rank.start + BOX_SECONDS > self._looked:
             return False
         if rank.ended is None:
@@ -143,9 +144,10 @@ class SimulatedAgent:
         return self._looked - look
 
     def _state(self, rank: SimulatedRank) -> RankState:
+        """Return the state of a rank as the look of this report shows it; unix times are of the host's clock."""
         shape, look = self.world.shape, self._looked
         time = look if rank.ended is None else min(look, rank.ended)
-        now, alive = rank.at(time), rank.alive(look)
+        now, alive = rank.at(time), rank.is_alive(look)
         number = bisect_right(rank.step_ends, look)
         stopped, blocked = self._age(rank.stopped_since(look)), self._age(rank.blocked_since(look))
         is_watched, words = self._watches(rank), self._words(rank)
@@ -195,10 +197,12 @@ class SimulatedAgent:
         )  # fmt: skip
 
     def _launcher(self, rank: SimulatedRank) -> str:
+        """Return the pid and start time of the rank's parent; without a launcher each rank has another one."""
         pid = LAUNCHER_PID + rank.rank if self.world.shape.launcher == "none" else LAUNCHER_PID
         return f"{pid}@1"
 
     def _words(self, rank: SimulatedRank) -> LastWords | None:
+        """Return the last words that were in the black box at the look, in unix time of the host's clock."""
         ending = rank.ending
         if ending is None or ending.words is None or ending.words.time > self._looked:
             return None
@@ -206,7 +210,7 @@ class SimulatedAgent:
         return replace(ending.words, time=UNIX + self.offset + ending.words.time, late_sender_pid=late)
 
     def _lease(self, rank: SimulatedRank, number: int) -> tuple[float | None, float]:
-        """Return the lease of the rank, and by how much it is exceeded."""
+        """Return the lease of the rank after `number` steps, and by how much it is exceeded."""
         now, look = rank.at(self._looked), self._looked
         durations = [step.duration for step in rank.steps[max(1, number - RECENT_STEPS) : number]]
         stays = [seconds for end, activity, seconds in rank.stays if activity == now.activity and end <= look]
@@ -221,11 +225,11 @@ def uid(rank: SimulatedRank) -> str:
 
 
 def words_at(rank: SimulatedRank) -> float:
-    """Return the time of the last words."""
+    """Return the time of the last words; 0 if there are none."""
     return rank.ending.words.time if rank.ending and rank.ending.words else 0.0
 
 
-def spread(rank: SimulatedRank, since: float, until: float) -> Steps:
+def sampled_steps(rank: SimulatedRank, since: float, until: float) -> Steps:
     """Return about eight steps that ended in that time, with the mean of the steps that each stands for."""
     first, last = bisect_right(rank.step_ends, since), bisect_right(rank.step_ends, until)
     every = 1

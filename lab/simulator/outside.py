@@ -33,7 +33,7 @@ def strike_from_outside(world: World, strike: Strike) -> None:
             assert strike.peer is not None
             world.processes.reset(strike.rank, strike.peer)
         case "cancel":
-            world.launchers.cancel(strike.to, strike.number)
+            world.launchers.cancel(strike.to, strike.signal)
         case "launcher_kill":
             world.launchers.kill(rank)
         case "launcher_dies":
@@ -80,6 +80,7 @@ def _pause_host(world: World, strike: Strike) -> None:
 
 
 def _stop(world: World, rank: SimulatedRank, seconds: float | None) -> None:
+    """Stop a process that runs; it goes on after so many seconds, or never if that is None."""
     if rank.ended is None and rank.stopped_since(world.time) is None:
         rank.stop(world.time, None)
         if seconds is not None:
@@ -87,7 +88,10 @@ def _stop(world: World, rank: SimulatedRank, seconds: float | None) -> None:
 
 
 def _heal(world: World, strike: Strike, undo: Callable[[], object]) -> None:
-    """Undo a fault after its time. If two faults cut one link, the first that heals mends it."""
+    """Undo a cut once its time is over, if it heals, and let the collectives that waited go on.
+
+    If two faults cut one link, the first that heals mends it.
+    """
 
     def heal() -> None:
         undo()

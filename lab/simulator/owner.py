@@ -50,6 +50,7 @@ def _was_ended_by_signal(rank: SimulatedRank, status: str) -> bool:
 
 
 def _sender(rank: SimulatedRank) -> int | None:
+    """Return the pid that sent the rank SIGTERM, before or after its last words; None if that was not recorded."""
     late = rank.late_sender[1] if rank.late_sender else None
     return late if rank.sender is None else rank.sender
 
@@ -61,5 +62,6 @@ def _left_by_signal(rank: SimulatedRank) -> bool:
 
 
 def _spread(ranks: Sequence[SimulatedRank]) -> float:
+    """Return the seconds between the first and the last end of these ranks; 0 without ranks."""
     times = [rank.ended or 0.0 for rank in ranks]
     return max(times, default=0.0) - min(times, default=0.0)

@@ -41,7 +41,7 @@ class Processes:
         rank.token += 1
         if ending.words is not None:
             rank.words_at = world.time
-            rank.ending = ending = replace(ending, words=self._spoken(rank, ending))
+            rank.ending = ending = replace(ending, words=self._last_words(rank, ending))
             if rank.ending.words and rank.ending.words.kind == "exit":
                 rank.turn(world.time, DONE)
         seconds = world.draw.choice(LEAVING_SECONDS) if ending.leaving_seconds else 0.0
@@ -58,13 +58,13 @@ class Processes:
         if rank.words_at is not None and rank.ending is not None:  # the first last words stay
             rank.ending = replace(ending, words=rank.ending.words)
         else:
-            rank.ending = replace(ending, words=self._spoken(rank, ending))
+            rank.ending = replace(ending, words=self._last_words(rank, ending))
         world.launchers.ended(rank)
         for other in world.launches[rank.attempt] if world.shape.device == "cpu" else ():
             if (collective := world.waits_in(other)) and rank.rank in collective.members:
                 world.schedule(world.draw.uniform(*NOTICE_SECONDS), partial(self.fail, other, self._error(rank.rank)))
 
-    def _spoken(self, rank: SimulatedRank, ending: ProcessEnd) -> LastWords | None:
+    def _last_words(self, rank: SimulatedRank, ending: ProcessEnd) -> LastWords | None:
         """Return the last words as the rank leaves them now."""
         return ending.words and replace(ending.words, time=self._world.time, sender_pid=rank.sender)
 
@@ -98,7 +98,7 @@ class Processes:
         collective = world.waits_in(rank)
         if rank.pending_signal:
             self.signal(rank, *rank.pending_signal)
-        elif collective and (error := self.broken(collective, rank)):
+        elif collective and (error := self.connection_error(collective, rank)):
             self.fail(rank, error)
         elif rank.deferred:
             rank.deferred = False
@@ -116,7 +116,7 @@ class Processes:
                     world.draw.uniform(0.0, 0.01), partial(self.fail, world.ranks[one], self._error(other, True))
                 )
 
-    def broken(self, collective: Collective, rank: SimulatedRank) -> str:
+    def connection_error(self, collective: Collective, rank: SimulatedRank) -> str:
         """Return the error of a connection to another member; empty if there is none."""
         if self._world.shape.device != "cpu":
             return ""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from random import Random
 
 DATA_SHARE, FORWARD_SHARE, BACKWARD_SHARE, OPTIMIZER_SHARE = 0.15, 0.35, 0.3, 0.1
-LASTING = ("slow", "jitter", "swallow")  # these change a whole step, or all steps from then on
+LASTING = ("slow", "jitter", "swallow")  # these change the struck step, or all steps from then on
 FIRST_STEP_FACTOR = 8.0  # the first step connects and compiles
 BYTES = 4096
 
@@ -185,6 +185,7 @@ class RankScript:
         return False
 
     def _between(self, step: int) -> Iterator[Instruction]:
+        """Yield the instructions from the end of this step to the next one: an evaluation, a checkpoint."""
         shape, everyone = self.shape, tuple(range(self.shape.ranks))
         yield from self._strikes(step, "between")
         if shape.eval_steps and step % shape.eval_steps == 0:
@@ -212,6 +213,7 @@ class RankScript:
                 yield from struck(strike, self.shape)
 
     def _strikes_rank(self, strike: Strike) -> bool:
+        """Return True if a fault strikes this rank, alone or with all others."""
         return strike.rank == self.rank or strike.what in EVERYBODY
 
     def _seconds(self, share: float, phase: str, step: int) -> float:

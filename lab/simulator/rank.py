@@ -62,9 +62,9 @@ class SimulatedRank:
     program: Iterator[Instruction] = field(default_factory=lambda: iter(()))
     history: list[Instant] = field(default_factory=list)
     steps: list[SimulatedStep] = field(default_factory=list)
-    step_ends: list[float] = field(default_factory=list)
+    step_ends: list[float] = field(default_factory=list)  # the times of `steps`
     entered: list[EnteredCollective] = field(default_factory=list)
-    entered_at: list[float] = field(default_factory=list)
+    entered_at: list[float] = field(default_factory=list)  # the times of `entered`
     counts: dict[str, list[float]] = field(default_factory=dict)  # group → times at which it entered a collective
     issued: deque[Collective] = field(default_factory=lambda: deque(maxlen=32))
     stays: list[tuple[float, str, float]] = field(default_factory=list)  # end, activity, seconds of each stay in it
@@ -73,7 +73,7 @@ class SimulatedRank:
     sleeps: list[tuple[float, float]] = field(default_factory=list)  # begin and end of state D
     ended: float | None = None
     ending: ProcessEnd | None = None
-    words_at: float | None = None
+    words_at: float | None = None  # when it left its last words, if any
     token: int = 0  # a scheduled continuation with another token is void
     deferred: bool = False  # a continuation came due while the process was stopped
     syncing: bool = False  # it waits until all its issued collectives are done
@@ -95,7 +95,7 @@ class SimulatedRank:
         """Return the state at that time."""
         return self.history[max(0, bisect_right(self.history, time, key=_time) - 1)]
 
-    def alive(self, time: float) -> bool:
+    def is_alive(self, time: float) -> bool:
         """Return True if the process ran at that time."""
         return self.ended is None or time < self.ended
 
@@ -134,13 +134,13 @@ class SimulatedRank:
         )
 
     def spend(self, time: float, phase: str) -> None:
-        """Begin a phase."""
+        """Begin a phase of the current step."""
         self._account(time)
         _, activity, activity_since, _, step, step_since, *_ = self.history[-1]
         self.history.append(Instant(time, activity, activity_since, phase, step, step_since))
 
     def wait(self, time: float) -> None:
-        """Wait for the issued collectives of a device, which are measured by the times of the device."""
+        """Wait until the device has done the issued collectives; this time counts for the last of them."""
         self._account(time)
         last = self.entered[-1].op
         self.history.append(self.now._replace(time=time, phase="backward", inside=None, exposed_op=last))
@@ -169,6 +169,7 @@ class SimulatedRank:
         self.history.append(now._replace(time=time, step=now.step + 1, step_since=time, inside=None))
 
     def _account(self, time: float) -> None:
+        """Add the time since the latest change to the current step, in the column of the phase or collective."""
         now = self.now
         nanoseconds = ns(time - now.time)
         op = now.exposed_op if now.inside is None else now.inside.op

@@ -14,7 +14,7 @@ from zmon.schema.finding import Finding
 
 _LEASES = Leases()
 
-# What shows the fault: the lock of a dead process, a process state, a carrier, the sequence of collectives, or nothing.
+# The proof of a fault: the lock of a dead process, a process state, a carrier, the sequence of collectives, or nothing.
 Evidence = Literal["lock", "state", "carrier", "sequence", "steps", "none"]
 
 CAUSES: dict[What, tuple[str, ...]] = {
@@ -130,6 +130,7 @@ def is_of_the_job(shape: Shape, truths: Sequence[Truth], finding: Finding) -> bo
 
 
 def _ranks(shape: Shape, strike: Strike) -> frozenset[int]:
+    """Return the ranks that a finding about this fault may name."""
     if strike.what in EVERYBODY and strike.what != "finish":
         return frozenset(range(shape.ranks))
     if strike.what in OF_HOST:

@@ -40,16 +40,16 @@ def judge(
     truths: Sequence[Truth],
     published: Sequence[Published],
     num_hosts: int,
-    moves: bool,
-    restarted: bool,
+    is_moving: bool,
+    was_restarted: bool,
     is_mended: bool = False,
     as_by_owner: bool = False,
 ) -> Play:
     """Return a play with its truth, what was published about it, and the result.
 
-    `moves`: the job makes progress, or was ended by its owner. `is_mended`: nobody has to act, because the launcher has
-    started it again. `as_by_owner`: nothing tells the end of the job from one by its owner, which is quiet. A finding
-    that lists all hosts of the job, and no rank, names nobody.
+    `is_moving`: the job makes progress, or was ended by its owner. `was_restarted`: a launcher has started it again.
+    `is_mended`: so nobody has to act. `as_by_owner`: nothing tells the end of the job from one by its owner, which is
+    quiet. A finding that lists all hosts of the job, and no rank, names nobody.
     """
     findings = [each for each in published if each.finding.severity != "info"]
     first = truths[0]
@@ -69,7 +69,15 @@ def judge(
         culprits=tuple(sorted(allowed)),
         evidence=first.evidence,
         result=_result(
-            truths, about, stalls, named_ranks - allowed, named_hosts - hosts, moves, restarted, is_mended, as_by_owner
+            truths,
+            about,
+            stalls,
+            named_ranks - allowed,
+            named_hosts - hosts,
+            is_moving,
+            was_restarted,
+            is_mended,
+            as_by_owner,
         ),
         causes=tuple(dict.fromkeys(each.finding.cause for each in findings)),
         ranks=tuple(sorted(named_ranks)),
@@ -86,8 +94,8 @@ def _result(
     stalls: Sequence[Published],
     wrong_ranks: set[int],
     wrong_hosts: set[str],
-    moves: bool,
-    restarted: bool,
+    is_moving: bool,
+    was_restarted: bool,
     is_mended: bool,
     as_by_owner: bool,
 ) -> str:
@@ -98,11 +106,11 @@ def _result(
         return "false page" if critical else "quiet"
     if is_mended and critical:
         return "false page"
-    if not moves and not stalls:
+    if not is_moving and not stalls:
         return "quiet" if as_by_owner else "silent"
-    if not moves and not any(each.finding.severity == "critical" for each in stalls):
+    if not is_moving and not any(each.finding.severity == "critical" for each in stalls):
         return "unpaged"
-    if not about and restarted:
+    if not about and was_restarted:
         return "restarted"
     if not about:
         return "no effect" if all(_may_pass(t) or _was_ended(t, truths) for t in truths) else "missed"

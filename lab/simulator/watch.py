@@ -48,8 +48,8 @@ class Watch:
     folder: Path
     policy: Policy | None = None  # of acts
     published: list[Published] = field(default_factory=list)
-    _steps_at: float = -1.0
-    _changed_at: float = 0.0
+    _steps_at: float = -1.0  # the hub asked for step records at this time
+    _changed_at: float = 0.0  # something happened at this time
 
     def __post_init__(self) -> None:
         draw = self.world.draw
@@ -113,6 +113,7 @@ class Watch:
         return suspected
 
     def _judge(self, snapshot: Snapshot, reports: Sequence[AgentReport]) -> bool:
+        """Let the hub judge one job, with flight records once it nearly stalls; return True if it looks suspect."""
         open_stalls = self._hub.journal.active_of(JOB, STALL)
         alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
         state = self._hub.job_states.state_of(snapshot)
@@ -155,9 +156,11 @@ class Watch:
 
 
 def _labels(finding: Finding) -> tuple[object, ...]:
+    """Return the parts of a finding whose change is published again."""
     return finding.cause, finding.severity, finding.ranks, finding.hosts, finding.resolved is None
 
 
 def _nearly_overdue(state: RankState) -> bool:
+    """Return True if the lease of a rank ends so soon that flight records must be gathered now."""
     lease, elapsed = state.lease_seconds, state.step_seconds if state.activity == "train" else state.activity_seconds
     return lease is not None and elapsed > max(lease / 2, lease - AHEAD_SECONDS)

@@ -50,12 +50,12 @@ class Collective:
     done_at: float | None = None
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """True once every member has entered."""
         return len(self.entries) == len(self.members)
 
     @property
-    def ops_differ(self) -> bool:
+    def has_different_ops(self) -> bool:
         """True if the members brought different operations."""
         return len({entry.op for entry in self.entries.values()}) > 1
 
@@ -214,10 +214,10 @@ class World:
         rank.issued.append(collective)
         if self.shape.watchdog_seconds:
             self.schedule(self.shape.watchdog_seconds, partial(self.processes.watch, rank, collective))
-        if error := self.processes.broken(collective, rank):
+        if error := self.processes.connection_error(collective, rank):
             self.processes.fail(rank, error)
             return False
-        if collective.complete:
+        if collective.is_complete:
             self._match(collective)
         return not waits
 
@@ -230,7 +230,7 @@ class World:
 
     def _match(self, collective: Collective) -> None:
         """Let a complete collective end, unless its members brought different things."""
-        if collective.ops_differ:
+        if collective.has_different_ops:
             return  # every member waits for ever
         if collective.minority:
             if self.shape.device == "cpu":
@@ -245,7 +245,7 @@ class World:
         stopped = any(rank.stopped_since(self.time) is not None for rank in members)
         if collective.done_at is not None or any(rank.ended is not None for rank in members):
             return
-        if stopped or not self.network.connected(hosts):
+        if stopped or not self.network.are_connected(hosts):
             return  # `deliver_all` tries again when a process or a link comes back
         collective.done_at = self.time
         del self._collectives[key]
@@ -259,5 +259,5 @@ class World:
     def deliver_all(self) -> None:
         """Deliver what waited for a stopped process or a link."""
         for collective in list(self._collectives.values()):
-            if collective.complete and collective.done_at is None and not collective.ops_differ:
+            if collective.is_complete and collective.done_at is None and not collective.has_different_ops:
                 self._deliver(collective)

@@ -64,7 +64,7 @@ QUIET = {
 SECOND = {"job_id": "train.00112233", "wanted_job_id": "train", "launch_id": "0011223344556677"}
 
 
-def test_two_launches_with_one_id_have_a_line_on_both_and_no_warning():
+def test_two_launches_with_one_id_are_no_warning():
     first = replace(snapshot(*ALL), second_jobs=("train.00112233",))
     second = snapshot(*(rank_state(rank, **SECOND) for rank in range(4)))
     findings = [finding for job in (first, second) for finding in Coverage().detect(job)]

@@ -49,11 +49,17 @@ def test_divergence_is_quiet(quiet):
     assert detect(quiet) is None
 
 
-def test_onset_is_the_last_step_with_a_finite_loss_and_all_work_since_then_is_lost():
-    finding = detect(job(device="GPU-0"))
+def test_onset_is_the_last_step_with_a_finite_loss():
+    finding = detect(job())
     assert finding.step == 900
     assert finding.onset == pytest.approx(NOW - 2.0)
-    assert finding.lost_gpu_hours == pytest.approx(2.0 * 2 / 3600)
+
+
+def test_all_work_since_the_last_finite_loss_is_lost():
+    assert detect(job(device="GPU-0")).lost_gpu_hours == pytest.approx(2.0 * 2 / 3600)
+
+
+def test_lost_gpu_hours_of_a_job_on_processors_are_unknown():
     assert detect(job()).lost_gpu_hours is None
 
 

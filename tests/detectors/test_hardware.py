@@ -110,12 +110,21 @@ def test_job_without_hardware_samples_has_no_finding():
     assert detect() == ()
 
 
-def test_rank_of_a_lost_gpu_is_named_with_the_next_step_and_lost_hours_are_unknown():
+@pytest.fixture
+def lost_gpu():
+    """The finding about the lost GPU of rank 1."""
     lost = window(EMPTY, HostSample(gpus=(GpuSample("1", "GPU-b", lost=True),)))
     (finding,) = detect(lost, ranks=[rank_state(0, device="GPU-a"), rank_state(1, device="GPU-b")])
-    assert "GPU 1 on node-a (rank 1)" in finding.summary
-    assert "kubectl cordon node-a" in finding.detail
-    assert finding.lost_gpu_hours is None
+    return finding
+
+
+def test_rank_of_a_lost_gpu_is_named_with_the_next_step(lost_gpu):
+    assert "GPU 1 on node-a (rank 1)" in lost_gpu.summary
+    assert "kubectl cordon node-a" in lost_gpu.detail
+
+
+def test_lost_gpu_hours_of_a_lost_gpu_are_unknown(lost_gpu):
+    assert lost_gpu.lost_gpu_hours is None
 
 
 def test_each_host_and_cause_has_a_separate_finding():

@@ -38,10 +38,13 @@ def test_rank_that_aborts_after_the_training_finished_is_a_warning():
 # -- lost GPU hours and the last checkpoint ----------------------------------------------------------------
 
 
-def test_lost_gpu_hours_grow_during_a_stall_and_are_unknown_on_cpus():
+def test_lost_gpu_hours_grow_during_a_stall():
     on_gpus = [replace(state, device=f"GPU-{state.rank}") for state in (stopped(2, 900.0), *others(2))]
     assert detect(*on_gpus).lost_gpu_hours == pytest.approx(1.0)
     assert detect(*(later(state, 900.0) for state in on_gpus)).lost_gpu_hours == pytest.approx(2.0)
+
+
+def test_lost_gpu_hours_of_a_job_on_processors_are_unknown():
     assert detect(stopped(2), *others(2)).lost_gpu_hours is None
 
 
@@ -138,7 +141,7 @@ def later(state, seconds=5.0, steps=0):
 
 
 @pytest.mark.parametrize("scene", ["killed", "raised", "stopped", "blocked", "silent"])
-def test_finding_keeps_its_id_and_onset_from_pass_to_pass(scene):
+def test_finding_is_the_same_from_pass_to_pass(scene):
     first = detect(*SCENES[scene])
     second = detect(*map(later, SCENES[scene]), time=NOW + 5)
     assert (second.id, second.onset) == (first.id, pytest.approx(first.onset))

@@ -17,7 +17,7 @@ def unread(rank=0, kind="version", seconds=10.0, host="node-a", reason="layout v
     return host, UnreadRank(JOB, rank, kind, reason, seconds)
 
 
-def test_box_of_a_newer_layout_is_a_warning_that_names_job_rank_and_host():
+def test_boxes_of_a_newer_layout_are_one_warning():
     finding = Unread().detect(JOB, [unread(3), unread(1), unread(2, host="node-b")], NOW)
     assert (finding.job_id, finding.cause, finding.severity, finding.ranks) == (JOB, "box_version", "warning", ())
     assert finding.hosts == ("node-a", "node-b")

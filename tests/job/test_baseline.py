@@ -48,12 +48,18 @@ def test_step_window_has_medians_of_the_parts_of_a_step():
     assert step_window(job_steps(10, {}, {"samples": None})).samples is None
 
 
-def test_step_windows_have_a_minimum_of_seconds_and_steps():
+def test_window_of_short_steps_has_the_least_seconds():
     windows = learner_after(steps(0.025, 3)).step_windows
     assert [s.num_steps * s.seconds for s in windows] == pytest.approx([WINDOW_SECONDS] * 3, rel=0.05)
+
+
+def test_window_of_long_steps_has_the_least_number_of_steps():
     windows = learner_after(job_steps(35, phases={"forward": 2.0})).step_windows
     assert [s.num_steps for s in windows] == [WINDOW_STEPS] * 3
-    sampled = job_steps(100, stands_for=8, phases={"forward": 0.02}, ops={})  # unsampled steps count
+
+
+def test_window_of_sampled_steps_counts_the_steps_between_them():
+    sampled = job_steps(100, stands_for=8, phases={"forward": 0.02}, ops={})
     assert len(learner_after(sampled).step_windows) == 3
 
 

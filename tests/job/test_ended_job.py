@@ -53,7 +53,7 @@ def test_record_stays_the_same_while_the_job_stays_ended(record):
     assert with_end(record, later, text_of_later, lambda: VIEW) is record
 
 
-def test_record_changes_when_the_severity_rises_and_keeps_its_time(record):
+def test_record_keeps_its_time_when_the_severity_rises(record):
     warning = with_end(None, ended_launch(), replace(FAULT, severity="warning"), lambda: VIEW)
     critical = with_end(warning, ended_launch(gone=40.0), FAULT, lambda: VIEW)
     assert (critical.ended(NOW).severity, critical.ended(NOW).time) == ("critical", NOW - 1.0)

@@ -141,12 +141,15 @@ def test_many_pending_operations_are_cut_to_the_oldest_and_newest():
     assert [pending.sequence for pending in record.pending] == [*range(100, 108), *range(2092, 2100)]
 
 
-def test_long_names_many_tensors_and_many_groups_are_cut():
+def test_long_names_of_an_entry_are_cut():
     long = entry(1, "gloo:" + "x" * 1000, group="g" * 1000, input_sizes=[[1]] * 500, input_dtypes=["Float"] * 500)
     (pending,) = read(long).pending
     assert max(len(pending.group), len(pending.name), len(pending.op)) <= 2 * flight.MAX_NAME + 1
     assert len(pending.sizes) == len(pending.dtypes) == flight.MAX_TENSORS
     assert pending.num_bytes == 2000
+
+
+def test_many_groups_are_cut_to_the_newest():
     record = read(*(entry(n, retired=True, group=str(n)) for n in range(100)))
     assert list(record.last) == [f"gloo:{n}" for n in range(99, 99 - flight.MAX_GROUPS, -1)]
 
@@ -166,7 +169,7 @@ def test_answer_for_two_thousand_entries_is_below_4_kib():
         *((dump(entry(1))[:length], "cannot be understood") for length in (0, 1, 100, 500, -1)),
     ],
 )
-def test_no_record_is_an_error_of_one_line_and_not_empty(body, text):
+def test_error_of_an_unreadable_record_has_one_line(body, text):
     record, error = flight.read([body], NOW)
     assert record is None
     assert text in error

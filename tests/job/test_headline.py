@@ -45,8 +45,11 @@ def test_headline_is_the_most_urgent_one(state, findings, end, expected):
     assert f"{head.word} {head.urgency} {head.finding}: {head.line}" == expected
 
 
-def test_age_of_an_end_and_time_of_old_figures_follow_the_line():
+def test_age_of_an_end_follows_the_line():
     assert headline("exited", [], END).text(NOW) == f"{ENDED} (1 h ago)"
+
+
+def test_time_of_old_figures_follows_the_line():
     written = replace(PROVEN, as_of=NOW)
     assert headline("train", [written], None).text(NOW + 2) == "rank 2 froze"
     assert headline("train", [written], None).text(NOW + 5) == "rank 2 froze (as of 08:00:00 UTC)"

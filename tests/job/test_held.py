@@ -29,7 +29,7 @@ def overdue(*seconds):
         pytest.param([overdue(5.0, 8.0), LEFT], Idle(ENDED, 15.0), id="ranks hung and were killed"),
     ],
 )
-def test_what_is_left_and_for_how_long(states, idle):
+def test_idle_gpus_are_reported_with_what_is_left_on_them(states, idle):
     holding = Holding(0.0, is_new=True)
     answers = [holding.idle(10.0 * (number + 1), state) for number, state in enumerate(states)]
     assert answers[-1] == idle
@@ -39,10 +39,17 @@ QUIET = {"a kernel runs": BUSY, "unknown": BLIND, "ranks": RANKS, "one rank is o
 
 
 @pytest.mark.parametrize("look", QUIET.values(), ids=QUIET)
-def test_quiet_while_something_runs_or_that_is_unknown_and_the_time_begins_anew(look):
+def test_quiet_while_something_runs_or_may_run(look):
     holding = Holding(0.0, is_new=True)
     holding.idle(890.0, NOTHING)
     assert holding.idle(900.0, look) is None
+
+
+@pytest.mark.parametrize("look", QUIET.values(), ids=QUIET)
+def test_idle_time_begins_anew_once_nothing_runs_any_more(look):
+    holding = Holding(0.0, is_new=True)
+    holding.idle(890.0, NOTHING)
+    holding.idle(900.0, look)
     assert holding.idle(910.0, NOTHING).seconds == 10.0
 
 

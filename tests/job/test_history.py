@@ -103,7 +103,7 @@ def test_steps_that_stay_incomplete_do_not_pile_up_while_the_hub_is_slow():
 
 
 @pytest.mark.parametrize(("world_size", "num_steps"), [(1, 256), (8, 128), (64, MIN_STEPS)])
-def test_history_keeps_recent_steps_and_more_of_small_jobs(world_size, num_steps):
+def test_history_keeps_more_recent_steps_of_small_jobs(world_size, num_steps):
     history = History(world_size)
     assert len(add_records(history, {rank: records(*range(1, 301)) for rank in range(world_size)})) == 300
     assert numbers(history.steps) == [(step, 1) for step in range(301 - num_steps, 301)]

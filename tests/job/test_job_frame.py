@@ -80,7 +80,7 @@ def test_stack_has_its_innermost_frame_of_the_job(stack, frame):
         "<string>",
     ],
 )
-def test_frames_of_torch_the_standard_library_installed_packages_and_zmon_are_skipped(path):
+def test_frames_outside_the_job_are_skipped(path):
     assert job_frame(f"    wait ({path}:3)\n    read (/home/ann/loader.py:40)") == "read() at loader.py:40"
     assert job_frame(f'  File "{path}", line 3 in wait\n  File "/home/ann/loader.py", line 40 in read') == (
         "read() at loader.py:40"

@@ -56,7 +56,7 @@ LEASES = {
 
 
 @pytest.mark.parametrize(("activity", "steps", "earlier", "seconds"), LEASES.values(), ids=LEASES)
-def test_lease_follows_from_the_activity_the_steps_and_earlier_durations(activity, steps, earlier, seconds):
+def test_lease_follows_from_what_the_rank_has_done_before(activity, steps, earlier, seconds):
     assert Leases().seconds(activity, steps, earlier) == seconds
 
 
@@ -74,12 +74,16 @@ def test_slowest_rank_is_the_start_of_its_launch_for_later_launches_of_the_job()
     assert starts.earlier("ranker", "first") == starts.earlier("other", "second") == ()
 
 
-def test_only_the_last_launches_and_jobs_are_known():
+def test_only_the_last_launches_of_a_job_are_known():
     starts = StartTimes()
     for launch in range(MAX_LAUNCHES + 1):
         starts.add("ranker", launch, float(launch))
     assert starts.earlier("ranker", "next") == tuple(map(float, range(1, MAX_LAUNCHES + 1)))
-    for job in range(MAX_JOBS):
+
+
+def test_only_the_last_jobs_are_known():
+    starts = StartTimes()
+    for job in range(MAX_JOBS + 1):
         starts.add(f"job-{job}", "first", 1.0)
-    assert starts.earlier("ranker", "next") == ()
-    assert starts.earlier("job-0", "next") == (1.0,)
+    assert starts.earlier("job-0", "next") == ()
+    assert starts.earlier("job-1", "next") == (1.0,)

@@ -104,7 +104,7 @@ def test_fault_after_a_hang_was_reported_is_a_second_one(second, culprit, is_sec
 def test_account_of_victims_goes_with_the_summary_that_has_it(cause):
     hang = finding(cause="compute_hang", severity="warning", summary="rank 2 hangs; victims: rank 0 exited")
     hang = replace(hang, evidence=StallEvidence(victims="rank 0 exited"))
-    worse = updated(hang, finding(cause=cause, severity="critical", summary="rank 2 hangs"), publish=False)
+    worse = updated(hang, finding(cause=cause, severity="critical", summary="rank 2 hangs"), may_publish=False)
     assert (worse.summary, worse.evidence.victims) == ("rank 2 hangs", UNSET)
 
 
@@ -122,10 +122,20 @@ FAULTS = st.builds(
 
 
 @given(FAULTS, FAULTS)
-def test_joined_finding_loses_no_culprit_and_its_severity_never_falls(first, second):
+def test_joined_finding_has_each_culprit_once(first, second):
     merged = joined(first, second)
     assert set(merged.ranks) == set(first.ranks) | set(second.ranks)
     assert len(merged.ranks) == len(set(merged.ranks))
     assert dict(zip(merged.ranks, merged.hosts, strict=False)) == {rank: f"node-{rank // 2}" for rank in merged.ranks}
-    assert severity_order(merged.severity) == max(severity_order(first.severity), severity_order(second.severity))
+
+
+@given(FAULTS, FAULTS)
+def test_joined_finding_has_the_higher_severity(first, second):
+    orders = severity_order(first.severity), severity_order(second.severity)
+    assert severity_order(joined(first, second).severity) == max(orders)
+
+
+@given(FAULTS, FAULTS)
+def test_joined_finding_continues_the_first_one(first, second):
+    merged = joined(first, second)
     assert (merged.id, merged.cause, merged.onset) == (first.id, first.cause, first.onset)

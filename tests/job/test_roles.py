@@ -60,7 +60,7 @@ ROLES = {  # a job, and the ranks of its roles
 
 
 @pytest.mark.parametrize(("job_", "ranks"), ROLES.values(), ids=ROLES)
-def test_ranks_that_do_the_same_work_have_one_role_and_so_have_all_ranks_if_in_doubt(job_, ranks):
+def test_ranks_share_a_role_unless_their_work_differs(job_, ranks):
     assert [tuple(role.ranks) for role in roles(job_)] == ranks
 
 

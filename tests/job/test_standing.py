@@ -1,4 +1,4 @@
-"""Two looks at a rank, a second apart, and what they show about it."""
+"""Tests of two looks at a rank, a second apart, and of what they show about it."""
 
 from dataclasses import asdict
 
@@ -73,7 +73,7 @@ WORK = {  # what differs after two seconds; what shows that the rank works
 
 
 @pytest.mark.parametrize(("changes", "shown"), WORK.values(), ids=WORK)
-def test_bytes_show_work_and_processor_time_does_not(changes, shown):
+def test_only_bytes_show_work(changes, shown):
     work = standing_after(AT_FIRST, evidence(MAIN.format(8), **changes), every=2.0).work
     if not shown:
         assert work is None
@@ -81,9 +81,12 @@ def test_bytes_show_work_and_processor_time_does_not(changes, shown):
         assert {name: value for name, value in asdict(work).items() if value} == {**shown, "file": "/ckpt/a.pt"}
 
 
-def test_other_functions_show_work_and_other_lines_do_not():
+def test_other_lines_of_the_same_functions_show_no_work():
     """An endless loop is in the same functions in each sample."""
     assert standing_after(AT_FIRST, evidence(MAIN.format(9))).work is None
+
+
+def test_other_functions_show_work_for_a_while():
     later = [evidence(OTHER)] * int(CODE_SECONDS + 1)
     assert standing_after(AT_FIRST, *later).work.in_other_code
     assert standing_after(AT_FIRST, *later, evidence(OTHER)).work is None

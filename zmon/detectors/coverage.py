@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zmon.detectors.new_finding import new_finding
-from zmon.detectors.wording import numbers
+from zmon.detectors.wording import rank_numbers
 from zmon.schema.evidence import CoverageEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
@@ -39,12 +39,13 @@ class Coverage(Thresholds):
         return None
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
-        """Return a finding if an agent is silent, if ranks were never reported, or if the job id is another job's."""
-        finding = self._silent_agent(snapshot) or self._shared_id(snapshot) or self._missing_ranks(snapshot)
-        finding = finding or self._two_launches(snapshot)
+        """Return the first finding that applies: a silent agent, a shared id, missing ranks, or a second launch."""
+        rules = (self._silent_agent, self._shared_id, self._missing_ranks, self._two_launches)
+        finding = next((finding for rule in rules if (finding := rule(snapshot))), None)
         return (finding,) if finding else ()
 
     def _silent_agent(self, snapshot: Snapshot) -> Finding | None:
+        """Return a finding about unwatched ranks, whose agents have been silent for `silent_seconds`."""
         hosts = {r.host for r in snapshot.unwatched}
         silent = [
             agent
@@ -65,13 +66,14 @@ class Coverage(Thresholds):
             seconds_ago=first.silent_seconds,
             confidence=1.0,
             summary=f"the agent on {first.host or first.url} has not answered for {first.silent_seconds:.0f} s "
-            f"(threshold {self.silent_seconds:.0f} s); ranks {numbers(ranks)} are not watched: {first.error}",
+            f"(threshold {self.silent_seconds:.0f} s); ranks {rank_numbers(ranks)} are not watched: {first.error}",
             detail=f"Is the host up (`ping {first.host}`)? Does the agent run (`curl {first.url}/healthz`)? "
             "If not, start it again.",
             evidence=CoverageEvidence(agents=tuple(agent.url for agent in silent)),
         )
 
     def _missing_ranks(self, snapshot: Snapshot) -> Finding | None:
+        """Return a finding about ranks that no agent has reported, although the job trains."""
         training = [r.activity_seconds for r in snapshot.ranks if r.alive and r.activity == "train"]
         if not snapshot.missing or not training or min(training) < self.missing_seconds:
             return None
@@ -83,7 +85,7 @@ class Coverage(Thresholds):
             proof=SILENCE,
             seconds_ago=min(training),
             confidence=1.0,
-            summary=f"no agent reports ranks {numbers(snapshot.missing, snapshot.num_missing)} of "
+            summary=f"no agent reports ranks {rank_numbers(snapshot.missing, snapshot.num_missing)} of "
             f"{snapshot.world_size}, although the job has been training for {min(training):.0f} s "
             f"(threshold {self.missing_seconds:.0f} s)",
             detail="Start a zmon agent on every host of the job, with the job's ZMON_BOX_DIR, and add it to the hub's "
@@ -93,6 +95,7 @@ class Coverage(Thresholds):
         )
 
     def _shared_id(self, snapshot: Snapshot) -> Finding | None:
+        """Return a finding about a job whose id another user's job has, so that zmon has given it another name."""
         renamed = [r for r in snapshot.ranks if r.alive and r.wanted_job_id and not r.has_second_id]
         if not renamed:
             return None
@@ -115,7 +118,7 @@ class Coverage(Thresholds):
         )
 
     def _two_launches(self, snapshot: Snapshot) -> Finding | None:
-        """Return a line for each of two jobs that one user has started with one id. Both are watched."""
+        """Return a finding, without a warning, about two launches that one user has started with one id."""
         second = next((r for r in snapshot.ranks if r.alive and r.has_second_id), None)
         if second is not None:
             summary = f"another launch with the job id {second.wanted_job_id} lives: this one is watched as "

@@ -57,7 +57,8 @@ class Divergence(Thresholds):
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """Return at most one finding, about the job; its culprit is the rank of the first NaN, if that is certain."""
         counts = {key: n for key, n in snapshot.not_finite.items() if LOSS.search(key) and n >= self.num_steps}
-        key, first = max(counts, key=lambda k: counts[k], default=""), _first(snapshot)
+        key = max(counts, key=lambda name: counts[name], default="")  # the loss that has been NaN longest
+        first = _first_nan(snapshot)
         threshold = self.num_steps_of_spread if first and first.has_spread else self.num_steps
         if first and first.num_steps >= threshold:
             num_steps, affected = first.num_steps, [r for r in snapshot.ranks if r.alive]
@@ -68,9 +69,9 @@ class Divergence(Thresholds):
             return ()
         if not affected:
             return ()
-        lead = affected[0]
-        last_finite_step = first.step - 1 if first else lead.step - num_steps
-        seconds_ago = num_steps * lead.step_seconds_total / max(lead.steps, 1)
+        rank = affected[0]
+        last_finite_step = first.step - 1 if first else rank.step - num_steps
+        seconds_ago = num_steps * rank.step_seconds_total / max(rank.steps, 1)
         finding = new_finding(
             snapshot,
             detector=self.name,
@@ -99,32 +100,32 @@ class Divergence(Thresholds):
 
 
 @dataclass(frozen=True)
-class _First:
-    """The first loss that was not finite, in a job in which those of all ranks are not finite now."""
+class _FirstNan:
+    """The first loss that was not finite, in a job in which the losses of all ranks are not finite now."""
 
     source: str  # one of LOSS_SOURCES
     step: int
-    ranks: tuple[RankState, ...]  # those that had it in this step
-    followed: tuple[int, ...]  # the steps in which the others followed, in order
+    ranks: tuple[RankState, ...]  # the ranks that had it in this step
+    later_steps: tuple[int, ...]  # the steps in which the other ranks followed, in order
     num_steps: int  # steps that all ranks have finished since then
 
     @property
     def has_spread(self) -> bool:
-        """True if one rank had the first one, and all others followed in the next step."""
-        return len(self.ranks) == 1 and self.followed == (self.step + 1,)
+        """True if one rank had it first, and all others followed in the next step."""
+        return len(self.ranks) == 1 and self.later_steps == (self.step + 1,)
 
     @property
     def culprits(self) -> tuple[RankState, ...]:
-        """The rank at fault; nobody if that is not certain, for ranks may report at different times."""
-        is_certain = self.has_spread or (self.source == _BACKWARD and len(self.ranks) == 1 and self.followed)
+        """The rank at fault; nobody if that is not certain, because ranks may report at different times."""
+        is_certain = self.has_spread or (self.source == _BACKWARD and len(self.ranks) == 1 and self.later_steps)
         return self.ranks if is_certain else ()
 
     @property
     def text(self) -> str:
-        """A part of a sentence that says who was first, and when the others followed."""
+        """A part of a sentence that says which rank was first, and when the others followed."""
         if not self.culprits:
             return f"{ranks_text([r.rank for r in self.ranks])} had it first, in step {self.step}"
-        first, last = self.followed[0], self.followed[-1]
+        first, last = self.later_steps[0], self.later_steps[-1]
         later = f"step {first}" if first == last else f"steps {first} to {last}"
         return f"{ranks_on(self.ranks)} had the first one, at step {self.step}; the others followed at {later}"
 
@@ -137,8 +138,8 @@ class _First:
         return f" Begin with rank {rank.rank} on {rank.host}: its batch of step {self.step}, then its GPU."
 
 
-def _first(snapshot: Snapshot) -> _First | None:
-    """Return the first loss that was not finite; None if some rank's is finite or unknown.
+def _first_nan(snapshot: Snapshot) -> _FirstNan | None:
+    """Return the first loss that was not finite; None if the loss of some rank is finite or unknown.
 
     The loss of a backward pass is the rank's own. A job may report an average, which is NaN on all ranks at once.
     """
@@ -150,12 +151,12 @@ def _first(snapshot: Snapshot) -> _First | None:
     if not steps or len(steps) < len(ranks):
         return None
     step = min(steps)
-    return _First(
+    return _FirstNan(
         source,
         step,
-        tuple(r for r in ranks if r.not_finite_since[source] == step),
-        tuple(sorted({*steps} - {step})),
-        min(r.step for r in ranks) - step,
+        ranks=tuple(r for r in ranks if r.not_finite_since[source] == step),
+        later_steps=tuple(sorted({*steps} - {step})),
+        num_steps=min(r.step for r in ranks) - step,
     )
 
 

@@ -52,23 +52,24 @@ def new_finding(
     ranks = tuple(r.rank for r in culprits)
     culprit_hosts = tuple(r.host for r in culprits) or tuple(hosts)
     step = max(r.step for r in culprits or snapshot.reported_ranks)
-    uid = min(r.run_uid for r in culprits or snapshot.reported_ranks)
     op = next((r.in_flight for r in snapshot.ranks if r.in_flight), None)
     num_gpus = sum(1 for r in snapshot.reported_ranks if r.device != "cpu")
     lost = 1.0 if stalled else lost_ratio
-    onset_step = step if stalled else None  # a job that moves has another step in each snapshot
-    fault = cause if onset_step is None else ""  # a stall stays the same finding if its cause changes
-    saved = checkpoint_seconds(snapshot.reported_ranks) if stalled else None
     if stalled:
+        saved = checkpoint_seconds(snapshot.reported_ranks)
         summary = f"{summary}{_abort_text(snapshot.ranks)}"
         detail = f"{detail} {_checkpoint_text(saved)}"
         checkpoint = None if saved is None else Checkpoint(round(saved, 1))
         evidence = msgspec.structs.replace(evidence, last_checkpoint=checkpoint)
     rows = standing_out(snapshot.ranks, MAX_ROWS, first=ranks)
-    launch = (uid, detector, fault, ranks or culprit_hosts, onset_step)
-    key = "|".join(map(str, (snapshot.job_id, *((detector, lasting_fault) if lasting_fault else launch))))
+    key: tuple[object, ...] = (detector, lasting_fault)
+    if not lasting_fault:
+        uid = min(r.run_uid for r in culprits or snapshot.reported_ranks)
+        # A stall stays the same finding if its cause changes. A job that moves has another step in each snapshot.
+        fault, onset_step = ("", step) if stalled else (cause, None)
+        key = (uid, detector, fault, ranks or culprit_hosts, onset_step)
     return Finding(
-        id=hashlib.blake2b(key.encode(), digest_size=8).hexdigest(),
+        id=_digest(snapshot.job_id, *key),
         job_id=snapshot.job_id,
         detector=detector,
         cause=cause,
@@ -91,6 +92,11 @@ def new_finding(
         as_of=snapshot.time,
         proof=proof,
     )
+
+
+def _digest(*parts: object) -> str:
+    """Return the id of a finding, which is the same for equal parts."""
+    return hashlib.blake2b("|".join(map(str, parts)).encode(), digest_size=8).hexdigest()
 
 
 def checkpoint_seconds(ranks: Sequence[RankState]) -> float | None:

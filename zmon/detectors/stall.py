@@ -61,14 +61,14 @@ class Stall(hangs.HangLimits, endings.EndLimits):
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """Return a finding about a job that stands still or has ended, and one about a fault of a job that moves."""
-        finding = self._proven(snapshot) or hangs.conflict_finding(snapshot, self) or self._silence(snapshot)
-        loop = endings.crash_loop_finding(snapshot, finding, self)
-        if loop is not None and finding is not None and not is_over(snapshot):
-            finding = joined(loop, finding)  # the launch after the failed ones has a fault of its own
+        fault = self._proven(snapshot) or hangs.conflict_finding(snapshot, self) or self._silence(snapshot)
+        loop = endings.crash_loop_finding(snapshot, fault, self)
+        if loop is not None and fault is not None and not is_over(snapshot):
+            fault = joined(loop, fault)  # the launch after the failed ones has a fault of its own
         else:
-            finding = loop or finding
-        moving = endings.launcher_gone(snapshot, self) or hangs.lag_finding(snapshot, self)
-        return tuple(filter(None, (finding, moving)))
+            fault = loop or fault
+        fault_of_moving_job = endings.launcher_gone(snapshot, self) or hangs.lag_finding(snapshot, self)
+        return tuple(filter(None, (fault, fault_of_moving_job)))
 
     def stands_still(self, snapshot: Snapshot) -> bool:
         """Return True if no rank has moved for a good part of its lease, so that evidence is worth its cost."""
@@ -82,17 +82,17 @@ class Stall(hangs.HangLimits, endings.EndLimits):
         """Return one finding for all faults that locks, process states and links prove."""
         faults = [*filter(None, (endings.exit_finding(snapshot, self), hangs.frozen_finding(snapshot, self)))]
         culprits = {rank for fault in faults for rank in fault.ranks}
-        able = snapshot
+        job = snapshot
         if culprits:  # a rank that is gone or frozen is in no collective, so it says nothing about a link
-            able = replace(snapshot, ranks=tuple(r for r in snapshot.ranks if r.alive and r.rank not in culprits))
+            job = replace(snapshot, ranks=tuple(r for r in snapshot.ranks if r.alive and r.rank not in culprits))
         if culprits or not faults:
-            faults += filter(None, [hangs.link_finding(able, self)])
+            faults += filter(None, [hangs.link_finding(job, self)])
         return overlap(snapshot, faults) if faults else None
 
     def _silence(self, snapshot: Snapshot) -> Finding | None:
         """Return a finding if nothing moves, and no end of a rank is about to show why."""
         job = hangs.as_judged(snapshot)
-        stands = hangs.is_overdue(job) or hangs.is_shown(job, self)
-        if not stands or endings.are_unsettled(snapshot, self):
+        is_hang = hangs.is_overdue(job) or hangs.is_shown_early(job, self)
+        if not is_hang or endings.are_unsettled(snapshot, self):
             return None
         return hangs.silence_finding(snapshot, job, self, endings.outlook_of_gone(snapshot, self))

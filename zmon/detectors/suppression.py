@@ -74,14 +74,13 @@ def suppress(reported: Mapping[str, Sequence[Finding]], table: Sequence[Suppress
     findings may be over.
     """
     active = [row for row in table if row.is_active(reported)]
-    rows = {
-        name: [[row for row in active if row.silences(name, finding)] for finding in findings]
-        for name, findings in reported.items()
-    }
-    silenced = {name for name, by_finding in rows.items() if any(by_finding)}
-    resolved = {name for name in silenced if any(not row.holds for by_finding in rows[name] for row in by_finding)}
-    left = {
-        name: tuple(finding for finding, by in zip(findings, rows[name], strict=True) if not by)
-        for name, findings in reported.items()
-    }
-    return Remaining(left, frozenset(silenced - resolved), frozenset(resolved))
+    remaining: dict[str, tuple[Finding, ...]] = {}
+    silenced, resolved = set[str](), set[str]()
+    for name, findings in reported.items():
+        silencing = [[row for row in active if row.silences(name, finding)] for finding in findings]  # by finding
+        remaining[name] = tuple(finding for finding, rows in zip(findings, silencing, strict=True) if not rows)
+        if any(silencing):
+            silenced.add(name)
+        if not all(row.holds for rows in silencing for row in rows):
+            resolved.add(name)
+    return Remaining(remaining, frozenset(silenced - resolved), frozenset(resolved))

@@ -23,17 +23,17 @@ def ranks_text(ranks: Sequence[int], number: int | None = None) -> str:
 
     `number` is the number of all of them, if `ranks` has only the first ones.
     """
-    return f"rank{'s' if (number or len(ranks)) != 1 else ''} {numbers(ranks, number)}"
+    return f"rank{'s' if (number or len(ranks)) != 1 else ''} {rank_numbers(ranks, number)}"
+
+
+def rank_numbers(ranks: Iterable[int], number: int | None = None) -> str:
+    """Return the first few rank numbers, and the number of the others; `number` as for `ranks_text`."""
+    return listed([str(rank) for rank in ranks], _MAX_NUMBERS, number)
 
 
 def verb(ranks: Sized, singular: str, plural: str) -> str:
     """Return the form of a verb, or of another word, that agrees with the number of ranks."""
     return singular if len(ranks) == 1 else plural
-
-
-def numbers(ranks: Iterable[int], number: int | None = None) -> str:
-    """Return the first few rank numbers, and the number of the others; `number` as for `ranks_text`."""
-    return listed([str(rank) for rank in ranks], _MAX_NUMBERS, number)
 
 
 def tables(names: Sequence[str], number: int) -> str:

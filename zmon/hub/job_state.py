@@ -16,13 +16,14 @@ from zmon.hub.baseline_store import BaselineStore
 from zmon.hub.pauses import PauseRecorder, PauseStore
 from zmon.job.baseline import BaselineLearner
 from zmon.job.efficiency import JobTime
+from zmon.job.gpu_activity import RecentActivity
 from zmon.job.history import History
 from zmon.job.joins import steps_before_join
 from zmon.job.progress import Pace
 from zmon.job.reported_values import ReportedValues
 from zmon.job.standing import WorkHistory
 from zmon.job.time_account import Account
-from zmon.job.utilization import JobPeaks, RecentActivity, RecentWork, flops_source, job_peaks, utilization
+from zmon.job.utilization import JobPeaks, RecentWork, flops_source, job_peaks, utilization
 from zmon.scaling.peaks import DevicePeaks
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.curve import Efficiency, EfficiencySample

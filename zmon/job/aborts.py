@@ -37,10 +37,9 @@ def is_aborted_while_waiting(state: RankState) -> bool:
 def hung_ranks(ranks: Sequence[RankState]) -> list[RankState]:
     """Return the ranks that hung while victims waited for them, until the victims gave up or NCCL aborted them.
 
-    A rank that hung was past its lease before the first abort, or had read data for as long as a timeout takes, or the
-    errors of the victims name it. It ended later, or is alive. Once nothing moves, every rank has entered all
-    collectives that it could. So a rank that hung has entered fewer collectives of a group than the victims. A victim
-    that is behind other victims must have waited for it too.
+    Once nothing moves, every rank has entered all collectives that it could. So a rank that hung (`_may_have_hung`) has
+    entered fewer collectives of a group than the victims. A victim that is behind other victims must have waited for it
+    too.
     """
     victims = [r for r in ranks if is_aborted_while_waiting(r) or is_timeout(r.last_words)]
     if not victims:
@@ -48,20 +47,30 @@ def hung_ranks(ranks: Sequence[RankState]) -> list[RankState]:
     numbers = {r.rank for r in victims}
     missing = frozenset().union(*(named_ranks(r.last_words) for r in victims))
     began = [began_to_end(r) for r in victims]
-    first, earliest = -min(fact.latest for fact in began), min(fact.earliest for fact in began)
-    late = [
-        r
-        for r in ranks
-        if r.rank not in numbers
-        and not r.in_flight
-        # A long step of another rank makes the lease longer than the timeout. A rank that reads data waits for no rank.
-        and (_was_overdue(r, first) or (r.phase == "data" and stood_still(r, first)) or r.rank in missing)
-        and (r.alive or (began_to_end(r).latest > earliest and way_of(r) is not Way.FINISHED))
-    ]
+    seconds_ago, earliest = -min(fact.latest for fact in began), min(fact.earliest for fact in began)
+    others = [r for r in ranks if r.rank not in numbers]
+    hung = [r for r in others if _may_have_hung(r, seconds_ago, missing) and _outlived(r, earliest)]
     most = furthest(entered(victims))
     held_up = {tuple(entered_counts(v).items()) for v in victims if is_behind(v, most)}
-    behind = [r for r in late if is_behind(r, most) and all(_may_hold_up(r, dict(counts)) for counts in held_up)]
-    return behind or _awaited_at_store(victims, [r for r in late if _was_overdue(r, first)], missing)
+    behind = [r for r in hung if is_behind(r, most) and all(_may_hold_up(r, dict(counts)) for counts in held_up)]
+    return behind or _awaited_at_store(victims, [r for r in hung if _was_overdue(r, seconds_ago)], missing)
+
+
+def _may_have_hung(state: RankState, seconds_ago: float, missing: Set[int]) -> bool:
+    """Return True if the rank, in no collective, may have hung when the first victim ended, so many seconds ago.
+
+    It was past its lease, or had read data for as long as a timeout takes, or the errors of the victims name it. A long
+    step of another rank may make its lease longer than the timeout; a rank that reads data waits for no rank.
+    """
+    if state.in_flight:
+        return False
+    has_read_long = state.phase == "data" and stood_still(state, seconds_ago)
+    return _was_overdue(state, seconds_ago) or has_read_long or state.rank in missing
+
+
+def _outlived(state: RankState, earliest: float) -> bool:
+    """Return True if the rank is alive, or failed after the first victim, which ended at `earliest` or later."""
+    return state.alive or (began_to_end(state).latest > earliest and way_of(state) is not Way.FINISHED)
 
 
 def _awaited_at_store(victims: Sequence[RankState], late: Sequence[RankState], missing: Set[int]) -> list[RankState]:

@@ -55,23 +55,23 @@ def matrix(parts: Iterable[Steps], ranks: Mapping[str, int], world_size: int) ->
     parts = [part for part in parts if part.num_rows]
     uids = chain.from_iterable(part.run_uids for part in parts)
     counts = [*chain.from_iterable(part.counts for part in parts)]
-    of_row = np.repeat(np.array([ranks.get(uid, -1) for uid in uids], np.int64), counts)
-    chosen = np.flatnonzero((of_row >= 0) & (of_row < world_size))
+    rank_of_row = np.repeat(np.array([ranks.get(uid, -1) for uid in uids], np.int64), counts)
+    chosen = np.flatnonzero((rank_of_row >= 0) & (rank_of_row < world_size))
     if not len(chosen):
         return None
     names = tuple(dict.fromkeys(chain.from_iterable(part.columns for part in parts)))
     sizes = np.array([part.num_rows for part in parts])
-    numbers = np.empty((len(names), len(of_row)), np.int64)
+    numbers = np.empty((len(names), len(rank_of_row)), np.int64)
     for line, name in enumerate(names):
         nothing = absent(name), b""
         _fill(numbers[line], [part.columns.get(name, nothing) for part in parts], sizes)
-    if len(chosen) < len(of_row):
-        numbers, of_row = numbers[:, chosen], of_row[chosen]
-    return Matrix(names, numbers, of_row)
+    if len(chosen) < len(rank_of_row):
+        numbers, rank_of_row = numbers[:, chosen], rank_of_row[chosen]
+    return Matrix(names, numbers, rank_of_row)
 
 
 def _fill(line: Integers, columns: Sequence[tuple[int, bytes]], sizes: Integers) -> None:
-    """Write one column of all parts, which have so many rows."""
+    """Write one column of all parts, which have so many rows: the lowest number of each, and what it is more by row."""
     line[:] = np.repeat(np.array([low for low, _ in columns], np.int64), sizes)
     widths = {len(data) // size for (_, data), size in zip(columns, sizes.tolist(), strict=True)}
     if len(widths) == 1:
@@ -119,10 +119,11 @@ def align_rows(step: int, parts: Sequence[StepRows], world_size: int, stands_for
 def _side_by_side(
     step: int, stands_for: int, names: tuple[str, ...], numbers: Integers, prefix: str, mean: AlignedStep | None = None
 ) -> AlignedStep:
+    """Return the aligned step of these numbers, columns × ranks; `prefix` is that of a mean's columns, or empty."""
     lines = _lines(names, prefix)
-    phases = {w: line for w, line in lines["phase"].items() if numbers[line].any()}
-    of_ops = dict.fromkeys(word for measure in _OF_OPS for word in lines[measure.name])
-    ops = [w for w in of_ops if any(w in lines[m.name] and numbers[lines[m.name][w]].any() for m in _OF_OPS)]
+    phases = {word: line for word, line in lines["phase"].items() if numbers[line].any()}
+    known_ops = dict.fromkeys(word for measure in _OF_OPS for word in lines[measure.name])
+    ops = [op for op in known_ops if _has_run(op, lines, numbers)]
     self_times = numbers[[*phases.values()]].sum(axis=0, dtype=np.float64)  # integers could overflow in a hostile job
     exposed = numbers[[lines["exposed"][op] for op in ops if op in lines["exposed"]]].sum(axis=0, dtype=np.float64)
     critical = _critical_rank(self_times, exposed)
@@ -142,9 +143,14 @@ def _side_by_side(
     return AlignedStep(step, stands_for, seconds, critical, _seconds(self_times), columns, mean)
 
 
+def _has_run(op: str, lines: Mapping[str, Mapping[str, int]], numbers: Integers) -> bool:
+    """Return True if a measure of the op is not zero on some rank."""
+    return any(op in lines[m.name] and numbers[lines[m.name][op]].any() for m in _OF_OPS)
+
+
 @lru_cache(1024)
 def _lines(names: tuple[str, ...], prefix: str) -> dict[str, dict[str, int]]:
-    """Return the lines of each aligned measure by word."""
+    """Return the line of each column in the numbers: measure → word (a phase, an op, or "") → line."""
     lines: dict[str, dict[str, int]] = {measure.name: {} for measure in _ALIGNED}
     for line, name in enumerate(names):
         known = measure_of(name.removeprefix(prefix)) if name.startswith(prefix) else None

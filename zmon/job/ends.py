@@ -1,6 +1,7 @@
-"""Bring the ends of all ranks of a job into order, and name the ranks that ended first and by themselves. Pure.
+"""Say how all ranks of a job ended, and name the ranks that ended first and by themselves. Pure.
 
-rank_end.py classifies one end, aborts.py finds the ranks that a library aborted, facts.py says which end came first.
+`rank_end` classifies the end of one rank, `aborts` finds the ranks that a library aborted, and `facts` says which end
+came first.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def ends_of(ranks: Sequence[RankState]) -> list[End]:
     """Return the end of each rank that has ended; its way also depends on the ends of the other ranks."""
     if all(r.alive and r.last_words is None for r in ranks):
         return []  # of a hundred thousand ranks, the usual answer must not take long
-    ends = _without_containers([End(r, way_of(r)) for r in ended_ranks(ranks)], ranks)
+    ends = _with_cancelled_launchers([End(r, way_of(r)) for r in ended_ranks(ranks)], ranks)
     hung = {r.rank for r in hung_ranks(ranks)}
     consequences = (Way.CANCELLED, Way.DISCONNECTED)
     first_abort = min(map(ended, filter(is_aborted_while_waiting, ranks)), key=lambda fact: fact.latest, default=None)
@@ -87,14 +88,22 @@ def ends_of(ranks: Sequence[RankState]) -> list[End]:
     return [replace(end, way=way(end)) for end in ends]
 
 
-def _without_containers(ends: Sequence[End], ranks: Sequence[RankState]) -> list[End]:
-    """Return the ends, with the ranks of a launcher as cancelled if all were killed with it, or soon after it."""
+def _with_cancelled_launchers(ends: Sequence[End], ranks: Sequence[RankState]) -> list[End]:
+    """Return the ends, where ranks that were killed with their launcher count as cancelled.
+
+    The kernel kills all ranks of a container whose first process has ended. So each rank of the launcher must have been
+    killed with it or soon after it, or must have left cleanly, as an interrupt makes some ranks do.
+    """
     killed = {end.rank.rank for end in ends if end.way is Way.KILLED and ended_with_its_launcher(end.rank)}
-    followed = {end.rank.rank for end in ends if was_killed_after_its_launcher(end.rank)}
-    left = {end.rank.rank for end in ends if has_left_cleanly(end.rank)}  # as an interrupt makes some ranks do
-    spared = {launcher_of(r) for r in ranks if r.rank not in killed | followed | left}
-    cancelled = {end.rank.rank for end in ends if end.rank.rank in killed and launcher_of(end.rank) not in spared}
-    return [replace(end, way=Way.CANCELLED) if end.rank.rank in cancelled else end for end in ends]
+    killed_later = {end.rank.rank for end in ends if was_killed_after_its_launcher(end.rank)}
+    left = {end.rank.rank for end in ends if has_left_cleanly(end.rank)}
+    with_other_ends = {launcher_of(r) for r in ranks if r.rank not in killed | killed_later | left}
+    return [
+        replace(end, way=Way.CANCELLED)
+        if end.rank.rank in killed and launcher_of(end.rank) not in with_other_ends
+        else end
+        for end in ends
+    ]
 
 
 def end_unclearly(ends: Sequence[End]) -> bool:

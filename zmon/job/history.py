@@ -1,7 +1,7 @@
-"""The recent steps of a job, aligned over all ranks.
+"""The recent steps of a job, aligned over all ranks. Pure.
 
-Pure. Steps are matched by their number, never by a clock. If ranks heal in their processes, the number of a step counts
-from the moment at which they joined: the process that replaces a rank has taken none of the steps before.
+Steps are matched by their number, never by a clock. If ranks heal in their processes, steps are numbered from the
+moment at which the ranks joined, because a process that replaces a rank has taken none of the earlier steps.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ MIN_STEPS = 64  # the fewest aligned steps in memory
 _MAX_ROWS = 1024  # with few ranks more steps are needed to estimate the noise
 _MAX_STEPS = 256
 _MAX_APART = 1024  # the most steps between two that an agent sends: two blocks of its largest stride
-# Steps that wait for some rank. If the agent of one host is silent, the steps of all other ranks wait. The step of one
-# rank takes some hundred bytes.
+# Steps that wait for a rank, to limit memory: the step of a rank takes some hundred bytes. If the agent of one host is
+# silent, the steps of all other ranks wait.
 _MAX_PENDING = 512
 _MAX_PENDING_ROWS = 32_768
-_MAX_NEW = 4096  # steps in one pass; an agent returns about eight, unless it wants to keep the hub busy
-NOBODY: Mapping[str, int] = MappingProxyType({})
 _MIN_PENDING = 16  # twice as many as a request of the hub returns
+_MAX_NEW = 4096  # steps in one pass; an agent returns about eight, unless it wants to keep the hub busy
+_NO_JOINS: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass
@@ -48,7 +48,7 @@ class History:
         self._max_pending = max(_MIN_PENDING, min(_MAX_PENDING_ROWS // self.world_size, _MAX_PENDING))
 
     def add(
-        self, parts: Iterable[Steps], ranks: Mapping[str, int], before: Mapping[str, int] = NOBODY
+        self, parts: Iterable[Steps], ranks: Mapping[str, int], before: Mapping[str, int] = _NO_JOINS
     ) -> list[AlignedStep]:
         """Add steps. Return those that are complete on all ranks now, oldest first.
 
@@ -112,7 +112,7 @@ class History:
 
 
 def _last_of_each_rank(parts: Sequence[StepRows]) -> list[StepRows]:
-    """Return the rows without those that later ones of the same ranks replace. Each of them keeps a matrix alive."""
+    """Return the rows without those that later rows of the same ranks replace, because each keeps a matrix alive."""
     newest: list[StepRows] = []
     known: set[int] = set()
     for part in reversed(parts):

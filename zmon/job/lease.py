@@ -67,7 +67,7 @@ class Leases(Thresholds):
         if activity == "done":
             return None
         p99 = quantile(_without_one_pause(recent_steps), 0.99)
-        if activity == "train" and p99 is not None and not self.starts(activity, recent_steps):
+        if activity == "train" and p99 is not None and not self.is_starting(activity, recent_steps):
             return max(self.train_floor_seconds, self.train_multiple * p99)
         longest = {
             "eval": self.eval_seconds,
@@ -77,10 +77,10 @@ class Leases(Thresholds):
         }.get(activity, self.init_seconds)  # an unknown activity has the lease of init
         if len(stays) < self.learned_after_stays:
             return longest
-        floor = self.init_floor_seconds if self.starts(activity, recent_steps) else self.stay_floor_seconds
+        floor = self.init_floor_seconds if self.is_starting(activity, recent_steps) else self.stay_floor_seconds
         return min(longest, max(floor, self.stay_multiple * max(stays)))
 
-    def starts(self, activity: str, recent_steps: Sequence[float]) -> bool:
+    def is_starting(self, activity: str, recent_steps: Sequence[float]) -> bool:
         """Return True if the rank is in initialization, or in its first steps, which have the same lease."""
         return activity == "init" or (activity == "train" and len(recent_steps) < self.learned_after_steps)
 

@@ -1,8 +1,8 @@
 """Merge findings about one job, in one pass (`overlap`) and from pass to pass (`updated`): one incident is one alert.
 
-A rank may be killed while another one is frozen, or while a link is down. Each fault has its own proof then, and joins.
-A fault that only follows from another one does not join it: its ranks are victims. The finding keeps the cause of the
-fault that began first. Pure.
+A rank may be killed while another rank is frozen, or while a link is down. If each fault has its own proof, they join
+in one finding, which keeps the cause of the fault that began first. A fault that only follows from another fault does
+not join it: its ranks are victims. Pure.
 """
 
 from __future__ import annotations
@@ -56,49 +56,60 @@ def raised(finding: Finding, severity: str) -> Finding:
     return replace(finding, severity=severity, summary=summary)
 
 
-def updated(current: Finding, later: Finding, publish: bool) -> Finding:
-    """Return the published finding, updated with a later report about the same fault; `publish`: also its culprits."""
+def updated(current: Finding, later: Finding, may_publish: bool) -> Finding:
+    """Return the published finding, updated with a later report about the same fault.
+
+    `may_publish`: the culprits of the later report may replace the published ones. The severity never falls.
+    """
     severity = max(current.severity, later.severity, key=severity_order)
-    if later.cause == "unknown" != current.cause:  # a known cause stays
-        if severity == current.severity:
-            return current
-        summary, evidence = later.summary, _without_victims(current)  # the text says why the severity rose
-        return replace(
-            current,
-            severity=severity,
-            summary=summary,
-            detail=later.detail,
-            as_of=later.as_of,
-            proof=later.proof,
-            evidence=evidence,
-        )
+    if later.cause == "unknown" != current.cause:
+        return current if severity == current.severity else _with_text_of(current, later)  # the known cause stays
     if follows(current, later):
         return joined(current, later)
-    loses_fault = set(later.ranks) < set(current.ranks) and current.evidence_of(StallEvidence).joined
-    if loses_fault or (later.cause == current.cause and current.culprits and not later.culprits):
+    ranks, later_ranks = set(current.ranks), set(later.ranks)
+    loses_joined_fault = later_ranks < ranks and current.evidence_of(StallEvidence).joined
+    loses_culprits = later.cause == current.cause and current.culprits and not later.culprits
+    if loses_joined_fault or loses_culprits:
         return raised(current, severity)  # a proof may be gone with its process, or with a sample
     if are_victims(current, later):
         return _with_victims(raised(current, severity), later.summary)
-    if set(later.ranks) > set(current.ranks) and current.ranks and later.evidence_of(StallEvidence).joined:
-        later, publish = replace(later, cause=current.cause, runbook=current.runbook), True
-    if severity == current.severity and not publish:
+    if ranks and later_ranks > ranks and later.evidence_of(StallEvidence).joined:  # the finding gains a joined fault
+        later, may_publish = replace(later, cause=current.cause, runbook=current.runbook), True
+    if severity == current.severity and not may_publish:
         return current
     return replace(
-        raised(later, severity), id=current.id, onset=current.onset, detected=current.detected,
-        evidence=_without_victims(current).updated(later.evidence), capsule=current.capsule,
-    )  # fmt: skip
+        raised(later, severity),
+        id=current.id,
+        onset=current.onset,
+        detected=current.detected,
+        evidence=_without_victims(current).updated(later.evidence),
+        capsule=current.capsule,
+    )
+
+
+def _with_text_of(current: Finding, later: Finding) -> Finding:
+    """Return the finding with the severity and the text of a later report, which says why the severity has risen."""
+    return replace(
+        current,
+        severity=later.severity,
+        summary=later.summary,
+        detail=later.detail,
+        as_of=later.as_of,
+        proof=later.proof,
+        evidence=_without_victims(current),
+    )
 
 
 def _without_victims(finding: Finding) -> Evidence:
-    """Return the evidence without the account of victims, which another summary does not have."""
-    is_told = finding.evidence_of(StallEvidence).victims
-    return msgspec.structs.replace(finding.evidence, victims=msgspec.UNSET) if is_told else finding.evidence
+    """Return the evidence without the account of victims, which only the present summary repeats."""
+    has_victims = finding.evidence_of(StallEvidence).victims
+    return msgspec.structs.replace(finding.evidence, victims=msgspec.UNSET) if has_victims else finding.evidence
 
 
 def _with_victims(finding: Finding, exits: str) -> Finding:
     """Return the finding with the newest account of the ranks that waited for its culprits and have ended."""
     earlier = finding.evidence_of(StallEvidence).victims or ""
-    summary = finding.summary.replace(f"; victims: {earlier}", "")  # a fault that joined may have come behind it
+    summary = finding.summary.replace(f"; victims: {earlier}", "")  # the text of a joined fault may stand behind it
     evidence = msgspec.structs.replace(finding.evidence, victims=exits)
     return replace(finding, summary=f"{summary}; victims: {exits}", evidence=evidence)
 
@@ -124,19 +135,24 @@ def overlap(snapshot: Snapshot, faults: Sequence[Finding]) -> Finding:
 def follows(current: Finding, later: Finding) -> bool:
     """Return True if `later` reports a second fault: its culprits were killed or stopped after `current` was reported.
 
-    The culprits of `current` are still at fault: their rows in the table of ranks have not changed.
+    The culprits of `current` must still be at fault: their rows in the table of ranks have not changed. If all other
+    ranks were killed or stopped, somebody ended the job because of the first fault.
     """
-    before = {row.rank: row for row in current.evidence.ranks or ()}
-    now = {row.rank: row for row in later.evidence.ranks or ()}
     if not current.ranks or not later.ranks or set(later.ranks) & set(current.ranks):
         return False
-    culprits = [(before.get(rank), now.get(rank)) for rank in current.ranks]
-    stands_still = all(row and later_row and _place(row) == _place(later_row) for row, later_row in culprits)
+    if later.onset <= current.detected:
+        return False
+    before = {row.rank: row for row in current.evidence.ranks or ()}
+    now = {row.rank: row for row in later.evidence.ranks or ()}
+    for rank in current.ranks:
+        if rank not in before or rank not in now or _place(before[rank]) != _place(now[rank]):
+            return False
     struck = [now[rank] for rank in later.ranks if rank in now]
-    others = len(now) + (later.evidence.num_ranks_left_out or 0) - len(current.ranks)
-    hits_some = len(struck) == len(later.ranks) and (len(struck) == 1 or len(struck) < others)
-    by_others = all(killed_from_outside(row) or _is_stopped(row) for row in struck)
-    return stands_still and hits_some and later.onset > current.detected and by_others
+    num_others = len(now) + (later.evidence.num_ranks_left_out or 0) - len(current.ranks)
+    are_all_others = len(struck) > 1 and len(struck) >= num_others
+    if len(struck) < len(later.ranks) or are_all_others:
+        return False
+    return all(killed_from_outside(row) or _is_stopped(row) for row in struck)
 
 
 def are_victims(current: Finding, finding: Finding) -> bool:
@@ -150,19 +166,21 @@ def are_victims(current: Finding, finding: Finding) -> bool:
     words = finding.evidence_of(StallEvidence).last_words or None
     if words is not None and words.kind == "exception" and not is_broken_connection(words):
         return False
-    exited = {row.rank: (row.host, row.pid) for row in finding.evidence.ranks or ()}
+    rows = current.evidence.ranks or ()
+    processes = {row.rank: (row.host, row.pid) for row in finding.evidence.ranks or ()}
     flights, unknown = current.evidence.in_flight or {}, FlightRow()
     waiting = {
-        row.rank: (row.host, row.pid)
-        for row in current.evidence.ranks or ()
-        if row.op or flights.get(str(row.rank), unknown).num_pending
+        row.rank: (row.host, row.pid) for row in rows if row.op or flights.get(str(row.rank), unknown).num_pending
     }
-    shown = {row.rank for row in current.evidence.ranks or ()}
-    alike = current.evidence.num_ranks_left_out and bool(waiting)  # those left out stood where most ranks did
-    return all(
-        (rank in waiting and waiting[rank] == exited.get(rank)) or (bool(alike) and rank not in shown)
-        for rank in finding.ranks
-    )
+    numbers = {row.rank for row in rows}
+    others_waited = bool(current.evidence.num_ranks_left_out) and bool(waiting)  # ranks without a row, as most ranks
+
+    def has_waited(rank: int) -> bool:
+        if rank not in numbers:
+            return others_waited
+        return rank in waiting and waiting[rank] == processes.get(rank)
+
+    return all(map(has_waited, finding.ranks))
 
 
 def killed_from_outside(row: RankStatus | RankState) -> bool:

@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from zmon.job.ends import End, ends_of
 from zmon.job.facts import began_to_end
-from zmon.job.failures import Clues, classify
+from zmon.job.failures import Clues, Failure, classify
 from zmon.job.failures.classes import BY_NAME, SCHEDULED
 from zmon.job.failures.classes import UNKNOWN as UNKNOWN_CLASS
 from zmon.job.rank_end import Way
@@ -46,9 +46,8 @@ _BY_SCHEDULER = {"time_limit": CANCELLED, "preemption": PREEMPTED, "node_failure
 def has_ended(snapshot: Snapshot, fault: Finding | None) -> bool:
     """Return True if the launch has ended, and if its outcome will not change any more.
 
-    Ranks of silent agents may live, so without a fault that explains the silence the launch has not ended. A single
-    process that ended well, before any step or collective, is not a launch of a training job. It helps a job, or was an
-    attempt.
+    Ranks of silent agents may live, so without a fault that explains the silence the launch has not ended. A helper
+    that ended well is not a launch of a training job: it helps one, or was an attempt.
     """
     if not is_over(snapshot) or not is_settled(snapshot):
         return False
@@ -56,6 +55,7 @@ def has_ended(snapshot: Snapshot, fault: Finding | None) -> bool:
 
 
 def _is_helper(snapshot: Snapshot) -> bool:
+    """Return True for a single process that has done no step and no collective."""
     return snapshot.world_size == 1 and not any(r.steps or r.sequences for r in snapshot.ranks)
 
 
@@ -82,9 +82,6 @@ def ended_launch(
         outcome, summary = _BY_SCHEDULER[failure.name], BY_NAME[failure.name].definition.removesuffix(".")
     elif failure and outcome != FAILED:
         failure = None  # nothing failed, whatever was printed
-    next_step = fault.detail if fault else ""
-    if failure and failure.name != UNKNOWN_CLASS and (fault is None or fault.cause in _ABOUT_A_RANK):
-        next_step = failure.next_step
     return EndedLaunch(
         id=launch_key(snapshot),
         job_id=snapshot.job_id,
@@ -109,17 +106,31 @@ def ended_launch(
         culprit_hosts=fault.hosts if fault else (),
         finding=fault.id if fault else "",
         runbook=fault.runbook if fault else "",
-        next_step=next_step,
+        next_step=_next_step(fault, failure),
         failure=failure.name if failure else "",
         clue=failure.clue if failure else "",
-        # A fault that is first reported now, after the end, seems to begin with it, however long the ranks hung.
-        detection_seconds=max(0.0, snapshot.time - max(gone) - fault.onset)
-        if fault and fault.detected < snapshot.time
-        else None,
+        detection_seconds=_detection_seconds(snapshot, fault, max(gone)),
         teardown_seconds=max(gone) - min(gone),
         time=view.time if view else {},
         goodput_ratio=view.goodput_ratio if view else None,
     )
+
+
+def _next_step(fault: Finding | None, failure: Failure | None) -> str:
+    """Return the next step of the failure's class if the class says more than the fault, else that of the fault."""
+    if failure and failure.name != UNKNOWN_CLASS and (fault is None or fault.cause in _ABOUT_A_RANK):
+        return failure.next_step
+    return fault.detail if fault else ""
+
+
+def _detection_seconds(snapshot: Snapshot, fault: Finding | None, gone_seconds: float) -> float | None:
+    """Return the time from the fault to the first end of a rank, `gone_seconds` ago; None if it is not known.
+
+    A fault that is first reported now, after the end, seems to begin with the end, however long the ranks hung.
+    """
+    if fault is None or fault.detected >= snapshot.time:
+        return None
+    return max(0.0, snapshot.time - gone_seconds - fault.onset)
 
 
 def _clues(snapshot: Snapshot, fault: Finding | None, output: tuple[str, ...]) -> Clues:
@@ -203,6 +214,7 @@ def _ended_by(ends: Sequence[End]) -> str:
 
 
 def _last_line(state: RankState) -> str:
+    """Return the signal or the exception of a rank's last words, or else its exit status."""
     words = state.last_words
     if words is not None and words.kind == "signal":
         return words.type

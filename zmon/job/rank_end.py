@@ -120,6 +120,7 @@ def has_left_cleanly(state: RankState) -> bool:
 
 
 def was_killed_after_its_launcher(state: RankState) -> bool:
+    """Return True if an owner's signal ended the launcher, and the rank was killed because of it."""
     way = _way_by_itself(state)
     return way is Way.KILLED and _followed_its_launcher(state, way)
 

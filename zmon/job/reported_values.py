@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from zmon.job.alignment import Integers
+from zmon.job.alignment import Floats, Integers
 from zmon.schema.rank import RankState
-
-_NO_REPORT: Any = object()
 
 
 @dataclass
@@ -21,27 +17,48 @@ class _Column:
     """The last value of one key on each rank that reports it, with the steps at which it changed."""
 
     ranks: list[int]
-    values: NDArray[np.float64]  # NaN: it was never a number
+    values: Floats  # NaN: it was never a number
     last_change: Integers  # step
     last_finite: Integers  # the last step at which it was a number
-    every: Integers  # steps between its last two changes
+    interval: Integers  # steps between its last two changes; 0: it has not changed twice
 
-    def of(self, ranks: list[int], steps: Integers) -> _Column:
-        """Return the column of these ranks; a rank that is not in it yet begins at its step."""
+    @classmethod
+    def new(cls, ranks: list[int], steps: Integers) -> _Column:
+        """Return the column of ranks that report the key first at these steps."""
+        nothing = np.zeros(len(ranks), np.int64)
+        return cls(ranks, np.full(len(ranks), np.nan), steps.copy(), steps.copy(), nothing)
+
+    def for_ranks(self, ranks: list[int], steps: Integers) -> _Column:
+        """Return the column for these ranks; a rank that is not in it yet begins at its step."""
         if ranks == self.ranks:
             return self
-        known = {rank: place for place, rank in enumerate(self.ranks)}
-        result = _new_column(ranks, steps)
-        old_places = [place for place, rank in enumerate(ranks) if rank in known]
-        known_places = [known[ranks[place]] for place in old_places]
-        for name in ("values", "last_change", "last_finite", "every"):
-            getattr(result, name)[old_places] = getattr(self, name)[known_places]
+        place_of = {rank: place for place, rank in enumerate(self.ranks)}
+        result = _Column.new(ranks, steps)
+        known = [place for place, rank in enumerate(ranks) if rank in place_of]
+        places = [place_of[ranks[place]] for place in known]
+        result.values[known] = self.values[places]
+        result.last_change[known] = self.last_change[places]
+        result.last_finite[known] = self.last_finite[places]
+        result.interval[known] = self.interval[places]
         return result
 
+    def updated(self, values: Floats, steps: Integers) -> _Column:
+        """Return the column after reports of these values at these steps."""
+        is_finite = ~np.isnan(values)
+        has_changed = is_finite & (values != self.values)
+        return _Column(
+            self.ranks,
+            values=np.where(has_changed, values, self.values),
+            last_change=np.where(has_changed, steps, self.last_change),
+            last_finite=np.where(is_finite, steps, self.last_finite),
+            interval=np.where(has_changed, steps - self.last_change, self.interval),
+        )
 
-def _new_column(ranks: list[int], steps: Integers) -> _Column:
-    nothing = np.zeros(len(ranks), np.int64)
-    return _Column(ranks, np.full(len(ranks), np.nan), steps.copy(), steps.copy(), nothing)
+    def num_steps_of_nan(self, values: Floats, steps: Integers) -> int | None:
+        """Return for how many steps some rank has reported NaN; None if it may have reported NaN only once."""
+        counts = steps - self.last_finite
+        lasting = np.isnan(values) & (counts >= 2 * self.interval)
+        return int(counts[lasting].max()) if lasting.any() else None
 
 
 @dataclass
@@ -57,32 +74,19 @@ class ReportedValues:
         single odd value would otherwise count as a hundred steps. A value that was never a number counts
         from the first report.
         """
-        ranks = list(ranks)
-        reports = [state.report for state in ranks]
-        all_numbers, all_steps = [state.rank for state in ranks], np.array([state.step for state in ranks])
+        states = list(ranks)
+        all_steps = np.array([state.step for state in states])
         num_steps: dict[str, int] = {}
         columns: dict[str, _Column] = {}
-        for key in dict.fromkeys(chain.from_iterable(reports)):
-            numbers, steps = all_numbers, all_steps
-            reported = [report.get(key, _NO_REPORT) for report in reports]
-            if _NO_REPORT in reported:  # some ranks never reported it
-                places = [place for place, value in enumerate(reported) if value is not _NO_REPORT]
-                numbers, steps = [all_numbers[place] for place in places], all_steps[places]
-                reported = [reported[place] for place in places]
-            column = self._columns[key].of(numbers, steps) if key in self._columns else _new_column(numbers, steps)
-            values = np.array(reported, np.float64)  # None becomes NaN
-            finite = ~np.isnan(values)
-            counts = steps - column.last_finite
-            lasting = ~finite & (counts >= 2 * column.every)
-            if lasting.any():
-                num_steps[key] = int(counts[lasting].max())
-            changed = finite & (values != column.values)
-            columns[key] = _Column(
-                numbers,
-                values=np.where(changed, values, column.values),
-                last_change=np.where(changed, steps, column.last_change),
-                last_finite=np.where(finite, steps, column.last_finite),
-                every=np.where(changed, steps - column.last_change, column.every),
-            )
+        for key in dict.fromkeys(chain.from_iterable(state.report for state in states)):
+            places = [place for place, state in enumerate(states) if key in state.report]
+            numbers, steps = [states[place].rank for place in places], all_steps[places]
+            values = np.array([states[place].report[key] for place in places], np.float64)  # None becomes NaN
+            known = self._columns.get(key)
+            column = _Column.new(numbers, steps) if known is None else known.for_ranks(numbers, steps)
+            lasting = column.num_steps_of_nan(values, steps)
+            if lasting is not None:
+                num_steps[key] = lasting
+            columns[key] = column.updated(values, steps)
         self._columns = columns
         return num_steps

@@ -1,14 +1,15 @@
 """Finds the launches that a user started under the job id of another launch that lives: each is a job of its own.
 
-Pure. On one host the ranks find out by themselves and take another id (zmon/box/living_launch.py). Launches on
-different hosts see only the hub. They are two if both live and have a rank with the same number, or another world size.
-A launch that began when the other had lost a rank has replaced it, and ranks that wait for their end do not count.
+Pure. On one host the ranks find out by themselves and take another id (zmon/box/living_launch.py). Of launches on
+different hosts, only the hub knows both. They are two jobs if both live and have a rank with the same number, or if
+their world sizes differ. But a launch that began after the other had lost a rank has replaced it, and a rank that has
+left its last words does not count as living.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 
 from zmon.job.rank_end import launcher_of
 from zmon.job.restarts import seconds_since_start
@@ -16,52 +17,55 @@ from zmon.job.timeline import lives, was_gone_before
 from zmon.schema.rank import RankState
 
 Launch = Sequence[RankState]
+UserJob = tuple[str, int]  # job id and uid
 
 
 class SecondLaunches:
     """The second launches of each user's job id, by launch id; a launch stays one while an agent reports it."""
 
     def __init__(self) -> None:
-        self._second: dict[tuple[str, int], set[str]] = {}
+        self._second_ids: dict[UserJob, set[str]] = {}
 
     def update(
-        self, jobs: Mapping[tuple[str, int], Collection[RankState]], silent: Collection[str] = ()
-    ) -> Mapping[tuple[str, int], set[str]]:
+        self, jobs: Mapping[UserJob, Collection[RankState]], silent: Collection[str] = ()
+    ) -> Mapping[UserJob, set[str]]:
         """Return the launch ids of second launches, given the ranks of each job id and user.
 
         Whether ranks live is unknown on `silent`, the hosts of agents that do not answer.
         """
-        self._second = {
-            job: second
-            for job, states in jobs.items()
-            if len({state.launch_id for state in states}) > 1 or job in self._second
-            if (second := _second(states, self._second.get(job, set()), silent))
-        }
-        return self._second
+        second_ids: dict[UserJob, set[str]] = {}
+        for job, states in jobs.items():
+            if job in self._second_ids or len({state.launch_id for state in states}) > 1:
+                ids = _ids_of_second_launches(states, self._second_ids.get(job, set()), silent)
+                if ids:
+                    second_ids[job] = ids
+        self._second_ids = second_ids
+        return second_ids
 
 
-def _second(states: Collection[RankState], known: Collection[str], silent: Collection[str]) -> set[str]:
+def _ids_of_second_launches(states: Collection[RankState], known: Set[str], silent: Collection[str]) -> set[str]:
+    """Return the ids of the launches that began beside an older one; `known` are those of the last update."""
     launches = _launches(state for state in states if state.launch_id)
-    second = {state.launch_id for state in states if state.has_second_id or state.launch_id in known}
+    second_ids = {state.launch_id for state in states if state.has_second_id or state.launch_id in known}
     first_launches: list[Launch] = []
     for launch in sorted(launches, key=lambda launch: max(map(seconds_since_start, launch)), reverse=True):
         ids = {state.launch_id for state in launch}
-        if ids & second or any(_lives_beside(other, launch, silent) for other in first_launches):
-            second |= ids
+        if ids & second_ids or any(_lives_beside(older, launch, silent) for older in first_launches):
+            second_ids |= ids
         else:
             first_launches.append(launch)
-    return second
+    return second_ids
 
 
 def _launches(states: Iterable[RankState]) -> list[list[RankState]]:
-    """Return the ranks by launch; a launcher that starts ranks again may give their launch another id."""
+    """Return the ranks by launch. Ids that one launcher gave its launches, one after the other, are of one launch."""
     by_id: defaultdict[str, list[RankState]] = defaultdict(list)
-    attempts: defaultdict[tuple[str, str], dict[int, str]] = defaultdict(dict)
+    ids_of_launcher: defaultdict[tuple[str, str], dict[int, str]] = defaultdict(dict)  # launcher → attempt → id
     for state in states:
         by_id[state.launch_id].append(state)
-        attempts[launcher_of(state)].setdefault(state.attempt, state.launch_id)
+        ids_of_launcher[launcher_of(state)].setdefault(state.attempt, state.launch_id)
     names = {launch_id: launch_id for launch_id in by_id}
-    for ids in attempts.values():
+    for ids in ids_of_launcher.values():
         joined = {names[launch_id] for launch_id in ids.values()}
         names = {launch_id: min(joined) if name in joined else name for launch_id, name in names.items()}
     launches: defaultdict[str, list[RankState]] = defaultdict(list)
@@ -71,6 +75,7 @@ def _launches(states: Iterable[RankState]) -> list[list[RankState]]:
 
 
 def _lives_beside(older: Launch, younger: Launch, silent: Collection[str]) -> bool:
+    """Return True if both launches live, cannot be parts of one, and the younger has not replaced the older."""
     ranks, others = (
         {(r.world_size, r.rank) for r in launch if lives(r) and r.last_words is None and r.host not in silent}
         for launch in (older, younger)

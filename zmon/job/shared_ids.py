@@ -1,17 +1,17 @@
 """Separates jobs with the same job id: those of several users, and launches of one user that live at the same time.
 
 Pure. The first user of a job id keeps it. The job of another user gets a name with the number of that user, for as long
-as it lives. A user may have another uid on another host, so ranks of two users can be one job. They are two jobs if
-both have a rank with the same number, or if their launches differ in size. On one host the agent has separated them
-already: ranks that it has given another name are judged by the id that they have by themselves.
-Launches of one user are separated by `second_launches`.
+as it lives. A user may have another uid on another host, so ranks of two uids can be one job. They are two jobs if both
+have a rank with the same number, or if their launches differ in size. On one host the agent has separated them already:
+it has given ranks another name, and here they are judged by the id that they wanted. Launches of one user are separated
+by `second_launches`.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Generic, TypeVar
 
@@ -67,78 +67,85 @@ class SharedIds:
 
         `silent` has the last reports of agents that do not answer now.
         """
-        by_job: defaultdict[str, defaultdict[int, list[RankState]]] = defaultdict(lambda: defaultdict(list))
+        ranks_of: defaultdict[str, defaultdict[int, list[RankState]]] = defaultdict(lambda: defaultdict(list))
         owned = [(r.host, s, s.owner) for r in (*reports, *silent) for s in r.ranks if s.owner is not None]
-        for _, state, owner in owned:
-            by_job[_own_id(state)][owner].append(state)
-        users = {job_id: _separate_users(by_owner) for job_id, by_owner in by_job.items()}
-        names = self._owners.update((job_id, first) for job_id, firsts in users.items() for first in firsts.values())
-        of_users = {(job_id, owner): ranks for job_id, owners in by_job.items() for owner, ranks in owners.items()}
-        second = self._launches.update(of_users, {report.host for report in silent})
+        for _, state, uid in owned:
+            ranks_of[_wanted_id(state)][uid].append(state)
+        first_uids = {job_id: _first_uids(by_uid) for job_id, by_uid in ranks_of.items()}
+        names = self._owners.update((job_id, uid) for job_id, by_uid in first_uids.items() for uid in by_uid.values())
+        user_jobs = {(job_id, uid): ranks for job_id, by_uid in ranks_of.items() for uid, ranks in by_uid.items()}
+        second_ids = self._launches.update(user_jobs, {report.host for report in silent})
         result: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        for host, state, owner in owned:
-            job_id = _own_id(state)
-            if second and state.launch_id in second.get((job_id, owner), ()):
+        for host, state, uid in owned:
+            job_id = _wanted_id(state)
+            if second_ids and state.launch_id in second_ids.get((job_id, uid), ()):
                 name = second_job_id(job_id, state.launch_id)
             else:
-                name = names[job_id, users[job_id][owner]]
+                name = names[job_id, first_uids[job_id][uid]]
             if name != state.job_id:
                 result[host][state.job_id] = name
         return {**result}
 
 
-def _own_id(state: RankState) -> str:
+def _wanted_id(state: RankState) -> str:
     return state.wanted_job_id or state.job_id
 
 
-def _separate_users(by_owner: Mapping[int, Sequence[RankState]]) -> dict[int, int]:
-    """Return for each user the first one with whom the ranks form one job."""
-    if len(by_owner) == 1:
-        return {owner: owner for owner in by_owner}
-    firsts: dict[int, int] = {}
-    launches: dict[int, set[tuple[int, int]]] = {}  # world size and number of each rank, by first user
-    hosts: defaultdict[int, set[str]] = defaultdict(set)
+@dataclass
+class _UsersLaunch:
+    """The ranks that may form one launch, of one or several uids."""
 
-    def order(owner: int) -> tuple[bool, float, int]:  # a user who came second on one host is not the first of all
-        ranks = by_owner[owner]
-        return any(r.wanted_job_id for r in ranks), -max(map(seconds_since_start, ranks)), owner
+    ranks: set[tuple[int, int]] = field(default_factory=set)  # world size and number of each
+    hosts: set[str] = field(default_factory=set)
 
-    for owner in sorted(by_owner, key=order):
-        newest = newest_attempt(by_owner[owner])
-        ranks, own_hosts = {(r.world_size, r.rank) for r in newest}, {r.host for r in newest}
-        first = next((f for f, o in launches.items() if _complement(ranks, o) and not own_hosts & hosts[f]), owner)
-        firsts[owner] = first
-        launches.setdefault(first, set()).update(ranks)
-        hosts[first] |= own_hosts
-    return firsts
+    def can_have(self, other: _UsersLaunch) -> bool:
+        """Return True if the other ranks can be a part of this launch."""
+        sizes, other_sizes = {size for size, _ in self.ranks}, {size for size, _ in other.ranks}
+        return sizes == other_sizes and not self.ranks & other.ranks and not self.hosts & other.hosts
 
 
-def _complement(ranks: set[tuple[int, int]], others: set[tuple[int, int]]) -> bool:
-    """Return True if two sets of ranks, each with its world size, can be parts of one launch."""
-    return not ranks & others and {size for size, _ in ranks} == {size for size, _ in others}
+def _first_uids(by_uid: Mapping[int, Sequence[RankState]]) -> dict[int, int]:
+    """Return for each uid the first uid with whose ranks its ranks form one job; mostly itself."""
+    if len(by_uid) == 1:
+        return {uid: uid for uid in by_uid}
+    first_uids: dict[int, int] = {}
+    launches: dict[int, _UsersLaunch] = {}  # by first uid
+
+    def order(uid: int) -> tuple[bool, float, int]:  # a user who came second on one host is not the first of all
+        ranks = by_uid[uid]
+        return any(r.wanted_job_id for r in ranks), -max(map(seconds_since_start, ranks)), uid
+
+    for uid in sorted(by_uid, key=order):
+        newest = newest_attempt(by_uid[uid])
+        part = _UsersLaunch({(r.world_size, r.rank) for r in newest}, {r.host for r in newest})
+        first_uids[uid] = next((first for first, launch in launches.items() if launch.can_have(part)), uid)
+        launch = launches.setdefault(first_uids[uid], _UsersLaunch())
+        launch.ranks |= part.ranks
+        launch.hosts |= part.hosts
+    return first_uids
 
 
 def renamed(report: AgentReport, names: Mapping[str, Names]) -> AgentReport:
     """Return a report with the names of its jobs."""
-    if not (of_host := names.get(report.host)):
+    if not (new_names := names.get(report.host)):
         return report
     return replace(
         report,
-        ranks=tuple(_renamed_rank(r, of_host) if r.job_id in of_host else r for r in report.ranks),
-        steps={of_host.get(job_id, job_id): steps for job_id, steps in report.steps.items()},
-        sample=_renamed_sample(report.sample, of_host),
+        ranks=tuple(_renamed_rank(r, new_names) if r.job_id in new_names else r for r in report.ranks),
+        steps={new_names.get(job_id, job_id): steps for job_id, steps in report.steps.items()},
+        sample=_renamed_sample(report.sample, new_names),
     )
 
 
 def renamed_window(window: HostWindow, names: Mapping[str, Names]) -> HostWindow:
     """Return the hardware of a host with the names of its jobs."""
-    if not (of_host := names.get(window.host)):
+    if not (new_names := names.get(window.host)):
         return window
     return replace(
         window,
-        before=_renamed_sample(window.before, of_host),
-        now=_renamed_sample(window.now, of_host),
-        recent=_renamed_tcp(window.recent, of_host),
+        before=_renamed_sample(window.before, new_names),
+        now=_renamed_sample(window.now, new_names),
+        recent=_renamed_tcp(window.recent, new_names),
     )
 
 

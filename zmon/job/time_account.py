@@ -1,11 +1,12 @@
-"""The time account of a job: its wall-clock over all launches, divided into time categories.
+"""The time account of a job: its wall-clock over all launches, divided into time categories, which sum to it. Pure.
 
-Pure. The categories sum to the wall-clock. One rank leads: its box has, to the nanosecond, the time that it spent in
-steps and in activities between them, and the two sum to its age. No time is lost if an update is late or the hub was
-down. The records of all ranks show how a step divides into categories (zmon/job/efficiency.py). If steps are sampled,
-one step stands for those since the sample before. While a finding reports that nothing moves, `stall` is the time of
-the unfinished step beyond a typical one. The time from the last sign of one launch to the first sign of the next is
-`restart`. The rest is `unknown`.
+- One rank leads: its box has, to the nanosecond, the time that it spent in steps and in activities between them. The
+  two sum to its age, so no time is lost if an update is late or the hub was down.
+- The records of all ranks show how a step divides into categories (zmon/job/efficiency.py). If steps are sampled, one
+  step stands for those since the sample before.
+- `stall`: while a finding reports that nothing moves, the time of the unfinished step beyond a typical one.
+- `restart`: from the last sign of one launch to the first sign of the next.
+- `unknown`: the rest.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import BETWEEN_STEPS
 from zmon.schema.rank import RankState
 
-_SLACK, _SLACK_SECONDS = 3.0, 1.0  # steps without records may be longer than typical by this factor, plus this time
+_LONGER, _LONGER_SECONDS = 3.0, 1.0  # steps without records may be longer than typical by this factor, plus this time
 OTHER_JOB_SECONDS = 86400.0  # a job that reappears under its id after a longer gap is another job
 _SETTLED_SECONDS = 5.0  # after the end of a launch, the time by which the records of its last steps have arrived
 _STALLED_STEPS = 4.0  # × a typical step; a finding outlives its stall by some steps
@@ -155,13 +156,13 @@ class Account:
         for activity in activities:
             if activity == "done":
                 continue
-            totals = lead.between_seconds.get(activity, 0.0)
+            total_seconds = lead.between_seconds.get(activity, 0.0)
             if activity == lead.activity != "train":
-                totals += _open_seconds(lead)
-            new_seconds = totals - launch.between.get(activity, 0.0)
+                total_seconds += _open_seconds(lead)
+            new_seconds = total_seconds - launch.between.get(activity, 0.0)
             if new_seconds <= 0:
                 continue
-            launch.between[activity] = totals
+            launch.between[activity] = total_seconds
             if activity == "train":  # the stalled time belongs to no step
                 stall_seconds = min(launch.stalled, new_seconds)
                 launch.stalled -= stall_seconds
@@ -232,32 +233,38 @@ class Account:
         """Divide the time in steps into categories, in the proportions of the steps that have arrived."""
         size, alone = snapshot.world_size, lead.rank if snapshot.uncompared else None
         for step in steps:
-            causes, seconds = step_categories(step, alone), (step.mean or step).seconds_of(lead.rank) * step.stands_for
-            lead_seconds = step.seconds_of(lead.rank)
-            if launch.ended_stall and step.step >= launch.stalled_step:  # the stall has been added already
-                if step.step == launch.stalled_step:  # the stall was in the longest category
-                    longest = max(causes, key=lambda cause: causes[cause])
-                    causes[longest] = max(causes[longest] - launch.ended_stall, 0.0)
-                    lead_seconds -= launch.ended_stall
-                if step.step - step.stands_for < launch.stalled_step:
-                    seconds -= launch.ended_stall
-                launch.ended_stall = 0.0
-            total = sum(causes.values())
-            if not total:
-                continue
-            if lead_seconds > total:  # the critical rank did something else first, and the leading rank waited for it
-                causes[IMBALANCE] += lead_seconds - total
-                total = lead_seconds
-            seconds = min(max(seconds, 0.0), launch.unsplit)
-            for cause, part in causes.items():
-                self._add(cause, part / total * seconds, size)
-            launch.unsplit -= seconds
+            self._split_step(launch, lead, step, size, alone)
         launch.last_split_step = steps[-1].step if steps else launch.last_split_step
-        awaited = (lead.step - launch.last_split_step + 1) * typical
-        missing = launch.unsplit - _SLACK * awaited - _SLACK_SECONDS
-        if launch.last_split_step and missing > 0:  # the records of these steps will not arrive any more
-            self._add("unknown", missing, size)
-            launch.unsplit -= missing
+        awaited_seconds = (lead.step - launch.last_split_step + 1) * typical
+        missing_seconds = launch.unsplit - _LONGER * awaited_seconds - _LONGER_SECONDS
+        if launch.last_split_step and missing_seconds > 0:  # the records of these steps will not arrive any more
+            self._add("unknown", missing_seconds, size)
+            launch.unsplit -= missing_seconds
+
+    def _split_step(
+        self, launch: LaunchTime, lead: RankState, step: AlignedStep, world_size: int, alone: int | None
+    ) -> None:
+        """Divide the time for which one step stands; `alone` is the leading rank if ranks are not compared."""
+        causes, seconds = step_categories(step, alone), (step.mean or step).seconds_of(lead.rank) * step.stands_for
+        lead_seconds = step.seconds_of(lead.rank)
+        if launch.ended_stall and step.step >= launch.stalled_step:  # the stall has been added already
+            if step.step == launch.stalled_step:  # the stall was in the longest category
+                longest = max(causes, key=lambda cause: causes[cause])
+                causes[longest] = max(causes[longest] - launch.ended_stall, 0.0)
+                lead_seconds -= launch.ended_stall
+            if step.step - step.stands_for < launch.stalled_step:
+                seconds -= launch.ended_stall
+            launch.ended_stall = 0.0
+        total = sum(causes.values())
+        if not total:
+            return
+        if lead_seconds > total:  # the critical rank did something else first, and the leading rank waited for it
+            causes[IMBALANCE] += lead_seconds - total
+            total = lead_seconds
+        seconds = min(max(seconds, 0.0), launch.unsplit)
+        for cause, part in causes.items():
+            self._add(cause, part / total * seconds, world_size)
+        launch.unsplit -= seconds
 
     def _add(self, cause: str, seconds: float, world_size: int) -> None:
         """Add to a time category; the counter never falls."""

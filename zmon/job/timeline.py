@@ -65,6 +65,7 @@ def _launch_of(newest: RankState, by_age: Sequence[RankState]) -> tuple[RankStat
 
 
 def _is_left_over(state: RankState, newest_of_host: RankState, newest: RankState) -> bool:
+    """Return True if a dead rank belongs to an earlier launch than the newest rank of its host, or than the newest."""
     if state.alive:
         return False
     has_other_launcher = state.launcher != newest_of_host.launcher
@@ -82,7 +83,7 @@ def lives(state: RankState) -> bool:
 
 
 def was_gone_before(state: RankState, newest: RankState) -> bool:
-    """Return True if a rank was gone before another one began."""
+    """Return True if a rank was gone before another one (`newest`) began."""
     return (state.gone_seconds or 0.0) - seconds_since_start(newest) > GONE_BEFORE_SECONDS
 
 
@@ -102,14 +103,14 @@ def snapshots(
     for report in (*reports, *silent):
         for state in report.ranks:
             jobs[state.job_id].append(state)
-    second: defaultdict[str, set[str]] = defaultdict(set)
+    second_jobs: defaultdict[str, set[str]] = defaultdict(set)
     for state in (state for states in jobs.values() for state in states if state.has_second_id and state.alive):
-        second[state.wanted_job_id].add(state.job_id)
+        second_jobs[state.wanted_job_id].add(state.job_id)
     unwatched = {(state.host, state.run_uid) for report in silent for state in report.ranks}
     if unwatched:
         unwatched -= {(state.host, state.run_uid) for report in reports for state in report.ranks}
     return tuple(
-        _snapshot(job_id, jobs[job_id], unwatched, agents, time, hardware, sorted(second.get(job_id, ())))
+        _snapshot(job_id, jobs[job_id], unwatched, agents, time, hardware, sorted(second_jobs.get(job_id, ())))
         for job_id in sorted(jobs)
     )
 

@@ -1,12 +1,8 @@
-"""The work of a job relative to the peak of its devices, and the activity of its GPUs as they measure it themselves.
+"""The work of a job relative to the peak of its devices. Pure.
 
-Pure. The floating-point operations and the memory traffic of the recent steps, of all ranks, are divided by their
-duration and by the sum of the peaks of all devices. A ratio is unknown if one rank's work or device is unknown. Ranks
+The floating-point operations and the memory traffic of the recent steps, of all ranks, are divided by their duration
+and by the sum of the peaks of all devices. A ratio is unknown if the work or the device of one rank is unknown. Ranks
 that share a device, such as the processors of a host, share its peak.
-
-The activity of the tensor cores and the memory needs neither operations nor peaks. It is not the job's share of the
-peak in operations, because tensor cores at a low clock, or on padded data, are as busy. If another process uses a GPU,
-the activity includes the work of that process.
 """
 
 from __future__ import annotations
@@ -15,21 +11,17 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from zmon.job.time_account import Account
 from zmon.scaling.peaks import DevicePeaks, peaks_of
 from zmon.schema.aligned_step import AlignedStep
-from zmon.schema.job import GpuActivity, Utilization
-from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.job import Utilization
 from zmon.schema.names import FLOPS_SOURCES, in_order
 from zmon.schema.rank import RankState
 from zmon.schema.unknown import Unknown
 
 _RECENT_STEPS = 256  # steps in the recent figures, as in efficiency.py
-SAMPLE_SECONDS = 5.0  # an agent reads a GPU every second; means over a minute need fewer samples
-_RECENT_SAMPLES = 12  # one minute of samples
 
 
-def _known_sum(values: Sequence[float | None]) -> float | None:
+def known_sum(values: Sequence[float | None]) -> float | None:
     """Return the sum of these values; None if a value is unknown."""
     known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None
@@ -77,7 +69,7 @@ class RecentWork:
             sum(step.steps for step in self.steps),
             seconds,
             sum(step.flops for step in self.steps),
-            _known_sum([step.memory_traffic for step in self.steps]),
+            known_sum([step.memory_traffic for step in self.steps]),
         )
 
 
@@ -102,7 +94,7 @@ def job_peaks(ranks: Sequence[RankState], world_size: int, measured: Mapping[str
         number = sharing[rank.host, rank.device]
         flops += peak / number
         bandwidths.append(None if peaks.memory_bandwidth is None else peaks.memory_bandwidth / number)
-    return JobPeaks(flops, _known_sum(bandwidths))
+    return JobPeaks(flops, known_sum(bandwidths))
 
 
 def flops_source(ranks: Sequence[RankState]) -> str | Unknown:
@@ -129,67 +121,3 @@ def utilization(
     return Utilization(
         source, rate, peaks.flops, rate / peaks.flops, wall_ratio, memory_ratio, roofline_ratio, memory_bound, uncounted
     )
-
-
-@dataclass(frozen=True, slots=True)
-class ActivitySample:
-    """The mean activity of all GPUs of a job, over about a second."""
-
-    tensor_ratio: float
-    memory_ratio: float | None
-
-
-def activity_of(snapshot: Snapshot) -> ActivitySample | None:
-    """Return the activity of a job's GPUs now; None if that of one is unknown."""
-    if snapshot.num_missing or snapshot.unwatched:
-        return None
-    of_host = {gpu.uuid: gpu for window in snapshot.hardware for gpu in window.now.gpus or ()}
-    gpus = [of_host.get(device) for device in {rank.device for rank in snapshot.ranks}]
-    tensor = _known_sum([gpu.tensor_active_ratio if gpu else None for gpu in gpus])
-    if tensor is None or not gpus:
-        return None
-    memory = _known_sum([gpu.memory_active_ratio if gpu else None for gpu in gpus])
-    return ActivitySample(tensor / len(gpus), None if memory is None else memory / len(gpus))
-
-
-@dataclass
-class RecentActivity:
-    """The last minute of training of one launch; what came before is in the account of the job."""
-
-    training: deque[ActivitySample] = field(default_factory=lambda: deque(maxlen=_RECENT_SAMPLES))
-    sampled_at: float | None = None  # unix time of the hub; None: the activity was unknown
-    due: float = 0.0
-
-    def add(self, snapshot: Snapshot, account: Account, stalled: bool) -> None:
-        """Take a sample if one is due. `stalled`: the job has an open finding of a stall."""
-        if not all(rank.alive for rank in snapshot.ranks) or all(rank.activity == "done" for rank in snapshot.ranks):
-            self.sampled_at = None  # others may use its GPUs now
-            return
-        if snapshot.time < self.due:
-            return
-        self.due = snapshot.time + SAMPLE_SECONDS
-        sample = activity_of(snapshot)
-        before, self.sampled_at = self.sampled_at, None if sample is None else snapshot.time
-        if sample is None:
-            self.training.clear()
-            return
-        if before is not None:
-            account.add_tensor_time(sample.tensor_ratio, min(snapshot.time - before, 2 * SAMPLE_SECONDS))
-        if not stalled and all(rank.activity == "train" for rank in snapshot.ranks):
-            self.training.append(sample)
-
-    def move_times(self, seconds: float) -> None:
-        """Move the times along with the hub's clock, which was set by these seconds."""
-        self.due += seconds
-        self.sampled_at = None if self.sampled_at is None else self.sampled_at + seconds
-
-    def activity(self, account: Account) -> GpuActivity | None:
-        """Return the means over the last minute of training, and over all launches; None if unknown now."""
-        if self.sampled_at is None or not self.training:
-            return None
-        number, memory = len(self.training), _known_sum([sample.memory_ratio for sample in self.training])
-        return GpuActivity(
-            sum(sample.tensor_ratio for sample in self.training) / number,
-            account.tensor_ratio,
-            None if memory is None else memory / number,
-        )

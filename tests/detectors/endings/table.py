@@ -1,6 +1,6 @@
 """Every way in which a process of a job can end, when, and under which launcher, with the expected diagnosis.
 
-`docs/endings.md` is generated from these rows, and `test_endings.py` judges the ranks that each row leaves behind. The
+`docs/endings.md` is generated from these rows, and `test_table.py` judges the ranks that each row leaves behind. The
 times between a death and its consequences are those of real gloo jobs on one host: a peer raises 40 ms after its
 neighbour's process has ended, torchrun looks for dead ranks every 0.1 s, and a process needs 0.8 s to end after an
 exception.

@@ -40,7 +40,7 @@ def test_finding_has_the_starts_and_what_they_share():
         ("the start of a person fails", ("node-a",), "nothing will restart the job", ""),
     ],
 )  # fmt: skip
-def test_summary_says_what_repeats_and_whether_something_restarts_the_job(name, hosts, text, advice):
+def test_texts_follow_from_what_the_starts_share(name, hosts, text, advice):
     finding = finding_of(BY_NAME[name])
     assert finding.hosts == hosts
     assert text in finding.summary

@@ -52,7 +52,7 @@ def test_onset_is_the_last_step_of_the_rank_that_is_overdue_longest():
     assert "no rank has finished a step for 6.0 s" in finding.summary
 
 
-def test_onset_and_step_stay_when_records_refine_the_cause():
+def test_onset_stays_when_records_refine_the_cause():
     before, after = (finding_about(records(records_of_rest=r, r2=r2)) for r, r2 in ((None, None), (WAITS, flight())))
     assert (before.cause, after.cause) == ("unknown", "compute_hang")
     assert (before.onset, before.step) == (after.onset, after.step) == (NOW - 5.0, 100)
@@ -61,7 +61,7 @@ def test_onset_and_step_stay_when_records_refine_the_cause():
 # -- silence -----------------------------------------------------------------------------------------------
 
 
-def test_evidence_has_the_time_of_silence_and_the_places_where_ranks_stand():
+def test_silence_is_in_the_evidence():
     finding = finding_about(loading(5.0))
     assert "rank 2 on node-a has waited for its data loader for 5.0 s" in finding.summary
     assert finding.summary.endswith("; it becomes critical after 20 s")
@@ -69,7 +69,7 @@ def test_evidence_has_the_time_of_silence_and_the_places_where_ranks_stand():
     assert (silence.seconds, silence.critical_seconds, silence.places) == (5.0, 20.0, (LOADING,))
 
 
-def test_silence_begins_with_the_activity_and_not_with_the_last_step():
+def test_silence_begins_with_the_activity():
     finding = finding_about(
         job(away(0, "checkpoint", 12.0, 10.0, step_seconds=902.0), *(waiting(r, 902.0) for r in (1, 2, 3)))
     )
@@ -135,11 +135,11 @@ def test_line_on_a_gpu_may_wait_for_an_earlier_one():
 @pytest.mark.parametrize(
     ("scene", "continues", "thaws"),
     [
-        (job(stopped(2)), True, False),
-        (job(stopped(2, process_state="F")), False, True),
-        (job(sleeps(2, 4.0)), False, False),
+        pytest.param(job(stopped(2)), True, False, id="stopped"),
+        pytest.param(job(stopped(2, process_state="F")), False, True, id="frozen"),
+        pytest.param(job(sleeps(2, 4.0)), False, False, id="sleeping"),
     ],
 )
-def test_stopped_rank_is_continued_a_frozen_one_thawed_and_a_sleeping_one_neither(scene, continues, thaws):
+def test_advice_fits_the_state_of_the_process(scene, continues, thaws):
     detail = finding_about(scene).detail
     assert ("kill -CONT 1002" in detail, "docker unpause" in detail) == (continues, thaws)

@@ -91,26 +91,39 @@ def test_quiet_without_a_single_slow_host_or_pair(windows):
     assert slow(windows) is None
 
 
-def test_quiet_without_hosts_and_about_connections_of_other_jobs():
-    assert slow_network(snapshot(rank_state(0)), 2.5, 0.1, 1.6) is None
-    assert slow_network(replace(job(cluster(slow=B)), job_id="another"), 2.5, 0.1, 1.6) is None
+@pytest.mark.parametrize(
+    "quiet",
+    [
+        pytest.param(snapshot(rank_state(0)), id="no host has samples"),
+        pytest.param(replace(job(cluster(slow=B)), job_id="another"), id="the connections are of another job"),
+    ],
+)
+def test_quiet_without_connections_of_the_job(quiet):
+    assert slow_network(quiet, 2.5, 0.1, 1.6) is None
 
 
-def test_culprit_has_rates_and_links():
-    host, pair = slow(cluster(slow=B)), slow(cluster(slow_pairs=[BC]))
+def test_slow_host_is_reported_with_its_device_and_rates():
+    host = slow(cluster(slow=B))
     assert host.device == "eth1"
     assert (
         "carry 4.0 MB/s while they are busy, those between the other hosts 40.0 MB/s (10.0 times as fast)"
         in host.summary
     )
+
+
+def test_slow_pair_is_reported_with_its_rates_and_links():
+    pair = slow(cluster(slow_pairs=[BC]))
     assert pair.place == "the network between node-b and node-c"
     assert "between the two carry 4.0 MB/s while they are busy, those between all other hosts 40.0 MB/s" in pair.summary
     links = [(link.host, link.peer, link.device) for link in pair.links]
     assert sorted(links) == [("node-b", "node-c", "eth1"), ("node-c", "node-b", "eth1")]
 
 
-def test_steps_for_a_pair_concern_both_hosts_and_drain_neither():
+def test_steps_for_a_pair_concern_both_hosts():
     steps = slow_network_steps(slow(cluster(slow_pairs=[BC])))
     assert "On node-b, and likewise on node-c: `ip route get 10.0.0.3`" in steps
-    assert "drain" not in steps
+
+
+def test_steps_drain_a_single_host_only():
     assert "state=drain" in slow_network_steps(slow(cluster(slow=B)))
+    assert "drain" not in slow_network_steps(slow(cluster(slow_pairs=[BC])))

@@ -39,7 +39,7 @@ ONE_HOST = replace(TWO_HOSTS, hosts=1, launcher="torchrun", handles_term=True)
     ],
 )
 def test_end_that_looks_like_the_owners(fault, shape, began, expected):
-    world = World(Composition(7, 0, shape, (Strike(fault, 1, place="forward", to="ranks", number="SIGTERM"),)))
+    world = World(Composition(7, 0, shape, (Strike(fault, 1, place="forward", to="ranks", signal="SIGTERM"),)))
     world.run(40.0)
     agents = [SimpleNamespace(began=began, reachable=True)] * shape.hosts
     assert looks_like_the_owners_end(world, agents) is expected
@@ -48,7 +48,7 @@ def test_end_that_looks_like_the_owners(fault, shape, began, expected):
 @pytest.mark.parametrize("reachable", [False, True])
 def test_rank_of_a_host_that_does_not_answer_shows_nothing(reachable):
     shape = replace(TWO_HOSTS, device="cuda", launcher="none")  # the other rank has no signal
-    world = World(Composition(7, 0, shape, (Strike("term", 1, place="forward", to="ranks", number="SIGTERM"),)))
+    world = World(Composition(7, 0, shape, (Strike("term", 1, place="forward", to="ranks", signal="SIGTERM"),)))
     world.run(40.0)
     agents = [SimpleNamespace(began=0.0, reachable=answers) for answers in (reachable, True)]
     assert looks_like_the_owners_end(world, agents) is not reachable

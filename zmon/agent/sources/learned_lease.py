@@ -96,6 +96,6 @@ class LearnedLease:
             self._first_steps = None
 
     def _set(self, activity: str) -> None:
-        starts = self._leases.starts(activity, self._steps)
+        starts = self._leases.is_starting(activity, self._steps)
         stays = self._starts.earlier(self._name, self._launch) if starts else self._stays.get(activity, ())
         self._activity, self.seconds = activity, self._leases.seconds(activity, self._steps, stays)

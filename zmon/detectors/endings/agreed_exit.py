@@ -1,7 +1,7 @@
-"""Judge ranks that all left with the same exit code after the same step, without an exception.
+"""Judge ranks that all left with the same exit code after the same step, without an exception. Pure.
 
-A job that wants to be queued again, or that ends before a time limit, leaves like this: its ranks agree in a
-collective, and its scheduler or a script around it knows the code.
+A job that wants to be queued again, or that ends before a time limit, leaves like this: its ranks agree on the end in a
+collective, and the scheduler, or a script around the job, knows the code.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _NOT_AGREED = (0, 1, *CANCELLED_CODES)  # 1 is what Python and most programs ret
 
 
 def agreed_exit(end: JobEnd) -> Finding | None:
-    """Return a warning that names nobody if all ranks left by such a code; None if one may have failed first.
+    """Return a warning that names nobody if all ranks left by such a code; None if one of them may have failed first.
 
-    Ranks that failed one after the other have entered different numbers of collectives, or were in one.
+    Ranks that failed one after the other have entered different numbers of collectives, or were in a collective.
     """
     ranks, codes = end.ended, {_code(r) for r in end.ended}
-    if not end.complete or len(ranks) < 2 or len(codes) > 1 or None in codes:
+    if not end.is_complete or len(ranks) < 2 or len(codes) > 1 or None in codes:
         return None
     if not all(map(_is_between_steps, ranks)) or len({r.step for r in ranks}) > 1:
         return None
@@ -58,5 +58,6 @@ def _code(state: RankState) -> int | None:
 
 
 def _is_between_steps(state: RankState) -> bool:
-    is_past_start = state.steps > 0 and state.activity != "init"  # argparse ends all ranks with code 2 at the start
+    """Return True if the rank was in no collective after a step; argparse ends all ranks with code 2 at the start."""
+    is_past_start = state.steps > 0 and state.activity != "init"
     return is_past_start and state.in_flight is None and state.phase == "other"

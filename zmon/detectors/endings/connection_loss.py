@@ -1,8 +1,9 @@
 """Report a job whose ranks all died of broken connections, although no rank and no host failed before.
 
-A reset connection is noticed by the two ranks at its ends at the same moment. The others lose their connections only
-when one of these two has ended, so the first two are the pair, unless the addresses in their errors are of other hosts.
-On two hosts these addresses must prove it. If the pair is not known, no host is named. No rank is at fault.
+The two ranks at the ends of a reset connection notice the reset at the same moment. The other ranks lose their
+connections only when one of these two has ended. So the first two victims are the pair, unless the addresses in their
+errors belong to other hosts. On two hosts, the addresses must prove the pair. If the pair is not known, no host is
+named. No rank is at fault.
 """
 
 from __future__ import annotations
@@ -83,47 +84,60 @@ def connection_lost(end: JobEnd) -> Finding | None:
         return None  # the culprit is about to end
     if any(r.alive for r in hung_ranks(end.snapshot.ranks)):
         return None  # the rules about hangs name it
-    number, total = len(victims), len(end.snapshot.ranks)
-    many = (
-        (f"all {number} ranks" if number > 1 else ranks_on(victims))
-        if number == total
-        else f"{number} of {total} ranks"
-    )
-    first = with_first_words(StallEvidence(), victims[0])
     if end.snapshot.missing or all(r.last_words is None or is_timeout(r.last_words) for r in victims):
-        all_reported = not end.snapshot.missing
-        at_store = all(waited_at_store(r.last_words) for r in victims)
-        how = "of a timeout in a collective" if all_reported else "of broken connections"
-        how = f"of a timeout at the store ({_error(victims[0])})" if at_store else how
-        reason = (
-            "no rank is known to have hung" if all_reported else "because a rank that zmon does not see ended first"
-        )
-        return end.finding(
-            cause="unknown",
-            summary=f"{many} died {how} at step {victims[0].step}, {reason}",
-            detail="Look for the first error in the job's log, and at hosts whose ranks zmon does not see.",
-            confidence=0.3,
-            evidence=first,
-        )
-    pair = _pair(end, victims)
-    hosts = tuple(sorted({r.host for r in pair}))
-    text = _error(victims[0])
-    between = (
-        f"the connection between {ranks_on(pair[:1])} and {ranks_on(pair[1:])} broke" if pair else "a connection broke"
+        return _unexplained_loss(end, victims)
+    return _broken_connection(end, victims)
+
+
+def _unexplained_loss(end: JobEnd, victims: list[RankState]) -> Finding:
+    """Return a finding that names nobody: all victims gave up waiting, or a rank that zmon does not see ended first."""
+    if end.snapshot.missing:
+        how, reason = "of broken connections", "because a rank that zmon does not see ended first"
+    else:
+        how, reason = "of a timeout in a collective", "no rank is known to have hung"
+    if all(waited_at_store(r.last_words) for r in victims):
+        how = f"of a timeout at the store ({_error(victims[0])})"
+    return end.finding(
+        cause="unknown",
+        summary=f"{_victims_text(end, victims)} died {how} at step {victims[0].step}, {reason}",
+        detail="Look for the first error in the job's log, and at hosts whose ranks zmon does not see.",
+        confidence=0.3,
+        evidence=with_first_words(StallEvidence(), victims[0]),
     )
-    rest = "" if pair else f", and it is not known between which ranks (first error: {ranks_on(victims[:1])})"
-    link = " and ".join(hosts) or "the hosts of the ranks with the first errors"
+
+
+def _broken_connection(end: JobEnd, victims: list[RankState]) -> Finding:
+    """Return a finding about a connection that broke, with the two ranks at its ends if they are known."""
+    first, pair = victims[0], _pair(end, victims)
+    hosts = tuple(sorted({r.host for r in pair}))
+    evidence = with_first_words(StallEvidence(), first).updated(StallEvidence(hosts=hosts))
+    beginning, unknown_pair = "a connection broke", ""
+    if pair:
+        beginning = f"the connection between {ranks_on(pair[:1])} and {ranks_on(pair[1:])} broke"
+        evidence = evidence.updated(StallEvidence(pair=tuple(r.rank for r in pair)))
+    else:
+        unknown_pair = f", and it is not known between which ranks (first error: {ranks_on(victims[:1])})"
+    where = " and ".join(hosts) or "the hosts of the ranks with the first errors"
     return end.finding(
         cause="connection_lost",
-        summary=f"{between} at step {victims[0].step}{rest}: {text}; no rank had failed before, and {many} died of it",
+        summary=f"{beginning} at step {first.step}{unknown_pair}: {_error(first)}; no rank had failed before, and "
+        f"{_victims_text(end, victims)} died of it",
         detail="No rank is at fault. Look for what ended the connection: a firewall or NAT that forgets connections "
-        f"(`conntrack -L`, its log), a restarted switch or interface (`dmesg -T | grep -i link` on {link}), `ss -K`, "
-        f"or a peer address that another machine has too ({_peer(victims[0])}). Restart the job from its last "
-        "checkpoint.",
+        f"(`conntrack -L`, its log), a restarted switch or interface (`dmesg -T | grep -i link` on {where}), `ss -K`, "
+        f"or a peer address that another machine has too ({_peer_address(first) or 'see the first error'}). Restart "
+        "the job from its last checkpoint.",
         confidence=0.8 if pair else 0.5,
         hosts=hosts,
-        evidence=_with_pair(first, pair, hosts),
+        evidence=evidence,
     )
+
+
+def _victims_text(end: JobEnd, victims: list[RankState]) -> str:
+    """Return how many of the ranks are victims; a single rank by its number."""
+    number, total = len(victims), len(end.snapshot.ranks)
+    if number < total:
+        return f"{number} of {total} ranks"
+    return f"all {number} ranks" if number > 1 else ranks_on(victims)
 
 
 def _error(state: RankState) -> str:
@@ -159,37 +173,23 @@ def _sorted(ranks: list[RankState]) -> list[RankState]:
 
 
 def _are_peers(end: JobEnd, one: RankState, two: RankState) -> bool | None:
-    """Return True if the error of each rank names an address of the other's host; None if that is not known.
+    """Return True if the error of each rank names an address of the other rank's host; None if that is not known.
 
-    The connections of dead ranks are gone, so earlier samples count as well.
+    The connections of dead ranks are gone, so earlier samples of the hosts count as well.
     """
-    windows = end.snapshot.hardware
-    samples = [(w.host, tcp) for w in windows for tcp in (w.before.tcp, w.recent, w.now.tcp) if tcp]
-    owners: dict[str, set[str]] = {}
-    for host, tcp in samples:
-        for address in tcp.addresses:
-            owners.setdefault(address, set()).add(host)
-    peers = [owners.get(_host_address(r), set()) for r in (one, two)]
+    hosts_of_address: dict[str, set[str]] = {}
+    for window in end.snapshot.hardware:
+        for tcp in filter(None, (window.before.tcp, window.recent, window.now.tcp)):
+            for address in tcp.addresses:
+                hosts_of_address.setdefault(address, set()).add(window.host)
+    addresses = [_peer_address(r).rpartition(":")[0] for r in (one, two)]  # without their ports
+    peers = [hosts_of_address.get(address, set()) for address in addresses]
     if any(len(hosts) != 1 for hosts in peers):
         return None
     return peers == [{two.host}, {one.host}]
 
 
-def _host_address(state: RankState) -> str:
-    """Return the address in the error without its port; "" if it names none."""
-    return _address(state).rpartition(":")[0]
-
-
-def _address(state: RankState) -> str:
+def _peer_address(state: RankState) -> str:
+    """Return the address and port of the peer that the rank's error names; "" if it names none."""
     words = state.last_words
     return (words and (peer_address(words.message) or peer_address(words.root))) or ""
-
-
-def _peer(state: RankState) -> str:
-    return _address(state) or "see the first error"
-
-
-def _with_pair(evidence: StallEvidence, pair: list[RankState], hosts: tuple[str, ...]) -> StallEvidence:
-    return evidence.updated(
-        StallEvidence(hosts=hosts, pair=tuple(r.rank for r in pair)) if pair else StallEvidence(hosts=hosts)
-    )

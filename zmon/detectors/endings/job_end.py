@@ -37,8 +37,8 @@ class JobEnd:
 
     @cached_property
     def ended(self) -> list[RankState]:
-        """The ranks that have ended."""
-        return ended_ranks(self.snapshot.ranks)  # the ways in which they ended take longer to tell
+        """The ranks that have ended; this takes less time than `ends`, which says how."""
+        return ended_ranks(self.snapshot.ranks)
 
     def of(self, *ways: Way) -> list[RankState]:
         """Return the ranks that ended in one of these ways, the first to begin first."""
@@ -48,12 +48,12 @@ class JobEnd:
     @cached_property
     def culprits(self) -> list[RankState]:
         """The ranks that ended first and by themselves."""
-        return [] if self.unclear else first_to_end(self.ends)
+        return [] if self.is_unclear else first_to_end(self.ends)
 
     @cached_property
-    def unclear(self) -> bool:
+    def is_unclear(self) -> bool:
         """True if all ranks have ended, and nothing shows whether the owner ended them or whether they were killed."""
-        if not self.complete or not end_unclearly(self.ends):
+        if not self.is_complete or not end_unclearly(self.ends):
             return False
         return not any(out_of_memory(self.snapshot, state) for state in self.ended)
 
@@ -64,7 +64,7 @@ class JobEnd:
         return [r for r in self.snapshot.ranks if r.rank not in ended]
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """True if every rank of the job is watched and has ended."""
         return not self.living and not self.snapshot.unwatched and not self.snapshot.missing
 
@@ -90,7 +90,7 @@ class JobEnd:
 
         Severity and `outlook`, the last words of the summary, follow from the restarts that are left, unless given.
         """
-        expected, next_start = restarts(self.ended, self.seconds_ago, self.limits)
+        expected, next_start = restart_outlook(self.ended, self.seconds_ago, self.limits)
         if expected == "critical" and (seconds := _seconds_until_supervised_start(self.snapshot)) is not None:
             started = f"something started it again {duration(seconds)} after its last end"
             next_start = f"no launcher will restart the job, but {started}"
@@ -111,22 +111,21 @@ class JobEnd:
         )
 
 
-def restarts(gone: Sequence[RankState], seconds_ago: float, limits: EndLimits) -> tuple[Severity, str]:
+def restart_outlook(gone: Sequence[RankState], seconds_ago: float, limits: EndLimits) -> tuple[Severity, str]:
     """Return the severity of the end of these ranks, and what their launcher will do."""
-    state = gone[0]
-    if state.max_restarts is None:
+    max_restarts, restart_count = gone[0].max_restarts, gone[0].restart_count
+    if max_restarts is None:
         return "critical", "nothing will restart the job"
-    left = state.max_restarts - state.restart_count
+    left = max_restarts - restart_count
     if left <= 0:
-        total = state.max_restarts
-        used = "its only restart" if total == 1 else f"all its {total} restarts"
-        reason = f", because the launcher has used {used}" if total else ""
+        used = "its only restart" if max_restarts == 1 else f"all its {max_restarts} restarts"
+        reason = f", because the launcher has used {used}" if max_restarts else ""
         return "critical", f"nothing will restart the job{reason}"
     if launchers_gave_up(gone):
         return "critical", "its launcher has ended and will not restart the job"
-    starts = [r.relaunched_seconds for r in gone if r.relaunched_seconds is not None]
-    if starts and min(starts) < limits.start_seconds:
-        return "warning", f"the launcher started its processes again {duration(min(starts))} ago"
+    starts_ago = [r.relaunched_seconds for r in gone if r.relaunched_seconds is not None]
+    if starts_ago and min(starts_ago) < limits.start_seconds:
+        return "warning", f"the launcher started its processes again {duration(min(starts_ago))} ago"
     severity: Severity = "warning" if seconds_ago < limits.restart_seconds else "critical"
     return severity, f"the launcher has {counted(left, 'restart')} left and may restart the job"
 
@@ -160,11 +159,10 @@ def outlook_of_gone(snapshot: Snapshot, limits: EndLimits) -> tuple[Severity, st
     gone = [r for r in snapshot.ranks if not r.alive or r.activity == "done"]
     if gone:
         seconds_ago = max(r.activity_seconds if r.alive else gone_seconds(r) for r in gone)
-        severity, next_start = restarts(gone, seconds_ago, limits)
+        severity, next_start = restart_outlook(gone, seconds_ago, limits)
         if severity != "critical":
             return severity, f"; {next_start}"
-    critical: Severity = "critical"
-    return critical, ""
+    return "critical", ""
 
 
 def with_first_words(evidence: StallEvidence, state: RankState) -> StallEvidence:

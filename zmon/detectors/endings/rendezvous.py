@@ -10,24 +10,23 @@ from zmon.job.connection_errors import peer_address
 from zmon.job.rank_end import Way
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
-from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
 # TCPStore.cpp: the rank reached the store, and waited there for the others.
 _AT_STORE = re.compile(r"waiting for clients|clients joined|wait timeout", re.IGNORECASE)
-# TCPStore.cpp, Utils.hpp: the rank reached the store, and lost it there. The host of the store gave up before, or died.
+# TCPStore.cpp, Utils.hpp: the rank reached the store and lost it. The host of the store had given up, or had died.
 _LOST_STORE = re.compile(r"failed to recv|(recvvalue|recvbytes|sendbytes) failed|was likely closed", re.IGNORECASE)
-# ProcessGroupGloo.cpp: the ranks reached the store, but not each other. Either side may be the reason, or an address in
-# the store that a launch before this one left there.
+# ProcessGroupGloo.cpp: the ranks reached the store, but not each other. Either rank may be the reason, or an address
+# that an earlier launch left in the store.
 _MESH = re.compile(r"connectfullmesh", re.IGNORECASE)
-# Frames of torch/distributed/distributed_c10d.py, in the stack that a signal leaves: the rank waits there as well.
+# Frames of torch/distributed/distributed_c10d.py in which a rank waits for the others; a signal leaves the stack.
 _WAITS = re.compile(r"\b(_new_process_group_helper|_store_based_barrier)\b")
 # torch/distributed/rendezvous.py: here a rank connects to the store. Without a store of torchrun's agent, rank 0 hosts
 # the store, and waits in the same function until the last rank has connected.
 _CONNECTS = re.compile(r"\b_create_c10d_store\b")
 
-# In torch 2.13 the starts of one torchrun share a store, so that a rank may find another one's address of an earlier
-# start, and connect to it in vain (dynamic_rendezvous.py, use_agent_store).
+# In torch 2.13 the starts of one torchrun share a store. So a rank may read an address that an earlier start left there
+# and connect to it in vain (dynamic_rendezvous.py, use_agent_store).
 _RESTART_ADVICE = (
     " After a restart by torchrun, a rank may have read the address of a rank that is gone: if that repeats, set "
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1."
@@ -40,49 +39,68 @@ def rendezvous_failed(end: JobEnd) -> Finding | None:
     if not unmet:
         return None
     refused = [r for r in unmet if not _reached_store(r)]
-    is_mesh = any(_says(r, _MESH) for r in refused)
-    is_stale = is_mesh and any(r.restart_count for r in refused)
-    if not refused and end.living and end.seconds_ago < end.limits.rest_seconds:
-        return None  # the others may have waited as well, and be about to give up
-    numbers = {r.rank for r in unmet}
-    absent = _without_host_of_store([r for r in end.snapshot.ranks if r.rank not in numbers and _may_be_absent(r)])
-    first = (refused or unmet)[0]
-    words = first.last_words
-    address = peer_address(f"{words.message}\n{words.root}") if words is not None else None
-    missing = end.snapshot.missing
-    everyone = len(refused) == len(end.snapshot.ranks) and not end.snapshot.unwatched
     if refused:
-        who = f"{ranks_on(refused)} could not connect to {address or 'the other ranks'}"
-        who = f"all {len(refused)} ranks failed to connect to {address or 'each other'}" if everyone else who
-    elif missing:
+        return _refused_finding(end, refused)
+    if end.living and end.seconds_ago < end.limits.rest_seconds:
+        return None  # the others may have waited as well, and be about to give up
+    return _waited_finding(end, unmet)
+
+
+def _refused_finding(end: JobEnd, refused: list[RankState]) -> Finding:
+    """Return the finding about ranks that reached neither the store nor another rank."""
+    address = _address(refused[0])
+    is_mesh = any(_says(r, _MESH) for r in refused)
+    is_everyone = len(refused) == len(end.snapshot.ranks) and not end.snapshot.unwatched
+    who = f"{ranks_on(refused)} could not connect to {address or 'the other ranks'}"
+    if is_everyone:
+        who = f"all {len(refused)} ranks failed to connect to {address or 'each other'}"
+    may_be_stale = is_mesh and any(r.restart_count for r in refused)
+    advice = _RESTART_ADVICE if may_be_stale else ""
+    culprits = [] if is_everyone or is_mesh else refused
+    return _finding(end, refused, who, culprits, confidence=0.9, advice=advice)
+
+
+def _waited_finding(end: JobEnd, waiting: list[RankState]) -> Finding:
+    """Return the finding about ranks that reached the store, and waited there for other ranks in vain."""
+    missing, numbers = end.snapshot.missing, {r.rank for r in waiting}
+    absent = _without_host_of_store([r for r in end.snapshot.ranks if r.rank not in numbers and _may_be_absent(r)])
+    if missing:
         who = f"{ranks_text(missing, end.snapshot.num_missing)} never appeared, "
-        who += f"and {ranks_on(unmet)} waited for them in vain"
+        who += f"and {ranks_on(waiting)} waited for them in vain"
     elif absent:
-        who = f"{ranks_on(unmet)} waited in vain for {ranks_on(absent)}, still in init"
-    elif all(_says(r, _LOST_STORE) for r in unmet):
-        who = f"{ranks_on(unmet)} lost the store while waiting for the other ranks"
+        who = f"{ranks_on(waiting)} waited in vain for {ranks_on(absent)}, still in init"
+    elif all(_says(r, _LOST_STORE) for r in waiting):
+        who = f"{ranks_on(waiting)} lost the store while waiting for the other ranks"
     else:
-        who = f"{ranks_on(unmet)} waited in vain for the other ranks"
-    host, port = address.rsplit(":", 1) if address else ("ADDRESS", "PORT")
+        who = f"{ranks_on(waiting)} waited in vain for the other ranks"
+    return _finding(end, waiting, who, culprits=[] if missing else absent, confidence=0.6)
+
+
+def _finding(
+    end: JobEnd, failed: list[RankState], who: str, culprits: list[RankState], confidence: float, advice: str = ""
+) -> Finding:
+    first, snapshot = failed[0], end.snapshot
+    host, _, port = (_address(first) or "ADDRESS:PORT").rpartition(":")
+    evidence = StallEvidence()
+    if snapshot.missing:
+        evidence = StallEvidence(missing=snapshot.missing, num_missing=snapshot.num_missing)
     return end.finding(
         cause="rendezvous_failed",
         summary=f"the ranks never met: {who} ({_first_line(first)})",
         detail=f"On {first.host}: `getent hosts {host}`, `nc -vz {host} {port}`. Is MASTER_ADDR or --rdzv-endpoint the "
         "same on all hosts, does rank 0 (or the launcher) listen there, and does a firewall allow that port? With "
-        f"several interfaces, set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME.{_RESTART_ADVICE if is_stale else ''}",
-        confidence=0.9 if refused else 0.6,
-        culprits=[] if everyone or is_mesh or (not refused and missing) else refused or absent,
-        hosts=sorted({r.host for r in refused or unmet}),
-        evidence=with_first_words(_missing_ranks(end.snapshot), first),
+        f"several interfaces, set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME.{advice}",
+        confidence=confidence,
+        culprits=culprits,
+        hosts=sorted({r.host for r in failed}),
+        evidence=with_first_words(evidence, first),
     )
 
 
-def _missing_ranks(snapshot: Snapshot) -> StallEvidence:
-    return (
-        StallEvidence(missing=snapshot.missing, num_missing=snapshot.num_missing)
-        if snapshot.missing
-        else StallEvidence()
-    )
+def _address(state: RankState) -> str | None:
+    """Return the address that the rank tried, such as `10.0.0.1:29500`; None if its error names none."""
+    words = state.last_words
+    return peer_address(f"{words.message}\n{words.root}") if words is not None else None
 
 
 def _reached_store(state: RankState) -> bool:

@@ -120,7 +120,7 @@ def _last_message(state: RankState) -> str:
 
 def _unclear_end(end: JobEnd) -> Finding | None:
     """Return a warning if all ranks ended without last words, and no agent knows how."""
-    if not end.unclear or end.seconds_ago < end.limits.rest_seconds:
+    if not end.is_unclear or end.seconds_ago < end.limits.rest_seconds:
         return None  # their parent may still read their exit statuses, which the kernel then tells
     first = end.ended[0]
     why = "" if all(r.watched for r in end.ended) else ", while no agent watched them"

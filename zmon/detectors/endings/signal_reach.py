@@ -1,4 +1,4 @@
-"""Find out which ranks a signal reached first, and whether it reached the others, as an owner's signal does. Pure."""
+"""Find out which ranks a signal reached first, and whether it reached all ranks, as an owner's signal does. Pure."""
 
 from __future__ import annotations
 
@@ -120,8 +120,8 @@ class Signals:
         is_answered = any(began.latest < lost.latest < second.latest for lost in breaks)
         return lead > spread and (is_answered or lead > last.latest - second.latest)
 
-    def _left_neighbours(self) -> bool:
-        """Return True if a rank on the host of the first one had no signal until it lost a connection later.
+    def _has_late_neighbours(self) -> bool:
+        """Return True if a rank on the host of the first one lost a connection later, and had no signal until then.
 
         mpirun then ends the ranks of all hosts, as an owner does. torchrun does not, and known senders tell more.
         """
@@ -167,28 +167,29 @@ class Signals:
         reached = set(map(unit, (*self.first, *self._in_one_sweep)))
         others = [r for r in end.snapshot.ranks if unit(r) not in reached and r.activity != "done"]
         gone = {r.rank for r in end.ended}
-        are_gone = all(r.rank in gone for r in others)
-        firsts = _first_gone(others, unit) if are_gone else []
-        lost, leading = {r.rank for r in self.broken}, {r.rank for r in firsts}
-        late = [r for r in others if r.rank in lost] if are_gone and _is_exact(self.first[0]) else []
-        are_spared = any(self._was_spared(r, r.rank in leading) for r in late)
-        if len(reached) > 1:  # of several hosts, each may have been signalled alone
-            return Reach.PART if are_spared else Reach.ALL
-        # If one rank was ahead, its launcher may have ended the others.
-        is_ahead = self._is_ahead(self.first[0], IDLE_SIGNAL_SPREAD_SECONDS) or self._left_neighbours()
-        all_ranks = Reach.UNCLEAR if is_ahead else Reach.ALL
-        if not others:
-            return all_ranks
-        if not are_gone:
-            return Reach.ALL if end.seconds_ago < end.limits.ending_seconds else Reach.PART
-        if are_spared:
+        if any(r.rank not in gone for r in others):
+            # Of several hosts, each may have been signalled alone. The others may still end.
+            return Reach.ALL if len(reached) > 1 or end.seconds_ago < end.limits.ending_seconds else Reach.PART
+        first_gone = _first_gone(others, unit)
+        if self._were_spared(others, first_gone):
             return Reach.PART
-        if any(r.exit_status is None or r.exit_status == _FORCED_STATUS for r in firsts):
+        if len(reached) > 1:
+            return Reach.ALL
+        if any(r.exit_status is None or r.exit_status == _FORCED_STATUS for r in first_gone):
             return Reach.UNCLEAR  # an owner sends SIGKILL after SIGTERM to ranks that do not end, as on a paused host
-        if all(map(_had_signal, firsts)):
-            return all_ranks
+        if all(map(_had_signal, first_gone)):
+            # If one rank was ahead, its launcher may have ended the others.
+            is_ahead = self._is_ahead(self.first[0], IDLE_SIGNAL_SPREAD_SECONDS) or self._has_late_neighbours()
+            return Reach.UNCLEAR if is_ahead else Reach.ALL
         # The others raised before a signal came. Only torchrun signals nobody because of a rank on another host.
-        return Reach.UNCLEAR if any(_had_signal(r) and r.max_restarts is None for r in firsts) else Reach.PART
+        return Reach.UNCLEAR if any(_had_signal(r) and r.max_restarts is None for r in first_gone) else Reach.PART
+
+    def _were_spared(self, others: Sequence[RankState], first_gone: Sequence[RankState]) -> bool:
+        """Return True if the signal did not reach one of these ranks, which lost a connection."""
+        if not _is_exact(self.first[0]):
+            return False
+        lost, leading = {r.rank for r in self.broken}, {r.rank for r in first_gone}
+        return any(self._was_spared(r, r.rank in leading) for r in others if r.rank in lost)
 
     def _was_spared(self, state: RankState, is_first: bool) -> bool:
         """Return True if the signal did not reach this rank, which lost a connection: it would have ended it at once.

@@ -25,7 +25,7 @@ def is_owners_end(signals: Signals) -> bool:
     """Return True if the owner ended the job: a signal reached a launcher or all ranks before any rank failed."""
     if not signals.ranks or signals.end.culprits:
         return False
-    if signals.is_interrupt or (signals.end.complete and launchers_gave_up(signals.end.ended)):
+    if signals.is_interrupt or (signals.end.is_complete and launchers_gave_up(signals.end.ended)):
         return True
     if signals.lone_target or not signals.first:
         return False

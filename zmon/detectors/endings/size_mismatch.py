@@ -2,11 +2,13 @@
 
 gloo aborts a rank that receives more than it expects ("Received data size doesn't match expected size", pair.cc) within
 milliseconds, and the other ranks die because of it. The rank at fault looks like a victim, or has gone on to its next
-collective. The box of each rank, alive or dead, has its last two collectives. Sizes are compared only if the death of a
-rank shows that they matter: the sizes of an all-to-all may differ, and then the rank whose size differs from the
-majority is the culprit. Kernels before 6.15 report no exit status, so a rank without last words may have been killed.
-Then sizes prove a mismatch only where they must be equal. NCCL compares nothing: the ranks wait until its watchdog
-aborts one of them.
+collective. The box of each rank, alive or dead, has its last two collectives, which are compared.
+
+- The sizes of an all-to-all may differ between ranks. They are compared only if the death of a rank shows that they
+  matter; then the rank whose size differs from the majority is the culprit.
+- Kernels before 6.15 report no exit status, so a rank without last words may have been killed. Then sizes prove a
+  mismatch only where they must be equal.
+- NCCL compares nothing: the ranks wait until its watchdog aborts one of them.
 """
 
 from __future__ import annotations
@@ -83,14 +85,15 @@ def _fatal_mismatch(
     if any(map(is_aborted_while_waiting, ended)):
         return _proven_mismatch(ranks, (*SAME_SIZE_ON_GPUS, *even))
     fatal = [r.entered[0] for r in ended if r.entered and _died_of_mismatch(r)]
-    if not fatal:
-        if any(map(_is_aborted, ended)) and (proven := _proven_mismatch(ranks)):
-            return proven
-        return _probable_mismatch(ranks, [r for r in ended if r.entered and _may_be_aborted(r)], even)
-    at_positions = _at(fatal, ranks)
-    return _proven_mismatch(ranks) or first_mismatch(
-        _contribution(r, collective, (*SAME_SIZE_OPS, "all_to_all")) for r, collective in at_positions
-    )
+    if fatal:
+        uneven = (
+            _contribution(r, collective, (*SAME_SIZE_OPS, "all_to_all"))
+            for r, collective in _entered_at_positions_of(fatal, ranks)
+        )
+        return _proven_mismatch(ranks) or first_mismatch(uneven)
+    if any(map(_is_aborted, ended)) and (proven := _proven_mismatch(ranks)):
+        return proven
+    return _probable_mismatch(ranks, [r for r in ended if r.entered and _may_be_aborted(r)], even)
 
 
 def may_be_unseen(ranks: Sequence[RankState], ended: Sequence[RankState]) -> bool:
@@ -124,15 +127,15 @@ def _probable_mismatch(
     Sizes that may differ prove nothing, but no fault kills several ranks in one all-to-all, so nobody is named. Whoever
     ends a whole job does kill them there, together with their launcher.
     """
-    at_positions = _at([r.entered[0] for r in wordless], ranks)
-    proven = first_mismatch(_contribution(r, collective, (*SAME_SIZE_OPS, *even)) for r, collective in at_positions)
+    entered = _entered_at_positions_of([r.entered[0] for r in wordless], ranks)
+    proven = first_mismatch(_contribution(r, collective, (*SAME_SIZE_OPS, *even)) for r, collective in entered)
     if proven is not None or len(wordless) < 2 or all(launcher_lead(r) is not None for r in wordless):
         return proven
-    probable = first_mismatch(_contribution(r, collective, ("all_to_all",)) for r, collective in at_positions)
+    probable = first_mismatch(_contribution(r, collective, ("all_to_all",)) for r, collective in entered)
     return None if probable is None else probable._replace(minority=[])
 
 
-def _at(
+def _entered_at_positions_of(
     collectives: Sequence[EnteredCollective], ranks: Sequence[RankState]
 ) -> list[tuple[RankState, EnteredCollective]]:
     """Return what each rank entered at the positions of these collectives."""

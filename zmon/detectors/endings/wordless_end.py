@@ -1,7 +1,7 @@
-"""Judge ranks that all ended with exit code 1 and without last words, although no rank waited for another one.
+"""Judge ranks that all ended with exit code 1 and without last words, although no rank waited for another one. Pure.
 
-Ray ends its actors like this after their work. Where zmon does not see how the work itself ended (zmon/probe/hooks/
-runners.py), it may have failed: a launcher that ends well confirms that it did not.
+Ray ends its actors like this after their work. If zmon does not see how the work itself ended
+(zmon/probe/hooks/runners.py), the work may have failed. A launcher that ends well confirms that it did not.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _TRAINING = ("train", "eval")  # a save that is not done proves no end of the wo
 
 
 def may_be_runners_end(end: JobEnd) -> bool:
-    """Return True if a framework may have ended all ranks after their work; unknown is whether that went well."""
+    """Return True if a framework may have ended all ranks after their work, whether that went well or not."""
     ranks = end.ended
-    if not end.complete or len({r.step for r in ranks}) > 1 or not all(map(_rests, ranks)):
+    if not end.is_complete or len({r.step for r in ranks}) > 1 or not all(map(_ended_between_steps, ranks)):
         return False
     return all(r.launcher_status in (None, "exit code 0") for r in ranks)
 
@@ -42,7 +42,7 @@ def wordless_end(end: JobEnd) -> Finding | None:
     )
 
 
-def _rests(state: RankState) -> bool:
+def _ended_between_steps(state: RankState) -> bool:
     """Return True if the rank was between two steps, and ended as Ray ends an actor."""
     is_between = state.in_flight is None and state.phase == "other" and state.activity in _TRAINING
     is_ended = state.last_words is None and state.exit_status == _RUNNERS_STATUS and state.max_restarts is None

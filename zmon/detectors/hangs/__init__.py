@@ -8,7 +8,7 @@ ranks that wait after a save by the ranks that train. `sequence_lag` reports a j
 """
 
 from zmon.detectors.hangs.as_trainers import as_judged
-from zmon.detectors.hangs.early import is_shown, ranks_to_look_at, stands_still
+from zmon.detectors.hangs.early import is_shown_early, ranks_to_look_at, stands_still
 from zmon.detectors.hangs.flight_records import behind_on_device, root_ranks
 from zmon.detectors.hangs.frozen import frozen_finding
 from zmon.detectors.hangs.limits import HangLimits
@@ -22,7 +22,7 @@ __all__ = [
     "conflict_finding",
     "frozen_finding",
     "is_overdue",
-    "is_shown",
+    "is_shown_early",
     "lag_finding",
     "lag_lasts",
     "link_finding",

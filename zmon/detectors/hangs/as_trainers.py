@@ -1,12 +1,12 @@
 """Judge ranks whose own lease says little about a stall by the ranks that train. Pure; a few passes over the ranks.
 
 1. A rank that never trains, such as a generator or an evaluator beside the trainers, stays in the activity in which it
-   started. A lease of that activity would hide a hang of the trainers until it ends, and would be exceeded for ever
-   after that.
-2. A rank that has evaluated or saved waits in a collective for ranks that train. Its lease is that of its evaluation
-   or save, since it has not trained again, and it would hide a hang of those ranks.
-3. Ranks wait within their steps while another one evaluates or saves for all. The p99 of these steps says little about
-   the other steps. The rank that saves has the time apart, and the lease of its steps is that of the job.
+   started. The lease of that activity would hide a hang of the trainers until it ends. Afterwards the rank would be
+   overdue for ever.
+2. A rank that has evaluated or saved waits in a collective for ranks that train. It has not trained again, so it still
+   has the long lease of its evaluation or save, which would hide a hang of those ranks.
+3. One rank evaluates or saves for all, and the others wait for it within their steps. The waits make their steps, and
+   so their leases, too long. The rank that saves counts this time apart from its steps, so its lease fits all ranks.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ from zmon.job.sequences import furthest, is_behind
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
-# The steps of the others after which a rank without any is one that never trains. A rank that is late for its first
-# step holds up a synchronous job much earlier.
+# A rank without a step never trains if the others have taken this many. A rank that is only late for its first step
+# would hold up a synchronous job much earlier.
 _MANY_STEPS = 20
-# The share of the time since the end of the others' initialization for which such a rank must have existed. A rank that
-# replaces a failed one joins trainers that have trained for long, and initializes; it will train.
+# Such a rank must have existed for this share of the time since the initialization of the others ended. A rank that
+# replaces a failed one joins ranks that have trained for long, and initializes first; it will train.
 _PRESENT_RATIO = 0.9
-# A rank that has entered this share of the collectives that another one waits in takes part in every step.
+# A rank that has entered at least this share of the collectives of a group takes part in every step.
 _PART_RATIO = 0.5
-# A rank's lease is that of all ranks that train if it has this share of their steps: its p99 is of as many pauses.
+# The lease of one rank may count for all ranks if it has taken at least this share of the most steps. With fewer steps,
+# its p99 has fewer pauses in it.
 _STEPS_RATIO = 0.5
-# The lease of all is at least this value × the mean step of each rank, as a lease is of the p99. Ranks that do not step
-# together, as in local SGD, differ in their mean step; waits for a rank that saves are too few to change it.
+# The lease that counts for all is at least this value × the mean step of each rank, as each lease is this value × the
+# p99. Ranks that do not step together, as in local SGD, differ in their mean step. Waits for a rank that saves are too
+# few to change the mean.
 _MEAN_STEPS = Leases.train_multiple
 
 
@@ -40,8 +42,8 @@ def as_judged(snapshot: Snapshot) -> Snapshot:
     """Return the job as its silence is judged: ranks that never train, or wait for those that do, follow them.
 
     A rank that never trains counts as one that trains while it waits in a collective, or while a rank that trains waits
-    for it. Its evaluation or save, for which others wait, has its lease, since its last collective. If nobody waits for
-    the rank, it is left out: that it works is no sign of life of the others, and it is not at fault.
+    for it. If others wait for its evaluation or save, that has its own lease, counted from its last collective. If
+    nobody waits for the rank, it is left out: its work is no sign of life of the others, and it is not at fault.
     """
     if not all(r.activity == "train" for r in snapshot.ranks):
         snapshot = _with_those_that_never_train(_with_waiting_trainers(snapshot))
@@ -116,25 +118,24 @@ def _age(state: RankState) -> float:
 
 
 def _awaited(trainers: Sequence[RankState], others: Sequence[RankState]) -> set[int]:
-    """Return those of the others, in no collective, for which ranks that train wait, also through further ranks."""
+    """Return those of `others` in no collective for which ranks that train wait, maybe through further ranks."""
     waiting = [r for r in trainers if r.in_flight]
     inside = [r for r in others if r.in_flight]
-    while True:
+    while True:  # a rank for which one of these waits may itself wait for a further rank
         due = furthest((r.in_flight.group, r.in_flight.sequence) for r in waiting if r.in_flight)
-        split: tuple[list[RankState], list[RankState]] = [], []
-        for rank in inside:
-            split[is_behind(rank, due)].append(rank)
-        inside, more = split
-        if not more:
+        links = {r.rank for r in inside if is_behind(r, due)}
+        if not links:
             break
-        waiting += more
+        waiting += [r for r in inside if r.rank in links]
+        inside = [r for r in inside if r.rank not in links]
     outside = [r for r in others if not r.in_flight]
-    uncounted = awaited_ranks([*waiting, *(r for r in trainers if not r.in_flight), *outside])
     # On a GPU a rank issues a collective and goes on, so there it may wait for one that it has issued.
     issued = furthest(counted for r in trainers if r.device != "cpu" for counted in r.sequences.items())
-    numbers = {r.rank for r in outside}
     behind = {r.rank for r in outside if is_behind(r, due) or is_behind(r, issued)}
-    return behind | numbers.intersection(r.rank for r in uncounted)
+    by_operation = awaited_ranks(
+        [*waiting, *(r for r in trainers if not r.in_flight), *outside]
+    )  # also without a count
+    return behind | {r.rank for r in outside}.intersection(r.rank for r in by_operation)
 
 
 def _takes_part(state: RankState, usual: Mapping[str, int]) -> bool:

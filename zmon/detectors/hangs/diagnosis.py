@@ -39,7 +39,7 @@ class Diagnosis:
 def hang(culprits: Sequence[RankState], reason: str, confidence: float) -> Diagnosis | None:
     """Return the diagnosis of ranks that others wait for; None if there are none, or if only some of them load data.
 
-    In the latter case, either cause would be wrong for some of them.
+    If some load data and others do not, either cause would be wrong for some of them.
     """
     loading = [r for r in culprits if _loads(r)]
     if not culprits or len(loading) not in (0, len(culprits)):
@@ -48,6 +48,7 @@ def hang(culprits: Sequence[RankState], reason: str, confidence: float) -> Diagn
 
 
 def _input_stall(culprits: Sequence[RankState], reason: str, confidence: float) -> Diagnosis:
+    """Return the diagnosis of ranks that wait for their data loaders."""
     first = culprits[0]
     wait = verb(culprits, "has waited for its data loader", "have waited for their data loader")
     return Diagnosis(
@@ -62,6 +63,7 @@ def _input_stall(culprits: Sequence[RankState], reason: str, confidence: float) 
 
 
 def _compute_hang(culprits: Sequence[RankState], reason: str, confidence: float) -> Diagnosis:
+    """Return the diagnosis of ranks that are in no collective, or have finished, while others wait for them."""
     first, seconds = culprits[0], _shortest_time(culprits)
     if all(r.activity == "done" for r in culprits):
         state = f"finished {seconds} ago"

@@ -1,6 +1,6 @@
-"""Diagnose ranks that took different paths through the code, so that their collectives no longer match.
+"""Diagnose ranks that took different paths through the code, so that their collectives no longer match. Pure.
 
-These rules come first when nothing moves: what they find out is proven, because the job can never go on.
+These rules come first when nothing moves, because what they find is proven: such a job can never go on.
 """
 
 from __future__ import annotations
@@ -36,15 +36,14 @@ def conflict(snapshot: Snapshot) -> Diagnosis | None:
 def mismatch(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     """Return the diagnosis that ranks are in different collectives at the same position of a group."""
     even = even_ops(snapshot.steps)
-    conflict = awaited_ranks.mismatch(alive, even) or flight_records.mismatch(snapshot, even)
-    if conflict is None:
+    first = awaited_ranks.mismatch(alive, even) or flight_records.mismatch(snapshot, even)
+    if first is None:
         return None
-    culprits = ranks_on(conflict.minority) if conflict.minority else "no majority, so no rank is named"
+    culprits = ranks_on(first.minority) if first.minority else "no majority, so no rank is named"
     summary = (
-        f"ranks disagree about collective {conflict.sequence} of group {conflict.group}: {conflict.differences} "
-        f"({culprits})"
+        f"ranks disagree about collective {first.sequence} of group {first.group}: {first.differences} ({culprits})"
     )
-    return _proven_conflict(summary, conflict.minority, 0.9, conflict.group, conflict.sequence)
+    return _proven_conflict(summary, first.minority, 0.9, first.group, first.sequence)
 
 
 def skipped(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:

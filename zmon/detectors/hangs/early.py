@@ -1,7 +1,8 @@
-"""Find what a job that stands still shows before its leases end: what its ranks wait for, and whether they work. Pure.
+"""Recognize a hang before the leases end, by what the ranks wait for and whether they work. Pure.
 
-A lease must outlast every ordinary pause, so it is long where steps are long. A rank that waits for a lock or a pipe
-while nothing changes in it is in no ordinary pause, so it is reported earlier.
+A lease must outlast every ordinary pause, so it is long where steps are long. But a rank that waits for a lock or a
+pipe while nothing in it changes is in no ordinary pause, so it is reported earlier. The hub *looks* at a rank: it asks
+the agent for the stack and the work of the rank, and compares the answers (`Standing`).
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 from zmon.schema.standing import Standing
 
-# The shortest time without movement after which it looks; and the time for which nothing must have changed in a rank
-# that is reported ahead of its lease: two looks.
+# The hub looks at a rank at the earliest after this time without movement. Two looks are this far apart, so a rank in
+# which nothing has changed for this long was the same in two looks.
 _LOOK_SECONDS = 1.0
 
 
 def stands_still(snapshot: Snapshot, limits: HangLimits) -> bool:
     """Return True if no rank has moved for a good part of its lease, so that evidence is worth its cost."""
     moving = movers(snapshot)
-    return bool(moving) and all(_seconds(r) >= _look_seconds(r, limits) for r in moving)
+    return bool(moving) and all(_idle_seconds(r) >= _look_seconds(r, limits) for r in moving)
 
 
 def ranks_to_look_at(snapshot: Snapshot, limits: HangLimits) -> Sequence[RankState]:
@@ -40,46 +41,53 @@ def awaited_by(diagnosis: Diagnosis, moving: Sequence[RankState]) -> Sequence[Ra
     return diagnosis.culprits or [r for r in moving if r.in_flight is None] or moving
 
 
-def is_shown(snapshot: Snapshot, limits: HangLimits) -> bool:
+def is_shown_early(snapshot: Snapshot, limits: HangLimits) -> bool:
     """Return True if evidence shows that a job will not go on, although not all leases have ended.
 
-    The rank that the others wait for waits itself, for something on its own host, and nothing has changed in it. In
-    training one look is enough. At a start, in an evaluation and in a save others may come to its help for a while.
-    Ranks that all start data loaders wait for their own workers, which are among what has not changed.
+    Either the collectives can never end. Or the ranks that the others wait for wait themselves for something on their
+    own hosts, and nothing has changed in them for long enough (`_is_unchanged`). Ranks that all start data loaders wait
+    for their own workers, and looks compare the workers too.
     """
     if snapshot.missing or snapshot.unwatched or not stands_still(snapshot, limits):
         return False
     moving = movers(snapshot)
     diagnosis = diagnose(snapshot, limits)
     if diagnosis.proven and all(map(has_learned, moving)):
-        return min(map(_seconds, moving)) >= limits.conflict_seconds
+        return min(map(_idle_seconds, moving)) >= limits.conflict_seconds
     awaited = [r for r in awaited_by(diagnosis, moving) if r.in_flight is None]
     if all(r.activity == "loader_start" for r in moving):
-        known = looked_at(snapshot, moving)
-        return bool(known) and all(_is_unchanged(r, s, limits) for r, s in known)
-    may_wait_alike = len(awaited) == len(moving) and not has_one_rank(snapshot)
-    if not awaited or (may_wait_alike and all(map(has_learned, moving))):
-        return False  # nobody else waits for them
-    known = looked_at(snapshot, awaited)
-    return bool(known) and all(s.waits_for_its_host and _is_unchanged(r, s, limits) for r, s in known)
+        known = with_standing(snapshot, moving)
+        return bool(known) and all(_is_unchanged(r, standing, limits) for r, standing in known)
+    all_wait_alike = len(awaited) == len(moving) and not has_one_rank(snapshot)
+    if not awaited or (all_wait_alike and all(map(has_learned, moving))):
+        return False  # no rank waits for another one
+    known = with_standing(snapshot, awaited)
+    return bool(known) and all(
+        standing.waits_for_its_host and _is_unchanged(r, standing, limits) for r, standing in known
+    )
 
 
-def looked_at(snapshot: Snapshot, awaited: Sequence[RankState]) -> list[tuple[RankState, Standing]]:
-    """Return the awaited ranks that the hub has looked at, with what it saw."""
-    return [(r, snapshot.standing[r.rank]) for r in awaited if r.rank in snapshot.standing]
+def with_standing(snapshot: Snapshot, ranks: Sequence[RankState]) -> list[tuple[RankState, Standing]]:
+    """Return those of the ranks that the hub has looked at, each with what the looks show."""
+    return [(r, snapshot.standing[r.rank]) for r in ranks if r.rank in snapshot.standing]
 
 
-def _seconds(state: RankState) -> float:
+def _idle_seconds(state: RankState) -> float:
     """Return for how long a rank has done nothing that zmon sees."""
     since = state.step_seconds if state.activity == "train" else state.activity_seconds
     return min(since, state.state_seconds) - state.unobserved_seconds
 
 
 def _look_seconds(state: RankState, limits: HangLimits) -> float:
+    """Return the time without movement after which the hub looks at a rank."""
     if not has_learned(state):
         return limits.start_look_seconds
     return max(_LOOK_SECONDS, LOOK_RATIO * (state.lease_seconds or 0.0))
 
 
 def _is_unchanged(state: RankState, standing: Standing, limits: HangLimits) -> bool:
+    """Return True if nothing has changed in a rank for long enough.
+
+    In training two equal looks suffice. At a start, in an evaluation and in a save, others may help it for a while.
+    """
     return standing.unchanged_seconds >= (_LOOK_SECONDS if has_learned(state) else limits.start_look_seconds)

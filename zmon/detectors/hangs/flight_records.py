@@ -1,9 +1,9 @@
 """Find out from torch's flight records which rank waits for which, also in collectives that Python does not see.
 
-A rank is awaited if it has not issued a collective that others have pending. This holds on GPUs too, where a rank
-issues a collective and goes on: once nothing moves, every rank has issued all that it could. A rank with something
-pending waits itself; the end of the chain has nothing pending. The records count only if every rank's record is there,
-because a missing record may be the culprit's.
+A rank is awaited if it has not issued a collective that is pending on other ranks. This holds on GPUs too, where a rank
+issues a collective and goes on: once nothing moves, every rank has issued all that it could. A rank with a pending
+collective waits itself; the end of the chain has none. The records count only if the record of every rank is there,
+because the missing one may be the culprit's.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from zmon.schema.rank import InFlight, RankState
 _UNCOUNTED = ("send", "recv", "coalesced")  # they have another count, or none; gloo has no records of them
 
 
-def complete(snapshot: Snapshot) -> bool:
+def are_complete(snapshot: Snapshot) -> bool:
     """Return True if the record of every rank is there."""
     watched = not snapshot.missing and not snapshot.unwatched
     return watched and all(rank in snapshot.flights for rank in range(snapshot.world_size))
 
 
 def awaited_ranks(snapshot: Snapshot) -> list[RankState]:
-    """Return the ranks that have not issued the collective that another rank of the group has had pending longest."""
-    if not complete(snapshot):
+    """Return the ranks that have not issued the oldest pending collective of another rank of the same group."""
+    if not are_complete(snapshot):
         return []
     furthest: dict[str, int] = {}
     for r in snapshot.ranks:
@@ -38,7 +38,7 @@ def awaited_ranks(snapshot: Snapshot) -> list[RankState]:
 
 def root_ranks(snapshot: Snapshot) -> list[RankState]:
     """Return the awaited ranks that wait for nothing themselves, by flight record and box."""
-    return [r for r in awaited_ranks(snapshot) if not waits(snapshot, r)]
+    return [r for r in awaited_ranks(snapshot) if not is_waiting(snapshot, r)]
 
 
 def behind_on_device(snapshot: Snapshot) -> list[RankState]:
@@ -46,23 +46,20 @@ def behind_on_device(snapshot: Snapshot) -> list[RankState]:
 
     The records tell this only with TORCH_NCCL_ENABLE_TIMING.
     """
-    if not complete(snapshot) or awaited_ranks(snapshot):
+    if not are_complete(snapshot) or awaited_ranks(snapshot):
         return []
-    first = {r.rank: snapshot.flights[r.rank].pending[:1] for r in snapshot.ranks}
-    started = {(p.group, p.sequence, p.op) for pending in first.values() for p in pending if p.state == "started"}
-    return [
-        r
-        for r in snapshot.ranks
-        if any(p.state == "scheduled" and (p.group, p.sequence, p.op) in started for p in first[r.rank])
-    ]
+    first = {r.rank: pending[0] for r in snapshot.ranks if (pending := snapshot.flights[r.rank].pending)}
+    started = {(p.group, p.sequence, p.op) for p in first.values() if p.state == "started"}
+    behind = {rank for rank, p in first.items() if p.state == "scheduled" and (p.group, p.sequence, p.op) in started}
+    return [r for r in snapshot.ranks if r.rank in behind]
 
 
 def all_wait(snapshot: Snapshot, alive: Sequence[RankState]) -> bool:
     """Return True if every rank is in a collective; or if every rank has something pending and no rank is awaited."""
     if all(r.in_flight for r in alive):
         return True
-    waiting = complete(snapshot) and all(flight.num_pending for flight in snapshot.flights.values())
-    return waiting and not awaited_ranks(snapshot)
+    all_have_pending = are_complete(snapshot) and all(flight.num_pending for flight in snapshot.flights.values())
+    return all_have_pending and not awaited_ranks(snapshot)
 
 
 def all_pending(snapshot: Snapshot, alive: Sequence[RankState]) -> bool:
@@ -70,10 +67,10 @@ def all_pending(snapshot: Snapshot, alive: Sequence[RankState]) -> bool:
 
     If only two hosts cannot reach each other, a collective may end on the others.
     """
-    return all(waits(snapshot, r) for r in alive)
+    return all(is_waiting(snapshot, r) for r in alive)
 
 
-def waits(snapshot: Snapshot, state: RankState) -> bool:
+def is_waiting(snapshot: Snapshot, state: RankState) -> bool:
     """Return True if a rank is in a collective that is not over, or has one pending that C++ issued."""
     flight = snapshot.flights.get(state.rank)
     if flight is not None and flight.num_pending > 0:
@@ -86,7 +83,7 @@ def mismatch(snapshot: Snapshot, even: Sequence[str] = ()) -> Mismatch | None:
 
     `even`: further operations whose size must be the same on every rank; see even_ops.
     """
-    if not complete(snapshot):
+    if not are_complete(snapshot):
         return None
     return first_mismatch(
         Contribution(r, p.group, p.sequence, p.op, p.num_bytes if _is_same_size(p) or p.op in even else None)

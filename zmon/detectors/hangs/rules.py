@@ -41,14 +41,15 @@ def diagnose(snapshot: Snapshot, limits: HangLimits) -> Diagnosis:
         partial(_network, limits.num_timeouts),  # ranks that all wait in a collective overrun no lease by themselves
         _overrun,
         _only_rank,
-        _unissued,
-        _outside,
+        _not_issued,
+        _in_no_collective,
     )
     diagnoses = (rule(snapshot, alive) for rule in rules)
     return next((diagnosis for diagnosis in diagnoses if diagnosis), None) or unknown(snapshot, alive)
 
 
 def _lost_host(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
+    """Return the diagnosis that the others wait for ranks on a host that does not answer."""
     up = answering_hosts(snapshot)  # only their agents are silent
     lost = [r for r in snapshot.unwatched if r.activity != "done" and r.host not in up]
     is_waiting = any(r.in_flight for r in alive) or have_issued_alike(alive)
@@ -70,17 +71,31 @@ def _lost_host(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     )
 
 
+def _network(num_timeouts: int, snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
+    """Return the diagnosis that all ranks wait because of the network."""
+    if not alive or snapshot.missing or snapshot.unwatched:
+        return None
+    culprit = stalled_network(snapshot, num_timeouts)
+    if culprit is None:
+        return None
+    if flight_records.all_wait(snapshot, alive):
+        return network_stall(culprit)
+    # If only some connections fail, a collective may end on the other hosts, which then wait in the next one.
+    return network_stall(culprit) if culprit.links and flight_records.all_pending(snapshot, alive) else None
+
+
 def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
+    """Return the diagnosis of ranks that are in another activity than training, and in no collective."""
     not_training = [r for r in alive if r.activity != "train" and not r.in_flight]
     if not not_training:
         return None
     longest = max(not_training, key=lambda r: r.overdue_seconds)
+    time = f"{longest.activity_seconds:.1f} s (lease {longest.lease_seconds or 0.0:.0f} s)"
     if snapshot.missing and len(not_training) == len(alive):
         missing = ranks_text(snapshot.missing, snapshot.num_missing)
         return Diagnosis(
             cause="lease_overrun",
-            summary=f"{missing} never started; all others have been in {longest.activity} for "
-            f"{longest.activity_seconds:.1f} s (lease {longest.lease_seconds or 0.0:.0f} s)",
+            summary=f"{missing} never started; all others have been in {longest.activity} for {time}",
             detail=f"Did the launcher start {missing}, and on which host? The job's log has more. A host "
             "without an agent would look the same.",
             confidence=0.5,
@@ -93,7 +108,7 @@ def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     return Diagnosis(
         cause="lease_overrun",
         summary=f"{ranks_on(not_training)} {verb(not_training, 'has', 'have')} been in {longest.activity} for "
-        f"{longest.activity_seconds:.1f} s (lease {longest.lease_seconds or 0.0:.0f} s){others}",
+        f"{time}{others}",
         detail=f"{stack} In a checkpoint: does the storage answer (on {longest.host}: `df`, "
         f"`cat /proc/{longest.pid}/wchan`)? In init: does it load data or compile{never_started}?",
         confidence=0.8,
@@ -105,7 +120,8 @@ def _only_rank(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     return hang_of_only_rank(snapshot, alive[0]) if alive and has_one_rank(snapshot) else None
 
 
-def _unissued(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
+def _not_issued(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
+    """Return the diagnosis of ranks that, by flight record, have not reached the collective of the others."""
     if culprits := flight_records.root_ranks(snapshot):
         has = verb(culprits, "it has", "they have")
         reason = f"the flight records show that {has} not issued the collective in which the others wait"
@@ -117,7 +133,8 @@ def _unissued(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     return None
 
 
-def _outside(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
+def _in_no_collective(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
+    """Return the diagnosis of ranks in no collective for which the others wait, by what Python sees of the ranks."""
     if snapshot.missing or snapshot.unwatched:
         return None  # the culprit may be a rank that is not watched
     outlived = [r for r in hung_ranks(snapshot.ranks) if r.alive]
@@ -126,7 +143,7 @@ def _outside(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     culprits = outlived or awaited_ranks(alive)
     if not culprits and all(r.phase == "data" and not r.in_flight for r in alive):
         culprits = alive
-    if any(flight_records.waits(snapshot, r) for r in culprits):
+    if any(flight_records.is_waiting(snapshot, r) for r in culprits):
         return None  # the rank itself waits, in a collective that C++ issued
     them, num_waiting = verb(culprits, "it", "them"), sum(1 for r in alive if r.in_flight)
     reason = f"{num_waiting} of {snapshot.world_size} ranks wait in a collective for {them}"
@@ -135,17 +152,6 @@ def _outside(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     elif not num_waiting:
         reason = "no rank is in a collective"
     return hang(culprits, reason, 0.8)
-
-
-def _network(num_timeouts: int, snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
-    if not alive or snapshot.missing or snapshot.unwatched:
-        return None
-    culprit = stalled_network(snapshot, num_timeouts)
-    if culprit is None or not (
-        flight_records.all_wait(snapshot, alive) or (culprit.links and flight_records.all_pending(snapshot, alive))
-    ):
-        return None
-    return network_stall(culprit)
 
 
 def finishing(snapshot: Snapshot, alive: Sequence[RankState]) -> Diagnosis | None:
@@ -160,7 +166,7 @@ def finishing(snapshot: Snapshot, alive: Sequence[RankState]) -> Diagnosis | Non
         return None
     if not all(r.activity == "done" and (r.alive or way_of(r) is Way.FINISHED) for r in rest):
         return None
-    if any(flight_records.waits(snapshot, r) for r in alive):
+    if any(flight_records.is_waiting(snapshot, r) for r in alive):
         return None
     if len(alive) > 1 and any(r.device != "cpu" for r in alive):
         return None  # on a GPU a rank issues a collective and goes on, so these may wait for each other

@@ -1,9 +1,9 @@
 """Find a rank that is a step ahead of or behind the others in its sequence of collectives, while the job still moves.
 
 A rank that swallows an exception and goes on with its next batch has skipped the collectives of a step. From then on
-they pair with the collectives of another step of its peers: the gradients of different steps are averaged, and at the
+its collectives pair with those of another step of its peers: the gradients of different steps are averaged, and at the
 end the ranks do not finish together. Steps are compared by their number, never by time, so it does not matter that the
-agents look at different moments. Only operations count whose size is the same on every rank.
+agents look at different moments. Only operations count whose size is the same on every rank. Pure.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import SAME_SIZE_OPS, SEQUENCE, STALL
 
-# A rank's collectives are shifted if its bytes differ by whole steps, up to this part of a step, and if they differ in
-# no more than this part of its steps. Otherwise the rank does other work than the others.
+# The collectives of a rank are shifted if its bytes differ from the usual ones by a number of whole steps, up to this
+# part of a step, and if they differ in at most this part of its steps. Otherwise the rank does other work.
 _LAG_RATIO = 0.1
 # A rank that swallows exceptions gains the collectives of a step or two within one step. One that has no more batches
-# shadows all steps that the others still have, as torch.distributed.algorithms.join does: all of them within one step.
+# gains more: it shadows all steps that the others still have, within one step (torch.distributed.algorithms.join).
 _SHADOWED_STEPS = 4
 
 
@@ -46,12 +46,8 @@ def lag_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
     lagging = [r for r in snapshot.reported_ranks if r.rank < len(lags) and lags[r.rank]]
     if not lagging or 2 * len(lagging) > len(snapshot.reported_ranks):
         return None  # the ranks do not do the same work
-    first = lagging[0]
-    number = lags[first.rank]
-    so_far = [_sent_between(steps[0], step) for step in steps]
-    behind = [amounts[first.rank] - median(amounts) if amounts else 0 for amounts in so_far]
-    onset = max(range(1, len(steps)), key=lambda index: abs(behind[index] - behind[index - 1]))
-    worst, count = steps[onset], counted(abs(number), "step")
+    lag = lags[lagging[0].rank]
+    onset, count = _onset(steps, lagging[0].rank), counted(abs(lag), "step")
     finding = new_finding(
         snapshot,
         detector=STALL,
@@ -63,14 +59,21 @@ def lag_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
         confidence=0.8,
         summary=f"the collectives of {ranks_on(lagging)} are shifted by {count} against the others: in steps "
         f"{steps[0].step} to {steps[-1].step} {verb(lagging, 'it', 'they')} entered the collectives of {count} "
-        f"{'less' if number < 0 else 'more'}, at about step {worst.step}",
+        f"{'less' if lag < 0 else 'more'}, at about step {onset.step}",
         detail="The rank probably swallowed an exception and went on with its next batch. Since then the gradients of "
         "different steps are averaged, and at the end the ranks will not finish together. Look at its log at that "
         "step. Let the exception end the job, or let all ranks skip the step: `all_reduce` a flag before the backward "
         "pass.",
         evidence=StallEvidence(num_steps=sum(step.stands_for for step in steps)),
     )
-    return replace(finding, step=worst.step)
+    return replace(finding, step=onset.step)
+
+
+def _onset(steps: Sequence[AlignedStep], rank: int) -> AlignedStep:
+    """Return the step in which the bytes of a rank changed most, compared with those of the median rank."""
+    sent_so_far = [_sent_between(steps[0], step) for step in steps]
+    ahead = [sent[rank] - median(sent) if sent else 0 for sent in sent_so_far]
+    return steps[max(range(1, len(steps)), key=lambda index: abs(ahead[index] - ahead[index - 1]))]
 
 
 def lag_lasts(snapshot: Snapshot, finding: Finding) -> bool:
@@ -95,22 +98,21 @@ def _sent_between(begin: AlignedStep, end: AlignedStep) -> list[int]:
 
 
 def _lags(steps: Sequence[AlignedStep], total: Sequence[int]) -> list[int]:
-    """Return for each rank by how many whole steps its collectives are shifted; empty if that explains no rank.
+    """Return for each rank by how many whole steps its collectives are shifted; empty if ranks do other work.
 
-    `total` has the bytes that each rank has sent since the first of these steps. A rank whose bytes differ in many
-    steps does other work than the others.
+    `total` has the bytes that each rank has sent since the first of these steps.
     """
     sent = [_sent(step) for step in steps]
     medians = [median(amounts) for amounts in sent]
     usual = median(medians)
     if usual <= 0 or _shadows(steps, usual):
         return []
-    in_steps = [amount / usual for amount in total]
+    total_steps = [amount / usual for amount in total]  # as many steps as usual have these bytes
     has_majority = len(total) > 2
+    num_steps = sum(step.stands_for for step in steps[1:])
     # Of two ranks, the one with the usual bytes in every step is right.
-    number = sum(step.stands_for for step in steps[1:])
-    reference = median(in_steps) if has_majority else min(in_steps, key=lambda amount: abs(amount - number))
-    shifts = [amount - reference for amount in in_steps]
+    reference = median(total_steps) if has_majority else min(total_steps, key=lambda number: abs(number - num_steps))
+    shifts = [number - reference for number in total_steps]
     if any(abs(shift - round(shift)) > _LAG_RATIO for shift in shifts):
         return []
     uneven = [
@@ -123,9 +125,10 @@ def _lags(steps: Sequence[AlignedStep], total: Sequence[int]) -> list[int]:
 
 
 def _shadows(steps: Sequence[AlignedStep], usual: float) -> bool:
-    """Return True if within one step a rank sent the bytes of many more steps than another; `usual` has those of one.
+    """Return True if within one step a rank sent the bytes of many more steps than another rank.
 
-    Such ranks have other numbers of batches by design, so a step of one is not the step of another.
+    `usual` has the bytes of one step. Such ranks have different numbers of batches by design, so a step of one is not
+    the step of another.
     """
     intervals = [(step.stands_for, _sent_between(before, step)) for before, step in pairwise(steps)]
     return any(sent and max(sent) - min(sent) > _SHADOWED_STEPS * number * usual for number, sent in intervals)

@@ -1,17 +1,19 @@
 """Judge a stall that only silence proves: most pauses end by themselves, so the severity follows from the time.
 
-The finding opens as a warning when the leases end, because nothing tells a pause from a hang then. It becomes critical
-once the job has stood still for longer than pauses do. A pause that stays within those that healed at the same place
-before is reported as `info`: it is visible at once and alerts nobody. The summary says at which lines of the job's code
-the ranks stand. Pure.
+When the leases end, nothing tells a pause from a hang, so the finding opens as a warning. It becomes critical once the
+job has stood still for longer than pauses do. A pause that is no longer than those that healed at the same place is
+reported as `info`: it is visible at once and alerts nobody. The summary says at which lines of the job's code the ranks
+stand. Pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from zmon.detectors.hangs.awaited_ranks import has_one_rank, movers
-from zmon.detectors.hangs.early import looked_at
+from zmon.detectors.hangs.early import with_standing
 from zmon.detectors.hangs.limits import HangLimits
 from zmon.detectors.wording import ranks_text, verb
 from zmon.format import duration, size
@@ -28,70 +30,123 @@ _MAX_PLACES = 3  # more differ from rank to rank; the stacks are in the finding
 # A rank that changed its phase or entered a collective this recently has left its pause, although its step is not over
 # yet. It is less than the shortest lease of training.
 _MOVED_SECONDS = 1.0
-# The share of the time until a silence is critical in which looks must show that nothing changes, if they are to prove
-# it: they begin when the job stands still already.
+# Looks prove a silence if they show no change for this share of the time after which it is critical. They cannot show
+# more, because they begin when the job already stands still.
 _UNCHANGED_RATIO = 0.5
 _UNCHANGED = "it waits for a lock, a pipe or a child, and nothing in it has changed"
 _PROMPT = "it stands at the prompt of a debugger (pdb), and nothing in it has changed"
 
 
+@dataclass(frozen=True)
+class _Stillness:
+    """A job whose ranks all stand still, with what is known about its pause."""
+
+    snapshot: Snapshot
+    awaited: Sequence[RankState]  # the ranks that the others wait for
+    standings: Sequence[tuple[RankState, Standing]]  # of the awaited ranks that the hub has looked at
+    may_wait_for_others: bool  # the awaited ranks may wait for each other, so that a wait of one proves nothing
+    seconds: float  # since the last progress of any rank
+    overdue_seconds: float  # since the end of the first lease
+    critical_seconds: float  # the silence is critical after this time
+    places: tuple[Place, ...]  # of the awaited ranks; empty: unknown
+    healed_seconds: float | None  # the longest pause that healed at these places; None: none is known
+
+    @property
+    def healed_text(self) -> str:
+        """The pause that healed at the same place, for a reason; empty if none is known."""
+        if self.healed_seconds is None:
+            return ""
+        return f" (a pause of {duration(self.healed_seconds)} at this place healed before)"
+
+
+class _Judgement(NamedTuple):
+    """The severity of a silence, the reason in words, and what proves that the job will not go on."""
+
+    severity: Severity
+    reason: str
+    proof: str = SILENCE
+
+
 def judge(snapshot: Snapshot, awaited: Sequence[RankState], limits: HangLimits) -> tuple[Severity, Silence]:
     """Judge the silence of a job whose ranks all stand still; they wait for the `awaited` ranks."""
     moving = movers(snapshot)
-    seconds = min((_still_seconds(r) for r in moving), default=0.0)
-    overdue = max((r.overdue_seconds for r in moving), default=0.0)
     places = tuple(sorted({Place(_phase(r), frame) for r in awaited if (frame := snapshot.frames.get(r.rank))}))
     healed = _healed_seconds(snapshot, places)
-    at_place = "" if healed is None else f" (a pause of {duration(healed)} at this place healed before)"
     critical = max(limits.critical_seconds, limits.critical_pause_ratio * (healed or 0.0))
-    critical = min(critical, limits.critical_at_most_seconds)
-
-    looks = looked_at(snapshot, awaited)
-
-    def judged(severity: Severity, reason: str, proof: str = SILENCE) -> tuple[Severity, Silence]:
-        return severity, Silence(round(seconds, 3), critical, places, healed, reason, proof)
-
-    # If all ranks wait alike, each may wait for another one, in a collective of C++. A single rank has no other one.
-    is_own_wait = len(awaited) < len(moving) or has_one_rank(snapshot)
-    waiting = min((_proof_seconds(standing, is_own_wait) for _, standing in looks), default=0.0)
-    if waiting >= limits.proof_seconds:
-        served = any(standing.waits_for_server for _, standing in looks)
-        unchanged_text = _PROMPT if any(standing.in_debugger for _, standing in looks) else _UNCHANGED
-        what = "a server or driver has not answered" if served else unchanged_text
-        return judged("critical", f"critical, because {what} for {duration(waiting)}", SILENCE if served else STACKS)
-    unchanged = min((r.state_seconds for r in awaited), default=seconds)
-    if overdue >= limits.moving_at_most_seconds:
-        return judged("critical", f"critical {duration(limits.moving_at_most_seconds)} after the end of the leases")
-    if seconds >= critical and (at_work := [(r, work) for r, standing in looks if (work := standing.work)]):
-        state, work = at_work[0]
-        return judged("warning", f"it is not critical yet, because {ranks_text([state.rank])} {work_text(work)}")
-    if overdue <= 0 and seconds >= critical:  # shown ahead of their leases, by less than a proof
-        return judged("warning", "it becomes critical when the leases end")
-    if min(seconds, unchanged) >= critical:
-        same = len(looks) == len(awaited) and all(_is_unchanged(standing, critical) for _, standing in looks)
-        return judged("critical", f"critical after {duration(critical)}{at_place}", STACKS if same else SILENCE)
-    pages = f"it becomes critical after {duration(critical)}"
-    if seconds >= critical:
-        who, move = ranks_text([r.rank for r in awaited]), verb(awaited, "changes its", "change their")
-        return judged("warning", f"it is not critical yet, because {who} still {move} phase")
-    if healed is not None and seconds <= limits.quiet_pause_ratio * healed:
-        return judged("info", f"{pages}{at_place}")
-    known = places and not all(_has_moved(r) for r in awaited)
-    if not known and overdue < _PLACE_SECONDS and _may_be_ordinary(snapshot, awaited, seconds, limits):
-        return judged("info", f"{pages} (pauses of this length healed before)")
-    return judged("warning", f"{pages}{at_place}")
+    still = _Stillness(
+        snapshot,
+        awaited,
+        with_standing(snapshot, awaited),
+        # If all ranks wait alike, each may wait for another one, in a collective of C++. A single rank has no other.
+        may_wait_for_others=len(awaited) >= len(moving) and not has_one_rank(snapshot),
+        seconds=min((_still_seconds(r) for r in moving), default=0.0),
+        overdue_seconds=max((r.overdue_seconds for r in moving), default=0.0),
+        critical_seconds=min(critical, limits.critical_at_most_seconds),
+        places=places,
+        healed_seconds=healed,
+    )
+    judgement = _endless_wait(still, limits)
+    if judgement is None and still.overdue_seconds >= limits.moving_at_most_seconds:
+        reason = f"critical {duration(limits.moving_at_most_seconds)} after the end of the leases"
+        judgement = _Judgement("critical", reason)
+    if judgement is None:
+        judgement = _long_silence(still) if still.seconds >= still.critical_seconds else _short_silence(still, limits)
+    severity, reason, proof = judgement
+    return severity, Silence(round(still.seconds, 3), still.critical_seconds, places, healed, reason, proof)
 
 
-def _is_unchanged(standing: Standing, critical: float) -> bool:
-    """Return True if nothing has changed in a rank for long; a server that it waits for may still answer."""
-    return not standing.waits_for_server and standing.unchanged_seconds >= _UNCHANGED_RATIO * critical
+def _endless_wait(still: _Stillness, limits: HangLimits) -> _Judgement | None:
+    """Judge waits that nothing seems to end: all awaited ranks have been in one for `proof_seconds`; else None."""
+    standings = [standing for _, standing in still.standings]
+    waiting = min((_endless_seconds(standing, still.may_wait_for_others) for standing in standings), default=0.0)
+    if waiting < limits.proof_seconds:
+        return None
+    is_served = any(standing.waits_for_server for standing in standings)
+    what = "a server or driver has not answered"
+    if not is_served:
+        what = _PROMPT if any(standing.in_debugger for standing in standings) else _UNCHANGED
+    return _Judgement("critical", f"critical, because {what} for {duration(waiting)}", SILENCE if is_served else STACKS)
 
 
-def _proof_seconds(standing: Standing, is_own_wait: bool) -> float:
+def _endless_seconds(standing: Standing, may_wait_for_others: bool) -> float:
     """Return for how long a rank has been in a wait that nothing seems to end; 0 if it is in none."""
     if standing.waits_for_server:
         return standing.asleep_seconds
-    return standing.unchanged_seconds if is_own_wait and standing.waits_for_its_host else 0.0
+    return standing.unchanged_seconds if standing.waits_for_its_host and not may_wait_for_others else 0.0
+
+
+def _long_silence(still: _Stillness) -> _Judgement:
+    """Judge a silence that is long enough to be critical, unless ranks work or move, or the leases have not ended."""
+    working = [(r, standing.work) for r, standing in still.standings if standing.work]
+    if working:
+        state, work = working[0]
+        return _Judgement("warning", f"it is not critical yet, because {ranks_text([state.rank])} {work_text(work)}")
+    if still.overdue_seconds <= 0:  # looks showed the hang ahead of the leases, and do not prove it yet
+        return _Judgement("warning", "it becomes critical when the leases end")
+    critical = still.critical_seconds
+    if min((r.state_seconds for r in still.awaited), default=still.seconds) < critical:
+        who, move = ranks_text([r.rank for r in still.awaited]), verb(still.awaited, "changes its", "change their")
+        return _Judgement("warning", f"it is not critical yet, because {who} still {move} phase")
+    all_looked_at = len(still.standings) == len(still.awaited)
+    is_same = all_looked_at and all(_is_unchanged(standing, critical) for _, standing in still.standings)
+    reason = f"critical after {duration(critical)}{still.healed_text}"
+    return _Judgement("critical", reason, STACKS if is_same else SILENCE)
+
+
+def _short_silence(still: _Stillness, limits: HangLimits) -> _Judgement:
+    """Judge a silence that is not critical yet: it alerts nobody if a pause of this length healed before."""
+    reason = f"it becomes critical after {duration(still.critical_seconds)}"
+    if still.healed_seconds is not None and still.seconds <= limits.quiet_pause_ratio * still.healed_seconds:
+        return _Judgement("info", f"{reason}{still.healed_text}")
+    is_place_known = still.places and not all(_has_moved(r) for r in still.awaited)
+    if not is_place_known and still.overdue_seconds < _PLACE_SECONDS and _may_be_ordinary(still, limits):
+        return _Judgement("info", f"{reason} (pauses of this length healed before)")
+    return _Judgement("warning", f"{reason}{still.healed_text}")
+
+
+def _is_unchanged(standing: Standing, critical_seconds: float) -> bool:
+    """Return True if nothing has changed in a rank for long; a server that it waits for may still answer."""
+    return not standing.waits_for_server and standing.unchanged_seconds >= _UNCHANGED_RATIO * critical_seconds
 
 
 def work_text(work: WorkSigns) -> str:
@@ -101,8 +156,8 @@ def work_text(work: WorkSigns) -> str:
         ("reads", work.read_bytes_per_second, ""),
         ("moves", work.network_bytes_per_second, " over TCP"),
     ]
-    verb_, rate, where = max(rates, key=lambda each: each[1])
-    return f"{verb_} {size(rate)}/s{where}" if rate else "runs other functions from look to look"
+    does, rate, where = max(rates, key=lambda each: each[1])
+    return f"{does} {size(rate)}/s{where}" if rate else "runs other functions from look to look"
 
 
 def places_text(snapshot: Snapshot, culprits: Sequence[RankState]) -> str:
@@ -139,9 +194,10 @@ def _healed_seconds(snapshot: Snapshot, places: Sequence[Place]) -> float | None
     return min(longest[place] for place in places)
 
 
-def _may_be_ordinary(snapshot: Snapshot, awaited: Sequence[RankState], seconds: float, limits: HangLimits) -> bool:
+def _may_be_ordinary(still: _Stillness, limits: HangLimits) -> bool:
     """Return True if pauses of this length healed in the phase of every awaited rank that still stands in one."""
-    healed = {p.place.phase for p in snapshot.pauses if seconds <= limits.quiet_pause_ratio * p.longest_seconds}
+    pauses, awaited = still.snapshot.pauses, still.awaited
+    healed = {p.place.phase for p in pauses if still.seconds <= limits.quiet_pause_ratio * p.longest_seconds}
     return bool(healed and awaited) and all(_phase(r) in healed or _has_moved(r) for r in awaited)
 
 

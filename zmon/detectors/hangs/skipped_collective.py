@@ -1,10 +1,12 @@
 """Find the rank that skipped a collective of one group and waits in the next collective of another group.
 
-With several groups (tensor and data parallel) the ranks then wait in a circle: those of the first group for the rank,
-and the rank, in the second group, for those. The ranks that are in the second group with it show what it skipped. All
-of them entered an operation of the skipped kind just before, and the rank did not. Or all of them entered the same
-number of collectives, and the rank fewer, while it has passed another rank in one group and is behind it in a second
-one: ranks that run the same program never pass each other like this.
+With several groups (tensor and data parallel) the ranks then wait in a circle. The ranks of the first group wait for
+the rank that skipped, and this rank waits for them in the second group. Its peers, the ranks that are in the second
+group's collective with it, show what it skipped:
+
+- By order: each peer entered an operation of the skipped kind just before, and the rank did not.
+- By number: all peers entered equally many collectives, and the rank fewer. In addition, the rank is ahead of another
+  rank in one group and behind it in a second group. Ranks that run the same program never pass each other like this.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from typing import NamedTuple
 from zmon.format import counted
 from zmon.schema.rank import InFlight, RankState
 
-# A rank that skipped a collective lacks few. A rank of another role, with fewer in each step, lacks one a step or more.
+# A rank that skipped collectives lacks at most one per this many steps. A rank of another role, whose steps have fewer
+# collectives, lacks at least one in each step.
 _STEPS_PER_SKIP = 10
 
 
@@ -47,29 +50,28 @@ class _Places:
 
     def __init__(self, ranks: Sequence[RankState]) -> None:
         self.ranks = ranks
-        self._kinds: defaultdict[tuple[str, int], Counter[_Kind]] = defaultdict(Counter)
-        self._insides: defaultdict[str, dict[InFlight, int]] = defaultdict(dict)  # by group, with the first place
+        self._pasts: defaultdict[tuple[str, int], Counter[_Past]] = defaultdict(Counter)  # by position
+        # By group the collectives in which ranks are, each with the first rank's place in `ranks`.
+        self._collectives: defaultdict[str, dict[InFlight, int]] = defaultdict(dict)
         for place, state in enumerate(ranks):
             if state.in_flight is not None and (position := _position(state.in_flight)):
-                self._kinds[position][_Kind(_numbers(state), _op_before(state))] += 1
+                self._pasts[position][_past(state)] += 1
                 inside = state.in_flight
-                self._insides[inside.group].setdefault(replace(inside, num_bytes=0, seconds=0.0), place)
+                self._collectives[inside.group].setdefault(replace(inside, num_bytes=0, seconds=0.0), place)
 
-    def peers(self, state: RankState) -> set[_Kind]:
-        """Return the kinds of the other ranks that are in the same collective as this one."""
+    def pasts_of_peers(self, state: RankState) -> set[_Past]:
+        """Return the pasts of the other ranks that are in the same collective as this rank."""
         position = _position(state.in_flight)
-        if position is None:
-            return set()
-        kinds = self._kinds[position] - Counter([_Kind(_numbers(state), _op_before(state))])
-        return set(kinds)
+        return set() if position is None else set(self._pasts[position] - Counter([_past(state)]))
 
-    def awaiting(self, state: RankState) -> list[InFlight]:
-        """Return the collectives in which ranks are, and which this one has not entered although it is in the group."""
-        first: dict[InFlight, int] = {}
+    def missed(self, state: RankState) -> list[InFlight]:
+        """Return the collectives in which ranks are, and which this rank, a member of the group, has not entered."""
+        first_places: dict[InFlight, int] = {}
         for group, count in state.sequences.items():
-            if count > 0 and group in self._insides:
-                first |= {inside: at for inside, at in self._insides[group].items() if inside.sequence > count}
-        return sorted(first, key=first.__getitem__)
+            if count > 0 and group in self._collectives:
+                collectives = self._collectives[group].items()
+                first_places |= {inside: place for inside, place in collectives if inside.sequence > count}
+        return sorted(first_places, key=first_places.__getitem__)
 
 
 def _by_order(state: RankState, places: _Places) -> Skipped | None:
@@ -77,8 +79,8 @@ def _by_order(state: RankState, places: _Places) -> Skipped | None:
     before = _op_before(state)
     if before is None:
         return None
-    ops = {kind.op_before for kind in places.peers(state)}
-    for inside in places.awaiting(state):
+    ops = {past.op_before for past in places.pasts_of_peers(state)}
+    for inside in places.missed(state):
         if before != inside.op and ops == {inside.op}:
             reason = f"the ranks that are there with it entered {inside.op} before"
             return Skipped(state, inside.op, inside.group, inside.sequence, reason)
@@ -87,33 +89,37 @@ def _by_order(state: RankState, places: _Places) -> Skipped | None:
 
 def _by_number(state: RankState, places: _Places) -> Skipped | None:
     """Return what the rank skipped if it entered fewer collectives than all ranks that are in the same one."""
-    peers = places.peers(state)
-    if len(peers) != 1:
-        return None  # nobody is there with it, or those who are there have different roles
-    usual, numbers = next(iter(peers)).numbers, _numbers(state)
-    fewer = sum(usual) - sum(numbers)
-    if len(usual) != len(numbers) or fewer <= 0 or fewer * _STEPS_PER_SKIP > state.step:
+    pasts = places.pasts_of_peers(state)
+    if len(pasts) != 1:
+        return None  # no peer is there, or the peers have different roles
+    (peers,), past = pasts, _past(state)
+    num_fewer = sum(peers.counts) - sum(past.counts)
+    if len(peers.counts) != len(past.counts) or num_fewer <= 0 or num_fewer * _STEPS_PER_SKIP > state.step:
         return None  # it has another role, in which a step has fewer collectives
     for other in places.ranks:
-        behind = [group for group, count in other.sequences.items() if 0 < state.sequences.get(group, count) < count]
-        if behind and any(0 < other.sequences.get(group, n) < n for group, n in state.sequences.items()):
+        behind = _groups_behind(state, other)
+        if behind and _groups_behind(other, state):
             group, sequence = behind[0], other.sequences[behind[0]]
             op = next((e.op for e in other.entered if (e.group, e.sequence) == (group, sequence)), "collective")
-            reason = f"each of the ranks that are there with it has entered {counted(fewer, 'collective')} more"
+            reason = f"each of the ranks that are there with it has entered {counted(num_fewer, 'collective')} more"
             return Skipped(state, op, group, sequence, reason)
     return None
 
 
-class _Kind(NamedTuple):
-    """The history of a rank, as far as its peers must share it."""
+def _groups_behind(state: RankState, other: RankState) -> list[str]:
+    """Return the groups that two ranks share, and in which the first has entered fewer collectives than the other."""
+    return [group for group, count in other.sequences.items() if 0 < state.sequences.get(group, count) < count]
 
-    numbers: tuple[int, ...]
+
+class _Past(NamedTuple):
+    """The collectives that a rank has entered, as far as its peers must have entered the same."""
+
+    counts: tuple[int, ...]  # of each of its groups, sorted; ranks of one role have equal counts
     op_before: str | None
 
 
-def _numbers(state: RankState) -> tuple[int, ...]:
-    """Return how many collectives of each of its groups the rank has entered; ranks of one role have equal numbers."""
-    return tuple(sorted(state.sequences.values()))
+def _past(state: RankState) -> _Past:
+    return _Past(tuple(sorted(state.sequences.values())), _op_before(state))
 
 
 def _op_before(state: RankState) -> str | None:

@@ -30,7 +30,7 @@ from zmon.schema.rank import RankState
 
 
 def link_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
-    """Return a finding if a link is down, and all ranks have been inside collectives for a moment."""
+    """Return a finding if a link is down, and all ranks have been inside collectives for `cut_seconds`."""
     seconds = _inside_seconds(snapshot)
     culprit = cut_off_host(snapshot) if seconds >= limits.cut_seconds else None
     return _inside_finding(snapshot, network_stall(culprit), seconds) if culprit else None
@@ -85,17 +85,22 @@ def silence_finding(
     longest = max(moving, key=lambda r: r.overdue_seconds)
     diagnosis = diagnose(judged, limits)
     alone = None if diagnosis.proven else finishing(judged, moving)
-    if alone is not None and longest.step_seconds < limits.finishing_seconds:
-        return None
-    diagnosis = alone or diagnosis
-    patience = replace(limits, critical_seconds=limits.critical_at_most_seconds) if alone else limits
-    (severity, outlook), reason, proof = gone, "", diagnosis.proof if diagnosis.proven else LOCK
-    if not diagnosis.proven and not any(not r.alive and r.activity != "done" for r in snapshot.ranks):
-        severity, silence = judge(judged, awaited_by(diagnosis, moving), patience)
+    if alone is not None:
+        if longest.step_seconds < limits.finishing_seconds:
+            return None
+        diagnosis = alone
+        limits = replace(limits, critical_seconds=limits.critical_at_most_seconds)  # no rank waits for these
+    dead = [r for r in snapshot.ranks if not r.alive]  # these cannot move
+    severity, outlook = gone
+    if diagnosis.proven or any(r.activity != "done" for r in dead):
+        reason, proof = "", diagnosis.proof if diagnosis.proven else LOCK
+    else:
+        severity, silence = judge(judged, awaited_by(diagnosis, moving), limits)
         reason, proof = f"; {silence.reason}", silence.proof
         diagnosis = replace(diagnosis, evidence=msgspec.structs.replace(diagnosis.evidence, silence=silence))
-    dead = [r.rank for r in snapshot.ranks if not r.alive]  # these cannot move
-    who = f"{ranks_text(dead)} {verb(dead, 'is', 'are')} gone, and no other rank" if dead else "no rank"
+    who = "no rank"
+    if dead:
+        who = f"{ranks_text([r.rank for r in dead])} {verb(dead, 'is', 'are')} gone, and no other rank"
     since = f"{longest.step_seconds:.1f} s, since step {longest.step} (lease {longest.lease_seconds or 0.0:.1f} s)"
     beginning = f"{who} has finished a step for {since}"
     end = f"{places_text(judged, diagnosis.culprits)}{reason}{outlook}"
@@ -129,10 +134,10 @@ def _finding(
 
 
 def overdue_ranks(alive: Sequence[RankState]) -> list[RankState]:
-    """Return the ranks past their lease; a rank has a lease of its own in training once it has learned one.
+    """Return the ranks past their lease.
 
-    The lease of the ranks that train counts for ranks without steps as well, such as the workers of a parameter server,
-    which have no optimizer.
+    A rank that trains and has not learned a lease, such as the worker of a parameter server, which has no optimizer and
+    so no steps, has the lease of the ranks that have, if it takes part in their collectives.
     """
     training = [r for r in alive if has_learned(r)]
     lease = max((r.lease_seconds for r in training if r.lease_seconds is not None), default=inf)
@@ -142,7 +147,7 @@ def overdue_ranks(alive: Sequence[RankState]) -> list[RankState]:
     def is_overdue(state: RankState) -> bool:
         if state.overdue_seconds > 0 or state.activity != "train" or has_learned(state):
             return state.overdue_seconds > 0
-        takes_part = 0 < usual <= 2 * _num_collectives(state)  # as many collectives as half of those that train
+        takes_part = 0 < usual <= 2 * _num_collectives(state)  # at least half as many as usual
         return state.state_seconds - state.unobserved_seconds > lease and takes_part
 
     return [r for r in alive if is_overdue(r)]

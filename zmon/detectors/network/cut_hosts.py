@@ -1,7 +1,9 @@
-"""Find out which hosts reach each other, and infer from the pairs that do not where the network is cut.
+"""Find out which hosts reach each other, and infer from the pairs that do not where the network is cut. Pure.
 
-If one pair is cut, both hosts are culprits. If all pairs of one host are cut, that host is. If all pairs between a few
-hosts and the others are cut, the few hosts are. In all other cases, such as two halves of a cluster, no host is.
+- If one pair of hosts is cut, both hosts are culprits.
+- If all pairs of one host are cut, that host is the culprit.
+- If all pairs between a few hosts and the others are cut, the few hosts are the culprits.
+- In all other cases, such as two halves of a cluster, no host is.
 
 A pair without traffic may be cut as well. In a ring, each host sends only to its neighbours, and in a small collective
 perhaps only one rank sends. Then a host that reaches nobody looks like one cut pair. So a pair is a culprit only if
@@ -11,6 +13,7 @@ each of its hosts is known to reach another host, or has no connections to other
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 from zmon.detectors.network.host_links import Pair, by_peer, host_by_address, owners
 from zmon.schema.job_snapshot import Snapshot
@@ -22,33 +25,47 @@ def cut_hosts(cut: Collection[Pair], idle: Collection[Pair], reached: Collection
     `cut` has the pairs between which nothing passes, `idle` the other pairs with connections, and `reached` the pairs
     between which something is known to pass.
     """
-    apart = _apart(cut, idle)
-    common = frozenset.intersection(*cut)
+    in_all_pairs = frozenset.intersection(*cut)
     if len(cut) == 1:
-        other_peers = [host for host in common if any(host in each for each in idle)]
-        is_proven = all(any(host in each for each in reached) for host in other_peers)
-        return tuple(sorted(common)) if is_proven else ()
-    if common and not apart - common:
-        return () if any(common & each for each in reached) else tuple(common)
-    return tuple(sorted(apart)) if not common and all(each & apart for each in cut) else ()
+        with_other_peers = [host for host in in_all_pairs if any(host in pair for pair in idle)]
+        is_proven = all(any(host in pair for pair in reached) for host in with_other_peers)
+        return tuple(sorted(in_all_pairs)) if is_proven else ()
+    apart = _hosts_apart(cut, idle)
+    if in_all_pairs and apart <= in_all_pairs:
+        return () if any(in_all_pairs & pair for pair in reached) else tuple(in_all_pairs)
+    is_apart_in_each = not in_all_pairs and all(pair & apart for pair in cut)
+    return tuple(sorted(apart)) if is_apart_in_each else ()
 
 
 def reached_pairs(snapshot: Snapshot) -> tuple[set[Pair], set[Pair]]:
-    """Return the pairs of hosts that answered each other just now, and those that did not.
+    """Return the pairs of hosts that answered each other just now, and the pairs that did not.
 
     A host that answers nobody may refuse all such requests, so its silence proves nothing.
     """
     host_of = host_by_address(snapshot.hardware)
     questions = [
-        (window.host, host_of[address], answered)
+        _Question(window.host, host_of[address], is_answered)
         for window in snapshot.hardware
-        for address, answered in ((window.now.tcp.answers if window.now.tcp else None) or {}).items()
+        for address, is_answered in ((window.now.tcp.answers if window.now.tcp else None) or {}).items()
         if address in host_of and host_of[address] != window.host
     ]
-    answering = {peer for _, peer, answered in questions if answered}
-    reached = {frozenset((host, peer)) for host, peer, answered in questions if answered}
-    silent = {frozenset((host, peer)) for host, peer, answered in questions if not answered and peer in answering}
+    answering = {question.peer for question in questions if question.is_answered}
+    reached = {question.pair for question in questions if question.is_answered}
+    silent = {question.pair for question in questions if not question.is_answered and question.peer in answering}
     return reached, silent - reached
+
+
+class _Question(NamedTuple):
+    """A host asked another host for an answer."""
+
+    host: str
+    peer: str
+    is_answered: bool
+
+    @property
+    def pair(self) -> Pair:
+        """The two hosts."""
+        return frozenset((self.host, self.peer))
 
 
 def answering_hosts(snapshot: Snapshot) -> set[str]:
@@ -76,7 +93,7 @@ def pairs_with_lost_data(snapshot: Snapshot) -> set[Pair]:
     return pairs
 
 
-def _apart(cut: Collection[Pair], idle: Collection[Pair]) -> frozenset[str]:
+def _hosts_apart(cut: Collection[Pair], idle: Collection[Pair]) -> frozenset[str]:
     """Return the hosts that no idle pair connects with the largest group of hosts; none if no group is the largest."""
     groups = _groups({host for pair in (*cut, *idle) for host in pair}, idle)
     largest, *others = sorted(groups, key=len, reverse=True)

@@ -21,7 +21,7 @@ from zmon.schema.evidence import HostLink, StallEvidence
 from zmon.schema.host import HostWindow, NicSample
 from zmon.schema.job_snapshot import Snapshot
 
-SHOWN = 16  # number of links in the evidence
+MAX_LINKS = 16  # in the evidence
 _SHOWN_PAIRS = 4
 
 
@@ -72,7 +72,7 @@ def stalled_network(snapshot: Snapshot, num_timeouts: int) -> NetworkCulprit | N
         summary, confidence = _pair_text(hosts, waiting, idle, reached)
     else:
         summary, confidence = _cut_text(hosts, waiting, cut)
-    return NetworkCulprit(hosts, summary, confidence, used, tuple(waiting[:SHOWN]))
+    return NetworkCulprit(hosts, summary, confidence, used, tuple(waiting[:MAX_LINKS]))
 
 
 def cut_off_host(snapshot: Snapshot) -> NetworkCulprit | None:

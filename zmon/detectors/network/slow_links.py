@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from zmon.detectors.network.cut_off import SHOWN, NetworkCulprit, next_steps
+from zmon.detectors.network.cut_off import MAX_LINKS, NetworkCulprit, next_steps
 from zmon.detectors.network.host_links import Pair, host_links, pair, used_device
 from zmon.detectors.new_finding import drain
 from zmon.schema.job_snapshot import Snapshot
@@ -67,7 +67,7 @@ def slow_network(
         summary=_summary(host is not None, device, slow, _total(pairs.values()).without(slow)),
         confidence=0.85 if host is not None else 0.8,
         device=device,
-        links=tuple(link for link in links if hosts <= pair(link))[:SHOWN],
+        links=tuple(link for link in links if hosts <= pair(link))[:MAX_LINKS],
     )
 
 

@@ -1,4 +1,8 @@
-"""Estimate how late equal ranks are by chance, and how often. Pure; all values in seconds; all lists by step."""
+"""Estimate how late equal ranks are by chance, and how often. Pure; all values in seconds; all lists by step.
+
+Medians of blocks of steps are compared, because single steps vary more. Blocks over all steps of a snapshot show how
+much such medians vary between ranks, and how much each block resembles the block before.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ class Chance(NamedTuple):
 
 
 def blocks(values: Sequence[float], size: int) -> Iterator[Sequence[float]]:
-    """Yield the whole blocks, the newest first."""
+    """Yield the whole blocks of this many values, the newest first; a rest at the beginning is left out."""
     for end in range(len(values), size - 1, -size):
         yield values[end - size : end]
 
@@ -78,9 +82,9 @@ def chance_seconds(
     correlation = min(max(spread * fmean(products) / variance - noise, 0.0), 0.95) if variance else 0.0
     information = (1 - correlation) / (1 + correlation)
     effective = (freedom + number) * information - number
-    of_three = variance / _THIRDS * (1 + (4 * correlation + 2 * correlation**2) / _THIRDS)
+    variance_of_mean = variance / _THIRDS * (1 + (4 * correlation + 2 * correlation**2) / _THIRDS)
     quantile = student(_deviations_of_largest(deviations, num_ranks), effective)
-    seconds: float = quantile * (of_three * (1 + 1 / num_others)) ** 0.5
+    seconds: float = quantile * (variance_of_mean * (1 + 1 / num_others)) ** 0.5
     return seconds
 
 

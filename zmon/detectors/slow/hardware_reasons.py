@@ -1,13 +1,13 @@
-"""Find the hardware reason why a rank is slow: its GPU lowers its clock, or its host keeps its processes waiting.
+"""Find the hardware reason why a rank is slow: its GPU lowers its clock, or its host keeps its processes waiting. Pure.
 
-A reason counts only if the other ranks or hosts do not show it as well. Pressure is counted over the window of a host,
-which is about a minute, and must explain a large part of the time that the rank lost in that window.
+A reason counts only if the other ranks or hosts do not show it as well. The wait for a resource is counted over the
+window of a host, which is about a minute, and must be a large part of the time that the rank lost in that window.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
 from zmon.detectors.new_finding import drain, new_finding
@@ -19,7 +19,7 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STEPS
 from zmon.schema.rank import RankState
 
-SHOWN = 8  # GPUs in the evidence
+_MAX_GPUS = 8  # in the evidence
 _THERMAL = frozenset(("hw_thermal", "sw_thermal"))
 
 
@@ -55,12 +55,12 @@ class ThrottledRank(NamedTuple):
 def throttled_ranks(snapshot: Snapshot) -> list[ThrottledRank]:
     """Return the ranks whose GPU is throttled now, for reasons that less than half of the other GPUs show."""
     gpus = {gpu.uuid: gpu for window in snapshot.hardware for gpu in window.now.gpus or ()}
-    every = [ThrottledRank(r, gpus[r.device], _reasons(gpus[r.device])) for r in snapshot.ranks if r.device in gpus]
-    if len(every) > 1:
-        counts = Counter(reason for rank in every for reason in rank.reasons)
-        rare = {reason for reason, count in counts.items() if 2 * (count - 1) < len(every) - 1}
-        every = [rank._replace(reasons=tuple(r for r in rank.reasons if r in rare)) for rank in every]
-    return [rank for rank in every if rank.reasons]
+    ranks = [ThrottledRank(r, gpus[r.device], _reasons(gpus[r.device])) for r in snapshot.ranks if r.device in gpus]
+    if len(ranks) > 1:
+        counts = Counter(reason for rank in ranks for reason in rank.reasons)
+        rare = {reason for reason, count in counts.items() if 2 * (count - 1) < len(ranks) - 1}
+        ranks = [rank._replace(reasons=tuple(r for r in rank.reasons if r in rare)) for rank in ranks]
+    return [rank for rank in ranks if rank.reasons]
 
 
 def hot_gpu(snapshot: Snapshot, detector: str, cost_ratio: float) -> Finding | None:
@@ -81,7 +81,7 @@ def hot_gpu(snapshot: Snapshot, detector: str, cost_ratio: float) -> Finding | N
         summary=f"{ranks_on(culprits)}: {hot[0].summary}; it does not hold the others back by {cost_ratio:.0%} of a "
         "step yet",
         detail=hot[0].advice,
-        evidence=StragglerEvidence(throttled={rank.gpu.uuid: tuple(rank.reasons) for rank in hot[:SHOWN]}),
+        evidence=StragglerEvidence(throttled={rank.gpu.uuid: tuple(rank.reasons) for rank in hot[:_MAX_GPUS]}),
     )
 
 
@@ -89,13 +89,21 @@ def _reasons(gpu: GpuSample) -> tuple[str, ...]:
     return tuple(sorted(reason for reason, active in gpu.throttled.items() if active and reason != "sync_boost"))
 
 
+class _Wait(NamedTuple):
+    """The seconds for which ranks waited for a resource, and the longest wait for it elsewhere in as much time."""
+
+    seconds: float
+    resource: str
+    longest_elsewhere: float
+
+
 def starved_host(
-    snapshot: Snapshot, culprits: Sequence[RankState], lost_seconds: float, explained_ratio: float, times_others: float
+    snapshot: Snapshot, culprits: Sequence[RankState], lost_seconds: float, explained_ratio: float, starved_ratio: float
 ) -> str | None:
     """Return how long a host has kept these ranks waiting, if that is about as long as they lost; else None.
 
     The culprits must be all ranks of the host, or of a control group. The wait must be at least `explained_ratio` of
-    the lost time, and more than `times_others` times the longest wait elsewhere.
+    the lost time, and more than `starved_ratio` times the longest wait elsewhere.
     """
     if len({r.host for r in culprits}) != 1:
         return None
@@ -103,37 +111,52 @@ def starved_host(
     if window is None or window.seconds <= 0:
         return None
     ranks = {r.rank for r in culprits}
+    waits = [*_waits_of_host(snapshot, window, ranks), *_waits_of_groups(snapshot, window, ranks)]
     least_seconds = explained_ratio * min(lost_seconds, window.seconds)
+    long_waits = [
+        wait
+        for wait in waits
+        if wait.seconds >= least_seconds and wait.seconds > starved_ratio * wait.longest_elsewhere
+    ]
+    if not long_waits:
+        return None
+    longest = max(long_waits)
+    return (
+        f"on {window.host} it waited {longest.seconds:.1f} s of the last {window.seconds:.0f} s for {longest.resource}"
+    )
+
+
+def _waits_of_host(snapshot: Snapshot, window: HostWindow, ranks: Set[int]) -> Iterator[_Wait]:
+    """Yield the pressure on each resource of a host, if the job's ranks there are these, and there are other hosts."""
     others = [other for other in snapshot.hardware if other is not window]
     ranks_of_host = {r.rank for r in snapshot.reported_ranks if r.host == window.host}
-    waits: list[tuple[str, float, float]] = []  # resource, seconds, and the most seconds elsewhere in as much time
-    if ranks_of_host == ranks and others:
-        for resource, seconds in window.pressure_seconds.items():
-            ratios = [other.pressure_ratio.get(resource, 0.0) for other in others]
-            waits.append((resource, seconds, max(ratios, default=0.0) * window.seconds))
-    elsewhere = [s for w in snapshot.hardware for s in _cgroup_seconds(w, snapshot.job_id, outside=ranks)]
-    waits += [
-        ("cores, as the share of its control group was used up", seconds, max(elsewhere, default=0.0))
-        for seconds in _cgroup_seconds(window, snapshot.job_id, inside=ranks)
-    ]
-    enough = [(s, resource) for resource, s, most in waits if s >= least_seconds and s > times_others * most]
-    if not enough:
-        return None
-    longest, resource = max(enough)
-    return f"on {window.host} it waited {longest:.1f} s of the last {window.seconds:.0f} s for {resource}"
+    if ranks_of_host != ranks or not others:
+        return
+    for resource, seconds in window.pressure_seconds.items():
+        longest_ratio = max(other.pressure_ratio.get(resource, 0.0) for other in others)
+        yield _Wait(seconds, resource, longest_ratio * window.seconds)
 
 
-def _cgroup_seconds(
-    window: HostWindow, job_id: str, inside: Collection[int] = (), outside: Collection[int] = ()
-) -> Iterator[float]:
-    """Yield the throttled seconds of each control group with ranks of the job.
+def _waits_of_groups(snapshot: Snapshot, window: HostWindow, ranks: Set[int]) -> Iterator[_Wait]:
+    """Yield for how long each control group of a host was throttled, if all its ranks are among these."""
+    every = [group for each in snapshot.hardware for group in _throttled_groups(each, snapshot.job_id)]
+    elsewhere = max((group.seconds for group in every if not group.ranks & ranks), default=0.0)
+    for group in _throttled_groups(window, snapshot.job_id):
+        if group.ranks <= ranks:
+            yield _Wait(group.seconds, "cores, as the share of its control group was used up", elsewhere)
 
-    With `inside`, all ranks of the group must be among those; with `outside`, none of them may be.
-    """
+
+class _ThrottledGroup(NamedTuple):
+    """The ranks of a job in a control group, and for how long their share of cores was used up."""
+
+    ranks: Set[int]
+    seconds: float
+
+
+def _throttled_groups(window: HostWindow, job_id: str) -> Iterator[_ThrottledGroup]:
+    """Yield each control group of a host that has ranks of the job, as far as its times are known."""
     before = {group.path: group.throttled_seconds for group in window.before.cgroups or ()}
     for group in window.now.cgroups or ():
         ranks, then = {rank for job, rank in group.ranks if job == job_id}, before.get(group.path)
-        if not ranks or then is None or group.throttled_seconds is None:
-            continue
-        if (inside and ranks <= set(inside)) or (outside and not ranks & set(outside)):
-            yield max(group.throttled_seconds - then, 0.0)
+        if ranks and then is not None and group.throttled_seconds is not None:
+            yield _ThrottledGroup(ranks, max(group.throttled_seconds - then, 0.0))

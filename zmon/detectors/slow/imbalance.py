@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zmon.detectors.slow.jitter import measure
+from zmon.detectors.slow.jitter import measure_jitter
 from zmon.detectors.slow.skew import Skew, costly_skew, skew_finding
 from zmon.detectors.slow.stages import LongStage, long_stage, stage_finding
 from zmon.detectors.slow.uneven_steps import JITTER_CAUSES, UnevenSteps, uneven_finding, uneven_steps
@@ -125,7 +125,7 @@ class Imbalance(Thresholds):
         loss = lasting_loss(snapshot.step_windows, self.num_windows, least_ratio)
         if loss is None or len(snapshot.steps) < self.num_steps:
             return None
-        uneven = uneven_steps(loss, measure(snapshot.steps), self.explained_ratio)
+        uneven = uneven_steps(loss, measure_jitter(snapshot.steps), self.explained_ratio)
         return uneven if uneven.ratio >= least_ratio else None
 
     def _uneven_finding(self, snapshot: Snapshot, uneven: UnevenSteps) -> Finding | None:

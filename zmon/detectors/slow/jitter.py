@@ -1,8 +1,8 @@
 """Measure what uneven steps cost, and separate a changing slow rank from a rank that is always slow. Pure; seconds.
 
 The time that a step loses is its largest self time minus the mean self time. If each rank took its own average time in
-every step, only the ranks that are always slow would cost time: that part is `fixed` and is the detector straggler's
-business. The rest is lost because in each step a different rank is slow, or because a rank is slow in some steps only.
+every step, only the ranks that are always slow would cost time: that part is `fixed`, and the detector `straggler`
+reports it. The rest is lost because each step has a different slow rank, or because a rank is slow in some steps only.
 """
 
 from __future__ import annotations
@@ -50,12 +50,11 @@ class Jitter:
         return max(self.by_phase, key=lambda name: self.by_phase[name], default="other")
 
 
-def measure(steps: Sequence[AlignedStep]) -> Jitter:
+def measure_jitter(steps: Sequence[AlignedStep]) -> Jitter:
     """Return the cost of uneven steps; at least two steps are required."""
     lost = [lost_seconds(step) for step in steps]
     mean_lost = max(fmean(lost) - _oversampled_seconds(steps), 0.0)
     slowest = [int(values(step.self_seconds).argmax()) for step in steps]
-    late_in = _lost_by_phase(steps, lost, slowest)
     rank, lost_by_rank = _slowest_rank(slowest, lost)
     times = SelfTimes(steps, by_rank([step.self_seconds for step in steps]))
     uneven_seconds = _beyond_mean(times.seconds)
@@ -64,7 +63,7 @@ def measure(steps: Sequence[AlignedStep]) -> Jitter:
         step_seconds=fmean(step.seconds for step in steps),
         changing_ratio=max(mean_lost - _fixed_seconds(steps), 0.0) / mean_lost if mean_lost else 0.0,
         worked_ratio=max(work_ratio, 0.0) if mean_lost else 0.0,
-        by_phase=late_in,
+        by_phase=_lost_by_phase(steps, lost, slowest),
         slowest_rank=rank,
         slowest_ratio=lost_by_rank / sum(lost) if sum(lost) else 0.0,
         by_chance=_is_by_chance(slowest, lost, rank, len(steps[0].self_seconds)),
@@ -127,11 +126,11 @@ def _slowest_rank(slowest: Sequence[int], lost: Sequence[float]) -> tuple[int, f
     return max(lost_by_rank.items(), key=itemgetter(1))
 
 
-def _is_by_chance(slowest: Sequence[int], lost: Sequence[float], rank: int, size: int) -> bool:
-    """Return True if one of `size` equal ranks may be the slowest as often, in the steps that lose more than the mean.
+def _is_by_chance(slowest: Sequence[int], lost: Sequence[float], rank: int, num_ranks: int) -> bool:
+    """Return True if one of equal ranks may be the slowest as often by chance, in steps that lose at least the mean.
 
     The probability is the binomial tail times the number of ranks (Bonferroni).
     """
-    least = fmean(lost)
-    heavy = [slow for slow, seconds in zip(slowest, lost, strict=True) if seconds >= least]
-    return size * binomial_tail(heavy.count(rank), len(heavy), 1 / size) >= _RARE
+    mean_lost = fmean(lost)
+    heavy = [slow for slow, seconds in zip(slowest, lost, strict=True) if seconds >= mean_lost]
+    return num_ranks * binomial_tail(heavy.count(rank), len(heavy), 1 / num_ranks) >= _RARE

@@ -2,14 +2,13 @@
 
 The self time of a rank is the sum of its phases. Single ops are not compared, because a rank behind a slow link looks
 late in them as well. Ranks are compared within each step, so that effects on all ranks cancel out. A lag must show in
-each third of the last steps, and must be larger than the lags that the other ranks have by chance. Blocks of as many
-steps, over all steps in the snapshot, show how large such lags are, and how much each block resembles the block before.
-Pure; all values in seconds; all lists by step, all arrays by rank and step.
+each third of the last steps, and must be larger than the lags that the other ranks have by chance (`chance`). Pure; all
+values in seconds; all lists by step, all arrays by rank and step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
@@ -19,13 +18,12 @@ from typing import NamedTuple
 import numpy as np
 
 from zmon.detectors.slow.chance import Chance, binomial_tail, blocks, chance_seconds
-from zmon.job.columns import Values, by_rank, values
+from zmon.detectors.slow.work import measures_of_work, seconds_without_work
+from zmon.job.columns import Values, by_rank
 from zmon.schema.aligned_step import AlignedStep
-from zmon.stats import slope
 
-_OP = "all_to_all"  # the bytes of other ops depend on a rank's role, not on its work
 _THIRDS = 3
-_MANY = 64  # enough ranks to estimate chance; enough ranks, and steps, to estimate the cost of work
+_MANY_RANKS = 64  # enough to estimate chance
 
 
 class Lag(NamedTuple):
@@ -53,8 +51,8 @@ class SelfTimes:
     def without_work(self) -> SelfTimes:
         """Return the self times without the part that a larger share of the work explains."""
         seconds = self.seconds
-        for work in _works(self.steps):
-            seconds = _without_work(seconds, work)
+        for work in measures_of_work(self.steps):
+            seconds = seconds_without_work(seconds, work)
         return SelfTimes(self.steps, seconds, self.roles)
 
     def within(self, roles: Sequence[Sequence[int]]) -> SelfTimes:
@@ -68,7 +66,7 @@ class SelfTimes:
         for ranks in roles:
             if len(ranks) > 1:
                 in_role = self.seconds[list(ranks)]
-                seconds[list(ranks)] += in_role - _medians_without(in_role, _middles(in_role), len(in_role))
+                seconds[list(ranks)] += in_role - _medians_of_others(in_role, _around_median(in_role), len(in_role))
         return SelfTimes(self.steps, seconds, roles)
 
     def split(self, phase: str) -> tuple[SelfTimes, SelfTimes]:
@@ -129,7 +127,8 @@ class SelfTimes:
         """
         block = num_steps // _THIRDS
         newest = np.median(self.seconds[:, -block:], axis=1)
-        divisor = 4 if len(newest) == 2 else 2  # the median of two is halfway between them
+        # Choose candidates quickly, by half of the least lag. The median of two ranks is halfway between them.
+        divisor = 4 if len(newest) == 2 else 2
         is_late = newest - np.median(newest) >= least_seconds / divisor
         others = np.flatnonzero(~is_late).tolist()
         lags = []
@@ -143,10 +142,10 @@ class SelfTimes:
             return sorted(lags, key=lambda lag: -lag.seconds)
         columns = [(self.seconds[lag.rank].tolist(), self.num_lasting(lag, num_steps)) for lag in lags]
         late_parts = [part for late, lasting in columns for part in (late[: -lasting - block], late[-lasting:])]
-        references = self.seconds[others[:: len(others) // _MANY + 1]].tolist()
+        references = self.seconds[others[:: len(others) // _MANY_RANKS + 1]].tolist()
         by_chance = chance_seconds(references, late_parts, block, len(others), chance.deviations, len(self.seconds))
         beyond = [lag for lag in lags if lag.seconds >= by_chance]
-        lags = [lag for lag in beyond if self._late_by_chance(lag, others, num_steps) < chance.rare_ratio]
+        lags = [lag for lag in beyond if self._chance_to_be_late(lag, others, num_steps) < chance.rare_ratio]
         return sorted(lags, key=lambda lag: -lag.seconds)
 
     def num_lasting(self, lag: Lag, num_steps: int) -> int:
@@ -155,7 +154,7 @@ class SelfTimes:
         parts = blocks(self._behind(lag.rank, len(self.steps)), block)
         return block * sum(1 for _ in takewhile(lambda part: median(part) >= lag.seconds / 2, parts))
 
-    def _late_by_chance(self, lag: Lag, others: Sequence[int], num_steps: int) -> float:
+    def _chance_to_be_late(self, lag: Lag, others: Sequence[int], num_steps: int) -> float:
         """Return how probable it is that some rank of equal ranks is late in as many of the last steps as this one.
 
         A rank is late in a step if it is behind by at least half of the lag. The other ranks show how often that
@@ -163,30 +162,32 @@ class SelfTimes:
         succession). The result is the binomial tail times the number of ranks (Bonferroni). Means do not show it: a
         rank whose batch is four times as large in one step of eight is far behind on average, again and again.
 
-        Ranks that have become late in turn a short time ago were not before. So if others are late in the last steps,
-        it also counts how probable it is that this rank is late so often if each time any of them is, with 1/n.
+        Ranks that have begun to be late in turn were not late earlier. So if other ranks are late in the last steps, it
+        is at least the probability that this rank is late so often if each time a random one of the ranks is.
         """
         before = len(self.steps) - self.num_lasting(lag, num_steps)
         half, behind = lag.seconds / 2, self._behind(lag.rank, len(self.steps))
-        compared = others[:: len(others) // _MANY + 1]
+        compared = others[:: len(others) // _MANY_RANKS + 1]
         earlier, now = behind[:before], []
         for rank in compared:
-            of_other = self._behind(rank, len(self.steps))
-            mirrors = len(self.seconds) == 2  # of two ranks, one is ahead by as much as the other is behind
-            earlier += of_other[:before] if mirrors and before else of_other
-            now += of_other[-num_steps:]
-        usual = (sum(seconds >= half for seconds in earlier) + 1) / (len(earlier) + 2)
-        count, in_turn = (sum(seconds >= half for seconds in last) for last in (behind[-num_steps:], now))
-        by_turns = binomial_tail(count, count + in_turn, 1 / (1 + len(compared))) if in_turn else 0.0
-        return len(self.seconds) * max(binomial_tail(count, num_steps, usual), by_turns)
+            other_behind = self._behind(rank, len(self.steps))
+            is_mirror = len(self.seconds) == 2  # of two ranks, one is ahead by as much as the other is behind
+            earlier += other_behind[:before] if is_mirror and before else other_behind
+            now += other_behind[-num_steps:]
+        usual_ratio = (sum(seconds >= half for seconds in earlier) + 1) / (len(earlier) + 2)
+        num_late, num_others_late = (sum(seconds >= half for seconds in last) for last in (behind[-num_steps:], now))
+        in_turn = 0.0
+        if num_others_late:
+            in_turn = binomial_tail(num_late, num_late + num_others_late, 1 / (1 + len(compared)))
+        return len(self.seconds) * max(binomial_tail(num_late, num_steps, usual_ratio), in_turn)
 
     @cached_property
-    def _middles(self) -> Values:
-        return _middles(self.seconds)
+    def _middle_seconds(self) -> Values:
+        return _around_median(self.seconds)
 
     def _others(self, rank: int, num_steps: int) -> Values:
         """Return the median of the other ranks over the last steps."""
-        medians: Values = _medians_without(self.seconds[rank : rank + 1], self._middles, len(self.seconds))[0]
+        medians: Values = _medians_of_others(self.seconds[rank : rank + 1], self._middle_seconds, len(self.seconds))[0]
         return medians[-num_steps:]
 
     def _others_seconds(self, rank: int, num_steps: int) -> float:
@@ -212,7 +213,7 @@ def _is_in_turn(behind: Sequence[float], lag: float) -> bool:
     return 2 * balance < len(behind)
 
 
-def _middles(seconds: Values) -> Values:
+def _around_median(seconds: Values) -> Values:
     """Return the values of the ranks around the median in each step, in order: four, or fewer if there are fewer ranks.
 
     The median of all ranks but one lies between two of them (ranks × steps → values × steps).
@@ -221,7 +222,7 @@ def _middles(seconds: Values) -> Values:
     return np.partition(seconds, range(first, last), axis=0)[first:last]
 
 
-def _medians_without(seconds: Values, middles: Values, num_ranks: int) -> Values:
+def _medians_of_others(seconds: Values, middles: Values, num_ranks: int) -> Values:
     """Return the medians of all ranks but one, for each rank in `seconds`, given the values in the middle of all ranks.
 
     Without a value below the middle the median moves up, without one above it down. With n ranks in order x₀ … xₙ₋₁
@@ -229,43 +230,6 @@ def _medians_without(seconds: Values, middles: Values, num_ranks: int) -> Values
     the rank left out is not above it.
     """
     low, high = 0, (num_ranks - 1) // 2 - (num_ranks - 2) // 2
-    lower, upper = (np.where(seconds <= middles[at], middles[at + 1], middles[at]) for at in (low, high))
+    lower, upper = (np.where(seconds <= middles[place], middles[place + 1], middles[place]) for place in (low, high))
     result: Values = (lower + upper) / 2
-    return result
-
-
-def _works(steps: Sequence[AlignedStep]) -> Iterator[Sequence[Values | None]]:
-    """Yield the measures of work by step and rank: tokens, lookups, samples, and bytes of all-to-all.
-
-    A measure counts if at least half of the steps have it and it differs between ranks. It is None in a step without
-    it.
-    """
-    exchanged = [
-        values(step.sent_bytes[_OP]) + values(step.received_bytes[_OP]) if _OP in step.sent_bytes else None
-        for step in steps
-    ]
-    columns = [[step.amounts(name) for step in steps] for name in ("tokens", "lookups", "samples")]
-    declared = [[None if None in column else np.asarray(column) for column in of_name] for of_name in columns]
-    for rows in (*declared, exchanged):
-        measured = [row for row in rows if row is not None]
-        if 2 * len(measured) >= len(steps) and any(row.min() != row.max() for row in measured):
-            yield rows
-
-
-def _without_work(seconds: Values, work: Sequence[Values | None]) -> Values:
-    """Return the times without the part that a rank needs because it has more work than the median rank.
-
-    A rank with less work gets it added. The time per unit of work is the slope of least absolute deviations of self
-    time on work, both beyond the median rank, over all steps and ranks (`zmon.stats.slope`). It is at most the self
-    time of the median rank divided by its work, so that a little more work does not excuse a rank that takes twice as
-    long.
-    """
-    nothing = np.zeros(len(seconds))
-    amounts = by_rank([nothing if row is None else row for row in work])
-    beyond, later = amounts - np.median(amounts, axis=0), seconds - np.median(seconds, axis=0)
-    stride = seconds.size // _MANY**2 + 1
-    points = zip(beyond[:, ::stride].ravel().tolist(), later[:, ::stride].ravel().tolist(), strict=True)
-    typical = median(float(np.median(row)) for row in work if row is not None)
-    max_seconds = float(np.median(np.median(seconds, axis=0))) / typical if typical else 0.0
-    result: Values = seconds - min(max(slope(points) or 0.0, 0.0), max_seconds) * beyond
     return result

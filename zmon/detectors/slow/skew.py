@@ -31,6 +31,14 @@ from zmon.stats import quantile
 _OP = "all_to_all"
 
 
+class _WorkOfStep(NamedTuple):
+    """One kind of work in one step."""
+
+    step: AlignedStep
+    amounts: Sequence[int]  # by rank
+    num_ranks: int  # number of ranks that take part
+
+
 @dataclass(frozen=True)
 class _Share:
     """The work of one rank in one step."""
@@ -60,16 +68,16 @@ class _Share:
 class _Work:
     """One kind of work, with the amount of each rank in the steps that report it."""
 
-    verb: str  # what the rank does, in the words of the summary
+    activity: str  # what the rank does, in the words of the summary
     unit: str
     plan_column: Literal["lookups", "sent_bytes", "received_bytes"]  # the column of a plan with this kind of work
-    columns: Sequence[tuple[AlignedStep, Sequence[int], int]]  # step, amount by rank, number of ranks that take part
+    steps: Sequence[_WorkOfStep]
     cause: str
 
     def busiest_rank(self) -> tuple[int, list[_Share]]:
         """Return the rank with the largest amount in most steps, and its shares; at least one step is required."""
-        rank = Counter(int(values(column).argmax()) for _, column, _ in self.columns).most_common(1)[0][0]
-        return rank, [_Share(step, column[rank], sum(column), number) for step, column, number in self.columns]
+        rank = Counter(int(values(work.amounts).argmax()) for work in self.steps).most_common(1)[0][0]
+        return rank, [_Share(w.step, w.amounts[rank], sum(w.amounts), w.num_ranks) for w in self.steps]
 
 
 class Skew(NamedTuple):
@@ -85,9 +93,13 @@ class Skew(NamedTuple):
 def costly_skew(
     steps: Sequence[AlignedStep], num_steps: int, uneven_ratio: float, odd_ratio: float, cost_ratio: float
 ) -> Skew | None:
-    """Return the rank with most bytes of all-to-all, else the rank with most lookups; None if none costs enough."""
-    for work in _works(steps):
-        if len(work.columns) < num_steps:
+    """Return the rank with most bytes of all-to-all, else the rank with most lookups; None if none costs enough.
+
+    `uneven_ratio` is how many times the mean work of the others a rank must have, except in a share `odd_ratio` of the
+    steps. `cost_ratio` is the least cost as a share of the step.
+    """
+    for work in _kinds_of_work(steps):
+        if len(work.steps) < num_steps:
             continue
         rank, shares = work.busiest_rank()
         if (quantile([share.uneven_ratio for share in shares], odd_ratio) or 0.0) < uneven_ratio:
@@ -106,9 +118,13 @@ def skew_finding(snapshot: Snapshot, skew: Skew, uneven_ratio: float, cost_ratio
     uneven = median(s.uneven_ratio for s in shares)
     amount, others = median(s.amount for s in shares), median(s.others for s in shares)
     times = f"{uneven:.1f} × as much as the others" if isfinite(uneven) else "and the others do not"
-    held_tables, planned, plan = _compared_with_plan(snapshot.plan, rank, work, amount)
-    held = f"Rank {rank} holds {held_tables}." if held_tables else f"Which tables or experts does rank {rank} hold?"
-    status = f" `zmon status --job {snapshot.job_id}` compares the plan with the measurements." if plan else ""
+    comparison = _comparison_with_plan(snapshot.plan, rank, work, amount)
+    held = f"Which tables or experts does rank {rank} hold?"
+    if comparison.held_tables:
+        held = f"Rank {rank} holds {comparison.held_tables}."
+    status = ""
+    if comparison.share:
+        status = f" `zmon status --job {snapshot.job_id}` compares the plan with the measurements."
     finding = new_finding(
         snapshot,
         detector="imbalance",
@@ -119,44 +135,50 @@ def skew_finding(snapshot: Snapshot, skew: Skew, uneven_ratio: float, cost_ratio
         seconds_ago=sum(share.step.seconds * share.step.stands_for for share in shares),
         confidence=0.9,
         lost_ratio=cost_seconds / seconds,
-        summary=f"rank {rank} on {culprits[0].host if culprits else 'unknown'} {work.verb} {times} "
+        summary=f"rank {rank} on {culprits[0].host if culprits else 'unknown'} {work.activity} {times} "
         f"(threshold {uneven_ratio:g} ×): {amount:,.0f} {work.unit} per step against {others:,.0f}; "
         f"this costs up to {cost_seconds * 1000:.1f} ms of the step's {seconds * 1000:.1f} ms "
-        f"(threshold {cost_ratio:.0%}){planned}",
+        f"(threshold {cost_ratio:.0%}){comparison.summary}",
         detail=f"{held} Move some to other ranks, or split the hot one by rows or columns; then compare "
         f"samples/s.{status} The plan is at fault, not the host: do not drain it.",
         evidence=ImbalanceEvidence(
             uneven_ratio=uneven if isfinite(uneven) else None,
             cost_ratio=cost_seconds / seconds,
             num_steps=len(shares),
-            plan=plan,
+            plan=comparison.share,
         ),
     )
     return replace(finding, op=_OP if work.cause == "all_to_all_skew" else None, sequence=None)
 
 
-def _compared_with_plan(
-    plan: Plan | None, rank: int, work: _Work, measured: float
-) -> tuple[str, str, PlannedShare | UnsetType]:
-    """Return the rank's tables, the end of the summary, and the plan beside what was measured; empty without a plan."""
+class _Comparison(NamedTuple):
+    """The tables and work of a rank, compared with the trainer's plan; empty without a plan."""
+
+    held_tables: str = ""
+    summary: str = ""  # the end of the summary
+    share: PlannedShare | UnsetType = UNSET
+
+
+def _comparison_with_plan(plan: Plan | None, rank: int, work: _Work, measured: float) -> _Comparison:
     if plan is None:
-        return "", "", UNSET
+        return _Comparison()
     names, number, planned = plan.tables[rank], plan.num_tables[rank], getattr(plan, work.plan_column)[rank]
     held_tables = tables(names, number or len(names)) if names else ""
     summary = f"; it holds {held_tables}" if held_tables else ""
     if planned is not None:
         times = f", it has {measured / planned:.1f} × that" if planned else ""
         summary += f"; {planned:,} {work.unit} were planned{times}"
-    return held_tables, summary, PlannedShare(names, number, planned, measured, work.unit)
+    return _Comparison(held_tables, summary, PlannedShare(names, number, planned, measured, work.unit))
 
 
-def _works(steps: Sequence[AlignedStep]) -> tuple[_Work, ...]:
+def _kinds_of_work(steps: Sequence[AlignedStep]) -> tuple[_Work, ...]:
     """Return all kinds of work; a step in which fewer than two ranks take part is left out."""
-    exchanges = [(step, _taking_part(step)) for step in steps if _OP in step.sent_bytes]
-    received = [(step, step.received_bytes[_OP], number) for step, number in exchanges if number > 1]
-    sent = [(step, step.sent_bytes[_OP], number) for step, number in exchanges if number > 1]
-    counted = [(step, cast(Sequence[int], step.lookups)) for step in steps if None not in step.lookups]
-    lookups = [(step, column, len(column)) for step, column in counted if len(column) > 1 and any(column)]
+    num_ranks = [(step, _num_exchanging(step)) for step in steps if _OP in step.sent_bytes]
+    exchanges = [(step, number) for step, number in num_ranks if number > 1]
+    received = [_WorkOfStep(step, step.received_bytes[_OP], number) for step, number in exchanges]
+    sent = [_WorkOfStep(step, step.sent_bytes[_OP], number) for step, number in exchanges]
+    reported = [(step, cast(Sequence[int], step.lookups)) for step in steps if None not in step.lookups]
+    lookups = [_WorkOfStep(step, column, len(column)) for step, column in reported if len(column) > 1 and any(column)]
     return (
         _Work(f"receives in {_OP}", "bytes", "received_bytes", received, cause="all_to_all_skew"),
         _Work(f"sends in {_OP}", "bytes", "sent_bytes", sent, cause="all_to_all_skew"),
@@ -164,7 +186,7 @@ def _works(steps: Sequence[AlignedStep]) -> tuple[_Work, ...]:
     )
 
 
-def _taking_part(step: AlignedStep) -> int:
+def _num_exchanging(step: AlignedStep) -> int:
     """Return the number of ranks that take part in the step's all-to-alls; the others hold no tables."""
     return int(np.count_nonzero(values(step.sent_bytes[_OP]) | values(step.received_bytes[_OP])))
 

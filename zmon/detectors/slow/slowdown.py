@@ -88,6 +88,12 @@ class Slowdown(Thresholds):
             return ()
         if _slowness(step_window(snapshot.steps[-self.num_recent_steps :]), baseline) < self.over_ratio:
             return ()
+        return (self._finding(snapshot, baseline, slow, recent),)
+
+    def _finding(
+        self, snapshot: Snapshot, baseline: Baseline, slow: Sequence[StepWindow], recent: Sequence[StepWindow]
+    ) -> Finding:
+        """Return the finding about all slow windows; the recent ones among them have the present step time."""
         now = sorted(recent, key=lambda window: _slowness(window, baseline))[len(recent) // 2]
         expected = for_work_of(now, baseline)
         slow_steps = _newest(snapshot.steps, sum(window.num_steps for window in slow))
@@ -96,7 +102,7 @@ class Slowdown(Thresholds):
         work = work_growth(now, baseline)
         more_work = f" for {work:.2f} × the work" if work >= _SHOWN_GROWTH else ""
         slow_seconds = sum(window.seconds * window.num_steps for window in slow)
-        finding = new_finding(
+        return new_finding(
             snapshot,
             detector=self.name,
             cause=cause,
@@ -118,7 +124,6 @@ class Slowdown(Thresholds):
                 pressure={w.host: pressure for w in snapshot.hardware if (pressure := w.pressure_ratio)},
             ),
         )
-        return (finding,)
 
     def _slow_windows(self, windows: Sequence[StepWindow], baseline: Baseline) -> Iterator[StepWindow]:
         """Yield the slow step windows, newest first, until one that is not slow."""
@@ -156,6 +161,7 @@ class Slowdown(Thresholds):
         return "unknown", reason + (f"; processes wait for a core on {', '.join(busy)}" if busy else "")
 
     def _is_short_of_memory(self, window: HostWindow) -> bool:
+        """Return True if processes of the host waited for memory, or much memory was swapped out; see the ratios."""
         then, now = window.before.load, window.now.load
         if then is None or now is None:
             return False
@@ -182,10 +188,13 @@ def _newest(steps: Sequence[AlignedStep], num_steps: int) -> Sequence[AlignedSte
 def _growth(steps: Sequence[AlignedStep], now: StepWindow, baseline: Baseline) -> dict[str, float]:
     """Return the seconds by which each part of the step has grown, given the slow steps.
 
-    The parts are the self time of the median rank without its wait for data (`own`), that wait (`data`), the time of
-    the critical rank beyond the median rank (`late`), and the exposed time (`exposed`). If the critical rank is late
-    because it waits for data, that time belongs to `data`: slow batches that hit a different rank in each step are the
-    input's fault.
+    - `own`: the self time of the median rank, without its wait for data
+    - `data`: the median rank's wait for data
+    - `late`: the time of the critical rank beyond the median rank
+    - `exposed`: the exposed time
+
+    If the critical rank is late because it waits for data, the time in `late` belongs to `data`: slow batches that hit
+    a different rank in each step are the input's fault.
     """
     late = (now.seconds - now.self_seconds - now.exposed_seconds) - (
         baseline.seconds - baseline.self_seconds - baseline.exposed_seconds

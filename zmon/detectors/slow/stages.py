@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from zmon.detectors.new_finding import new_finding
-from zmon.detectors.slow.step_cost import SHOWN, ms
+from zmon.detectors.slow.step_cost import MAX_RANKS, ms
 from zmon.job.roles import Role
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.evidence import ImbalanceEvidence
@@ -61,7 +61,7 @@ def stage_finding(
 ) -> Finding:
     """Return the finding about a stage that takes longer than the others by `longer_ratio`. It names no rank."""
     longer = stage.seconds / max(stage.others_seconds, 1e-6) - 1
-    longest_first = sorted(stage.by_role, key=lambda name: -stage.by_role[name])[:SHOWN]
+    longest_first = sorted(stage.by_role, key=lambda name: -stage.by_role[name])[:MAX_RANKS]
     return new_finding(
         snapshot,
         detector="imbalance",

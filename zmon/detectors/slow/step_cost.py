@@ -10,24 +10,24 @@ import numpy as np
 from zmon.job.columns import by_rank, values
 from zmon.schema.aligned_step import AlignedStep
 
-SHOWN = 8  # number of ranks in the evidence
-
-
-def saved_seconds(step: AlignedStep, ranks: set[int]) -> float:
-    """Return the seconds by which the step would have ended earlier without these ranks."""
-    self_times = values(step.self_seconds)
-    others = np.delete(self_times, [rank for rank in ranks if rank < len(self_times)])
-    return max(float(self_times.max() - others.max(initial=0.0)), 0.0)
+MAX_RANKS = 8  # ranks, or roles, in the evidence
 
 
 def mean_saved_seconds(steps: Sequence[AlignedStep], ranks: set[int]) -> float:
     """Return the seconds by which a step would be shorter without these ranks, on average.
 
-    Short steps are sampled, and each sample has the mean of the steps since the one before. The mean of the samples has
-    every delay of the ranks in them; the means have the delays between them. The larger one counts.
+    Of short steps only samples are known, each with the mean of the steps since the sample before. The samples show
+    delays in the sampled steps, the means show those in the other steps too. The larger result counts.
     """
     means = [step.mean or step for step in steps]
-    return max(fmean(saved_seconds(step, ranks) for step in each) for each in (steps, means))
+    return max(fmean(_saved_seconds(step, ranks) for step in each) for each in (steps, means))
+
+
+def _saved_seconds(step: AlignedStep, ranks: set[int]) -> float:
+    """Return the seconds by which the step would have ended earlier without these ranks."""
+    self_times = values(step.self_seconds)
+    others = np.delete(self_times, [rank for rank in ranks if rank < len(self_times)])
+    return max(float(self_times.max() - others.max(initial=0.0)), 0.0)
 
 
 def late_by_phase(steps: Sequence[AlignedStep], rank: int, peers: Sequence[int]) -> dict[str, float]:
@@ -41,10 +41,10 @@ def late_by_phase(steps: Sequence[AlignedStep], rank: int, peers: Sequence[int])
     }
 
 
-def slowest(steps: Sequence[AlignedStep]) -> dict[str, float]:
+def slowest_self_times(steps: Sequence[AlignedStep]) -> dict[str, float]:
     """Return the self time of the slowest ranks by rank, and of the median rank as `median`."""
     self_seconds = np.median(by_rank([step.self_seconds for step in steps]), axis=1)
-    ranks = np.argsort(-self_seconds, kind="stable")[:SHOWN].tolist()
+    ranks = np.argsort(-self_seconds, kind="stable")[:MAX_RANKS].tolist()
     by_name = {"median": float(np.median(self_seconds)), **{str(rank): float(self_seconds[rank]) for rank in ranks}}
     return {name: round(seconds, 6) for name, seconds in by_name.items()}
 
@@ -54,10 +54,10 @@ def ms(seconds: float) -> str:
     return f"{seconds * 1000:.1f} ms"
 
 
-NEXT = {  # cause → next steps; {0} is the host, {1} the process
+NEXT_STEPS = {  # by cause; {0} is the host, {1} the process, {2} how to drain the host
     "compute_straggler": "On {0}: does another process use its GPU or cores (`nvidia-smi`, `top`)? `top -H -p {1}` and "
     "`py-spy dump --pid {1}` show the work that the other ranks do not have. Give the rank another host at the next "
-    "start: if it is slow there too, its work is the reason.",
+    "start: if it is slow there too, its work is the reason. If the host is the reason: {2}.",
     "input_straggler": "On {0}: `ps --ppid {1} -o pid,stat,pcpu,wchan:32,cmd` shows the workers of its data loader. In "
     "state D they wait for storage (`iostat -x 2 3`). At 100 % CPU there are too few of them. Or its shard is larger "
     "than the others'.",

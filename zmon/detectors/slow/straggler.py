@@ -1,18 +1,21 @@
 """Report one rank, or the link of one host, that holds all other ranks back while the job moves.
 
-In a synchronous step all ranks wait for the one with the longest self time. If that is the same rank again and again,
-its host is the likely cause. If it changes from step to step, the data is, and this detector reports nothing. If all
-ranks are equally fast and the exposed time is long, the network is the cause, and the connections show which host. A
-rank that has more work than others is not behind: that is `imbalance`. A rank is compared with the ranks of its role,
-so that a longer stage of a pipeline is not behind either. A rank that is slower by design within its role (logging on
-rank 0) costs as much as a slow GPU does, and is reported the same way.
+In a synchronous step all ranks wait for the rank with the longest self time. If that is the same rank again and again,
+its host is the likely cause. If that rank changes from step to step, the data is the likely cause, and this detector
+reports nothing. If all ranks are equally fast and the exposed time is long, the network is the cause, and the
+connections show which host.
+
+A rank that has more work than others is not slow: that is `imbalance`. A rank is compared with the ranks of its role,
+so a longer stage of a pipeline is not slow either. A rank that is slower by design within its role (logging on rank 0)
+costs as much as a slow GPU, and is reported in the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from statistics import median
+from typing import NamedTuple
 
 from zmon.detectors.network import slow_network
 from zmon.detectors.new_finding import drain, new_finding
@@ -21,7 +24,14 @@ from zmon.detectors.slow.exposed_time import exposed_too_long, may_stand_still, 
 from zmon.detectors.slow.hardware_reasons import hot_gpu, starved_host, throttled_ranks
 from zmon.detectors.slow.processor_waits import ProcessorWaits, processor_waits
 from zmon.detectors.slow.self_times import Lag, SelfTimes
-from zmon.detectors.slow.step_cost import NEXT, SHOWN, late_by_phase, mean_saved_seconds, ms, slowest
+from zmon.detectors.slow.step_cost import (
+    MAX_RANKS,
+    NEXT_STEPS,
+    late_by_phase,
+    mean_saved_seconds,
+    ms,
+    slowest_self_times,
+)
 from zmon.detectors.wording import ranks_on, verb
 from zmon.job.roles import roles
 from zmon.schema.aligned_step import AlignedStep
@@ -109,21 +119,24 @@ class Straggler(Thresholds):
         num_steps = times.num_covering(self.num_steps, self.lasting_seconds)
         if num_steps is None:
             return False
+        steps = snapshot.steps[-num_steps:]
         if finding.cause == "network_slow":
-            measured = [w.host for w in snapshot.hardware if w.recent and w.now.tcp]
-            if len(measured) > 2 and slow_network(snapshot, self.alike_ratio, self.busy_seconds) is None:
-                return True
-            grown_ratio = self.over_ratio * self.grown_ratio
-            steps, exposed_ratio = snapshot.steps[-num_steps:], self._exposed_ratio(snapshot)
-            return not exposed_too_long(steps, snapshot.baseline, grown_ratio, exposed_ratio)
+            return self._has_fast_network(snapshot, steps)
         if finding.cause == "thermal_throttle" and not any(w.now.gpus for w in snapshot.hardware):
             return False
-        least_seconds = self.over_ratio * self._least_seconds(times, num_steps)
-        steps = snapshot.steps[-num_steps:]
         least_saved = self.over_ratio * self.saved_ratio * median(step.seconds for step in steps)
         if mean_saved_seconds(steps, set(finding.ranks)) < least_saved:
             return True
+        least_seconds = self.over_ratio * self._least_seconds(times, num_steps)
         return all(times.has_caught_up(rank, num_steps, least_seconds) for rank in finding.ranks)
+
+    def _has_fast_network(self, snapshot: Snapshot, steps: Sequence[AlignedStep]) -> bool:
+        """Return True if no link is slow any more, or if the exposed time of these steps is well below its limits."""
+        measured = [w.host for w in snapshot.hardware if w.recent and w.now.tcp]
+        if len(measured) > 2 and slow_network(snapshot, self.alike_ratio, self.busy_seconds) is None:
+            return True
+        grown_ratio = self.over_ratio * self.grown_ratio
+        return not exposed_too_long(steps, snapshot.baseline, grown_ratio, self._exposed_ratio(snapshot))
 
     def inert_reason(self, snapshot: Snapshot) -> str | None:
         """Return a reason if the ranks cannot be compared."""
@@ -156,35 +169,35 @@ class Straggler(Thresholds):
         step = median(step.seconds for step in times.steps[-num_steps:])
         return max(self.slower_ratio * times.typical_seconds(num_steps), self.cost_ratio * step)
 
-    def _late(self, snapshot: Snapshot, times: SelfTimes, num_steps: int) -> Finding | None:
-        without_work: SelfTimes | None = None
+    def _late(self, snapshot: Snapshot, times: SelfTimes, fewest_steps: int) -> Finding | None:
+        """Return a finding about late ranks, over as few steps as show that they are late beyond chance."""
+        without_work: SelfTimes | None = None  # takes long, so it is computed only once a rank is late
         hot = {rank.state.rank for rank in throttled_ranks(snapshot) if rank.is_hot}
         waits = processor_waits(snapshot, self.starved_ratio)
-        for number in (num_steps, 3 * num_steps // 2, 2 * num_steps, 3 * num_steps):  # more steps have less noise
-            if len(snapshot.steps) < number:
+        for num_steps in (fewest_steps, 3 * fewest_steps // 2, 2 * fewest_steps, 3 * fewest_steps):
+            if len(snapshot.steps) < num_steps:
                 return None
-            late = times.lags(number, self._least_seconds(times, number))
+            late = times.lags(num_steps, self._least_seconds(times, num_steps))
             if not late:
-                continue  # no rank is late, so its work does not matter
-            seconds = median(step.seconds for step in snapshot.steps[-number:])
+                continue
+            seconds = median(step.seconds for step in snapshot.steps[-num_steps:])
             lost_ratios = {lag.rank: lag.seconds / seconds for lag in late}
-            waiting = waits.explaining(lost_ratios, self.explained_ratio)
+            starved = waits.explained_ranks(lost_ratios, self.explained_ratio)
             # A known reason replaces the proof that it is no bad luck. A wait for a processor must last twice as long
             # for that: the scheduler moves programs that are not bound to the core away from it, but not at once.
-            known = hot | waiting if number >= 2 * num_steps else hot
-            if not known and len(snapshot.steps) < 2 * number:  # too few to estimate chance
+            has_reason = hot | starved if num_steps >= 2 * fewest_steps else hot
+            if not has_reason and len(snapshot.steps) < 2 * num_steps:  # too few to estimate chance
                 continue
             without_work = without_work or times.without_work()
-            lags = [lag for lag in self._sure_lags(without_work, number, known) if lag.rank in lost_ratios]
-            similar = [lag for lag in lags if lag.seconds >= lags[0].seconds / 2]
-            # Such as stages of a pipeline. Nobody lets a half of the ranks wait for processors by design.
-            by_design = len(similar) > 1 and 2 * len(similar) >= snapshot.world_size
-            by_design = by_design and not waiting.issuperset(lag.rank for lag in similar)
-            if similar and not by_design and (finding := self._finding(snapshot, without_work, similar, number, waits)):
+            lags = [lag for lag in self._sure_lags(without_work, num_steps, has_reason) if lag.rank in lost_ratios]
+            lags = [lag for lag in lags if lag.seconds >= lags[0].seconds / 2]
+            if not lags or _may_be_by_design(lags, starved, snapshot.world_size):
+                continue
+            if finding := self._late_finding(snapshot, without_work, lags, num_steps, waits):
                 return finding
         return None
 
-    def _sure_lags(self, times: SelfTimes, num_steps: int, known: set[int]) -> list[Lag]:
+    def _sure_lags(self, times: SelfTimes, num_steps: int, has_reason: Set[int]) -> list[Lag]:
         """Return the lags of ranks whose reason is known; else the lags beyond chance.
 
         If no lag of the whole self time is beyond chance, the lags of a part of it count: waiting for data, or the
@@ -192,9 +205,9 @@ class Straggler(Thresholds):
         """
         least_seconds = self._least_seconds(times, num_steps)
         late = times.lags(num_steps, least_seconds)
-        known_lags = [lag for lag in late if lag.rank in known]
-        if known_lags or not late or len(times.steps) < 2 * num_steps:
-            return known_lags
+        with_reason = [lag for lag in late if lag.rank in has_reason]
+        if with_reason or not late or len(times.steps) < 2 * num_steps:
+            return with_reason
         sure = times.lags(num_steps, least_seconds, self._chance)
         if sure:
             return sure
@@ -202,79 +215,85 @@ class Straggler(Thresholds):
         in_part = [lag.rank for lags in parts for lag in lags]
         return [lag for lag in late if lag.rank in in_part]
 
-    def _finding(
+    def _late_finding(
         self, snapshot: Snapshot, times: SelfTimes, lags: list[Lag], num_steps: int, waits: ProcessorWaits
     ) -> Finding | None:
-        worst, steps = lags[0], snapshot.steps
-        num_lasting = times.num_lasting(worst, num_steps)
-        seconds = median(step.seconds for step in steps[-num_steps:])
-        ranks = {lag.rank for lag in lags}
-        saved = mean_saved_seconds(steps[-num_steps:], ranks)
-        if saved < self.saved_ratio * seconds:
+        """Return the finding about late ranks, the latest first; None if little is gained without their lags."""
+        worst, ranks = lags[0], {lag.rank for lag in lags}
+        steps, compared_steps = snapshot.steps, snapshot.steps[-num_steps:]
+        step_seconds, saved_seconds = (
+            median(s.seconds for s in compared_steps),
+            mean_saved_seconds(compared_steps, ranks),
+        )
+        if saved_seconds < self.saved_ratio * step_seconds:
             return None
+        num_lasting = times.num_lasting(worst, num_steps)
         seconds_ago = sum(step.stands_for * step.seconds for step in steps[-num_lasting:])
+        num_slow_steps = sum(step.stands_for for step in steps[-num_lasting:])
         culprits = [r for r in snapshot.ranks if r.rank in ranks]
         first = next((r for r in culprits if r.rank == worst.rank), culprits[0])
         peers = next(role.ranks for role in roles(snapshot) if worst.rank in role.ranks)
-        phases = late_by_phase(times.steps[-num_steps:], worst.rank, peers)
+        late_seconds = late_by_phase(times.steps[-num_steps:], worst.rank, peers)
         data_ratio, offload_ratio = (
-            times.phase_ratio(phase, worst, num_steps, self.input_ratio, self._chance, phases)
+            times.phase_ratio(phase, worst, num_steps, self.input_ratio, self._chance, late_seconds)
             for phase in ("data", "offload")
         )
-        lost_ratio = worst.seconds / seconds
+        lost_ratio = worst.seconds / step_seconds
         starved = starved_host(snapshot, culprits, lost_ratio * seconds_ago, self.explained_ratio, self.starved_ratio)
-        if starved is None and waits.explaining({first.rank: lost_ratio}, self.explained_ratio):
+        if starved is None and waits.explained_ranks({first.rank: lost_ratio}, self.explained_ratio):
             starved = waits.summary(snapshot, first)
-        cause, reason, detail = self._cause(snapshot, first, data_ratio, offload_ratio, starved)
-        num_slow_steps = sum(step.stands_for for step in steps[-num_lasting:])
-        phase = max(phases, key=lambda p: phases[p])
-        slower = worst.seconds / max(worst.others_seconds, 1e-6)
+        reason = self._reason(snapshot, first, data_ratio, offload_ratio, starved)
+        phase = max(late_seconds, key=lambda name: late_seconds[name])
+        slower_ratio = worst.seconds / max(worst.others_seconds, 1e-6)
         return new_finding(
             snapshot,
             detector=self.name,
-            cause=cause,
+            cause=reason.cause,
             severity="warning",
             proof=STEPS,
             culprits=culprits,
             seconds_ago=seconds_ago,
             confidence=round(0.7 + 0.25 * num_lasting / len(steps), 2),
-            lost_ratio=saved / seconds,
+            lost_ratio=saved_seconds / step_seconds,
             summary=f"{ranks_on(culprits)} {verb(culprits, 'holds', 'hold')} the others back: "
             f"{ms(worst.others_seconds + worst.seconds)} of self time per step against {ms(worst.others_seconds)}, "
-            f"{slower:.0%} more than the median of the others (threshold {self.slower_ratio:.0%}) and "
+            f"{slower_ratio:.0%} more than the median of the others (threshold {self.slower_ratio:.0%}) and "
             f"{lost_ratio:.0%} of the step (threshold {self.cost_ratio:.0%}), mostly in {phase} "
-            f"(+{ms(phases[phase])}), for {num_slow_steps} steps{reason}; if {verb(culprits, 'it', 'they')} were as "
-            f"fast as the others, each step of {ms(seconds)} would be {ms(saved)} shorter",
-            detail=detail,
+            f"(+{ms(late_seconds[phase])}), for {num_slow_steps} steps{reason.text}; if {verb(culprits, 'it', 'they')} "
+            f"were as fast as the others, each step of {ms(step_seconds)} would be {ms(saved_seconds)} shorter",
+            detail=reason.advice,
             evidence=StragglerEvidence(
-                own_seconds=slowest(times.steps[-num_steps:]),
-                lag_seconds={str(lag.rank): round(lag.seconds, 6) for lag in lags[:SHOWN]},
-                lag_by_phase_seconds={name: round(late, 6) for name, late in phases.items()},
-                step_seconds=seconds,
-                saved_seconds=saved,
+                own_seconds=slowest_self_times(times.steps[-num_steps:]),
+                lag_seconds={str(lag.rank): round(lag.seconds, 6) for lag in lags[:MAX_RANKS]},
+                lag_by_phase_seconds={name: round(seconds, 6) for name, seconds in late_seconds.items()},
+                step_seconds=step_seconds,
+                saved_seconds=saved_seconds,
                 num_steps=num_slow_steps,
             ),
         )
 
-    def _cause(
+    def _reason(
         self, snapshot: Snapshot, first: RankState, data_ratio: float, offload_ratio: float, starved: str | None
-    ) -> tuple[str, str, str]:
-        """Return the cause, the reason for the summary, and the detail."""
+    ) -> _Reason:
+        """Return why the latest rank is late; `starved` says for how long it waited for a resource of its host."""
+
+        def reason(cause: str, text: str) -> _Reason:
+            return _Reason(
+                cause, text and f"; {text}", NEXT_STEPS[cause].format(first.host, first.pid, drain(first.host))
+            )
+
         throttled = next((rank for rank in throttled_ranks(snapshot) if rank.state.rank == first.rank), None)
         if throttled is not None and throttled.is_hot:
-            return "thermal_throttle", f"; {throttled.summary}", throttled.advice
+            return _Reason("thermal_throttle", f"; {throttled.summary}", throttled.advice)
         if offload_ratio >= self.input_ratio:  # the host's pressure of I/O would only repeat it
-            reason = f"; {starved}" if starved else ""
-            return "offload_straggler", reason, NEXT["offload_straggler"].format(first.host, first.pid)
+            return reason("offload_straggler", starved or "")
         if starved is not None:
-            return "host_pressure", f"; {starved}", NEXT["host_pressure"].format(first.host, first.pid)
+            return reason("host_pressure", starved)
         if data_ratio >= self.input_ratio:
-            return "input_straggler", "", NEXT["input_straggler"].format(first.host, first.pid)
+            return reason("input_straggler", "")
         if data_ratio <= 1 - self.input_ratio:
-            detail = NEXT["compute_straggler"].format(first.host, first.pid)
-            reason = f"; {throttled.summary}" if throttled else ""
-            return "compute_straggler", reason, f"{detail} If the host is the reason: {drain(first.host)}."
-        return "unknown", "", NEXT["unknown"].format(first.host, first.pid)
+            return reason("compute_straggler", throttled.summary if throttled else "")
+        return reason("unknown", "")
 
     def _exposed_ratio(self, snapshot: Snapshot) -> float:
         return self.young_exposed_ratio if snapshot.baseline is None else self.exposed_ratio
@@ -287,6 +306,20 @@ class Straggler(Thresholds):
             return None
         culprit = slow_network(snapshot, self.quicker_ratio, self.busy_seconds, self.alike_ratio)
         return culprit and slow_network_finding(snapshot, culprit, steps, self.quicker_ratio)
+
+
+class _Reason(NamedTuple):
+    """The reason for which a rank is late: the cause of the finding, a text for its summary, and the next step."""
+
+    cause: str
+    text: str  # begins with "; ", or is empty
+    advice: str
+
+
+def _may_be_by_design(lags: Sequence[Lag], starved: Set[int], world_size: int) -> bool:
+    """Return True if half of the ranks are late, as stages of a pipeline are; nobody lets ranks starve by design."""
+    are_half = len(lags) > 1 and 2 * len(lags) >= world_size
+    return are_half and not starved >= {lag.rank for lag in lags}
 
 
 def _self_times(snapshot: Snapshot) -> SelfTimes:

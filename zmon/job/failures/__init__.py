@@ -26,7 +26,7 @@ from zmon.job.failures.endings import (
 )
 from zmon.job.failures.exceptions import class_of, root_of
 from zmon.job.failures.output import Line, cleaned, last_steps
-from zmon.job.failures.raised import Raised, raised
+from zmon.job.failures.raised import Raised, printed_exceptions
 from zmon.job.failures.texts import TEXTS
 from zmon.schema.rank import LastWords
 
@@ -78,7 +78,7 @@ def _answers(clues: Clues) -> Iterator[Answer | None]:
     if words is not None and words.kind == "signal":
         sender = f" from process {words.sender_pid}" if words.sender_pid else ""
         yield of_lines(SCHEDULER, fatal, warnings=True) or ("killed", f"{words.type}{sender}")
-    exceptions = [item for item in reversed(raised(lines)) if item.number >= last][:_EXCEPTIONS]
+    exceptions = [item for item in reversed(printed_exceptions(lines)) if item.number >= last][:_EXCEPTIONS]
     exceptions.sort(key=lambda item: item.is_aside)  # those that ended a process come first
     answers = [answer for item in (*_of_words(words), *exceptions) if (answer := _answer(item, lines)) is not None]
     yield from (answer for answer in answers if answer[0] not in CONSEQUENCES)

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 
 from zmon.job.failures.output import Line
 
@@ -21,16 +22,16 @@ _FRAME = re.compile(r'\s+File "|\s+\S.*in \w+\(|\s*\^+\s*$|\s+at .*:\d+')
 _BOX = re.compile(r"[│╭|╰╮╯─+]")
 _THROWN = re.compile(r"terminate called after throwing an instance of '(?P<type>[^']+)'")
 _WHAT = re.compile(r"\bwhat\(\): +(?P<message>.*)")
-_CONTINUES = 12  # lines of a message that count
+_MESSAGE_LINES = 12  # lines of a message that count
 _WORDS_OF_A_KEY = 4  # spaces at most; a sentence has more, and is a message
-_OF_CODE = re.compile(
+_ABOUT_CODE = re.compile(
     r"(?:^|\.)(?:(?:Module)?Attribute|Name|Key|UnboundLocal|Index|Type|Syntax|Indentation|Recursion)Error$"
 )
 _ASIDE = re.compile(
     r"Exception ignored in|Error in (sys\.excepthook|atexit)|Exception in thread|exception was never retrieved"
     r"|--- Logging error ---"
 )
-_EXITED = re.compile(
+_REPORTS_AN_EXIT = re.compile(
     r".*(?:exited|returned|terminated|failed) (?:with )?(?:a )?(?:non-zero )?(?:exit )?(?:code|status)\b"
     r"|.*failed to run (?:torchrun|mpirun|deepspeed|srun)\b"
 )
@@ -65,51 +66,59 @@ class Raised:
     @property
     def quotes_code(self) -> bool:
         """True if its text quotes the code, in which any word may be. A key of many words is a message."""
-        return _OF_CODE.search(self.type) is not None and not (
+        return _ABOUT_CODE.search(self.type) is not None and not (
             self.type.endswith("KeyError") and self.message.count(" ") > _WORDS_OF_A_KEY
         )
 
     @property
     def is_wrapper(self) -> bool:
         """True if it only reports that another process failed."""
-        return _WRAPPERS.search(self.type) is not None or _EXITED.match(self.message) is not None
+        return _WRAPPERS.search(self.type) is not None or _REPORTS_AN_EXIT.match(self.message) is not None
 
 
-def raised(lines: Sequence[Line]) -> list[Raised]:
+class _Link(Enum):
+    """The way in which the next exception of a chain follows from the last one."""
+
+    CAUSE = auto()  # it was raised from it
+    CONTEXT = auto()  # it was raised while it was handled, maybe by chance
+    INSIDE = auto()  # its message quotes the traceback of the last one
+
+
+def printed_exceptions(lines: Sequence[Line]) -> list[Raised]:
     """Return the exceptions in the order in which they were printed, each with the chain before it."""
     streams: defaultdict[str, list[Line]] = defaultdict(list)
     for line in lines:
         streams[line.stream].append(line)
-    results = [item for stream in streams.values() for item in _of_stream(stream)]
-    return sorted(results, key=lambda item: item.number)
+    chains = [item for stream in streams.values() for item in _chains(stream)]
+    return sorted(chains, key=lambda item: item.number)
 
 
-def _of_stream(lines: Sequence[Line]) -> Iterator[Raised]:
-    """Yield the exceptions of one rank. An exception that became the cause of another one is part of that one."""
+def _chains(lines: Sequence[Line]) -> Iterator[Raised]:
+    """Yield the last exception of each chain of one rank, with those before it as its causes."""
     last: Raised | None = None
-    link = ""  # how the next exception follows from the last one
-    for item in _exceptions(lines):
-        if isinstance(item, str):
+    link: _Link | None = None
+    for item in _exceptions_and_links(lines):
+        if isinstance(item, _Link):
             link = item
             continue
-        if last is not None and not link and not item.is_native and "Original Traceback" in last.message:
-            link = "inside"
-        if last is not None and not link:
+        if last is not None and link is None and not item.is_native and "Original Traceback" in last.message:
+            link = _Link.INSIDE
+        if last is not None and link is None:
             yield last
-        if last is not None and link:
-            causes = (*last.causes, _alone(last))
-            item = replace(item, causes=causes, is_handling=link == "context", is_aside=item.is_aside or last.is_aside)
-        last, link = item, ""
+        last, link = item if last is None or link is None else _linked(last, link, item), None
     if last is not None:
         yield last
 
 
-def _alone(item: Raised) -> Raised:
-    return replace(item, causes=(), is_handling=False)
+def _linked(last: Raised, link: _Link, item: Raised) -> Raised:
+    """Return an exception with the one before it in its chain as its last cause."""
+    causes = (*last.causes, replace(last, causes=(), is_handling=False))
+    is_aside = item.is_aside or last.is_aside
+    return replace(item, causes=causes, is_handling=link is _Link.CONTEXT, is_aside=is_aside)
 
 
-def _exceptions(lines: Sequence[Line]) -> Iterator[Raised | str]:
-    """Yield each exception, or the word for how the next one follows: `cause`, `context`."""
+def _exceptions_and_links(lines: Sequence[Line]) -> Iterator[Raised | _Link]:
+    """Yield each exception alone, and between two of them how the second follows, if that was printed."""
     frames: list[str] = []
     indent: int | None = None  # of the frames of the traceback that is open
     is_open = is_aside = False
@@ -117,7 +126,7 @@ def _exceptions(lines: Sequence[Line]) -> Iterator[Raised | str]:
     for index, line in enumerate(lines):
         text = line.text
         if _CAUSE.search(text) or _CONTEXT.search(text):
-            yield "cause" if _CAUSE.search(text) else "context"
+            yield _Link.CAUSE if _CAUSE.search(text) else _Link.CONTEXT
             is_open, frames, indent = False, [], None
         elif _HEADER.search(text):
             is_open, frames, indent, start = True, [], None, line.number
@@ -162,7 +171,7 @@ def _is_bare(match: re.Match[str], line: Line, before: str) -> bool:
 def _message(lines: Sequence[Line], index: int, first: str) -> str:
     """Return a message with its further lines, up to the next traceback."""
     parts = [first]
-    for line in lines[index + 1 : index + _CONTINUES]:
+    for line in lines[index + 1 : index + _MESSAGE_LINES]:
         if line.level:
             break
         parts.append(line.text)
