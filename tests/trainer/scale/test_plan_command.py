@@ -106,5 +106,6 @@ def test_error_is_one_line_and_torch_is_not_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert re.fullmatch(r"trainer: the tables do not fit into memory: a rank would need .* of a disk, with table .*\n", done.stderr)
+    error = r"trainer: the tables do not fit into memory: a rank would need .* of a disk, with table .*\n"
+    assert re.fullmatch(error, done.stderr)
     assert done.stdout == "False\n"
