@@ -40,6 +40,7 @@ APART = (
     "tests/hostile/test_web_config.py",
     "tests/jobs/",
     "tests/lab/cli/",
+    "tests/packages/",
     "tests/probe/hooks/",
     "tests/probe/test_",
     "tests/stack/",

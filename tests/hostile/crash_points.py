@@ -2,7 +2,8 @@
 
 A child process writes everything that a hub keeps, and ends itself at its n-th call that changes a file: before it, or
 in the middle of the bytes of a write. The next child reads the directory, as the next hub does. This is repeated for
-all n, and once with n beyond the last call. Children are forked, so that all imports happen once.
+all n, and once with n beyond the last call. Children are forked, so that all imports happen once; the parent writes and
+reads a directory first, so that templates are compiled and decoders are built once.
 """
 
 from __future__ import annotations
@@ -183,7 +184,8 @@ def main() -> None:
     """Crash at every point; print the number of points and the problems as JSON."""
     folder = Path(sys.argv[1])
     json_lines.REWRITE_BYTES = 4000  # so that the journal is rewritten as well
-    problems: list[str] = []
+    work(folder / "first", lambda what: None)
+    problems = [f"first: {problem}" for problem in verify(folder / "first", [])]
     for number in itertools.count():
         status = None
         for in_the_middle in (False, True):
