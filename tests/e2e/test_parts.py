@@ -46,6 +46,12 @@ def test_killed_agent_causes_no_finding_about_a_healthy_job(stack: RunningStack,
 
 
 @pytest.mark.slow  # it starts a job twice; tests/hub/test_restarts.py tests restarts without a job
+def recovery_phases(stack: RunningStack, job_id: str) -> dict[str, float]:
+    """Return the seconds of each phase of the job's only restart; none before the hub has its first step."""
+    (end,) = json.loads(stack.zmon("ends", job_id, "--json").stdout)["ends"]
+    return end["restart"]["phases"]
+
+
 def test_restart_by_the_launcher_opens_a_warning_that_resolves(
     stack: RunningStack, start_job: Callable[..., Job]
 ) -> None:
@@ -58,7 +64,6 @@ def test_restart_by_the_launcher_opens_a_warning_that_resolves(
     wait_for("the finding resolves", lambda: not stack.findings(job.job_id), 30)
     assert {f["severity"] for f in stack.findings(job.job_id, active=False)} == {"warning"}
     assert not [a for a in stack.webhook.alerts(job.job_id, "firing") if a["labels"]["alertname"] == "ZmonStall"]
-    (end,) = json.loads(stack.zmon("ends", job.job_id, "--json").stdout)["ends"]
-    phases = end["restart"]["phases"]
+    phases = wait_for("the phases of the recovery", lambda: recovery_phases(stack, job.job_id), 20)
     assert phases.keys() == {*RECOVERY_PHASES}
     assert phases["imports"] > phases["first_step"] > 0  # torch takes a second or more, and a step some milliseconds
