@@ -9,7 +9,7 @@ import pytest
 
 from tests.build import finished, rank_state, snapshot
 from zmon.detectors.hardware import Hardware
-from zmon.hub.agent_link import working
+from zmon.hub.agent_link import working_devices
 from zmon.schema.host import GpuSample, HostSample, HostWindow, NicSample
 
 CARD = GpuSample("0", "GPU-a", ecc_errors={"volatile_uncorrected": 0}, repair_pending=False)
@@ -39,7 +39,7 @@ def interface(before=ETH, up=True, **counts):
 
 
 def window(before, now, host="node-a", seconds=60.0, devices=None):
-    return HostWindow(host, seconds, before, now, working(before) if devices is None else frozenset(devices))
+    return HostWindow(host, seconds, before, now, working_devices(before) if devices is None else frozenset(devices))
 
 
 RANKS = tuple(map(rank_state, range(4)))
