@@ -81,8 +81,13 @@ class Attacked:
         self.most_files, self.most_bytes = max(self.most_files, self.end_files), max(self.most_bytes, self.end_bytes)
 
     def has_recovered(self) -> bool:
-        """Return True if the daemon has about as many open files as before: the attackers' connections are closed."""
+        """Look once more, and return True if the connections of the attackers are closed."""
         self._look()
+        return self.has_closed_files
+
+    @property
+    def has_closed_files(self) -> bool:
+        """True if the daemon, when last looked at, had about as many open files as before the attack."""
         return self.end_files <= self.files_before + _OWN_FILES
 
     def _look(self) -> None:
