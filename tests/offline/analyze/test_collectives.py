@@ -65,6 +65,16 @@ CASES = {  # the entries of each rank, None: it has no file; cause and ranks; a 
     "an empty record: the recorder may be off": ((WAITS, WAITS, [], WAITS), None, "the record of rank 2 is empty"),
     "member never used the group": ((JOINED, JOINED, JOINED, PAIR), (HANG, (3,)), ""),
     "member whose recorder dropped entries": ((JOINED, JOINED, JOINED, DROPPED), None, ""),
+    "rank 3 waits for rank 2 in another group, with a lower sequence number": (
+        (done(3), WAITS, WAITS, IN_PAIR),
+        (HANG, (0,)),
+        "all_reduce 4 of group nccl:0 [128] is stuck: it was not issued by rank 0, and ranks 1, 2 wait in it",
+    ),
+    "the rank that differs is the last of many": (
+        (*[ENDED] * 11, OTHER_SHAPE),
+        (MISMATCH, (11,)),
+        "rank 11: all_reduce [96] at step() at train.py:84; rank 0: ",
+    ),
     "rank 1 waits in another group for rank 2, which waits": ((WAITS, IN_PAIR, [*done(3), entry(4)]), None, ""),
 }
 

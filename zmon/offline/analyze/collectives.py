@@ -26,6 +26,15 @@ from zmon.schema.names import SEQUENCE, STALL
 from zmon.schema.rank import RankState
 
 _UNCOUNTED = ("send", "recv", "coalesced")
+_MAX_SHAPES = 8  # a line of a terminal or a log
+_NOT_ISSUED = (
+    "A rank that has not issued it was in no collective: it computed, loaded data, hung, or took another path through "
+    "the code. Its stack or its log has the reason: the records show where it was last."
+)
+_NOT_REACHED = (
+    "A GPU that has not reached it still works at what was issued before, or has failed. Look at the kernel log of its "
+    "host for Xid errors, and at the stack of its rank."
+)
 _stall = partial(new_finding, detector=STALL, proof=SEQUENCE, seconds_ago=0.0)
 
 
@@ -52,7 +61,7 @@ class FlightAnalysis:
 
     @property
     def conclusive(self) -> bool:
-        """True if every rank's record is there, and a finding names a cause or nothing is in flight."""
+        """True if every rank's record is there, and there is a finding or nothing is in flight."""
         return not self.missing and (bool(self.findings) or not self.pending)
 
 
@@ -113,19 +122,18 @@ def _mismatch(snapshot: Snapshot, dumps: Mapping[int, RankDump], states: Mapping
     if conflict is None:
         return None
     position = conflict.group, conflict.sequence
-    shapes = "; ".join(
-        f"rank {rank}: {_text(positions[position])}" for rank, positions in sorted(entries.items())[:8]
-        if position in positions
-    )  # fmt: skip
     has_culprits = bool(conflict.minority) and not snapshot.missing
     ranks = [r.rank for r in conflict.minority]
+    others = (rank for rank, positions in sorted(entries.items()) if position in positions and rank not in ranks)
+    shown = [*ranks, *others][:_MAX_SHAPES]
+    shapes = "; ".join(f"rank {rank}: {_text(entries[rank][position])}" for rank in shown)
     culprits = f"{ranks_text(ranks)} {verb(ranks, 'differs', 'differ')}" if has_culprits else "no rank is named"
     return _stall(
         snapshot,
         cause="collective_mismatch" if has_culprits else "unknown",
         severity="critical" if has_culprits else "warning",
         culprits=conflict.minority if has_culprits else (),
-        confidence=0.9 if has_culprits else 0.3,
+        confidence=0.9 if has_culprits else 0.3,  # the majority is right, unless most ranks took the wrong path
         summary=f"ranks disagree about collective {conflict.sequence} of group {conflict.group}: "
         f"{conflict.differences} ({culprits}); {shapes}",
         detail="The ranks have taken different paths through the code, or split the work differently. Look at "
@@ -160,31 +168,48 @@ def _text(entry: StoredEntry) -> str:
 
 def _late_ranks(snapshot: Snapshot, dumps: Mapping[int, RankDump], pending: Sequence[Pending]) -> Finding | None:
     """Return a finding about the ranks that did not issue the collective of the others; None: they are not known."""
-    late_on_device = behind_on_device(snapshot)
-    culprits = root_ranks(snapshot) or late_on_device
+    not_issued = root_ranks(snapshot)
+    culprits = not_issued or behind_on_device(snapshot)
     if not culprits:
         return None
-    ranks = {r.rank for r in culprits}
-    waiting = [each for each in pending if each.rank not in ranks and each.collective.op not in _UNCOUNTED]
-    first = min(waiting or pending, key=lambda each: (each.collective.sequence, each.rank))
-    stuck = first.collective
+    ranks = sorted(r.rank for r in culprits)
+    waits = _waits_for([snapshot.flights[rank] for rank in ranks], [each for each in pending if each.rank not in ranks])
+    stuck, waiters = waits[0].collective, [each.rank for each in waits]
     sizes = " ".join(str(list(size)) for size in stuck.sizes)
-    position = stuck.group, stuck.sequence
-    waiters = sorted({w.rank for w in waiting if (w.collective.group, w.collective.sequence) == position})
-    state = "has been reached by no GPU of" if culprits is late_on_device else "was not issued by"
+    state = "was not issued by" if not_issued else "has been reached by no GPU of"
     return _stall(
         snapshot,
         cause="compute_hang",
         severity="critical",
         culprits=culprits,
-        confidence=0.8 if len(culprits) == 1 else 0.6,
+        confidence=0.8 if len(culprits) == 1 else 0.6,  # several that hang at once are rare: one may wait for another
         summary=f"{stuck.op} {stuck.sequence} of group {stuck.group} {sizes} is stuck: it {state} "
-        f"{ranks_text(sorted(ranks))}, and {ranks_text(waiters)} {verb(waiters, 'waits', 'wait')} in it"
-        f"{_from(first.where)}{_last_done(dumps[culprits[0].rank])}",
-        detail="The rank was in no collective: it computed, loaded data, hung, or took another path through the code. "
-        "Its stack or its log has the reason: the records show where it was last.",
+        f"{ranks_text(ranks)}, and {ranks_text(waiters)} {verb(waiters, 'waits', 'wait')} in it"
+        f"{_from(waits[0].where)}{_last_done(dumps[ranks[0]])}",
+        detail=_NOT_ISSUED if not_issued else _NOT_REACHED,
         evidence=StallEvidence(group=stuck.group, sequence=stuck.sequence),
     )
+
+
+def _waits_for(late: Sequence[FlightRecord], waits: Sequence[Pending]) -> Sequence[Pending]:
+    """Return the waits in one collective that the late ranks owe, by rank: the collective with the most waiting ranks.
+
+    Sequence numbers of different groups do not compare. Ranks may wait in other groups for those that wait here.
+    """
+    by_position: defaultdict[tuple[str, int], list[Pending]] = defaultdict(list)
+    for each in waits:
+        if any(_owes(record, each.collective) for record in late):
+            by_position[each.collective.group, each.collective.sequence].append(each)
+    return max(by_position.values(), key=len)
+
+
+def _owes(record: FlightRecord, collective: PendingCollective) -> bool:
+    """Return True if a late rank has not issued a collective, or if its GPU has to reach that one next."""
+    if record.pending:
+        first = record.pending[0]
+        return (first.group, first.sequence, first.op) == (collective.group, collective.sequence, collective.op)
+    is_counted = collective.op not in _UNCOUNTED
+    return is_counted and record.last.get(collective.group, collective.sequence) < collective.sequence
 
 
 def _last_done(dump: RankDump) -> str:
