@@ -48,7 +48,7 @@ class Leases(Thresholds):
     stay_floor_seconds: float = 60.0
     # The shortest learned lease of initialization. The next start may find empty caches of files and kernels.
     init_floor_seconds: float = 120.0
-    # The learned lease of an activity is this value × its longest stay so far, but never more than the configured lease.
+    # The learned lease of an activity is this value × its longest stay so far, but at most the configured lease.
     stay_multiple: Multiple = 5.0
     # The lease of GPUs that a holder leaves idle (zmon/job/held.py). A job may need ten minutes to start, and ten
     # minutes between two launches.

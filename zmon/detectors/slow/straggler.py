@@ -47,9 +47,9 @@ from zmon.schema.thresholds import Majority, Multiple, Share, Thresholds
 class Straggler(Thresholds):
     """The detector `straggler`."""
 
-    # A rank is slow if its lag is at least this share of the median self time. Its lag is the time per step by which its
-    # self time exceeds the median of the others: the mean of three values, the median of each third of the compared
-    # steps. Two healthy hosts may differ by 5 %.
+    # A rank is slow if its lag is at least this share of the median self time. Its lag is the time per step by which
+    # its self time exceeds the median of the others: the mean of three values, the median of each third of the
+    # compared steps. Two healthy hosts may differ by 5 %.
     slower_ratio: float = 0.2
     # The lag must also be at least this share of the step time. Less is seldom worth a restart.
     cost_ratio: Share = 0.15
