@@ -29,7 +29,7 @@ from trainer.scale.config import RunConfig
 from trainer.scale.presets import demo
 from zmon.detectors import ALL
 from zmon.job.lease import Leases
-from zmon.metrics import SPECS, STEP_HISTOGRAM
+from zmon.metrics import SPECS, STEP_HISTOGRAM, STEP_SECONDS_BOUNDS
 from zmon.schema.measures import MEASURES
 from zmon.schema.thresholds import ranges
 
@@ -39,26 +39,46 @@ RULES = Path(rules.__file__).parent
 CHART = DOCS.parent / "helm" / "zmon" / "files"
 ALERTMANAGER = DOCS.parent / "deploy" / "alertmanager"
 ANY = "more than 0"  # the range of most thresholds, which their page says once
+SUBJECTS = {  # the headings of the page of metrics, each by its first metric in the order of SPECS
+    "zmon_rank_info": "Ranks, from agents",
+    "zmon_nic_receive_bytes_total": "Links, from agents",
+    "zmon_gpu_info": "GPUs, from agents",
+    "zmon_host_cpu_seconds_total": "Hosts, from agents",
+    "zmon_cgroup_memory_used_bytes": "Control groups, from agents",
+    "zmon_held_gpus": "GPUs that are held, from agents",
+    "zmon_tcp_retransmitted_segments_total": "TCP and storage, from agents",
+    "zmon_source_up": "The agent and its sources",
+    "zmon_jobs_left_out": "Each daemon",
+    "zmon_job_info": "Jobs, from hubs",
+    "zmon_finding": "Findings and the hub",
+}
 
 
 def metrics_page() -> str:
     """Return the page of all metrics with type, labels and help text."""
-    rows = [
-        f"| `{name}` | {spec.kind} | {', '.join(f'`{label}`' for label in spec.labels)} | {spec.help} |"
-        for name, spec in SPECS.items()
-    ]
-    rows.append(f"| `{STEP_HISTOGRAM}` | histogram | `job_id` | Duration of the job's steps, 1 ms × 2^k, k = 0…16. |")
     head = [
         "# Metrics",
         "",
         "Generated from `zmon/metrics/names.py` and `zmon/schema/measures.py` by `make generate`. All values are in",
         "base units. An unknown value has no series; it is never 0. The agent exports the ranks of the newest attempt",
         "of a job, until 30 s after its end. The hub exports jobs and findings.",
-        "",
-        "| metric | type | labels | meaning |",
-        "|---|---|---|---|",
     ]
-    return "\n".join([*head, *rows, *_measures()]) + "\n"
+    histogram = [
+        "",
+        "## Duration of steps, from hubs",
+        "",
+        f"The histogram `{STEP_HISTOGRAM}` counts the steps of each job (label `job_id`) by their duration.",
+        f"The upper bounds of its buckets are 1 ms × 2^k, k = 0 … {len(STEP_SECONDS_BOUNDS) - 1}.",
+    ]
+    return "\n".join([*head, *_metrics(), *histogram, *_measures()]) + "\n"
+
+
+def _metrics() -> Iterator[str]:
+    """Yield the lines of the tables of metrics, one for each subject."""
+    for name, spec in SPECS.items():
+        if name in SUBJECTS:
+            yield from ("", f"## {SUBJECTS[name]}", "", "| metric | type | labels | meaning |", "|---|---|---|---|")
+        yield f"| `{name}` | {spec.kind} | {', '.join(f'`{label}`' for label in spec.labels)} | {spec.help} |"
 
 
 def _measures() -> Iterator[str]:
@@ -68,7 +88,11 @@ def _measures() -> Iterator[str]:
         "## Measures",
         "",
         "The values that are counted in a step of a rank. The step log, and `totals` in a snapshot, have the same",
-        "columns; {} is a phase or an op. A step has the difference of two totals, the last total, or another number.",
+        "columns; {} is a phase or an op. The value in a step is one of these:",
+        "",
+        "- *difference*: the difference of the totals at the two ends of the step",
+        "- *last*: the total at the end of the step",
+        "- *own*: a number that the job or the probe gives for this step; without it, the value is unknown",
         "",
         "| measure | unit | column | in a step | metric |",
         "|---|---|---|---|---|",
@@ -146,7 +170,12 @@ def _thresholds(key: str, cls: type) -> Iterator[str]:
 
 
 def amount(name: str, value: float) -> str:
-    """Return the value of a threshold with its unit, which the end of its name says. A ratio has none."""
+    """Return the value of a threshold with its unit, which the end of its name says. A ratio has none.
+
+    A rate below 1 per second is shown per minute.
+    """
+    if name.endswith("_per_second") and value < 1:
+        return f"{value * 60:,g} per minute"
     ends = {"_per_second": "per second", "_seconds": "s", "_ratio": "", "_multiple": "", "_steps_of_spread": "steps"}
     unit = next((unit for end, unit in ends.items() if name.endswith(end)), name.rpartition("_")[2])
     return f"{value:,g} {unit}".rstrip()

@@ -88,7 +88,7 @@ class OptimizerConfig:
     embedding: str = "rowwise_adagrad"  # optimizer of embedding tables: rowwise_adagrad, adagrad or sgd
     embedding_learning_rate: float = 0.05  # learning rate of embedding tables
     embedding_epsilon: float = 1e-8  # for rowwise_adagrad and adagrad; keeps the first update finite
-    column_moments: str = "shared"  # of column-wise tables: shared by all columns, which is exact, or separate by rank
+    column_moments: str = "shared"  # moments of column-wise tables: shared by all columns (exact), or separate by rank
 
     def __post_init__(self) -> None:
         require(self.dense in DENSE, "optimizer.dense", self.dense, " or ".join(DENSE))

@@ -20,7 +20,7 @@ from trainer.errors import require
 @dataclass(frozen=True)
 class ScheduleConfig:
     warmup_steps: int = 0  # steps in which the learning rate rises linearly
-    decay_start_step: int = 0  # first step of the decay, which never begins before the warm-up has ended
+    decay_start_step: int = 0  # first step of the decay, or the end of the warm-up if that is later
     decay_steps: int = 0  # steps in which the learning rate falls; 0: it never falls
     decay_power: float = 2.0  # power of the polynomial of the decay; 1: linear
     floor: float = 0.0  # factor on the learning rate after the decay

@@ -25,7 +25,7 @@ _BLOCK_ROWS = 8_192  # initial rows generated at a time; they need a few MB of m
 
 @dataclass(frozen=True)
 class TierConfig:
-    folder: str = ""  # where the rows are that do not fit into embedding.memory; empty: all must fit
+    folder: str = ""  # a folder for the rows that do not fit into embedding.memory; empty: all must fit
     folder_is_encrypted: bool = False  # the folder is on an encrypted disk, such as dm-crypt
 
 

@@ -31,6 +31,11 @@ def test_comment_of_a_field_is_beside_it_or_above_it():
     }
 
 
+def test_every_subject_of_metrics_has_a_heading():
+    headings = re.findall("^## (.*)$", generate.metrics_page(), re.MULTILINE)
+    assert headings == [*generate.SUBJECTS.values(), "Duration of steps, from hubs", "Measures"]
+
+
 def test_every_threshold_has_a_sentence():
     thresholds = re.findall(r"^- `.*?(?=\n- |\n\n|\Z)", generate.thresholds_page(), re.MULTILINE | re.DOTALL)
     assert len(thresholds) > 60
@@ -44,6 +49,7 @@ def test_every_threshold_has_a_sentence():
         ("slower_ratio", 0.2, "0.2"),
         ("train_multiple", 15.0, "15"),
         ("symbol_errors_per_second", 10.0, "10 per second"),
+        ("link_recoveries_per_second", 5.0 / 60, "5 per minute"),
         ("num_steps_of_spread", 3, "3 steps"),
         ("num_loop_starts", 3, "3 starts"),
         ("num_windows", 3, "3 windows"),

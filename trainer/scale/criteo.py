@@ -38,7 +38,7 @@ class CriteoConfig:
     file: str = ""
     strict: bool = False  # stop at a malformed row instead of skipping it
     held_out: float = 0.0  # ratio of a TSV's rows held out for evaluation; a prepared directory has its own
-    key_file: str = ""  # of an encrypted directory: a file of mode 0600, env:VARIABLE or command:COMMAND
+    key_file: str = ""  # key of an encrypted directory: a file of mode 0600, env:VARIABLE or command:COMMAND
 
     def __post_init__(self) -> None:
         require(0 <= self.held_out <= 0.5, "criteo.held_out", self.held_out, "from 0 to 0.5")

@@ -18,7 +18,7 @@ from trainer.world import World
 
 @dataclass(frozen=True)
 class CheckConfig:
-    pooled: bool = False  # say which table has pooled sums that are NaN or infinite, and for which samples
+    pooled: bool = False  # report pooled sums that are NaN or infinite, with their table and samples
 
 
 class CheckedExchange(Exchange):

@@ -30,7 +30,7 @@ class Hardware(Thresholds):
 
     # A link is degraded if it has more symbol errors per second. This is NVSentinel's limit.
     symbol_errors_per_second: float = 10.0
-    # A link is degraded if it recovers from errors more often. This is NVSentinel's limit of five per minute.
+    # A link is degraded if it recovers from errors more often. This is NVSentinel's limit. A setting is per second.
     link_recoveries_per_second: float = 5.0 / 60
     # A RoCE port is degraded if it has more slow restarts per second. This is NVSentinel's limit.
     slow_restarts_per_second: float = 10.0

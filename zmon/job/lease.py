@@ -43,18 +43,18 @@ class Leases(Thresholds):
     train_multiple: Multiple = 15.0
     # The number of steps after which training has a lease of its own. Until then it has the lease of initialization.
     learned_after_steps: int = 5
-    # The shortest learned lease of any activity but initialization and training. A job with many short evaluations may
-    # run a long one at the end.
+    # A stay is the time from the beginning to the end of an activity. This is the shortest lease that is learned from
+    # stays in any activity but initialization and training. A job with many short evaluations may end with a long one.
     stay_floor_seconds: float = 60.0
     # The shortest learned lease of initialization. The next start may find empty caches of files and kernels.
     init_floor_seconds: float = 120.0
-    # The learned lease of an activity is this value × the longest one so far, but never more than the configured lease.
+    # The learned lease of an activity is this value × its longest stay so far, but at most the configured lease.
     stay_multiple: Multiple = 5.0
     # The lease of GPUs that a holder leaves idle (zmon/job/held.py). A job may need ten minutes to start, and ten
     # minutes between two launches.
     held_idle_seconds: float = 900.0
-    # The number of earlier times in an activity (for initialization: of earlier launches) after which its lease is
-    # learned. Until then it is the configured one.
+    # The number of stays in an activity (for initialization: of earlier launches) after which its lease is learned.
+    # Until then it is the configured one.
     learned_after_stays: int = 3
 
     def seconds(self, activity: str, recent_steps: Sequence[float], stays: Sequence[float] = ()) -> float | None:

@@ -229,7 +229,7 @@ SPECS: dict[str, Spec] = {
     "zmon_agent_acts_stopped": Spec("gauge", (*HOST, "name", "by"), "1 while a person or a breaker has stopped the acts of the agent. Only with --allow-actions."),
     "zmon_jobs_left_out": Spec("gauge", (), "Jobs that this page leaves out: an agent shows at most 64, a hub at most 200."),
     "zmon_series_left_out": Spec("gauge", (), "Series of ranks that this page leaves out, to be within the --max-series of the agent."),
-    "zmon_config_reload_success": Spec("gauge", (), "Whether the daemon uses the files of --web.config.file as they are now; absent without such a file."),
+    "zmon_config_reload_success": Spec("gauge", (), "1 if the daemon uses the files of --web.config.file as they are now, 0 if it uses older ones; absent without such a file."),
     "zmon_build_info": Spec("gauge", ("version",), "Version of the daemon that answers; always 1."),
     "zmon_job_info": Spec("gauge", ("job_id", "world_size"), "One series per job, with the labels from its launch; always 1."),
     "zmon_job_throughput_samples_per_second": Spec("gauge", ("job_id",), "Samples per second of all ranks over the recent steps."),

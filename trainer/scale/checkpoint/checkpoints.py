@@ -38,8 +38,8 @@ class CheckpointConfig:
     keep: int = 3  # number of newest checkpoints to keep
     asynchronous: bool = True  # train while files are written; takes memory for a copy of what each rank writes
     resume: str = "auto"  # auto: from the newest finite checkpoint, if any; a step: from that one; none: from scratch
-    key_file: str = ""  # to encrypt them: a file of mode 0600, env:VARIABLE or command:COMMAND
-    timeout_seconds: float = 600.0  # how long the fastest rank waits for the slowest one in a save
+    key_file: str = ""  # key that encrypts checkpoints: a file of mode 0600, env:VARIABLE or command:COMMAND
+    timeout_seconds: float = 600.0  # seconds that the fastest rank waits for the slowest one in a save
 
     def __post_init__(self) -> None:
         require(self.every > 0, "checkpoint.every", self.every, "1 or more")

@@ -27,7 +27,8 @@ class HangLimits(Thresholds):
     # A rank past its lease is frozen if its process has been in uninterruptible sleep (state D) for this long. A read
     # from a busy file system takes less.
     blocked_seconds: float = 1.0
-    # The silence of an agent after which its host may count as lost. An agent that restarts answers again sooner.
+    # The silence of an agent after which its host may count as lost. By then, a request has timed out (1 s). A host
+    # that refuses a connection, or answers another host, is not lost: its agent is down, or restarts.
     silent_seconds: float = 2.0
     # A link that is down is reported if all ranks have been inside a collective for this long.
     cut_seconds: float = 1.0
@@ -52,18 +53,19 @@ class HangLimits(Thresholds):
     # A pause up to this value × the longest one that healed at the same place alerts nobody. Pauses that recur at every
     # epoch or save differ by less.
     quiet_pause_ratio: Multiple = 1.5
-    # Awaited ranks that still change their phase, enter collectives, move data or get into other functions do not hang:
-    # they evaluate without eval mode, collect more batches for a step, save, upload. This long after the end of their
-    # leases it is critical all the same. It is the longest lease of an evaluation. A job that was suspended, all ranks
-    # at once, is critical after it too.
+    # Silence is critical this long after the end of the leases, even if the awaited ranks still move: they change their
+    # phase, enter collectives, move data or get into other functions. Until then, it is a warning: such ranks may
+    # evaluate without eval mode, collect batches for a long step, save or upload. The value is the longest lease of an
+    # evaluation. A job whose ranks were all suspended at once is critical after the same time.
     moving_at_most_seconds: float = 1800.0
     # Outside training and in the first steps, the hub looks at the ranks that others wait for after so much silence. A
     # rank that waits for its own host, and in which nothing changed for as long again, is reported ahead of its lease.
     # It may wait for others that import, compile or connect on this host, which take seconds.
     start_look_seconds: float = 60.0
-    # Silence is critical once the awaited ranks have waited for their own host, or for one answer of a server or
-    # driver, for this long, while nothing changed in them. No clock and no packet ends such a wait. Storage
-    # that answers late answers within it.
+    # Silence is critical once the awaited ranks have been in such a wait for this long, while nothing changed in them:
+    # for locks and pipes of their own host, which neither a timeout nor data from the network ends, or for one answer
+    # of a server or driver. Slow storage answers sooner.
     proof_seconds: float = 5.0
-    # A sequence of collectives is compared over this many recent steps or more, so that a shift is seen to last.
+    # A rank that skipped the collectives of a step stays a step behind the others. The sequences of collectives are
+    # compared over at least this many recent steps, which shows that the shift lasts.
     num_lag_steps: int = 20

@@ -42,17 +42,17 @@ class Imbalance(Thresholds):
     odd_ratio: Share = 0.125
     # The judged steps must cover this time, unless the hub keeps fewer steps. Heavy data of one rank passes sooner.
     lasting_seconds: float = 5.0
-    # A loss to a slow rank that changes must last over this many step windows of at least 5 s; the worst is left out. A
-    # pause of one rank, or contention for two seconds, is in one window.
+    # In some jobs, a different rank is slow in each step. The loss to it must last over this many step windows of at
+    # least 5 s; the worst is left out. A pause of one rank, or contention for two seconds, is in one window.
     num_windows: int = 3
     # The loss is reported, as `info`, once it sums to this time. A job that loses most of its steps then shows it after
     # a quarter of a minute.
     noted_seconds: float = 8.0
-    # The loss is a warning once it sums to this time: 10 % of 200 s, or a third of a minute. What a job loses while its
-    # caches and queues fill, or while another program starts, is less.
+    # The loss is a warning once it sums to this time. A job that loses a tenth of its time is warned about after 200 s.
+    # What a job loses while its caches and queues fill, or while another program starts, is less.
     lost_seconds: float = 20.0
-    # A step must lose at least this time to a slow rank that changes. The operating system alone delays a process by a
-    # millisecond now and then.
+    # A step must lose at least this time to its slow rank. The operating system alone delays a process by a millisecond
+    # now and then.
     least_seconds: float = 0.001
     # A reason, such as a wait for data, is the cause of the loss if it explains at least this share of it.
     explained_ratio: Share = 0.5

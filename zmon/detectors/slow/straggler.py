@@ -47,7 +47,9 @@ from zmon.schema.thresholds import Majority, Multiple, Share, Thresholds
 class Straggler(Thresholds):
     """The detector `straggler`."""
 
-    # A rank is slow if its lag is at least this share of the median self time. Two healthy hosts may differ by 5 %.
+    # A rank is slow if its lag is at least this share of the median self time. Its lag is the time per step by which
+    # its self time exceeds the median of the others: the mean of three values, the median of each third of the
+    # compared steps. Two healthy hosts may differ by 5 %.
     slower_ratio: float = 0.2
     # The lag must also be at least this share of the step time. Less is seldom worth a restart.
     cost_ratio: Share = 0.15
@@ -58,7 +60,8 @@ class Straggler(Thresholds):
     saved_ratio: Share = 0.04
     # At least this many recent steps are compared. With four in each third, one odd step does not change its median.
     num_steps: int = 12
-    # The compared steps must cover this time. Two seconds of contention then cannot reach into all three thirds.
+    # The compared steps must cover this time. Two seconds of contention at a stretch then fill less than half of at
+    # least one third, whose median they do not change.
     lasting_seconds: float = 3.25
     # The lag must exceed chance by this many standard deviations in a job of two ranks, and by more in a larger job.
     # `python -m bench.straggler` measures the error rates.
