@@ -1,16 +1,18 @@
 """Tests of the facts that the kernel reports about a process: its state, its parent, and how it ended."""
 
 import os
+import queue
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.boxes import eventually
-from zmon.process import ExitWatch, process_stat
+from zmon.process import ExitWatch, children, process_stat
 
 
 @pytest.fixture
@@ -39,6 +41,26 @@ def test_own_process_is_running_under_its_parent():
     assert stat.resident_bytes > 10_000_000
     age = float(Path("/proc/uptime").read_text().split()[0]) - stat.start_ticks / os.sysconf("SC_CLK_TCK")
     assert 0 < age < 3600
+
+
+def test_children_include_those_that_another_thread_started():
+    end = threading.Event()
+    started = queue.SimpleQueue()
+
+    def start_child():
+        started.put(subprocess.Popen(["sleep", "60"]))
+        end.wait()
+
+    thread = threading.Thread(target=start_child)
+    thread.start()
+    child = started.get()
+    try:
+        assert child.pid in [pid for pid, *_ in children(os.getpid(), Path("/proc/self"))]
+    finally:
+        child.kill()
+        child.wait()
+        end.set()
+        thread.join()
 
 
 def test_stopped_process_is_in_state_t(child):

@@ -10,6 +10,7 @@ and kinds of sharding.
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -124,7 +125,7 @@ def _errors_on_all_ranks(failure: str) -> Iterator[None]:
     with raised_on_all_ranks():
         try:
             yield
-        except (OSError, KeyError, RuntimeError) as error:
-            cause = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
+        except (OSError, KeyError, RuntimeError, EOFError, UnpicklingError) as error:  # the last two: a damaged file
+            cause = getattr(error, "strerror", None) or " ".join(str(error).split())[:200] or type(error).__name__
             next_step = "Start as many ranks as saved it with the same tables, or use another folder"
             raise CheckpointError(failure, cause, next_step) from error

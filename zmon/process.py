@@ -123,11 +123,7 @@ def children(
     Each comes with its folder, which is open until the next one is taken, and its state. Nothing if the process has
     just ended, or if the kernel lists no children (CONFIG_PROC_CHILDREN).
     """
-    try:
-        pids = [int(child) for child in (folder / "task" / str(pid) / "children").read_text().split()]
-    except (OSError, ValueError):
-        return
-    for child in pids:
+    for child in _listed_children(folder):
         with contextlib.suppress(OSError), _folder(child, proc) as child_folder:
             stat = stat_in(child_folder)
             if stat is None or stat.parent != pid:  # it has ended, and its number may be another process's
@@ -135,6 +131,14 @@ def children(
             yield child, child_folder, stat
             if generations > 1:
                 yield from children(child, child_folder, proc, generations - 1)
+
+
+def _listed_children(folder: Path) -> Iterator[int]:
+    """Yield the children that each thread of a process has started."""
+    with contextlib.suppress(OSError):  # the process has just ended
+        for thread in (folder / "task").iterdir():
+            with contextlib.suppress(OSError, ValueError):  # the thread has ended, or the kernel lists no children
+                yield from map(int, (thread / "children").read_text().split())
 
 
 @contextlib.contextmanager

@@ -102,6 +102,14 @@ def test_folder_without_finite_checkpoint_is_refused(open_loop, monkeypatch) -> 
         open_loop(2)[1].load()
 
 
+@pytest.mark.parametrize("content", [b"", b"no checkpoint"])
+def test_damaged_checkpoint_is_refused(open_loop, tmp_path: Path, content: bytes) -> None:
+    open_loop(2)[0].train()
+    (tmp_path / "saved" / "step-00000002" / "rank-0.pt").write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"^cannot load .*step-00000002: \w+"):
+        open_loop(2)[1].load()
+
+
 def test_killed_save_is_not_loaded(open_loop, tmp_path: Path) -> None:
     (tmp_path / "saved" / "step-00000002.partial").mkdir(parents=True)
     assert open_loop(2)[1].load() == (0, {})

@@ -14,6 +14,7 @@ import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import SEEK_END
 from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any, Self
@@ -51,7 +52,11 @@ class Array:
         shape, in_columns, dtype = read_header(stream)
         if in_columns or not 1 <= len(shape) <= 2:
             raise ValueError(f"an array of shape {shape}{' in the order of columns' if in_columns else ''}")
-        return cls(file, stream.tell(), dtype, shape[0], shape[1] if len(shape) == 2 else 1)
+        array = cls(file, stream.tell(), dtype, shape[0], shape[1] if len(shape) == 2 else 1)
+        end = array.offset + array.rows * array.columns * dtype.itemsize
+        if (size := stream.seek(0, SEEK_END)) < end:
+            raise ValueError(f"it is cut: it has {size:,} bytes, and its array ends at {end:,}")
+        return array
 
     def read(self, first: int, number: int) -> NDArray[Any]:
         """Return rows `first` to `first + number`, which must exist. Raises DataError if the file has changed."""

@@ -275,6 +275,7 @@ def test_code_in_a_checkpoint_is_not_run(saved: Checkpoints, tmp_path: Path) -> 
         ({"keep": 0}, "checkpoint.keep is 0"),
         ({"resume": "last"}, "checkpoint.resume is last"),
         ({"timeout_seconds": 0.0}, "checkpoint.timeout_seconds is 0"),
+        ({"timeout_seconds": math.inf}, "checkpoint.timeout_seconds is inf"),
     ],
 )
 def test_invalid_checkpoint_value_is_refused_with_its_key(value: dict[str, object], message: str) -> None:

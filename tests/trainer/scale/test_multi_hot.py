@@ -78,8 +78,8 @@ def test_planner_knows_the_ids_of_a_bag(days, tmp_path) -> None:
     assert [table.pooling for table in workload_of(config, 2).tables] == list(MLPERF_BAGS)
 
 
-def cut(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[:100])
+def cut(file: Path, end: int = 100) -> None:
+    file.write_bytes(file.read_bytes()[:end])
 
 
 def compressed(directory: Path) -> None:
@@ -99,6 +99,10 @@ def by_columns(directory: Path) -> None:
     [
         (lambda days: (days / "day_2_dense.npy").unlink(), r"day_2_dense.npy: No such file"),
         (lambda days: cut(days / "day_0_dense.npy"), r"day_0_dense.npy is not MLPerf's: .*Make the files"),
+        (
+            lambda days: cut(days / "day_0_dense.npy", -4),
+            r"day_0_dense.npy is not MLPerf's: it is cut: it has 384 bytes",
+        ),
         (lambda days: cut(days / "day_0_sparse_multi_hot.npz"), r"sparse_multi_hot.npz is not MLPerf's"),
         (compressed, r"0.npy is compressed, so its rows have no fixed place"),
         (fewer_labels, r"day_0_labels.npy is not MLPerf's: it has an array of 4 x 1 instead of 5 x 1"),

@@ -26,6 +26,7 @@ from trainer.scale.checkpoint.rows import Mismatch, RowLoadPlanner, State, chunk
 from trainer.scale.checkpoint.writer import NUMBERS, Writer
 from trainer.scale.encryption.files import files_under
 
+MAX_TIMEOUT_SECONDS = 1e9  # the store of the job takes no infinite time
 _CHOOSE = "Use the configuration of the save, or choose another checkpoint with --resume auto, STEP or none"
 
 T = TypeVar("T")
@@ -46,7 +47,10 @@ class CheckpointConfig:
         require(self.keep > 0, "checkpoint.keep", self.keep, "1 or more")
         resume = self.resume in ("auto", "none") or self.resume.isdecimal()
         require(resume, "checkpoint.resume", self.resume, "auto, none or the number of a step")
-        require(self.timeout_seconds > 0, "checkpoint.timeout_seconds", self.timeout_seconds, "above 0")
+        in_time = 0 < self.timeout_seconds <= MAX_TIMEOUT_SECONDS
+        require(
+            in_time, "checkpoint.timeout_seconds", self.timeout_seconds, f"above 0, and at most {MAX_TIMEOUT_SECONDS:g}"
+        )
 
 
 class Checkpoints:

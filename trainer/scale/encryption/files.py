@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import IO, Any, cast
 
 import numpy as np
@@ -45,6 +46,7 @@ class EncryptedFiles:
         self._key, self.data_set = key, data_set
         self._path: Path | None = None  # of the file whose rows were read last; it stays open
         self._reader: EncryptedReader | None = None
+        self._reads_rows = Lock()  # the loader reads in a thread of its own while an evaluation reads held-out rows
 
     def create(self, path: Path) -> IO[bytes]:
         """Open a new file for writing."""
@@ -62,12 +64,14 @@ class EncryptedFiles:
 
     def rows(self, path: Path, row: np.dtype[Any], first: int, number: int) -> NDArray[Any]:
         """Decrypt some of the rows of which a file consists; they must exist. Raises OSError, DamagedFile."""
-        if self._path != path or self._reader is None:
-            self.close()
-            self._path, self._reader = path, self._open(path)
         rows = np.empty(number, row)
-        self._reader.seek(first * row.itemsize)
-        if self._reader.readinto(rows.view(np.uint8).data) < rows.nbytes:
+        with self._reads_rows:
+            if self._path != path or self._reader is None:
+                self.close()
+                self._path, self._reader = path, self._open(path)
+            self._reader.seek(first * row.itemsize)
+            num_bytes = self._reader.readinto(rows.view(np.uint8).data)
+        if num_bytes < rows.nbytes:
             raise DamagedFile(f"{path} is cut: it ends before row {first + number:,}")
         return rows
 

@@ -2,14 +2,17 @@
 
 import secrets
 from pathlib import Path
+from threading import Thread
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
 
 from trainer.errors import CheckpointError, ConfigError, DataError
 from trainer.scale.criteo import ROW
-from trainer.scale.encryption.file import HEADER_BYTES
+from trainer.scale.encryption.file import HEADER_BYTES, EncryptedReader
+from trainer.scale.encryption.files import files_under
 from trainer.scale.encryption.rotate import main as rotate
 from trainer.scale.prepare import prepare
 from trainer.scale.run import Run, open_source
@@ -80,6 +83,28 @@ def test_run_on_encrypted_rows_is_bit_equal_to_a_plain_one(make_run, key) -> Non
     resumed = make_run("encrypted", key)
     assert resumed.steps_done == 3
     assert torch.equal(resumed.trainer.flat.parameter, encrypted.trainer.flat.parameter)
+
+
+def test_threads_read_rows_of_different_files_at_once(tmp_path, key, monkeypatch) -> None:
+    """The loader reads ahead in a thread of its own while an evaluation reads held-out rows."""
+    files = files_under(key)
+    for name, label in (("train", 1), ("held_out", 2)):
+        rows = np.zeros(1, ROW)
+        rows["label"] = label
+        with files.create(tmp_path / name) as file:
+            file.write(rows.tobytes())
+    evaluation = Thread(target=files.rows, args=(tmp_path / "held_out", ROW, 0, 1))
+    seek = EncryptedReader.seek
+
+    def evaluate_meanwhile(reader: EncryptedReader, *place: int) -> int:
+        if evaluation.ident is None:
+            evaluation.start()
+            evaluation.join(0.2)
+        return seek(reader, *place)
+
+    monkeypatch.setattr(EncryptedReader, "seek", evaluate_meanwhile)
+    assert files.rows(tmp_path / "train", ROW, 0, 1)["label"] == 1
+    evaluation.join()
 
 
 def test_no_file_has_a_sample_or_a_weight(make_run, key, tmp_path) -> None:
