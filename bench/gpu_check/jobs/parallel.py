@@ -69,7 +69,7 @@ def main(folder: str, key: str, parallelism: str, steps: str) -> None:
     for _ in range(int(steps)):
         step()
     device.finish()
-    record = _trained_rank()  # before the process group ends, and with it the probe's timeline and the recorder
+    record = _trained_rank()  # as the agent does: while the process group exists
     dist.destroy_process_group()
     write(folder, rank(), record)
 
