@@ -12,7 +12,7 @@ NO_LIMIT = 1 << 50
 
 
 def indivisible(times, placed_times, memory=None, room=None) -> Indivisible:
-    """Loads of these times and bytes (by default as many as its time) on ranks with this room (by default, no limit)."""
+    """Loads with as many bytes as picoseconds, on ranks without a limit, unless `memory` and `room` are given."""
     memory = times if memory is None else memory
     room = [NO_LIMIT] * len(placed_times) if room is None else room
     return Indivisible(*(np.array(numbers, dtype=np.int64) for numbers in (times, memory, placed_times, room)))
