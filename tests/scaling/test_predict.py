@@ -62,7 +62,11 @@ def test_all_reduce_moves_the_bytes_of_reduce_scatter_and_all_gather():
     reduced = bytes_over_links("all_reduce", 64e6, 64, 8)
     scattered, gathered = bytes_over_links("reduce_scatter", 64e6, 64, 8), bytes_over_links("all_gather", 1e6, 64, 8)
     assert [a + b for a, b in zip(scattered, gathered, strict=True)] == pytest.approx(reduced)
-    assert bytes_over_links("all_to_all", 9.0, 9, 8) == (7.0, 8.0)  # a lone rank sends most bytes between hosts
+
+
+def test_lone_rank_of_a_host_sends_most_bytes_between_hosts():
+    """Nine ranks on hosts of eight: a rank sends one byte to each; one of eight has 7 near, the ninth has 8 far."""
+    assert bytes_over_links("all_to_all", 9.0, ranks=9, ranks_per_host=8) == (7.0, 8.0)
 
 
 def test_step_is_the_sum_of_self_time_and_exposed_time():
@@ -95,9 +99,13 @@ def test_ranks_that_share_processors_are_slower():
     two, four = (predict(crowded, links, n, 1000 * n) for n in (2, 4))
     assert two.self_seconds == pytest.approx(predict(WORK, links, 2, 2000).self_seconds)
     assert four.self_seconds == pytest.approx(2 * two.self_seconds)
-    assert four.exposed_seconds["all_reduce"] == pytest.approx(1.5 * 2 * two.exposed_seconds["all_reduce"])
-    assert ranks_per_processor(64, 8, 2) == 4.0  # eight of them on each host
-    assert ranks_per_processor(64, 8, None) == 1.0
+    bytes_ratio = (2 * 3 / 4) / (2 * 1 / 2)  # 2(p-1)/p of four ranks and of two
+    assert four.exposed_seconds["all_reduce"] == pytest.approx(2 * bytes_ratio * two.exposed_seconds["all_reduce"])
+
+
+def test_ranks_of_a_host_share_its_processors():
+    assert ranks_per_processor(ranks=64, ranks_per_host=8, processors_per_host=2) == 4.0
+    assert ranks_per_processor(ranks=64, ranks_per_host=8, processors_per_host=None) == 1.0
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8, 64])
