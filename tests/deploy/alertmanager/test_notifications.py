@@ -115,7 +115,8 @@ def test_eight_alerts_of_a_job_are_one_notification_and_one_when_they_end(alerti
     assert [fires(service, call) for _, call in calls] == [True, False]
 
 
-def test_another_job_another_severity_and_agents_are_notifications_of_their_own(alerting):
+def test_each_job_severity_and_kind_of_alert_is_a_notification_of_its_own(alerting):
+    """Two findings of a job, one of another job, a warning, and nine agents that are down: four notifications."""
     url, _, calls = alerting
     agents = [alert(0, alertname="ZmonAgentDown", job_id="", detector="", instance=f"n{n}") for n in range(9)]
     post(url, [alert(1), alert(2), alert(3, job_id="search"), alert(4, severity="warning"), *agents], 600)
