@@ -124,7 +124,7 @@ class Group:
 
 
 class GroupKey(NamedTuple):
-    """What the shards of a group on one rank have in common."""
+    """The properties that all shards of a group on one rank share."""
 
     merge: str
     table: int  # if its columns are divided over ranks; else -1

@@ -32,7 +32,7 @@ _ASK_SECONDS = 0.2  # between two requests for the flight record: few of them fi
 
 
 class Parallelism(Enum):
-    """How the model is distributed."""
+    """The way in which the model is distributed."""
 
     DDP = "ddp"
     FSDP2 = "fsdp2"
