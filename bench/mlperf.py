@@ -64,7 +64,7 @@ def main() -> None:
     for num_fitted, sizes in ((1, "8 GPUs"), (2, "8 and 64")):
         for ranks, rate, prediction in rows(num_fitted):
             error = prediction.samples_per_second / rate - 1
-            parts = (prediction.own_seconds, *prediction.exposed_seconds.values())
+            parts = (prediction.self_seconds, *prediction.exposed_seconds.values())
             times = " | ".join(f"{1000 * seconds:.2f} ms" for seconds in parts)
             fit = " (fitted)" if ranks in [row[0] for row in ROWS[:num_fitted]] else ""
             rates = f"{rate / 1e6:.2f} M/s | {prediction.samples_per_second / 1e6:.2f} M/s"

@@ -1,4 +1,4 @@
-"""The same DLRM in plain torch: all tables on every rank, DDP, sparse gradients, sparse Adagrad.
+"""The DLRM of the benchmarks in plain torch: all tables on every rank, DDP, sparse gradients, sparse Adagrad.
 
 DDP all-reduces dense gradients in buckets during backward. Sparse gradients are all-reduced after backward; with gloo,
 every rank gathers the rows of all ranks. Sparse all-reduces must not start during backward, because torch 2.13 then

@@ -35,7 +35,7 @@ def parts(scaling: ScalingAnswer) -> pd.DataFrame:
         (size.ranks, part, seconds, duration(seconds))
         for size in scaling.sizes
         if (step := predicted_step(size.predicted))
-        for part, seconds in step.causes.items()
+        for part, seconds in step.seconds_by_category.items()
         if seconds > 0
     ]
     return pd.DataFrame(rows, columns=["ranks", "part", "seconds", "label"])

@@ -123,24 +123,37 @@ class Group:
         return tuple(Unit(shard.table, shard.first_column, shard.num_columns) for shard in self.shards)
 
 
-def group_key(shard: Shard) -> tuple[str, int, int]:
-    """Return what the shards of a group have in common. A table whose columns are divided is a group of its own.
+class GroupKey(NamedTuple):
+    """The properties that all shards of a group on one rank share."""
 
-    So all ranks with columns of this table look up the same rows in it, and can add up squares row by row.
+    merge: str
+    table: int  # if its columns are divided over ranks; else -1
+    num_columns: int
+
+
+def group_key(shard: Shard) -> GroupKey:
+    """Return the key of a shard's group. A table whose columns are divided is a group of its own.
+
+    So all ranks with columns of this table look up the same rows, and can add up their squared gradients row by row.
     """
-    return shard.merge.value, shard.table if shard.merge is Merge.COLUMNS else -1, shard.num_columns
+    return GroupKey(shard.merge.value, shard.table if shard.merge is Merge.COLUMNS else -1, shard.num_columns)
 
 
 def in_order(shards: Iterable[Shard]) -> tuple[Shard, ...]:
     """Return shards ordered by rank, then by group, then by table."""
-    return tuple(sorted(shards, key=lambda shard: (shard.rank, *group_key(shard), shard.table, shard.first_row)))
+    return tuple(sorted(shards, key=lambda shard: (shard.rank, group_key(shard), shard.table, shard.first_row)))
+
+
+def all_groups(shards: Sequence[Shard]) -> list[Group]:
+    """Return the groups of all ranks, ordered by rank, given the shards of all ranks in their order."""
+    return [Group(tuple(same)) for _, same in groupby(shards, key=lambda shard: (shard.rank, group_key(shard)))]
 
 
 def groups_of(shards: Sequence[Shard], num_ranks: int) -> list[tuple[Group, ...]]:
     """Return the groups of each rank, given the shards of all ranks in their order."""
     groups: list[list[Group]] = [[] for _ in range(num_ranks)]
-    for (rank, *_), members in groupby(shards, key=lambda shard: (shard.rank, *group_key(shard))):
-        groups[rank].append(Group(tuple(members)))
+    for group in all_groups(shards):
+        groups[group.shards[0].rank].append(group)
     return [tuple(groups_of_rank) for groups_of_rank in groups]
 
 

@@ -2,8 +2,9 @@
 
 torchrun starts it as `-m bench.recovery.job FOLDER STEP_SECONDS OPTION…`, with options of the trainer. Each step waits
 about STEP_SECONDS longer than the trainer's own, so that many ranks fit on few cores. A rank appends lines
-`what unix-seconds number` to FOLDER/events-<rank>: `began` with its pid, `imported` torch, `ready` for its first step
-with the number of the checkpoint's last step, and `step` with the number of a finished one.
+`event unix-seconds number` to FOLDER/events-<rank>: `began` with its pid, `imported` (torch) with torch's number of
+threads, `ready` for its first step with the number of the checkpoint's last step, and `step` with the number of a
+finished one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,8 @@ def main(folder: str, step_seconds: str, *options: str) -> None:
     """Train with the trainer's own command line."""
     with (Path(folder) / f"events-{os.environ['RANK']}").open("a", buffering=1) as file:
 
-        def write(what: str, number: int, seconds: float | None = None) -> None:
-            file.write(f"{what} {seconds or time.time():.6f} {number}\n")
+        def write(event: str, number: int, seconds: float | None = None) -> None:
+            file.write(f"{event} {seconds or time.time():.6f} {number}\n")
 
         write("began", os.getpid(), _start())
         import torch
@@ -46,24 +48,24 @@ def _start() -> float:
     return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - seconds)
 
 
-def _watch_steps(write: Any, wait_seconds: float) -> None:
-    """Let each step of the trainer wait in its forward pass, and write when it is finished."""
+def _watch_steps(write: Callable[[str, int], None], wait_seconds: float) -> None:
+    """Let each step of the trainer wait in its forward pass, and write when the first begins and when each ends."""
     from trainer.train import Trainer
 
     build, step = Trainer.__init__, Trainer.step
     is_ready = False
 
-    def built(self: Trainer, *args: Any) -> None:
+    def build_with_wait(self: Trainer, *args: Any) -> None:
         build(self, *args)
         top = self.model.top
 
-        def waiting(*tensors: Any) -> Any:
+        def top_after_wait(*tensors: Any) -> Any:
             time.sleep(wait_seconds)
             return top(*tensors)
 
-        vars(self.model)["top"] = waiting
+        vars(self.model)["top"] = top_after_wait  # mypy allows no assignment to a method
 
-    def written(self: Trainer, batch: Any, *args: Any) -> Any:
+    def step_with_events(self: Trainer, batch: Any, *args: Any) -> Any:
         nonlocal is_ready
         number = batch.loaded.step
         if not is_ready:
@@ -73,8 +75,9 @@ def _watch_steps(write: Any, wait_seconds: float) -> None:
         write("step", number + 1)
         return result
 
-    type.__setattr__(Trainer, "__init__", built)
-    type.__setattr__(Trainer, "step", written)
+    # Ruff allows no `setattr` with a constant name.
+    type.__setattr__(Trainer, "__init__", build_with_wait)
+    type.__setattr__(Trainer, "step", step_with_events)
 
 
 if __name__ == "__main__":

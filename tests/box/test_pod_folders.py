@@ -10,7 +10,11 @@ from tests.hostile.users import BOB, needs_root
 from zmon.box.pod_folders import PodFolders, pods_with_mounts
 from zmon.box.rank_files import GRACE_SECONDS
 
-GONE, LIVING = (f"3f2a9c1e-0000-4000-8000-00000000000{number}" for number in (1, 2))
+GONE = "3f2a9c1e-0000-4000-8000-000000000001"
+LIVING = "3f2a9c1e-0000-4000-8000-000000000002"
+LINK = "3f2a9c1f-0000-4000-8000-000000000001"  # a link with the name of a pod that is gone
+DEEP = "002a9c1e-0000-4000-8000-000000000001"  # a pod that is gone, and the first by name
+TOO_DEEP = 1100  # folders: more than Python's stack of 1,000 calls
 # The host's /proc/1/mountinfo: a kubelet mounts the folder of a pod into the pod's own folder, by its uid.
 MOUNTED = (
     f"612 28 0:25 /{LIVING} /var/lib/kubelet/pods/{LIVING}/volume-subpaths/zmon-boxes/trainer/0 rw - tmpfs zmon rw\n"
@@ -74,32 +78,33 @@ def test_nothing_is_deleted_without_a_view_of_the_host(folders, node, clock):
     (node / "mounts").write_text("21 1 0:20 / /run rw - tmpfs none rw\n")
     clock.sleep(GRACE_SECONDS + 1)
     assert folders.remove() == []
+    assert names(node) == [GONE, LIVING]
 
 
 @needs_root
 def test_links_and_folders_of_users_stay(folders, node, clock):
-    link = GONE.replace("1e", "1f")
     (node / "outside").mkdir()
-    (node / "run" / link).symlink_to(node / "outside")
+    (node / "run" / LINK).symlink_to(node / "outside")
     (node / "run/1000").mkdir()
     os.chown(node / "run" / GONE, BOB, -1)
     folders.remove()
     clock.sleep(GRACE_SECONDS + 1)
     assert folders.remove() == []
-    assert names(node) == sorted([GONE, LIVING, link, "1000"])
+    assert names(node) == sorted([GONE, LIVING, LINK, "1000"])
 
 
 @pytest.fixture
 def deep(node):
     """The folder of a pod that is gone, nested deeper than Python's stack: a user of the pod may do that."""
-    deep = node / "run" / GONE.replace("3f", "00", 1)
+    deep = node / "run" / DEEP
     deep.mkdir()
-    inner = os.open(deep, os.O_RDONLY)
-    for _ in range(1100):
-        os.mkdir("d", dir_fd=inner)
-        inner, outer = os.open("d", os.O_RDONLY, dir_fd=inner), inner
+    outer = os.open(deep, os.O_RDONLY)
+    for _ in range(TOO_DEEP):
+        os.mkdir("d", dir_fd=outer)
+        inner = os.open("d", os.O_RDONLY, dir_fd=outer)
         os.close(outer)
-    os.close(inner)
+        outer = inner
+    os.close(outer)
     yield deep
     subprocess.run(["rm", "-rf", deep], check=True)  # pytest could not
 
@@ -111,6 +116,7 @@ def test_folder_that_is_nested_too_deep_is_told_with_the_next_step_and_the_other
     folders.remove()
     clock.sleep(GRACE_SECONDS + 1)
     assert folders.remove() == [GONE]
+    assert names(node) == [DEEP, LIVING]
     assert f"cannot delete {deep}: its folders are nested too deep" in caplog.text
     assert f"`rm -rf {deep}`" in caplog.text
 

@@ -1,4 +1,4 @@
-"""Test of a real job whose loader is slow on another rank in each step: it is reported, and no rank is named."""
+"""Test of a real job whose loader is late on a random rank in each step: it is reported, and no rank is named."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tests.e2e.running_stack import Job, RunningStack, wait_for
 
 pytestmark = pytest.mark.slow
 SCRIPT = str(Path(__file__).parent / "uneven_loader.py")
-LATE = "0.2"  # seconds by which one rank of four is late: 60 % of a step
+LATE_SECONDS = "0.2"  # of one rank of four: about 60 % of a step, whose cost is checked below
 
 
 @pytest.mark.timeout(200)
-def test_loader_that_is_slow_on_another_rank_in_each_step_names_nobody(
+def test_loader_that_is_late_on_a_random_rank_in_each_step_names_nobody(
     stack: RunningStack, start_job: Callable[..., Job]
 ) -> None:
-    job = start_job(SCRIPT, LATE)
+    job = start_job(SCRIPT, LATE_SECONDS)
     loss = wait_for("it is reported as a warning", lambda: _warning(stack, job), 150)
     assert (loss["detector"], loss["ranks"], loss["hosts"]) == ("imbalance", [], [])
     assert 0.4 <= loss["evidence"]["cost_ratio"] <= 0.7

@@ -1,4 +1,4 @@
-"""Train with a loader that is slow on another rank in each step; usage: uneven_loader.py SECONDS."""
+"""Train with a loader that is late on one random rank in each step; usage: uneven_loader.py LATE_SECONDS."""
 
 import random
 import sys
@@ -10,17 +10,19 @@ from torch.utils.data import DataLoader, IterableDataset
 
 import zmon
 
-LATE, COMPUTING = float(sys.argv[1]), 0.040  # seconds
+LATE_SECONDS = float(sys.argv[1])
+LOADING_SECONDS = 0.002  # of the ranks that are not late
+COMPUTE_SECONDS = 0.040  # so short that the late loader is most of a step
 
 
 class Samples(IterableDataset):
-    """An endless stream of batches; all ranks draw the same sequence of late ranks."""
+    """An endless stream of batches. All ranks draw the same random sequence of late ranks."""
 
     def __iter__(self):
         draw = random.Random(7)
         while True:
             late = draw.randrange(dist.get_world_size())
-            time.sleep(LATE if late == dist.get_rank() else 0.002)
+            time.sleep(LATE_SECONDS if late == dist.get_rank() else LOADING_SECONDS)
             yield torch.randn(8, 4)
 
 
@@ -30,7 +32,7 @@ model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for batch in DataLoader(Samples(), batch_size=None):
     loss = model(batch).square().mean()
-    time.sleep(COMPUTING)
+    time.sleep(COMPUTE_SECONDS)
     loss.backward()
     dist.all_reduce(model.weight.grad)
     optimizer.step()

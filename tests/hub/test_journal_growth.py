@@ -53,12 +53,17 @@ def test_capsule_of_an_active_finding_drops_no_evidence(journal):
     assert (current.evidence, current.capsule) == (BULK, "/incidents/f1")
 
 
-def test_evidence_that_is_not_in_the_capsule_is_not_dropped(journal):
+def test_capsule_of_the_active_finding_drops_no_evidence_of_the_resolved_one(journal):
     journal.open_or_update(finding(evidence=BULK), NOW)
     active = journal.find(opened_id())
     resolve(journal, NOW + 5)
     write_capsule(journal, active)
     assert journal.find(opened_id()).evidence == BULK
+
+
+def test_evidence_that_came_after_the_capsule_is_not_dropped(journal):
+    journal.open_or_update(finding(evidence=BULK), NOW)
+    resolve(journal, NOW + 5)
     resolved = journal.find(opened_id())
     journal.attach(opened_id(), evidence(stderr_tail={}))
     write_capsule(journal, resolved)
@@ -82,7 +87,7 @@ def test_large_file_is_rewritten(journal, journal_path, monkeypatch):
     for number in range(300):
         journal.attach(opened_id(), evidence(exit_status=f"{number:1000}"))
         largest = max(largest, journal_path.stat().st_size)
-    assert largest < 25_000
+    assert largest < 25_000  # the limit, and some lines of 1 kB: it is checked after a line is written
     assert Journal(journal_path).all() == journal.all()
 
 
@@ -99,7 +104,7 @@ def test_restart_drops_the_lines_that_were_superseded(journal, journal_path):
     for number in range(5):
         journal.attach(opened_id(), evidence(num_steps=number))
     resolve(journal, NOW + 5)
-    assert len(journal_path.read_text().splitlines()) == 7
+    assert len(journal_path.read_text().splitlines()) == 1 + 5 + 1
     restarted = Journal(journal_path)
     assert len(journal_path.read_text().splitlines()) == 1
     assert restarted.all() == journal.all()

@@ -25,7 +25,7 @@ def point(ranks, samples, work=WORK, links=LINKS):
         seconds=step.seconds,
         by="zmon scaling",
         recorded=1.8e9,
-        causes={"forward": step.own_seconds, "imbalance": step.imbalance_seconds, **step.exposed_seconds},
+        causes={"forward": step.self_seconds, "imbalance": step.imbalance_seconds, **step.exposed_seconds},
         sent_bytes=sent_bytes,
         ranks_per_host=min(ranks, links.ranks_per_host),
         processors_per_host=work.processors_per_host,
@@ -73,7 +73,7 @@ def test_hosts_are_by_default_the_recorded_ones():
 def test_self_time_is_fitted_at_the_largest_size_with_two_batches():
     alone = replace(point(1, 512), causes={"forward": 0.001})  # one rank has all caches for itself
     points = [alone, point(2, 512), point(2, 1024)]
-    assert predicted(points, 2, 1024).own_seconds == pytest.approx(point(2, 1024).causes["forward"])
+    assert predicted(points, 2, 1024).self_seconds == pytest.approx(point(2, 1024).causes["forward"])
 
 
 def test_several_hosts_are_unknown_without_runs_or_measured_links():
@@ -106,7 +106,7 @@ def test_op_without_bytes_keeps_its_duration():
 def test_predicted_times_are_not_negative_despite_noise():
     backwards = [point(2, 1024), replace(point(2, 512), causes={"forward": 1.0, "all_reduce": 0.9, "all_to_all": 0.9})]
     result = predicted(backwards, 4, 512)
-    assert result.own_seconds > 0
+    assert result.self_seconds > 0
     assert all(seconds >= 0 for seconds in result.exposed_seconds.values())
 
 

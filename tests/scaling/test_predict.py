@@ -62,14 +62,18 @@ def test_all_reduce_moves_the_bytes_of_reduce_scatter_and_all_gather():
     reduced = bytes_over_links("all_reduce", 64e6, 64, 8)
     scattered, gathered = bytes_over_links("reduce_scatter", 64e6, 64, 8), bytes_over_links("all_gather", 1e6, 64, 8)
     assert [a + b for a, b in zip(scattered, gathered, strict=True)] == pytest.approx(reduced)
-    assert bytes_over_links("all_to_all", 9.0, 9, 8) == (7.0, 8.0)  # a lone rank sends most bytes between hosts
+
+
+def test_lone_rank_of_a_host_sends_most_bytes_between_hosts():
+    """Nine ranks on hosts of eight: a rank sends one byte to each; one of eight has 7 near, the ninth has 8 far."""
+    assert bytes_over_links("all_to_all", 9.0, ranks=9, ranks_per_host=8) == (7.0, 8.0)
 
 
 def test_step_is_the_sum_of_self_time_and_exposed_time():
     step = predict(WORK, SLOW_BY_OP, 4, 4000)
-    assert step.own_seconds == pytest.approx(0.001 + 1000 * 2e-6)
+    assert step.self_seconds == pytest.approx(0.001 + 1000 * 2e-6)
     assert step.exposed_seconds["all_to_all"] == pytest.approx(3 / 4 * 10_000 * 1000 / 1e9 + 2 * 0.001)
-    assert step.seconds == pytest.approx(step.own_seconds + sum(step.exposed_seconds.values()))
+    assert step.seconds == pytest.approx(step.self_seconds + sum(step.exposed_seconds.values()))
     assert step.samples_per_second == pytest.approx(4000 / step.seconds)
 
 
@@ -93,11 +97,15 @@ def test_ranks_that_share_processors_are_slower():
     crowded = replace(WORK, ranks_per_host=8, processors_per_host=2)
     links = dict.fromkeys(EXCHANGES, FAST)
     two, four = (predict(crowded, links, n, 1000 * n) for n in (2, 4))
-    assert two.own_seconds == pytest.approx(predict(WORK, links, 2, 2000).own_seconds)
-    assert four.own_seconds == pytest.approx(2 * two.own_seconds)
-    assert four.exposed_seconds["all_reduce"] == pytest.approx(1.5 * 2 * two.exposed_seconds["all_reduce"])
-    assert ranks_per_processor(64, 8, 2) == 4.0  # eight of them on each host
-    assert ranks_per_processor(64, 8, None) == 1.0
+    assert two.self_seconds == pytest.approx(predict(WORK, links, 2, 2000).self_seconds)
+    assert four.self_seconds == pytest.approx(2 * two.self_seconds)
+    bytes_ratio = (2 * 3 / 4) / (2 * 1 / 2)  # 2(p-1)/p of four ranks and of two
+    assert four.exposed_seconds["all_reduce"] == pytest.approx(2 * bytes_ratio * two.exposed_seconds["all_reduce"])
+
+
+def test_ranks_of_a_host_share_its_processors():
+    assert ranks_per_processor(ranks=64, ranks_per_host=8, processors_per_host=2) == 4.0
+    assert ranks_per_processor(ranks=64, ranks_per_host=8, processors_per_host=None) == 1.0
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8, 64])

@@ -24,11 +24,11 @@ def test_links_twice_as_fast_halve_their_exposed_time():
 
 def test_half_of_the_bytes_halves_only_the_exposed_time():
     assert step("wire=0.5").exposed_seconds == pytest.approx({k: s / 2 for k, s in step().exposed_seconds.items()})
-    assert step("wire=0.5").own_seconds == step().own_seconds
+    assert step("wire=0.5").self_seconds == step().self_seconds
 
 
 def test_half_of_the_self_time_halves_the_imbalance_too():
-    assert step("own=0.5").own_seconds == pytest.approx(step().own_seconds / 2)
+    assert step("own=0.5").self_seconds == pytest.approx(step().self_seconds / 2)
     assert step("own=0.5").imbalance_seconds == pytest.approx(step().imbalance_seconds / 2)
     assert step("own=0.5").exposed_seconds == step().exposed_seconds
     assert step("wire=0.5", "own=0.5").seconds == pytest.approx(step().seconds / 2)

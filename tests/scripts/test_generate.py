@@ -10,6 +10,7 @@ from scripts.openapi import openapi
 from tests.places import REPOSITORY
 
 pytestmark = pytest.mark.unit
+FEWEST_THRESHOLDS = 60  # fewer: the pattern misses lines of the page, which has several for each detector
 
 
 @dataclass
@@ -38,8 +39,9 @@ def test_every_subject_of_metrics_has_a_heading():
 
 def test_every_threshold_has_a_sentence():
     thresholds = re.findall(r"^- `.*?(?=\n- |\n\n|\Z)", generate.thresholds_page(), re.MULTILINE | re.DOTALL)
-    assert len(thresholds) > 60
-    assert not [text for text in thresholds if not re.search(r"\. [A-Z].*\.$", text, re.DOTALL)]
+    without_reason = [text for text in thresholds if not re.search(r"\. [A-Z].*\.$", text, re.DOTALL)]
+    assert len(thresholds) > FEWEST_THRESHOLDS
+    assert without_reason == []
 
 
 @pytest.mark.parametrize(
@@ -61,18 +63,22 @@ def test_threshold_has_the_unit_of_its_name(name, value, text):
 
 def test_openapi_descriptions_have_no_indentation():
     schemas = openapi()["components"]["schemas"].values()
-    assert not [schema for schema in schemas if "\n " in schema.get("description", "")]
+    assert [schema for schema in schemas if "\n " in schema.get("description", "")] == []
 
 
 @pytest.mark.parametrize(
     "row",
     ["| `format` | yes | – |\n", "| `zmon/hub/api/` | The HTTP endpoints of the hub, one module per subject. |\n"],
 )
-def test_tables_of_the_architecture_are_written_between_their_marks_only(row):
+def test_row_that_is_missing_in_a_table_of_the_architecture_is_written_again(row):
     page = (REPOSITORY / "docs/architecture.md").read_text()
-    assert generate.architecture_page(page) == page
     assert row in page
     assert generate.architecture_page(page.replace(row, "")) == page
+
+
+def test_text_around_the_tables_of_the_architecture_stays():
+    page = (REPOSITORY / "docs/architecture.md").read_text()
+    assert generate.architecture_page(f"before\n{page}after\n") == f"before\n{page}after\n"
 
 
 def test_page_without_a_place_for_a_table_is_refused():

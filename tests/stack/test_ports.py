@@ -21,7 +21,7 @@ print("listens", flush=True)
 server.serve_forever()
 """
 STACK = """
-import asyncio, sys
+import asyncio, signal, sys
 from pathlib import Path
 from zmon.stack import Stack, StackConfig
 folder, ports = Path(__file__).with_suffix(""), PORTS
@@ -32,12 +32,11 @@ async def main():
     try:
         await stack.start()
         await stack.ready()
-        print("urls", *vars(stack.urls).values(), flush=True)
+        print("urls", *(f"{name}={url}" for name, url in vars(stack.urls).items()), flush=True)
         print("unhealthy", await stack.unhealthy(), flush=True)
         await asyncio.sleep(60)
     finally:
         await stack.stop()
-import signal
 signal.signal(signal.SIGTERM, lambda *_: sys.exit())
 asyncio.run(main())
 """
@@ -56,36 +55,53 @@ def stranger(port):
         process.stdout.close()
 
 
-def test_reserved_port_is_the_preferred_one_unless_it_is_in_use():
-    port = free_port()
-    first = ReservedPort(port)
-    second, third = ReservedPort(port), ReservedPort(0)
-    assert first.number == port
-    assert len({first.number, second.number, third.number}) == 3
-    first.release()
-    again = ReservedPort(port)
-    assert again.number == port
-    for reserved in (second, third, again):
+@contextlib.contextmanager
+def reserved_port(preferred):
+    """Reserve a port for a block; the value is its number."""
+    reserved = ReservedPort(preferred)
+    try:
+        yield reserved.number
+    finally:
         reserved.release()
+
+
+def free_ports(number):
+    """Return different ports that nobody uses at this moment."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(number)]
+        return [each.getsockname()[1] for each in sockets]
+
+
+def test_reserved_port_is_the_preferred_one():
+    port = free_port()
+    for _ in range(2):  # again after its release
+        with reserved_port(port) as number:
+            assert number == port
+
+
+def test_port_that_another_stack_has_reserved_is_not_reserved():
+    port = free_port()
+    with reserved_port(port) as first, reserved_port(port) as second, reserved_port(0) as third:
+        assert len({first, second, third}) == 3
 
 
 def test_port_of_a_stranger_is_not_reserved():
     port = free_port()
-    with stranger(port):
-        reserved = ReservedPort(port)
-        assert reserved.number != port
-        reserved.release()
+    with stranger(port), reserved_port(port) as number:
+        assert number != port
 
 
-def test_part_can_listen_on_a_reserved_port_and_no_other_program_gets_it():
-    reserved = ReservedPort(0)
-    with socket.socket() as other, pytest.raises(OSError, match="in use"):
-        other.bind(("127.0.0.1", reserved.number))
-    for _ in range(2):  # again after a restart, with connections that are still closing
-        with stranger(reserved.number) as part:
-            assert listens([part.pid], reserved.number)
-            socket.create_connection(("127.0.0.1", reserved.number)).close()
-    reserved.release()
+def test_no_other_program_gets_a_reserved_port():
+    with reserved_port(0) as port, socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind(("127.0.0.1", port))
+
+
+def test_part_can_listen_on_a_reserved_port():
+    with reserved_port(0) as port:
+        for _ in range(2):  # again after a restart, with connections that are still closing
+            with stranger(port) as part:
+                assert listens([part.pid], port)
+                socket.create_connection(("127.0.0.1", port)).close()
 
 
 def test_listener_is_known_by_its_process():
@@ -97,18 +113,19 @@ def test_listener_is_known_by_its_process():
     assert not listens([process.pid], port)
 
 
-def test_two_stacks_at_the_same_instant_and_a_stranger_share_no_port(start_rank):
-    """Both want the same ports; a stranger answers on one of them."""
+def test_two_stacks_that_start_at_once_share_no_port(start_rank):
+    """Both want the same ports; a stranger answers on that of the hub."""
     names = ("agent", "hub", "prometheus", "alertmanager", "dashboard")
-    ports = {f"{name}_port": free_port() for name in names}
+    ports = dict(zip([f"{name}_port" for name in names], free_ports(len(names)), strict=True))
     with stranger(ports["hub_port"]):
         stacks = [start_rank(STACK.replace("PORTS", repr(ports))) for _ in range(2)]
         assert eventually(lambda: all("unhealthy" in stack.output for stack in stacks), 60), stacks[0].output
-        urls = [stack.says("urls").split() for stack in stacks]
+        first, second = (dict(url.split("=") for url in stack.says("urls").split()) for stack in stacks)
         assert [stack.says("unhealthy") for stack in stacks] == ["[]", "[]"]
         for stack in stacks:
             stack.signal(signal.SIGTERM)
             stack.wait()
-    assert len({*urls[0], *urls[1]}) == 2 * len(names)
-    assert f"http://127.0.0.1:{ports['hub_port']}" not in (*urls[0], *urls[1])
-    assert f"http://127.0.0.1:{ports['agent_port']}" in (urls[0][0], urls[1][0])
+    assert first.keys() == second.keys() == set(names)
+    assert len({*first.values(), *second.values()}) == 2 * len(names)
+    assert f"http://127.0.0.1:{ports['hub_port']}" not in (*first.values(), *second.values())
+    assert f"http://127.0.0.1:{ports['agent_port']}" in (first["agent"], second["agent"])

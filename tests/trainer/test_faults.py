@@ -7,10 +7,11 @@ from trainer.batch import Batch
 from trainer.errors import DataError
 from trainer.faults import CheckedSource, check_ids, raise_on_all_ranks
 
-ROWS = (10, 3)
+ROWS = (10, 3)  # of two tables
 
 
 def batch(ids: list[int], lengths: list[list[int]]) -> Batch:
+    """Two samples with these ids; `lengths` has the number of ids of each sample, table by table."""
     return Batch(torch.zeros(2, 4), torch.tensor(ids), torch.tensor(lengths), torch.zeros(2))
 
 
@@ -27,8 +28,8 @@ class Broken:
 
 
 def test_ids_of_all_rows_are_accepted() -> None:
-    check_ids(batch([0, 9, 0, 2], [[1, 1], [0, 2]]), ROWS, 0, 0)
-    check_ids(batch([], [[0, 0], [0, 0]]), ROWS, 0, 0)
+    check_ids(batch([0, 9, 0, 2], [[1, 1], [0, 2]]), ROWS, step=0, first_sample=0)
+    check_ids(batch([], [[0, 0], [0, 0]]), ROWS, step=0, first_sample=0)
 
 
 WRONG_IDS = {
@@ -41,8 +42,9 @@ WRONG_IDS = {
 
 @pytest.mark.parametrize(("ids", "table", "sample", "wrong"), WRONG_IDS.values(), ids=WRONG_IDS)
 def test_id_without_a_row_is_named_with_table_and_sample(ids, table, sample, wrong) -> None:
-    with pytest.raises(DataError, match=rf"step 8 has id {wrong} of table {table} in sample {sample}: "):
-        check_ids(batch(ids, [[1, 1], [0, 2]]), ROWS, 7, 40)
+    message = rf"step 8 has id {wrong} of table {table} in sample {sample}: "  # messages count steps from 1
+    with pytest.raises(DataError, match=message):
+        check_ids(batch(ids, [[1, 1], [0, 2]]), ROWS, step=7, first_sample=40)
 
 
 def test_held_out_batch_is_named_as_such() -> None:
@@ -50,21 +52,28 @@ def test_held_out_batch_is_named_as_such() -> None:
         def batch(self, step: int, start: int, size: int) -> Batch:
             return batch([0, 9, 0, 3], [[1, 1], [0, 2]])
 
-    source = CheckedSource(WrongId(), ROWS, 4)
-    assert str(source.batch(2, 0, 2).fault).startswith("step 3 has id 3 of table 1 in sample 1: ")
-    assert str(source.held_out().batch(2, 0, 2).fault).startswith("held-out batch 3 has id 3 of table 1 in sample 1: ")
+    source = CheckedSource(WrongId(), ROWS, dense_features=4)
+    fault, held_out_fault = (str(each.batch(step=2, start=0, size=2).fault) for each in (source, source.held_out()))
+    assert fault.startswith("step 3 has id 3 of table 1 in sample 1: ")
+    assert held_out_fault.startswith("held-out batch 3 has id 3 of table 1 in sample 1: ")
 
 
 def test_batch_that_cannot_be_read_has_its_fault_and_no_ids() -> None:
-    source = CheckedSource(Broken(), ROWS, 4)
-    made = source.batch(0, 0, 5)
+    source = CheckedSource(Broken(), ROWS, dense_features=4)
+    made = source.batch(step=0, start=0, size=5)
     assert "the disk is gone" in str(made.fault)
     assert (made.dense.shape, made.lengths.shape, len(made.ids), len(made.labels)) == ((5, 4), (2, 5), 0, 5)
-    assert source.num_samples == 7
-    assert source.held_out().batch(0, 0, 5).fault is not None
+    assert source.held_out().batch(step=0, start=0, size=5).fault is not None
 
 
-def test_only_a_fault_is_raised(single_rank_world) -> None:
-    raise_on_all_ranks(None)
+def test_checked_source_has_the_samples_of_its_source() -> None:
+    assert CheckedSource(Broken(), ROWS, dense_features=4).num_samples == Broken.num_samples
+
+
+def test_fault_is_raised_with_all_its_parts(single_rank_world) -> None:
     with pytest.raises(DataError, match=r"rows: the disk is gone\. Look at the disk"):
-        raise_on_all_ranks(CheckedSource(Broken(), ROWS, 4).batch(0, 0, 5).fault)
+        raise_on_all_ranks(DataError("cannot read rows", "the disk is gone", "Look at the disk"))
+
+
+def test_nothing_is_raised_without_a_fault(single_rank_world) -> None:
+    raise_on_all_ranks(None)

@@ -37,9 +37,9 @@ class RuleGroup(msgspec.Struct, rename="camel"):
     """A group of rules that Prometheus evaluates together."""
 
     name: str
-    interval: float
+    interval: float  # seconds
     rules: list[Rule]
-    evaluation_time: float
+    evaluation_time: float  # seconds that the last evaluation took
     last_evaluation: datetime
 
 
@@ -50,7 +50,7 @@ class PrometheusState:
     url: str
     now: float  # unix seconds on Prometheus' clock
     up_seconds: float | None
-    config_loaded: bool | None
+    config_loaded: bool | None  # None: it does not report this
     targets: tuple[Target, ...]
     groups: tuple[RuleGroup, ...]
     external_labels: Mapping[str, str]

@@ -48,7 +48,7 @@ def expected_step(
 
 def parts_of(step: PredictedStep) -> dict[str, float]:
     """Return the seconds of a predicted step by part."""
-    return {SELF_TIME: step.own_seconds, IMBALANCE: step.imbalance_seconds, **step.exposed_seconds}
+    return {SELF_TIME: step.self_seconds, IMBALANCE: step.imbalance_seconds, **step.exposed_seconds}
 
 
 def in_parts(causes: Mapping[str, float]) -> dict[str, float]:

@@ -80,14 +80,14 @@ class PredictedStep:
 
     ranks: int
     samples: int  # samples of all ranks
-    own_seconds: float  # self time of the median rank
+    self_seconds: float  # self time of the median rank
     imbalance_seconds: float
     exposed_seconds: dict[str, float]  # op → seconds
     ranks_per_processor: float  # the factor by which all times are longer, because ranks share processors
 
     @property
     def seconds(self) -> float:
-        return self.own_seconds + self.imbalance_seconds + sum(self.exposed_seconds.values())
+        return self.self_seconds + self.imbalance_seconds + sum(self.exposed_seconds.values())
 
     @property
     def samples_per_second(self) -> float:

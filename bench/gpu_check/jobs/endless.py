@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from bench.gpu_check.jobs.joining import join
-from bench.gpu_check.jobs.parallel import train_step
+from bench.gpu_check.jobs.parallel import Parallelism, make_train_step
 
 STEP_SECONDS = 0.02
 
@@ -13,7 +13,7 @@ STEP_SECONDS = 0.02
 def main(_: str, key: str) -> None:
     """Train."""
     device = join(key)
-    step = train_step(device, "ddp")
+    step = make_train_step(device, Parallelism.DDP)
     while True:
         step()
         device.busy(STEP_SECONDS)

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from enum import Enum
 
 import torch
 import torch.distributed as dist
@@ -21,17 +22,27 @@ from bench.gpu_check.records import TrainedRank, write
 from zmon import probe
 from zmon.agent import evidence
 from zmon.agent.worker_socket import worker_socket
-from zmon.schema.flight import FlightRecord
 
-_WIDTH, _LAYERS, _SAMPLES = 256, 4, 64
+# A model that any GPU holds, and whose step takes milliseconds; with several layers, FSDP2 has several units.
+_WIDTH = 256
+_LAYERS = 4
+_SAMPLES = 64  # of each rank and step
 _RETIRED_SECONDS = 10.0  # NCCL's watchdog marks collectives as completed some time after the device has done them
+_ASK_SECONDS = 0.2  # between two requests for the flight record: few of them fit in the time of the watchdog
 
 
-def train_step(device: Device, kind: str) -> Callable[[], None]:
+class Parallelism(Enum):
+    """The way in which the model is distributed."""
+
+    DDP = "ddp"
+    FSDP2 = "fsdp2"
+
+
+def make_train_step(device: Device, parallelism: Parallelism) -> Callable[[], None]:
     """Create the model; return a function that does one update."""
     layers = [nn.Sequential(nn.Linear(_WIDTH, _WIDTH), nn.ReLU()) for _ in range(_LAYERS)]
     model = nn.Sequential(*layers, nn.Linear(_WIDTH, 1)).to(device.place)
-    if kind == "fsdp2":
+    if parallelism is Parallelism.FSDP2:
         mesh = init_device_mesh(device.place.type, (dist.get_world_size(),))
         for layer in layers:
             fully_shard(layer, mesh=mesh)
@@ -51,35 +62,33 @@ def train_step(device: Device, kind: str) -> Callable[[], None]:
     return step
 
 
-def main(folder: str, key: str, kind: str, steps: str) -> None:
-    """Train, and write what the probe measured with and what the flight recorder has."""
+def main(folder: str, key: str, parallelism: str, steps: str) -> None:
+    """Train, and write whether the probe used device events, and the last collectives of the flight recorder."""
     device = join(key)
-    step = train_step(device, kind)
+    step = make_train_step(device, Parallelism(parallelism))
     for _ in range(int(steps)):
         step()
     device.finish()
-    record, error = _flight_record()
+    record = _trained_rank()  # as the agent does: while the process group exists
+    dist.destroy_process_group()
+    write(folder, rank(), record)
+
+
+def _trained_rank() -> TrainedRank:
+    """Ask the worker server as the agent does, until no collective is pending or the time is over."""
     assert probe.current is not None
     has_events = probe.current.device is not None
-    dist.destroy_process_group()
-    if record is None:
-        write(folder, rank(), TrainedRank(has_events, flight_error=error or ""))
-    else:
-        write(folder, rank(), TrainedRank(has_events, record.last, record.num_pending))
-
-
-def _flight_record() -> tuple[FlightRecord | None, str | None]:
-    """Ask as the agent does, until nothing is pending or the time is over."""
-    assert probe.current is not None
     box = probe.current.box.path
     socket = worker_socket(box, os.getuid(), str(box.with_suffix(".sock")))
     deadline = time.monotonic() + _RETIRED_SECONDS
     while True:
         answer = asyncio.run(evidence.gather(None, socket, stacks=False))
         record = answer.flight
-        if record is None or not record.num_pending or time.monotonic() > deadline:
-            return record, answer.flight_error
-        time.sleep(0.2)
+        if record is None:
+            return TrainedRank(has_events, flight_error=answer.flight_error or "")
+        if not record.num_pending or time.monotonic() > deadline:
+            return TrainedRank(has_events, record.last, record.num_pending)
+        time.sleep(_ASK_SECONDS)
 
 
 if __name__ == "__main__":

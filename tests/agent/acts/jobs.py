@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -42,9 +44,22 @@ for rank in ranks:
 
 
 class LaunchedJob:
-    """A launcher and its ranks, in a session of their own unless a shell or a terminal is wanted."""
+    """A launcher and its ranks, in a process group of their own."""
 
-    def __init__(self, folder, job_id="job", ranks=1, restarts="3", command=None, **env):
+    def __init__(
+        self,
+        folder: Path,
+        job_id: str = "job",
+        ranks: int = 1,
+        restarts: str = "3",
+        command: Sequence[str] | None = None,
+        **env: str,
+    ) -> None:
+        """Start the job and wait for the first line of each rank.
+
+        `restarts` is the number that the launcher may do; "" is a launcher that sets no such variable. `command` is
+        the launcher, by default one that starts the ranks and waits for them.
+        """
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("ZMON_", "TORCH"))}
         environment |= {
             "ZMON_BOX_DIR": str(folder), "ZMON_JOB_ID": job_id, "WORLD_SIZE": str(ranks), "PYTHONPATH": str(REPOSITORY),
@@ -75,7 +90,7 @@ class LaunchedJob:
         return eventually(lambda: is_gone(self.pids[number]), seconds)
 
     def stop(self, pid):
-        """Stop a process as Ctrl-Z does."""
+        """Stop a process with SIGSTOP, which it cannot ignore, and wait until it is stopped."""
         os.kill(pid, signal.SIGSTOP)
         assert eventually(lambda: process_stat(pid).state == "T")
 

@@ -32,8 +32,8 @@ def fake_nvml(fake_nvml):
     return fake_nvml
 
 
-def lost_sample(gpu, **values):
-    return GpuSample(gpu=gpu, uuid=values.pop("uuid", ""), lost=True, **values)
+def lost_sample(gpu, uuid="", **fixed_values):
+    return GpuSample(gpu=gpu, uuid=uuid, lost=True, **fixed_values)
 
 
 def test_lost_card_keeps_its_fixed_values_and_hides_no_other(fake_nvml):
@@ -55,10 +55,15 @@ def test_lost_card_keeps_its_fixed_values_and_hides_no_other(fake_nvml):
         assert reading.dropped == ()
 
 
-def test_card_lost_before_the_agent_started_is_reported_and_costs_a_single_call_per_read(fake_nvml):
+def test_card_lost_before_the_agent_started_is_reported_without_fixed_values(fake_nvml):
+    fake_nvml.set_answers(("1", "lost", 1))
+    assert GpuSource().read().value[1] == lost_sample("1")
+
+
+def test_lost_card_costs_a_single_call_per_read(fake_nvml):
     fake_nvml.set_answers(("1", "lost", 1))
     source = GpuSource()
-    assert source.read().value[1] == lost_sample("1")
+    source.read()
     before = fake_nvml.calls("1")
     source.read()
     assert fake_nvml.calls("1") == before + 1

@@ -18,8 +18,9 @@ from zmon.stack import find_program
 pytestmark = pytest.mark.e2e
 
 TEMPLATE = REPOSITORY / "deploy/alertmanager/zmon.tmpl"
+NUM_ALERTS = 8
 INTERVALS = {
-    # Alertmanager sends a group at once if an alert of it began longer ago than this. The eight come one by one.
+    # The alerts of a test arrive within a second, so the group must wait so long for all of them.
     "group_wait: 5s": "group_wait: 1s",
     "group_wait: 30s": "group_wait: 1s",
     "group_interval: 1m": "group_interval: 200ms",
@@ -28,7 +29,7 @@ SETTLED_SECONDS = 2.0  # the wait of a new group, and five intervals of one
 LINKS = {"dashboard_url": "https://zmon.example.org/job?job_id=ads&rank=2", "runbook_url": "https://git.example.org/x"}
 
 
-def at_the_webhook(config, folder, url):
+def send_to_webhook(config, folder, url):
     """Let every receiver of an example post to this URL, whatever its service is."""
     (folder / "secret").write_text(url)
     for receiver in config["receivers"]:
@@ -55,7 +56,7 @@ def alerting(request, tmp_path):
     address = f"127.0.0.1:{free_port()}"
     with running_webhook() as webhook, (tmp_path / "log").open("wb") as log:
         config = yaml.safe_load(text)
-        at_the_webhook(config, tmp_path, f"http://127.0.0.1:{webhook.port}/")
+        send_to_webhook(config, tmp_path, f"http://127.0.0.1:{webhook.port}/")
         (tmp_path / "alertmanager.yml").write_text(yaml.safe_dump(config))
         command = [find_program("prometheus-alertmanager", "alertmanager"), "--cluster.listen-address="]
         command += [f"--config.file={tmp_path}/alertmanager.yml", f"--storage.path={tmp_path}/data"]
@@ -88,8 +89,8 @@ def alert(number, **labels):
     return {"labels": names | labels, "annotations": LINKS | {"summary": f"fault {number}", "description": "Look."}}
 
 
-def state(service, call):
-    """Return whether a call reports that a group fires, as this service is told."""
+def fires(service, call):
+    """Return True if a call to this service reports a group that fires, False if it reports its end."""
     match service:
         case "slack":
             return call["attachments"][0]["title"].startswith("[CRITICAL] fault ")
@@ -102,18 +103,20 @@ def state(service, call):
 
 def test_eight_alerts_of_a_job_are_one_notification_and_one_when_they_end(alerting):
     url, service, calls = alerting
-    post(url, [alert(number) for number in range(8)], 600)
+    alerts = [alert(number) for number in range(NUM_ALERTS)]
+    post(url, alerts, 600)
     assert eventually(lambda: calls, 10)
     time.sleep(SETTLED_SECONDS)
-    assert [state(service, call) for _, call in calls] == [True]
-    assert "fault 7" in str(calls[0][1])
-    post(url, [alert(number) for number in range(8)], -1)
+    assert [fires(service, call) for _, call in calls] == [True]
+    assert [number for number in range(NUM_ALERTS) if f"fault {number}" not in str(calls[0][1])] == []
+    post(url, alerts, -1)
     assert eventually(lambda: len(calls) == 2, 10)
     time.sleep(SETTLED_SECONDS)
-    assert [state(service, call) for _, call in calls] == [True, False]
+    assert [fires(service, call) for _, call in calls] == [True, False]
 
 
-def test_another_job_another_severity_and_agents_are_notifications_of_their_own(alerting):
+def test_each_job_severity_and_kind_of_alert_is_a_notification_of_its_own(alerting):
+    """Two findings of a job, one of another job, a warning, and nine agents that are down: four notifications."""
     url, _, calls = alerting
     agents = [alert(0, alertname="ZmonAgentDown", job_id="", detector="", instance=f"n{n}") for n in range(9)]
     post(url, [alert(1), alert(2), alert(3, job_id="search"), alert(4, severity="warning"), *agents], 600)

@@ -19,7 +19,7 @@ def test_missing_and_lazy_modules_are_skipped(monkeypatch, capsys):
     loader.exec_module(lazy)
     for name, module in {"lazy": lazy, "slots": Slots(), "none": None, "number": 3}.items():
         monkeypatch.setitem(sys.modules, name, module)
-    replace({lambda: None: lambda: None})
+    replace({lambda: None: lambda: None})  # of a function that no module has
     assert capsys.readouterr().out == ""  # the module `this` would print text if it were loaded
 
 

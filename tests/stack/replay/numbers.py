@@ -2,12 +2,14 @@
 
 import dataclasses
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from zmon.schema.steps import Steps
+
+_KEY = 7  # of a mapping, such as the number of a GPU: it names a thing, so it is the same for every `number`
 
 
 def types_in(type_):
@@ -36,23 +38,30 @@ def fields_with_numbers(cls):
 
 
 def filled(type_, number):
-    """Return a value of this type in which every number is `number`."""
+    """Return a value of this type in which every number is `number`. Raises TypeError for a type it does not know.
+
+    Steps are empty: their numbers are packed into columns, which do not move field by field.
+    """
+    if type_ is Steps:
+        return Steps()
     if is_class(type_):
-        if type_ is Steps:
-            return Steps()
-        return type_(
-            **{name: filled(hint, number) for name, hint in get_type_hints(type_, include_extras=True).items()}
-        )
+        hints = get_type_hints(type_, include_extras=True)
+        return type_(**{name: filled(hint, number) for name, hint in hints.items()})
     if is_annotated(type_):
         return filled(get_args(type_)[0], number)
     origin, arguments = get_origin(type_), get_args(type_)
     if origin in (Union, types.UnionType):
         return filled(next(each for each in arguments if each not in (type(None), msgspec.UnsetType)), number)
     if origin in (dict, Mapping):
-        return {filled(arguments[0], 7): filled(arguments[1], number)}
-    if origin is not None:
+        return {filled(arguments[0], _KEY): filled(arguments[1], number)}
+    if origin in (tuple, Sequence):
         return tuple(filled(each, number) for each in arguments if each is not Ellipsis)
-    return {int: int(number), float: float(number), str: "a", bool: True, bytes: b""}[type_]
+    if origin is Literal:
+        return arguments[0]
+    plain_values = {int: int(number), float: float(number), str: "a", bool: True, bytes: b""}
+    if type_ not in plain_values:
+        raise TypeError(f"no value of {type_} is known: add a case")
+    return plain_values[type_]
 
 
 def is_class(type_):

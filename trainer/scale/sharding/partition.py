@@ -1,13 +1,16 @@
-"""Three ways to distribute indivisible loads over ranks, so that the largest sum of a rank is small.
+"""Three ways to distribute indivisible loads over ranks, so that the longest time of a rank is short.
 
-    greedy               the longest load first, to the rank with the least load (Graham 1969, LPT)
-    largest_differencing merges the two most uneven partial partitions, large sums with small ones, until one is left
+    greedy               the load with the longest time first, to the rank with the least time that has room for it
+                         (Graham 1969, LPT)
+    largest_differencing merges the two most uneven partial partitions, long times with short ones, until one is left
                          (Karmarkar and Karp 1982, for k parts)
     memory_balanced      the load with the most memory first, to the rank with the most room
 
 Each rank may have a load already, of tables that are placed. All numbers are whole, and ties go to the first load and
 the lowest rank, so that every rank computes the same. No way is the best one for all loads: the planner takes the best
 result of the three.
+
+Shapes: N loads, R ranks. Times are in picoseconds (`PER_SECOND` in cost.py), memory in bytes.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,75 +28,87 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Indivisible:
-    """Indivisible loads (N,), and what the ranks (R,) have already."""
+    """Indivisible loads, and what the ranks have already."""
 
-    sizes: Numbers  # (N,) the time of each load
-    memory: Numbers  # (N,) its bytes
-    placed: Numbers  # (R,) the time of the ranks so far
-    room: Numbers  # (R,) the bytes that the ranks have left
+    times: Numbers  # (N,)
+    memory: Numbers  # (N,)
+    placed_times: Numbers  # (R,) of the loads that a rank has already
+    room: Numbers  # (R,) memory that a rank has left
 
 
 def greedy(loads: Indivisible) -> list[int]:
     """Return the rank of each load, the longest load first, each to the rank with the least time that has room."""
-    return _one_by_one(loads, np.lexsort((-loads.memory, -loads.sizes)), loads.placed.copy())
+    order = np.lexsort((-loads.memory, -loads.times))
+    ranks, room, times = [0] * len(order), loads.room.copy(), loads.placed_times.copy()
+    for load in order.tolist():
+        rank = _least_time_with_room(times, room, loads.memory[load])
+        ranks[load] = rank
+        room[rank] -= loads.memory[load]
+        times[rank] += loads.times[load]
+    return ranks
+
+
+def _least_time_with_room(times: Numbers, room: Numbers, memory: int) -> int:
+    """Return the rank with the least time that has room for a load; if no rank has, the one with the most room."""
+    fits = room >= memory
+    if not fits.any():
+        return int(room.argmax())
+    return int(np.where(fits, times, np.iinfo(np.int64).max).argmin())
 
 
 def memory_balanced(loads: Indivisible) -> list[int]:
     """Return the rank of each load, the one with most memory first, each to the rank with most room."""
-    order = np.lexsort((-loads.sizes, -loads.memory))
-    ranks, room, time = [0] * len(order), loads.room.copy(), loads.placed.copy()
+    order = np.lexsort((-loads.times, -loads.memory))
+    ranks, room, times = [0] * len(order), loads.room.copy(), loads.placed_times.copy()
     for load in order.tolist():
-        rank = int(np.lexsort((time, -room))[0])
+        rank = int(np.lexsort((times, -room))[0])
         ranks[load] = rank
         room[rank] -= loads.memory[load]
-        time[rank] += loads.sizes[load]
+        times[rank] += loads.times[load]
     return ranks
 
 
-def _one_by_one(loads: Indivisible, order: Numbers, time: Numbers) -> list[int]:
-    ranks, room = [0] * len(order), loads.room.copy()
-    for load in order.tolist():
-        fits = room >= loads.memory[load]
-        rank = int(np.where(fits, time, np.iinfo(np.int64).max).argmin()) if fits.any() else int(room.argmax())
-        ranks[load] = rank
-        room[rank] -= loads.memory[load]
-        time[rank] += loads.sizes[load]
-    return ranks
+class _Part(NamedTuple):
+    """A part of a partial partition: loads that go to one rank."""
+
+    time: int
+    loads: list[int]
+    rank: int | None  # None: any rank
 
 
 def largest_differencing(loads: Indivisible) -> list[int]:
     """Return the rank of each load by k-way differencing; it does not look at memory.
 
-    A partial partition is R sums, each with its loads. The first one has the present time of each rank, with the number
-    of the rank. So each part of the result belongs to a rank.
+    A partial partition has R parts. The parts of the first one have the placed times and the numbers of the ranks, so
+    that each part of the result belongs to a rank. The others begin with one load.
     """
-    num_ranks = len(loads.placed)
-    parts_of: dict[int, list[tuple[int, list[int], int]]] = {}  # (sum, loads, rank or -1), by ascending sum
-    heap: list[tuple[int, int]] = []
+    num_ranks = len(loads.placed_times)
+    partitions: dict[int, list[_Part]] = {}  # by number, parts by ascending time, the shortest at time 0
+    heap: list[tuple[int, int]] = []  # (-difference of the longest and shortest part, number): most uneven first
 
-    def push(number: int, parts: list[tuple[int, list[int], int]]) -> None:
-        parts.sort(key=lambda part: part[0])
-        least = parts[0][0]
-        parts_of[number] = [(size - least, members, rank) for size, members, rank in parts]
-        heapq.heappush(heap, (least - parts[-1][0], number))  # the most uneven one first
+    def push(number: int, parts: list[_Part]) -> None:
+        parts.sort(key=lambda part: part.time)
+        shortest, longest = parts[0].time, parts[-1].time
+        partitions[number] = [part._replace(time=part.time - shortest) for part in parts]
+        heapq.heappush(heap, (shortest - longest, number))
 
-    push(0, [(size, [], rank) for rank, size in enumerate(loads.placed.tolist())])
-    for number, size in enumerate(loads.sizes.tolist()):
-        push(number + 1, [(0, [], -1)] * (num_ranks - 1) + [(size, [number], -1)])
+    push(0, [_Part(time, [], rank) for rank, time in enumerate(loads.placed_times.tolist())])
+    for load, time in enumerate(loads.times.tolist()):
+        push(load + 1, [_Part(0, [], None)] * (num_ranks - 1) + [_Part(time, [load], None)])
     while len(heap) > 1:
-        first, second = heapq.heappop(heap)[1], heapq.heappop(heap)[1]
-        merged = [
-            (size + other_size, members + other_members, max(rank, other_rank))
-            for (size, members, rank), (other_size, other_members, other_rank) in zip(
-                parts_of.pop(first), reversed(parts_of.pop(second)), strict=True
-            )
-        ]
-        push(min(first, second), merged)
-    ranks = [0] * len(loads.sizes)
-    for _, members, rank in parts_of[heap[0][1]]:
-        for member in members:
-            ranks[member] = rank
+        (_, first), (_, second) = heapq.heappop(heap), heapq.heappop(heap)
+        pairs = zip(partitions.pop(first), reversed(partitions.pop(second)), strict=True)  # long parts with short ones
+        push(min(first, second), [_merged(part, other) for part, other in pairs])
+    ranks = [0] * len(loads.times)
+    for part in partitions[heap[0][1]]:
+        assert part.rank is not None  # partition 0 is in every result
+        for load in part.loads:
+            ranks[load] = part.rank
     return ranks
+
+
+def _merged(part: _Part, other: _Part) -> _Part:
+    return _Part(part.time + other.time, part.loads + other.loads, other.rank if part.rank is None else part.rank)
 
 
 PARTITIONERS: dict[str, Callable[[Indivisible], Sequence[int]]] = {

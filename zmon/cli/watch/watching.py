@@ -115,7 +115,7 @@ def _watch(run: WatchedCommand) -> None:
         from zmon.cli.watch.observer import observe  # with agent and hub, which takes longer than many commands
 
         lines = observe(run)
-    except BaseException as error:
+    except BaseException as error:  # of any kind: the command must still end as it does
         run.ended.wait()
         lines = [f"zmon: the command was not watched: {type(error).__name__}: {error}. zmon doctor checks this node"]
     if lines and not run.child.refused and not run.options.quiet:

@@ -23,7 +23,10 @@ class KubernetesTargets:
     """The agents among the pods of a namespace."""
 
     def __init__(self, pods: PodSelection, scheme: str, server: ApiServer) -> None:
-        self.name, self._pods, self._scheme, self._server = f"kubernetes:{pods.text}", pods, scheme, server
+        self.name = f"kubernetes:{pods.text}"
+        self._pods = pods
+        self._scheme = scheme
+        self._server = server
         self._resource = Resource("pods", namespace=pods.namespace, verbs=("list", "watch"))
 
     async def follow(self, session: aiohttp.ClientSession) -> AsyncGenerator[Answer, None]:
@@ -39,7 +42,9 @@ class KubernetesTargets:
                         yield urls
                         failures = 0
             except ZmonError as error:
-                if failures or not isinstance(error, Gone):  # which is normal after a time without a connection
+                # The API server forgets old versions: normal after a time without a connection, and no news.
+                is_expired_version = isinstance(error, Gone)
+                if failures or not is_expired_version:
                     yield error
                 await asyncio.sleep(_RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)])
                 failures += 1
@@ -61,7 +66,7 @@ class KubernetesTargets:
             await asyncio.sleep(max(0.0, begin + _SHORTEST_WATCH_SECONDS - time.monotonic()))
 
     def _apply(self, change: ObjectChange[Pod], agents: dict[str, str | None]) -> bool:
-        """Change the URLs of agents, which are by the uid of their pods. Return True if a URL has changed."""
+        """Apply a change of a pod to `agents` (uid of a pod → URL). Return True if a URL has changed."""
         if change.object is None:
             return False
         uid = change.object.metadata.uid

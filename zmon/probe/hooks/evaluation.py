@@ -78,6 +78,7 @@ def _wrap_train(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @probe.guarded
 def _arm(model: nn.Module, mode: bool, timeline: RankTimeline) -> None:
+    """Wait for a forward of this model in the mode that it has now, unless the rank does that already."""
     global _awaited
     awaited = TRAIN if mode else EVAL
     if awaited != _awaited:
@@ -120,6 +121,7 @@ def _wrap_update(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @probe.guarded
 def _on_update() -> None:
+    """Count the pass of `update_bn` over the data as evaluation."""
     timeline = probe.current
     if timeline is not None and timeline.activity == TRAIN and not timeline.explicit_activity:
         timeline.turn_to(EVAL)
@@ -138,6 +140,7 @@ def _wrapped_models(model: Any) -> Iterator[nn.Module]:
 
 @probe.guarded
 def _on_forward(model: nn.Module) -> None:
+    """Turn to the activity that this forward shows, and wait for no other forward."""
     if torch.compiler.is_compiling():
         return
     timeline = probe.current

@@ -35,6 +35,7 @@ class _Offer:
         self._end.atexit = False
 
     def end(self) -> None:
+        """Remove the hook, if the module has not gone with it."""
         self._end()
 
     def _remove(self) -> None:
@@ -75,15 +76,11 @@ def withdraw() -> None:
 
 
 def _is_simple(reducer: Reducer, module: Any) -> bool:
-    is_known = reducer.described and reducer.rebuilt and not reducer.owes_rebuild and reducer.num_early == 0
-    return bool(
-        is_known
-        and reducer.num_buckets
-        and reducer.full_bytes is not None
-        and not module.find_unused_parameters
-        and (reducer.delayed or not module.static_graph)
-        and not module._comm_hooks
-    )
+    """Return True if each pass reduces the same known buckets, by torch's own all-reduce."""
+    has_final_buckets = reducer.described and reducer.rebuilt and not reducer.owes_rebuild and reducer.num_early == 0
+    has_sizes = bool(reducer.num_buckets) and reducer.full_bytes is not None
+    uses_all_parameters = not module.find_unused_parameters and (reducer.delayed or not module.static_graph)
+    return bool(has_final_buckets and has_sizes and uses_all_parameters and not module._comm_hooks)
 
 
 def _parameter(module: Any) -> Any:

@@ -25,9 +25,10 @@ from zmon.schema.steps import Steps, check_steps, check_values
 from zmon.schema.thresholds import Threshold
 
 T = TypeVar("T")
-_MAX_LINES = 8  # things left out that are named; the others are only counted
-_MAX_LINE = 300  # letters
-_UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError)
+# Limits of what an agent whose whole report is wrong can make the hub store and show.
+_MAX_NAMED = 8  # parts left out, and ranks left out, that have a line; the others are only counted
+_MAX_REASON_LETTERS = 300
+_UNDECODABLE = (msgspec.MsgspecError, RecursionError, ValueError)  # invalid UTF-8 is a ValueError
 _SAMPLE_TYPES: Mapping[str, Any] = get_type_hints(HostSample)
 
 
@@ -51,23 +52,24 @@ def decode(body: bytes, answer: type[T], lines: bool = False) -> T:
 
 
 class LeftOut:
-    """The parts left out of a report: how many, a line for each of the first ones, and the ranks among them."""
+    """The parts left out of a report: their number, a line for each of the first ones, and the first ranks."""
 
     def __init__(self, number: int = 0, lines: Sequence[str] = ()) -> None:
-        """`number` and `lines`: of what was left out already."""
+        """`number` and `lines`: of the parts that were left out earlier."""
         self.number = number
         self.lines = [*lines]
         self.ranks: list[UnreadRank] = []
 
     def add(self, what: str, error: Exception | str) -> None:
+        """Count a part; name it with the reason if it is among the first ones."""
         self.number += 1
-        if len(self.lines) < _MAX_LINES:
-            self.lines.append(f"{what}: {_reason(error)}"[:_MAX_LINE])
+        if len(self.lines) < _MAX_NAMED:
+            self.lines.append(f"{what}: {_reason(error)}"[:_MAX_REASON_LETTERS])
 
     def add_rank(self, job_id: str, rank: int | None, error: Exception | str) -> None:
-        who = f"a rank of job {job_id}" if rank is None else f"rank {rank} of job {job_id}"
-        self.add(who, error)
-        if len(self.ranks) < _MAX_LINES:
+        """Count a rank as a part, and report it as unread if it is among the first ones; None: unknown number."""
+        self.add(f"a rank of job {job_id}" if rank is None else f"rank {rank} of job {job_id}", error)
+        if len(self.ranks) < _MAX_NAMED:
             self.ranks.append(UnreadRank(job_id, rank, "report", _reason(error), 0.0))
 
     def add_surplus(self, num_ranks: int) -> None:
@@ -89,7 +91,7 @@ class LeftOut:
         return tuple(value for raw in raws if (value := self.decode(raw, type_, what)) is not None)
 
     def complete(self, report: AgentReport) -> AgentReport:
-        """Return the report with what was left out of it; what the agent itself says of that does not count."""
+        """Return the report with the parts left out here, in place of those that the agent claims."""
         if (self.number, self.lines) == (report.num_left_out, [*report.left_out]):
             return report
         unread = (*report.unread, *self.ranks)
@@ -181,6 +183,13 @@ def with_possible_ranks(report: AgentReport, left_out: LeftOut | None = None) ->
     """
     left_out = left_out or LeftOut()
     host = host_name(report.host)
+    ranks, plans = _possible_ranks(report, host, left_out), _possible_plans(report, left_out)
+    steps = _possible_steps(report, left_out)
+    return left_out.complete(replace(report, host=host, ranks=ranks, plans=plans, steps=steps))
+
+
+def _possible_ranks(report: AgentReport, host: str, left_out: LeftOut) -> tuple[RankState, ...]:
+    """Return the ranks of this host that can exist."""
     ranks: list[RankState] = []
     for state in report.ranks[:MAX_RANKS_OF_AGENT]:
         try:
@@ -190,6 +199,11 @@ def with_possible_ranks(report: AgentReport, left_out: LeftOut | None = None) ->
         else:
             ranks.append(state if state.host == host else replace(state, host=host))
     left_out.add_surplus(len(report.ranks))
+    return tuple(ranks)
+
+
+def _possible_plans(report: AgentReport, left_out: LeftOut) -> dict[str, Plan]:
+    """Return the plans that fit, by uid of the launch."""
     plans = {}
     for uid, plan in report.plans.items():
         try:
@@ -197,17 +211,11 @@ def with_possible_ranks(report: AgentReport, left_out: LeftOut | None = None) ->
             plans[uid] = plan
         except ValueError as error:
             left_out.add("a plan", error)
-    if report.steps:
-        report = _with_possible_steps(report, left_out)
-    if host != report.host or len(ranks) != len(report.ranks) or len(plans) != len(report.plans):
-        report = replace(report, host=host, ranks=tuple(ranks), plans=plans)
-    elif any(now is not state for now, state in zip(ranks, report.ranks, strict=True)):
-        report = replace(report, ranks=tuple(ranks))
-    return left_out.complete(report)
+    return plans
 
 
-def _with_possible_steps(report: AgentReport, left_out: LeftOut) -> AgentReport:
-    """Return the report with the steps that an agent can have; a few bytes can become many values."""
+def _possible_steps(report: AgentReport, left_out: LeftOut) -> dict[str, tuple[Steps, ...]]:
+    """Return the steps that an agent can have, by job; a few bytes can become many values."""
     num_values, possible = 0, {}
     for job_id, parts in report.steps.items():
         try:
@@ -218,8 +226,8 @@ def _with_possible_steps(report: AgentReport, left_out: LeftOut) -> AgentReport:
             left_out.add(f"steps of job {plain(job_id)}", error)
         else:
             num_values, possible[job_id] = num_values_with_job, parts
-    return report if len(possible) == len(report.steps) else replace(report, steps=possible)
+    return possible
 
 
 def _reason(error: Exception | str) -> str:
-    return plain(str(error))[:_MAX_LINE]
+    return plain(str(error))[:_MAX_REASON_LETTERS]
