@@ -55,6 +55,11 @@ def test_steps_of_a_file_or_a_job_are_selected_by_number(log, data, tmp_path):
     assert numbers(steps_of("job@2..3", data))[1] == [2, 3]
 
 
+def test_gauges_are_those_of_the_selected_steps(tmp_path):
+    log = written(tmp_path / "a.jsonl", [{**row, "report_loss": row["step"] / 10} for row in rows(steps=9, ranks=1)])
+    assert steps_of(f"{log}@5..6", tmp_path).reported == {(0, 0): {5: {"loss": 0.5}, 6: {"loss": 0.6}}}
+
+
 def test_steps_of_a_file_are_selected_by_time(tmp_path):
     table = [{**row, "start": 1_800_000_000.0 + 60 * row["step"]} for row in rows(steps=20, ranks=2)]
     log = written(tmp_path / "a.jsonl", table)

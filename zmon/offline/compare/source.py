@@ -34,6 +34,11 @@ def steps_of(source: str, data_dir: Path, job: str | None = None) -> StepTable:
         in_range = _range_test(source, match[2], match[3])
         chosen = {key: steps.select(in_range(steps)) for key, steps in log.steps.items()}
         log.steps = {key: steps for key, steps in chosen.items() if steps.num_rows}
+        for key, reported in log.reported.items():
+            selected = log.steps[key].column(STEP) if key in log.steps else range(0)
+            log.reported[key] = {
+                n: each for n, each in reported.items() if selected and selected[0] <= n <= selected[-1]
+            }
         if not log.steps:
             raise UsageError(f"no steps in {source}", f"it has steps {min(numbers):,} to {max(numbers):,}")
     return log
