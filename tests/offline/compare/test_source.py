@@ -117,6 +117,18 @@ def test_second_launch_with_the_same_id_and_attempt_is_separate(tmp_path):
     assert {key: len(steps) for key, steps in by_step(log).items()} == {(0, 0): 9, (0, 1): 9, (1, 0): 4, (1, 1): 4}
 
 
+@pytest.mark.parametrize("lost", [0, 1])
+def test_launch_without_the_steps_of_a_rank_is_not_mixed_with_the_next_one(tmp_path, lost):
+    """The agent deletes the oldest files; and a rank that fails early has written none."""
+    for run in range(3):
+        for rank in {0, 1} - ({lost} if run == 1 else set()):
+            box = rank_box(tmp_path / "boxes", rank, run, start_unix=1.7e9 + 60 * run + rank)
+            box.steps(5 + run)
+            append_once(tmp_path / "data/steps", box)
+    steps = {key: len(of_rank) for key, of_rank in by_step(steps_of("job", tmp_path / "data")).items()}
+    assert steps == {(0, 0): 5, (0, 1): 5, (1, 1 - lost): 6, (2, 0): 7, (2, 1): 7}
+
+
 def test_directory_with_several_jobs_is_refused_without_a_choice(tmp_path):
     for job in ("one", "other"):
         written(tmp_path / f"{job}.jsonl", [{**row, "job_id": job} for row in rows(steps=3, ranks=2)])
