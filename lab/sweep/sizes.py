@@ -71,7 +71,16 @@ def sizes(command: Sequence[str], ranks: Sequence[int], batch: int | None, modes
     if batch is None:
         return [Size(n, None) for n in sorted(set(ranks))]
     first = min(ranks)
-    return sorted({Size(n, batch * n // first if mode == "weak" else batch) for n in ranks for mode in modes})
+    all_sizes = sorted({Size(n, batch * n // first if mode == "weak" else batch) for n in ranks for mode in modes})
+    if any(BATCH_PER_RANK in word for word in command):
+        for size in all_sizes:
+            if size.batch is not None and size.batch % size.ranks:  # the ranks would process another batch
+                raise UsageError(
+                    f"{size.batch} samples cannot be divided among {size.ranks} ranks",
+                    f"the command has {BATCH_PER_RANK}",
+                    "Choose another --batch",
+                )
+    return all_sizes
 
 
 def command_at(command: Sequence[str], size: Size) -> list[str]:

@@ -95,6 +95,7 @@ def test_thresholds_are_read_as_mapping(read_config):
         ("agent: {leases: {evil_seconds: 3600}}", ["agent"], "leases.evil_seconds: there is no threshold"),
         ("", ["hub", "--detectors", "{straggler: {slower_ratio: x}}"], "straggler.slower_ratio: it is 'x'"),
         ("", ["hub", "--detectors", "{"], "cannot read --detectors"),
+        ("", ["hub", "--detectors", "{stall: 2026-02-30}"], "cannot read --detectors"),
     ],
 )
 def test_invalid_thresholds_are_refused(tmp_path, content, command, part):

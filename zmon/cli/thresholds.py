@@ -29,7 +29,7 @@ class Settings(click.ParamType[Any]):
             return value
         try:
             return self._make(yaml.safe_load(value) if isinstance(value, str) else value, key)
-        except yaml.YAMLError as error:
+        except (ValueError, yaml.YAMLError) as error:  # 2026-02-30 is a ValueError
             reason = str(error).splitlines()[0]
             raise UsageError(f"cannot read --{key}", reason, f"It takes YAML: see {self._page}") from error
 

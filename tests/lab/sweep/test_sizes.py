@@ -36,6 +36,13 @@ def test_batch_per_rank_is_the_global_batch_divided_by_ranks():
     assert sizes(per_rank, [1, 2], 512, ["weak"]) == [Size(1, 512), Size(2, 1024)]
 
 
+@pytest.mark.parametrize(("ranks", "modes"), [([1, 4], ["strong"]), ([3, 4], ["weak"])])
+def test_batch_that_ranks_cannot_share_is_refused(ranks, modes):
+    """Each of 4 ranks would process 2 samples, and the result would count 10."""
+    with pytest.raises(UsageError, match=r"cannot be divided among [34] ranks"):
+        sizes(("train", "{ranks}", "--batch={batch_per_rank}"), ranks, 10, modes)
+
+
 OF_TORCHRUN = "--nproc-per-node={ranks}"
 
 

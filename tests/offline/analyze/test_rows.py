@@ -74,7 +74,7 @@ def test_unusable_rows_are_counted_by_their_reason(tmp_path):
         file.write('[1, 2]\n{"cut": \n\n')
     log = read([path])
     assert dict(log.left_out) == {
-        "rank or duration is not positive": 1,
+        "rank, start or duration is not possible": 1,
         "rank, step, start or duration is not a number": 1,
         "no 'rank'": 1,
         "not a row": 2,
@@ -121,9 +121,11 @@ def test_damaged_parquet_is_refused_in_one_line(tmp_path):
 def test_numbers_out_of_range_are_left_out_or_unknown(tmp_path):
     (row, *_) = rows(steps=1)
     beyond = [{**row, "rank": 2_000_000_000}, {**row, "duration": 10**400}, {**row, "samples": 10**400}]
+    beyond += [{**row, name: value} for name, value in (("duration", 1e300), ("duration", 1e-10), ("start", -1e300))]
     log = read([written(tmp_path / "a.jsonl", beyond)])
     assert dict(log.left_out) == {
         "rank is beyond 1,048,576": 1,
+        "rank, start or duration is not possible": 3,
         "rank, step, start or duration is not a number": 1,
     }
     assert measures(log).samples is None
@@ -142,6 +144,14 @@ def test_log_with_several_jobs_is_refused_without_a_choice(tmp_path):
     assert read([path], "other").job_id == "other"
     with pytest.raises(UsageError, match="no steps of job third: the log has the jobs elsewhere, other"):
         read([path], "third")
+
+
+@pytest.mark.parametrize("job", [4711, "4711"])
+def test_job_with_a_number_as_its_id_is_selected(tmp_path, job):
+    """Slurm's ids are numbers, and a log of another tool may have them as such."""
+    path = written(tmp_path / "a.jsonl", [*rows(steps=2, job_id=job), *rows(steps=1, job_id="other")])
+    log = read([path], "4711")
+    assert (log.job_id, [len(steps) for steps in by_step(log).values()]) == ("4711", [2, 2, 2, 2])
 
 
 def test_unknown_phase_and_op_keep_their_names(tmp_path):

@@ -1,5 +1,6 @@
 """Tests of the comparison of reported values. A higher loss at equal samples is detected despite noise."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -81,6 +82,12 @@ def test_comparison_is_unknown_without_common_blocks_of_samples():
     change = compare_single_gauge(before, after)
     assert change.reason == "the runs have values in fewer than 12 common blocks of samples"
     assert (change.result, change.change) == ("unknown", None)
+
+
+def test_gauge_by_samples_is_not_compared_with_one_by_steps():
+    by_samples, by_steps = replace(run(1), samples=[64]), run(1, samples=1)
+    for change in (compare_single_gauge(by_samples, by_steps), compare_single_gauge(by_steps, by_samples)):
+        assert (change.result, change.reason) == ("unknown", "one of the runs does not report its samples")
 
 
 def test_gauge_of_only_one_run_is_not_compared():

@@ -115,6 +115,12 @@ def test_comparison_of_few_steps_is_unknown():
     assert step.before == pytest.approx(0.042, rel=0.1)  # a rough mean
 
 
+def test_few_common_steps_are_counted_as_such():
+    late = run(2, steps=100)
+    (step,) = compare(run(1, steps=100), replace(late, steps=[number + 45 for number in late.steps]))
+    assert step.reason == "55 common steps are too few: at least 60 are needed"
+
+
 def test_comparison_without_steps_is_unknown():
     empty = replace(run(1, steps=80), steps=(), seconds=(), samples=None, causes={})
     (step,) = compare(empty, run(2, steps=80))

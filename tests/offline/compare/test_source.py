@@ -55,6 +55,11 @@ def test_steps_of_a_file_or_a_job_are_selected_by_number(log, data, tmp_path):
     assert numbers(steps_of("job@2..3", data))[1] == [2, 3]
 
 
+def test_gauges_are_those_of_the_selected_steps(tmp_path):
+    log = written(tmp_path / "a.jsonl", [{**row, "report_loss": row["step"] / 10} for row in rows(steps=9, ranks=1)])
+    assert steps_of(f"{log}@5..6", tmp_path).reported == {(0, 0): {5: {"loss": 0.5}, 6: {"loss": 0.6}}}
+
+
 def test_steps_of_a_file_are_selected_by_time(tmp_path):
     table = [{**row, "start": 1_800_000_000.0 + 60 * row["step"]} for row in rows(steps=20, ranks=2)]
     log = written(tmp_path / "a.jsonl", table)
@@ -110,6 +115,18 @@ def test_second_launch_with_the_same_id_and_attempt_is_separate(tmp_path):
     log = steps_of("job", tmp_path / "data")
     assert log.attempts() == [0, 1]
     assert {key: len(steps) for key, steps in by_step(log).items()} == {(0, 0): 9, (0, 1): 9, (1, 0): 4, (1, 1): 4}
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_launch_without_the_steps_of_a_rank_is_not_mixed_with_the_next_one(tmp_path, lost):
+    """The agent deletes the oldest files; and a rank that fails early has written none."""
+    for run in range(3):
+        for rank in {0, 1} - ({lost} if run == 1 else set()):
+            box = rank_box(tmp_path / "boxes", rank, run, start_unix=1.7e9 + 60 * run + rank)
+            box.steps(5 + run)
+            append_once(tmp_path / "data/steps", box)
+    steps = {key: len(of_rank) for key, of_rank in by_step(steps_of("job", tmp_path / "data")).items()}
+    assert steps == {(0, 0): 5, (0, 1): 5, (1, 1 - lost): 6, (2, 0): 7, (2, 1): 7}
 
 
 def test_directory_with_several_jobs_is_refused_without_a_choice(tmp_path):

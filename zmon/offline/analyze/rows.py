@@ -17,7 +17,7 @@ from typing import Any
 from zmon.errors import UsageError
 from zmon.offline.analyze import files
 from zmon.schema.limits import MAX_WORLD_SIZE
-from zmon.schema.measures import measure_of, ns
+from zmon.schema.measures import NS, measure_of, ns
 from zmon.schema.rank import RankState
 from zmon.schema.steps import DURATION, START, RankSteps, Steps
 
@@ -77,9 +77,9 @@ def read(paths: Sequence[Path], job_id: str | None = None) -> StepTable:
     for path, _, rows in opened:
         try:
             for row in rows:
-                job = row.get("job_id") if row else None  # a row without a job ID belongs to the selected job
-                jobs |= {str(job)} if job else set()
-                if job_id is None or job in (None, job_id):
+                job = str((row.get("job_id") if row else None) or "")  # a number in the logs of some tools
+                jobs |= {job} if job else set()
+                if job_id is None or job in ("", job_id):  # a row without a job ID belongs to the selected job
                     _add_row(log, ranks, row)
         except OSError as error:
             raise UsageError(f"cannot read {path}", error.strerror or str(error)) from error
@@ -112,8 +112,8 @@ def _add_row(log: StepTable, ranks: Mapping[Key, RankSteps], row: Mapping[str, A
         wrong = "rank, step, start or duration is not a number"
         log.left_out[f"no {error}" if isinstance(error, KeyError) else wrong] += 1
         return
-    if not (math.isfinite(duration) and duration > 0 and math.isfinite(start) and rank >= 0):
-        log.left_out["rank or duration is not positive"] += 1
+    if not (NS <= duration < _LIMIT and abs(start) < _LIMIT and rank >= 0):
+        log.left_out["rank, start or duration is not possible"] += 1
         return
     if rank >= MAX_WORLD_SIZE:  # it is damage, and every lower rank costs memory
         log.left_out[f"rank is beyond {MAX_WORLD_SIZE:,}"] += 1

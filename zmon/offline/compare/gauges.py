@@ -25,6 +25,9 @@ Points = Sequence[tuple[int, float]]  # samples so far, value
 def compare_gauges(before: Series, after: Series) -> list[Change]:
     """Return the change of each value that both runs reported, by name."""
     names = sorted(before.gauges.keys() & after.gauges.keys())
+    if before.has_samples != after.has_samples:
+        reason = "one of the runs does not report its samples"
+        return [Change(name, "", None, None, None, None, "unknown", reason) for name in names]
     return [_change(name, before.gauges[name], after.gauges[name]) for name in names]
 
 

@@ -112,7 +112,9 @@ def _blocks(before: Series, after: Series) -> Blocks | Unknown:
         sides = [[*range(len(run.steps))] for run in (before, after)]
     number = min(BLOCKS, min(map(len, sides)) // MIN_BLOCK_STEPS)
     if number < MIN_BLOCKS:
-        return Unknown(f"{shorter} complete steps are too few: at least {MIN_BLOCKS * MIN_BLOCK_STEPS} are needed")
+        usable = min(map(len, sides))
+        kind = "complete" if usable == shorter else "common"
+        return Unknown(f"{usable} {kind} steps are too few: at least {MIN_BLOCKS * MIN_BLOCK_STEPS} are needed")
     first, second = (
         [trim(run, side[len(side) * n // number : len(side) * (n + 1) // number]) for n in range(number)]
         for run, side in zip((before, after), sides, strict=True)

@@ -35,6 +35,11 @@ class Series:
     sent_bytes: Mapping[str, float] = field(default_factory=dict)  # by op, per rank and step
 
     @property
+    def has_samples(self) -> bool:
+        """True if the values of `gauges` are at numbers of samples; False: at numbers of steps."""
+        return any(self.samples or ())
+
+    @property
     def samples_per_step(self) -> int | None:
         """The median number of samples per step, or None."""
         return median_low(self.samples) if self.samples else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from zmon.offline.analyze.rows import StepTable, read, stride
 from zmon.schema.measures import NS
 from zmon.schema.steps import START, STEP, Steps
 from zmon.steplog import FOLDER, RunSteps, read_runs
+from zmon.steplog.format import Run
 
 _RANGE = re.compile(r"(.+)@([^@/]*)\.\.([^@/]*)")
 _SUFFIXES = (".parquet", ".jsonl", ".json", ".ndjson")
@@ -34,6 +35,11 @@ def steps_of(source: str, data_dir: Path, job: str | None = None) -> StepTable:
         in_range = _range_test(source, match[2], match[3])
         chosen = {key: steps.select(in_range(steps)) for key, steps in log.steps.items()}
         log.steps = {key: steps for key, steps in chosen.items() if steps.num_rows}
+        for key, reported in log.reported.items():
+            selected = log.steps[key].column(STEP) if key in log.steps else range(0)
+            log.reported[key] = {
+                n: each for n, each in reported.items() if selected and selected[0] <= n <= selected[-1]
+            }
         if not log.steps:
             raise UsageError(f"no steps in {source}", f"it has steps {min(numbers):,} to {max(numbers):,}")
     return log
@@ -85,16 +91,33 @@ def _launch_numbers(runs: Sequence[RunSteps]) -> list[int]:
 
     It is the attempt, unless the job was launched several times with the same attempt.
     """
-    counts: Counter[tuple[int, int]] = Counter()
-    launches = []
-    for run in runs:  # the runs of one rank are in the order of their starts
-        key = run.run.attempt, run.run.rank
-        launches.append((counts[key], run.run.attempt))
-        counts[key] += 1
+    repeats: dict[str, int] = {}  # run uid → number of launches before it with the same attempt
+    for attempt in {run.run.attempt for run in runs}:
+        of_attempt = sorted((run.run for run in runs if run.run.attempt == attempt), key=lambda run: run.start)
+        begins = _launch_begins(of_attempt)
+        repeats |= {run.run_uid: bisect_right(begins, index) for index, run in enumerate(of_attempt)}
+    launches = [(repeats[run.run.run_uid], run.run.attempt) for run in runs]
     if not any(repeat for repeat, _ in launches):
         return [attempt for _, attempt in launches]
     numbers = {launch: number for number, launch in enumerate(sorted(set(launches)))}
     return [numbers[launch] for launch in launches]
+
+
+def _launch_begins(runs: Sequence[Run]) -> list[int]:
+    """Return where the second and each later launch begins in the runs of one attempt, in the order of their starts.
+
+    Between two runs of a rank a launch begins, where the starts are furthest apart. Any rank may lack its run of a
+    launch: the agent has deleted its steps, or it failed before its first one.
+    """
+    begins: list[int] = []
+    latest: dict[int, int] = {}  # rank → index of its run
+    for index, run in enumerate(runs):
+        earlier = latest.get(run.rank)
+        if earlier is not None and (not begins or begins[-1] <= earlier):
+            between = range(earlier + 1, index + 1)
+            begins.append(max(between, key=lambda later: runs[later].start - runs[later - 1].start))
+        latest[run.rank] = index
+    return begins
 
 
 def _range_test(source: str, begin: str, end: str) -> Callable[[Steps], list[int]]:

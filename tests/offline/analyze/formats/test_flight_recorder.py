@@ -85,9 +85,10 @@ def test_damaged_file_among_others_is_a_note(tmp_path):
     assert "nccl_trace_rank_1 was not read: it is not a flight record" in dumps.notes[0]
 
 
-def test_file_without_a_rank_in_its_name_is_a_note(tmp_path):
+@pytest.mark.parametrize("name", ["trace", "trace_1732900000123456789.json"], ids=["no number", "a time"])
+def test_file_without_a_rank_in_its_name_is_a_note(tmp_path, name):
     (path,) = write(tmp_path, done(1))
-    path.rename(other := tmp_path / "trace")
+    path.rename(other := tmp_path / name)
     with pytest.raises(UsageError, match="its name does not end in the number of a rank"):
         flight_recorder.read([other])
 

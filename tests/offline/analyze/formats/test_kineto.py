@@ -182,6 +182,13 @@ def test_list_of_events_is_read_as_the_rank_in_its_name(tmp_path):
     assert sorted(by_step(table)) == [(0, 0), (0, 1)]
 
 
+def test_time_in_the_name_of_a_lone_trace_is_no_rank(tmp_path):
+    """`tensorboard_trace_handler` writes such a name; a job without a process group has no rank in its trace."""
+    path = tmp_path / "node-0_1234.1732900000123456789.pt.trace.json"
+    path.write_text(json.dumps({"traceEvents": [mark("ProfilerStep#1", 0, 10)]}))
+    assert list(by_step(kineto.read([path]))) == [(0, 0)]
+
+
 def test_traces_of_some_ranks_are_numbered_with_a_note(tmp_path):
     events = mark("ProfilerStep#1", 0, 10), mark("gloo:all_reduce", 1, 2, tid=2)
     table = kineto.read([trace(tmp_path, *events, rank=rank, world_size=8) for rank in (2, 5)])

@@ -28,7 +28,7 @@ from zmon.schema.names import place_in_code
 
 MAX_BYTES = 256 << 20  # 2,000 entries with stacks are about 4 MB
 MAX_RANKS = 1 << 17
-_RANK = re.compile(r"(\d{1,6})$")
+_RANK = re.compile(r"(?<!\d)(\d{1,6})$")  # a longer number is a time
 _MEMO_OPCODES = ("PUT", "BINPUT", "LONG_BINPUT")
 _SUFFIXES = (".json", ".pickle", ".pkl", ".bin")
 

@@ -28,7 +28,7 @@ from zmon.schema.steps import DURATION, START, RankSteps
 
 MAX_BYTES = 2 << 30  # of one file, unpacked
 MAX_RANKS = 1 << 17
-_RANK = re.compile(r"rank[_-]?(\d{1,6})(?!\d)|(\d{1,6})$")
+_RANK = re.compile(r"rank[_-]?(\d{1,6})(?!\d)|(?<!\d)(\d{1,6})$")  # a longer number is a time
 _SUFFIXES = (".gz", ".json", ".trace", ".pt")
 _PHASES = ("data", "h2d", "optimizer", "backward", "forward")  # where they overlap, the earlier one counts
 
