@@ -106,6 +106,13 @@ def test_severities_that_were_told_outlive_a_restart():
     assert (over.is_over, over.severity, over.style) == (True, "critical", "success")
 
 
+def test_end_of_all_findings_has_the_labels_of_a_job_that_no_agent_reports_any_more():
+    notices = Notices()
+    notices.finding_notices([CRITICAL], {JOB: {"owner": "ann"}}, (), NOW)
+    (over,) = notices.finding_notices([], {}, (), NOW)
+    assert over.labels == {"owner": "ann"}
+
+
 def test_finding_about_a_death_is_never_told_beside_the_end():
     death = replace(CRITICAL, evidence=evidence(exit_status="exit code 1"))
     notices = Notices()

@@ -85,6 +85,7 @@ class Notices:
 
     def __init__(self, open_severities: Mapping[str, str] | None = None) -> None:
         self.open_severities = dict(open_severities or {})  # job id → the highest severity that people were told about
+        self._labels: dict[str, Mapping[str, str]] = {}  # of these jobs, which no agent may report when all is over
         self._ended: deque[str] = deque(maxlen=_MAX_ENDED)  # ids of findings that were told as ends
 
     def finding_notices(
@@ -100,15 +101,17 @@ class Notices:
             if severity_order(finding.severity) > severity_order(known_severity):
                 self.open_severities[job_id] = finding.severity
                 notices.append(_finding_notice(finding, labels.get(job_id, {}), now))
+        self._labels |= {job_id: labels[job_id] for job_id in self.open_severities.keys() & labels.keys()}
         active = {finding.job_id for finding in notable}
         for job_id in self.open_severities.keys() - active - set(over):
             severity = self.open_severities.pop(job_id)
-            notices.append(_over_notice(job_id, labels.get(job_id, {}), severity, now))
+            notices.append(_over_notice(job_id, self._labels.pop(job_id, {}), severity, now))
         return notices
 
     def record_end(self, end: EndedLaunch) -> Notice:
         """Return the notice of an end. Nothing more is told about earlier findings of the job."""
         self.open_severities.pop(end.job_id, None)
+        self._labels.pop(end.job_id, None)
         self._ended.append(end.finding)
         return end_notice(end)
 
