@@ -39,6 +39,11 @@ def ids_of(*passes, over=()):
         ("nothing", [[]], [[]]),
         ("a finding is told once", [[CRITICAL], [CRITICAL]], [["finding f1 critical"], []]),
         ("a finding that has just opened waits", [[replace(CRITICAL, detected=NOW)]], [[]]),
+        (
+            "one that opened before the clock was set back does not",
+            [[replace(CRITICAL, detected=NOW + 3600.0)]],
+            [["finding f1 critical"]],
+        ),
         ("an info is never told", [[INFO], []], [[], []]),
         ("the severest one is told", [[WARNING, CRITICAL]], [["finding f1 critical"]]),
         ("a lower severity is not told later", [[CRITICAL], [CRITICAL, WARNING]], [["finding f1 critical"], []]),

@@ -94,7 +94,8 @@ class Notices:
         """Return what people are to be told now. `findings` are open; `over` are the jobs whose launch is over."""
         notable = [f for f in findings if severity_order(f.severity) >= severity_order(_LEAST)]
         ready = [f for f in notable if f.job_id not in over and f.id not in self._ended]
-        ready = [f for f in ready if now - f.detected >= _hold_seconds(f)]
+        # A finding of the future is an older one: the clock was set back.
+        ready = [f for f in ready if not 0 <= now - f.detected < _hold_seconds(f)]
         notices = []
         for job_id, finding in _worst_by_job(ready).items():
             known_severity = self.open_severities.get(job_id, "info")
