@@ -21,7 +21,9 @@ AGENT = AgentStatus("http://node-a:9780", "node-a", True, 0.0, version=zmon.__ve
 STALL = DetectorState("stall", {"job": None})
 
 
-def hub_view(agents=(AGENT,), detectors=(STALL,), blind=False, version=zmon.__version__, unwritten=None, incidents=None):
+def hub_view(
+    agents=(AGENT,), detectors=(STALL,), blind=False, version=zmon.__version__, unwritten=None, incidents=None
+):
     """Return the answers of a healthy hub, with these changes."""
     return ClusterView(
         HUB,
