@@ -6,7 +6,9 @@ from pathlib import Path
 
 import streamlit as st
 
+from dashboards.http_options import read_config
 from zmon.doctor import Check, Login, examine_cluster
+from zmon.schema.http_config import VARIABLE
 
 CACHE_SECONDS = 15  # the results change slowly, and the checks make about a dozen requests
 
@@ -14,7 +16,11 @@ CACHE_SECONDS = 15  # the results change slowly, and the checks make about a doz
 @st.cache_resource(ttl=CACHE_SECONDS, show_spinner=False)
 def run_checks(hub_url: str, prometheus_url: str) -> tuple[Check, ...]:
     """Run every check that does not depend on the local machine. It returns even if no server answers."""
-    return tuple(asyncio.run(examine_cluster(hub_url.rstrip("/"), prometheus_url.rstrip("/"), _login())))
+    try:
+        http = read_config()
+    except (OSError, ValueError) as error:
+        return (Check("hub and Prometheus", False, f"cannot be asked: the file in {VARIABLE} is unusable: {error}"),)
+    return tuple(asyncio.run(examine_cluster(hub_url.rstrip("/"), prometheus_url.rstrip("/"), _login(), http)))
 
 
 def _login() -> Login | None:

@@ -18,7 +18,6 @@ from typing import Protocol, TypeAlias, TypeVar
 import msgspec
 import requests
 import streamlit as st
-import yaml
 
 from dashboards.address import REFRESH_SECONDS
 from dashboards.http_options import HttpOptions, http_options
@@ -129,8 +128,6 @@ def fetch(source: Source, path: str, query: Query = (), seconds: float = TIMEOUT
     name, url, advice = source.name, without_credentials(source.url), source.advice
     try:
         options = http_options(source.server)
-    except yaml.YAMLError:  # its text repeats the file, which may hold a password
-        raise Unreachable(f"{name} cannot be asked: the file in {VARIABLE} is not YAML") from None
     except (OSError, ValueError) as error:
         raise Unreachable(f"{name} cannot be asked: the file in {VARIABLE} is unusable: {error}") from None
     shows_credentials = bool(options.auth or options.headers or url != source.url)

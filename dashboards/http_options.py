@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from zmon.schema.http_config import OF_DASHBOARD, VARIABLE, HttpConfig, Server, TlsConfig, client_config
+from zmon.schema.http_config import OF_DASHBOARD, VARIABLE, ClientConfig, HttpConfig, Server, TlsConfig, client_config
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,7 @@ class HttpOptions:
 
 def http_options(server: Server) -> HttpOptions:
     """Return the options for a server as of now. Raises ValueError or OSError if a file cannot be used."""
-    path = os.environ.get(VARIABLE)
-    if not path:
-        return HttpOptions()
-    document = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
-    config: HttpConfig = getattr(client_config(document, Path(path).parent, OF_DASHBOARD), server) or HttpConfig()
+    config: HttpConfig = getattr(read_config(), server) or HttpConfig()
     tls = config.tls_config or TlsConfig()
     if tls.server_name:
         raise ValueError("the dashboard cannot use server_name: put the name of the certificate into the URL")
@@ -41,6 +37,18 @@ def http_options(server: Server) -> HttpOptions:
         False if tls.insecure_skip_verify else trusted,
         (str(tls.cert_file), str(tls.key_file)) if tls.cert_file else None,
     )
+
+
+def read_config() -> ClientConfig:
+    """Return the content of the file, empty without one. Raises ValueError or OSError if it cannot be used."""
+    path = os.environ.get(VARIABLE)
+    if not path:
+        return ClientConfig()
+    try:
+        document = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
+    except yaml.YAMLError:
+        raise ValueError("it is not YAML") from None  # the error repeats the file, which may hold a password
+    return client_config(document, Path(path).parent, OF_DASHBOARD)
 
 
 def _password(config: HttpConfig) -> tuple[str, str] | None:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from zmon.errors import ZmonError
-from zmon.format import plain, plain_json, plain_lines
+from zmon.format import plain, plain_json, plain_lines, size
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,8 @@ def test_json_of_another_program_keeps_the_lines_of_all_texts():
 def test_line_of_an_error_is_plain():
     error = ZmonError("cannot read /dev/shm/a\x1b[2J", "no\nERROR forged", "Look\udcff")
     assert str(error) == "cannot read /dev/shm/a\\x1b[2J: no ERROR forged. Look\ufffd"
+
+
+def test_sizes_have_at_most_three_digits_and_a_unit():
+    sizes = [size(number) for number in (0, 999, 999.6, 1234, 5e9, 999.6e9, 2.05e12)]
+    assert sizes == ["0 B", "999 B", "1 kB", "1.23 kB", "5 GB", "1 TB", "2.05 TB"]

@@ -51,8 +51,8 @@ def duration(seconds: float | None) -> str:
 
 
 def size(num_bytes: float) -> str:
-    """Format bytes: 1234 → 1.23 kB, 5e9 → 5 GB."""
-    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+    """Format bytes: 1234 → 1.23 kB, 5e9 → 5 GB, 2.05e12 → 2.05 TB."""
+    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if num_bytes >= 0.9995 * unit:
             return f"{num_bytes / unit:,.3g} {name}"
     return f"{num_bytes:.0f} B"

@@ -1,6 +1,7 @@
 """The page Armed: the results of `zmon doctor`. They tell which detectors, rules and routes work."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import streamlit as st
 
@@ -22,11 +23,19 @@ def show(context: ViewContext) -> None:
     frame.live(banner.line, context)
     st.markdown("#### Would a fault be detected and paged?")
     checks = sorted(run_checks(context.hub.url, context.prometheus.url), key=lambda check: ORDER.index(check.armed))
-    inert = sum(check.armed is False for check in checks)
-    summary = f"{inert} of {len(checks)} checks are inert." if inert else "All checks are armed."
-    st.html(f'<p data-testid="zmon-armed-sum"><b>{summary}</b></p>')
+    st.html(f'<p data-testid="zmon-armed-sum"><b>{summary(checks)}</b></p>')
     st.html(table_html("zmon-armed", ("", "", "check", "result", "do this next"), map(_row, group_checks(checks))))
     st.caption("Run `zmon doctor` on a node to check its boxes and sources too.")
+
+
+def summary(checks: Sequence[Check]) -> str:
+    """Return how many checks are inert; if none is, how many are armed."""
+    numbers = Counter(check.armed for check in checks)
+    if numbers[False]:
+        return f"{numbers[False]} of {len(checks)} checks are inert."
+    if numbers[None]:
+        return f"No check is inert: {numbers[True]} are armed, and {numbers[None]} have nothing to watch."
+    return "All checks are armed."
 
 
 def group_checks(checks: Iterable[Check]) -> list[list[Check]]:

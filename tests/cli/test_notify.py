@@ -11,7 +11,7 @@ def file(tmp_path, endpoint):
     url = f"json://127.0.0.1:{endpoint.port}/{SECRET}"
     path.write_text(
         f"recipients: [{{url: '{url}', name: ann, jobs: ['llm-*'], labels: {{owner: ann}}, severity: critical}},"
-        f" {{url: '{url}', tell: [ends], outcomes: [failed]}}]"
+        f" {{url: '{url}', tell: [ends], outcomes: [failed]}}, {{url: '{url}', tell: [acts]}}]"
     )
     path.chmod(0o600)
     return path
@@ -20,8 +20,9 @@ def file(tmp_path, endpoint):
 def test_recipients_are_listed_with_what_they_want(command, file):
     assert command("notify", str(file)) == (
         0,
-        "ann: ends (done, failed, cancelled, preempted, node_lost, unknown) and findings (at least critical) of jobs "
-        "llm-* with owner=ann\njson-2: ends (failed) of jobs *\n",
+        "ann: ends (done, failed, cancelled, preempted, node_lost, unknown), findings (at least critical), "
+        "acts (on findings of at least critical) of jobs llm-* with owner=ann\n"
+        "json-2: ends (failed) of jobs *\njson-3: acts (on findings of at least warning) of jobs *\n",
         "",
     )
 
@@ -29,8 +30,8 @@ def test_recipients_are_listed_with_what_they_want(command, file):
 def test_test_notice_is_sent_to_each(command, file, endpoint):
     code, out, err = command("notify", str(file), "--test")
     assert (code, err) == (0, "")
-    assert [line.split(" in ")[0] for line in out.splitlines()] == ["ann: sent", "json-2: sent"]
-    assert [each["title"] for each in endpoint.received] == ["zmon: a test"] * 2
+    assert [line.split(" in ")[0] for line in out.splitlines()] == ["ann: sent", "json-2: sent", "json-3: sent"]
+    assert [each["title"] for each in endpoint.received] == ["zmon: a test"] * 3
 
 
 def test_failure_is_a_line_without_the_url(command, file, endpoint):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dashboards.views.armed import _row, group_checks
+from dashboards.views.armed import _row, group_checks, summary
 from zmon.doctor import Check
 
 START = "Start zmon hub."
@@ -20,6 +20,19 @@ START = "Start zmon hub."
 )
 def test_checks_with_the_same_next_step_or_result_are_one_group(checks, groups):
     assert [[check.name for check in group] for group in group_checks(checks)] == groups
+
+
+@pytest.mark.parametrize(
+    ("states", "sentence"),
+    [
+        ([True, True], "All checks are armed."),
+        ([True, False, None], "1 of 3 checks are inert."),
+        ([True, None, None], "No check is inert: 1 are armed, and 2 have nothing to watch."),  # no job runs
+        ([None], "No check is inert: 0 are armed, and 1 have nothing to watch."),
+    ],
+)
+def test_sum_calls_only_checks_armed_that_are(states, sentence):
+    assert summary([Check("hub", state, "") for state in states]) == sentence
 
 
 def test_group_has_its_next_step_once_and_each_result():

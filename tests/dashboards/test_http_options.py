@@ -10,6 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from dashboards import asking
+from dashboards.armed import run_checks
 from dashboards.http_options import HttpOptions, http_options
 from tests.web.certificates import OPTIONAL, Certificates, live_config
 from tests.web.serving import with_server
@@ -139,6 +140,27 @@ HUBS = {
 @pytest.mark.parametrize("keys", HUBS.values(), ids=HUBS)
 def test_hub_with_tls_and_users_is_asked(fetched, keys):
     assert fetched(keys) == b"up 1\n"
+
+
+@pytest.mark.parametrize("keys", HUBS.values(), ids=HUBS)
+def test_page_armed_asks_a_hub_with_tls_and_users_as_the_other_pages_do(secured, tmp_path, monkeypatch, keys):
+    (tmp_path / "http.yaml").write_text(yaml.safe_dump(keys))
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "http.yaml"))
+    checks = []
+
+    async def scenario(server):
+        url = f"https://127.0.0.1:{server.port}"
+        checks.extend(await asyncio.to_thread(run_checks, url, url))
+
+    with_server(scenario, most=32, live=secured)
+    assert "answered 403: this needs the role read" in next(check for check in checks if check.name == "hub").result
+
+
+def test_page_armed_says_that_the_file_is_unusable_and_repeats_nothing_of_it(tmp_path, monkeypatch):
+    (tmp_path / "http.yaml").write_text("hub: {secret")
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "http.yaml"))
+    (check,) = run_checks("http://127.0.0.1:1", "http://127.0.0.1:1")
+    assert check.result == "cannot be asked: the file in ZMON_HTTP_CONFIG is unusable: it is not YAML"
 
 
 @pytest.mark.parametrize(

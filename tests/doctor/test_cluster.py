@@ -21,11 +21,13 @@ AGENT = AgentStatus("http://node-a:9780", "node-a", True, 0.0, version=zmon.__ve
 STALL = DetectorState("stall", {"job": None})
 
 
-def hub_view(agents=(AGENT,), detectors=(STALL,), blind=False, version=zmon.__version__, unwritten=None):
+def hub_view(
+    agents=(AGENT,), detectors=(STALL,), blind=False, version=zmon.__version__, unwritten=None, incidents=None
+):
     """Return the answers of a healthy hub, with these changes."""
     return ClusterView(
         HUB,
-        HubHealth(True, list(agents), unwritten, None, version, []),
+        HubHealth(True, list(agents), unwritten, incidents, version, []),
         JobList([JOB_VIEW], blind),
         DetectorList(list(detectors)),
     )
@@ -78,6 +80,7 @@ FAULTS = {  # what the hub answers, the only check that is inert, and a part of 
     "hub of another version": (hub_view(version="0.0.9"), "hub version", "runs zmon 0.0.9, but this is"),
     "hub that does not answer": (ClusterView(HUB, GONE, GONE, GONE), "hub", str(GONE)),
     "hub that cannot write": (hub_view(unwritten="disk full"), "hub state", "disk full"),
+    "hub without incidents": (hub_view(incidents="disk full"), "hub state, incidents", "disk full"),
     "detector that fails": (hub_view(detectors=[FAILING]), "detector straggler", "ZeroDivisionError"),
 }
 

@@ -39,6 +39,11 @@ def ids_of(*passes, over=()):
         ("nothing", [[]], [[]]),
         ("a finding is told once", [[CRITICAL], [CRITICAL]], [["finding f1 critical"], []]),
         ("a finding that has just opened waits", [[replace(CRITICAL, detected=NOW)]], [[]]),
+        (
+            "one that opened before the clock was set back does not",
+            [[replace(CRITICAL, detected=NOW + 3600.0)]],
+            [["finding f1 critical"]],
+        ),
         ("an info is never told", [[INFO], []], [[], []]),
         ("the severest one is told", [[WARNING, CRITICAL]], [["finding f1 critical"]]),
         ("a lower severity is not told later", [[CRITICAL], [CRITICAL, WARNING]], [["finding f1 critical"], []]),
@@ -104,6 +109,13 @@ def test_severities_that_were_told_outlive_a_restart():
     assert notices.finding_notices([CRITICAL, WARNING], {}, (), NOW) == []
     (over,) = notices.finding_notices([], {}, (), NOW)
     assert (over.is_over, over.severity, over.style) == (True, "critical", "success")
+
+
+def test_end_of_all_findings_has_the_labels_of_a_job_that_no_agent_reports_any_more():
+    notices = Notices()
+    notices.finding_notices([CRITICAL], {JOB: {"owner": "ann"}}, (), NOW)
+    (over,) = notices.finding_notices([], {}, (), NOW)
+    assert over.labels == {"owner": "ann"}
 
 
 def test_finding_about_a_death_is_never_told_beside_the_end():

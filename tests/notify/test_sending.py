@@ -85,7 +85,14 @@ def test_endpoint_that_is_gone_has_a_reason_without_a_part_of_the_url(notice):
     assert SECRET not in reason
 
 
-@pytest.mark.parametrize("url", [f"nosuch://{SECRET}", f"slack://{SECRET}", f"file:///{SECRET}", f"config://{SECRET}"])
+UNKNOWN_URLS = (
+    *(f"{scheme}{SECRET}" for scheme in ("nosuch://", "slack://", "file:///", "config://")),
+    f"json://[{SECRET}/x",  # no address of IPv6
+    f"slack://{SECRET}\u2100",  # the error of urllib repeats the host
+)
+
+
+@pytest.mark.parametrize("url", UNKNOWN_URLS)
 def test_url_that_apprise_does_not_know_is_one_line(url):
     with pytest.raises(UsageError, match=r"cannot send notices to ann: apprise does not know this \w+:// URL") as error:
         AppriseService(Recipient(url=url, name="ann"))

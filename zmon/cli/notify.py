@@ -10,7 +10,7 @@ import click
 
 from zmon.format import listed
 from zmon.notify import AppriseService, Recipient, read_recipients
-from zmon.notify.notices import ENDS, FINDINGS, Notice
+from zmon.notify.notices import ACTS, ENDS, FINDINGS, Notice
 from zmon.schema.ended_launch import DONE
 
 BODY = "This is a test of zmon notify. No job has ended."
@@ -48,4 +48,6 @@ def _wishes(recipient: Recipient) -> str:
         kinds.append(f"ends ({listed(recipient.outcomes)})")
     if FINDINGS in recipient.tell:
         kinds.append(f"findings (at least {recipient.severity})")
-    return f"{' and '.join(kinds)} of jobs {listed(recipient.jobs)}{f' with {listed(labels)}' if labels else ''}"
+    if ACTS in recipient.tell:
+        kinds.append(f"acts (on findings of at least {recipient.severity})")
+    return f"{listed(kinds)} of jobs {listed(recipient.jobs)}{f' with {listed(labels)}' if labels else ''}"

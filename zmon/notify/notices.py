@@ -85,6 +85,7 @@ class Notices:
 
     def __init__(self, open_severities: Mapping[str, str] | None = None) -> None:
         self.open_severities = dict(open_severities or {})  # job id → the highest severity that people were told about
+        self._labels: dict[str, Mapping[str, str]] = {}  # of these jobs, which no agent may report when all is over
         self._ended: deque[str] = deque(maxlen=_MAX_ENDED)  # ids of findings that were told as ends
 
     def finding_notices(
@@ -93,22 +94,25 @@ class Notices:
         """Return what people are to be told now. `findings` are open; `over` are the jobs whose launch is over."""
         notable = [f for f in findings if severity_order(f.severity) >= severity_order(_LEAST)]
         ready = [f for f in notable if f.job_id not in over and f.id not in self._ended]
-        ready = [f for f in ready if now - f.detected >= _hold_seconds(f)]
+        # A finding of the future is an older one: the clock was set back.
+        ready = [f for f in ready if not 0 <= now - f.detected < _hold_seconds(f)]
         notices = []
         for job_id, finding in _worst_by_job(ready).items():
             known_severity = self.open_severities.get(job_id, "info")
             if severity_order(finding.severity) > severity_order(known_severity):
                 self.open_severities[job_id] = finding.severity
                 notices.append(_finding_notice(finding, labels.get(job_id, {}), now))
+        self._labels |= {job_id: labels[job_id] for job_id in self.open_severities.keys() & labels.keys()}
         active = {finding.job_id for finding in notable}
         for job_id in self.open_severities.keys() - active - set(over):
             severity = self.open_severities.pop(job_id)
-            notices.append(_over_notice(job_id, labels.get(job_id, {}), severity, now))
+            notices.append(_over_notice(job_id, self._labels.pop(job_id, {}), severity, now))
         return notices
 
     def record_end(self, end: EndedLaunch) -> Notice:
         """Return the notice of an end. Nothing more is told about earlier findings of the job."""
         self.open_severities.pop(end.job_id, None)
+        self._labels.pop(end.job_id, None)
         self._ended.append(end.finding)
         return end_notice(end)
 

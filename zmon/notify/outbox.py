@@ -68,7 +68,8 @@ class Outbox:
     def due(self, recipient: str, now: float) -> UnsentNotice | None:
         """Return the oldest notice of a recipient if it is due. The others wait behind it, in their order."""
         oldest = next((pending for pending in self.pending if pending.recipient == recipient), None)
-        return oldest if oldest and oldest.due <= now else None
+        # A longer wait than the longest: the clock was set back.
+        return oldest if oldest and not 0 < oldest.due - now <= _LONGEST_WAIT_SECONDS else None
 
     def record_sent(self, pending: UnsentNotice) -> None:
         """Remove a notice that was sent."""

@@ -50,11 +50,11 @@ class AppriseService:
         asset = apprise.AppriseAsset(
             app_id="zmon", app_desc="zmon", app_url="", http_redirects=False, storage_mode="memory", async_mode=False
         )
-        self._scrub = scrubber(recipient.url)
         self._service = apprise.Apprise(asset=asset)
         try:
+            self._scrub = scrubber(recipient.url)
             is_known = self._service.add(recipient.url)
-        except Exception:  # a plug-in may raise anything, and its text may repeat the URL
+        except Exception:  # a wrong address, or anything from a plug-in; the text may repeat the URL
             is_known = False
         if not is_known:
             scheme = recipient.url.partition("://")[0]

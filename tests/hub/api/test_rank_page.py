@@ -28,6 +28,12 @@ def test_answer_has_all_ranks_in_their_order_or_those_of_one_host():
     assert (ranks(answer), answer.num_rows, answer.summary.num_ranks) == ([6], 1, 7)
 
 
+def test_time_since_the_last_step_is_unknown_before_the_first_step():
+    starting = rank_state(0, steps=0, step_seconds=40.0, last_step_time=None)
+    rows = page(snapshot(starting, rank_state(1, step_seconds=0.5))).ranks
+    assert [row.step_seconds for row in rows] == [None, 0.5]
+
+
 def test_urgent_ranks_are_culprits_then_dead_then_overdue_then_unwatched():
     open_findings = [finding(ranks=(5,), severity="warning"), finding(ranks=(4,), severity="critical")]
     assert ranks(page(findings=open_findings, order="urgency")) == [4, 5, 2, 3, 1, 6, 0]

@@ -80,6 +80,8 @@ def test_real_name_is_resolved():
     assert "http://127.0.0.1:9780" in find(DnsTargets("localhost", 9780, "http"))
 
 
-def test_name_that_does_not_exist_is_refused_with_one_line():
-    with pytest.raises(ZmonError, match=r"cannot resolve zmon\.invalid"):
-        find(DnsTargets("zmon.invalid", 9780, "http"))
+@pytest.mark.parametrize("name", ["zmon.invalid", "node..example.org", f"{'a' * 64}.example.org"])
+def test_name_that_does_not_exist_is_refused_with_one_line(name):
+    with pytest.raises(ZmonError, match=f"cannot resolve {name}") as refused:
+        find(DnsTargets(name, 9780, "http"))
+    assert "\n" not in str(refused.value)

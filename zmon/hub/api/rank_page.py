@@ -68,7 +68,7 @@ def _rows(snapshot: Snapshot, states: Sequence[RankState], watched: Collection[i
             in_flight_seconds=state.in_flight.seconds if state.in_flight else None,
             self_seconds=last.self_seconds[state.rank] if last else None,
             exposed_seconds=last.exposed_of(state.rank) if last else None,
-            step_seconds=round(state.step_seconds, 3),
+            step_seconds=None if state.last_step_time is None else round(state.step_seconds, 3),
         )
         for state in states
     ]

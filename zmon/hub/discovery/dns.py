@@ -32,7 +32,7 @@ class DnsTargets(PolledSource):
                 addresses = await asyncio.get_running_loop().getaddrinfo(
                     self._host, self._port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
                 )
-        except (OSError, TimeoutError) as error:
+        except (OSError, UnicodeError, TimeoutError) as error:  # UnicodeError: no name, such as node..example.org
             raise ZmonError(f"cannot resolve {self._host}", str(error) or "no answer in time") from error
         hosts = {str(address[0]) for _, _, _, _, address in addresses}
         return in_order([f"{self._scheme}://{host_in_url(host)}:{self._port}" for host in hosts])

@@ -44,7 +44,7 @@ def amount(value: float | None, unit: str = "B") -> str:
     if value is None:
         return UNKNOWN
     for prefix in ("", "k", "M", "G"):
-        if abs(value) < 1000:
+        if abs(value) < 999.5:  # above it, three digits are 1e+03
             return f"{value:.3g} {prefix}{unit}"
         value /= 1000
     return f"{value:.3g} T{unit}"
