@@ -79,6 +79,7 @@ def test_url_may_be_in_a_file(write, tmp_path):
         ("recipients: [{url_file: '/nonexistent'}]", "recipient 1: cannot read /nonexistent: No such file"),
         (f"recipients: [{{url: '{SECRET}', name: a}}, {{url: '{SECRET}', name: a}}]", "2 recipients have the name a"),
         (f"recipients: [{{url: '{SECRET}'", "it is not YAML"),
+        ("recipients: 2026-02-30", "it is not YAML"),
     ],
 )
 def test_mistake_is_one_line_without_a_url(write, text, line):

@@ -70,10 +70,10 @@ def read_recipients(path: Path) -> tuple[Recipient, ...]:
         raise _wrong(path, error.strerror or str(error)) from error
     except UnicodeDecodeError as error:
         raise _wrong(path, "it is not UTF-8") from error
-    except yaml.YAMLError:
-        raise _wrong(path, "it is not YAML") from None  # the error would repeat a line of the file
     except msgspec.ValidationError as error:
         raise _wrong(path, str(error)) from None
+    except (ValueError, yaml.YAMLError):  # 2026-02-30 is a ValueError
+        raise _wrong(path, "it is not YAML") from None  # the error would repeat a line of the file
     if not recipients:
         raise _wrong(path, "it has no recipient")
     numbers: Counter[str] = Counter()

@@ -117,8 +117,13 @@ def test_mistake_in_the_file_is_one_line(read, message):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("rules: [", "it is not YAML"), ("!!python/object/apply:os.system ['true']", "it is not YAML"), ("", "Expected")],
-    ids=["half a list", "code", "empty"],
+    [
+        ("rules: [", "it is not YAML"),
+        ("!!python/object/apply:os.system ['true']", "it is not YAML"),
+        ("", "Expected"),
+        ("rules: 2026-02-30", "it is not YAML"),
+    ],
+    ids=["half a list", "code", "empty", "a date that no calendar has"],
 )
 def test_file_that_is_no_policy_is_one_line(read, text, message):
     with pytest.raises(UsageError, match=message) as error:

@@ -97,10 +97,10 @@ def read_policy(path: Path) -> Policy:
         raise _wrong(path, error.strerror or str(error)) from error
     except UnicodeDecodeError as error:
         raise _wrong(path, "it is not UTF-8") from error
-    except yaml.YAMLError as error:
-        raise _wrong(path, f"it is not YAML: {' '.join(str(error).split())}") from error
     except msgspec.ValidationError as error:
         raise _wrong(path, str(error)) from error
+    except (ValueError, yaml.YAMLError) as error:  # 2026-02-30 is a ValueError
+        raise _wrong(path, f"it is not YAML: {' '.join(str(error).split())}") from error
     if not 0 < len(file.rules) <= _MAX_RULES:
         raise _wrong(path, f"it has {len(file.rules)} rules, and may have 1 to {_MAX_RULES}")
     names = [rule.name for rule in file.rules]
