@@ -110,10 +110,12 @@ def test_two_writers_with_the_same_pid_have_a_file_each(tmp_path):
     assert len(list(path.parent.iterdir())) == len(writers)
 
 
-def test_discarded_box_is_deleted(tmp_path):
+def test_discarded_box_is_deleted_alone(tmp_path):
     path = box_path(tmp_path, JOB, 0, 0)
-    BoxWriter(path).discard()
-    assert list(path.parent.iterdir()) == []
+    first, second = BoxWriter(path), BoxWriter(path)
+    second.discard()
+    first.publish()
+    assert list(path.parent.iterdir()) == [path]
 
 
 _RACER = """

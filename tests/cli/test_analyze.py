@@ -90,19 +90,19 @@ def test_other_files_of_a_folder_are_left_out_with_a_note(tmp_path):
     assert "1 files of another kind were left out: README.md" in run(tmp_path).output
 
 
-def test_file_of_an_unknown_format_is_refusal_of(tmp_path):
+def test_file_of_an_unknown_format_is_refused(tmp_path):
     (tmp_path / "a.json").write_text('{"what": 1}')
     choices = "Choose it with --format: steps, straggler-analysis, flight-recorder, kineto"
     assert refusal_of(tmp_path / "a.json").endswith(f"a.json. {choices}")
     assert refusal_of(tmp_path).endswith(choices)
 
 
-def test_folder_without_files_of_the_format_is_refusal_of(tmp_path):
+def test_folder_without_files_of_the_format_is_refused(tmp_path):
     assert "cannot tell the format of an empty directory" in refusal_of(tmp_path)
     assert "no file of the format kineto" in refusal_of(tmp_path, "--format", "kineto")
 
 
-def test_files_of_two_formats_are_refusal_of(tmp_path):
+def test_files_of_two_formats_are_refused(tmp_path):
     (tmp_path / "trace_0").write_bytes(pickle.dumps({"version": "2.10"}))
     log = written(tmp_path / "log.jsonl", rows(steps=1))
     assert "the files have several formats: flight-recorder, steps" in refusal_of(log, tmp_path / "trace_0")

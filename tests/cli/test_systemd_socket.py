@@ -50,7 +50,9 @@ def get_livez(port, process):
 def test_request_waits_in_the_socket_until_the_agent_has_started(tmp_path):
     port = unused_port()
     with activated(tmp_path, f"127.0.0.1:{port}", "--data-dir", str(tmp_path / "data")) as process:
-        assert get_livez(port, process).status_code == 200
+        answer = get_livez(port, process)
+        assert answer is not None, process.stderr.read()
+        assert answer.status_code == 200
 
 
 def test_daemon_without_a_socket_of_systemd_ends_with_one_line(tmp_path):

@@ -45,13 +45,13 @@ def test_killed_agent_causes_no_finding_about_a_healthy_job(stack: RunningStack,
     assert (stack.job(training.job_id) or {})["state"] == "train"
 
 
-@pytest.mark.slow  # it starts a job twice; tests/hub/test_restarts.py tests restarts without a job
 def recovery_phases(stack: RunningStack, job_id: str) -> dict[str, float]:
     """Return the seconds of each phase of the job's only restart; none before the hub has its first step."""
     (end,) = json.loads(stack.zmon("ends", job_id, "--json").stdout)["ends"]
     return end["restart"]["phases"]
 
 
+@pytest.mark.slow  # it starts a job twice; tests/hub/test_restarts.py tests restarts without a job
 def test_restart_by_the_launcher_opens_a_warning_that_resolves(
     stack: RunningStack, start_job: Callable[..., Job]
 ) -> None:

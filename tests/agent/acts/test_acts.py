@@ -160,16 +160,16 @@ async def test_agent_whose_ledger_another_agent_has_refuses(start_job, acting, t
 
 
 async def test_rank_that_has_ended_is_refused(start_job, acting):
-    job = start_job()
+    job = start_job(ranks=2)
     async with acting() as client:
         request = await request_for(client)
-        os.kill(job.pids[0], signal.SIGKILL)  # nobody reaps it while its launcher is stopped
+        os.kill(job.pids[0], signal.SIGKILL)
         assert job.rank_ended(0)
         assert f"rank 0 of job of uid {os.getuid()} has ended" in (await ask_for(client, request)).reason
 
 
 async def test_request_that_fits_no_rank_of_this_node_is_refused(start_job, acting):
-    start_job()
+    start_job(ranks=2)
     misfits = [
         ({"run_uid": "ff" * 16}, "is not on this node"),
         ({"rank": 1}, "is not on this node"),

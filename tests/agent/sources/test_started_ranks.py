@@ -78,7 +78,7 @@ class Family:
         return next(s for _, s in self._boxes.ranks() if s.job_id == "tried")
 
     @property
-    def activity(self):
+    def activity_and_superseded(self):
         return self.state.activity, self.state.superseded
 
     @property
@@ -88,11 +88,11 @@ class Family:
 
 def test_rank_that_waits_for_ranks_that_it_has_started_is_over(family):
     family.train()
-    assert family.activity == WATCHED
+    assert family.activity_and_superseded == WATCHED
     for rank in (0, 1):
         family.start_rank(rank)
     family.wait()
-    assert family.activity == OVER
+    assert family.activity_and_superseded == OVER
     assert (family.state.lease_seconds, family.state.overdue_seconds, family.is_suspect) == (None, 0.0, False)
 
 
@@ -101,17 +101,17 @@ def test_ranks_below_a_launcher_or_fork_server_count_for_the_process_that_starte
     launcher = family.start_process()
     family.start_rank(below=launcher)
     family.wait()
-    assert family.activity == OVER
+    assert family.activity_and_superseded == OVER
 
 
 def test_group_of_one_rank_counts_once_it_is_joined(family):
     family.train()
     child = family.start_rank(world_size=1, backend=None)
     family.wait()
-    assert family.activity == WATCHED
+    assert family.activity_and_superseded == WATCHED
     child.writer.identity(replace(child.who, backend="gloo"))
     family.wait(0.1)
-    assert family.activity == OVER
+    assert family.activity_and_superseded == OVER
 
 
 def test_rank_that_trains_again_is_watched_again(family):
@@ -121,10 +121,10 @@ def test_rank_that_trains_again_is_watched_again(family):
         family.wait()
         first.process.end()
         family.wait()
-        assert family.activity == OVER
+        assert family.activity_and_superseded == OVER
         family.parent.steps(1)
         family.wait()
-        assert (family.activity, family.is_suspect) == (WATCHED, True)
+        assert (family.activity_and_superseded, family.is_suspect) == (WATCHED, True)
         family.parent.steps(300)
 
 
@@ -139,10 +139,10 @@ def test_rank_that_ends_well_stays_over_unless_it_trained_again(family, trains):
         family.parent.steps(1)
     family.parent.timeline.turn_to(DONE)
     family.wait(0.1)
-    assert family.activity == ("done", not trains)
+    assert family.activity_and_superseded == ("done", not trains)
     family.parent.process.end()
     family.wait(0.1)
-    assert family.activity == ("done", not trains)
+    assert family.activity_and_superseded == ("done", not trains)
 
 
 def train_beside_an_evaluation(family):
@@ -190,7 +190,7 @@ QUIET = {
 def test_training_rank_is_not_over_and_is_a_suspect_once_it_stands_still(family, begin):
     begin(family)
     family.wait()
-    assert family.activity == WATCHED
+    assert family.activity_and_superseded == WATCHED
     assert family.is_suspect
 
 
@@ -220,8 +220,8 @@ def test_failure_of_a_rank_is_its_own_only_if_the_ranks_below_it_ended_well(fami
         child.timeline.turn_to(DONE)
     child.process.end(signal.SIGKILL)
     family.wait(0.1)
-    assert family.activity == OVER
+    assert family.activity_and_superseded == OVER
     family.parent.process.end(signal.SIGKILL)
     family.wait(0.1)
-    assert family.activity == (WATCHED if finished else OVER)
+    assert family.activity_and_superseded == (WATCHED if finished else OVER)
     assert family.is_suspect is finished

@@ -45,7 +45,7 @@ class Period:
 
 
 def firing(answer: Answer, every: float, pending: float) -> list[Period]:
-    """Return when an alert fires whose expression has this answer and is evaluated `every` this many seconds."""
+    """Return when an alert fires whose expression has this answer and is evaluated once in `every` seconds."""
     periods = []
     for labels, values in answer.items():
         times = sorted(values)

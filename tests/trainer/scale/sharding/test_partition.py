@@ -61,12 +61,13 @@ def test_every_load_has_a_rank(times: list[int], num_ranks: int, name: str) -> N
     assert set(ranks) <= set(range(num_ranks))
 
 
+@pytest.mark.parametrize("room", [NO_LIMIT, 4], ids=["no limit", "too little room"])
 @pytest.mark.parametrize("name", PARTITIONERS)
-def test_partitioner_does_not_change_its_input(name: str) -> None:
-    loads = indivisible([5, 3, 9], placed_times=[1, 2])
+def test_partitioner_does_not_change_its_input(name: str, room: int) -> None:
+    loads = indivisible([5, 3, 9], placed_times=[1, 2], room=[room, room])
     PARTITIONERS[name](loads)
     assert (loads.times.tolist(), loads.placed_times.tolist()) == ([5, 3, 9], [1, 2])
-    assert (loads.memory.tolist(), loads.room.tolist()) == ([5, 3, 9], [NO_LIMIT, NO_LIMIT])
+    assert (loads.memory.tolist(), loads.room.tolist()) == ([5, 3, 9], [room, room])
 
 
 @pytest.mark.parametrize("name", PARTITIONERS)
