@@ -11,7 +11,7 @@ GENERATED := 'dashboards/grafana/*.json' 'dashboards/rules/*.yaml' helm/zmon/fil
 help:
 	@echo "make demo [DURATION=seconds] [DATA=file.tsv]   run a monitored training job on this machine"
 	@echo "make demo REPLAY=frozen-rank                   show a recorded fault on the pages, without a training"
-	@echo "make test                                      run one test of each kind, with real jobs and a browser (12 minutes)"
+	@echo "make test                                      run all but the slow tests, with real jobs and a browser (12 minutes)"
 	@echo "make test-all                                  run all tests"
 	@echo "make test-slow                                 run the tests that make test leaves out"
 	@echo "make check                                     check format, lint, types, imports and alert rules"

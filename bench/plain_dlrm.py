@@ -69,7 +69,7 @@ class PlainTrainer:
             work.wait()
             weight.grad /= dist.get_world_size()
         self._optimizer.step()
-        return float(loss)
+        return float(loss.detach())
 
 
 def _mlp(widths: tuple[int, ...], last: nn.Module) -> nn.Sequential:

@@ -19,7 +19,8 @@ def run_checks(hub_url: str, prometheus_url: str) -> tuple[Check, ...]:
     try:
         http = read_config()
     except (OSError, ValueError) as error:
-        return (Check("hub and Prometheus", False, f"cannot be asked: the file in {VARIABLE} is unusable: {error}"),)
+        result = f"cannot be asked: the file in {VARIABLE} is unusable: {error}"
+        return (Check("hub and Prometheus", False, result, "docs/deploy/security.md has all keys."),)
     return tuple(asyncio.run(examine_cluster(hub_url.rstrip("/"), prometheus_url.rstrip("/"), _login(), http)))
 
 

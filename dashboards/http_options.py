@@ -28,8 +28,6 @@ def http_options(server: Server) -> HttpOptions:
     """Return the options for a server as of now. Raises ValueError or OSError if a file cannot be used."""
     config: HttpConfig = getattr(read_config(), server) or HttpConfig()
     tls = config.tls_config or TlsConfig()
-    if tls.server_name:
-        raise ValueError("the dashboard cannot use server_name: put the name of the certificate into the URL")
     trusted: str | bool = str(tls.ca_file) if tls.ca_file else True
     return HttpOptions(
         _password(config),
@@ -48,7 +46,11 @@ def read_config() -> ClientConfig:
         document = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
     except yaml.YAMLError:
         raise ValueError("it is not YAML") from None  # the error repeats the file, which may hold a password
-    return client_config(document, Path(path).parent, OF_DASHBOARD)
+    config = client_config(document, Path(path).parent, OF_DASHBOARD)
+    sections = [section for section in (config.hub, config.prometheus) if section]
+    if any(section.tls_config and section.tls_config.server_name for section in sections):
+        raise ValueError("the dashboard cannot use server_name: put the name of the certificate into the URL")
+    return config
 
 
 def _password(config: HttpConfig) -> tuple[str, str] | None:

@@ -40,8 +40,8 @@ def activities(prometheus: Prometheus, job_id: str, span: Span) -> list[Mark]:
         times = rows["time"].map(lambda time: time.timestamp())
         intervals = (times.diff() > span.resolution).cumsum()
         marks += [
-            Mark("activity", str(activity), float(times.iloc[0]), float(times.iloc[-1] + span.resolution))
-            for _, times in times.groupby(intervals)
+            Mark("activity", str(activity), float(interval.iloc[0]), float(interval.iloc[-1] + span.resolution))
+            for _, interval in times.groupby(intervals)
         ]
     return marks
 

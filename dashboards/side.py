@@ -15,7 +15,10 @@ CAUSES = (
 SAMPLES = "max(avg_over_time(zmon:job_samples:rate{job_id=$job}[$range]))"
 EFFICIENCY = "max(avg_over_time(zmon_job_efficiency_ratio{job_id=$job}[$range]))"
 # A job that ended has no series any more: `last_time` is up to a minute after its last sample.
-RANKS = "max by (world_size) (last_over_time(zmon_job_info{job_id=$job}[2m]))"
+RANKS = (
+    "max by (world_size) (zmon_job_info{job_id=$job})"
+    " or on () max by (world_size) (last_over_time(zmon_job_info{job_id=$job}[2m]))"
+)
 JOBS = f"group by (job_id) (last_over_time(zmon_job_info[{LOOKBACK}]))"
 LAST_TIME = f"max(last_over_time(timestamp(zmon_job_info{{job_id=$job}})[{LOOKBACK}:1m]))"
 BY_NAME = {

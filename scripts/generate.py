@@ -31,14 +31,14 @@ from zmon.detectors import ALL
 from zmon.job.lease import Leases
 from zmon.metrics import SPECS, STEP_HISTOGRAM, STEP_SECONDS_BOUNDS
 from zmon.schema.measures import MEASURES
-from zmon.schema.thresholds import ranges
+from zmon.schema.thresholds import Range, ranges
 
 DOCS = Path(__file__).parents[1] / "docs"
 GRAFANA = Path(grafana.__file__).parent
 RULES = Path(rules.__file__).parent
 CHART = DOCS.parent / "helm" / "zmon" / "files"
 ALERTMANAGER = DOCS.parent / "deploy" / "alertmanager"
-ANY = "more than 0"  # the range of most thresholds, which their page says once
+ANY = str(Range())  # of most thresholds; their page says it once
 SUBJECTS = {  # the headings of the page of metrics, each by its first metric in the order of SPECS
     "zmon_rank_info": "Ranks, from agents",
     "zmon_nic_receive_bytes_total": "Links, from agents",

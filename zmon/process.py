@@ -123,7 +123,7 @@ def children(
     Each comes with its folder, which is open until the next one is taken, and its state. Nothing if the process has
     just ended, or if the kernel lists no children (CONFIG_PROC_CHILDREN).
     """
-    for child in _listed_children(folder):
+    for child in listed_children(folder):
         with contextlib.suppress(OSError), _folder(child, proc) as child_folder:
             stat = stat_in(child_folder)
             if stat is None or stat.parent != pid:  # it has ended, and its number may be another process's
@@ -133,7 +133,7 @@ def children(
                 yield from children(child, child_folder, proc, generations - 1)
 
 
-def _listed_children(folder: Path) -> Iterator[int]:
+def listed_children(folder: Path) -> Iterator[int]:
     """Yield the children that each thread of a process has started."""
     with contextlib.suppress(OSError):  # the process has just ended
         for thread in (folder / "task").iterdir():

@@ -89,7 +89,7 @@ class _Run:
         self._wait(lambda: self._look().newest[1] > 1, START_SECONDS)
         began = self._training.began or time.time()
         recoveries = []
-        # The number of lost steps depends on the position of a fault between two checkpoints, so it is uniform.
+        # The number of lost steps depends on the position of a fault between two checkpoints: the position is uniform.
         longest = CHECKPOINT_STEPS * self._training.usual_seconds
         shifts = sorted(self._random.uniform(0.0, longest) for _ in self._arm.kinds)  # so that no fault is too early
         for number, (kind, shift) in enumerate(zip(self._arm.kinds, shifts, strict=True)):

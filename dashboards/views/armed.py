@@ -15,7 +15,7 @@ from zmon.doctor import Check
 from zmon.format import listed
 
 ORDER = (False, True, None)
-LOOKS = {True: ("armed", GREEN), False: ("INERT", VERMILLION), None: ("nothing to watch", GREY)}
+LOOKS = {True: ("armed", GREEN), False: ("INERT", VERMILLION), None: ("absent", GREY)}
 
 
 def show(context: ViewContext) -> None:
@@ -34,7 +34,7 @@ def summary(checks: Sequence[Check]) -> str:
     if numbers[False]:
         return f"{numbers[False]} of {len(checks)} checks are inert."
     if numbers[None]:
-        return f"No check is inert: {numbers[True]} are armed, and {numbers[None]} have nothing to watch."
+        return f"No check is inert: {numbers[True]} armed, {numbers[None]} absent (nothing to watch, or not known yet)."
     return "All checks are armed."
 
 

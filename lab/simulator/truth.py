@@ -86,7 +86,7 @@ class Truth:
     ranks: frozenset[int]  # the ranks that a finding may name
     hosts: frozenset[int]
     evidence: Evidence
-    hidden_seconds: float = 0.0  # nothing has to show the fault before
+    hidden_seconds: float = 0.0  # after the onset; nothing has to show the fault sooner
 
     @property
     def is_quiet(self) -> bool:
@@ -94,7 +94,7 @@ class Truth:
         return self.strike.what in QUIET
 
 
-def truth(composition: Composition, strike: Strike, time: float, is_watched: bool = True) -> Truth:
+def truth(composition: Composition, strike: Strike, time: float, is_watched: bool) -> Truth:
     """Return the right answer to a fault that struck at that time.
 
     `is_watched`: the agent of the struck rank's host ran then. To one that begins later, a launcher that was killed

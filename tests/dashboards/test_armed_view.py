@@ -27,8 +27,11 @@ def test_checks_with_the_same_next_step_or_result_are_one_group(checks, groups):
     [
         ([True, True], "All checks are armed."),
         ([True, False, None], "1 of 3 checks are inert."),
-        ([True, None, None], "No check is inert: 1 are armed, and 2 have nothing to watch."),  # no job runs
-        ([None], "No check is inert: 0 are armed, and 1 have nothing to watch."),
+        (
+            [True, None, None],
+            "No check is inert: 1 armed, 2 absent (nothing to watch, or not known yet).",
+        ),
+        ([None], "No check is inert: 0 armed, 1 absent (nothing to watch, or not known yet)."),
     ],
 )
 def test_sum_calls_only_checks_armed_that_are(states, sentence):

@@ -161,6 +161,16 @@ def test_page_armed_says_that_the_file_is_unusable_and_repeats_nothing_of_it(tmp
     monkeypatch.setenv(VARIABLE, str(tmp_path / "http.yaml"))
     (check,) = run_checks("http://127.0.0.1:1", "http://127.0.0.1:1")
     assert check.result == "cannot be asked: the file in ZMON_HTTP_CONFIG is unusable: it is not YAML"
+    assert check.next_step == "docs/deploy/security.md has all keys."
+
+
+def test_page_armed_says_that_a_certificate_cannot_be_read(tmp_path, monkeypatch):
+    (tmp_path / "http.yaml").write_text("tls_config: {ca_file: none.pem}")
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "http.yaml"))
+    (check,) = run_checks("https://127.0.0.1:1", "https://127.0.0.1:2")
+    assert check.armed is False
+    assert "none.pem" in check.result
+    assert check.next_step
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import pytest
 
 from tests.build import NOW
 from zmon.notify import outbox as module
+from zmon.notify.notices import OpenNotice
 from zmon.notify.outbox import FILE, Outbox, UnsentNotice
 
 
@@ -63,11 +64,11 @@ def test_pending_notices_outlive_a_restart(unsent, tmp_path):
     outbox = Outbox(tmp_path / FILE)
     outbox.add([unsent(1), unsent(2)])
     outbox.record_sent(unsent(1))
-    outbox.open_severities = {"llm-7": "critical"}
+    outbox.open_notices = {"llm-7": OpenNotice("critical", {"team": "ads"})}
     outbox.save()
     again = Outbox(tmp_path / FILE)
     assert again.pending == [unsent(2)]
-    assert again.open_severities == {"llm-7": "critical"}
+    assert again.open_notices == outbox.open_notices
     assert (tmp_path / FILE).stat().st_mode & 0o077 == 0
 
 

@@ -66,7 +66,7 @@ async def gather(
         _flight(socket) if flights else _not_requested(),
     )
     if process is None:
-        return ProcessEvidence(None, None, stack, stack_error, record, flight_error)
+        return ProcessEvidence(stack=stack, stack_error=stack_error, flight=record, flight_error=flight_error)
     return ProcessEvidence(
         pid=process.pid,
         wchan=_wait_channel(process, proc),

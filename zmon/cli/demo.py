@@ -81,7 +81,10 @@ def demo(
 
 
 async def _train(config: StackConfig, job: DemoConfig, console: Console) -> bool:
-    """Run the stack and the training; return True if all parts were healthy and the hub saw all ranks."""
+    """Run the stack and the training.
+
+    Return True if all parts were healthy and the hub saw all ranks, or if it was stopped before that.
+    """
     started_at, stop, data_dir = time.monotonic(), stop_event(), config.data_dir
     stack = Stack(config, announcer(console))
     trainer = trainer_part(job, data_dir / "logs" / "trainer.log", config.box_dir, config.host)

@@ -28,10 +28,11 @@ class Settings(click.ParamType[Any]):
         if not isinstance(value, str | dict):
             return value
         try:
-            return self._make(yaml.safe_load(value) if isinstance(value, str) else value, key)
+            settings = yaml.safe_load(value) if isinstance(value, str) else value
         except (ValueError, yaml.YAMLError) as error:  # 2026-02-30 is a ValueError
             reason = str(error).splitlines()[0]
             raise UsageError(f"cannot read --{key}", reason, f"It takes YAML: see {self._page}") from error
+        return self._make(settings, key)
 
 
 def _configured(settings: object) -> object:

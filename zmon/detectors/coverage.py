@@ -21,8 +21,8 @@ class Coverage(Thresholds):
     """The detector `coverage`; thresholds in seconds."""
 
     # An agent that is silent for this long is reported, because its ranks are unwatched. One that systemd restarts is
-    # back after about 4 s: it starts in about 2 s, and RestartSec is 1 s. An agent that a signal ends announces it, and
-    # is not reported for two minutes (zmon/hub/agent_link.py).
+    # back sooner: RestartSec is 1 s, and it starts in 1.5 to 2.1 s (three starts, 2026-11-29). An agent that a signal
+    # ends announces it, and is not reported for two minutes (zmon/hub/agent_link.py).
     silent_seconds: float = 10.0
     # Ranks that no agent reports are missing once the job has trained for this long. The ranks of one launch appear
     # within seconds of each other.

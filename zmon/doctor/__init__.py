@@ -16,6 +16,7 @@ from zmon.doctor import cluster, kubernetes, node, paging, prometheus, rules
 from zmon.doctor.check import Check
 from zmon.doctor.installation import installed_distributions, installed_torch, package, probe_edge, torch_version
 from zmon.doctor.paging import Login
+from zmon.errors import UsageError
 from zmon.schema.http_config import ClientConfig
 from zmon.web import http_client
 from zmon.web.kubernetes.agent_pods import PodSelection
@@ -66,8 +67,12 @@ async def examine_cluster(
 ) -> list[Check]:
     """Run the checks that any machine can run: hub, Prometheus, rules and routes of pages."""
     http = http or ClientConfig()
-    async with http_client.session(http.hub) as to_hub, http_client.session(http.prometheus) as to_prometheus:
-        view, state = await asyncio.gather(cluster.ask(to_hub, hub), prometheus.ask(to_prometheus, history))
+    try:
+        async with http_client.session(http.hub) as to_hub, http_client.session(http.prometheus) as to_prometheus:
+            view, state = await asyncio.gather(cluster.ask(to_hub, hub), prometheus.ask(to_prometheus, history))
+    except UsageError as error:  # a certificate or key that cannot be read now
+        reason = str(error).removesuffix(f". {error.next_step}")
+        return [Check("hub and Prometheus", False, f"cannot be asked: {reason}", error.next_step)]
     checks = cluster.checks(view)
     if isinstance(state, Check):
         return [*checks, state]

@@ -98,8 +98,9 @@ def _health(hub: str, health: api.HubHealth) -> list[Check]:
         result = f"cannot write findings to disk ({health.findings_unwritten}); a restart would lose them"
         checks.append(Check("hub state", False, result, _FREE_SPACE))
     if health.incidents_unwritten is not None:
-        result = f"the last incident is not on disk as it is now ({health.incidents_unwritten})"
-        checks.append(Check("hub state, incidents", False, result, f"See the hub's log. {_FREE_SPACE}"))
+        result = f"an incident is not on disk as it is now ({health.incidents_unwritten})"
+        next_step = f"See the hub's log. {_FREE_SPACE} This check is armed again once the hub has written an incident."
+        checks.append(Check("hub state, incidents", False, result, next_step))
     for what, reason in (health.unwritten or {}).items():
         result = f"cannot write {what} to disk ({reason}); a restart would lose them"
         checks.append(Check(f"hub state, {what}", False, result, _FREE_SPACE))

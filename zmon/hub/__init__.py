@@ -69,7 +69,6 @@ class Hub:
 
     def __init__(self, config: HubConfig) -> None:
         self.config = config
-        self.detectors = config.detectors
         self._agents = AgentPoller(config)
         self.links = self._agents.links
         self.discovery = Discovery(config.sources)
@@ -86,13 +85,15 @@ class Hub:
         self.last_pass_time: float | None = None
         self._shared_ids = SharedIds()
         self._job_agents = JobAgents(config.data_dir / job_agents.FOLDER)
-        stall = next((detector for detector in self.detectors if isinstance(detector, Stall)), Stall())
+        configured_stall = next((detector for detector in config.detectors if isinstance(detector, Stall)), None)
+        stall = configured_stall or Stall()
         self._stall_evidence = EvidenceGatherer(config, self.links, self.journal, self.job_states, stall.stands_still)
         self._last_output = LastOutput(config, self.links)
         self._end_recorder = EndRecorder(
-            self.ended_jobs, self.ends, self.journal, self.job_states, self._last_output, self.intents
-        )
-        self.judge = Judge(config, self.journal, self.job_states, self._end_recorder, self.errors)
+            self.ended_jobs, self.ends, self.journal, self.job_states, self._last_output, self.intents,
+            configured_stall, self.errors,
+        )  # fmt: skip
+        self.judge = Judge(config, self.journal, self.job_states, self.ended_jobs, self._end_recorder, self.errors)
         self._standing_ranks = StandingRanks(config, self.links, self.job_states, stall)
         self.incidents = Incidents(config, self.links, self.journal, self._stall_evidence)
         self._free_memory = FreeMemory(trim_of_libc())
@@ -161,8 +162,9 @@ class Hub:
         log.warning(
             "the clock of this host was set by %+.1f s; times of findings before that are by the old one", seconds
         )
-        for part in (self.journal, self.incidents, self.job_states, self.ended_jobs):
-            part.move_times(seconds)
+        for part in (self.journal, self.incidents, self.job_states, self.ended_jobs, self.notifier):
+            if part is not None:
+                part.move_times(seconds)
 
     def _notify(self, now: float) -> None:
         """Tell the recipients of the site about new ends, and about findings that opened or are over."""
@@ -188,7 +190,7 @@ class Hub:
         silent_reports = [renamed(report, names) for report in silent_reports]
         hardware = [renamed_window(window, names) for link in self.links if (window := link.window())]
         jobs = snapshots(reports, silent_reports, [link.status() for link in self.links], now, hardware)
-        self._end_recorder.update_superseded(superseded(reports, jobs, now), self.detectors, self.errors)
+        self._end_recorder.update_superseded(superseded(reports, jobs, now))
         self.snapshots = tuple(self.judge.judge_job(snapshot, reports, now) for snapshot in jobs)
         unread_jobs.update(self.journal, self.links, now)
         self._views = None

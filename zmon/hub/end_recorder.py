@@ -20,7 +20,6 @@ from zmon.hub.part_errors import PartErrors
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.names import STALL
 
 
 class EndRecorder:
@@ -34,10 +33,14 @@ class EndRecorder:
         job_states: JobStates,
         last_output: LastOutput,
         intents: Intents | None,
+        stall: Detector | None,
+        errors: PartErrors,
     ) -> None:
-        self.ended_jobs, self.ends = ended_jobs, ends
+        """`stall`: the detector that tells which fault ended a launch; None: the hub has none."""
+        self._ended_jobs, self._ends = ended_jobs, ends
         self._journal, self._job_states = journal, job_states
         self._last_output, self._intents = last_output, intents
+        self._stall, self._errors = stall, errors
 
     def update(self, snapshot: Snapshot, stalls: Sequence[Finding]) -> None:
         """Record the end of this launch if it has ended; call it in every pass.
@@ -48,28 +51,25 @@ class EndRecorder:
         fault = next((finding for finding in stalls if finding.is_stall), None)
         published = next(iter(active), None)
         view_of_job = partial(view, snapshot, self._job_states, active)
-        self.ended_jobs.update(snapshot, fault, published, view_of_job)
+        self._ended_jobs.update(snapshot, fault, published, view_of_job)
         self._record_end(snapshot, (published or fault) if fault else None, view_of_job)
 
-    def update_superseded(
-        self, launches: Iterable[Snapshot], detectors: Iterable[Detector], errors: PartErrors
-    ) -> None:
+    def update_superseded(self, launches: Iterable[Snapshot]) -> None:
         """Record the ends of these launches, which others followed before the hub saw their ends."""
-        stall = next((detector for detector in detectors if detector.name == STALL), None)
-        if stall is None:
+        if self._stall is None:
             return
         for snapshot in launches:
-            is_judged = self.ended_jobs.is_judged(snapshot)
-            if is_judged and self.ends.has(snapshot):
+            is_judged = self._ended_jobs.is_judged(snapshot)
+            if is_judged and self._ends.has(snapshot):
                 continue
-            with errors.isolated("earlier launches", snapshot.job_id):
-                fault = next(iter(stall.detect(snapshot)), None)
+            with self._errors.isolated("earlier launches", snapshot.job_id):
+                fault = next(iter(self._stall.detect(snapshot)), None)
                 if not is_judged:
-                    self.ended_jobs.update(snapshot, fault)
+                    self._ended_jobs.update(snapshot, fault)
                 self._record_end(snapshot, self._journal.published_as(fault) if fault else None)
 
     def _record_end(
         self, snapshot: Snapshot, fault: Finding | None, view_of_job: Callable[[], JobView] | None = None
     ) -> None:
         acts_text = partial(self._intents.acts_text, snapshot) if self._intents else str
-        self.ends.update(snapshot, fault, view_of_job, self._last_output.lines(snapshot), acts_text)
+        self._ends.update(snapshot, fault, view_of_job, self._last_output.lines(snapshot), acts_text)

@@ -13,6 +13,7 @@ from zmon.detectors.suppression import Remaining, suppress
 from zmon.hub.api.view import job_state
 from zmon.hub.config import HubConfig
 from zmon.hub.end_recorder import EndRecorder
+from zmon.hub.ended_jobs import EndedJobs
 from zmon.hub.job_state import JobStates
 from zmon.hub.journal import Journal
 from zmon.hub.part_errors import PartErrors
@@ -32,10 +33,11 @@ class Judge:
         config: HubConfig,
         journal: Journal,
         job_states: JobStates,
+        ended_jobs: EndedJobs,
         end_recorder: EndRecorder,
         errors: PartErrors,
     ) -> None:
-        self._config, self._journal, self._job_states = config, journal, job_states
+        self._config, self._journal, self._job_states, self._ended_jobs = config, journal, job_states, ended_jobs
         self._end_recorder, self._errors = end_recorder, errors
 
     def judge_job(self, snapshot: Snapshot, reports: list[AgentReport], now: float) -> Snapshot:
@@ -52,7 +54,7 @@ class Judge:
         job_id, states = snapshot.job_id, self._job_states
         with self._errors.isolated("history", job_id):
             stalls = self._journal.active_stalls(job_id)
-            snapshot = replace(snapshot, earlier_ends=self._end_recorder.ended_jobs.earlier_ends(snapshot))
+            snapshot = replace(snapshot, earlier_ends=self._ended_jobs.earlier_ends(snapshot))
             snapshot = states.state_of(snapshot).add(snapshot, reports, bool(stalls))
             with self._errors.isolated("utilization", job_id):
                 states.state_of(snapshot).account_utilization(snapshot, self._config.peaks, bool(stalls))

@@ -25,7 +25,7 @@ class PartErrors:
         except Exception as error:  # a defect may raise anything
             text = f"{type(error).__name__}: {error}"
             if self.texts.get((part, job_id)) != text:
-                log.exception("%s failed on job %s", part, job_id)
+                log.exception("%s failed on %s", part, job_id if job_id == ALL_JOBS else f"job {job_id}")
             self.texts[part, job_id] = text
         else:
             self.texts.pop((part, job_id), None)

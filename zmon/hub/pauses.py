@@ -124,7 +124,7 @@ class PauseRecorder:
 
     def observe(self, snapshot: Snapshot, stalls: Sequence[Finding]) -> None:
         """Learn from one pass over a job; `stalls` are what the stall detector reports in it."""
-        standstill = self._standstills.pop(snapshot.job_id, None)
+        standstill = self._standstills.get(snapshot.job_id)
         if standstill is not None and standstill.has_moved(snapshot):
             if standstill.silence is not None and all(r.alive for r in snapshot.ranks):
                 self._record(snapshot, standstill.silence)
@@ -133,7 +133,9 @@ class PauseRecorder:
         if standstill is not None and steps.keys().isdisjoint(standstill.steps):
             standstill = None  # these ranks are of another launch
         standstill = _continued(standstill, steps, stalls)
-        if standstill is not None:
+        if standstill is None:
+            self._standstills.pop(snapshot.job_id, None)
+        else:
             self._standstills[snapshot.job_id] = standstill
 
     def _record(self, snapshot: Snapshot, silence: Silence) -> None:

@@ -51,6 +51,13 @@ class Notice(msgspec.Struct, frozen=True):
         return "failure" if severity_order(self.severity) > severity_order(_LEAST) else "warning"
 
 
+class OpenNotice(msgspec.Struct, frozen=True):
+    """The notices so far about the open findings of a job."""
+
+    severity: str  # the highest
+    labels: Mapping[str, str]  # of the job, which no agent may report any more when all is over
+
+
 def end_notice(end: EndedLaunch) -> Notice:
     """Return the notice of the end of a launch."""
     outcome = end.outcome.replace("_", " ")
@@ -83,9 +90,9 @@ def act_notice(intent: Intent, labels: Mapping[str, str]) -> Notice:
 class Notices:
     """The memory of what people were told about open findings: they need no second message."""
 
-    def __init__(self, open_severities: Mapping[str, str] | None = None) -> None:
-        self.open_severities = dict(open_severities or {})  # job id → the highest severity that people were told about
-        self._labels: dict[str, Mapping[str, str]] = {}  # of these jobs, which no agent may report when all is over
+    def __init__(self, open_notices: Mapping[str, OpenNotice] | None = None) -> None:
+        self.open_notices = dict(open_notices or {})  # by job id
+        self._open_since: dict[str, float] = {}  # by id of the finding, on the clock as it is set now
         self._ended: deque[str] = deque(maxlen=_MAX_ENDED)  # ids of findings that were told as ends
 
     def finding_notices(
@@ -93,26 +100,28 @@ class Notices:
     ) -> list[Notice]:
         """Return what people are to be told now. `findings` are open; `over` are the jobs whose launch is over."""
         notable = [f for f in findings if severity_order(f.severity) >= severity_order(_LEAST)]
+        self._open_since = {f.id: self._open_since.get(f.id, min(f.detected, now)) for f in notable}
         ready = [f for f in notable if f.job_id not in over and f.id not in self._ended]
-        # A finding of the future is an older one: the clock was set back.
-        ready = [f for f in ready if not 0 <= now - f.detected < _hold_seconds(f)]
+        ready = [f for f in ready if now - self._open_since[f.id] >= _hold_seconds(f)]
         notices = []
         for job_id, finding in _worst_by_job(ready).items():
-            known_severity = self.open_severities.get(job_id, "info")
-            if severity_order(finding.severity) > severity_order(known_severity):
-                self.open_severities[job_id] = finding.severity
+            known = self.open_notices.get(job_id)
+            if known is None or severity_order(finding.severity) > severity_order(known.severity):
+                self.open_notices[job_id] = OpenNotice(finding.severity, labels.get(job_id, {}))
                 notices.append(_finding_notice(finding, labels.get(job_id, {}), now))
-        self._labels |= {job_id: labels[job_id] for job_id in self.open_severities.keys() & labels.keys()}
         active = {finding.job_id for finding in notable}
-        for job_id in self.open_severities.keys() - active - set(over):
-            severity = self.open_severities.pop(job_id)
-            notices.append(_over_notice(job_id, self._labels.pop(job_id, {}), severity, now))
+        for job_id in self.open_notices.keys() - active - set(over):
+            notice = self.open_notices.pop(job_id)
+            notices.append(_over_notice(job_id, labels.get(job_id, notice.labels), notice.severity, now))
         return notices
+
+    def move_times(self, seconds: float) -> None:
+        """Move the times since when findings are open, because the clock was set by these seconds."""
+        self._open_since = {name: since + seconds for name, since in self._open_since.items()}
 
     def record_end(self, end: EndedLaunch) -> Notice:
         """Return the notice of an end. Nothing more is told about earlier findings of the job."""
-        self.open_severities.pop(end.job_id, None)
-        self._labels.pop(end.job_id, None)
+        self.open_notices.pop(end.job_id, None)
         self._ended.append(end.finding)
         return end_notice(end)
 

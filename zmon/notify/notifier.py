@@ -28,7 +28,7 @@ class Notifier:
         self._outbox = Outbox(path)
         for pending in [each for each in self._outbox.pending if each.recipient not in self._services]:
             self._outbox.drop(pending, "the file of recipients no longer has it")
-        self._notices = Notices(self._outbox.open_severities)
+        self._notices = Notices(self._outbox.open_notices)
         self._news, self._closed = threading.Condition(), False  # its lock is that of the outbox
         for name in self._services:  # a slow one delays no other
             threading.Thread(target=self._run, args=(name,), name=f"notifier {name}", daemon=True).start()
@@ -47,11 +47,15 @@ class Notifier:
         notices += [act_notice(intent, labels.get(intent.job_id, {})) for intent in acts]
         notices += self._notices.finding_notices(findings, labels, over, now)
         with self._news:
-            self._outbox.open_severities = self._notices.open_severities
+            self._outbox.open_notices = self._notices.open_notices
             self._outbox.add(_pending(self.recipients, notices, now))
             self._outbox.save()
             if notices:
                 self._news.notify_all()
+
+    def move_times(self, seconds: float) -> None:
+        """Move the times that are compared with later ones, because the clock was set by these seconds."""
+        self._notices.move_times(seconds)
 
     @property
     def counts(self) -> Mapping[tuple[str, str], int]:

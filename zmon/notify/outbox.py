@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from zmon.notify.notices import Notice
+from zmon.notify.notices import Notice, OpenNotice
 from zmon.steplog.files import replace_file
 
 log = logging.getLogger("zmon.notify")
@@ -38,7 +38,7 @@ class UnsentNotice(msgspec.Struct, frozen=True):
 
 class _State(msgspec.Struct, frozen=True):
     pending: tuple[UnsentNotice, ...] = ()
-    open_severities: Mapping[str, str] = {}  # of `Notices`
+    open_notices: Mapping[str, OpenNotice] = {}  # of `Notices`
 
 
 class Outbox:
@@ -54,7 +54,7 @@ class Outbox:
             except (OSError, msgspec.DecodeError) as error:
                 log.warning("cannot use %s (%s): notices that were not sent are lost", path, error)
         self.pending = list(state.pending)
-        self.open_severities = dict(state.open_severities)
+        self.open_notices = dict(state.open_notices)
         self.counts: Counter[tuple[str, str]] = Counter()  # notices by recipient and result: sent, failed, dropped
         self._written = state
 
@@ -94,7 +94,7 @@ class Outbox:
 
     def save(self) -> None:
         """Write what has changed."""
-        state = _State(tuple(self.pending), dict(self.open_severities))
+        state = _State(tuple(self.pending), dict(self.open_notices))
         if self._path is None or state == self._written:
             return
         try:

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from zmon.box.identity import Identity
 from zmon.errors import UsageError
 from zmon.probe.launch_id import RANK, find_launcher, launch_id_of, program, script_name, start_ticks
+from zmon.process import listed_children
 from zmon.schema.names import JOB_ID, LAUNCH_ID_LETTERS, MAX_JOB_ID_LETTERS
 
 WORLD_SIZE = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
@@ -163,10 +164,8 @@ def _all_spawned_here(world_size: int, proc: Path = Path("/proc")) -> bool:
     """
     if parent_process() is None:
         return False
-    children: list[str] = []
-    for file in proc.glob(f"{os.getppid()}/task/*/children"):
-        children += _bytes_of(file).decode().split()
-    return sum(_SPAWNED in _bytes_of(proc / child / "cmdline").split(b"\0") for child in children) >= world_size
+    command_lines = (proc / str(child) / "cmdline" for child in listed_children(proc / str(os.getppid())))
+    return sum(_SPAWNED in _bytes_of(file).split(b"\0") for file in command_lines) >= world_size
 
 
 def _bytes_of(file: Path) -> bytes:

@@ -148,10 +148,11 @@ _DTYPES = {
     **{name: name for name in ("float64", "float32", "tf32", "bfloat16", "float16")},
     **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"), "float8"),
 }
-# Namespaces of torch and of communication, and libraries whose other operations have no products.
+# Namespaces of torch and of communication.
 _NAMESPACES_OF_TORCH = (
     "aten", "prim", "prims", "profiler", "c10d", "_c10d_functional", "c10d_functional", "fsdp", "rngprims",
 )  # fmt: skip
+# Operations with products in the libraries of which many operations have none.
 _PRODUCTS_ELSEWHERE = re.compile(r"gemm|linear|conv|attention|matmul|f8|i8|i4|_mm\b", re.I)
 # Operators of torch that have products, by their names; `mm` is also in gamma and hamming, `conv` in convert.
 _PRODUCTS_OF_TORCH = re.compile(

@@ -43,6 +43,7 @@ def test_recorded_job_in_which_a_rank_calls_another_collective():
 STARTED = [*done(3), entry(4, state="started")]
 ENDED, OTHER_SHAPE = ([*done(3), entry(4, sizes=((size,),), state="completed")] for size in (128, 96))
 SHARED = [*done(3), entry(4, "nccl:all_gather", op_id=4), entry(4, "nccl:reduce_scatter", op_id=5)]
+COALESCED = [entry(4), entry(4, op_id=5), entry(4, op_id=6)]
 PAIR = done(2, group="pair")
 JOINED = [*PAIR, entry(1, time_created_ns=1_800_000_000_100_000_000)]  # in the group of all four, after the other one
 DROPPED = [{**each, "record_id": each["record_id"] + 5000} for each in PAIR]
@@ -69,6 +70,21 @@ CASES = {  # the entries of each rank, None: it has no file; cause and ranks; a 
         (done(3), WAITS, WAITS, IN_PAIR),
         (HANG, (0,)),
         "all_reduce 4 of group nccl:0 [128] is stuck: it was not issued by rank 0, and ranks 1, 2 wait in it",
+    ),
+    "a rank has only sent, and the others wait for it in the group of all": (
+        (WAITS, [entry(1, "nccl:send", state="completed", is_p2p=True)], WAITS),
+        (HANG, (1,)),
+        "ranks 0, 2 wait in it",
+    ),
+    "coalesced operations are one wait of a rank": (
+        ([*done(3), *COALESCED], done(3), [*done(3), *COALESCED]),
+        (HANG, (1,)),
+        "and ranks 0, 2 wait in it",
+    ),
+    "many ranks differ": (
+        [ENDED] * 15 + [OTHER_SHAPE] * 9,
+        (MISMATCH, tuple(range(15, 24))),
+        "; rank 0: all_reduce [128]",
     ),
     "the rank that differs is the last of many": (
         (*[ENDED] * 11, OTHER_SHAPE),

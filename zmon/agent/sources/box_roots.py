@@ -72,7 +72,8 @@ class BoxRoots:
             return [Root(str(self._explicit), None, explicit=True)], []
         roots: list[Root] = []
         private: set[int] = set()
-        candidates, problems = self._candidates()
+        candidates, unusable_pods = self._candidates()
+        problems: list[str] = []
         for path, uid, pod in candidates:
             if (status := _status(path)) is None:
                 continue
@@ -83,7 +84,7 @@ class BoxRoots:
             else:
                 private.add(uid)
         volumes, unreadable = self._pod_volumes()
-        return [*roots, *volumes], [*_problem_lines(problems, private), *unreadable]
+        return [*roots, *volumes], [*_problem_lines(problems, private), *_limited(unusable_pods), *unreadable]
 
     def _pod_volumes(self) -> tuple[list[Root], list[str]]:
         """Return the volumes of boxes of all pods, and a line if they cannot be read."""
@@ -172,11 +173,16 @@ def _squatted_line(path: Path, expected: str, status: os.stat_result) -> str:
 
 
 def _problem_lines(problems: list[str], private: set[int]) -> list[str]:
-    """Return the first lines, the number of the others, and a line about the users whose boxes may not be read."""
-    lines = problems[:_MAX_PROBLEMS]
-    if len(problems) > _MAX_PROBLEMS:
-        lines.append(f"{len(problems) - _MAX_PROBLEMS} more box directories belong to other users than their names say")
+    """Return the lines, limited, and a line about the users whose boxes may not be read."""
+    lines = _limited(problems)
     if private:
         uids = ", ".join(map(str, sorted(private)[:_MAX_PROBLEMS]))
         lines.append(f"the boxes of uid {uids}: only that user and root may read them, and this is uid {os.geteuid()}")
     return lines
+
+
+def _limited(problems: list[str]) -> list[str]:
+    """Return the first lines, and one with the number of the others."""
+    others = len(problems) - _MAX_PROBLEMS
+    more = [f"{others} more directories are unusable like these"] if others > 0 else []
+    return [*problems[:_MAX_PROBLEMS], *more]

@@ -55,7 +55,8 @@ class VerdictCard:
 def main_job(jobs: Sequence[WatchedJob]) -> WatchedJob | None:
     """Return the job that the card is about: the one with the worst finding, else the one with the most steps.
 
-    A job whose script has only tried its model, and then started the ranks of another job, comes after all others.
+    A job whose script has only tried its model, and then started the ranks of another job, comes after the others
+    with findings as severe.
     """
 
     def importance(job: WatchedJob) -> tuple[int, bool, int, float]:

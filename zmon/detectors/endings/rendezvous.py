@@ -47,7 +47,7 @@ def rendezvous_failed(end: JobEnd) -> Finding | None:
 
 
 def _refused_finding(end: JobEnd, refused: list[RankState]) -> Finding:
-    """Return the finding about ranks that reached neither the store nor another rank."""
+    """Return the finding about ranks that could not connect, to the store or to each other."""
     address = _address(refused[0])
     is_mesh = any(_says(r, _MESH) for r in refused)
     is_everyone = len(refused) == len(end.snapshot.ranks) and not end.snapshot.unwatched

@@ -114,7 +114,7 @@ def _checked(path: Path, rule: _Rule) -> ActRule:
     """Return the rule. Raises UsageError if a word in it is unknown, or if its values contradict each other."""
     if not _NAME.fullmatch(rule.name):
         raise _wrong(
-            path, f"the name {rule.name!r} of a rule has other letters than a-z, 0-9, - and _, or more than 64"
+            path, f"the name {rule.name!r} of a rule is not 1 to 64 of A-Z, a-z, 0-9, - and _, with a letter or digit"
         )
     place = f"rule {rule.name}"
     if not rule.causes:

@@ -142,7 +142,7 @@ class Answers:
                     {snapshot.job_id: detector.inert_reason(snapshot) for snapshot in self._hub.snapshots},
                     errors.get(detector.name),
                 )
-                for detector in self._hub.detectors
+                for detector in self._hub.config.detectors
             ]
         )
 
@@ -158,7 +158,7 @@ class Answers:
             discovery=hub.discovery.errors,
             unsent=hub.notifier.unsent if hub.notifier else {},
             version=zmon.__version__,
-            thresholds=detectors.changed(hub.detectors),
+            thresholds=detectors.changed(hub.config.detectors),
             alert_labels=[*hub.config.alert_labels.patterns],
             enforced=hub.config.policy.enforced if hub.config.policy else [],
         )

@@ -47,7 +47,7 @@ def amount(value: float | None, unit: str = "B") -> str:
         if abs(value) < 999.5:  # above it, three digits are 1e+03
             return f"{value:.3g} {prefix}{unit}"
         value /= 1000
-    return f"{value:.3g} T{unit}"
+    return f"{value:,.3g} T{unit}" if abs(value) < 999.5 else f"{value:,.0f} T{unit}"
 
 
 def moment(value: float | None) -> str:

@@ -22,7 +22,7 @@ from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.names import SEQUENCE, STALL
+from zmon.schema.names import DEFAULT_GROUP, SEQUENCE, STALL
 from zmon.schema.rank import RankState
 
 _UNCOUNTED = ("send", "recv", "coalesced")
@@ -125,7 +125,7 @@ def _mismatch(snapshot: Snapshot, dumps: Mapping[int, RankDump], states: Mapping
     has_culprits = bool(conflict.minority) and not snapshot.missing
     ranks = [r.rank for r in conflict.minority]
     others = (rank for rank, positions in sorted(entries.items()) if position in positions and rank not in ranks)
-    shown = [*ranks, *others][:_MAX_SHAPES]
+    shown = [*ranks[: _MAX_SHAPES - 1], *others][:_MAX_SHAPES]
     shapes = "; ".join(f"rank {rank}: {_text(entries[rank][position])}" for rank in shown)
     culprits = f"{ranks_text(ranks)} {verb(ranks, 'differs', 'differ')}" if has_culprits else "no rank is named"
     return _stall(
@@ -174,7 +174,7 @@ def _late_ranks(snapshot: Snapshot, dumps: Mapping[int, RankDump], pending: Sequ
         return None
     ranks = sorted(r.rank for r in culprits)
     waits = _waits_for([snapshot.flights[rank] for rank in ranks], [each for each in pending if each.rank not in ranks])
-    stuck, waiters = waits[0].collective, [each.rank for each in waits]
+    stuck, waiters = waits[0].collective, sorted({each.rank for each in waits})
     sizes = " ".join(str(list(size)) for size in stuck.sizes)
     state = "was not issued by" if not_issued else "has been reached by no GPU of"
     return _stall(
@@ -200,7 +200,7 @@ def _waits_for(late: Sequence[FlightRecord], waits: Sequence[Pending]) -> Sequen
     for each in waits:
         if any(_owes(record, each.collective) for record in late):
             by_position[each.collective.group, each.collective.sequence].append(each)
-    return max(by_position.values(), key=len)
+    return max(by_position.values(), key=lambda waits: len({each.rank for each in waits}))
 
 
 def _owes(record: FlightRecord, collective: PendingCollective) -> bool:
@@ -208,8 +208,11 @@ def _owes(record: FlightRecord, collective: PendingCollective) -> bool:
     if record.pending:
         first = record.pending[0]
         return (first.group, first.sequence, first.op) == (collective.group, collective.sequence, collective.op)
-    is_counted = collective.op not in _UNCOUNTED
-    return is_counted and record.last.get(collective.group, collective.sequence) < collective.sequence
+    if collective.op in _UNCOUNTED:
+        return False
+    if not record.last:  # it has issued nothing that counts: it is in the group of all ranks
+        return collective.group.rpartition(":")[2] == DEFAULT_GROUP
+    return record.last.get(collective.group, collective.sequence) < collective.sequence
 
 
 def _last_done(dump: RankDump) -> str:

@@ -1,7 +1,8 @@
 """Watches the program that a rank becomes by an exec, such as the next stage of its job, once that program trains.
 
-The environment of a rank does not have the hook of `zmon run`, because children of a rank are no ranks. So the hook is
-added for an exec. A program that does not train, such as a server of the model, stays unwatched.
+The environment of a rank with peers does not have the hook of `zmon run`, because its children are no ranks. A rank
+that is its whole job keeps the hook, as it may start ranks. For an exec the hook is added if it is missing. A program
+that does not train, such as a server of the model, stays unwatched.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def install() -> None:
 
     @wrapper_of(execve)
     def become_in(path: Any, argv: Any, env: Any) -> NoReturn:
-        has_hook = os.getpid() == rank_pid and isinstance(env, Mapping)
-        execve(path, argv, {**env, **hook_variables(env)} if has_hook else env)
+        needs_hook = os.getpid() == rank_pid and isinstance(env, Mapping)
+        execve(path, argv, {**env, **hook_variables(env)} if needs_hook else env)
 
     if not hasattr(execv, "__zmon__"):
         replace({execv: become, execve: become_in})

@@ -27,7 +27,7 @@ from zmon.schema.thresholds import Threshold
 T = TypeVar("T")
 # Limits of what an agent whose whole report is wrong can make the hub store and show.
 _MAX_NAMED = 8  # parts left out, and ranks left out, that have a line; the others are only counted
-_MAX_REASON_LETTERS = 300
+_MAX_LETTERS = 300
 _UNDECODABLE = (msgspec.MsgspecError, RecursionError, ValueError)  # invalid UTF-8 is a ValueError
 _SAMPLE_TYPES: Mapping[str, Any] = get_type_hints(HostSample)
 
@@ -64,7 +64,7 @@ class LeftOut:
         """Count a part; name it with the reason if it is among the first ones."""
         self.number += 1
         if len(self.lines) < _MAX_NAMED:
-            self.lines.append(f"{what}: {_reason(error)}"[:_MAX_REASON_LETTERS])
+            self.lines.append(f"{what}: {_reason(error)}"[:_MAX_LETTERS])
 
     def add_rank(self, job_id: str, rank: int | None, error: Exception | str) -> None:
         """Count a rank as a part, and report it as unread if it is among the first ones; None: unknown number."""
@@ -203,7 +203,7 @@ def _possible_ranks(report: AgentReport, host: str, left_out: LeftOut) -> tuple[
 
 
 def _possible_plans(report: AgentReport, left_out: LeftOut) -> dict[str, Plan]:
-    """Return the plans that fit, by uid of the launch."""
+    """Return the plans that fit, by run uid of the rank that sent them."""
     plans = {}
     for uid, plan in report.plans.items():
         try:
@@ -230,4 +230,4 @@ def _possible_steps(report: AgentReport, left_out: LeftOut) -> dict[str, tuple[S
 
 
 def _reason(error: Exception | str) -> str:
-    return plain(str(error))[:_MAX_REASON_LETTERS]
+    return plain(str(error))[:_MAX_LETTERS]
