@@ -5,8 +5,10 @@ import json
 import re
 import subprocess
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -61,19 +63,40 @@ def test_history_has_every_series_of_other_queries_of_views(history):
     assert queried <= series_names(history)
 
 
-def test_counters_never_fall(history):
-    last: dict[str, tuple[float, int]] = {}
-    seconds = recording_seconds(SCENE.intervals)
+class Sample(NamedTuple):
+    """A line of the history: a value of a series at a time in seconds."""
+
+    series: str  # with its labels
+    value: float
+    time: int
+
+    @property
+    def name(self) -> str:
+        return self.series[: self.series.index("{")]
+
+
+def successive_samples(history: Path) -> Iterator[tuple[Sample, Sample]]:
+    """Yield every two successive samples of each series."""
+    last: dict[str, Sample] = {}
     for line in history.read_text().splitlines()[:-1]:
-        head, value, time = line.rsplit(" ", 2)
-        name = head[: head.index("{")]
-        if head in last:
-            before, time_before = last[head]
-            if name.endswith(("_total", ":total", "_bucket")):
-                assert float(value) >= before, line
-            if name.startswith("zmon:rank_"):
-                assert int(time) - time_before == seconds[name], line
-        last[head] = float(value), int(time)
+        series, value, time = line.rsplit(" ", 2)
+        sample = Sample(series, float(value), int(time))
+        if series in last:
+            yield last[series], sample
+        last[series] = sample
+
+
+def test_counters_never_fall(history):
+    for before, sample in successive_samples(history):
+        if sample.name.endswith(("_total", ":total", "_bucket")):
+            assert sample.value >= before.value, sample
+
+
+def test_recorded_series_have_the_interval_of_their_rules(history):
+    seconds = recording_seconds(SCENE.intervals)
+    for before, sample in successive_samples(history):
+        if sample.name.startswith("zmon:rank_"):
+            assert sample.time - before.time == seconds[sample.name], sample
 
 
 def test_slow_rank_has_more_self_time_and_less_exposed_time():
@@ -85,10 +108,15 @@ def test_slow_rank_has_more_self_time_and_less_exposed_time():
     assert slow_exposed < other_exposed / 2
 
 
+TIMES = np.arange(SCENE.start, SCENE.end, 7)
+
+
 def test_seconds_by_kind_sum_to_elapsed_time():
-    times = np.arange(SCENE.start, SCENE.end, 7)
-    assert SCENE.seconds_by_kind(times).sum(axis=0) == pytest.approx(times - SCENE.start)
-    assert (np.diff(SCENE.seconds_by_kind(times)) >= 0).all()
+    assert SCENE.seconds_by_kind(TIMES).sum(axis=0) == pytest.approx(TIMES - SCENE.start)
+
+
+def test_seconds_by_kind_never_fall():
+    assert (np.diff(SCENE.seconds_by_kind(TIMES)) >= 0).all()
 
 
 async def _answers(path: str, scene: Scene = SCENE) -> bytes:

@@ -34,7 +34,7 @@ def test_checks_with_the_same_next_step_or_result_are_one_group(checks, groups):
         ([None], "No check is inert: 0 armed, 1 absent (nothing to watch, or not known yet)."),
     ],
 )
-def test_sum_calls_only_checks_armed_that_are(states, sentence):
+def test_summary_says_that_all_checks_are_armed_only_if_each_is(states, sentence):
     assert summary([Check("hub", state, "") for state in states]) == sentence
 
 

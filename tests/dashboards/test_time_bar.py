@@ -13,13 +13,18 @@ SECONDS = {
 }
 
 
-def test_bar_has_the_ideal_step_first():
-    parts = time_bar.parts(SECONDS)
-    assert [name for name, *_ in parts] == [
+def test_parts_of_the_bar_are_in_order_from_the_ideal_step_to_the_others():
+    assert [part.name for part in time_bar.parts(SECONDS)] == [
         "ideal", "input", "imbalance", "all_to_all", "all_reduce", "stall", "others",
     ]  # fmt: skip
-    assert [part[1] for part in parts[:2]] == [3.0, 0.25]
-    assert parts[-1] == ("others", pytest.approx(0.003), GREY, "eval, init")
+
+
+def test_ideal_step_is_all_computing_without_the_input():
+    assert [part.seconds for part in time_bar.parts(SECONDS)[:2]] == [3.0, 0.25]
+
+
+def test_short_categories_are_one_part_that_names_them():
+    assert time_bar.parts(SECONDS)[-1] == ("others", pytest.approx(0.003), GREY, "eval, init")
 
 
 def test_parts_of_the_bar_sum_to_the_real_step():

@@ -36,12 +36,12 @@ def test_damaged_file_is_never_replaced(tmp_path, caplog):
     assert (tmp_path / "ranker.json").read_text() == damage
 
 
-def rewrite(path, change, time=1):
+def rewrite(path, change):
     """Change the content of a file of baselines, and its time."""
     content = json.loads(path.read_text())
     change(content)
     path.write_text(json.dumps(content))
-    os.utime(path, (time, time))
+    os.utime(path, (1, 1))
 
 
 @pytest.mark.parametrize(
@@ -62,10 +62,15 @@ def test_impossible_number_makes_a_file_unusable(tmp_path, wrong):
 
 def test_edited_file_is_sorted(tmp_path):
     store = BaselineStore(tmp_path)
-    path = store.record("ranker", ALONE, point(2, 1024, 0.11))
-    rewrite(path, lambda content: content["points"].reverse())
+    rewrite(store.record("ranker", ALONE, point(2, 1024, 0.11)), lambda content: content["points"].reverse())
     assert [p.ranks for p in store.curve("ranker").points] == [1, 2]
-    rewrite(path, lambda content: content.update(schema=2), time=2)
+
+
+def test_usable_file_that_another_version_replaces_is_unusable(tmp_path):
+    store = BaselineStore(tmp_path)
+    path = store.record("ranker", ALONE, point(2, 1024, 0.11))
+    assert len(store.curve("ranker").points) == 2
+    rewrite(path, lambda content: content.update(schema=2))
     assert (store.curve("ranker").points, "another version" in store.unusable.get("ranker")) == ((), True)
 
 

@@ -66,15 +66,22 @@ def test_jobs_and_detectors_have_a_finding_each(journal):
 
 def test_finding_resolves_two_seconds_after_its_last_report(journal):
     journal.open_or_update(finding(), NOW)
-    for seconds in (60, 90):
-        journal.resolve("other", "stall", NOW + seconds)
-        journal.resolve("job", "coverage", NOW + seconds)
     journal.resolve("job", "stall", NOW + 105)
     journal.resolve("job", "stall", NOW + 106.9)
     assert journal.active()
     journal.resolve("job", "stall", NOW + 107)
     assert journal.active() == []
     assert journal.all()[0].resolved == NOW + 107
+
+
+@pytest.mark.parametrize(("job_id", "detector"), [("other", "stall"), ("job", "coverage")])
+def test_pass_of_another_job_or_detector_resolves_nothing(journal, job_id, detector):
+    journal.open_or_update(finding(), NOW)
+    for seconds in (60, 90):
+        journal.resolve(job_id, detector, NOW + seconds)
+    assert journal.active()
+    journal.resolve("job", "stall", NOW + 105)
+    assert journal.active()  # the two seconds begin here, not at 60
 
 
 def test_finding_that_comes_back_within_two_seconds_does_not_resolve(journal):

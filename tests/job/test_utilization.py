@@ -105,7 +105,7 @@ LIMITS = {
 @pytest.mark.parametrize(
     ("flops", "traffic", "bandwidth", "memory_ratio", "roofline_ratio", "memory_bound"), LIMITS.values(), ids=LIMITS
 )
-def test_ratios_have_the_peaks_as_their_whole(flops, traffic, bandwidth, memory_ratio, roofline_ratio, memory_bound):
+def test_utilization_is_relative_to_the_peaks(flops, traffic, bandwidth, memory_ratio, roofline_ratio, memory_bound):
     now = utilization(StepWork(10, 1.0, flops, traffic), "declared", JobPeaks(1e12, bandwidth), 0.25)
     assert (now.step_ratio, now.wall_ratio) == (pytest.approx(flops / 1e12), 0.25)
     assert now.memory_ratio == (memory_ratio and pytest.approx(memory_ratio))

@@ -39,7 +39,6 @@ def ids_of(*passes, over=()):
     [
         ("nothing", [[]], [[]]),
         ("a finding is told once", [[CRITICAL], [CRITICAL]], [["finding f1 critical"], []]),
-        ("a finding that has just opened waits", [[replace(CRITICAL, detected=NOW)]], [[]]),
         ("an info is never told", [[INFO], []], [[], []]),
         ("the severest one is told", [[WARNING, CRITICAL]], [["finding f1 critical"]]),
         ("a lower severity is not told later", [[CRITICAL], [CRITICAL, WARNING]], [["finding f1 critical"], []]),
@@ -56,8 +55,12 @@ def ids_of(*passes, over=()):
         ),
     ],
 )
-def test_notices_of_findings(case, passes, expected):
+def test_only_a_higher_severity_or_the_end_of_all_findings_has_a_notice(case, passes, expected):
     assert ids_of(*passes) == expected
+
+
+def test_finding_that_has_just_opened_has_no_notice_yet():
+    assert ids_of([replace(CRITICAL, detected=NOW)]) == [[]]
 
 
 def test_findings_of_a_launch_that_is_over_are_told_as_its_end():

@@ -1,5 +1,7 @@
 """Tests of the update rules of tables against their formulas, and of the dense optimizers against torch."""
 
+from itertools import product
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -35,20 +37,40 @@ def by_formula(name: str, weight: Tensor, state: Tensor, rows: Tensor, gradient:
     return weight, state
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("index", [torch.int32, torch.int64])
-@pytest.mark.parametrize("name", RULES)
+def update(name: str, weight: Tensor, state: Tensor, rows: Tensor, gradient: Tensor) -> None:
+    add(weight, rows, RULES[name](RowUpdate(state, rows, gradient), 0.1, 0.01))
+
+
+EVERY_UPDATE = pytest.mark.parametrize(
+    ("name", "index", "dtype"), [*product(RULES, (torch.int32, torch.int64), TOLERANCE)]
+)
+
+
+@EVERY_UPDATE
+def test_update_of_no_rows_changes_nothing(name: str, index: torch.dtype, dtype: torch.dtype) -> None:
+    weight, state, rows, gradient = example(name, dtype)
+    before = weight.clone(), state.clone()
+    update(name, weight, state, rows[:0].to(index), gradient[:0])
+    assert torch.equal(weight, before[0])
+    assert torch.equal(state, before[1])
+
+
+@EVERY_UPDATE
+def test_update_changes_no_other_row(name: str, index: torch.dtype, dtype: torch.dtype) -> None:
+    weight, state, rows, gradient = example(name, dtype)
+    others = torch.ones(ROWS, dtype=torch.bool)
+    others[rows] = False
+    untouched = weight[others], state[others]
+    update(name, weight, state, rows.to(index), gradient)
+    assert torch.equal(weight[others], untouched[0])
+    assert torch.equal(state[others], untouched[1])
+
+
+@EVERY_UPDATE
 def test_update_of_touched_rows_equals_formula(name: str, index: torch.dtype, dtype: torch.dtype) -> None:
     weight, state, rows, gradient = example(name, dtype)
     formula = by_formula(name, weight, state, rows, gradient)
-    others = torch.ones(ROWS, dtype=torch.bool)
-    others[rows] = False
-    whole, untouched = weight.clone(), (weight[others], state[others])
-    add(weight, rows[:0], RULES[name](RowUpdate(state, rows[:0], gradient[:0]), 0.1, 0.01))
-    assert torch.equal(weight, whole)  # no rows, no change
-    add(weight, rows.to(index), RULES[name](RowUpdate(state, rows.to(index), gradient), 0.1, 0.01))
-    assert torch.equal(weight[others], untouched[0])
-    assert torch.equal(state[others], untouched[1])
+    update(name, weight, state, rows.to(index), gradient)
     for actual, exact in zip((weight, state), formula, strict=True):
         torch.testing.assert_close(actual.double(), exact, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 

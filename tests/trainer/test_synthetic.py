@@ -51,15 +51,22 @@ def test_batch_without_samples_is_empty() -> None:
 
 
 def test_held_out_samples_follow_the_same_model() -> None:
-    held_out = source().held_out()
+    assert (source().held_out().id_weights == source().id_weights).all()
+
+
+def test_held_out_samples_are_not_trained_on() -> None:
     trained = torch.cat([source().batch(step, 0, 100).dense for step in range(5)])
-    evaluated = torch.cat([held_out.batch(step, 0, 100).dense for step in range(5)])
+    evaluated = torch.cat([source().held_out().batch(step, 0, 100).dense for step in range(5)])
     assert len(torch.cat([trained, evaluated]).unique(dim=0)) == 1000
-    assert (held_out.id_weights == source().id_weights).all()
-    assert held_out.num_samples is None
-    dense = source().batch(0, 0, 8).dense
-    assert not torch.equal(dense, source().batch(1, 0, 8).dense)
-    assert not torch.equal(dense, source(seed=2).batch(0, 0, 8).dense)
+
+
+def test_number_of_held_out_samples_has_no_limit() -> None:
+    assert source().held_out().num_samples is None
+
+
+@pytest.mark.parametrize(("seed", "step"), [(1, 1), (2, 0)])
+def test_samples_of_another_step_or_seed_differ(seed: int, step: int) -> None:
+    assert not torch.equal(source(seed=1).batch(0, 0, 8).dense, source(seed).batch(step, 0, 8).dense)
 
 
 def test_ids_are_rows_of_their_tables_and_follow_zipf_in_bags_of_0_to_4() -> None:

@@ -43,17 +43,36 @@ def read(tmp_path):
     return read
 
 
-def test_paths_are_relative_to_the_file(read, tmp_path):
-    config = read(WHOLE)
-    tls = config.tls_server_config
+@pytest.fixture
+def whole(read):
+    """Return the configuration of a file with every section."""
+    return read(WHOLE)
+
+
+def test_paths_are_relative_to_the_file(whole, tmp_path):
+    tls = whole.tls_server_config
     assert (tls.cert_file, str(tls.key_file)) == (tmp_path / "server.pem", "/etc/keys/server.key")
     assert tls.client_ca_file == tmp_path / "ca.pem"
+    assert whole.zmon_roles[-1].token_file == tmp_path / "token"
+
+
+def test_limits_on_clients_are_read(whole):
+    tls = whole.tls_server_config
     assert (tls.min_version, tls.client_allowed_sans) == ("TLS13", ("hub.example.org",))
-    assert config.http_server_config.headers.frame_options == "deny"
-    assert [principal.user or principal.client_san or str(principal.token_file) for principal in config.zmon_roles] == [
+
+
+def test_headers_are_read_by_their_names_in_http(whole):
+    assert whole.http_server_config.headers.frame_options == "deny"
+
+
+def test_roles_are_those_of_a_user_a_certificate_or_a_token(whole, tmp_path):
+    assert [principal.user or principal.client_san or str(principal.token_file) for principal in whole.zmon_roles] == [
         "prometheus", "hub.example.org", str(tmp_path / "token"),
     ]  # fmt: skip
-    assert config.authenticates
+
+
+def test_file_with_users_lets_only_them_ask(whole):
+    assert whole.authenticates
 
 
 @pytest.mark.parametrize("text", ["", "{}", "http_server_config: {http2: false}", f"{TLS}}}"])

@@ -90,6 +90,11 @@ async def test_hub_answers_with_a_page_of_ranks(start_hub):
     answer = await hub_client.get(f"/api/v1/jobs/{JOB}/ranks?limit=2&offset=1&order=-rank")
     assert [row["rank"] for row in answer["ranks"]] == [2, 1]
     assert (answer["num_rows"], answer["summary"]["by_state"]) == (4, {"train": 4})
+
+
+async def test_hub_refuses_an_unknown_order(start_hub):
+    hub_client = await start_hub(FakeAgent(*healthy()))
+    await hub_client.passes()
     await hub_client.get(f"/api/v1/jobs/{JOB}/ranks?order=colour", status=400)
 
 

@@ -85,9 +85,14 @@ async def test_incident_is_collected_at_once_when_its_cause_becomes_known(scene)
     assert scene.incidents.store.read(opened_id()).finding.cause == "compute_hang"
 
 
-async def test_end_of_an_incident_is_written_at_once(scene):
+async def test_rise_of_the_severity_is_written_at_once(scene):
     assert await scene.report(NOW, 2, severity="warning")
     assert await scene.report(NOW + 1, 2, severity="critical")
+
+
+async def test_end_of_an_incident_is_written_at_once(scene):
+    for seconds, severity in enumerate(("warning", "critical")):
+        await scene.report(NOW + seconds, 2, severity=severity)
     for seconds in (2, 2 + RESOLVE_AFTER_SECONDS):
         scene.journal.resolve("job", "stall", NOW + seconds)
     assert await scene.update(NOW + 2 + RESOLVE_AFTER_SECONDS)

@@ -99,6 +99,9 @@ def test_page_shows_whether_the_incident_is_resolved():
     for resolved in (None, NOW + 60):
         text = Tags(page(*made(finding(resolved=resolved, evidence=EVIDENCE)))).text
         assert ("not resolved as of" in text) == (resolved is None)
+
+
+def test_page_shows_that_several_ranks_share_a_file_of_stderr():
     shared = {"2": {"text": "x", "error": None, "path": "/logs/err", "shared": True}}
     assert "several ranks write to this file" in page(*made(finding(evidence={"stderr_tail": shared})))
 

@@ -33,7 +33,7 @@ RESET = TrueFault("drill-1", "reset", None, "node-a", ONSET, ("connection_lost",
         ({"act": "end_job"}, True),
     ],
 )
-def test_refused_intent_is_no_act(changes, expected):
+def test_act_is_what_an_agent_was_asked_to_do_and_did_not_refuse(changes, expected):
     assert is_act(replace(ACT, **changes)) is expected
 
 

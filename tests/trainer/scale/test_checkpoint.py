@@ -52,14 +52,28 @@ def small_state() -> State:
     }
 
 
-def test_only_the_newest_checkpoints_are_kept(open_checkpoints: OpenCheckpoints, tmp_path: Path) -> None:
+def test_run_without_a_checkpoint_begins_at_step_0(open_checkpoints: OpenCheckpoints) -> None:
+    assert open_checkpoints(keep=2).resume() == (0, {})
+
+
+@pytest.fixture
+def newest_two(open_checkpoints: OpenCheckpoints) -> Checkpoints:
+    """Return the checkpoints of a run that saves four steps, of one to nine digits, and keeps two."""
     checkpoints = open_checkpoints(keep=2)
-    assert checkpoints.resume() == (0, {})
+    checkpoints.resume()
     for step in (5, 100_000_000, 10, 200_000_000):
         checkpoints.save(step, {})
     checkpoints.wait()
+    return checkpoints
+
+
+@pytest.mark.usefixtures("newest_two")
+def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
     assert file_names(tmp_path / "kept") == ["step-100000000", "step-200000000"]
-    assert checkpoints.resume() == (200_000_000, {})
+
+
+def test_newest_checkpoint_is_resumed(newest_two: Checkpoints) -> None:
+    assert newest_two.resume() == (200_000_000, {})
 
 
 def test_checkpoint_has_values_at_time_of_save(open_checkpoints: OpenCheckpoints) -> None:

@@ -5,6 +5,7 @@ import math
 import os
 import random
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -166,10 +167,19 @@ def test_rows_across_blocks_are_read(write_rows, monkeypatch) -> None:
     assert source.batch(0, 0, 10).dense[:, 0].expm1().round().tolist() == list(range(10))
 
 
-def test_truncated_gzip_is_refused(write_rows, tmp_path) -> None:
-    zipped = tmp_path / "rows.gz"
-    zipped.write_bytes(gzip.compress(write_rows(*[row()] * 50).read_bytes()))
+@pytest.fixture
+def zipped(write_rows, tmp_path) -> Path:
+    """Return a file of 50 rows that gzip compressed."""
+    path = tmp_path / "rows.gz"
+    path.write_bytes(gzip.compress(write_rows(*[row()] * 50).read_bytes()))
+    return path
+
+
+def test_gzip_is_decompressed(zipped: Path) -> None:
     assert open_criteo(CriteoConfig(str(zipped)), ROWS, 10, warn=pytest.fail).num_samples == 50
+
+
+def test_truncated_gzip_is_refused(zipped: Path) -> None:
     zipped.write_bytes(zipped.read_bytes()[:-12])
     with pytest.raises(DataError, match=r"cannot read .*rows\.gz: Compressed file ended before"):
         open_criteo(CriteoConfig(str(zipped)), ROWS, 10, warn=pytest.fail)
