@@ -163,7 +163,7 @@ asyncio.run(main())
     assert scenario.says("ended") == "True [] True"
 
 
-def test_end_of_parts_that_handle_sigterm_takes_under_a_second(start_rank):
+def test_end_of_parts_that_obey_sigterm_does_not_wait_for_the_kill(start_rank):
     scenario = start_rank(HEAD + """
 async def main():
     parts = [program("import time; time.sleep(60)", str(n)) for n in range(3)]
@@ -171,7 +171,7 @@ async def main():
         await part.start()
     begin = time.monotonic()
     await asyncio.to_thread(end_all, parts)
-    print("took", time.monotonic() - begin < 1.0)
+    print("took", time.monotonic() - begin < module.KILL_AFTER_SECONDS)
 asyncio.run(main())
 """)  # fmt: skip
     assert scenario.wait() == 0
