@@ -96,13 +96,13 @@ class Run(Loop):
             now: int = getattr(self.config.train, name)
             if (value := saved.get(name, now)) != now:
                 self.world.warn(
-                    f"train.{name} is {now}, but was {value:g} when step {self.steps_done} was saved: from here on the "
+                    f"train.{name} is {now}, but was {value:.0f} when step {self.steps_done} was saved: from here on the "
                     "run trains on other samples than without the change"
                 )
         position = self.extent.samples(self.steps_done)
         skipped = position - saved.get("samples", position)  # older checkpoints do not have it
         if skipped > 0 and saved["global_batch"] == self.config.train.global_batch:
             self.world.warn(
-                f"{skipped:g} samples are skipped: step {self.steps_done} was the last step of the run that saved it, "
+                f"{skipped:,.0f} samples are skipped: step {self.steps_done} was the last step of the run that saved it, "
                 "with fewer samples, and this run continues after a full batch"
             )
