@@ -96,7 +96,7 @@ class Run(Loop):
             now: int = getattr(self.config.train, name)
             if (value := saved.get(name, now)) != now:
                 self.world.warn(
-                    f"train.{name} is {now}, but was {value:.0f} when step {self.steps_done} was saved: from here on the "
+                    f"train.{name} is {now}, but was {value} when step {self.steps_done} was saved: from here on the "
                     "run trains on other samples than without the change"
                 )
         position = self.extent.samples(self.steps_done)
