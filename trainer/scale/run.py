@@ -103,6 +103,6 @@ class Run(Loop):
         skipped = position - saved.get("samples", position)  # older checkpoints do not have it
         if skipped > 0 and saved["global_batch"] == self.config.train.global_batch:
             self.world.warn(
-                f"{skipped:,.0f} samples are skipped: step {self.steps_done} was the last step of the run that saved it, "
-                "with fewer samples, and this run continues after a full batch"
+                f"{skipped:.0f} samples are skipped: step {self.steps_done} was the last step of the run that saved "
+                "it, with fewer samples, and this run continues after a full batch"
             )
