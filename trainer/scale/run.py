@@ -64,8 +64,8 @@ class Run(Loop):
     """One run from its start or from a checkpoint. The process group must exist."""
 
     def __init__(self, config: RunConfig, world: World, source: Source) -> None:
-        _check_samples(source, world)
         with zmon.activity("init"):  # the optimizers' trial steps are not training
+            _check_samples(source, world)
             self.plan = plan(config, world)
             config = with_fastest(config, world, source, self.plan.tables)
             with raised_on_all_ranks():  # the kernel may support the tables of some ranks only
