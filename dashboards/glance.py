@@ -21,7 +21,7 @@ from zmon.schema.scraping import AGENT, HUB, MADE_FOR
 RANKS = """{job_id=$job, __name__=~"zmon_(rank_info|steps_total|lease_overdue_seconds\
 |last_step_timestamp_seconds|collective_inflight_seconds)"}
 or zmon_activity{job_id=$job} == 1"""
-JOBS = "count by (job_id) (zmon_rank_info)"
+JOBS = "count by (job_id) (group by (job_id, rank) (zmon_rank_info))"
 INTERVALS = f"max by (daemon) ({MADE_FOR})"  # a window that is too long still has samples
 AGENTS = 'count(up{job=~".*zmon-agent"} == 1)'
 EVIDENCE_RANKS = 16  # rows of ranks in the evidence of a finding, culprits first; its incident has all ranks

@@ -26,7 +26,7 @@ class History:
 
     table: pd.DataFrame
     known_until: float | None = None  # unix seconds; None: nothing is known
-    nan_until: float | None = None  # unix seconds: the last time at which the value was NaN
+    nan_until: float | None = None  # unix seconds: the last time at which the value was NaN or infinite
     left_out: int = 0  # the number of series beyond the limit
 
 
@@ -47,7 +47,7 @@ def history(
         values = np.array([value for _, value in answer.values], dtype=float)
         is_within = (indices >= 0) & (indices < length)
         is_known = np.isfinite(values) & is_within
-        last_nan = max([last_nan, *indices[is_within & np.isnan(values)][-1:]])
+        last_nan = max([last_nan, *indices[is_within & ~np.isfinite(values)][-1:]])
         column = columns.setdefault(legend.format_map(defaultdict(lambda: "?", answer.metric)), np.full(length, np.nan))
         column[indices[is_known]] = values[is_known]
     columns = {name: column for name, column in columns.items() if not np.isnan(column).all()}

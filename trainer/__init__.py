@@ -1,7 +1,7 @@
 """A synchronous hybrid-parallel DLRM trainer: `torchrun --nproc-per-node R -m trainer --preset demo`.
 
     train.py        the training step, in one block; loop.py calls it to the end of a run, and evaluates
-    config.py       the configuration of training; keys.py changes it: a YAML file, --set a.b=c (plain_yaml.py)
+    config.py       the configuration of training; keys.py changes it: a YAML file, --set a.b=c
     dense.py        bottom MLP, interaction, top MLP; flat.py: the all-reduce of their gradients
     sharding.py     which rank holds which table; registry.py names the kinds and kernels
     tables.py       the sharded tables; replicated.py: those with a copy on every rank; kernel.py: lookup, exact update

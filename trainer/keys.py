@@ -1,9 +1,10 @@
 """Applies changes to a preset: first a YAML file, then --set a.b=c.
 
-This module only assigns values to fields. The dataclasses check them. Raises ConfigError.
+This module only assigns values to fields. The dataclasses check them. Raises ConfigError. Each value is the text as it
+is written, which is read as the type of its field: YAML itself would read the folder 2024_11_29 as a number.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
@@ -15,16 +16,20 @@ import yaml
 
 from trainer.config import Config
 from trainer.errors import ConfigError, require
-from trainer.plain_yaml import parse
 
 C = TypeVar("C", bound=Config)
+_READERS: dict[Any, Callable[[str], Any]] = {
+    int: int,
+    float: float,
+    bool: lambda text: yaml.SafeLoader.bool_values[text.lower()],
+}
 _TYPE_NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}  # in error lines
 
 
 def read_file(path: str) -> dict[str, Any]:
     """Return the nested keys and values of a YAML file."""
     try:
-        content = parse(Path(path).read_text())
+        content = yaml.load(Path(path).read_text(), yaml.BaseLoader)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {path}", str(error), "Check the path given with --config") from error
     except yaml.YAMLError as error:
@@ -40,7 +45,7 @@ def parse_assignment(assignment: str) -> dict[str, Any]:
     if not equals or not key:
         raise ConfigError(f"--set {assignment} is invalid", "it is not KEY=VALUE", "Write --set train.steps=100")
     try:
-        value = parse(text)
+        value = yaml.load(text, yaml.BaseLoader)
     except yaml.YAMLError:
         value = text  # valid for a text field; any other field raises an error with its key
     *sections, name = key.split(".")
@@ -117,7 +122,7 @@ def _convert(value: Any, old: Any, kind: Any, key: str) -> Any:
         return _change(old, value, f"{key}.")
     choices = get_args(kind) if isinstance(kind, UnionType) else (kind,)
     for choice in choices:
-        with suppress(ValueError, OverflowError):
+        with suppress(ValueError, LookupError, OverflowError):
             return _as_type(choice, value)
     raise ConfigError(
         f"{key} is {value!r}", f"it must be {' or '.join(map(_type_name, choices))}", f"Change it with --set {key}=…"
@@ -125,13 +130,13 @@ def _convert(value: Any, old: Any, kind: Any, key: str) -> Any:
 
 
 def _as_type(kind: Any, value: Any) -> Any:
-    """Return the value as this type. Raises ValueError if it is not of the type."""
+    """Return the value as this type. Raises ValueError or LookupError if it is not of the type."""
     if get_origin(kind) is tuple and isinstance(value, list):
         return tuple(_as_type(get_args(kind)[0], item) for item in value)
-    if kind is float and type(value) in (int, str):
-        return float(value)  # YAML reads 1e-3 as text
-    if kind is str and type(value) is int:
-        return str(value)  # such as the number of a step
+    if isinstance(value, str) and kind in _READERS:
+        return _READERS[kind](value)
+    if kind is float and type(value) is int:
+        return float(value)
     if type(value) is not kind:
         raise ValueError
     return value

@@ -70,9 +70,9 @@ RANK_TIME = Panel(
     shape="areas",
     promql="""
 clamp_max(label_replace(
-  sum by (phase) (rate(zmon_phase_seconds_total{job_id=$job, rank=$rank}[$window])), "part", "$1", "phase", "(.+)")
+  max by (phase) (rate(zmon_phase_seconds_total{job_id=$job, rank=$rank}[$window])), "part", "$1", "phase", "(.+)")
 or label_replace(
-  sum by (op) (rate(zmon_collective_exposed_seconds_total{job_id=$job, rank=$rank}[$window])),
+  max by (op) (rate(zmon_collective_exposed_seconds_total{job_id=$job, rank=$rank}[$window])),
   "part", "wait: $1", "op", "(.+)"), 1)
 """,
 )

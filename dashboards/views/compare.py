@@ -29,13 +29,12 @@ def show(context: ViewContext) -> None:
     if not context.job_id:
         return
     _choose_other(context)
-    seconds, until = RANGES[context.address.range], context.span.end
+    seconds, other_id = RANGES[context.address.range], context.address.other
     try:
-        other_id = context.address.other or context.job_id
-        until = _last_time(context, context.job_id, until)
+        until = _last_time(context, context.job_id)
         current = side(context.prometheus, context.job_id, until, seconds)
-        other_until = _last_time(context, other_id, until) if context.address.other else until - seconds
-        other = side(context.prometheus, other_id, other_until, seconds)
+        other_until = _last_time(context, other_id) if other_id else until - seconds
+        other = side(context.prometheus, other_id or context.job_id, other_until, seconds)
     except Unreachable as error:
         st.html(
             f'<p class="zmon-unknown" data-testid="zmon-compare">Differences: {UNKNOWN}, {escaped_html(str(error))}</p>'
@@ -47,9 +46,9 @@ def show(context: ViewContext) -> None:
     st.caption("Means over the time range. `zmon compare A B` tests if a difference is more than chance.")
 
 
-def _last_time(context: ViewContext, job_id: str, until: int) -> int:
+def _last_time(context: ViewContext, job_id: str) -> int:
     """Return when the job last had series. If the job ended, its last time range is compared. Raises Unreachable."""
-    last = last_time(context.prometheus, job_id, until)
+    last = last_time(context.prometheus, job_id, context.span.end)
     if last is None:
         raise Unreachable(f"Prometheus has no zmon_job_info of {job_id} in the last 7 days")
     return last

@@ -80,10 +80,10 @@ class ViewContext:
 
     @property
     def _begin(self) -> float | None:
-        """The start of the job, or of the first job of a page of all jobs. None if it is unknown."""
+        """The start of the job, or of the first job of a page of all jobs. None if unknown, or after the URL's time."""
         jobs = [self.now.job] if self.shows_one_job else [*self.now.jobs]
         starts = [self._start_of(job) for job in jobs]
-        known = [start for start in starts if start is not None]
+        known = [start for start in starts if start is not None and start <= (self.address.at or self.now.time)]
         return min(known) if known and len(known) == len(starts) else None
 
     def _start_of(self, job: JobView | None) -> float | None:

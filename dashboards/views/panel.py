@@ -53,7 +53,8 @@ def show(panel: Panel, context: ViewContext) -> None:
     try:
         history = query.send()
         if history.known_until is None:
-            raise Unreachable("the value is NaN" if panel.shows_nan and history.nan_until else _absent(panel))
+            is_nan = panel.shows_nan and history.nan_until
+            raise Unreachable("the value is NaN or infinite" if is_nan else _absent(panel))
         marks = context.marks if panel.marked else ()
     except Unreachable as error:
         unknown(panel.key, f"{UNKNOWN}: {error}")
@@ -165,7 +166,7 @@ def _notes(panel: Panel, context: ViewContext, history: History, span: Span) -> 
     """Draw notes below the chart: since when values are unknown, why one is above 100 %, and the series left out."""
     since = (history.known_until or span.end) + span.resolution
     if panel.shows_nan and (history.nan_until or 0) >= since:
-        st.html(f'<p class="zmon-unknown"><b>NaN</b> since {clock.html(since, date_and_time)}</p>')
+        st.html(f'<p class="zmon-unknown"><b>NaN or infinite</b> since {clock.html(since, date_and_time)}</p>')
     elif span.end - since >= (STALE_POINTS - 1) * span.resolution:
         st.html(f'<p class="zmon-unknown">{UNKNOWN} since {clock.html(since, date_and_time)}</p>')
     job = context.now.job

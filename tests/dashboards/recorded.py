@@ -30,6 +30,7 @@ UNUSABLE = tuple(SILENT_SELDOM + number * APART_SECONDS for number in (1, 2, 3))
 ALERTS = UNUSABLE[-1] + APART_SECONDS  # like EMPTY, and alerts fire; a job holds eight idle GPUs
 LARGE = ALERTS + APART_SECONDS  # a job on NUM_HOSTS hosts; no GPU that somebody holds is idle
 STORES_NOTHING = EMPTY - APART_SECONDS  # not one sample
+ENDED = STORES_NOTHING - APART_SECONDS  # the last sample of a job that ended before the others began
 NUM_HOSTS = 2_048
 STANDS_OUT = "node-0007"
 HISTORY_SECONDS = 1200  # before NOW: the range of the views and the windows of their charts
@@ -64,6 +65,7 @@ def samples() -> Iterator[tuple[str, Samples]]:
     for moment in (ALERTS, LARGE):
         yield _head("zmon_held_gpus", user="ann", **held), [(moment - RECENT_SECONDS, 8)]
     yield _head("zmon_held_idle_seconds", kind="ended", **held), [(ALERTS - RECENT_SECONDS, 1800)]
+    yield _head("zmon_job_info", job_id="ended", world_size="4"), [(ENDED, 1)]
     yield from _large()
     yield from _job()
 

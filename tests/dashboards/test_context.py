@@ -58,6 +58,12 @@ def test_charts_of_young_job_begin_with_job():
     assert context.span.end - context.span.start == 900
 
 
+def test_charts_of_time_before_job_begin_with_span():  # of an earlier job of its name, for example
+    moment = 1_800_000_000 - 86_400
+    context = _context(job=changed(JOB, time={"forward": 400.0}), address={"range": "6h", "at": str(moment)})
+    assert context.begin(context.span) == context.span.start == context.span.end - 21_600
+
+
 @pytest.mark.parametrize("fields", [{"state": "done"}, {"state": "exited"}, {"time": {}}])
 def test_charts_of_ended_or_untimed_job_begin_with_span(fields):
     context = _context(job=changed(changed(JOB, time={"forward": 400.0}), **fields), address={"range": "6h"})

@@ -1,5 +1,7 @@
 """Tests of `history`, which makes a table from series of Prometheus: gaps, order, and series that are left out."""
 
+import pytest
+
 from dashboards.address import Span
 from dashboards.history import history
 from dashboards.prometheus_answers import RangeSeries
@@ -46,8 +48,9 @@ def test_keep_low_keeps_series_with_lowest_minimum():
     assert "rank 17" in set(result.table["series"])
 
 
-def test_time_of_last_nan_is_separate_from_time_of_last_known_value():
-    result = history([series((100, "1"), (102, "NaN"), rank="0")], "rank {rank}", SPAN, 9)
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf"])
+def test_time_of_last_nan_is_separate_from_time_of_last_known_value(value):
+    result = history([series((100, "1"), (102, value), rank="0")], "rank {rank}", SPAN, 9)
     assert (result.known_until, result.nan_until) == (100, 102)
     assert history([series((100, "1"))], "", SPAN, 9).nan_until is None
 

@@ -12,6 +12,7 @@ from dashboards import glance, gpu_time, marks, side
 from dashboards.intervals import CLUSTER
 from dashboards.panels import ALL, Selection
 from dashboards.panels.panel import MAX_ROWS, MAX_SERIES
+from dashboards.panels.ranks import RANK_TIME
 from dashboards.queries import quoted
 from dashboards.views import hosts, time_bar
 from tests.places import REPOSITORY
@@ -61,6 +62,31 @@ def test_promtool_parses_every_query(tmp_path):
     file = tmp_path / "asked.yaml"
     file.write_text(yaml.safe_dump({"groups": [{"name": "asked", "rules": rules}]}))
     done = subprocess.run(["promtool", "check", "rules", file], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_rank_that_two_scrape_jobs_read_counts_once(tmp_path):
+    labels = [f'job_id="ads", rank="0", host="a", job="{name}-zmon-agent"' for name in ("x", "y")]
+    series = [{"series": f"zmon_rank_info{{{each}}}", "values": "1x30"} for each in labels]
+    series += [
+        {"series": f'zmon_phase_seconds_total{{{each}, phase="forward"}}', "values": "0+0.5x30"} for each in labels
+    ]
+    series += [
+        {"series": f'zmon_collective_exposed_seconds_total{{{each}, op="barrier"}}', "values": "0+0.25x30"}
+        for each in labels
+    ]
+    parts = {'phase="forward", part="forward"': 0.25, 'op="barrier", part="wait: barrier"': 0.125}
+    expected = {
+        glance.JOBS: [{"labels": '{job_id="ads"}', "value": 1}],
+        RANK_TIME.query(Selection("ads", rank=0, window=20)): [
+            {"labels": f"{{{labels}}}", "value": value} for labels, value in parts.items()
+        ],
+    }
+    queries = [{"expr": promql, "eval_time": "50s", "exp_samples": samples} for promql, samples in expected.items()]
+    test = {"interval": "2s", "input_series": series, "promql_expr_test": queries}
+    file = tmp_path / "test.yaml"
+    file.write_text(yaml.safe_dump({"evaluation_interval": "2s", "tests": [test]}))
+    done = subprocess.run(["promtool", "test", "rules", file], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

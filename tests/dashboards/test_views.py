@@ -161,6 +161,11 @@ def test_compare_page_has_rows_of_time_categories(open_page):
     assert "wall-clock per step: all_to_all" in page
 
 
+def test_ended_job_is_compared_with_job_that_began_later(open_page):
+    page = page_text(open_page("compare", job_id="ended", other="ads"))
+    assert re.findall(r"<th>(\w+) until", page) == ["ads", "ended"]
+
+
 def test_difference_that_comes_from_rounding_is_none() -> None:
     row = compare._cause_row
     old, new = (Side("ads", 0, causes={"forward": seconds}) for seconds in (0.0444, 0.0444 + 1e-11))

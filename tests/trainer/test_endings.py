@@ -67,6 +67,18 @@ def test_table_row_wise_on_uneven_hosts_ends_all_ranks(error_line_of) -> None:
     )
 
 
+def test_file_that_another_rank_read_while_it_grew_ends_all_ranks(error_line_of, tmp_path) -> None:
+    row = "\t".join(["1", *["3"] * 13, *["ff"] * 26]) + "\n"
+    for rank, num_rows in enumerate((40, 64)):
+        (tmp_path / f"{rank}.tsv").write_text(num_rows * row)
+    tables = ("--set", f"embedding.rows={[5] * 26}", "--set", "train.epochs=1", "--set", "train.global_batch=8")
+    script = str(Path(__file__).with_name("uneven_rows.py"))
+    assert error_line_of(script, "--data", str(tmp_path / "RANK.tsv"), *tables) == (
+        "trainer: rank 1 has 64 samples, and rank 0 has 40: the data was still being written, or the hosts have "
+        "different copies. Give all ranks the same complete data"
+    )
+
+
 def test_plan_that_rank_0_cannot_write_ends_all_ranks(error_line_of) -> None:
     error = error_line_of(TRAINER, *SMALL, "--set", "sharding.save=/nowhere/plan.yaml")
     assert error == "trainer: cannot write /nowhere/plan.yaml: No such file or directory. Check the path of the plan"

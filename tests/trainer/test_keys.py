@@ -19,7 +19,7 @@ def test_presets_are_valid_and_have_no_step_limit(name: str) -> None:
 def test_assigned_values_have_type_of_their_field() -> None:
     config = set_keys(
         "train.steps=7", "optimizer.dense_learning_rate=1e-3", "embedding.rows=[4, 5]", "criteo.strict=true",
-        "synthetic.longest_bag=[1, 2]", "checkpoint.resume=12", "checkpoint.folder=2026-11-26",
+        "synthetic.longest_bag=[1, 2]", "checkpoint.resume=12", "checkpoint.folder=saved",
     )  # fmt: skip
     assert config.train.steps == 7
     assert config.optimizer.dense_learning_rate == 0.001
@@ -27,7 +27,14 @@ def test_assigned_values_have_type_of_their_field() -> None:
     assert config.criteo.strict is True
     assert config.synthetic.longest_bag == (1, 2)
     assert config.checkpoint.resume == "12"
-    assert config.checkpoint.folder == "2026-11-26"
+
+
+@pytest.mark.parametrize("text", ["2024_11_29", "2026-02-30", "010", "1.50", "12:30", "on", "0x_"])
+def test_text_key_has_the_text_as_it_is_written(tmp_path, text: str) -> None:
+    assert set_keys(f"checkpoint.folder={text}").checkpoint.folder == text
+    file = tmp_path / "more.yaml"
+    file.write_text(f"checkpoint: {{folder: {text}}}\n")
+    assert apply_changes(demo(), [read_file(str(file))]).checkpoint.folder == text
 
 
 def test_later_assignments_override_earlier_assignments() -> None:
@@ -47,15 +54,15 @@ def test_later_assignments_override_earlier_assignments() -> None:
         ("synthetic.longest_bag=[1, 2]", "synthetic.longest_bag is .*: it must be one number, or a list of 26"),
         ("synthetic.longest_bag=few", "it must be a whole number or a list of whole numbers"),
         ("train.steps=many", "train.steps is 'many': it must be a whole number"),
-        ("train.steps=1.5", "train.steps is 1.5: it must be a whole number"),
+        ("train.steps=1.5", "train.steps is '1.5': it must be a whole number"),
         ("train.steps=0x_", "train.steps is '0x_': it must be a whole number"),
         ("train.steps=2026-02-30", "train.steps is '2026-02-30': it must be a whole number"),
-        (f"optimizer.dense_learning_rate={'9' * 401}", "optimizer.dense_learning_rate is 9{401}: it must be a number"),
+        (f"optimizer.dense_learning_rate={'9' * 401}", "optimizer.dense_learning_rate is inf: it must be above 0"),
         ("train.steps=-1", "train.steps is -1: it must be 0"),
         ("train.global_batch=0", "train.global_batch is 0"),
         ("train.dtype=int8", "train.dtype is int8: it must be float32 or float64"),
         ("optimizer.dense_learning_rate=fast", "optimizer.dense_learning_rate is 'fast': it must be a number"),
-        ("optimizer.dense_learning_rate=.nan", "optimizer.dense_learning_rate is nan: it must be above 0"),
+        ("optimizer.dense_learning_rate=nan", "optimizer.dense_learning_rate is nan: it must be above 0"),
         ("model.top=[8, x]", "model.top is .*: it must be a list of whole numbers"),
         ("model.top=[8, 0]", "model.top is .*: it must be 1 or more"),
         ("embedding.rows=[]", "embedding.rows is .*: it must be at least one table"),
@@ -63,9 +70,9 @@ def test_later_assignments_override_earlier_assignments() -> None:
         ("embedding.dim=0", "embedding.dim is 0: it must be 1 or more"),
         ("optimizer.column_moments=own", "optimizer.column_moments is own: it must be shared or separate"),
         ("embedding.rows=[3, 0]", "embedding.rows is .*: it must be 1 or more"),
-        ("criteo.strict=1", "criteo.strict is 1: it must be true or false"),
-        ("train=3", "train is 3: it must be a section of keys"),
-        ("train.steps.more=3", r"train.steps is \{'more': 3\}: it must be a whole number"),
+        ("criteo.strict=1", "criteo.strict is '1': it must be true or false"),
+        ("train=3", "train is '3': it must be a section of keys"),
+        ("train.steps.more=3", r"train.steps is \{'more': '3'\}: it must be a whole number"),
         ("train.steps", "it is not KEY=VALUE"),
     ],
 )
@@ -102,7 +109,6 @@ def test_file_changes_keys_of_preset(tmp_path) -> None:
         ("", "has no keys"),
         ("- 1", "has no keys"),
         ("{", "is not valid YAML"),
-        ("train: {steps: 0x_}", "is not valid YAML"),
     ],
 )
 def test_invalid_or_missing_file_is_refused(tmp_path, text: str, message: str) -> None:

@@ -65,7 +65,7 @@ def _read_choice(config: CheckpointConfig) -> tuple[str, str] | None:
     folder = Path(config.folder)
     if not config.folder or config.resume == "none" or not folder.is_dir():
         return None
-    saved = [step for step in reversed(steps(folder)) if config.resume in ("auto", str(step))]
+    saved = [step for step in reversed(steps(folder)) if config.resume == "auto" or int(config.resume) == step]
     for step in saved:
         # If a checkpoint cannot be read, its load will say so, or skip it.
         with (

@@ -6,7 +6,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
+import torch.distributed as dist
+
 import zmon
+from trainer.errors import DataError
 from trainer.faults import raised_on_all_ranks
 from trainer.loader import Extent, Source
 from trainer.loop import Loop
@@ -44,11 +47,25 @@ def extent(config: RunConfig, source: Source) -> Extent:
     return Extent.of_steps(train.steps or None, train.global_batch)
 
 
+def _check_samples(source: Source, world: World) -> None:
+    """Raise DataError on all ranks unless they have equal numbers of samples: they would end at different steps."""
+    numbers = [0] * world.size
+    dist.all_gather_object(numbers, source.num_samples or 0)
+    for rank, number in enumerate(numbers):
+        if number != numbers[0]:
+            raise DataError(
+                f"rank {rank} has {number:,} samples, and rank 0 has {numbers[0]:,}",
+                "the data was still being written, or the hosts have different copies",
+                "Give all ranks the same complete data",
+            )
+
+
 class Run(Loop):
     """One run from its start or from a checkpoint. The process group must exist."""
 
     def __init__(self, config: RunConfig, world: World, source: Source) -> None:
         with zmon.activity("init"):  # the optimizers' trial steps are not training
+            _check_samples(source, world)
             self.plan = plan(config, world)
             config = with_fastest(config, world, source, self.plan.tables)
             with raised_on_all_ranks():  # the kernel may support the tables of some ranks only
@@ -96,13 +113,13 @@ class Run(Loop):
             now: int = getattr(self.config.train, name)
             if (value := saved.get(name, now)) != now:
                 self.world.warn(
-                    f"train.{name} is {now}, but was {value:g} when step {self.steps_done} was saved: from here on the "
+                    f"train.{name} is {now}, but was {value} when step {self.steps_done} was saved: from here on the "
                     "run trains on other samples than without the change"
                 )
         position = self.extent.samples(self.steps_done)
         skipped = position - saved.get("samples", position)  # older checkpoints do not have it
         if skipped > 0 and saved["global_batch"] == self.config.train.global_batch:
             self.world.warn(
-                f"{skipped:g} samples are skipped: step {self.steps_done} was the last step of the run that saved it, "
-                "with fewer samples, and this run continues after a full batch"
+                f"{skipped:.0f} samples are skipped: step {self.steps_done} was the last step of the run that saved "
+                "it, with fewer samples, and this run continues after a full batch"
             )

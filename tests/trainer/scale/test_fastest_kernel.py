@@ -58,14 +58,15 @@ def test_kernels_are_measured_and_train(run_of, kind):
     run.train()
 
 
-def test_resumed_run_has_the_kernel_that_its_checkpoint_was_computed_with(run_of, measures, tmp_path, capsys):
+@pytest.mark.parametrize("resume", ["auto", "4", "00000004"])
+def test_resumed_run_has_the_kernel_that_its_checkpoint_was_computed_with(run_of, measures, tmp_path, capsys, resume):
     measures(0.002, 0.001)
     checkpoint = {"checkpoint": {"folder": str(tmp_path), "every": 1000}}
     run_of(checkpoint).train()
     (numbers,) = tmp_path.glob(f"*/{NUMBERS}")
     assert json.loads(numbers.read_text())["fbgemm"] == 1.0
     measures(0.001, 0.002)
-    resumed = run_of(checkpoint)
+    resumed = run_of({"checkpoint": {"folder": str(tmp_path), "resume": resume}})
     assert kernel_of(resumed) == "FbgemmKernel"
     assert "was computed with it" in capsys.readouterr().out
     afresh = run_of({"checkpoint": {"folder": str(tmp_path / "other")}})

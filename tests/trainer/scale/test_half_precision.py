@@ -11,7 +11,7 @@ from trainer.errors import ConfigError
 from trainer.kernel import Bags, Precision, TorchKernel, sums
 from trainer.optimizers import OptimizerConfig
 from trainer.scale.half_precision import HalfPrecision, add_bits
-from trainer.scale.run import Run
+from trainer.scale.run import Run, open_source
 from trainer.scale.tier.kernel import TieredKernel, record_of
 from trainer.sharding import Merge, Shard
 from trainer.work import StepWork
@@ -195,7 +195,7 @@ def test_memory_of_rows_is_half_in_plan_and_in_truth(single_rank_world, small_co
     def run(dtype: str) -> Run:
         embedding = {"rows": [4000, 700, 900, 10, 250], "dim": 32, "dtype": dtype}
         config = small_config({"embedding": embedding, "sharding": {"kind": "table_wise"}})
-        return Run(config, single_rank_world, source=None)  # type: ignore[arg-type]
+        return Run(config, single_rank_world, open_source(config, single_rank_world))
 
     full, half = run(""), run("bfloat16")
     bytes_of = {run: sum(weight.nbytes for _, weight, _ in run.trainer.tables.parts()) for run in (full, half)}

@@ -110,6 +110,12 @@ def test_resume_with_another_batch_size_warns(make_run, checkpoint, capsys) -> N
     assert "train.global_batch is 16, but was 32 when step 2 was saved" in capsys.readouterr().err
 
 
+def test_resume_with_another_seed_warns_with_all_its_digits(make_run, checkpoint, tmp_path, capsys) -> None:
+    (tmp_path / "saved_steps/step-00000002/numbers.json").write_text('{"seed": 20241129}')
+    make_run(checkpoint)
+    assert "train.seed is 1, but was 20241129 when step 2 was saved" in capsys.readouterr().err
+
+
 def test_checkpoint_with_other_numbers_is_resumed(make_run, checkpoint, tmp_path, capsys) -> None:
     (tmp_path / "saved_steps/step-00000002/numbers.json").write_text('{"global_batch": 32, "later": 1}')
     assert make_run(checkpoint).steps_done == 2

@@ -19,7 +19,6 @@ from typing import Any
 import yaml
 
 from trainer.errors import ConfigError
-from trainer.plain_yaml import parse
 from trainer.registry import KINDS
 from trainer.sharding import Placement
 
@@ -100,10 +99,10 @@ class Plan:
 def load_plan(path: Path, num_tables: int, num_ranks: int, ranks_per_host: int) -> Plan:
     """Load a plan that was saved and perhaps edited."""
     try:
-        content = parse(path.read_text())
+        content = yaml.safe_load(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the plan {path}", str(error), "Check sharding.plan") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # the latter: a date that does not exist
         line = " ".join(str(error).split())
         raise ConfigError(f"the plan {path} is not valid YAML", line, "Fix the file") from error
     rows = content.get("tables") if isinstance(content, dict) else None
