@@ -85,6 +85,12 @@ def test_work_of_a_process_includes_its_children(start, tmp_path):
     assert (work.network_bytes, work.switches > 0, work.cpu_seconds > 0) == (0, True, True)
 
 
+def test_name_that_is_not_utf_8_hides_no_work(start):
+    """The kernel cuts the name of a script after 15 bytes, which may be in the middle of a letter."""
+    process = start("import ctypes, time; ctypes.CDLL(None).prctl(15, b'\\xff'); print(1, flush=True); time.sleep(60)")
+    assert process_work(process_id(process.pid), ()).switches > 0
+
+
 NESTED = """
 import subprocess, sys
 if int(sys.argv[1]):

@@ -120,10 +120,7 @@ def _network_bytes(sockets: Collection[frozenset[int] | None], dump: Callable[[C
 
 
 def _switches(status: Path) -> int | None:
-    try:
-        counts = re.findall(r"^(?:non)?voluntary_ctxt_switches:\s*(\d+)", status.read_text(), re.M)
-    except OSError:
-        return None
+    counts = re.findall(r"^(?:non)?voluntary_ctxt_switches:\s*(\d+)", text_of(status), re.M)
     return sum(map(int, counts)) if counts else None
 
 
@@ -159,7 +156,7 @@ def _file_system(folder: Path) -> str | None:
         call = (folder / "syscall").read_text().split()  # `running`, or a number, then the arguments
         info = (folder / "fdinfo" / str(int(call[1], 16))).read_text()
         mount = re.search(r"^mnt_id:\s*(\d+)$", info, re.M)
-        mounts = (folder / "mountinfo").read_text()
+        mounts = text_of(folder / "mountinfo")
     except (OSError, ValueError, IndexError):
         return None
     line = mount and re.search(rf"^{mount[1]} .* - (\S+) ", mounts, re.M)
