@@ -22,7 +22,8 @@ from zmon.probe.launch_id import RANK, find_launcher, launch_id_of, program, scr
 from zmon.process import listed_children
 from zmon.schema.names import JOB_ID, LAUNCH_ID_LETTERS, MAX_JOB_ID_LETTERS
 
-WORLD_SIZE = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
+# SLURM_NTASKS also has a value in a batch script and in the shell of salloc, which are no tasks of srun.
+WORLD_SIZE = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
 LOCAL_RANK = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
 LOCAL_WORLD_SIZE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 WATCH = "ZMON_WATCH"  # set by `zmon watch` for its command: the number of the watch
