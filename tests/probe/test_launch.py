@@ -56,6 +56,7 @@ LAUNCHES = {  # the environment of a rank, the arguments of its process group â†
         {"job_id": "slurm-991", "attempt": 0, "max_restarts": None, "one_host": False} | place(6, 2, 8, 4),
     ),
     "Slurm on one node": ({**SLURM, "SLURM_JOB_NUM_NODES": "1"}, {}, {"one_host": True}),
+    "step of Slurm on one of two nodes": ({**SLURM, "SLURM_STEP_NUM_NODES": "1"}, {}, {"one_host": True}),
     "Slurm without srun: a single rank": (SLURM_BATCH, {}, {"job_id": "slurm-991"} | place(0, 0, 1, 1)),
     "Open MPI": (OPEN_MPI, {}, {"max_restarts": None} | place(5, 1, 8, 4)),
     "Open MPI in Slurm": ({**SLURM_AROUND, **OPEN_MPI}, {}, {"max_restarts": None} | place(5, 1, 8, 4)),

@@ -109,7 +109,7 @@ def _local_world_size(env: Mapping[str, str], world_size: int, is_of_env: bool, 
     names = LOCAL_WORLD_SIZE if is_of_env else ()
     number = _number(env, *names, default=world_size if is_local else 0)
     # Slurm by default spreads tasks evenly over nodes.
-    return number or world_size // _number(env, "SLURM_JOB_NUM_NODES", default=world_size + 1)
+    return number or world_size // _number(env, "SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES", default=world_size + 1)
 
 
 def check_job_id(job_id: str) -> str:
