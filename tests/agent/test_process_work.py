@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import psutil
 import pytest
@@ -83,6 +84,24 @@ def test_work_of_a_process_includes_its_children(start, tmp_path):
     assert work.waits == ("hrtimer_nanosleep", "hrtimer_nanosleep")
     assert work.file == str(tmp_path / "rank.pt")
     assert (work.network_bytes, work.switches > 0, work.cpu_seconds > 0) == (0, True, True)
+
+
+def test_file_is_the_one_that_was_written_last(start, tmp_path, monkeypatch):
+    """stat(2) would ask the server of a file, and wait for it if that server is why the rank stands still."""
+    process = start(
+        "import sys, time; files = [open(name, 'wb', buffering=0) for name in sys.argv[1:]]\n"
+        "for file in files: time.sleep(0.05); file.write(b'x')\n"
+        "print(1, flush=True); time.sleep(60)",
+        *(str(tmp_path / name) for name in "bca"),
+    )
+    monkeypatch.setattr(Path, "stat", lambda self: pytest.fail(f"{self} was asked for its status"))
+    assert process_work(process_id(process.pid), ()).file == str(tmp_path / "a")
+
+
+def test_name_that_is_not_utf_8_hides_no_work(start):
+    """The kernel cuts the name of a script after 15 bytes, which may be in the middle of a letter."""
+    process = start("import ctypes, time; ctypes.CDLL(None).prctl(15, b'\\xff'); print(1, flush=True); time.sleep(60)")
+    assert process_work(process_id(process.pid), ()).switches > 0
 
 
 NESTED = """

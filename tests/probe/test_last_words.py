@@ -101,6 +101,10 @@ def terminated_at_once(statement):
 
 ENDINGS = {
     "exception": exception(ATTACH + RAISE, output="ValueError: bad batch 17\n"),
+    "exception whose message fails": Ending(
+        ATTACH + "class BadBatch(Exception):\n    __str__ = lambda self: self.batch\nraise BadBatch", 1,
+        type="__main__.BadBatch", output="BadBatch: <exception str() failed>",
+    ),
     "end of the script": plain_exit(ATTACH),
     "end of the script, after the thread that trained": plain_exit(
         HEAD + "import threading\n"

@@ -19,9 +19,10 @@ TORCHRUN = {
     "RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "dlrm-17",
     "TORCHELASTIC_RESTART_COUNT": "2", "TORCHELASTIC_MAX_RESTARTS": "3",
 }  # fmt: skip
-SLURM = {
-    "SLURM_JOB_ID": "991", "SLURM_PROCID": "6", "SLURM_LOCALID": "2", "SLURM_NTASKS": "8", "SLURM_JOB_NUM_NODES": "2",
+SLURM_BATCH = {  # the script of sbatch, and the shell of salloc
+    "SLURM_JOB_ID": "991", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NTASKS": "8", "SLURM_JOB_NUM_NODES": "2",
 }  # fmt: skip
+SLURM = {**SLURM_BATCH, "SLURM_PROCID": "6", "SLURM_LOCALID": "2", "SLURM_STEP_NUM_TASKS": "8"}
 OPEN_MPI = {
     "OMPI_COMM_WORLD_RANK": "5", "OMPI_COMM_WORLD_SIZE": "8", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
     "OMPI_COMM_WORLD_LOCAL_SIZE": "4", "ZMON_JOB_ID": "mpi",
@@ -30,8 +31,12 @@ HYDRA = {"PMI_RANK": "5", "PMI_SIZE": "8", "MPI_LOCALRANKID": "1", "MPI_LOCALNRA
 
 
 BY_HAND = {"RANK": "1", "WORLD_SIZE": "2", "ZMON_JOB_ID": "x"}
-ONE_TASK_PER_NODE = {**SLURM, "SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_LOCALID": "0"}  # two nodes
-SLURM_AROUND = {**SLURM, "SLURM_PROCID": "0", "SLURM_NTASKS": "2"}  # mpirun is below one task of srun on each node
+ONE_TASK_PER_NODE = {**SLURM, "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "SLURM_LOCALID": "0"}  # two nodes
+SLURM_AROUND = {
+    **SLURM,
+    "SLURM_PROCID": "0",
+    "SLURM_STEP_NUM_TASKS": "2",
+}  # mpirun is below a task of srun on each node
 PLACE = ("rank", "local_rank", "world_size", "local_world_size")
 
 
@@ -51,6 +56,8 @@ LAUNCHES = {  # the environment of a rank, the arguments of its process group â†
         {"job_id": "slurm-991", "attempt": 0, "max_restarts": None, "one_host": False} | place(6, 2, 8, 4),
     ),
     "Slurm on one node": ({**SLURM, "SLURM_JOB_NUM_NODES": "1"}, {}, {"one_host": True}),
+    "step of Slurm on one of two nodes": ({**SLURM, "SLURM_STEP_NUM_NODES": "1"}, {}, {"one_host": True}),
+    "Slurm without srun: a single rank": (SLURM_BATCH, {}, {"job_id": "slurm-991"} | place(0, 0, 1, 1)),
     "Open MPI": (OPEN_MPI, {}, {"max_restarts": None} | place(5, 1, 8, 4)),
     "Open MPI in Slurm": ({**SLURM_AROUND, **OPEN_MPI}, {}, {"max_restarts": None} | place(5, 1, 8, 4)),
     "MPICH": (HYDRA, {}, {"max_restarts": None} | place(5, 1, 8, 4)),

@@ -8,8 +8,10 @@ The agent reads all this only for ranks that make no progress.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import re
+import struct
 from collections.abc import Callable, Collection, Container
 from itertools import islice
 from pathlib import Path
@@ -29,6 +31,8 @@ _MAX_PROCESSES = 256  # processes of one rank; if it has more, its bytes are unk
 _GENERATIONS = 16  # a build has six: rank → ninja → shell → compiler driver → compiler, and a launcher before
 _MAX_FILES = 1024  # open files of the rank that are looked at
 _WRITABLE = os.O_WRONLY | os.O_RDWR
+_AT_FDCWD, _AT_STATX_DONT_SYNC, _STATX_MTIME = -100, 0x4000, 0x40  # linux/fcntl.h, linux/stat.h
+_STATX_BYTES, _MTIME_OFFSET = 256, 112  # of struct statx (linux/stat.h), and of stx_mtime in it
 
 
 class _Counts(NamedTuple):
@@ -120,10 +124,7 @@ def _network_bytes(sockets: Collection[frozenset[int] | None], dump: Callable[[C
 
 
 def _switches(status: Path) -> int | None:
-    try:
-        counts = re.findall(r"^(?:non)?voluntary_ctxt_switches:\s*(\d+)", status.read_text(), re.M)
-    except OSError:
-        return None
+    counts = re.findall(r"^(?:non)?voluntary_ctxt_switches:\s*(\d+)", text_of(status), re.M)
     return sum(map(int, counts)) if counts else None
 
 
@@ -135,7 +136,7 @@ def wait_channel(folder: Path) -> str | None:
 
 def _written_file(folder: Path) -> str | None:
     """Return the path of the regular file that the process has open for writing and that was changed last."""
-    changed: list[tuple[float, str]] = []
+    changed: list[tuple[tuple[int, int], str]] = []
     with contextlib.suppress(OSError):
         for descriptor in names_in(folder / "fd")[:_MAX_FILES]:
             with contextlib.suppress(OSError, ValueError):
@@ -145,8 +146,20 @@ def _written_file(folder: Path) -> str | None:
                 info = (folder / "fdinfo" / descriptor).read_text()
                 flags = re.search(r"^flags:\s*([0-7]+)$", info, re.M)
                 if flags and int(flags[1], 8) & _WRITABLE:
-                    changed.append(((folder / "fd" / descriptor).stat().st_mtime, path))
+                    changed.append((_change_time(f"{folder}/fd/{descriptor}"), path))
     return redacted(plain(max(changed)[1])) if changed else None
+
+
+def _change_time(path: str) -> tuple[int, int]:
+    """Return when a file was last changed, as far as this host knows, in unix seconds and nanoseconds. Raises OSError.
+
+    stat(2) would ask the server of the file, and wait for ever if that server is why the rank stands still (statx(2)).
+    """
+    status = ctypes.create_string_buffer(_STATX_BYTES)
+    if _libc.statx(_AT_FDCWD, path.encode(), _AT_STATX_DONT_SYNC, _STATX_MTIME, status):
+        raise OSError(ctypes.get_errno(), f"statx of {path} failed")
+    seconds, nanoseconds = struct.unpack_from("=qI", status, _MTIME_OFFSET)
+    return seconds, nanoseconds
 
 
 def _file_system(folder: Path) -> str | None:
@@ -159,8 +172,11 @@ def _file_system(folder: Path) -> str | None:
         call = (folder / "syscall").read_text().split()  # `running`, or a number, then the arguments
         info = (folder / "fdinfo" / str(int(call[1], 16))).read_text()
         mount = re.search(r"^mnt_id:\s*(\d+)$", info, re.M)
-        mounts = (folder / "mountinfo").read_text()
+        mounts = text_of(folder / "mountinfo")
     except (OSError, ValueError, IndexError):
         return None
     line = mount and re.search(rf"^{mount[1]} .* - (\S+) ", mounts, re.M)
     return plain(line[1]) if line else None
+
+
+_libc = ctypes.CDLL(None, use_errno=True)

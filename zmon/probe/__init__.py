@@ -128,6 +128,15 @@ def identify(**facts: Any) -> None:
         current.box.identity(_identity)
 
 
+def check_place(rank: int, world_size: int) -> None:
+    """Complain if this rank has peers, but attached before it had its number: it is shown as a job of its own."""
+    if is_whole_job() and world_size > 1:
+        complain(
+            f"this is rank {rank} of {world_size}, but it is watched as a job of one rank: it attached before it had "
+            "its number. Set RANK and WORLD_SIZE before zmon.attach(), or use zmon run instead"
+        )
+
+
 def set_label(name: str, value: str) -> None:
     """Set a label that became known after the rank attached; an empty value removes it."""
     if _identity is not None:

@@ -119,7 +119,7 @@ class _LastWords:
             if error is None:
                 self._write(time.time_ns(), kind, runner)
             else:
-                self._write(time.time_ns(), kind, type_name(error), str(error), *origin_of(error))
+                self._write(time.time_ns(), kind, type_name(error), _message(error), *origin_of(error))
             if kind == "exit":
                 if self._timeline.own_thread_has_ended():  # the rank trained in another thread than the one that exits
                     self._timeline.adopt_thread()
@@ -173,7 +173,7 @@ def origin_of(error: BaseException) -> Origin:
     root = chain[-1]
     return Origin(
         next(filter(None, map(_own_frame, reversed(chain))), ""),
-        "" if root is error else f"{type_name(root)}: {root}",
+        "" if root is error else f"{type_name(root)}: {_message(root)}",
         any(map(_is_in_collective, chain)),
     )
 
@@ -181,6 +181,13 @@ def origin_of(error: BaseException) -> Origin:
 def type_name(error: BaseException) -> str:
     """Return the full name of the type of an exception: `builtins.ValueError`."""
     return f"{type(error).__module__}.{type(error).__qualname__}"
+
+
+def _message(error: BaseException) -> str:
+    """Return the message of an exception; "" if its class, which may be the job's own, fails to make one."""
+    with contextlib.suppress(Exception):
+        return str(error)
+    return ""
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

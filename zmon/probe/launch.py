@@ -22,7 +22,8 @@ from zmon.probe.launch_id import RANK, find_launcher, launch_id_of, program, scr
 from zmon.process import listed_children
 from zmon.schema.names import JOB_ID, LAUNCH_ID_LETTERS, MAX_JOB_ID_LETTERS
 
-WORLD_SIZE = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
+# SLURM_NTASKS also has a value in a batch script and in the shell of salloc, which are no tasks of srun.
+WORLD_SIZE = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
 LOCAL_RANK = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
 LOCAL_WORLD_SIZE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 WATCH = "ZMON_WATCH"  # set by `zmon watch` for its command: the number of the watch
@@ -108,7 +109,7 @@ def _local_world_size(env: Mapping[str, str], world_size: int, is_of_env: bool, 
     names = LOCAL_WORLD_SIZE if is_of_env else ()
     number = _number(env, *names, default=world_size if is_local else 0)
     # Slurm by default spreads tasks evenly over nodes.
-    return number or world_size // _number(env, "SLURM_JOB_NUM_NODES", default=world_size + 1)
+    return number or world_size // _number(env, "SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES", default=world_size + 1)
 
 
 def check_job_id(job_id: str) -> str:

@@ -45,6 +45,8 @@ SHOWN = {  # name, place and files of an interface → fields of its sample; `so
     "carrier that is never read": (("eth0", CARD), {"carrier": UNREADABLE}, {"up": True}),
     "disabled": (("eth0", CARD), DOWN, {"up": False, "speed_bytes_per_second": None}),
     **{f"speed {speed}": (("lo",), {"speed": speed}, {"speed_bytes_per_second": None}) for speed in ("-1", "0", None)},
+    # No report to a hub could be encoded with it.
+    "name that is not UTF-8": (("eth\udcff", CARD), {}, {"device": "eth\N{REPLACEMENT CHARACTER}"}),
     "idle": (("eth0", CARD), {"rx_bytes": 0, "tx_bytes": 0}, {"received_bytes": 0, "transmitted_bytes": 0}),
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Tests of the timeout of the default process group, after which torch itself ends a collective that hangs."""
+"""Tests of what a rank records when it joins a process group, such as the timeout after which torch ends a hang."""
 
 from datetime import timedelta
 from types import SimpleNamespace
@@ -62,6 +62,27 @@ def test_rank_that_joins_again_counts_its_collectives_from_0_and_notes_its_steps
     rank = start_rank(HEALS.replace("{os.getcwd()}", str(tmp_path)))
     assert rank.wait() == 0
     assert rank.output.splitlines() == ["None 5", "None 5", "5 2"]
+
+
+JOINS = """
+    import os
+    import torch.distributed as dist, zmon
+    number = int(os.environ["RANK"])
+    VARIABLES
+    zmon.attach()
+    dist.init_process_group("gloo", init_method="file://STORE", rank=number, world_size=2)
+"""
+UNSET = "for name in ('RANK', 'WORLD_SIZE', 'LOCAL_WORLD_SIZE', 'ZMON_JOB_ID'): os.environ.pop(name, None)"
+SHOWN_ALONE = "zmon: this is rank {} of 2, but it is watched as a job of one rank: "
+
+
+@pytest.mark.parametrize(("variables", "line"), [(UNSET, SHOWN_ALONE), ("", "")], ids=["unset", "set"])
+def test_rank_that_attached_before_it_had_its_number_complains(start_rank, tmp_path, variables, line):
+    script = JOINS.replace("VARIABLES", variables).replace("STORE", str(tmp_path / "store"))
+    for number, rank in enumerate([start_rank(script, number, 2, GLOO_SOCKET_IFNAME="lo") for number in range(2)]):
+        assert rank.wait() == 0
+        assert rank.output.startswith(line.format(number))
+        assert bool(rank.output) == bool(line)
 
 
 def group(**timeouts):

@@ -18,6 +18,7 @@ from zmon.agent.sources.pci import pci_address
 from zmon.agent.sources.reading import Reading
 from zmon.agent.sources.sysfs import Attributes, CounterTotals, link_target, names_in, sample_each
 from zmon.errors import SourceUnavailable
+from zmon.format import plain
 from zmon.schema.host import NicSample
 
 MAX_INTERFACES = 64
@@ -94,7 +95,7 @@ class NicSource:
         errors = {counter: self._totals.read(files, path) for counter, path in ERROR_COUNTERS.items()}
         speed = self._speed(name, files, (state, errors["carrier_down_count"]))
         return NicSample(
-            device=name,
+            device=plain(name),
             transport="tcp",
             up=None if state is None else state in UP,
             speed_bytes_per_second=speed * MEGABIT if speed is not None and speed > 0 else None,  # -1: unknown
@@ -119,4 +120,4 @@ def choose(names: Set[str], first: Set[str]) -> tuple[str, ...]:
 
 def _bond(files: Attributes) -> str | None:
     master = files.link("master")  # the port of a bridge has a master, too
-    return master if master and files.text("bonding_slave/state") is not None else None
+    return plain(master) if master and files.text("bonding_slave/state") is not None else None

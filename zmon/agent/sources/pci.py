@@ -14,6 +14,7 @@ from operator import eq
 from pathlib import Path
 
 from zmon.agent.sources.sysfs import Attributes, link_target, names_in
+from zmon.format import plain
 
 MAX_NEAREST = 8  # a card may appear as hundreds of virtual functions, all equally near
 
@@ -77,7 +78,7 @@ def _class(folder: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     for name in _listing(folder):
         chain = pci_chain(link_target(f"{folder}/{name}"))
         if len(chain) > 1:
-            yield name, chain
+            yield plain(name), chain
 
 
 def _listing(folder: str) -> list[str]:

@@ -34,12 +34,15 @@ def make_device_time() -> DeviceTime | None:
 
 
 def read_memory() -> tuple[int, int, int] | None:
-    """Return the bytes allocated, reserved and allocated at the peak; None on the CPU.
+    """Return the bytes allocated, reserved and allocated at the peak; None on the CPU, or if they are unknown.
 
     This reads the allocator's nested dictionary. `torch.cuda.memory_stats` flattens it, which costs many times more.
     """
     if not torch.cuda.is_initialized():
         return None
-    stats = torch.cuda.memory_stats_as_nested_dict()
+    try:
+        stats = torch.cuda.memory_stats_as_nested_dict()
+    except RuntimeError:  # an allocator that the job has plugged in, such as that of RAPIDS, does not count
+        return None
     allocated = stats["allocated_bytes"]["all"]
     return allocated["current"], stats["reserved_bytes"]["all"]["current"], allocated["peak"]

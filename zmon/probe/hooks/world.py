@@ -26,7 +26,9 @@ def install() -> None:
 def _on_joined(*args: Any, **kwargs: Any) -> None:
     _forget_groups()
     init_method = kwargs.get("init_method", args[1] if len(args) > 1 else None)
-    probe.start_as_rank(dist.get_rank(), dist.get_world_size(), init_method)
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    probe.start_as_rank(rank, world_size, init_method)
+    probe.check_place(rank, world_size)
     _begin_counts()
     runners.end_join()
     probe.identify(backend=dist.get_backend())

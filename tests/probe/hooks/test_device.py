@@ -1,0 +1,16 @@
+"""Tests of what the probe reads of a GPU, without one."""
+
+import torch
+
+from zmon.probe.hooks.device import read_memory
+
+
+def test_memory_is_unknown_with_an_allocator_that_does_not_count(monkeypatch):
+    """An error would cost the step whose end reads the memory."""
+
+    def refuse():
+        raise RuntimeError("CUDAPluggableAllocator does not yet support getDeviceStats")
+
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "memory_stats_as_nested_dict", refuse)
+    assert read_memory() is None
