@@ -89,6 +89,14 @@ def test_stop_and_reset_are_for_the_data_directory(command, tmp_path):
     assert out.endswith(": maintenance\n")
 
 
+def test_stop_by_a_user_without_a_name_has_the_number(command, tmp_path, monkeypatch):
+    for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 4_000_000)  # in no passwd
+    assert command("act", "stop", "maintenance", "--data-dir", str(tmp_path))[0] == 0
+    assert stops(tmp_path)[ALL].by == "uid 4000000"
+
+
 def test_stop_of_a_rule_is_taken_away_by_its_name(command, tmp_path):
     stop(tmp_path, "rule-frozen", "it did not help", "the hub", is_breaker=True)
     data = ("--data-dir", str(tmp_path))
