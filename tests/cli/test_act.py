@@ -65,6 +65,12 @@ NO_ACTS = {
 }
 
 
+def test_list_of_a_job_without_intents_is_about_that_job(command):
+    server = FakeServer(lambda path, _: IntentList([], 0))
+    assert command("act", "list", JOB, "--hub", server.url)[1] == f"no rule has asked for an act on job {JOB} yet\n"
+    server.close()
+
+
 @pytest.mark.parametrize("words", ["score", "list"])
 @pytest.mark.parametrize(("answer", "message"), NO_ACTS.values(), ids=NO_ACTS)
 def test_answer_without_intents_is_one_line(command, words, answer, message):

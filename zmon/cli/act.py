@@ -47,7 +47,7 @@ def list_intents(job_id: str | None, limit: int, hub: HubOptions, as_json: bool)
     Exit codes: 0 listed, 1 the hub does not answer, 2 misuse.
     """
     answer = Hub(hub.url, http=hub.http).intents(job_id, limit=limit)
-    show(as_json, answer, intents_text(answer))
+    show(as_json, answer, intents_text(answer, job_id))
 
 
 @act.command("stop")
