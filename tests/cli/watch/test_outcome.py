@@ -15,6 +15,7 @@ from zmon.cli.watch.outcome import outcome_card, unwatched_card, with_steps_of_o
 from zmon.cli.watch.watching import Options, WatchedCommand
 from zmon.steplog import StepLog
 
+
 def run_of(tmp_path, *command, **options):
     """Return a command that has ended."""
     return WatchedCommand(command, Child(7, status=0), Launch(1, False), tmp_path, 0.0, Options(**options))
