@@ -127,6 +127,7 @@ def test_answers_of_alertmanager_are_read():
     ("changes", "reason"),
     [
         ({"_api_v2_status": 500}, "answered 500"),
+        ({"_api_v2_status": 401}, "answered 401"),
         ({"_api_v2_status": {}}, "does not answer like Alertmanager"),
         ({"_api_v2_silences": {"odd": 1}}, "does not answer like Alertmanager"),
         ({"_api_v2_alerts": "no JSON"}, "cannot understand"),
@@ -137,6 +138,7 @@ def test_unexpected_answer_is_inert(changes, reason):
     assert isinstance(pager_or_check, Check)
     assert pager_or_check.armed is False
     assert reason in pager_or_check.result
+    assert "--http-config" not in pager_or_check.result
 
 
 def test_password_goes_to_its_alertmanager_only(tmp_path):

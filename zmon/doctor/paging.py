@@ -84,7 +84,8 @@ async def ask(session: aiohttp.ClientSession, url: str) -> Pager | Check:
         return Pager(url, yaml.safe_load(status["config"]["original"]), labels, active, sent, failed)
     except Unreachable as error:
         next_step = "zmon cannot check where pages go. Run zmon doctor on the machine of Prometheus and Alertmanager."
-        return Check("Alertmanager", False, str(error), next_step)
+        reason = str(error).removesuffix(f". {error.next_step}")  # --http-config, which has no section for it
+        return Check("Alertmanager", False, reason, next_step)
     except (KeyError, TypeError, ValueError, yaml.YAMLError) as error:
         result = f"{url} does not answer like Alertmanager ({error!r})"
         return Check("Alertmanager", False, result, "Check the Alertmanager address in prometheus.yml.")
