@@ -95,7 +95,18 @@ def test_mute_interval_of_a_route_is_named():
 def test_route_of_a_job_without_receiver_is_inert():
     config = with_route({"receiver": "nobody", "match_re": {"job_id": "test-.*"}})
     assert inert(checks(pager(config=config), ["dlrm"], 3600.0)) == {}
-    assert "of job test-1" in inert(checks(pager(config=config), ["dlrm", "test-1"], 3600.0))["page ZmonStall"]
+    results = inert(checks(pager(config=config), ["dlrm", "test-1"], 3600.0))
+    assert "of job test-1" in results["page ZmonStall"]
+    assert "page ZmonAgentsAbsent" not in results
+
+
+def test_page_about_no_job_is_not_that_of_a_job():
+    """It has no label job_id, so a route for jobs does not take it."""
+    config = with_route({"receiver": "pager", "match_re": {"job_id": ".+"}})
+    config["route"]["routes"][2:] = [{"receiver": "nobody", "match": {"severity": "critical"}}]
+    results = inert(checks(pager(config=config), ["dlrm"], 3600.0))
+    assert "page ZmonAgentsAbsent" in results
+    assert "page ZmonStall" not in results
 
 
 def test_silence_over_every_page_is_inert():

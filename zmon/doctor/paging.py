@@ -108,10 +108,10 @@ def _arrival(pager: Pager, up_seconds: float | None) -> Check:
 
 
 def _receivers_of(pager: Pager, alert: str, jobs: list[str]) -> Check:
-    """Check that an alert has a receiver for each job, with the labels that Prometheus adds to every alert."""
-    name = f"page {alert}"
+    """Check that an alert has a receiver, for each job if it is about one, with the labels that Prometheus adds."""
+    name, about = f"page {alert}", jobs if alert in shipped().of_jobs else []
     try:
-        job_checks = [_receivers_for_job(pager, name, alert, job_id) for job_id in jobs or [""]]
+        job_checks = [_receivers_for_job(pager, name, alert, job_id) for job_id in about or [""]]
     except re.error as error:
         result = f"zmon cannot evaluate a matcher ({error})"
         next_step = f"Run amtool config routes test alertname={alert} severity=critical instead."
