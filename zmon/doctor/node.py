@@ -49,7 +49,8 @@ def space_for_boxes(box_dir: Path) -> Check:
         os.close(fd)
         trial_file.unlink()
         if not existed:
-            box_dir.rmdir()
+            with contextlib.suppress(OSError):  # a rank has just made its box
+                box_dir.rmdir()
     kind = file_system(box_dir if existed else box_dir.parent)
     slow = "" if kind in IN_MEMORY else f", but it is on {kind or 'an unknown file system'}: steps may wait for a disk"
     return Check("box directory", True, f"{box_dir} has space for a rank's box{slow}")
@@ -84,6 +85,8 @@ def boxes(box_dir: Path) -> Iterator[Check]:
             finally:
                 reader.close()
             readable += 1
+        except FileNotFoundError:  # its job has ended, and its agent has just deleted it
+            continue
         except (BoxError, OSError) as error:
             result = str(error) if isinstance(error, BoxError) else f"cannot read {path}: {error.strerror}"
             yield Check("box", False, result, "Its rank is unwatched. Restart the job with this version of zmon.")
