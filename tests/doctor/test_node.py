@@ -88,6 +88,13 @@ def test_directory_without_boxes_is_absent(tmp_path):
     assert [check.armed for check in boxes(tmp_path)] == [None]
 
 
+def test_directory_that_cannot_be_read_is_not_called_empty(tmp_path):
+    (tmp_path / "file").touch()
+    assert [check.result for check in boxes(tmp_path / "file")] == [
+        f"unknown: cannot read {tmp_path / 'file'}: Not a directory"
+    ]
+
+
 def test_damaged_box_is_named(tmp_path):
     path = tmp_path / "job/0/rank-3.box"
     path.parent.mkdir(parents=True)

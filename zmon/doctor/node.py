@@ -28,8 +28,8 @@ _UNWATCHED = "The ranks of this node are unwatched. Start zmon agent, or zmon up
 def space_for_boxes(box_dir: Path) -> Check:
     """Check that a rank of this user can make its box: make a file of the same size, then remove it."""
     trial_file = box_dir / f".doctor-{os.getpid()}"
-    existed = box_dir.exists()
     try:
+        existed = box_dir.exists()
         box_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(trial_file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -76,6 +76,12 @@ def _of_another_user(folder: Path) -> str:
 
 def boxes(box_dir: Path) -> Iterator[Check]:
     """Check that the existing boxes can be read."""
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            [*box_dir.iterdir()]  # a glob of what cannot be read is empty
+    except OSError as error:
+        yield Check("boxes", None, f"unknown: cannot read {box_dir}: {error.strerror}")
+        return
     readable = 0
     for path in sorted(box_dir.glob("*/*/rank-*.box")):
         try:
