@@ -53,7 +53,7 @@ class ReplayStack(Stack):
         url = self.urls.agent
         begin = self.fault_time - self._recording.fault
         ports = [url.rsplit(":", 1)[1], *(str(port.number) for port in self._other_ports)]
-        command = [sys.executable, "-m", "zmon.stack.replay.agent", self._name, repr(begin), *ports]
+        command = [sys.executable, "-E", "-P", "-m", "zmon.stack.replay.agent", self._name, repr(begin), *ports]
         return [Part("agent", command, url, f"{url}/healthz", self._config.data_dir / "logs" / "agent.log")]
 
     @property
