@@ -20,7 +20,8 @@ def main() -> None:
         from zmon.probe.command import main as command_of_jobs
 
         command_of_jobs()
-    if {"agent", "hub"}.intersection(sys.argv[1:]):
+    # Of a job under `zmon run`, any word may be "agent".
+    if next((word for word in sys.argv[1:] if word in ("agent", "hub", "run", "watch")), "") in ("agent", "hub"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it reads its files again at this signal
     if not sys.flags.ignore_environment:
         from zmon.probe.run import inherited_environment

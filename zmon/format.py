@@ -39,7 +39,7 @@ def duration(seconds: float | None) -> str:
         return UNKNOWN
     seconds = max(0.0, seconds)  # the clock of another host may be slightly ahead
     if seconds < 0.9995:
-        return f"{seconds * 1000:.3g} ms"
+        return f"{round(seconds * 1000, 4):.3g} ms"
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)

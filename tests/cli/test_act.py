@@ -65,6 +65,12 @@ NO_ACTS = {
 }
 
 
+def test_list_of_a_job_without_intents_is_about_that_job(command):
+    server = FakeServer(lambda path, _: IntentList([], 0))
+    assert command("act", "list", JOB, "--hub", server.url)[1] == f"no rule has asked for an act on job {JOB} yet\n"
+    server.close()
+
+
 @pytest.mark.parametrize("words", ["score", "list"])
 @pytest.mark.parametrize(("answer", "message"), NO_ACTS.values(), ids=NO_ACTS)
 def test_answer_without_intents_is_one_line(command, words, answer, message):
@@ -87,6 +93,14 @@ def test_stop_and_reset_are_for_the_data_directory(command, tmp_path):
     assert (code, stops(tmp_path)) == (0, {})
     assert out.startswith("all may act again; it was stopped by ")
     assert out.endswith(": maintenance\n")
+
+
+def test_stop_by_a_user_without_a_name_has_the_number(command, tmp_path, monkeypatch):
+    for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 4_000_000)  # in no passwd
+    assert command("act", "stop", "maintenance", "--data-dir", str(tmp_path))[0] == 0
+    assert stops(tmp_path)[ALL].by == "uid 4000000"
 
 
 def test_stop_of_a_rule_is_taken_away_by_its_name(command, tmp_path):

@@ -123,3 +123,8 @@ def test_selection_from_a_step_log_is_refused_for_traces(option):
 def test_missing_file_is_refused_in_one_line(tmp_path):
     assert "cannot read" in refusal_of(tmp_path / "none.json")
     assert "cannot read" in refusal_of(tmp_path / "none.parquet")
+
+
+def test_name_of_a_group_is_not_interpreted_as_markup(tmp_path):
+    write(tmp_path, [entry(1, group="[/tp]")], [entry(1, group="[/tp]")])
+    assert "nccl:[/tp]" in run(tmp_path).output

@@ -40,6 +40,11 @@ def test_values_are_converted_to_texts_of_the_command_line(read_config):
     }  # fmt: skip
 
 
+def test_part_of_another_mapping_may_be_changed(read_config):
+    defaults = read_config("agent: &common {host: a, data-dir: d}\nup: {<<: *common, host: b}")
+    assert defaults["up"] == {"host": "b", "data_dir": "d"}
+
+
 def test_empty_file_sets_nothing(read_config):
     assert read_config("") == {}
 
@@ -56,6 +61,7 @@ def test_empty_file_sets_nothing(read_config):
         ("agent: {withuot: gpu}", "unknown key 'withuot'; the keys are"),
         ("agnet: {port: 1}", "unknown key 'agnet'; the keys are"),
         ("1: {port: 1}", "unknown key 1; the keys are"),
+        ("hub: {port: 1}\nagent: {}\nhub: {port: 2}", "hub is given twice"),
     ],
 )
 def test_invalid_file_is_refused_in_one_line(read_config, content, part):

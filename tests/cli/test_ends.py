@@ -44,9 +44,17 @@ def test_json_is_the_answer_of_the_hub(command, hub):
     assert msgspec.convert(json.loads(out), EndList).ends == [DONE, FAILED]
 
 
-def test_list_without_ends_is_one_line(command):
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ((), "no launch has ended"),
+        (("--days", "1"), "no launch has ended in that time (--days 1)"),
+        ((JOB, "--days", "0.5"), f"no launch of job {JOB} has ended in that time (--days 0.5)"),
+    ],
+)
+def test_list_without_ends_is_one_line(command, words, line):
     server = FakeServer(lambda path, _: EndList([], 0))
-    assert command("ends", "--hub", server.url)[1] == "no launch has ended\n"
+    assert command("ends", *words, "--hub", server.url)[1] == f"{line}\n"
     server.close()
 
 

@@ -122,6 +122,13 @@ def test_list_without_incidents_is_no_error(run_incident):
     assert (code, out) == (0, "no incidents\n")
 
 
+def test_incidents_of_another_user_are_not_called_none(run_incident, store, tmp_path, monkeypatch):
+    monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path / "incidents")
+    code, out, err = run_incident()
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"; no access to {tmp_path / 'incidents'}. Run zmon as the user of the hub" in err
+
+
 def test_damaged_capsule_is_reported_as_damaged(run_incident, store):
     (store.directory("abc1") / "capsule.json").write_text("{")
     code, _, err = run_incident("abc1")

@@ -68,7 +68,7 @@ def test_status_of_job_has_the_page_of_its_run(command, hub):
 
 
 PLAN = {
-    "schema": 1, "job_id": "job", "totals": {"samples_per_second": 1e5},
+    "schema": 1, "job_id": "job", "totals": {"samples_per_second": 12e6},
     "ranks": [
         {"rank": rank, "host": "node-a", "tables": [f"t{rank}"], "num_tables": 3,
          "planned": {"lookups": 1000, "sent_bytes": 5e6, "seconds": 0.010},
@@ -89,7 +89,7 @@ def test_status_of_job_sorts_rows_of_plan_by_deviation(command, hub):
     measured = out.splitlines()[out.splitlines().index(planned[0]) + 1]
     assert measured.split() == ["node-a", "measured", "3,500", "4", "MB", "unknown", "12", "ms", "1", "GB"]
     assert "and 16 more ranks" in out
-    assert "planned totals: samples_per_second 100,000" in out
+    assert "planned totals: samples_per_second 12,000,000" in out
 
 
 def test_status_of_job_as_json_has_its_plan(command, hub):

@@ -1,5 +1,6 @@
 """Tests of `zmon steps`. The file is complete or absent, stdout has only data, and stderr reports missing steps."""
 
+import errno
 import json
 import os
 import signal
@@ -147,6 +148,16 @@ def test_job_in_an_empty_log_is_misuse(run_steps, tmp_path):
     code, _, lines = run_steps("job", "--out", "x.jsonl", "--data-dir", tmp_path / "nothing")
     assert code == 2
     assert "it has no jobs" in lines[0]
+
+
+def test_log_of_another_user_is_one_line(run_steps, monkeypatch):
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("pathlib.Path.iterdir", refuse)
+    code, _, lines = run_steps("job", "--out", "x.jsonl")
+    assert (code, len(lines)) == (2, 1)
+    assert "data/steps'. Run zmon as the user who owns it" in lines[0]
 
 
 def test_missing_pyarrow_is_reported_with_package_to_install(run_steps, tmp_path, monkeypatch):

@@ -25,7 +25,7 @@ from zmon.schema.curve import Point
     ("seconds", "text"),
     [(None, "unknown"), (float("nan"), "unknown"), (0, "0 ms"), (0.0832, "83.2 ms"), (0.9999, "1.0 s"), (4.06, "4.1 s"),
      (9.99, "10 s"), (59.7, "1 min"), (192, "3 min 12 s"), (3600, "1 h"), (7260, "2 h 1 min"), (200_000, "2 d 7 h"),
-     (-1.0, "0 ms"), (float("inf"), "unknown")],
+     (-1.0, "0 ms"), (2e-17, "0 ms"), (float("inf"), "unknown")],
 )  # fmt: skip
 def test_duration_has_unit(seconds, text):
     assert duration(seconds) == text

@@ -22,12 +22,12 @@ STALL = DetectorState("stall", {"job": None})
 
 
 def hub_view(
-    agents=(AGENT,), detectors=(STALL,), blind=False, version=zmon.__version__, unwritten=None, incidents=None
+    agents=(AGENT,), detectors=(STALL,), blind=False, version=zmon.__version__, unwritten=None, incidents=None, **more
 ):
     """Return the answers of a healthy hub, with these changes."""
     return ClusterView(
         HUB,
-        HubHealth(True, list(agents), unwritten, incidents, version, []),
+        HubHealth(True, list(agents), unwritten, incidents, version, [], **more),
         JobList([JOB_VIEW], blind),
         DetectorList(list(detectors)),
     )
@@ -81,6 +81,7 @@ FAULTS = {  # what the hub answers, the only check that is inert, and a part of 
     "hub that does not answer": (ClusterView(HUB, GONE, GONE, GONE), "hub", str(GONE)),
     "hub that cannot write": (hub_view(unwritten="disk full"), "hub state", "disk full"),
     "hub without incidents": (hub_view(incidents="disk full"), "hub state, incidents", "disk full"),
+    "part of the hub that fails": (hub_view(failed={"acts": "KeyError: 7"}), "hub, acts", "fails: KeyError: 7"),
     "detector that fails": (hub_view(detectors=[FAILING]), "detector straggler", "ZeroDivisionError"),
 }
 

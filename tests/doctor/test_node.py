@@ -39,6 +39,13 @@ def test_box_directory_with_space_is_armed_and_unchanged(tmp_path):
     assert not (tmp_path / "boxes").exists()
 
 
+def test_box_directory_in_which_a_rank_begins_meanwhile_stays(tmp_path, monkeypatch):
+    folder = tmp_path / "boxes"
+    monkeypatch.setattr("zmon.doctor.node.check_share", lambda *_: (folder / "job").mkdir())
+    assert space_for_boxes(folder).armed
+    assert [path.name for path in folder.iterdir()] == ["job"]
+
+
 def test_full_box_directory_is_inert(small_tmpfs):
     check = space_for_boxes(small_tmpfs)
     assert check.armed is False
@@ -81,6 +88,13 @@ def test_directory_without_boxes_is_absent(tmp_path):
     assert [check.armed for check in boxes(tmp_path)] == [None]
 
 
+def test_directory_that_cannot_be_read_is_not_called_empty(tmp_path):
+    (tmp_path / "file").touch()
+    assert [check.result for check in boxes(tmp_path / "file")] == [
+        f"unknown: cannot read {tmp_path / 'file'}: Not a directory"
+    ]
+
+
 def test_damaged_box_is_named(tmp_path):
     path = tmp_path / "job/0/rank-3.box"
     path.parent.mkdir(parents=True)
@@ -95,6 +109,11 @@ def test_box_of_a_rank_is_read(tmp_path):
     box = Box(tmp_path)
     assert [(check.name, check.armed) for check in boxes(tmp_path)] == [("boxes", True)]
     box.release(box.path)
+
+
+def test_box_that_is_deleted_meanwhile_is_no_fault(tmp_path, monkeypatch):
+    monkeypatch.setattr(Path, "glob", lambda *_: [tmp_path / "job/0/rank-0.box"])
+    assert [(check.name, check.armed) for check in boxes(tmp_path)] == [("boxes", None)]
 
 
 def test_node_without_daemons_is_unwatched(tmp_path):

@@ -95,7 +95,18 @@ def test_mute_interval_of_a_route_is_named():
 def test_route_of_a_job_without_receiver_is_inert():
     config = with_route({"receiver": "nobody", "match_re": {"job_id": "test-.*"}})
     assert inert(checks(pager(config=config), ["dlrm"], 3600.0)) == {}
-    assert "of job test-1" in inert(checks(pager(config=config), ["dlrm", "test-1"], 3600.0))["page ZmonStall"]
+    results = inert(checks(pager(config=config), ["dlrm", "test-1"], 3600.0))
+    assert "of job test-1" in results["page ZmonStall"]
+    assert "page ZmonAgentsAbsent" not in results
+
+
+def test_page_about_no_job_is_not_that_of_a_job():
+    """It has no label job_id, so a route for jobs does not take it."""
+    config = with_route({"receiver": "pager", "match_re": {"job_id": ".+"}})
+    config["route"]["routes"][2:] = [{"receiver": "nobody", "match": {"severity": "critical"}}]
+    results = inert(checks(pager(config=config), ["dlrm"], 3600.0))
+    assert "page ZmonAgentsAbsent" in results
+    assert "page ZmonStall" not in results
 
 
 def test_silence_over_every_page_is_inert():
@@ -127,6 +138,7 @@ def test_answers_of_alertmanager_are_read():
     ("changes", "reason"),
     [
         ({"_api_v2_status": 500}, "answered 500"),
+        ({"_api_v2_status": 401}, "answered 401"),
         ({"_api_v2_status": {}}, "does not answer like Alertmanager"),
         ({"_api_v2_silences": {"odd": 1}}, "does not answer like Alertmanager"),
         ({"_api_v2_alerts": "no JSON"}, "cannot understand"),
@@ -137,6 +149,7 @@ def test_unexpected_answer_is_inert(changes, reason):
     assert isinstance(pager_or_check, Check)
     assert pager_or_check.armed is False
     assert reason in pager_or_check.result
+    assert "--http-config" not in pager_or_check.result
 
 
 def test_password_goes_to_its_alertmanager_only(tmp_path):

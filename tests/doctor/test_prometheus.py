@@ -95,6 +95,7 @@ FAULTS = {  # changes of a healthy Prometheus, the check that is inert, and a pa
     "rare scrapes": ({"targets": (target(scrape_interval="30s"), HUB)}, "scrape interval", "agents every 30 s"),
     "no rules": ({"groups": ()}, "rule evaluation", "nothing pages"),
     "late rules": ({"groups": LATE}, "rule evaluation", "due every 2 s, but was evaluated last 31 s ago"),
+    "late rules of one file of two": ({"groups": (LATE[0], *rules())}, "rule evaluation", "last 31 s ago"),
     "rules never evaluated": ({"groups": NEVER}, "rule evaluation", "never"),
     "rules slower than their interval": ({"groups": group(evaluation_time=2.5)}, "rule evaluation", "takes 2.5 s"),
     "no external label": ({"external_labels": {"zmon_docs": "x"}}, "links in pages", "links to dashboard in pages"),

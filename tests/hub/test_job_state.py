@@ -113,15 +113,16 @@ async def test_error_on_a_job_does_not_affect_other_jobs(start_hub, monkeypatch)
     agent = FakeAgent(*frozen(), *(rank_state(r, job_id="odd", run_uid=f"odd-{r}") for r in range(4)))
     add = JobState.add
 
-    def failing(state, snapshot, reports):
+    def failing(state, snapshot, *rest):
         if snapshot.job_id == "odd":
             raise RuntimeError("what is this?")
-        return add(state, snapshot, reports)
+        return add(state, snapshot, *rest)
 
     monkeypatch.setattr(JobState, "add", failing)
     hub_client = await start_hub(agent)
     await hub_client.passes()
     assert [f["job_id"] for f in await hub_client.findings()] == [JOB]
+    assert await hub_client.health("failed") == {"history": "RuntimeError: what is this?"}
 
 
 async def test_error_of_a_detector_is_cleared_after_a_success(start_hub, monkeypatch):

@@ -44,7 +44,7 @@ asyncio.run(main())
     messages = [line for line in scenario.output.splitlines() if line.startswith("message:")]
     assert len(messages) == 2
     assert "part died (exit code 3) and restarts: see" in messages[0]
-    assert "stays down" in messages[1]
+    assert "part died 2 times within a minute and stays down" in messages[1]
     assert scenario.says("restarts") == "2 2"
 
 

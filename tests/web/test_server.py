@@ -3,12 +3,14 @@
 import json
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from tests.build import agent_report, rank_state
 from tests.web.certificates import MUTUAL, SERVER, Certificates, live_config
 from tests.web.serving import COMPRESSED, with_server
 from zmon.errors import UsageError
-from zmon.web.server import check_bind, json_response
+from zmon.schema.api import endpoints
+from zmon.web.server import check_bind, json_response, read_request
 
 HASH = "$2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi"
 
@@ -52,6 +54,15 @@ def test_compressed_body_of_a_request_is_never_made_large(encoding):
         assert await server.status(head.encode() + body) == 200
 
     with_server(scenario)
+
+
+@pytest.mark.parametrize(
+    ("word", "value"), [("1", True), ("true", True), ("0", False), ("false", False), ("False", False), ("", False)]
+)
+async def test_boolean_in_a_url_is_that_of_openapi_too(word, value):
+    request = make_mocked_request("GET", f"/api/v1/findings?active={word}&evidence={word}")
+    read = await read_request(endpoints.FINDINGS, request)
+    assert (read.active, read.evidence) == (value, value)
 
 
 def test_nan_is_written_as_null():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 from pathlib import Path
 
 import click
@@ -46,7 +47,7 @@ def list_intents(job_id: str | None, limit: int, hub: HubOptions, as_json: bool)
     Exit codes: 0 listed, 1 the hub does not answer, 2 misuse.
     """
     answer = Hub(hub.url, http=hub.http).intents(job_id, limit=limit)
-    show(as_json, answer, intents_text(answer))
+    show(as_json, answer, intents_text(answer, job_id))
 
 
 @act.command("stop")
@@ -58,7 +59,7 @@ def stop_acts(reason: str, data_dir: Path) -> None:
     Exit codes: 0 stopped, 2 misuse.
     """
     try:
-        stop(data_dir, ALL, reason, getpass.getuser())
+        stop(data_dir, ALL, reason, _user())
     except OSError as error:
         raise _not_written(data_dir, error) from error
     click.echo(f"acts are stopped in {data_dir}; zmon act reset lets them go on")
@@ -83,6 +84,14 @@ def reset_stop(name: str, data_dir: Path) -> None:
         others = f"the stops are {', '.join(known)}" if known else f"nothing is stopped in {data_dir}"
         raise UsageError(f"there is no stop {name}", others, "Give the --data-dir of the hub or of the agent")
     click.echo(f"{name} may act again; it was stopped by {known[name].by}: {known[name].reason}")
+
+
+def _user() -> str:
+    """Return the name of the user; the number if there is none, as in a container."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # OSError since Python 3.13
+        return f"uid {os.getuid()}"
 
 
 def _not_written(data_dir: Path, error: OSError) -> UsageError:

@@ -46,7 +46,7 @@ def compare_command(
     if as_json:
         click.echo(msgspec.json.encode(document(first, second, changes, [*zip(gates, results, strict=True)])).decode())
     else:
-        Console().print(report(first, second, changes), soft_wrap=False)
+        Console(markup=False).print(report(first, second, changes), soft_wrap=False)
         for passed, line in results:
             click.echo(f"{'ok' if passed else 'failed' if passed is False else 'unknown'}: {line}")
     if any(passed is False for passed, _ in results):

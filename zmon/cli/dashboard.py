@@ -70,4 +70,4 @@ def dashboard(
     if certificate:
         flags |= {"server.sslCertFile": str(certificate[0]), "server.sslKeyFile": str(certificate[1])}
     arguments = [word for flag, value in flags.items() for word in (f"--{flag}", str(value))]
-    os.execv(sys.executable, [sys.executable, "-m", "streamlit", "run", app, *arguments])
+    os.execv(sys.executable, [sys.executable, "-E", "-P", "-m", "streamlit", "run", app, *arguments])

@@ -75,7 +75,7 @@ def demo(
         raise UsageError(f"cannot train on {data}", why, "Give the path of a Criteo-Kaggle TSV file")
     need("torch", "the trainer", "trainer")
     job = DemoConfig(f"demo-{datetime.now(UTC):%Y%m%dT%H%M%S}", ranks, seconds, data)
-    if not asyncio.run(_train(config, job, Console())):
+    if not asyncio.run(_train(config, job, Console(markup=False))):
         logs = config.data_dir / "logs"
         raise PartFailed("the demo failed", "a part died, or the hub did not see all ranks", f"See the logs in {logs}")
 
@@ -158,7 +158,7 @@ def _print_failure(trainer: Part, relay: Relay, console: Console) -> None:
     """Print how the trainer ended, after the end of its log if it has not said why itself."""
     assert trainer.process is not None
     if not relay.num_lines:
-        console.print(trainer.last_lines(), highlight=False, markup=False)
+        console.print(trainer.last_lines(), highlight=False)
     console.print(f"the trainer {ending(trainer.process.returncode or 0)}; see its log: {trainer.log}")
 
 
@@ -179,7 +179,7 @@ class Relay:
         self._offset += len(complete)
         for line in complete.decode("utf-8", "replace").splitlines():
             if line.startswith(("trainer: ", "zmon: ")):
-                self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+                self._console.print(line, highlight=False, soft_wrap=True)
                 self.num_lines += 1
 
 

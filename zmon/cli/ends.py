@@ -29,4 +29,4 @@ def ends(job_id: str | None, days: float | None, limit: int, hub: HubOptions, as
     """
     seconds = -1.0 if days is None else days * _DAY_SECONDS
     answer = Hub(hub.url, http=hub.http).ends(job_id, seconds=seconds, limit=limit)
-    show(as_json, answer, ends_text(answer))
+    show(as_json, answer, ends_text(answer, job_id, days))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -75,6 +76,8 @@ def _all_incidents(hub: HubOptions) -> _Incidents:
     try:
         return _Incidents([*client.incidents().incidents], from_hub, f"from the hub at {client.url}")
     except Unreachable as error:
+        if stored.root.is_dir() and not os.access(stored.root, os.R_OK | os.X_OK):
+            raise UsageError(f"{error}; no access to {stored.root}", "", "Run zmon as the user of the hub") from error
         return _Incidents(stored.summaries(), from_disk, f"{error}; read from {stored.root} instead")
 
 

@@ -66,6 +66,8 @@ def main() -> None:
         _fail(str(error), 2)
     except ZmonError as error:
         _fail(str(error), 1)
+    except PermissionError as error:  # the daemons let only their user read what jobs print
+        _fail(str(UsageError(str(error), "", "Run zmon as the user who owns it")), 2)
 
 
 def _fail(line: str, exit_code: int) -> NoReturn:

@@ -88,4 +88,4 @@ async def unless_stopped(work: Any, stop: asyncio.Event) -> None:
 
 def announcer(console: Console) -> Callable[[str], None]:
     """Return a function that prints a message of the stack to the terminal."""
-    return lambda line: console.print(f"zmon: {line}", highlight=False, markup=False, soft_wrap=True)
+    return lambda line: console.print(f"zmon: {line}", highlight=False, soft_wrap=True)

@@ -31,7 +31,7 @@ def play(name: str, config: StackConfig, seconds: float | None) -> None:
 
     Everything is in a directory of its own, so that what was recorded is never taken for something of this machine.
     """
-    recording, console = load(name), Console()
+    recording, console = load(name), Console(markup=False)
     data_dir = Path(tempfile.mkdtemp(prefix="zmon-replay-"))
 
     async def run() -> bool:
@@ -40,7 +40,7 @@ def play(name: str, config: StackConfig, seconds: float | None) -> None:
         try:
             await stack.start()
             for line in recording_lines(recording, stack.fault_time):
-                console.print(line, highlight=False, markup=False, soft_wrap=True)
+                console.print(line, highlight=False, soft_wrap=True)
             await unless_stopped(stack.ready(), stop)
             if stop.is_set():
                 return True
@@ -66,6 +66,6 @@ async def _show_findings(stack: Stack, job_id: str, console: Console, stop: asyn
             for finding in reversed(findings):
                 if finding.id not in printed:
                     lines = finding_lines(finding, job_id=job_id)
-                    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+                    console.print("\n".join(lines), highlight=False, soft_wrap=True)
                     printed.add(finding.id)
             await unless_stopped(asyncio.sleep(_ASK_SECONDS), stop)

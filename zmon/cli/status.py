@@ -69,13 +69,14 @@ def status(hub: HubOptions, job_id: str | None, as_json: bool) -> None:
         answer = {**about_hub, "jobs": shown, "findings": findings.findings, **({"plan": plan} if plan else {})}
         click.echo(msgspec.json.encode(answer).decode())
     else:
-        Console().print(status_table(shown, findings.findings, jobs.blind, time.time(), jobs.as_of))
+        console = Console(markup=False)
+        console.print(status_table(shown, findings.findings, jobs.blind, time.time(), jobs.as_of))
         if jobs.num_agents_answering < jobs.num_agents:
             line = f"{jobs.num_agents_answering} of {jobs.num_agents} agents answer the hub: zmon doctor says why"
-            Console().print(line, style="yellow")
+            console.print(line, style="yellow")
         if job_id:
             pages = [Text(f"run page: {job.run_page}") for job in shown if job.run_page]
-            Console().print(*pages, *map(time_table, shown), *([plan_table(plan)] if plan else []), sep="\n")
+            console.print(*pages, *map(time_table, shown), *([plan_table(plan)] if plan else []), sep="\n")
     sys.exit(UNKNOWN if jobs.blind else 1 if findings.findings or any(job.ended for job in shown) else 0)
 
 

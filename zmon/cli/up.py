@@ -34,7 +34,7 @@ def up(config: StackConfig, ready_file: Path | None) -> None:
     if ready_file is not None and not os.access(ready_file.parent, os.W_OK | os.X_OK):
         why = "its directory is not writable" if ready_file.parent.is_dir() else "there is no such directory"
         raise UsageError(f"cannot write {ready_file}", why, "Choose another --ready-file")
-    console = Console()
+    console = Console(markup=False)
 
     async def run() -> None:
         stop = stop_event()

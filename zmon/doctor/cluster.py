@@ -104,6 +104,8 @@ def _health(hub: str, health: api.HubHealth) -> list[Check]:
     for what, reason in (health.unwritten or {}).items():
         result = f"cannot write {what} to disk ({reason}); a restart would lose them"
         checks.append(Check(f"hub state, {what}", False, result, _FREE_SPACE))
+    for part, error in (health.failed or {}).items():
+        checks.append(Check(f"hub, {part}", False, f"fails: {error}", "See the hub's log."))
     for source, reason in (health.discovery or {}).items():
         result = f"agents may be missing; the hub keeps those that it has from there: {reason}"
         checks.append(Check(f"agents of {source}", False, result, "Repair it. The hub asks it again by itself."))

@@ -28,8 +28,8 @@ _UNWATCHED = "The ranks of this node are unwatched. Start zmon agent, or zmon up
 def space_for_boxes(box_dir: Path) -> Check:
     """Check that a rank of this user can make its box: make a file of the same size, then remove it."""
     trial_file = box_dir / f".doctor-{os.getpid()}"
-    existed = box_dir.exists()
     try:
+        existed = box_dir.exists()
         box_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(trial_file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -49,7 +49,8 @@ def space_for_boxes(box_dir: Path) -> Check:
         os.close(fd)
         trial_file.unlink()
         if not existed:
-            box_dir.rmdir()
+            with contextlib.suppress(OSError):  # a rank has just made its box
+                box_dir.rmdir()
     kind = file_system(box_dir if existed else box_dir.parent)
     slow = "" if kind in IN_MEMORY else f", but it is on {kind or 'an unknown file system'}: steps may wait for a disk"
     return Check("box directory", True, f"{box_dir} has space for a rank's box{slow}")
@@ -75,6 +76,12 @@ def _of_another_user(folder: Path) -> str:
 
 def boxes(box_dir: Path) -> Iterator[Check]:
     """Check that the existing boxes can be read."""
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            [*box_dir.iterdir()]  # a glob of what cannot be read is empty
+    except OSError as error:
+        yield Check("boxes", None, f"unknown: cannot read {box_dir}: {error.strerror}")
+        return
     readable = 0
     for path in sorted(box_dir.glob("*/*/rank-*.box")):
         try:
@@ -84,6 +91,8 @@ def boxes(box_dir: Path) -> Iterator[Check]:
             finally:
                 reader.close()
             readable += 1
+        except FileNotFoundError:  # its job has ended, and its agent has just deleted it
+            continue
         except (BoxError, OSError) as error:
             result = str(error) if isinstance(error, BoxError) else f"cannot read {path}: {error.strerror}"
             yield Check("box", False, result, "Its rank is unwatched. Restart the job with this version of zmon.")

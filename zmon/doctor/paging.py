@@ -84,7 +84,8 @@ async def ask(session: aiohttp.ClientSession, url: str) -> Pager | Check:
         return Pager(url, yaml.safe_load(status["config"]["original"]), labels, active, sent, failed)
     except Unreachable as error:
         next_step = "zmon cannot check where pages go. Run zmon doctor on the machine of Prometheus and Alertmanager."
-        return Check("Alertmanager", False, str(error), next_step)
+        reason = str(error).removesuffix(f". {error.next_step}")  # --http-config, which has no section for it
+        return Check("Alertmanager", False, reason, next_step)
     except (KeyError, TypeError, ValueError, yaml.YAMLError) as error:
         result = f"{url} does not answer like Alertmanager ({error!r})"
         return Check("Alertmanager", False, result, "Check the Alertmanager address in prometheus.yml.")
@@ -107,10 +108,10 @@ def _arrival(pager: Pager, up_seconds: float | None) -> Check:
 
 
 def _receivers_of(pager: Pager, alert: str, jobs: list[str]) -> Check:
-    """Check that an alert has a receiver for each job, with the labels that Prometheus adds to every alert."""
-    name = f"page {alert}"
+    """Check that an alert has a receiver, for each job if it is about one, with the labels that Prometheus adds."""
+    name, about = f"page {alert}", jobs if alert in shipped().of_jobs else []
     try:
-        job_checks = [_receivers_for_job(pager, name, alert, job_id) for job_id in jobs or [""]]
+        job_checks = [_receivers_for_job(pager, name, alert, job_id) for job_id in about or [""]]
     except re.error as error:
         result = f"zmon cannot evaluate a matcher ({error})"
         next_step = f"Run amtool config routes test alertname={alert} severity=critical instead."

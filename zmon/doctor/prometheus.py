@@ -157,18 +157,18 @@ def _evaluation(state: PrometheusState) -> Check:
     due = [group for group in ours if group not in waiting]
     if not due:
         return Check("rule evaluation", None, "Prometheus has just started, and no rule group was due yet")
-    ages = {group.name: state.now - group.last_evaluation.timestamp() for group in due}
     if_late = "Alerts come late. Give Prometheus more CPU, or fewer rules."
     for group in due:
-        if group.last_evaluation.year == 1 or ages[group.name] > LATE_INTERVALS * group.interval:
-            when = "never" if group.last_evaluation.year == 1 else f"last {ages[group.name]:.0f} s ago"
+        age = state.now - group.last_evaluation.timestamp()
+        if group.last_evaluation.year == 1 or age > LATE_INTERVALS * group.interval:
+            when = "never" if group.last_evaluation.year == 1 else f"last {age:.0f} s ago"
             result = f"group {group.name} is due every {group.interval:g} s, but was evaluated {when}"
             return Check("rule evaluation", False, result, if_late)
         if group.evaluation_time > group.interval:
             result = f"group {group.name} takes {group.evaluation_time:.1f} s, but is due every {group.interval:g} s"
             return Check("rule evaluation", False, result, if_late)
     not_due = f"; not due yet: {listed([group.name for group in waiting])}" if waiting else ""
-    oldest = max(0.0, max(ages.values()))
+    oldest = max(0.0, *(state.now - group.last_evaluation.timestamp() for group in due))
     return Check("rule evaluation", True, f"{len(due)} groups, the oldest result is {oldest:.1f} s old{not_due}")
 
 

@@ -27,6 +27,7 @@ _HAS_LABEL = re.compile(r',\s*\w+!=""')  # of a part that a cluster may lack, su
 _SERIES = re.compile(r"(?<![\w:])zmon[_:][\w:]+")
 _LABELS = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)")
 _LOAD = "Add dashboards/rules/ of this zmon to rule_files, then reload Prometheus."
+_JOB = "$labels.job_id"  # in a text of an alert
 _RULE = "zmon:finding:alert"  # the recording rule whose series become alerts on findings
 _OF_FINDINGS = re.compile(r"max by\s*\(([^)]*)\)\s*\(zmon_finding\b")
 _LABELS_OF_FINDINGS = {"job_id", "detector", "severity"}
@@ -38,6 +39,7 @@ class Shipped:
 
     alerts: dict[str, str]  # severity by name of the alert
     records: dict[str, tuple[str, ...]]  # names of recording rules by group
+    of_jobs: frozenset[str]  # alerts with a label job_id, which their texts name
 
 
 @cache
@@ -45,6 +47,7 @@ def shipped() -> Shipped:
     """Read the rules that this zmon ships."""
     alerts: dict[str, str] = {}
     records: dict[str, tuple[str, ...]] = {}
+    of_jobs: set[str] = set()
     directory = importlib.resources.files("dashboards") / "rules"
     for file in sorted(directory.iterdir(), key=lambda entry: entry.name):
         if not file.name.endswith(".yaml") or file.name.endswith("_test.yaml"):
@@ -52,9 +55,10 @@ def shipped() -> Shipped:
         for group in yaml.safe_load(file.read_text())["groups"]:
             rules: list[dict[str, Any]] = group["rules"]
             alerts |= {rule["alert"]: rule["labels"]["severity"] for rule in rules if "alert" in rule}
+            of_jobs |= {rule["alert"] for rule in rules if _JOB in str(rule.get("annotations"))}
             if names := tuple(rule["record"] for rule in rules if "record" in rule):
                 records[group["name"]] = names
-    return Shipped(alerts, records)
+    return Shipped(alerts, records, frozenset(of_jobs))
 
 
 def inputs(query: str, recorded: Mapping[str, str]) -> tuple[str, ...]:

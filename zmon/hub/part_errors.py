@@ -12,7 +12,7 @@ ALL_JOBS = "all jobs"  # in place of a job id, for a part that works on all jobs
 
 
 class PartErrors:
-    """The last error of each part on each job; `zmon doctor` shows those of detectors."""
+    """The last error of each part on each job; `zmon doctor` shows them."""
 
     def __init__(self) -> None:
         self.texts: dict[tuple[str, str], str] = {}  # by part, such as the name of a detector, and job id

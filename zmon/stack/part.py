@@ -92,7 +92,7 @@ class Part:
             now = time.monotonic()
             self.restarts = [t for t in self.restarts if now - t < RESTART_WINDOW_SECONDS] + [now]
             if len(self.restarts) > MAX_RESTARTS:
-                say(f"{self.name} died {MAX_RESTARTS} times within a minute and stays down: see {self.log}")
+                say(f"{self.name} died {len(self.restarts)} times within a minute and stays down: see {self.log}")
                 return
             say(f"{self.name} died (exit code {code}) and restarts: see {self.log}")
             await asyncio.sleep(0.5)

@@ -31,7 +31,7 @@ from zmon.web.responses import Refusal, json_response, problem
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 Answer = TypeVar("Answer")
-_FALSE = ("", "0")
+_FALSE = ("", "0", "false")  # a client made from openapi.json writes `false`
 
 
 def application(
@@ -131,7 +131,7 @@ def _from_url(endpoint: Endpoint[Request, Any], request: web.Request) -> Request
         if name not in request.query or field.name in endpoint.in_path:
             continue
         if isinstance(field.default, bool):
-            values[field.name] = request.query[name] not in _FALSE
+            values[field.name] = request.query[name].lower() not in _FALSE
         elif isinstance(field.default, int | float):
             values[field.name] = type(field.default)(_number(request.query, name))
         elif isinstance(field.default, tuple):

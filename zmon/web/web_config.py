@@ -107,7 +107,7 @@ def read_web_config(path: Path) -> WebConfig:
     except OSError as error:
         raise UsageError(f"cannot read {path}", str(error.strerror), "Correct --web.config.file") from error
     try:
-        document = yaml.load(text, _UniqueKeys) or {}
+        document = yaml.load(text, UniqueKeys) or {}
         if isinstance(document, dict) and document.get("zmon_roles") == []:
             raise ValueError("zmon_roles is empty: leave it out, or say who has which role")
         config = msgspec.convert(
@@ -123,12 +123,14 @@ def read_web_config(path: Path) -> WebConfig:
     return _with_plain_addresses(config)
 
 
-class _UniqueKeys(yaml.SafeLoader):
+class UniqueKeys(yaml.SafeLoader):
     """Refuses a key that is given twice, as exporter-toolkit does. Otherwise the first one would be lost."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         known: list[object] = []
         for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":  # `<<: *default`, which is no key
+                continue
             key = self.construct_object(key_node, deep=True)
             if key in known:
                 raise yaml.constructor.ConstructorError(None, None, f"{key} is given twice", key_node.start_mark)

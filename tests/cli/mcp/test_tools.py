@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from tests.build import JOB, NOW, finding, killed, snapshot
@@ -147,6 +148,16 @@ async def test_blind_hub_is_no_healthy_one(tmp_path):
         for answer in (await tools_for(url).status(), await tools_for(url).findings()):
             assert "BLIND. " in answer
             assert "<data-from-jobs>" not in answer
+
+
+async def test_ends_beyond_the_first_answer_of_the_hub_are_reached():
+    end = ended_launch(snapshot(*(killed(rank, 9.0) for rank in range(4))), finding(summary="X"), None)
+    ends = [msgspec.structs.replace(end, id=f"{n}", job_id=f"job-{n}") for n in range(300)]
+    server = FakeServer(lambda path, query: EndList(ends[: int(query.get("limit", 200))], len(ends)))
+    answer = await tools_for(server.url).ends(offset=295)
+    server.close()
+    assert [line.partition(",")[0] for line in data_of(answer)] == [f'job_id: "job-{n}"' for n in range(295, 300)]
+    assert "This is the end of 300 lines; 295 were before." in answer
 
 
 # -- hostile jobs ------------------------------------------------------------------------------------------

@@ -32,6 +32,11 @@ def test_largest_category_is_first_and_small_categories_share_a_row_that_names_t
     assert goodput == "goodput: 87.5% of the time was spent in steps whose work was kept"
 
 
+def test_hours_of_a_large_job_are_written_out():
+    job = replace(JOB, gpu_seconds={"forward": 3600 * 12345.0, "all_to_all": 3600 * 99.94})
+    assert [line.split()[-1] for line in lines_of(job)[2:4]] == ["12,345", "99.9"]
+
+
 def test_goodput_shows_the_time_that_was_lost_to_uneven_ranks():
     """The work of a step is kept although most ranks waited for one of them."""
     even = replace(JOB, time={"forward": 97.0, "imbalance": 3.0})

@@ -29,6 +29,7 @@ def output(folder):
 
 
 def test_screen_is_closed_at_the_end_and_the_card_follows(env, tmp_path):
+    (tmp_path / "attr.py").write_text("raise SystemExit('a module of the job')")
     script = "echo out; echo err >&2; until [ -e go ]; do sleep 0.1; done; exit 4"
     terminal = Terminal(watch("bash", "-c", script), env, str(tmp_path))
     terminal.read_until("no training job is known")

@@ -194,6 +194,14 @@ def test_ignored_signals_stay_ignored(zmon):
     assert (done.returncode, done.stdout) == (0, b"True\n")
 
 
+def test_no_word_of_the_command_is_taken_for_that_of_a_daemon(zmon):
+    """Daemons begin with SIGHUP ignored."""
+    prefix, env, cwd = zmon
+    script = "import signal; print(signal.getsignal(signal.SIGHUP) is signal.SIG_DFL)"
+    command = ["env", "--default-signal=HUP", *prefix, *python(script), "agent", "hub"]
+    assert subprocess.run(command, env=env, cwd=cwd, capture_output=True, timeout=60).stdout == b"True\n"
+
+
 def test_sender_of_a_forwarded_signal_is_the_one_who_sent_it(zmon):
     prefix, env, cwd = zmon
     script = """

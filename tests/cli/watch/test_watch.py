@@ -82,15 +82,15 @@ def test_finding_fails_a_command_that_succeeded(tmp_path):
 
 
 def test_rank_of_another_node_is_unknown_and_not_missing(tmp_path):
-    first_of_two = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "ZMON_HOST": "node-a"}
+    first_of_two = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "ZMON_HOST": "a/b"}
     watch = Watch(
         tmp_path / "part", "--fail-on", "info", "--", sys.executable, "train.py", ZMON_JOB_ID="job", **first_of_two
     )
     code, err = watch.end()
     assert code == 0, err
-    assert "ranks     1 of 2 ranks, this node only on node-a" in err
+    assert "ranks     1 of 2 ranks, this node only on a_b" in err
     assert "of the steps of rank 0" in err
-    assert [folder.name for folder in watch.folder.glob("zmon-*")] == ["zmon-job-node-a"]
+    assert [folder.name for folder in watch.folder.glob("zmon-*")] == ["zmon-job-a_b"]
 
 
 def test_command_that_trains_nothing_is_not_called_healthy(tmp_path):

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from tests.offline.analyze.logs import rows, without, written
 from zmon.cli.analyze import analyze
-from zmon.cli.render.heat_map import heat_map, shade
+from zmon.cli.render.heat_map import heat_map, heat_map_text, shade
 from zmon.offline.analyze import play, read
 
 
@@ -95,3 +95,13 @@ def test_heat_map_shows_missing_records_as_dots(tmp_path):
     steps = [row for row in rows(steps=40) if row["rank"] or row["step"] <= 20]
     drawn_map = heat_map(read([written(tmp_path / "a.jsonl", steps)]), 0, columns=4, rows=4)
     assert [shade(cell) for cell in drawn_map.cells[0]] == [" ", " ", "·", "·"]
+
+
+def test_phases_that_fill_their_steps_are_not_called_missing(run):
+    steps = [{"rank": rank, "step": step, "duration": 0.1, "phase_forward": 0.1} for step in (1, 2) for rank in (0, 1)]
+    assert "(no column tells exposed time from self time: which rank waits for which" in run(steps).output
+
+
+def test_steps_below_a_narrow_heat_map_are_two_numbers(tmp_path):
+    log = read([written(tmp_path / "a.jsonl", rows(steps=3))])
+    assert heat_map_text(log, play(log, 0), 80).plain.splitlines()[-1] == "   step 1 3"

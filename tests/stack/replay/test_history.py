@@ -48,3 +48,13 @@ def test_blocks_are_written_where_prometheus_reads_them(tmp_path):
     (block,) = (tmp_path / "prometheus").iterdir()
     assert {"meta.json", "index", "chunks"} <= {path.name for path in block.iterdir()}
     assert [path.name for path in tmp_path.iterdir()] == ["prometheus"]
+
+
+def test_promtool_that_hangs_is_as_none(tmp_path, monkeypatch):
+    promtool = tmp_path / "promtool"
+    promtool.write_text("#!/bin/sh\nexec sleep 60\n")
+    promtool.chmod(0o700)
+    monkeypatch.setattr("zmon.stack.replay.stack.find_program", lambda _: str(promtool))
+    monkeypatch.setattr("zmon.stack.replay.stack._WRITE_TIMEOUT_SECONDS", 0.2)
+    write_history([STEPS], 500.0, 2000.0, INSTANCES, tmp_path / "prometheus")
+    assert [path.name for path in tmp_path.iterdir()] == ["promtool"]

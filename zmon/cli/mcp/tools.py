@@ -23,7 +23,7 @@ from zmon.schema.job import NO_JOB, JobView, unseen
 from zmon.stack import manual
 
 Part = Literal["summary", "ranks", "hosts", "timeline", "evidence"]
-_MAX_RANKS = 200  # rows that the hub is asked for; fewer have room in an answer
+_MAX_ROWS = 200  # that the hub is asked for; fewer have room in an answer
 _JOB = ("job_id", "state", "attempt", "step", "ranks_seen", "world_size", "step_seconds", "samples_per_second")
 _INCIDENT = ("id", "job_id", "severity", "cause", "ranks", "hosts", "onset", "resolved", "summary")
 _FINDING = (
@@ -90,7 +90,7 @@ class Tools:
         with - before it, the largest first. The others wait for the rank with the longest self time.
         """
         async with self._connect() as hub:
-            answer = await hub.ranks(job_id, _MAX_RANKS, offset, order)
+            answer = await hub.ranks(job_id, _MAX_ROWS, offset, order)
         of_all = answer.summary
         head = f"{counted(of_all.num_ranks, 'rank')}: {of_all.num_standing_out} are culprits, dead, overdue or "
         head += f"unwatched. {of_all.num_missing} more ranks are missing: no agent reports them."
@@ -100,9 +100,9 @@ class Tools:
     async def ends(self, job_id: str | None = None, offset: int = 0) -> str:
         """Show how launches of a job, or of all jobs, ended: done, failed and why, cancelled, node lost."""
         async with self._connect() as hub:
-            answer = await hub.ends(job_id)
-        body = [row({**fields(end, _END), "reason": end.reason}) for end in answer.ends]
-        return page([*self._head(), f"{counted(answer.num_ends, 'end')}, newest first."], body, offset)
+            answer = await hub.ends(job_id, limit=max(0, offset) + _MAX_ROWS)
+        body = [row({**fields(end, _END), "reason": end.reason}) for end in answer.ends[max(0, offset) :]]
+        return page([*self._head(), f"{counted(answer.num_ends, 'end')}, newest first."], body, offset, answer.num_ends)
 
     async def runbook(self, cause: str, offset: int = 0) -> str:
         """Show what to do about a cause, such as rank_frozen, or about an alert, such as ZmonStall."""

@@ -13,7 +13,7 @@ def show(as_json: bool, answer: object, text: RenderableType) -> None:
     if as_json:
         click.echo(msgspec.json.encode(answer).decode())
     else:
-        Console().print(text)
+        Console(markup=False).print(text)
 
 
 def right(*names: str, no_wrap: bool = False) -> list[Column]:

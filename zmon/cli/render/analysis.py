@@ -56,9 +56,9 @@ def caveats(log: StepTable, attempts: list[Attempt]) -> list[str]:
     lines = [f"{count:,} rows left out: {reason}" for reason, count in log.left_out.most_common(5)]
     lines += log.notes
     if log.every > 1:
-        lines.append(f"the log is long: only every {log.every}th step was read")
+        lines.append(f"the log is long: only one step of {log.every} was read")
     if not log.has_exposed_time:
-        lines.append("the log has no exposed_… and no phase_… columns: which rank waits for which is unknown")
+        lines.append("no column tells exposed time from self time: which rank waits for which is unknown")
     for attempt in attempts:
         if attempt.ranks < attempt.world_size:
             lines.append(

@@ -33,13 +33,14 @@ def score_text(answer: IntentList) -> RenderableType:
     return Group(table if answer.scores else Text("no rule has asked for an act yet"), *_stops(answer))
 
 
-def intents_text(answer: IntentList) -> RenderableType:
-    """Return the intents, the newest first."""
+def intents_text(answer: IntentList, job_id: str | None) -> RenderableType:
+    """Return the intents about all jobs, or about one, the newest first."""
     if not answer.has_policy:
         return _NO_POLICY
     parts = [part for intent in answer.intents for part in _intent(intent)]
     parts += _left_out(answer.num_intents - len(answer.intents), "earlier intent")
-    return Group(*(parts or [Text("no rule has asked for an act yet")]), *_stops(answer))
+    none = Text(f"no rule has asked for an act{f' on job {job_id}' if job_id else ''} yet")
+    return Group(*(parts or [none]), *_stops(answer))
 
 
 def _left_out(number: int, what: str) -> list[RenderableType]:
@@ -74,10 +75,11 @@ def _stops(answer: IntentList) -> list[RenderableType]:
     return [Text(f"stopped: {name}: {reason}", style="bold red") for name, reason in answer.stops.items()]
 
 
-def ends_text(answer: EndList) -> RenderableType:
-    """Return the ends, the newest first."""
+def ends_text(answer: EndList, job_id: str | None, days: float | None) -> RenderableType:
+    """Return the ends of all jobs, or of one, the newest first. `days`: they are of the last so many; None: of all."""
     if not answer.ends:
-        return Text("no launch has ended")
+        within = f" in that time (--days {days:g})" if days else ""
+        return Text(f"no launch{f' of job {job_id}' if job_id else ''} has ended{within}")
     parts = [part for end in answer.ends for part in _end(end)]
     return Group(*parts, *_left_out(answer.num_ends - len(answer.ends), "earlier end"))
 

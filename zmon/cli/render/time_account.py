@@ -37,8 +37,9 @@ def time_table(job: JobView) -> RenderableType:
 
 
 def _add(table: Table, category: str, seconds: float, total: float, gpu_seconds: float | None) -> None:
-    hours = "unknown" if gpu_seconds is None else f"{gpu_seconds / 3600:,.3g}"
-    table.add_row(category, duration(seconds), f"{seconds / total:.1%}", hours)
+    hours = None if gpu_seconds is None else gpu_seconds / 3600
+    cost = "unknown" if hours is None else f"{hours:,.3g}" if hours < 100 else f"{hours:,.0f}"
+    table.add_row(category, duration(seconds), f"{seconds / total:.1%}", cost)
 
 
 def _goodput(job: JobView) -> str:

@@ -34,6 +34,7 @@ from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.limits import host_name
 
 AGENT_SOCKET, HUB_SOCKET = "agent", "hub.socket"  # in the folder for temporary files
 AGENT = "http://agent"  # the name in requests over the socket; it is not resolved
@@ -58,7 +59,7 @@ def observe(run: WatchedCommand) -> list[str]:
     data_dir = Path(tempfile.mkdtemp(prefix=FOLDER, dir=temporary if len(temporary) <= _MAX_FOLDER else "/tmp"))
     try:
         _log_to(data_dir / "zmon.log")
-        host = os.environ.get("ZMON_HOST") or os.environ.get("NODE_NAME") or socket.gethostname()
+        host = host_name(os.environ.get("ZMON_HOST") or os.environ.get("NODE_NAME") or socket.gethostname())
         observer = Observer(run, AgentConfig(run.root, host, data_dir=data_dir, watch=run.launch.number))
         asyncio.run(observer.observe())
         if run.child.refused:

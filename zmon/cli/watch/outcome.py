@@ -15,6 +15,7 @@ from zmon.cli.render.time_advice import Advice
 from zmon.cli.render.verdict import VerdictCard, WatchedJob, main_job
 from zmon.cli.watch import folder
 from zmon.cli.watch.watching import UNWATCHED, WatchedCommand
+from zmon.format import plain_lines
 from zmon.hub.incidents.capsule_store import REPORT
 from zmon.probe.run_check import isolating_option
 from zmon.process import how_it_ended
@@ -52,11 +53,11 @@ def outcome_card(
         return unwatched_card(run, reason_unwatched(run.command, os.environ))
     place, errors = None, []
     try:
-        place = folder.new_folder(Path.cwd(), job, host)
+        place = folder.new_folder(Path(), job, host)
         folder.keep_steps(data_dir, place)
         card = replace(card, folder=f"{place.name}/ has {folder.REPORT} and the step log")
     except OSError as error:
-        errors.append(f"cannot keep the report and the steps in {Path.cwd()}: {error.strerror}")
+        errors.append(f"cannot keep the report and the steps in the working directory: {error.strerror}")
     card = _with_exit_code(run, card)
     errors += _write_files(run, card, place, steps[job.view.job_id], _pages(card))
     return replace(card, errors=tuple(errors))
@@ -95,7 +96,7 @@ def _with_exit_code(run: WatchedCommand, card: VerdictCard) -> VerdictCard:
 def _card(run: WatchedCommand, jobs: Iterable[WatchedJob]) -> VerdictCard:
     child = run.child
     return VerdictCard(
-        shlex.join(run.command),
+        plain_lines(shlex.join(run.command)),
         ending=how_it_ended(child.status or 0),
         seconds=child.ended - run.began,
         failed=bool(child.status) and not child.signals,

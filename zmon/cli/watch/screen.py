@@ -42,7 +42,7 @@ class Screen:
 
     def __init__(self, socket: Path) -> None:
         watching, self._watching = os.pipe()
-        command = [sys.executable, "-m", __name__, str(socket), str(watching)]
+        command = [sys.executable, "-E", "-P", "-m", __name__, str(socket), str(watching)]
         self._process = subprocess.Popen(command, pass_fds=(watching,))
         os.close(watching)
 

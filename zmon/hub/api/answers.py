@@ -148,7 +148,7 @@ class Answers:
 
     async def health(self, request: api.HubHealthRequest) -> api.HubHealth:
         """Return the hub's health. It is healthy while at least one agent answers and its passes succeed."""
-        hub = self._hub
+        hub, names = self._hub, {detector.name for detector in self._hub.config.detectors}
         return api.HubHealth(
             healthy=not hub.blind and hub.seconds_since_pass <= _LATE_SECONDS,
             agents=[link.status() for link in hub.links],
@@ -161,6 +161,7 @@ class Answers:
             thresholds=detectors.changed(hub.config.detectors),
             alert_labels=[*hub.config.alert_labels.patterns],
             enforced=hub.config.policy.enforced if hub.config.policy else [],
+            failed={part: error for (part, _), error in hub.errors.texts.items() if part not in names},
         )
 
     async def get_metrics(self, request: web.Request) -> web.Response:

@@ -51,7 +51,7 @@ def series(name: str, log: StepTable) -> Series:
     longest = max(attempts, key=lambda run: (len(run.steps), run.attempt))
     caveats = [f"{count:,} rows left out: {reason}" for reason, count in log.left_out.most_common(3)]
     if log.every > 1:
-        caveats.append(f"the log is long: only every {log.every}th step was read")
+        caveats.append(f"the log is long: only one step of {log.every} was read")
     if len(attempts) > 1:
         caveats.append(f"the job was launched {len(attempts)} times; attempt {longest.attempt} is used, the longest")
     return Series(**{**vars(longest), "caveats": (*caveats, *longest.caveats)})
@@ -76,7 +76,7 @@ def _attempt(name: str, log: StepTable, attempt: int) -> Series:
             f"{len(ranks)} of {world_size} ranks are in the log, so no step is complete: add the logs of all nodes"
         )
     elif not log.has_exposed_time:
-        caveats.append("the log has no exposed_… and no phase_… columns: where the time went is unknown")
+        caveats.append("no column tells exposed time from self time: where the time went is unknown")
     return Series(
         name=name,
         job_id=log.job_id,

@@ -137,4 +137,6 @@ class HubHealth(msgspec.Struct, frozen=True):
     unsent: Mapping[str, str] | None = None
     alert_labels: Sequence[str] | None = None  # names of labels of jobs on alerts; None: not reported
     enforced: Sequence[str] | None = None  # names of the rules that ask agents for acts; None: not reported
+    # By part of the hub that is no detector, such as acts, its last error; None: not reported.
+    failed: Mapping[str, str] | None = None
     schema: int = SCHEMA

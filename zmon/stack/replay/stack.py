@@ -6,6 +6,7 @@ Prometheus gets what it knew about the job before the fault, so that charts do n
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 import time
@@ -52,7 +53,7 @@ class ReplayStack(Stack):
         url = self.urls.agent
         begin = self.fault_time - self._recording.fault
         ports = [url.rsplit(":", 1)[1], *(str(port.number) for port in self._other_ports)]
-        command = [sys.executable, "-m", "zmon.stack.replay.agent", self._name, repr(begin), *ports]
+        command = [sys.executable, "-E", "-P", "-m", "zmon.stack.replay.agent", self._name, repr(begin), *ports]
         return [Part("agent", command, url, f"{url}/healthz", self._config.data_dir / "logs" / "agent.log")]
 
     @property
@@ -76,7 +77,8 @@ def write_history(
     page = folder.parent / "history.txt"
     page.write_text("".join(openmetrics(history, later, until, instances)))
     command = [promtool, "tsdb", "create-blocks-from", "openmetrics", "--quiet", str(page), str(folder)]
-    subprocess.run(command, capture_output=True, timeout=_WRITE_TIMEOUT_SECONDS, check=False)
+    with contextlib.suppress(subprocess.TimeoutExpired):  # as without promtool
+        subprocess.run(command, capture_output=True, timeout=_WRITE_TIMEOUT_SECONDS, check=False)
     page.unlink()
 
 
