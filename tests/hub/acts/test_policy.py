@@ -122,8 +122,9 @@ def test_mistake_in_the_file_is_one_line(read, message):
         ("!!python/object/apply:os.system ['true']", "it is not YAML"),
         ("", "Expected"),
         ("rules: 2026-02-30", "it is not YAML"),
+        ("rules: [{labels: {team: ads}, labels: {}}]", "labels is given twice"),
     ],
-    ids=["half a list", "code", "empty", "a date that no calendar has"],
+    ids=["half a list", "code", "empty", "a date that no calendar has", "a narrowing that a later one would replace"],
 )
 def test_file_that_is_no_policy_is_one_line(read, text, message):
     with pytest.raises(UsageError, match=message) as error:
