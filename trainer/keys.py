@@ -4,6 +4,7 @@ This module only assigns values to fields. The dataclasses check them. Raises Co
 is written, which is read as the type of its field: YAML itself would read the folder 2024_11_29 as a number.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
@@ -18,6 +19,14 @@ from trainer.config import Config
 from trainer.errors import ConfigError, require
 
 C = TypeVar("C", bound=Config)
+
+
+class _Texts(yaml.SafeLoader):
+    """Reads each value as the text that it is; `<<` merges keys, as in all YAML."""
+
+    yaml_implicit_resolvers = {"<": [("tag:yaml.org,2002:merge", re.compile("^<<$"))]}  # noqa: RUF012  PyYAML's name
+
+
 _READERS: dict[Any, Callable[[str], Any]] = {
     int: int,
     float: float,
@@ -29,7 +38,7 @@ _TYPE_NAMES = {int: "a whole number", float: "a number", str: "text", bool: "tru
 def read_file(path: str) -> dict[str, Any]:
     """Return the nested keys and values of a YAML file."""
     try:
-        content = yaml.load(Path(path).read_text(), yaml.BaseLoader)
+        content = yaml.load(Path(path).read_text(), _Texts)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {path}", str(error), "Check the path given with --config") from error
     except yaml.YAMLError as error:
@@ -45,7 +54,7 @@ def parse_assignment(assignment: str) -> dict[str, Any]:
     if not equals or not key:
         raise ConfigError(f"--set {assignment} is invalid", "it is not KEY=VALUE", "Write --set train.steps=100")
     try:
-        value = yaml.load(text, yaml.BaseLoader)
+        value = yaml.load(text, _Texts)
     except yaml.YAMLError:
         value = text  # valid for a text field; any other field raises an error with its key
     *sections, name = key.split(".")

@@ -83,8 +83,9 @@ class ViewContext:
         """The start of the job, or of the first job of a page of all jobs. None if unknown, or after the URL's time."""
         jobs = [self.now.job] if self.shows_one_job else [*self.now.jobs]
         starts = [self._start_of(job) for job in jobs]
-        known = [start for start in starts if start is not None and start <= (self.address.at or self.now.time)]
-        return min(known) if known and len(known) == len(starts) else None
+        known = [start for start in starts if start is not None]
+        first = min(known) if known and len(known) == len(starts) else None
+        return first if first is not None and first <= (self.address.at or self.now.time) else None
 
     def _start_of(self, job: JobView | None) -> float | None:
         """Return the start of a job: now minus the sum of its time account. None if the job and its account ended."""

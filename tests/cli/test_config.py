@@ -45,6 +45,11 @@ def test_part_of_another_mapping_may_be_changed(read_config):
     assert defaults["up"] == {"host": "b", "data_dir": "d"}
 
 
+def test_mapping_that_is_merged_and_merges_itself_may_be_changed(read_config):
+    content = "agent: &agent {<<: &common {host: a}, host: b}\nup: {<<: *agent, data-dir: d}"
+    assert read_config(content)["up"] == {"host": "b", "data_dir": "d"}
+
+
 def test_empty_file_sets_nothing(read_config):
     assert read_config("") == {}
 

@@ -1,6 +1,7 @@
 """Tests of `zmon incident`. It reads from the hub, or from the data directory if no hub answers, and prints which."""
 
 import json
+import os
 from functools import partial
 
 import msgspec
@@ -123,10 +124,17 @@ def test_list_without_incidents_is_no_error(run_incident):
 
 
 def test_incidents_of_another_user_are_not_called_none(run_incident, store, tmp_path, monkeypatch):
-    monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path / "incidents")
+    list_folder = os.listdir
+
+    def listed(path):
+        if path == tmp_path / "incidents":
+            raise PermissionError(13, "Permission denied")
+        return list_folder(path)
+
+    monkeypatch.setattr("os.listdir", listed)
     code, out, err = run_incident()
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert f"; no access to {tmp_path / 'incidents'}. Run zmon as the user of the hub" in err
+    assert f"; cannot read {tmp_path / 'incidents'}: Permission denied. Run zmon as the user of the hub" in err
 
 
 def test_damaged_capsule_is_reported_as_damaged(run_incident, store):

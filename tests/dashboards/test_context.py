@@ -64,6 +64,17 @@ def test_charts_of_time_before_job_begin_with_span():  # of an earlier job of it
     assert context.begin(context.span) == context.span.start == context.span.end - 21_600
 
 
+def test_charts_of_all_jobs_begin_with_the_first_of_them_though_another_began_after_the_moment():
+    jobs = tuple(
+        changed(JOB, job_id=name, time={"forward": seconds}) for name, seconds in (("old", 14_400.0), ("new", 600.0))
+    )
+    now = Glance(time=1.8e9, job_id=None, jobs=jobs)
+    context = ViewContext(
+        now, Address.read({"at": str(1_800_000_000 - 3600), "range": "24h"}), None, None, shows_one_job=False
+    )
+    assert context.begin(context.span) == now.time - 14_400
+
+
 @pytest.mark.parametrize("fields", [{"state": "done"}, {"state": "exited"}, {"time": {}}])
 def test_charts_of_ended_or_untimed_job_begin_with_span(fields):
     context = _context(job=changed(changed(JOB, time={"forward": 400.0}), **fields), address={"range": "6h"})

@@ -57,6 +57,11 @@ LAUNCHES = {  # the environment of a rank, the arguments of its process group â†
     ),
     "Slurm on one node": ({**SLURM, "SLURM_JOB_NUM_NODES": "1"}, {}, {"one_host": True}),
     "step of Slurm on one of two nodes": ({**SLURM, "SLURM_STEP_NUM_NODES": "1"}, {}, {"one_host": True}),
+    "a step of Slurm for each of four nodes": (
+        {**BY_HAND, "WORLD_SIZE": "4", "SLURM_JOB_NUM_NODES": "4", "SLURM_STEP_NUM_NODES": "1",
+         "SLURM_STEP_NUM_TASKS": "1"},
+        {}, {"one_host": False, "local_world_size": 1},
+    ),
     "Slurm without srun: a single rank": (SLURM_BATCH, {}, {"job_id": "slurm-991"} | place(0, 0, 1, 1)),
     "Open MPI": (OPEN_MPI, {}, {"max_restarts": None} | place(5, 1, 8, 4)),
     "Open MPI in Slurm": ({**SLURM_AROUND, **OPEN_MPI}, {}, {"max_restarts": None} | place(5, 1, 8, 4)),

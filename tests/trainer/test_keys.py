@@ -103,6 +103,13 @@ def test_file_changes_keys_of_preset(tmp_path) -> None:
     assert (config.train.seed, config.model.top) == (9, (32,))
 
 
+def test_file_may_merge_keys(tmp_path) -> None:
+    file = tmp_path / "more.yaml"
+    file.write_text("train: {<<: {seed: 1, steps: 7}, seed: 9}\n")
+    train = apply_changes(demo(), [read_file(str(file))]).train
+    assert (train.seed, train.steps) == (9, 7)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

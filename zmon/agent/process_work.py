@@ -139,7 +139,7 @@ def _written_file(folder: Path) -> str | None:
     changed: list[tuple[tuple[int, int], str]] = []
     with contextlib.suppress(OSError):
         for descriptor in names_in(folder / "fd")[:_MAX_FILES]:
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError, AttributeError):  # the C library may have no statx
                 path = os.readlink(folder / "fd" / descriptor)  # noqa: PTH115  # twice as fast as Path
                 if not path.startswith("/") or path.startswith(("/dev/", "/proc/", "/memfd:")):
                     continue

@@ -76,8 +76,13 @@ def _all_incidents(hub: HubOptions) -> _Incidents:
     try:
         return _Incidents([*client.incidents().incidents], from_hub, f"from the hub at {client.url}")
     except Unreachable as error:
-        if stored.root.is_dir() and not os.access(stored.root, os.R_OK | os.X_OK):
-            raise UsageError(f"{error}; no access to {stored.root}", "", "Run zmon as the user of the hub") from error
+        try:
+            os.listdir(stored.root)  # noqa: PTH208
+        except FileNotFoundError:
+            pass  # no hub has run here
+        except OSError as denied:
+            why = denied.strerror or str(denied)
+            raise UsageError(f"{error}; cannot read {stored.root}", why, "Run zmon as the user of the hub") from error
         return _Incidents(stored.summaries(), from_disk, f"{error}; read from {stored.root} instead")
 
 

@@ -130,10 +130,10 @@ def identify(**facts: Any) -> None:
 
 def check_place(rank: int, world_size: int) -> None:
     """Complain if this rank has peers, but attached before it had its number: it is shown as a job of its own."""
-    if is_whole_job() and world_size > 1:
+    if current is not None and is_whole_job() and world_size > 1:
         complain(
-            f"this is rank {rank} of {world_size}, but it is watched as a job of one rank: it attached before it had "
-            "its number. Set RANK and WORLD_SIZE before zmon.attach(), or use zmon run instead"
+            f"this is rank {rank} of {world_size}, but it is watched as a job of one rank: it attached or trained "
+            "before it had its number. Set RANK and WORLD_SIZE before that"
         )
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Hashable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import yaml
@@ -126,16 +125,23 @@ def read_web_config(path: Path) -> WebConfig:
 class UniqueKeys(yaml.SafeLoader):
     """Refuses a key that is given twice, as exporter-toolkit does. Otherwise the first one would be lost."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        known: list[object] = []
-        for key_node, _ in node.value:
-            if key_node.tag == "tag:yaml.org,2002:merge":  # `<<: *default`, which is no key
-                continue
-            key = self.construct_object(key_node, deep=True)
-            if key in known:
-                raise yaml.constructor.ConstructorError(None, None, f"{key} is given twice", key_node.start_mark)
-            known.append(key)
-        return super().construct_mapping(node, deep)
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._checked: list[yaml.MappingNode] = []  # an alias flattens its mapping again, which has merged keys by then
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Check the keys of a mapping before those of `<<: *default` are merged into it."""
+        if not any(node is each for each in self._checked):
+            self._checked.append(node)
+            known: list[object] = []
+            for key_node, _ in node.value:
+                if key_node.tag == "tag:yaml.org,2002:merge":
+                    continue
+                key = self.construct_object(key_node, deep=True)
+                if key in known:
+                    raise yaml.constructor.ConstructorError(None, None, f"{key} is given twice", key_node.start_mark)
+                known.append(key)
+        super().flatten_mapping(node)
 
 
 def yaml_reason(error: yaml.YAMLError) -> str:
