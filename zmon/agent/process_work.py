@@ -31,6 +31,7 @@ _MAX_PROCESSES = 256  # processes of one rank; if it has more, its bytes are unk
 _GENERATIONS = 16  # a build has six: rank → ninja → shell → compiler driver → compiler, and a launcher before
 _MAX_FILES = 1024  # open files of the rank that are looked at
 _WRITABLE = os.O_WRONLY | os.O_RDWR
+_libc = ctypes.CDLL(None, use_errno=True)  # Python has no statx(2)
 _AT_FDCWD, _AT_STATX_DONT_SYNC, _STATX_MTIME = -100, 0x4000, 0x40  # linux/fcntl.h, linux/stat.h
 _STATX_BYTES, _MTIME_OFFSET = 256, 112  # of struct statx (linux/stat.h), and of stx_mtime in it
 
@@ -177,6 +178,3 @@ def _file_system(folder: Path) -> str | None:
         return None
     line = mount and re.search(rf"^{mount[1]} .* - (\S+) ", mounts, re.M)
     return plain(line[1]) if line else None
-
-
-_libc = ctypes.CDLL(None, use_errno=True)
