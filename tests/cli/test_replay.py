@@ -28,8 +28,8 @@ def test_replayed_fault_is_on_the_hub_and_in_prometheus(directory: Path, monkeyp
     hub, prometheus = (re.search(rf"{name} .*?(http://[\d.:]+)", demo.text)[1] for name in ("hub", "Prometheus"))
     findings = requests.get(f"{hub}/api/v1/findings", timeout=5).json()["findings"]
     # A busy machine plays the recording with gaps, of which the hub may say more.
-    named = [(finding["job_id"], finding["cause"], finding["ranks"]) for finding in findings]
-    assert ("recorded-frozen-rank", "rank_frozen", [2]) in named
+    causes = [(finding["job_id"], finding["cause"], finding["ranks"]) for finding in findings]
+    assert ("recorded-frozen-rank", "rank_frozen", [2]) in causes
     query = {"query": 'zmon_finding{job_id="recorded-frozen-rank",cause="rank_frozen"}'}
     wait_for(
         "Prometheus has it",
