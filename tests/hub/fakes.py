@@ -35,6 +35,7 @@ class FakeAgent:
         self.stack = ""  # of each rank
         self.silent_ranks = ()  # their evidence never arrives
         self.work = None  # of each rank
+        self.outside_loops = None  # of each rank
         self.stderr_tail = None  # of each rank
         self.acts, self.answer_act = [], None  # requests for acts; the function that answers one, or does not
 
@@ -102,7 +103,8 @@ class FakeAgent:
         flight = {"pending": pending, "num_pending": len(pending), "last": {"gloo:0": 300}}
         return web.json_response(
             {"schema": 1, "job_id": "job", "rank": rank, "stack": stack, "flight": flight, "flight_error": None,
-             "work": self.work, "stderr_tail": self.stderr_tail}
+             "work": self.work, "stderr_tail": self.stderr_tail,
+             "outside_loops": self.outside_loops}
         )  # fmt: skip
 
     async def act(self, request):

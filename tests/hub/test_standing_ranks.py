@@ -1,5 +1,7 @@
 """Tests of the looks at ranks that others wait for."""
 
+from dataclasses import replace
+
 from tests.build import rank_state, waiting
 from tests.hub.fakes import FakeAgent, healthy, poll
 
@@ -23,7 +25,7 @@ async def test_rank_that_waits_for_a_lock_is_reported_before_its_lease_ends(star
     (finding,) = await poll(hub_client.findings)
     assert (finding["cause"], finding["severity"], finding["ranks"]) == ("compute_hang", "warning", [2])
     assert "rank 2 stands in step() at train.py:40" in finding["summary"]
-    assert set(agent.looks()) == {2}
+    assert set(agent.looks()) == {2, 0}  # rank 0 is one of those that wait for it
 
 
 async def test_rank_of_which_nothing_is_known_is_not_reported(start_hub):
@@ -56,4 +58,42 @@ async def test_ranks_of_two_agents_with_one_host_name_are_looked_at_by_their_own
         agent.stack, agent.work = STACK, IDLE
     hub_client = await start_hub(first, second)
     assert await poll(hub_client.findings)
-    assert (set(first.looks()), second.looks()) == ({2}, [])
+    assert (set(first.looks()), second.looks()) == ({2, 0}, [])
+
+
+def between_steps(seconds):
+    """Return ranks past their lease that wait for rank 2, which is between two steps."""
+    times = {"step_seconds": seconds, "state_seconds": seconds, "lease_seconds": 1.5, "overdue_seconds": seconds - 1.5}
+    return [rank_state(2, phase="other", **times), *(waiting(rank, **times) for rank in (0, 1, 3))]
+
+
+async def test_job_whose_ranks_have_left_their_loops_is_not_reported(start_hub):
+    agent = FakeAgent(*between_steps(2.0))
+    agent.stack, agent.work, agent.outside_loops = STACK, {**IDLE, "waits": [""]}, True
+    hub_client = await start_hub(agent)
+
+    async def are_known():
+        return hub_client.hub.snapshots and hub_client.hub.snapshots[0].outside_loops == {0, 2}
+
+    assert await poll(are_known)
+    agent.ranks = between_steps(40.0)
+    await hub_client.passes(3)
+    assert not await hub_client.findings()
+    agent.outside_loops = False  # it has begun another loop, and hangs there
+    (finding,) = await poll(hub_client.findings)
+    assert (finding["cause"], finding["severity"]) == ("compute_hang", "critical")
+
+
+async def test_rank_that_ends_a_step_is_in_its_loop_again(start_hub):
+    agent = FakeAgent(*between_steps(2.0))
+    agent.stack, agent.work, agent.outside_loops = STACK, {**IDLE, "waits": [""]}, True
+    hub_client = await start_hub(agent)
+
+    async def are_known():
+        return hub_client.hub.snapshots and hub_client.hub.snapshots[0].outside_loops
+
+    assert await poll(are_known)
+    agent.outside_loops = None
+    agent.ranks = [replace(r, steps=r.steps + 1) for r in between_steps(0.1)]
+    await hub_client.passes(2)
+    assert not hub_client.hub.snapshots[0].outside_loops

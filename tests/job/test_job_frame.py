@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from zmon.agent.stacks import PY_SPY
-from zmon.job.job_frame import job_frame
+from zmon.job.job_frame import is_outside, job_frame
+from zmon.schema.training_loops import TrainingLoop
 
 VENV = "/opt/venv/lib/python3.11/site-packages"
 LOADING = f"""Python v3.11.7 (/usr/bin/python3.11)
@@ -112,3 +113,25 @@ def test_what_py_spy_writes_about_a_process_is_understood(tmp_path):
         stacks = subprocess.run(dump, capture_output=True, text=True, check=False).stdout
         process.kill()
     assert job_frame(stacks) in ("read() at loader.py:4", "read() at loader.py:3")
+
+
+LOOP = TrainingLoop("/home/ann/job/train.py", "<module>", 9, 11)
+PLACES = {  # a stack, the loops, whether the main thread is outside
+    "in the loop": (LOADING, [LOOP], False),
+    "in one of two": (LOADING, [LOOP._replace(last_line=10), LOOP], False),
+    "behind the loop": (LOADING, [LOOP._replace(last_line=10)], True),
+    "in another function": (LOADING, [LOOP._replace(function="main")], True),
+    "in another file": (LOADING, [LOOP._replace(path="/home/ann/train.py")], True),
+    "as faulthandler writes it": (SAVING, [LOOP._replace(last_line=120)], False),
+    "as faulthandler writes it, behind": (SAVING, [LOOP], True),
+    "another thread is in the loop": (LOADING, [LOOP._replace(path="/home/ann/other.py", function="feed")], True),
+    "no loop is known": (LOADING, [], None),
+    "the stack is cut off": (LOADING.replace("    <module> (/home/ann/job/train.py:11)\n", ""), [LOOP], None),
+    "there is no stack": ("", [LOOP], None),
+    "python -m": (LOADING + "    _run_module_as_main (<frozen runpy>:198)\n", [LOOP], False),
+}
+
+
+@pytest.mark.parametrize(("stack", "loops", "outside"), PLACES.values(), ids=PLACES)
+def test_main_thread_is_in_a_loop_or_outside_of_all(stack, loops, outside):
+    assert is_outside(loops, stack) is outside

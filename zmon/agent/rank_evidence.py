@@ -15,8 +15,10 @@ from zmon.agent.redaction import redacted
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.stderr import StderrEnd, StderrSource
 from zmon.agent.worker_socket import WorkerSocket, worker_socket
+from zmon.job.job_frame import is_outside
 from zmon.process import ProcessId
 from zmon.schema.api import EvidenceRequest, RankEvidence
+from zmon.schema.training_loops import TrainingLoop
 
 T = TypeVar("T")
 _ANSWER_SECONDS = 1.0
@@ -29,6 +31,7 @@ class RankLocation(NamedTuple):
     process: ProcessId | None  # None if the rank is gone, in another PID namespace or hidden
     socket: WorkerSocket
     alive: bool
+    loops: tuple[TrainingLoop, ...]  # around its training steps; empty: unknown
 
 
 def locate_rank(boxes: Boxes, request: EvidenceRequest) -> RankLocation | None:
@@ -47,7 +50,7 @@ def locate_rank(boxes: Boxes, request: EvidenceRequest) -> RankLocation | None:
     if box is None:
         return None
     socket = worker_socket(box.path, box.owner, box.socket_name)
-    return RankLocation(box.run_uid, box.process, socket, box.alive)
+    return RankLocation(box.run_uid, box.process, socket, box.alive, box.loops)
 
 
 class StderrTails:
@@ -86,6 +89,7 @@ async def rank_evidence(request: EvidenceRequest, rank: RankLocation, tails: Std
         stderr_path=_redacted(stderr.path),
         stderr_shared=stderr.is_shared,
         work=process.work,
+        outside_loops=is_outside(rank.loops, process.stack or ""),
     )
 
 

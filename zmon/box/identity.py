@@ -10,6 +10,7 @@ from dataclasses import field as dataclass_field
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from zmon.format import plain, plain_lines
+from zmon.schema.training_loops import LOOPS_BYTES
 
 
 def text(raw: bytes) -> str:
@@ -105,6 +106,7 @@ _MOMENT = Packed("q", lambda seconds: round(seconds * 1e9), lambda ns: ns * 1e-9
 _RESTARTS = Packed("i", lambda n: -1 if n is None else _fitting(n), lambda n: None if n < 0 else n)
 _JOB_ID = Packed("64s", str.encode, text)  # it may fill its field, without a zero byte at the end
 _BACKEND = Packed("32s", lambda name: field(name or "", 32), lambda raw: text(raw) or None)
+_LOOPS = Packed(f"{LOOPS_BYTES}s", lambda value: field(value, LOOPS_BYTES), lined_text)
 LABELS_BYTES = 2560  # 16 labels of 128 bytes as JSON
 
 
@@ -141,6 +143,8 @@ class Identity:
     # The share of each dtype in the operations; empty: unknown.
     flops_dtypes: Annotated[dict[str, float], _SHARES] = dataclass_field(default_factory=dict)
     uncounted: Annotated[str, _text(256)] = ""  # what the count of operations leaves out, or why there is none
+    # The loops around the end of its training steps, see zmon.schema.training_loops; "": unknown.
+    loops: Annotated[str, _LOOPS] = ""
 
 
 FIELDS: dict[str, Packed] = {

@@ -48,7 +48,7 @@ class Cell:
 class Layout:
     """One version of the layout: cells, live words, and the ring of boundaries. Offsets and sizes are bytes."""
 
-    version = 10
+    version = 11
 
     def __init__(self) -> None:
         self.identity = Cell("".join(packed.code for packed in FIELDS.values()), _FIRST_OFFSET)

@@ -83,6 +83,8 @@ class JobState:
     flights: dict[int, StandingObservation[FlightRecord]] = field(default_factory=dict)
     frames: dict[int, StandingObservation[str]] = field(default_factory=dict)
     work_histories: dict[int, StandingObservation[WorkHistory]] = field(default_factory=dict)
+    # By rank: the number of its steps when it was outside the loops around them.
+    outside_loops: dict[int, int] = field(default_factory=dict)
 
     addresses: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by host, as its agent reported them last
     plan: Plan | None = None  # the latest that a rank reported; None: it predicts no step, or there is none
@@ -128,6 +130,7 @@ class JobState:
             flights=_valid_values(self.flights, snapshot.ranks),
             frames=_valid_values(self.frames, snapshot.ranks),
             standing={rank: history.standing for rank, history in work_histories.items()},
+            outside_loops=frozenset(r.rank for r in snapshot.ranks if self.outside_loops.get(r.rank) == r.steps),
             plan=self.plan,
         )
 

@@ -63,7 +63,13 @@ class StandingRanks:
         histories: dict[int, StandingObservation[WorkHistory]] = {}
         for state in ranks:
             answer = answers.get(state.rank)
-            if not isinstance(answer, RankEvidence) or (now := work_sample(answer, began)) is None:
+            if not isinstance(answer, RankEvidence):
+                continue
+            if answer.outside_loops:
+                job_state.outside_loops[state.rank] = state.steps
+            elif answer.outside_loops is False:
+                job_state.outside_loops.pop(state.rank, None)
+            if (now := work_sample(answer, began)) is None:
                 continue
             earlier = job_state.work_histories.get(state.rank)
             before = earlier.value if earlier and earlier.is_valid(state) else None

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from zmon.schema.names import place_in_code
+from zmon.schema.training_loops import TrainingLoop
 
 _PY_SPY_FRAME = re.compile(r"\s+(?P<function>\S.*) \((?P<path>.+):(?P<line>\d+)\)$")
 _FAULTHANDLER_FRAME = re.compile(r'\s+File "(?P<path>.+)", line (?P<line>\d+),? in (?P<function>.+)$')
@@ -28,6 +29,7 @@ _TORCH = re.compile(
 )
 # With `python -m pdb` other functions of pdb and bdb are in each stack.
 _DEBUGGER = re.compile(r"(^|/)pdb\.py, interaction$")
+_OUTERMOST = ("<module>", "_run_module_as_main")  # of a script, and of `python -m`
 _ZMON = re.compile(r"(^|/)zmon/(probe/|box/|schema/|__init__\.py$)")  # what zmon runs inside a rank
 
 
@@ -79,6 +81,17 @@ def job_frame(stack: str) -> str | None:
 def main_functions(stack: str) -> tuple[str, ...]:
     """Return the functions in which the main thread is, the innermost first, each with its file."""
     return tuple(f"{frame.path}, {frame.function}" for frame in _frames(_main_thread(stack.splitlines())))
+
+
+def is_outside(loops: Collection[TrainingLoop], stack: str) -> bool | None:
+    """Return True if the main thread is in none of these loops.
+
+    None: no loop is known, or the text does not have all frames up to the one that runs the program.
+    """
+    frames = _frames(_main_thread(stack.splitlines()))
+    if not loops or not frames or frames[-1].function not in _OUTERMOST:
+        return None
+    return not any(loop.has(frame.path, frame.function, frame.line) for frame in frames for loop in loops)
 
 
 def is_in_debugger(functions: Sequence[str]) -> bool:

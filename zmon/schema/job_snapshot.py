@@ -66,6 +66,8 @@ class Snapshot:
     frames: Mapping[int, str] = field(default_factory=dict)
     # What ranks that stand still have done meanwhile; only for some of those that the others wait for.
     standing: Mapping[int, Standing] = field(default_factory=dict)
+    # Ranks that were outside the loops around their training steps when the hub looked, and have ended no step since.
+    outside_loops: frozenset[int] = frozenset()
     pauses: tuple[HealedPause, ...] = ()  # pauses of jobs of this name in the last day that ended by themselves
     second_jobs: tuple[str, ...] = ()  # jobs of launches that have this job's id as well, and live beside it
     earlier_ends: tuple[LaunchEnd, ...] = ()  # earlier launches that a fault ended, oldest first; see zmon.job.restarts

@@ -4,6 +4,7 @@
 1.5 s; ranks wait in a collective for 5 s unless a row has another time.
 """
 
+from tests.detectors.hangs.after_training import AFTER_TRAINING
 from tests.detectors.hangs.awaited import ALONE, AWAITED, FINISHED, LEASES
 from tests.detectors.hangs.looks import STARTING_LOADERS, SUSPENDED, WAITING_FOR_A_SERVER, WAITING_FOR_ITS_HOST, WORKING
 from tests.detectors.hangs.one_rank import ONE_RANK
@@ -21,6 +22,7 @@ SECTIONS = {
     "Flight records show more than Python sees": RECORDS,
     "Ranks have left": FINISHED,
     "Nobody waits for the ranks that go on": ALONE,
+    "The training is over": AFTER_TRAINING,
     "Leases of other activities": LEASES,
     "Some ranks never train": ROLES,
     "Processes do not run": FROZEN,

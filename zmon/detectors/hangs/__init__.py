@@ -4,7 +4,8 @@
 `flight_records` which ranks the others wait for; `different_paths` proves with `skipped_collective` and `crossed_order`
 that collectives can never end. `diagnosis` has the answer of a rule, and its words. `early` decides what shows a hang
 before a lease ends, and `silence` how severe it is that nothing moves. `as_trainers` judges generators, evaluators, and
-ranks that wait after a save by the ranks that train. `sequence_lag` reports a job that moves and cannot finish.
+ranks that wait after a save by the ranks that train. `after_training` recognizes that no step is due any more.
+`sequence_lag` reports a job that moves and cannot finish.
 """
 
 from zmon.detectors.hangs.as_trainers import as_judged

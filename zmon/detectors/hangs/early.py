@@ -29,11 +29,16 @@ def stands_still(snapshot: Snapshot, limits: HangLimits) -> bool:
 
 
 def ranks_to_look_at(snapshot: Snapshot, limits: HangLimits) -> Sequence[RankState]:
-    """Return the ranks whose looks tell a pause from a hang: those the others wait for, while nothing moves."""
+    """Return the ranks whose looks tell a pause from a hang: those the others wait for, while nothing moves.
+
+    The last one is one of the others: its place shows whether they wait in a training step or after the training.
+    """
     if not stands_still(snapshot, limits):
         return ()
     moving = movers(snapshot)
-    return [r for r in awaited_by(diagnose(snapshot, limits), moving) if r.in_flight is None]
+    awaited = awaited_by(diagnose(snapshot, limits), moving)
+    ranks = [r for r in awaited if r.in_flight is None]
+    return ranks + [r for r in moving if r not in awaited][:1] if ranks else ()
 
 
 def awaited_by(diagnosis: Diagnosis, moving: Sequence[RankState]) -> Sequence[RankState]:

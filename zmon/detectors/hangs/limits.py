@@ -38,8 +38,8 @@ class HangLimits(Thresholds):
     # Data between two hosts does not arrive if it timed out and was sent again this many times in a row, about 0.2, 0.6
     # and 1.4 s after it was sent. A single timeout may be a lost packet.
     num_timeouts: int = 2
-    # Ranks that go on after all others have finished are reported after this time, as a warning. Their last upload or
-    # report takes a while, and no rank waits for it.
+    # Ranks that go on after all others have finished, or after the training while others wait, are reported after this
+    # time, as a warning. Their last upload or report takes a while, and no step is due.
     finishing_seconds: float = 60.0
     # The time without progress after which silence is critical, at the earliest. The first compilation, the first save
     # that no hook sees, and loader workers that start take seconds; GPUs that idle for 20 s cost little.
@@ -56,7 +56,8 @@ class HangLimits(Thresholds):
     # Silence is critical this long after the end of the leases, even if the awaited ranks still move: they change their
     # phase, enter collectives, move data or get into other functions. Until then, it is a warning: such ranks may
     # evaluate without eval mode, collect batches for a long step, save or upload. The value is the longest lease of an
-    # evaluation. A job whose ranks were all suspended at once is critical after the same time.
+    # evaluation. A job whose ranks were all suspended at once is critical after the same time, and so is one that has
+    # left its training loops, if no rank waits for another one.
     moving_at_most_seconds: float = 1800.0
     # Outside training and in the first steps, the hub looks at the ranks that others wait for after so much silence. A
     # rank that waits for its own host, and in which nothing changed for as long again, is reported ahead of its lease.

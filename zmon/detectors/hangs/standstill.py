@@ -14,6 +14,7 @@ from statistics import median
 import msgspec
 
 from zmon.detectors.hangs import different_paths
+from zmon.detectors.hangs.after_training import is_after_training, is_place_due, left_loop
 from zmon.detectors.hangs.awaited_ranks import movers
 from zmon.detectors.hangs.diagnosis import Diagnosis, network_stall
 from zmon.detectors.hangs.early import awaited_by
@@ -83,13 +84,10 @@ def silence_finding(
         return None  # wait until the silent agent answers again or its host counts as lost
     moving = movers(judged)
     longest = max(moving, key=lambda r: r.overdue_seconds)
-    diagnosis = diagnose(judged, limits)
-    alone = None if diagnosis.proven else finishing(judged, moving)
-    if alone is not None:
-        if longest.step_seconds < limits.finishing_seconds:
-            return None
-        diagnosis = alone
-        limits = replace(limits, critical_seconds=limits.critical_at_most_seconds)  # no rank waits for these
+    to_report = _unless_over(judged, moving, limits)
+    if to_report is None:
+        return None
+    diagnosis, limits = to_report
     dead = [r for r in snapshot.ranks if not r.alive]  # these cannot move
     severity, outlook = gone
     if diagnosis.proven or any(r.activity != "done" for r in dead):
@@ -105,6 +103,32 @@ def silence_finding(
     beginning = f"{who} has finished a step for {since}"
     end = f"{places_text(judged, diagnosis.culprits)}{reason}{outlook}"
     return _finding(snapshot, diagnosis, severity, longest.step_seconds, beginning, end, proof)
+
+
+def _unless_over(
+    judged: Snapshot, moving: Sequence[RankState], limits: HangLimits
+) -> tuple[Diagnosis, HangLimits] | None:
+    """Return the diagnosis of ranks that are overdue, and the limits that hold for it; None if none is reported yet.
+
+    After the training no step is due. Ranks that go on alone, or for which others wait, may take a while; ranks that
+    all do something else are reported once nothing is ordinary any more.
+    """
+    diagnosis = diagnose(judged, limits)
+    if diagnosis.proven:
+        return diagnosis, limits
+    over = finishing(judged, moving)
+    if over is None:
+        awaited = awaited_by(diagnosis, moving)
+        if is_place_due(judged, awaited):
+            return None
+        if not is_after_training(judged, awaited, limits):
+            return diagnosis, limits
+        if len(awaited) == len(moving):
+            return None
+        over = left_loop(diagnosis)
+    if max(r.step_seconds for r in moving) < limits.finishing_seconds:
+        return None
+    return over, replace(limits, critical_seconds=limits.critical_at_most_seconds)
 
 
 def _finding(

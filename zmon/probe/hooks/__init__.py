@@ -27,7 +27,7 @@ HOOKS = (
     "world", "collectives", "functional", "ddp", "backward", "steps", "loading", "evaluation", "saving", "compilation",
     "runners",
 )  # fmt: skip
-AT_RANK = ("device", "flops", "worker_server")  # these need the rank's box
+AT_RANK = ("device", "loops", "flops", "worker_server")  # these need the rank's box
 
 
 def attach(job_id: str | None = None, labels: dict[str, str] | None = None, role: str = "") -> bool:
