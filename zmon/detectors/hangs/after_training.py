@@ -62,6 +62,4 @@ def _is_between_steps(state: RankState) -> bool:
 def _is_endless(snapshot: Snapshot, state: RankState) -> bool:
     """Return True if the rank waits for something that nothing seems to end."""
     standing = snapshot.standing.get(state.rank)
-    return standing is not None and (
-        standing.waits_for_its_host or standing.waits_for_server or standing.in_debugger
-    )
+    return standing is not None and (standing.waits_for_its_host or standing.waits_for_server or standing.in_debugger)
