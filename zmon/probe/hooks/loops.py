@@ -12,6 +12,7 @@ from __future__ import annotations
 import dis
 import sys
 import threading
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
 from threading import get_ident
@@ -25,7 +26,7 @@ from zmon.schema.training_loops import TrainingLoop, as_text
 # Loops in these packages are parts of a step, such as the one over the parameters.
 _PARTS_OF_STEPS = ("torch", "zmon")
 _ENDS = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE")  # no instruction follows these
-_MAX_INSTRUCTIONS = 20_000  # of one function, about 0.2 s once; a longer one is not read
+_MAX_BYTES = 40_000  # of the bytecode of a function, which takes about 0.1 s once; a longer one is not read
 
 Chain = tuple[tuple[CodeType, int], ...]  # the frames of a step, the innermost first: code, and offset of the call
 
@@ -92,7 +93,7 @@ def find_loops(code: CodeType) -> list[_Loop]:
     A loop is the natural loop of each target of jumps back: the instructions that reach such a jump without passing the
     target. Exceptions are followed as well, so that a handler that tries again is in the loop.
     """
-    if len(code.co_code) > 2 * _MAX_INSTRUCTIONS:
+    if len(code.co_code) > _MAX_BYTES:
         raise ValueError(f"{code.co_name} is too long")
     instructions = [*dis.get_instructions(code)]
     before: dict[int, set[int]] = defaultdict(set)  # the offsets from which each offset is reached
@@ -106,10 +107,10 @@ def find_loops(code: CodeType) -> list[_Loop]:
                 jumps_back[each.argval].add(each.offset)
         if following is not None and not is_certain:
             before[following.offset].add(each.offset)
-    for entry in dis.Bytecode(code).exception_entries:  # type: ignore[attr-defined]
-        before[entry.target].update(each.offset for each in instructions if entry.start <= each.offset < entry.end)
-    lines = {each.offset: each.positions and each.positions.lineno for each in instructions}
     starts = [each.offset for each in instructions]
+    for entry in dis.Bytecode(code).exception_entries:  # type: ignore[attr-defined]
+        before[entry.target].update(starts[bisect_left(starts, entry.start) : bisect_left(starts, entry.end)])
+    lines = {each.offset: each.positions and each.positions.lineno for each in instructions}
     ends = dict(zip(starts, [*starts[1:], len(code.co_code)], strict=True))
     loops = []
     for target, jumps in jumps_back.items():
