@@ -64,7 +64,7 @@ async def test_ranks_of_two_agents_with_one_host_name_are_looked_at_by_their_own
 def between_steps(seconds):
     """Return ranks past their lease that wait for rank 2, which is between two steps."""
     times = {"step_seconds": seconds, "state_seconds": seconds, "lease_seconds": 1.5, "overdue_seconds": seconds - 1.5}
-    return [rank_state(2, phase="other", **times), *(waiting(rank, **times) for rank in (0, 1, 3))]
+    return [rank_state(2, phase="other", **times), *(waiting(rank, phase="other", **times) for rank in (0, 1, 3))]
 
 
 async def test_job_whose_ranks_have_left_their_loops_is_not_reported(start_hub):
@@ -97,3 +97,13 @@ async def test_rank_that_ends_a_step_is_in_its_loop_again(start_hub):
     agent.ranks = [replace(r, steps=r.steps + 1) for r in between_steps(0.1)]
     await hub_client.passes(2)
     assert not hub_client.hub.snapshots[0].outside_loops
+
+
+async def test_new_hub_reports_no_job_that_has_left_its_loops_long_ago(start_hub):
+    agent = FakeAgent(*between_steps(40.0))
+    agent.stack, agent.work, agent.outside_loops = STACK, {**IDLE, "waits": [""]}, True
+    hub_client = await start_hub(agent)
+    for _ in range(10):
+        await hub_client.passes(1)
+        assert not await hub_client.findings()
+    assert hub_client.hub.snapshots[0].outside_loops == {0, 2}

@@ -83,8 +83,9 @@ class JobState:
     flights: dict[int, StandingObservation[FlightRecord]] = field(default_factory=dict)
     frames: dict[int, StandingObservation[str]] = field(default_factory=dict)
     work_histories: dict[int, StandingObservation[WorkHistory]] = field(default_factory=dict)
-    # By rank: the number of its steps when it was outside the loops around them.
-    outside_loops: dict[int, int] = field(default_factory=dict)
+    # By run uid of a rank: the number of its steps when it was outside the loops around them.
+    outside_loops: dict[str, int] = field(default_factory=dict)
+    known_since: float | None = None  # unix time of the first snapshot
 
     addresses: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by host, as its agent reported them last
     plan: Plan | None = None  # the latest that a rank reported; None: it predicts no step, or there is none
@@ -109,6 +110,7 @@ class JobState:
         before = steps_before_join(snapshot.reported_ranks)
         steps = self.history.add(new, {r.run_uid: r.rank for r in snapshot.ranks}, before)
         snapshot = replace(snapshot, steps=tuple(self.history.steps))
+        self.known_since = snapshot.time if self.known_since is None else self.known_since
         self.time.add(steps, snapshot.reported_ranks[0].rank if snapshot.uncompared else None)
         self.pace.add(snapshot.time, snapshot.reported_ranks[0].steps, stalled)
         self.account.observe(steps, metrics.STEP_SECONDS_BOUNDS)
@@ -130,7 +132,8 @@ class JobState:
             flights=_valid_values(self.flights, snapshot.ranks),
             frames=_valid_values(self.frames, snapshot.ranks),
             standing={rank: history.standing for rank, history in work_histories.items()},
-            outside_loops=frozenset(r.rank for r in snapshot.ranks if self.outside_loops.get(r.rank) == r.steps),
+            outside_loops=frozenset(r.rank for r in snapshot.ranks if self.outside_loops.get(r.run_uid) == r.steps),
+            known_seconds=snapshot.time - self.known_since,
             plan=self.plan,
         )
 
@@ -171,6 +174,8 @@ class JobState:
         self.efficiency = deque(
             (replace(sample, time=sample.time + seconds) for sample in self.efficiency), self.efficiency.maxlen
         )
+        if self.known_since is not None:
+            self.known_since += seconds
         self.pace.move_times(seconds)
         self.activity.move_times(seconds)
         self.account.move_times(seconds)

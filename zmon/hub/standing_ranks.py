@@ -66,9 +66,9 @@ class StandingRanks:
             if not isinstance(answer, RankEvidence):
                 continue
             if answer.outside_loops:
-                job_state.outside_loops[state.rank] = state.steps
+                job_state.outside_loops[state.run_uid] = state.steps
             elif answer.outside_loops is False:
-                job_state.outside_loops.pop(state.rank, None)
+                job_state.outside_loops.pop(state.run_uid, None)
             if (now := work_sample(answer, began)) is None:
                 continue
             earlier = job_state.work_histories.get(state.rank)

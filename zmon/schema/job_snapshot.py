@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from operator import attrgetter
 
 from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
@@ -68,6 +69,7 @@ class Snapshot:
     standing: Mapping[int, Standing] = field(default_factory=dict)
     # Ranks that were outside the loops around their training steps when the hub looked, and have ended no step since.
     outside_loops: frozenset[int] = frozenset()
+    known_seconds: float = inf  # since the hub saw this launch first
     pauses: tuple[HealedPause, ...] = ()  # pauses of jobs of this name in the last day that ended by themselves
     second_jobs: tuple[str, ...] = ()  # jobs of launches that have this job's id as well, and live beside it
     earlier_ends: tuple[LaunchEnd, ...] = ()  # earlier launches that a fault ended, oldest first; see zmon.job.restarts

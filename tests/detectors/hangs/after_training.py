@@ -12,18 +12,27 @@ from tests.detectors.stalls import Row, job, outside
 
 HUNG, ALONE = "compute_hang, {}, rank 2", "compute_hang, {}, rank 0"
 PROMPT = locked(40.0, ("pipe_read",), in_debugger=True)
-on_gpu = partial(outside, phase="other", device="GPU-0", step_seconds=60.0, state_seconds=60.0)
 
 
-def left(standing, seconds=60.0, steps=300, phase="other", lease=1.5):
+def left(standing, seconds=60.0, phase="other", **changes):
     """Return a job of one rank, which is outside its loop, and what else the hub saw of it."""
-    return one(only(phase, seconds, lease, steps=steps), standing, outside_loops=frozenset({0}))
+    return one(only(phase, seconds, **changes), standing, outside_loops=frozenset({0}))
 
 
-def reports(*ranks, seconds=60.0, standing=SPINS, **changes):
-    """Return a job that waits for rank 2, whose last step was so long ago; these ranks are outside their loops."""
+def reports(*ranks, seconds=60.0, standing=SPINS, inside="other", **changes):
+    """Return a job that waits for rank 2, whose last step was so long ago; these ranks are outside their loops.
+
+    The others wait in the phase `inside`.
+    """
     base = awaited(standing, seconds, **{"phase": "other", **changes})
-    return replace(base, outside_loops=frozenset(ranks))
+    waiters = tuple(replace(r, phase=inside) if r.in_flight else r for r in base.ranks)
+    return replace(base, ranks=waiters, outside_loops=frozenset(ranks))
+
+
+def on_gpus(*ranks, seconds=60.0):
+    """Return a job on GPUs, of which these ranks are outside their loops."""
+    rest = partial(outside, phase="other", device="GPU-0", step_seconds=seconds, state_seconds=seconds)
+    return job(rest=rest, standing={2: SPINS}, outside_loops=frozenset(ranks))
 
 
 AFTER_TRAINING = (
@@ -33,12 +42,15 @@ AFTER_TRAINING = (
     Row("it reports for half an hour after its lease", ALONE.format("critical"), left(SPINS, 1802.0),
         "critical 30 min after the end of the leases"),
     Row("it is still in its loop", ALONE.format("critical"), one(only(seconds=60.0), SPINS)),
-    Row("it is in the backward pass", ALONE.format("critical"), left(SPINS, phase="backward"),
-        note="of another loop, which it has not noted yet"),
+    Row("it stands in the forward pass", ALONE.format("critical"), left(SPINS, phase="forward"),
+        note="perhaps in another loop, in which no step has ended yet"),
+    Row("it goes through forward passes", "quiet", left(None, phase="forward", state_seconds=1.0),
+        note="it evaluates in training mode, or is in the first step of another loop"),
     Row("it waits for a lock", ALONE.format("critical"), left(locked(40.0)), "it waits for a lock, a pipe or a child"),
     Row("it waits for a server", ALONE.format("critical"), left(served(40.0))),
     Row("it stands at the prompt of a debugger", ALONE.format("critical"), left(PROMPT)),
     Row("the hub asks for its place since a moment ago", "quiet", one(only(seconds=2.4), None)),
+    Row("a hub that has just started asks for it", "quiet", one(only(seconds=60.0), None, known_seconds=0.9)),
     Row("the hub got no answer within a second", ALONE.format("warning"), one(only(seconds=2.6), None)),
     Row("it is in its loop, as an answer shows", ALONE.format("warning"), one(only(seconds=2.0), SPINS)),
     Row("one rank reports for 59 s, and the others wait in a barrier after the loop", "quiet",
@@ -48,11 +60,13 @@ AFTER_TRAINING = (
     Row("it saves for 5 min", HUNG.format("warning"), reports(2, 0, seconds=300.0, standing=SAVES)),
     Row("it left its loop, and the others wait in a step", HUNG.format("critical"), reports(2),
         note="or nobody has looked at them"),
+    Row("it left its loop, and the others wait in a backward pass", HUNG.format("critical"),
+        reports(2, 0, inside="backward")),
     Row("the others left the loop, and it is in a step", HUNG.format("critical"), reports(0, 1, 3)),
-    Row("one rank reports on a GPU, and the others wait", "quiet",
-        job(rest=on_gpu, standing={2: SPINS}, outside_loops=frozenset(range(4)))),
-    Row("the hub knows the places of three of them", "unknown, critical, nobody",
-        job(rest=on_gpu, standing={2: SPINS}, outside_loops=frozenset(range(3)))),
+    Row("ranks on GPUs are after their loops for 59 s", "quiet", on_gpus(0, 1, 2, 3, seconds=59.0)),
+    Row("for 60 s", "unknown, warning, nobody", on_gpus(0, 1, 2, 3), "all ranks have left the training loop",
+        "one of them may wait for another"),
+    Row("the hub knows the places of three of them", "unknown, critical, nobody", on_gpus(0, 1, 2)),
     Row("one rank died, and another one reports", "rank_exited, critical, rank 3",
         job(outside(2, "other", step_seconds=60.0, state_seconds=60.0),
             rank_state(3, alive=False, exit_status="SIGKILL", gone_seconds=50.0),

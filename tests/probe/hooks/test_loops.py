@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from zmon import probe
+from zmon.probe.hooks import loops
 from zmon.probe.hooks.loops import LoopNotes
 from zmon.schema.training_loops import from_text
 
@@ -51,6 +52,24 @@ def main():
             other()
             break
     other()
+""",
+    "condition that trains": """
+def train():
+    for _ in range(2):  #
+        step()  #
+    other()
+    return False
+def main():
+    while train():  #
+        other()  #
+    other()
+""",
+    "two places of steps": """
+def main():
+    for _ in range(2):  #
+        step()  #
+        other()  #
+        step()  #
 """,
     "handler that tries again": """
 def main():
@@ -153,9 +172,17 @@ def test_lines_of_the_loops_are_those_of_the_source(monkeypatch, source):
 
 
 def test_loops_are_written_only_if_they_change(monkeypatch):
-    script = Script(monkeypatch, SCRIPTS["for"])
+    script = Script(monkeypatch, SCRIPTS["two places of steps"])
     script.run()
     assert len(script.texts) == 1
+
+
+def test_functions_are_read_once(monkeypatch):
+    codes = []
+    monkeypatch.setattr(loops, "find_loops", lambda code: codes.append(code) or [])
+    script = Script(monkeypatch, SCRIPTS["two places of steps"])
+    script.globals["main"]()
+    assert len(codes) == len(set(codes))
 
 
 def test_loops_of_a_step_in_another_thread_are_unknown(monkeypatch):
@@ -165,19 +192,20 @@ def test_loops_of_a_step_in_another_thread_are_unknown(monkeypatch):
     thread.start()
     thread.join()
     assert script.texts[-1] == ""
+    assert script.run()
 
 
 def test_function_of_many_instructions_is_not_read(monkeypatch):
     long = "def main():\n" + "    other(); other(); other()\n" * 1500 + "    for _ in range(2):\n        step()\n"
     script = Script(monkeypatch, long)
-    script.run()
-    assert script.texts == [""]
+    script.globals["main"]()
+    assert script.texts == []
 
 
 def test_path_that_a_stack_may_show_otherwise_is_not_written(monkeypatch):
     script = Script(monkeypatch, SCRIPTS["for"], "/home/zoë/train.py")
-    script.run()
-    assert script.texts == [""]
+    script.globals["main"]()
+    assert script.texts == []
 
 
 def test_memory_of_the_device_is_still_read(monkeypatch):

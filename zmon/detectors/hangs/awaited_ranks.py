@@ -8,7 +8,7 @@ end of the chain. Pure; one pass over the ranks.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from zmon.detectors.collectives import SAME_SIZE_ON_GPUS, Contribution, Mismatch, first_mismatch
 from zmon.job.sequences import furthest, is_behind
@@ -39,6 +39,16 @@ def awaited_ranks(ranks: Sequence[RankState]) -> list[RankState]:
     behind = [r for r in outside if is_behind(r, due)]
     uncounted = any(not op.sequence for op in inside)
     return behind or (outside if uncounted and len(outside) == 1 else [])
+
+
+def waiting_groups(ranks: Sequence[RankState], awaited: Collection[RankState]) -> list[list[RankState]]:
+    """Return the ranks that wait for the awaited ones, by the collective in which they are."""
+    groups: defaultdict[tuple[str, str] | None, list[RankState]] = defaultdict(list)
+    awaited_numbers = {rank.rank for rank in awaited}
+    for rank in ranks:
+        if rank.rank not in awaited_numbers:
+            groups[(rank.in_flight.op, rank.in_flight.group) if rank.in_flight else None].append(rank)
+    return [*groups.values()]
 
 
 def have_issued_alike(ranks: Sequence[RankState]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zmon.detectors.hangs.awaited_ranks import has_one_rank, movers
+from zmon.detectors.hangs.awaited_ranks import has_one_rank, movers, waiting_groups
 from zmon.detectors.hangs.diagnosis import Diagnosis
 from zmon.detectors.hangs.limits import LOOK_RATIO, HangLimits, has_learned
 from zmon.detectors.hangs.rules import diagnose
@@ -31,14 +31,14 @@ def stands_still(snapshot: Snapshot, limits: HangLimits) -> bool:
 def ranks_to_look_at(snapshot: Snapshot, limits: HangLimits) -> Sequence[RankState]:
     """Return the ranks whose looks tell a pause from a hang: those the others wait for, while nothing moves.
 
-    The last one is one of the others: its place shows whether they wait in a training step or after the training.
+    The last ones are of the others: their places show whether they wait in a training step or after the training.
     """
     if not stands_still(snapshot, limits):
         return ()
     moving = movers(snapshot)
     awaited = awaited_by(diagnose(snapshot, limits), moving)
     ranks = [r for r in awaited if r.in_flight is None]
-    return ranks + [r for r in moving if r not in awaited][:1] if ranks else ()
+    return ranks + [group[0] for group in waiting_groups(moving, awaited)] if ranks else ()
 
 
 def awaited_by(diagnosis: Diagnosis, moving: Sequence[RankState]) -> Sequence[RankState]:

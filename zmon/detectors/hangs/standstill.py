@@ -14,7 +14,7 @@ from statistics import median
 import msgspec
 
 from zmon.detectors.hangs import different_paths
-from zmon.detectors.hangs.after_training import is_after_training, is_place_due, left_loop
+from zmon.detectors.hangs.after_training import is_after_training, is_place_due, left_loop, no_rank_waits
 from zmon.detectors.hangs.awaited_ranks import movers
 from zmon.detectors.hangs.diagnosis import Diagnosis, network_stall
 from zmon.detectors.hangs.early import awaited_by
@@ -110,8 +110,7 @@ def _unless_over(
 ) -> tuple[Diagnosis, HangLimits] | None:
     """Return the diagnosis of ranks that are overdue, and the limits that hold for it; None if none is reported yet.
 
-    After the training no step is due. Ranks that go on alone, or for which others wait, may take a while; ranks that
-    all do something else are reported once nothing is ordinary any more.
+    After the training no step is due. Ranks for which nobody waits are reported once nothing is ordinary any more.
     """
     diagnosis = diagnose(judged, limits)
     if diagnosis.proven:
@@ -123,7 +122,7 @@ def _unless_over(
             return None
         if not is_after_training(judged, awaited, limits):
             return diagnosis, limits
-        if len(awaited) == len(moving):
+        if no_rank_waits(judged, awaited):
             return None
         over = left_loop(diagnosis)
     if max(r.step_seconds for r in moving) < limits.finishing_seconds:

@@ -129,7 +129,7 @@ class RankEvidence(msgspec.Struct, frozen=True):
     stderr_path: str | UnsetType | None = UNSET  # left out if the agent did not look for it
     stderr_shared: bool | UnsetType = UNSET  # True: other ranks of the host write to the same file
     work: ProcessWork | None = None  # of its process and its children; asked for with the stacks
-    outside_loops: bool | None = None  # True: no thread is in a loop around its training steps; None: unknown
+    outside_loops: bool | None = None  # True: its main thread is in no loop around its training steps; None: unknown
     schema: int = SCHEMA
 
 
