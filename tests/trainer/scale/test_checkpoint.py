@@ -273,17 +273,17 @@ class Call:
 
 
 @pytest.mark.parametrize(
-    ("call", "asked"),
+    ("call", "name"),
     [
         (Call(getattr, torch.Size, "__init__"), "__init__ of .*"),
         (Call(torch.serialization._get_layout, "torch.sparse_csr"), "the layout torch.sparse_csr"),
     ],
 )
 def test_call_in_a_checkpoint_returns_parts_of_a_table_only(
-    saved: Checkpoints, tmp_path: Path, call: Call, asked: str
+    saved: Checkpoints, tmp_path: Path, call: Call, name: str
 ) -> None:
     (tmp_path / "kept/step-00000001/.metadata").write_bytes(pickle.dumps(call))
-    with pytest.raises(CheckpointError, match=rf"asks for {asked}, which is no part of a table of chunks") as raised:
+    with pytest.raises(CheckpointError, match=rf"asks for {name}, which is no part of a table of chunks") as raised:
         saved.load(1)
     assert "\n" not in str(raised.value)
 
