@@ -144,7 +144,7 @@ def test_tests_of_a_page_exist(page):
 
 def test_values_of_the_chart_that_its_page_names_exist():
     values = yaml.safe_load((REPOSITORY / "helm/zmon/values.yaml").read_text())
-    text = text_of("docs/deploy/kubernetes.md") + text_of("docs/threat-model.md")
+    text = "".join(map(text_of, ("docs/deploy/kubernetes.md", "docs/deploy/held-gpus.md", "docs/threat-model.md")))
     paths = re.findall(rf"`((?:{'|'.join(values)})(?:\.[A-Za-z]+)+)[`:]", text)
     paths = [path for path in paths if path not in ("tls.crt", "tls.key")]  # keys of Secrets
     assert "boxes.mode" in paths
