@@ -104,8 +104,7 @@ def uses_hosts(panel: Panel) -> bool:
 
 
 def _panel(panel: Panel, targets: list[dict[str, object]], chart: _ChartFields) -> dict[str, object]:
-    config = chart["fieldConfig"]
-    defaults = {**config["defaults"], "unit": UNITS[panel.unit], "noValue": UNKNOWN}
+    defaults = {**chart["fieldConfig"]["defaults"], "unit": UNITS[panel.unit], "noValue": UNKNOWN}
     return {
         # The ID is derived from the key, so that links stay valid when the order of panels changes.
         "id": crc32(panel.key.encode()) % 2**31,
@@ -114,7 +113,7 @@ def _panel(panel: Panel, targets: list[dict[str, object]], chart: _ChartFields) 
         "datasource": DATA_SOURCE,
         "targets": targets,
         **chart,
-        "fieldConfig": {**config, "defaults": defaults},
+        "fieldConfig": {**chart["fieldConfig"], "defaults": defaults},
     }
 
 
@@ -170,10 +169,9 @@ def _min_step(promql: str, intervals: Intervals) -> str:
     Grafana's $__rate_interval is at least four times this. Without it, Grafana takes the scrape interval of the data
     source, which is 15 s unless somebody sets it, and which fits neither two daemons nor recording rules.
     """
-    seconds = recording_seconds(intervals)
-    for name in series_names(promql):
-        seconds.setdefault(name, intervals.hub_seconds if is_of_hub(name) else intervals.agents_seconds)
-    return duration_text(max(seconds[name] for name in series_names(promql)))
+    recorded, names = recording_seconds(intervals), series_names(promql)
+    scraped = {name: intervals.hub_seconds if is_of_hub(name) else intervals.agents_seconds for name in names}
+    return duration_text(max((scraped | recorded)[name] for name in names))
 
 
 def _max_series(panel: Panel) -> int:

@@ -2,12 +2,12 @@
 
 import asyncio
 import base64
-from socket import socket
+import contextlib
 from typing import Any, NamedTuple
 
 import bcrypt
 import pytest
-from aiohttp import ClientSession
+from aiohttp import ClientConnectorError, ClientSession
 from aiohttp.test_utils import unused_port
 
 from tests.agent.agent_client import poll
@@ -102,9 +102,9 @@ def answers(request, web_config):
 
     async def ask():
         running = asyncio.create_task(serve(app, "127.0.0.1", port, request.param, live=live))
-        assert await poll(lambda: accepts(port))
         by_path = {}
         async with ClientSession(f"https://127.0.0.1:{port}") as session:
+            assert await poll(lambda: is_ready(session, plain, request.param))
             for who, client in CLIENTS.items():
                 context = certified if client.has_certificate else plain
                 for path in (*PATHS[request.param], "/livez", "/readyz"):
@@ -118,9 +118,11 @@ def answers(request, web_config):
     return request.param, asyncio.run(ask())
 
 
-def accepts(port):
-    with socket() as client:
-        return client.connect_ex(("127.0.0.1", port)) == 0
+async def is_ready(session, context, daemon):
+    path = "/readyz" if daemon == "agent" else "/livez"  # a hub without agents is never ready
+    with contextlib.suppress(ClientConnectorError):
+        async with session.get(path, ssl=context) as answer:
+            return answer.status == 200
 
 
 def needed(path):
