@@ -1,11 +1,11 @@
-"""The time, memory and evenness of the planner. `python -m bench.planner` takes a minute on one core.
+"""Measures the planner's time and memory, and how even its plans are. `python -m bench.planner` takes a minute.
 
 Each case runs in a process of its own, without torch. Tables are drawn at random: 10^3 to 10^7 rows, 16 to 128 columns,
-1 to 50 ids per sample. The first machine has the default keys of the trainer, the second one is of ZionEX.
+1 to 50 ids per sample. `trainer` is a machine with the default keys of the trainer, `zionex` is the published one.
 
-A step is not shorter than the mean of all ranks, nor than a rank with the longest shard that its kinds do not split.
-The plan is compared with the larger one of these bounds. The second table has the three partitioners, before and after
-repair, with the kinds that the planner tries first.
+A step cannot be shorter than the mean of all ranks, or than a rank with the longest unsplit shard. The larger of the
+two is the bound. The first table divides the slowest rank of a plan by it. The second table does so for the three
+partitioners, with the kinds that the planner tries first: as placed, after swaps, and after repair.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from trainer.scale.sharding.step import Step
 from trainer.scale.sharding.swaps import swap_tables
 from trainer.scale.sharding.workload import Machine, Table, Workload
 
-_CASES = ((150, 128), (1000, 128))
+_CASES = ((150, 128), (1000, 128))  # tables, ranks
 _RANKS_PER_HOST = 8
 _MACHINES = ("trainer", "zionex")
 _SAMPLES = 512  # of a rank
-_NO_LIMIT = 1 << 50
+_NO_LIMIT = 1 << 50  # bytes
 _PLAN_HEADS = ("tables", "ranks", "machine", "wall s", "CPU s", "peak MB", "slowest ms", "mean ms", "÷ bound")
-_WAY_HEADS = ("tables", "machine", "         partitioner", "placed", "swapped", "repaired")  # each ÷ bound
+_PARTITIONER_HEADS = ("tables", "machine", f"{'partitioner':>20}", "placed", "swapped", "repaired")  # the last: ÷ bound
 
 
 def main() -> None:
     """Print both tables, or the lines of one case in a process of its own."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--case", nargs=4, metavar=("PART", "TABLES", "RANKS", "MACHINE"), help=argparse.SUPPRESS)
-    case = parser.parse_args().case
-    if case:
-        part, num_tables, num_ranks, machine = case
-        (_print_plan if part == "plan" else _print_ways)(int(num_tables), int(num_ranks), machine)
+    arguments = parser.parse_args().case
+    if arguments:
+        part, num_tables, num_ranks, machine = arguments
+        (_print_plan if part == "plan" else _print_partitioners)(int(num_tables), int(num_ranks), machine)
         return
-    for part, heads in (("plan", _PLAN_HEADS), ("ways", _WAY_HEADS)):
+    for part, heads in (("plan", _PLAN_HEADS), ("partitioners", _PARTITIONER_HEADS)):
         print(table_line(heads, heads), flush=True)
         for num_tables, num_ranks in _CASES:
             for machine in _MACHINES:
@@ -60,11 +60,11 @@ def main() -> None:
 
 def _print_plan(num_tables: int, num_ranks: int, name: str) -> None:
     workload, machine = _workload(num_tables, num_ranks), _machine(name)
-    wall, cpu = time.perf_counter(), time.process_time()
-    plan = choose(workload, machine, (AUTO,) * num_tables, _NO_LIMIT, 0)
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    wall_begin, cpu_begin = time.perf_counter(), time.process_time()
+    plan = choose(workload, machine, (AUTO,) * num_tables, memory_bytes=_NO_LIMIT, base_bytes=0)
+    wall, cpu = time.perf_counter() - wall_begin, time.process_time() - cpu_begin
     step = Step(workload, machine)
-    options = [
+    options = [  # those that the plan chose
         next(
             option
             for option in options_of({placement.kind: KINDS[placement.kind]}, table, workload, machine, step)
@@ -80,16 +80,16 @@ def _print_plan(num_tables: int, num_ranks: int, name: str) -> None:
     print(table_line(cells, _PLAN_HEADS))
 
 
-def _print_ways(num_tables: int, num_ranks: int, name: str) -> None:
+def _print_partitioners(num_tables: int, num_ranks: int, name: str) -> None:
     workload, machine, limits = _workload(num_tables, num_ranks), _machine(name), Limits(_NO_LIMIT)
     step = Step(workload, machine)
     options = [options_of(KINDS, table, workload, machine, step) for table in workload.tables]
     selected = next(iter(selections(options, step, limits)))
     bound = max(bounds(selected, step))
-    for way, start in starts(selected, limits).items():
+    for partitioner, start in starts(selected, limits).items():
         stages = (step.seconds(loads).max() / bound for loads in _stages(options, start, step, limits))
-        cells = (str(num_tables), name, way, *(f"{stage:.3f}" for stage in stages))
-        print(table_line(cells, _WAY_HEADS))
+        cells = (str(num_tables), name, partitioner, *(f"{stage:.3f}" for stage in stages))
+        print(table_line(cells, _PARTITIONER_HEADS))
 
 
 def _stages(

@@ -1,4 +1,4 @@
-"""The page of all jobs that move and lose time, from the rows that tests/detectors/slow/test_table.py judges."""
+"""Generates docs/slowness.md from the rows that tests/detectors/slow/test_table.py judges."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ HEAD = """\
 
 Generated from `tests/detectors/slow/table.py` by `make generate`. Each row is a test.
 
-The job moves and loses time in its steps, or seems to lose time. Each section is about one detector. Its first table
-has the jobs that the detector reports, with the finding, and the jobs about which it is quiet. Its second table says
-what keeps a finding open. A finding resolves once the detector no longer reports it, unless an event of that table
-keeps it open.
+zmon judges a job that moves, and loses time in its steps or seems to. Each section but the last is about one detector.
+Its first table lists jobs and the finding about each: *quiet* is none, `unknown` is one without a cause. A finding
+resolves once the detector no longer reports it. Its second table has events that keep it open all the same, and events
+that do not.
+
+A *young* job has made too few steps to exclude chance. Steps are *uneven* if their durations vary at random. Of fast
+steps, only some are *sampled*: the hub asks for no others ([ADR 17](adr/0017-hub-asks-for-some-steps.md)).
 
 [runbooks.md](runbooks.md) says what to do about each cause, and [thresholds.md](thresholds.md) has the thresholds.
 The ranks and hosts are those of the tests.
@@ -24,7 +27,7 @@ The ranks and hosts are those of the tests.
 
 
 def slowness_page() -> str:
-    """Return the page."""
+    """Return docs/slowness.md."""
     return "".join([HEAD, *(line for section in SECTIONS for line in _section(section))])
 
 

@@ -55,6 +55,12 @@ def test_anchor_of_a_heading():
     assert anchors("# What `zmon doctor` cannot check, [here](a.md)\ntext\n") == {"what-zmon-doctor-cannot-check-here"}
 
 
+def test_glossary_is_in_alphabetical_order():
+    table = (REPOSITORY / "docs/glossary.md").read_text().partition("\n## ")[0]
+    terms = re.findall(r"^\| (.*?) \|", table.lower(), re.MULTILINE)[1:]
+    assert terms == sorted(terms)
+
+
 def decisions(page: Path) -> list[str]:
     """Return the files of the decisions that a page lists."""
     return re.findall(r"^\| \d+ \| \[.*?\]\((\d{4}-[\w-]+\.md)\) \|", page.read_text(), re.MULTILINE)

@@ -144,7 +144,7 @@ def test_tests_of_a_page_exist(page):
 
 def test_values_of_the_chart_that_its_page_names_exist():
     values = yaml.safe_load((REPOSITORY / "helm/zmon/values.yaml").read_text())
-    text = text_of("docs/deploy/kubernetes.md") + text_of("docs/threat-model.md")
+    text = "".join(map(text_of, ("docs/deploy/kubernetes.md", "docs/deploy/held-gpus.md", "docs/threat-model.md")))
     paths = re.findall(rf"`((?:{'|'.join(values)})(?:\.[A-Za-z]+)+)[`:]", text)
     paths = [path for path in paths if path not in ("tls.crt", "tls.key")]  # keys of Secrets
     assert "boxes.mode" in paths
@@ -278,7 +278,7 @@ def in_seconds(span: str) -> int:
 
 @pytest.mark.parametrize(("column", "folder"), [(0, "dashboards/rules"), (1, "helm/zmon/files/rules")])
 def test_table_of_intervals_has_the_times_of_the_rules(column, folder):
-    rows = ROW.findall(text_of("docs/deploy/prometheus.md").partition("What follows from the intervals")[2])
+    rows = ROW.findall(text_of("docs/deploy/prometheus.md").partition("The times that follow from the intervals")[2])
     cells = {name: row[1 + column] for row in rows for name in re.findall(r"`(\w+)`", row[0])}
     rules = yaml.safe_load((REPOSITORY / folder / "zmon.yaml").read_text())
     assert len(cells) == 6

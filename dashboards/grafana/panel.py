@@ -1,4 +1,4 @@
-"""Grafana's JSON of a panel: the same question, PromQL and colours as on the page, and the nearest type of chart."""
+"""Grafana's JSON of a panel: its question, PromQL and colours on zmon's own page, and the nearest type of chart."""
 
 import re
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from dashboards.colours import CATEGORIES, CIVIDIS, GREY, OPS
 from dashboards.colours import RANKS as RANK_COLOURS
 from dashboards.intervals import Intervals
 from dashboards.panels import Panel, Selection
-from dashboards.panels.panel import MAX_ROWS, is_of_hub, series_names
+from dashboards.panels.panel import MAX_ROWS, NUM_STANDING_OUT, is_of_hub, series_names
 from dashboards.queries import MAX_SERIES
 from dashboards.rules.render import recording_seconds
 from dashboards.views.time_bar import TIME_PER_STEP
@@ -19,7 +19,8 @@ from zmon.schema.scraping import duration_text
 
 DATA_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 JOB = '"$job_id"'
-OF_HOST = ', host=~"$host"'
+HOST = 'host=~"$host"'
+OF_HOST = f", {HOST}"
 RANKS = f"zmon:job_host:ranks{{job_id={JOB}}}"
 RANKS_OF_HOST = f"zmon:job_host:ranks{{job_id={JOB}{OF_HOST}}}"
 UNITS = {  # with SI prefixes for bytes, as on the pages
@@ -35,7 +36,7 @@ UNITS = {  # with SI prefixes for bytes, as on the pages
     "": "none",
 }
 MAX_LABELS = 32  # rows of a panel; the labels of more rows would overlap
-STEP = Panel(  # on the page this is one bar from the ideal step to the real one
+STEP_PANEL = Panel(  # on the page this is one bar from the ideal step to the real one
     key="step",
     question="What does the mean step spend its time on?",
     unit="seconds",
@@ -73,7 +74,7 @@ class _GrafanaSelection(Selection):
             "job": JOB,
             "rank": '"$rank"',
             "hosts": f"group by (host) (last_over_time({RANKS_OF_HOST}[$__range] @ end()))",
-            "host": OF_HOST.removeprefix(", "),
+            "host": HOST,
             "of_host": OF_HOST,
             "range": "$__range",
             "window": self.rate_window,
@@ -81,7 +82,8 @@ class _GrafanaSelection(Selection):
         }
 
 
-_MANY = _GrafanaSelection(num_ranks=MAX_ROWS + 1, num_hosts=MAX_SERIES + 1)
+_FEW = _GrafanaSelection()  # a panel shows each rank or host
+_MANY = _GrafanaSelection(num_ranks=MAX_ROWS + 1, num_hosts=MAX_SERIES + 1)  # it shows a summary
 
 
 def build(panel: Panel, intervals: Intervals) -> dict[str, object]:
@@ -91,8 +93,9 @@ def build(panel: Panel, intervals: Intervals) -> dict[str, object]:
 
 def build_step() -> dict[str, object]:
     """Return the panel with the time categories of a step, over the whole time range."""
-    target = _target(STEP, "A", STEP.query(_GrafanaSelection(rate_window="$__range")), STEP.legend)
-    return _panel(STEP, [target | {"range": False, "instant": True}], _bars())
+    promql = STEP_PANEL.query(_GrafanaSelection(rate_window="$__range"))
+    target = _target(STEP_PANEL, "A", promql, STEP_PANEL.legend)
+    return _panel(STEP_PANEL, [target | {"range": False, "instant": True}], _bars())
 
 
 def uses_hosts(panel: Panel) -> bool:
@@ -101,61 +104,63 @@ def uses_hosts(panel: Panel) -> bool:
 
 
 def _panel(panel: Panel, targets: list[dict[str, object]], chart: _ChartFields) -> dict[str, object]:
-    chart["fieldConfig"]["defaults"] |= {"unit": UNITS[panel.unit], "noValue": UNKNOWN}
+    defaults = {**chart["fieldConfig"]["defaults"], "unit": UNITS[panel.unit], "noValue": UNKNOWN}
     return {
         # The ID is derived from the key, so that links stay valid when the order of panels changes.
         "id": crc32(panel.key.encode()) % 2**31,
         "title": panel.question,
-        "description": _description(panel, is_summed_up=len(targets) > 1),
+        "description": _description(panel, has_summary=len(targets) > 1),
         "datasource": DATA_SOURCE,
         "targets": targets,
         **chart,
+        "fieldConfig": {**chart["fieldConfig"], "defaults": defaults},
     }
 
 
-def _description(panel: Panel, *, is_summed_up: bool) -> str:
+def _description(panel: Panel, *, has_summary: bool) -> str:
     """Return the names of the series, the reason why they may be unknown, and when the panel shows a summary."""
     names = ", ".join(f"`{name}`" for name in panel.series())
     text = f"Drawn from {names}; {UNKNOWN} if there is no series{f': {panel.absent}' if panel.absent else ''}."
-    if not is_summed_up:
+    if not has_summary:
         return text
     summary = "a summary of the job"
     if panel.shape == "rows":
-        hosts = f"if there are more than {MAX_ROWS}, for each of the 32 that stand out, and for all of them together"
-        summary = f"a row for each host; {hosts}"
+        hosts = f"for each of the {NUM_STANDING_OUT} that stand out, and for all of them together"
+        summary = f"a row for each host; if there are more than {MAX_ROWS}, {hosts}"
     elif "{spread}" in panel.series_name(_MANY):
         summary = "the largest, median and smallest value of the job"
     return f"{text} With more than {_max_series(panel)} {panel.grows}: {summary}."
 
 
 def _targets(panel: Panel, intervals: Intervals) -> list[dict[str, object]]:
-    """Return a query for few ranks or hosts, and one for many. Only one returns series."""
+    """Return a query for each way to draw the panel: all series, a summary, or hosts that stand out. One has series."""
 
     def over_time(ref_id: str, promql: str, legend: str) -> dict[str, object]:
         return _target(panel, ref_id, promql, legend) | {"interval": _min_step(promql, intervals)}
 
-    few, many = _GrafanaSelection(), _MANY
+    each, name = panel.query(_FEW), panel.series_name(_FEW)
     if not panel.grows:
-        return [over_time("A", panel.query(few), panel.series_name(few))]
+        return [over_time("A", each, name)]
     aggregation = "count" if panel.grows == "hosts" else "sum"
     number = f"{aggregation}({RANKS_OF_HOST if uses_hosts(panel) else RANKS})"
     limit = _max_series(panel)
-    first = over_time("A", f"(\n{panel.query(few)}\n)\nand on () ({number} <= {limit})", panel.series_name(few))
-    is_many, promql, name = f"{number} > {limit}", panel.query(many), panel.series_name(many)
+    first = over_time("A", f"(\n{each}\n)\nand on () ({number} <= {limit})", name)
+    over_limit = f"{number} > {limit}"
+    summary, name = panel.query(_MANY), panel.series_name(_MANY)
     if not panel.standing_out:
-        return [first, over_time("B", f"(\n{promql}\n)\nand on () ({is_many})", name)]
+        return [first, over_time("B", f"(\n{summary}\n)\nand on () ({over_limit})", name)]
     hosts = f"count({RANKS_OF_HOST})"
     return [
         first,
-        over_time("B", f"(\n{promql}\n)\nand on () ({is_many} and {hosts} <= {MAX_ROWS})", name),
-        over_time("C", f"(\n{_standing_out(panel, many)}\n)\nand on () ({hosts} > {MAX_ROWS})", name),
+        over_time("B", f"(\n{summary}\n)\nand on () ({over_limit} and {hosts} <= {MAX_ROWS})", name),
+        over_time("C", f"(\n{_standing_out(panel)}\n)\nand on () ({hosts} > {MAX_ROWS})", name),
     ]
 
 
-def _standing_out(panel: Panel, many: Selection) -> str:
+def _standing_out(panel: Panel) -> str:
     """Return the query for the hosts that stand out, and for all hosts together. On the page these are two queries."""
-    selected, band = (panel.fill(many.variables(), text) for text in (panel.standing_out, panel.band))
-    return f"(\n{panel.query(many)}\n)\nand on (host) {selected}\nor {band}"
+    selected, band = (panel.fill(_MANY.variables(), text) for text in (panel.standing_out, panel.band))
+    return f"(\n{panel.query(_MANY)}\n)\nand on (host) {selected}\nor {band}"
 
 
 def _min_step(promql: str, intervals: Intervals) -> str:
@@ -164,8 +169,9 @@ def _min_step(promql: str, intervals: Intervals) -> str:
     Grafana's $__rate_interval is at least four times this. Without it, Grafana takes the scrape interval of the data
     source, which is 15 s unless somebody sets it, and which fits neither two daemons nor recording rules.
     """
-    recorded, scraped = recording_seconds(intervals), {True: intervals.hub_seconds, False: intervals.agents_seconds}
-    return duration_text(max(recorded.get(name, scraped[is_of_hub(name)]) for name in series_names(promql)))
+    recorded, names = recording_seconds(intervals), series_names(promql)
+    scraped = {name: intervals.hub_seconds if is_of_hub(name) else intervals.agents_seconds for name in names}
+    return duration_text(max((scraped | recorded)[name] for name in names))
 
 
 def _max_series(panel: Panel) -> int:
@@ -216,6 +222,7 @@ def _rows(panel: Panel) -> _ChartFields:
     legend, too.
     """
     colours = CIVIDIS[::-1] if panel.light_is == "low" else CIVIDIS
+    # None: the first colour has no lower limit
     steps = [{"color": colour, "value": index / len(colours) or None} for index, colour in enumerate(colours)]
     defaults = {
         "color": {"mode": "thresholds"},

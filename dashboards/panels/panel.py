@@ -17,6 +17,7 @@ from dashboards.queries import MAX_SERIES, quoted
 SERIES = re.compile(r"\bzmon(?::\w+:\w+|_[a-z0-9_]+)")
 MAX_AREAS = 30  # more than all time categories, phases and ops
 MAX_ROWS = 128  # rows of a heat map; each has three pixels on a laptop
+NUM_STANDING_OUT = 32  # hosts that a heat map shows if there are more hosts than rows
 
 Unit = Literal["seconds", "bytes", "bytes/s", "samples/s", "share", "per second", "°C", "W", "Hz", ""]
 

@@ -1,6 +1,6 @@
 """Panels of the page Ranks: exposed time, self time and memory of all ranks, and the time of one rank."""
 
-from dashboards.panels.panel import Panel
+from dashboards.panels.panel import NUM_STANDING_OUT, Panel
 
 # A value is shown only while some rank works or waits, so the rows of a job that is done are empty, not light.
 # The counter of exposed time includes a collective only after it ended, so the age of a collective in flight is added.
@@ -10,7 +10,8 @@ label_replace(label_replace(
   "host", "all hosts: $1", "spread", "(.+)"), "spread", "", "", "")
 """
 # With `@ end()` it is evaluated once, not for each point.
-STANDING_OUT = "topk(32, max by (host) (max_over_time(zmon:job_host_%s:gap{job_id=$job$of_host}[$range] @ end())))"
+GAP = "max by (host) (max_over_time(zmon:job_host_%s:gap{job_id=$job$of_host}[$range] @ end()))"
+STANDING_OUT = f"topk({NUM_STANDING_OUT}, {GAP})"
 
 WAITING = Panel(
     key="waiting",

@@ -8,7 +8,7 @@ from aiohttp.test_utils import unused_port
 
 from tests.build import agent_report
 from tests.http_server import FakeServer
-from zmon.doctor.host_state import LETTERS
+from zmon.doctor.host_state import MAX_LINE_LENGTH
 from zmon.schema.host import GpuSample, HostSample
 
 
@@ -36,7 +36,7 @@ def test_fault_exits_with_1_and_one_short_line(command, agent):
     assert (code, err) == (1, "")
     assert out.startswith("fault: GPU 0: it fell off the bus")
     assert out.count("\n") == 1
-    assert len(out) <= LETTERS + 1
+    assert len(out) <= MAX_LINE_LENGTH + 1
 
 
 def test_agent_that_does_not_run_is_unknown(command):

@@ -15,7 +15,7 @@ import yaml
 
 from dashboards.colours import CATEGORIES, OPS, RANKS
 from dashboards.grafana import dashboards, rendered
-from dashboards.grafana.panel import DATA_SOURCE, MAX_LABELS, STEP, UNITS
+from dashboards.grafana.panel import DATA_SOURCE, MAX_LABELS, STEP_PANEL, UNITS
 from dashboards.intervals import CLUSTER, ONE_MACHINE
 from dashboards.panels import ALL, VIEWS
 from dashboards.panels.communication import ALL_TO_ALL, BANDWIDTH, IN_FLIGHT
@@ -144,7 +144,7 @@ def _colours(panel: dict, name: str) -> list[str]:
 
 def test_time_categories_have_the_same_colours_as_on_pages():
     stacked = [BY_TITLE[panel.question] for panel in ALL if panel.shape == "areas"]
-    for panel in [*stacked, BY_TITLE[STEP.question]]:
+    for panel in [*stacked, BY_TITLE[STEP_PANEL.question]]:
         for name, colour in CATEGORIES.items():
             assert _colours(panel, name) == _colours(panel, f"wait: {name}") == [colour]
         assert len(panel["fieldConfig"]["overrides"]) == len(CATEGORIES)

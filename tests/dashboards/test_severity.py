@@ -25,4 +25,4 @@ def test_finding_of_unknown_severity_is_shown(open_page, world, view):
 def test_alert_of_unknown_severity_is_listed_after_critical_alert(open_page, world):
     world.moment = ALERTS
     page = page_text(open_page("cluster")).partition('data-testid="zmon-firing"')[2]
-    assert page.index("ZmonC") < page.index("ZmonB")
+    assert page.index("ZmonC") < page.index("ZmonB")  # critical, and of the severity "meltdown"

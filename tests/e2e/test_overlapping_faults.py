@@ -14,6 +14,7 @@ from tests.e2e.endings import MPIRUN, NO_LAUNCHER, TORCHRUN, EndingJobs, await_f
 from tests.e2e.running_stack import RunningStack, wait_for
 
 JOINED_SECONDS = 20.0
+SETTLED_SECONDS = 5.0
 PAGE_SECONDS = 10.0
 FIRST, SECOND = 1, 2
 
@@ -22,17 +23,17 @@ FIRST, SECOND = 1, 2
 class Overlap:
     """Two faults of one job, and the launcher that reacts to the second one."""
 
-    first: str  # the fault in the job's script, or "stop"
+    first_fault: str  # of the job's script; "": the first rank is stopped
     cause: str
     severity: str  # of the first fault alone
-    second: signal.Signals
+    second_signal: signal.Signals
     launcher: tuple[str, ...]
 
 
 OVERLAPS = {
-    "killed_beside_frozen": Overlap("stop", "rank_frozen", "critical", signal.SIGKILL, NO_LAUNCHER),
-    "killed_beside_frozen_under_torchrun": Overlap("stop", "rank_frozen", "critical", signal.SIGKILL, TORCHRUN),
-    "killed_beside_frozen_under_mpirun": Overlap("stop", "rank_frozen", "critical", signal.SIGKILL, MPIRUN),
+    "killed_beside_frozen": Overlap("", "rank_frozen", "critical", signal.SIGKILL, NO_LAUNCHER),
+    "killed_beside_frozen_under_torchrun": Overlap("", "rank_frozen", "critical", signal.SIGKILL, TORCHRUN),
+    "killed_beside_frozen_under_mpirun": Overlap("", "rank_frozen", "critical", signal.SIGKILL, MPIRUN),
     "killed_beside_hung": Overlap("hang", "compute_hang", "warning", signal.SIGKILL, NO_LAUNCHER),
     "frozen_beside_hung": Overlap("hang", "compute_hang", "warning", signal.SIGSTOP, TORCHRUN),
 }
@@ -45,33 +46,33 @@ def test_second_culprit_joins_the_finding_with_its_severity_and_advice(
     stack: RunningStack, jobs: EndingJobs, name: str
 ) -> None:
     overlap = OVERLAPS[name]
-    job = jobs.start("" if overlap.first == "stop" else overlap.first, overlap.launcher)
-    if overlap.first == "stop":
+    job = jobs.start(overlap.first_fault, overlap.launcher)
+    if not overlap.first_fault:
         jobs.await_training(job)
         os.kill(stack.ranks(job.job_id)[FIRST]["pid"], signal.SIGSTOP)
     first = await_finding(stack, job.job_id, overlap.cause, overlap.severity)
     assert first["ranks"] == [FIRST]
-    os.kill(stack.ranks(job.job_id)[SECOND]["pid"], overlap.second)
+    os.kill(stack.ranks(job.job_id)[SECOND]["pid"], overlap.second_signal)
 
-    def both() -> Any:
+    def findings_of_both() -> Any:
         return [f for f in stack.findings(job.job_id, active=False) if f["ranks"] == [FIRST, SECOND]]
 
     try:
-        (joined,) = wait_for("both ranks are named", both, JOINED_SECONDS)
-    finally:
+        (joined,) = wait_for("both ranks are named", findings_of_both, JOINED_SECONDS)
+    finally:  # pytest prints it if the test fails
         print([(f["cause"], f["severity"], f["ranks"], f["summary"]) for f in stack.findings(job.job_id, active=False)])
-    second_cause = "rank_frozen" if overlap.second == signal.SIGSTOP else "rank_exited"
+    second_cause = "rank_frozen" if overlap.second_signal == signal.SIGSTOP else "rank_exited"
     assert (joined["id"], joined["cause"], joined["severity"]) == (first["id"], overlap.cause, "critical")
     assert [(f["cause"], f["ranks"]) for f in joined["evidence"]["joined"]] == [(second_cause, [SECOND])]
-    assert "; also: rank 2 " in joined["summary"]
+    assert f"; also: rank {SECOND} " in joined["summary"]
     assert f"Also, about {second_cause}: " in joined["detail"]
-    time.sleep(JOINED_SECONDS / 4)
+    time.sleep(SETTLED_SECONDS)  # no other finding opens
     findings = stack.findings(job.job_id, active=False)
     assert [(f["id"], f["ranks"]) for f in findings] == [(first["id"], [FIRST, SECOND])]
     alerts = wait_for("a page", lambda: _critical_alerts(stack, job.job_id), PAGE_SECONDS)
     assert {a["labels"]["alertname"] for a in alerts} == {"ZmonStall"}
     (summary,) = {a["annotations"]["summary"] for a in alerts}
-    assert f"{overlap.cause}, rank {FIRST} on node-a;" in summary  # the labels of the metric stay as published
+    assert f"{overlap.cause}, rank {FIRST} on node-a;" in summary  # the alert keeps the labels of the first culprit
 
 
 def _critical_alerts(stack: RunningStack, job_id: str) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ import requests
 from aiohttp.test_utils import unused_port
 
 from tests.agent.acts.conftest import acting, start_job
-from tests.agent.acts.jobs import LAUNCHER, RANK, LaunchedJob, ask_for, is_gone, lives, request_for
+from tests.agent.acts.jobs import LAUNCHER, RANK, LaunchedJob, ask_for, is_gone, request_for, still_lives
 from tests.agent.conftest import make_live_box, serve
 from tests.boxes import StandIn, eventually
 from tests.hostile.users import ANN, BOB, become, needs_root
@@ -51,7 +51,7 @@ async def test_job_that_names_the_process_of_somebody_else_loses_only_its_rank(
         answer = await ask_for(client, await request_for(client))
     assert answer.result == ACTED
     assert eventually(lambda: is_gone(box.process.pid))
-    assert lives(bystander.pid)
+    assert still_lives(bystander.pid)
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ async def test_job_that_names_another_launcher_ends_nothing(make_live_box, actin
         answer = await ask_for(client, await request_for(client, END_JOB))
     assert answer.result == REFUSED
     assert reason in answer.reason
-    assert lives(bystander.pid)
-    assert lives(box.process.pid)
+    assert still_lives(bystander.pid)
+    assert still_lives(box.process.pid)
 
 
 @needs_root
@@ -99,8 +99,8 @@ async def test_process_of_another_user_than_the_owner_of_the_box_is_never_ended(
         assert f"uid 0, and the box is of uid {BOB}" in answer.reason or (
             f"runs as uid 0 and not as uid {BOB}: end the job with what started it, such as scancel" in answer.reason
         )
-        assert lives(box.process.pid)
-        assert lives(other.pid)
+        assert still_lives(box.process.pid)
+        assert still_lives(other.pid)
     finally:
         other.end()
 
@@ -135,7 +135,7 @@ async def test_agent_in_another_pid_namespace_than_the_rank_refuses(start_job, t
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout.startswith("refused rank 0 of job")
     assert "is in another PID namespace: run the agent in that of the host (hostPID)" in done.stdout
-    assert lives(job.pids[0])
+    assert still_lives(job.pids[0])
 
 
 AGENT = """
@@ -190,7 +190,7 @@ async def test_agent_that_is_no_root_needs_cap_kill(tmp_path, may_kill):
             assert job.rank_ended()
         else:
             assert answer["reason"] == f"the agent may not end processes of uid {BOB}: CAP_KILL (docs/act.md)"
-            assert lives(job.pids[0])
+            assert still_lives(job.pids[0])
     finally:
         job.end()
 
@@ -249,7 +249,7 @@ async def test_another_user_of_the_node_may_not_ask(start_job, acting):
             assert done.stdout.split()[0] == str(status), done.stdout
             if uid == ANN:
                 assert f"uid {ANN} is none of them" in done.stdout
-                assert lives(job.pids[0])
+                assert still_lives(job.pids[0])
     assert job.rank_ended()
 
 
@@ -280,7 +280,7 @@ async def test_full_disk_ends_nothing(start_job, acting, disk):
         answer = await ask_for(client, request)
         assert answer.result == REFUSED
         assert "nothing is done without its audit, which cannot be written: No space left on device" in answer.reason
-        assert lives(job.pids[0])
+        assert still_lives(job.pids[0])
         disk.left = 1_000_000
         assert (await ask_for(client, request)).result == ACTED
     assert job.rank_ended()
@@ -300,7 +300,7 @@ async def test_disk_that_is_full_after_the_audit_line_costs_the_result_and_nothi
         again = await ask_for(client, request)
         assert (again.result, again.repeated) == (REFUSED, True)
         assert "an earlier request was interrupted" in again.reason
-    assert lives(job.pids[1])
+    assert still_lives(job.pids[1])
 
 
 async def test_stop_that_the_disk_does_not_take_holds_all_the_same(start_job, acting, disk, tmp_path):
@@ -315,7 +315,7 @@ async def test_stop_that_the_disk_does_not_take_holds_all_the_same(start_job, ac
         disk.left = 1_000_000
         assert "within an hour" in (await ask_for(client, asks[5])).reason
         assert (tmp_path / "data/act-stops/all").exists()
-    assert all(lives(job.pids[0]) for job in jobs[4:])
+    assert all(still_lives(job.pids[0]) for job in jobs[4:])
 
 
 async def test_frozen_rank_is_not_continued_by_the_agent(start_job, acting):

@@ -5,17 +5,21 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from zmon.probe.autoload.sitecustomize import AUTOLOAD
 
 RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
-BECOME = (
-    "import sys; from zmon.probe.run import *; "
+# What `zmon run` does, with the autoload folder of the test.
+RUN_WITH_FAKES = (
+    "import sys; from zmon.probe.run import become, environment, inherited_environment; "
     "become(sys.argv[2:], environment(inherited_environment(), autoload=sys.argv[1]))"
 )
-WATCH = """
+# The fake logs a process instead of watching it.
+FAKE_HOOKS = """
 import os
 from zmon.probe.autoload.sitecustomize import attaches_at_once, restore_environment
 def watch():
@@ -33,46 +37,51 @@ class Job:
     root: Path
 
     def __post_init__(self) -> None:
-        self.zmon, self.path, self.watched_log = self.root / "beside/zmon", self.root / "path", self.root / "watched"
+        self.zmon = self.root / "beside/zmon"  # not in the working directory, from which Python imports
+        self.packages = self.root / "packages"  # in PYTHONPATH
+        self.watched_log = self.root / "watched"
         shutil.copytree(AUTOLOAD, self.zmon / "probe/autoload", ignore=shutil.ignore_patterns("__pycache__"))
         self.write(self.zmon / "__init__.py", "")
         self.write(self.zmon / "probe/__init__.py", "")
-        self.write(self.zmon / "probe/hooks/__init__.py", WATCH)
-        self.write(self.path / "torch.py", '__version__ = "2.13.0+cpu"\n')
+        self.write(self.zmon / "probe/hooks/__init__.py", FAKE_HOOKS)
+        self.write(self.packages / "torch.py", '__version__ = "2.13.0+cpu"\n')
         clean = {k: v for k, v in os.environ.items() if not k.startswith("ZMON_") and k not in RANK}
-        self.env = {**clean, "PYTHONPATH": str(self.path), "WATCHED": str(self.watched_log)}
+        self.env = {**clean, "PYTHONPATH": str(self.packages), "WATCHED": str(self.watched_log)}
 
-    def write(self, file, text):
+    def write(self, file: Path, text: str) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(textwrap.dedent(text))
         return file
 
     @property
-    def watched(self):
+    def watched(self) -> list[str]:
         """The pids of the processes that called `watch`."""
         return self.watched_log.read_text().split() if self.watched_log.exists() else []
 
-    def prefix(self):
-        return [sys.executable, "-I", "-c", BECOME, str(self.zmon / "probe/autoload")]
+    def prefix(self) -> list[str]:
+        """Return the words before a command that run it as `zmon run` does, with the fakes."""
+        return [sys.executable, "-I", "-c", RUN_WITH_FAKES, str(self.zmon / "probe/autoload")]
 
-    def run(self, *command, prefix=None, text=True, **env):
-        """Run a command under `zmon run`."""
+    def run(
+        self, *command: str | Path, prefix: Sequence[str | Path] | None = None, text: bool = True, **env: str
+    ) -> subprocess.CompletedProcess[Any]:
+        """Run a command under `zmon run`, or after another prefix. Its stdin has the line "typed"."""
         prefix = self.prefix() if prefix is None else prefix
         return subprocess.run(
             [*prefix, *map(str, command)], env={**self.env, **env}, cwd=self.root, text=text,
             capture_output=True, timeout=120, check=False, input="typed\n" if text else b"typed\n",
         )  # fmt: skip
 
-    def run_without_zmon(self, *command, **env):
+    def run_without_zmon(self, *command: str | Path, **env: Any) -> subprocess.CompletedProcess[Any]:
         """Run a command without `zmon run`."""
         return self.run(*command, prefix=[], **env)
 
-    def run_both_ways(self, *command, **env):
-        """Run a command with and without `zmon run`, check that both do the same, and return the former."""
+    def run_both_ways(self, *command: str | Path, **env: str) -> subprocess.CompletedProcess[bytes]:
+        """Run a command with and without `zmon run`, check that both do the same, and return the result with it."""
         watched, bare = self.run(*command, text=False, **env), self.run_without_zmon(*command, text=False, **env)
         assert (watched.returncode, watched.stdout, watched.stderr) == (bare.returncode, bare.stdout, bare.stderr)
         return watched
 
 
-def python(script):
+def python(script: str) -> list[str]:
     return [sys.executable, "-c", textwrap.dedent(script)]

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -38,49 +39,60 @@ def assert_single_line(err, *parts):
 # -- the command is unchanged ------------------------------------------------------------------------------
 
 
+class Run(NamedTuple):
+    """A command, and what it does."""
+
+    command: list[str]
+    output: bytes = b""  # the beginning
+    code: int = 0
+    watched: int = 0  # number of processes
+    file: tuple[str, str] | None = None  # of the job: name, content
+
+
+def site(text):
+    return "packages/sitecustomize.py", text
+
+
 EXITS = "import sys, torch; print('out'); print('err', file=sys.stderr); sys.exit({})"
-OWN_SITE = {"path/sitecustomize.py": "print('own', __name__)\nmark = 1\n"}
-SCRIPT = {"script.py": "import sys, torch; print(sys.argv[1:], sys.path[0])"}
-BOTH_WAYS = {  # files and command → exit code, begin of the output, and how many processes are watched
-    **{f"exit code {code}": ({}, python(EXITS.format(code)), code, b"out\n", 1) for code in (0, 3, 255)},
-    "killed by a signal": ({}, python("import os, torch; os.kill(os.getpid(), 9)"), -9, b"", 1),
-    "stdin": ({}, ["cat"], 0, b"typed\n", 0),
+SCRIPT = ("script.py", "import sys, torch; print(sys.argv[1:], sys.path[0])")
+BOTH_WAYS = {
+    **{f"exit code {code}": Run(python(EXITS.format(code)), b"out\n", code=code, watched=1) for code in (0, 3, 255)},
+    "killed by a signal": Run(python("import os, torch; os.kill(os.getpid(), 9)"), code=-9, watched=1),
+    "stdin": Run(["cat"], b"typed\n"),
     # Python ignores SIGPIPE; with that, `yes | head` in the command would report a broken pipe.
-    "ignored signals": ({}, ["grep", "SigIgn", "/proc/self/status"], 0, b"SigIgn", 0),
-    "pipe that breaks": ({}, ["bash", "-c", "yes | head -1"], 0, b"y\n", 0),
-    "no import of torch, no module of zmon": (
-        {}, python("import sys; print(sorted(set(sys.modules) - {'sitecustomize'}))"), 0, b"[", 0
+    "ignored signals": Run(["grep", "SigIgn", "/proc/self/status"], b"SigIgn"),
+    "pipe that breaks": Run(["bash", "-c", "yes | head -1"], b"y\n"),
+    "no import of torch, no module of zmon": Run(
+        python("import sys; print(sorted(set(sys.modules) - {'sitecustomize'}))"), b"["
     ),
-    "script": (SCRIPT, [sys.executable, "script.py", "x"], 0, b"['x']", 1),
-    "module": (SCRIPT, [sys.executable, "-m", "script", "x"], 0, b"['x']", 1),
-    "options of Python": (SCRIPT, [sys.executable, "-u", "-X", "dev", "script.py"], 0, b"[]", 1),
-    "isolated Python runs unwatched": ({}, [sys.executable, "-I", "-c", "print('works')"], 0, b"works\n", 0),
-    "sitecustomize of the job runs and can be imported": (
-        OWN_SITE, python("import sitecustomize, torch; print(sitecustomize.mark, sitecustomize.__file__)"),
-        0, b"own sitecustomize\n1 ", 1,
+    "script": Run([sys.executable, "script.py", "x"], b"['x']", watched=1, file=SCRIPT),
+    "module": Run([sys.executable, "-m", "script", "x"], b"['x']", watched=1, file=SCRIPT),
+    "options of Python": Run([sys.executable, "-u", "-X", "dev", "script.py"], b"[]", watched=1, file=SCRIPT),
+    "isolated Python runs unwatched": Run([sys.executable, "-I", "-c", "print('works')"], b"works\n"),
+    "sitecustomize of the job runs and can be imported": Run(
+        python("import sitecustomize, torch; print(sitecustomize.mark, sitecustomize.__file__)"),
+        b"own sitecustomize\n1 ", watched=1, file=site("print('own', __name__)\nmark = 1\n"),
     ),
-    "sitecustomize of the job fails": ({"path/sitecustomize.py": "1 / 0"}, python("print('runs')"), 0, b"runs\n", 0),
-    "sitecustomize of the job cannot import": (
-        {"path/sitecustomize.py": "import nowhere"}, python("print('runs')"), 0, b"runs\n", 0
-    ),
-    "sitecustomize of the job imports torch": ({"path/sitecustomize.py": "import torch"}, python("pass"), 0, b"", 1),
-    "torch is searched and not imported": (
-        {}, python("import importlib.util; print(importlib.util.find_spec('torch').origin)"), 0, b"/", 0
+    "sitecustomize of the job fails": Run(python("print('runs')"), b"runs\n", file=site("1 / 0")),
+    "sitecustomize of the job cannot import": Run(python("print('runs')"), b"runs\n", file=site("import nowhere")),
+    "sitecustomize of the job imports torch": Run(python("pass"), watched=1, file=site("import torch")),
+    "find_spec of torch does not import it": Run(
+        python("import importlib.util; print(importlib.util.find_spec('torch').origin)"), b"/"
     ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("files", "command", "code", "output", "watched"), BOTH_WAYS.values(), ids=BOTH_WAYS)
-def test_command_does_the_same_as_without_zmon(job, files, command, code, output, watched):
-    for name, text in files.items():
-        job.write(job.root / name, text)
-    done = job.run_both_ways(*command)
-    assert (done.returncode, done.stdout[: len(output)]) == (code, output)
-    assert len(job.watched) == watched
+@pytest.mark.parametrize("run", BOTH_WAYS.values(), ids=BOTH_WAYS)
+def test_command_does_the_same_as_without_zmon(job, run):
+    if run.file:
+        job.write(job.root / run.file[0], run.file[1])
+    done = job.run_both_ways(*run.command)
+    assert (done.returncode, done.stdout[: len(run.output)]) == (run.code, run.output)
+    assert len(job.watched) == run.watched
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signal_reaches_the_command(job, number):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 7), (signal.SIGINT, 8)])
+def test_signal_reaches_the_command(job, number, code):
     script = """
         import signal, sys, time, torch
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
@@ -88,10 +100,14 @@ def test_signal_reaches_the_command(job, number):
         print("ready", flush=True)
         time.sleep(60)
     """
-    process = subprocess.Popen([*job.prefix(), *python(script)], env=job.env, stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "ready\n"
-    process.send_signal(number)
-    assert process.wait(20) == {signal.SIGTERM: 7, signal.SIGINT: 8}[number]
+    command = [*job.prefix(), *python(script)]
+    with subprocess.Popen(command, env=job.env, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            process.send_signal(number)
+            assert process.wait(20) == code
+        finally:
+            process.kill()
 
 
 def test_arguments_reach_the_command_unchanged(job):
@@ -101,7 +117,6 @@ def test_arguments_reach_the_command_unchanged(job):
 
 
 def test_command_has_no_new_variables_except_those_of_zmon(job):
-    """Python adds LC_CTYPE to its own environment if the locale is C; the command must not get it."""
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": "a::b", "HOME": "/"}
     done = subprocess.run([*job.prefix(), "env"], env=env, cwd=REPOSITORY, capture_output=True, text=True, check=True)
     variables = dict(line.split("=", 1) for line in done.stdout.splitlines())
@@ -115,7 +130,7 @@ def test_rank_has_the_same_environment_and_path_as_without_zmon(job, path):
         "import json, os, sys, torch; print(json.dumps([dict(os.environ), sys.path, sys.flags.ignore_environment]))"
     )
     job.write(job.root / "torch.py", "__version__ = '2.13.0'")
-    del job.env["PYTHONPATH"]
+    del job.env["PYTHONPATH"]  # the parameter sets it
     env = RANK if path is None else {**RANK, "PYTHONPATH": path}
     watched, bare = (json.loads(run(*script, **env).stdout) for run in (job.run, job.run_without_zmon))
     if path == "":
@@ -128,10 +143,10 @@ def test_rank_has_the_same_environment_and_path_as_without_zmon(job, path):
 
 def test_environment_without_torch_is_reported_once_and_the_command_runs(job):
     venv.create(job.root / "venv", symlinks=True)
-    (job.path / "torch.py").unlink()
-    script = "import subprocess, sys\ntry:\n    import torch\nexcept ImportError: print('none')\n"
-    child = script + "subprocess.run([sys.executable, '-c', sys.argv[1]], check=True)\nsys.exit(5)"
-    done = job.run(job.root / "venv/bin/python", "-c", child, script)
+    (job.packages / "torch.py").unlink()
+    child = "import subprocess, sys\ntry:\n    import torch\nexcept ImportError: print('none')\n"
+    parent = child + "subprocess.run([sys.executable, '-c', sys.argv[1]], check=True)\nsys.exit(5)"
+    done = job.run(job.root / "venv/bin/python", "-c", parent, child)
     assert (done.returncode, done.stdout.split()) == (5, ["none", "none"])
     assert_single_line(done.stderr, "venv/bin/python", "no torch")
 
@@ -140,7 +155,7 @@ TORCH_TWICE = python("import subprocess, sys, torch; subprocess.run([sys.executa
 
 
 def test_torch_that_is_too_old_is_reported_once(job):
-    job.write(job.path / "torch.py", '__version__ = "2.8.1"')
+    job.write(job.packages / "torch.py", '__version__ = "2.8.1"')
     done = job.run(*TORCH_TWICE)
     assert (done.returncode, job.watched) == (0, [])
     assert_single_line(done.stderr, "torch 2.8.1", "2.9")
@@ -177,6 +192,7 @@ def test_closed_or_full_stderr_does_not_harm_the_job(job, stderr):
 # -- the command line --------------------------------------------------------------------------------------
 
 ZMON_RUN = [sys.executable, "-m", "zmon", "run"]
+INSTALLED_ZMON_RUN = [Path(sys.executable).with_name("zmon"), "run", "--"]  # it does not import from the job's folder
 
 
 @pytest.mark.parametrize(
@@ -202,8 +218,8 @@ def test_command_that_cannot_run_prints_a_single_line(job, arguments, code, part
 
 @pytest.mark.parametrize("name", ["click", "yaml", "msgspec", "aiohttp", "rich"])
 def test_zmon_does_not_import_modules_from_the_path_of_the_job(job, name):
-    job.write(job.path / f"{name}.py", "raise RuntimeError('the job has its own')")
-    done = job.run(*python("print('runs')"), prefix=[Path(sys.executable).with_name("zmon"), "run", "--"])
+    job.write(job.packages / f"{name}.py", "raise RuntimeError('the job has its own')")
+    done = job.run(*python("print('runs')"), prefix=INSTALLED_ZMON_RUN)
     assert (done.returncode, done.stdout, done.stderr) == (0, "runs\n", "")
 
 
@@ -211,7 +227,7 @@ def test_zmon_does_not_import_modules_from_the_path_of_the_job(job, name):
 def test_command_does_not_inherit_the_variable_that_python_added(job, env, lines):
     """Python adds LC_CTYPE to its environment in the C locale (PEP 538)."""
     job.env.pop("LC_CTYPE", None)
-    done = job.run("env", prefix=[Path(sys.executable).with_name("zmon"), "run", "--"], LC_ALL="", LANG="C", **env)
+    done = job.run("env", prefix=INSTALLED_ZMON_RUN, LC_ALL="", LANG="C", **env)
     assert [line for line in done.stdout.splitlines() if line.startswith("LC_CTYPE")] == lines
 
 
@@ -229,8 +245,8 @@ def test_nested_run_does_not_change_the_environment_again():
     assert environment(once) == once
 
 
-def test_commands_with_one_pid_in_two_containers_have_checks_of_their_own():
-    """Containers with the network of the host share the names of sockets, and not the numbers of processes."""
+def test_id_of_a_run_is_not_its_pid_alone():
+    """Containers with the network of the host share the names of sockets, and may have the same pids."""
     assert environment({})[RUN_PID] != environment({})[RUN_PID]
 
 

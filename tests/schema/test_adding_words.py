@@ -1,7 +1,7 @@
-"""Tests that a new phase, activity or operation reaches the agent's page, the step log and the hub's account.
+"""Tests of new words: all reach the agent's page, phase and op the step log, and the activity the hub's account.
 
-Each test runs in its own process, whose `names.py` has three words that are nowhere else in the code. The phase is in
-the place of another, since a box has room for eight.
+Each test runs in its own process with a changed copy of `names.py`: an activity and an op are new, and a new phase is
+in the place of another, since a box has room for eight.
 CONTRIBUTING.md lists the other edits that a new word needs.
 """
 
@@ -18,14 +18,14 @@ from pathlib import Path
 
 path = Path("zmon/schema/names.py")
 source = path.read_text()
-words = {
-    '"offload")': '"quantize")',
-    '"loader_start")\\n': '"loader_start", "tune")\\n',
-    '"recv",': '"recv", "shuffle",',
+changes = {
+    '"offload")': '"quantize")',  # a phase
+    '"loader_start")\\n': '"loader_start", "tune")\\n',  # activities
+    '"recv",': '"recv", "shuffle",',  # ops
 }
-for last, more in words.items():
-    assert source.count(last) == 1, last
-    source = source.replace(last, more)
+for old, new in changes.items():
+    assert source.count(old) == 1, old
+    source = source.replace(old, new)
 names = sys.modules["zmon.schema.names"] = types.ModuleType("zmon.schema.names")
 exec(compile(source, str(path), "exec"), names.__dict__)
 
@@ -89,15 +89,14 @@ from zmon.job.time_account import Account
 fields = {"activity": "tune", "between_seconds": {"init": 1.0}, "open_seconds": 7.0, "step_seconds_total": 0.0}
 rank = rank_state(0, world_size=1, **fields)
 account = Account(JOB)
-account.update(snapshot(rank), (), 0.02, False)
+account.update(snapshot(rank), steps=(), typical_seconds=0.02, stalled=False)
 assert account.causes == {"init": 1.0, "tune": 7.0}, account.causes
-assert value(hub(), "zmon_job_time_seconds_total", cause="tune") == 0, "the series exists before it has time"
+assert value(hub(), "zmon_job_time_seconds_total", cause="tune") == 0, "the series must exist before it has time"
 """
 
 
-@pytest.mark.parametrize(
-    "script", [AT_THE_AGENT, IN_THE_STEP_LOG, AT_THE_HUB], ids=["agent", "step log", "hub"]
-)  # one process for each, because they take seconds
+# Three cases, because each takes seconds.
+@pytest.mark.parametrize("script", [AT_THE_AGENT, IN_THE_STEP_LOG, AT_THE_HUB], ids=["agent", "step log", "hub"])
 def test_new_words_reach_agent_step_log_and_hub(tmp_path, script):
     command = [sys.executable, "-c", WITH_THREE_WORDS + script, str(tmp_path)]
     completed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)

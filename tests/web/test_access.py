@@ -2,12 +2,15 @@
 
 import asyncio
 import base64
+import contextlib
+from typing import Any, NamedTuple
 
 import bcrypt
 import pytest
-from aiohttp import ClientSession
+from aiohttp import ClientConnectorError, ClientSession
 from aiohttp.test_utils import unused_port
 
+from tests.agent.agent_client import poll
 from tests.web.certificates import OPTIONAL, Certificates, live_config
 from zmon.agent import Agent, AgentConfig
 from zmon.hub import Hub, HubConfig
@@ -16,13 +19,18 @@ from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.received import decode
 from zmon.web.server import serve
 
-TOKEN = "0123456789abcdef"
+TOKEN, HEALER_TOKEN = "0123456789abcdef", "fedcba9876543210"
 UNNAMED, NOT_ALLOWED = 401, 403
-ACTS = endpoints.ACTS.path  # the only POST; without a body it is refused with 415 after the check of the role
+ACTS = endpoints.ACTS.path  # the only POST
+SPECIAL_STATUSES = {ACTS: (415,), "/healthz": (200, 503)}  # acts: no body; health: the hub has no agent
 
 
 def basic(user, password):
     return {"headers": {"Authorization": f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"}}
+
+
+def bearer(token):
+    return {"headers": {"Authorization": f"Bearer {token}"}}
 
 
 def hashed(password):
@@ -36,97 +44,104 @@ ROLES = [
     {"token_file": "token", "roles": ["metrics", "read"]},
     {"token_file": "healer", "roles": ["actions"]},
 ]
-WHO = {
-    "nobody": {},
-    "wrong password": basic("ann", "wrong"),
-    "wrong token": {"headers": {"Authorization": "Bearer x"}},
-    "no user of zmon_roles": basic("bob", "pass"),
-    "prometheus": basic("prometheus", "scrape"),
-    "ann": basic("ann", "secret"),
-    "token": {"headers": {"Authorization": f"Bearer {TOKEN}"}},
-    "healer": {"headers": {"Authorization": f"Bearer {TOKEN[::-1]}"}},
-    "hub": {"certificate": True},
-}
-# The roles of each; None: it is not known who asks.
-GRANTED = {
-    "nobody": None,
-    "wrong password": None,
-    "wrong token": None,
-    "no user of zmon_roles": (),
-    "prometheus": ("metrics",),
-    "ann": ("read",),
-    "token": ("metrics", "read"),
-    "healer": ("actions",),
-    "hub": ("read", "evidence"),
+
+
+class Client(NamedTuple):
+    """Somebody who asks, and what they may do."""
+
+    roles: tuple[str, ...] | None  # None: it is not known who asks
+    options: dict[str, Any]  # of the request
+    has_certificate: bool = False
+
+
+CLIENTS = {
+    "nobody": Client(None, {}),
+    "wrong password": Client(None, basic("ann", "wrong")),
+    "wrong token": Client(None, bearer("x")),
+    "no user of zmon_roles": Client((), basic("bob", "pass")),
+    "prometheus": Client(("metrics",), basic("prometheus", "scrape")),
+    "ann": Client(("read",), basic("ann", "secret")),
+    "token": Client(("metrics", "read"), bearer(TOKEN)),
+    "healer": Client(("actions",), bearer(HEALER_TOKEN)),
+    "hub": Client(("read", "evidence"), {}, has_certificate=True),
 }
 PATHS = {
-    "agent": ("/metrics", "/healthz", "/api/v1/snapshot", "/api/v1/suspects", "/api/v1/evidence/job/0", "/none", ACTS),
-    "hub": ("/metrics", *(each.path.format(job_id="job", id="id") for each in endpoints.HUB), "/none"),
+    daemon: ("/metrics", *(each.path.format(job_id="job", rank=0, id="id") for each in table), "/none")
+    for daemon, table in (("agent", endpoints.AGENT), ("hub", endpoints.HUB))
 }
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def web_config(tmp_path_factory):
     folder = tmp_path_factory.mktemp("access")
     certificates = Certificates(folder)
     certificates.issue("server", "127.0.0.1")
     certificates.issue("hub", "hub.example.org")
     (folder / "token").write_text(f"{TOKEN}\n")
-    (folder / "healer").write_text(f"{TOKEN[::-1]}\n")
+    (folder / "healer").write_text(f"{HEALER_TOKEN}\n")
     users = {
         name: hashed(password) for name, password in (("prometheus", "scrape"), ("ann", "secret"), ("bob", "pass"))
     }
     return live_config(folder, tls_server_config=OPTIONAL, basic_auth_users=users, zmon_roles=ROLES), certificates
 
 
+def app_of(daemon, directory, live):
+    if daemon == "agent":
+        return Agent(AgentConfig(directory / "boxes", "node-a", web=live, allow_actions=True)).app()
+    return Hub(HubConfig(("https://127.0.0.1:1",), directory / "data", web=live)).app()
+
+
 @pytest.fixture(scope="module", params=["agent", "hub"])
-def answers(request, folder):
-    """The statuses of a running daemon, by path and by who asks."""
-    live, certificates = folder
+def answers(request, web_config):
+    """The statuses and bodies of a running daemon, by path and by who asks."""
+    live, certificates = web_config
     directory = certificates.directory
-    if request.param == "agent":
-        app = Agent(AgentConfig(directory / "boxes", "node-a", web=live, allow_actions=True)).app()
-    else:
-        app = Hub(HubConfig(("https://127.0.0.1:1",), directory / "data", web=live)).app()
+    app = app_of(request.param, directory, live)
     plain, certified = certificates.client(), certificates.client((directory / "hub.pem", directory / "hub.key"))
     port = unused_port()
 
     async def ask():
         running = asyncio.create_task(serve(app, "127.0.0.1", port, request.param, live=live))
-        await asyncio.sleep(0.3)
-        statuses = {}
-        async with ClientSession() as session:
-            for who, keywords in WHO.items():
-                others = {name: value for name, value in keywords.items() if name != "certificate"}
-                context = certified if "certificate" in keywords else plain
+        by_path = {}
+        async with ClientSession(f"https://127.0.0.1:{port}") as session:
+            assert await poll(lambda: is_ready(session, plain, request.param))
+            for who, client in CLIENTS.items():
+                context = certified if client.has_certificate else plain
                 for path in (*PATHS[request.param], "/livez", "/readyz"):
-                    url = f"https://127.0.0.1:{port}{path}"
                     method = "POST" if path == ACTS else "GET"
-                    async with session.request(method, url, ssl=context, **others) as answer:
-                        statuses[path, who] = answer.status, await answer.read()
+                    async with session.request(method, path, ssl=context, **client.options) as answer:
+                        by_path[path, who] = answer.status, await answer.read()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        return statuses
+        return by_path
 
     return request.param, asyncio.run(ask())
+
+
+async def is_ready(session, context, daemon):
+    path = "/readyz" if daemon == "agent" else "/livez"  # a hub without agents is never ready
+    with contextlib.suppress(ClientConnectorError):
+        async with session.get(path, ssl=context) as answer:
+            return answer.status == 200
 
 
 def needed(path):
     return {"/metrics": "metrics", "/api/v1/evidence/job/0": "evidence", ACTS: "actions"}.get(path, "read")
 
 
-@pytest.mark.parametrize("who", WHO)
+@pytest.mark.parametrize("who", CLIENTS)
 def test_role_decides_what_may_be_asked(answers, who):
     daemon, statuses = answers
     for path in PATHS[daemon]:
         status, _ = statuses[path, who]
-        granted = GRANTED[who]
+        granted = CLIENTS[who].roles
         if granted is None:
             assert status == UNNAMED, path
         elif needed(path) not in granted:
             assert status == NOT_ALLOWED, path
         else:
-            assert status in ((415,) if path == ACTS else (200, 404, 503)), path
+            expected = (404,) if path not in endpoints.ROLES else SPECIAL_STATUSES.get(path, (200,))
+            assert status in expected, path
 
 
 @pytest.mark.parametrize("answers", ["agent"], indirect=True)
@@ -136,7 +151,7 @@ def test_agent_tells_a_hub_without_the_role_that_it_refuses_acts(answers):
     assert (status, decode(body, AgentReport).refuses_acts) == (200, "the client lacks the role actions")
 
 
-@pytest.mark.parametrize("who", WHO)
+@pytest.mark.parametrize("who", CLIENTS)
 def test_probes_of_an_orchestrator_need_no_role_and_have_no_body(answers, who):
     _, statuses = answers
     assert statuses["/livez", who] == (200, b"")
@@ -145,7 +160,12 @@ def test_probes_of_an_orchestrator_need_no_role_and_have_no_body(answers, who):
     assert body == b""
 
 
-def test_every_endpoint_has_a_role():
-    assert set(endpoints.ROLES) == {"/metrics", *(each.path for each in (*endpoints.AGENT, *endpoints.HUB))}
+@pytest.mark.parametrize(("daemon", "paths"), [("agent", set()), ("hub", {"/api/v1/incidents/{id}/report.html"})])
+def test_only_these_paths_have_no_role_of_their_own(web_config, tmp_path, daemon, paths):
+    routes = app_of(daemon, tmp_path, web_config[0]).router.routes()
+    assert {each.resource.canonical for each in routes} - endpoints.ROLES.keys() - {"/livez", "/readyz"} == paths
+
+
+def test_roles_that_show_stacks_or_act_are_those_of_one_path_each():
     assert [path for path, role in endpoints.ROLES.items() if role == "evidence"] == [endpoints.EVIDENCE.path]
     assert [path for path, role in endpoints.ROLES.items() if role == "actions"] == [ACTS]

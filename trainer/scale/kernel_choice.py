@@ -31,26 +31,26 @@ def open_kernel(
 
 
 def choose(name: str, dim: int, dtype: torch.dtype, device: torch.device) -> str:
-    """Return torch or fbgemm. `auto` means torch on CPUs, where it depends which is faster (docs/dependencies.md).
+    """Return torch or fbgemm. `auto` means torch on CPUs, where either may be faster (docs/dependencies.md).
 
-    `fastest` means the same in a trainer without a run: a run replaces it by its choice (fastest_kernel.py).
+    `fastest` means the same here, because a run has replaced it by the kernel that it measured (fastest_kernel.py).
     """
     requested = name == "fbgemm"
     if name == "torch" or (device.type == "cpu" and not requested):
         return "torch"
-    unsupported = _unsupported(dim, dtype, device)
-    reason = unsupported or _broken(dim, device)
+    unavailable = _unavailable(dim, dtype, device)
+    reason = unavailable or _broken(dim, device)
     if reason is None:
         return "fbgemm"
     if requested:
         raise ConfigError("cannot use embedding.kernel fbgemm", reason, "Change it with --set embedding.kernel=torch")
-    if not unsupported and not device.index:  # one rank of a host prints it: all of them have the same installation
+    if not unavailable and not device.index:  # broken; one rank prints it: those of a host have the same installation
         print(f"trainer: torch computes on the tables instead of FBGEMM: {reason}", file=sys.stderr, flush=True)
     return "torch"
 
 
-def _unsupported(dim: int, dtype: torch.dtype, device: torch.device) -> str | None:
-    """Return the reason that FBGEMM does not support this configuration, or None."""
+def _unavailable(dim: int, dtype: torch.dtype, device: torch.device) -> str | None:
+    """Return the reason that FBGEMM does not support this configuration or is not installed, or None."""
     if dtype != torch.float32:
         return f"it updates in float32 and not in {str(dtype).removeprefix('torch.')}"
     if dim % 4:
@@ -73,11 +73,11 @@ def _broken(dim: int, device: torch.device) -> str | None:
             kernel.weight.fill_(1.0)
             bags = Bags(*(torch.tensor([number], dtype=torch.int32, device=device) for number in (0, 1)))
             kernel.update(bags, kernel.lookup(bags), 0.5)
-            learned = kernel.weight.eq(0.5).all().item()
+            is_correct = kernel.weight.eq(0.5).all().item()
     except Exception as error:  # a library that was built for another torch may raise anything
         reason = str(error).strip().partition("\n")[0][:200] or type(error).__name__
     else:
-        if learned:
+        if is_correct:
             return None
         reason = "its updates are wrong"
     return f"the installed {_PACKAGE[device.type]} does not fit torch {torch.__version__} ({reason})"

@@ -8,7 +8,7 @@ import sys
 import click
 
 from zmon.cli.options import AGENT_URL, http_config_option, url_option
-from zmon.doctor.host_state import LETTERS, HostState, State, host_state
+from zmon.doctor.host_state import MAX_LINE_LENGTH, HostState, State, host_state
 from zmon.errors import Unreachable, UsageError
 from zmon.schema.api import SnapshotRequest, endpoints
 from zmon.schema.http_config import HttpConfig
@@ -29,7 +29,7 @@ def check(of_host: bool, agent: str, http: HttpConfig | None) -> None:
     if not of_host:
         raise UsageError("nothing to check", "there is no option that says what", "Add --host")
     state, reason = asyncio.run(_ask(agent.rstrip("/"), http))
-    click.echo(reason if len(reason) <= LETTERS else f"{reason[: LETTERS - 1]}…")
+    click.echo(reason if len(reason) <= MAX_LINE_LENGTH else f"{reason[: MAX_LINE_LENGTH - 1]}…")
     sys.exit(state)
 
 

@@ -15,7 +15,7 @@ from zmon.schema.api.agent import AgentReport
 from zmon.schema.host import HostWindow
 
 _GPU_SOURCE = "gpu"
-LETTERS = 80  # of the line: node-problem-detector cuts longer ones
+MAX_LINE_LENGTH = 80  # node-problem-detector cuts longer lines
 
 
 class State(IntEnum):
@@ -35,7 +35,7 @@ class HostState(NamedTuple):
 
 def host_state(report: AgentReport) -> HostState:
     """Return the state of the host of a report. Only the line of a fault begins with `fault: `."""
-    window = HostWindow(report.host, 0.0, report.sample, report.sample)
+    window = HostWindow(report.host, 0.0, report.sample, report.sample)  # no counter changes: only lasting faults
     faults = list(Hardware().faults(window))
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""

@@ -1,9 +1,10 @@
-"""Launches kernels of known lengths in the phases of some steps, each between two events of the job's own."""
+"""Launches kernels of known lengths in the phases of some steps, each between two device events of the job itself."""
 
 from __future__ import annotations
 
 import sys
 import time
+from typing import Any
 
 import zmon
 from bench.gpu_check.jobs.joining import join, rank
@@ -11,30 +12,27 @@ from bench.gpu_check.records import TimedKernels, write
 from zmon import probe
 
 STEPS = 20
-KERNELS = {"forward": 0.020, "backward": 0.005, "optimizer": 0.001}  # seconds
+KERNELS = {"forward": 0.020, "backward": 0.005, "optimizer": 0.001}  # seconds of the kernel of each phase
 
 
 def main(folder: str, key: str) -> None:
     """Run the steps without waiting for the device, then write the times of the kernels."""
     device = join(key)
-    marks = []
+    steps: list[dict[str, tuple[Any, Any]]] = []  # the marks around the kernel of each phase
     begin, first = time.perf_counter(), device.mark()
     for _ in range(STEPS):
+        steps.append({})
         with zmon.step():
             for phase, seconds in KERNELS.items():
                 zmon.phase(phase)
                 before = device.mark()
                 device.busy(seconds)
-                marks.append((phase, before, device.mark()))
+                steps[-1][phase] = before, device.mark()
     host_seconds, last = time.perf_counter() - begin, device.mark()
     device.finish()
-    times = [{phase: device.seconds(*pair) for phase, *pair in _step(marks, number)} for number in range(STEPS)]
+    times = tuple({phase: device.seconds(*marks) for phase, marks in step.items()} for step in steps)
     has_events = probe.current is not None and probe.current.device is not None
-    write(folder, rank(), TimedKernels(tuple(times), host_seconds, device.seconds(first, last), has_events))
-
-
-def _step(marks: list[tuple[str, object, object]], number: int) -> list[tuple[str, object, object]]:
-    return marks[number * len(KERNELS) : (number + 1) * len(KERNELS)]
+    write(folder, rank(), TimedKernels(times, host_seconds, device.seconds(first, last), has_events))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from zmon.schema.act import KILL_CULPRIT, ActAnswer, ActRequest
 from zmon.schema.api import endpoints
 from zmon.web.client import ask
 
-# It writes its line in one call, since others write to the same pipe.
+# A rank writes its line in one call, because all ranks write to the same pipe.
 RANK = r"""
 import os, signal, sys, time
 import zmon.probe
@@ -57,7 +57,7 @@ class LaunchedJob:
     ) -> None:
         """Start the job and wait for the first line of each rank.
 
-        `restarts` is the number that the launcher may do; "" is a launcher that sets no such variable. `command` is
+        `restarts`: how often the launcher may start the ranks again; "": its environment does not say. `command` is
         the launcher, by default one that starts the ranks and waits for them.
         """
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("ZMON_", "TORCH"))}
@@ -74,35 +74,42 @@ class LaunchedJob:
             text=True,
             process_group=0,
         )
-        lines = [self.launcher.stdout.readline().split() for _ in range(ranks)]
-        self.pids = {int(number): int(pid) for _, number, pid in lines}
+        self.pids: dict[int, int] = {}
+        while len(self.pids) < ranks:
+            line = self.launcher.stdout.readline().split()
+            if not line:
+                self.end()
+                raise AssertionError("the launcher ended before all ranks had started")
+            self.pids[int(line[1])] = int(line[2])
 
-    def end(self):
-        """Kill what still lives."""
-        for pid in (*self.pids.values(), self.launcher.pid):
+    def end(self) -> None:
+        """Kill the ranks, and the launcher with its process group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.launcher.pid, signal.SIGKILL)
+        for pid in self.pids.values():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.launcher.wait(timeout=10)
         self.launcher.stdout.close()
 
-    def rank_ended(self, number=0, seconds=5.0):
-        """Wait until a rank has ended, and return True then."""
+    def rank_ended(self, number: int = 0, seconds: float = 5.0) -> bool:
+        """Return True as soon as a rank has ended, False if it has not after these seconds."""
         return eventually(lambda: is_gone(self.pids[number]), seconds)
 
-    def stop(self, pid):
+    def stop(self, pid: int) -> None:
         """Stop a process with SIGSTOP, which it cannot ignore, and wait until it is stopped."""
         os.kill(pid, signal.SIGSTOP)
         assert eventually(lambda: process_stat(pid).state == "T")
 
 
-def is_gone(pid):
+def is_gone(pid: int) -> bool:
     """Return True if a process has ended, whether or not it was reaped."""
     stat = process_stat(pid)
     return stat is None or stat.state in "ZX"
 
 
-def lives(pid):
-    """Return True if a process still lives a moment later."""
+def still_lives(pid: int) -> bool:
+    """Return True if a process lives after 0.1 s, in which a signal would have ended it."""
     time.sleep(0.1)
     return not is_gone(pid)
 
@@ -126,13 +133,13 @@ async def ask_for(client, request, seconds=20.0) -> ActAnswer:
     return await ask(client.session, client.url, endpoints.ACTS, request, seconds)
 
 
-def entries(tmp_path):
-    """Return the ledger."""
+def entries(tmp_path: Path) -> list[ActEntry]:
+    """Return the entries of the agent's ledger of acts, oldest first."""
     path = tmp_path / "data" / FILE
     lines = path.read_bytes().splitlines() if path.exists() else []
     return [msgspec.json.decode(line, type=ActEntry) for line in lines]
 
 
-def events(tmp_path):
-    """Return the events of the ledger."""
+def events(tmp_path: Path) -> list[str]:
+    """Return the event of each entry of the ledger."""
     return [entry.event for entry in entries(tmp_path)]

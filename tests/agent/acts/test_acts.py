@@ -10,7 +10,7 @@ import sys
 import msgspec
 import pytest
 
-from tests.agent.acts.jobs import ask_for, entries, events, lives, request_for
+from tests.agent.acts.jobs import ask_for, entries, events, request_for, still_lives
 from tests.agent.agent_client import get_metrics, get_snapshot, poll, shows
 from zmon.act_stops import ALL, reset, stop, stops
 from zmon.agent.acts import Acts, check_asker
@@ -28,7 +28,7 @@ async def test_culprit_is_killed_after_its_audit_line_and_nobody_else(start_job,
     assert (answer.result, answer.host, answer.repeated) == (ACTED, "node-a", False)
     assert answer.reason == f"SIGKILL to process {job.pids[1]}, rank 1 of job of uid {os.getuid()}: it has ended"
     assert job.rank_ended(1)
-    assert lives(job.pids[0])
+    assert still_lives(job.pids[0])
     announced, done = entries(tmp_path)
     assert (announced.event, done.event, done.line) == ("announced", "done", answer.reason)
     assert (announced.intent, announced.reason, announced.rank) == ("intent-1", "rule r: frozen", 1)
@@ -67,7 +67,7 @@ async def test_second_act_for_a_job_within_ten_minutes_is_refused(start_job, act
     assert (answer.result, answer.reason) == (
         REFUSED, f"job of uid {os.getuid()} had an act already: one in 10 minutes"
     )  # fmt: skip
-    assert lives(job.pids[1])
+    assert still_lives(job.pids[1])
 
 
 async def test_ranks_of_one_intent_are_killed_together(start_job, acting):
@@ -78,7 +78,7 @@ async def test_ranks_of_one_intent_are_killed_together(start_job, acting):
     assert [answer.result for answer in answers] == [ACTED, ACTED]
     assert job.rank_ended(0)
     assert job.rank_ended(1)
-    assert lives(job.pids[2])
+    assert still_lives(job.pids[2])
 
 
 async def test_storm_trips_the_breaker_until_a_person_resets_it(start_job, acting, tmp_path):
@@ -96,7 +96,7 @@ async def test_storm_trips_the_breaker_until_a_person_resets_it(start_job, actin
         assert "acts are stopped" in (await ask_for(client, await request_for(client, job_id="job-4"))).reason
         assert reset(tmp_path / "data", ALL)
         assert "within an hour" in (await ask_for(client, await request_for(client, job_id="job-5"))).reason
-    assert all(lives(job.pids[0]) for job in jobs[4:])
+    assert all(still_lives(job.pids[0]) for job in jobs[4:])
 
 
 async def test_stop_of_a_person_refuses_everything_and_has_its_reason(start_job, acting, tmp_path):
@@ -108,7 +108,7 @@ async def test_stop_of_a_person_refuses_everything_and_has_its_reason(start_job,
             assert (answer.result, answer.reason) == (
                 REFUSED, "acts are stopped by ann: maintenance. See zmon act reset"
             )  # fmt: skip
-    assert lives(job.pids[0])
+    assert still_lives(job.pids[0])
     assert events(tmp_path) == ["refused"] * 3
 
 
@@ -126,7 +126,7 @@ async def test_agent_without_the_option_refuses_and_has_no_metric(start_job, act
         answer = await ask_for(client, await request_for(client))
         assert (answer.result, answer.reason) == (REFUSED, "the agent runs without --allow-actions")
         assert not [line for line in (await get_metrics(client)).splitlines() if re.match("zmon_.*acts", line)]
-    assert lives(job.pids[0])
+    assert still_lives(job.pids[0])
     assert entries(tmp_path) == []
 
 
@@ -144,7 +144,7 @@ async def test_agent_without_a_ledger_refuses(start_job, acting, tmp_path, prepa
         answer = await ask_for(client, await request_for(client))
     assert answer.result == REFUSED
     assert reason in answer.reason
-    assert lives(job.pids[0])
+    assert still_lives(job.pids[0])
 
 
 async def test_agent_whose_ledger_another_agent_has_refuses(start_job, acting, tmp_path):
@@ -156,7 +156,7 @@ async def test_agent_whose_ledger_another_agent_has_refuses(start_job, acting, t
             answer = await ask_for(second, request)
     assert answer.result == REFUSED
     assert "another agent has its ledger of acts" in answer.reason
-    assert lives(job.pids[0])
+    assert still_lives(job.pids[0])
 
 
 async def test_rank_that_has_ended_is_refused(start_job, acting):
@@ -189,7 +189,7 @@ async def test_rank_of_a_suspended_job_is_refused(start_job, acting):
         answer = await ask_for(client, await request_for(client))
     assert f"process {job.launcher.pid} above" in answer.reason
     assert "its owner has suspended the job" in answer.reason
-    assert lives(job.pids[0])
+    assert still_lives(job.pids[0])
 
 
 async def test_rank_that_a_debugger_holds_is_refused(start_job, acting):
@@ -200,7 +200,7 @@ async def test_rank_that_a_debugger_holds_is_refused(start_job, acting):
         async with acting() as client:
             answer = await ask_for(client, await request_for(client))
         assert "is traced: a debugger holds process" in answer.reason
-        assert lives(job.pids[0])
+        assert still_lives(job.pids[0])
     finally:
         tracer.kill()
         tracer.wait()
@@ -234,7 +234,7 @@ async def test_job_of_another_healer_is_only_observed(start_job, acting, variabl
             assert answer.result == REFUSED
             assert name in answer.reason
             assert "heals this job" in answer.reason
-    assert all(lives(pid) for pid in (*job.pids.values(), job.launcher.pid))
+    assert all(still_lives(pid) for pid in (*job.pids.values(), job.launcher.pid))
 
 
 @pytest.mark.parametrize(

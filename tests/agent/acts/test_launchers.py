@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.agent.acts.jobs import LAUNCHER, RANK, ask_for, entries, events, is_gone, lives, request_for
+from tests.agent.acts.jobs import LAUNCHER, RANK, ask_for, entries, events, is_gone, request_for, still_lives
 from tests.agent.agent_client import poll
 from zmon.act_stops import ALL, stop
 from zmon.schema.act import ACTED, END_JOB, REFUSED, STOP_RESTARTS
@@ -75,7 +75,7 @@ async def test_grace_that_is_cut_off_is_followed_by_no_signal(start_job, acting,
         assert (again.result, again.repeated, again.reason) == (ACTED, True, first.reason)
     await asyncio.sleep(2.0)  # longer than the grace
     assert "signal" not in events(tmp_path)
-    assert all(lives(pid) for pid in (*job.pids.values(), job.launcher.pid))
+    assert all(still_lives(pid) for pid in (*job.pids.values(), job.launcher.pid))
 
 
 async def test_crash_loop_is_ended_while_no_rank_has_a_box(start_job, acting, tmp_path):
@@ -112,7 +112,7 @@ async def test_process_that_is_no_launcher_is_not_ended(start_job, acting, optio
         answer = await ask_for(client, await request_for(client, END_JOB))
     assert answer.result == REFUSED
     assert reason in answer.reason
-    assert lives(job.pids[0])
+    assert still_lives(job.pids[0])
 
 
 async def test_launcher_of_several_ranks_without_restarts_is_one(start_job, acting, tmp_path):

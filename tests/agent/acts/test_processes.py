@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.agent.acts.jobs import LaunchedJob, ask_for, lives, request_for
+from tests.agent.acts.jobs import LaunchedJob, ask_for, request_for, still_lives
 from zmon.agent.acts import processes
 from zmon.agent.acts.processes import HeldProcess, Refused, hold_rank, protected_pids
 from zmon.agent.acts.target import RankTarget
@@ -144,7 +144,7 @@ def test_lock_decides_which_process_a_rank_is(sleeper, before, after, reason):
     first, second = (rank_of(sleeper, holder=sleeper.pid if each == "pid" else each) for each in (before, after))
     with pytest.raises(Refused, match=reason):
         hold_rank(first, lambda: second)
-    assert lives(sleeper.pid)
+    assert still_lives(sleeper.pid)
 
 
 def test_reused_number_is_refused(sleeper):
@@ -182,7 +182,7 @@ async def test_rank_in_uninterruptible_sleep_is_refused(tmp_path, acting):
             answer = await ask_for(client, await request_for(client))
         assert answer.result == REFUSED
         assert "in uninterruptible sleep (state D)" in answer.reason
-        assert lives(job.pids[0])
+        assert still_lives(job.pids[0])
     finally:
         os.close(os.open(fifo, os.O_RDWR | os.O_NONBLOCK))
         job.end()

@@ -36,10 +36,14 @@ TOGETHER = (
          "critical"),
 )  # fmt: skip
 SECTIONS = (
-    Section("A rank or a link holds the others back", "A rank is compared with the others of its role, step by step. "
-            "Small, short or random differences are quiet.", Straggler(), slow_ranks.CASES, slow_ranks.RESOLUTIONS),
+    Section("A rank holds the others back", "A rank is compared with the others of its role, step by step. Small, "
+            "short or random differences are not reported.", Straggler(), slow_ranks.CASES, slow_ranks.RESOLUTIONS),
+    Section("A GPU or a host explains a slow rank", "The hardware of a slow rank is compared with that of the others.",
+            Straggler(), slow_ranks.HOST_CASES, slow_ranks.HOST_RESOLUTIONS),
+    Section("A link holds the others back", "If no rank is late and collectives take long, the connections of the "
+            "hosts are compared.", Straggler(), slow_ranks.NETWORK_CASES, slow_ranks.NETWORK_RESOLUTIONS),
     Section("Work is split unevenly", "One rank or stage always has more work, or in each step a different rank is "
-            "late. What costs little is quiet.", Imbalance(), uneven_work.CASES, uneven_work.RESOLUTIONS),
+            "late. What costs little is not reported.", Imbalance(), uneven_work.CASES, uneven_work.RESOLUTIONS),
     Section("A job is slower than it was", "The steps of half a minute are compared with the job's baseline.",
             Slowdown(), slower_jobs.SLOWDOWN, slower_jobs.SLOWDOWN_ENDS),
     Section("A job is slower than recorded", "The efficiency is compared with the one that was recorded for jobs of "

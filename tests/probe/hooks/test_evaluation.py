@@ -58,6 +58,15 @@ with torch.inference_mode(): model(batch)
 print(activity())
 > train
 
+== model at the address of another one that was never called is watched
+train()
+short_lived = nn.Linear(2, 2).eval()
+address = id(short_lived)
+del short_lived
+later = next(each for each in [nn.Linear(2, 2) for _ in range(100)] if id(each) == address)
+print(evaluate(later, torch.ones(1, 2)))
+> eval
+
 == evaluation without no_grad begins once nothing has used the gradients of several forwards
 def evaluate_with_gradients(model=model):
     model.eval()

@@ -262,17 +262,30 @@ def test_checkpoint_that_python_3_11_2_wrote_is_resumed(
     checkpoints.load(1)
 
 
-class Attribute:
-    """A value whose pickle calls getattr of a type of a table."""
+class Call:
+    """A value whose pickle calls a function."""
+
+    def __init__(self, function: Callable[..., object], *arguments: object) -> None:
+        self.call = function, arguments
 
     def __reduce__(self) -> object:
-        return getattr, (torch.Size, "__init__")
+        return self.call
 
 
-def test_getattr_in_a_checkpoint_reads_members_of_the_enumeration_only(saved: Checkpoints, tmp_path: Path) -> None:
-    (tmp_path / "kept/step-00000001/.metadata").write_bytes(pickle.dumps(Attribute()))
-    with pytest.raises(CheckpointError, match=r"asks for __init__ of .*, which is no part of a table of chunks"):
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (Call(getattr, torch.Size, "__init__"), "__init__ of .*"),
+        (Call(torch.serialization._get_layout, "torch.sparse_csr"), "the layout torch.sparse_csr"),
+    ],
+)
+def test_call_in_a_checkpoint_returns_parts_of_a_table_only(
+    saved: Checkpoints, tmp_path: Path, call: Call, name: str
+) -> None:
+    (tmp_path / "kept/step-00000001/.metadata").write_bytes(pickle.dumps(call))
+    with pytest.raises(CheckpointError, match=rf"asks for {name}, which is no part of a table of chunks") as raised:
         saved.load(1)
+    assert "\n" not in str(raised.value)
 
 
 def test_code_in_a_checkpoint_is_not_run(saved: Checkpoints, tmp_path: Path) -> None:

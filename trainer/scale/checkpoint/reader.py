@@ -1,7 +1,7 @@
-"""The files of a checkpoint as torch opens them, and their table, read without running code that somebody put into it.
+"""Reads the table of a checkpoint without running code that somebody put into it, and opens the files for torch.
 
-torch keeps the table of all chunks in a pickle, `.metadata`. It may name only the types of which such a table consists.
-The tensors themselves are read with `weights_only=True`, by torch.
+torch keeps the table of all chunks in a pickle, `.metadata`. A pickle can call any function, so this one may name only
+the types of which such a table consists. torch reads the tensors themselves, with `weights_only=True`.
 """
 
 import os
@@ -16,8 +16,8 @@ from torch.distributed.checkpoint import filesystem, metadata
 
 from trainer.scale.encryption.files import Files
 
-_FILE = ".metadata"
-_TYPES = {
+_TABLE = ".metadata"
+_ALLOWED_TYPES = {
     (kind.__module__, kind.__qualname__): kind
     for kind in (
         metadata.Metadata, metadata.StorageMeta, metadata.MetadataIndex, metadata.TensorStorageMetadata,
@@ -25,11 +25,10 @@ _TYPES = {
         metadata._MEM_FORMAT_ENCODING, filesystem._StorageInfo, torch.Size,
     )
 }  # fmt: skip
-_LAYOUTS = ("strided", "sparse_coo")
 
 
 class Streams(filesystem.FileSystem):  # type: ignore[misc]  # torch has no types
-    """torch's file system, with other streams."""
+    """torch's file system, with streams that encrypt and decrypt if there is a key."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -43,18 +42,20 @@ class Streams(filesystem.FileSystem):  # type: ignore[misc]  # torch has no type
 
 def read_table(checkpoint: Path, files: Files) -> metadata.Metadata:
     """Return the table of all chunks. Raises pickle.UnpicklingError if the file holds something else."""
-    with files.open(checkpoint / _FILE) as file:
+    with files.open(checkpoint / _TABLE) as file:
         table = _Unpickler(file).load()
     if not isinstance(table, metadata.Metadata):
-        raise pickle.UnpicklingError(f"{_FILE} holds no table of chunks")
+        raise pickle.UnpicklingError(f"{_TABLE} holds no table of chunks")
     return table
 
 
 class _Unpickler(pickle.Unpickler):
+    """An unpickler that allows only what a table of chunks has."""
+
     def find_class(self, module: str, name: str) -> Any:
         """Return a type of which a table consists. Raises pickle.UnpicklingError for all others."""
-        if (module, name) in _TYPES:
-            return _TYPES[module, name]
+        if (module, name) in _ALLOWED_TYPES:
+            return _ALLOWED_TYPES[module, name]
         if module == "torch" and isinstance(value := getattr(torch, name, None), torch.dtype):
             return value
         if (module, name) == ("torch.serialization", "_get_layout"):
@@ -63,19 +64,22 @@ class _Unpickler(pickle.Unpickler):
             return _path
         if (module, name) == ("builtins", "getattr"):
             return _member
-        raise pickle.UnpicklingError(f"{_FILE} names {module}.{name}, which is no part of a table of chunks")
+        raise pickle.UnpicklingError(f"{_TABLE} names {module}.{name}, which is no part of a table of chunks")
 
 
 def _layout(name: str) -> torch.layout:
-    return getattr(torch, name.removeprefix("torch.")) if name.removeprefix("torch.") in _LAYOUTS else torch.strided
+    if name != str(torch.strided):
+        raise pickle.UnpicklingError(f"{_TABLE} asks for the layout {name}, which is no part of a table of chunks")
+    return torch.strided
 
 
 def _member(kind: Any, name: str) -> Any:
     """Return a member of the one enumeration in a table. Python 3.11.0 to 3.11.2 write it as a call of getattr."""
     if kind is not metadata._MEM_FORMAT_ENCODING or name not in kind.__members__:
-        raise pickle.UnpicklingError(f"{_FILE} asks for {name} of {kind}, which is no part of a table of chunks")
+        raise pickle.UnpicklingError(f"{_TABLE} asks for {name} of {kind}, which is no part of a table of chunks")
     return kind[name]
 
 
 def _path(*parts: str) -> str:
+    """Return a path as text: torch stores the folder of the save, which this trainer does not use."""
     return "/".join(parts)

@@ -26,7 +26,7 @@ from zmon.stats import student
 BLOCKS = 40
 MIN_BLOCK_STEPS = 5  # a shorter block has no typical step once its longest and shortest are left out
 MIN_BLOCKS = 12  # fewer leave fewer than four cosines
-TRIMMED = 0.1  # share of a block's steps left out at each end of the durations: pauses, evaluations, checkpoints
+TRIMMED = 0.1  # share of a block's steps that is left out as longest (a pause, an evaluation, a save), and as shortest
 COSINES = 12  # if there are few blocks, a third of them. More cosines would vary faster than the drift does
 CERTAINTY = 0.99
 MIN_CHANGE = 0.015  # relative; two runs of the same code differ by up to 1 % (throughput in MLPerf's logs)
@@ -35,7 +35,7 @@ MAX_HALF_WIDTH = 0.03  # a wider interval does not justify "alike"
 
 STEP_SECONDS, SAMPLES, PER_RANK = "step_seconds", "samples_per_second", "samples_per_second_per_rank"
 
-Column = Callable[[Series, Sequence[int]], float]  # returns the value of a quantity over these steps of a run
+Quantity = Callable[[Series, Sequence[int]], float]  # returns the value of a quantity over these steps of a run
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -66,22 +66,19 @@ def compare(before: Series, after: Series) -> list[Change]:
         if before.world_size != after.world_size:
             rates.append(_change(PER_RANK, before, after, blocks, _rate_per_rank, _rate_per_rank, more_is_slower=False))
     min_change = MIN_CATEGORY_CHANGE if step.result in ("slower", "faster") else MIN_CHANGE
-    categories = [
-        _change(category, before, after, blocks, _seconds_in(category), _seconds, min_change)
-        for category in sorted({*before.causes, *after.causes})
-        if before.causes and after.causes
-    ]
+    names = sorted({*before.causes, *after.causes}) if before.causes and after.causes else ()
+    categories = [_change(name, before, after, blocks, _seconds_in(name), _seconds, min_change) for name in names]
     return [step, *rates, *sorted(categories, key=lambda change: -abs(change.change or 0.0))]
 
 
-# -- columns -------------------------------------------------------------------------------------------
+# -- quantities ----------------------------------------------------------------------------------------
 
 
 def _seconds(run: Series, steps: Sequence[int]) -> float:
     return fmean(run.seconds[i] for i in steps)
 
 
-def _seconds_in(category: str) -> Column:
+def _seconds_in(category: str) -> Quantity:
     def seconds(run: Series, steps: Sequence[int]) -> float:
         return fmean(run.causes[category][i] for i in steps) if category in run.causes else 0.0
 
@@ -108,15 +105,15 @@ def _blocks(before: Series, after: Series) -> Blocks | Unknown:
     shorter = min(len(before.steps), len(after.steps))
     if 2 * len(common) >= shorter:
         sides = [[i for i, step in enumerate(run.steps) if step in common] for run in (before, after)]
-    else:  # the step numbers differ, as in two parts of one run
+    else:  # the step numbers differ, as in two parts of one run: pair by position
         sides = [[*range(len(run.steps))] for run in (before, after)]
-    number = min(BLOCKS, min(map(len, sides)) // MIN_BLOCK_STEPS)
-    if number < MIN_BLOCKS:
+    num_blocks = min(BLOCKS, min(map(len, sides)) // MIN_BLOCK_STEPS)
+    if num_blocks < MIN_BLOCKS:
         usable = min(map(len, sides))
         kind = "complete" if usable == shorter else "common"
         return Unknown(f"{usable} {kind} steps are too few: at least {MIN_BLOCKS * MIN_BLOCK_STEPS} are needed")
     first, second = (
-        [trim(run, side[len(side) * n // number : len(side) * (n + 1) // number]) for n in range(number)]
+        [trim(run, side[len(side) * n // num_blocks : len(side) * (n + 1) // num_blocks]) for n in range(num_blocks)]
         for run, side in zip((before, after), sides, strict=True)
     )
     return list(zip(first, second, strict=True))
@@ -137,15 +134,15 @@ def _change(
     before: Series,
     after: Series,
     blocks: Blocks,
-    quantity: Column,
-    whole: Column,
+    quantity: Quantity,
+    reference: Quantity,
     min_change: float = MIN_CHANGE,
     more_is_slower: bool = True,
 ) -> Change:
-    """Return the change of a quantity, relative to the mean of `whole` in the first run."""
+    """Return the change of a quantity, relative to the mean of `reference` in the first run."""
     first = [quantity(before, steps) for steps, _ in blocks]
     second = [quantity(after, steps) for _, steps in blocks]
-    base = fmean(whole(before, steps) for steps, _ in blocks)
+    base = fmean(reference(before, steps) for steps, _ in blocks)
     unit = "s" if more_is_slower else "/s"
     if base == 0:
         return Change(name, unit, fmean(first), fmean(second), None, None, "unknown", "its mean is 0 in the first run")
@@ -161,11 +158,11 @@ def _change(
 
 def half_width_of(differences: Sequence[float]) -> float:
     """Return the half-width of the confidence interval of the mean of at least `MIN_BLOCKS` differences in order."""
-    number, cosines = len(differences), min(COSINES, len(differences) // 3)
+    num, num_cosines = len(differences), min(COSINES, len(differences) // 3)
     mean = fmean(differences)
-    heights = [
-        sqrt(2 / number) * sum((d - mean) * cos(pi * cosine * (i + 0.5) / number) for i, d in enumerate(differences))
-        for cosine in range(1, cosines + 1)
+    coefficients = [
+        sqrt(2 / num) * sum((d - mean) * cos(pi * cosine * (i + 0.5) / num) for i, d in enumerate(differences))
+        for cosine in range(1, num_cosines + 1)
     ]
     normal_quantile = NormalDist().inv_cdf((1 + CERTAINTY) / 2)
-    return student(normal_quantile, cosines) * sqrt(fmean(height**2 for height in heights) / number)
+    return student(normal_quantile, num_cosines) * sqrt(fmean(each**2 for each in coefficients) / num)

@@ -21,33 +21,34 @@ from typing import Any
 import torch
 from torch import nn
 from torch.optim import swa_utils
+from torch.utils.hooks import RemovableHandle
 
 from zmon import probe
 from zmon.probe.hooks import forward
 from zmon.probe.hooks.replacing import replace, wrapper_of
 from zmon.probe.rank import EVAL, INIT, TRAIN, RankTimeline
 
-# Layers that jobs freeze one by one in the middle of training; a model is never one of these.
+# Jobs freeze these layers one by one in the middle of training. A model is never one of them.
 _LAYERS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.modules.dropout._DropoutNd)
 _WRAPPED = ("module", "_fsdp_wrapped_module", "_orig_mod")  # attributes of DDP, FSDP1 and torch.compile
 
-_hooks: dict[int, Any] = {}  # the hook of each model, by id of the model
+_hooks: dict[int, RemovableHandle] = {}  # the hook of each model, by id of the model
 _awaited = TRAIN  # the activity that the hooks wait for
-# Forwards in eval mode with gradients that no backward pass uses, before this is an evaluation. Training has one or two
-# for a backward pass, at most a handful. A shorter evaluation takes no longer than some steps.
+# So many calls in eval mode with gradients, with no backward pass between them, are an evaluation. Training has at most
+# a handful for each backward pass. An evaluation with fewer calls takes no longer than some steps.
 _MANY_CALLS = 8
-# The step and its backward passes at the last of these forwards, and how many there were, by id of the model.
+# The step and its backward passes at the last of these calls, and how many calls there were, by id of the model.
 _calls: dict[int, tuple[tuple[int, int], int]] = {}
 _depth = 0  # Module.train calls itself for each submodule
 
 
 def install() -> None:
-    """Wrap Module.train, which `eval` calls too, and `update_bn`, once."""
+    """Wrap Module.train, which `eval` calls too, the compiler of TorchScript, and `update_bn`, once."""
     if not hasattr(nn.Module.train, "__zmon__"):
         nn.Module.train = _wrap_train(nn.Module.train)
         recursive = torch.jit._recursive  # TorchScript compiles a module with its hooks
         recursive.create_script_module = _wrap_with_disarm(recursive.create_script_module)
-        replace({swa_utils.update_bn: _wrap_update(swa_utils.update_bn)})
+        replace({swa_utils.update_bn: _wrap_update_bn(swa_utils.update_bn)})
 
 
 def disarm() -> None:
@@ -86,8 +87,10 @@ def _arm(model: nn.Module, mode: bool, timeline: RankTimeline) -> None:
         _awaited = awaited
     if timeline.activity not in (INIT, awaited) and not timeline.explicit_activity:
         for part in _wrapped_models(model):
-            if id(part) not in _hooks:
+            hook = _hooks.get(id(part))
+            if hook is None or hook.id not in part._forward_pre_hooks:  # it can be of a freed model with the same id
                 _hooks[id(part)] = part.register_forward_pre_hook(_Hook())
+                _calls.pop(id(part), None)
 
 
 class _Hook:
@@ -110,17 +113,17 @@ def _wrap_with_disarm(original: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _wrap_update(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_update_bn(original: Callable[..., Any]) -> Callable[..., Any]:
     @wrapper_of(original)
     def update_bn(*args: Any, **kwargs: Any) -> Any:
-        _on_update()
+        _on_update_bn()
         return original(*args, **kwargs)
 
     return update_bn
 
 
 @probe.guarded
-def _on_update() -> None:
+def _on_update_bn() -> None:
     """Count the pass of `update_bn` over the data as evaluation."""
     timeline = probe.current
     if timeline is not None and timeline.activity == TRAIN and not timeline.explicit_activity:
@@ -146,20 +149,21 @@ def _on_forward(model: nn.Module) -> None:
     timeline = probe.current
     if timeline is None or timeline.explicit_activity:
         return
-    if model.training != torch.is_grad_enabled() and not _wastes_gradients(model, timeline):
-        return  # a frozen submodule in training, or a sanity check in training mode
+    has_gradients = torch.is_grad_enabled()
+    if model.training and not has_gradients:
+        return  # a sanity check in training mode
+    if not model.training and has_gradients and _count_call(model, timeline) < _MANY_CALLS:
+        return  # perhaps a frozen submodule in training
     activity = TRAIN if model.training else EVAL
     if timeline.activity != activity:
         timeline.turn_to(activity)
     disarm()
 
 
-def _wastes_gradients(model: nn.Module, timeline: RankTimeline) -> bool:
-    """Return True if a model in eval mode is called with gradients again and again, and no backward pass uses them."""
-    if model.training:
-        return False
-    place = timeline.step, timeline.ledger.samples.backwards
-    last_place, calls = _calls.get(id(model), (place, 0))
-    calls = calls + 1 if last_place == place else 1
-    _calls[id(model)] = place, calls
-    return calls >= _MANY_CALLS
+def _count_call(model: nn.Module, timeline: RankTimeline) -> int:
+    """Count a call in eval mode with gradients. Return how many were in a row, without a backward pass between them."""
+    progress = timeline.step, timeline.ledger.samples.backwards
+    last_progress, calls = _calls.get(id(model), (progress, 0))
+    calls = calls + 1 if last_progress == progress else 1
+    _calls[id(model)] = progress, calls
+    return calls

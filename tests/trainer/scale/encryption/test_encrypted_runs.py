@@ -3,6 +3,7 @@
 import secrets
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,13 +14,14 @@ from trainer.errors import CheckpointError, ConfigError, DataError
 from trainer.scale.criteo import ROW
 from trainer.scale.encryption.file import HEADER_BYTES, EncryptedReader
 from trainer.scale.encryption.files import files_under
+from trainer.scale.encryption.key import WRAPPED_BYTES
 from trainer.scale.encryption.rotate import main as rotate
 from trainer.scale.prepare import prepare
 from trainer.scale.run import Run, open_source
 from trainer.scale.shards import MANIFEST
 
 NUM_ROWS, TABLES = 40, 26
-MARKED = 7  # the row whose bytes are looked for
+MARKED = 7  # the sample, and the row of a table, whose bytes are looked for
 
 
 def new_key(path: Path) -> str:
@@ -93,32 +95,33 @@ def test_threads_read_rows_of_different_files_at_once(tmp_path, key, monkeypatch
         rows["label"] = label
         with files.create(tmp_path / name) as file:
             file.write(rows.tobytes())
-    evaluation = Thread(target=files.rows, args=(tmp_path / "held_out", ROW, 0, 1))
+    held_out: list[Any] = []
+    evaluation = Thread(target=lambda: held_out.append(files.rows(tmp_path / "held_out", ROW, 0, 1)))
     seek = EncryptedReader.seek
 
     def evaluate_meanwhile(reader: EncryptedReader, *place: int) -> int:
         if evaluation.ident is None:
             evaluation.start()
-            evaluation.join(0.2)
+            evaluation.join(0.2)  # without a lock it would read now
         return seek(reader, *place)
 
     monkeypatch.setattr(EncryptedReader, "seek", evaluate_meanwhile)
     assert files.rows(tmp_path / "train", ROW, 0, 1)["label"] == 1
-    evaluation.join()
+    evaluation.join(10)
+    assert [rows["label"] for rows in held_out] == [2]
 
 
 def test_no_file_has_a_sample_or_a_weight(make_run, key, tmp_path) -> None:
     """Every file that a run wrote is looked at. The same bytes are found if nothing is encrypted."""
-    for name, of_run in (("plain", ""), ("encrypted", key)):
-        run = make_run(name, of_run)
+    for name, run_key in (("plain", ""), ("encrypted", key)):
+        run = make_run(name, run_key)
         row = run.source.rows[slice(MARKED, MARKED + 1)]  # type: ignore[attr-defined]
         sample = row["dense"].tobytes()
         assert len(sample) == ROW["dense"].itemsize
         run.train()
         weight = next(run.trainer.tables.parts())[1][MARKED].contiguous().numpy().tobytes()
-        file_names = [files_with(tmp_path / name, marker) for marker in (sample, weight)]
-        assert all(file_names) == (not of_run)
-        assert any(file_names) == (not of_run)
+        for marker in (sample, weight):
+            assert bool(files_with(tmp_path / name, marker)) == (run_key == ""), name
     assert not files_with(tmp_path, bytes.fromhex(Path(key).read_text()))
 
 
@@ -148,16 +151,18 @@ def test_file_of_another_data_set_is_refused(make_run, key, tmp_path) -> None:
         make_run("first", key)
 
 
-def test_wrong_and_missing_key_are_one_line(make_run, key, tmp_path) -> None:
+def test_wrong_missing_or_needless_key_is_refused_in_one_line(make_run, key, tmp_path) -> None:
     make_run("encrypted", key)
     make_run("plain", "")
-    data = tmp_path / "encrypted" / "data"
-    with pytest.raises(DataError, match=rf"chunk 0 of .*/{MANIFEST}: the key is another one, or the header"):
-        make_run("other", new_key(tmp_path / "other.key"), data=data)
-    with pytest.raises(DataError, match=rf"{MANIFEST} is encrypted, and there is no key for it"):
-        make_run("none", "", data=data)
-    with pytest.raises(DataError, match=rf"{MANIFEST} is not an encrypted file"):
-        make_run("too many", key, data=tmp_path / "plain" / "data")
+    other = new_key(tmp_path / "other.key")
+    for data, run_key, message in (
+        ("encrypted", other, f"chunk 0 of .*/{MANIFEST}: the key is another one, or the header"),
+        ("encrypted", "", f"{MANIFEST} is encrypted, and there is no key for it"),
+        ("plain", key, f"{MANIFEST} is not an encrypted file"),
+    ):
+        with pytest.raises(DataError, match=message) as raised:
+            make_run("refused", run_key, data=tmp_path / data / "data")
+        assert "\n" not in str(raised.value)
 
 
 def test_missing_key_of_checkpoints_is_an_error_at_the_start(make_run) -> None:
@@ -168,13 +173,13 @@ def test_missing_key_of_checkpoints_is_an_error_at_the_start(make_run) -> None:
 @pytest.mark.parametrize("file", [".metadata", "numbers.json", "__0_0.distcp"])
 def test_damaged_checkpoint_is_one_line_that_names_file_and_chunk(make_run, key, tmp_path, file) -> None:
     make_run("encrypted", key).train()
-    damage(tmp_path / "encrypted" / "saved" / "step-00000003" / file, -20)
+    damage(tmp_path / "encrypted" / "saved" / "step-00000003" / file, -20)  # in the last chunk
     with pytest.raises(CheckpointError, match=rf"chunk \d+ of \d+ of .*{file} is not as it was written") as raised:
         make_run("encrypted", key)
     assert "\n" not in str(raised.value)
 
 
-def test_checkpoint_of_another_step_or_key_is_refused(make_run, key, tmp_path) -> None:
+def test_checkpoint_of_another_step_or_key_or_without_a_key_is_refused(make_run, key, tmp_path) -> None:
     make_run("encrypted", key).train()
     data, saved = tmp_path / "encrypted" / "data", tmp_path / "encrypted" / "saved"
     other = new_key(tmp_path / "other.key")
@@ -184,7 +189,7 @@ def test_checkpoint_of_another_step_or_key_is_refused(make_run, key, tmp_path) -
         make_run("encrypted", key, {"checkpoint": {"key_file": ""}}, data=data)
     older, newer = (saved / f"step-0000000{step}" / "numbers.json" for step in (2, 3))
     newer.write_bytes(older.read_bytes())
-    with pytest.raises(CheckpointError, match=r"numbers\.json"):
+    with pytest.raises(CheckpointError, match=r"chunk 0 of .*/numbers\.json belongs to another data set"):
         make_run("encrypted", key)
 
 
@@ -195,13 +200,14 @@ def test_new_master_key_rewrites_headers_alone(make_run, key, tmp_path) -> None:
     arguments = [str(folder), "--key-file", key, "--new-key-file", other]
     done = CliRunner().invoke(rotate, arguments)
     assert done.exit_code == 0, done.output
-    stored = sum(map(len, before.values()))
-    assert f"{len(before)} files have a new key, {40 * len(before):,} of {stored:,} bytes rewritten" in done.output
+    stored, rewritten = sum(map(len, before.values())), WRAPPED_BYTES * len(before)
+    assert f"{len(before)} files have a new key, {rewritten:,} of {stored:,} bytes rewritten" in done.output
     for path, content in before.items():
         assert path.read_bytes()[HEADER_BYTES:] == content[HEADER_BYTES:]
         assert path.read_bytes() != content
     assert make_run("encrypted", other).steps_done == 3
     again = CliRunner().invoke(rotate, arguments)
+    assert again.exit_code == 0, again.output
     assert f"0 files have a new key, 0 of 0 bytes rewritten, {len(before)} more had the new key already" in again.output
 
 
