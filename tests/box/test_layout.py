@@ -25,7 +25,7 @@ def test_numbers_of_all_words_fit_into_the_state_of_a_rank():
 
 
 def test_identity_has_the_bytes_of_this_version():
-    formats = "q16sqqqq8i64s64s32s256s2560s24s64s64s16s16s96s16s160s256s"
+    formats = "q16sqqqq8i64s64s32s256s2560s24s64s64s16s16s96s16s160s256s2048s"
     packed = struct.pack("<Q" + formats, 1, *packed_identity(FULL))
     assert packed == CURRENT.identity.struct.pack(1, *packed_identity(FULL))
     assert packed[8:48] == struct.pack("<q16sqq", 4711, bytes(range(16)), 12_345, 1_700_000_000_000_000_000)

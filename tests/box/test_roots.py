@@ -50,8 +50,8 @@ SIZES = {
     "2 ranks in 64 MiB, the default of Docker": (64, 2, True),
     "3 ranks in 64 MiB": (64, 3, False),
     "a rank in 25 MiB": (25, 1, False),
-    "8 ranks in a little less than they need": (214, 8, False),
-    "8 ranks in what they need": (215, 8, True),
+    "8 ranks in a little less than they need": (215, 8, False),
+    "8 ranks in what they need": (216, 8, True),
     "8 ranks without a limit": (0, 8, True),
 }
 
