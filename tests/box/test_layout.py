@@ -14,6 +14,7 @@ from zmon.schema.names import ACTIVITIES, OPS, PHASES
 FULL = replace(
     IDENTITY, pid=4711, run_uid=bytes(range(16)).hex(), start_ns=12_345, rank=5, local_rank=1, world_size=8,
     local_world_size=4, attempt=2, restart_count=3, device="GPU-1234", socket="/run/x.sock", labels={"owner": "ann"},
+    loops="3-9 main train.py\n12-40 <module> run.py",
 )  # fmt: skip
 
 
