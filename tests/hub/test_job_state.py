@@ -219,6 +219,18 @@ def test_records_of_an_earlier_collective_of_the_step_hide_no_hang():
     assert (finding.cause, finding.ranks) == ("compute_hang", (2,))
 
 
+def test_rank_that_ended_in_a_collective_had_waited():
+    before = [inside(r, sequence=301, sequences={"0": 301}) for r in (0, 1, 2)]
+    state = JobState(set(), 3, Account(JOB))
+    records = (WAITS, replace(WAITS, num_pending=1), replace(WAITS, num_pending=1))
+    state.flights = {r.rank: StandingObservation.of(r, each) for r, each in zip(before, records, strict=True)}
+    assert state.add(snapshot(*before), []).waited == frozenset()
+    after = [*(replace(r, alive=False, gone_seconds=1.0) for r in before[:2]), before[2]]
+    assert state.add(snapshot(*after), []).waited == {1}
+    state.flights = {}
+    assert state.add(snapshot(*after), []).waited == {1}
+
+
 def test_records_of_ranks_that_stand_still_stay():
     now = after_the_late_rank()
     assert now.flights == {0: WAITS, 1: LATE, 2: WAITS, 3: WAITS}

@@ -41,6 +41,11 @@ def issued(sequence, *ops, num_bytes=64):
     return {"entered": entered, "sequences": {"0": sequence}}
 
 
+def waits(rank, **changes):
+    """Return a rank that lives, waits on its GPU, and has issued the collective of all ranks."""
+    return hanging(rank, **{**ALIKE, "overdue_seconds": 3.0, **changes})
+
+
 THREE = (0, 1, 2)
 ALIKE = {"sequences": {"0": 301}, "lease_seconds": 42.7, "step_seconds": 47.0, "state_seconds": 46.0}
 USUAL, SKIPPED = issued(301, "all_reduce", "all_to_all"), issued(302, "all_reduce", "all_to_all")
@@ -71,6 +76,12 @@ NCCL = (
         [aborted(0, sequences={"pair": 24, "0": 24}), ended(1, sequences={"pair": 24, "0": 24}), *PAIR]),
     row("one of the two had come further in it", EXIT(1),
         [aborted(0, sequences={"pair": 25, "0": 24}), ended(1, sequences={"pair": 24, "0": 24}), *PAIR]),
+    *(row(f"one of two ranks waits in the group of the two, the others wait for it, and the watchdog aborts it; {name}",
+          expected,
+          [waits(0), waits(1), aborted(2, 1.0, **{**ALIKE, "sequences": {"0": 300, "pair": 81}}),
+           waits(3, sequences={"0": 301, "pair": 83})], waited=waited)
+      for name, expected, waited in (
+          ("its flight record shows that it waited", UNKNOWN, {2}), ("it has no flight record", EXIT(2), ()))),
     *(row(f"one rank aborts a moment after its last step; {name}", EXIT(0),
           [aborted(0, step_seconds=4.01, sequences={"0": 300}), *rest]) for name, rest in (
         ("no rank is behind", [hanging(rank, sequences={"0": 301}) for rank in (1, 2, 3)]),
