@@ -37,7 +37,7 @@ _MACHINES = ("trainer", "zionex")
 _SAMPLES = 512  # of a rank
 _NO_LIMIT = 1 << 50  # bytes
 _PLAN_HEADS = ("tables", "ranks", "machine", "wall s", "CPU s", "peak MB", "slowest ms", "mean ms", "÷ bound")
-_PARTITIONER_HEADS = ("tables", "machine", f"{'partitioner':>20}", "placed", "swapped", "repaired")  # the last: ÷ bound
+_PARTITIONER_HEADS = ("tables", "machine", f"{'partitioner':>20}", "placed", "swapped", "repaired")  # three: ÷ bound
 
 
 def main() -> None:

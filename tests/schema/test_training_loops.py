@@ -19,11 +19,16 @@ def test_text_has_all_loops():
         pytest.param(LOOPS[0]._replace(path="/home/zoë/train.py"), id="not ASCII"),
         pytest.param(LOOPS[0]._replace(path=""), id="no path"),
         pytest.param(LOOPS[0]._replace(function="a b"), id="two words"),
-        pytest.param(LOOPS[0]._replace(path="/" + "x" * LOOPS_BYTES), id="too long"),
+        pytest.param(LOOPS[0]._replace(path="/" + "x" * 500), id="a path that faulthandler cuts"),
     ],
 )
 def test_loops_that_cannot_be_written_exactly_are_all_unknown(loop):
     assert as_text([*LOOPS, loop]) == ""
+
+
+def test_loops_that_do_not_fit_are_all_unknown():
+    assert as_text(LOOPS[1:] * 50)
+    assert as_text(LOOPS[1:] * (LOOPS_BYTES // len(as_text(LOOPS[1:])))) == ""
 
 
 @pytest.mark.parametrize("line", ["3-9 main", "3 main train.py", "a-b main train.py", "-1-2 main train.py", "x"])

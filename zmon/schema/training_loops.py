@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 LOOPS_BYTES = 2048  # of all loops of a rank as text; a loop takes about 80
+_MAX_LINE = 500  # letters, as in faulthandler (Python/traceback.c)
 _LINE = re.compile(r"(?P<first>\d+)-(?P<last>\d+) (?P<function>\S+) (?P<path>\S.*)")
 
 
@@ -32,12 +33,12 @@ class TrainingLoop(NamedTuple):
 def as_text(loops: Sequence[TrainingLoop]) -> str:
     """Return the loops as text, a line each; empty, which means unknown, if they do not fit or are not plain ASCII.
 
-    faulthandler writes other characters of a path as escapes, so that the frames would not be those of the loop.
+    faulthandler cuts long paths and escapes other characters, so that the frames would not be those of the loop.
     """
     lines = [f"{loop.first_line}-{loop.last_line} {loop.function} {loop.path}" for loop in loops]
     text = "\n".join(lines)
-    is_plain = text.isascii() and all(map(str.isprintable, lines)) and len(text) < LOOPS_BYTES
-    return text if is_plain and from_text(text) == tuple(loops) else ""
+    is_plain = text.isascii() and all(line.isprintable() and len(line) < _MAX_LINE for line in lines)
+    return text if is_plain and len(text) < LOOPS_BYTES and from_text(text) == tuple(loops) else ""
 
 
 def from_text(text: str) -> tuple[TrainingLoop, ...]:

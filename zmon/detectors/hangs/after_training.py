@@ -1,7 +1,7 @@
 """Recognize a job after its training: it evaluates, saves or writes a report, and no step is due any more. Pure.
 
 Ranks note the loops around the ends of their steps. A rank whose stack is outside all of them takes no further step
-before it enters a loop again (`Snapshot.outside_loops`). It may have entered one in which no step has ended yet.
+before it enters a loop again (`Snapshot.outside_loops`). It may have entered one already that it has not noted.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from zmon.detectors.hangs.awaited_ranks import has_one_rank, movers, waiting_groups
+from zmon.detectors.hangs.awaited_ranks import has_one_rank, movers, ranks_by_place
 from zmon.detectors.hangs.diagnosis import Diagnosis
 from zmon.detectors.hangs.limits import HangLimits, has_learned
 from zmon.detectors.wording import verb
@@ -25,7 +25,7 @@ def is_after_training(snapshot: Snapshot, awaited: Sequence[RankState], limits: 
     """Return True if the awaited ranks, and those that wait for them, are outside their training loops.
 
     Ranks that leave the loop before the others are no such case, because the others wait for them in a step. Nor are
-    ranks that wait for something which nothing will end.
+    ranks that wait for something which nothing will end. Of those in the same collective, the place of one is enough.
     """
     if not awaited or max(r.overdue_seconds for r in awaited) >= limits.moving_at_most_seconds:
         return False
@@ -34,8 +34,9 @@ def is_after_training(snapshot: Snapshot, awaited: Sequence[RankState], limits: 
     outside = snapshot.outside_loops
     if not all(r.rank in outside and _is_between_steps(r) and not _is_endless(snapshot, r) for r in awaited):
         return False
-    groups = waiting_groups(movers(snapshot), awaited)
-    return all(any(r.rank in outside for r in group) and all(map(_is_idle, group)) for group in groups)
+    looked_at = ranks_by_place(movers(snapshot), awaited)
+    waiting = [r for r in movers(snapshot) if r not in awaited]
+    return all(r.rank in outside for r in looked_at) and all(map(_is_idle, waiting))
 
 
 def is_place_due(snapshot: Snapshot, awaited: Sequence[RankState]) -> bool:

@@ -41,14 +41,15 @@ def awaited_ranks(ranks: Sequence[RankState]) -> list[RankState]:
     return behind or (outside if uncounted and len(outside) == 1 else [])
 
 
-def waiting_groups(ranks: Sequence[RankState], awaited: Collection[RankState]) -> list[list[RankState]]:
-    """Return the ranks that wait for the awaited ones, by the collective in which they are."""
-    groups: defaultdict[tuple[str, str] | None, list[RankState]] = defaultdict(list)
-    awaited_numbers = {rank.rank for rank in awaited}
-    for rank in ranks:
-        if rank.rank not in awaited_numbers:
-            groups[(rank.in_flight.op, rank.in_flight.group) if rank.in_flight else None].append(rank)
-    return [*groups.values()]
+def ranks_by_place(ranks: Sequence[RankState], awaited: Collection[RankState]) -> list[RankState]:
+    """Return ranks whose places show where the others stand: those in no collective, and one of each collective."""
+    numbers = {rank.rank for rank in awaited}
+    others = [rank for rank in ranks if rank.rank not in numbers]
+    by_collective: dict[tuple[str, str, int], RankState] = {}
+    for rank in others:
+        if rank.in_flight:
+            by_collective.setdefault((rank.in_flight.op, rank.in_flight.group, rank.in_flight.sequence), rank)
+    return [*by_collective.values(), *(r for r in others if not r.in_flight)]
 
 
 def have_issued_alike(ranks: Sequence[RankState]) -> bool:
