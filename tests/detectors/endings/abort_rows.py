@@ -206,6 +206,11 @@ SIZES = (
     row("the same, and the last report shows that it entered another size", MISMATCH(1),
         [gloo_aborted(0, 4000), lost(2, 4000), lost(3, 4000)],
         unwatched=[rank_state(1, sequences={"0": 301}, **last_two(5000))]),
+    *(row(f"{text} in a collective, and no agent has reported rank 1", expected, [*ranks, lost(3, 4000)], note)
+      for text, expected, ranks, note in (
+          ("two ranks end without last words", UNKNOWN, [gloo_aborted(r, 4000, **NO_STATUS) for r in (0, 2)],
+           "its size may be another"),
+          ("one rank ends without last words", EXIT(0), [gloo_aborted(0, 4000, **NO_STATUS), lost(2, 4000)], ""))),
     row("two ranks with different sizes", UNKNOWN, [gloo_aborted(0, 4000, world_size=2), lost(1, 5000, world_size=2)]),
     row("all sizes of an all_to_all differ", UNKNOWN, sizes("all_to_all", 10, 11, 12, 13)),
     row("sizes differ after an uneven all_to_all", MISMATCH(1),

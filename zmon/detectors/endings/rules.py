@@ -17,7 +17,7 @@ from zmon.detectors.endings.memory import out_of_memory
 from zmon.detectors.endings.rendezvous import rendezvous_failed
 from zmon.detectors.endings.signal_reach import Signals
 from zmon.detectors.endings.signals import is_owners_end, partial_signal
-from zmon.detectors.endings.size_mismatch import may_be_unseen, mismatch_finding, unwatched_mismatch
+from zmon.detectors.endings.size_mismatch import may_be_unseen, mismatch_finding, unreported_mismatch
 from zmon.detectors.endings.storage_errors import disk_steps
 from zmon.detectors.endings.uneven_end import uneven_end
 from zmon.detectors.endings.wordless_end import may_be_runners_end, wordless_end
@@ -142,7 +142,7 @@ Rule = Callable[[JobEnd], Finding | None]
 # What a rank or the launcher did by itself, whatever the owner did afterwards.
 _FAULTS: tuple[Rule, ...] = (
     mismatch_finding,  # its victims raise, so it comes before the exceptions
-    unwatched_mismatch,
+    unreported_mismatch,
     _first_fault,
     launcher_took_ranks,  # its ranks look as if they had been cancelled
 )

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from zmon.detectors.collectives import SAME_SIZE_ON_GPUS, Contribution, Mismatch, even_ops, first_mismatch
 from zmon.detectors.endings.job_end import JobEnd, with_first_words
 from zmon.detectors.endings.memory import out_of_memory
-from zmon.detectors.wording import ranks_on
+from zmon.detectors.wording import ranks_on, ranks_text
 from zmon.job.aborts import is_aborted_while_waiting
 from zmon.job.facts import launcher_lead
 from zmon.job.sequences import entered_counts
@@ -57,22 +57,34 @@ def mismatch_finding(end: JobEnd) -> Finding | None:
     )
 
 
-def unwatched_mismatch(end: JobEnd) -> Finding | None:
-    """Return a finding about ranks that gloo aborted while a rank that no agent reports now may be at fault."""
+def unreported_mismatch(end: JobEnd) -> Finding | None:
+    """Return a finding about ranks that gloo aborted while a rank that no agent reports may be at fault."""
     aborted = [r for r in end.ended if _is_aborted(r) and r.in_flight]
-    suspects = [r for r in end.snapshot.unwatched if _is_behind(r, aborted)]
-    if not suspects:
+    if suspects := [r for r in end.snapshot.unwatched if _is_behind(r, aborted)]:
+        who, where = ranks_on(suspects), f"on {suspects[0].host}, and start the agent there again"
+    elif end.snapshot.missing and (aborted := _ended_alike(end.ended)):
+        who = ranks_text(end.snapshot.missing, end.snapshot.num_missing)
+        where = f"of {who}, and start an agent on that host"
+    else:
         return None
-    hosts = sorted({r.host for r in suspects})
     return end.finding(
         cause="unknown",
-        summary=f"{ranks_on(aborted)} aborted in a collective at step {aborted[0].step}, and {ranks_on(suspects)} may "
-        "have entered it with another size or another operation: no agent reports this",
-        detail=f"Read the end of the job's log on {hosts[0]}, and start the agent there again. Once it answers, it "
-        f"reports what its ranks entered. If that is the same as elsewhere: read the log of rank {aborted[0].rank}.",
+        summary=f"{ranks_on(aborted)} aborted in a collective at step {aborted[0].step}, and {who} may have entered it "
+        "with another size or another operation: no agent reports this",
+        detail=f"Read the end of the job's log {where}. Once it answers, it reports what its ranks entered. If that is "
+        f"the same as elsewhere: read the log of rank {aborted[0].rank}.",
         confidence=0.3,
-        evidence=with_first_words(StallEvidence(hosts=tuple(hosts)), aborted[0]),
+        evidence=with_first_words(StallEvidence(hosts=tuple(sorted({r.host for r in suspects}))), aborted[0]),
     )
+
+
+def _ended_alike(ended: Sequence[RankState]) -> list[RankState]:
+    """Return the ranks that may have been aborted, if they are several: no other fault ends several in a collective.
+
+    Whoever ends a whole job does, together with the launcher of the ranks.
+    """
+    alike = [r for r in ended if _may_be_aborted(r) or (_is_aborted(r) and r.in_flight)]
+    return alike if len(alike) > 1 and any(launcher_lead(r) is None for r in alike) else []
 
 
 def _fatal_mismatch(
