@@ -165,7 +165,7 @@ def snapshot(
     flights: dict[int, FlightRecord] | None = None,
     steps: tuple[AlignedStep, ...] = (),
     earlier_ends: Iterable[LaunchEnd] = (),
-    waited: Iterable[int] = (),
+    waiters: Iterable[int] = (),
 ) -> Snapshot:
     """Return the snapshot of a job of these ranks; by default all of its hosts have an agent that answers."""
     unwatched = tuple(unwatched)
@@ -184,7 +184,7 @@ def snapshot(
         flights=flights or {},
         steps=steps,
         earlier_ends=tuple(earlier_ends),
-        waited=frozenset(waited),
+        waiters=frozenset(waiters),
     )
 
 

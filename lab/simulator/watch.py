@@ -118,7 +118,7 @@ class Watch:
         alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
         state = self._hub.job_states.state_of(snapshot)
         gather = open_stalls or (alive and all(map(_nearly_overdue, alive)))
-        state.note_waited(snapshot.ranks)
+        state.note_waiters(snapshot.ranks)
         state.flights = self._flights(snapshot) if gather else {}
         self._hub.judge.judge_job(snapshot, [*reports], UNIX + self.world.time)
         suspects = [r for r in snapshot.ranks if not r.alive or r.overdue_seconds > 0 or r.stopped_seconds]

@@ -224,11 +224,11 @@ def test_rank_that_ended_in_a_collective_had_waited():
     state = JobState(set(), 3, Account(JOB))
     records = (WAITS, replace(WAITS, num_pending=1), replace(WAITS, num_pending=1))
     state.flights = {r.rank: StandingObservation.of(r, each) for r, each in zip(before, records, strict=True)}
-    assert state.add(snapshot(*before), []).waited == frozenset()
+    assert state.add(snapshot(*before), []).waiters == frozenset()
     after = [*(replace(r, alive=False, gone_seconds=1.0) for r in before[:2]), before[2]]
-    assert state.add(snapshot(*after), []).waited == {1}
+    assert state.add(snapshot(*after), []).waiters == {1}
     state.flights = {}
-    assert state.add(snapshot(*after), []).waited == {1}
+    assert state.add(snapshot(*after), []).waiters == {1}
 
 
 def test_records_of_ranks_that_stand_still_stay():

@@ -85,7 +85,7 @@ class JobState:
     work_histories: dict[int, StandingObservation[WorkHistory]] = field(default_factory=dict)
     # By run uid of a rank: the number of its steps when it was outside the loops around them.
     outside_loops: dict[str, int] = field(default_factory=dict)
-    waited: set[str] = field(default_factory=set)  # run uids of the ranks that waited when they ended
+    waiters: set[str] = field(default_factory=set)  # run uids of the ranks that waited when they ended
     known_since: float | None = None  # unix time of the first snapshot
 
     addresses: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by host, as its agent reported them last
@@ -123,7 +123,7 @@ class JobState:
                 self.plan, self.planned_steps = plan if plan.tables else None, plan.steps
         samples = [(window.host, window.now.tcp) for window in snapshot.hardware]
         self.addresses |= {host: tcp.addresses for host, tcp in samples if tcp and tcp.addresses}
-        self.note_waited(snapshot.ranks)
+        self.note_waiters(snapshot.ranks)
         work_histories = _valid_values(self.work_histories, snapshot.ranks)
         return replace(
             snapshot,
@@ -135,15 +135,15 @@ class JobState:
             frames=_valid_values(self.frames, snapshot.ranks),
             standing={rank: history.standing for rank, history in work_histories.items()},
             outside_loops=frozenset(r.rank for r in snapshot.ranks if self.outside_loops.get(r.run_uid) == r.steps),
-            waited=frozenset(r.rank for r in snapshot.ranks if r.run_uid in self.waited),
+            waiters=frozenset(r.rank for r in snapshot.ranks if r.run_uid in self.waiters),
             known_seconds=snapshot.time - self.known_since,
             plan=self.plan,
         )
 
-    def note_waited(self, ranks: Sequence[RankState]) -> None:
+    def note_waiters(self, ranks: Sequence[RankState]) -> None:
         """Note which of the ranks that have ended waited in a collective; the next flight records do not have them."""
         flights = _valid_values(self.flights, (r for r in ranks if not r.alive))
-        self.waited |= {r.run_uid for r in ranks if r.rank in flights and flights[r.rank].num_pending}
+        self.waiters |= {r.run_uid for r in ranks if r.rank in flights and flights[r.rank].num_pending}
 
     def account_utilization(
         self, snapshot: Snapshot, measured: Mapping[str, DevicePeaks], stalled: bool = False

@@ -85,20 +85,20 @@ def _awaited_at_store(victims: Sequence[RankState], late: Sequence[RankState], m
     return [r for r in outside if r.rank in missing] or (outside if len(outside) == 1 else [])
 
 
-def are_aborted(ranks: Sequence[RankState], failed: Set[int], waited: Set[int] = frozenset()) -> bool:
+def are_aborted(ranks: Sequence[RankState], failed: Set[int], waiters: Set[int] = frozenset()) -> bool:
     """Return True if the watchdog ended ranks and no rank `failed` by itself: the cause is the network, or a mismatch.
 
-    `waited`: the ranks that waited in a collective when they ended, by flight record.
+    `waiters`: the ranks that waited in a collective when they ended, by flight record.
 
     A single rank may have aborted because of its own fault, unless all ranks had stood still for as long as that rank.
     The launcher ends the other ranks as soon as the first rank has been aborted.
     """
     aborted = [r for r in ranks if is_aborted_while_waiting(r)]
-    are_several = len(aborted) > 1 or (len(aborted) == 1 and _stood_with_all(aborted[0], ranks, waited))
+    are_several = len(aborted) > 1 or (len(aborted) == 1 and _stood_with_all(aborted[0], ranks, waiters))
     return are_several and failed <= {r.rank for r in aborted}
 
 
-def _stood_with_all(state: RankState, ranks: Sequence[RankState], waited: Set[int]) -> bool:
+def _stood_with_all(state: RankState, ranks: Sequence[RankState], waiters: Set[int]) -> bool:
     """Return True if all ranks had stood still for as long as a timeout takes when this rank ended.
 
     If this rank is the only rank behind several others, they had waited for it, unless it waited itself. A single other
@@ -106,7 +106,7 @@ def _stood_with_all(state: RankState, ranks: Sequence[RankState], waited: Set[in
     """
     seconds_ago, most = _gone_at_least(state, ranks), furthest(entered(ranks))
     is_behind_others = [r for r in ranks if is_behind(r, most)] == [state] and len(ranks) > 2
-    is_awaited = is_behind_others and state.rank not in waited
+    is_awaited = is_behind_others and state.rank not in waiters
     return state.world_size > 1 and not is_awaited and all(stood_still(r, seconds_ago) for r in ranks)
 
 

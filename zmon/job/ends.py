@@ -66,10 +66,10 @@ def _is_stuck(leaver: RankState, moving: Sequence[RankState]) -> bool:
     return left_seconds >= limit_seconds and all(r.step_seconds >= left_seconds for r in moving)
 
 
-def ends_of(ranks: Sequence[RankState], waited: Set[int] = frozenset()) -> list[End]:
+def ends_of(ranks: Sequence[RankState], waiters: Set[int] = frozenset()) -> list[End]:
     """Return the end of each rank that has ended; its way also depends on the ends of the other ranks.
 
-    `waited`: see `Snapshot.waited`.
+    `waiters`: see `Snapshot.waiters`.
     """
     if all(r.alive and r.last_words is None for r in ranks):
         return []  # of a hundred thousand ranks, the usual answer must not take long
@@ -80,7 +80,7 @@ def ends_of(ranks: Sequence[RankState], waited: Set[int] = frozenset()) -> list[
     died = [end for end in ends if not end.rank.alive and end.way not in consequences]
     # A rank that died after the first abort is not its reason: a launcher kills a rank that does not end at its signal.
     failed = {end.rank.rank for end in died if first_abort is None or not before(first_abort, end.gone)}
-    if not hung and not are_aborted(ranks, failed, waited) and not has_left_others(ranks):
+    if not hung and not are_aborted(ranks, failed, waiters) and not has_left_others(ranks):
         return ends
 
     def way(end: End) -> Way:

@@ -191,7 +191,7 @@ def _outcome(snapshot: Snapshot, fault: Finding | None) -> tuple[str, str]:
             return NODE_LOST, fault.summary
         is_unclear = fault.cause == _UNKNOWN_CAUSE and fault.severity != "critical"
         return UNKNOWN_END if is_unclear else FAILED, fault.summary
-    ends = ends_of(snapshot.ranks, snapshot.waited)
+    ends = ends_of(snapshot.ranks, snapshot.waiters)
     size = len(snapshot.ranks)
     ranks = f"all {size} ranks" if size > 1 else "its rank"
     step = max(r.step for r in snapshot.ranks)

@@ -62,7 +62,7 @@ class Snapshot:
     not_finite: Mapping[str, int] = field(default_factory=dict)  # report key → number of steps with NaN on some rank
     flights: Mapping[int, FlightRecord] = field(default_factory=dict)  # rank → record; requested once nothing moves
     # Ranks that waited in a collective when they ended, by flight record; if its GPU is stuck, a rank looks the same.
-    waited: frozenset[int] = frozenset()
+    waiters: frozenset[int] = frozenset()
     efficiency: tuple[EfficiencySample, ...] = ()  # every half minute of training, oldest first; empty: no curve
     plan: Plan | None = None  # the plan of this launch; None: the trainer sent none
     # Rank → innermost frame of the job's own code; only for ranks that stand still, once the hub has their stacks.

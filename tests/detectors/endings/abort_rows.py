@@ -79,8 +79,8 @@ NCCL = (
     *(row(f"one of two ranks waits in the group of the two, the others wait for it, and the watchdog aborts it; {name}",
           expected,
           [waits(0), waits(1), aborted(2, 1.0, **{**ALIKE, "sequences": {"0": 300, "pair": 81}}),
-           waits(3, sequences={"0": 301, "pair": 83})], waited=waited)
-      for name, expected, waited in (
+           waits(3, sequences={"0": 301, "pair": 83})], waiters=waiters)
+      for name, expected, waiters in (
           ("its flight record shows that it waited", UNKNOWN, {2}), ("it has no flight record", EXIT(2), ()))),
     *(row(f"one rank aborts a moment after its last step; {name}", EXIT(0),
           [aborted(0, step_seconds=4.01, sequences={"0": 300}), *rest]) for name, rest in (

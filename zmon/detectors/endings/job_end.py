@@ -33,7 +33,7 @@ class JobEnd:
     @cached_property
     def ends(self) -> list[End]:
         """The end of each rank that is dead, or that has raised and is about to end."""
-        return ends_of(self.snapshot.ranks, self.snapshot.waited)
+        return ends_of(self.snapshot.ranks, self.snapshot.waiters)
 
     @cached_property
     def ended(self) -> list[RankState]:
