@@ -18,7 +18,7 @@ from zmon.agent.worker_socket import WorkerSocket, worker_socket
 from zmon.job.job_frame import is_outside
 from zmon.process import ProcessId
 from zmon.schema.api import EvidenceRequest, RankEvidence
-from zmon.schema.training_loops import TrainingLoop
+from zmon.schema.training_loops import TrainingLoop, from_text
 
 T = TypeVar("T")
 _ANSWER_SECONDS = 1.0
@@ -49,8 +49,9 @@ def locate_rank(boxes: Boxes, request: EvidenceRequest) -> RankLocation | None:
     box = max(candidates, key=lambda box: box.identity.start_unix, default=None)
     if box is None:
         return None
-    socket = worker_socket(box.path, box.owner, box.socket_name)
-    return RankLocation(box.run_uid, box.process, socket, box.alive, box.loops)
+    identity = box.latest_identity
+    socket = worker_socket(box.path, box.owner, identity.socket)
+    return RankLocation(box.run_uid, box.process, socket, box.alive, from_text(identity.loops))
 
 
 class StderrTails:

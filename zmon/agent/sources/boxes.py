@@ -236,7 +236,7 @@ class Boxes:
                 continue
             try:
                 links = self.roots.may_be_links
-                remove_rank(box.path, box.inode, box.owner, box.socket_name, self._socket_dir, links)
+                remove_rank(box.path, box.inode, box.owner, box.latest_identity.socket, self._socket_dir, links)
             except (OSError, BoxError) as error:
                 self._undeletable[path] = box.owner, reason(path, error, "delete")
             else:

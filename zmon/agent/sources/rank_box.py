@@ -32,7 +32,6 @@ from zmon.schema.measures import NS as _NS
 from zmon.schema.names import OPS, bounded_labels, first_job_id, word
 from zmon.schema.rank import FROZEN, STOPPED_STATES, EnteredCollective, InFlight, LastWords, RankState
 from zmon.schema.row import row_of
-from zmon.schema.training_loops import TrainingLoop, from_text
 
 LEFT_BEHIND_SECONDS = 60.0  # a rank that was dead for longer when its box was first opened is not reported
 _SLOW_INTERVAL_NS = 1_000_000_000  # interval of /proc while the rank makes progress
@@ -291,18 +290,8 @@ class RankBox:
         return [] if self.reader is None else self.reader.steps_spread(after_ns, until_ns, about)
 
     @property
-    def socket_name(self) -> str:
-        """The path of the rank's worker server as the box has it, unchecked; empty if it has none."""
-        return self._latest_identity.socket
-
-    @property
-    def loops(self) -> tuple[TrainingLoop, ...]:
-        """The loops around the end of its training steps; empty: unknown."""
-        return from_text(self._latest_identity.loops)
-
-    @property
-    def _latest_identity(self) -> Identity:
-        """The identity with what the rank has added since its start."""
+    def latest_identity(self) -> Identity:
+        """The identity with what the rank has added since its start, such as its worker server and its loops."""
         return self.identity if self.reader is None else self.reader.identity()
 
     def state(self) -> RankState:

@@ -79,7 +79,7 @@ def unreported_mismatch(end: JobEnd) -> Finding | None:
 
 
 def _ended_alike(ended: Sequence[RankState]) -> list[RankState]:
-    """Return the ranks that may have been aborted, if they are several: no other fault ends several in a collective.
+    """Return the ranks that may have been aborted, if they are several: few other faults end several in a collective.
 
     Whoever ends a whole job does, together with the launcher of the ranks.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from zmon.detectors.hangs.awaited_ranks import has_one_rank, movers, ranks_by_place
+from zmon.detectors.hangs.awaited_ranks import has_one_rank, movers, ranks_by_place, without
 from zmon.detectors.hangs.diagnosis import Diagnosis
 from zmon.detectors.hangs.limits import HangLimits, has_learned
 from zmon.detectors.wording import verb
@@ -34,9 +34,8 @@ def is_after_training(snapshot: Snapshot, awaited: Sequence[RankState], limits: 
     outside = snapshot.outside_loops
     if not all(r.rank in outside and _is_between_steps(r) and not _is_endless(snapshot, r) for r in awaited):
         return False
-    looked_at = ranks_by_place(movers(snapshot), awaited)
-    waiting = [r for r in movers(snapshot) if r not in awaited]
-    return all(r.rank in outside for r in looked_at) and all(map(_is_idle, waiting))
+    waiting = without(movers(snapshot), awaited)
+    return all(r.rank in outside for r in ranks_by_place(waiting)) and all(map(_is_idle, waiting))
 
 
 def is_place_due(snapshot: Snapshot, awaited: Sequence[RankState]) -> bool:

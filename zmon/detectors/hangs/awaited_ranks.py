@@ -41,10 +41,14 @@ def awaited_ranks(ranks: Sequence[RankState]) -> list[RankState]:
     return behind or (outside if uncounted and len(outside) == 1 else [])
 
 
-def ranks_by_place(ranks: Sequence[RankState], awaited: Collection[RankState]) -> list[RankState]:
-    """Return ranks whose places show where the others stand: those in no collective, and one of each collective."""
+def without(ranks: Sequence[RankState], awaited: Collection[RankState]) -> list[RankState]:
+    """Return the ranks that are not among the awaited ones."""
     numbers = {rank.rank for rank in awaited}
-    others = [rank for rank in ranks if rank.rank not in numbers]
+    return [rank for rank in ranks if rank.rank not in numbers]
+
+
+def ranks_by_place(others: Sequence[RankState]) -> list[RankState]:
+    """Return ranks whose places show where these stand: those in no collective, and one of each collective."""
     by_collective: dict[tuple[str, str, int], RankState] = {}
     for rank in others:
         if rank.in_flight:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zmon.detectors.hangs.awaited_ranks import has_one_rank, movers, ranks_by_place
+from zmon.detectors.hangs.awaited_ranks import has_one_rank, movers, ranks_by_place, without
 from zmon.detectors.hangs.diagnosis import Diagnosis
 from zmon.detectors.hangs.limits import LOOK_RATIO, HangLimits, has_learned
 from zmon.detectors.hangs.rules import diagnose
@@ -38,7 +38,7 @@ def ranks_to_look_at(snapshot: Snapshot, limits: HangLimits) -> Sequence[RankSta
     moving = movers(snapshot)
     awaited = awaited_by(diagnose(snapshot, limits), moving)
     ranks = [r for r in awaited if r.in_flight is None]
-    return ranks + ranks_by_place(moving, awaited) if ranks else ()
+    return ranks + ranks_by_place(without(moving, awaited)) if ranks else ()
 
 
 def awaited_by(diagnosis: Diagnosis, moving: Sequence[RankState]) -> Sequence[RankState]:

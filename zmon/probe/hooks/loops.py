@@ -26,12 +26,11 @@ from zmon.schema.training_loops import TrainingLoop, as_text
 # Loops in these packages are parts of a step, such as the one over the parameters.
 _PARTS_OF_STEPS = ("torch", "zmon")
 _ENDS = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE")  # no instruction follows these
-_MAX_BYTES = 40_000  # of the bytecode of a function, which takes about 0.1 s once; a longer one is not read
+_MAX_BYTES = 40_000  # of the bytecode of a function, which takes 15 to 25 ms once; a longer one is not read
 _MAX_FUNCTIONS = 256  # whose loops are kept; a notebook makes new ones in each cell
 
-Chain = tuple[
-    tuple[CodeType, int], ...
-]  # the frames of a step, the innermost first: the code, and the line of the call
+# The frames of a step, the innermost first: the code, and the line of the call.
+Chain = tuple[tuple[CodeType, int], ...]
 Lines = tuple[int, int]  # the first and the last one of a loop
 
 
