@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lab.simulator.outside import SIGNAL_SECONDS
-from lab.simulator.processes import HANDLER_SECONDS
+from lab.simulator.processes import HANDLER_SECONDS, TERM_SECONDS
 from lab.simulator.strikes import terminated
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def looks_like_the_owners_end(world: World, agents: Sequence[SimulatedAgent]) ->
     if len(hosts) == 1 and all(_sender(rank) is not None for rank in ranks):  # one process signalled all of them
         return True
     signalled = [rank for rank in ranks if rank.sender is not None or _left_by_signal(rank)]
-    longest = SIGNAL_SECONDS + (HANDLER_SECONDS[1] if handles_term else 0.0)
+    longest = SIGNAL_SECONDS + (HANDLER_SECONDS if handles_term else TERM_SECONDS)[1]
     spreads = [_spread([rank for rank in signalled if rank.host == host]) for host in hosts]
     return max(spreads) <= longest and (len(hosts) == 1 or _spread(ranks) <= HOSTS_SECONDS + longest)
 

@@ -53,3 +53,13 @@ def test_rank_of_a_host_that_does_not_answer_shows_nothing(reachable):
     agents = [SimpleNamespace(began=0.0, reachable=answers) for answers in (reachable, True)]
     assert looks_like_the_owners_end(world, agents) is not reachable
     assert not looks_like_the_owners_end(world, [SimpleNamespace(began=0.0, reachable=False)] * 2)
+
+
+@pytest.mark.parametrize("handles_term", [False, True])
+def test_every_end_by_the_owner_looks_like_one(handles_term):
+    shape = replace(ONE_HOST, ranks=8, device="cuda", handles_term=handles_term)
+    strike = Strike("cancel", 1, place="forward", to="ranks", signal="SIGTERM")
+    worlds = [World(Composition(seed, 0, shape, (strike,))) for seed in range(10)]
+    for world in worlds:
+        world.run(40.0)
+    assert all(looks_like_the_owners_end(world, [SimpleNamespace(began=0.0, reachable=True)]) for world in worlds)
