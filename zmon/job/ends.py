@@ -23,7 +23,7 @@ from zmon.schema.rank import RankState
 
 # A process that has raised ends within 0.8 s, on a busy machine within seconds; gloo's connections may hold it longer.
 _LEAVING_SECONDS = 5.0
-_LEAVING_LEASE_RATIO = 0.2  # of the lease, which is 15 p99 steps: the other ranks may still finish their current step
+_LEAVING_LEASE_RATIO = 0.2  # the lease is 15 p99 steps; in a fifth of it the other ranks may finish their current step
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,8 @@ class End:
 def ended_ranks(ranks: Sequence[RankState]) -> list[RankState]:
     """Return the dead ranks, and the ranks that have raised and are about to end, which may take seconds.
 
-    A job may survive an exception that reached its excepthook. So a living rank counts only if it has not finished a
-    step since the exception. In addition, some rank must be dead, all ranks must be overdue, or no rank may have
-    finished a step for long.
+    A job may survive an exception that reached its excepthook. So a living rank counts only if it has finished no step
+    since the exception, and if a rank is dead, all ranks are overdue, or a rank hangs in its end (`_is_stuck`).
     """
     dead = [r for r in ranks if not r.alive]
     leaving = [r for r in ranks if r.alive and r.leaving_seconds is not None and r.step_seconds >= r.leaving_seconds]
@@ -72,11 +71,12 @@ def ends_of(ranks: Sequence[RankState], waiters: Set[int] = frozenset()) -> list
     `waiters`: see `Snapshot.waiters`.
     """
     if all(r.alive and r.last_words is None for r in ranks):
-        return []  # of a hundred thousand ranks, the usual answer must not take long
+        return []  # the usual answer, which a job of a hundred thousand ranks must get fast
     ends = _with_cancelled_launchers([End(r, way_of(r)) for r in ended_ranks(ranks)], ranks)
     hung = {r.rank for r in hung_ranks(ranks)}
     consequences = (Way.CANCELLED, Way.DISCONNECTED)
-    first_abort = min(map(ended, filter(is_aborted_while_waiting, ranks)), key=lambda fact: fact.latest, default=None)
+    aborts = [ended(r) for r in ranks if is_aborted_while_waiting(r)]
+    first_abort = min(aborts, key=lambda fact: fact.latest, default=None)
     died = [end for end in ends if not end.rank.alive and end.way not in consequences]
     # A rank that died after the first abort is not its reason: a launcher kills a rank that does not end at its signal.
     failed = {end.rank.rank for end in died if first_abort is None or not before(first_abort, end.gone)}
@@ -109,22 +109,28 @@ def _with_cancelled_launchers(ends: Sequence[End], ranks: Sequence[RankState]) -
     ]
 
 
-def end_unclearly(ends: Sequence[End]) -> bool:
+def is_end_unclear(ends: Sequence[End]) -> bool:
     """Return True if nothing shows whether the owner ended these ranks or whether they were killed.
 
     No rank left last words, no exit status is known, and no rank certainly ended before the other ranks. Their launcher
-    ended too, or no agent watched them. A signal of the owner to watched ranks would have left last words. Ranks that
-    stood still for as long as a timeout takes were aborted, so their end is clear.
+    ended too, or no agent watched them. A signal of the owner to watched ranks would have left last words.
     """
     ranks = [end.rank for end in ends]
     if any(r.alive or r.last_words is not None or r.exit_status is not None for r in ranks):
         return False
-    if not all(not r.watched or (r.launcher_status is None and launcher_lead(r) is not None) for r in ranks):
-        return False
-    if not ranks or all(stood_still(r, gone_seconds(r)) for r in ranks):
-        return False
+    if any(r.watched and not _ended_beside_its_launcher(r) for r in ranks):
+        return False  # a launcher that lives, or whose status is known, explains the end
+    if all(stood_still(r, gone_seconds(r)) for r in ranks):
+        return False  # they stood still for as long as a timeout takes, so a library aborted them
+    if not all(r.watched for r in ranks):
+        return True
     gone = sorted((end.gone for end in ends), key=lambda fact: fact.latest)
-    return not all(r.watched for r in ranks) or not before(gone[0], gone[-1])
+    return before(gone[0], gone[-1]) is not True  # None: the order is not known
+
+
+def _ended_beside_its_launcher(state: RankState) -> bool:
+    """Return True if the launcher of a rank ended about when the rank did, and its status is not known."""
+    return state.launcher_status is None and launcher_lead(state) is not None
 
 
 def first_to_end(ends: Sequence[End]) -> list[RankState]:

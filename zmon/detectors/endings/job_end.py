@@ -12,7 +12,7 @@ from zmon.detectors.endings.limits import EndLimits
 from zmon.detectors.endings.memory import out_of_memory
 from zmon.detectors.new_finding import new_finding
 from zmon.format import counted, duration
-from zmon.job.ends import End, end_unclearly, ended_ranks, ends_of, first_to_end
+from zmon.job.ends import End, ended_ranks, ends_of, first_to_end, is_end_unclear
 from zmon.job.facts import began_to_end, gone_seconds
 from zmon.job.rank_end import Way, way_of
 from zmon.job.restarts import RESTART_GAP_SECONDS, launch_began
@@ -53,7 +53,7 @@ class JobEnd:
     @cached_property
     def is_unclear(self) -> bool:
         """True if all ranks have ended, and nothing shows whether the owner ended them or whether they were killed."""
-        if not self.is_complete or not end_unclearly(self.ends):
+        if not self.is_complete or not is_end_unclear(self.ends):
             return False
         return not any(out_of_memory(self.snapshot, state) for state in self.ended)
 
