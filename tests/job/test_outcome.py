@@ -72,6 +72,24 @@ def test_rank_that_saves_and_leaves_after_a_signal_was_cancelled():
     assert (end.outcome, end.summary) == (CANCELLED, "its owner ended all 4 ranks at step 100 (exit code 0)")
 
 
+@pytest.mark.parametrize(
+    ("words", "start"),
+    [
+        pytest.param({"sender_pid": 4711}, "its owner ended all 4 ranks at step 100 (SIGTERM)", id="sender known"),
+        pytest.param({}, "all 4 ranks ended at step 100 (SIGTERM), as if by the owner; nothing", id="sender unknown"),
+        pytest.param(
+            {"kind": "exception", "type": "builtins.KeyboardInterrupt"}, "its owner ended all 4 ranks", id="Ctrl-C"
+        ),
+    ],
+)
+def test_owner_is_named_only_if_something_shows_who_sent_the_signal(words, start):
+    ranks = [terminated(rank, 9.0) for rank in range(4)]
+    ranks = [replace(r, last_words=replace(r.last_words, **words)) for r in ranks]
+    end = ended_launch(snapshot(*ranks), None, None)
+    assert end.outcome == CANCELLED
+    assert end.summary.startswith(start)
+
+
 ALONE = {"world_size": 1, "steps": 0, "sequences": {}}
 
 

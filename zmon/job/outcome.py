@@ -196,7 +196,10 @@ def _outcome(snapshot: Snapshot, fault: Finding | None) -> tuple[str, str]:
     ranks = f"all {size} ranks" if size > 1 else "its rank"
     step = max(r.step for r in snapshot.ranks)
     if cancelled := [end for end in ends if end.way is Way.CANCELLED or _left_after_a_signal(end.rank)]:
-        return CANCELLED, f"its owner ended {ranks} at step {step} ({_ended_by(cancelled)})"
+        end = f"at step {step} ({_ended_by(cancelled)})"
+        if any(_has_known_sender(each.rank) for each in cancelled):
+            return CANCELLED, f"its owner ended {ranks} {end}"
+        return CANCELLED, f"{ranks} ended {end}, as if by the owner; nothing shows who sent the signal"
     if all(end.way is Way.FINISHED for end in ends):
         return DONE, f"{ranks} finished at step {step}"
     return UNKNOWN_END, f"{ranks} ended at step {step} ({_ended_by(ends)}), and no fault explains it"
@@ -206,6 +209,17 @@ def _left_after_a_signal(state: RankState) -> bool:
     """Return True if the rank saved and left cleanly after a SIGTERM."""
     words = state.last_words
     return words is not None and (words.kind == "signal" or words.sender_pid is not None)
+
+
+def _has_known_sender(state: RankState) -> bool:
+    """Return True if the process that sent the signal is known, or if it was Ctrl-C.
+
+    The kernel tells the sender only to the C part of the probe.
+    """
+    words = state.last_words
+    if words is None:
+        return False
+    return words.type.endswith("KeyboardInterrupt") or (words.sender_pid, words.late_sender_pid) != (None, None)
 
 
 def _ended_by(ends: Sequence[End]) -> str:
