@@ -1,8 +1,9 @@
 """Tells whether what a fault has left of a job looks as if the owner had ended the job. Pure.
 
 zmon is quiet about such an end, because owners end jobs every day: docs/endings.md has these faults among the signals.
-Only two of them look like this: a signal to one rank whose launcher ends the others at once, if nobody recorded who
-sent the signals, and the death of a launcher that no agent watched. Ranks of a host that does not answer show nothing.
+Three of them look like this: a signal to one rank whose launcher ends the others at once, if nobody recorded who sent
+the signals; the death of a launcher that no agent watched; and exits of all ranks with code 0, as of a job that handles
+a signal. Ranks of a host that does not answer show nothing.
 """
 
 from __future__ import annotations
@@ -23,8 +24,13 @@ HOSTS_SECONDS = 0.3  # an owner who signals the ranks of several hosts reaches a
 
 
 def looks_like_the_owners_end(world: World, agents: Sequence[SimulatedAgent]) -> bool:
-    """Return True if SIGTERM ended all ranks together, and neither its senders nor a launcher show a fault."""
+    """Return True if all ranks exited with code 0, or if SIGTERM ended all of them together.
+
+    Neither the senders of SIGTERM nor a launcher may show a fault.
+    """
     ranks, handles_term = [rank for rank in world.ranks if agents[rank.host].reachable], world.shape.handles_term
+    if ranks and all(rank.ending is not None and rank.ending.status == "exit code 0" for rank in ranks):
+        return True
     status = terminated("SIGTERM", handles_term).status
     if not ranks or not all(_was_ended_by_signal(rank, status) for rank in ranks):
         return False

@@ -55,6 +55,15 @@ def test_rank_of_a_host_that_does_not_answer_shows_nothing(reachable):
     assert not looks_like_the_owners_end(world, [SimpleNamespace(began=0.0, reachable=False)] * 2)
 
 
+def test_exits_with_code_0_look_like_the_owners_end_if_all_ranks_do_so():
+    strikes = tuple(Strike("exit_zero", rank, place="forward") for rank in (0, 1))
+    agents = [SimpleNamespace(began=0.0, reachable=True)] * 2
+    for count in (1, 2):
+        world = World(Composition(7, 0, TWO_HOSTS, strikes[:count]))
+        world.run(40.0)
+        assert looks_like_the_owners_end(world, agents) is (count == 2)
+
+
 @pytest.mark.parametrize("handles_term", [False, True])
 def test_every_end_by_the_owner_looks_like_one(handles_term):
     shape = replace(ONE_HOST, ranks=8, device="cuda", handles_term=handles_term)
