@@ -29,7 +29,8 @@ FILES, PER_SEED = 10_000, 500
 MAX_MEMORY_BYTES, MAX_CPU_SECONDS = 8 << 20, 2.0  # limits of one reader of one file
 STATE = range(CURRENT.live, CURRENT.live + 32)
 CELLS = (CURRENT.identity, CURRENT.place, CURRENT.report, CURRENT.words, CURRENT.groups)
-HEAD = CURRENT.ring + 24 * CURRENT.boundary_size  # the part of the file with values
+WRITTEN_BOUNDARIES = 24  # at least as many as `write_box` writes
+HEAD = CURRENT.ring + WRITTEN_BOUNDARIES * CURRENT.boundary_size  # the part of the file with values
 
 
 # -- damage ------------------------------------------------------------------------------------------------
@@ -66,12 +67,12 @@ def swap_pieces(data, chance, other):
 
 def insert_pieces(data, chance, other):
     """Insert a piece of another box, at the same or another offset, but not the prefix, which identifies the box."""
-    offset, size = random_offset(chance), chance.choice((8, 100, CURRENT.boundary_size, 1552, 4096))
     if chance.random() < 0.5:  # insert whole boundaries
-        offset, size = (
-            CURRENT.ring + chance.randrange(24) * CURRENT.boundary_size,
-            CURRENT.boundary_size * chance.randrange(4),
-        )
+        offset = CURRENT.ring + chance.randrange(WRITTEN_BOUNDARIES) * CURRENT.boundary_size
+        size = CURRENT.boundary_size * chance.randrange(4)
+    else:
+        offset = random_offset(chance)
+        size = chance.choice((8, 100, CURRENT.boundary_size, CURRENT.words.slot_size, 4096))
     source = offset if chance.random() < 0.7 else random_offset(chance)
     prefix = data[: layout.PREFIX.size]
     data[offset : offset + size] = other[source : source + size]
@@ -217,7 +218,7 @@ def test_impossible_values_with_valid_checksums_do_not_crash_the_reader(boxes, t
                     os.pwrite(
                         file.fileno(), with_checksum(cell.struct.size), cell.offset + chance.choice((0, cell.slot_size))
                     )
-            for slot in range(24):
+            for slot in range(WRITTEN_BOUNDARIES):
                 if chance.random() < 0.5:
                     raw = struct.pack("<Q", slot) + with_checksum(layout.BOUNDARY.size)[8:-4]
                     whole = raw + layout.CRC.pack(crc32(raw, seed))

@@ -5,7 +5,7 @@ from statistics import fmean
 
 import pytest
 
-from tests.boxes import Box, all_ends, records_between
+from tests.boxes import all_ends, records_between
 from tests.steps import only_records
 from zmon.box import layout, recent
 from zmon.box.reader import BoxReader
@@ -16,18 +16,6 @@ from zmon.schema.names import ACTIVITIES, OPS
 
 SECOND = 1_000_000_000
 TRAIN, EVAL = ACTIVITIES.index("train"), ACTIVITIES.index("eval")
-
-
-@pytest.fixture
-def box(tmp_path):
-    return Box(tmp_path)
-
-
-@pytest.fixture
-def reader(box):
-    reader = BoxReader(box.path)
-    yield reader
-    reader.close()
 
 
 def step_numbers(ends):
