@@ -230,15 +230,13 @@ def test_line_without_end_is_refused(run, monkeypatch):
     run(scenario)
 
 
-def test_server_that_does_not_answer_is_unreachable(run):
+def test_server_that_refuses_connections_is_unreachable(run):
     async def scenario(api, session):
-        gone = api.url
         api.url = "http://127.0.0.1:1"
         with pytest.raises(Unreachable, match="Connection refused"):
             await names(api, session)
         with pytest.raises(Unreachable, match="Connection refused"):
             async with changes_of(api, session):
                 pass
-        api.url = gone
 
     run(scenario)
