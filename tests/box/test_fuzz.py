@@ -18,7 +18,7 @@ from zlib import crc32
 
 import pytest
 
-from tests.box.written import Written, check_parts, write_box
+from tests.box.written import CELLS, HEAD, WRITTEN_BOUNDARIES, Written, check_parts, write_box
 from zmon.box import layout
 from zmon.box.reader import BoxReader
 from zmon.box.steps import aligned_steps, totals, whole_steps
@@ -28,9 +28,6 @@ from zmon.errors import BoxError
 FILES, PER_SEED = 10_000, 500
 MAX_MEMORY_BYTES, MAX_CPU_SECONDS = 8 << 20, 2.0  # limits of one reader of one file
 STATE = range(CURRENT.live, CURRENT.live + 32)
-CELLS = (CURRENT.identity, CURRENT.place, CURRENT.report, CURRENT.words, CURRENT.groups)
-WRITTEN_BOUNDARIES = 24  # at least as many as `write_box` writes
-HEAD = CURRENT.ring + WRITTEN_BOUNDARIES * CURRENT.boundary_size  # the part of the file with values
 
 
 # -- damage ------------------------------------------------------------------------------------------------
