@@ -45,7 +45,8 @@ def flip_bits(data, chance, other):
 
 def overwrite_runs(data, chance, other):
     for _ in range(chance.choice((1, 1, 4))):
-        offset, size = random_offset(chance), chance.choice((1, 4, 8, 64, 700, 5000))
+        offset = random_offset(chance)
+        size = chance.choice((1, 4, 8, 64, 700, 5000))
         data[offset : offset + size] = chance.choice((chance.randbytes(size), b"\xff" * size, bytes(size)))
 
 

@@ -115,7 +115,8 @@ def test_step_is_the_current_step_while_training_and_else_the_last_step(box):
 
 
 def test_every_field_of_totals_and_records_is_read(box):
-    times, counts = list(range(100, 100 + layout.NUM_TIMES)), list(range(200, 200 + layout.NUM_COUNTS))
+    times = list(range(100, 100 + layout.NUM_TIMES))
+    counts = list(range(200, 200 + layout.NUM_COUNTS))
     unknown = [UNKNOWN] * layout.NUM_AMOUNTS
     amounts, step_amounts = (range(first, first + layout.NUM_AMOUNTS) for first in (400, 300))
     before = box.boundary(

@@ -25,7 +25,8 @@ def numbers_after(reader, after, most=ring.RING_CAPACITY):
 
 def read_in_pieces(reader, size):
     """Return all undamaged boundaries, from readings of so many."""
-    rows, after = [], 0
+    rows = []
+    after = 0
     while (answer := reader.boundaries_after(after, size))[1]:
         first, raw = answer
         rows += ring.boundaries(raw, first, reader.seed, reader.layout)

@@ -66,7 +66,8 @@ def changed(valid: Any, chance: random.Random) -> Any:
 
 def _change(root: Any, chance: random.Random) -> Any:
     """Change one place of plain data, mostly a deep one."""
-    parent, key, place = None, None, root
+    parent = key = None
+    place = root
     while isinstance(place, dict | list) and place and chance.random() < 0.9:
         parent = place
         key = chance.choice(list(place)) if isinstance(place, dict) else chance.randrange(len(place))

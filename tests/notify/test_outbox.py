@@ -36,7 +36,8 @@ def test_failure_of_one_recipient_holds_back_its_notices_only(unsent):
 
 
 def test_waits_double_up_to_ten_minutes(unsent):
-    waiting, waits = unsent(), []
+    waiting = unsent()
+    waits = []
     for _ in range(9):
         waiting = waiting.after_failure(NOW, "no answer")
         waits.append(waiting.due - NOW)

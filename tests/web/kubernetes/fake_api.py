@@ -145,7 +145,8 @@ class FakeApi:
         return await (self._watch(request) if verb == "watch" else self._list(request))
 
     async def _list(self, request):
-        begin, values = int(request.query.get("continue", "0")), list(self.objects[request.path].values())
+        begin = int(request.query.get("continue", "0"))
+        values = list(self.objects[request.path].values())
         field, _, wanted = request.query.get("fieldSelector", "").partition("=")
         if field:  # the API server selects pods by few fields
             assert field == "spec.nodeName"
