@@ -26,7 +26,7 @@ CELLS = ("identity", "place", "report", "words", "groups")
 def step_ends(box):
     """Return the numbers of the boundaries that end a step, and those of the steps."""
     with contextlib.closing(BoxReader(box.path)) as reader:
-        return [(each.end[layout.NUMBER], each.end[layout.STEP_NUMBER]) for each in all_ends(reader)]
+        return [(ends.end[layout.NUMBER], ends.end[layout.STEP_NUMBER]) for ends in all_ends(reader)]
 
 
 # -- the live words ----------------------------------------------------------------------------------------

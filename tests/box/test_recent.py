@@ -19,7 +19,7 @@ TRAIN, EVAL = ACTIVITIES.index("train"), ACTIVITIES.index("eval")
 
 
 def step_numbers(ends):
-    return [each.end[layout.STEP_NUMBER] for each in ends]
+    return [step_ends.end[layout.STEP_NUMBER] for step_ends in ends]
 
 
 def sampled_records(ends):
@@ -108,11 +108,11 @@ def test_evaluations_do_not_change_the_sampled_step_numbers(box):
 
 def test_sampled_step_has_the_boundaries_of_that_step(box, reader):
     box.steps(100, seconds=0.02)
-    whole = {each.end[layout.STEP_NUMBER]: each for each in reader.steps_ended(0, box.clock.ns, 1000)}
+    whole = {step_ends.end[layout.STEP_NUMBER]: step_ends for step_ends in reader.steps_ended(0, box.clock.ns, 1000)}
     sample = reader.steps_spread(0, box.clock.ns, 4)
     assert step_numbers(sample) == drawn(32, 1, 100)
-    for each in sample:
-        assert each._replace(mean_from=None) == whole[each.end[layout.STEP_NUMBER]]
+    for step_ends in sample:
+        assert step_ends._replace(mean_from=None) == whole[step_ends.end[layout.STEP_NUMBER]]
 
 
 def sample_means(box, about):

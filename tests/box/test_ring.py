@@ -14,7 +14,7 @@ from zmon.schema.measures import NS
 
 def step_ends(reader):
     """Return the numbers of the boundaries that end a step."""
-    return [each.end[layout.NUMBER] for each in all_ends(reader)]
+    return [ends.end[layout.NUMBER] for ends in all_ends(reader)]
 
 
 def numbers_after(reader, after, most=ring.RING_CAPACITY):

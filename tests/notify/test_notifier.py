@@ -32,8 +32,8 @@ def start(endpoint, tmp_path):
         return started[-1]
 
     yield notifier
-    for each in started:
-        each.close()
+    for running in started:
+        running.close()
 
 
 def has_counts(notifier, **expected):
@@ -49,14 +49,14 @@ def test_each_notice_arrives_once_and_in_order(start, endpoint):
     notifier.update([], {}, {JOB}, [END], NOW)
     notifier.update([], {}, {JOB}, [], NOW)
     assert has_counts(notifier, sent=2)
-    assert [each["title"] for each in endpoint.received] == [f"CRITICAL {FINDING.cause}, job {JOB}", END_TITLE]
+    assert [message["title"] for message in endpoint.received] == [f"CRITICAL {FINDING.cause}, job {JOB}", END_TITLE]
 
 
 def test_recipient_gets_only_what_it_wants(start, endpoint):
     notifier = start(tell=("ends",))
     notifier.update([FINDING], {}, (), [END], NOW)
     assert has_counts(notifier, sent=1)
-    assert [each["title"] for each in endpoint.received] == [END_TITLE]
+    assert [message["title"] for message in endpoint.received] == [END_TITLE]
 
 
 def test_service_that_fails_for_a_while_gets_each_notice_once(start, endpoint):

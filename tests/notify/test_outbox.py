@@ -19,7 +19,7 @@ def test_notice_is_added_once_for_each_recipient(unsent):
     outbox = Outbox(None)
     outbox.add([unsent(), unsent(to="bob")])
     outbox.add([unsent(), unsent(2)])
-    assert [(each.recipient, each.notice.id) for each in outbox.pending] == [
+    assert [(entry.recipient, entry.notice.id) for entry in outbox.pending] == [
         ("ann", "end 1"), ("bob", "end 1"), ("ann", "end 2"),
     ]  # fmt: skip
 
@@ -57,7 +57,7 @@ def test_oldest_ones_beyond_the_maximum_are_dropped(unsent, monkeypatch):
     monkeypatch.setattr(module, "MAX_PENDING", 2)
     outbox = Outbox(None)
     outbox.add([unsent(number) for number in range(4)])
-    assert [each.notice.id for each in outbox.pending] == ["end 2", "end 3"]
+    assert [entry.notice.id for entry in outbox.pending] == ["end 2", "end 3"]
     assert outbox.counts["ann", "dropped"] == 2
 
 

@@ -197,7 +197,8 @@ def test_segment_of_another_version_is_kept_and_reported(box, root, offset):
     for _ in range(2):
         append_once(root, box)
     unusable_path = path.with_name(path.name.replace(".steps", ".unusable.steps"))
-    assert {each: each.read_bytes() == content for each in segments(root)} == {path: False, unusable_path: True}
+    is_kept = {segment: segment.read_bytes() == content for segment in segments(root)}
+    assert is_kept == {path: False, unusable_path: True}
     runs, unusable = read_runs(path.parent)
     assert ([step_numbers(run) for run in runs], len(unusable)) == ([up_to(5)], 1)
     assert str(unusable_path) in unusable[0]

@@ -94,7 +94,7 @@ def test_teams_without_comments_is_the_receiver_of_newer_versions():
     """Debian's amtool does not know it, so only its shape and its templates are tested."""
     text = re.sub(r"(?m)^    # ", "    ", EXAMPLES["teams.yml"].replace("webhook_configs", "replaced", 1))
     pager = yaml.safe_load(text)["receivers"][1]["msteamsv2_configs"]
-    assert [set(each) for each in pager] == [{"webhook_url_file", "send_resolved", "title", "text"}]
+    assert [set(config) for config in pager] == [{"webhook_url_file", "send_resolved", "title", "text"}]
 
 
 @pytest.mark.parametrize("name", [name.removesuffix(".yml") for name in EXAMPLES])

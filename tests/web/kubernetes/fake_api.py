@@ -34,7 +34,7 @@ def pod(
         {"name": f"agent-{number}", "image": "zmon", "resources": {"limits": limit, "requests": limit} if limit else {}}
         for number, limit in enumerate(limits)
     ]
-    spec = {"containers": [each | ({"ports": declared} if declared else {}) for each in containers]}
+    spec = {"containers": [container | ({"ports": declared} if declared else {}) for container in containers]}
     spec |= {"nodeName": node} if node else {}
     if host_network:
         spec["hostNetwork"] = True
