@@ -135,6 +135,12 @@ def _flat_record(ends: StepEnds) -> dict[str, Any]:
     return flat(asdict(record))
 
 
+def _add_first(samples: list[dict[str, Any]], values: dict[str, Any], cycle: int) -> None:
+    """Add the values of this cycle (the first cycle is 0 and has none), unless they were added before."""
+    if len(samples) < cycle:
+        samples.append(values)
+
+
 class Model:
     """The answers that a reader of a racer's box may give."""
 
@@ -144,7 +150,9 @@ class Model:
         self.states: dict[int, list[dict[str, Any]]] = {}  # state and place, by the offset of `since` in the cycle
         self.records: dict[int, list[dict[str, Any]]] = {}  # records by the offset of their number in the cycle
         self.totals: dict[int, list[dict[str, Any]]] = {}  # by the number of boundaries since the start of the cycle
-        starts, numbers, sequences = [], [], []
+        starts: list[int] = []  # nanoseconds at the start of each cycle, and at the end of the last one
+        numbers: list[int] = []  # boundaries at these times
+        sequences: list[dict[int, int]] = []  # of each group at the start of each cycle
         for cycle in range(4):
             starts.append(twin.clock.ns)
             numbers.append(twin.ledger.boundaries)
@@ -153,13 +161,10 @@ class Model:
                 act()
                 now, totals = reader.now(), read_totals(reader)
                 if cycle and now.since > starts[-1]:
-                    samples = self.states.setdefault(now.since - starts[-1], [])
-                    if len(samples) < cycle:
-                        samples.append(flat(now._asdict()))
+                    _add_first(self.states.setdefault(now.since - starts[-1], []), flat(now._asdict()), cycle)
                 if cycle and twin.ledger.boundaries > numbers[-1]:
-                    samples = self.totals.setdefault(twin.ledger.boundaries - numbers[-1], [])
-                    if len(samples) < cycle:
-                        samples.append(_flat_totals(totals))
+                    offset = twin.ledger.boundaries - numbers[-1]
+                    _add_first(self.totals.setdefault(offset, []), _flat_totals(totals), cycle)
         starts.append(twin.clock.ns)
         numbers.append(twin.ledger.boundaries)
         self.start, self.length = starts[0], starts[2] - starts[1]

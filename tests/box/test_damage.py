@@ -26,7 +26,7 @@ CELLS = ("identity", "place", "report", "words", "groups")
 def step_ends(box):
     """Return the numbers of the boundaries that end a step, and those of the steps."""
     with contextlib.closing(BoxReader(box.path)) as reader:
-        return [(each.end[layout.NUMBER], each.end[layout.STEP_NUMBER]) for each in all_ends(reader)]
+        return [(ends.end[layout.NUMBER], ends.end[layout.STEP_NUMBER]) for ends in all_ends(reader)]
 
 
 # -- the live words ----------------------------------------------------------------------------------------
@@ -121,7 +121,8 @@ def test_collective_with_damaged_numbers_is_not_returned(box):
 
 
 def test_numbers_are_written_before_the_state_that_refers_to_them(tmp_path):
-    box, order = Box(tmp_path, edge=PYTHON), []
+    box = Box(tmp_path, edge=PYTHON)
+    order = []  # indices of the live words, as they were written
 
     class Recording(StoppingLive):
         def __setitem__(self, index, value):
@@ -183,7 +184,8 @@ def read_cell(box, cell):
 def test_cell_returns_previous_values_if_the_newest_slot_is_damaged(box, cell):
     """The writer alternates between the slots; the test damages the newest slot each time."""
     place = getattr(CURRENT, cell)
-    answers, slots = [], []
+    answers = []
+    slots = []
     for number in range(1, 5):
         rewrite_cells(box, number)
         answers.append(read_cell(box, cell))

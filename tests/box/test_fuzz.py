@@ -18,7 +18,7 @@ from zlib import crc32
 
 import pytest
 
-from tests.box.written import Written, check_parts, write_box
+from tests.box.written import CELLS, HEAD, WRITTEN_BOUNDARIES, Written, check_parts, write_box
 from zmon.box import layout
 from zmon.box.reader import BoxReader
 from zmon.box.steps import aligned_steps, totals, whole_steps
@@ -28,8 +28,6 @@ from zmon.errors import BoxError
 FILES, PER_SEED = 10_000, 500
 MAX_MEMORY_BYTES, MAX_CPU_SECONDS = 8 << 20, 2.0  # limits of one reader of one file
 STATE = range(CURRENT.live, CURRENT.live + 32)
-CELLS = (CURRENT.identity, CURRENT.place, CURRENT.report, CURRENT.words, CURRENT.groups)
-HEAD = CURRENT.ring + 24 * CURRENT.boundary_size  # the part of the file with values
 
 
 # -- damage ------------------------------------------------------------------------------------------------
@@ -47,7 +45,8 @@ def flip_bits(data, chance, other):
 
 def overwrite_runs(data, chance, other):
     for _ in range(chance.choice((1, 1, 4))):
-        offset, size = random_offset(chance), chance.choice((1, 4, 8, 64, 700, 5000))
+        offset = random_offset(chance)
+        size = chance.choice((1, 4, 8, 64, 700, 5000))
         data[offset : offset + size] = chance.choice((chance.randbytes(size), b"\xff" * size, bytes(size)))
 
 
@@ -66,12 +65,12 @@ def swap_pieces(data, chance, other):
 
 def insert_pieces(data, chance, other):
     """Insert a piece of another box, at the same or another offset, but not the prefix, which identifies the box."""
-    offset, size = random_offset(chance), chance.choice((8, 100, CURRENT.boundary_size, 1552, 4096))
     if chance.random() < 0.5:  # insert whole boundaries
-        offset, size = (
-            CURRENT.ring + chance.randrange(24) * CURRENT.boundary_size,
-            CURRENT.boundary_size * chance.randrange(4),
-        )
+        offset = CURRENT.ring + chance.randrange(WRITTEN_BOUNDARIES) * CURRENT.boundary_size
+        size = CURRENT.boundary_size * chance.randrange(4)
+    else:
+        offset = random_offset(chance)
+        size = chance.choice((8, 100, CURRENT.boundary_size, CURRENT.words.slot_size, 4096))
     source = offset if chance.random() < 0.7 else random_offset(chance)
     prefix = data[: layout.PREFIX.size]
     data[offset : offset + size] = other[source : source + size]
@@ -217,7 +216,7 @@ def test_impossible_values_with_valid_checksums_do_not_crash_the_reader(boxes, t
                     os.pwrite(
                         file.fileno(), with_checksum(cell.struct.size), cell.offset + chance.choice((0, cell.slot_size))
                     )
-            for slot in range(24):
+            for slot in range(WRITTEN_BOUNDARIES):
                 if chance.random() < 0.5:
                     raw = struct.pack("<Q", slot) + with_checksum(layout.BOUNDARY.size)[8:-4]
                     whole = raw + layout.CRC.pack(crc32(raw, seed))

@@ -13,7 +13,6 @@ from zmon.schema.names import ACTIVITIES, OPS, PHASES
 from zmon.schema.rank import LastWords
 
 MEMORY = slice(layout.MEMORY, layout.MEMORY + layout.NUM_MEMORY)
-TRACE = b"Stack (most recent call first):"  # the first line that faulthandler writes
 
 
 # -- the round trip ----------------------------------------------------------------------------------------
@@ -116,7 +115,8 @@ def test_step_is_the_current_step_while_training_and_else_the_last_step(box):
 
 
 def test_every_field_of_totals_and_records_is_read(box):
-    times, counts = list(range(100, 100 + layout.NUM_TIMES)), list(range(200, 200 + layout.NUM_COUNTS))
+    times = list(range(100, 100 + layout.NUM_TIMES))
+    counts = list(range(200, 200 + layout.NUM_COUNTS))
     unknown = [UNKNOWN] * layout.NUM_AMOUNTS
     amounts, step_amounts = (range(first, first + layout.NUM_AMOUNTS) for first in (400, 300))
     before = box.boundary(
@@ -194,7 +194,7 @@ def append(box, data):
 
 
 def test_stack_appended_by_a_signal_handler_is_read_as_last_words(box):
-    append(box, TRACE + b"\n  File train.py, line 3 in main\n")
+    append(box, layout.TRACE + b"\n  File train.py, line 3 in main\n")
     words = read(box)["words"]
     assert (words.kind, words.type) == ("signal", "SIGTERM")
     assert "train.py, line 3" in words.message
@@ -202,7 +202,7 @@ def test_stack_appended_by_a_signal_handler_is_read_as_last_words(box):
 
 
 def test_last_words_in_the_cell_come_before_a_stack(box):
-    append(box, TRACE + b"\n  File train.py, line 3 in main\n")
+    append(box, layout.TRACE + b"\n  File train.py, line 3 in main\n")
     box.writer.last_words(time.time_ns(), "exception", "builtins.ValueError", "bad batch")
     assert read(box)["words"].type == "builtins.ValueError"
 
@@ -224,5 +224,5 @@ def test_tail_without_a_stack_is_ignored(box):
 
 
 def test_long_stack_is_cut(box):
-    append(box, TRACE + b"x" * 10_000_000)
+    append(box, layout.TRACE + b"x" * 10_000_000)
     assert len(read(box)["words"].message) == layout.TAIL_READ_BYTES

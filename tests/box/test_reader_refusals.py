@@ -12,8 +12,6 @@ from zmon.box.reader import BoxReader
 from zmon.box.versions import CURRENT
 from zmon.errors import BoxCorrupt, BoxVersion
 
-TRACE = b"Stack (most recent call first):"  # the first line that faulthandler writes
-
 
 def refusal_message(path, error):
     """Return the message with which a reader refuses a file."""

@@ -5,7 +5,7 @@ from statistics import fmean
 
 import pytest
 
-from tests.boxes import Box, all_ends, records_between
+from tests.boxes import all_ends, records_between
 from tests.steps import only_records
 from zmon.box import layout, recent
 from zmon.box.reader import BoxReader
@@ -18,20 +18,8 @@ SECOND = 1_000_000_000
 TRAIN, EVAL = ACTIVITIES.index("train"), ACTIVITIES.index("eval")
 
 
-@pytest.fixture
-def box(tmp_path):
-    return Box(tmp_path)
-
-
-@pytest.fixture
-def reader(box):
-    reader = BoxReader(box.path)
-    yield reader
-    reader.close()
-
-
 def step_numbers(ends):
-    return [each.end[layout.STEP_NUMBER] for each in ends]
+    return [step_ends.end[layout.STEP_NUMBER] for step_ends in ends]
 
 
 def sampled_records(ends):
@@ -120,11 +108,11 @@ def test_evaluations_do_not_change_the_sampled_step_numbers(box):
 
 def test_sampled_step_has_the_boundaries_of_that_step(box, reader):
     box.steps(100, seconds=0.02)
-    whole = {each.end[layout.STEP_NUMBER]: each for each in reader.steps_ended(0, box.clock.ns, 1000)}
+    whole = {step_ends.end[layout.STEP_NUMBER]: step_ends for step_ends in reader.steps_ended(0, box.clock.ns, 1000)}
     sample = reader.steps_spread(0, box.clock.ns, 4)
     assert step_numbers(sample) == drawn(32, 1, 100)
-    for each in sample:
-        assert each._replace(mean_from=None) == whole[each.end[layout.STEP_NUMBER]]
+    for step_ends in sample:
+        assert step_ends._replace(mean_from=None) == whole[step_ends.end[layout.STEP_NUMBER]]
 
 
 def sample_means(box, about):

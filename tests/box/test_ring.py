@@ -14,7 +14,7 @@ from zmon.schema.measures import NS
 
 def step_ends(reader):
     """Return the numbers of the boundaries that end a step."""
-    return [each.end[layout.NUMBER] for each in all_ends(reader)]
+    return [ends.end[layout.NUMBER] for ends in all_ends(reader)]
 
 
 def numbers_after(reader, after, most=ring.RING_CAPACITY):
@@ -25,7 +25,8 @@ def numbers_after(reader, after, most=ring.RING_CAPACITY):
 
 def read_in_pieces(reader, size):
     """Return all undamaged boundaries, from readings of so many."""
-    rows, after = [], 0
+    rows = []
+    after = 0
     while (answer := reader.boundaries_after(after, size))[1]:
         first, raw = answer
         rows += ring.boundaries(raw, first, reader.seed, reader.layout)

@@ -5,18 +5,12 @@ from statistics import fmean
 
 import pytest
 
-from tests.boxes import Box, all_ends, read
-from zmon.box.reader import BoxReader
+from tests.boxes import all_ends, read
 from zmon.box.recent import sampled_step
 from zmon.box.steps import aligned_steps, totals, whole_steps
 from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
 from zmon.schema.measures import NS, is_aligned
 from zmon.schema.steps import MEAN, MEAN_STEPS, SAME_SIZE_SENT, STEP
-
-
-@pytest.fixture
-def box(tmp_path):
-    return Box(tmp_path)
 
 
 def read_records(box):
@@ -132,13 +126,6 @@ def test_memory_and_its_peak_are_in_the_step_that_read_them(box):
 
 
 # -- columns -----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def reader(box):
-    reader = BoxReader(box.path)
-    yield reader
-    reader.close()
 
 
 def test_columns_of_totals_are_those_of_what_ran_and_is_known(box, reader):

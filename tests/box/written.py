@@ -8,10 +8,14 @@ from dataclasses import dataclass, field, replace
 from tests.boxes import Box, all_ends
 from zmon.box import layout
 from zmon.box.reader import BoxReader
+from zmon.box.versions import CURRENT
 from zmon.errors import BoxError
 from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
 
 PARTS = ("identity", "last_boundary", "report", "words", "groups")  # the methods whose answers are compared as text
+CELLS = (CURRENT.identity, CURRENT.place, CURRENT.report, CURRENT.words, CURRENT.groups)
+WRITTEN_BOUNDARIES = 24  # at least as many as `write_box` writes
+HEAD = CURRENT.ring + WRITTEN_BOUNDARIES * CURRENT.boundary_size  # the part of the file with values
 
 
 @dataclass

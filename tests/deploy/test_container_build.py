@@ -57,9 +57,8 @@ class Podman:
 
     def start(self, name: str, *arguments: str | Path, entry: str = "zmon") -> None:
         """Start a container that may do nothing and write nowhere but /tmp and its volumes."""
-        files = min(
-            16_384, resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        )  # a root without CAP_SYS_RESOURCE gets no more
+        _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+        files = min(16_384, most_files)  # a root without CAP_SYS_RESOURCE gets no more
         limits = [f"--ulimit=nofile={files}:{files}", "--ulimit=nproc=1024:1024"]
         self(
             *("run", "--detach", "--name", name, "--read-only", "--tmpfs=/tmp", "--cap-drop=all"),
@@ -127,14 +126,14 @@ def test_agent_and_hub_watch_a_rank_as_an_ordinary_user_on_a_read_only_root(podm
     podman.start("hub", "hub", "--port", hub.rpartition(":")[2], "--agents", agent)
     podman.start("rank", "-c", RANK, entry="python")
 
-    def state() -> bool:
+    def job_has_steps() -> bool:
         try:
             jobs = requests.get(f"{hub}/api/v1/jobs", timeout=5).json()["jobs"]
         except requests.ConnectionError:
             return False
         return bool(jobs) and bool(jobs[0]["step"])
 
-    assert eventually(state, 60), podman("logs", "agent") + podman("logs", "hub")
+    assert eventually(job_has_steps, 60), podman("logs", "agent") + podman("logs", "hub")
     assert podman("exec", "hub", "id", "-u").strip() == "10001"
     assert "ro," in podman("exec", "hub", "grep", " / ", "/proc/mounts")
     assert "job" in podman("exec", "hub", "zmon", "status", "--hub", hub)

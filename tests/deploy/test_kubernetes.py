@@ -14,7 +14,7 @@ OF_THE_HUB = {("", "pods")}  # the Role of the chart lists them
 def test_doctor_may_list_exactly_what_it_reads():
     rules = [rule for document in DOCTOR for rule in document.get("rules", ())]
     granted = {(group, name) for rule in rules for group in rule["apiGroups"] for name in rule["resources"]}
-    read = {(each.group, each.name) for each in vars(objects).values() if isinstance(each, Resource)}
+    read = {(resource.group, resource.name) for resource in vars(objects).values() if isinstance(resource, Resource)}
     assert granted == read - OF_THE_HUB
     assert {verb for rule in rules for verb in rule["verbs"]} == {"list"}
 
@@ -22,9 +22,9 @@ def test_doctor_may_list_exactly_what_it_reads():
 def test_rights_of_doctor_are_bound_to_the_service_account_of_the_hub():
     bindings = [document for document in DOCTOR if document["kind"].endswith("Binding")]
     account = {"kind": "ServiceAccount", "name": "zmon-hub", "namespace": "zmon"}  # of the release called zmon
-    assert [each["subjects"] for each in bindings] == [[account], [account]]
+    assert [binding["subjects"] for binding in bindings] == [[account], [account]]
     roles = {(document["kind"], document["metadata"]["name"]) for document in DOCTOR if "rules" in document}
-    assert {(each["roleRef"]["kind"], each["roleRef"]["name"]) for each in bindings} == roles
+    assert {(binding["roleRef"]["kind"], binding["roleRef"]["name"]) for binding in bindings} == roles
 
 
 def test_issuer_signs_with_the_secret_and_has_the_name_of_the_page():

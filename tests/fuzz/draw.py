@@ -21,7 +21,7 @@ NUMBERS: tuple[Any, ...] = (
     (1 << 63) - 1, 1 << 64, 10**30,
     -(1 << 63), -(10**30), 0.5, -0.0, 1e-300, 1e11, 1e12, 1e18, 1e300, -1e300,
 )  # fmt: skip
-OTHERS: tuple[Any, ...] = (None, True, False, [], {}, [[]], [None], {"": None}, {"a": {"a": {}}})
+OTHER_VALUES: tuple[Any, ...] = (None, True, False, [], {}, [[]], [None], {"": None}, {"a": {"a": {}}})
 
 
 def seed_of_long_run() -> int:
@@ -51,7 +51,9 @@ def value(chance: random.Random) -> Any:
         return text(chance)
     if kind == 1:
         return chance.choice(NUMBERS)
-    return copy.deepcopy(chance.choice(OTHERS)) if kind == 2 else chance.randrange(-10, 1000)
+    if kind == 2:
+        return chance.randrange(-10, 1000)
+    return copy.deepcopy(chance.choice(OTHER_VALUES))
 
 
 def changed(valid: Any, chance: random.Random) -> Any:
@@ -64,7 +66,8 @@ def changed(valid: Any, chance: random.Random) -> Any:
 
 def _change(root: Any, chance: random.Random) -> Any:
     """Change one place of plain data, mostly a deep one."""
-    parent, key, place = None, None, root
+    parent = key = None
+    place = root
     while isinstance(place, dict | list) and place and chance.random() < 0.9:
         parent = place
         key = chance.choice(list(place)) if isinstance(place, dict) else chance.randrange(len(place))
@@ -93,13 +96,14 @@ def damaged(raw: bytes, chance: random.Random) -> bytes:
     """Return bytes with some of them changed, cut off or inserted."""
     data = bytearray(raw)
     for _ in range(chance.choice((1, 1, 4, 20))):
-        at, action = chance.randrange(len(data) + 1), chance.randrange(4)
+        offset = chance.randrange(len(data) + 1)
+        action = chance.randrange(4)
         if action == 0:
-            data[at:] = b""
+            data[offset:] = b""
         elif action == 1:
-            data[at:at] = chance.choice(
+            data[offset:offset] = chance.choice(
                 (b"\xff", b"\\u0000", b"\\ud800", b"[" * 2000, b'"', b"\x1b", chance.randbytes(3))
             )
-        elif at < len(data):
-            data[at] = chance.randrange(256)
+        elif offset < len(data):
+            data[offset] = chance.randrange(256)
     return bytes(data)

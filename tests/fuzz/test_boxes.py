@@ -4,15 +4,16 @@ tests/box/test_fuzz.py damages boxes without repairing their checksums; this is 
 """
 
 import asyncio
+import itertools
 import os
 import struct
 from zlib import crc32
 
 import pytest
 
-from tests.box.written import write_box
+from tests.box.written import CELLS, HEAD, WRITTEN_BOUNDARIES, write_box
 from tests.fuzz.draw import NUMBERS, text
-from tests.fuzz.test_reports import judge
+from tests.fuzz.judging import judge
 from zmon import metrics
 from zmon.agent.exported import exported_ranks
 from zmon.agent.snapshot import node_ranks, with_history
@@ -27,9 +28,7 @@ from zmon.schema.host import HostSample
 from zmon.schema.limits import MAX_WORLD_SIZE
 from zmon.web.server import json_response
 
-CELLS = (CURRENT.identity, CURRENT.place, CURRENT.report, CURRENT.words, CURRENT.groups)
-HEAD = CURRENT.ring + 24 * CURRENT.boundary_size  # the part of the file with values
-_BOUNDS = {"i": 31, "q": 63}
+_BITS = {"i": 31, "q": 63}  # of the largest number that each code of `struct` packs
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +37,7 @@ def pristine(tmp_path_factory):
 
 
 def random_number(code, chance):
-    bits = _BOUNDS[code]
+    bits = _BITS[code]
     number = chance.choice([n for n in NUMBERS if isinstance(n, int)])
     return max(-(1 << bits), min(number, (1 << bits) - 1))
 
@@ -87,7 +86,7 @@ def random_box(pristine, chance):
             values[0] = 1 << 40
             raw = cell.struct.pack(*values)
             data[cell.offset : cell.offset + len(raw) + 4] = raw + layout.CRC.pack(crc32(raw, seed))
-    for slot in range(24):
+    for slot in range(WRITTEN_BOUNDARIES):
         if chance.random() < 0.3:
             drawn = random_values(layout.BOUNDARY, chance)
             raw = layout.BOUNDARY.pack(slot, *drawn[1:])
@@ -112,7 +111,7 @@ def box_checker(pristine, folder):
     path.parent.mkdir(parents=True)
     path.write_bytes(pristine)
     file = os.open(path, os.O_RDWR)
-    times = iter(range(1, 1 << 60))
+    times = itertools.count(1)
 
     def check(chance):
         os.pwrite(file, random_box(pristine, chance), 0)
@@ -129,9 +128,9 @@ def box_checker(pristine, folder):
         report = AgentReport("node-a", 1.8e9, "0", states, HostSample(), (), dict(node.steps), node.cursor)
         metrics.agent_page(report_with(report, exported_ranks(states).ranks), 0.0, 0)
         answer = json_response(report).body
-        sent = decode(answer, AgentReport)
-        assert sent.steps == report.steps
-        judge(sent, sent)
+        received = decode(answer, AgentReport)
+        assert received.steps == report.steps
+        judge(received, received)
 
     return check
 

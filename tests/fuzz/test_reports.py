@@ -6,22 +6,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.build import JOB, NOW, agent_report, agent_status, killed, plan, rank_state, step_record, waiting
+from tests.build import JOB, agent_report, killed, plan, rank_state, step_record, waiting
 from tests.fuzz.draw import body, changed
+from tests.fuzz.judging import judge
 from tests.metrics.scene import FULL_HOST, SOURCES
-from zmon.detectors import ALL
-from zmon.detectors.unread import Unread
 from zmon.format import plain
-from zmon.hub.agent_link import AgentLink
-from zmon.hub.api.rank_page import rank_rows
-from zmon.hub.job_state import JobState
-from zmon.job.time_account import Account
-from zmon.job.timeline import snapshots, superseded
 from zmon.schema.api import Suspects
 from zmon.schema.api.agent import AgentReport, RankEvidence
 from zmon.schema.api.packed import Resting, pack, unpack
 from zmon.schema.api.received import Undecodable, decode
-from zmon.schema.limits import MAX_WORLD_SIZE
 from zmon.web import client
 from zmon.web.server import json_response
 
@@ -51,35 +44,10 @@ def decoded(raw, type_):
 
 
 def pass_of_hub(raw):
-    """Do with a report what a pass of the hub does."""
+    """Do with the JSON of a report what a pass of the hub does."""
     report = decoded(raw, AgentReport)
     if report is not None:
         judge(report, report)
-
-
-def judge(report, same):
-    """Do with a report, and with the same one again, what the hub does with it once it is decoded."""
-    link = AgentLink("http://node-a:9780")
-    link.record_report(report)
-    link.record_report(same)
-    present = link.present_report()
-    window = link.window()
-    aligned = snapshots([present], [], [agent_status()], NOW, [window])
-    list(superseded([present], aligned, NOW))
-    for snapshot in aligned:
-        uids = {r.run_uid for r in snapshot.ranks}
-        snapshot = JobState(uids, snapshot.world_size, Account(snapshot.job_id)).add(snapshot, [present])
-        assert snapshot.world_size <= MAX_WORLD_SIZE
-        assert len(snapshot.missing) <= 64
-        json_response(rank_rows(snapshot))
-        for detector in ALL:
-            for finding in detector.detect(snapshot):
-                assert plain(finding.summary) == finding.summary
-                json_response(finding)
-    for job_id in {rank.job_id for rank in report.unread}:
-        unread = [(report.host, rank) for rank in report.unread if rank.job_id == job_id]
-        json_response(Unread().detect(job_id, unread, NOW))
-    json_response(link.status())
 
 
 def check_report(chance):

@@ -21,7 +21,7 @@ PARAMETERS = (
 )  # fmt: skip
 ANSWER_SECONDS = 10.0
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
-_QUIET_STATUSES = (500, 501, 502, 504)  # 503 is an answer: the boxes cannot be read
+_SERVER_ERRORS = (500, 501, 502, 504)  # 503 is an answer: the boxes cannot be read
 
 
 def parameter(chance):
@@ -83,7 +83,7 @@ def test_random_requests(make_live_box, tmp_path, amount):
                     status = await status_of(port, raw)
                 except TimeoutError:
                     raise AssertionError(f"{name}: no answer to {raw!r}") from None
-                assert status not in _QUIET_STATUSES, f"{name}: {status} for {raw!r}"
+                assert status not in _SERVER_ERRORS, f"{name}: {status} for {raw!r}"
                 num_answers += status is not None
             assert num_answers > 0.7 * number
 

@@ -1,19 +1,16 @@
 """Kills an agent at every step of an act: `python -m tests.hostile.act_crash_points FOLDER ACT` prints what went wrong.
 
-A child process acts on a real job, and ends itself at its n-th call that changes a file or sends a signal: before it,
-or in the middle of the bytes of a write. The next child gets the same request, as the next agent does. This is repeated
-for all n, each with a job of its own, and once with n beyond the last call.
+A child process acts on a real job, and is killed at one call that changes a file or sends a signal. The next child gets
+the same request, as the next agent does. This is repeated for all calls (`crash_everywhere`), each with a job of its
+own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import json
-import os
 import re
-import shutil
 import signal
 import sys
 import time
@@ -22,17 +19,18 @@ from pathlib import Path
 from typing import Any
 
 from tests.agent.acts.jobs import LaunchedJob
-from tests.hostile.crash_points import DONE, KILLED, KILLED_AT_WRITE, CrashPoint, in_child
+from tests.hostile.crashing import DONE, KILLED, KILLED_AT_WRITE, CrashPoint, Say, crash_everywhere, in_child
 from zmon.agent.acts import Acts
 from zmon.agent.acts.ledger import FILE
 from zmon.agent.sources.boxes import Boxes
 from zmon.schema.act import ACTED, KILL_CULPRIT, REFUSED, ActRequest
 
-Say = Callable[[str], None]
 
+def audited_signals(ledger: Path, say: Say) -> Callable[..., None]:
+    """Return a function that sends a signal like `pidfd_send_signal`.
 
-def audited_signals(ledger: Path, say: Say) -> Callable[[int, int], None]:
-    """Return what sends a signal, and says which one, and whether the last whole line of the ledger announces it."""
+    It says which signal, to which process, and whether the last whole line of the ledger announces it.
+    """
     send = signal.pidfd_send_signal
 
     def send_and_say(fd: int, number: int, *rest: Any) -> None:
@@ -63,28 +61,25 @@ def act(folder: Path, request: ActRequest, say: Say) -> None:
             time.sleep(0.02)
 
 
-def run(folder: Path, request: ActRequest, crash: CrashPoint | None) -> tuple[int, list[str]]:
+def run(folder: Path, request: ActRequest, point: CrashPoint | None) -> tuple[int, list[str]]:
     """Act in a child; return its exit status and what it said."""
 
-    def child(pipe: int) -> None:
-        write = os.write
-
-        def say(line: str) -> None:
-            write(pipe, f"{line}\n".encode())
-
+    def act_until_crash(say: Say) -> None:
         send, check = audited_signals(folder / "data" / FILE, say), signal.pidfd_send_signal
-        if crash is not None:
-            crash.install()
-            send = crash._wrapped("pidfd_send_signal", send)
+        if point is not None:
+            point.install()
+            send = point.counted("pidfd_send_signal", send)
 
         def send_or_check(fd: int, number: int, *rest: Any) -> None:
-            (send if number else check)(fd, number, *rest)
+            if number == 0:  # no signal is sent: it asks whether the process lives
+                check(fd, number, *rest)
+            else:
+                send(fd, number, *rest)
 
         signal.pidfd_send_signal = send_or_check
         act(folder, request, say)
 
-    status, text = in_child(child)
-    return status, text.decode().splitlines()
+    return in_child(act_until_crash)
 
 
 def entries(ledger: Path) -> list[dict[str, Any]]:
@@ -102,59 +97,76 @@ def events(folder: Path) -> list[str]:
     return [entry["event"] for entry in entries(folder / "data" / FILE)]
 
 
+def expected_answer(events_before: list[str]) -> str:
+    """Return how the next agent must answer, by the events that the first one has written."""
+    if "done" in events_before:
+        return f"answer {ACTED} True"
+    if "announced" in events_before:
+        return f"answer {REFUSED} True an earlier request was interrupted"
+    return f"answer {ACTED} False"
+
+
 def problems_of(folder: Path, request: ActRequest, first: list[str]) -> list[str]:
-    """Ask the next agent, and return a line for each thing that was done twice or without its audit."""
+    """Ask the next agent, and return a line for each thing that was done twice or without its audit.
+
+    `first`: what the agent said that was killed.
+    """
     before = events(folder)
     status, second = run(folder, request, None)
+    expected = expected_answer(before)
+    first_signals, second_signals = signals_in(first), signals_in(second)
     answers = [line for line in second if line.startswith("answer ")]
-    signals = [[line for line in lines if "audited" in line] for lines in (first, second)]
-    expected = f"answer {ACTED} False"
-    if "done" in before:
-        expected = f"answer {ACTED} True"
-    elif "announced" in before:
-        expected = f"answer {REFUSED} True an earlier request was interrupted"
-    problems = [f"the next agent failed: {status}"] if status != DONE else []
-    problems += [f"{line} instead of {expected}" for line in answers if not line.startswith(expected)]
-    problems += [line for each in signals for line in each if line.startswith("unaudited")]
-    problems += [f"twice: {line}" for line in signals[1] if line in signals[0]]
-    if "announced" in before and signals[1]:
-        problems.append(f"the next agent went on: {signals[1]}")
-    if "announced" in before and "finished" not in before and not ("done" in before and request.act == KILL_CULPRIT):
-        problems += [] if "interrupted" in events(folder) else ["the ledger does not say that the act was interrupted"]
+    problems = [f"{line} instead of {expected}" for line in answers if not line.startswith(expected)]
+    problems += [line for line in first_signals + second_signals if line.startswith("unaudited")]
+    problems += [f"twice: {line}" for line in second_signals if line in first_signals]
+    if status != DONE:
+        problems.append(f"the next agent ends with {status}")
+    if "announced" in before and second_signals:
+        problems.append(f"the next agent went on: {second_signals}")
+    is_over = "finished" in before or (request.act == KILL_CULPRIT and "done" in before)
+    if "announced" in before and not is_over and "interrupted" not in events(folder):
+        problems.append("the ledger does not say that the act was interrupted")
     return problems
 
 
+def signals_in(lines: list[str]) -> list[str]:
+    """Return the lines about signals."""
+    return [line for line in lines if line.startswith(("audited", "unaudited"))]
+
+
+def request_about_rank(folder: Path, act_name: str) -> ActRequest:
+    """Return a request about the only rank with a box in this folder."""
+    boxes = Boxes(folder, "node-a")
+    boxes.scan()
+    ((_, rank),) = boxes.ranks()
+    boxes.close()
+    return ActRequest(
+        act=act_name, job_id="job", rank=0, run_uid=rank.run_uid, intent="i", reason="r", grace_seconds=1.0
+    )
+
+
 def main() -> None:
-    """Crash at every point; print the number of points and the problems as JSON."""
-    folder, name = Path(sys.argv[1]), sys.argv[2]
+    """Crash at every point; print the number of points, of signals without a crash, and the problems as JSON."""
+    folder, act_name = Path(sys.argv[1]), sys.argv[2]
     problems: list[str] = []
-    signals = 0
-    for number in itertools.count():
-        status = None
-        for in_the_middle in (False, True):
-            if in_the_middle and status != KILLED_AT_WRITE:
-                continue
-            place = folder / f"{number}-{in_the_middle}"
-            job = LaunchedJob(place / "boxes", STUBBORN="1")
-            try:
-                boxes = Boxes(place / "boxes", "node-a")
-                boxes.scan()
-                ((_, rank),) = boxes.ranks()
-                boxes.close()
-                request = ActRequest(
-                    act=name, job_id="job", rank=0, run_uid=rank.run_uid, intent="i", reason="r", grace_seconds=1.0
-                )
-                status, lines = run(place, request, CrashPoint(number, in_the_middle))
-                if status not in (DONE, KILLED, KILLED_AT_WRITE):
-                    problems.append(f"{place.name}: the act failed")
-                signals = max(signals, sum("audited" in line for line in lines))
-                problems += [f"{place.name}: {problem}" for problem in problems_of(place, request, lines)]
-            finally:
-                job.end()
-                shutil.rmtree(place, ignore_errors=True)
-        if status == DONE:
-            print(json.dumps({"points": number, "signals": signals, "problems": problems}))
-            return
+    num_signals = 0
+
+    def attempt(place: Path, point: CrashPoint) -> int:
+        nonlocal num_signals
+        job = LaunchedJob(place / "boxes", STUBBORN="1")
+        try:
+            request = request_about_rank(place / "boxes", act_name)
+            status, lines = run(place, request, point)
+            if status not in (DONE, KILLED, KILLED_AT_WRITE):
+                problems.append(f"{place.name}: the act ends with {status}")
+            num_signals = max(num_signals, len(signals_in(lines)))
+            problems.extend(f"{place.name}: {problem}" for problem in problems_of(place, request, lines))
+        finally:
+            job.end()
+        return status
+
+    num_points = crash_everywhere(folder, attempt)
+    print(json.dumps({"points": num_points, "signals": num_signals, "problems": problems}))
 
 
 if __name__ == "__main__":

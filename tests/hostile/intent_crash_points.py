@@ -1,18 +1,15 @@
 """Kills a hub at every step of an act: `python -m tests.hostile.intent_crash_points FOLDER` prints what went wrong.
 
-A child process decides about a frozen rank as a hub does, and ends itself at its n-th call that changes a file, or in
-the middle of the bytes of a write. The next child sees the same finding, as the next hub does. Both say when they ask
-an agent, and whether the intent is on the disk then. This is repeated for all n, and once with n beyond the last call.
+A child process decides about a frozen rank as a hub does, and is killed at one call that changes a file. The next child
+sees the same finding, as the next hub does. Both say when they ask an agent, and whether the intent is on the disk
+then. This is repeated for all calls (`crash_everywhere`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
-import os
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +17,7 @@ from typing import Any
 import msgspec
 
 from tests.build import NOW
-from tests.hostile.crash_points import DONE, KILLED_AT_WRITE, CrashPoint, in_child
+from tests.hostile.crashing import DONE, CrashPoint, Say, crash_everywhere, in_child
 from tests.hub.acts.builds import PROVEN, rule, stalled
 from zmon.hub import acts
 from zmon.hub.acts import FILE, Intents, Policy
@@ -30,7 +27,7 @@ FINDING = replace(PROVEN, capsule="/incidents/f1")
 POLICY = Policy((rule(mode=ENFORCE, override="a test"),))
 
 
-def hub(folder: Path, say: Callable[[str], None]) -> None:
+def hub(folder: Path, say: Say) -> None:
     """Decide about the finding in some passes, and answer as an agent does."""
 
     async def ask(*_: Any) -> ActAnswer:
@@ -65,38 +62,39 @@ def on_disk(folder: Path) -> list[Intent]:
     return intents
 
 
-def run(folder: Path, crash: CrashPoint | None) -> tuple[int, list[str]]:
+def run(folder: Path, point: CrashPoint | None) -> tuple[int, list[str]]:
     """Decide in a child; return its exit status and what it said."""
 
-    def child(pipe: int) -> None:
-        write = os.write
-        if crash is not None:
-            crash.install()
-        hub(folder, lambda line: write(pipe, f"{line}\n".encode()) and None)
+    def decide(say: Say) -> None:
+        if point is not None:
+            point.install()
+        hub(folder, say)
 
-    status, text = in_child(child)
-    return status, text.decode().split()
+    return in_child(decide)
 
 
 def main() -> None:
     """Crash at every point; print the number of points, of requests without a crash, and the problems as JSON."""
-    folder, problems = Path(sys.argv[1]), []
-    for number in itertools.count():
-        status, first = None, []
-        for in_the_middle in (False, True):
-            if in_the_middle and status != KILLED_AT_WRITE:
-                continue
-            place = folder / f"{number}-{in_the_middle}"
-            place.mkdir(parents=True)
-            status, first = run(place, CrashPoint(number, in_the_middle))
-            next_status, second = run(place, None)
-            lines = first + second
-            problems += [f"{place.name}: {lines}"] if lines.count("audited") > 1 or "unaudited" in lines else []
-            problems += [f"{place.name}: the next hub ends with {next_status}"] if next_status != DONE else []
-            problems += [f"{place.name}: nothing is written down"] if not on_disk(place) else []
-        if status == DONE:
-            print(json.dumps({"points": number, "requests": len(first), "problems": problems}))
-            return
+    problems: list[str] = []
+    num_requests = 0
+
+    def attempt(place: Path, point: CrashPoint) -> int:
+        nonlocal num_requests
+        place.mkdir(parents=True)
+        status, first = run(place, point)
+        next_status, second = run(place, None)
+        lines = first + second
+        num_requests = len(first)
+        if lines.count("audited") > 1 or "unaudited" in lines:
+            problems.append(f"{place.name}: {lines}")
+        if next_status != DONE:
+            problems.append(f"{place.name}: the next hub ends with {next_status}")
+        if not on_disk(place):
+            problems.append(f"{place.name}: nothing is written down")
+        return status
+
+    num_points = crash_everywhere(Path(sys.argv[1]), attempt)
+    print(json.dumps({"points": num_points, "requests": num_requests, "problems": problems}))
 
 
 if __name__ == "__main__":

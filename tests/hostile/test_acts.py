@@ -18,7 +18,7 @@ from tests.agent.acts.conftest import acting, start_job
 from tests.agent.acts.jobs import LAUNCHER, RANK, LaunchedJob, ask_for, is_gone, request_for, still_lives
 from tests.agent.conftest import make_live_box, serve
 from tests.boxes import StandIn, eventually
-from tests.hostile.users import ANN, BOB, become, needs_root
+from tests.hostile.users import AGENT_UID, ANN, BOB, as_agent, become, needs_root
 from tests.places import REPOSITORY
 from zmon.process import process_stat
 from zmon.schema.act import ACTED, END_JOB, KILL_CULPRIT, REFUSED, ActRequest
@@ -27,7 +27,6 @@ from zmon.steplog import files
 __all__ = ["acting", "make_live_box", "serve", "start_job"]  # fixtures
 needs_setpriv = pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
 needs_unshare = pytest.mark.skipif(shutil.which("unshare") is None, reason="unshare is not installed")
-AGENT_UID = 23456
 
 
 @pytest.fixture
@@ -173,14 +172,12 @@ async def test_agent_that_is_no_root_needs_cap_kill(tmp_path, may_kill):
     shutil.chown(boxes, BOB, BOB)
     job = LaunchedJob(boxes, command=[sys.executable, "-c", RANK_OF.format(become=become(BOB))], RANK="0")
     names = ("dac_read_search", "sys_ptrace", "syslog", *(("kill",) if may_kill else ()))
-    flags = ",".join(("-all", *(f"+{name}" for name in names)))
     (tmp_path / "data").mkdir()
     shutil.chown(tmp_path / "data", AGENT_UID, AGENT_UID)
     port = unused_port()
     command = [
-        "setpriv", f"--reuid={AGENT_UID}", f"--regid={AGENT_UID}", "--clear-groups", f"--inh-caps={flags}",
-        f"--ambient-caps={flags}", f"--bounding-set={flags}", "--no-new-privs", sys.executable, "-m", "zmon", "agent",
-        "--port", str(port), "--box-dir", str(boxes), "--data-dir", str(tmp_path / "data"), "--allow-actions",
+        *as_agent(*names), sys.executable, "-m", "zmon", "agent", "--port", str(port), "--box-dir", str(boxes),
+        "--data-dir", str(tmp_path / "data"), "--allow-actions",
     ]  # fmt: skip
     try:
         with running(command, port):
@@ -216,9 +213,7 @@ def ranks_at(port):
 def answer_of(port, tmp_path):
     """Ask an agent about the rank that it reports, as root."""
     (rank,) = ranks_at(port)
-    request = ActRequest(
-        act=KILL_CULPRIT, job_id="job", rank=0, run_uid=rank["run_uid"], intent="i", reason="frozen"
-    )  # fmt: skip
+    request = ActRequest(act=KILL_CULPRIT, job_id="job", rank=0, run_uid=rank["run_uid"], intent="i", reason="frozen")
     return requests.post(
         f"http://127.0.0.1:{port}/api/v1/acts",
         data=msgspec.json.encode(request),

@@ -15,7 +15,7 @@ import pytest
 import requests
 from aiohttp.test_utils import unused_port
 
-from tests.hostile.users import BOB, needs_root
+from tests.hostile.users import AGENT_UID, BOB, as_agent, needs_root
 from tests.places import REPOSITORY
 from zmon.box.roots import PLACES
 
@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed"),
 ]
 
-AGENT_UID, JOB = 23456, "capabilities"
+JOB = "capabilities"
 START_SECONDS = 60.0
 RANK = f"""
 import importlib, os, sys, time, torch, torch.distributed as dist, torch.nn.parallel, zmon
@@ -94,11 +94,9 @@ def known(request, rank, tmp_path_factory):
     names, port = request.param, unused_port()
     folder = tmp_path_factory.mktemp("agent")
     folder.chmod(0o777)
-    flags = ",".join(("-all", *(f"+{name}" for name in names)))
     process = subprocess.Popen(
-        ["setpriv", f"--reuid={AGENT_UID}", f"--regid={AGENT_UID}", "--clear-groups", f"--inh-caps={flags}",
-         f"--ambient-caps={flags}", f"--bounding-set={flags}", "--no-new-privs", sys.executable, "-m", "zmon", "agent",
-         "--port", str(port), "--data-dir", str(folder / "data")],
+        [*as_agent(*names), sys.executable, "-m", "zmon", "agent", "--port", str(port), "--data-dir",
+         str(folder / "data")],
         cwd="/", env={**os.environ, "PYTHONPATH": str(REPOSITORY), "HOME": "/"},
     )  # fmt: skip
     url = f"http://127.0.0.1:{port}/api/v1"
@@ -126,15 +124,8 @@ def _await_knowledge(url, process):
 
 def _answer_to_its_user(url):
     """Return the answer to a process of the agent's user, whose open files it sees also in a container."""
-    command = [
-        "setpriv",
-        f"--reuid={AGENT_UID}",
-        f"--regid={AGENT_UID}",
-        "--clear-groups",
-        sys.executable,
-        "-c",
-        READER,
-    ]
+    user = ["setpriv", f"--reuid={AGENT_UID}", f"--regid={AGENT_UID}", "--clear-groups"]
+    command = [*user, sys.executable, "-c", READER]
     return subprocess.run([*command, url], capture_output=True, check=True).stdout
 
 

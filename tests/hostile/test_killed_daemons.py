@@ -18,7 +18,9 @@ from tests.ports import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.timeout(240)]  # tests/hub/test_accounts.py is quick
 
-KILLS, LONGEST_LIFE_SECONDS = 6, 7.0  # the hub writes accounts every 5 s
+KILLS = 6
+LONGEST_LIFE_SECONDS = 7.0  # the hub writes accounts every 5 s
+PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
 SCRAPE_SECONDS = 0.2
 NEAR_ZERO = 0.1  # of the value before, for a counter that is not restored
 RESTORED = {  # from the hub's disk, and from the ranks' boxes
@@ -65,7 +67,7 @@ def rank(tmp_path):
     env = {**os.environ, "ZMON_BOX_DIR": str(tmp_path / "boxes"), "ZMON_JOB_ID": "job"}
     env |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
     (tmp_path / "boxes").mkdir(mode=0o700)
-    with subprocess.Popen([sys.executable, "-c", RANK], env=env, stdin=-1, stdout=-1, text=True) as process:
+    with subprocess.Popen([sys.executable, "-c", RANK], env=env, **PIPES) as process:
         assert process.stdout.readline() == "ready\n"
         yield process
         process.communicate("", timeout=20)
@@ -89,7 +91,10 @@ def test_counters_of_killed_daemons_do_not_fall(tmp_path, rank):
         "agent": ("agent", "--port", str(ports["agent"]), "--box-dir", str(tmp_path / "boxes")),
         "hub": ("hub", "--port", str(ports["hub"]), "--agents", urls["agent"], "--data-dir", str(tmp_path / "hub")),
     }
-    chance, last, falls, names = random.Random(14), {}, [], set()
+    chance = random.Random(14)
+    last = {}  # the newest value of each counter
+    falls = []  # counters that fell, with the value before and after
+    names = set()  # of all counters
 
     def scrape(seconds, *wanted):
         """Compare each scrape with the one before, for this time and until these daemons have shown their counters."""

@@ -113,7 +113,8 @@ def test_slow_clients_keep_nobody_from_the_agent(agent, certificates):
                 clients[kind].append(slow_client(kind, port, trusting))
             if number % 50 == 0:
                 assert scraper.scrape() == b"HTTP/1.0 200 OK"
-        slow_since, most_files = time.monotonic(), 0
+        slow_since = time.monotonic()
+        most_files = 0
         while time.monotonic() < slow_since + HANDSHAKE_SECONDS + 5:
             assert scraper.scrape() == b"HTTP/1.0 200 OK"
             most_files = max(most_files, process.num_fds())

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-ANN, BOB = 65534, 12345  # uids; neither needs an account
+ANN, BOB, AGENT_UID = 65534, 12345, 23456  # uids; none needs an account
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
 
 _BECOME = """
@@ -23,6 +23,15 @@ os.setgroups([]); os.setgid({uid}); os.setuid({uid})
 def become(uid: int) -> str:
     """Return the lines with which a script becomes that user, after its imports."""
     return _BECOME.format(uid=uid)
+
+
+def as_agent(*capabilities: str) -> list[str]:
+    """Return the beginning of a command that runs the rest as the agent's user, with these capabilities only."""
+    flags = ",".join(("-all", *(f"+{name}" for name in capabilities)))
+    return [
+        "setpriv", f"--reuid={AGENT_UID}", f"--regid={AGENT_UID}", "--clear-groups", f"--inh-caps={flags}",
+        f"--ambient-caps={flags}", f"--bounding-set={flags}", "--no-new-privs",
+    ]  # fmt: skip
 
 
 def run_as(uid: int, code: str) -> Any:

@@ -1,10 +1,9 @@
 """Tests of the names of labels on alerts: none may have a meaning of its own in zmon, Prometheus or Alertmanager."""
 
-from pathlib import Path
-
 import pytest
 import yaml
 
+from tests.places import REPOSITORY
 from zmon.metrics.alert_labels import RESERVED, name_problem
 from zmon.metrics.names import SPECS
 
@@ -20,7 +19,7 @@ def test_labels_of_zmon_and_of_prometheus_are_refused(name):
 
 
 def test_every_label_that_an_alert_has_is_reserved():
-    rules = yaml.safe_load(Path("dashboards/rules/zmon.yaml").read_text())
+    rules = yaml.safe_load((REPOSITORY / "dashboards/rules/zmon.yaml").read_text())
     names = {name for group in rules["groups"] for rule in group["rules"] for name in rule.get("labels", {})}
     assert names - {"daemon"} == {"severity"}  # `daemon` is of a recorded series, and no alert has it
     assert {"severity", "detector", "job_id"} <= RESERVED

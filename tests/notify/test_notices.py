@@ -29,33 +29,31 @@ CANCELLED = ended_launch(snapshot(*(terminated(rank, 9.0) for rank in range(4)))
 
 
 def ids_of(*passes, over=()):
-    """Return the ids of what is told in each of these passes, of which each has the open findings."""
+    """Return the ids of the notices in each pass; a pass has the findings that are open then."""
     notices = Notices()
-    return [[notice.id for notice in notices.finding_notices(each, {}, over, NOW)] for each in passes]
+    return [[notice.id for notice in notices.finding_notices(findings, {}, over, NOW)] for findings in passes]
 
 
-@pytest.mark.parametrize(
-    ("case", "passes", "expected"),
-    [
-        ("nothing", [[]], [[]]),
-        ("a finding is told once", [[CRITICAL], [CRITICAL]], [["finding f1 critical"], []]),
-        ("an info is never told", [[INFO], []], [[], []]),
-        ("the severest one is told", [[WARNING, CRITICAL]], [["finding f1 critical"]]),
-        ("a lower severity is not told later", [[CRITICAL], [CRITICAL, WARNING]], [["finding f1 critical"], []]),
-        ("a higher one is told", [[WARNING], [WARNING, CRITICAL]], [["finding f2 warning"], ["finding f1 critical"]]),
-        (
-            "another one of the same severity is not",
-            [[CRITICAL], [replace(CRITICAL, id="f9"), CRITICAL]],
-            [["finding f1 critical"], []],
-        ),
-        (
-            "all are over, and the next one is told again",
-            [[CRITICAL, WARNING], [WARNING], [], [], [CRITICAL]],
-            [["finding f1 critical"], [], [f"over {JOB} {int(NOW)}"], [], ["finding f1 critical"]],
-        ),
-    ],
-)
-def test_only_a_higher_severity_or_the_end_of_all_findings_has_a_notice(case, passes, expected):
+PASSES = {
+    "nothing": ([[]], [[]]),
+    "a finding is told once": ([[CRITICAL], [CRITICAL]], [["finding f1 critical"], []]),
+    "an info is never told": ([[INFO], []], [[], []]),
+    "the severest one is told": ([[WARNING, CRITICAL]], [["finding f1 critical"]]),
+    "a lower severity is not told later": ([[CRITICAL], [CRITICAL, WARNING]], [["finding f1 critical"], []]),
+    "a higher one is told": ([[WARNING], [WARNING, CRITICAL]], [["finding f2 warning"], ["finding f1 critical"]]),
+    "another one of the same severity is not": (
+        [[CRITICAL], [replace(CRITICAL, id="f9"), CRITICAL]],
+        [["finding f1 critical"], []],
+    ),
+    "all are over, and the next one is told again": (
+        [[CRITICAL, WARNING], [WARNING], [], [], [CRITICAL]],
+        [["finding f1 critical"], [], [f"over {JOB} {int(NOW)}"], [], ["finding f1 critical"]],
+    ),
+}
+
+
+@pytest.mark.parametrize(("passes", "expected"), PASSES.values(), ids=PASSES)
+def test_only_a_higher_severity_or_the_end_of_all_findings_has_a_notice(passes, expected):
     assert ids_of(*passes) == expected
 
 

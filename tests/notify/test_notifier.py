@@ -1,7 +1,6 @@
 """Tests of the notifier over HTTP: each notice arrives once, also at a service that fails for a while."""
 
 import threading
-import time
 
 import pytest
 
@@ -13,6 +12,7 @@ from zmon.notify import FILE, Notifier, Recipient, notifier, outbox
 
 FINDING = finding(severity="critical", detected=NOW - 60.0)
 END = ended_launch(snapshot(*(killed(rank, 9.0) for rank in range(4))), FINDING, None)
+END_TITLE = f"{JOB} failed after 0 ms"
 
 
 @pytest.fixture(autouse=True)
@@ -32,17 +32,14 @@ def start(endpoint, tmp_path):
         return started[-1]
 
     yield notifier
-    for each in started:
-        each.close()
+    for running in started:
+        running.close()
 
 
-def counts(notifier, **expected):
-    """Wait until the notifier has these counts."""
+def has_counts(notifier, **expected):
+    """Return True once the notifier has these counts, and no others."""
     wanted = {("ann", result): number for result, number in expected.items()}
-    end = time.monotonic() + 10.0
-    while notifier.counts != wanted and time.monotonic() < end:
-        time.sleep(0.01)
-    return notifier.counts == wanted
+    return eventually(lambda: notifier.counts == wanted, 10.0)
 
 
 def test_each_notice_arrives_once_and_in_order(start, endpoint):
@@ -51,26 +48,23 @@ def test_each_notice_arrives_once_and_in_order(start, endpoint):
         notifier.update([FINDING], {}, (), [], NOW)
     notifier.update([], {}, {JOB}, [END], NOW)
     notifier.update([], {}, {JOB}, [], NOW)
-    assert counts(notifier, sent=2)
-    assert [each["title"] for each in endpoint.received] == [f"CRITICAL {FINDING.cause}, job {JOB}", END_TITLE]
-
-
-END_TITLE = f"{JOB} failed after 0 ms"
+    assert has_counts(notifier, sent=2)
+    assert [message["title"] for message in endpoint.received] == [f"CRITICAL {FINDING.cause}, job {JOB}", END_TITLE]
 
 
 def test_recipient_gets_only_what_it_wants(start, endpoint):
-    notifier = start(tell=("ends",), jobs=("other",))
+    notifier = start(tell=("ends",))
     notifier.update([FINDING], {}, (), [END], NOW)
-    notifier.close(0.2)
-    assert endpoint.received == []
+    assert has_counts(notifier, sent=1)
+    assert [message["title"] for message in endpoint.received] == [END_TITLE]
 
 
 def test_service_that_fails_for_a_while_gets_each_notice_once(start, endpoint):
-    answers = [(500, b"", {}), (429, b"", {}), (200, b"ok", {})]
-    endpoint.answer = lambda: answers.pop(0) if len(answers) > 1 else answers[0]
+    answers = iter([(500, b"", {}), (429, b"", {}), (200, b"ok", {})])
+    endpoint.answer = lambda: next(answers)
     notifier = start()
     notifier.update([], {}, (), [END], NOW)
-    assert counts(notifier, failed=2, sent=1)
+    assert has_counts(notifier, failed=2, sent=1)
     assert len(endpoint.received) == 3
     assert notifier.unsent == {}
 
@@ -80,14 +74,13 @@ def test_service_that_answers_nothing_is_reported_without_its_url(start, endpoin
     notifier = start()
     notifier.update([], {}, (), [END], NOW)
     endpoint.wait(1)
-    assert "503" in _unsent(notifier)["ann"]
+    assert "503" in unsent_of(notifier)["ann"]
     assert "s3cr3t" not in notifier.unsent["ann"]
 
 
-def _unsent(notifier):
-    end = time.monotonic() + 10.0
-    while not notifier.unsent and time.monotonic() < end:
-        time.sleep(0.01)
+def unsent_of(notifier):
+    """Wait until a notice could not be sent; return the reasons by recipient."""
+    assert eventually(lambda: notifier.unsent, 10.0)
     return notifier.unsent
 
 
@@ -95,12 +88,12 @@ def test_restart_sends_only_unsent_notices(start, endpoint):
     endpoint.answer = lambda: (503, b"", {})
     first = start()
     first.update([FINDING], {}, (), [], NOW)
-    assert _unsent(first)
+    assert unsent_of(first)
     first.close()
     endpoint.answer = lambda: (200, b"ok", {})
     second = start()
     second.update([FINDING], {}, (), [], NOW)
-    assert counts(second, sent=1)
+    assert has_counts(second, sent=1)
     number = len(endpoint.received)
     second.close()
     third = start()
@@ -113,21 +106,27 @@ def test_notices_of_a_recipient_that_is_gone_are_dropped(start, endpoint, tmp_pa
     endpoint.answer = lambda: (503, b"", {})
     first = start()
     first.update([], {}, (), [END], NOW)
-    assert _unsent(first)
+    assert unsent_of(first)
     first.close()
     Notifier([], tmp_path / FILE).close()
     assert "the file of recipients no longer has it" in caplog.text
 
 
 def test_slow_recipient_delays_no_other(endpoint):
-    slow, is_over = HttpEndpoint(), threading.Event()
-    slow.answer = lambda: (is_over.wait(10.0) and 503, b"", {})
+    slow = HttpEndpoint()
+    is_over = threading.Event()
+
+    def answer_late():
+        is_over.wait(10.0)
+        return 503, b"", {}
+
+    slow.answer = answer_late
     endpoint.answer = lambda: (404, b"", {})
     urls = {"slow": slow.port, "ann": endpoint.port}
     notifier = Notifier([Recipient(url=f"json://127.0.0.1:{port}/", name=name) for name, port in urls.items()])
     notifier.update([], {}, (), [END], NOW)
     slow.wait(1)
-    assert "404" in _unsent(notifier)["ann"], "it was asked while the slow one had not answered"
+    assert "404" in unsent_of(notifier)["ann"], "it was asked while the slow one had not answered"
     assert notifier.unsent.keys() == {"ann"}
     is_over.set()
     assert eventually(lambda: "503" in notifier.unsent.get("slow", ""))

@@ -19,7 +19,7 @@ def test_notice_is_added_once_for_each_recipient(unsent):
     outbox = Outbox(None)
     outbox.add([unsent(), unsent(to="bob")])
     outbox.add([unsent(), unsent(2)])
-    assert [(each.recipient, each.notice.id) for each in outbox.pending] == [
+    assert [(entry.recipient, entry.notice.id) for entry in outbox.pending] == [
         ("ann", "end 1"), ("bob", "end 1"), ("ann", "end 2"),
     ]  # fmt: skip
 
@@ -36,7 +36,8 @@ def test_failure_of_one_recipient_holds_back_its_notices_only(unsent):
 
 
 def test_waits_double_up_to_ten_minutes(unsent):
-    waiting, waits = unsent(), []
+    waiting = unsent()
+    waits = []
     for _ in range(9):
         waiting = waiting.after_failure(NOW, "no answer")
         waits.append(waiting.due - NOW)
@@ -56,7 +57,7 @@ def test_oldest_ones_beyond_the_maximum_are_dropped(unsent, monkeypatch):
     monkeypatch.setattr(module, "MAX_PENDING", 2)
     outbox = Outbox(None)
     outbox.add([unsent(number) for number in range(4)])
-    assert [each.notice.id for each in outbox.pending] == ["end 2", "end 3"]
+    assert [entry.notice.id for entry in outbox.pending] == ["end 2", "end 3"]
     assert outbox.counts["ann", "dropped"] == 2
 
 

@@ -43,7 +43,8 @@ def notice(kind=ENDS, job_id="llm-7", labels=None, outcome="failed", severity="c
 )
 def test_recipient_gets_what_it_wants(write, wishes, wanted, unwanted):
     (recipient,) = read_recipients(write(f"recipients: [{{url: '{SECRET}'{', ' if wishes else ''}{wishes}}}]"))
-    assert [recipient.wants(each) for each in (*wanted, *unwanted)] == [True] * len(wanted) + [False] * len(unwanted)
+    assert all(map(recipient.wants, wanted))
+    assert not any(map(recipient.wants, unwanted))
 
 
 def test_recipients_without_names_have_that_of_their_service(write):

@@ -21,8 +21,12 @@ def _values(endpoint: Endpoint[Any, object], field: msgspec.structs.FieldInfo) -
         return NAMES
     if endpoint.method == "POST" and get_origin(field.type) is not Annotated:
         return NAMES  # the text of a body is made plain
-    if get_origin(field.type) is Annotated:  # with limits
-        return st.integers(0, 2**20) if field.type == Whole else st.floats(0, 60) if field.type == Seconds else NAMES
+    if field.type == Whole:
+        return st.integers(0, 2**20)
+    if field.type == Seconds:
+        return st.floats(0, 60)
+    if get_origin(field.type) is Annotated:  # a text with limits
+        return NAMES
     if isinstance(field.default, bool):
         return st.booleans()
     if isinstance(field.default, int):

@@ -32,10 +32,10 @@ async def send_random_requests(endpoint, send):
 
     @QUICK
     @given(requests(endpoint))
-    def each(request):
+    def send_one(request):
         asyncio.run_coroutine_threadsafe(send(request), loop).result(10)
 
-    await asyncio.to_thread(each)
+    await asyncio.to_thread(send_one)
 
 
 def sent(client, endpoint, request):

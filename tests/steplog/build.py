@@ -14,7 +14,8 @@ from zmon.steplog import RunSteps, StepLog, read_runs
 
 def rank_box(root: Path, rank: int = 0, run: int = 0, **identity: object) -> Box:
     """Make the box of one run of a rank; another `run` has another uid and starts later."""
-    uid, start = f"{run:02x}{rank:02x}" * 8, 1_700_000_000.0 + run
+    uid = f"{run:02x}{rank:02x}" * 8
+    start = 1_700_000_000.0 + run  # unix seconds
     return Box(root, identity={"run_uid": uid, "start_unix": start, "rank": rank, "world_size": 64, **identity})
 
 

@@ -117,12 +117,15 @@ def test_second_holder_is_refused_until_the_first_ends(tmp_path):
 
 
 def test_second_hub_on_a_data_directory_ends_with_one_line(tmp_path):
+    hubs = []
+
     def hub():
         command = [sys.executable, "-m", "zmon", "hub", "--data-dir", str(tmp_path), "--port", str(unused_port())]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        hubs.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        return hubs[-1]
 
-    first = hub()
     try:
+        first = hub()
         assert "listens" in first.stdout.readline()
         second = hub()
         _, errors = second.communicate(timeout=30)
@@ -137,4 +140,6 @@ def test_second_hub_on_a_data_directory_ends_with_one_line(tmp_path):
         third.terminate()
         assert eventually(lambda: third.poll() is not None, 20)
     finally:
-        first.kill()
+        for process in hubs:
+            process.kill()
+            process.communicate()

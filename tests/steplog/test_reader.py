@@ -9,6 +9,7 @@ import pytest
 from tests.steplog.build import append_once, grow, logged, rank_box, records, reports, segments, step_numbers
 from zmon.box.versions import CURRENT
 from zmon.errors import ZmonError
+from zmon.probe.rank import EVAL, TRAIN
 from zmon.steplog import StepLog, format, read_runs, reader
 
 
@@ -57,8 +58,6 @@ def test_runs_are_sorted_by_attempt_rank_and_start(tmp_path, root):
 
 
 def test_changes_of_activity_are_neither_steps_nor_gaps(box, root):
-    from zmon.probe.rank import EVAL, TRAIN
-
     box.steps(2)
     box.timeline.turn_to(EVAL)
     box.clock.sleep(100)
@@ -72,8 +71,6 @@ def test_changes_of_activity_are_neither_steps_nor_gaps(box, root):
 
 @pytest.mark.parametrize("chunk_rows", [1, 2, 4096])
 def test_each_reported_gauge_is_assigned_to_a_step(box, root, monkeypatch, chunk_rows):
-    from zmon.probe.rank import EVAL, TRAIN
-
     monkeypatch.setattr(reader, "_CHUNK_ROWS", chunk_rows)
     box.ledger.report({"loss": 0.5}, 1)
     box.steps(2)

@@ -78,11 +78,10 @@ def test_phase_or_op_of_other_rows_is_0(tmp_path, root):
         append_once(root, box)
     values = [(row["rank"], row["phase_optimizer"], row["exposed_all_reduce"], row["bytes_sent_all_reduce"],
              row["bytes_sent_all_to_all"]) for row in rows(root)]  # fmt: skip
-    approximately = pytest.approx
     assert values == [
         (0, 0, 0, 0, 100),
         (1, 0, 0, 0, 100),
-        (1, approximately(0.5, abs=1e-6), approximately(0.25, abs=1e-6), 8, 0),
+        (1, pytest.approx(0.5, abs=1e-6), pytest.approx(0.25, abs=1e-6), 8, 0),
     ]
 
 

@@ -49,10 +49,9 @@ def test_steps_in_the_log_equal_those_in_the_box(tmp_path, root, log):
         assert run.run.host == "node-a"
 
 
-def test_log_is_private_to_the_user_of_the_agent_also_that_of_an_earlier_version(box, root, log):
-    """Its folders and files were readable for all users, and so were the steps and labels of every job."""
-    old = root / "an-old-job"
-    old.mkdir(parents=True)
+def test_log_is_private_to_the_user_of_the_agent_also_if_its_folder_was_not(box, root, log):
+    """An earlier version made a folder that all users could read, and so the steps and labels of every job."""
+    root.mkdir(parents=True)
     root.chmod(0o755)
     box.steps(3)
     log.append(inodes(box))
@@ -198,7 +197,8 @@ def test_segment_of_another_version_is_kept_and_reported(box, root, offset):
     for _ in range(2):
         append_once(root, box)
     unusable_path = path.with_name(path.name.replace(".steps", ".unusable.steps"))
-    assert {each: each.read_bytes() == content for each in segments(root)} == {path: False, unusable_path: True}
+    is_kept = {segment: segment.read_bytes() == content for segment in segments(root)}
+    assert is_kept == {path: False, unusable_path: True}
     runs, unusable = read_runs(path.parent)
     assert ([step_numbers(run) for run in runs], len(unusable)) == ([up_to(5)], 1)
     assert str(unusable_path) in unusable[0]

@@ -33,12 +33,14 @@ class Server:
         self.tls = tls
         self.port = unused_port()
         self.released = asyncio.Event()
+        self.being_answered = asyncio.Semaphore(0)  # acquire it once for each request of `/slow` that has arrived
         self.sockets = []
 
     async def metrics(self, request):
         return web.Response(text="up 1\n")
 
     async def slow(self, request):
+        self.being_answered.release()
         await self.released.wait()
         return web.Response(text="done\n")
 
@@ -78,6 +80,17 @@ async def is_closed(reader, seconds):
         return True
 
 
+async def _until_it_listens(port, running):
+    """Wait until the server accepts a connection. If it has ended, raise its error."""
+    while not running.done():
+        with contextlib.suppress(OSError):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.close()
+            return
+        await asyncio.sleep(0.01)
+    running.result()
+
+
 def with_server(scenario, most=8, live=None, tls=None):
     """Run a scenario with a server that allows this number of connections, and has this web configuration."""
 
@@ -88,11 +101,7 @@ def with_server(scenario, most=8, live=None, tls=None):
         app.router.add_post("/length", server.length)
         running = asyncio.create_task(serve(app, "127.0.0.1", server.port, "test", most, live))
         try:
-            while True:
-                with contextlib.suppress(OSError):
-                    (await asyncio.open_connection("127.0.0.1", server.port))[1].close()
-                    break
-                await asyncio.sleep(0.01)
+            await _until_it_listens(server.port, running)
             await asyncio.wait_for(scenario(server), 20)
         finally:
             for writer in server.sockets:

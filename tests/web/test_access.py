@@ -66,7 +66,7 @@ CLIENTS = {
     "hub": Client(("read", "evidence"), {}, has_certificate=True),
 }
 PATHS = {
-    daemon: ("/metrics", *(each.path.format(job_id="job", rank=0, id="id") for each in table), "/none")
+    daemon: ("/metrics", *(endpoint.path.format(job_id="job", rank=0, id="id") for endpoint in table), "/none")
     for daemon, table in (("agent", endpoints.AGENT), ("hub", endpoints.HUB))
 }
 
@@ -162,10 +162,10 @@ def test_probes_of_an_orchestrator_need_no_role_and_have_no_body(answers, who):
 
 @pytest.mark.parametrize(("daemon", "paths"), [("agent", set()), ("hub", {"/api/v1/incidents/{id}/report.html"})])
 def test_only_these_paths_have_no_role_of_their_own(web_config, tmp_path, daemon, paths):
-    routes = {each.resource.canonical for each in app_of(daemon, tmp_path, web_config[0]).router.routes()}
+    routes = {route.resource.canonical for route in app_of(daemon, tmp_path, web_config[0]).router.routes()}
     assert routes - endpoints.ROLES.keys() - {"/livez", "/readyz"} == paths
     others = endpoints.AGENT if daemon == "hub" else endpoints.HUB
-    assert endpoints.ROLES.keys() <= routes | {each.path for each in others}
+    assert endpoints.ROLES.keys() <= routes | {endpoint.path for endpoint in others}
 
 
 def test_roles_that_show_stacks_or_act_are_those_of_one_path_each():

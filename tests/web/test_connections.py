@@ -57,7 +57,7 @@ def test_idle_connection_that_was_answered_outlives_half_sent_requests():
 def test_request_that_is_being_answered_is_never_closed_to_make_room():
     async def scenario(server):
         reader, _ = await server.send(request("slow"))
-        await asyncio.sleep(0.1)
+        await server.being_answered.acquire()
         for _ in range(20):
             await server.send(HALF)
         server.released.set()
@@ -70,7 +70,7 @@ def test_new_connection_is_closed_if_all_others_are_being_answered():
     async def scenario(server):
         for _ in range(8):
             await server.send(request("slow"))
-        await asyncio.sleep(0.1)
+            await server.being_answered.acquire()
         reader, _ = await server.send(HALF)
         assert await is_closed(reader, 2.0)
 
@@ -96,7 +96,7 @@ def test_client_that_does_not_take_its_answer_is_closed(monkeypatch):
 
     async def scenario(server):
         reader, _ = await server.send(request("large"))
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(1.0)  # longer than SEND_SECONDS, in which nothing is read
         received = 0
         try:
             while data := await reader.read(1 << 20):

@@ -1,15 +1,19 @@
-"""Tests of a page that clients share. It is made once for all who wait, and never given when it is old."""
+"""Tests of a page that clients share. It is made once for all who wait, and reused for as long as that took."""
 
 import asyncio
 import contextlib
+import itertools
+from types import SimpleNamespace
 
 import pytest
 
+from zmon.web import work_queue
 from zmon.web.work_queue import SharedPage
 
 
 def counted(seconds):
-    numbers = iter(range(1, 1000))
+    """Return a page that takes this time to make, and has the number of times that it was made."""
+    numbers = itertools.count(1)
 
     async def make():
         await asyncio.sleep(seconds)
@@ -26,11 +30,23 @@ def test_clients_that_wait_at_the_same_time_share_one_page():
     asyncio.run(main())
 
 
-def test_later_client_gets_a_new_page():
+def test_page_is_reused_for_as_long_as_it_took_to_make(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(work_queue, "time", SimpleNamespace(monotonic=lambda: now))
+    numbers = itertools.count(1)
+
+    async def make():
+        nonlocal now
+        now += 2.0
+        return str(next(numbers)).encode()
+
     async def main():
-        page = counted(0.02)
+        nonlocal now
+        page = SharedPage(make)
         assert await page.get() == b"1"
-        await asyncio.sleep(0.1)
+        now += 1.9
+        assert await page.get() == b"1"
+        now += 0.2
         assert await page.get() == b"2"
 
     asyncio.run(main())

@@ -26,18 +26,19 @@ def authority(tmp_path):
 
 @pytest.fixture
 def live(tmp_path, authority):
-    return lambda **tls: live_config(tmp_path, tls_server_config=SERVER | tls)
+    """Return a function that returns the configuration of a server with these keys of TLS."""
+    return lambda **keys: live_config(tmp_path, tls_server_config=SERVER | keys)
 
 
 def statuses(live, *clients):
     """Return the status that each client gets; None if its connection is refused."""
-    got = []
+    answers = []
 
     async def scenario(server):
-        got.extend([await server.status(tls=client) for client in clients])
+        answers.extend([await server.status(tls=client) for client in clients])
 
     with_server(scenario, live=live)
-    return got
+    return answers
 
 
 def test_client_that_trusts_the_authority_is_answered(live, authority, tmp_path):
@@ -221,8 +222,8 @@ def test_connection_made_before_its_certificate_was_withdrawn_is_closed(authorit
     async def scenario(server):
         reader, writer = await server.send(WHOLE, authority.client(pair))
         assert b" 200 " in await reader.readline()
-        tls = SERVER | MUTUAL | {"client_allowed_sans": ["new.example.org"]}
-        (tmp_path / "web.yaml").write_text(yaml.safe_dump({"tls_server_config": tls}))
+        keys = SERVER | MUTUAL | {"client_allowed_sans": ["new.example.org"]}
+        (tmp_path / "web.yaml").write_text(yaml.safe_dump({"tls_server_config": keys}))
         config.reload()
         writer.write(WHOLE)
         assert b"HTTP/1.1 200" not in await asyncio.wait_for(reader.read(), 5)

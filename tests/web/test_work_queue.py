@@ -10,7 +10,9 @@ from zmon.web.work_queue import WorkQueue
 
 def test_large_requests_take_turns_in_their_order():
     async def main():
-        queue, begun, at_work, most = WorkQueue(), [], 0, 0
+        queue = WorkQueue()
+        begun = []
+        at_work = most = 0
 
         async def work(number):
             nonlocal at_work, most

@@ -33,13 +33,13 @@ def installed(folder, name):
     return path
 
 
-def keys(value):
-    """Yield the keys of all mappings within a value of YAML."""
-    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-        if isinstance(key, str):
-            yield key
-        if isinstance(inner, dict | list):
-            yield from keys(inner)
+def leaves(value, path=()):
+    """Yield the path and the value of each text, number or boolean within a value of YAML."""
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(inner, (*path, str(key)))
+    else:
+        yield path, value
 
 
 def resolved():
@@ -69,12 +69,9 @@ def rendered(folder, fields, data, kind="text"):
     return amtool("template", "render", *options, "--template.text", text)
 
 
-def texts(value, name=""):
-    """Return the texts with a template in the configuration of a receiver, by their names."""
-    if isinstance(value, str):
-        return {name: value} if "{{" in value else {}
-    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return {k: v for key, inner in pairs for k, v in texts(inner, f"{name}.{key}".lstrip(".")).items()}
+def texts(configs):
+    """Return the texts with a template in the configurations of a receiver, by their names."""
+    return {".".join(path): value for path, value in leaves(configs) if isinstance(value, str) and "{{" in value}
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -89,21 +86,22 @@ def test_there_is_an_example_for_each_file_and_no_other():
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_secrets_are_in_files(name):
-    assert [key for key in keys(yaml.safe_load(EXAMPLES[name])) if SECRET.search(key)] == []
+    paths = [path for path, _ in leaves(yaml.safe_load(EXAMPLES[name]))]
+    assert [path for path in paths if any(map(SECRET.search, path))] == []
 
 
 def test_teams_without_comments_is_the_receiver_of_newer_versions():
     """Debian's amtool does not know it, so only its shape and its templates are tested."""
     text = re.sub(r"(?m)^    # ", "    ", EXAMPLES["teams.yml"].replace("webhook_configs", "replaced", 1))
     pager = yaml.safe_load(text)["receivers"][1]["msteamsv2_configs"]
-    assert [set(each) for each in pager] == [{"webhook_url_file", "send_resolved", "title", "text"}]
+    assert [set(config) for config in pager] == [{"webhook_url_file", "send_resolved", "title", "text"}]
 
 
 @pytest.mark.parametrize("name", [name.removesuffix(".yml") for name in EXAMPLES])
 def test_texts_are_those_of_the_golden(tmp_path, name):
     text = re.sub(r"(?m)^    # ", "    ", EXAMPLES[f"{name}.yml"])
-    receiver = {k: v for k, v in yaml.safe_load(text)["receivers"][1].items() if k.endswith("_configs")}
-    fields = texts([config for configs in receiver.values() for config in configs])
+    receiver = yaml.safe_load(text)["receivers"][1]
+    fields = texts([config for key, configs in receiver.items() if key.endswith("_configs") for config in configs])
     parts = []
     for title, data in {"firing": DATA, "resolved": resolved()}.items():
         parts.append(f"======== {title}\n")

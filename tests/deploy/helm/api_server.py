@@ -103,7 +103,9 @@ class ApiServer:
 @contextlib.contextmanager
 def api_server(optional: Collection[str] = EVERYTHING) -> Iterator[ApiServer]:
     """Run a server in a thread of its own. `optional`: the API groups of operators that are installed."""
-    server, loop, started = ApiServer(optional), asyncio.new_event_loop(), threading.Event()
+    server = ApiServer(optional)
+    loop = asyncio.new_event_loop()
+    started = threading.Event()
 
     async def start() -> web.AppRunner:
         app = web.Application()

@@ -1,14 +1,15 @@
 """A real agent and hub with the chart's configuration, and certificates with the names that the chart asks for."""
 
 import contextlib
+import socket
 import subprocess
 import sys
-import time
 
 import pytest
 import requests
 from aiohttp.test_utils import unused_port
 
+from tests.boxes import eventually
 from tests.places import REPOSITORY
 from tests.web.certificates import Certificates
 
@@ -71,29 +72,30 @@ def ports(folders, tmp_path_factory):
     data = tmp_path_factory.mktemp("data")
     to_agent = ("--agents", f"https://127.0.0.1:{agent}", "--http-config", str(folders / "hub/http.yaml"))
     with (
-        daemon("agent", agent, folders, data / "agent", "--box-dir", str(data / "boxes")) as one,
-        daemon("hub", hub, folders, data / "hub", *to_agent) as other,
+        daemon("agent", agent, folders, data / "agent", "--box-dir", str(data / "boxes")) as agent_process,
+        daemon("hub", hub, folders, data / "hub", *to_agent) as hub_process,
     ):
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline:
-            assert (one.poll(), other.poll()) == (None, None)
+
+        def is_ready():
+            assert (agent_process.poll(), hub_process.poll()) == (None, None)
             with contextlib.suppress(requests.ConnectionError):
                 anonymous = requests.get(f"https://127.0.0.1:{hub}/readyz", verify=False, timeout=10)  # as the kubelet
-                if anonymous.status_code == 200:
-                    break
-            time.sleep(0.2)
+                return anonymous.status_code == 200
+            return False
+
+        assert eventually(is_ready, START_SECONDS), "the hub does not become ready"
         yield {"agent": agent, "hub": hub}
 
 
 @pytest.fixture(autouse=True)
 def server_name(monkeypatch):
     """Resolve the name in the certificates to this machine, as no name server does: zmon's clients check it instead."""
-    import socket
-
     ask = socket.getaddrinfo
-    monkeypatch.setattr(
-        socket, "getaddrinfo", lambda host, *a, **k: ask("127.0.0.1" if host == "zmon.internal" else host, *a, **k)
-    )
+
+    def resolve(host, *arguments, **options):
+        return ask("127.0.0.1" if host == "zmon.internal" else host, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
 
 
 def test_hub_reaches_the_agent_by_its_certificate(folders, ports):

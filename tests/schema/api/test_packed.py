@@ -43,7 +43,7 @@ def test_packed_report_has_the_steps_of_its_json():
     assert report.steps[JOB][0].num_rows == 8
 
 
-def test_every_field_of_a_rank_rests_or_moves_or_is_a_total():
+def test_moving_fields_are_fields_of_a_rank_without_its_totals():
     assert {*_MOVING} < {field.name for field in fields(RankState)} - {"totals"}
 
 
@@ -51,7 +51,7 @@ def test_what_rests_is_sent_once():
     first = pack(REPORT, "")
     report, resting = unpack(first, Resting())
     second = pack(REPORT, resting.version)
-    assert len(second) < len(first) - 150 * len(RANKS)
+    assert len(second) < len(first) - 150 * len(RANKS)  # bytes: the resting row of a rank has more than 150
     assert unpack(second, resting) == (report, resting)
 
 
@@ -112,9 +112,8 @@ def test_what_is_left_out_of_the_head_is_counted_with_the_ranks():
     envelope[0] = msgspec.json.encode({**head, **changes, "num_left_out": 90, "left_out": ["forged"]})
     report, _ = unpack(msgspec.msgpack.encode(envelope), Resting())
     assert report.num_left_out == 4
-    assert [line.partition(":")[0] for line in report.left_out] == [
-        *("source gpus", "a plan", "the state of a source", "rank 7 of job job")
-    ]
+    left_out = ["source gpus", "a plan", "the state of a source", "rank 7 of job job"]
+    assert [line.partition(":")[0] for line in report.left_out] == left_out
 
 
 def test_text_is_plain():

@@ -50,11 +50,10 @@ def test_rank_that_cannot_be_decoded_is_left_out_and_named():
 
 def test_rank_that_cannot_be_decoded_changes_nothing_else_of_the_report():
     report = report_json(
-        *(rank_state(0), rank_state(1)),
-        **{"cursor": 9, "monotonic": 5.0, "box_dir": "/a", "box_dirs": ("/a", "/b"), "plans": {"uid-0": plan()}},
-        **{"plans_version": "3", "leases": (), "unread": (UnreadRank(JOB, 7, "damaged", "cut", 9.0),)},
+        rank_state(0), rank_state(1), cursor=9, monotonic=5.0, box_dir="/a", box_dirs=("/a", "/b"),
+        plans={"uid-0": plan()}, plans_version="3", leases=(), unread=(UnreadRank(JOB, 7, "damaged", "cut", 9.0),),
         records={JOB: {"uid-0": (step_record(1),)}},
-    )
+    )  # fmt: skip
     assert {*report} == {field.name for field in fields(AgentReport)}
     whole = received(report)
     report["ranks"][1]["activity"] = 5
@@ -140,9 +139,10 @@ def test_impossible_rank_is_left_out_and_named(changes, reason):
 )
 def test_field_that_no_rank_has_costs_only_its_rank(field, value):
     report = report_json()
-    report["ranks"][0][field] = value
     if value is None:
         del report["ranks"][0][field]
+    else:
+        report["ranks"][0][field] = value
     result = received(report)
     assert ([r.rank for r in result.ranks], result.num_left_out) == ([1], 1)
     assert field != "job_id" or result.unread == ()

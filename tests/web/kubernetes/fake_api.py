@@ -34,7 +34,7 @@ def pod(
         {"name": f"agent-{number}", "image": "zmon", "resources": {"limits": limit, "requests": limit} if limit else {}}
         for number, limit in enumerate(limits)
     ]
-    spec = {"containers": [each | ({"ports": declared} if declared else {}) for each in containers]}
+    spec = {"containers": [container | ({"ports": declared} if declared else {}) for container in containers]}
     spec |= {"nodeName": node} if node else {}
     if host_network:
         spec["hostNetwork"] = True
@@ -145,7 +145,8 @@ class FakeApi:
         return await (self._watch(request) if verb == "watch" else self._list(request))
 
     async def _list(self, request):
-        begin, values = int(request.query.get("continue", "0")), list(self.objects[request.path].values())
+        begin = int(request.query.get("continue", "0"))
+        values = list(self.objects[request.path].values())
         field, _, wanted = request.query.get("fieldSelector", "").partition("=")
         if field:  # the API server selects pods by few fields
             assert field == "spec.nodeName"

@@ -48,7 +48,7 @@ def run(tmp_path):
 
 async def names(api, session):
     listing = await list_objects(session, api.url, RESOURCE, Pod, "app=agent")
-    return [each.metadata.name for each in listing.objects], listing.version
+    return [listed.metadata.name for listed in listing.objects], listing.version
 
 
 @asynccontextmanager
@@ -78,7 +78,7 @@ def test_list_by_a_field_from_memory_has_the_objects_of_one_node(run):
     async def scenario(api, session):
         api.objects = {PODS: {name: pod(name, node=node) for name, node in (("a", "n1"), ("b", "n2"), ("c", "n1"))}}
         listing = await list_objects(session, api.url, RESOURCE, Pod, fields="spec.nodeName=n1", version="0")
-        assert [each.metadata.name for each in listing.objects] == ["a", "c"]
+        assert [listed.metadata.name for listed in listing.objects] == ["a", "c"]
         first = {"fieldSelector": "spec.nodeName=n1", "limit": "250"}
         assert api.lists == [first | {"resourceVersion": "0"}, first | {"continue": "1"}]
 
@@ -230,15 +230,13 @@ def test_line_without_end_is_refused(run, monkeypatch):
     run(scenario)
 
 
-def test_server_that_does_not_answer_is_unreachable(run):
+def test_server_that_refuses_connections_is_unreachable(run):
     async def scenario(api, session):
-        gone = api.url
         api.url = "http://127.0.0.1:1"
         with pytest.raises(Unreachable, match="Connection refused"):
             await names(api, session)
         with pytest.raises(Unreachable, match="Connection refused"):
             async with changes_of(api, session):
                 pass
-        api.url = gone
 
     run(scenario)

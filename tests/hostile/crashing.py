@@ -1,0 +1,87 @@
+"""Kill a child process at every call that changes a file: before it, or in the middle of the bytes of a write.
+
+Children are forked, so that all imports happen once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+CALLS = ("write", "replace", "rename", "fsync", "unlink", "ftruncate", "mkdir", "rmdir")  # each may be the last one
+DONE, KILLED, KILLED_AT_WRITE = 0, 9, 10  # exit statuses of a child
+
+Say = Callable[[str], None]  # sends a line to the parent
+
+
+class CrashPoint:
+    """Counts the calls that change files, and ends the process at one of them."""
+
+    def __init__(self, number: int, in_the_middle: bool) -> None:
+        self._number, self._in_the_middle = number, in_the_middle
+        self._count = itertools.count()
+
+    def install(self) -> None:
+        """Replace the functions of `os` that change files."""
+        for name in CALLS:
+            setattr(os, name, self.counted(name, getattr(os, name)))
+
+    def counted(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function whose calls count as well; `name` is `write` if it writes bytes to a descriptor."""
+
+        def call_or_end(*arguments: Any, **options: Any) -> Any:
+            if next(self._count) == self._number:
+                if name == "write" and self._in_the_middle:
+                    fd, data = arguments
+                    call(fd, bytes(data)[: len(data) // 2])
+                os._exit(KILLED_AT_WRITE if name == "write" else KILLED)
+            return call(*arguments, **options)
+
+        return call_or_end
+
+
+def crash_everywhere(folder: Path, attempt: Callable[[Path, CrashPoint], int]) -> int:
+    """Attempt something with each crash point until nothing is killed any more; return the number of points.
+
+    `attempt` gets a path of its own, which is deleted afterwards, and returns the exit status of the child.
+    """
+    for number in itertools.count():
+        for in_the_middle in (False, True):
+            place = folder / f"{number}-{in_the_middle}"
+            status = attempt(place, CrashPoint(number, in_the_middle))
+            shutil.rmtree(place, ignore_errors=True)
+            if status != KILLED_AT_WRITE:
+                break  # only a write has a middle
+        if status == DONE:
+            return number
+    raise AssertionError("unreachable")
+
+
+def in_child(function: Callable[[Say], None]) -> tuple[int, list[str]]:
+    """Call a function in a forked process, with what sends a line; return the exit status and the lines.
+
+    The lines go through the `os.write` of this process, which a crash point in the child does not count.
+    """
+    reading, writing = os.pipe()
+    write = os.write
+
+    def say(line: str) -> None:
+        write(writing, f"{line}\n".encode())
+
+    pid = os.fork()
+    if pid == 0:
+        os.close(reading)
+        status = 1
+        try:
+            function(say)
+            status = DONE
+        finally:
+            os._exit(status)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        lines = pipe.read().decode().splitlines()
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), lines
