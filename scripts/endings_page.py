@@ -42,6 +42,10 @@ killed.
 | none, and all ranks finished | `done` |
 | none, and a signal ended a rank | `cancelled` |
 
+In the tables, a job has the ranks 0 to 3 on the host node-a, unless a row says otherwise. A note in “…” quotes the
+finding. An agent looks at its ranks ten times a second; a *look* is one of these readings. An *older kernel* is one
+before Linux 6.15, which reports no exit status.
+
 ## One rank ends by itself
 
 Cause and severity by the moment of the end. The culprit is the rank that ended. `teardown` is after the last step:

@@ -25,7 +25,8 @@ The class of a failure comes from the first of these sources that has one:
 
 An error before two further steps did not end the training, so it is ignored. A lost connection, a timeout or a signal
 may follow from the failure of another rank, so another exception of the same launch comes first. After the launcher has
-reported a first end, a signal comes from the launcher.
+reported a first end, a signal comes from the launcher. The *clue* is the line that decided; the tables show its first
+{clue} characters.
 
 ## Classes
 
@@ -41,7 +42,11 @@ _MAX_CLUE = 100  # characters
 
 def failures_page() -> str:
     """Return the page."""
-    return HEAD + "".join(map(_class, CLASSES)) + "".join(_table(title, rows) for title, rows in SECTIONS.items())
+    return (
+        HEAD.format(clue=_MAX_CLUE)
+        + "".join(map(_class, CLASSES))
+        + "".join(_table(title, rows) for title, rows in SECTIONS.items())
+    )
 
 
 def _class(row: FailureClass) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import fill
 
 from tests.frameworks.results import Result, read_results
 from tests.frameworks.table import COLUMNS, ROWS, Row
@@ -59,12 +60,17 @@ def _cell(row: Row, result: Result, column: str) -> str:
 
 def _notes() -> Iterator[str]:
     yield "\n## What is wrong\n\n"
-    lines = [f"- {row.title}, {column}: {reason}\n" for row in ROWS for column, reason in row.wrong.items()]
-    lines += [f"- {row.title} was not run: {row.not_run}\n" for row in ROWS if row.not_run]
+    lines = [_item(f"{row.title}, {column}: {reason}") for row in ROWS for column, reason in row.wrong.items()]
+    lines += [_item(f"{row.title} was not run: {row.not_run}") for row in ROWS if row.not_run]
     yield from lines or ["Nothing.\n"]
     yield "\n## What differs from your jobs\n\n"
     yield "All jobs are small, have two ranks on one host, and one thread for each rank.\n\n"
-    yield from (f"- {row.title}: {row.note}.\n" for row in ROWS if row.note)
+    yield from (_item(f"{row.title}: {row.note}.") for row in ROWS if row.note)
+
+
+def _item(text: str) -> str:
+    """Return an item of a list, wrapped into lines."""
+    return fill(f"- {text}", width=120, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) + "\n"
 
 
 def _columns() -> Iterator[str]:

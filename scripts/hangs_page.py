@@ -27,7 +27,8 @@ If the ranks prove nothing about each other, the cause is `unknown`, and the fin
 [endings.md](endings.md) has the jobs whose ranks ended.
 
 In the rows, a job has four ranks. Ranks that a row does not mention wait in one collective. They finished their last
-step 5 s ago, and their lease is 1.5 s, unless the row has other times. Jobs of one rank have their section.
+step 5 s ago, and their lease is 1.5 s, unless the row has other times. Jobs of one rank have a section of their own. A
+note in “…” quotes the finding.
 """
 TABLE = """
 ## {title}

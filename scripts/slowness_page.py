@@ -13,10 +13,10 @@ HEAD = """\
 
 Generated from `tests/detectors/slow/table.py` by `make generate`. Each row is a test.
 
-zmon judges a job that moves, and loses time in its steps or seems to. Each section but the last is about one detector.
-Its first table lists jobs and the finding about each: *quiet* is none, `unknown` is one without a cause. A finding
-resolves once the detector no longer reports it. Its second table has events that keep it open all the same, and events
-that do not.
+This page is about jobs that move and lose time in their steps, or seem to. Each section but the last is about one
+detector. Its first table lists jobs and the finding about each: *quiet* is none, `unknown` is a finding without a
+cause. A finding resolves once the detector no longer reports it. The second table of a section lists events that keep
+the finding open all the same, and events that do not.
 
 A *young* job has made too few steps to exclude chance. Steps are *uneven* if their durations vary at random. Of fast
 steps, only some are *sampled*: the hub asks for no others ([ADR 17](adr/0017-hub-asks-for-some-steps.md)).

@@ -184,8 +184,8 @@ NUMBERS = {
         f"decided again {SPANS[hub_acts.AGAIN_SECONDS]} later",
         f"one {ONE_FOR_A_JOB}; {WORDS[agent_acts.MAX_ACTS_OF_HOST]} in {SPANS[agent_acts.HOST_SECONDS]} for the host: "
         f"a {WORDS[agent_acts.MAX_ACTS_OF_HOST + 1]} trips",
-        f"within {SPANS[score.INIT_SECONDS]} of the relaunch, and if the relaunch comes within "
-        f"{SPANS[score.RELAUNCH_SECONDS]}.",
+        f"launched again within {SPANS[score.RELAUNCH_SECONDS]} minutes of the act, and makes steps again within "
+        f"{SPANS[score.INIT_SECONDS]} of it",
     ],
     "docs/agent-acts.md": [
         f"({GRACE:.0f} s, or what the hub says from {agent_acts._MIN_GRACE_SECONDS:.0f} to "

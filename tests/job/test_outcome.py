@@ -20,7 +20,7 @@ FAULT_ROWS = [row for row in ROWS if row.due != QUIET and is_over(row.job)]
 FINISHED = {
     "all ranks become another program by `exec`",
     "all ranks return",
-    "SIGTERM, and the job's handler saves and exits 0",  # without the sender, it cannot be told from the former
+    "SIGTERM, and the job's handler saves and exits 0",  # without the sender, it looks like the row before
     "the run finishes",
     "the function returns on all ranks; Ray ends its actors (exit code 1)",
     "the function returns on all ranks; the framework terminates them (signal SIGTERM)",
@@ -32,11 +32,11 @@ FINISHED = {
 UNEXPLAINED = {
     "victims, and ranks of a silent agent",
     "the boxes of the other ranks were removed a quarter of an hour after the owner's end",
-    "ranks of an older kernel end with their launcher, whose parent may still tell their status",
+    "ranks of an older kernel end with their launcher, whose parent may still report their status",
     "ranks are killed with their launcher, whose status is not known yet",
     "the same, and their launcher ends well",
-    "the same, at once: their launcher may still tell",
-    "a job is ended with its launcher in an uneven all_to_all: None",
+    "the same, and their launcher may still report its end",
+    "all ranks end with their launcher in an uneven all_to_all; the status of the launcher is unknown",
 }
 
 

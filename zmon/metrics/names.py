@@ -245,7 +245,7 @@ SPECS: dict[str, Spec] = {
     "zmon_job_memory_bandwidth_ratio": Spec("gauge", ("job_id", "source"), "Memory traffic of all ranks relative to the memory bandwidth of their devices, per recent step time."),
     "zmon_job_roofline_ratio": Spec("gauge", ("job_id",), "Floating-point operations relative to what peak and memory bandwidth allow at the job's operations per byte (roofline)."),
     "zmon_job_expected_step_seconds": Spec("gauge", ("job_id", "by", "cause"), "Expected duration of a step, recorded or predicted at the job's size."),
-    "zmon_finding": Spec("gauge", ("job_id", "detector", "cause", "severity", "rank", "host"), "1 while the finding is active. A hub with --shard adds the label `shard`."),
+    "zmon_finding": Spec("gauge", ("job_id", "detector", "cause", "severity", "rank", "host"), "1 while the finding is active. A hub with --shard adds the label `shard`, one with --alert-labels the declared labels of the job."),
     "zmon_job_ends_total": Spec("counter", ("outcome",), "Launches whose end the hub has recorded since it started, by outcome."),
     "zmon_hub_acts_total": Spec("counter", ("act", "cause", "result"), "Intents to act since the hub started: observed, refused, unanswered, acted."),
     "zmon_hub_acts_stopped": Spec("gauge", ("name", "by"), "1 while a person or a breaker has stopped all acts (all) or those of a rule (rule-NAME)."),

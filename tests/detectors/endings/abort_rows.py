@@ -58,9 +58,9 @@ NCCL = (
     row("the same, inside a collective", HANG(3), [*(aborted(rank, **INSIDE) for rank in THREE), hanging(3)]),
     row("the same, and the fourth reads data", due("input_stall", 3),
         [*map(aborted, THREE), hanging(3, phase="data")]),
-    *(row(f"the same, and the launcher ends the fourth: {how.__name__}", EXIT(3),
+    *(row(f"the same, and the launcher ends the fourth by {signal}", EXIT(3),
           [*map(aborted, THREE), ended(3, how=how)], says="the others had waited for it, and ended first")
-      for how in (terminated, killed)),
+      for how, signal in ((terminated, "SIGTERM"), (killed, "SIGKILL"))),
     *(row(f"the same, and its last words seem {late} s older than the abort", EXIT(3),
           [*(aborted(rank, 1.0) for rank in THREE), ended(3, last_words_seconds=1.0 + late)], "agents look late")
       for late in (0.04, 0.2)),
@@ -219,9 +219,10 @@ SIZES = (
     row("a launcher may restart the job", due("collective_mismatch", 1, severity="warning"),
         [gloo_aborted(0, 4000, max_restarts=3), lost(1, 5000, max_restarts=3),
          *(lost(rank, 4000, max_restarts=3) for rank in (2, 3))]),
-    *(row(f"a rank is killed in an uneven all_to_all: {how.__name__}", EXIT(2),
+    *(row(f"a rank {what} in an uneven all_to_all", EXIT(2),
           [how(2, in_flight=InFlight("all_to_all", "0", 301, 10, 1.0), **last_two(10, "all_to_all")),
-           *(lost(rank, 20, "all_to_all") for rank in (0, 1, 3))]) for how in (killed, dead)),
+           *(lost(rank, 20, "all_to_all") for rank in (0, 1, 3))])
+      for how, what in ((killed, "is killed"), (dead, "ends without last words and exit status"))),
     row("a rank with another size, and no exit status is known", MISMATCH(1),
         sizes("all_reduce", 4000, 5000, 4000, 4000, **NO_STATUS)),
     row("several ranks without exit status ended in an uneven all_to_all", UNKNOWN,
@@ -229,10 +230,13 @@ SIZES = (
     row("the same, and the sizes had been equal", MISMATCH(3),
         [*TWO, lost(1, 4000, "all_to_all"), lost(3, 5000, "all_to_all")], **{"steps": job_steps(16)}),
     row("the same, and all sizes are equal", EXIT(0, 2), [*TWO, *(lost(rank, 4000, "all_to_all") for rank in (1, 3))]),
-    *(row(f"a job is ended with its launcher in an uneven all_to_all: {status}", expected,
+    *(row(f"all ranks end with their launcher in an uneven all_to_all; {text}", expected,
           [gloo_aborted(rank, 6912 - 512 * (rank > 1), "all_to_all", launcher_status=status, **EACH)
            for rank in range(4)])
-      for status, expected in ((None, QUIET), ("signal SIGTERM", QUIET), ("signal SIGKILL", EXIT(0, 1, 2, 3)))),
+      for status, text, expected in (
+        (None, "the status of the launcher is unknown", QUIET),
+        ("signal SIGTERM", "the launcher had SIGTERM", QUIET),
+        ("signal SIGKILL", "the launcher had SIGKILL", EXIT(0, 1, 2, 3)))),
     row("a rank aborts, and all sizes are equal", EXIT(0), sizes("all_reduce", *[4000] * 4)),
     row("the collective is asynchronous", MISMATCH(1),
         sizes("all_reduce", 4000, 5000, 4000, 4000, in_flight=None), "gloo's thread aborts the rank while it computes"),
@@ -245,8 +249,8 @@ SIZES = (
          *(lost(rank, 20 + rank, "all_to_all", device=f"GPU-{rank}") for rank in (0, 1, 3))], "NCCL compares no sizes"),
     row("sizes differ, and every rank lost a connection", due("connection_lost"),
         [lost(rank, 1000 + rank) for rank in range(4)]),
-    *(row(f"gloo aborts a rank ({status}), {name}", expected, [gloo_aborted(0, 4000, exit_status=status, **gone), peer])
-      for status in ("signal SIGABRT", None) for name, expected, gone, peer in (
+    *(row(f"gloo aborts a rank ({text}), {name}", expected, [gloo_aborted(0, 4000, exit_status=status, **gone), peer])
+      for status, text in (("signal SIGABRT", "SIGABRT"), (None, "an older kernel")) for name, expected, gone, peer in (
         ("and the report of its peer is older", QUIET, {}, OLD),
         ("and its peer shows another size", UNKNOWN, {}, waiting(1, host="node-b", **last_two(5000))),
         ("and its peer shows nothing for 1.6 s", EXIT(0), {"gone_seconds": 1.6}, OLD))),

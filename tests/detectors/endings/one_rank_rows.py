@@ -153,7 +153,7 @@ ONE_RANK = (
         [replace(r, max_restarts=3, restart_count=3) for r in (killed(2), *others(2, terminated))]),
     row("the boxes of the other ranks were removed a quarter of an hour after the owner's end", QUIET,
         [disconnected(1, 899.0)]),
-    row("ranks of an older kernel end with their launcher, whose parent may still tell their status", QUIET,
+    row("ranks of an older kernel end with their launcher, whose parent may still report their status", QUIET,
         [without_launcher(rank, 3.0) for rank in ALL]),
     row("one of them ended first", due("rank_exited", 2),
         [without_launcher(2, 9.0), *(without_launcher(rank, 1.0) for rank in (0, 1, 3))]),

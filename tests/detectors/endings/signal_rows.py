@@ -151,7 +151,7 @@ SIGNALS = (
          *others(2, 3, ago=59.0, host=C)], "the others may have the signal too, and save before they end"),
     row("a rank has the signal, and the other one, of another launcher, may have had it a moment later", UNCLEAR,
         [broken(0, 1.98, 1.9, launcher="901@1", **NO_STATUS), signalled(1, 2.0, B, **NO_STATUS)],
-        "kernels before 6.15 tell no exit status"),
+        "kernels before 6.15 report no exit status"),
     row("the owner ends two ranks without a launcher, and a connection breaks first", QUIET,
         [broken(0, 1.98, 1.9, launcher="901@1", exit_status="signal SIGTERM", world_size=2),
          signalled(1, 2.0, B, world_size=2)]),

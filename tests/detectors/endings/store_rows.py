@@ -122,7 +122,7 @@ STORE = (
     row("the addresses in the errors are of other hosts", due("connection_lost"),
         [victim(0, 1.2, 2), victim(1, 2.0, 3), victim(2, 1.995, 3), victim(3, 1.2, 2)],
         **{"hardware": windows()}),
-    *(row(f"monitored_barrier gives up: {text}", due("rank_exited", *missing),
+    *(row(f"monitored_barrier gives up, and its error names {text.lower()}", due("rank_exited", *missing),
           [at_barrier(0, text), *(hung(r, **(AHEAD if r not in missing else {})) for r in (1, 2, 3))], says=HUNG)
       for text, missing in (("Rank 1", (1,)), ("Ranks 1, 3", (1, 3)))),
     row("the same, while the steps are longer than its timeout", due("rank_exited", 1),

@@ -49,7 +49,7 @@ AFTER_TRAINING = (
     Row("it waits for a lock", ALONE.format("critical"), left(locked(40.0)), "it waits for a lock, a pipe or a child"),
     Row("it waits for a server", ALONE.format("critical"), left(served(40.0))),
     Row("it stands at the prompt of a debugger", ALONE.format("critical"), left(PROMPT)),
-    Row("the hub asks for its place since a moment ago", "quiet", one(only(seconds=2.4), None)),
+    Row("the hub began to ask for its place a moment ago", "quiet", one(only(seconds=2.4), None)),
     Row("a hub that has just started asks for it", "quiet", one(only(seconds=60.0), None, known_seconds=0.9)),
     Row("the hub got no answer within a second", ALONE.format("warning"), one(only(seconds=2.6), None)),
     Row("it is in its loop, as an answer shows", ALONE.format("warning"), one(only(seconds=2.0), SPINS)),

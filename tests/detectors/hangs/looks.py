@@ -85,7 +85,7 @@ WAITING_FOR_ITS_HOST = (
     Row("steps take 2 s, and it waits for a lock within its lease", HUNG.format("warning"),
         awaited(locked(1.0), 12.0, 33.0)),
     Row("it waits for a lock less than a third of its lease", "quiet", awaited(locked(1.0), 10.0, 33.0)),
-    Row("it waits for a lock since a moment ago", "quiet", awaited(locked(0.5), 12.0, 33.0)),
+    Row("it began to wait for a lock a moment ago", "quiet", awaited(locked(0.5), 12.0, 33.0)),
     Row("it sleeps within its lease", "quiet", awaited(SLEEPS, 20.0, 33.0), note="a pause of ten steps is ordinary"),
     Row("all ranks wait for locks within their lease", "quiet",
         job(rest=partial(outside, step_seconds=12.0, state_seconds=12.0, lease_seconds=33.0, overdue_seconds=0.0),
