@@ -28,7 +28,7 @@ _MAX_NAMES = 4  # of the slowest workers
 
 def report(log: StepTable, attempts: list[Attempt], width: int, extra: Sequence[RenderableType] = ()) -> RenderableType:
     """Return the output for one log, with `extra` parts of its format below the caveats."""
-    parts = _lines(findings(log, attempts), caveats(log, attempts))
+    parts = _summary(findings(log, attempts), caveats(log, attempts))
     for part in extra:
         parts += [Text(""), part]
     for attempt in attempts:
@@ -36,7 +36,7 @@ def report(log: StepTable, attempts: list[Attempt], width: int, extra: Sequence[
     return Group(*parts)
 
 
-def _lines(conclusions: Sequence[str], notes: Sequence[str]) -> list[RenderableType]:
+def _summary(conclusions: Sequence[str], notes: Sequence[str]) -> list[RenderableType]:
     return [*(Text(line, style="bold") for line in conclusions), *(Text(f"({line})", style="dim") for line in notes)]
 
 
@@ -149,7 +149,7 @@ def flight_report(analysis: FlightAnalysis) -> RenderableType:
     notes = [*analysis.notes]
     if analysis.findings:
         notes.append("this holds if the job stood still when its ranks wrote their records, as they do after a timeout")
-    parts = _lines(_conclusions(analysis), notes)
+    parts = _summary(_conclusions(analysis), notes)
     if analysis.pending:
         parts += [Text(""), _pending_table(analysis)]
     return Group(*parts)
@@ -178,7 +178,9 @@ def _conclusions(analysis: FlightAnalysis) -> list[str]:
         return ["no findings: no collective is in flight"]
     if analysis.missing:
         return [f"unknown: there is no usable record of {ranks_text(analysis.missing)}"]
-    return ["unknown: every rank that others wait for waits itself; the network, or an operation without a count"]
+    return [
+        "unknown: each rank that others wait for waits itself; look at the network, and at operations without a number"
+    ]
 
 
 def _pending_table(analysis: FlightAnalysis) -> RenderableType:
