@@ -85,14 +85,15 @@ async def _train(config: StackConfig, job: DemoConfig, console: Console) -> bool
 
     Return True if all parts were healthy and the hub saw all ranks, or if it was stopped before that.
     """
-    started_at, stop, data_dir = time.monotonic(), stop_event(), config.data_dir
+    started_at = time.monotonic()
+    stop = stop_event()
     stack = Stack(config, announcer(console))
-    trainer = trainer_part(job, data_dir / "logs" / "trainer.log", config.box_dir, config.host)
+    trainer = trainer_part(job, config.data_dir / "logs" / "trainer.log", config.box_dir, config.host)
     try:
         await stack.start()
         stack.add(trainer)
         await trainer.start()
-        console.print(url_table(stack.urls, data_dir, stack.has_dashboard))
+        console.print(url_table(stack.urls, config.data_dir, stack.has_dashboard))
         await unless_stopped(stack.ready(), stop)
         if stop.is_set():
             return True
@@ -122,7 +123,8 @@ async def _follow(
     findings: list[Finding] = []
     relay = Relay(trainer.log, console)
     shown = ""
-    succeeded, ended = True, False
+    succeeded = True
+    ended = False
     assert trainer.process is not None
     async with AsyncHub(stack.urls.hub, timeout=2.0) as hub:
         while not stop.is_set():
