@@ -113,9 +113,9 @@ class ClientTls(ssl.SSLContext):
     def of(cls, config: TlsConfig) -> ClientTls:
         """Read the files. Raises UsageError."""
         tls = cls(ssl.PROTOCOL_TLS_CLIENT)
-        files = config.ca_file, config.cert_file, config.key_file
         tls._server_name = config.server_name
-        tls._fresh = FreshContext("this client", partial(_client_context, config), *files)
+        make = partial(_client_context, config)
+        tls._fresh = FreshContext("this client", make, config.ca_file, config.cert_file, config.key_file)
         return tls
 
     def wrap_bio(
@@ -135,7 +135,8 @@ def _client_context(config: TlsConfig) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = VERSIONS[config.min_version]
     if config.insecure_skip_verify:
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
     if config.ca_file is None:
         context.load_default_certs()
     else:

@@ -170,7 +170,8 @@ async def _open(
     session: aiohttp.ClientSession, server: str, resource: Resource, verb: str, query: Mapping[str, str]
 ) -> aiohttp.ClientResponse:
     """Send a request and return the response, of which only the head has been read, if its status is 200."""
-    url, limit = server + resource.path, aiohttp.ClientTimeout(total=WATCH_SECONDS + _LATE_SECONDS)
+    url = server + resource.path
+    limit = aiohttp.ClientTimeout(total=WATCH_SECONDS + _LATE_SECONDS)
     with unreachable(url, ANSWER_SECONDS, _CERTIFICATES):
         async with asyncio.timeout(ANSWER_SECONDS):
             response = await session.get(
@@ -187,7 +188,8 @@ async def _open(
 
 def _refused(resource: Resource, verb: str, status: int, message: str) -> Unreachable:
     """Return the error of a status. The message is by the API server, whose certificate has been verified."""
-    what, cause = f"cannot {verb} {resource.place}", f"{message[:_MAX_MESSAGE] or 'no reason given'} ({status})"
+    what = f"cannot {verb} {resource.place}"
+    cause = f"{message[:_MAX_MESSAGE] or 'no reason given'} ({status})"
     if status == 400:
         return Unreachable(what, cause, "Correct the selector")
     if status == 401:
