@@ -18,10 +18,11 @@ from rich.console import Console
 
 from zmon.box.roots import own_root
 from zmon.cli.one_machine import announcer, stack_options, stop_event, unless_stopped
-from zmon.cli.render.demo import ending, progress_line, summary, url_table
+from zmon.cli.render.demo import progress_line, summary, url_table
 from zmon.cli.replay import play
 from zmon.client import AsyncHub
 from zmon.errors import PartFailed, Unreachable, UsageError, need
+from zmon.process import exit_text
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.stack import Stack, StackConfig
@@ -161,7 +162,7 @@ def _print_failure(trainer: Part, relay: Relay, console: Console) -> None:
     assert trainer.process is not None
     if not relay.num_lines:
         console.print(trainer.last_lines(), highlight=False)
-    console.print(f"the trainer {ending(trainer.process.returncode or 0)}; see its log: {trainer.log}")
+    console.print(f"the trainer ended with {exit_text(trainer.process.returncode or 0)}; see its log: {trainer.log}")
 
 
 class Relay:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -68,11 +67,6 @@ def summary(job: JobView | None, findings: list[Finding]) -> Table:
         table.add_row(f"time in {category}", f"{seconds / total:6.1%}" if total else "unknown")
     table.add_row("findings", "none" if not findings else "\n".join(f"{f.severity} {f.summary}" for f in findings))
     return table
-
-
-def ending(code: int) -> str:
-    """Return a clause that says how a process ended."""
-    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
 
 def milliseconds(seconds: float | None) -> str:

@@ -39,12 +39,11 @@ class RecordedHost:
         report = self.host.reports[index].report
         if report is None:
             return None
-        number = index if not rounds else self._loop_end + (rounds - 1) * self._loop_length + index - self._loop_start
-        loop = (
-            Loop(self._report(self._loop_start), self._report(self._loop_end), rounds, self._loop_seconds)
-            if rounds
-            else None
-        )
+        number = index
+        loop = None
+        if rounds:
+            number = self._loop_end + (rounds - 1) * self._loop_length + index - self._loop_start
+            loop = Loop(self._report(self._loop_start), self._report(self._loop_end), rounds, self._loop_seconds)
         report = move(report, later, loop)
         ranks = tuple(rank for rank in report.ranks if request.job_id in (None, rank.job_id))
         return replace(
