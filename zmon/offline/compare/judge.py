@@ -147,22 +147,26 @@ def _change(
     if base == 0:
         return Change(name, unit, fmean(first), fmean(second), None, None, "unknown", "its mean is 0 in the first run")
     changes = [(b - a) / base for a, b in zip(first, second, strict=True)]
-    change, half_width = fmean(changes), half_width_of(changes)
-    result, reason = "alike", ""
+    change = fmean(changes)
+    half_width = half_width_of(changes)
+    result = "alike"
+    reason = ""
     if abs(change) >= min_change and abs(change) > half_width:
         result = "slower" if (change > 0) == more_is_slower else "faster"
     elif half_width > MAX_HALF_WIDTH:
-        result, reason = "unknown", f"noise alone makes ±{half_width:.1%}: let both runs take more steps"
+        result = "unknown"
+        reason = f"noise alone makes ±{half_width:.1%}: let both runs take more steps"
     return Change(name, unit, fmean(first), fmean(second), change, half_width, result, reason)
 
 
 def half_width_of(differences: Sequence[float]) -> float:
     """Return the half-width of the confidence interval of the mean of at least `MIN_BLOCKS` differences in order."""
-    num, num_cosines = len(differences), min(COSINES, len(differences) // 3)
+    num = len(differences)
+    num_cosines = min(COSINES, num // 3)
     mean = fmean(differences)
     coefficients = [
         sqrt(2 / num) * sum((d - mean) * cos(pi * cosine * (i + 0.5) / num) for i, d in enumerate(differences))
         for cosine in range(1, num_cosines + 1)
     ]
     normal_quantile = NormalDist().inv_cdf((1 + CERTAINTY) / 2)
-    return student(normal_quantile, num_cosines) * sqrt(fmean(each**2 for each in coefficients) / num)
+    return student(normal_quantile, num_cosines) * sqrt(fmean(coefficient**2 for coefficient in coefficients) / num)

@@ -38,7 +38,7 @@ def steps_of(source: str, data_dir: Path, job: str | None = None) -> StepTable:
         for key, reported in log.reported.items():
             selected = log.steps[key].column(STEP) if key in log.steps else range(0)
             log.reported[key] = {
-                n: each for n, each in reported.items() if selected and selected[0] <= n <= selected[-1]
+                step: gauges for step, gauges in reported.items() if selected and selected[0] <= step <= selected[-1]
             }
         if not log.steps:
             raise UsageError(f"no steps in {source}", f"it has steps {min(numbers):,} to {max(numbers):,}")
@@ -124,7 +124,8 @@ def _range_test(source: str, begin: str, end: str) -> Callable[[Steps], list[int
     """Return a function that returns the rows in the range; both ends are included."""
     edges = [edge for edge in (begin, end) if edge]
     if all(edge.isdecimal() for edge in edges):
-        first, last = int(begin or 0), int(end) if end else math.inf
+        first = int(begin or 0)
+        last = int(end) if end else math.inf
         return lambda steps: [row for row, step in enumerate(steps.column(STEP)) if first <= step <= last]
     try:
         earliest, latest = (
