@@ -27,8 +27,8 @@ _HAS_LABEL = re.compile(r',\s*\w+!=""')  # of a part that a cluster may lack, su
 _SERIES = re.compile(r"(?<![\w:])zmon[_:][\w:]+")
 _LABELS = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)")
 _LOAD = "Add dashboards/rules/ of this zmon to rule_files, then reload Prometheus."
-_JOB = "$labels.job_id"  # in a text of an alert
-_RULE = "zmon:finding:alert"  # the recording rule whose series become alerts on findings
+_JOB_OF_ALERT = "$labels.job_id"  # in a text of an alert
+_FINDING_RULE = "zmon:finding:alert"  # the recording rule whose series become alerts on findings
 _OF_FINDINGS = re.compile(r"max by\s*\(([^)]*)\)\s*\(zmon_finding\b")
 _LABELS_OF_FINDINGS = {"job_id", "detector", "severity"}
 
@@ -55,7 +55,7 @@ def shipped() -> Shipped:
         for group in yaml.safe_load(file.read_text())["groups"]:
             rules: list[dict[str, Any]] = group["rules"]
             alerts |= {rule["alert"]: rule["labels"]["severity"] for rule in rules if "alert" in rule}
-            of_jobs |= {rule["alert"] for rule in rules if _JOB in str(rule.get("annotations"))}
+            of_jobs |= {rule["alert"] for rule in rules if _JOB_OF_ALERT in str(rule.get("annotations"))}
             if names := tuple(rule["record"] for rule in rules if "record" in rule):
                 records[group["name"]] = names
     return Shipped(alerts, records, frozenset(of_jobs))
@@ -81,11 +81,11 @@ def inputs(query: str, recorded: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(series)
 
 
-def checks(shipped: Shipped, state: PrometheusState) -> list[Check]:
+def checks(rules: Shipped, state: PrometheusState) -> list[Check]:
     """Return one check per alert, and one per group of recording rules."""
     loaded = {rule.name: rule for group in state.groups for rule in group.rules}
-    alerts = [_alert(name, loaded.get(name), state) for name in shipped.alerts]
-    return alerts + [_records(group, names, loaded) for group, names in shipped.records.items()]
+    alerts = [_alert(name, loaded.get(name), state) for name in rules.alerts]
+    return alerts + [_records(group, names, loaded) for group, names in rules.records.items()]
 
 
 def _alert(name: str, rule: Rule | None, state: PrometheusState) -> Check:
@@ -121,10 +121,10 @@ def _records(group: str, names: tuple[str, ...], loaded: dict[str, Rule]) -> Che
 def alert_labels(declared: Sequence[str] | None, state: PrometheusState) -> list[Check]:
     """Check that the rules name the labels of jobs on alerts that the hub declares: only such labels reach the routes.
 
-    A label that one of them lacks is on no alert, so routes that read it never match. No check if neither names a
-    label, or if the hub is older.
+    A label that the rules or the hub lack is on no alert, so routes that read it never match. There is no check if
+    neither names a label, or if the hub is of an older version.
     """
-    queries = [rule.query for group in state.groups for rule in group.rules if rule.name == _RULE]
+    queries = [rule.query for group in state.groups for rule in group.rules if rule.name == _FINDING_RULE]
     label_lists = [match[1].split(",") for query in queries if (match := _OF_FINDINGS.search(query))]
     if declared is None or not label_lists:
         return []

@@ -60,7 +60,7 @@ class Page:
         family.add_metric([label[1]], buckets, total)
 
     def leave_out(self, names: Sequence[str], max_series: int) -> int:
-        """Remove these metrics, in this order, until the page has at most `max_series`. Return how many series it lost."""
+        """Remove these metrics, in this order, until the page has at most `max_series`. Return how many it lost."""
         num_series = sum(len(family.samples) for family in self._families.values())
         num_removed = 0
         for name in names:
