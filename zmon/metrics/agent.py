@@ -92,7 +92,6 @@ def least_needed() -> tuple[str, ...]:
 
 
 def add_rank(page: Page, state: RankState) -> None:
-    """Add all metrics of one rank."""
     labels = (state.job_id, state.rank, state.host)
     info = (state.local_rank, state.attempt, state.device, state.backend or "", state.edge)
     page.add("zmon_rank_info", 1, *labels, *info)

@@ -28,8 +28,6 @@ _DECLARED_AT_ONCE = (
 
 
 class HubPage(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of the page of the hub."""
-
     jobs: Iterable[JobView] = ()
     histograms: Mapping[str, tuple[Sequence[int], float]] = {}  # steps by duration and their seconds, by job
     findings: Iterable[Finding] = ()
@@ -51,7 +49,6 @@ class HubPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def hub_page(hub: HubPage) -> bytes:
-    """Return the page in the text exposition format."""
     page = Page()
     shard_label = {"shard": str(hub.shard)} if hub.shard else {}
     for name in _DECLARED_AT_ONCE:

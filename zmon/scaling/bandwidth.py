@@ -35,8 +35,6 @@ class Timed:
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of a benchmark."""
-
     backend: str
     ranks: int
     ranks_per_host: int
