@@ -113,7 +113,6 @@ def _time(attempt: Attempt) -> RenderableType:
 
 
 def what_if_table(report: PipelineReport, workers: Mapping[int, Worker]) -> RenderableType:
-    """Return a row per what-if."""
     table = Table(
         "with usual durations",
         *right("step", "saves", "share of a step", "share of all unevenness"),
@@ -128,10 +127,6 @@ def what_if_table(report: PipelineReport, workers: Mapping[int, Worker]) -> Rend
         table.add_row(name, f"{what_if.seconds:.3f} s", f"{saved:.3f} s", share, explained)
     table.caption = "usual: the mean of a computing operation over all workers and steps, the median of communication"
     return table
-
-
-def what_if_document(report: PipelineReport, workers: Mapping[int, Worker]) -> dict[str, object]:
-    return {**vars(report), "workers": {str(rank): worker for rank, worker in sorted(workers.items())}}
 
 
 def _what_ifs(report: PipelineReport, workers: Mapping[int, Worker]) -> list[tuple[str, WhatIf]]:
