@@ -135,7 +135,6 @@ def hub(
 
 
 def _shard(text: str) -> Shard | None:
-    """Return the shard. Raises UsageError."""
     try:
         return parse(text) if text else None
     except ValueError as error:

@@ -83,7 +83,6 @@ def status(hub: HubOptions, job_id: str | None, as_json: bool) -> None:
 
 
 def _unknown_job(job_id: str, url: str, is_blind: bool) -> ZmonError:
-    """Return the error about a job that the hub does not know."""
     what = f"cannot show job {job_id}"
     if is_blind:
         return ZmonError(what, f"no agent answers the hub at {url}", "Is `zmon agent` running? See `zmon doctor`")

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from zmon.doctor.check import Check
-from zmon.doctor.prometheus_state import PrometheusState, Rule, recorded_rules
+from zmon.doctor.prometheus_state import PrometheusState, Rule, recorded, recorded_rules
 from zmon.format import listed
 from zmon.schema.scraping import AGENT, HUB, LONGEST_SECONDS, made_for
 
@@ -44,7 +44,6 @@ class Shipped:
 
 @cache
 def shipped() -> Shipped:
-    """Read the rules that this zmon ships."""
     alerts: dict[str, str] = {}
     records: dict[str, tuple[str, ...]] = {}
     of_jobs: set[str] = set()
@@ -61,23 +60,23 @@ def shipped() -> Shipped:
     return Shipped(alerts, records, frozenset(of_jobs))
 
 
-def inputs(query: str, recorded: Mapping[str, str]) -> tuple[str, ...]:
+def inputs(query: str, expressions: Mapping[str, str]) -> tuple[str, ...]:
     """Return the scraped series that an expression uses: those of zmon by name, and `up` with its labels.
 
-    `recorded` has the expressions of recording rules by name; a recorded series is replaced by its own inputs.
+    `expressions`: those of recording rules, by name. A recorded series is replaced by its own inputs.
     """
     series: dict[str, None] = {}
     visited = {query}
-    expressions = [query]  # not looked at yet
-    while expressions:
-        expression = expressions.pop()
+    pending = [query]
+    while pending:
+        expression = pending.pop()
         series |= dict.fromkeys(f"up{_HAS_LABEL.sub('', match[1])}" for match in _UP.finditer(expression))
         for name in _SERIES.findall(_LABELS.sub("", _STRING.sub('""', expression))):
-            if name not in recorded:
+            if name not in expressions:
                 series[name] = None
-            elif recorded[name] not in visited:
-                visited.add(recorded[name])
-                expressions.append(recorded[name])
+            elif expressions[name] not in visited:
+                visited.add(expressions[name])
+                pending.append(expressions[name])
     return tuple(series)
 
 
@@ -96,7 +95,7 @@ def _alert(name: str, rule: Rule | None, state: PrometheusState) -> Check:
         return Check(title, None, "has not been evaluated yet")
     if rule.health != "ok":
         return Check(title, False, f"cannot be evaluated: {rule.last_error}", "Run promtool check rules for details.")
-    series = inputs(rule.query, state.recorded)
+    series = inputs(rule.query, recorded(state.groups))
     absent = [name for name in series if name not in state.present | state.declared]
     if absent and rule.state != "firing":  # a firing alert on absent series fires because they are absent
         result = f"is loaded, but uses {listed(absent)}, which no scraped page has, so it cannot fire"

@@ -59,7 +59,6 @@ class OpenNotice(msgspec.Struct, frozen=True):
 
 
 def end_notice(end: EndedLaunch) -> Notice:
-    """Return the notice of the end of a launch."""
     outcome = end.outcome.replace("_", " ")
     steps = f"Steps {end.steps_text}, {end.world_size} ranks on {listed(end.hosts, 4)}"
     lines = [

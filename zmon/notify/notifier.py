@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from zmon.notify.notices import Notice, Notices, act_notice
+from zmon.notify.notices import Notices, act_notice
 from zmon.notify.outbox import Outbox, UnsentNotice
 from zmon.notify.recipients import Recipient
 from zmon.notify.sending import AppriseService
@@ -49,7 +49,12 @@ class Notifier:
         notices += self._notices.finding_notices(findings, labels, over, now)
         with self._news:
             self._outbox.open_notices = self._notices.open_notices
-            self._outbox.add(_pending(self.recipients, notices, now))
+            self._outbox.add(
+                UnsentNotice(recipient.name, notice, now)
+                for notice in notices
+                for recipient in self.recipients
+                if recipient.wants(notice)
+            )
             self._outbox.save()
             if notices:
                 self._news.notify_all()
@@ -95,12 +100,3 @@ class Notifier:
                 else:
                     self._outbox.record_sent(unsent)
                 self._outbox.save()
-
-
-def _pending(recipients: Iterable[Recipient], notices: Iterable[Notice], now: float) -> list[UnsentNotice]:
-    return [
-        UnsentNotice(recipient.name, notice, now)
-        for notice in notices
-        for recipient in recipients
-        if recipient.wants(notice)
-    ]

@@ -69,11 +69,9 @@ class Outbox:
     def due(self, recipient: str, now: float) -> UnsentNotice | None:
         """Return the oldest notice of a recipient if it is due. The others wait behind it, in their order."""
         oldest = next((pending for pending in self.pending if pending.recipient == recipient), None)
-        if oldest is None:
-            return None
-        is_due = oldest.due <= now
-        was_clock_set_back = oldest.due - now > _LONGEST_WAIT_SECONDS  # no wait is longer
-        return oldest if is_due or was_clock_set_back else None
+        if oldest is None or oldest.due <= now:
+            return oldest
+        return oldest if oldest.due - now > _LONGEST_WAIT_SECONDS else None  # the clock was set back
 
     def record_sent(self, pending: UnsentNotice) -> None:
         """Remove a notice that was sent."""

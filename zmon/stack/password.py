@@ -43,5 +43,4 @@ def _new_password(path: Path) -> str:
 
 
 def bcrypt_hash(text: str) -> str:
-    """Return the bcrypt hash of a password."""
     return bcrypt.hashpw(text.encode(), bcrypt.gensalt(_COST)).decode()

@@ -64,7 +64,6 @@ class OncePerInterval(logging.Filter):
         self._logged: dict[str, tuple[float, int]] = {}  # text → time of its last line, number held back since then
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return True if the record may be logged."""
         now, text = self._clock(), str(record.msg).partition("\n")[0]
         logged_at, held_back = self._logged.get(text, (-INTERVAL_SECONDS, 0))
         if now - logged_at < INTERVAL_SECONDS:

@@ -27,7 +27,6 @@ class LiveConfig:
 
     @property
     def has_tls(self) -> bool:
-        """True if the server speaks TLS."""
         return self._tls is not None
 
     @property

@@ -70,5 +70,4 @@ def summary(job: JobView | None, findings: list[Finding]) -> Table:
 
 
 def milliseconds(seconds: float | None) -> str:
-    """Format a step time."""
     return "unknown" if seconds is None else f"{seconds * 1000:.1f} ms"

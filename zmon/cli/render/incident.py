@@ -56,7 +56,6 @@ def incident(capsule: Capsule, report_location: str) -> RenderableType:
 
 
 def incidents(summaries: Sequence[IncidentSummary]) -> RenderableType:
-    """Return a table of incidents in the given order."""
     if not summaries:
         return Text("no incidents")
     table = Table(box=None, pad_edge=False)

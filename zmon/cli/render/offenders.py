@@ -45,7 +45,6 @@ def _offender(host: str, summaries: list[IncidentSummary]) -> Offender:
 
 
 def offenders_table(hosts: Sequence[Offender]) -> RenderableType:
-    """Return a table of hosts in the given order."""
     if not hosts:
         return Text("no incidents that name a host")
     table = Table(box=None, pad_edge=False)

@@ -90,7 +90,6 @@ def healed_pauses(job: JobView) -> str:
 
 
 def doctor_table(checks: Sequence[Check]) -> RenderableType:
-    """Return a table of all checks of `zmon doctor`."""
     table = Table(Column(no_wrap=True), Column(no_wrap=True, max_width=30), "", show_header=False, box=None)
     words = {True: ("armed", "green"), False: ("INERT", "bold red"), None: ("absent", "dim")}
     for check in checks:

@@ -18,8 +18,6 @@ UNWATCHED = 3  # exit code with --fail-on: nothing was watched
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a watch."""
-
     report: Path | None = None  # a second place for the report, beside the folder of the job
     json: Path | None = None  # where the card, the job and its findings are written as JSON
     quiet: bool = False  # nothing is written to stderr

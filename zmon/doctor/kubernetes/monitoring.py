@@ -75,7 +75,6 @@ def _selected(objects: ClusterObjects, prometheuses: Sequence[PrometheusObject],
 
 
 def recorded_rules(rules: Iterable[PrometheusRule]) -> Iterator[RecordedRule]:
-    """Yield the recording rules of objects."""
     lines = (line for rule in rules for group in rule.spec.groups for line in group.rules)
     return (RecordedRule(line.record, line.labels, str(line.expr)) for line in lines)
 

@@ -36,6 +36,7 @@ MAX_HALF_WIDTH = 0.03  # a wider interval does not justify "alike"
 STEP_SECONDS, SAMPLES, PER_RANK = "step_seconds", "samples_per_second", "samples_per_second_per_rank"
 
 Quantity = Callable[[Series, Sequence[int]], float]  # returns the value of a quantity over these steps of a run
+Blocks = list[tuple[list[int], list[int]]]  # pairs of one block per run, as indices into their columns
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -71,9 +72,6 @@ def compare(before: Series, after: Series) -> list[Change]:
     return [step, *rates, *sorted(categories, key=lambda change: -abs(change.change or 0.0))]
 
 
-# -- quantities ----------------------------------------------------------------------------------------
-
-
 def _seconds(run: Series, steps: Sequence[int]) -> float:
     return fmean(run.seconds[i] for i in steps)
 
@@ -92,11 +90,6 @@ def _rate(run: Series, steps: Sequence[int]) -> float:
 
 def _rate_per_rank(run: Series, steps: Sequence[int]) -> float:
     return _rate(run, steps) / run.world_size
-
-
-# -- blocks --------------------------------------------------------------------------------------------
-
-Blocks = list[tuple[list[int], list[int]]]  # pairs of one block per run, as indices into their columns
 
 
 def _blocks(before: Series, after: Series) -> Blocks | Unknown:
@@ -124,9 +117,6 @@ def trim(run: Series, block: Sequence[int]) -> list[int]:
     by_duration = sorted(block, key=lambda i: run.seconds[i])
     num_trimmed = ceil(TRIMMED * len(block))
     return by_duration[num_trimmed : len(block) - num_trimmed]
-
-
-# -- noise ---------------------------------------------------------------------------------------------
 
 
 def _change(

@@ -68,11 +68,8 @@ class RecordedHost:
         loop = Loop(latest(start), latest(end), rounds, self._loop_seconds) if rounds else None
         return move(latest(within), later, loop)
 
-    # -- places in the recording -------------------------------------------------------------------------
-
     @property
     def _loop_seconds(self) -> float:
-        """The duration of a round."""
         return self.recording.ends - self.recording.repeats_from
 
     @cached_property
@@ -102,8 +99,6 @@ class RecordedHost:
 
     def _report(self, index: int) -> AgentReport | None:
         return self.host.reports[index].report
-
-    # -- steps -------------------------------------------------------------------------------------------
 
     def _steps(
         self, ranks: tuple[RankState, ...], request: SnapshotRequest, number: int

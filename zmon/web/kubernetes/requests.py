@@ -50,7 +50,6 @@ class Resource:
 
     @property
     def path(self) -> str:
-        """The path of the list in the API."""
         root = f"/apis/{self.group}/v1" if self.group else "/api/v1"
         namespace = f"/namespaces/{quote(self.namespace, safe='')}" if self.namespace else ""
         return f"{root}{namespace}/{self.name}"

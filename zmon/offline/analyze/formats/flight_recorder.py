@@ -100,8 +100,6 @@ class RankDump:
 
 @dataclass
 class Dumps:
-    """The dumps of one job."""
-
     ranks: dict[int, RankDump] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # a line for each file that cannot be used
 
