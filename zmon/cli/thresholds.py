@@ -30,8 +30,8 @@ class Settings(click.ParamType[Any]):
         try:
             settings = yaml.safe_load(value) if isinstance(value, str) else value
         except (ValueError, yaml.YAMLError) as error:  # 2026-02-30 is a ValueError
-            reason = str(error).splitlines()[0]
-            raise UsageError(f"cannot read --{key}", reason, f"It takes YAML: see {self._page}") from error
+            problem, reason = f"cannot read --{key.replace('_', '-')}", str(error).splitlines()[0]
+            raise UsageError(problem, reason, f"It takes YAML: see {self._page}") from error
         return self._make(settings, key)
 
 
