@@ -11,6 +11,7 @@ import yaml
 from zmon.errors import UsageError
 from zmon.job.lease import Leases
 from zmon.schema.thresholds import PAGE, build
+from zmon.web.web_config import UniqueKeys
 
 
 class Settings(click.ParamType[Any]):
@@ -28,7 +29,7 @@ class Settings(click.ParamType[Any]):
         if not isinstance(value, str | dict):
             return value
         try:
-            settings = yaml.safe_load(value) if isinstance(value, str) else value
+            settings = yaml.load(value, UniqueKeys) if isinstance(value, str) else value
         except (ValueError, yaml.YAMLError) as error:  # 2026-02-30 is a ValueError
             problem, reason = f"cannot read --{key.replace('_', '-')}", str(error).splitlines()[0]
             raise UsageError(problem, reason, f"It takes YAML: see {self._page}") from error
