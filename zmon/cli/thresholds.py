@@ -31,8 +31,9 @@ class Settings(click.ParamType[Any]):
         try:
             settings = yaml.load(value, UniqueKeys) if isinstance(value, str) else value
         except (ValueError, yaml.YAMLError) as error:  # 2026-02-30 is a ValueError
-            problem, reason = f"cannot read --{key.replace('_', '-')}", str(error).splitlines()[0]
-            raise UsageError(problem, reason, f"It takes YAML: see {self._page}") from error
+            flag = f"--{key.replace('_', '-')}"
+            reason = str(error).splitlines()[0]
+            raise UsageError(f"cannot read {flag}", reason, f"It takes YAML: see {self._page}") from error
         return self._make(settings, key)
 
 
