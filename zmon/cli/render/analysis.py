@@ -180,14 +180,14 @@ def _conclusions(analysis: FlightAnalysis) -> list[str]:
 
 def _pending_table(analysis: FlightAnalysis) -> RenderableType:
     rank, sequence = right("rank", "sequence")
-    title = f"in flight on {len({each.rank for each in analysis.pending})} ranks"
+    title = f"in flight on {len({pending.rank for pending in analysis.pending})} ranks"
     table = Table(
         rank, "operation", sequence, "group", "sizes", "state", "issued by", title=title, title_justify="left"
     )
-    for each in analysis.pending[:_MAX_ROWS]:
-        c = each.collective
+    for pending in analysis.pending[:_MAX_ROWS]:
+        c = pending.collective
         sizes = " ".join(str(list(size)) for size in c.sizes)
-        table.add_row(str(each.rank), c.op, str(c.sequence), c.group, sizes, c.state, each.where or "unknown")
+        table.add_row(str(pending.rank), c.op, str(c.sequence), c.group, sizes, c.state, pending.where or "unknown")
     if len(analysis.pending) > _MAX_ROWS:
         table.caption = f"and {len(analysis.pending) - _MAX_ROWS} more"
     return table

@@ -62,8 +62,8 @@ def urgent_parts(
         else:
             parts.append(Text(f"{line}: {finding.text(now)}", style=_style(head)))
     shown = {finding.id for finding in findings}
-    others = [job for job in jobs if job.headline.is_urgent and job.headline.finding not in shown]
-    for job in sorted(others, key=lambda job: -(job.headline.ended or now)):
+    unlisted_jobs = [job for job in jobs if job.headline.is_urgent and job.headline.finding not in shown]
+    for job in sorted(unlisted_jobs, key=lambda job: -(job.headline.ended or now)):
         head = job.headline
         parts.append(Text(f"{head.word} job {job.job_id}: {head.text(now)}", style=_style(head)))
         if end := job.ended:

@@ -125,8 +125,8 @@ def _mismatch(snapshot: Snapshot, dumps: Mapping[int, RankDump], states: Mapping
     position = conflict.group, conflict.sequence
     has_culprits = bool(conflict.minority) and not snapshot.missing
     ranks = [r.rank for r in conflict.minority]
-    others = (rank for rank, positions in sorted(entries.items()) if position in positions and rank not in ranks)
-    shown = [*ranks[: _MAX_SHAPES - 1], *others][:_MAX_SHAPES]
+    agreeing = (rank for rank, positions in sorted(entries.items()) if position in positions and rank not in ranks)
+    shown = [*ranks[: _MAX_SHAPES - 1], *agreeing][:_MAX_SHAPES]
     shapes = "; ".join(f"rank {rank}: {_text(entries[rank][position])}" for rank in shown)
     culprits = f"{ranks_text(ranks)} {verb(ranks, 'differs', 'differ')}" if has_culprits else "no rank is named"
     return _stall(

@@ -29,9 +29,9 @@ def union(intervals: Iterable[Interval]) -> list[Interval]:
     return merged
 
 
-def subtract(intervals: Iterable[Interval], others: Iterable[Interval]) -> list[Interval]:
-    """Return the parts of the intervals that lie in none of the others."""
-    holes = union(others)
+def subtract(intervals: Iterable[Interval], removed: Iterable[Interval]) -> list[Interval]:
+    """Return the parts of `intervals` that no interval of `removed` covers."""
+    holes = union(removed)
     rest: list[Interval] = []
     index = 0  # of the first hole that may lie in the interval
     for begin, end in union(intervals):
