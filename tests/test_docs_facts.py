@@ -42,7 +42,7 @@ from zmon.schema.api.endpoint import MAX_ANSWER_BYTES
 from zmon.stack import StackConfig
 from zmon.web import connections, handshake
 from zmon.web.addresses import AGENT_PORT, HUB_PORT
-from zmon.web.limits import INTERVAL_SECONDS, ConnectionLimits
+from zmon.web.limits import INTERVAL_SECONDS, MAX_CONNECTIONS
 from zmon.web.server import check_bind
 
 pytestmark = pytest.mark.unit
@@ -156,7 +156,7 @@ def test_values_of_the_chart_that_its_page_names_exist():
 
 
 BOX = f"{CURRENT.file_size / 2**20:.1f} MiB"
-CONNECTIONS = ConnectionLimits.most
+CONNECTIONS = MAX_CONNECTIONS
 AGENT = AgentConfig.__dataclass_fields__
 SPANS = {60.0: "a minute", 120.0: "two", 600.0: "ten minutes", 1800.0: "30 minutes", 3600.0: "an hour"}
 WORDS = {3: "three", 4: "four", 5: "fifth"}

@@ -1,11 +1,11 @@
-"""Tests that text from outside is made plain: no escape sequence, no forged line, no text that cannot be encoded."""
+"""Tests that text from outside is made plain (no escape sequence, no forged line), and of numbers as text."""
 
 import json
 
 import pytest
 
 from zmon.errors import ZmonError
-from zmon.format import plain, plain_json, plain_lines, size
+from zmon.format import number, plain, plain_json, plain_lines, size
 
 
 @pytest.mark.parametrize(
@@ -81,3 +81,8 @@ def test_line_of_an_error_is_plain():
 def test_sizes_have_at_most_three_digits_and_a_unit():
     sizes = [size(number) for number in (0, 999, 999.6, 1234, 5e9, 999.6e9, 2.05e12)]
     assert sizes == ["0 B", "999 B", "1 kB", "1.23 kB", "5 GB", "1 TB", "2.05 TB"]
+
+
+def test_missing_number_is_formatted_as_nan():
+    assert number(None) == "NaN"
+    assert number(0.6931471) == "0.6931"

@@ -6,13 +6,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.boxes import eventually
-from zmon.process import ExitWatch, children, process_stat
+from zmon.process import ExitWatch, children, exit_text, process_stat
 
 
 @pytest.fixture
@@ -125,7 +124,14 @@ def test_exit_watch_opened_before_the_end_still_reports_the_end(child):
     watch = ExitWatch(child.pid)
     child.kill()
     child.wait()
-    time.sleep(0.05)
     assert watch.ended()
     assert watch.exit_status() in (None, "signal SIGKILL")
     watch.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [(0, "exit code 0"), (1, "exit code 1"), (-signal.SIGKILL, "signal SIGKILL"), (-40, "signal 40")],  # 40: real-time
+)
+def test_return_code_is_a_text(code, text):
+    assert exit_text(code) == text

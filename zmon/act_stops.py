@@ -1,8 +1,8 @@
 """The stops of acts: while `act-stops/all` is in the data directory, nothing is done to any process.
 
 A person writes a stop (`zmon act stop`) and takes it away (`zmon act reset`). zmon itself writes one as a breaker, and
-never takes one away. A stop is a file: its name says what it stops, its JSON who wrote it, when and why. A folder or a
-file that cannot be read stops as well. Times are unix seconds.
+never takes one away. A stop is a file: its name says what it stops, its JSON who wrote it, when and why. If the folder
+or a file in it cannot be read, acts are stopped as well. Times are unix seconds.
 """
 
 from __future__ import annotations
@@ -62,10 +62,6 @@ def stop(
     replace_file(path, [msgspec.json.encode(Stop(clock(), by, reason, is_breaker))])
 
 
-def reset(data_dir: Path, name: str) -> bool:
-    """Take a stop away; return False if there is none. Raises OSError, and UsageError as `stop` does."""
-    try:
-        child_path(data_dir / FOLDER, name).unlink()
-    except FileNotFoundError:
-        return False
-    return True
+def reset(data_dir: Path, name: str) -> None:
+    """Take a stop away, if there is one. Raises OSError, and UsageError as `stop` does."""
+    child_path(data_dir / FOLDER, name).unlink(missing_ok=True)

@@ -161,8 +161,8 @@ def _folder(pid: int, proc: Path) -> Iterator[Path]:
 
 def _identity(pid: int, folder: Path) -> ProcessId:
     """Return the process with this folder. Raises OSError."""
-    line, status = (folder / "stat").read_bytes(), (folder / "status").read_text(errors="replace")
-    uid = re.search(r"^Uid:\s*(\d+)", status, re.M)
+    line = (folder / "stat").read_bytes()
+    uid = re.search(r"^Uid:\s*(\d+)", (folder / "status").read_text(errors="replace"), re.M)
     try:
         return ProcessId(pid, parse_stat(line).start_ticks, int(uid[1] if uid else ""))
     except (ValueError, IndexError):
@@ -215,7 +215,11 @@ class ExitWatch:
 
 def how_it_ended(status: int) -> str:
     """Return `exit code 1`, `signal SIGKILL` or the like, given the wait status of a process (waitpid(2))."""
-    code = os.waitstatus_to_exitcode(status)
+    return exit_text(os.waitstatus_to_exitcode(status))
+
+
+def exit_text(code: int) -> str:
+    """Return the same, given the return code of a process as the module `subprocess` has it: negative for a signal."""
     if code >= 0:
         return f"exit code {code}"
     try:

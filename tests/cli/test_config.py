@@ -107,6 +107,7 @@ def test_thresholds_are_read_as_mapping(read_config):
         ("", ["hub", "--detectors", "{straggler: {slower_ratio: x}}"], "straggler.slower_ratio: it is 'x'"),
         ("", ["hub", "--detectors", "{"], "cannot read --detectors"),
         ("", ["hub", "--detectors", "{stall: 2026-02-30}"], "cannot read --detectors"),
+        ("", ["hub", "--detectors", "{stall: {}, stall: {}}"], "cannot read --detectors: stall is given twice"),
     ],
 )
 def test_invalid_thresholds_are_refused(tmp_path, content, command, part):

@@ -6,18 +6,14 @@ import msgspec
 import pytest
 from aiohttp.test_utils import unused_port
 
-from tests.build import JOB, NOW, finding, finished, killed, snapshot
+from tests.build import JOB, finding, finished, killed, snapshot
 from tests.http_server import FakeServer
 from zmon.format import duration
 from zmon.job.outcome import ended_launch
 from zmon.schema.api import EndList
-from zmon.schema.ended_launch import Restart
 
 DONE = ended_launch(snapshot(*(finished(rank, 9.0, step=1200, steps=600) for rank in range(4))), None, None)
 FAILED = ended_launch(snapshot(*(killed(rank, 30.0, max_restarts=3) for rank in range(4))), finding(summary="X"), None)
-
-
-AGAIN = Restart(1, 200, {"detection": 0.0, "teardown": 1.0, "relaunch": 0.5, "init": 40.0, "first_step": 0.5})
 
 
 @pytest.fixture
@@ -63,25 +59,3 @@ def test_hub_that_does_not_answer_is_one_line(command):
     assert (code, out) == (1, "")
     assert err.startswith("zmon: cannot reach")
     assert err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("changes", "text"),
-    [
-        ({}, "killed: X"),
-        ({"restart": Restart(1)}, "killed: X; restart 1 of 3 has finished no step yet"),
-        ({"restart": AGAIN}, "killed: X; restart 1 of 3 resumed from step 200 after 42 s (init 40 s)"),
-        ({"restart": AGAIN, "max_restarts": None}, "killed: X; restart 1 resumed from step 200 after 42 s (init 40 s)"),
-        (
-            {"restart": msgspec.structs.replace(AGAIN, first_step=90)},
-            "killed: X; restart 1 of 3 resumed from step 90 after 42 s (init 40 s), and repeats 10 steps",
-        ),
-        ({"recorded": NOW + 3600}, "killed: X; told late: the hub was down, or no agent answered it"),
-    ],
-)
-def test_reason_says_what_followed(changes, text):
-    assert msgspec.structs.replace(FAILED, **changes).reason == text
-
-
-def test_launch_without_a_step_has_no_steps():
-    assert msgspec.structs.replace(FAILED, first_step=None).steps_text == "–"

@@ -62,6 +62,6 @@ def test_labels_of_alerts_are_the_same_mapping_everywhere(started, tmp_path, way
 def test_wrong_labels_of_alerts_are_refused_in_one_line_with_the_key(started, text):
     error = run("--alert-labels", text)
     assert isinstance(error, UsageError)
-    assert re.match(r"cannot (set|read --)alert_?labels|cannot set alert_labels", str(error))
+    assert re.match(r"cannot (set alert_labels|read --alert-labels)", str(error))
     assert "\n" not in str(error)
     assert started == []

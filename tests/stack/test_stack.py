@@ -5,13 +5,13 @@ import subprocess
 SCRIPT = """
     import sys, time
     from pathlib import Path
-    from zmon import errors
+    from zmon import stack as stack_module
     from zmon.errors import ZmonError
     from zmon.stack import Stack, StackConfig
     folder = Path(__file__).parent
     ports = dict(agent_port=0, hub_port=0, prometheus_port=0, alertmanager_port=0, dashboard_port=0)
     if (folder / "without-streamlit").exists():
-        errors.is_installed = lambda module: module != "streamlit"
+        stack_module.is_installed = lambda module: module != "streamlit"
     try:
         file = folder / "zmon.yaml"
         config = StackConfig(

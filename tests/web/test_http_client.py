@@ -53,7 +53,7 @@ def client_config(tmp_path, certificates):
 async def status(session, url):
     """Return the status, or the error message. The page is not JSON, so the error about its content means 200."""
     try:
-        await client.get(session, url, msgspec.Raw, 2.0)
+        await client.get(session, url, msgspec.Raw, 30.0)
     except Unreachable as error:
         return "200" if "cannot understand" in str(error) else str(error)
     return "200"
@@ -214,3 +214,9 @@ def test_wrong_file_is_refused_with_one_line(client_config, keys, reason):
         client_config(**keys)
     assert reason in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_server_that_is_configured_twice_is_refused(tmp_path):
+    (tmp_path / "http.yaml").write_text("agents: {basic_auth: {username: a, password: b}}\nhub: {}\nagents: {}\n")
+    with pytest.raises(UsageError, match="it is not YAML: agents is given twice, in line 3"):
+        read_http_config(tmp_path / "http.yaml", "agents")

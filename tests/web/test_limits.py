@@ -10,7 +10,14 @@ import pytest
 from aiohttp.test_utils import unused_port
 
 from zmon.errors import UsageError
-from zmon.web.limits import INTERVAL_SECONDS, LIMITS, OncePerInterval, connections_within
+from zmon.web.limits import (
+    ACCEPTED_AT_ONCE,
+    INTERVAL_SECONDS,
+    MAX_CONNECTIONS,
+    MIN_CONNECTIONS,
+    OncePerInterval,
+    connections_within,
+)
 
 RAISE = "import json, resource; from zmon.web.limits import raise_limit; " \
     "print(json.dumps([raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE)]))"  # fmt: skip
@@ -37,15 +44,15 @@ def test_limit_is_raised_as_far_as_the_process_may(soft, hard, limit):
 
 
 def test_clients_get_what_the_daemon_does_not_need():
-    assert connections_within(1024, 384) == LIMITS.most
-    assert connections_within(800, 384) == 800 - 384 - 3 * LIMITS.accepted_at_once
-    assert connections_within(65_536, 384) == LIMITS.most
+    assert connections_within(1024, 384) == MAX_CONNECTIONS
+    assert connections_within(800, 384) == 800 - 384 - 3 * ACCEPTED_AT_ONCE
+    assert connections_within(65_536, 384) == MAX_CONNECTIONS
 
 
 def test_refusal_says_the_number_of_files_that_are_needed():
     with pytest.raises(UsageError, match=r"1,024 files, but it needs 1,728.*ulimit -n 1728") as refused:
         connections_within(1024, 1424)
-    assert connections_within(1728, 1424) == LIMITS.fewest
+    assert connections_within(1728, 1424) == MIN_CONNECTIONS
     assert "\n" not in str(refused.value)
 
 

@@ -75,15 +75,15 @@ def reset_stop(name: str, data_dir: Path) -> None:
 
     Exit codes: 0 taken away, 2 there is no such stop.
     """
-    known = stops(data_dir)
+    all_stops = stops(data_dir)
+    if name not in all_stops:
+        why = f"the stops are {', '.join(all_stops)}" if all_stops else f"nothing is stopped in {data_dir}"
+        raise UsageError(f"there is no stop {name}", why, "Give the --data-dir of the hub or of the agent")
     try:
-        was_there = reset(data_dir, name)
+        reset(data_dir, name)
     except OSError as error:
         raise _not_written(data_dir, error) from error
-    if not was_there:
-        others = f"the stops are {', '.join(known)}" if known else f"nothing is stopped in {data_dir}"
-        raise UsageError(f"there is no stop {name}", others, "Give the --data-dir of the hub or of the agent")
-    click.echo(f"{name} may act again; it was stopped by {known[name].by}: {known[name].reason}")
+    click.echo(f"{name} may act again; it was stopped by {all_stops[name].by}: {all_stops[name].reason}")
 
 
 def _user() -> str:

@@ -11,19 +11,12 @@ from rich.console import Console
 
 from zmon.cli.options import json_option
 from zmon.cli.render import show
-from zmon.cli.render.analysis import (
-    flight_document,
-    flight_report,
-    report,
-    steps_document,
-    what_if_document,
-    what_if_table,
-)
+from zmon.cli.render.analysis import flight_document, flight_report, report, steps_document, what_if_table
 from zmon.cli.thresholds import detectors_option
 from zmon.detectors import Detector
 from zmon.errors import UsageError
 from zmon.format import plain
-from zmon.offline.analyze import Attempt, StepTable, is_conclusive, play, read
+from zmon.offline.analyze import StepTable, is_conclusive, play, read
 from zmon.offline.analyze.collectives import analyze_dumps
 from zmon.offline.analyze.files import job_id_of
 from zmon.offline.analyze.formats import Chosen, Format, choose, flight_recorder, kineto, straggler_analysis
@@ -72,7 +65,8 @@ def analyze(
         case Format.FLIGHT_RECORDER:
             exit_code = _analyze_flight_records(selected, as_json)
         case Format.STRAGGLER_ANALYSIS:
-            exit_code = _analyze_pipeline(straggler_analysis.read(files), selected.notes, as_json, detectors)
+            trace = straggler_analysis.read(files)
+            exit_code = _analyze_steps(trace.steps, selected.notes, as_json, detectors, trace=trace)
         case Format.KINETO:
             exit_code = _analyze_steps(kineto.read(files), selected.notes, as_json, detectors)
         case Format.STEPS:
@@ -89,43 +83,37 @@ def _analyze_flight_records(selected: Chosen, as_json: bool) -> int:
     return _exit_code(has_findings=bool(analysis.findings), conclusive=analysis.conclusive)
 
 
-def _analyze_pipeline(trace: Trace, notes: Sequence[str], as_json: bool, detectors: Sequence[Detector]) -> int:
-    """Print the findings of a pipeline trace, and its what-ifs if the trace can be replayed. Return the exit code."""
-    log, what_ifs = trace.steps, trace.what_ifs
-    if what_ifs is None:
-        return _analyze_steps(log, notes, as_json, detectors)
-    attempts = _play(log, notes, detectors)
-    for span in (span for replayed in attempts for span in replayed.spans):
-        span.finding = with_replayed_saving(span.finding, what_ifs)
-    answer = {**steps_document(log, attempts), "what_if": what_if_document(what_ifs, trace.workers)}
-    show(as_json, answer, report(log, attempts, Console().width, [what_if_table(what_ifs, trace.workers)]))
-    return _exit_code_of(log, attempts)
-
-
 def _analyze_steps(
-    log: StepTable, notes: Sequence[str], as_json: bool, detectors: Sequence[Detector], *, attempt: int | None = None
+    log: StepTable,
+    notes: Sequence[str],
+    as_json: bool,
+    detectors: Sequence[Detector],
+    *,
+    attempt: int | None = None,
+    trace: Trace | None = None,
 ) -> int:
-    """Print the findings of a step log, of all attempts if `attempt` is None. Return the exit code."""
-    attempts = _play(log, notes, detectors, attempt)
-    show(as_json, steps_document(log, attempts), report(log, attempts, Console().width))
-    return _exit_code_of(log, attempts)
+    """Print the findings of a step log, of all attempts if `attempt` is None. Return the exit code.
 
-
-def _play(
-    log: StepTable, notes: Sequence[str], detectors: Sequence[Detector], attempt: int | None = None
-) -> list[Attempt]:
-    """Run the detectors on the attempts of a log, and add the notes to it. Raises UsageError for an unknown attempt."""
+    `trace`: the pipeline trace that the log is from. If it can be replayed, its what-ifs are printed too. Raises
+    click.UsageError if the log has no such attempt.
+    """
     log.notes = [plain(note) for note in (*notes, *log.notes)]  # they repeat names of files
     attempts = [play(log, number, detectors) for number in log.attempts() if attempt in (None, number)]
     if not attempts:
         numbers = ", ".join(map(str, log.attempts()))
         raise click.UsageError(f"the log has no attempt {attempt}; its attempts are {numbers}.")
-    return attempts
-
-
-def _exit_code_of(log: StepTable, attempts: Sequence[Attempt]) -> int:
-    has_findings = any(replayed.spans for replayed in attempts)
-    return _exit_code(has_findings=has_findings, conclusive=is_conclusive(log, attempts))
+    spans = [span for replayed in attempts for span in replayed.spans]
+    what_if_document = {}
+    tables = []
+    if trace is not None and trace.what_ifs is not None:
+        for span in spans:
+            span.finding = with_replayed_saving(span.finding, trace.what_ifs)
+        workers = {str(rank): worker for rank, worker in sorted(trace.workers.items())}
+        what_if_document = {"what_if": {**vars(trace.what_ifs), "workers": workers}}
+        tables = [what_if_table(trace.what_ifs, trace.workers)]
+    document = {**steps_document(log, attempts), **what_if_document}
+    show(as_json, document, report(log, attempts, Console().width, tables))
+    return _exit_code(has_findings=bool(spans), conclusive=is_conclusive(log, attempts))
 
 
 def _exit_code(*, has_findings: bool, conclusive: bool) -> int:

@@ -31,7 +31,7 @@ _INDENT = "    "  # a line of a traceback begins with it; a line of the log begi
 
 @dataclass(frozen=True)
 class Listening:
-    """The address of a daemon, those to whom it answers, and whether its options are only checked."""
+    """The address of a daemon, the clients that it answers, and whether its options are only checked."""
 
     bind: str
     port: int
@@ -70,9 +70,12 @@ def listening_options(default_port: int) -> Callable[[Any], Callable[..., None]]
 def serve(name: str, listening: Listening, make: Callable[[], aiohttp.web.Application], reserved_files: int) -> None:
     """Serve HTTP until SIGTERM or SIGINT. `reserved_files`: the open files that the daemon needs for its own work.
 
-    Raises UsageError if others than this machine could ask without TLS or unknown, or if too few files may be open.
+    Raises UsageError if the address is not loopback and requests would come without TLS or from unknown clients, and if
+    too few files may be open.
     """
-    bind, port, sock = listening.bind, listening.port, None
+    bind = listening.bind
+    port = listening.port
+    sock = None
     if listening.systemd_socket and not listening.check_config:
         sock = systemd_socket(os.environ)
         bind, port, *_ = sock.getsockname()
@@ -81,13 +84,13 @@ def serve(name: str, listening: Listening, make: Callable[[], aiohttp.web.Applic
         click.echo(f"zmon {name}: the configuration is valid")
         return
     sys.setswitchinterval(_SWITCH_SECONDS)
-    most = connections_within(raise_limit(), reserved_files)
+    max_connections = connections_within(raise_limit(), reserved_files)
     handler = logging.StreamHandler()
     handler.setFormatter(PlainFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
     async def run() -> None:
-        await server.serve(make(), bind, port, name, most, listening.live, sock)
+        await server.serve(make(), bind, port, name, max_connections, listening.live, sock)
 
     asyncio.run(run())
 

@@ -18,10 +18,11 @@ from rich.console import Console
 
 from zmon.box.roots import own_root
 from zmon.cli.one_machine import announcer, stack_options, stop_event, unless_stopped
-from zmon.cli.render.demo import ending, progress_line, summary, url_table
+from zmon.cli.render.demo import progress_line, summary, url_table
 from zmon.cli.replay import play
 from zmon.client import AsyncHub
 from zmon.errors import PartFailed, Unreachable, UsageError, need
+from zmon.process import exit_text
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.stack import Stack, StackConfig
@@ -85,14 +86,15 @@ async def _train(config: StackConfig, job: DemoConfig, console: Console) -> bool
 
     Return True if all parts were healthy and the hub saw all ranks, or if it was stopped before that.
     """
-    started_at, stop, data_dir = time.monotonic(), stop_event(), config.data_dir
+    started_at = time.monotonic()
+    stop = stop_event()
     stack = Stack(config, announcer(console))
-    trainer = trainer_part(job, data_dir / "logs" / "trainer.log", config.box_dir, config.host)
+    trainer = trainer_part(job, config.data_dir / "logs" / "trainer.log", config.box_dir, config.host)
     try:
         await stack.start()
         stack.add(trainer)
         await trainer.start()
-        console.print(url_table(stack.urls, data_dir, stack.has_dashboard))
+        console.print(url_table(stack.urls, config.data_dir, stack.has_dashboard))
         await unless_stopped(stack.ready(), stop)
         if stop.is_set():
             return True
@@ -122,7 +124,8 @@ async def _follow(
     findings: list[Finding] = []
     relay = Relay(trainer.log, console)
     shown = ""
-    succeeded, ended = True, False
+    succeeded = True
+    ended = False
     assert trainer.process is not None
     async with AsyncHub(stack.urls.hub, timeout=2.0) as hub:
         while not stop.is_set():
@@ -159,7 +162,7 @@ def _print_failure(trainer: Part, relay: Relay, console: Console) -> None:
     assert trainer.process is not None
     if not relay.num_lines:
         console.print(trainer.last_lines(), highlight=False)
-    console.print(f"the trainer {ending(trainer.process.returncode or 0)}; see its log: {trainer.log}")
+    console.print(f"the trainer ended with {exit_text(trainer.process.returncode or 0)}; see its log: {trainer.log}")
 
 
 class Relay:

@@ -54,7 +54,7 @@ from zmon.steplog.files import lock_directory
     type=click.IntRange(0, MAX_LABELS),
     default=MAX_LABELS,
     show_default=True,
-    help="Labels of a job in /metrics. With four more, a series must not exceed the label_limit of Prometheus.",
+    help="Labels of a job in /metrics. A series has four more; the label_limit of Prometheus counts all of them.",
 )
 @click.option(
     "--alert-labels",
@@ -135,7 +135,6 @@ def hub(
 
 
 def _shard(text: str) -> Shard | None:
-    """Return the shard. Raises UsageError."""
     try:
         return parse(text) if text else None
     except ValueError as error:

@@ -12,7 +12,7 @@ from zmon.cli.completion import incident_ids
 from zmon.cli.options import HubOptions, hub_options, json_option
 from zmon.cli.render import incident as render
 from zmon.cli.render import show
-from zmon.cli.render.incident import by_host
+from zmon.cli.render.offenders import by_host, offenders_table
 from zmon.client import Hub
 from zmon.errors import Unreachable, UsageError
 from zmon.hub.incidents import CapsuleStore
@@ -21,6 +21,7 @@ from zmon.schema.api import IncidentRequest, endpoints
 from zmon.schema.incident import Capsule, IncidentSummary
 
 _MAX_LISTED = 8  # IDs in an error line
+_MAX_ID = 80  # characters of a wrong ID in an error line
 
 
 @click.command()
@@ -44,7 +45,7 @@ def incident(incident_id: str | None, by: str | None, hub: HubOptions, as_json: 
         show(as_json, capsule, render.incident(capsule, report_location))
     elif by:
         hosts = by_host(incidents.summaries)
-        show(as_json, {"schema": 1, "hosts": hosts}, render.offenders(hosts))
+        show(as_json, {"schema": 1, "hosts": hosts}, offenders_table(hosts))
     else:
         show(as_json, {"schema": 1, "incidents": incidents.summaries}, render.incidents(incidents.summaries))
 
@@ -59,7 +60,8 @@ class _Incidents(NamedTuple):
 
 def _all_incidents(hub: HubOptions) -> _Incidents:
     """Return the incidents of the hub, or those of the data directory if no hub answers."""
-    client, stored = Hub(hub.url, http=hub.http), CapsuleStore(hub.data_dir)
+    client = Hub(hub.url, http=hub.http)
+    stored = CapsuleStore(hub.data_dir)
 
     def from_hub(summary: IncidentSummary) -> tuple[Capsule, str]:
         page = f"{client.url}{endpoints.INCIDENT.path_of(IncidentRequest(summary.id))}/{REPORT}"
@@ -94,4 +96,4 @@ def _matching(incident_id: str, summaries: Sequence[IncidentSummary]) -> Inciden
     ids = ", ".join(summary.id for summary in (matches or summaries)[:_MAX_LISTED])
     why = "several IDs start with it" if matches else "no incident has this ID"
     next_step = f"Choose from {ids}" if ids else "There are no incidents"
-    raise UsageError(f"cannot show {incident_id[:80]!r}", why, next_step)
+    raise UsageError(f"cannot show {incident_id[:_MAX_ID]!r}", why, next_step)

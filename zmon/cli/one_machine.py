@@ -33,8 +33,11 @@ def _stack_config(
     notify_file: Path | None,
     act_file: Path | None,
 ) -> StackConfig:
-    files = {"config_file": click.get_current_context().obj, "notify_file": notify_file, "act_file": act_file}
-    return StackConfig(data_dir, box_dir, host, webhook, webhook_warnings, **files)
+    config_file = click.get_current_context().obj
+    return StackConfig(
+        data_dir, box_dir, host, webhook, webhook_warnings,
+        config_file=config_file, notify_file=notify_file, act_file=act_file,
+    )  # fmt: skip
 
 
 def _valid(read: Callable[[Path], object]) -> Callable[[Path], Path]:

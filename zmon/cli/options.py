@@ -195,7 +195,6 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 
 def port_option(default: int) -> Callable[[FC], FC]:
-    """Return the option `--port` of a daemon."""
     return click.option(
         "--port", type=click.IntRange(1, 65535), default=default, show_default=True, help="Port to listen on."
     )

@@ -31,11 +31,13 @@ def play(name: str, config: StackConfig, seconds: float | None) -> None:
 
     Everything is in a directory of its own, so that what was recorded is never taken for something of this machine.
     """
-    recording, console = load(name), Console(markup=False)
+    recording = load(name)
+    console = Console(markup=False)
     data_dir = Path(tempfile.mkdtemp(prefix="zmon-replay-"))
 
     async def run() -> bool:
-        until, stop = None if seconds is None else time.monotonic() + seconds, stop_event()
+        until = None if seconds is None else time.monotonic() + seconds
+        stop = stop_event()
         stack = ReplayStack(name, recording, replace(config, data_dir=data_dir), announcer(console))
         try:
             await stack.start()

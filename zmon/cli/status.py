@@ -47,7 +47,9 @@ def status(hub: HubOptions, job_id: str | None, as_json: bool) -> None:
 
     async def ask() -> tuple[JobList, FindingList, PlanTable | None]:
         async with client:
-            jobs, findings, plan = await client.jobs(), await client.findings(job_id, active=True), None
+            jobs = await client.jobs()
+            findings = await client.findings(job_id, active=True)
+            plan = None
             if job_id:
                 with contextlib.suppress(NotServed):  # the hub knows no ranks of it
                     plan = await client.plan(job_id)
@@ -80,13 +82,12 @@ def status(hub: HubOptions, job_id: str | None, as_json: bool) -> None:
     sys.exit(UNKNOWN if jobs.blind else 1 if findings.findings or any(job.ended for job in shown) else 0)
 
 
-def _unknown_job(job_id: str, base: str, is_blind: bool) -> ZmonError:
-    """Return the error about a job that the hub does not know."""
+def _unknown_job(job_id: str, url: str, is_blind: bool) -> ZmonError:
     what = f"cannot show job {job_id}"
     if is_blind:
-        return ZmonError(what, f"no agent answers the hub at {base}", "Is `zmon agent` running? See `zmon doctor`")
+        return ZmonError(what, f"no agent answers the hub at {url}", "Is `zmon agent` running? See `zmon doctor`")
     return ZmonError(
         what,
-        f"the hub at {base} does not know it. No agent reports its ranks, and no fault ended it within the last day",
+        f"the hub at {url} does not know it. No agent reports its ranks, and no fault ended it within the last day",
         "`zmon status` lists all jobs, `zmon incident` shows earlier incidents",
     )

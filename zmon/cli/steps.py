@@ -13,7 +13,7 @@ import click
 
 from zmon.cli.options import data_dir_option
 from zmon.errors import UsageError, ZmonError
-from zmon.format import listed
+from zmon.format import counted, listed
 from zmon.steplog import FOLDER, RunSteps, read_runs
 from zmon.steplog.table import Table, write_json_lines, write_parquet
 
@@ -51,8 +51,8 @@ def steps(job: str, out: Path, attempt: int | None, rank: int | None, data_dir: 
         raise
     except OSError as error:
         raise ZmonError(f"cannot write {out}", error.strerror or str(error)) from error
-    ranks = len({run.run.rank for run in runs})
-    _print(f"{written:,} steps of {ranks} {'rank' if ranks == 1 else 'ranks'}{'' if to_stdout else f' in {out}'}")
+    num_ranks = len({run.run.rank for run in runs})
+    _print(f"{written:,} steps of {counted(num_ranks, 'rank')}{'' if to_stdout else f' in {out}'}")
     _print_lost("are missing: the agent did not read them in time, or they are damaged", ((r, r.missing) for r in runs))
     _print_lost("were before the log begins", ((run, run.missing_before) for run in runs))
     for line in (line for run in runs for line in run.damaged):

@@ -11,6 +11,7 @@ import yaml
 from zmon.errors import UsageError
 from zmon.job.lease import Leases
 from zmon.schema.thresholds import PAGE, build
+from zmon.web.web_config import UniqueKeys
 
 
 class Settings(click.ParamType[Any]):
@@ -28,10 +29,11 @@ class Settings(click.ParamType[Any]):
         if not isinstance(value, str | dict):
             return value
         try:
-            settings = yaml.safe_load(value) if isinstance(value, str) else value
+            settings = yaml.load(value, UniqueKeys) if isinstance(value, str) else value
         except (ValueError, yaml.YAMLError) as error:  # 2026-02-30 is a ValueError
+            flag = f"--{key.replace('_', '-')}"
             reason = str(error).splitlines()[0]
-            raise UsageError(f"cannot read --{key}", reason, f"It takes YAML: see {self._page}") from error
+            raise UsageError(f"cannot read {flag}", reason, f"It takes YAML: see {self._page}") from error
         return self._make(settings, key)
 
 

@@ -35,11 +35,12 @@ async def examine(
 ) -> list[Check]:
     """Run every check, in the order in which parts depend on each other.
 
-    `agent`, `hub` and `history` are the base URLs of the agent, the hub and Prometheus; `login` is for an Alertmanager
-    that asks for a password; `box_dir` is the directory of boxes, None for that of this user; `http` is how
-    each server is asked.
+    `agent`, `hub` and `history`: the base URLs of the agent, the hub and Prometheus. `login`: for an Alertmanager that
+    asks for a password. `box_dir`: the directory of boxes; None: that of this user. `http`: the passwords, tokens and
+    certificates with which servers are asked.
     """
-    box_dir, http = box_dir or own_root(os.environ), http or ClientConfig()
+    box_dir = box_dir or own_root(os.environ)
+    http = http or ClientConfig()
     async with http_client.session(http.agents) as session:
         agent_checks, cluster_checks = await asyncio.gather(
             node.sources(session, agent, box_dir), examine_cluster(hub, history, login, http)
@@ -54,7 +55,7 @@ async def examine_kubernetes(
 ) -> list[Check]:
     """Run the checks that a pod of a Kubernetes cluster can run: those of any machine, and those of zmon's objects.
 
-    `agents`: their pods, None if nobody says which they are.
+    `agents`: the pods of the agents; None: it is unknown which pods they are.
     """
     cluster_checks, kubernetes_checks = await asyncio.gather(
         examine_cluster(hub, history, None, http), kubernetes.checks_of(server, agents)

@@ -9,20 +9,21 @@ from zmon.format import counted, listed
 from zmon.schema.api import HubHealth
 
 _ALLOW = (
-    "There nothing is done. Start these agents with --allow-actions (ZMON_ALLOW_ACTIONS=1), and if they have users, "
-    "give that of the hub the role actions; or take `mode: enforce` out of the rule (docs/act.md)."
+    "Nothing is done on these hosts. Start their agents with --allow-actions (ZMON_ALLOW_ACTIONS=1), and if they have "
+    "users, give that of the hub the role actions; or take `mode: enforce` out of the rule (docs/act.md)."
 )
 
 
 def checks(health: HubHealth) -> list[Check]:
-    """Return a check if a rule is enforced. Agents that never answered the hub are not in it."""
+    """Return a check if a rule is enforced. It leaves out agents that have never answered the hub."""
     if not health.enforced:
         return []
     answered = [agent for agent in health.agents if agent.version is not None]
-    hosts = defaultdict[str | None, list[str]](list)  # by why acts are refused there
+    hosts = defaultdict[str | None, list[str]](list)  # by the reason why acts are refused; "": allowed, None: unknown
     for agent in answered:
         hosts[agent.refuses_acts].append(agent.host or agent.url)
-    unknown, allowing = hosts.pop(None, []), hosts.pop("", [])
+    unknown = hosts.pop(None, [])
+    allowing = hosts.pop("", [])
     rules = f"enforced: {listed(health.enforced, 4)}"
     if hosts:
         refusals = [f"{listed(sorted(names), 4)} ({reason})" for reason, names in sorted(hosts.items(), key=str)]

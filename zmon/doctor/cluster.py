@@ -134,7 +134,7 @@ def agents(statuses: Sequence[AgentStatus]) -> list[Check]:
         if agent.reachable and agent.num_left_out:
             result = f"sends what the hub cannot decode ({counted(agent.num_left_out, 'part')} of its last report): "
             checks.append(Check(name, False, result + "; ".join(agent.left_out), _ONE_VERSION))
-        down = [f"{s.name} ({s.error or 'no reason given'})" for s in agent.sources if not s.up and not s.absent]
+        down = [f"{s.name} ({s.error or 'no reason given'})" for s in agent.sources if not (s.up or s.absent)]
         if agent.reachable and down:
             result = f"has {counted(len(down), 'source')} down: {'; '.join(down)}"
             checks.append(Check(name, False, result, "See that agent's log."))

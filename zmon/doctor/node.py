@@ -82,21 +82,26 @@ def boxes(box_dir: Path) -> Iterator[Check]:
     except OSError as error:
         yield Check("boxes", None, f"unknown: cannot read {box_dir}: {error.strerror}")
         return
-    readable = 0
+    num_readable = 0
     for path in sorted(box_dir.glob("*/*/rank-*.box")):
         try:
             reader = BoxReader(path)
             try:
-                reader.now(), reader.identity(), reader.last_boundary()
+                reader.now()
+                reader.identity()
+                reader.last_boundary()
             finally:
                 reader.close()
-            readable += 1
+            num_readable += 1
         except FileNotFoundError:  # its job has ended, and its agent has just deleted it
             continue
         except (BoxError, OSError) as error:
             result = str(error) if isinstance(error, BoxError) else f"cannot read {path}: {error.strerror}"
             yield Check("box", False, result, "Its rank is unwatched. Restart the job with this version of zmon.")
-    yield Check("boxes", True if readable else None, f"{readable} can be read" if readable else "no job has run here")
+    if num_readable:
+        yield Check("boxes", True, f"{num_readable} can be read")
+    else:
+        yield Check("boxes", None, "no job has run here")
 
 
 async def sources(session: aiohttp.ClientSession, agent: str, box_dir: Path) -> list[Check]:
@@ -128,7 +133,8 @@ def timeouts(ranks: Sequence[RankState]) -> list[Check]:
     """Return a check for each job in which torch ends a collective before zmon reports a stall in training."""
     checks: dict[str, Check] = {}
     for rank in ranks:
-        timeout, lease = rank.collective_timeout_seconds, rank.lease_seconds
+        timeout = rank.collective_timeout_seconds
+        lease = rank.lease_seconds
         trains = rank.alive and rank.activity == "train" and rank.steps >= _SETTLED_STEPS
         if timeout is None or lease is None or timeout > lease or not trains:
             continue

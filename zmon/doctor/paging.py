@@ -109,9 +109,10 @@ def _arrival(pager: Pager, up_seconds: float | None) -> Check:
 
 def _receivers_of(pager: Pager, alert: str, jobs: list[str]) -> Check:
     """Check that an alert has a receiver, for each job if it is about one, with the labels that Prometheus adds."""
-    name, about = f"page {alert}", jobs if alert in shipped().of_jobs else []
+    name = f"page {alert}"
+    job_ids = jobs if alert in shipped().of_jobs and jobs else [""]
     try:
-        job_checks = [_receivers_for_job(pager, name, alert, job_id) for job_id in about or [""]]
+        job_checks = [_receivers_for_job(pager, name, alert, job_id) for job_id in job_ids]
     except re.error as error:
         result = f"zmon cannot evaluate a matcher ({error})"
         next_step = f"Run amtool config routes test alertname={alert} severity=critical instead."
@@ -130,7 +131,8 @@ def _receivers_for_job(pager: Pager, name: str, alert: str, job_id: str) -> Chec
             comment = silence.get("comment") or "no comment"
             result = f"every page{about_job} is silenced until {silence['endsAt']}: {comment}"
             return Check(name, False, result, f"Expire silence {silence['id']} in Alertmanager if it is not needed.")
-    ends, ways = endings(pager.config, labels), integrations(pager.config)
+    ends = endings(pager.config, labels)
+    ways = integrations(pager.config)
     delivering = [end for end in ends if ways.get(end.receiver)]
     if not delivering:
         receiver_names = listed([end.receiver for end in ends])

@@ -56,7 +56,7 @@ async def ask(session: aiohttp.ClientSession, url: str) -> PrometheusState | Che
             groups=groups,
             external_labels=((yaml.safe_load(config["yaml"]) or {}).get("global") or {}).get("external_labels") or {},
             alertmanagers=tuple(
-                re.sub(r"/api/v\d/alerts$", "", each["url"]) for each in senders["activeAlertmanagers"]
+                re.sub(r"/api/v\d/alerts$", "", alertmanager["url"]) for alertmanager in senders["activeAlertmanagers"]
             ),
             present=present,
             declared=declared,

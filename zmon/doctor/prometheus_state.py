@@ -60,11 +60,6 @@ class PrometheusState:
     agent_hosts: frozenset[str]
     hubs: frozenset[tuple[str, str]]  # job and instance of each hub that has series
 
-    @property
-    def recorded(self) -> dict[str, str]:
-        """The expressions of its recording rules, by name."""
-        return recorded(self.groups)
-
 
 def recorded(groups: Iterable[RuleGroup]) -> dict[str, str]:
     """Return the expressions of recording rules, by name."""

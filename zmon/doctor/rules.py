@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from zmon.doctor.check import Check
-from zmon.doctor.prometheus_state import PrometheusState, Rule, recorded_rules
+from zmon.doctor.prometheus_state import PrometheusState, Rule, recorded, recorded_rules
 from zmon.format import listed
 from zmon.schema.scraping import AGENT, HUB, LONGEST_SECONDS, made_for
 
@@ -27,8 +27,8 @@ _HAS_LABEL = re.compile(r',\s*\w+!=""')  # of a part that a cluster may lack, su
 _SERIES = re.compile(r"(?<![\w:])zmon[_:][\w:]+")
 _LABELS = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)")
 _LOAD = "Add dashboards/rules/ of this zmon to rule_files, then reload Prometheus."
-_JOB = "$labels.job_id"  # in a text of an alert
-_RULE = "zmon:finding:alert"  # the recording rule whose series become alerts on findings
+_JOB_OF_ALERT = "$labels.job_id"  # in a text of an alert
+_FINDING_RULE = "zmon:finding:alert"  # the recording rule whose series become alerts on findings
 _OF_FINDINGS = re.compile(r"max by\s*\(([^)]*)\)\s*\(zmon_finding\b")
 _LABELS_OF_FINDINGS = {"job_id", "detector", "severity"}
 
@@ -44,7 +44,6 @@ class Shipped:
 
 @cache
 def shipped() -> Shipped:
-    """Read the rules that this zmon ships."""
     alerts: dict[str, str] = {}
     records: dict[str, tuple[str, ...]] = {}
     of_jobs: set[str] = set()
@@ -55,37 +54,37 @@ def shipped() -> Shipped:
         for group in yaml.safe_load(file.read_text())["groups"]:
             rules: list[dict[str, Any]] = group["rules"]
             alerts |= {rule["alert"]: rule["labels"]["severity"] for rule in rules if "alert" in rule}
-            of_jobs |= {rule["alert"] for rule in rules if _JOB in str(rule.get("annotations"))}
+            of_jobs |= {rule["alert"] for rule in rules if _JOB_OF_ALERT in str(rule.get("annotations"))}
             if names := tuple(rule["record"] for rule in rules if "record" in rule):
                 records[group["name"]] = names
     return Shipped(alerts, records, frozenset(of_jobs))
 
 
-def inputs(query: str, recorded: Mapping[str, str]) -> tuple[str, ...]:
+def inputs(query: str, expressions: Mapping[str, str]) -> tuple[str, ...]:
     """Return the scraped series that an expression uses: those of zmon by name, and `up` with its labels.
 
-    `recorded` has the expressions of recording rules by name; a recorded series is replaced by its own inputs.
+    `expressions`: those of recording rules, by name. A recorded series is replaced by its own inputs.
     """
     series: dict[str, None] = {}
     visited = {query}
-    expressions = [query]  # not looked at yet
-    while expressions:
-        expression = expressions.pop()
+    pending = [query]
+    while pending:
+        expression = pending.pop()
         series |= dict.fromkeys(f"up{_HAS_LABEL.sub('', match[1])}" for match in _UP.finditer(expression))
         for name in _SERIES.findall(_LABELS.sub("", _STRING.sub('""', expression))):
-            if name not in recorded:
+            if name not in expressions:
                 series[name] = None
-            elif recorded[name] not in visited:
-                visited.add(recorded[name])
-                expressions.append(recorded[name])
+            elif expressions[name] not in visited:
+                visited.add(expressions[name])
+                pending.append(expressions[name])
     return tuple(series)
 
 
-def checks(shipped: Shipped, state: PrometheusState) -> list[Check]:
+def checks(rules: Shipped, state: PrometheusState) -> list[Check]:
     """Return one check per alert, and one per group of recording rules."""
     loaded = {rule.name: rule for group in state.groups for rule in group.rules}
-    alerts = [_alert(name, loaded.get(name), state) for name in shipped.alerts]
-    return alerts + [_records(group, names, loaded) for group, names in shipped.records.items()]
+    alerts = [_alert(name, loaded.get(name), state) for name in rules.alerts]
+    return alerts + [_records(group, names, loaded) for group, names in rules.records.items()]
 
 
 def _alert(name: str, rule: Rule | None, state: PrometheusState) -> Check:
@@ -96,7 +95,7 @@ def _alert(name: str, rule: Rule | None, state: PrometheusState) -> Check:
         return Check(title, None, "has not been evaluated yet")
     if rule.health != "ok":
         return Check(title, False, f"cannot be evaluated: {rule.last_error}", "Run promtool check rules for details.")
-    series = inputs(rule.query, state.recorded)
+    series = inputs(rule.query, recorded(state.groups))
     absent = [name for name in series if name not in state.present | state.declared]
     if absent and rule.state != "firing":  # a firing alert on absent series fires because they are absent
         result = f"is loaded, but uses {listed(absent)}, which no scraped page has, so it cannot fire"
@@ -121,10 +120,10 @@ def _records(group: str, names: tuple[str, ...], loaded: dict[str, Rule]) -> Che
 def alert_labels(declared: Sequence[str] | None, state: PrometheusState) -> list[Check]:
     """Check that the rules name the labels of jobs on alerts that the hub declares: only such labels reach the routes.
 
-    A label that one of them lacks is on no alert, so routes that read it never match. No check if neither names a
-    label, or if the hub is older.
+    A label that the rules or the hub lack is on no alert, so routes that read it never match. There is no check if
+    neither names a label, or if the hub is of an older version.
     """
-    queries = [rule.query for group in state.groups for rule in group.rules if rule.name == _RULE]
+    queries = [rule.query for group in state.groups for rule in group.rules if rule.name == _FINDING_RULE]
     label_lists = [match[1].split(",") for query in queries if (match := _OF_FINDINGS.search(query))]
     if declared is None or not label_lists:
         return []

@@ -16,7 +16,8 @@ from zmon.schema.rank import RankState
 
 _USUAL_ACTIVITIES = ("init", "train", "eval", "checkpoint", "done")
 _FIELDS = tuple(measure for measure in MEASURES if measure.metric and measure.field)
-_LEAST_NEEDED = (  # metrics of ranks that a long page loses first; those that no alert or recorded series reads lead
+# The metrics of ranks that a page loses first if it is too long. Those that no alert and no recording rule reads lead.
+_LEAST_NEEDED = (
     "zmon_report",
     "zmon_collective_bytes_total",
     "zmon_collectives_total",
@@ -91,10 +92,9 @@ def least_needed() -> tuple[str, ...]:
 
 
 def add_rank(page: Page, state: RankState) -> None:
-    """Add all metrics of one rank."""
     labels = (state.job_id, state.rank, state.host)
-    about = (state.local_rank, state.attempt, state.device, state.backend or "", state.edge)
-    page.add("zmon_rank_info", 1, *labels, *about)
+    info = (state.local_rank, state.attempt, state.device, state.backend or "", state.edge)
+    page.add("zmon_rank_info", 1, *labels, *info)
     for measure in _FIELDS:
         page.add(measure.metric, getattr(state, measure.field), *labels, *_label(measure))
     for column, total in (state.totals or {}).items():

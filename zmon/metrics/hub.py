@@ -28,8 +28,6 @@ _DECLARED_AT_ONCE = (
 
 
 class HubPage(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of the page of the hub."""
-
     jobs: Iterable[JobView] = ()
     histograms: Mapping[str, tuple[Sequence[int], float]] = {}  # steps by duration and their seconds, by job
     findings: Iterable[Finding] = ()
@@ -51,7 +49,6 @@ class HubPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def hub_page(hub: HubPage) -> bytes:
-    """Return the page in the text exposition format."""
     page = Page()
     shard_label = {"shard": str(hub.shard)} if hub.shard else {}
     for name in _DECLARED_AT_ONCE:
@@ -108,11 +105,11 @@ def _add_job(page: Page, job: JobView, hub: HubPage) -> None:
     page.add_each("zmon_job_gpu_seconds_total", job.gpu_seconds, job.job_id)
     page.add("zmon_job_goodput_ratio", job.goodput_ratio, job.job_id)
     page.add("zmon_job_progress_ratio", job.progress.ratio if job.progress else None, job.job_id)
-    if (now := job.efficiency) is not None:
-        page.add("zmon_job_efficiency_ratio", now.ratio, job.job_id, now.scaling)
-        page.add("zmon_job_baseline_efficiency_ratio", now.recorded, job.job_id, now.scaling)
-        point = now.reference
-        page.add("zmon_job_baseline_info", 1, job.job_id, now.scaling, now.name, point.ranks, point.samples)
+    if (efficiency := job.efficiency) is not None:
+        page.add("zmon_job_efficiency_ratio", efficiency.ratio, job.job_id, efficiency.scaling)
+        page.add("zmon_job_baseline_efficiency_ratio", efficiency.recorded, job.job_id, efficiency.scaling)
+        size = efficiency.reference.ranks, efficiency.reference.samples
+        page.add("zmon_job_baseline_info", 1, job.job_id, efficiency.scaling, efficiency.name, *size)
     if (work := job.utilization) is not None:
         page.add("zmon_job_flops_ratio", work.step_ratio, job.job_id, work.source, "step")
         page.add("zmon_job_flops_ratio", work.wall_ratio, job.job_id, work.source, "wall")
@@ -128,5 +125,7 @@ def _add_job(page: Page, job: JobView, hub: HubPage) -> None:
 
 def free_labels(labels: Mapping[str, str], limit: int = MAX_LABELS) -> dict[str, str]:
     """Return the first labels of a job whose names Prometheus accepts, without those that Prometheus sets itself."""
-    accepted = {k: v for k, v in labels.items() if LABEL_NAME.fullmatch(k) and k not in ("job", "instance")}
+    accepted = {
+        name: value for name, value in labels.items() if LABEL_NAME.fullmatch(name) and name not in ("job", "instance")
+    }
     return bounded_labels(accepted, limit)

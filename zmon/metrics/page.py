@@ -24,7 +24,8 @@ class Page:
         """Add one series; the label values are in the order of the spec. A value of None is left out."""
         if value is None:
             return
-        spec, family = SPECS[name], self._families.get(name) or self.declare(name)
+        spec = SPECS[name]
+        family = self.declare(name)
         assert len(labels) == len(spec.labels), name
         suffixed = name if spec.kind == "gauge" else family.name + "_total"
         values = dict(zip(spec.labels, map(str, labels), strict=True))
@@ -51,22 +52,24 @@ class Page:
         family = self._families.get(name)
         if not isinstance(family, HistogramMetricFamily):
             family = self._families[name] = HistogramMetricFamily(name, help_, labels=[label[0]])
-        running, buckets = 0, []
+        running = 0  # the buckets of a histogram are cumulative
+        buckets = []
         for bound, count in zip((*STEP_SECONDS_BOUNDS, float("inf")), counts, strict=True):
             running += count
             buckets.append(("+Inf" if bound == float("inf") else f"{bound:g}", running))
         family.add_metric([label[1]], buckets, total)
 
     def leave_out(self, names: Sequence[str], max_series: int) -> int:
-        """Remove these metrics, in this order, until the page has no more series; return how many were removed."""
-        number = first = sum(len(family.samples) for family in self._families.values())
+        """Remove these metrics, in this order, until the page has at most `max_series`. Return how many it lost."""
+        num_series = sum(len(family.samples) for family in self._families.values())
+        num_removed = 0
         for name in names:
-            if number <= max_series:
+            if num_series - num_removed <= max_series:
                 break
             if name in self._families:
-                number -= len(self._families[name].samples)
+                num_removed += len(self._families[name].samples)
                 self._families[name].samples = []
-        return first - number
+        return num_removed
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics, as prometheus_client requires of a collector."""

@@ -59,7 +59,6 @@ class OpenNotice(msgspec.Struct, frozen=True):
 
 
 def end_notice(end: EndedLaunch) -> Notice:
-    """Return the notice of the end of a launch."""
     outcome = end.outcome.replace("_", " ")
     steps = f"Steps {end.steps_text}, {end.world_size} ranks on {listed(end.hosts, 4)}"
     lines = [
@@ -164,5 +163,5 @@ def _finding_notice(finding: Finding, labels: Mapping[str, str], now: float) -> 
 
 def _over_notice(job_id: str, labels: Mapping[str, str], severity: str, now: float) -> Notice:
     """Return the notice that all findings about a job are over; `severity`: the highest that people were told about."""
-    name, title, body = f"over {job_id} {int(now)}", f"{job_id}: resolved", "All findings about the job are over."
-    return Notice(name, FINDINGS, job_id, labels, title, body, severity=severity, is_over=True)
+    title, body = f"{job_id}: resolved", "All findings about the job are over."
+    return Notice(f"over {job_id} {int(now)}", FINDINGS, job_id, labels, title, body, severity=severity, is_over=True)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from zmon.notify.notices import Notice, Notices, act_notice
+from zmon.notify.notices import Notices, act_notice
 from zmon.notify.outbox import Outbox, UnsentNotice
 from zmon.notify.recipients import Recipient
 from zmon.notify.sending import AppriseService
@@ -26,10 +26,11 @@ class Notifier:
         self.recipients = recipients
         self._services = {recipient.name: AppriseService(recipient) for recipient in recipients}
         self._outbox = Outbox(path)
-        for pending in [each for each in self._outbox.pending if each.recipient not in self._services]:
-            self._outbox.drop(pending, "the file of recipients no longer has it")
+        for notice in [notice for notice in self._outbox.pending if notice.recipient not in self._services]:
+            self._outbox.drop(notice, "the file of recipients no longer has it")
         self._notices = Notices(self._outbox.open_notices)
-        self._news, self._closed = threading.Condition(), False  # its lock is that of the outbox
+        self._news = threading.Condition()  # its lock is that of the outbox
+        self._closed = False
         for name in self._services:  # a slow one delays no other
             threading.Thread(target=self._run, args=(name,), name=f"notifier {name}", daemon=True).start()
 
@@ -48,7 +49,12 @@ class Notifier:
         notices += self._notices.finding_notices(findings, labels, over, now)
         with self._news:
             self._outbox.open_notices = self._notices.open_notices
-            self._outbox.add(_pending(self.recipients, notices, now))
+            self._outbox.add(
+                UnsentNotice(recipient.name, notice, now)
+                for notice in notices
+                for recipient in self.recipients
+                if recipient.wants(notice)
+            )
             self._outbox.save()
             if notices:
                 self._news.notify_all()
@@ -81,25 +87,16 @@ class Notifier:
     def _run(self, recipient: str) -> None:
         while not self._closed:
             with self._news:
-                pending = self._outbox.due(recipient, time.time())
-                if pending is None:
+                unsent = self._outbox.due(recipient, time.time())
+                if unsent is None:
                     self._news.wait(_POLL_SECONDS)
                     continue
-            reason = self._services[recipient].send(pending.notice)
+            reason = self._services[recipient].send(unsent.notice)
             with self._news:
-                if pending not in self._outbox.pending:
+                if unsent not in self._outbox.pending:
                     continue  # it was dropped meanwhile
                 if reason:
-                    self._outbox.record_failure(pending, time.time(), reason)
+                    self._outbox.record_failure(unsent, time.time(), reason)
                 else:
-                    self._outbox.record_sent(pending)
+                    self._outbox.record_sent(unsent)
                 self._outbox.save()
-
-
-def _pending(recipients: Iterable[Recipient], notices: Iterable[Notice], now: float) -> list[UnsentNotice]:
-    return [
-        UnsentNotice(recipient.name, notice, now)
-        for notice in notices
-        for recipient in recipients
-        if recipient.wants(notice)
-    ]

@@ -17,7 +17,8 @@ log = logging.getLogger("zmon.notify")
 FILE = "notices.json"  # name of the file in the data directory
 MAX_PENDING = 500  # beyond it the oldest ones are dropped
 GIVE_UP_SECONDS = 86400.0  # older news help nobody
-_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 5.0, 600.0
+_FIRST_WAIT_SECONDS = 5.0  # after a failure; the wait doubles with each further one
+_LONGEST_WAIT_SECONDS = 600.0
 
 
 class UnsentNotice(msgspec.Struct, frozen=True):
@@ -31,7 +32,7 @@ class UnsentNotice(msgspec.Struct, frozen=True):
     reason: str = ""  # why the last try failed
 
     def after_failure(self, now: float, reason: str) -> UnsentNotice:
-        """Return the notice with a later try; the wait doubles with each failure."""
+        """Return the notice with a later try."""
         wait = min(_FIRST_WAIT_SECONDS * 2**self.tries, _LONGEST_WAIT_SECONDS)
         return msgspec.structs.replace(self, tries=self.tries + 1, due=now + wait, reason=reason)
 
@@ -68,8 +69,9 @@ class Outbox:
     def due(self, recipient: str, now: float) -> UnsentNotice | None:
         """Return the oldest notice of a recipient if it is due. The others wait behind it, in their order."""
         oldest = next((pending for pending in self.pending if pending.recipient == recipient), None)
-        # A longer wait than the longest: the clock was set back.
-        return oldest if oldest and not 0 < oldest.due - now <= _LONGEST_WAIT_SECONDS else None
+        if oldest is None or oldest.due <= now:
+            return oldest
+        return oldest if oldest.due - now > _LONGEST_WAIT_SECONDS else None  # the clock was set back
 
     def record_sent(self, pending: UnsentNotice) -> None:
         """Remove a notice that was sent."""

@@ -76,7 +76,7 @@ def read_recipients(path: Path) -> tuple[Recipient, ...]:
         raise _wrong(path, "it is not YAML") from None  # the error would repeat a line of the file
     if not recipients:
         raise _wrong(path, "it has no recipient")
-    numbers: Counter[str] = Counter()
+    numbers: Counter[str] = Counter()  # of recipients so far, by service
     complete = tuple(
         _completed(path, number, recipient, numbers) for number, recipient in enumerate(recipients, start=1)
     )
@@ -87,7 +87,7 @@ def read_recipients(path: Path) -> tuple[Recipient, ...]:
 
 
 def _completed(path: Path, number: int, recipient: Recipient, numbers: Counter[str]) -> Recipient:
-    """Return the recipient with its URL and a name. Raises UsageError."""
+    """Return the recipient with its URL and a name, and count it in `numbers`. Raises UsageError."""
     place = f"recipient {number}"
     if bool(recipient.url) == bool(recipient.url_file):
         raise _wrong(path, f"{place} must have either url or url_file")

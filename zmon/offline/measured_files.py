@@ -1,4 +1,4 @@
-"""The files with what `zmon bench-comm` and `zmon bench-peak` measured: links as JSON, peaks of devices as YAML.
+"""Reads and writes what `zmon bench-comm` and `zmon bench-peak` measured: links as JSON, peaks of devices as YAML.
 
 A person may edit the file of peaks. It has them by device name:
 
@@ -21,7 +21,7 @@ from zmon.scaling.bandwidth import Measured
 from zmon.scaling.peaks import DevicePeaks
 from zmon.steplog.files import replace_file
 
-_MOST = 1e20  # operations or bytes per second, more than any device has
+_MAX_RATE = 1e20  # operations or bytes per second, more than any device has
 
 
 class _LinksFile(msgspec.Struct):
@@ -52,10 +52,12 @@ def read_peaks(path: Path) -> dict[str, DevicePeaks]:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
         peaks = msgspec.convert(content, dict[str, DevicePeaks], strict=False)
-        for device, each in peaks.items():
-            rates = (*each.flops.values(), *([] if each.memory_bandwidth is None else [each.memory_bandwidth]))
-            if not all(0 < rate < _MOST for rate in rates):
-                raise ValueError(f"{device} has a rate that is not possible")
+        for name, device in peaks.items():
+            rates = [*device.flops.values()]
+            if device.memory_bandwidth is not None:
+                rates.append(device.memory_bandwidth)
+            if not all(0 < rate < _MAX_RATE for rate in rates):
+                raise ValueError(f"{name} has a rate that is not possible")
         return peaks
     except (OSError, ValueError, yaml.YAMLError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error).splitlines()[0]
@@ -68,12 +70,12 @@ def write_peaks(path: Path, peaks: Mapping[str, DevicePeaks]) -> None:
     """Write these devices into a file of peaks, which keeps the others. Raises UsageError."""
     merged = {**(read_peaks(path) if path.exists() else {}), **peaks}
     content = {
-        device: {
-            "flops": {dtype: round(rate) for dtype, rate in each.flops.items()},
-            "memory_bandwidth": None if each.memory_bandwidth is None else round(each.memory_bandwidth),
-            "source": each.source,
+        name: {
+            "flops": {dtype: round(rate) for dtype, rate in device.flops.items()},
+            "memory_bandwidth": None if device.memory_bandwidth is None else round(device.memory_bandwidth),
+            "source": device.source,
         }
-        for device, each in merged.items()
+        for name, device in merged.items()
     }
     try:
         replace_file(path, [yaml.safe_dump(content, sort_keys=False, allow_unicode=True).encode()])

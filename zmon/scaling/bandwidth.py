@@ -35,8 +35,6 @@ class Timed:
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of a benchmark."""
-
     backend: str
     ranks: int
     ranks_per_host: int
@@ -61,8 +59,10 @@ def _line(messages: Sequence[Timed]) -> Link | None:
     amounts = [sum(bytes_over_links(m.op, m.num_bytes, m.ranks, m.ranks)) for m in messages]
     seconds = [m.seconds for m in messages]
     weights = [1 / s**2 for s in seconds]  # so that errors count relative to the duration
-    mean_bytes, mean_seconds = fmean(amounts, weights), fmean(seconds, weights)
-    byte_deviations, second_deviations = [a - mean_bytes for a in amounts], [s - mean_seconds for s in seconds]
+    mean_bytes = fmean(amounts, weights)
+    mean_seconds = fmean(seconds, weights)
+    byte_deviations = [a - mean_bytes for a in amounts]
+    second_deviations = [s - mean_seconds for s in seconds]
     variance = fmean([deviation**2 for deviation in byte_deviations], weights)
     slope = fmean(map(mul, byte_deviations, second_deviations), weights) / variance if variance else 0.0
     latency = mean_seconds - slope * mean_bytes

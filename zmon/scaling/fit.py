@@ -66,10 +66,12 @@ def fit(
     times = _UnsharedTimes(ops, processors)
     self_time_points = largest if _samples_differ(largest) else points
     exchange_points = multi_rank if _samples_differ(multi_rank) and not _samples_differ(largest) else largest
-    exchanges, links = {}, {}
+    exchanges = {}
+    links = {}
     for op in sorted({op for p in multi_rank for op in p.causes if op in ops}):
         exposed = [(p, times.of_cause(p, op)) for p in multi_rank]
-        takes_time, has_bytes = any(s for _, s in exposed), any(_sent_bytes(op, p) for p in multi_rank)
+        takes_time = any(seconds for _, seconds in exposed)
+        has_bytes = any(_sent_bytes(op, p) for p in multi_rank)
         if op != "barrier" and takes_time and not has_bytes:
             return Unknown(f"the bytes that {op} moves were not recorded")
         exchanges[op] = _exchange(op, exchange_points)
@@ -176,7 +178,8 @@ def _link(transfers: Sequence[tuple[float, float]]) -> Link | None:
     """Return the link that explains these transfers, pairs of bytes and seconds; None without a transfer."""
     if not transfers:
         return None
-    amounts, seconds = [amount for amount, _ in transfers], [s for _, s in transfers]
+    amounts = [num_bytes for num_bytes, _ in transfers]
+    seconds = [s for _, s in transfers]
     if not sum(amounts) or not sum(seconds):  # a barrier, which has no bytes; or all of it was hidden
         return Link(float("inf"), fmean(seconds))
     slope, latency = _line(amounts, seconds)

@@ -19,8 +19,6 @@ _TERA = 1e12
 
 @dataclass(frozen=True, slots=True)
 class DevicePeaks:
-    """The peak rates of one device."""
-
     flops: Mapping[str, float]  # dtype → floating-point operations per second
     memory_bandwidth: float | None = None  # bytes/s, reads and writes together; None: unknown
     source: str = ""
@@ -37,88 +35,50 @@ class DevicePeaks:
         return sum(used.values()) / sum(share / self.flops[dtype] for dtype, share in used.items())
 
 
-def _tera(memory: float | None, source: str, **flops: float) -> DevicePeaks:
-    """Return peaks from TFLOP/s and TB/s, as datasheets give them."""
-    rates = {dtype: rate * _TERA for dtype, rate in flops.items()}
+_V100 = "NVIDIA V100 Tensor Core GPU datasheet, January 2020"
+_T4 = "NVIDIA T4 Tensor Core GPU datasheet"
+_A10 = "NVIDIA A10 Tensor Core GPU datasheet"
+_A100 = "NVIDIA A100 Tensor Core GPU datasheet, June 2021"
+_L4 = "NVIDIA L4 Tensor Core GPU datasheet; half of the rates with sparsity"
+_L40S = "NVIDIA L40S datasheet; the rates without sparsity"
+_H100 = "NVIDIA H100 Tensor Core GPU datasheet; half of the rates with sparsity"
+_H200 = "NVIDIA H200 Tensor Core GPU datasheet; half of the rates with sparsity"
+_B200 = "NVIDIA HGX B200 datasheet, an eighth of its rates, half of those with sparsity; memory: DGX B200"
+_MI250X = "AMD Instinct MI250X datasheet, half of a card"  # a card has two devices (GCDs)
+_MI300X = "AMD Instinct MI300X datasheet"
+_MI325X = "AMD Instinct MI325X datasheet"
+_DTYPES = ("float64", "float32", "tf32", "bfloat16", "float16", "float8")  # the columns of the table below
+
+
+def _tera(source: str, memory: float | None, *flops: float | None) -> DevicePeaks:
+    """Return peaks from TB/s and the TFLOP/s of `_DTYPES`, as datasheets give them; None: there is no such rate."""
+    rates = {dtype: rate * _TERA for dtype, rate in zip(_DTYPES, flops, strict=True) if rate is not None}
     return DevicePeaks(rates, None if memory is None else memory * _TERA, source)
 
 
-_V100 = "NVIDIA V100 Tensor Core GPU datasheet, January 2020"
-_A100 = "NVIDIA A100 Tensor Core GPU datasheet, June 2021"
-_H100 = "NVIDIA H100 Tensor Core GPU datasheet; half of the rates with sparsity"
-_H200 = "NVIDIA H200 Tensor Core GPU datasheet; half of the rates with sparsity"
-_AMPERE = {"float64": 19.5, "float32": 19.5, "tf32": 156.0, "bfloat16": 312.0, "float16": 312.0}
-_HOPPER = {
-    "float64": 67.0, "float32": 67.0, "tf32": 989 / 2, "bfloat16": 1979 / 2, "float16": 1979 / 2,
-    "float8": 3958 / 2,
-}  # fmt: skip
-_CDNA3 = {
-    "float64": 163.4, "float32": 163.4, "tf32": 653.7, "bfloat16": 1307.4, "float16": 1307.4, "float8": 2614.9,
-}  # fmt: skip
-
 # The name that the driver gives to a device, as a pattern that matches all of it; the first one that matches counts.
+# The columns: datasheet, memory bandwidth, `_DTYPES`. The datasheets of the T4 differ in its memory bandwidth.
 DATASHEETS: tuple[tuple[str, DevicePeaks], ...] = (
-    (r"Tesla V100-SXM2-\d+GB(-LS)?", _tera(0.9, _V100, float64=7.8, float32=15.7, float16=125)),
-    (r"Tesla V100-PCIE-\d+GB", _tera(0.9, _V100, float64=7, float32=14, float16=112)),
-    (r"Tesla V100S-PCIE-32GB", _tera(1.134, _V100, float64=8.2, float32=16.4, float16=130)),
-    # Its datasheets give 300 and 320 GB/s.
-    (r"(Tesla|NVIDIA) T4", _tera(None, "NVIDIA T4 Tensor Core GPU datasheet", float32=8.1, float16=65)),
-    (r"(NVIDIA )?A100-SXM4-40GB", _tera(1.555, _A100, **_AMPERE)),
-    (r"(NVIDIA )?A100-SXM4-80GB", _tera(2.039, _A100, **_AMPERE)),
-    (r"(NVIDIA )?A100-PCIE-40GB", _tera(1.555, _A100, **_AMPERE)),
-    (r"(NVIDIA )?A100[ -]80GB PCIe", _tera(1.935, _A100, **_AMPERE)),
-    (
-        r"NVIDIA A10",
-        _tera(0.6, "NVIDIA A10 Tensor Core GPU datasheet", float32=31.2, tf32=62.5, bfloat16=125, float16=125),
-    ),
-    (
-        r"NVIDIA L4",
-        _tera(
-            0.3, "NVIDIA L4 Tensor Core GPU datasheet; half of the rates with sparsity", float32=30.3,
-            tf32=120 / 2, bfloat16=242 / 2, float16=242 / 2, float8=485 / 2,
-        ),
-    ),
-    (
-        r"NVIDIA L40S",
-        _tera(
-            0.864, "NVIDIA L40S datasheet; the rates without sparsity", float32=91.6,
-            tf32=183, bfloat16=362.05, float16=362.05, float8=733,
-        ),
-    ),
-    (r"NVIDIA H100 80GB HBM3", _tera(3.35, _H100, **_HOPPER)),
-    (
-        r"NVIDIA H100 PCIe",
-        _tera(
-            2.0, _H100, float64=51, float32=51, tf32=756 / 2, bfloat16=1513 / 2, float16=1513 / 2,
-            float8=3026 / 2,
-        ),
-    ),
-    (
-        r"NVIDIA H100 NVL",
-        _tera(
-            3.9, _H100, float64=60, float32=60, tf32=835 / 2, bfloat16=1671 / 2, float16=1671 / 2,
-            float8=3341 / 2,
-        ),
-    ),
-    (r"NVIDIA H200", _tera(4.8, _H200, **_HOPPER)),
-    (
-        r"NVIDIA B200",
-        _tera(
-            8.0, "NVIDIA HGX B200 datasheet, an eighth of its rates, half of those with sparsity; memory: DGX B200",
-            float32=75, tf32=2250 / 2, bfloat16=4500 / 2, float16=4500 / 2, float8=9000 / 2,
-        ),
-    ),
-    # A card has two devices (GCDs), and the datasheet has the rates of the card.
-    (
-        r"AMD Instinct MI250X",
-        _tera(
-            3.2768 / 2, "AMD Instinct MI250X datasheet, half of a card", float64=95.7 / 2, float32=95.7 / 2,
-            bfloat16=383 / 2, float16=383 / 2,
-        ),
-    ),
-    (r"AMD Instinct MI300X", _tera(5.3, "AMD Instinct MI300X datasheet", **_CDNA3)),
-    (r"AMD Instinct MI325X", _tera(6.0, "AMD Instinct MI325X datasheet", **_CDNA3)),
-)  # fmt: skip
+    (r"Tesla V100-SXM2-\d+GB(-LS)?", _tera(_V100, 0.9, 7.8, 15.7, None, None, 125, None)),
+    (r"Tesla V100-PCIE-\d+GB", _tera(_V100, 0.9, 7, 14, None, None, 112, None)),
+    (r"Tesla V100S-PCIE-32GB", _tera(_V100, 1.134, 8.2, 16.4, None, None, 130, None)),
+    (r"(Tesla|NVIDIA) T4", _tera(_T4, None, None, 8.1, None, None, 65, None)),
+    (r"(NVIDIA )?A100-SXM4-40GB", _tera(_A100, 1.555, 19.5, 19.5, 156, 312, 312, None)),
+    (r"(NVIDIA )?A100-SXM4-80GB", _tera(_A100, 2.039, 19.5, 19.5, 156, 312, 312, None)),
+    (r"(NVIDIA )?A100-PCIE-40GB", _tera(_A100, 1.555, 19.5, 19.5, 156, 312, 312, None)),
+    (r"(NVIDIA )?A100[ -]80GB PCIe", _tera(_A100, 1.935, 19.5, 19.5, 156, 312, 312, None)),
+    (r"NVIDIA A10", _tera(_A10, 0.6, None, 31.2, 62.5, 125, 125, None)),
+    (r"NVIDIA L4", _tera(_L4, 0.3, None, 30.3, 120 / 2, 242 / 2, 242 / 2, 485 / 2)),
+    (r"NVIDIA L40S", _tera(_L40S, 0.864, None, 91.6, 183, 362.05, 362.05, 733)),
+    (r"NVIDIA H100 80GB HBM3", _tera(_H100, 3.35, 67, 67, 989 / 2, 1979 / 2, 1979 / 2, 3958 / 2)),
+    (r"NVIDIA H100 PCIe", _tera(_H100, 2.0, 51, 51, 756 / 2, 1513 / 2, 1513 / 2, 3026 / 2)),
+    (r"NVIDIA H100 NVL", _tera(_H100, 3.9, 60, 60, 835 / 2, 1671 / 2, 1671 / 2, 3341 / 2)),
+    (r"NVIDIA H200", _tera(_H200, 4.8, 67, 67, 989 / 2, 1979 / 2, 1979 / 2, 3958 / 2)),
+    (r"NVIDIA B200", _tera(_B200, 8.0, None, 75, 2250 / 2, 4500 / 2, 4500 / 2, 9000 / 2)),
+    (r"AMD Instinct MI250X", _tera(_MI250X, 3.2768 / 2, 95.7 / 2, 95.7 / 2, None, 383 / 2, 383 / 2, None)),
+    (r"AMD Instinct MI300X", _tera(_MI300X, 5.3, 163.4, 163.4, 653.7, 1307.4, 1307.4, 2614.9)),
+    (r"AMD Instinct MI325X", _tera(_MI325X, 6.0, 163.4, 163.4, 653.7, 1307.4, 1307.4, 2614.9)),
+)
 
 
 def peaks_of(device: str, measured: Mapping[str, DevicePeaks]) -> DevicePeaks | None:

@@ -126,7 +126,8 @@ def op_seconds(op: str, num_bytes: float, ranks: int, links: Links) -> float | N
 
 def bytes_over_links(op: str, num_bytes: float, ranks: int, ranks_per_host: int) -> tuple[float, float]:
     """Return the bytes over a rank's links within its host and to other hosts, for the rank with the most bytes."""
-    local, hosts = min(ranks, ranks_per_host), ceil(ranks / ranks_per_host)
+    local = min(ranks, ranks_per_host)  # ranks of a host
+    hosts = ceil(ranks / ranks_per_host)
     if op in AT_ONCE:
         fewest = ranks - local * (hosts - 1)  # ranks of the smallest host, which send the largest share to others
         return num_bytes * (local - 1) / ranks, (num_bytes * (ranks - fewest) / ranks if hosts > 1 else 0.0)

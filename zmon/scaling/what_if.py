@@ -50,8 +50,9 @@ def _wire(model: Model, factor: float) -> Model:
 
 
 def _self_time(model: Model, factor: float) -> Model:
-    sample_seconds, fixed_seconds = model.work.sample_seconds * factor, model.work.fixed_seconds * factor
-    return replace(model, work=replace(model.work, sample_seconds=sample_seconds, fixed_seconds=fixed_seconds))
+    work = model.work
+    slower = replace(work, sample_seconds=work.sample_seconds * factor, fixed_seconds=work.fixed_seconds * factor)
+    return replace(model, work=slower)
 
 
 def _links(model: Model, factor: float, ends: Sequence[str], value: str) -> Model:

@@ -17,8 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from zmon import errors
-from zmon.errors import PartFailed, UsageError
+from zmon.errors import PartFailed, UsageError, install_command, is_installed
 from zmon.stack import manual, password
 from zmon.stack.config import alertmanager_web_yaml, alertmanager_yaml, allowed_origins, prometheus_yaml
 from zmon.stack.part import Part, become_subreaper, end_all
@@ -68,8 +67,8 @@ class Stack:
     has_dashboard = True
 
     def __init__(self, config: StackConfig, say: Callable[[str], None]) -> None:
-        if self.has_dashboard and not errors.is_installed("streamlit"):
-            command = errors.install_command("dashboard")
+        if self.has_dashboard and not is_installed("streamlit"):
+            command = install_command("dashboard")
             say(f"the dashboard does not run: streamlit is not installed. Run {command}, then start again")
             self.has_dashboard = False
         self._config, self._say = config, say
@@ -131,13 +130,13 @@ class Stack:
 
     def _agents(self) -> list[Part]:
         """Return the agents of the stack: one, for this machine."""
-        config, url = self._config, self.urls.agent
+        config = self._config
         command = self._zmon(
-            "agent", "--port", _port(url), "--host", config.host, "--data-dir", str(config.data_dir),
+            "agent", "--port", port_of(self.urls.agent), "--host", config.host, "--data-dir", str(config.data_dir),
             *([] if config.box_dir is None else ["--box-dir", str(config.box_dir)]),
             *([] if config.act_file is None else ["--allow-actions"]),
         )  # fmt: skip
-        return [Part("agent", command, url, f"{url}/healthz", config.data_dir / "logs" / "agent.log")]
+        return [self._part("agent", self.urls.agent, "/healthz", command)]
 
     @property
     def _agent_urls(self) -> list[str]:
@@ -151,7 +150,8 @@ class Stack:
         return [*parts, self._dashboard()] if self.has_dashboard else parts
 
     def _write_files(self) -> None:
-        config, urls, data = self._config, self.urls, self._config.data_dir
+        config, urls = self._config, self.urls
+        data = config.data_dir
         for directory in ("logs", "prometheus", "alertmanager"):
             (data / directory).mkdir(parents=True, exist_ok=True)
         rules = [str(manual.package() / "rules" / name) for name in RULES]
@@ -171,6 +171,7 @@ class Stack:
         return password.USER, str((self._config.data_dir / password.FILE).absolute())
 
     def _part(self, name: str, url: str, health: str, command: Sequence[str], **headers: str) -> Part:
+        """Return a part with a log of its name. `health`: the path of its health page; `headers` are sent to it."""
         log = self._config.data_dir / "logs" / f"{name}.log"
         return Part(name, command, url, url + health, log, headers=headers)
 
@@ -206,13 +207,14 @@ class Stack:
         options = [word for flag, file in files.items() if file is not None for word in (flag, str(file))]
         agents = ",".join(self._agent_urls)
         command = self._zmon(
-            "hub", "--port", _port(url), "--agents", agents, "--data-dir", str(config.data_dir), *options
+            "hub", "--port", port_of(url), "--agents", agents, "--data-dir", str(config.data_dir), *options
         )
         return self._part("hub", url, "/healthz", command)
 
     def _dashboard(self) -> Part:
-        url, urls = self.urls.dashboard, self.urls
-        command = self._zmon("dashboard", "--port", _port(url), "--hub", urls.hub, "--prometheus", urls.prometheus)
+        urls = self.urls
+        url = urls.dashboard
+        command = self._zmon("dashboard", "--port", port_of(url), "--hub", urls.hub, "--prometheus", urls.prometheus)
         part = self._part("dashboard", url, "/_stcore/health", command)
         user, password_file = self._login
         part.env = {
@@ -239,15 +241,15 @@ def _address(url: str) -> str:
     return url.removeprefix("http://")
 
 
-def _port(url: str) -> str:
+def port_of(url: str) -> str:
     return url.rsplit(":", 1)[1]
 
 
 def _lock(data_dir: Path) -> int:
     """Lock the data directory against a second stack. Raises UsageError if it is in use or not writable."""
-    next_step = "End it first with Ctrl-C, or choose another directory with --data-dir"
+    end_it = "End it first with Ctrl-C, or choose another directory with --data-dir"
     try:
-        return lock_directory(data_dir, "lock", "another zmon demo or up is running", next_step)
+        return lock_directory(data_dir, "lock", "another zmon demo or up is running", end_it)
     except OSError as error:
-        next_step = "Choose another directory with --data-dir"
-        raise UsageError(f"cannot write to {data_dir}", f"{error.strerror}", next_step) from error
+        choose = "Choose another directory with --data-dir"
+        raise UsageError(f"cannot write to {data_dir}", error.strerror or str(error), choose) from error

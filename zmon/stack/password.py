@@ -29,7 +29,8 @@ def password(data_dir: Path) -> str:
     except OSError:
         return _new_password(path)
     with os.fdopen(fd) as file:
-        status, text = os.fstat(fd), file.read().strip()
+        status = os.fstat(fd)
+        text = file.read().strip()
     if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077 or not text:
         return _new_password(path)
     return text
@@ -42,5 +43,4 @@ def _new_password(path: Path) -> str:
 
 
 def bcrypt_hash(text: str) -> str:
-    """Return the bcrypt hash of a password."""
     return bcrypt.hashpw(text.encode(), bcrypt.gensalt(_COST)).decode()

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from zmon.errors import PartFailed
 
+_HOST = "127.0.0.1"
 _LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp
 _MAX_TRIES = 20  # ports that the kernel chose and another stack holds: one try is nearly always enough
 
@@ -23,21 +24,21 @@ _MAX_TRIES = 20  # ports that the kernel chose and another stack holds: one try 
 class ReservedPort:
     """A port of this machine that no other stack uses; `release` gives it back."""
 
-    def __init__(self, preferred: int, host: str = "127.0.0.1") -> None:
+    def __init__(self, preferred: int) -> None:
         """Reserve the preferred port, or any free one if it is in use. Raises PartFailed if there is none."""
         for port in (preferred, *[0] * _MAX_TRIES):
-            if self._reserve(host, port):
+            if self._reserve(port):
                 return
-        raise PartFailed("there is no free port", f"no port can be bound on {host}", "Check that its interface is up")
+        raise PartFailed("there is no free port", f"no port can be bound on {_HOST}", "Check that its interface is up")
 
     def release(self) -> None:
         self._sockets.close()
 
-    def _reserve(self, host: str, port: int) -> bool:
+    def _reserve(self, port: int) -> bool:
         with contextlib.ExitStack() as sockets, contextlib.suppress(OSError):
             bound = sockets.enter_context(socket.socket())
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            bound.bind((host, port))
+            bound.bind((_HOST, port))
             self.number = int(bound.getsockname()[1])
             sockets.enter_context(socket.socket(socket.AF_UNIX)).bind(f"\0zmon-port-{self.number}")
             self._sockets = sockets.pop_all()

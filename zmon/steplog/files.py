@@ -19,7 +19,7 @@ FILE_MODE = 0o600  # jobs' messages, labels and frames are private to the user
 FOLDER_MODE = 0o700
 
 JUMP_SECONDS = 60.0  # NTP moves a running clock by less than two seconds an hour
-HOLD_SECONDS = 3600.0
+HOLD_SECONDS = 3600.0  # without a jump, until the clock counts as steady
 
 
 def child_path(folder: Path, name: str, suffix: str = "") -> Path:
@@ -46,8 +46,8 @@ def lock_directory(directory: Path, name: str, holder: str, next_step: str) -> i
     Raises UsageError, which says `holder` and `next_step`, if another process holds it. Raises OSError if the directory
     cannot be written to, or cannot be locked.
     """
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fd = os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    directory.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    fd = os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -53,7 +53,6 @@ class Run:
 
     @property
     def boundary_size(self) -> int:
-        """The bytes of a boundary in the ring of its box."""
         return LAYOUTS[self.box_version].boundary_size
 
     @property

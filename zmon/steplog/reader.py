@@ -58,7 +58,9 @@ class RunSteps:
                 if len(ends) == _CHUNK_ROWS:
                     yield self._chunk(ends, reports)
                     ends, reports = [], []
-                reported, begun = {} if begun else reported, True
+                if begun:
+                    reported = {}
+                begun = True
                 ends.append(StepEnds(previous, end))
                 reports.append(reported)
             reported.update(self._reported(end))  # reports of an evaluation belong to the step before it

@@ -69,10 +69,10 @@ class Table:
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows, run by run and step by step."""
-        for each in self.runs:
-            run = each.run
+        for logged in self.runs:
+            run = logged.run
             rank = run.job_id, run.attempt, run.rank, run.host
-            for steps, reported in each.chunks():
+            for steps, reported in logged.chunks():
                 starts = [start * NS for start in steps.column(START)]
                 columns = [steps.column(STEP), starts, *map(steps.values, (DURATION, *self.measured))]
                 for row, reports in zip(zip(*columns, strict=True), reported, strict=True):
@@ -81,9 +81,10 @@ class Table:
 
 def write_json_lines(table: Table, file: BinaryIO) -> int:
     """Write each row as a JSON object; return the number of rows."""
-    names, encode, written = tuple(table.columns()), msgspec.json.encode, 0
+    names = tuple(table.columns())
+    written = 0
     for row in table.rows():
-        file.write(encode(dict(zip(names, row, strict=True))) + b"\n")
+        file.write(msgspec.json.encode(dict(zip(names, row, strict=True))) + b"\n")
         written += 1
     return written
 
@@ -98,7 +99,8 @@ def write_parquet(table: Table, file: BinaryIO) -> int:
         raise UsageError("cannot write Parquet", "pyarrow is not installed", next_step) from error
     types = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64()}
     schema = pyarrow.schema([(name, types[type_]) for name, type_ in table.columns().items()])
-    rows, written = table.rows(), 0
+    rows = table.rows()
+    written = 0
     with parquet.ParquetWriter(file, schema) as writer:
         while group := [*islice(rows, ROW_GROUP)]:
             columns = [pyarrow.array(c, field.type) for c, field in zip(zip(*group, strict=True), schema, strict=True)]

@@ -133,7 +133,8 @@ class _RankLog:
 
     def append(self) -> None:
         """Write the boundaries that are not on disk yet."""
-        size, folder = self._run.boundary_size, child_path(self._folder, self._run.job_id)
+        size = self._run.boundary_size
+        folder = child_path(self._folder, self._run.job_id)
         while True:
             with _writing(self._folder):
                 if self.segment is not None and not _has_space(self.segment, self._segment_bytes):
@@ -143,7 +144,8 @@ class _RankLog:
                 return
             reports = self._reader.report_names()  # read after the boundaries, so that all their reports have names
             if reports != self._run.reports:
-                self.segment, self._run = None, replace(self._run, reports=reports)
+                self.segment = None
+                self._run = replace(self._run, reports=reports)
             if self.segment is None and self._last:  # a segment begins with the last boundary of the one before
                 number = len(raw) // size
                 first, raw = self._reader.boundaries_after(self._last - 1, min(number + 1, MAX_BOUNDARIES))

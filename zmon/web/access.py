@@ -23,6 +23,7 @@ from zmon.web.tls import names_in
 from zmon.web.web_config import WebConfig
 
 OPEN_PATHS = ("/livez", "/readyz")
+_MIN_TOKEN, _MAX_TOKEN = 16, 4096  # bytes of a bearer token; what is longer is cut
 # The roles of whoever sent the request that is being handled; empty if anybody may ask.
 ROLES: ContextVar[frozenset[Role]] = ContextVar("roles", default=frozenset())
 
@@ -34,7 +35,9 @@ class Access:
         """Read the tokens. Raises UsageError. `before`: the principals before a reload, whose passwords are known."""
         self._config = config
         self._passwords: Passwords = Passwords(config.basic_auth_users, before._passwords if before else None)
-        self._tokens = [(_token(each.token_file), each) for each in config.zmon_roles if each.token_file]
+        self._tokens = [
+            (_token(principal.token_file), principal) for principal in config.zmon_roles if principal.token_file
+        ]
 
     async def roles(self, request: web.Request) -> frozenset[Role] | None:
         """Return what the sender of a request may do; None if it is not known who that is."""
@@ -63,7 +66,7 @@ class Access:
         return self._roles_of("user", frozenset((user,))) or self._default_roles
 
     def _roles_of_token(self, credentials: str) -> frozenset[Role] | None:
-        """Return the roles of a bearer token; None if no principal has it."""
+        """Return the roles of a bearer token; None if no principal has it. Each token is compared, in constant time."""
         shown = credentials.strip().encode("utf-8", "surrogateescape")
         matching = [principal for token, principal in self._tokens if hmac.compare_digest(token, shown)]
         return frozenset(matching[0].roles) if matching else None
@@ -137,10 +140,10 @@ def _token(path: Path) -> bytes:
     """Return the first line of a token file. Raises UsageError."""
     try:
         with path.open("rb") as file:
-            token = file.readline(4096).strip()
+            token = file.readline(_MAX_TOKEN).strip()
     except OSError as error:
         raise UsageError(f"cannot read {path}", str(error.strerror), "Correct token_file in zmon_roles") from error
-    if len(token) < 16:
-        why, next_step = "a token needs 16 characters or more", "For example: openssl rand -hex 32"
-        raise UsageError(f"cannot use {path}", why, next_step)
+    if len(token) < _MIN_TOKEN:
+        why = f"a token needs {_MIN_TOKEN} characters or more"
+        raise UsageError(f"cannot use {path}", why, "For example: openssl rand -hex 32")
     return token

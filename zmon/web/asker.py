@@ -76,7 +76,8 @@ async def asker_of(request: web.Request) -> Asker:
     connection = transport.get_extra_info("socket") if transport else None
     if connection is not None and connection.family == socket.AF_UNIX:
         return Asker(_uid_at_other_end(connection), roles=ROLES.get())
-    peer, server = (transport.get_extra_info(end) if transport else None for end in ("peername", "sockname"))
+    peer = transport.get_extra_info("peername") if transport else None
+    server = transport.get_extra_info("sockname") if transport else None
     asker = await asyncio.to_thread(find_asker, peer, server)
     return asker._replace(roles=ROLES.get())
 
@@ -97,14 +98,15 @@ def find_asker(
     """Return the owner of the socket at the other end, given both addresses as the socket module has them."""
     if not peer or not server:
         return Asker(None, "the connection is closed")
-    remote, local = _address(str(peer[0]), int(str(peer[1]))), _address(str(server[0]), int(str(server[1])))
+    remote = _address(str(peer[0]), int(str(peer[1])))
+    local = _address(str(server[0]), int(str(server[1])))
     if not remote[0].is_loopback:
         return Asker(None, f"{remote[0]} is not a loopback address")
     for name in ("tcp", "tcp6"):
         try:
             table = (proc / "net" / name).read_text()
         except OSError:
-            continue  # IPv6 is switched off
+            continue  # the kernel has no IPv6
         for uid, inode in _owners(table, remote, local):
             if uid == _OVERFLOW_UID and not _has_all_users(proc):
                 return Asker(None, "the user has no number in the user namespace of this process")

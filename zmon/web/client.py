@@ -121,15 +121,16 @@ async def _answer(
     body: bytes | None = None,
 ) -> _Answer:
     """Send a GET, or a POST if it has a body."""
-    limit = _timeout(timeout)
-    headers = {**HEADERS, "Accept": accept, **({} if body is None else {"Content-Type": "application/json"})}
+    headers = {**HEADERS, "Accept": accept}
+    if body is not None:
+        headers["Content-Type"] = "application/json"
     with unreachable(url, timeout):
         async with session.request(
             "GET" if body is None else "POST",
             url,
             params=query,
             data=body,
-            timeout=limit,
+            timeout=_timeout(timeout),
             headers=headers,
             allow_redirects=False,
             auto_decompress=False,
@@ -148,7 +149,8 @@ async def read(response: aiohttp.ClientResponse, url: str, max_bytes: int) -> by
         raise Unreachable(f"{url} answered in an encoding that was not asked for")
     if response.content_length is not None and response.content_length <= max_bytes:
         return await response.read()  # no more than announced
-    parts, size = [], 0
+    parts = []
+    size = 0
     async for part in response.content.iter_chunked(_PART_BYTES):
         parts.append(part)
         size += len(part)

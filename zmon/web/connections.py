@@ -34,8 +34,8 @@ class Closable(Protocol):
 class Connections:
     """All open connections of one server."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_connections: int) -> None:
+        self._max_connections = max_connections
         # The connections by their state. A dict is an ordered set here: the oldest connection is first.
         self._unknown: dict[Closable, None] = {}  # between two requests; the last one did not show who asks
         self._new: dict[Closable, None] = {}  # without a complete request
@@ -47,7 +47,7 @@ class Connections:
 
         Connections of those who have shown no password, token or certificate, where one is needed, are closed first.
         """
-        if sum(map(len, (self._unknown, self._new, self._idle, self._busy))) >= self._most:
+        if sum(map(len, (self._unknown, self._new, self._idle, self._busy))) >= self._max_connections:
             victim = next(iter(self._unknown or self._new or self._idle), connection)
             victim.abort()
             self.remove(victim)

@@ -23,21 +23,18 @@ HEADERS = {"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": 
 _NO_DOT = re.compile(r"[\w-]+")
 
 
-def guard(
-    allowed_hosts: Collection[str] = (),
-    authenticates: Callable[[], bool] = lambda: False,
-    resolv_conf: Path = Path("/etc/resolv.conf"),
-) -> object:
+def guard(allowed_hosts: Collection[str] = (), authenticates: Callable[[], bool] = lambda: False) -> object:
     """Return a middleware that refuses requests for other names and from other sites.
 
     `allowed_hosts`: names of this daemon beside those that `names_this_machine` knows. A daemon that `authenticates`
     has any name: a browser sends it no password, token or certificate that belongs to another name.
     """
-    domains = search_domains(resolv_conf)
+    domains = search_domains(Path("/etc/resolv.conf"))
 
     @web.middleware
     async def refuse_other_sites(request: web.Request, handler: Handler) -> web.StreamResponse:
-        host, origin = request.headers.get("Host"), request.headers.get("Origin")
+        host = request.headers.get("Host")
+        origin = request.headers.get("Origin")
         if host is not None and not authenticates() and not names_this_machine(host, allowed_hosts, domains):
             raise web.HTTPForbidden(
                 text="the name in the URL is not a name of this machine: use its address, or start zmon with "
@@ -60,7 +57,7 @@ def names_this_machine(host: str, allowed_hosts: Collection[str] = (), domains: 
     try:
         ipaddress.ip_address(name)
     except ValueError:
-        names = {os.uname().nodename.lower(), *(other.lower() for other in allowed_hosts)}
+        names = {os.uname().nodename.lower(), *(allowed.lower() for allowed in allowed_hosts)}
         return bool(_NO_DOT.fullmatch(name)) or name in names or any(name.endswith(f".{domain}") for domain in domains)
     return True
 

@@ -28,7 +28,7 @@ from zmon.schema.http_config import (
 )
 from zmon.web.client import HEADERS, basic_auth
 from zmon.web.tls import VERSIONS, FreshContext, load_authorities, load_certificate
-from zmon.web.web_config import yaml_reason
+from zmon.web.web_config import UniqueKeys, yaml_reason
 
 Send = Callable[[aiohttp.ClientRequest], Awaitable[aiohttp.ClientResponse]]
 
@@ -36,7 +36,7 @@ Send = Callable[[aiohttp.ClientRequest], Awaitable[aiohttp.ClientResponse]]
 def read_http_config(path: Path, *servers: Server) -> ClientConfig:
     """Read and check a file, for a program that asks these servers. Raises UsageError with one line."""
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        document = yaml.load(path.read_text(encoding="utf-8"), UniqueKeys) or {}
         config = client_config(document, path.parent, servers)
         for section in (getattr(config, server) for server in SERVERS):
             if section is not None and section.tls_config is not None:
@@ -113,9 +113,9 @@ class ClientTls(ssl.SSLContext):
     def of(cls, config: TlsConfig) -> ClientTls:
         """Read the files. Raises UsageError."""
         tls = cls(ssl.PROTOCOL_TLS_CLIENT)
-        files = config.ca_file, config.cert_file, config.key_file
         tls._server_name = config.server_name
-        tls._fresh = FreshContext("this client", partial(_client_context, config), *files)
+        make = partial(_client_context, config)
+        tls._fresh = FreshContext("this client", make, config.ca_file, config.cert_file, config.key_file)
         return tls
 
     def wrap_bio(
@@ -135,7 +135,8 @@ def _client_context(config: TlsConfig) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = VERSIONS[config.min_version]
     if config.insecure_skip_verify:
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
     if config.ca_file is None:
         context.load_default_certs()
     else:

@@ -11,48 +11,38 @@ import logging
 import resource
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from zmon.errors import UsageError
 
 # Enough for 30,000 agents. Some containers allow a billion, and programs that close every possible file take minutes.
 _HIGHEST = 65_536
+MAX_CONNECTIONS = 512  # hub, Prometheus and dashboards need about a hundred; each costs some 10 KB
+# Long polls, and large answers that wait for their turn, hold up to 200 connections for a while (`LongPolls`,
+# `WorkQueue`); with fewer than this, they could keep everybody else out.
+MIN_CONNECTIONS = 256
+# asyncio accepts this many before it closes one, so the limit is exceeded by up to three times this number.
+ACCEPTED_AT_ONCE = 16
+BACKLOG = 1024  # connections that the kernel keeps waiting; beyond it a client tries again after a second
 INTERVAL_SECONDS = 10.0
 _MAX_TEXTS = 100  # different texts that are remembered; the servers of zmon have a dozen
 # asyncio logs connections that it cannot accept, aiohttp logs malformed requests; each with a traceback.
 LOGGERS = ("asyncio", "aiohttp.server", "zmon.web")
 
 
-@dataclass(frozen=True)
-class ConnectionLimits:
-    """Limits of a server on its clients. Each number is a number of connections."""
-
-    most: int = 512  # hub, Prometheus and dashboards need about a hundred; each costs some 10 KB
-    # Long polls, and large answers that wait for their turn, hold up to 200 connections for a while (`LongPolls`,
-    # `WorkQueue`); with fewer than this, they could keep everybody else out.
-    fewest: int = 256
-    # asyncio accepts this many before it closes one, so the limit is exceeded by up to three times this number.
-    accepted_at_once: int = 16
-    backlog: int = 1024  # the kernel keeps connections waiting, else a client tries again after a second
-
-
-LIMITS = ConnectionLimits()
-
-
-def connections_within(limit: int, reserved: int, limits: ConnectionLimits = LIMITS) -> int:
+def connections_within(limit: int, reserved: int) -> int:
     """Return how many connections may be open at a limit of open files. Raises UsageError if they are too few.
 
     `reserved`: the files that the daemon needs for its own work.
     """
-    num_reserved = reserved + 3 * limits.accepted_at_once
-    if limit - num_reserved < limits.fewest:
-        needed = num_reserved + limits.fewest
+    num_reserved = reserved + 3 * ACCEPTED_AT_ONCE
+    if limit - num_reserved < MIN_CONNECTIONS:
+        needed = num_reserved + MIN_CONNECTIONS
         raise UsageError(
             f"this process may open {limit:,} files, but it needs {needed:,}",
             f"{reserved:,} for its own work and the rest for its clients",
             f"Raise the limit first: `ulimit -n {needed}`, or LimitNOFILE={needed} in the systemd unit",
         )
-    return min(limits.most, limit - num_reserved)
+    return min(MAX_CONNECTIONS, limit - num_reserved)
 
 
 def raise_limit() -> int:
@@ -74,7 +64,6 @@ class OncePerInterval(logging.Filter):
         self._logged: dict[str, tuple[float, int]] = {}  # text → time of its last line, number held back since then
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return True if the record may be logged."""
         now, text = self._clock(), str(record.msg).partition("\n")[0]
         logged_at, held_back = self._logged.get(text, (-INTERVAL_SECONDS, 0))
         if now - logged_at < INTERVAL_SECONDS:

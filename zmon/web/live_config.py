@@ -27,7 +27,6 @@ class LiveConfig:
 
     @property
     def has_tls(self) -> bool:
-        """True if the server speaks TLS."""
         return self._tls is not None
 
     @property
@@ -56,12 +55,14 @@ class LiveConfig:
             config = read_web_config(self.path)
             if change := _unsafe_change(self.config, config):
                 raise UsageError(f"cannot use {self.path}", f"it {change}", "Start the daemon again if that is wanted")
-            tls, access = _tls(config), _access(config, self.access)
+            tls = _tls(config)
+            access = _access(config, self.access)
         except Exception as error:  # of any kind: the daemon goes on with what it has
             self._error = str(error)
             log.error("the web configuration stays as it was: %s", error)
             return
-        self.config, self._tls, self.access, self._error = config, tls, access, None
+        self.config, self._tls, self.access = config, tls, access
+        self._error = None
         log.info("%s was read again", self.path)
 
 

@@ -18,10 +18,12 @@ import bcrypt
 
 from zmon.web.responses import Refusal
 
-_MOST_BYTES = 72  # bcrypt takes no more; Go's implementation, which exporters use, ignores the rest
-_MOST_KNOWN = 1000  # right passwords in memory
-_MOST_WAITING, _MOST_WAITING_OF_PEER = 64, 8  # checks that wait for each other: of all clients, of one address
+_MAX_BYTES = 72  # bcrypt takes no more; Go's implementation, which exporters use, ignores the rest
+_MAX_KNOWN = 1000  # right passwords in memory
+_MAX_WAITING = 64  # checks of all clients
+_MAX_WAITING_OF_PEER = 8  # checks of one address
 _HASH_LETTERS = string.ascii_letters + string.digits + "./"
+_HASH_LENGTH = 31  # letters of a bcrypt hash after its salt
 _DEFAULT_COST = 10
 
 
@@ -32,8 +34,9 @@ class Passwords:
         """`before`: the users before a reload. Their right passwords stay known while their hashes are the same."""
         self._hashes = hashes
         # A hash that no password has. It is checked for unknown users, who then take as long as others.
-        cost = max((_cost(each) for each in hashes.values()), default=_DEFAULT_COST)
-        self._unknown_hash = bcrypt.gensalt(cost).decode() + "".join(secrets.choice(_HASH_LETTERS) for _ in range(31))
+        cost = max(map(_cost, hashes.values()), default=_DEFAULT_COST)
+        letters = (secrets.choice(_HASH_LETTERS) for _ in range(_HASH_LENGTH))
+        self._unknown_hash = bcrypt.gensalt(cost).decode() + "".join(letters)
         self._known: set[bytes] = before._known if before else set()
         self._key: bytes = before._key if before else secrets.token_bytes(32)
         self._thread: ThreadPoolExecutor = before._thread if before else ThreadPoolExecutor(1, "zmon-passwords")
@@ -48,7 +51,7 @@ class Passwords:
         digest = self._digest(user, password, hashed or "")
         if digest in self._known:
             return True
-        if self._waiting[peer] >= _MOST_WAITING_OF_PEER or self._waiting.total() >= _MOST_WAITING:
+        if self._waiting[peer] >= _MAX_WAITING_OF_PEER or self._waiting.total() >= _MAX_WAITING:
             raise Refusal(503, "too many checks of passwords wait, try again in some seconds")
         self._waiting[peer] += 1
         check = asyncio.wrap_future(self._thread.submit(self._check, digest, password, hashed))
@@ -62,7 +65,7 @@ class Passwords:
         is_right = _is_right(password, hashed or self._unknown_hash)
         if not is_right or hashed is None:
             return False
-        if len(self._known) >= _MOST_KNOWN:
+        if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
         self._known.add(digest)
         return True
@@ -79,7 +82,7 @@ class Passwords:
 
 def _is_right(password: str, hashed: str) -> bool:
     try:
-        return bcrypt.checkpw(password.encode("utf-8", "surrogateescape")[:_MOST_BYTES], hashed.encode())
+        return bcrypt.checkpw(password.encode("utf-8", "surrogateescape")[:_MAX_BYTES], hashed.encode())
     except ValueError:  # the hash is damaged
         return False
 

@@ -25,7 +25,7 @@ from zmon.web.access import check_access
 from zmon.web.connections import BODY_SECONDS, Connections, HttpConnection, send, send_in_time
 from zmon.web.guard import add_headers, guard
 from zmon.web.handshake import Handshake
-from zmon.web.limits import LIMITS, limit_logs
+from zmon.web.limits import ACCEPTED_AT_ONCE, BACKLOG, MAX_CONNECTIONS, limit_logs
 from zmon.web.live_config import LiveConfig
 from zmon.web.responses import Refusal, json_response, problem
 
@@ -170,16 +170,15 @@ async def serve(
     host: str,
     port: int,
     name: str,
-    most: int = LIMITS.most,
+    max_connections: int = MAX_CONNECTIONS,
     live: LiveConfig | None = None,
     sock: socket.socket | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT. Raises PartFailed if it cannot listen, for example because the port is taken.
 
-    `most`: how many connections may be open. SIGHUP reads the file of `live` again. `sock` listens already, at `host`
-    and `port`.
+    SIGHUP reads the file of `live` again. `sock` listens already, at `host` and `port`.
     """
-    connections = Connections(most)
+    connections = Connections(max_connections)
     limit_logs()
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
     await runner.setup()
@@ -190,9 +189,9 @@ async def serve(
         http = HttpConnection(server, connections)
         return Handshake(http, connections, live) if live is not None and live.has_tls else http
 
-    where = {"host": host, "port": port, "reuse_address": True} if sock is None else {"sock": sock}
+    address = {"host": host, "port": port, "reuse_address": True} if sock is None else {"sock": sock}
     try:
-        accepting = await _listen(connection, where)
+        accepting = await _listen(connection, address)
     except OSError as error:
         await runner.cleanup()
         raise PartFailed(
@@ -210,12 +209,12 @@ async def serve(
         await runner.cleanup()
 
 
-async def _listen(connection: Callable[[], asyncio.Protocol], where: Mapping[str, Any]) -> asyncio.Server:
-    """Listen with the limits of `LIMITS`. asyncio has one number for both, so the backlog is raised afterwards."""
-    accepting = await asyncio.get_running_loop().create_server(connection, backlog=LIMITS.accepted_at_once, **where)
+async def _listen(connection: Callable[[], asyncio.Protocol], address: Mapping[str, Any]) -> asyncio.Server:
+    """Listen. asyncio has one number for `ACCEPTED_AT_ONCE` and `BACKLOG`, so the backlog is raised afterwards."""
+    accepting = await asyncio.get_running_loop().create_server(connection, backlog=ACCEPTED_AT_ONCE, **address)
     for listening in accepting.sockets:
         with listening.dup() as same:
-            same.listen(LIMITS.backlog)
+            same.listen(BACKLOG)
     return accepting
 
 

@@ -29,24 +29,28 @@ class FreshContext:
     If the new files are broken, the server or client keeps its old certificates and logs the reason.
     """
 
-    def __init__(self, whose: str, make: Callable[[], ssl.SSLContext], *files: Path | None) -> None:
-        """Read the files. Raises UsageError."""
-        self._whose, self._make, self._files = whose, make, files
+    def __init__(self, owner: str, make: Callable[[], ssl.SSLContext], *files: Path | None) -> None:
+        """Read the files. Raises UsageError. `owner`: the server or client, as in log messages."""
+        self._owner, self._make, self._files = owner, make, files
         self.error: str | None = None  # why the newest files are not used
-        self._stamp, self._tried = stamp(*files), time.monotonic()
+        self._stamp = stamp(*files)  # of the files that were read last
+        self._read_at = time.monotonic()
         self._context = make()
 
     def get(self) -> ssl.SSLContext:
         """Return the context for a new connection."""
-        now, is_due = stamp(*self._files), time.monotonic() - self._tried >= _RETRY_SECONDS
-        if now != self._stamp or (self.error and is_due):
-            self._stamp, self._tried = now, time.monotonic()
+        current = stamp(*self._files)
+        is_retry = self.error is not None and time.monotonic() - self._read_at >= _RETRY_SECONDS
+        if current != self._stamp or is_retry:
+            self._stamp = current
+            self._read_at = time.monotonic()
             try:
-                self._context, self.error = self._make(), None
-                log.info("the certificate of %s was read again", self._whose)
+                self._context = self._make()
+                self.error = None
+                log.info("the certificate of %s was read again", self._owner)
             except UsageError as error:
                 self.error = str(error)
-                log.error("%s keeps its certificate: %s", self._whose, error)
+                log.error("%s keeps its certificate: %s", self._owner, error)
         return self._context
 
 
@@ -59,7 +63,8 @@ def server_tls(config: TlsServerConfig) -> FreshContext:
 def server_context(config: TlsServerConfig) -> ssl.SSLContext:
     """Return a context with the files as they are now. Raises UsageError with one line."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version, context.maximum_version = VERSIONS[config.min_version], VERSIONS[config.max_version]
+    context.minimum_version = VERSIONS[config.min_version]
+    context.maximum_version = VERSIONS[config.max_version]
     context.set_alpn_protocols(["http/1.1"])
     if config.min_version in ("TLS10", "TLS11"):
         context.set_ciphers("DEFAULT:@SECLEVEL=0")  # OpenSSL 3 refuses these versions otherwise

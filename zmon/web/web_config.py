@@ -134,9 +134,7 @@ class UniqueKeys(yaml.SafeLoader):
         if not any(node is each for each in self._checked):
             self._checked.append(node)
             known: list[object] = []
-            for key_node, _ in node.value:
-                if key_node.tag == "tag:yaml.org,2002:merge":
-                    continue
+            for key_node in (key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"):
                 key = self.construct_object(key_node, deep=True)
                 if key in known:
                     raise yaml.constructor.ConstructorError(None, None, f"{key} is given twice", key_node.start_mark)

@@ -14,7 +14,6 @@ from tests.metrics.scene import JOB_VIEW
 from zmon.cli.render.status import culprit, doctor_table, job_columns, status_table
 from zmon.detectors.new_finding import rank_row
 from zmon.doctor import Check
-from zmon.format import number
 from zmon.job.headline import with_headline
 from zmon.schema.evidence import Evidence
 from zmon.schema.job import JobView, Progress, TimeLeft
@@ -189,11 +188,6 @@ def test_text_from_a_job_is_not_interpreted_as_markup():
 )
 def test_culprit_text_names_ranks_and_hosts(ranks, hosts, expected):
     assert culprit(finding(ranks=ranks, hosts=hosts)) == expected
-
-
-def test_missing_number_is_formatted_as_nan():
-    assert number(None) == "NaN"
-    assert number(0.6931471) == "0.6931"
 
 
 def test_doctor_prints_a_line_per_check_and_counts_them():

@@ -157,7 +157,7 @@ def test_enter_toggles_between_selected_job_and_all_jobs(run_scenario):
     other = finding(id="f2", job_id="other", summary="something else")
 
     async def scenario(app, pilot, hub):
-        assert "something else" in screen(app) or app._findings.virtual_size.height > 8
+        assert "something else" in screen(app)
         await pilot.press("enter")
         await hub.settle(pilot)
         assert "something else" not in screen(app)
@@ -167,7 +167,8 @@ def test_enter_toggles_between_selected_job_and_all_jobs(run_scenario):
         assert "samples/s" in screen(app)
 
     state = stalled()
-    run_scenario(replace(state, jobs=(*state.jobs, job("other")), findings=(*state.findings, other)), scenario)
+    of_two_jobs = replace(state, jobs=(*state.jobs, job("other")), findings=(*state.findings, other))
+    run_scenario(of_two_jobs, scenario, height=40)  # both findings fit
 
 
 def test_question_mark_toggles_the_help_screen(run_scenario):

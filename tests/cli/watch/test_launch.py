@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests.places import REPOSITORY
-from zmon.cli.watch.launch import Launch, forget, is_first, this_launch
+from zmon.cli.watch.launch import Launch, remove_lock_file, take_lock, this_launch
 from zmon.errors import BoxUnavailable
 
 SRUN = {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8"}
@@ -33,32 +33,32 @@ def test_first_watch_of_a_shared_launch_watches_and_the_others_do_not(tmp_path):
     launch = Launch(7, is_shared=True)
     script = f"""
 from pathlib import Path
-from zmon.cli.watch.launch import Launch, is_first
-print(is_first(Launch(7, True), Path({str(tmp_path)!r})))
+from zmon.cli.watch.launch import Launch, take_lock
+print(take_lock(Launch(7, True), Path({str(tmp_path)!r})))
 """
 
     def other():
         return subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True).stdout
 
-    assert is_first(launch, tmp_path)
+    assert take_lock(launch, tmp_path)
     assert other() == "False\n"
-    forget(launch, tmp_path)
+    remove_lock_file(launch, tmp_path)
     assert [*tmp_path.iterdir()] == []
     assert other() == "True\n"  # of the next launch with that number
 
 
 def test_first_watch_makes_the_folder_of_boxes(tmp_path):
-    assert is_first(Launch(7, is_shared=True), tmp_path / "boxes" / "of-user")
+    assert take_lock(Launch(7, is_shared=True), tmp_path / "boxes" / "of-user")
 
 
 def test_folder_without_room_for_a_lock_says_so(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(BoxUnavailable, match="Make room there, or set ZMON_BOX_DIR"):
-        is_first(Launch(7, is_shared=True), tmp_path / "file" / "boxes")
+        take_lock(Launch(7, is_shared=True), tmp_path / "file" / "boxes")
 
 
 def test_watch_of_its_own_needs_no_lock(tmp_path):
     launch = Launch(7, is_shared=False)
-    assert is_first(launch, tmp_path)
-    assert is_first(launch, tmp_path)
+    assert take_lock(launch, tmp_path)
+    assert take_lock(launch, tmp_path)
     assert [*tmp_path.iterdir()] == []

@@ -12,7 +12,7 @@ from zmon.cli.render.time_advice import Advice
 from zmon.cli.watch.child import Child
 from zmon.cli.watch.launch import Launch
 from zmon.cli.watch.outcome import outcome_card, unwatched_card, with_steps_of_one_rank
-from zmon.cli.watch.watching import Options, WatchedCommand
+from zmon.cli.watch.watched_command import Options, WatchedCommand
 from zmon.steplog import StepLog
 
 

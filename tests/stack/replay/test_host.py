@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from tests.build import JOB, agent_report, rank_state
+from tests.build import JOB, agent_report, plan, rank_state
 from zmon.schema.api import RankEvidence, SnapshotRequest
 from zmon.schema.steps import SAME_SIZE_SENT, START, STEP, Steps
 from zmon.stack.replay import HostRecording, RecordedEvidence, RecordedReport, Recording
 from zmon.stack.replay.host import RecordedHost
 
 LATER = 10_000.0
+PLANS = {"uid-0": plan(("users",))}
 NUM_REPORTS = 21  # one a second, two steps in each
 
 
@@ -21,7 +22,14 @@ def report(second):
         (number, round((50 + number / 2) * 1e9), 10 * number) for number in (2 * second - 1, 2 * second) if number > 0
     ]
     steps = {JOB: (Steps.from_rows((STEP, START, SAME_SIZE_SENT), {rank.run_uid: rows}),)}
-    return replace(agent_report(rank, host="node-a"), time=1000.0 + second, monotonic=50.0 + second, steps=steps)
+    return replace(
+        agent_report(rank, host="node-a"),
+        time=1000.0 + second,
+        monotonic=50.0 + second,
+        steps=steps,
+        plans=PLANS,
+        plans_version="v1",
+    )
 
 
 def recorded_host(silent_from=NUM_REPORTS):
@@ -73,10 +81,15 @@ def test_history_has_the_last_steps_only():
     assert numbers(recorded_host().report(10.0, LATER, SnapshotRequest(since=0, last=3))) == [18, 19, 20]
 
 
-def test_other_jobs_and_known_plans_are_left_out():
+def test_other_jobs_are_left_out():
     host = recorded_host()
     assert host.report(3.0, LATER, SnapshotRequest(job_id="another", since=0)).ranks == ()
     assert host.report(3.0, LATER, SnapshotRequest(job_id=JOB)).ranks != ()
+
+
+@pytest.mark.parametrize(("known", "sent"), [("", PLANS), ("v0", PLANS), ("v1", {})])
+def test_plans_are_sent_unless_the_hub_has_this_version(known, sent):
+    assert recorded_host().report(3.0, LATER, SnapshotRequest(plans=known)).plans == sent
 
 
 def test_host_that_was_silent_is_silent_again():

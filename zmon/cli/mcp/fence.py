@@ -37,11 +37,12 @@ def quoted(text: str) -> str:
     return _ESCAPED.sub(lambda letter: f"\\u{ord(letter[0]):04x}", json.dumps(text))
 
 
-def fields(value: object, names: Sequence[str] = ()) -> dict[str, Any]:
+def fields(value: Any, names: Sequence[str] = ()) -> dict[str, Any]:
     """Return the set fields of a struct or dataclass by name: all, or those that are named."""
     if not names:
-        names = [f.name for f in dataclasses.fields(value)] if dataclasses.is_dataclass(value) else _names(value)
-    return {name: each for name in names if (each := getattr(value, name)) is not UNSET}
+        is_dataclass = dataclasses.is_dataclass(value)
+        names = [field.name for field in dataclasses.fields(value)] if is_dataclass else value.__struct_fields__
+    return {name: getattr(value, name) for name in names if getattr(value, name) is not UNSET}
 
 
 def row(values: Mapping[str, Any]) -> str:
@@ -52,14 +53,14 @@ def row(values: Mapping[str, Any]) -> str:
 def lines(value: Any, place: str) -> Iterator[str]:
     """Yield a line for each number or text in a value, with its place, such as `ranks[2].host: "node-a"`."""
     if dataclasses.is_dataclass(value) or isinstance(value, msgspec.Struct):
-        for name, each in fields(value).items():
-            yield from lines(each, f"{place}.{name}")
+        for name, item in fields(value).items():
+            yield from lines(item, f"{place}.{name}")
     elif isinstance(value, Mapping) and value:
-        for key, each in value.items():
-            yield from lines(each, f"{place}[{quoted(str(key))}]")
+        for key, item in value.items():
+            yield from lines(item, f"{place}[{quoted(str(key))}]")
     elif isinstance(value, list | tuple) and not all(map(_is_flat, value)):
-        for index, each in enumerate(value):
-            yield from lines(each, f"{place}[{index}]")
+        for index, item in enumerate(value):
+            yield from lines(item, f"{place}[{index}]")
     elif isinstance(value, list | tuple) and len(value) > _MAX_IN_A_ROW:
         for start in range(0, len(value), _MAX_IN_A_ROW):
             yield f"{place}[{start}…]: {_flat(value[start : start + _MAX_IN_A_ROW])}"
@@ -68,11 +69,6 @@ def lines(value: Any, place: str) -> Iterator[str]:
             yield f"{place}, line {number}: {quoted(line)}"
     else:
         yield f"{place}: {_flat(value)}"
-
-
-def _names(value: object) -> tuple[str, ...]:
-    assert isinstance(value, msgspec.Struct)
-    return value.__struct_fields__
 
 
 def _is_flat(value: object) -> bool:
@@ -94,10 +90,10 @@ def _flat(value: Any) -> str:
 def page(
     head: Sequence[str], body: Sequence[str], offset: int, total: int | None = None, *, is_data: bool = True
 ) -> str:
-    """Return an answer: `head`, which is zmon's, then as many lines of `body` as there is room for, and what it lacks.
+    """Return an answer: `head`, then as many lines of `body` as there is room for, and a line about those left out.
 
-    `offset`: the number of lines before the first one. `total`: of all lines, if `body` begins at `offset`; None: it
-    begins with the first one. `is_data`: the body has text from jobs.
+    `offset`: the number of the first line to show. `total`: the number of all lines, if `body` begins with that line;
+    None: `body` has all lines. `is_data`: the body has text from jobs; the head never has.
     """
     offset = max(0, offset)
     if total is None:

@@ -28,7 +28,7 @@ _MAX_NAMES = 4  # of the slowest workers
 
 def report(log: StepTable, attempts: list[Attempt], width: int, extra: Sequence[RenderableType] = ()) -> RenderableType:
     """Return the output for one log, with `extra` parts of its format below the caveats."""
-    parts = _lines(findings(log, attempts), caveats(log, attempts))
+    parts = _summary(findings(log, attempts), caveats(log, attempts))
     for part in extra:
         parts += [Text(""), part]
     for attempt in attempts:
@@ -36,7 +36,7 @@ def report(log: StepTable, attempts: list[Attempt], width: int, extra: Sequence[
     return Group(*parts)
 
 
-def _lines(conclusions: Sequence[str], notes: Sequence[str]) -> list[RenderableType]:
+def _summary(conclusions: Sequence[str], notes: Sequence[str]) -> list[RenderableType]:
     return [*(Text(line, style="bold") for line in conclusions), *(Text(f"({line})", style="dim") for line in notes)]
 
 
@@ -113,7 +113,6 @@ def _time(attempt: Attempt) -> RenderableType:
 
 
 def what_if_table(report: PipelineReport, workers: Mapping[int, Worker]) -> RenderableType:
-    """Return a row per what-if."""
     table = Table(
         "with usual durations",
         *right("step", "saves", "share of a step", "share of all unevenness"),
@@ -128,10 +127,6 @@ def what_if_table(report: PipelineReport, workers: Mapping[int, Worker]) -> Rend
         table.add_row(name, f"{what_if.seconds:.3f} s", f"{saved:.3f} s", share, explained)
     table.caption = "usual: the mean of a computing operation over all workers and steps, the median of communication"
     return table
-
-
-def what_if_document(report: PipelineReport, workers: Mapping[int, Worker]) -> dict[str, object]:
-    return {**vars(report), "workers": {str(rank): worker for rank, worker in sorted(workers.items())}}
 
 
 def _what_ifs(report: PipelineReport, workers: Mapping[int, Worker]) -> list[tuple[str, WhatIf]]:
@@ -149,7 +144,7 @@ def flight_report(analysis: FlightAnalysis) -> RenderableType:
     notes = [*analysis.notes]
     if analysis.findings:
         notes.append("this holds if the job stood still when its ranks wrote their records, as they do after a timeout")
-    parts = _lines(_conclusions(analysis), notes)
+    parts = _summary(_conclusions(analysis), notes)
     if analysis.pending:
         parts += [Text(""), _pending_table(analysis)]
     return Group(*parts)
@@ -178,19 +173,21 @@ def _conclusions(analysis: FlightAnalysis) -> list[str]:
         return ["no findings: no collective is in flight"]
     if analysis.missing:
         return [f"unknown: there is no usable record of {ranks_text(analysis.missing)}"]
-    return ["unknown: every rank that others wait for waits itself; the network, or an operation without a count"]
+    return [
+        "unknown: each rank that others wait for waits itself; look at the network, and at operations without a number"
+    ]
 
 
 def _pending_table(analysis: FlightAnalysis) -> RenderableType:
     rank, sequence = right("rank", "sequence")
-    title = f"in flight on {len({each.rank for each in analysis.pending})} ranks"
+    title = f"in flight on {len({pending.rank for pending in analysis.pending})} ranks"
     table = Table(
         rank, "operation", sequence, "group", "sizes", "state", "issued by", title=title, title_justify="left"
     )
-    for each in analysis.pending[:_MAX_ROWS]:
-        c = each.collective
+    for pending in analysis.pending[:_MAX_ROWS]:
+        c = pending.collective
         sizes = " ".join(str(list(size)) for size in c.sizes)
-        table.add_row(str(each.rank), c.op, str(c.sequence), c.group, sizes, c.state, each.where or "unknown")
+        table.add_row(str(pending.rank), c.op, str(c.sequence), c.group, sizes, c.state, pending.where or "unknown")
     if len(analysis.pending) > _MAX_ROWS:
         table.caption = f"and {len(analysis.pending) - _MAX_ROWS} more"
     return table

@@ -28,9 +28,9 @@ Row = tuple[str, str]  # label and text
 
 
 def card_lines(card: VerdictCard) -> list[str]:
-    """Return the lines of the card."""
     job = main_job(card.jobs)
-    rows, advice = [*_ending(card, job)], ""
+    rows = [*_ending(card, job)]
+    advice = ""
     if card.unwatched:
         rows.append(("watched", f"nothing: {card.unwatched.what}"))
         advice = card.unwatched.next_step
@@ -38,7 +38,7 @@ def card_lines(card: VerdictCard) -> list[str]:
         fault = fault_of(job, card.signalled)
         unexplained = card.failed and fault is None
         rows += [*_speed(job), *_time(job), *_costs(job.view), *_findings(job, fault)]
-        rows += [*_others(card.jobs, job)]
+        rows += [*_other_jobs(card.jobs, job)]
         advice = "Read the end of the command's output." if unexplained else _next(job, fault)
     if advice:
         rows.append(("next", advice))
@@ -57,9 +57,9 @@ def finding_lines(finding: Finding, part: str = "", job_id: str = "") -> list[st
     `part`: which ranks are watched, if not all. `job_id`: its job, if there are several.
     """
     head = f"zmon: {finding.severity.upper()} {finding.cause}, {culprit(finding)}, since {clock(finding.onset)}"
-    what, next_step = sentence(finding.summary), _without_hub(finding.detail)
-    rows = [("job", job_id), ("what", what), ("next", next_step), ("seen", part)]
-    return [head[:WIDTH], *_wrap_rows(rows, 4)]
+    next_step = _without_hub(finding.detail)
+    rows = [("job", job_id), ("what", sentence(finding.summary)), ("next", next_step), ("seen", part)]
+    return [head[:WIDTH], *_wrap_rows(rows, max_lines=4)]
 
 
 def _ending(card: VerdictCard, job: WatchedJob | None) -> Iterator[Row]:
@@ -100,10 +100,10 @@ def _time(job: WatchedJob) -> Iterator[Row]:
     if not total:
         yield "time", f"where it went is {UNKNOWN}"
         return
-    parts = _largest(view)
-    bar, legend, end = "", [], 0.0
-    for number, (category, seconds) in enumerate(parts):
-        fill = _FILLS[number]
+    bar = ""
+    legend = []
+    end = 0.0  # of the category in the bar, in seconds
+    for fill, (category, seconds) in zip(_FILLS, _largest(view), strict=False):
         end += seconds
         bar += fill * (round(end / total * _BAR) - len(bar))
         legend.append(f"{fill} {category} {seconds / total:.0%}")
@@ -126,29 +126,26 @@ def _largest(view: JobView) -> list[tuple[str, float]]:
 
 def _costs(view: JobView) -> Iterator[Row]:
     total = sum(view.time.values())
-    for number, (category, seconds) in enumerate(_largest(view)[:2]):
-        what = time_advice(category).what
-        yield "" if number else "cost most", f"{category} {duration(seconds)} ({seconds / total:.0%}): {what}"
+    for label, (category, seconds) in zip(("cost most", ""), _largest(view), strict=False):
+        yield label, f"{category} {duration(seconds)} ({seconds / total:.0%}): {time_advice(category).what}"
 
 
 def _findings(job: WatchedJob, fault: Finding | None) -> Iterator[Row]:
     """Yield a line for each finding but the fault that the card begins with."""
     lines = []
-    for finding in worst_first(job.findings):
+    for finding in (finding for finding in worst_first(job.findings) if finding is not fault):
         over = "" if finding.resolved is None else f" (over after {duration(finding.resolved - finding.onset)})"
-        if finding is not fault:
-            lines.append(f"{finding.severity} {finding.cause}, {culprit(finding)}{over}")
+        lines.append(f"{finding.severity} {finding.cause}, {culprit(finding)}{over}")
     yield from _label_first("findings", lines)
 
 
-def _others(jobs: Sequence[WatchedJob], main: WatchedJob) -> Iterator[Row]:
+def _other_jobs(jobs: Sequence[WatchedJob], main: WatchedJob) -> Iterator[Row]:
     """Yield a line for each job but the main one."""
     lines = []
-    for job in jobs:
+    for job in (job for job in jobs if job is not main):
         fault = fault_of(job)
         end = f"{fault.cause}, {culprit(fault)}" if fault else job.view.headline.line
-        if job is not main:
-            lines.append(f"{job.view.job_id}: {counted(job.steps, 'step')}, {end}")
+        lines.append(f"{job.view.job_id}: {counted(job.steps, 'step')}, {end}")
     yield from _label_first("also ran", lines)
 
 
@@ -177,18 +174,17 @@ def _without_hub(text: str) -> str:
 def _fit_on_card(name: str, rows: Sequence[Row]) -> list[str]:
     """Return the lines of the rows, the long ones cut so that all fit on the card."""
     head = f"── zmon watch: {name} "[: WIDTH - 2]
-    for most in range(6, 0, -1):
-        lines = [head + "─" * (WIDTH - len(head)), *_wrap_rows(rows, most)]
+    for max_lines in range(6, 0, -1):  # of each row
+        lines = [head + "─" * (WIDTH - len(head)), *_wrap_rows(rows, max_lines)]
         if len(lines) <= MAX_LINES:
             break
     return lines[:MAX_LINES]
 
 
-def _wrap_rows(rows: Sequence[Row], most: int) -> list[str]:
-    """Return the rows as labelled lines, each wrapped into at most so many."""
+def _wrap_rows(rows: Sequence[Row], max_lines: int) -> list[str]:
+    """Return the rows as labelled lines. A row that needs more than `max_lines` lines is cut."""
     lines = []
     for label, text in rows:
-        first, later = f"{label:<{_LABEL}}", " " * _LABEL
-        wrap = textwrap.TextWrapper(WIDTH, first, later, max_lines=most, placeholder=" …")
+        wrap = textwrap.TextWrapper(WIDTH, f"{label:<{_LABEL}}", " " * _LABEL, max_lines=max_lines, placeholder=" …")
         lines += [plain(line.replace(_TOGETHER, " ")) for line in wrap.wrap(text)]
     return lines

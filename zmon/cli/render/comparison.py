@@ -18,7 +18,6 @@ _MIN_SHARE = 0.005  # share of a step: a smaller category whose result is alike 
 
 
 def report(before: Series, after: Series, changes: Sequence[Change]) -> RenderableType:
-    """Return the output for one comparison."""
     runs = {"A": before, "B": after}
     lines = [Text(headline(changes), style="bold")]
     lines += [Text(line) for line in conditions(before, after)]
@@ -32,13 +31,13 @@ def report(before: Series, after: Series, changes: Sequence[Change]) -> Renderab
 
 def headline(changes: Sequence[Change]) -> str:
     """Return the result in one line: how the step time changed, and which categories changed most."""
-    step, *others = changes
+    step, *other_changes = changes
     if step.half_width is None or step.change is None or step.result == "unknown":
         return f"the change of the step time is unknown: {step.reason}"
     amount = f"{step.change:+.1%} ± {step.half_width:.1%}, {_amount(step, step.before)} → {_amount(step, step.after)}"
     if step.result == "alike":
         return f"steps are alike ({amount}; smaller changes than {MIN_CHANGE:.1%} are not reported)"
-    categories = [c for c in others if c.unit == "s" and c.result == step.result]
+    categories = [c for c in other_changes if c.unit == "s" and c.result == step.result]
     mostly = ", ".join(f"{c.name} {1000 * ((c.after or 0.0) - (c.before or 0.0)):+.2f} ms" for c in categories[:3])
     return f"steps are {step.result}: {amount}{f'; mostly {mostly}' if mostly else ''}"
 

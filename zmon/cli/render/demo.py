@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -70,11 +69,5 @@ def summary(job: JobView | None, findings: list[Finding]) -> Table:
     return table
 
 
-def ending(code: int) -> str:
-    """Return a clause that says how a process ended."""
-    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-
-
 def milliseconds(seconds: float | None) -> str:
-    """Format a step time."""
     return "unknown" if seconds is None else f"{seconds * 1000:.1f} ms"

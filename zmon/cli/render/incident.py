@@ -1,13 +1,11 @@
-"""The terminal output of `zmon incident`: one incident, a list of incidents, or incidents by host.
+"""The terminal output of `zmon incident`: one incident, or a list of incidents.
 
-Text from a job cannot move the cursor or colour the screen: `words.plain` removes its control characters.
+Text from a job cannot move the cursor or colour the screen, because `words.plain` removes its control characters.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from math import inf
 
 from rich.console import Group, RenderableType
@@ -58,7 +56,6 @@ def incident(capsule: Capsule, report_location: str) -> RenderableType:
 
 
 def incidents(summaries: Sequence[IncidentSummary]) -> RenderableType:
-    """Return a table of incidents in the given order."""
     if not summaries:
         return Text("no incidents")
     table = Table(box=None, pad_edge=False)
@@ -68,21 +65,6 @@ def incidents(summaries: Sequence[IncidentSummary]) -> RenderableType:
         lasted = "ongoing" if summary.resolved is None else words.seconds(summary.resolved - summary.onset)
         cells = (summary.id, words.day(summary.onset), lasted, summary.cause, summary.job_id, culprit_names(summary))
         table.add_row(*map(_text, cells), style=_colour(summary.severity) if summary.resolved is None else "")
-    return table
-
-
-def offenders(hosts: Sequence[Offender]) -> RenderableType:
-    """Return a table of hosts in the given order."""
-    if not hosts:
-        return Text("no incidents that name a host")
-    table = Table(box=None, pad_edge=False)
-    for column in ("host", "incidents", "GPU-hours lost", "last", "causes"):
-        right = column in ("incidents", "GPU-hours lost")
-        table.add_column(column, overflow="fold", justify="right" if right else "left", no_wrap=column == "last")
-    for row in hosts:
-        causes = ", ".join(f"{cause} × {times}" for cause, times in row.causes.items())
-        cost = words.UNKNOWN if row.lost_gpu_hours is None else f"{row.lost_gpu_hours:,.2f}"
-        table.add_row(_text(row.host), str(row.incidents), cost, words.day(row.last), _text(causes))
     return table
 
 
@@ -97,9 +79,9 @@ def _moments(capsule: Capsule) -> Table:
 
 def _ranks(capsule: Capsule) -> RenderableType:
     table = Table(box=None, pad_edge=False)
-    right = ("step", "waits", "self time")
+    numbers = ("step", "waits", "self time")
     for column in ("", "rank", "host", "state", "phase", "step", "collective", "waits", "self time"):
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+        table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
     rows = most_important(capsule.ranks)
     for row in rows[:_MAX_RANKS]:
         table.add_row(*map(_text, _cells(row)), style=_colour(capsule.finding.severity) if row.culprit else "")
@@ -112,8 +94,8 @@ def _cells(row: IncidentRank) -> tuple[str, ...]:
     phase = row.phase if row.activity == "train" else row.activity
     collective = f"{row.op} #{row.sequence}" if row.op else "none"
     waits = "–" if row.wait_seconds is None else words.seconds(row.wait_seconds)
-    times = waits, words.seconds(row.self_seconds)
-    return mark, str(row.rank), row.host, words.state(row), phase, str(row.step), collective, *times
+    self_time = words.seconds(row.self_seconds)
+    return mark, str(row.rank), row.host, words.state(row), phase, str(row.step), collective, waits, self_time
 
 
 def _colour(severity: str) -> str:
@@ -133,33 +115,3 @@ def _heading(text: str) -> Text:
 
 def _text(text: str, style: str = "") -> Text:
     return Text(words.plain(text), style=style)
-
-
-@dataclass(frozen=True, slots=True)
-class Offender:
-    """One host with its incidents. An incident counts once for each host that it names."""
-
-    host: str
-    incidents: int
-    causes: dict[str, int]  # the most common first
-    lost_gpu_hours: float | None  # None: unknown for all incidents, as in a job on CPUs
-    last: float  # unix seconds
-    last_incident: str
-
-
-def by_host(summaries: Iterable[IncidentSummary]) -> list[Offender]:
-    """Return the hosts, worst first: by number of incidents, then by lost GPU-hours, then by the latest incident."""
-    incidents_by_host: defaultdict[str, list[IncidentSummary]] = defaultdict(list)
-    for summary in summaries:
-        for host in set(summary.hosts):
-            incidents_by_host[host].append(summary)
-    offenders = [_offender(host, incidents) for host, incidents in incidents_by_host.items()]
-    return sorted(offenders, key=lambda o: (-o.incidents, -(o.lost_gpu_hours or 0.0), -o.last, o.host))
-
-
-def _offender(host: str, summaries: list[IncidentSummary]) -> Offender:
-    costs = [summary.lost_gpu_hours for summary in summaries if summary.lost_gpu_hours is not None]
-    last = max(summaries, key=lambda summary: summary.onset)
-    causes = Counter(summary.cause for summary in sorted(summaries, key=lambda summary: summary.cause))
-    cost = sum(costs) if costs else None
-    return Offender(host, len(summaries), dict(causes.most_common()), cost, last.onset, last.id)

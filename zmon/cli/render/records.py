@@ -16,8 +16,8 @@ from zmon.schema.act import DID_NOT_HELP, RIGHT, STEPS_AGAIN, WRONG, Intent
 from zmon.schema.api import EndList, IntentList
 from zmon.schema.ended_launch import CANCELLED, DONE, EndedLaunch
 
-_OF_ACTS = {RIGHT: "green", STEPS_AGAIN: "green", WRONG: "bold red", DID_NOT_HELP: "bold red"}
-_OF_ENDS = {DONE: "green", CANCELLED: "dim"}
+_INTENT_STYLES = {RIGHT: "green", STEPS_AGAIN: "green", WRONG: "bold red", DID_NOT_HELP: "bold red"}
+_END_STYLES = {DONE: "green", CANCELLED: "dim"}  # by outcome; others are bold red
 _NO_POLICY = Text("the hub runs without --act: it intends nothing (docs/act.md)")
 
 
@@ -47,8 +47,8 @@ def _left_out(number: int, what: str) -> list[RenderableType]:
     return [Text(f"{counted(number, what)} left out: --limit", style="dim")] if number else []
 
 
-def _moment(time: float) -> str:
-    return f"{datetime.fromtimestamp(time, UTC):%d %b %H:%M:%S} UTC  "
+def _moment(unix_seconds: float) -> str:
+    return f"{datetime.fromtimestamp(unix_seconds, UTC):%d %b %H:%M:%S} UTC  "
 
 
 def _block(head: Text, lines: Iterable[Text]) -> tuple[RenderableType, ...]:
@@ -64,7 +64,7 @@ def _intent(intent: Intent) -> tuple[RenderableType, ...]:
         _moment(intent.time),
         (intent.job_id, "bold"),
         f"  {intent.act.replace('_', ' ')}, {intent.who}: ",
-        (state, _OF_ACTS.get(followed, "")),
+        (state, _INTENT_STYLES.get(followed, "")),
         seconds,
     )
     reason = f"rule {intent.rule}, {intent.cause} by {intent.proof.replace('_', ' ')}, finding {intent.finding}"
@@ -76,7 +76,7 @@ def _stops(answer: IntentList) -> list[RenderableType]:
 
 
 def ends_text(answer: EndList, job_id: str | None, days: float | None) -> RenderableType:
-    """Return the ends of all jobs, or of one, the newest first. `days`: they are of the last so many; None: of all."""
+    """Return the ends of all jobs, or of one, the newest first. `days`: only ends of these last days were asked for."""
     if not answer.ends:
         within = f" in that time (--days {days:g})" if days else ""
         return Text(f"no launch{f' of job {job_id}' if job_id else ''} has ended{within}")
@@ -85,7 +85,7 @@ def ends_text(answer: EndList, job_id: str | None, days: float | None) -> Render
 
 
 def _end(end: EndedLaunch) -> tuple[RenderableType, ...]:
-    outcome = (end.outcome.replace("_", " "), _OF_ENDS.get(end.outcome, "bold red"))
+    outcome = (end.outcome.replace("_", " "), _END_STYLES.get(end.outcome, "bold red"))
     steps = ", before its first step" if end.first_step is None else f", steps {end.steps_text}"
     after = f" after {duration(end.seconds)}{steps}"
     head = Text.assemble(_moment(end.ended), (end.job_id, "bold"), "  ", outcome, after)

@@ -19,6 +19,7 @@ _ENDED = ("done", EXITED)  # states in which a job has no processes, and therefo
 _MAX_IN_FULL = 3  # findings shown with all details; more do not fit on the first screen
 _MAX_HEALTHY = 8  # jobs shown below those with findings
 _MAX_PAUSES = 3  # pauses that healed, the longest first
+_DAY_SECONDS = 86400.0
 
 
 def status_table(
@@ -33,11 +34,12 @@ def status_table(
         (line,) = unseen(hub_is_blind=True, as_of=as_of)
         parts.append(Text(f"{BLIND.word}: {line}", style="bold red"))
         now = now if as_of is None else as_of
-    parts += (troubles := urgent_parts(findings, jobs, now, _MAX_IN_FULL))
+    urgent = urgent_parts(findings, jobs, now, _MAX_IN_FULL)
+    parts += urgent
     parts.append(_jobs(jobs) if jobs else Text(NO_READABLE_JOB if findings else NO_JOB.line))
     parts += [Text(f"{job.job_id}: {job.progress.text}") for job in jobs if job.progress]
     parts += [Text(f"{job.job_id}: {pauses}", style="dim") for job in jobs if (pauses := healed_pauses(job))]
-    if jobs and not troubles and not blind:
+    if jobs and not urgent and not blind:
         parts.append(Text("no findings"))
     return Group(*parts)
 
@@ -49,7 +51,8 @@ def urgent_parts(
 
     The first `in_full` findings have all details, the others one line each.
     """
-    heads, sizes = {job.headline.finding: job.headline for job in jobs}, {job.job_id: job.world_size for job in jobs}
+    heads = {job.headline.finding: job.headline for job in jobs}
+    sizes = {job.job_id: job.world_size for job in jobs}
     parts: list[RenderableType] = []
     for index, finding in enumerate(worst_first(findings)):
         head = heads.get(finding.id) or Headline(finding.severity.upper(), finding.severity, "")
@@ -59,8 +62,8 @@ def urgent_parts(
         else:
             parts.append(Text(f"{line}: {finding.text(now)}", style=_style(head)))
     shown = {finding.id for finding in findings}
-    others = [job for job in jobs if job.headline.is_urgent and job.headline.finding not in shown]
-    for job in sorted(others, key=lambda job: -(job.headline.ended or now)):
+    unlisted_jobs = [job for job in jobs if job.headline.is_urgent and job.headline.finding not in shown]
+    for job in sorted(unlisted_jobs, key=lambda job: -(job.headline.ended or now)):
         head = job.headline
         parts.append(Text(f"{head.word} job {job.job_id}: {head.text(now)}", style=_style(head)))
         if end := job.ended:
@@ -87,7 +90,6 @@ def healed_pauses(job: JobView) -> str:
 
 
 def doctor_table(checks: Sequence[Check]) -> RenderableType:
-    """Return a table of all checks of `zmon doctor`."""
     table = Table(Column(no_wrap=True), Column(no_wrap=True, max_width=30), "", show_header=False, box=None)
     words = {True: ("armed", "green"), False: ("INERT", "bold red"), None: ("absent", "dim")}
     for check in checks:
@@ -120,7 +122,7 @@ def _style(head: Headline) -> str:
 def _rows(finding: Finding, sizes: Mapping[str, int], now: float) -> list[tuple[str, str]]:
     """Return the labelled lines of a finding. `sizes` has the world size of each job."""
     began = datetime.fromtimestamp(finding.onset, UTC)
-    since = f"{began:%H:%M:%S} UTC" if now - finding.onset < 86400 else f"{began:%d %b %H:%M:%S} UTC"
+    since = f"{began:%H:%M:%S} UTC" if now - finding.onset < _DAY_SECONDS else f"{began:%d %b %H:%M:%S} UTC"
     rows = [
         ("who", f"{culprit(finding)} (confidence {finding.confidence:.0%})"),
         ("what", finding.text(now)),
@@ -151,10 +153,9 @@ def _cost(finding: Finding, sizes: Mapping[str, int], now: float) -> str:
     """
     if (hours := finding.lost_gpu_hours) is not None:
         return f"{hours:,.1f} GPU hours so far" if hours >= 1 else f"{hours * 60:.1f} GPU minutes so far"
-    gone = sum(not row.alive for row in finding.evidence.ranks or ())  # a process that is gone does not idle
-    if finding.is_stall and sizes.get(finding.job_id, 0) > gone:
-        return f"{sizes[finding.job_id] - gone} ranks idle for {duration(now - finding.onset)}"
-    return ""
+    num_gone = sum(not row.alive for row in finding.evidence.ranks or ())  # a process that is gone does not idle
+    num_idle = sizes.get(finding.job_id, 0) - num_gone
+    return f"{num_idle} ranks idle for {duration(now - finding.onset)}" if finding.is_stall and num_idle > 0 else ""
 
 
 def _jobs(jobs: Sequence[JobView]) -> RenderableType:
@@ -166,5 +167,6 @@ def _jobs(jobs: Sequence[JobView]) -> RenderableType:
     for job in [*affected, *healthy[: len(healthy) - left_out]]:
         reported = "  ".join(f"{key} {number(value)}" for key, value in job.report.items())
         table.add_row(Text(job.job_id), *job_columns(job), Text(reported))
-    others = Text(f"and {left_out} jobs without findings; zmon top and zmon status --json show all") if left_out else ""
-    return Group(table, others) if left_out else table
+    if not left_out:
+        return table
+    return Group(table, Text(f"and {left_out} jobs without findings; zmon top and zmon status --json show all"))

@@ -21,10 +21,10 @@ def time_table(job: JobView) -> RenderableType:
     total = sum(job.time.values())
     if not total:
         return Text("where the time went is unknown so far")
-    title, numbers = f"where {duration(total)} went", right("time", "share", "GPU-hours", no_wrap=True)
     table = Table(
-        "category", *numbers, title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0)
-    )
+        "category", *right("time", "share", "GPU-hours", no_wrap=True), title=f"where {duration(total)} went",
+        title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0),
+    )  # fmt: skip
     small = {category: seconds for category, seconds in job.time.items() if seconds < _MIN_SHARE * total}
     for category, seconds in sorted(job.time.items() - small.items(), key=lambda item: -item[1]):
         _add(table, category, seconds, total, job.gpu_seconds.get(category))
@@ -37,8 +37,10 @@ def time_table(job: JobView) -> RenderableType:
 
 
 def _add(table: Table, category: str, seconds: float, total: float, gpu_seconds: float | None) -> None:
-    hours = None if gpu_seconds is None else gpu_seconds / 3600
-    cost = "unknown" if hours is None else f"{hours:,.3g}" if hours < 100 else f"{hours:,.0f}"
+    cost = "unknown"
+    if gpu_seconds is not None:
+        hours = gpu_seconds / 3600
+        cost = f"{hours:,.3g}" if hours < 100 else f"{hours:,.0f}"
     table.add_row(category, duration(seconds), f"{seconds / total:.1%}", cost)
 
 
@@ -54,7 +56,7 @@ def _efficiency(job: JobView) -> str:
     efficiency = job.efficiency
     if efficiency is None:
         return f"efficiency: unknown{f', {job.efficiency_unknown}' if job.efficiency_unknown else ''}"
-    base = efficiency.reference
+    base = efficiency.reference  # the smallest size of the baseline
     size = f"{counted(base.ranks, 'rank')} × {base.samples / base.ranks:,.0f} samples"
     recorded = "unknown" if efficiency.recorded is None else f"{efficiency.recorded:.1%}"
     return (
@@ -74,8 +76,8 @@ def _peak(job: JobView) -> str:
     if now.memory_ratio is not None:
         parts.append(f"{now.memory_ratio:.1%} of the memory bandwidth")
     if now.roofline_ratio is not None:
-        limit = "memory bandwidth" if now.memory_bound else "operations"
-        parts.append(f"{now.roofline_ratio:.1%} of the roofline, which {limit} limit{'s' * bool(now.memory_bound)}")
+        limit = "memory bandwidth limits" if now.memory_bound else "operations limit"
+        parts.append(f"{now.roofline_ratio:.1%} of the roofline, which {limit}")
     left_out = f"; not counted: {now.uncounted}" if now.uncounted else ""
     return f"peak: {', '.join(parts)}{left_out}"
 
@@ -101,7 +103,7 @@ def _samples(job: JobView) -> str:
 
 
 def _expected(job: JobView) -> str:
-    """Return the expected and the actual step time, or nothing if that is unknown, as the efficiency usually says."""
+    """Return the expected and the current step time, or nothing if no step time is expected."""
     step = job.expected
     if step is None:
         return ""

@@ -12,7 +12,7 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-Row = tuple[Sequence[str], bool]  # cells, and True if the row is highlighted
+from zmon.cli.top.panels import Row
 
 
 class Lines(ScrollView, can_focus=True):

@@ -1,7 +1,8 @@
 """`zmon watch`: run a torch job as `zmon run` does, and say what zmon sees of it.
 
-The command starts first. `child` passes signals on and waits. `watching` has the thread that watches and the thread
-that writes to stderr. `observer` runs agent and hub, and `outcome` makes the card and the folder.
+The command starts first: `child` starts it, passes signals on and waits. `watching` runs a thread with `observer`,
+which runs agent and hub, and `outcome`, which makes the card and the folder. Another thread, in `messages`, writes to
+stderr.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import click
 from zmon.box.roots import prepare_root
 from zmon.cli.options import notify_file_option
 from zmon.cli.watch.child import Child
-from zmon.cli.watch.launch import is_first, this_launch
+from zmon.cli.watch.launch import take_lock, this_launch
 from zmon.cli.watch.screen import check_terminal, open_output
-from zmon.cli.watch.watching import Options, WatchedCommand, watch
+from zmon.cli.watch.watched_command import Options, WatchedCommand
+from zmon.cli.watch.watching import watch
 from zmon.errors import BoxUnavailable, UsageError
 from zmon.notify import AppriseService, Recipient
 from zmon.probe.launch import WATCH
@@ -81,7 +83,7 @@ def watch_command(
     root: Path | BoxUnavailable
     try:
         root = prepare_root(env)
-        if not is_first(launch, root):
+        if not take_lock(launch, root):
             become_or_exit(command, env, "watch")
     except BoxUnavailable as error:
         root = error

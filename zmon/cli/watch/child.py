@@ -49,7 +49,7 @@ class Child:
     status: int | None = None  # as waitpid returns it; None while the command runs
     ended: float = 0.0  # unix seconds
     refused: bool = False  # the command could not be started, which its message has said
-    _read: tuple[signal.Signals, ...] = ()
+    _handled: tuple[signal.Signals, ...] = ()  # blocked in this process, which reads them one by one
     _refusal: int = -1  # a pipe from which one byte comes if the command cannot be started
 
     @classmethod
@@ -59,20 +59,20 @@ class Child:
         `output`: the file that it writes to; None: it has stdin, stdout and stderr of watch.
         """
         numbers = (*_FORWARDED, *_JOB_CONTROL)
-        read = (*(n for n in numbers if signal.getsignal(n) is not signal.SIG_IGN), signal.SIGCHLD)
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, read)
+        handled = (*(n for n in numbers if signal.getsignal(n) is not signal.SIG_IGN), signal.SIGCHLD)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, handled)
         refusal, refuse = os.pipe()  # exec closes both ends
         pid = os.fork()
         if pid == 0:
             _become(command, env, mask, refuse, output)
         os.close(refuse)
-        return cls(pid, _read=read, _refusal=refusal)
+        return cls(pid, _handled=handled, _refusal=refusal)
 
     def wait(self) -> None:
         """Wait for the end of the command, and forward the signals that are meant for it."""
         while self.status is None:
             # Not sigtimedwait, which returns random bytes if watch was stopped and continued (CPython 3.11).
-            info = signal.sigwaitinfo(self._read)
+            info = signal.sigwaitinfo(self._handled)
             if info.si_signo != signal.SIGCHLD:
                 self._pass_on(info)
             pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -83,15 +83,19 @@ class Child:
             self.refused = bool(os.read(self._refusal, 1))
         os.close(self._refusal)
 
-    def is_signalled(self) -> bool:
-        """Return True if a signal has arrived since the command ended: it is meant for watch, and is only read."""
-        pending = signal.sigpending() & {*self._read}
+    def take_signals(self) -> bool:
+        """Take the signals that have arrived since the command ended, which are meant for watch; False: there are none.
+
+        They are not forwarded. The end of another child is no such signal.
+        """
+        pending = signal.sigpending() & {*self._handled}
         for _ in pending:
             signal.sigwaitinfo(pending)
         return bool(pending - {signal.SIGCHLD})
 
     def _pass_on(self, info: signal.struct_siginfo) -> None:
-        number, by_kernel = info.si_signo, info.si_code == _SI_KERNEL
+        number = info.si_signo
+        by_kernel = info.si_code == _SI_KERNEL
         if number == signal.SIGCONT:
             stat = process_stat(self.pid)
             if stat is None or stat.state != "T":  # a shell continues the whole group
@@ -106,13 +110,13 @@ class Child:
         if number == signal.SIGTSTP:
             _stop()
 
-    def end_like_it(self, otherwise: int = 0) -> NoReturn:
+    def end_as_command(self, code_of_success: int) -> NoReturn:
         """End this process as the command ended: with its exit code, or by its signal.
 
-        `otherwise`: the exit code in place of 0.
+        `code_of_success`: the exit code if that of the command is 0.
         """
         assert self.status is not None
-        code = os.waitstatus_to_exitcode(self.status) or otherwise
+        code = os.waitstatus_to_exitcode(self.status) or code_of_success
         if code < 0:
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the command has left its own
             number = -code

@@ -64,11 +64,7 @@ def page(card: VerdictCard, job: WatchedJob | None, steps: Sequence[AlignedStep]
         title=f"zmon watch · {job.view.job_id if job else card.command}",
         card="\n".join(card_lines(card)),
         findings=findings,
-        incidents=[Markup(_body(page)) for page in incidents],
+        # Each page has made its body safe.
+        incidents=[Markup(page.partition("<body>")[2].partition("</body>")[0]) for page in incidents],
         **plotted(points, ranks, culprits),
     )
-
-
-def _body(page: str) -> str:
-    """Return the body of an incident's page, which that page has made safe."""
-    return page.partition("<body>")[2].partition("</body>")[0]

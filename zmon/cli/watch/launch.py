@@ -19,7 +19,7 @@ from zmon.probe.launch_id import boot_id
 from zmon.process import process_stat
 
 # The variables that tell a rank its number, with those that tell the size of its launch.
-_LAUNCHED = (
+_RANK_VARIABLES = (
     ("RANK", "WORLD_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
@@ -38,7 +38,7 @@ class Launch:
 
 def this_launch(env: Mapping[str, str]) -> Launch:
     """Return the launch that this process belongs to."""
-    if not any(env.get(rank) and _is_many(env.get(size, "")) for rank, size in _LAUNCHED):
+    if not any(env.get(rank) and _is_many(env.get(size, "")) for rank, size in _RANK_VARIABLES):
         return Launch(1 + secrets.randbelow(_MAX_NUMBER), is_shared=False)
     parent = os.getppid()
     stat = process_stat(parent)
@@ -46,16 +46,17 @@ def this_launch(env: Mapping[str, str]) -> Launch:
     return Launch(number or 1, is_shared=True)
 
 
-def is_first(launch: Launch, root: Path) -> bool:
-    """Return True if this is the first watch of its launch on this node. It then holds a lock until it ends.
+def take_lock(launch: Launch, root: Path) -> bool:
+    """Lock the launch on this node until this process ends; return False if another watch of the launch has the lock.
 
-    `root`: the directory of the boxes of this user. Raises BoxUnavailable if the lock cannot be made there.
+    A launch that is not shared needs no lock. `root`: the directory of the boxes of this user. Raises BoxUnavailable if
+    the file of the lock cannot be made there.
     """
     if not launch.is_shared:
         return True
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(root / f".watch-{launch.number}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = os.open(_lock_file(launch, root), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         next_step = "Make room there, or set ZMON_BOX_DIR to another directory"
         raise BoxUnavailable(f"cannot write to {root}", error.strerror or "", next_step) from error
@@ -67,10 +68,13 @@ def is_first(launch: Launch, root: Path) -> bool:
     return True  # the descriptor stays open; the kernel drops the lock when this process ends
 
 
-def forget(launch: Launch, root: Path) -> None:
-    """Delete the file of the lock."""
+def remove_lock_file(launch: Launch, root: Path) -> None:
     if launch.is_shared:
-        (root / f".watch-{launch.number}").unlink(missing_ok=True)
+        _lock_file(launch, root).unlink(missing_ok=True)
+
+
+def _lock_file(launch: Launch, root: Path) -> Path:
+    return root / f".watch-{launch.number}"
 
 
 def _is_many(size: str) -> bool:

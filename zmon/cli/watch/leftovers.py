@@ -31,7 +31,8 @@ def remove_boxes(root: Path, job_ids: Iterable[str], watch: int) -> None:
 def _remove(box: Path, watch: int) -> None:
     reader = BoxReader(box)
     try:
-        identity, is_dead, inode, owner = reader.identity(), reader.holder() is None, reader.inode, reader.owner
+        identity = reader.identity()
+        is_dead = reader.holder() is None
     finally:
         reader.close()
     if identity.watch != watch or not is_dead:
@@ -39,7 +40,8 @@ def _remove(box: Path, watch: int) -> None:
     _close_own(box)
     with opened(box) as file:
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)  # raises OSError if somebody has it open
-    remove_rank(box, inode, owner, identity.socket, SHORT_PATHS, follow_root=True)  # it is this user's own
+    # The root is this user's own.
+    remove_rank(box, reader.inode, reader.owner, identity.socket, SHORT_PATHS, follow_root=True)
 
 
 def _close_own(box: Path) -> None:

@@ -26,7 +26,7 @@ from zmon.cli.render.verdict import WatchedJob, watched_part
 from zmon.cli.watch.leftovers import remove_boxes
 from zmon.cli.watch.outcome import outcome_card, unwatched_card
 from zmon.cli.watch.screen import Screen
-from zmon.cli.watch.watching import WatchedCommand
+from zmon.cli.watch.watched_command import WatchedCommand
 from zmon.detectors import ALL
 from zmon.hub import Hub, HubConfig
 from zmon.hub.memory import search_seldom
@@ -41,11 +41,11 @@ AGENT = "http://agent"  # the name in requests over the socket; it is not resolv
 # Ranks of other nodes are not missing: nobody watches them.
 DETECTORS = tuple(detector for detector in ALL if detector.name != "coverage")
 _TICK_SECONDS = 0.25
-# After the end of the command: a rank that is gone has been judged by then, and a fault that follows has joined.
+# The wait after the end of the command: by then the hub has judged a rank that is gone, and what its end has caused.
 SETTLE_SECONDS = 3.0
-# With notices: the end of a launch is settled 5 s after its last rank, and its message is sent within some seconds.
-END_SECONDS, NOTIFY_SECONDS = 8.0, 5.0
-_CLEAN_SECONDS = 0.6  # the same if every rank said that it was done
+END_SECONDS = 8.0  # the wait if there are recipients of notices: the hub records an end 5 s after the last rank
+NOTIFY_SECONDS = 5.0  # the wait for notices that are on their way
+_CLEAN_SECONDS = 0.6  # the wait if every rank has said that it was done
 FOLDER = "zmon-watch-"  # how the name of the folder for temporary files begins
 _MAX_FOLDER = 70  # letters of the folder for temporary files: the path of a Unix socket has at most 107
 
@@ -83,11 +83,12 @@ class Observer:
     """The agent and the hub of one launch, and the jobs that they watch."""
 
     def __init__(self, run: WatchedCommand, config: AgentConfig) -> None:
-        self._command, self._config = run, config
+        self._command = run
+        self._config = config
         self.jobs: dict[str, WatchedJob] = {}  # by job id
         self.steps: dict[str, tuple[AlignedStep, ...]] = {}  # the recent ones, by job id
         self._screen: Screen | None = None
-        self._severities: dict[str, str] = {}  # severity by finding
+        self._severities: dict[str, str] = {}  # as announced last, by id of the finding
 
     async def observe(self) -> None:
         """Run agent and hub until the command has ended and that is judged."""

@@ -14,7 +14,7 @@ import msgspec
 from zmon.cli.render.time_advice import Advice
 from zmon.cli.render.verdict import VerdictCard, WatchedJob, main_job
 from zmon.cli.watch import folder
-from zmon.cli.watch.watching import UNWATCHED, WatchedCommand
+from zmon.cli.watch.watched_command import UNWATCHED, WatchedCommand
 from zmon.format import plain_lines
 from zmon.hub.incidents.capsule_store import REPORT
 from zmon.probe.run_check import isolating_option
@@ -28,7 +28,7 @@ from zmon.steplog import FOLDER, read_runs
 from zmon.steplog.files import child_path
 
 _MAX_INCIDENTS = 4  # in the report
-_PARTS = ("phase_", "exposed_")  # the columns that sum to a step
+_PARTS = ("phase_", "exposed_")  # how the names of the columns that sum to a step begin
 
 
 def unwatched_card(run: WatchedCommand, reason: Advice) -> VerdictCard:
@@ -51,7 +51,8 @@ def outcome_card(
     job = main_job(card.jobs)
     if job is None:
         return unwatched_card(run, reason_unwatched(run.command, os.environ))
-    place, errors = None, []
+    place = None
+    errors = []
     try:
         place = folder.new_folder(Path(), job, host)
         folder.keep_steps(data_dir, place)
@@ -82,15 +83,19 @@ def _with_exit_code(run: WatchedCommand, card: VerdictCard) -> VerdictCard:
     severity = run.options.fail_on
     if severity is None:
         return card
-    worst = card.findings[0] if card.findings else None
-    if card.unwatched:
-        run.exit_code, why = UNWATCHED, "nothing was watched"
-    elif worst and severity_order(worst.severity) >= severity_order(severity):
-        run.exit_code, why = 1, f"{worst.cause} ({worst.severity}) opened"
-    else:
-        run.exit_code, why = 0, ""
-    failure = f"{run.exit_code}: {why} (--fail-on {severity})" if why and not run.child.status else ""
+    run.exit_code, reason = _exit_code(card, severity)
+    failure = f"{run.exit_code}: {reason} (--fail-on {severity})" if reason and not run.child.status else ""
     return replace(card, failure=failure)
+
+
+def _exit_code(card: VerdictCard, severity: str) -> tuple[int, str]:
+    """Return the exit code of a command that succeeded with --fail-on `severity`, and why it is not 0."""
+    if card.unwatched:
+        return UNWATCHED, "nothing was watched"
+    worst = card.findings[0] if card.findings else None
+    if worst and severity_order(worst.severity) >= severity_order(severity):
+        return 1, f"{worst.cause} ({worst.severity}) opened"
+    return 0, ""
 
 
 def _card(run: WatchedCommand, jobs: Iterable[WatchedJob]) -> VerdictCard:

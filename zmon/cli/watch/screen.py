@@ -11,20 +11,18 @@ import contextlib
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
-from zmon.errors import UsageError, ZmonError, install_command
+from zmon.errors import UsageError, need
 
-_END_SECONDS = 3.0  # the screen gives the terminal back
+_END_SECONDS = 3.0  # the screen gives the terminal back within this time, or is killed
 
 
 def check_terminal() -> None:
-    """Raise an error if there can be no screen."""
+    """Raise UsageError if there is no terminal for the screen, and PartFailed if textual is not installed."""
     if not (os.isatty(0) and os.isatty(1)) or os.environ.get("TERM") == "dumb":
         raise UsageError("--top needs a terminal", "stdin or stdout is none, or TERM is dumb", "Leave out --top")
-    if find_spec("textual") is None:
-        raise ZmonError("--top cannot run", "textual is not installed", f"Run {install_command('top')}")
+    need("textual", "--top", "top")
 
 
 def open_output() -> tuple[int, str]:
@@ -41,10 +39,10 @@ class Screen:
     """The process of the screen. It ends when this is closed."""
 
     def __init__(self, socket: Path) -> None:
-        watching, self._watching = os.pipe()
-        command = [sys.executable, "-E", "-P", "-m", __name__, str(socket), str(watching)]
-        self._process = subprocess.Popen(command, pass_fds=(watching,))
-        os.close(watching)
+        read_end, self._write_end = os.pipe()
+        command = [sys.executable, "-E", "-P", "-m", __name__, str(socket), str(read_end)]
+        self._process = subprocess.Popen(command, pass_fds=(read_end,))
+        os.close(read_end)
 
     @property
     def is_open(self) -> bool:
@@ -53,7 +51,7 @@ class Screen:
 
     def close(self) -> None:
         """End the screen, and wait until the terminal is as before."""
-        os.close(self._watching)
+        os.close(self._write_end)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_SECONDS)
             return
@@ -61,21 +59,20 @@ class Screen:
         self._process.wait()
 
 
-def main(socket: str, watching: str) -> None:
-    """Show the screen. `watching`: the descriptor of a pipe that is closed when watch ends."""
+def main(socket: str, pipe: str) -> None:
+    """Show the screen. `pipe`: the descriptor of the read end of a pipe, whose other end is closed when watch ends."""
     from functools import partial
 
     from zmon.cli.top.app import Top, connect
 
-    class UntilTheEnd(Top):
-        """The screen, which closes itself."""
+    class ScreenOfWatch(Top):
+        """The screen, which closes itself when watch ends."""
 
         def on_mount(self) -> None:
-            """Start to ask the hub, and to wait for its end."""
             super().on_mount()
-            asyncio.get_running_loop().add_reader(int(watching), self.exit)
+            asyncio.get_running_loop().add_reader(int(pipe), self.exit)
 
-    UntilTheEnd("http://hub", partial(connect, socket=Path(socket))).run()
+    ScreenOfWatch("http://hub", partial(connect, socket=Path(socket))).run()
 
 
 if __name__ == "__main__":

@@ -36,8 +36,9 @@ def checks(objects: ClusterObjects) -> list[Check]:
     elif not objects.daemon_sets:
         result = f"the namespace {objects.agents.namespace} has none with the labels {objects.agents.selector}"
         results.append(Check("DaemonSet of agents", None, result))
-    results += [_daemon_set(each) for each in known(objects.daemon_sets)]
-    return [*results, _pod_security(objects.agents, known(objects.daemon_sets), objects.namespaces)]
+    daemon_sets = known(objects.daemon_sets)
+    results += map(_daemon_set, daemon_sets)
+    return [*results, _pod_security(objects.agents, daemon_sets, objects.namespaces)]
 
 
 def _pods(agents: PodSelection, pods: tuple[Pod, ...] | Unreachable) -> Check:
@@ -54,7 +55,8 @@ def _pods(agents: PodSelection, pods: tuple[Pod, ...] | Unreachable) -> Check:
 
 def _daemon_set(daemon_set: DaemonSet) -> Check:
     meta, status = daemon_set.metadata, daemon_set.status
-    name, desired = f"DaemonSet {meta.namespace}/{meta.name}", status.desired_number_scheduled
+    name = f"DaemonSet {meta.namespace}/{meta.name}"
+    desired = status.desired_number_scheduled
     describe = f"Run `kubectl -n {meta.namespace} describe daemonset {meta.name}` and read its events."
     if status.observed_generation < meta.generation:
         return Check(name, None, "has just been changed")
@@ -78,7 +80,7 @@ def _pod_security(
     name = f"Pod Security {agents.namespace}"
     if isinstance(namespaces, Unreachable):
         return unreadable(name, namespaces)
-    labels = next((each.metadata.labels for each in namespaces if each.metadata.name == agents.namespace), None)
+    labels = next((space.metadata.labels for space in namespaces if space.metadata.name == agents.namespace), None)
     if labels is None:
         return Check(name, False, "there is no such namespace", "Correct --agents-kubernetes.")
     level = labels.get(ENFORCE)
@@ -86,7 +88,7 @@ def _pod_security(
         return Check(name, None, f"the namespace has no label {ENFORCE}: the cluster's default decides")
     if level == _PRIVILEGED:
         return Check(name, True, f"{ENFORCE} is {_PRIVILEGED}: every pod may run")
-    needs = sorted({need for each in daemon_sets for need in beyond_baseline(each.spec.template.spec)})
+    needs = sorted({need for daemon_set in daemon_sets for need in beyond_baseline(daemon_set.spec.template.spec)})
     if needs:
         result = f"{ENFORCE} is {level}, which refuses pods with {listed(needs)}"
         next_step = f"Run `kubectl label --overwrite namespace {agents.namespace} {ENFORCE}={_PRIVILEGED}`."
@@ -98,11 +100,15 @@ def _pod_security(
 
 def beyond_baseline(pod: TemplateSpec) -> list[str]:
     """Return what the level baseline of Pod Security refuses in a pod."""
-    settings = {"hostNetwork": pod.host_network, "hostPID": pod.host_pid, "hostIPC": pod.host_ipc}
-    settings["hostPath volumes"] = any(volume.host_path is not None for volume in pod.volumes)
-    for container in (*pod.containers, *pod.init_containers):
-        context = container.security_context
-        settings["privileged containers"] = settings.get("privileged containers", False) or context.privileged
-        settings["hostPort"] = settings.get("hostPort", False) or any(port.host_port for port in container.ports)
-        settings |= {word: True for word in context.capabilities.add if word not in _BASELINE_CAPABILITIES}
-    return [word for word, is_there in settings.items() if is_there]
+    containers = (*pod.containers, *pod.init_containers)
+    settings = {
+        "hostNetwork": pod.host_network,
+        "hostPID": pod.host_pid,
+        "hostIPC": pod.host_ipc,
+        "hostPath volumes": any(volume.host_path is not None for volume in pod.volumes),
+        "privileged containers": any(container.security_context.privileged for container in containers),
+        "hostPort": any(port.host_port for container in containers for port in container.ports),
+    }
+    added = dict.fromkeys(word for container in containers for word in container.security_context.capabilities.add)
+    refused = [word for word, is_set in settings.items() if is_set]
+    return [*refused, *(word for word in added if word not in _BASELINE_CAPABILITIES)]

@@ -22,7 +22,7 @@ from zmon.format import listed
 from zmon.schema.scraping import AGENT, HUB, RecordedRule, duration_seconds, made_for
 from zmon.web.kubernetes.requests import ObjectMeta
 
-_LIMIT = 3  # Prometheus objects that a check names
+_MAX_LISTED = 3  # Prometheus objects that a check names
 _NOT_READ = "PrometheusAgent and ThanosRuler objects are not read"
 
 
@@ -60,20 +60,21 @@ def _is_of_zmon(thing: Monitor | PrometheusRule) -> bool:
 def _selected(objects: ClusterObjects, prometheuses: Sequence[PrometheusObject], kind: Kind, meta: ObjectMeta) -> Check:
     name = f"{kind.name} {meta.namespace}/{meta.name}"
     answers = [selection(prometheus, kind, meta, objects.namespaces) for prometheus in prometheuses]
-    by = [f"{p.metadata.namespace}/{p.metadata.name}" for p, a in zip(prometheuses, answers, strict=True) if a.selects]
-    if by:
-        return Check(name, True, f"is selected by Prometheus {listed(by, _LIMIT)}")
-    reasons = listed([each.reason for each in answers if each.selects is not False], _LIMIT)
-    if reasons:
-        return Check(name, None, f"it is unknown whether a Prometheus selects it: {reasons}")
-    result = f"no Prometheus selects it, so it has no effect: {listed([each.reason for each in answers], _LIMIT)}"
-    labels = next((text(LabelSelector(dict(each.missing))) for each in answers if each.missing), "")
+    selecting = [p.metadata for p, answer in zip(prometheuses, answers, strict=True) if answer.selects]
+    if selecting:
+        names = listed([f"{meta.namespace}/{meta.name}" for meta in selecting], _MAX_LISTED)
+        return Check(name, True, f"is selected by Prometheus {names}")
+    unknown = listed([answer.reason for answer in answers if answer.selects is None], _MAX_LISTED)
+    if unknown:
+        return Check(name, None, f"it is unknown whether a Prometheus selects it: {unknown}")
+    reasons = listed([answer.reason for answer in answers], _MAX_LISTED)
+    result = f"no Prometheus selects it, so it has no effect: {reasons}"
+    labels = next((text(LabelSelector(dict(answer.missing))) for answer in answers if answer.missing), "")
     own_step = f"Add the label {labels} to it (Helm: monitoring.labels)." if labels else ""
     return Check(name, False, result, own_step or f"Change its labels or namespace, or {kind.keys} of the Prometheus.")
 
 
 def recorded_rules(rules: Iterable[PrometheusRule]) -> Iterator[RecordedRule]:
-    """Yield the recording rules of objects."""
     lines = (line for rule in rules for group in rule.spec.groups for line in group.rules)
     return (RecordedRule(line.record, line.labels, str(line.expr)) for line in lines)
 
@@ -81,8 +82,8 @@ def recorded_rules(rules: Iterable[PrometheusRule]) -> Iterator[RecordedRule]:
 def _intervals(objects: ClusterObjects, prometheuses: Sequence[PrometheusObject]) -> list[Check]:
     """Return one check for each monitor of agents or hubs that a Prometheus selects."""
     rules = made_for(recorded_rules(known(objects.rules)))
-    monitors = [(POD_MONITOR, each) for each in known(objects.pod_monitors)]
-    monitors += [(SERVICE_MONITOR, each) for each in known(objects.service_monitors)]
+    monitors = [(POD_MONITOR, monitor) for monitor in known(objects.pod_monitors)]
+    monitors += [(SERVICE_MONITOR, monitor) for monitor in known(objects.service_monitors)]
     results: list[Check] = []
     for kind, monitor in monitors:
         daemon = _daemon(monitor.metadata) if _is_of_zmon(monitor) else None

@@ -74,8 +74,6 @@ class MonitorSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Monitor(msgspec.Struct, frozen=True):
-    """A PodMonitor or a ServiceMonitor."""
-
     metadata: ObjectMeta
     spec: MonitorSpec = MonitorSpec()
 
@@ -115,8 +113,6 @@ class Capabilities(msgspec.Struct, frozen=True):
 
 
 class SecurityContext(msgspec.Struct, frozen=True):
-    """The rights of a container."""
-
     privileged: bool = False
     capabilities: Capabilities = Capabilities()
 

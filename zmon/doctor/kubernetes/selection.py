@@ -47,18 +47,20 @@ def matches(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
 
 
 def _meets(requirement: Requirement, labels: Mapping[str, str]) -> bool:
-    has, is_one = requirement.key in labels, labels.get(requirement.key) in requirement.values
-    results = {"In": has and is_one, "NotIn": not is_one, "Exists": has, "DoesNotExist": not has}
+    exists = requirement.key in labels
+    is_in = exists and labels[requirement.key] in requirement.values
+    results = {"In": is_in, "NotIn": not is_in, "Exists": exists, "DoesNotExist": not exists}
     return results.get(requirement.operator, False)
 
 
 def text(selector: LabelSelector) -> str:
     """Return a selector as kubectl writes it."""
     parts = [f"{key}={value}" for key, value in selector.match_labels.items()]
-    for each in selector.match_expressions:
-        key, values = each.key, f"({','.join(each.values)})"
+    for requirement in selector.match_expressions:
+        key = requirement.key
+        values = f"({','.join(requirement.values)})"
         forms = {"In": f"{key} in {values}", "NotIn": f"{key} notin {values}", "Exists": key, "DoesNotExist": f"!{key}"}
-        parts.append(forms.get(each.operator, f"{key} {each.operator} {values}"))
+        parts.append(forms.get(requirement.operator, f"{key} {requirement.operator} {values}"))
     return ",".join(parts)
 
 
@@ -71,7 +73,7 @@ def selection(
     if selector is None:
         return Selection(False, f"{name} selects no {kind.name} ({kind.keys} is not set)")
     if not matches(selector, thing.labels):
-        missing = {k: value for k, value in selector.match_labels.items() if thing.labels.get(k) != value}
+        missing = {name: value for name, value in selector.match_labels.items() if thing.labels.get(name) != value}
         would_match = matches(selector, {**thing.labels, **missing})
         return Selection(False, f"{name} selects {text(selector)}", missing if would_match else {})
     return _of_namespace(prometheus, getattr(prometheus.spec, kind.namespace_selector), name, thing, namespaces)
@@ -91,7 +93,7 @@ def _of_namespace(
         return Selection(True)
     if isinstance(namespaces, Unreachable):
         return Selection(None, f"the labels of the namespace {thing.namespace} are unknown: {namespaces}")
-    labels = next((each.metadata.labels for each in namespaces if each.metadata.name == thing.namespace), {})
+    labels = next((space.metadata.labels for space in namespaces if space.metadata.name == thing.namespace), {})
     if matches(selector, labels):
         return Selection(True)
     return Selection(False, f"{name} selects in namespaces with {text(selector)}")

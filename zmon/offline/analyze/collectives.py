@@ -25,7 +25,7 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import DEFAULT_GROUP, SEQUENCE, STALL
 from zmon.schema.rank import RankState
 
-_UNCOUNTED = ("send", "recv", "coalesced")
+_UNCOUNTED = ("send", "recv", "coalesced")  # operations without a collective sequence number of their own
 _MAX_SHAPES = 8  # a line of a terminal or a log
 _NOT_ISSUED = (
     "A rank that has not issued it was in no collective: it computed, loaded data, hung, or took another path through "
@@ -87,7 +87,8 @@ def analyze_dumps(dumps: Mapping[int, RankDump], job_id: str, notes: Sequence[st
     finding = _mismatch(snapshot, recorded, states) if states else None
     if finding is None and states:
         finding = _late_ranks(snapshot, recorded, pending)
-    ranks, findings = tuple(sorted(recorded)), (finding,) if finding else ()
+    findings = (finding,) if finding else ()
+    ranks = tuple(sorted(recorded))
     return FlightAnalysis(job_id, world_size, ranks, missing, tuple(pending), findings, tuple(lines))
 
 
@@ -124,8 +125,8 @@ def _mismatch(snapshot: Snapshot, dumps: Mapping[int, RankDump], states: Mapping
     position = conflict.group, conflict.sequence
     has_culprits = bool(conflict.minority) and not snapshot.missing
     ranks = [r.rank for r in conflict.minority]
-    others = (rank for rank, positions in sorted(entries.items()) if position in positions and rank not in ranks)
-    shown = [*ranks[: _MAX_SHAPES - 1], *others][:_MAX_SHAPES]
+    agreeing = (rank for rank, positions in sorted(entries.items()) if position in positions and rank not in ranks)
+    shown = [*ranks[: _MAX_SHAPES - 1], *agreeing][:_MAX_SHAPES]
     shapes = "; ".join(f"rank {rank}: {_text(entries[rank][position])}" for rank in shown)
     culprits = f"{ranks_text(ranks)} {verb(ranks, 'differs', 'differ')}" if has_culprits else "no rank is named"
     return _stall(
@@ -149,16 +150,16 @@ def _by_position(entries: Sequence[StoredEntry]) -> dict[tuple[str, int], Stored
         if not entry.is_p2p and entry.collective_seq_id > 0:
             positions[entry.group, entry.collective_seq_id].append(entry)
     return {
-        position: each[0]
-        for position, each in positions.items()
-        if len(each) == 1 and op_of(each[0].profiling_name) not in _UNCOUNTED
+        position: at_position[0]
+        for position, at_position in positions.items()
+        if len(at_position) == 1 and op_of(at_position[0].profiling_name) not in _UNCOUNTED
     }
 
 
 def _same_bytes(entry: StoredEntry) -> int | None:
-    """Return the bytes of an operation that needs the same number on every rank; None for the others."""
-    same = op_of(entry.profiling_name) in SAME_SIZE_ON_GPUS or entry.profiling_name.endswith("_base")
-    return pending_collective(entry, None).num_bytes if same else None
+    """Return the bytes of an operation that needs the same number on every rank; None for other operations."""
+    has_same_size = op_of(entry.profiling_name) in SAME_SIZE_ON_GPUS or entry.profiling_name.endswith("_base")
+    return pending_collective(entry, None).num_bytes if has_same_size else None
 
 
 def _text(entry: StoredEntry) -> str:
@@ -173,8 +174,9 @@ def _late_ranks(snapshot: Snapshot, dumps: Mapping[int, RankDump], pending: Sequ
     if not culprits:
         return None
     ranks = sorted(r.rank for r in culprits)
-    waits = _waits_for([snapshot.flights[rank] for rank in ranks], [each for each in pending if each.rank not in ranks])
-    stuck, waiters = waits[0].collective, sorted({each.rank for each in waits})
+    waits = _waits_for([snapshot.flights[rank] for rank in ranks], [wait for wait in pending if wait.rank not in ranks])
+    stuck = waits[0].collective
+    waiters = sorted({wait.rank for wait in waits})
     sizes = " ".join(str(list(size)) for size in stuck.sizes)
     state = "was not issued by" if not_issued else "has been reached by no GPU of"
     return _stall(
@@ -197,10 +199,10 @@ def _waits_for(late: Sequence[FlightRecord], waits: Sequence[Pending]) -> Sequen
     Sequence numbers of different groups do not compare. Ranks may wait in other groups for those that wait here.
     """
     by_position: defaultdict[tuple[str, int], list[Pending]] = defaultdict(list)
-    for each in waits:
-        if any(_owes(record, each.collective) for record in late):
-            by_position[each.collective.group, each.collective.sequence].append(each)
-    return max(by_position.values(), key=lambda waits: len({each.rank for each in waits}))
+    for wait in waits:
+        if any(_owes(record, wait.collective) for record in late):
+            by_position[wait.collective.group, wait.collective.sequence].append(wait)
+    return max(by_position.values(), key=lambda waits: len({wait.rank for wait in waits}))
 
 
 def _owes(record: FlightRecord, collective: PendingCollective) -> bool:

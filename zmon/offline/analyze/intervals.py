@@ -29,9 +29,11 @@ def union(intervals: Iterable[Interval]) -> list[Interval]:
     return merged
 
 
-def subtract(intervals: Iterable[Interval], others: Iterable[Interval]) -> list[Interval]:
-    """Return the parts of the intervals that lie in none of the others."""
-    holes, rest, index = union(others), list[Interval](), 0
+def subtract(intervals: Iterable[Interval], removed: Iterable[Interval]) -> list[Interval]:
+    """Return the parts of `intervals` that no interval of `removed` covers."""
+    holes = union(removed)
+    rest: list[Interval] = []
+    index = 0  # of the first hole that may lie in the interval
     for begin, end in union(intervals):
         while index < len(holes) and holes[index][1] <= begin:
             index += 1

@@ -110,9 +110,9 @@ def _snapshots(
     for begin in range(0, len(steps), steps_per_pass):
         in_pass = steps[begin : begin + steps_per_pass]
         sampled = [step for step in in_pass if step % (stride * log.every) == 0]
-        rows = {s.run_uid: each.rows(sampled, stride) for s, each in zip(states, samples, strict=True)}
+        rows = {s.run_uid: rank.rows(sampled, stride) for s, rank in zip(states, samples, strict=True)}
         new = Steps.from_rows(names, rows)
-        starts = (each.start(step) for each in samples for step in sampled)
+        starts = (rank.start(step) for rank in samples for step in sampled)
         time = next((start for start in starts if start is not None), first_start)
         current = tuple(replace(s, step=in_pass[-1]) for s in states)
         snapshot = Snapshot(log.job_id, time, attempt, states[0].world_size, current, missing, (), agents)

@@ -42,7 +42,7 @@ class Gate:
         return f"{self.name}{'<>'[self.above]}{100 * self.threshold:+g}%"
 
     def judge(self, changes: Sequence[Change]) -> tuple[bool | None, str]:
-        """Return whether the gate passes (None: unknown), and why. Raises UsageError if neither run has it."""
+        """Return whether the gate passes (None: unknown), and why. Raises UsageError if no run has the quantity."""
         by_name = {change.name: change for change in reversed(changes)}  # a gauge may have the name of a phase
         if self.name not in by_name:
             known = ", ".join(by_name)
@@ -56,8 +56,8 @@ class Gate:
         if change.change is None or change.half_width is None:
             return None, f"{self}: unknown, {change.reason}"
         measured = f"it is {change.change:+.1%} ± {change.half_width:.1%}"
-        beyond = change.change > self.threshold if self.above else change.change < self.threshold
-        if beyond and abs(change.change) > change.half_width:
+        exceeds = change.change > self.threshold if self.above else change.change < self.threshold
+        if exceeds and abs(change.change) > change.half_width:
             return False, f"{self}: {measured}"
         if change.half_width > max(abs(self.threshold), 1e-9):
             return None, f"{self}: unknown, {measured}: the noise hides such a change. Let both runs take more steps"

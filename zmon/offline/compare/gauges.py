@@ -32,6 +32,7 @@ def compare_gauges(before: Series, after: Series) -> list[Change]:
 
 
 def _change(name: str, before: Points, after: Points) -> Change:
+    """Return the change of one value between two runs, over the same samples."""
     last = min(before[-1][0], after[-1][0])
     first = max(before[0][0], after[0][0], last // 2)
     sides = [[point for point in points if first <= point[0] <= last] for points in (before, after)]
@@ -41,11 +42,11 @@ def _change(name: str, before: Points, after: Points) -> Change:
         return replace(unknown, reason=reason)
     mean_before, mean_after = (fmean(value for _, value in side) if side else None for side in sides)
     unknown = replace(unknown, before=mean_before, after=mean_after)
-    number = min(BLOCKS, min(map(len, sides)) // 2)
-    if number < MIN_BLOCKS:
+    num_blocks = min(BLOCKS, min(map(len, sides)) // 2)
+    if num_blocks < MIN_BLOCKS:
         reason = f"each run needs {2 * MIN_BLOCKS} values in the last half of the samples that both have processed"
         return replace(unknown, reason=reason)
-    edges = [first + (last - first) * n / number for n in range(1, number)]
+    edges = [first + (last - first) * n / num_blocks for n in range(1, num_blocks)]
     blocks = [_by_block(side, edges) for side in sides]
     pairs = [(fmean(a), fmean(b)) for a, b in zip(*blocks, strict=True) if a and b]
     if len(pairs) < MIN_BLOCKS:
@@ -54,7 +55,8 @@ def _change(name: str, before: Points, after: Points) -> Change:
     if mean_before == 0:
         return replace(unknown, reason="its mean is 0 in the first run")
     changes = [(b - a) / abs(mean_before) for a, b in pairs]
-    change, half_width = fmean(changes), half_width_of(changes)
+    change = fmean(changes)
+    half_width = half_width_of(changes)
     result = "alike"
     if abs(change) >= MIN_CHANGE and abs(change) > half_width:
         result = "higher" if change > 0 else "lower"

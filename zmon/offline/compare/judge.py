@@ -36,6 +36,7 @@ MAX_HALF_WIDTH = 0.03  # a wider interval does not justify "alike"
 STEP_SECONDS, SAMPLES, PER_RANK = "step_seconds", "samples_per_second", "samples_per_second_per_rank"
 
 Quantity = Callable[[Series, Sequence[int]], float]  # returns the value of a quantity over these steps of a run
+Blocks = list[tuple[list[int], list[int]]]  # pairs of one block per run, as indices into their columns
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -71,9 +72,6 @@ def compare(before: Series, after: Series) -> list[Change]:
     return [step, *rates, *sorted(categories, key=lambda change: -abs(change.change or 0.0))]
 
 
-# -- quantities ----------------------------------------------------------------------------------------
-
-
 def _seconds(run: Series, steps: Sequence[int]) -> float:
     return fmean(run.seconds[i] for i in steps)
 
@@ -92,11 +90,6 @@ def _rate(run: Series, steps: Sequence[int]) -> float:
 
 def _rate_per_rank(run: Series, steps: Sequence[int]) -> float:
     return _rate(run, steps) / run.world_size
-
-
-# -- blocks --------------------------------------------------------------------------------------------
-
-Blocks = list[tuple[list[int], list[int]]]  # pairs of one block per run, as indices into their columns
 
 
 def _blocks(before: Series, after: Series) -> Blocks | Unknown:
@@ -126,9 +119,6 @@ def trim(run: Series, block: Sequence[int]) -> list[int]:
     return by_duration[num_trimmed : len(block) - num_trimmed]
 
 
-# -- noise ---------------------------------------------------------------------------------------------
-
-
 def _change(
     name: str,
     before: Series,
@@ -147,22 +137,26 @@ def _change(
     if base == 0:
         return Change(name, unit, fmean(first), fmean(second), None, None, "unknown", "its mean is 0 in the first run")
     changes = [(b - a) / base for a, b in zip(first, second, strict=True)]
-    change, half_width = fmean(changes), half_width_of(changes)
-    result, reason = "alike", ""
+    change = fmean(changes)
+    half_width = half_width_of(changes)
+    result = "alike"
+    reason = ""
     if abs(change) >= min_change and abs(change) > half_width:
         result = "slower" if (change > 0) == more_is_slower else "faster"
     elif half_width > MAX_HALF_WIDTH:
-        result, reason = "unknown", f"noise alone makes ±{half_width:.1%}: let both runs take more steps"
+        result = "unknown"
+        reason = f"noise alone makes ±{half_width:.1%}: let both runs take more steps"
     return Change(name, unit, fmean(first), fmean(second), change, half_width, result, reason)
 
 
 def half_width_of(differences: Sequence[float]) -> float:
     """Return the half-width of the confidence interval of the mean of at least `MIN_BLOCKS` differences in order."""
-    num, num_cosines = len(differences), min(COSINES, len(differences) // 3)
+    num = len(differences)
+    num_cosines = min(COSINES, num // 3)
     mean = fmean(differences)
     coefficients = [
         sqrt(2 / num) * sum((d - mean) * cos(pi * cosine * (i + 0.5) / num) for i, d in enumerate(differences))
         for cosine in range(1, num_cosines + 1)
     ]
     normal_quantile = NormalDist().inv_cdf((1 + CERTAINTY) / 2)
-    return student(normal_quantile, num_cosines) * sqrt(fmean(each**2 for each in coefficients) / num)
+    return student(normal_quantile, num_cosines) * sqrt(fmean(coefficient**2 for coefficient in coefficients) / num)

@@ -37,7 +37,7 @@ class Series:
     @property
     def has_samples(self) -> bool:
         """True if the values of `gauges` are at numbers of samples; False: at numbers of steps."""
-        return _are_known(self.samples)
+        return any(self.samples or ())
 
     @property
     def samples_per_step(self) -> int | None:
@@ -46,7 +46,7 @@ class Series:
 
 
 def series(name: str, log: StepTable) -> Series:
-    """Return the steps of the attempt that has the most complete ones."""
+    """Return the steps of the attempt that has the most complete steps."""
     attempts = [_attempt(name, log, attempt) for attempt in log.attempts()]
     longest = max(attempts, key=lambda run: (len(run.steps), run.attempt))
     caveats = [f"{count:,} rows left out: {reason}" for reason, count in log.left_out.most_common(3)]
@@ -92,16 +92,12 @@ def _attempt(name: str, log: StepTable, attempt: int) -> Series:
     )
 
 
-def _are_known(samples: Sequence[int] | None) -> bool:
-    return bool(samples) and any(samples or ())
-
-
 def _samples_so_far(complete: Sequence[int], samples: Sequence[int] | None) -> Sequence[int]:
     """Return the number of samples up to each step, or the step numbers if no samples are known.
 
     A missing step counts as many samples as the next complete one.
     """
-    if samples is None or not _are_known(samples):
+    if samples is None or not any(samples):
         return complete
     previous = (0, *complete)
     spans = (n * (step - before) for n, step, before in zip(samples, complete, previous, strict=False))

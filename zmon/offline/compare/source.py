@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 
 from zmon.errors import UsageError
+from zmon.format import listed
 from zmon.offline.analyze.rows import StepTable, read, stride
 from zmon.schema.measures import NS
 from zmon.schema.steps import START, STEP, Steps
@@ -23,7 +24,6 @@ from zmon.steplog.format import Run
 
 _RANGE = re.compile(r"(.+)@([^@/]*)\.\.([^@/]*)")
 _SUFFIXES = (".parquet", ".jsonl", ".json", ".ndjson")
-_MAX_LISTED = 8  # jobs in an error line
 
 
 def steps_of(source: str, data_dir: Path, job: str | None = None) -> StepTable:
@@ -38,7 +38,7 @@ def steps_of(source: str, data_dir: Path, job: str | None = None) -> StepTable:
         for key, reported in log.reported.items():
             selected = log.steps[key].column(STEP) if key in log.steps else range(0)
             log.reported[key] = {
-                n: each for n, each in reported.items() if selected and selected[0] <= n <= selected[-1]
+                step: gauges for step, gauges in reported.items() if selected and selected[0] <= step <= selected[-1]
             }
         if not log.steps:
             raise UsageError(f"no steps in {source}", f"it has steps {min(numbers):,} to {max(numbers):,}")
@@ -61,7 +61,7 @@ def read_log(job: str, folder: Path) -> StepTable:
     """Return the steps of a job that an agent logged into this directory. Raises UsageError if there are none."""
     jobs = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     if job not in jobs:
-        why = f"it has the jobs {', '.join(jobs[:_MAX_LISTED])}" if jobs else "it has no jobs"
+        why = f"it has the jobs {listed(jobs)}" if jobs else "it has no jobs"
         raise UsageError(f"there is no file {job}, and no job with this ID in {folder}", why)
     runs, unusable = read_runs(folder / job)
     log = StepTable(job, every=stride(sum(run.num_boundaries() for run in runs)), has_exposed_time=True)
@@ -124,7 +124,8 @@ def _range_test(source: str, begin: str, end: str) -> Callable[[Steps], list[int
     """Return a function that returns the rows in the range; both ends are included."""
     edges = [edge for edge in (begin, end) if edge]
     if all(edge.isdecimal() for edge in edges):
-        first, last = int(begin or 0), int(end) if end else math.inf
+        first = int(begin or 0)
+        last = int(end) if end else math.inf
         return lambda steps: [row for row, step in enumerate(steps.column(STEP)) if first <= step <= last]
     try:
         earliest, latest = (

@@ -72,7 +72,8 @@ class ReplayedAgent:
 
     async def get_metrics(self, request: web.Request) -> web.Response:
         report = await self.snapshot(api.SnapshotRequest())
-        shown, cpu = exported_ranks(report.ranks), self._process.cpu_times()
+        shown = exported_ranks(report.ranks)
+        cpu = self._process.cpu_times()
         body = metrics.agent_page(
             replace(report, ranks=shown.ranks), cpu.user + cpu.system, self._process.memory_info().rss
         )
@@ -115,7 +116,8 @@ async def _silence() -> NoReturn:
 
 async def play(name: str, begin: float, ports: Sequence[int]) -> None:
     """Answer as the agents of a recording until SIGTERM or SIGINT."""
-    recording, stop = load(name), asyncio.Event()
+    recording = load(name)
+    stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     runners = []

@@ -39,12 +39,11 @@ class RecordedHost:
         report = self.host.reports[index].report
         if report is None:
             return None
-        number = index if not rounds else self._loop_end + (rounds - 1) * self._loop_length + index - self._loop_start
-        loop = (
-            Loop(self._report(self._loop_start), self._report(self._loop_end), rounds, self._loop_seconds)
-            if rounds
-            else None
-        )
+        number = index
+        loop = None
+        if rounds:
+            number = self._loop_end + (rounds - 1) * self._loop_length + index - self._loop_start
+            loop = Loop(self._report(self._loop_start), self._report(self._loop_end), rounds, self._loop_seconds)
         report = move(report, later, loop)
         ranks = tuple(rank for rank in report.ranks if request.job_id in (None, rank.job_id))
         return replace(
@@ -69,11 +68,8 @@ class RecordedHost:
         loop = Loop(latest(start), latest(end), rounds, self._loop_seconds) if rounds else None
         return move(latest(within), later, loop)
 
-    # -- places in the recording -------------------------------------------------------------------------
-
     @property
     def _loop_seconds(self) -> float:
-        """The duration of a round."""
         return self.recording.ends - self.recording.repeats_from
 
     @cached_property
@@ -103,8 +99,6 @@ class RecordedHost:
 
     def _report(self, index: int) -> AgentReport | None:
         return self.host.reports[index].report
-
-    # -- steps -------------------------------------------------------------------------------------------
 
     def _steps(
         self, ranks: tuple[RankState, ...], request: SnapshotRequest, number: int

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from zmon.errors import PartFailed
-from zmon.stack import Stack, StackConfig, find_program
+from zmon.stack import Stack, StackConfig, find_program, port_of
 from zmon.stack.part import Part
 from zmon.stack.ports import ReservedPort
 from zmon.stack.replay import LOOPBACK, PastSeries, Recording
@@ -38,11 +38,12 @@ class ReplayStack(Stack):
 
     async def start(self) -> None:
         """Give Prometheus the history of the job, then start every part."""
-        recording, urls = self._recording, self._agent_urls
+        recording = self._recording
         later = self.fault_time - recording.fault - recording.began
         until = self.fault_time - HEALTHY_SECONDS
-        addresses = {host.host: url for host, url in zip(recording.hosts, urls, strict=True)} | {"hub": self.urls.hub}
-        instances = {name: url.removeprefix("http://") for name, url in addresses.items()}
+        names = [*(host.host for host in recording.hosts), "hub"]
+        urls = [*self._agent_urls, self.urls.hub]
+        instances = {name: url.removeprefix("http://") for name, url in zip(names, urls, strict=True)}
         await asyncio.to_thread(
             write_history, recording.history, later, until, instances, self._config.data_dir / "prometheus"
         )
@@ -50,11 +51,10 @@ class ReplayStack(Stack):
 
     def _agents(self) -> list[Part]:
         """Return the one part that answers for all hosts; it is healthy while it answers for the first."""
-        url = self.urls.agent
         begin = self.fault_time - self._recording.fault
-        ports = [url.rsplit(":", 1)[1], *(str(port.number) for port in self._other_ports)]
+        ports = map(port_of, self._agent_urls)
         command = [sys.executable, "-E", "-P", "-m", "zmon.stack.replay.agent", self._name, repr(begin), *ports]
-        return [Part("agent", command, url, f"{url}/healthz", self._config.data_dir / "logs" / "agent.log")]
+        return [self._part("agent", self.urls.agent, "/healthz", command)]
 
     @property
     def _agent_urls(self) -> list[str]:

@@ -23,8 +23,6 @@ _NEXT_STEP = "Run this in a pod that has a service account (kubeconfig files are
 
 @dataclass(frozen=True)
 class ApiServer:
-    """The API server, and the credentials for it."""
-
     url: str
     http: HttpConfig
 

@@ -50,7 +50,6 @@ class Resource:
 
     @property
     def path(self) -> str:
-        """The path of the list in the API."""
         root = f"/apis/{self.group}/v1" if self.group else "/api/v1"
         namespace = f"/namespaces/{quote(self.namespace, safe='')}" if self.namespace else ""
         return f"{root}{namespace}/{self.name}"
@@ -170,7 +169,8 @@ async def _open(
     session: aiohttp.ClientSession, server: str, resource: Resource, verb: str, query: Mapping[str, str]
 ) -> aiohttp.ClientResponse:
     """Send a request and return the response, of which only the head has been read, if its status is 200."""
-    url, limit = server + resource.path, aiohttp.ClientTimeout(total=WATCH_SECONDS + _LATE_SECONDS)
+    url = server + resource.path
+    limit = aiohttp.ClientTimeout(total=WATCH_SECONDS + _LATE_SECONDS)
     with unreachable(url, ANSWER_SECONDS, _CERTIFICATES):
         async with asyncio.timeout(ANSWER_SECONDS):
             response = await session.get(
@@ -187,7 +187,8 @@ async def _open(
 
 def _refused(resource: Resource, verb: str, status: int, message: str) -> Unreachable:
     """Return the error of a status. The message is by the API server, whose certificate has been verified."""
-    what, cause = f"cannot {verb} {resource.place}", f"{message[:_MAX_MESSAGE] or 'no reason given'} ({status})"
+    what = f"cannot {verb} {resource.place}"
+    cause = f"{message[:_MAX_MESSAGE] or 'no reason given'} ({status})"
     if status == 400:
         return Unreachable(what, cause, "Correct the selector")
     if status == 401:

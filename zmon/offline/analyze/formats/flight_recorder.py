@@ -100,15 +100,14 @@ class RankDump:
 
 @dataclass
 class Dumps:
-    """The dumps of one job."""
-
     ranks: dict[int, RankDump] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # a line for each file that cannot be used
 
 
 def read(paths: Sequence[Path]) -> Dumps:
     """Read the dumps in these files. Raises UsageError if none can be used, or if two are of the same rank."""
-    dumps, origin = Dumps(), dict[int, Path]()
+    dumps = Dumps()
+    origin: dict[int, Path] = {}
     for path in paths:
         match = _RANK.search(path.name.removesuffix(path.suffix) if path.suffix in _SUFFIXES else path.name)
         if match is None:

@@ -159,9 +159,9 @@ def _seconds_of_parts(
     `exposed` has the ops that ran. Where parts overlap, loading counts first, then exposed communication, then the
     other phases. A phase without time has no column.
     """
-    first, *others = _PHASES
-    columns = [f"phase_{first}", *(f"exposed_{op}" for op in exposed), *(f"phase_{name}" for name in others)]
-    seconds = partition([phases[first], *exposed.values(), *(phases[name] for name in others), [step]])
+    first, *later_phases = _PHASES
+    columns = [f"phase_{first}", *(f"exposed_{op}" for op in exposed), *(f"phase_{name}" for name in later_phases)]
+    seconds = partition([phases[first], *exposed.values(), *(phases[name] for name in later_phases), [step]])
     by_column = dict(zip([*columns, "phase_other"], seconds, strict=True))
     return {column: value for column, value in by_column.items() if value > 0 or column.startswith("exposed_")}
 

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -19,10 +20,12 @@ from zmon.offline.analyze.intervals import Interval, subtract, union
 from zmon.schema.names import OPS
 
 _US = 1e-6
+_MAX_NESTED = 8  # earlier operations of a thread that are looked at for the one that launched a kernel
+_MAX_NAME = 64  # letters of an op that zmon does not know
 _STEP = re.compile(r"ProfilerStep#(\d{1,12})$")
 _COLLECTIVE = re.compile(r"nccl[\w-]*:|c10d::")  # of any backend over NCCL
 _BACKWARD = "autograd::engine::evaluate_function"
-# They issue communication or wait for it.
+# The beginnings of names of events that issue communication or wait for it.
 _LAUNCHES = ("c10d::", "record_param_comms", "c10d_functional::", "_c10d_functional::")
 _ITEM_BYTES = {
     "byte": 1, "char": 1, "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, "short": 2, "half": 2, "bfloat16": 2,
@@ -104,7 +107,9 @@ def _on_cpu(spans: Sequence[TraceEvent]) -> Parts:
 
 def _on_device(spans: Sequence[TraceEvent]) -> Parts:
     """Return the parts of a rank with kernels."""
-    parts, launches, on_cpu = Parts(), _Launches(spans), Parts()
+    parts = Parts()
+    on_cpu = Parts()
+    launches = _Launches(spans)
     for event in spans:
         if event.cat == "kernel":
             arguments = _arguments(event)
@@ -121,7 +126,7 @@ def _on_device(spans: Sequence[TraceEvent]) -> Parts:
         elif event.cat == "user_annotation":
             _mark(on_cpu, event)
     parts.steps = on_cpu.steps
-    busy = [*parts.working, *(each for intervals in parts.communication.values() for each in intervals)]
+    busy = [*parts.working, *chain.from_iterable(parts.communication.values())]
     parts.phases["data"] = subtract(on_cpu.phases["data"], busy)  # the loader costs time while the GPU has no work
     parts.phases["h2d"] = subtract(parts.phases["h2d"], busy)
     return parts
@@ -167,8 +172,8 @@ class _Launches:
         thread, time = self._launched[correlation]
         spans = self._operations[thread]
         index = bisect_right(spans, (time, float("inf"), "")) - 1
-        around = (name for begin, end, name in reversed(spans[max(index - 8, 0) : index + 1]) if begin <= time <= end)
-        return next(around, None)
+        latest_first = reversed(spans[max(index - _MAX_NESTED, 0) : index + 1])
+        return next((name for begin, end, name in latest_first if begin <= time <= end), None)
 
 
 def _mark(parts: Parts, event: TraceEvent) -> None:
@@ -219,4 +224,4 @@ def op_name(name: str) -> str:
     """Return the op of a name such as `gloo:all_reduce`, `_allgather_base` or `ncclDevKernel_AllReduce_Sum_f32`."""
     word = re.sub(r"[^a-z]", "", name.rpartition(":")[2].lower())
     word = re.sub(r"^nccl(dev)?kernel", "", word)
-    return next((op for prefix, op in _OP_WORDS.items() if word.startswith(prefix)), word[:64] or "unknown")
+    return next((op for prefix, op in _OP_WORDS.items() if word.startswith(prefix)), word[:_MAX_NAME] or "unknown")

@@ -167,25 +167,25 @@ def _numbers(rows: Sequence[_Row], duration: float) -> dict[str, int]:
     if pause > 0:
         exposed[_UNKNOWN] = exposed.get(_UNKNOWN, 0.0) + pause
     return {
-        **{f"phase_{phase}": ns(each) for phase, each in zip(computing, seconds, strict=False)},
-        **{f"exposed_{op}": ns(each) for op, each in exposed.items()},
-        **{f"calls_{op}": len(each) for op, each in communication.items()},
+        **{f"phase_{phase}": ns(value) for phase, value in zip(computing, seconds, strict=False)},
+        **{f"exposed_{op}": ns(value) for op, value in exposed.items()},
+        **{f"calls_{op}": len(intervals) for op, intervals in communication.items()},
     }
 
 
 def _what_ifs(
     steps: Sequence[Sequence[_Row]], workers: Mapping[int, Worker], numbered: Mapping[int, Worker]
 ) -> PipelineReport:
-    """Raise ValueError, with the reason, if the operations cannot be replayed."""
-    strange = sorted({row.optype for rows in steps for row in rows}.difference(PHASES, _OPS))
-    if strange:
-        raise ValueError(f"zmon does not know the operations {', '.join(strange)[:100]}")
+    """Return the what-ifs of the steps. Raises ValueError with the reason if the operations cannot be replayed."""
+    unknown = sorted({row.optype for rows in steps for row in rows}.difference(PHASES, _OPS))
+    if unknown:
+        raise ValueError(f"zmon does not know the operations {', '.join(unknown)[:100]}")
     ranks = {worker.rank: rank for rank, worker in numbered.items()}
     schedules = []
     for rows in steps:
         operations = [Operation(ranks[r.rank], r.optype, r.start_ts, r.end, _group(r, workers[r.rank])) for r in rows]
         partners = Counter(o.group for o in operations if o.kind.endswith(("-send", "-recv")))
-        if any(number != 2 for number in partners.values()):
+        if any(number != 2 for number in partners.values()):  # a send and its receive
             raise ValueError("a send has no receive: stages in several chunks (interleaved) cannot be replayed")
         schedules.append(Schedule(operations))
     return report(schedules, numbered, PHASES)

@@ -78,10 +78,9 @@ def _before(operations: Sequence[Operation]) -> list[list[int]]:
     for indices in by_rank.values():
         latest: list[int] = []  # operations that a later one may follow directly
         for index in sorted(indices, key=lambda index: (operations[index].start, operations[index].end)):
-            done = [other for other in latest if _follows(operations[index], operations[other])]
-            before[index] = done
-            implied = {earlier for other in done for earlier in before[other]}
-            latest = [other for other in latest if other not in implied]
+            before[index] = [earlier for earlier in latest if _follows(operations[index], operations[earlier])]
+            implied = {earliest for earlier in before[index] for earliest in before[earlier]}
+            latest = [earlier for earlier in latest if earlier not in implied]
             latest.append(index)
     return before
 
@@ -95,20 +94,21 @@ def _follows(operation: Operation, earlier: Operation) -> bool:
 def _ordered(groups: list[list[int]], before: list[list[int]]) -> list[_Start]:
     """Return the starts of the groups in an order in which each comes after all that it follows. Raises ValueError."""
     group_of = {index: number for number, members in enumerate(groups) for index in members}
-    follows = [tuple({other for index in members for other in before[index]}) for members in groups]
-    waiting = [len({group_of[other] for other in others}) for others in follows]
-    next_groups: defaultdict[int, set[int]] = defaultdict(set)
-    for number, others in enumerate(follows):
-        for other in others:
-            next_groups[group_of[other]].add(number)
-    ready = [number for number, count in enumerate(waiting) if not count]
+    follows = [tuple({earlier for index in members for earlier in before[index]}) for members in groups]
+    earlier_groups = [{group_of[operation] for operation in operations} for operations in follows]
+    num_waits_for = [len(numbers) for numbers in earlier_groups]  # earlier groups that have no place in the order yet
+    later_groups: defaultdict[int, set[int]] = defaultdict(set)
+    for number, earlier_numbers in enumerate(earlier_groups):
+        for earlier in earlier_numbers:
+            later_groups[earlier].add(number)
+    ready = [number for number, count in enumerate(num_waits_for) if not count]
     order = []
     while ready:
         number = ready.pop()
         order.append(_Start(tuple(groups[number]), follows[number]))
-        for later in next_groups[number]:
-            waiting[later] -= 1
-            if not waiting[later]:
+        for later in later_groups[number]:
+            num_waits_for[later] -= 1
+            if not num_waits_for[later]:
                 ready.append(later)
     if len(order) < len(groups):
         raise ValueError(f"{len(groups) - len(order)} operations wait for each other")

@@ -68,7 +68,8 @@ def report(schedules: Sequence[Schedule], workers: Mapping[int, Worker], computi
 
     def what_if(ranks: Collection[int], stage: int | None) -> WhatIf:
         replayed = even_seconds if not ranks else _replayed(schedules, usual, lambda rank: rank in ranks)
-        gain, saved = seconds - even_seconds, seconds - replayed
+        gain = seconds - even_seconds
+        saved = seconds - replayed
         return WhatIf(tuple(sorted(ranks)), stage, replayed, saved, saved / gain if gain > 0 else None)
 
     stages = sorted({worker.stage for worker in workers.values()})
@@ -88,7 +89,7 @@ def _usual_seconds(schedules: Sequence[Schedule], computing: Collection[str]) ->
     for schedule in schedules:
         for operation, seconds in zip(schedule.operations, schedule.seconds, strict=True):
             by_kind[operation.kind].append(seconds)
-    return {kind: fmean(each) if kind in computing else median(each) for kind, each in by_kind.items()}
+    return {kind: fmean(times) if kind in computing else median(times) for kind, times in by_kind.items()}
 
 
 def _slowest_ranks(

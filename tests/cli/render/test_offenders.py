@@ -1,7 +1,7 @@
 """Tests of the list of hosts that are culprits again and again."""
 
 from tests.build import NOW
-from zmon.cli.render.incident import by_host
+from zmon.cli.render.offenders import by_host, offenders_table
 from zmon.schema.incident import IncidentSummary
 
 
@@ -29,3 +29,7 @@ def test_incident_counts_once_for_each_host():
     (offender,) = by_host([summary(1, "node-a", "node-a"), summary(2)])
     assert (offender.host, offender.incidents, offender.lost_gpu_hours) == ("node-a", 1, None)  # the cost is unknown
     assert [o.host for o in by_host([summary(2, "cheap", cost=1.0), summary(1, "dear", cost=2.0)])] == ["dear", "cheap"]
+
+
+def test_table_without_hosts_says_why_it_is_empty():
+    assert str(offenders_table([])) == "no incidents that name a host"

@@ -9,7 +9,7 @@ from tests.places import REPOSITORY
 # Nothing reads the pipe: the first message fills it, and later ones beyond the limit are dropped.
 SCRIPT = """
 import os, time
-from zmon.cli.watch.watching import Messages
+from zmon.cli.watch.messages import Messages
 messages = Messages()
 messages.start()
 begin = time.monotonic()
