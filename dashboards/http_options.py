@@ -12,6 +12,7 @@ from pathlib import Path
 import yaml
 
 from zmon.schema.http_config import OF_DASHBOARD, VARIABLE, ClientConfig, HttpConfig, Server, TlsConfig, client_config
+from zmon.yaml_text import load_yaml
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,9 @@ def read_config() -> ClientConfig:
     if not path:
         return ClientConfig()
     try:
-        document = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
-    except yaml.YAMLError:
-        raise ValueError("it is not YAML") from None  # the error repeats the file, which may hold a password
+        document = load_yaml(Path(path).read_text(encoding="utf-8")) or {}
+    except yaml.YAMLError:  # its text repeats the file, which may hold a password
+        raise ValueError("it is not YAML, or a key is given twice") from None
     config = client_config(document, Path(path).parent, OF_DASHBOARD)
     sections = [section for section in (config.hub, config.prometheus) if section]
     if any(section.tls_config and section.tls_config.server_name for section in sections):

@@ -20,12 +20,13 @@ IMPORTS: Mapping[str, str] = {
     "format": "",
     "stats": "",
     "errors": "format",
+    "yaml_text": "",
     "schema": "errors format",
     "box": "errors format schema",
     "metrics": "format schema",
     "process": "",
     "scaling": "errors schema",
-    "web": "errors format schema",
+    "web": "errors yaml_text format schema",
     "client": "errors schema web",
     "job": "format stats schema scaling",
     "probe": "zmon errors schema box process",
@@ -49,19 +50,19 @@ IMPORTS: Mapping[str, str] = {
     "detectors.unread": "format schema detectors.wording",
     "detectors.suppression": "schema detectors.slow",
     "detectors": "schema detectors.slow detectors.stall detectors.coverage detectors.divergence detectors.hardware",
-    "notify": "errors format schema steplog",
-    "hub": "zmon act_stops errors format stats schema metrics scaling web job steplog notify detectors.new_finding "
-    "detectors.stall detectors.unread detectors.suppression detectors",
+    "notify": "errors yaml_text format schema steplog",
+    "hub": "zmon act_stops errors yaml_text format stats schema metrics scaling web job steplog notify "
+    "detectors.new_finding detectors.stall detectors.unread detectors.suppression detectors",
     "doctor": "zmon errors format schema box web probe detectors.hardware",
     "stack": "errors schema metrics web steplog agent",
-    "offline": "errors format stats schema scaling job steplog detectors.wording detectors.new_finding "
+    "offline": "errors yaml_text format stats schema scaling job steplog detectors.wording detectors.new_finding "
     "detectors.collectives detectors.hangs detectors.slow detectors.suppression detectors hub",
-    "cli": "zmon act_stops errors format stats process schema box scaling web client job probe steplog notify agent "
-    "detectors.wording detectors hub doctor stack offline",
+    "cli": "zmon act_stops errors yaml_text format stats process schema box scaling web client job probe steplog "
+    "notify agent detectors.wording detectors hub doctor stack offline",
     "zmon": "probe",
     "__main__": "probe cli",
     "trainer": "zmon",
-    "dashboards": "format schema metrics doctor",
+    "dashboards": "yaml_text format schema metrics doctor",
     "lab": "zmon errors format schema act_stops scaling web job probe steplog agent hub stack offline cli trainer",
     "bench": "zmon errors process format stats schema box metrics scaling web job probe agent detectors.new_finding "
     "detectors.slow detectors.suppression detectors hub trainer dashboards lab",

@@ -156,11 +156,13 @@ def test_page_armed_asks_a_hub_with_tls_and_users_as_the_other_pages_do(secured,
     assert "answered 403: this needs the role read" in next(check for check in checks if check.name == "hub").result
 
 
-def test_page_armed_says_that_the_file_is_unusable_and_repeats_nothing_of_it(tmp_path, monkeypatch):
-    (tmp_path / "http.yaml").write_text("hub: {secret")
+@pytest.mark.parametrize("text", ["hub: {secret", "secret: 1\nsecret: 2"], ids=["half a mapping", "a key twice"])
+def test_page_armed_says_that_the_file_is_unusable_and_repeats_nothing_of_it(tmp_path, monkeypatch, text):
+    (tmp_path / "http.yaml").write_text(text)
     monkeypatch.setenv(VARIABLE, str(tmp_path / "http.yaml"))
     (check,) = run_checks("http://127.0.0.1:1", "http://127.0.0.1:1")
-    assert check.result == "cannot be asked: the file in ZMON_HTTP_CONFIG is unusable: it is not YAML"
+    reason = "it is not YAML, or a key is given twice"
+    assert check.result == f"cannot be asked: the file in ZMON_HTTP_CONFIG is unusable: {reason}"
     assert check.next_step == "docs/deploy/security.md has all keys."
 
 

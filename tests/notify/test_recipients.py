@@ -81,6 +81,8 @@ def test_url_may_be_in_a_file(write, tmp_path):
         (f"recipients: [{{url: '{SECRET}', name: a}}, {{url: '{SECRET}', name: a}}]", "2 recipients have the name a"),
         (f"recipients: [{{url: '{SECRET}'", "it is not YAML"),
         ("recipients: 2026-02-30", "it is not YAML"),
+        (f"recipients: [{{url: '{SECRET}'}}]\nrecipients: []", "a key is given twice"),
+        (f"recipients: [{{'{SECRET}': a, '{SECRET}': b}}]", "a key is given twice"),
     ],
 )
 def test_mistake_is_one_line_without_a_url(write, text, line):

@@ -35,6 +35,7 @@ def test_person_may_write_rates_with_an_exponent(tmp_path):
         ("GPU X: {flops: {float32: .nan}}", "GPU X has a rate that is not possible"),
         ("GPU X: {flops: {}, memory_bandwidth: -1}", "GPU X has a rate that is not possible"),
         ("GPU X: [", "while parsing"),
+        ("GPU X: {flops: {}}\nGPU X: {flops: {}}", "GPU X is given twice"),
         ("GPU X: {memory_bandwidth: 1}", "missing required field"),
     ],
 )

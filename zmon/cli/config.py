@@ -12,7 +12,7 @@ import yaml
 from zmon.cli.commands import Commands
 from zmon.cli.thresholds import Settings
 from zmon.errors import UsageError
-from zmon.web.web_config import UniqueKeys
+from zmon.yaml_text import load_yaml
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ def read(path: Path, commands: Commands) -> dict[str, dict[str, Any]]:
     UsageError if the file cannot be read or has a key that does not exist.
     """
     try:
-        loaded = yaml.load(path.read_text(encoding="utf-8"), UniqueKeys) or {}
+        loaded = load_yaml(path.read_text(encoding="utf-8")) or {}
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise UsageError(f"cannot read {path}", str(error).splitlines()[0]) from error
     if not isinstance(loaded, dict):

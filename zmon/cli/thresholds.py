@@ -11,7 +11,7 @@ import yaml
 from zmon.errors import UsageError
 from zmon.job.lease import Leases
 from zmon.schema.thresholds import PAGE, build
-from zmon.web.web_config import UniqueKeys
+from zmon.yaml_text import load_yaml
 
 
 class Settings(click.ParamType[Any]):
@@ -29,7 +29,7 @@ class Settings(click.ParamType[Any]):
         if not isinstance(value, str | dict):
             return value
         try:
-            settings = yaml.load(value, UniqueKeys) if isinstance(value, str) else value
+            settings = load_yaml(value) if isinstance(value, str) else value
         except (ValueError, yaml.YAMLError) as error:  # 2026-02-30 is a ValueError
             flag = f"--{key.replace('_', '-')}"
             reason = str(error).splitlines()[0]

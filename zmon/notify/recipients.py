@@ -25,6 +25,7 @@ from zmon.errors import UsageError
 from zmon.notify.notices import ACTS, ENDS, FINDINGS, Notice
 from zmon.schema.ended_launch import OUTCOMES
 from zmon.schema.names import severity_order
+from zmon.yaml_text import load_yaml
 
 _SEVERITIES = ("warning", "critical")
 
@@ -64,7 +65,7 @@ def read_recipients(path: Path) -> tuple[Recipient, ...]:
     try:
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             raise _wrong(path, "other users may read it, and its URLs are secrets", f"Run chmod 600 {path}")
-        content = yaml.safe_load(path.read_text())
+        content = load_yaml(path.read_text())
         recipients = msgspec.convert(content, _File).recipients
     except OSError as error:
         raise _wrong(path, error.strerror or str(error)) from error
@@ -72,8 +73,8 @@ def read_recipients(path: Path) -> tuple[Recipient, ...]:
         raise _wrong(path, "it is not UTF-8") from error
     except msgspec.ValidationError as error:
         raise _wrong(path, str(error)) from None
-    except (ValueError, yaml.YAMLError):  # 2026-02-30 is a ValueError
-        raise _wrong(path, "it is not YAML") from None  # the error would repeat a line of the file
+    except (ValueError, yaml.YAMLError):  # 2026-02-30 is a ValueError; the text of both repeats a line of the file
+        raise _wrong(path, "it is not YAML, or a key is given twice") from None
     if not recipients:
         raise _wrong(path, "it has no recipient")
     numbers: Counter[str] = Counter()  # of recipients so far, by service

@@ -20,6 +20,7 @@ from zmon.errors import UsageError
 from zmon.scaling.bandwidth import Measured
 from zmon.scaling.peaks import DevicePeaks
 from zmon.steplog.files import replace_file
+from zmon.yaml_text import load_yaml
 
 _MAX_RATE = 1e20  # operations or bytes per second, more than any device has
 
@@ -50,7 +51,7 @@ def read_links(path: Path) -> Measured:
 def read_peaks(path: Path) -> dict[str, DevicePeaks]:
     """Read a file of peaks. Raises UsageError if it cannot be used."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        content = load_yaml(path.read_text(encoding="utf-8")) or {}
         peaks = msgspec.convert(content, dict[str, DevicePeaks], strict=False)
         for name, device in peaks.items():
             rates = [*device.flops.values()]

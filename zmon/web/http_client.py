@@ -28,7 +28,7 @@ from zmon.schema.http_config import (
 )
 from zmon.web.client import HEADERS, basic_auth
 from zmon.web.tls import VERSIONS, FreshContext, load_authorities, load_certificate
-from zmon.web.web_config import UniqueKeys, yaml_reason
+from zmon.yaml_text import load_yaml, yaml_reason
 
 Send = Callable[[aiohttp.ClientRequest], Awaitable[aiohttp.ClientResponse]]
 
@@ -36,7 +36,7 @@ Send = Callable[[aiohttp.ClientRequest], Awaitable[aiohttp.ClientResponse]]
 def read_http_config(path: Path, *servers: Server) -> ClientConfig:
     """Read and check a file, for a program that asks these servers. Raises UsageError with one line."""
     try:
-        document = yaml.load(path.read_text(encoding="utf-8"), UniqueKeys) or {}
+        document = load_yaml(path.read_text(encoding="utf-8")) or {}
         config = client_config(document, path.parent, servers)
         for section in (getattr(config, server) for server in SERVERS):
             if section is not None and section.tls_config is not None:

@@ -17,6 +17,7 @@ import yaml
 from zmon.errors import UsageError
 from zmon.schema.api.endpoint import Role
 from zmon.schema.http_config import TlsVersion
+from zmon.yaml_text import load_yaml, yaml_reason
 
 # Python's ssl verifies every certificate that it asks for, so RequestClientCert and RequireAnyClientCert, which do not,
 # cannot be had. exporter-toolkit calls them insecure.
@@ -106,7 +107,7 @@ def read_web_config(path: Path) -> WebConfig:
     except OSError as error:
         raise UsageError(f"cannot read {path}", str(error.strerror), "Correct --web.config.file") from error
     try:
-        document = yaml.load(text, UniqueKeys) or {}
+        document = load_yaml(text) or {}
         if isinstance(document, dict) and document.get("zmon_roles") == []:
             raise ValueError("zmon_roles is empty: leave it out, or say who has which role")
         config = msgspec.convert(
@@ -120,33 +121,6 @@ def read_web_config(path: Path) -> WebConfig:
             f"cannot use {path}", _with_hint(str(error)), "docs/deploy/security.md has all keys"
         ) from error
     return _with_plain_addresses(config)
-
-
-class UniqueKeys(yaml.SafeLoader):
-    """Refuses a key that is given twice, as exporter-toolkit does. Otherwise the first one would be lost."""
-
-    def __init__(self, stream: str) -> None:
-        super().__init__(stream)
-        self._checked: list[yaml.MappingNode] = []  # an alias flattens its mapping again, which has merged keys by then
-
-    def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Check the keys of a mapping before those of `<<: *default` are merged into it."""
-        if not any(node is each for each in self._checked):
-            self._checked.append(node)
-            known: list[object] = []
-            for key_node in (key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"):
-                key = self.construct_object(key_node, deep=True)
-                if key in known:
-                    raise yaml.constructor.ConstructorError(None, None, f"{key} is given twice", key_node.start_mark)
-                known.append(key)
-        super().flatten_mapping(node)
-
-
-def yaml_reason(error: yaml.YAMLError) -> str:
-    """Return the reason of an error without the text of the file, which may hold a password."""
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or type(error).__name__
-    return f"{problem}, in line {mark.line + 1}" if mark is not None else str(problem)
 
 
 def plain_address(name: str) -> str:

@@ -64,6 +64,7 @@ def test_pattern_may_match_several_files_or_none(tmp_path):
         ('{"targets": []}', "Expected `array`, got `object`"),
         ("- targets: {a: b}", "Expected `array`"),
         ("a: [", "flow"),
+        ("- targets: ['a:9780']\n  targets: ['b:9780']", "targets is given twice"),
         ("\x00\x01", "not allowed"),
     ],
 )

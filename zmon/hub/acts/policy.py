@@ -16,7 +16,7 @@ from zmon.hub.alert_labels import AlertLabels, read_alert_labels
 from zmon.schema.act import ACTS, CAPTURE, END_JOB, ENFORCE, KILL_CULPRIT, OBSERVE, STOP_RESTARTS
 from zmon.schema.finding import Finding
 from zmon.schema.names import DEVICE, LINK, LOCK, PROCESS_STATE, SEQUENCE, STACKS, STEPS
-from zmon.web.web_config import UniqueKeys
+from zmon.yaml_text import load_yaml
 
 PAGE = "docs/act.md"
 CRASH_LOOP = "crash_loop"
@@ -93,7 +93,7 @@ class Policy(msgspec.Struct, frozen=True):
 def read_policy(path: Path) -> Policy:
     """Return the policy in a file. Raises UsageError."""
     try:
-        file = msgspec.convert(yaml.load(path.read_text(), UniqueKeys), _File)
+        file = msgspec.convert(load_yaml(path.read_text()), _File)
     except OSError as error:
         raise _wrong(path, error.strerror or str(error)) from error
     except UnicodeDecodeError as error:

@@ -12,6 +12,7 @@ import yaml
 
 from zmon.errors import ZmonError
 from zmon.hub.discovery.target import PolledSource, in_order, is_url, url
+from zmon.yaml_text import load_yaml
 
 _MAX_BYTES = 16 << 20
 
@@ -57,7 +58,7 @@ def _groups(path: Path) -> list[TargetGroup]:
             raise ZmonError(f"cannot use {path}", f"it has more than {_MAX_BYTES >> 20} MiB")
         text = path.read_bytes()
         # JSON is tried first, because it is faster than YAML, which contains it.
-        document = msgspec.json.decode(text) if text.lstrip()[:1] in (b"[", b"{") else yaml.safe_load(text)
+        document = msgspec.json.decode(text) if text.lstrip()[:1] in (b"[", b"{") else load_yaml(text)
         return msgspec.convert(document, list[TargetGroup])  # an empty file may be one that is being written
     except OSError as error:
         raise ZmonError(f"cannot read {path}", str(error.strerror)) from error
