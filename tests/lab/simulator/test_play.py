@@ -117,7 +117,8 @@ def test_uneven_steps_of_a_noisy_job_are_no_finding_about_the_pause_of_a_host():
 
 @pytest.mark.parametrize(("noise", "is_ordinary"), [("host_pause", True), ("jitter", False)])
 def test_noise_of_a_job_is_a_finding_about_no_fault_but_jitter(noise, is_ordinary):
-    shape, strike = Shape(noise=0.3), Strike(noise)
+    shape = Shape(noise=0.3)
+    strike = Strike(noise)
     truths = [truth(Composition(7, 0, shape, (strike,)), strike, 1.0, is_watched=True)]
     uneven = finding(cause="compute_jitter", ranks=(), hosts=())
     assert is_of_the_job(shape, truths, uneven) is is_ordinary
