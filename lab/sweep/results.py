@@ -1,7 +1,4 @@
-"""The result of each size: its efficiency, where it loses time, and what smaller sizes predicted.
-
-Pure.
-"""
+"""The result of each size: its efficiency, where it loses time, and what smaller sizes predicted. Pure."""
 
 from __future__ import annotations
 

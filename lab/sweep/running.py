@@ -67,7 +67,8 @@ def _run(
     job_id = f"scaling-{size.ranks}x{size.batch or 'own'}"
     threads = {THREADS: env.get(THREADS, "1")}  # torchrun sets it only if it starts several ranks
     job_env = environment({**env, **threads, "ZMON_BOX_DIR": str(folder / "boxes")}, job_id)
-    boxes, steps = Boxes(folder / "boxes", "here"), StepLog(folder / FOLDER, "here")
+    boxes = Boxes(folder / "boxes", "here")
+    steps = StepLog(folder / FOLDER, "here")
     try:
         with StartedCommand(command, job_env, log) as job:
             problem = _train(job, boxes, steps, seconds, start_seconds)
@@ -91,8 +92,9 @@ def _run(
 
 
 def _train(job: StartedCommand, boxes: Boxes, steps: StepLog, seconds: float, start_seconds: float) -> str:
-    """Record steps until the job has trained for `seconds` or has ended; return why it failed, or ""."""
-    launched_at, trained_since = time.monotonic(), None
+    """Record steps until the job has trained for `seconds` or has ended. Return why it failed; "" if it did not."""
+    launched_at = time.monotonic()
+    trained_since: float | None = None
     while True:
         code = job.exit_code()
         boxes.scan()

@@ -30,14 +30,17 @@ def settled_point(
     if len(blocks) < MIN_BLOCKS:
         number = sum(len(run.steps) for run in rounds)
         return Unknown(f"{number} steps are too few: let it run longer with --seconds")
-    means = [fmean(run.seconds[i] for i in block) for run, block in blocks]
+    means = [fmean(run.seconds[index] for index in block) for run, block in blocks]
     weights = [len(block) for _, block in blocks]
 
     def mean(values: Sequence[float]) -> float:
         return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
 
     def seconds_in(category: str) -> list[float]:
-        return [fmean(run.causes[category][i] for i in b) if category in run.causes else 0.0 for run, b in blocks]
+        return [
+            fmean(run.causes[category][index] for index in block) if category in run.causes else 0.0
+            for run, block in blocks
+        ]
 
     counted = all(run.samples and sum(run.samples) for run in rounds)
     if not counted and batch is None:

@@ -10,7 +10,8 @@ from zmon.hub.journal import Journal
 
 def test_culprit_that_was_replaced_is_returned_beside_the_later_one(tmp_path):
     path = tmp_path / "findings.jsonl"
-    journal, first = Journal(path), finding(id="1", job_id="drill-1", ranks=(1,), severity="warning")
+    journal = Journal(path)
+    first = finding(id="1", job_id="drill-1", ranks=(1,), severity="warning")
     journal.open_or_update(first, 10.0)
     journal.open_or_update(finding(id="2", job_id="drill-10", ranks=(3,)), 10.0)
     for now in (11.0, 11.0 + HOLD_SECONDS):
@@ -23,7 +24,8 @@ def test_culprit_that_was_replaced_is_returned_beside_the_later_one(tmp_path):
 
 def test_state_that_returns_is_the_last_one(tmp_path):
     path = tmp_path / "findings.jsonl"
-    journal, first = Journal(path), finding(id="1", job_id="drill-1", cause="compute_hang", severity="critical")
+    journal = Journal(path)
+    first = finding(id="1", job_id="drill-1", cause="compute_hang", severity="critical")
     for now, cause in ((10.0, "compute_hang"), (11.0, "network_stall"), (12.0, "compute_hang")):
         journal.open_or_update(replace(first, cause=cause), now)
     assert [each.cause for each in published(path, "drill-1")] == ["compute_hang", "network_stall", "compute_hang"]
