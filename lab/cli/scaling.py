@@ -83,7 +83,8 @@ def scaling_command(
     Exit codes: 0 all sizes were measured, 1 some sizes were not, 2 misuse.
     """
     if not command:
-        command, batch = BUNDLED, batch or BUNDLED_BATCH
+        command = BUNDLED
+        batch = batch or BUNDLED_BATCH
     if baseline is not None:
         check_job_id(baseline)
     command = tuple(template(command))

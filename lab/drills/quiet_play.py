@@ -1,4 +1,4 @@
-"""Play a drill that injects something harmless: watch for a while, and record everything that zmon says about it."""
+"""Play a drill that injects something harmless: watch for a while, and record all findings and pages."""
 
 from __future__ import annotations
 

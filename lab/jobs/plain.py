@@ -35,7 +35,8 @@ def shuffle(chunk: int, hot: int | None) -> float:
 
     A hot rank gets three times the mean of all ranks.
     """
-    rank, ranks = dist.get_rank(), dist.get_world_size()
+    rank = dist.get_rank()
+    ranks = dist.get_world_size()
     factor = 1 if hot is None else 3 * (ranks - 1) / (ranks - 3)
     to_send = [int(chunk * factor) if to == hot else chunk for to in range(ranks)]
     to_receive = [to_send[rank]] * ranks
@@ -80,7 +81,8 @@ def main() -> None:
     saboteur.begin_step()
     for batch in DataLoader(_Samples(saboteur), batch_size=None, sampler=range(1 << 30)):
         if saboteur.order("batch"):
-            batch, optimizer.param_groups[0]["lr"] = torch.cat([batch, batch]), 0.0005
+            batch = torch.cat([batch, batch])
+            optimizer.param_groups[0]["lr"] = 0.0005
         if saboteur.swallows():
             loss = model(batch).square().mean()
             loss.backward()
