@@ -27,7 +27,7 @@ If the ranks prove nothing about each other, the cause is `unknown`, and the fin
 [endings.md](endings.md) has the jobs whose ranks ended.
 
 In the rows, a job has four ranks. Ranks that a row does not mention wait in one collective. They finished their last
-step 5 s ago, and their lease is 1.5 s, unless the row has other times. Jobs of one rank have their section.
+step 5 s ago, and their lease is 1.5 s, unless the row has other times. Jobs of one rank are in a section of their own.
 """
 TABLE = """
 ## {title}
@@ -53,10 +53,11 @@ def table(title: str, rows: Iterable[Row]) -> str:
 
 
 def _cells(due: str) -> list[str]:
-    cause, *others = due.split(", ", 2)
-    return [f"`{cause}`", *others] if others else ["quiet", "–", "–"]
+    """Return the cells of cause, severity and culprit."""
+    cause, *severity_and_culprit = due.split(", ", 2)
+    return [f"`{cause}`", *severity_and_culprit] if severity_and_culprit else ["quiet", "–", "–"]
 
 
 def _note(row: Row) -> str:
-    """Return the reason, and what the summary says."""
+    """Return the reason, and the words of the summary that the test expects."""
     return "; ".join(filter(None, (row.note, row.says and f"“{row.says}”")))
