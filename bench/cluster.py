@@ -155,7 +155,8 @@ def _row(number: int, kind: int) -> tuple[int, ...]:
     draw = random.Random(number * _KINDS + kind)
     phases = [round(30_000_000 * draw.uniform(0.9, 1.1)) for _ in PHASES]
     received = [draw.randrange(10_000_000) for _ in _OPS]
-    exposed, sent = [10_000_000] * len(_OPS), [10_000_000 + 1000 * kind] * len(_OPS)
+    exposed = [10_000_000] * len(_OPS)
+    sent = [10_000_000 + 1000 * kind] * len(_OPS)
     return (number, 32, draw.randrange(26_000), *phases, *exposed, *sent, *received)
 
 

@@ -104,7 +104,8 @@ class FakeHub:
 
     async def ranks(self, request: RanksRequest) -> RankList:
         """Answer as the hub does. All rows change, because the browser gets unchanged rows only once."""
-        step, page = self._step(), rank_page(self._snapshot, [self._finding], request)
+        step = self._step()
+        page = rank_page(self._snapshot, [self._finding], request)
         rows = [
             msgspec.structs.replace(
                 row,
@@ -120,7 +121,8 @@ class FakeHub:
 
     async def scaling(self, request: ScalingRequest) -> ScalingAnswer:
         """Answer with predictions as the hub does, for recorded sizes and for 2, 4 and 8 times the size of the job."""
-        curve, ranks = hub_answers.curve(self._scene), self._scene.num_ranks
+        curve = hub_answers.curve(self._scene)
+        ranks = self._scene.num_ranks
         numbers = [point.ranks for point in curve.points] + [2 * ranks, 4 * ranks, 8 * ranks]
         sizes = predict_sizes(self._model, [(number, SAMPLES * number) for number in numbers], request.what_if)
         rate = SAMPLES * ranks / STEP_SECONDS[SLOW]
@@ -153,9 +155,11 @@ class FakeHub:
 
     async def incidents(self, request: IncidentsRequest) -> IncidentList:
         """Answer with the incidents of the last 30 days, one for each day. Only the last is open."""
-        last, summaries = self._finding, []
+        last = self._finding
+        summaries = []
         for number in range(INCIDENTS):
-            onset, detected = last.onset - number * _DAY, last.detected - number * _DAY
+            onset = last.onset - number * _DAY
+            detected = last.detected - number * _DAY
             resolved = onset + 600 if number else None
             names = (f"{number:016x}", JOB, last.detector, last.cause, last.severity, last.ranks, last.hosts)
             summaries.append(IncidentSummary(*names, onset, detected, last.summary, resolved, 12.5, "/x"))

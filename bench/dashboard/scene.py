@@ -155,7 +155,8 @@ def _totals(self_ratio: float, steps: int, sent_ratio: float) -> dict[str, float
     totals |= {"nic_sent": sent, "nic_received": sent}
     totals |= {f"phase_{phase}": self_ratio * share * SIMULATED_SECONDS for phase, share in PHASES.items()}
     for (op, share), part in zip(OPS.items(), (1.0, 0.5, 0.1, 0.1), strict=True):
-        exposed, num_bytes = exposed_ratio * share * SIMULATED_SECONDS, round(sent * part)
+        exposed = exposed_ratio * share * SIMULATED_SECONDS
+        num_bytes = round(sent * part)
         totals |= {f"calls_{op}": 2 * steps, f"exposed_{op}": exposed, f"inflight_{op}": 1.3 * exposed}
         totals |= {f"bytes_sent_{op}": num_bytes, f"bytes_received_{op}": num_bytes}
     return totals

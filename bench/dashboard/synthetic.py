@@ -31,7 +31,8 @@ from zmon.schema.scraping import AGENT, HUB, MADE_FOR
 
 RECENT_SECONDS = 600  # instant queries read only the last minutes of a series, so few samples suffice
 LARGE_RECENT_SECONDS = 3600  # tiles of hosts at an earlier moment read the GPUs of that moment
-RECENT_EVERY, LARGE_RECENT_EVERY = 30, 240  # below the five minutes for which an instant query finds a sample
+# Seconds between two samples: below the five minutes for which an instant query finds a sample.
+RECENT_EVERY, LARGE_RECENT_EVERY = 30, 240
 AT_AN_INSTANT = (  # the series of every agent that pages read at an instant
     "zmon_rank_info", "zmon_steps_total", "zmon_lease_overdue_seconds", "zmon_last_step_timestamp_seconds",
     "zmon_collective_inflight_seconds", "zmon_activity",

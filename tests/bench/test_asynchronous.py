@@ -48,7 +48,8 @@ def test_slow_batches_take_twice_the_time_that_was_computed():
 
 
 def test_bytes_are_those_between_machines():
-    ids, dense = 16.0, 4 * sum(parameter.numel() for parameter in report.dense_model(CONFIG).parameters())
+    ids = 16.0
+    dense = 4 * sum(parameter.numel() for parameter in report.dense_model(CONFIG).parameters())
     vectors = 4 * (ids + 8 + 2 * 8 * 16)  # ids, lengths, and vectors and gradients of 8 tables of 16 columns
     assert report.synchronous_bytes(CONFIG, 1, ids) == 0
     assert report.synchronous_bytes(CONFIG, 4, ids) == pytest.approx(vectors * 3 / 4 + 6 * dense / 2048)
