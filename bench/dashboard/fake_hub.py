@@ -88,7 +88,14 @@ class FakeHub:
         """Answer that all agents are healthy."""
         status = sources(time.time())
         agents = [
-            AgentStatus(f"http://{host}:9780", host, True, 0.0, None, status, zmon.__version__)
+            AgentStatus(
+                f"http://{host}:9780",
+                host,
+                reachable=True,
+                silent_seconds=0.0,
+                sources=status,
+                version=zmon.__version__,
+            )
             for host in self._scene.hosts
         ]
         return HubHealth(True, agents, version=zmon.__version__)

@@ -134,17 +134,30 @@ class Scene:
         modes = {"user": busy, "system": busy / 4, "idle": 1 - busy, "iowait": 0.01, "steal": 0.0}
         load = HostLoad(
             {mode: 96 * SIMULATED_SECONDS * share for mode, share in modes.items()},
-            round(draw.uniform(1.0, 1.4) * 1e12), 2 * 10**12, 0, 4, 0, 0, 0,
-            dict(zip(("cpu", "memory", "io"), (20.0, 1.0, 3.0), strict=True)), {"memory": 0.0, "io": 1.0},
-        )  # fmt: skip
+            memory_available_bytes=round(draw.uniform(1.0, 1.4) * 1e12),
+            memory_total_bytes=2 * 10**12,
+            swap_used_bytes=0,
+            runnable=4,
+            blocked=0,
+            major_faults=0,
+            oom_kills=0,
+            pressure_seconds={"cpu": 20.0, "memory": 1.0, "io": 3.0},
+            full_pressure_seconds={"memory": 0.0, "io": 1.0},
+        )
         gpus = tuple(_gpu(kind, host, number) for number in range(RANKS_PER_AGENT))
-        clock, held = ClockSample(0.0002, True), (HeldGpus("slurm-4711", "ann", 1, "ended", 1200.0),)
-        return HostSample(nics=nics, gpus=gpus, tcp=TcpSample(200, ()), load=load, clock=clock, held=held)
+        clock = ClockSample(offset_seconds=0.0002, synchronized=True)
+        held = HeldGpus("slurm-4711", "ann", num_gpus=1, idle_kind="ended", idle_seconds=1200.0)
+        return HostSample(nics=nics, gpus=gpus, tcp=TcpSample(200, ()), load=load, clock=clock, held=(held,))
 
 
 def sources(now: float) -> tuple[SourceStatus, ...]:
     """Return the status of all sources of an agent; all of them work."""
-    return tuple(SourceStatus(name, True, False, 0.002, now, 0, None) for name in _SOURCES)
+    return tuple(
+        SourceStatus(
+            name, up=True, absent=False, duration_seconds=0.002, last_success_time=now, num_errors=0, error=None
+        )
+        for name in _SOURCES
+    )
 
 
 def _totals(self_ratio: float, steps: int, sent_ratio: float) -> dict[str, float]:

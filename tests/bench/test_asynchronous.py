@@ -78,5 +78,5 @@ def test_one_worker_trains_like_one_rank():
 @pytest.mark.e2e
 def test_workers_train_on_every_sample_once():
     outcome = run(CONFIG, workers=2, slow=True)
-    assert sum(each.samples for each in outcome.trained) == 6 * 2048
+    assert sum(worker.samples for worker in outcome.trained) == 6 * 2048
     assert outcome.quality.samples == 2 * 2048
