@@ -33,7 +33,7 @@ class Play(msgspec.Struct, frozen=True):
     skipped: str | None = None  # the reason why it was not played
     first_fault: str = "none"  # what struck first
     num_acts: int = 0  # that the policy asked for
-    wrong_acts: tuple[str, ...] = ()  # a line for each that the truth does not explain
+    wrong_acts: tuple[str, ...] = ()  # a line for each act that the truth does not explain
 
 
 @dataclass(frozen=True)

@@ -136,13 +136,14 @@ def test_line_has_the_seed_and_the_truth():
 
 
 def test_small_slice_of_random_compositions_has_no_wrong_name_no_silence_and_no_false_page():
-    assert not [line(each) for each in play_many(seed=18, first=0, number=12) if each.result in (*NEVER, "broken")]
+    plays = play_many(seed=18, first=0, number=12)
+    assert not [line(result) for result in plays if result.result in (*NEVER, "broken")]
 
 
 @pytest.mark.slow
 def test_slice_of_random_compositions_has_no_wrong_name_no_silence_and_no_false_page():
     plays = play_many(seed=18, first=0, number=46)
-    assert not [line(each) for each in plays if each.result in (*NEVER, "broken")]
+    assert not [line(result) for result in plays if result.result in (*NEVER, "broken")]
 
 
 def test_job_that_hangs_while_it_is_asked_whether_it_moves_is_given_the_time_for_findings():

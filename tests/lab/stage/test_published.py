@@ -17,9 +17,9 @@ def test_culprit_that_was_replaced_is_returned_beside_the_later_one(tmp_path):
     for now in (11.0, 11.0 + HOLD_SECONDS):
         journal.open_or_update(replace(first, ranks=(2,), severity="critical"), now)
     states = published(path, "drill-1")
-    assert [(each.ranks, each.severity) for each in states][-1] == ((2,), "critical")
-    assert (1,) in [each.ranks for each in states]
-    assert all(each.ranks != (3,) for each in states)
+    assert (states[-1].ranks, states[-1].severity) == ((2,), "critical")
+    assert (1,) in [state.ranks for state in states]
+    assert all(state.ranks != (3,) for state in states)
 
 
 def test_state_that_returns_is_the_last_one(tmp_path):
@@ -28,7 +28,7 @@ def test_state_that_returns_is_the_last_one(tmp_path):
     first = finding(id="1", job_id="drill-1", cause="compute_hang", severity="critical")
     for now, cause in ((10.0, "compute_hang"), (11.0, "network_stall"), (12.0, "compute_hang")):
         journal.open_or_update(replace(first, cause=cause), now)
-    assert [each.cause for each in published(path, "drill-1")] == ["compute_hang", "network_stall", "compute_hang"]
+    assert [state.cause for state in published(path, "drill-1")] == ["compute_hang", "network_stall", "compute_hang"]
 
 
 def test_line_that_is_being_written_is_left_out(tmp_path):
