@@ -125,7 +125,9 @@ class Composition:
     def __str__(self) -> str:
         shape = self.shape
         job = f"{shape.model} {shape.launcher} {shape.ranks} ranks on {shape.hosts} hosts, {shape.step_seconds:g} s"
-        strikes = ", then ".join(f"{s.what} of rank {s.rank} at {s.place} of step {s.step}" for s in self.strikes)
+        strikes = ", then ".join(
+            f"{strike.what} of rank {strike.rank} at {strike.place} of step {strike.step}" for strike in self.strikes
+        )
         return f"{strikes or 'nothing'} [{job}, {shape.device}]"
 
 
@@ -160,7 +162,7 @@ def _shape(draw: Random, what: What) -> Shape:
         launcher=launcher,
         max_restarts=draw.choice((0, 0, 2)) if launcher == "torchrun" else 0,
         hosts=hosts,
-        ranks=draw.choice([n for n in (2, 3, 4, 6, 8) if n >= hosts and n % hosts == 0]),
+        ranks=draw.choice([number for number in (2, 3, 4, 6, 8) if number >= hosts and number % hosts == 0]),
         step_seconds=draw.choice(STEP_SECONDS),
         noise=draw.choice((0.02, 0.1, 0.3)),
         device=device,
@@ -193,9 +195,9 @@ def _strike(draw: Random, shape: Shape, what: What) -> Strike:
         places = ("data", "forward")
     elif what == "disk":
         places = ("between", "data")
-    others = [n for n in range(shape.ranks) if n != rank]
+    others = [other for other in range(shape.ranks) if other != rank]
     if what == "pair_cut":
-        others = [n for n in others if shape.host_of(n) != shape.host_of(rank)]
+        others = [other for other in others if shape.host_of(other) != shape.host_of(rank)]
     return Strike(
         what=what,
         rank=rank,

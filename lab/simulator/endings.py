@@ -21,27 +21,27 @@ class ProcessEnd:
     leaving_seconds: float = 0.0  # from the last words to the end of the process
 
 
-def raised(type_: str, message: str, wrapped: bool = False, in_collective: bool = False) -> ProcessEnd:
+def raised(type_: str, message: str, *, wrapped: bool = False, in_collective: bool = False) -> ProcessEnd:
     """Return the end by an exception; `wrapped`: the job raised its own exception from it."""
     error = ("train.StepError", "the step failed", f"{type_}: {message}") if wrapped else (type_, message, "")
     return ProcessEnd("exit code 1", words("exception", *error, in_collective=in_collective), leaving_seconds=0.1)
 
 
-def gloo_error(peer: int, host: int, is_reset: bool) -> str:
+def gloo_error(peer: int, host: int, *, is_reset: bool) -> str:
     """Return the error that gloo raises when the connection to a peer on that host breaks."""
     return (_GLOO_RESET if is_reset else _GLOO_CLOSED).format(address=address(host), port=_PORT + peer)
 
 
-def victim(message: str, wraps: bool) -> ProcessEnd:
+def victim(message: str, *, wraps: bool) -> ProcessEnd:
     """Return the end of a rank whose connection broke while it was in a collective."""
-    return raised("builtins.RuntimeError", message, wraps, in_collective=True)
+    return raised("builtins.RuntimeError", message, wrapped=wraps, in_collective=True)
 
 
-def terminated(name: str, handles_term: bool) -> ProcessEnd:
-    """Return the end of a rank by SIGTERM, SIGINT or SIGKILL."""
-    if name == "SIGKILL":
+def terminated(signal: str, *, handles_term: bool = False) -> ProcessEnd:
+    """Return the end of a rank by SIGTERM, SIGINT or SIGKILL. `handles_term`: the job exits in order at SIGTERM."""
+    if signal == "SIGKILL":
         return ProcessEnd("signal SIGKILL", None)
-    if name == "SIGINT":
+    if signal == "SIGINT":
         return ProcessEnd("signal SIGINT", words("exception", "builtins.KeyboardInterrupt", ""))
     if handles_term:
         return ProcessEnd("exit code 143", words("exception", "builtins.SystemExit", "143"))

@@ -47,7 +47,11 @@ def _tcp(world: World, host: int, job: str, time: float) -> TcpSample:
         if other != host
     )  # fmt: skip
     total = sum(peer.retransmitted_segments for peer in peers)
-    answers = {address(n): world.network.cut_since(host, n) is None for n in range(world.shape.hosts) if n != host}
+    answers = {
+        address(other): world.network.cut_since(host, other) is None
+        for other in range(world.shape.hosts)
+        if other != host
+    }
     is_late = any(time - rank.at(time).step_since > ASKED_SECONDS for rank in ranks)
     return TcpSample(total, peers, (address(host),), (DEVICE,), answers=answers if is_late else None)
 

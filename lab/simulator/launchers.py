@@ -44,8 +44,8 @@ class Launchers:
         """End the launcher of a rank by SIGKILL; its ranks go on."""
         self.gone[rank.attempt, rank.host] = self._world.time, "signal SIGKILL"
 
-    def ended(self, rank: SimulatedRank) -> None:
-        """React to the end of a rank."""
+    def react_to_end(self, rank: SimulatedRank) -> None:
+        """End or restart the other ranks as the launcher of a rank that has ended does."""
         world = self._world
         shape = self._world.shape
         failed = _failed(rank)
@@ -110,7 +110,7 @@ class Launchers:
         world = self._world
         for rank in ranks:
             seconds = KILL_SECONDS.get(world.shape.launcher, 30.0)
-            world.schedule(seconds, partial(world.processes.end, rank, terminated("SIGKILL", False)))
+            world.schedule(seconds, partial(world.processes.end, rank, terminated("SIGKILL")))
 
 
 def _failed(rank: SimulatedRank) -> bool:

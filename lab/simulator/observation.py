@@ -180,7 +180,7 @@ class SimulatedAgent:
             ),
             sequences=rank.sequences(time), lease_seconds=lease,
             overdue_seconds=overdue if alive else 0.0, steps=number,
-            step_seconds_total=sum(r.duration for r in rank.steps[max(0, number - 1) : number]) * number,
+            step_seconds_total=sum(record.duration for record in rank.steps[max(0, number - 1) : number]) * number,
             totals=None, report={}, last_words=words,
             last_step_time=clock + rank.step_ends[number - 1] if number else None,
             last_checkpoint_time=next((clock + end for end in reversed(rank.checkpoints) if end <= look), None),

@@ -24,7 +24,7 @@ def looks_like_the_owners_end(world: World, agents: Sequence[SimulatedAgent]) ->
     """Return True if SIGTERM ended all ranks together, and neither its senders nor a launcher show a fault."""
     ranks = [rank for rank in world.ranks if agents[rank.host].reachable]
     handles_term = world.shape.handles_term
-    status = terminated("SIGTERM", handles_term).status
+    status = terminated("SIGTERM", handles_term=handles_term).status
     if not ranks or not all(_was_ended_by_signal(rank, status) for rank in ranks):
         return False
     if len({pid for rank in ranks if (pid := _sender(rank)) is not None}) > 1:

@@ -61,7 +61,7 @@ class Processes:
             rank.ending = replace(ending, words=rank.ending.words)
         else:
             rank.ending = replace(ending, words=self._last_words(rank, ending))
-        world.launchers.ended(rank)
+        world.launchers.react_to_end(rank)
         for other in world.launches[rank.attempt] if world.shape.device == "cpu" else ():
             if (collective := world.waits_in(other)) and rank.rank in collective.members:
                 world.schedule(world.draw.uniform(*NOTICE_SECONDS), partial(self.fail, other, self._error(rank.rank)))
@@ -83,7 +83,7 @@ class Processes:
                 rank.sender = sender
             else:
                 rank.late_sender = world.time, sender
-        ending = terminated(name, world.shape.handles_term)
+        ending = terminated(name, handles_term=world.shape.handles_term)
         if name == "SIGKILL":
             self.end(rank, ending)
         elif ending.words and ending.words.kind == "signal":
@@ -130,7 +130,7 @@ class Processes:
         return self._error(ended[0]) if ended else ""
 
     def _error(self, peer: int, is_reset: bool = False) -> str:
-        return gloo_error(peer, self._world.shape.host_of(peer), is_reset)
+        return gloo_error(peer, self._world.shape.host_of(peer), is_reset=is_reset)
 
     def abort_others(self, collective: Collective) -> None:
         """Let gloo abort ranks that receive more than they expect."""
@@ -150,4 +150,4 @@ class Processes:
     def fail(self, rank: SimulatedRank, message: str) -> None:
         """Raise a network error in a rank; a stopped process raises it when it goes on."""
         if rank.ended is None and rank.stopped_since(self._world.time) is None:
-            self.leave(rank, victim(message, self._world.shape.wraps))
+            self.leave(rank, victim(message, wraps=self._world.shape.wraps))

@@ -37,14 +37,14 @@ def ops(shape: Shape, rank: int) -> list[Op]:
     if shape.model == "dlrm":
         return [*(Op("all_to_all", "0", everyone),) * 3, Op("all_reduce", "0", everyone)]
     if shape.model == "stages":  # the last ranks do other work than the first ones
-        half = [n for n in everyone if (2 * n < shape.ranks) == (2 * rank < shape.ranks)]
+        half = [member for member in everyone if (2 * member < shape.ranks) == (2 * rank < shape.ranks)]
         stage = "first" if 2 * rank < shape.ranks else "last"
         gathers = () if stage == "first" else (Op("all_gather", stage, tuple(half)),) * 2
         inner = [*gathers, Op("all_reduce", stage, tuple(half))] if len(half) > 1 else []
         return [*inner, Op("all_reduce", "0", everyone)]
     pair = rank // 2
-    partners = tuple(n for n in everyone if n // 2 == pair)
-    peers = tuple(n for n in everyone if n % 2 == rank % 2)
+    partners = tuple(member for member in everyone if member // 2 == pair)
+    peers = tuple(member for member in everyone if member % 2 == rank % 2)
     inner = [Op("all_gather", f"tp{pair}", partners)] if len(partners) > 1 else []
     outer = [Op("reduce_scatter", f"dp{rank % 2}", peers)] if len(peers) > 1 else []
     return [*inner, *outer, Op("all_reduce", "0", everyone)]
@@ -80,7 +80,7 @@ class RankScript:
 
     def _step(self, step: int, script: Sequence[Op]) -> Generator[Instruction, None, bool]:
         """Yield the instructions of one step; return True if an exception of the step was swallowed."""
-        strikes = [s for s in self.armed if s.step == step and self._strikes_rank(s)]
+        strikes = [strike for strike in self.armed if strike.step == step and self._strikes_rank(strike)]
         is_struck = bool(strikes)
         for strike in strikes:
             if strike.what in LASTING:
@@ -90,7 +90,7 @@ class RankScript:
             yield from self._strikes(step, "loader_start")
             yield from self._strikes(step, "data")
         yield Spend("data", self._seconds(DATA_SHARE, "data", step))
-        swallowed = [s for s in strikes if s.what == "swallow"]
+        swallowed = [strike for strike in strikes if strike.what == "swallow"]
         if swallowed and swallowed[0].place in ("data", "forward"):
             return True
         forward, backward = self._seconds(FORWARD_SHARE, "forward", step), self._seconds(BACKWARD_SHARE, "", step)
@@ -101,14 +101,16 @@ class RankScript:
             yield from self._strikes(step, "backward")
         yield Spend("backward", backward)
         for number, op in enumerate(script):
-            changed = [s for s in strikes if s.place == "collective" and s.op % len(script) == number]
+            changed = [
+                strike for strike in strikes if strike.place == "collective" and strike.op % len(script) == number
+            ]
             if swallowed and number == 1 + swallowed[0].op % len(script):
                 return True
             if changed:
                 yield from self._strikes(step, "collective", number, len(script))
-            if any(s.what == "skip" for s in changed):
+            if any(strike.what == "skip" for strike in changed):
                 continue
-            size = 2 * BYTES if any(s.what == "size" for s in changed) else BYTES
+            size = 2 * BYTES if any(strike.what == "size" for strike in changed) else BYTES
             yield Enter(op.op, op.group, op.members, size)
             yield Spend("backward", self._seconds(0.02, "", step))
         yield Sync()

@@ -118,21 +118,26 @@ class Watch:
     def _judge(self, snapshot: Snapshot, reports: Sequence[AgentReport]) -> bool:
         """Let the hub judge one job, with flight records once it nearly stalls; return True if it looks suspect."""
         open_stalls = self._hub.journal.active_of(JOB, STALL)
-        alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
+        alive = [rank for rank in snapshot.ranks if rank.alive and rank.activity != "done"]
         state = self._hub.job_states.state_of(snapshot)
         gather = open_stalls or (alive and all(map(_nearly_overdue, alive)))
         state.note_waiters(snapshot.ranks)
         state.flights = self._flights(snapshot) if gather else {}
         self._hub.judge.judge_job(snapshot, [*reports], UNIX + self.world.time)
-        suspects = [r for r in snapshot.ranks if not r.alive or r.overdue_seconds > 0 or r.stopped_seconds]
+        suspects = [
+            rank for rank in snapshot.ranks if not rank.alive or rank.overdue_seconds > 0 or rank.stopped_seconds
+        ]
         return bool(open_stalls or suspects)
 
     def _flights(self, snapshot: Snapshot) -> dict[int, StandingObservation[FlightRecord]]:
         """Return the flight records of the living ranks; a stopped process does not answer."""
         backend = "gloo" if self.world.shape.device == "cpu" else "nccl"
-        answering = [r for r in snapshot.ranks if r.alive and r.stopped_seconds is None]
+        answering = [rank for rank in snapshot.ranks if rank.alive and rank.stopped_seconds is None]
         launches = self.world.launches
-        return {r.rank: StandingObservation.of(r, flight(launches[r.attempt][r.rank], backend)) for r in answering}
+        return {
+            rank.rank: StandingObservation.of(rank, flight(launches[rank.attempt][rank.rank], backend))
+            for rank in answering
+        }
 
     def _record(self) -> None:
         """Record each finding that opened or changed."""
