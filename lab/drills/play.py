@@ -206,7 +206,7 @@ def _await_end(scene: Scene, injection: Injection, row: DrillRow) -> DrillRow:
 def _await_critical(scene: Scene, finding: Finding, until: float) -> float | None:
     """Wait until the finding is critical; return the time in unix seconds, or None if it did not become critical."""
     while time.time() < until:
-        current = next((f for f in findings_since(scene, finding.detected) if f.id == finding.id), finding)
+        current = next((known for known in findings_since(scene, finding.detected) if known.id == finding.id), finding)
         if current.severity == "critical":
             return time.time()
         if current.resolved is not None:
@@ -252,7 +252,7 @@ def _await_finding(drill: Drill, scene: Scene, injection: Injection, until: floa
     began = time.time()  # the second of two faults may take seconds, and a finding may be older than that
     while time.time() < until:
         if not drill.detector:
-            page = next((p for p in pages_since(scene, injection.onset) if p.alert in drill.causes), None)
+            page = next((page for page in pages_since(scene, injection.onset) if page.alert in drill.causes), None)
             if page is not None:
                 return _Report(page, page.time)
         for finding in findings_since(scene, injection.onset):
@@ -271,7 +271,7 @@ def _with_diagnosis(
     if isinstance(report, ReceivedPage):
         return replace(row, reported_cause=report.alert, severity=report.severity, culprit_right=True)
     findings = findings_since(scene, injection.onset)
-    finding = next((f for f in findings if f.id == report.id), report)
+    finding = next((finding for finding in findings if finding.id == report.id), report)
     rank = scene.rank if injection.rank is None else injection.rank
     host = injection.host or scene.host
     struck = {rank, *injection.others}
@@ -294,5 +294,7 @@ def _with_diagnosis(
         struck_too=injection.others,
         confidence=finding.confidence,
         evidence_missing=tuple(word for word in evidence if word not in text),
-        beside=tuple(sorted({f.cause for f in findings if f.id != finding.id and not is_excused(drill, f)})),
+        beside=tuple(
+            sorted({other.cause for other in findings if other.id != finding.id and not is_excused(drill, other)})
+        ),
     )

@@ -53,7 +53,7 @@ def train_step(model: Any, optimizer: Any, batch: Tensor, saboteur: Any) -> None
     loss.backward()
     received = shuffle(max(CHUNK, saboteur.exchange_bytes // 4), saboteur.hot())
     saboteur.serve(received)
-    gradients = torch.cat([p.grad.flatten() for p in model.parameters()])
+    gradients = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
     if not saboteur.skips():
         times = saboteur.sent_size(len(gradients)) // len(gradients)  # 2 if this rank is to bring another size
         dist.all_reduce(gradients.repeat(times))

@@ -49,7 +49,9 @@ def settled_point(
             "zmon.work() in the trainer, or write {batch} or {batch_per_rank} in the command"
         )
     categories = sorted({category for run in rounds for category in run.causes})
-    samples = [fmean(run.samples[i] for i in block) if counted and run.samples else batch or 0 for run, block in blocks]
+    samples = [
+        fmean(run.samples[index] for index in block) if counted and run.samples else batch or 0 for run, block in blocks
+    ]
     ops = sorted({op for run in rounds for op in run.sent_bytes})
     return Point(
         ranks=rounds[0].world_size,
