@@ -243,7 +243,12 @@ def _cells(kind: str, size: int, step_seconds: float, plays: Sequence[Play]) -> 
     severities = Counter(play.severity for play in plays)
     right = sum(play.causes[:1] == ((cause,) if cause else ()) for play in plays)
     delays = sorted(play.seconds for play in plays if play.seconds is not None)
-    yield from (kind, str(size), f"{step_seconds * 1000:.0f} ms", f"{sum(p.lost_ratio for p in plays) / number:.0%}")
+    yield from (
+        kind,
+        str(size),
+        f"{step_seconds * 1000:.0f} ms",
+        f"{sum(play.lost_ratio for play in plays) / number:.0%}",
+    )
     yield from (f"{severities[severity] / number:.1%}" for severity in ("", "info", "warning"))
     yield f"{right / number:.1%}"
     yield f"{sum(play.names_rank for play in plays) / number:.1%}"

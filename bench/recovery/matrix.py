@@ -113,7 +113,7 @@ def _line(cell: Cell | str, rows: Sequence[DrillRow], needs_act: bool) -> str:
     seconds = ["" if (known := spread(values)) is None else f"{known.p50:.2f}" for values in columns]
     p95 = ["" if (known := spread(values)) is None else f"{known.p95:.2f}" for values in (again, since)]
     by = "act" if needs_act else "torchrun"
-    counts = (str(sum(a is None for a in again)), str(sum(len(row.wrong_acts) for row in rows)))
+    counts = (str(sum(seconds is None for seconds in again)), str(sum(len(row.wrong_acts) for row in rows)))
     return f"| {' | '.join((*name, str(len(played)), *seconds, *p95, by, *counts))} |"
 
 
