@@ -14,8 +14,9 @@ import msgspec
 from aiohttp import web
 
 import zmon
+from bench.cluster import sources
 from bench.dashboard import hub_answers
-from bench.dashboard.scene import JOB, OPS, SAMPLES, SIMULATED_SECONDS, SLOW, STEP_SECONDS, Scene, sources
+from bench.dashboard.scene import JOB, OPS, SAMPLES, SIMULATED_SECONDS, SLOW, STEP_SECONDS, Scene
 from zmon import detectors
 from zmon.hub.api.rank_page import rank_page, with_few_rows
 from zmon.hub.api.scaling import curve_point

@@ -14,7 +14,7 @@ import numpy as np
 
 from bench.cluster import RANK, RANKS_PER_AGENT
 from dashboards.intervals import CLUSTER, ONE_MACHINE, Intervals
-from zmon.schema.host import ClockSample, GpuSample, HeldGpus, HostLoad, HostSample, NicSample, SourceStatus, TcpSample
+from zmon.schema.host import ClockSample, GpuSample, HeldGpus, HostLoad, HostSample, NicSample, TcpSample
 from zmon.schema.rank import InFlight, RankState
 
 JOB = "ads"
@@ -31,7 +31,6 @@ SENT_BYTES = 80e6  # bytes that a rank sends in all_to_all in each step
 SAMPLES = 512  # samples of a rank in each step
 GIBI = 1 << 30
 THROTTLES = ("sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake")
-_SOURCES = ("boxes", "gpu", "nic", "rdma", "tcp", "host", "storage", "cgroup", "clock", "kernel", "processes")
 
 Periods = tuple[tuple[float, float], ...]
 
@@ -148,16 +147,6 @@ class Scene:
         clock = ClockSample(offset_seconds=0.0002, synchronized=True)
         held = HeldGpus("slurm-4711", "ann", num_gpus=1, idle_kind="ended", idle_seconds=1200.0)
         return HostSample(nics=nics, gpus=gpus, tcp=TcpSample(200, ()), load=load, clock=clock, held=(held,))
-
-
-def sources(now: float) -> tuple[SourceStatus, ...]:
-    """Return the status of all sources of an agent; all of them work."""
-    return tuple(
-        SourceStatus(
-            name, up=True, absent=False, duration_seconds=0.002, last_success_time=now, num_errors=0, error=None
-        )
-        for name in _SOURCES
-    )
 
 
 def _totals(self_ratio: float, steps: int, sent_ratio: float) -> dict[str, float]:

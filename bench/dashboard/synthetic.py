@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from prometheus_client.parser import text_string_to_metric_families
 
-from bench.cluster import RANKS_PER_AGENT
+from bench.cluster import RANKS_PER_AGENT, sources
 from bench.dashboard import hub_answers
 from bench.dashboard.recorded import Values, recorded
-from bench.dashboard.scene import JOB, KINDS, SIMULATED_SECONDS, SLOW, Scene, sources
+from bench.dashboard.scene import JOB, KINDS, SIMULATED_SECONDS, SLOW, Scene
 from dashboards.panels import ALL
 from dashboards.rules.render import recording_seconds
 from zmon import metrics
