@@ -63,8 +63,10 @@ def costs(seconds: float, ranks: int) -> tuple[Cost, Cost]:
 
 def _watch(process: psutil.Process, port: int, seconds: float) -> Cost:
     time.sleep(_SETTLE_SECONDS)
-    scrapes, page = [], ""
-    cpu_before, begin = sum(process.cpu_times()[:2]), time.monotonic()
+    scrapes = []
+    page = ""
+    cpu_before = sum(process.cpu_times()[:2])
+    begin = time.monotonic()
     while (elapsed := time.monotonic() - begin) < seconds:
         scrape_begin = time.perf_counter()
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:

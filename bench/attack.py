@@ -30,6 +30,7 @@ from bench.processes import child, free_port, ranks_running
 from bench.rows import MEBI, table_line
 from lab.faults.sabotage import wait_until
 
+# Clients that send half a request, that send a body of 100 MB, and that ask for large answers.
 HALF, BODIES, READERS = 1100, 10, 50
 AGENT_PATHS = ("/api/v1/snapshot?since=0", "/metrics")
 HUB_PATHS = ("/api/v1/findings", "/api/v1/incidents", "/metrics", "/api/v1/jobs")
@@ -62,11 +63,11 @@ class Attacked:
     log: Path
     scrape_seconds: list[float] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
-    most_files: int = 0
-    most_bytes: int = 0
-    end_files: int = 0
+    most_files: int = 0  # open at the same time
+    most_bytes: int = 0  # of resident memory
+    end_files: int = 0  # when last looked at
     end_bytes: int = 0
-    files_before: int = 0
+    files_before: int = 0  # the attack
 
     def scrape(self) -> None:
         """Get /metrics once, and look at the files and the memory of the daemon."""
@@ -91,7 +92,8 @@ class Attacked:
         return self.end_files <= self.files_before + _OWN_FILES
 
     def _look(self) -> None:
-        self.end_files, self.end_bytes = self.process.num_fds(), int(self.process.memory_info().rss)
+        self.end_files = self.process.num_fds()
+        self.end_bytes = int(self.process.memory_info().rss)
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,9 @@ def attack(
     with ranks_running(folder, num_ranks) as pids, daemons(folder, files) as (agent, hub):
         for daemon in (agent, hub):
             daemon.files_before = daemon.process.num_fds()
-        begin, killed_at, finding_seconds = time.monotonic(), 0.0, None
+        begin = time.monotonic()
+        killed_at = 0.0
+        finding_seconds = None
         attackers = {
             name: _attackers(daemon.url, half, readers, paths)
             for name, daemon, paths in (("agent", agent, AGENT_PATHS), ("hub", hub, HUB_PATHS))

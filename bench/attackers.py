@@ -31,7 +31,8 @@ class Attack:
 
     def __init__(self, url: str, paths: Sequence[str]) -> None:
         parts = urlsplit(url)
-        self._host, self._port = parts.hostname or "", parts.port or 80
+        self._host = parts.hostname or ""
+        self._port = parts.port or 80
         self._paths = itertools.cycle(paths)
         self.statuses: Counter[str] = Counter()
 

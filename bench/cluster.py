@@ -155,7 +155,8 @@ def _row(number: int, kind: int) -> tuple[int, ...]:
     draw = random.Random(number * _KINDS + kind)
     phases = [round(30_000_000 * draw.uniform(0.9, 1.1)) for _ in PHASES]
     received = [draw.randrange(10_000_000) for _ in _OPS]
-    exposed, sent = [10_000_000] * len(_OPS), [10_000_000 + 1000 * kind] * len(_OPS)
+    exposed = [10_000_000] * len(_OPS)
+    sent = [10_000_000 + 1000 * kind] * len(_OPS)
     return (number, 32, draw.randrange(26_000), *phases, *exposed, *sent, *received)
 
 
@@ -171,7 +172,19 @@ RANK = RankState(
 )  # fmt: skip
 _NICS = tuple(NicSample(f"eth{n}", "tcp", True, 25e9, 10**12, 10**12, {"rx_errors": 0, "tx_errors": 0}) for n in (0, 1))
 _SAMPLE = HostSample(nics=_NICS, load=HostLoad({"user": 1e5, "idle": 1e6}, 10**12, 2 * 10**12, 0))
-_STATUSES = tuple(SourceStatus(name, True, False, 0.002, 1.8e9, 0, None) for name in _SOURCES)
+
+
+def sources(now: float) -> tuple[SourceStatus, ...]:
+    """Return the status of all sources of an agent; all of them work."""
+    return tuple(
+        SourceStatus(
+            name, up=True, absent=False, duration_seconds=0.002, last_success_time=now, num_errors=0, error=None
+        )
+        for name in _SOURCES
+    )
+
+
+_STATUSES = sources(1.8e9)
 
 
 def serve(num_ranks: int, port: int) -> None:

@@ -83,7 +83,8 @@ class RepeatingSource:
         return float(np.mean([sum(len(np.unique(ids)) for ids in self._ids(step)) for step in range(_COUNTED_BATCHES)]))
 
     def _slice(self, step: int, start: int, size: int) -> Batch:
-        shape, draw = self._shape, np.random.default_rng([2, step])
+        shape = self._shape
+        draw = np.random.default_rng([2, step])
         dense = draw.standard_normal((shape.global_batch, DENSE_FEATURES), dtype=np.float32)
         labels = (draw.random(shape.global_batch) < 0.25).astype(np.float32)
         ids = self._ids(step)[:, start : start + size]

@@ -25,7 +25,8 @@ from trainer.scale.presets import demo
 from trainer.scale.run import Run, extent, open_source
 from trainer.world import join, world_from
 
-_BLOCK, _WARM_UP = 20, 5  # steps in turn; the first ones, which do not count
+_BLOCK = 20  # steps in turn
+_WARM_UP = 5  # the first steps of a block, which do not count
 _ROWS_AT_A_TIME = 1000
 KEYS = {"plain": "", "encrypted": "key"}  # the file of the key
 
@@ -68,7 +69,8 @@ def _write_rows(path: Path, num_rows: int) -> None:
 def _steps(rounds: int) -> dict[str, list[float]]:
     world = world_from(os.environ)
     join(world)
-    batches, runs = {}, {}
+    batches = {}
+    runs = {}
     for kind, key in KEYS.items():
         criteo = {"file": f"{kind}-0", "key_file": key}
         config = apply_changes(demo(), [{"criteo": criteo, "train": {"global_batch": 1024}}])

@@ -36,7 +36,8 @@ def main() -> int:
         return 2
     pairs = []
     for log in logs:
-        label, failure = log.name.partition("--")[0], failure_of(log)
+        label = log.name.partition("--")[0]
+        failure = failure_of(log)
         pairs.append((label, failure.name))
         if failure.name != label:
             print(f"{log.name}: {failure.name}, by “{failure.clue[:100]}”")

@@ -1,4 +1,4 @@
-"""The share of NaNs whose first rank and step are named right: DDP, FSDP2 and the bundled trainer on four ranks.
+"""The share of NaNs for which zmon names the right rank and step, in DDP, FSDP2 and the bundled trainer on four ranks.
 
     python -m bench.first_nan [--injections N] [--kinds KIND…] [--seed S]
 
@@ -13,6 +13,7 @@ import argparse
 import os
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,7 +34,8 @@ from zmon.schema.job_snapshot import Snapshot
 
 RANKS = 4
 _DETECTOR = next(detector for detector in ALL if detector.name == "divergence")
-_LOOK_SECONDS, _MAX_SECONDS = 0.1, 1.0  # between two looks; for a finding after the last step
+_LOOK_SECONDS = 0.1  # between two looks at the boxes
+_MAX_SECONDS = 1.0  # for a finding after the last step
 _ROUND_SECONDS = 60.0  # a job is aborted if no round ends within this time
 _STEPS_AWAY = 2
 _HEADS = ("job", "rounds", "right", "rank and step", "exact step", "unnamed", "wrong", "silent", "steps until named")
@@ -72,7 +74,8 @@ class Watch:
     """Looks at the boxes of one job as an agent does, and judges them as a hub does."""
 
     def __init__(self, root: Path) -> None:
-        self._boxes, self._reported = Boxes(root, "node-a"), ReportedValues()
+        self._boxes = Boxes(root, "node-a")
+        self._reported = ReportedValues()
 
     def finding(self) -> Finding | None:
         """Look at all boxes, and return the detector's finding."""
@@ -90,7 +93,8 @@ def rounds(kind: str, injections: int, seed: int) -> Iterator[Round]:
         folder = Path(name)
         job = start_job(folder, "bench.first_nan_job", kind, str(injections), str(seed), ranks=RANKS)
         try:
-            watch, last_step = Watch(folder / BOXES), 0
+            watch = Watch(folder / BOXES)
+            last_step = 0
             for number in range(1, injections + 1):
                 first = finding = injected = None
                 deadline = time.monotonic() + _ROUND_SECONDS
@@ -142,7 +146,7 @@ def main() -> None:
 
 
 def _cells(kind: str, played: list[Round]) -> tuple[str, ...]:
-    number = {v: sum(round_.result == v for round_ in played) for v in ("right", "unnamed", "wrong", "silent")}
+    number = Counter(round_.result for round_ in played)
     right = [round_ for round_ in played if round_.result == "right"]
     steps = [n for round_ in right if isinstance(n := _evidence(round_.first).num_steps, int)]
     return (
@@ -151,7 +155,7 @@ def _cells(kind: str, played: list[Round]) -> tuple[str, ...]:
         str(number["right"]),
         f"{number['right'] / len(played) * PERCENT:.1f} %",
         f"{sum(round_.steps_away == 0 for round_ in right) / len(played) * PERCENT:.1f} %",
-        *(str(number[v]) for v in ("unnamed", "wrong", "silent")),
+        *(str(number[result]) for result in ("unnamed", "wrong", "silent")),
         f"{median(steps):.0f}, at most {max(steps)}" if steps else "–",
     )
 

@@ -1,4 +1,4 @@
-"""A rank that trains one model again and again, each time with a NaN in one sample of one rank.
+"""A rank that trains one model again and again, every time with a NaN in one sample of one rank.
 
 torchrun starts it as `-m bench.first_nan_job FOLDER KIND INJECTIONS SEED`; KIND is a key of `JOBS`. After an injection,
 rank 0 writes FOLDER/done and waits until FOLDER/read has the same number. Its steps are its own count, not zmon's.
@@ -31,7 +31,8 @@ from trainer.scale.run import Run, open_source
 from trainer.tables import EmbeddingConfig
 from trainer.world import World, join, world_from
 
-BEFORE, AFTER = 40, 14  # the most steps before the bad one, and the steps from it on
+BEFORE = 40  # the most steps before the bad one
+AFTER = 14  # the steps from the bad one on
 WIDTH = 32
 
 
@@ -58,7 +59,8 @@ class Job:
 
     def spoil(self, numbers: torch.Tensor, is_bad: bool) -> torch.Tensor:
         """Replace one number of the batch."""
-        place, value = self.draw.randrange(numbers.numel()), self.draw.choice((float("nan"), float("inf")))
+        place = self.draw.randrange(numbers.numel())
+        value = self.draw.choice((float("nan"), float("inf")))
         if is_bad:
             numbers.view(-1)[place] = value
         return numbers
@@ -68,7 +70,7 @@ Play = Callable[[int, int], None]  # trains; gets the bad step, from 1 on in thi
 
 
 def layers(job: Job, model: nn.Module, no_sync: Callable[[bool], Any], reports: bool) -> Play:
-    """Train a model of a few layers, in half of the rounds with two batches in each step."""
+    """Return a function that trains a model of a few layers, in half of the rounds with two batches in each step."""
     initial = [parameter.detach().clone() for parameter in model.parameters()]
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
@@ -101,7 +103,7 @@ def small_model() -> nn.Sequential:
 
 
 def ddp(job: Job) -> Play:
-    """DistributedDataParallel, with losses that rank 0 reports."""
+    """Return a function that trains with DistributedDataParallel. Rank 0 reports its losses."""
     model = DistributedDataParallel(small_model())
 
     def no_sync(is_off: bool) -> None:
@@ -111,7 +113,7 @@ def ddp(job: Job) -> Play:
 
 
 def fsdp2(job: Job) -> Play:
-    """FSDP2, which reports nothing."""
+    """Return a function that trains with FSDP2. No rank reports a loss."""
     model = small_model()
     for layer in (model[0], model[2], model):
         fully_shard(layer)
@@ -139,7 +141,7 @@ class SpoiledSource:
 
 
 def bundled(job: Job) -> Play:
-    """The bundled trainer: each round is a run of its own."""
+    """Return a function that trains with the bundled trainer. A round is a run of its own."""
 
     def play(bad_step: int, bad_rank: int) -> None:
         steps = bad_step + AFTER - 1
@@ -164,7 +166,9 @@ def main(folder: str, kind: str, injections: str, seed: str) -> None:
     job = Job(world, random.Random(seed), random.Random(f"{seed} {world.rank}"))
     play = JOBS[kind](job)
     for number in range(1, int(injections) + 1):
-        base, bad_step, bad_rank = job.steps, job.draw.randrange(3, BEFORE), job.draw.randrange(world.size)
+        base = job.steps
+        bad_step = job.draw.randrange(3, BEFORE)
+        bad_rank = job.draw.randrange(world.size)
         play(bad_step, bad_rank)
         if world.rank == 0:
             hand_over(Path(folder), Injected(number, bad_rank, base + bad_step))

@@ -47,11 +47,14 @@ class Work:
 
 def work_of(shape: Shape, num_ranks: int, distinct_rows: float) -> Work:
     """Return the work of a rank by the formulas above; a step looks up `distinct_rows` of all tables."""
-    samples, layers = shape.global_batch // num_ranks, list(shape.layers())
+    samples = shape.global_batch // num_ranks
+    layers = list(shape.layers())
     weights = sum(inside * outside for inside, outside in layers)
     dense = _ELEMENT * (weights + sum(outside for _, outside in layers))
     no_gradient = layers[0][0] * layers[0][1]  # the dense features need no gradient
-    row, bags, touched = _ELEMENT * shape.dim, shape.tables * samples, round(distinct_rows / num_ranks)
+    row = _ELEMENT * shape.dim
+    bags = shape.tables * samples
+    touched = round(distinct_rows / num_ranks)
     ids = bags * shape.pooling
     return Work(
         operations=2 * samples * (3 * weights - no_gradient),
@@ -70,7 +73,8 @@ def products(shape: Shape, num_ranks: int) -> Callable[[], None]:
     for number, (inside, outside) in enumerate(shape.layers()):
         weight, bias = torch.randn(outside, inside), torch.randn(outside)
         before, after = torch.randn(samples, inside), torch.randn(samples, outside)
-        gradient, weight_gradient = torch.randn(samples, outside), torch.empty_like(weight)
+        gradient = torch.randn(samples, outside)
+        weight_gradient = torch.empty_like(weight)
         input_gradient = torch.empty_like(before) if number else None  # the dense features need no gradient
         layers.append((before, weight, bias, after, gradient, weight_gradient, input_gradient))
 
@@ -87,7 +91,8 @@ def products(shape: Shape, num_ranks: int) -> Callable[[], None]:
 def copies(traffic: int) -> Callable[[], None]:
     """Return a function that copies half of `traffic` bytes, because each byte is read and written."""
     size = traffic // 2
-    begin, target = 0, torch.ones(max(_COPY_SOURCE_BYTES, size), dtype=torch.uint8)
+    begin = 0
+    target = torch.ones(max(_COPY_SOURCE_BYTES, size), dtype=torch.uint8)
     source = torch.ones_like(target)
 
     def copy() -> None:

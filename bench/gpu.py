@@ -56,7 +56,8 @@ def measure(world: World, shape: Shape, ceiling: Ceiling, steps: int, clock: Clo
 
     All batches are generated before the first step.
     """
-    config, source = shape.config(), RepeatingSource(shape)
+    config = shape.config()
+    source = RepeatingSource(shape)
     source.generate(world.rank, world.size)
     trainer = Trainer(config, world, plan(config, world).tables)
     work = work_of(shape, world.size, source.distinct_rows())

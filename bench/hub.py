@@ -138,7 +138,9 @@ def _watch(running: RunningHub, seconds: float) -> Passes:
     """Watch the passes from the end of one pass to the end of a pass at least `seconds` later."""
     walls: list[float] = []
     last, _ = _wait_for_pass(running.url, -1.0)
-    before, begin, sent = _cpu_seconds(running), time.monotonic(), _sent_bytes(running)
+    before = _cpu_seconds(running)
+    begin = time.monotonic()
+    sent = _sent_bytes(running)
     while time.monotonic() - begin < seconds:
         last, wall = _wait_for_pass(running.url, last)
         walls.append(wall)

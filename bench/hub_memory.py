@@ -26,7 +26,8 @@ from lab.faults.sabotage import wait_until
 
 _GROUP = Path("/sys/fs/cgroup/memory") / f"zmon-bench-{os.getpid()}"
 _ROW_SECONDS = 600.0  # the windows over steps are full after this time
-_STRIKE_SECONDS, _STRIKE_EVERY_SECONDS = 30.0, 300.0
+_STRIKE_SECONDS = 30.0  # for which a rank is stopped
+_STRIKE_EVERY_SECONDS = 300.0
 _READ_SECONDS = 2.0
 _START_SECONDS = 60.0
 _PATHS = ("/metrics", "/api/v1/jobs", "/api/v1/findings")
@@ -49,13 +50,15 @@ def main() -> None:
 
 
 def measure(num_ranks: int, seconds: float) -> None:
-    """Run the hub for so long, with ranks that stop now and then, and print its memory."""
+    """Run the hub for this time, with ranks that stop now and then, and print its memory."""
     with running_hub(num_ranks) as running:
         (_GROUP / "cgroup.procs").write_text(str(running.process.pid))
         wait_until(lambda: list_of(f"{running.url}/api/v1/jobs"), _START_SECONDS)
         print(table_line(_HEADS, _HEADS), flush=True)
-        begin, first = time.monotonic(), 0
-        due, sent = deque(_strikes(num_ranks, seconds)), 0
+        begin = time.monotonic()
+        first = 0
+        due = deque(_strikes(num_ranks, seconds))
+        sent = 0
         for row_end in _row_ends(seconds):
             while (elapsed := time.monotonic() - begin) < row_end:
                 while due and due[0][0] <= elapsed:

@@ -149,7 +149,8 @@ class Job:
     learning: BaselineLearner = field(default_factory=BaselineLearner)
 
     def __post_init__(self) -> None:
-        self.history, self.every = History(self.size), 1
+        self.history = History(self.size)
+        self.every = 1
         while self.every * HubConfig.about_steps * self.step_seconds < _INTERVAL:
             self.every *= 2
         ranks = tuple(replace(RANK, rank=rank, world_size=self.size) for rank in range(self.size))
@@ -197,7 +198,11 @@ class Play:
 def play(kind: str, size: int, step_seconds: float, seed: int, seconds: float) -> Play:
     """Simulate one job for this time."""
     job = Job(kind, size, step_seconds, random.Random(seed))
-    next_pass, severities, causes, names_rank, first = _INTERVAL, set(), [], False, None
+    next_pass = _INTERVAL
+    severities = set()
+    causes = []
+    names_rank = False
+    first = None
     while job.seconds < seconds:
         job.train()
         if job.seconds < next_pass:
@@ -233,11 +238,17 @@ def main() -> None:
 
 
 def _cells(kind: str, size: int, step_seconds: float, plays: Sequence[Play]) -> Iterator[str]:
-    number, cause = len(plays), KINDS[kind].right_cause
+    number = len(plays)
+    cause = KINDS[kind].right_cause
     severities = Counter(play.severity for play in plays)
     right = sum(play.causes[:1] == ((cause,) if cause else ()) for play in plays)
     delays = sorted(play.seconds for play in plays if play.seconds is not None)
-    yield from (kind, str(size), f"{step_seconds * 1000:.0f} ms", f"{sum(p.lost_ratio for p in plays) / number:.0%}")
+    yield from (
+        kind,
+        str(size),
+        f"{step_seconds * 1000:.0f} ms",
+        f"{sum(play.lost_ratio for play in plays) / number:.0%}",
+    )
     yield from (f"{severities[severity] / number:.1%}" for severity in ("", "info", "warning"))
     yield f"{right / number:.1%}"
     yield f"{sum(play.names_rank for play in plays) / number:.1%}"

@@ -29,7 +29,8 @@ from bench.device import Cpu, Device, Gpu
 from bench.jobs.training import Training
 from bench.switch import WATCHED, Switch, attach
 
-BLOCK, BLOCK_OF_ONE_RANK = 20, 5  # steps between two switches; the first step is discarded
+BLOCK = 20  # steps between two switches; the first step is discarded
+BLOCK_OF_ONE_RANK = 5  # the same in a job of one rank
 WARM_UP = 100
 ON_DEVICE = "device"
 
@@ -64,7 +65,8 @@ def measure(step: Callable[[], None], switch: Switch | None, mode: str, num_step
         switch.to(mode)
     step()
     reported = switch.reported() if switch else 0.0
-    begin, processor = time.perf_counter(), time.thread_time()
+    begin = time.perf_counter()
+    processor = time.thread_time()
     for _ in range(num_steps - 1):
         step()
     measured = num_steps - 1

@@ -41,7 +41,8 @@ def rows(num_fitted: int) -> list[tuple[int, float, PredictedStep]]:
         (batch / ranks, batch / rate - _exchange_seconds(ranks, batch)) for ranks, batch, rate in ROWS[:num_fitted]
     ]
     if num_fitted == 1:  # the fixed part cannot be determined from one size
-        slope, intercept = points[0][1] / points[0][0], 0.0
+        slope = points[0][1] / points[0][0]
+        intercept = 0.0
     else:
         slope, intercept = linear_regression(*zip(*points, strict=True))
     return [(ranks, rate, _predict(Work(slope, intercept, EXCHANGES), ranks, batch)) for ranks, batch, rate in ROWS]

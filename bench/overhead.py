@@ -19,7 +19,7 @@ Part = Callable[[], Iterable[str]]
 
 
 def parts(seconds: float, quick: bool) -> dict[str, tuple[str, Part]]:
-    """Return title and measuring function of each part, by the part's name; a function yields lines."""
+    """Return the title of each part, and the function that measures it and yields lines, by the name of the part."""
     return {
         "hot-path": ("a step in a loop: 7 phases, 5 ops, a record", lambda: lines(hot_path.measure(5 if quick else 9))),
         "job": ("a step of a job, in turns watched, absent (twice) and idle", lambda: switching.measure(seconds)),
@@ -33,7 +33,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=8.0, help="seconds of steps of each job (8)")
     parser.add_argument("--quick", action="store_true", help="few rounds in the other parts, as a quick check")
-    parser.add_argument("--only", nargs="+", choices=tuple(parts(0, True)), help="measure only these parts")
+    parser.add_argument(
+        "--only", nargs="+", choices=tuple(parts(seconds=0.0, quick=True)), help="measure only these parts"
+    )
     arguments = parser.parse_args()
     for name, (title, measure) in parts(arguments.seconds, arguments.quick).items():
         if arguments.only is None or name in arguments.only:

@@ -53,10 +53,12 @@ def main(out: str, kind: str, seconds: str, step_seconds: str, native: str) -> N
     gc.freeze()
     steps = max(10, int(float(seconds) / duration))
     edge.take_places()
-    reported, begin = probe.current.ledger.overhead_ns, time.perf_counter()
+    reported = probe.current.ledger.overhead_ns
+    begin = time.perf_counter()
     for _ in range(steps):
         training.step(pause)
-    elapsed, places = time.perf_counter() - begin, edge.take_places()
+    elapsed = time.perf_counter() - begin
+    places = edge.take_places()
     result = {
         "step": elapsed / steps,
         "reported": (probe.current.ledger.overhead_ns - reported) / steps / 1e3,

@@ -36,7 +36,8 @@ class PlainDlrm(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Return the logits (B,)."""
-        bottom, pooled = self.bottom(batch.dense), []
+        bottom = self.bottom(batch.dense)
+        pooled = []
         ids = batch.ids.split(batch.lengths.sum(dim=1).tolist())
         for table, table_ids, lengths in zip(self.tables, ids, batch.lengths, strict=True):
             pooled.append(table(table_ids, lengths.cumsum(0) - lengths))
@@ -51,7 +52,8 @@ class PlainTrainer:
 
     def __init__(self, shape: Shape, batches: Iterator[Loaded]) -> None:
         torch.manual_seed(1)
-        self._batches, plain = batches, PlainDlrm(shape)
+        self._batches = batches
+        plain = PlainDlrm(shape)
         table_names = [name for name, _ in plain.named_parameters() if name.startswith("tables.")]
         DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(plain, table_names)
         self._model = DistributedDataParallel(plain)

@@ -59,10 +59,13 @@ def main() -> None:
 
 
 def _print_plan(num_tables: int, num_ranks: int, name: str) -> None:
-    workload, machine = _workload(num_tables, num_ranks), _machine(name)
-    wall_begin, cpu_begin = time.perf_counter(), time.process_time()
+    workload = _workload(num_tables, num_ranks)
+    machine = _machine(name)
+    wall_begin = time.perf_counter()
+    cpu_begin = time.process_time()
     plan = choose(workload, machine, (AUTO,) * num_tables, memory_bytes=_NO_LIMIT, base_bytes=0)
-    wall, cpu = time.perf_counter() - wall_begin, time.process_time() - cpu_begin
+    wall = time.perf_counter() - wall_begin
+    cpu = time.process_time() - cpu_begin
     step = Step(workload, machine)
     options = [  # those that the plan chose
         next(
@@ -74,14 +77,18 @@ def _print_plan(num_tables: int, num_ranks: int, name: str) -> None:
     ]
     seconds = [load.seconds for load in plan.predicted]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    slowest, mean, bound = max(seconds), sum(seconds) / num_ranks, max(bounds(options, step))
+    slowest = max(seconds)
+    mean = sum(seconds) / num_ranks
+    bound = max(bounds(options, step))
     times = f"{wall:.1f}", f"{cpu:.1f}", f"{peak:.0f}", f"{slowest * 1e3:.1f}", f"{mean * 1e3:.1f}"
     cells = str(num_tables), str(num_ranks), name, *times, f"{slowest / bound:.3f}"
     print(table_line(cells, _PLAN_HEADS))
 
 
 def _print_partitioners(num_tables: int, num_ranks: int, name: str) -> None:
-    workload, machine, limits = _workload(num_tables, num_ranks), _machine(name), Limits(_NO_LIMIT)
+    workload = _workload(num_tables, num_ranks)
+    machine = _machine(name)
+    limits = Limits(_NO_LIMIT)
     step = Step(workload, machine)
     options = [options_of(KINDS, table, workload, machine, step) for table in workload.tables]
     selected = next(iter(selections(options, step, limits)))

@@ -2,9 +2,9 @@
 
     python -m bench.replay [--ranks N] [--passes N] [--every SECONDS]
 
-First the agents of bench.cluster record one report each every `--every` seconds into a file, as a hub would request
-them whose passes take that long. Then a hub reads the file: it decodes each report and runs all detectors after each
-round, as in a live pass, but nothing is sent. `÷ real time` is the time of the replay by the time that was recorded.
+First, every agent of bench.cluster records a report into a file each `--every` seconds, as for a hub whose passes take
+that long. Then a hub reads the file: it decodes each report and runs all detectors after each round, as in a live pass,
+but nothing is sent. `÷ real time` is the time of the replay divided by the time that was recorded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from zmon.schema.api.packed import Resting, unpack
 
 _HEADS = ("ranks", "agents", "recorded", "MB", "decode", "evaluate", "pass", "÷ real time", "resident")
 _LENGTH_BYTES = 4
-_WARM_PASSES = 2  # of them the first one learns what rests
+_WARM_PASSES = 2  # not measured; in the first one, the hub learns the values that seldom change
 
 
 def main() -> None:

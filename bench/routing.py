@@ -51,7 +51,8 @@ CASES = (
 
 def shards_of(case: Case) -> tuple[Shard, ...]:
     """Return the shards of all ranks."""
-    kind, shards = KINDS[case.kind], list[Shard]()
+    kind = KINDS[case.kind]
+    shards = list[Shard]()
     choices = kind.choices(case.ranks, case.ranks)
     for table in range(case.tables):
         ranks = choices[-1] if case.kind == "column_wise" else choices[table % len(choices)]  # all of them
@@ -101,7 +102,8 @@ def main() -> None:
     torch.set_num_threads(1)
     print(f"{'':<44}{'ids':>9}{'loop, ms':>11}{'router, ms':>12}{'speedup':>10}")
     for case in CASES:
-        shards, batch = shards_of(case), batch_of(case)
+        shards = shards_of(case)
+        batch = batch_of(case)
         router = Router(shards)
         rows, lengths = by_loop(shards, batch)
         routed = router.route(batch)

@@ -89,7 +89,8 @@ def _is_recorded(series: Series) -> bool:
 
 def _sizes(folder: Path, series: Sequence[Series], scene: Scene) -> tuple[int, int, int]:
     """Return the number of samples, and their bytes on disk in Prometheus and in VictoriaMetrics."""
-    text, blocks = folder / "text.om", folder / "blocks"
+    text = folder / "text.om"
+    blocks = folder / "blocks"
     samples = write(text, series, scene, scene.start, scene.end)
     with victoria.running(folder) as (url, _):
         imported = urllib.request.Request(f"{url}/api/v1/import/prometheus", data=_in_milliseconds(text), method="POST")

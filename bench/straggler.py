@@ -65,7 +65,9 @@ class Job:
     slower: tuple[float, float] = (0.0, 0.0)  # added computation and input, as ratios of a normal step
 
     def __post_init__(self) -> None:
-        self.history, self.number, self.seconds = History(self.size), 0, 0.0
+        self.history = History(self.size)
+        self.number = 0
+        self.seconds = 0.0
         self.every = 1
         while self.every * HubConfig.about_steps * self.step_seconds < _INTERVAL:
             self.every *= 2
@@ -144,8 +146,11 @@ def _trial(size: int, step_seconds: float, spread: float, slower: tuple[float, f
     job = Job(size, step_seconds, spread, random.Random(seed))
     while job.seconds < _HISTORY_SECONDS or len(job.history.steps) < _HISTORY_STEPS:
         job.train()
-    job.slow_rank, job.slower = job.draw.randrange(size), slower
-    onset, begin, next_pass = job.number, job.seconds, job.seconds + job.draw.uniform(0, _INTERVAL)
+    job.slow_rank = job.draw.randrange(size)
+    job.slower = slower
+    onset = job.number
+    begin = job.seconds
+    next_pass = job.seconds + job.draw.uniform(0, _INTERVAL)
     while job.number - onset < _MAX_STEPS or job.seconds - begin < _MAX_PASSES * _INTERVAL:
         job.train()
         if job.seconds >= next_pass:
@@ -156,7 +161,10 @@ def _trial(size: int, step_seconds: float, spread: float, slower: tuple[float, f
 
 
 def _false_reports(size: int, step_seconds: float, spread: float, hours: float) -> int:
-    job, next_pass, is_open, number = Job(size, step_seconds, spread, random.Random(1)), 0.0, False, 0
+    job = Job(size, step_seconds, spread, random.Random(1))
+    next_pass = 0.0
+    is_open = False
+    number = 0
     while job.seconds < 3600 * hours:
         job.train()
         if job.seconds >= next_pass:

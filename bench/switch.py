@@ -38,7 +38,7 @@ class Change(NamedTuple):
 
 
 def attach() -> tuple[float, float]:
-    """Import zmon and attach this rank; return the seconds that each of the two took."""
+    """Import zmon and attach this rank. Return the seconds of the import, and those of attaching."""
     begin = time.perf_counter()
     import zmon
 
@@ -101,7 +101,7 @@ class Switch:
 
 
 def names() -> dict[tuple[Any, str], object]:
-    """Return what each name in a loaded module, or in a class that zmon changes, stands for; by owner and name."""
+    """Return the value of each name in a loaded module, or in a class that zmon changes, by owner and name."""
     owners = (*(module for module in sys.modules.values() if hasattr(module, "__dict__")), *_CLASSES)
     return {(owner, name): value for owner in owners for name, value in list(vars(owner).items())}
 

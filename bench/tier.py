@@ -23,7 +23,8 @@ from typing import Any
 CGROUP = Path("/sys/fs/cgroup/memory")
 _MIB = 1 << 20  # bytes
 ROWS, DIM = (1_000_000,) * 4, 32
-WARM_UP_LOOKUPS, WARM_UP = 200, 50  # lookups of 20 ids a bag, which fill the cache more than once; then steps
+WARM_UP_LOOKUPS = 200  # of 20 ids a bag, which fill the cache more than once
+WARM_UP = 50  # steps after these lookups
 TABLES = sum(ROWS) * (DIM + 1) * 4  # bytes
 _SPARE = 256 * _MIB  # over the plan
 
@@ -109,12 +110,16 @@ def _job(pooling: int, memory: int, steps: int, folder: str) -> None:
     on_disk = [kernel for kernel in run.trainer.tables.on_disk.values() if isinstance(kernel, TieredKernel)]
     if on_disk:
         large_bags = apply_changes(config, [{"synthetic": {"shortest_bag": 20, "longest_bag": 20}}])
-        size, warm_up_source = config.train.global_batch, open_source(large_bags, world)
+        size = config.train.global_batch
+        warm_up_source = open_source(large_bags, world)
         for number in range(WARM_UP_LOOKUPS):
             share = shares(size, world.size)[world.rank]
             batch = warm_up_source.batch(10**6 + number, share.start, share.size)
             run.trainer.tables.lookup(run.trainer.exchange.send_ids(Loaded(0, size, batch)).wait())
-    times, reads, begin, read = [], [], 0.0, 0
+    times = []
+    reads = []
+    begin = 0.0
+    read = 0
     with Loader(source, extent(config, source), world.rank, world.size, depth=2) as batches:
         results = loop.steps(run.trainer, batches)
         for number, result in enumerate(results):
@@ -123,8 +128,10 @@ def _job(pooling: int, memory: int, steps: int, folder: str) -> None:
                 times.append(time.perf_counter() - begin)
                 reads.append(_read_bytes() - read)
             if number == WARM_UP:
-                first_read, first_missing = _read_bytes(), sum(kernel.missing for kernel in on_disk)
-            begin, read = time.perf_counter(), _read_bytes()
+                first_read = _read_bytes()
+                first_missing = sum(kernel.missing for kernel in on_disk)
+            begin = time.perf_counter()
+            read = _read_bytes()
     missing = sum(kernel.missing for kernel in on_disk) - first_missing
     needed = missing * (DIM + 1) * 4
     figures = {"step": statistics.median(times), "plan": run.plan.predicted[world.rank].memory_bytes}

@@ -28,7 +28,8 @@ from trainer.scale.presets import mlperf_dcnv2
 from trainer.scale.run import open_source
 from trainer.train import Trainer
 
-TARGET_AUC, EVERY = 0.744, 25  # steps between two evaluations
+TARGET_AUC = 0.744
+EVERY = 25  # steps between two evaluations
 _HEADS = ("steps", "samples", "minutes", "AUC", "NE")
 
 
@@ -40,11 +41,13 @@ def main() -> None:
     arguments = parser.parse_args()
     world = join_ranks("bench.time_to_auc")
     config = apply_changes(mlperf_dcnv2(), [{"train": {"seed": arguments.seed}}])
-    source, batch = open_source(config, world), config.train.global_batch
+    source = open_source(config, world)
+    batch = config.train.global_batch
     trainer = Trainer(config, world, plan(config, world).tables)
     world.say(f"target: AUC {TARGET_AUC}")
     world.say(table_line(_HEADS, _HEADS))
-    begin, reached = time.perf_counter(), False
+    begin = time.perf_counter()
+    reached = False
     with Loader(source, Extent.of_steps(None, batch), world.rank, world.size, config.loader.depth) as batches:
         for number, _ in enumerate(steps(trainer, batches), 1):
             if number % EVERY:

@@ -68,7 +68,8 @@ def speed(shape: Shape, rounds: int) -> Iterator[str]:
         for clock in ("seconds", "cpu_seconds")
     )
     median = {name: statistics.median(values) for name, values in seconds.items()}
-    floor, plain = median[PRODUCTS] + median[COPY], median[PLAIN]
+    floor = median[PRODUCTS] + median[COPY]
+    plain = median[PLAIN]
     num_tables: Counter[str] = Counter(results[0]["plan"])  # by kind
     kinds = ", ".join(f"{count} {kind}" for kind, count in num_tables.items())
     work = results[0]["work"]

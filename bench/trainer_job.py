@@ -101,7 +101,8 @@ def main(folder: str, shape_json: str, rounds: str) -> None:
 def join_ranks(shape_json: str) -> tuple[Shape, World, RepeatingSource]:
     """Join the process group with one thread. Return shape, world and source, with this rank's samples generated."""
     torch.set_num_threads(1)
-    world, shape = world_from(os.environ), Shape(**json.loads(shape_json))
+    world = world_from(os.environ)
+    shape = Shape(**json.loads(shape_json))
     join(world)
     source = RepeatingSource(shape)
     source.generate(world.rank, world.size)
@@ -136,7 +137,8 @@ def _block(step: Callable[[], object]) -> tuple[list[float], float]:
     for _ in range(WARM_UP_STEPS):
         step()
     num_steps = BLOCK_STEPS - WARM_UP_STEPS
-    cpu_before, ends = time.process_time(), [time.perf_counter()]
+    cpu_before = time.process_time()
+    ends = [time.perf_counter()]
     for _ in range(num_steps):
         step()
         ends.append(time.perf_counter())

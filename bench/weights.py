@@ -51,7 +51,8 @@ def main() -> None:
     arguments = parser.parse_args()
     world = join_ranks("bench.weights")
     world.say(table_line(_HEADS, _HEADS))
-    opened, differences = WEIGHT_TYPES["bfloat16"], dict[str, list[float]]()
+    opened = WEIGHT_TYPES["bfloat16"]
+    differences = dict[str, list[float]]()
     for seed in range(1, arguments.seeds + 1):
         full: Result | None = None
         for name, dtype in RUNS.items():

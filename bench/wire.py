@@ -124,7 +124,8 @@ def train(config: RunConfig, world: World, held_out: int) -> Result:
             pass
     seconds = time.perf_counter() - begin
     share = shares(EVALUATION_BATCH, world.size)[world.rank]
-    losses, total = [], torch.zeros(4, dtype=torch.float64)
+    losses = []
+    total = torch.zeros(4, dtype=torch.float64)
     for number in range(held_out):
         batch = source.held_out().batch(number, share.start, share.size)
         logits = trainer.predict(Loaded(number, EVALUATION_BATCH, batch)).double()

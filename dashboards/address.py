@@ -2,14 +2,14 @@
 
     ?job_id=ads&rank=3&range=1h&at=1795217275&what_if=net=2
 
-`range` is the length of the time range. It ends now, or a little after `at`, the time in the link of an alert. A
+`range` is the length of the time range. The range ends now, or a little after `at`, the time in the link of an alert. A
 parameter that cannot be parsed is ignored, so that a link that a pager has cut off still opens.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import ceil, isfinite
+from math import ceil
 from typing import TypedDict, Unpack
 from urllib.parse import urlencode
 
@@ -19,24 +19,27 @@ DEFAULT_ORDER = "urgency"
 REFRESH_SECONDS = 2  # the banner and the ranks of a job that stalls are at most this old
 POINTS = 120  # one per five pixels of half a screen; with 200, a browser takes 0.1 s longer to draw ten charts
 # New points reach the viewers at different moments, spread over this part of the time between two updates.
-TURNS = 1 / 6
+TURN_RATIO = 1 / 6
 COLUMNS = 60  # points of a row in a heat map
 # A chart may end this long before now: with a range of minutes, and with a range of days.
-SHORTEST_GRID_SECONDS, LONGEST_GRID_SECONDS = 6, 60
-FACTOR = re.compile(r"\d{1,4}(\.\d{1,4})?", re.ASCII)  # a factor of a what-if in the URL
+SHORTEST_GRID_SECONDS = 6
+LONGEST_GRID_SECONDS = 60
 AFTER = 1 / 3  # the part of the range that lies after the time of a link, unless that time is still in the future
+MAX_DIGITS = 7  # of a rank or a row in the URL
+MAX_UNIX_SECONDS = 1e11  # the year 5138: Python can format every time before it
+_FACTOR = re.compile(r"\d{1,4}(\.\d{1,4})?", re.ASCII)  # a factor of a what-if in the URL
 
 
 @dataclass(frozen=True)
 class Span:
-    """A time range in whole seconds. It stays the same until the next points are due, for at most a minute."""
+    """A time range. It stays the same until the next points are due, for at most a minute."""
 
-    start: int
-    end: int
-    resolution: int
+    start: int  # unix seconds
+    end: int  # unix seconds
+    resolution: int  # seconds between two points
 
     def window(self, step_seconds: float | None, shortest: int) -> int:
-        """Return the window of a rate: at least `shortest`, the distance between two points, and four steps."""
+        """Return the seconds of a rate's window: the largest of `shortest`, the resolution, and four steps."""
         return max(shortest, self.resolution, round(4 * (step_seconds or 0)))
 
 
@@ -121,10 +124,10 @@ class Address:
         turn: float = 0.0,
         begin: float | None = None,
     ) -> Span:
-        """Return the time range that charts show at the time `now`, with a resolution of at least `finest` seconds.
+        """Return the time range that charts show at the time `now`. Its resolution is at least `finest` seconds.
 
-        `turn`, from 0 to 1, spreads viewers in time: 0 gets new points first, 1 last. If the job began at `begin`, and
-        a shorter range shows all of it, the shortest such range is used, with more detail.
+        `turn`, from 0 to 1, spreads the viewers in time: a viewer with 0 gets new points first, with 1 last. If a
+        shorter range shows everything since `begin`, the start of the job, that range is used: it has more detail.
         """
         seconds = RANGES[self.range]
         if begin is not None:
@@ -132,7 +135,7 @@ class Address:
             seconds = min((length for length in RANGES.values() if until - begin <= length < seconds), default=seconds)
         resolution = max(finest, seconds // points)
         grid = min(resolution * ceil(SHORTEST_GRID_SECONDS / resolution), LONGEST_GRID_SECONDS)
-        latest = now - turn * TURNS * grid
+        latest = now - turn * TURN_RATIO * grid
         if self.at is not None:
             latest = min(latest, self.at + AFTER * seconds)
         end = int(latest) // grid * grid
@@ -140,12 +143,12 @@ class Address:
 
 
 def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS else None
 
 
 def _factors(text: str) -> tuple[tuple[str, float], ...]:
     parts = (part.partition("=") for part in text.split(","))
-    return tuple((name, float(factor)) for name, _, factor in parts if name and FACTOR.fullmatch(factor))
+    return tuple((name, float(factor)) for name, _, factor in parts if name and _FACTOR.fullmatch(factor))
 
 
 def _moment(text: str) -> float | None:
@@ -153,4 +156,4 @@ def _moment(text: str) -> float | None:
         moment = float(text)
     except ValueError:
         return None
-    return moment if isfinite(moment) and 0 < moment < 1e11 else None
+    return moment if 0 < moment < MAX_UNIX_SECONDS else None

@@ -26,7 +26,8 @@ MARK = pa.schema(
 TEXT_SHARE = 1 / 6  # the width of the name of a finding, as a share of a chart
 EPOCH = pd.Timestamp(0, tz="UTC")
 HEIGHT_PIXELS = 230
-LEGEND_COLUMNS, LEGEND_PIXELS = 3, 18  # LEGEND_PIXELS is the height of one row of the legend
+LEGEND_COLUMNS = 3
+LEGEND_ROW_PIXELS = 18
 COLUMNS = f"width < 400 ? 2 : {LEGEND_COLUMNS}"  # two columns on a phone
 
 SI_PREFIXED = "replace(format(datum.value, '~s'), regexp('([a-zA-Z]?)$'), ' $1')"
@@ -59,19 +60,23 @@ TIME_AXIS = {
 def tables(values: pd.DataFrame, marks: tuple[Mark, ...], begin: float, end: float) -> dict[str, pa.Table]:
     """Return the tables of a chart: the lines of a FRAME, and its marks. All charts of a page have one begin and end.
 
-    The marks are findings, activities, and single values without neighbours. Times are in milliseconds. The
-    tables are Arrow tables, because Streamlit starts a thread for each column of a data frame of some hundred rows.
+    The marks are findings, activities, and single values without neighbours. `begin` and `end` are unix seconds; times
+    in the tables are in milliseconds. The tables are Arrow tables, because Streamlit starts a thread for each column of
+    a data frame of some hundred rows.
     """
     _, rows = grid(values)
     times = ((values["time"] - EPOCH) / pd.Timedelta(milliseconds=1)).to_numpy().reshape(rows.shape)
     series = values["series"].to_numpy(dtype=object).reshape(rows.shape)
     is_shown = times >= 1e3 * begin
-    known = np.pad(~np.isnan(rows) & is_shown, ((0, 0), (1, 1)))
-    is_known, was_known, will_be_known = known[:, 1:-1], known[:, :-2], known[:, 2:]
-    drawn, alone = (is_known | was_known) & is_shown, is_known & ~was_known & ~will_be_known
+    is_known = ~np.isnan(rows) & is_shown
+    padded = np.pad(is_known, ((0, 0), (1, 1)))
+    was_known = padded[:, :-2]  # at the time before
+    will_be_known = padded[:, 2:]  # at the time after
+    drawn = (is_known | was_known) & is_shown  # with the first unknown value of a gap, at which the line stops
+    alone = is_known & ~was_known & ~will_be_known
     lines = {"time": times[drawn], "series": series[drawn], "value": rows[drawn]}
-    names = _names(marks, TEXT_SHARE * (end - begin))
-    mark_rows = [_row(mark, names.get(index, "")) for index, mark in enumerate(marks)]
+    texts = _texts(marks, TEXT_SHARE * (end - begin))
+    mark_rows = [_row(mark, texts.get(index, "")) for index, mark in enumerate(marks)]
     mark_rows += [_row(Mark("span", "", edge, edge)) for edge in (begin, end)]
     mark_rows += [
         {"kind": "alone", "time": time, "series": name, "value": value}
@@ -86,18 +91,18 @@ def _row(mark: Mark, text: str = "") -> dict[str, str | float]:
     return {"kind": mark.kind, **times, "series": mark.label, "severity": mark.severity, "text": text}
 
 
-def _names(marks: Sequence[Mark], min_distance: float) -> dict[int, str]:
-    """Return the names to write beside findings, by index of the mark. A name that would overlap is left out.
+def _texts(marks: Sequence[Mark], min_seconds: float) -> dict[int, str]:
+    """Return the texts beside findings, by index of the mark. A text less than `min_seconds` after another is omitted.
 
-    `min_distance` is the smallest distance between two names in seconds.
+    It would overlap that text.
     """
-    names: dict[int, str] = {}
-    last_start = -min_distance
+    texts: dict[int, str] = {}
+    last_start = -min_seconds
     for index, mark in sorted(enumerate(marks), key=lambda item: item[1].start):
-        if mark.kind == "finding" and mark.start - last_start >= min_distance:
-            names[index] = f"cause {mark.label}" if mark.label == UNKNOWN else mark.label
+        if mark.kind == "finding" and mark.start - last_start >= min_seconds:
+            texts[index] = f"cause {mark.label}" if mark.label == UNKNOWN else mark.label
             last_start = mark.start
-    return names
+    return texts
 
 
 def specification(
@@ -105,8 +110,8 @@ def specification(
 ) -> dict[str, object]:
     """Return the specification for Vega-Lite, for tables with these series and kinds of marks.
 
-    The line of a culprit is thick. `is_long`: the range is at least a day, so the axis shows the weekday. Only layers
-    of the given kinds are included, because even an empty layer costs a browser time.
+    The lines of `culprits`, which are ranks, are thick. `is_long`: the range is at least a day, so the axis shows the
+    weekday. Only layers of the given kinds are included, because even an empty layer costs a browser time.
     """
     culprit = re.compile(rf"rank ({'|'.join(map(str, culprits))})\b") if culprits else None
     culprit_names = [name for name in names if culprit and culprit.match(name)]
@@ -153,7 +158,7 @@ def specification(
     below = [_only(kind) | layer for kind, layers in _MARKED.items() if kind in kinds for layer in layers]
     return {
         "description": panel.question,
-        "height": HEIGHT_PIXELS + LEGEND_PIXELS * ((len(names) - 1) // LEGEND_COLUMNS),
+        "height": HEIGHT_PIXELS + LEGEND_ROW_PIXELS * ((len(names) - 1) // LEGEND_COLUMNS),
         "data": {"name": MARKS},
         "layer": [*below, lines, *above, *_reaching(panel.reaches)],
     }
@@ -192,7 +197,8 @@ def _mark_tip(kind: str) -> list[dict[str, object]]:
     return [{"field": "series", "type": "nominal", "title": kind}, *_times("time", "from"), *_times("until", "to")]
 
 
-_LINE, _AREA = {"type": "line"}, {"type": "area", "opacity": 1}  # the colours of the bar
+_LINE = {"type": "line"}
+_AREA = {"type": "area", "opacity": 1}  # opaque, so that an area has the same colour as in the time bar
 _TINT = {"condition": {"test": "datum.severity == 'critical'", "value": VERMILLION}, "value": ORANGE}
 _POSITION = {"x": {"field": "time", **TIME_AXIS}}
 _ACROSS = {**_POSITION, "x2": {"field": "until"}}

@@ -126,7 +126,7 @@ CAUSES = {  # of findings
     "unknown": GREY,
 }
 
-DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])  # of lines that have the same colour, in their order
+DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])  # of the first, second, … line that has the same colour
 _RANK = re.compile(r"rank (\d+)\b")
 _WORD = re.compile(r"(?:wait: )?([a-z0-9_]+)\b")
 
@@ -154,16 +154,16 @@ def rank_colour(rank: int) -> str:
 
 
 def looks(names: list[str]) -> list[Look]:
-    """Return colour and dashes of the series of a chart.
+    """Return the colours and dashes of the series of a chart.
 
     Ranks and time categories have their own colours, also as the first word of a name (`all_to_all: exposed`). The
     second series of the same colour is dashed, the third dotted.
     """
     meanings = [_meaning_colour(name) for name in names]
-    others = cycle([colour for colour in SERIES if colour not in meanings] or SERIES)
+    free_colours = cycle([colour for colour in SERIES if colour not in meanings] or SERIES)
     result: list[Look] = []
     for meaning in meanings:
-        colour = meaning or next(others)
+        colour = meaning or next(free_colours)
         num_before = sum(look.colour == colour for look in result)
         result.append(Look(colour, DASHES[num_before % len(DASHES)]))
     return result

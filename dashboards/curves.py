@@ -10,7 +10,8 @@ from zmon.schema.api import ScalingAnswer
 
 HEIGHT_PIXELS = 300
 KINDS = {"ideal": GREY, "predicted": BLUE, "recorded": SKY, "what if": ORANGE, "now": GREEN}
-_LINES, _POINTS = ("ideal", "predicted", "what if"), ("recorded", "now")
+_LINES = ("ideal", "predicted", "what if")
+_POINTS = ("recorded", "now")
 
 
 def samples(scaling: ScalingAnswer, what_if: str) -> pd.DataFrame:
@@ -42,7 +43,7 @@ def parts(scaling: ScalingAnswer) -> pd.DataFrame:
 
 
 def parts_specification(names: list[str]) -> dict[str, object]:
-    """Return the specification of the chart of parts."""
+    """Return the specification of the chart of `parts`, for these time categories."""
     order = in_order(names)
     return {
         "description": "Time categories of a predicted step at each size",
@@ -64,7 +65,7 @@ def parts_specification(names: list[str]) -> dict[str, object]:
             },
             "tooltip": [
                 {"field": "ranks", "title": "ranks"},
-                {"field": "part", "title": "part"},
+                {"field": "part", "title": "time category"},
                 {"field": "label", "title": "of a step"},
             ],
         },

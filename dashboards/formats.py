@@ -1,11 +1,7 @@
-"""Formats numbers and texts for people. An unknown value is shown as "unknown", never as zero."""
+"""Numbers and times as texts for people. An unknown value is shown as "unknown", never as zero."""
 
-import re
-from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from html import escape
-from math import isfinite
-from urllib.parse import urlencode
+from math import isfinite, isnan
 
 from zmon.format import UNKNOWN, counted
 from zmon.schema.curve import Point
@@ -18,7 +14,7 @@ def number(value: float | None) -> str:
     if value is None:
         return UNKNOWN
     if not isfinite(value):
-        return "NaN" if value != value else str(value)
+        return "NaN" if isnan(value) else str(value)
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
 
 
@@ -62,49 +58,3 @@ def efficiency(ratio: float | None, reference: Point | None = None) -> str:
         return f"{text} (above 100 %: a rank is faster than at the smallest recorded size)"
     rates = f"a rank trains on {number(ratio * reference.rate)} samples/s, and on {number(reference.rate)}"
     return f"{text} (above 100 %: {rates} with {counted(reference.ranks, 'rank')}, recorded by {reference.by})"
-
-
-def escaped_html(text: str) -> str:
-    """Return the text as HTML: escaped, with text in backticks as code, and with its line breaks."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text)).replace("\n", "<br>")
-
-
-def escaped_markdown(text: str) -> str:
-    """Return the text as Markdown with all punctuation escaped, so that it contains no picture, link or emphasis."""
-    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", text)
-
-
-def unknown_html(what: str, reason: object) -> str:
-    """Return the HTML of a line about something that is not known, with the reason."""
-    return f'<p class="zmon-unknown">{what}: {UNKNOWN}, {escaped_html(str(reason))}</p>'
-
-
-def table_html(test_id: str, heads: Iterable[str], rows: Iterable[str]) -> str:
-    """Return the HTML of a table; heads are HTML, and rows come from `row_html`."""
-    head = "".join(f"<th>{head}</th>" for head in heads)
-    return (
-        f'<div class="zmon-table" data-testid="{test_id}"><table><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
-    )
-
-
-def row_html(cells: Iterable[str], tint: str = "") -> str:
-    """Return the row of a table; cells are HTML. With a tint, its first cell is empty and has this colour."""
-    first = f'<td style="--tint:{tint}"></td>' if tint else ""
-    return f"<tr>{first}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-
-
-def numbers_html(test_id: str, numbers: Mapping[str, str]) -> str:
-    """Return the HTML of large numbers, by their labels; all of it is HTML."""
-    items = "".join(f"<div><dt>{label}</dt><dd>{value}</dd></div>" for label, value in numbers.items())
-    return f'<dl class="zmon-vitals" data-testid="{test_id}">{items}</dl>'
-
-
-def link(view: str, params: Mapping[str, str], text: str) -> str:
-    """Return the HTML of a link to another view, in the same tab."""
-    return f'<a href="{escape(f"{view}?{urlencode(params)}")}" target="_self">{escape(text)}</a>'
-
-
-def external_link(url: str) -> str:
-    """Return the HTML of a link to a page of another server, in a new tab, which cannot reach this one."""
-    return f'<a href="{escape(url)}" target="_blank" rel="noopener noreferrer">{escape(url)}</a>'

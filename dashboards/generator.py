@@ -1,4 +1,4 @@
-"""The command line of the generators of rules and of Grafana dashboards: `--agents`, `--hub`, `--out`."""
+"""The command line that the generators of rules and of Grafana dashboards have in common."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -27,7 +27,8 @@ def run(
 ) -> None:
     """Parse the command line of `program` and write its files. An error is one line on stderr, and exit code 2.
 
-    `files` returns the text of each file, by name, for the intervals and the values of further `options`.
+    `files` returns the text of each file, by name, from the intervals and the values of `options`, which this command
+    has besides `--agents`, `--hub` and `--out`.
     """
 
     @click.command(help=description, context_settings={"help_option_names": ["-h", "--help"]})

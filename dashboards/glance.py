@@ -1,7 +1,8 @@
 """The current state that a page shows: jobs, findings, alerts, and what zmon cannot know at the moment.
 
 It is read once before anything is drawn, so that the whole page shows the same moment. This module judges nothing: the
-findings come from the hub. A page is blind if a server does not answer.
+findings come from the hub. A page is blind if something that it shows may be out of date, most often because a server
+does not answer.
 """
 
 import time
@@ -9,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from dashboards.asking import BACKGROUND, Unreachable
+from dashboards.http_requests import BACKGROUND, Unreachable
 from dashboards.intervals import ONE_MACHINE, Intervals
 from dashboards.queries import Hub, Prometheus, Sample, quoted
 from dashboards.severity import urgency
@@ -22,7 +23,7 @@ RANKS = """{job_id=$job, __name__=~"zmon_(rank_info|steps_total|lease_overdue_se
 |last_step_timestamp_seconds|collective_inflight_seconds)"}
 or zmon_activity{job_id=$job} == 1"""
 JOBS = "count by (job_id) (group by (job_id, rank) (zmon_rank_info))"
-INTERVALS = f"max by (daemon) ({MADE_FOR})"  # a window that is too long still has samples
+INTERVALS = f"max by (daemon) ({MADE_FOR})"  # if rule sets differ, the longest: a window that is too long has samples
 AGENTS = 'count(up{job=~".*zmon-agent"} == 1)'
 EVIDENCE_RANKS = 16  # rows of ranks in the evidence of a finding, culprits first; its incident has all ranks
 FIRING = """count by (alertname, severity, job_id) (
@@ -98,10 +99,11 @@ class Glance:
 def glance(prometheus: Prometheus, hub: Hub, job_id: str | None, clock: Callable[[], float] = time.time) -> Glance:
     """Return the current state of this job. If job_id is None, the most urgent job is used.
 
-    The requests that are sent in any case are sent at once, so that the banner waits for the slowest, not for the sum.
+    The first requests are sent in parallel, so that the banner waits for the slowest of them, not for their sum.
     """
-    for ask, *arguments in (hub.findings,), (hub.findings, job_id), (prometheus.query, JOBS):
-        BACKGROUND.submit(ask, *arguments)
+    BACKGROUND.submit(hub.findings)
+    BACKGROUND.submit(hub.findings, job_id)
+    BACKGROUND.submit(prometheus.query, JOBS)
     return _with_prometheus(_with_hub(Glance(time=clock(), job_id=job_id), hub), prometheus)
 
 
@@ -147,10 +149,11 @@ def _with_prometheus(glance: Glance, prometheus: Prometheus) -> Glance:
             blind.append("Prometheus reaches no agent: the charts get no new points. Is `zmon agent` running?")
         intervals = prometheus.query(INTERVALS, _intervals)
         if prometheus.query(f"absent_over_time(up[{intervals.agents.window(60)}s])"):
-            blind[:0] = ["Prometheus stores no samples, so no finding pages and charts stand still. Is its disk full?"]
+            effects = "findings fire no alerts, and charts get no new points"
+            blind.insert(0, f"Prometheus stores no samples: {effects}. Is its disk full?")
         if glance.hub_answers and not prometheus.query(heartbeat(intervals)):
             silence = f"{intervals.chart_window('hub')} s"
-            blind.append(f"The hub has finished no pass for {silence}: its state may be old. See its log.")
+            blind.append(f"The hub has finished no pass for {silence}: its findings may be out of date. See its log.")
         firing = prometheus.query(FIRING, _firing)
     except Unreachable as error:
         return replace(glance, blind=(*blind, *unseen(prometheus_error=str(error))))
@@ -167,12 +170,12 @@ def _with_prometheus(glance: Glance, prometheus: Prometheus) -> Glance:
 
 
 def heartbeat(intervals: Intervals) -> str:
-    """Return PromQL with a series if a hub has finished a pass. It does not depend on the clock of the hub."""
+    """Return PromQL that has a series if a hub has finished a pass. It does not depend on the clock of the hub."""
     return f"changes(zmon_hub_last_pass_timestamp_seconds[{intervals.chart_window('hub')}s]) > 0"
 
 
 def _intervals(samples: list[Sample]) -> Intervals:
-    """Return the scrape intervals that the rules are made for; if the rules do not say it, the ones of one machine."""
+    """Return the scrape intervals that the rules are made for; if no rule records them, those of one machine."""
     seconds = {sample.labels.get("daemon"): sample.value for sample in samples}
     try:
         return Intervals(int(seconds[AGENT]), int(seconds[HUB]))
@@ -203,7 +206,8 @@ def _ranks(samples: list[Sample]) -> dict[int, Rank]:
     hosts: dict[int, str] = {}
     metrics: dict[str, dict[int, Sample]] = defaultdict(dict)  # by name, then by rank
     for sample in samples:
-        rank, name = int(sample.labels["rank"]), sample.labels["__name__"]
+        rank = int(sample.labels["rank"])
+        name = sample.labels["__name__"]
         hosts[rank] = sample.labels["host"]
         if name != "zmon_activity" or sample.value == 1:
             metrics[name][rank] = sample
@@ -213,7 +217,8 @@ def _ranks(samples: list[Sample]) -> dict[int, Rank]:
         return None if sample is None else sample.value
 
     def rank_of(rank: int, host: str) -> Rank:
-        activity, steps = metrics["zmon_activity"].get(rank), metrics["zmon_steps_total"].get(rank)
+        activity = metrics["zmon_activity"].get(rank)
+        steps = metrics["zmon_steps_total"].get(rank)
         last = metrics["zmon_last_step_timestamp_seconds"].get(rank)
         return Rank(
             rank,

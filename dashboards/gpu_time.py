@@ -13,7 +13,7 @@ DAY_SECONDS = 86400
 # From the account that is recorded every five minutes: the counters of a day would be millions of samples.
 LAST_DAY = "sum by (cause) (increase(zmon:job_gpu_seconds:total[1d]))"
 DAY_BEFORE = "sum by (cause) (increase(zmon:job_gpu_seconds:total[1d] offset 1d))"
-# The GPU-seconds so far of holders that leave GPUs idle now; 0 if none does, nothing if nobody knows who holds GPUs.
+# The GPU-seconds so far of GPUs that are held and idle now; 0 if no GPU is, no series if no agent knows who holds GPUs.
 HELD_IDLE = """\
 sum(
   max by (host, holder) (zmon_held_gpus)
@@ -24,7 +24,7 @@ QUERIES = (LAST_DAY, DAY_BEFORE, HELD_IDLE)
 
 @dataclass(frozen=True)
 class Lost:
-    """The GPU-hours that incidents of one day cost, and the number of incidents whose cost is unknown."""
+    """The cost of the incidents of one day. `gpu_hours` leaves out the incidents whose cost is unknown."""
 
     gpu_hours: float
     num_incidents: int
@@ -58,7 +58,7 @@ def minute(now: float) -> int:
 
 
 def lost_today(incidents: Iterable[IncidentSummary], findings: Iterable[Finding], now: float) -> Lost:
-    """Return what the incidents that lasted into this day (UTC) cost, open ones by their finding."""
+    """Return the cost of the incidents that lasted into this day (UTC). The cost of an open one is in its finding."""
     midnight = now // DAY_SECONDS * DAY_SECONDS
     costs = {
         incident.id: incident.lost_gpu_hours

@@ -1,4 +1,4 @@
-"""Heat maps over time. Each is drawn as one image, because a browser needs a second to draw 128 x 60 rectangles.
+"""Heat maps over time. A map is drawn as one image, because a browser needs a second to draw 128 x 60 rectangles.
 
 The image has a pixel for each value, in the colours of the legend. It is stored in the table of the chart, so that the
 specification stays the same. An invisible rectangle for each series lies on top of the image and shows the tooltip.
@@ -16,12 +16,13 @@ from dashboards.charts import TIME_AXIS, axis, number
 from dashboards.colours import CIVIDIS, GREY
 from dashboards.history import grid
 from dashboards.panels import Panel
+from dashboards.panels.ranks import ALL_HOSTS
 
 CULPRIT = "◀"
-ALL_HOSTS = "all hosts: "  # the begin of the name of a row about all hosts
 MAX_ROW_PIXELS = 26
 MAX_MAP_PIXELS = 468  # the limit for all rows together: 36 rows still have all their labels
-LABEL_PIXELS, LABELLED_ROW_PIXELS = 10, 13  # rows of this height or more all have their labels
+LABEL_PIXELS = 10
+LABELLED_ROW_PIXELS = 13  # rows of this height or more all have their labels
 AXIS_AND_LEGEND_PIXELS = 105
 _STOPS = np.array([[int(colour[digit : digit + 2], 16) for digit in (1, 3, 5)] for colour in CIVIDIS])
 
@@ -29,9 +30,8 @@ _STOPS = np.array([[int(colour[digit : digit + 2], 16) for digit in (1, 3, 5)] f
 def table(panel: Panel, values: pd.DataFrame, resolution: int, culprits: Container[str]) -> pd.DataFrame:
     """Return a row for each series of a FRAME, and one for the image.
 
-    Culprits come first and have a sign, then the values of all hosts.
-
-    A value is the mean of the `resolution` seconds before its time, and is drawn over these seconds.
+    The rows of culprits come first and have a sign. Then follow the rows about all hosts. A value is the mean of the
+    `resolution` seconds before its time, and is drawn over these seconds.
     """
     names, series_values = grid(values)
     order = sorted(range(len(names)), key=lambda index: _position(names[index], culprits))
@@ -46,18 +46,21 @@ def table(panel: Panel, values: pd.DataFrame, resolution: int, culprits: Contain
             "mean": np.nanmean(series_values, axis=1),
         }
     )
-    png = image_bytes(series_values, is_reversed=panel.light_is == "low")
+    png = _png(series_values, is_reversed=panel.light_is == "low")
     image = pd.DataFrame({"kind": ["image"], "url": [f"data:image/png;base64,{b64encode(png).decode()}"]})
     rows_and_image = pd.concat([rows, image], ignore_index=True)
-    begin, end = values["time"].iloc[0] - pd.Timedelta(seconds=resolution), values["time"].iloc[-1]
+    begin = values["time"].iloc[0] - pd.Timedelta(seconds=resolution)
+    end = values["time"].iloc[-1]
     return rows_and_image.assign(time=begin, until=end)
 
 
 def _position(name: str, culprits: Container[str]) -> int:
-    return 0 if name in culprits else 1 if name.startswith(ALL_HOSTS) else 2
+    if name in culprits:
+        return 0
+    return 1 if name.startswith(ALL_HOSTS) else 2
 
 
-def image_bytes(values: np.ndarray, *, is_reversed: bool) -> bytes:
+def _png(values: np.ndarray, *, is_reversed: bool) -> bytes:
     """Return a PNG with a pixel for each value from 0 to 1. Unknown values are transparent."""
     shares = 1 - values if is_reversed else values
     positions = np.clip(np.nan_to_num(shares), 0, 1) * (len(_STOPS) - 1)

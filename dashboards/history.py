@@ -40,31 +40,36 @@ def history(
     """
     length = (span.end - span.start) // span.resolution + 1
     columns: dict[str, np.ndarray] = {}
-    last_nan = -1
+    last_nan = -1  # the index of the last time at which a value is NaN or infinite
     for answer in series:
         times = np.array([time for time, _ in answer.values], dtype=float)
         indices = np.rint((times - span.start) / span.resolution).astype(int)
         values = np.array([value for _, value in answer.values], dtype=float)
         is_within = (indices >= 0) & (indices < length)
         is_known = np.isfinite(values) & is_within
-        last_nan = max([last_nan, *indices[is_within & ~np.isfinite(values)][-1:]])
-        column = columns.setdefault(legend.format_map(defaultdict(lambda: "?", answer.metric)), np.full(length, np.nan))
+        not_finite = indices[is_within & ~np.isfinite(values)]
+        if not_finite.size:
+            last_nan = max(last_nan, int(not_finite[-1]))
+        name = legend.format_map(defaultdict(lambda: "?", answer.metric))
+        column = columns.setdefault(name, np.full(length, np.nan))
         column[indices[is_known]] = values[is_known]
     columns = {name: column for name, column in columns.items() if not np.isnan(column).all()}
     nan_until = float(span.start + span.resolution * last_nan) if last_nan >= 0 else None
     if not columns:
         return History(pd.DataFrame(columns=FRAME), nan_until=nan_until)
     selected = sorted(columns, key=lambda name: _sort_key(columns[name], keep_low))[:max_series]
-    table = np.column_stack([columns[name] for name in sorted(selected, key=_natural)])
-    rows = np.flatnonzero(~np.isnan(table).all(axis=1))
-    times = span.start + span.resolution * np.arange(rows[0], length)
-    frame = pd.DataFrame(table[rows[0] :], columns=sorted(selected, key=_natural))
+    selected.sort(key=_natural)
+    table = np.column_stack([columns[name] for name in selected])
+    known_rows = np.flatnonzero(~np.isnan(table).all(axis=1))
+    first = known_rows[0]
+    times = span.start + span.resolution * np.arange(first, length)
+    frame = pd.DataFrame(table[first:], columns=selected)
     frame.insert(0, "time", pd.to_datetime(times, unit="s", utc=True))
     return History(
         frame.melt(id_vars="time", var_name="series", value_name="value"),
-        float(span.start + span.resolution * rows[-1]),
-        nan_until,
-        len(columns) - len(selected),
+        known_until=float(span.start + span.resolution * known_rows[-1]),
+        nan_until=nan_until,
+        left_out=len(columns) - len(selected),
     )
 
 

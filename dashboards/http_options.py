@@ -1,8 +1,8 @@
 """The password, token or certificate with which the dashboard asks the hub and Prometheus.
 
-It is in the file that ZMON_HTTP_CONFIG names, with a section for each of the two. The file is read again for each
-request, as are the files that it names, since they are renewed while the dashboard runs. Nothing else in the
-environment says how to ask: no proxy, no `.netrc`.
+It is in the file that ZMON_HTTP_CONFIG names, with a section for each server. The file, and the files that it names,
+are read again for each request, since they are renewed while the dashboard runs. Proxies in the environment and
+`.netrc` are ignored.
 """
 
 import os
@@ -17,12 +17,12 @@ from zmon.yaml_text import load_yaml
 
 @dataclass(frozen=True)
 class HttpOptions:
-    """The arguments of a request."""
+    """The arguments of a request of the library Requests."""
 
-    auth: tuple[str, str] | None = None
+    auth: tuple[str, str] | None = None  # user and password
     headers: dict[str, str] | None = None
-    verify: str | bool = True
-    cert: tuple[str, str] | None = None
+    verify: str | bool = True  # a path: the certificates to trust
+    cert: tuple[str, str] | None = None  # the paths of the client's certificate and its key
 
 
 def http_options(server: Server) -> HttpOptions:
@@ -31,10 +31,10 @@ def http_options(server: Server) -> HttpOptions:
     tls = config.tls_config or TlsConfig()
     trusted: str | bool = str(tls.ca_file) if tls.ca_file else True
     return HttpOptions(
-        _password(config),
-        _token(config),
-        False if tls.insecure_skip_verify else trusted,
-        (str(tls.cert_file), str(tls.key_file)) if tls.cert_file else None,
+        auth=_password(config),
+        headers=_token(config),
+        verify=False if tls.insecure_skip_verify else trusted,
+        cert=(str(tls.cert_file), str(tls.key_file)) if tls.cert_file else None,
     )
 
 

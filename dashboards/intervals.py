@@ -9,7 +9,7 @@ from typing import Literal
 
 from zmon.schema.scraping import LONGEST_SECONDS
 
-SAMPLES = 4  # of a window: a rate is known although one scrape failed and another came late
+SAMPLES = 4  # of a window: a rate is known even if one scrape failed and another came late
 CHART_SCRAPES = 5  # of the shortest window of a chart: a rate is still known if two scrapes fail
 RATE_POINTS = 2  # rate() needs two points of a series
 
@@ -25,7 +25,7 @@ class Sampled:
     seconds: int
 
     def window(self, shortest: int) -> int:
-        """Return the seconds of a range over these series: `shortest`, or as long as four samples take."""
+        """Return the seconds of a range over these series: at least `shortest`, and the time of four samples."""
         return max(shortest, SAMPLES * self.seconds)
 
 
@@ -54,17 +54,17 @@ class Intervals:
 
     @property
     def slowest(self) -> Sampled:
-        """The series of whichever daemon is scraped less often, for alerts that compare what both say."""
+        """The series of the daemon that is scraped less often, for alerts that compare agents with the hub."""
         return max(self.agents, self.hub, key=lambda sampled: sampled.seconds)
 
     @property
     def jobs(self) -> Sampled:
-        """The series that are recorded for whole jobs: a few dozen for each."""
+        """The series that are recorded for whole jobs: a few dozen for each job."""
         return Sampled(max(5, self.agents_seconds))
 
     @property
     def recorded(self) -> Sampled:
-        """The series that are recorded for each rank, host or GPU: seldom, since they are many."""
+        """The series that are recorded for each rank, host or GPU. They are many, so they are recorded less often."""
         return Sampled(max(10, self.agents_seconds))
 
     @property
@@ -73,9 +73,9 @@ class Intervals:
         return min(self.agents_seconds, self.hub_seconds)
 
     def pending(self, sampled: Sampled, shortest: int) -> int:
-        """Return the seconds for which an alert is pending: `shortest`, or two scrapes and an evaluation.
+        """Return the seconds for which an alert is pending: at least `shortest`, and two scrapes and an evaluation.
 
-        So a single scrape that fails fires no alert.
+        A single scrape that fails fires no alert.
         """
         return max(shortest, 2 * sampled.seconds + self.evaluation_seconds)
 

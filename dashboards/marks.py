@@ -9,7 +9,7 @@ from dashboards.severity import is_info
 from zmon.schema.finding import Finding
 
 ACTIVITIES = 'max by (activity) (zmon:job_activity:ranks{job_id=$job, activity!~"train|done"}) > 0'
-MAX_FINDINGS = 12  # the newest findings are marked on a chart, at most this many
+MAX_FINDINGS = 12  # on one chart
 
 
 @dataclass(frozen=True)
@@ -24,16 +24,23 @@ class Mark:
 
 
 def findings(past: tuple[Finding, ...], span: Span) -> list[Mark]:
-    """Return the marks of the findings that were open within the span, clipped to it."""
-    open_then = [finding for finding in past if finding.onset < span.end and _end(finding, span) > span.start]
+    """Return the marks of the newest findings that were open within the span, clipped to it. `past`: newest first."""
+    shown = [
+        finding
+        for finding in past
+        if finding.onset < span.end and _end(finding, span) > span.start and not is_info(finding.severity)
+    ]
     return [
         Mark("finding", finding.cause, max(finding.onset, span.start), _end(finding, span), finding.severity)
-        for finding in [finding for finding in open_then if not is_info(finding.severity)][:MAX_FINDINGS]
+        for finding in shown[:MAX_FINDINGS]
     ]
 
 
 def activities(prometheus: Prometheus, job_id: str, span: Span) -> list[Mark]:
-    """Return the intervals in which some ranks evaluated, saved a checkpoint or started. Raises Unreachable."""
+    """Return the marks of the intervals in which some ranks did not train: for example, they saved a checkpoint.
+
+    Raises Unreachable.
+    """
     table = prometheus.query_range(ACTIVITIES.replace("$job", quoted(job_id)), "{activity}", span).table
     marks = []
     for activity, rows in table.dropna(subset=["value"]).groupby("series", sort=False):

@@ -27,7 +27,7 @@ def predicted_step(step: StepAnswer | None) -> PredictedStep | None:
     """Return the step, or None if it cannot be predicted."""
     if step is None or step.unknown is not UNSET:
         return None
-    # The hub sends all three or a reason; this test tells it to mypy.
+    # The hub sends either all three fields or a reason. This test is only for mypy.
     if step.seconds is UNSET or step.causes is UNSET or step.samples_per_second is UNSET:
         return None
     return PredictedStep(step.seconds, step.causes, step.samples_per_second)

@@ -14,7 +14,8 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from dashboards.address import REFRESH_SECONDS, Span
-from dashboards.asking import (
+from dashboards.history import History, history
+from dashboards.http_requests import (
     LONG_SECONDS,
     TIMEOUT_SECONDS,
     Query,
@@ -27,7 +28,6 @@ from dashboards.asking import (
     fetch,
     without_credentials,
 )
-from dashboards.history import History, history
 from dashboards.prometheus_answers import Answer, Flags, Matrix, Vector
 from zmon.schema.act import Intent
 from zmon.schema.api import (
@@ -49,7 +49,7 @@ from zmon.schema.finding import Finding
 from zmon.schema.incident import IncidentSummary
 
 MAX_SERIES = 10  # lines on one chart; people cannot distinguish more colours
-CACHE_SECONDS = 60  # An answer about a fixed time range stays valid; the next range is another query.
+CACHE_SECONDS = 60  # an answer about a fixed time range stays valid, and the next range is another query
 CACHE_ENTRIES = 300
 
 T = TypeVar("T")
@@ -69,7 +69,7 @@ class Prometheus:
     """A client of Prometheus, which has the history of every number."""
 
     url: str = field(default_factory=lambda: os.environ.get("ZMON_PROMETHEUS_URL", "http://127.0.0.1:9090"))
-    answers: bool = True  # False: it has just not answered, so queries fail at once instead of waiting
+    answers: bool = True  # False: a query has just failed, so further queries fail at once instead of waiting
 
     @overload
     def query(self, promql: str) -> list[Sample]: ...
@@ -112,7 +112,8 @@ class Prometheus:
         return f"{without_credentials(url).rstrip('/')}/graph?{urlencode(graph)}"
 
 
-# Answers are cached. The failure of a query is cached for one refresh, so that twenty viewers do not all wait.
+# Answers about a fixed time are cached for CACHE_SECONDS. Current values and failures are cached for one refresh, so
+# that twenty viewers do not all wait.
 
 
 @st.cache_resource(ttl=REFRESH_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
@@ -204,7 +205,7 @@ class Hub:
         return ask(self.source, endpoints.INCIDENTS, IncidentsRequest()).incidents
 
     def ends(self, job_id: str | None, seconds: float, limit: int) -> EndList:
-        """Return the newest ends of launches, of this job or of all."""
+        """Return at most `limit` newest ends of launches, of this job or of all; negative `seconds`: however old."""
         return ask(self.source, endpoints.ENDS, EndsRequest(job_id, seconds, limit))
 
     def intents(self, job_id: str, limit: int) -> Sequence[Intent]:

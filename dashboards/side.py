@@ -1,4 +1,4 @@
-"""One side of a comparison: step time, time categories, throughput and size of a job over a time range."""
+"""The page Compare: step time, time categories, throughput and size of one of two jobs, over a time range."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ CAUSES = (
 )
 SAMPLES = "max(avg_over_time(zmon:job_samples:rate{job_id=$job}[$range]))"
 EFFICIENCY = "max(avg_over_time(zmon_job_efficiency_ratio{job_id=$job}[$range]))"
-# A job that ended has no series any more: `last_time` is up to a minute after its last sample.
+# `last_time` is up to a minute after the last sample of a job that ended, when its series are gone.
 RANKS = (
     "max by (world_size) (zmon_job_info{job_id=$job})"
     " or on () max by (world_size) (last_over_time(zmon_job_info{job_id=$job}[2m]))"
@@ -22,8 +22,12 @@ RANKS = (
 JOBS = f"group by (job_id) (last_over_time(zmon_job_info[{LOOKBACK}]))"
 LAST_TIME = f"max(last_over_time(timestamp(zmon_job_info{{job_id=$job}})[{LOOKBACK}:1m]))"
 BY_NAME = {
-    "step": STEP_SECONDS, "wall-clock per step": CAUSES, "samples/s": SAMPLES, "efficiency": EFFICIENCY, "ranks": RANKS,
-}  # fmt: skip
+    "step": STEP_SECONDS,
+    "wall-clock per step": CAUSES,
+    "samples/s": SAMPLES,
+    "efficiency": EFFICIENCY,
+    "ranks": RANKS,
+}
 QUERIES = (*BY_NAME.values(), JOBS, LAST_TIME)
 
 

@@ -1,8 +1,7 @@
-"""Times collectives on the ranks of a job; rank 0 writes the file.
+"""Times collectives on the ranks of a job: `torchrun … -m lab.comm_bench FILE LARGEST`. Rank 0 writes the file.
 
-Started as `torchrun … -m lab.comm_bench FILE LARGEST`.
-Uses NCCL if each rank has its own GPU, otherwise gloo on all ranks. Each size is repeated for a fifth of a second. All
-groups run at once. The result is the duration in the largest group, on its slowest rank.
+The benchmark uses NCCL if each rank has its own GPU, otherwise gloo on all ranks. Each size is repeated for a fifth of
+a second. All groups run at once. The result is the duration in the largest group, on its slowest rank.
 """
 
 from __future__ import annotations
@@ -23,8 +22,11 @@ import torch.distributed as dist
 from zmon.offline.measured_files import write_links
 from zmon.scaling.bandwidth import HOST, NET, Measured, Timed
 
-SMALLEST, FACTOR = 1 << 10, 4
-WARM_UP, MIN_REPEATS, SECONDS = 3, 5, 0.2  # repeats before timing, timed repeats at least, duration of one size
+SMALLEST = 1 << 10  # bytes of the smallest message
+FACTOR = 4  # from one size to the next
+WARM_UP = 3  # repeats before timing
+MIN_REPEATS = 5
+SECONDS = 0.2  # of each size, unless MIN_REPEATS take longer
 OPS = ("all_to_all", "all_reduce")
 _ELEMENT = 4  # bytes of a float32
 T = TypeVar("T")
@@ -38,8 +40,10 @@ def main(out: str, largest: str) -> None:
     device = _device()
     backend = "nccl" if device.type == "cuda" else "gloo"
     within, between, per_host = _groups(backend)
-    timed = [t for op in OPS for t in _timed(op, HOST, within, device, int(largest))]
-    timed += [t for op in OPS for t in _timed(op, NET, between, device, int(largest))]
+    timed: list[Timed] = []
+    for kind, group in ((HOST, within), (NET, between)):
+        for op in OPS:
+            timed += _timed(op, kind, group, device, int(largest))
     if dist.get_rank() == 0:
         write_links(Path(out), Measured(backend, dist.get_world_size(), per_host, timed), time.time())
     dist.barrier()
@@ -106,7 +110,8 @@ def _timed(op: str, kind: str, group: dist.ProcessGroup | None, device: torch.de
 
 
 def _collective(op: str, elements: int, device: torch.device, group: dist.ProcessGroup) -> Callable[[], object]:
-    send, receive = torch.ones(elements, device=device), torch.empty(elements, device=device)
+    send = torch.ones(elements, device=device)
+    receive = torch.empty(elements, device=device)
     if op == "all_to_all":
         return lambda: dist.all_to_all_single(receive, send, group=group)
     return lambda: dist.all_reduce(send, group=group)

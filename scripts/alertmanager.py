@@ -1,7 +1,8 @@
 """The example configurations of Alertmanager in deploy/alertmanager/: one route, and a receiver for each service.
 
-Each has a receiver `pager` for alerts of severity critical, and a receiver `desk` for warnings. Their texts are the
-templates of deploy/alertmanager/zmon.tmpl. Secrets are in files. All keys exist in Alertmanager 0.25 (Debian 12).
+A configuration has a receiver `pager` for alerts of severity critical, and a receiver `desk` for warnings. Their texts
+are the templates of deploy/alertmanager/zmon.tmpl. Secrets are in files. All keys exist in Alertmanager 0.25 (Debian
+12).
 """
 
 from __future__ import annotations
@@ -67,11 +68,11 @@ global:
 
 @dataclass(frozen=True)
 class _Service:
-    """A service that notifies people: the receiver, and what differs in it between pages and warnings (`<<to>>`)."""
+    """A service that notifies people, with the YAML of its receivers."""
 
     name: str
-    pager: str
-    desk: str
+    pager: str  # the value of `<<to>>` in the receiver of pages
+    desk: str  # the value of `<<to>>` in the receiver of warnings
     receiver: str
     settings: str = ""  # before the route
     remark: str = ""  # in the comment at the head

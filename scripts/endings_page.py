@@ -84,7 +84,7 @@ def endings_page() -> str:
     head = f"| how | {' | '.join(WHENS)} |\n|---|{'---|' * len(WHENS)}\n"
     rows = [f"| {way.name} | {' | '.join(_cell(way, when) for when in WHENS)} |\n" for way in WAYS]
     launchers = ", ".join(launcher.name for launcher in LAUNCHERS)
-    sections = [table(title, rows_) for title, rows_ in SECTIONS.items()]
+    sections = [table(title, section_rows) for title, section_rows in SECTIONS.items()]
     limits = EndLimits()
     text = LAUNCHER_TEXT.format(launchers=launchers, restart=limits.restart_seconds, start=limits.start_seconds)
     return "".join([HEAD.format(look=LOOK_SECONDS), head, *rows, text, *sections])
@@ -97,4 +97,4 @@ def cause_text(cause: str | None) -> str:
 
 def _cell(way: Way, when: str) -> str:
     cause, severity, _ = expected(way, when, TORCHRUN)
-    return f"`{cause}`, {severity}" if cause else "quiet"
+    return f"{cause_text(cause)}, {severity}" if cause else cause_text(cause)

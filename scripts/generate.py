@@ -38,7 +38,7 @@ GRAFANA = Path(grafana.__file__).parent
 RULES = Path(rules.__file__).parent
 CHART = DOCS.parent / "helm" / "zmon" / "files"
 ALERTMANAGER = DOCS.parent / "deploy" / "alertmanager"
-ANY = str(Range())  # of most thresholds; their page says it once
+USUAL_RANGE = str(Range())  # of most thresholds; their page says it once, in its head
 SUBJECTS = {  # the headings of the page of metrics, each by its first metric in the order of SPECS
     "zmon_rank_info": "Ranks, from agents",
     "zmon_nic_receive_bytes_total": "Links, from agents",
@@ -145,7 +145,10 @@ def thresholds_page() -> str:
 
 
 def architecture_page(page: str) -> str:
-    """Return the page of the architecture with the present tables of packages and imports, each between two marks."""
+    """Return the page of the architecture with new tables of packages and imports, which lie between two comments.
+
+    Raises ValueError if the page has no such comments.
+    """
     for source, table in (("the docstrings", package_table.table()), ("scripts/imports.py", imports.table())):
         before, begin, rest = page.partition(f"<!-- the table of {source}, written by make generate -->\n")
         _, end, after = rest.partition("<!-- end of the table -->\n")
@@ -164,8 +167,8 @@ def _thresholds(key: str, cls: type) -> Iterator[str]:
     yield from ("", f"## {key}", "", ", ".join(f"`{file}`" for file in files), "")
     for field in fields(cls):
         limits = str(ranges(cls)[field.name])
-        limits = "" if limits == ANY else f", {limits}"
-        line = f"- `{field.name}`: **{amount(field.name, field.default)}**{limits}. {meanings[field.name]}"
+        unusual = "" if limits == USUAL_RANGE else f", {limits}"
+        line = f"- `{field.name}`: **{amount(field.name, field.default)}**{unusual}. {meanings[field.name]}"
         yield from wrap(line, width=120, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
@@ -176,8 +179,8 @@ def amount(name: str, value: float) -> str:
     """
     if name.endswith("_per_second") and value < 1:
         return f"{value * 60:,g} per minute"
-    ends = {"_per_second": "per second", "_seconds": "s", "_ratio": "", "_multiple": "", "_steps_of_spread": "steps"}
-    unit = next((unit for end, unit in ends.items() if name.endswith(end)), name.rpartition("_")[2])
+    units = {"_per_second": "per second", "_seconds": "s", "_ratio": "", "_multiple": "", "_steps_of_spread": "steps"}
+    unit = next((unit for suffix, unit in units.items() if name.endswith(suffix)), name.rpartition("_")[2])
     return f"{value:,g} {unit}".rstrip()
 
 
@@ -210,9 +213,9 @@ def _comments(section: type) -> dict[str, str]:
     texts = {}
     for node in body.body:
         if isinstance(node, ast.AnnAssign):
-            lines = [n for n in range(node.lineno, node.end_lineno + 1) if n in comments]
-            lines = lines or list(takewhile(alone.__contains__, range(node.lineno - 1, 0, -1)))[::-1]
-            texts[node.target.id] = " ".join(comments[n] for n in lines)
+            beside = [number for number in range(node.lineno, node.end_lineno + 1) if number in comments]
+            above = list(takewhile(alone.__contains__, range(node.lineno - 1, 0, -1)))[::-1]
+            texts[node.target.id] = " ".join(comments[number] for number in beside or above)
     return texts
 
 

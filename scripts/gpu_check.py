@@ -1,8 +1,8 @@
 """Runs the GPU kit in a Python that has this checkout, its dependencies and torch, without network.
 
-Run it with `make gpu-check`. If the Python lacks something, a virtual environment in .gpu-check/ has this checkout,
-everything that the Python has, and, if packages are still missing, the wheels of .wheels/ (`make gpu-wheels`). Nothing
-is installed into the Python itself. Options go to `python -m bench.gpu_check`.
+Run it with `make gpu-check`. If the Python lacks something, this creates a virtual environment in .gpu-check/. It has
+this checkout and all packages of the Python, and, if packages are still missing, the wheels of .wheels/ (`make
+gpu-wheels`). Nothing is installed into the Python itself. Options go to `python -m bench.gpu_check`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-PROJECT = Path(__file__).parents[1]
-WHEELS, FOLDER = PROJECT / ".wheels", PROJECT / ".gpu-check"
+from scripts.gpu_wheels import PROJECT, WHEELS
+
+FOLDER = PROJECT / ".gpu-check"
 SITE = "site"  # directory of the installed wheels, in FOLDER
 NEXT_STEP = (
     "The Python must have torch and numpy. For Python 3.12, `make gpu-wheels` on a machine with network brings all"
     " other packages in .wheels/"
 )
-_SECONDS = 300.0
+_TIMEOUT_SECONDS = 300.0  # of a process
 # zmon's daemons ignore PYTHONPATH, so this checkout and its dependencies must be there without it.
 _PROBE = """
 import pathlib, sys
@@ -42,12 +43,11 @@ def chosen_python(environ: Mapping[str, str]) -> str:
     return environ.get("PYTHON") or (str(project_python) if project_python.exists() else sys.executable)
 
 
-def lack(python: str) -> str:
+def problem(python: str) -> str:
     """Return why a Python cannot run the kit, in one line; "" if it can."""
+    command = (python, "-EPc", _PROBE, str(PROJECT))
     try:
-        done = subprocess.run(
-            (python, "-EPc", _PROBE, str(PROJECT)), capture_output=True, text=True, timeout=_SECONDS, check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
     if not done.returncode:
@@ -63,8 +63,8 @@ def prepare(python: str, folder: Path = FOLDER) -> str:
     inherited = _run((python, "-c", _SITE_PACKAGES)).split("\n")
     (packages,) = venv.glob("lib/python*/site-packages")
     # `addsitedir` also reads the .pth files there, which may lead to further packages.
-    later = (f"import site; site.addsitedir({path!r})" for path in sorted(filter(None, inherited)))
-    (packages / "gpu_check.pth").write_text("\n".join((str(folder / SITE), str(PROJECT), *later)) + "\n")
+    inherited_lines = (f"import site; site.addsitedir({path!r})" for path in sorted(filter(None, inherited)))
+    (packages / "gpu_check.pth").write_text("\n".join((str(folder / SITE), str(PROJECT), *inherited_lines)) + "\n")
     return str(venv / "bin" / "python")
 
 
@@ -78,7 +78,7 @@ def install(python: str, folder: Path = FOLDER, wheels: Path = WHEELS) -> None:
 
 def _run(command: Sequence[str]) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Unusable(str(error)) from error
     if done.returncode:
@@ -88,14 +88,16 @@ def _run(command: Sequence[str]) -> str:
 
 def suitable(python: str) -> str:
     """Return a Python that can run the kit: this one, or an environment made from it. Raises Unusable."""
-    if not (reason := lack(python)):
+    reason = problem(python)
+    if not reason:
         return python
     print(f"gpu-check: {python}: {reason}; preparing {FOLDER.name}/", file=sys.stderr, flush=True)
     environment = prepare(python)
-    if lack(environment):
-        install(python)
-        if reason := lack(environment):
-            raise Unusable(f"{reason}. {NEXT_STEP}")
+    if not problem(environment):
+        return environment
+    install(python)
+    if reason := problem(environment):
+        raise Unusable(f"{reason}. {NEXT_STEP}")
     return environment
 
 

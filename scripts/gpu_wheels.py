@@ -1,8 +1,8 @@
 """Downloads the packages that a machine with a GPU and no network lacks, as wheels in .wheels/.
 
-Run it with `make gpu-wheels` on a machine with network. The wheels are zmon's dependencies and the dependencies of
-these, for Python 3.12 on x86-64, without torch and numpy, which the machine has. `make gpu-check` uses the folder on
-that machine.
+Run it with `make gpu-wheels` on a machine with network. The wheels are zmon's dependencies and their dependencies, for
+Python 3.12 on x86-64. torch and numpy are left out, because the machine with the GPU has them. `make gpu-check` uses
+the folder on that machine.
 """
 
 from __future__ import annotations

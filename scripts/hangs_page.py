@@ -54,10 +54,11 @@ def table(title: str, rows: Iterable[Row]) -> str:
 
 
 def _cells(due: str) -> list[str]:
-    cause, *others = due.split(", ", 2)
-    return [f"`{cause}`", *others] if others else ["quiet", "–", "–"]
+    """Return the cells of cause, severity and culprit."""
+    cause, *severity_and_culprit = due.split(", ", 2)
+    return [f"`{cause}`", *severity_and_culprit] if severity_and_culprit else ["quiet", "–", "–"]
 
 
 def _note(row: Row) -> str:
-    """Return the reason, and what the summary says."""
+    """Return the reason, and the words of the summary that the test expects."""
     return "; ".join(filter(None, (row.note, row.says and f"“{row.says}”")))

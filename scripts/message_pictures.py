@@ -24,7 +24,8 @@ from tests.places import REPOSITORY
 from zmon.cli.render.records import ends_text
 from zmon.schema.api import EndList
 
-WIDTH, COLUMNS = 760, 100
+WIDTH = 760  # pixels
+COLUMNS = 100  # of the terminal
 TEMPLATE = REPOSITORY / "deploy/alertmanager/zmon.tmpl"
 _COLOURS = {"danger": "#a30200", "warning": "#daa038", "good": "#2eb886"}  # of attachments, by Slack's names
 _SLACK = """<style>

@@ -15,14 +15,14 @@ _REF = "#/components/schemas/{name}"
 
 
 def openapi() -> dict[str, Any]:
-    """Return the document; a path that agent and hub share has one entry with both answers."""
-    every = (*endpoints.AGENT, *endpoints.HUB)
-    bodies = [endpoint.request for endpoint in every if endpoint.method == "POST"]
+    """Return the document. A path that agent and hub share has one entry with both answers."""
+    all_endpoints = (*endpoints.AGENT, *endpoints.HUB)
+    bodies = [endpoint.request for endpoint in all_endpoints if endpoint.method == "POST"]
     _, components = msgspec.json.schema_components(
-        [*dict.fromkeys(endpoint.answer for endpoint in every), *bodies, Problem], ref_template=_REF
+        [*dict.fromkeys(endpoint.answer for endpoint in all_endpoints), *bodies, Problem], ref_template=_REF
     )
     paths: dict[str, Any] = {}
-    for endpoint in every:
+    for endpoint in all_endpoints:
         operation = _operation(endpoint)
         existing = paths.setdefault(endpoint.path, {}).setdefault(endpoint.method.lower(), operation)
         if existing is not operation:

@@ -1,6 +1,6 @@
 """The modules that a rank may import: `zmon`, all of `zmon.probe`, and the modules that these import.
 
-The package for jobs has exactly these. They follow from the import statements, so no list can go out of date.
+The package for jobs has exactly these modules. They follow from the import statements, so no list can go out of date.
 """
 
 from __future__ import annotations

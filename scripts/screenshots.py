@@ -25,12 +25,15 @@ from playwright.sync_api import Page, sync_playwright
 from tests.e2e.browser import CHROMIUM, FLAGS
 
 DOCS = Path(__file__).parents[1] / "docs"
-NAME, CULPRIT = "frozen-rank", "rank 2"
-WIDTH, HEIGHT = 1160, 1460  # of the page in docs/dashboard.png
-MOVING_WIDTH, MOVING_HEIGHT = 900, 640  # of the moving picture, which shows the top of the page
-FRAME_SECONDS, COLOURS = 1.0, 64
-HEALTHY_FRAMES, FAULTY_FRAMES = 5, 7  # shown before and after the page names the culprit
+NAME = "frozen-rank"  # of the recording
+CULPRIT = "rank 2"  # of its fault
+WIDTH, HEIGHT = 1160, 1460  # pixels of the page in docs/dashboard.png
+MOVING_WIDTH, MOVING_HEIGHT = 900, 640  # pixels of the moving picture, which shows the top of the page
+COLOURS = 64  # of the moving picture
+FRAME_SECONDS = 1.0
 LAST_SECONDS = 4.0  # the last frame stays this long
+HEALTHY_FRAMES, FAULTY_FRAMES = 5, 7  # shown before and after the page names the culprit
+CHARTS_SECONDS = 5.0  # until the charts have caught up with the banner
 READY_SECONDS = 90.0
 BANNER = "[data-testid=zmon-banner]"
 
@@ -43,7 +46,7 @@ def main() -> None:
         page.goto(f"{dashboard}/job?job_id=recorded-{NAME}&range=5m")
         page.wait_for_selector(BANNER, timeout=1000 * READY_SECONDS)
         frames = [*moving_frames(page)]
-        page.wait_for_timeout(5000)  # the charts follow
+        page.wait_for_timeout(1000 * CHARTS_SECONDS)
         still = Image.open(io.BytesIO(page.screenshot()))
         browser.close()
     still.convert("RGB").quantize(256).save(DOCS / "dashboard.png", optimize=True)
@@ -105,9 +108,9 @@ def save_moving(frames: list[Image.Image], path: Path) -> None:
     sheet.paste(small[0], (0, 0))
     sheet.paste(small[-1], (0, MOVING_HEIGHT))
     palette = sheet.quantize(COLOURS)
-    first, *others = (frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in small)
-    durations = [1000 * FRAME_SECONDS] * len(others) + [1000 * LAST_SECONDS]
-    first.save(path, save_all=True, append_images=others, duration=[*map(int, durations)], loop=0, optimize=True)
+    first, *rest = (frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in small)
+    milliseconds = [int(1000 * FRAME_SECONDS)] * len(rest) + [int(1000 * LAST_SECONDS)]
+    first.save(path, save_all=True, append_images=rest, duration=milliseconds, loop=0, optimize=True)
 
 
 if __name__ == "__main__":

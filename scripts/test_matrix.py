@@ -33,6 +33,15 @@ NO_TORCH_TESTS = (
 )
 
 
+_COUNTS = ("tests", "failures", "errors", "skipped")  # attributes of pytest's JUnit XML
+_VERSIONS = """
+import platform
+from importlib.metadata import distributions
+torch = [distribution.version for distribution in distributions(name="torch")]
+print(platform.python_version(), *torch[:1] or ["none"])
+"""
+
+
 class NotRun(Exception):
     """A row that could not run; its text has the reason and appears in the table."""
 
@@ -165,20 +174,16 @@ def run(row: Row, tests: Sequence[str]) -> Result:
     suites = ElementTree.parse(report).getroot().iter("testsuite")
     counts = [{name: float(suite.get(name, 0)) for name in (*_COUNTS, "time")} for suite in suites]
     total, failures, errors, skipped = (int(sum(count[name] for count in counts)) for name in _COUNTS)
-    version, torch = subprocess.run(
-        [python, "-c", _VERSIONS], capture_output=True, text=True, check=True
-    ).stdout.split()
-    passed = total - failures - errors - skipped
-    return Result(version, torch, passed, failures + errors, skipped, sum(count["time"] for count in counts))
-
-
-_COUNTS = ("tests", "failures", "errors", "skipped")
-_VERSIONS = """
-import platform
-from importlib.metadata import distributions
-torch = [distribution.version for distribution in distributions(name="torch")]
-print(platform.python_version(), *torch[:1] or ["none"])
-"""
+    versions = subprocess.run([python, "-c", _VERSIONS], capture_output=True, text=True, check=True).stdout
+    python_version, torch_version = versions.split()
+    return Result(
+        python_version,
+        torch_version,
+        passed=total - failures - errors - skipped,
+        failed=failures + errors,
+        skipped=skipped,
+        seconds=sum(count["time"] for count in counts),
+    )
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ OPENINGS = frozenset(
     "And As Because By How Of Or So That Those What Where Whether Which Who Whoever Whose Why".split()  # noqa: SIM905
 )
 
-STAND_INS = "zmon/client.py"  # its class `Hub` stands for the hub, in programs that ask it, and so has its name
+STAND_INS = "zmon/client.py"  # programs use its class `Hub` in place of the hub, so it has the hub's name
 _NOT_CODE = re.compile(r"""/\*[\s\S]*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")  # of C: comments and strings
 _NAME = rf"(_*(?:{'|'.join(sorted(NAMES))})_*)\b"
 _C_BINDINGS = tuple(
@@ -40,7 +40,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class Problem(NamedTuple):
-    """One problem and the line it is in."""
+    """One problem, and the number of its line."""
 
     line: int
     text: str

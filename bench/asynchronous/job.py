@@ -28,7 +28,8 @@ from trainer.scale.config import RunConfig
 from trainer.scale.presets import demo
 from trainer.synthetic import Synthetic
 
-STEPS, HELD_OUT = 1000, 100  # steps of the synchronous trainer; held-out global batches
+STEPS = 1000  # of the synchronous trainer
+HELD_OUT = 100  # global batches for the evaluation
 # The best of doubled rates at seed 11, for 1, 2 and 4 workers and for the synchronous trainer. With that of bench.wire,
 # asynchronous training is 2 % worse: an average of replicas moves by the mean of their updates, not by their sum.
 _DENSE_RATE = 0.16
@@ -71,7 +72,8 @@ def run(config: RunConfig, workers: int, slow: bool) -> Outcome:
     Raises RuntimeError if a worker ends without a result.
     """
     context = multiprocessing.get_context("spawn")
-    results, ready = context.Queue(), context.Barrier(workers)
+    results = context.Queue()
+    ready = context.Barrier(workers)
     shared = Shared.initial(config)
     readers, pieces = start_readers(context, source_of(config), config, workers)
     processes = []
@@ -111,7 +113,8 @@ def _as_rank(number: int, workers: int) -> Iterator[None]:
 
 def _evaluate(config: RunConfig, shared: Shared) -> Quality:
     """Return the quality of the shared tables and the center of the dense layers."""
-    model, source = dense_model(config), source_of(config).held_out()
+    model = dense_model(config)
+    source = source_of(config).held_out()
     torch.nn.utils.vector_to_parameters(shared.center, model.parameters())
     predicted, labels = [], []
     with torch.no_grad():

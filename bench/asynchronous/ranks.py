@@ -33,7 +33,8 @@ def main(folder: str, seed: str, num_steps: str, held_out: str, speed: str) -> N
     world = world_from(os.environ)
     join(world)
     config = configuration(int(seed), int(num_steps), int(held_out))
-    source, train = source_of(config), config.train
+    source = source_of(config)
+    train = config.train
     trainer = Trainer(config, world, plan(config, world).tables)
     dist.barrier()
     begin = time.perf_counter()

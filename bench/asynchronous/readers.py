@@ -57,8 +57,8 @@ def _read(
     signal.pause()
 
 
-def taken(pieces: Queue[Piece | None]) -> Iterator[Piece]:
-    """Yield pieces until a None is taken. Each worker takes one None."""
+def take(pieces: Queue[Piece | None]) -> Iterator[Piece]:
+    """Take pieces from the queue and yield them, until a None. Every worker takes one None."""
     while (piece := pieces.get()) is not None:
         yield piece
 
@@ -73,7 +73,8 @@ class Slowed(Iterator[B]):
     """
 
     def __init__(self, batches: Iterator[B]) -> None:
-        self._batches, self._computed = batches, time.thread_time()
+        self._batches = batches
+        self._computed = time.thread_time()
 
     def __next__(self) -> B:
         time.sleep(time.thread_time() - self._computed)

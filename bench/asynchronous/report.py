@@ -77,7 +77,8 @@ def cells(name: str, workers: int, speed: str, runs: Sequence[Run], synchronous:
 
 def _quantile(counts: Sequence[int], share: float) -> str:
     """Return the smallest number that this share of the counted rows does not exceed; empty if none was counted."""
-    total, counted = sum(counts), 0
+    total = sum(counts)
+    counted = 0
     for number, count in enumerate(counts):
         counted += count
         if counted >= share * total > 0:

@@ -65,7 +65,8 @@ def flatten(model: DenseModel) -> tuple[Tensor, Tensor]:
     weights = torch.cat([parameter.detach().flatten() for parameter in parameters])
     gradients = torch.zeros_like(weights)
     for parameter, weight, gradient in zip(parameters, weights.split(sizes), gradients.split(sizes), strict=True):
-        parameter.data, parameter.grad = weight.view_as(parameter), gradient.view_as(parameter)
+        parameter.data = weight.view_as(parameter)
+        parameter.grad = gradient.view_as(parameter)
     return weights, gradients
 
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.multiprocessing import Queue
 
 import zmon
-from bench.asynchronous.readers import Piece, Slowed, taken
+from bench.asynchronous.readers import Piece, Slowed, take
 from bench.asynchronous.shared import Shared, dense_model, flatten, logits
 from trainer.config import Config
 from trainer.optimizers import DenseOptimizer
@@ -51,9 +51,11 @@ def work(
     zmon.attach()
     worker = Worker(config, shared, workers)
     ready.wait()
-    begin, samples, ids = time.monotonic(), 0, 0
-    taking = taken(pieces)
-    batches = Slowed(taking) if slow and number == workers - 1 else taking
+    begin = time.monotonic()
+    samples = 0
+    ids = 0
+    own_pieces = take(pieces)
+    batches = Slowed(own_pieces) if slow and number == workers - 1 else own_pieces
     with worker.averaging:
         while worker.step(batches):
             samples += worker.last_samples
@@ -72,20 +74,23 @@ class Worker:
         self._weights, gradients = flatten(self._model)
         parameter = nn.Parameter(self._weights)
         parameter.grad = gradients
-        self._gradients, self._optimizer = gradients, DenseOptimizer(config.optimizer, parameter)
+        self._gradients = gradients
+        self._optimizer = DenseOptimizer(config.optimizer, parameter)
         self.staleness = Staleness(shared.updates)
         self.averaging = Averaging(self._weights, shared.center, _BETA / workers if workers > 1 else 1.0)
         self.last_samples = self.last_ids = 0
 
     def step(self, batches: Any) -> bool:
         """Train on the next piece. Return False if there is none."""
-        shared, optimizer = self._shared, self._config.optimizer
+        shared = self._shared
+        optimizer = self._config.optimizer
         with zmon.step():
             zmon.phase("data")
             piece = next(batches, None)
             if piece is None:
                 return False
-            batch, rate = piece.batch, rate_factor(self._config.schedule, piece.step)
+            batch = piece.batch
+            rate = rate_factor(self._config.schedule, piece.step)
             self.last_samples, self.last_ids = len(batch.labels), len(batch.ids)
             zmon.phase("embedding")
             bags = shared.bags(batch)
@@ -140,8 +145,11 @@ class Averaging:
     def __init__(self, weights: Tensor, center: Tensor, share: float) -> None:
         """`share` is the part of their difference by which a pull moves both."""
         self.times, self._steps = 0, 0
-        self._weights, self._center, self._share = weights, center, share
-        self._wanted, self._ended = threading.Semaphore(0), False
+        self._weights = weights
+        self._center = center
+        self._share = share
+        self._wanted = threading.Semaphore(0)
+        self._ended = False
         self._thread = threading.Thread(target=self._run, name="averaging", daemon=True)
 
     def count_step(self) -> None:

@@ -62,7 +62,8 @@ def measure(
 ) -> None:
     """Measure and print: an empty page, the queries, the pages of the server, the views in a browser, and a crowd."""
     range_ = f"{scene.hours:g}h"
-    views, moments = rounds.views(range_, scene.culprit), rounds.Moments(range_)
+    views = rounds.views(range_, scene.culprit)
+    moments = rounds.Moments(range_)
     floor = _floor(folder, num_rounds)
     report.empty(floor)
     costs = {

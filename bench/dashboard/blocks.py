@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
+from math import isnan
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,8 @@ def generate(scene: Scene, series: list[Series], folder: Path, log: Callable[[in
 
     While promtool reads the text of a block, the text of the next one is written.
     """
-    blocks, samples = folder / "blocks", 0
+    blocks = folder / "blocks"
+    samples = 0
     blocks.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(1) as promtool:
         before: Future[None] | None = None
@@ -55,13 +57,19 @@ def write(path: Path, all_series: Iterable[Series], scene: Scene, start: int, en
             if not len(times):
                 continue
             ends = _ends(int(times[0]), int(times[-1]), series.every)
-            if (value := series.constant()) is not None:
-                head = f"{series.head}{value:g}"
+            constant = series.constant()
+            if constant is not None:
+                head = f"{series.head}{constant:g}"
                 text.write(head + head.join(ends))
                 samples += len(ends)
                 continue
-            values, head = np.round(series.values(scene, times), 6), series.head
-            lines = [f"{head}{v}{t}" for v, t in zip(values.tolist(), ends, strict=True) if v == v]
+            values = np.round(series.values(scene, times), 6)
+            head = series.head
+            lines = [
+                f"{head}{value}{line_end}"
+                for value, line_end in zip(values.tolist(), ends, strict=True)
+                if not isnan(value)
+            ]
             text.writelines(lines)
             samples += len(lines)
         text.write(END)
@@ -70,5 +78,5 @@ def write(path: Path, all_series: Iterable[Series], scene: Scene, start: int, en
 
 @lru_cache(64)
 def _ends(first: int, last: int, every: int) -> list[str]:
-    """Return the ends of lines, with their times. They are cached, because many series have the same."""
+    """Return the ends of lines, with their times. They are cached, because many series have the same times."""
     return [f" {time}\n" for time in range(first, last + 1, every)]

@@ -90,11 +90,14 @@ class Viewer:
         """Visit a view until it stops changing, and store the elements of the complete view. Exit if it never stops."""
         with self.tab() as page:
             page.goto(view.url(self._base), wait_until="commit")
-            content, changed_at, began_at = "", 0.0, time.monotonic()
+            content = ""
+            changed_at = 0.0
+            began_at = time.monotonic()
             while not content or time.monotonic() - changed_at < _SETTLED_SECONDS:
                 current = page.evaluate(CONTENT)
                 if current and current != content:
-                    content, changed_at = current, time.monotonic()
+                    content = current
+                    changed_at = time.monotonic()
                 if time.monotonic() - began_at > MAX_SECONDS:
                     raise SystemExit(f"the view {view.name} keeps changing: {view.url(self._base)}")
                 time.sleep(0.1)

@@ -14,8 +14,9 @@ import msgspec
 from aiohttp import web
 
 import zmon
+from bench.cluster import sources
 from bench.dashboard import hub_answers
-from bench.dashboard.scene import JOB, OPS, SAMPLES, SIMULATED_SECONDS, SLOW, STEP_SECONDS, Scene, sources
+from bench.dashboard.scene import JOB, OPS, SAMPLES, SIMULATED_SECONDS, SLOW, STEP_SECONDS, Scene
 from zmon import detectors
 from zmon.hub.api.rank_page import rank_page, with_few_rows
 from zmon.hub.api.scaling import curve_point
@@ -88,7 +89,14 @@ class FakeHub:
         """Answer that all agents are healthy."""
         status = sources(time.time())
         agents = [
-            AgentStatus(f"http://{host}:9780", host, True, 0.0, None, status, zmon.__version__)
+            AgentStatus(
+                f"http://{host}:9780",
+                host,
+                reachable=True,
+                silent_seconds=0.0,
+                sources=status,
+                version=zmon.__version__,
+            )
             for host in self._scene.hosts
         ]
         return HubHealth(True, agents, version=zmon.__version__)
@@ -104,7 +112,8 @@ class FakeHub:
 
     async def ranks(self, request: RanksRequest) -> RankList:
         """Answer as the hub does. All rows change, because the browser gets unchanged rows only once."""
-        step, page = self._step(), rank_page(self._snapshot, [self._finding], request)
+        step = self._step()
+        page = rank_page(self._snapshot, [self._finding], request)
         rows = [
             msgspec.structs.replace(
                 row,
@@ -120,7 +129,8 @@ class FakeHub:
 
     async def scaling(self, request: ScalingRequest) -> ScalingAnswer:
         """Answer with predictions as the hub does, for recorded sizes and for 2, 4 and 8 times the size of the job."""
-        curve, ranks = hub_answers.curve(self._scene), self._scene.num_ranks
+        curve = hub_answers.curve(self._scene)
+        ranks = self._scene.num_ranks
         numbers = [point.ranks for point in curve.points] + [2 * ranks, 4 * ranks, 8 * ranks]
         sizes = predict_sizes(self._model, [(number, SAMPLES * number) for number in numbers], request.what_if)
         rate = SAMPLES * ranks / STEP_SECONDS[SLOW]
@@ -153,9 +163,11 @@ class FakeHub:
 
     async def incidents(self, request: IncidentsRequest) -> IncidentList:
         """Answer with the incidents of the last 30 days, one for each day. Only the last is open."""
-        last, summaries = self._finding, []
+        last = self._finding
+        summaries = []
         for number in range(INCIDENTS):
-            onset, detected = last.onset - number * _DAY, last.detected - number * _DAY
+            onset = last.onset - number * _DAY
+            detected = last.detected - number * _DAY
             resolved = onset + 600 if number else None
             names = (f"{number:016x}", JOB, last.detector, last.cause, last.severity, last.ranks, last.hosts)
             summaries.append(IncidentSummary(*names, onset, detected, last.summary, resolved, 12.5, "/x"))

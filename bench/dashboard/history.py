@@ -42,7 +42,8 @@ class History:
 
 def generate(store: str, scene: Scene, folder: Path, log: Callable[[str], None]) -> History:
     """Generate the history of a scene in this folder, for one of STORES."""
-    began_at, series = time.monotonic(), list(everything(scene))
+    began_at = time.monotonic()
+    series = list(everything(scene))
 
     def progress(samples: int) -> None:
         log(f"  {samples / 1e6:.1f} M samples of {len(series):,} series, {time.monotonic() - began_at:.0f} s")
@@ -58,7 +59,7 @@ def generate(store: str, scene: Scene, folder: Path, log: Callable[[str], None])
 
 
 def load(store: str, folder: Path, scene: Scene, now: float) -> History | None:
-    """Return the history of an earlier run if its size and names of series are the same and it lasts long enough."""
+    """Return the history of an earlier run if it has this size, these series, and enough time after now; else None."""
     try:
         history = History(**json.loads((folder / MANIFEST).read_text()))
     except (OSError, ValueError, TypeError):

@@ -22,14 +22,16 @@ from zmon.schema.gathered import RankStack
 from zmon.schema.job import RECORDED, ExpectedStep, JobView, Utilization
 
 SIZES = (8, 16, 32, 64, 128, 256, 512, 1024)
-SELF_SECONDS, PER_DOUBLING = 0.14, 0.011  # seconds of self time of a step, and those that each doubling of ranks adds
+SELF_SECONDS = 0.14  # self time of a step
+PER_DOUBLING = 0.011  # seconds of exposed time that each doubling of the ranks adds to a step
 PEAK_FLOPS = 989.5e12
 STACK = "\n".join(f'File "train.py", line {line}, in step' for line in range(40))
 
 
 def job(scene: Scene, kind: int) -> JobView:
     """Return the job's view after SIMULATED_SECONDS of this kind. Its time categories sum to this time."""
-    trains, lead = kind != EVALUATING, scene.rank(kind, 0)
+    trains = kind != EVALUATING
+    lead = scene.rank(kind, 0)
     causes = by_word(lead, "phase_") | by_word(lead, "exposed_")
     account = causes if trains else {"eval": float(SIMULATED_SECONDS)}
     step = STEP_SECONDS[kind] if trains else None

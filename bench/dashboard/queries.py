@@ -71,7 +71,8 @@ def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
         return [query for panel in panels for query in _chart(panel, context, scene)]
 
     def host_tiles(of_hosts: str) -> list[Query]:
-        fleet, queries = hosts.Fleet(join=of_hosts), dict(HOST_TILES)
+        fleet = hosts.Fleet(join=of_hosts)
+        queries = dict(HOST_TILES)
         if len(scene.hosts) > hosts.MAX_HOSTS:
             fleet = fleet.limited_to(tuple(scene.hosts[:STAND_OUT]))
             queries |= {"least_busy": hosts.LEAST_BUSY, "all_hosts": hosts.ALL_HOSTS}
@@ -103,7 +104,8 @@ def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
 def measure(url: str, queries: list[Query]) -> Iterator[Cost]:
     """Send each query three times. Yield its median time and the size of its answer."""
     for query in queries:
-        seconds, num_bytes = [], 0
+        seconds = []
+        num_bytes = 0
         for _ in range(_REPEATS):
             began_at = time.perf_counter()
             num_bytes = len(_answer(url, query))
@@ -113,7 +115,8 @@ def measure(url: str, queries: list[Query]) -> Iterator[Cost]:
 
 def _chart(panel: Panel, context: ViewContext, scene: Scene) -> list[Query]:
     """Return the queries of a chart, as dashboards/views/panel.py builds them."""
-    rows, before = panel.shape == "rows", []
+    rows = panel.shape == "rows"
+    before = []
     span = context.rows_span if rows else context.span
     selection = context.selection(span, panel.source)
     if panel.has_too_many_hosts(selection):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import nan
+from math import isnan, nan
 from statistics import mean, median
 from typing import NamedTuple
 
@@ -30,7 +30,8 @@ _GPU: dict[str, tuple[str, Callable[[GpuSample], float]]] = {  # by the name in 
     "power": ("power:watts", lambda gpu: gpu.power_watts or 0.0),
     "memory": ("memory_used:bytes", lambda gpu: float(gpu.memory_used_bytes or 0)),
 }
-STAND_OUT, FASTEST = 64, 10  # hosts and counters that the rules keep
+STAND_OUT = 64  # hosts that the rules record
+FASTEST = 10  # counters that the rules record
 _SPREAD: dict[str, Callable[[Sequence[float]], float]] = {"largest": max, "median": median, "smallest": min}
 
 
@@ -151,7 +152,7 @@ def _sums_of_hosts(host_series: Sequence[Values]) -> Iterator[Values]:
     """Yield the number of throttled GPUs, and the counters of links that grow fastest."""
     throttled = [series.by_kind for series in host_series if series.name == "zmon:gpu_throttled:on"]
     if throttled:
-        numbers = tuple(sum(value == value for value in column) or nan for column in zip(*throttled, strict=True))
+        numbers = tuple(sum(not isnan(value) for value in column) or nan for column in zip(*throttled, strict=True))
         yield Values("zmon:job_gpu_throttled:count", {"job_id": JOB, "reason": "sw_power_cap"}, numbers)
     errors = [
         series for series in host_series if series.name == "zmon:nic_errors:rate" and series.by_kind != (nan,) * 3

@@ -28,17 +28,19 @@ _NAME_WIDTH = 22
 
 
 def history(generated: History) -> None:
-    """Print the size of the history, and where it has fewer samples than a real one."""
-    scene, minutes = generated.scene, generated.seconds / 60
+    """Print the size of the history, and the series that have fewer samples than in a real store."""
+    scene = generated.scene
+    minutes = generated.seconds / 60
     size = f"{generated.num_bytes * _GIGA:.1f} GB on disk, generated in {minutes:.1f} minutes"
     print(f"{generated.store}: {generated.samples / 1e6:.1f} M samples of {generated.series:,} series, {size}")
     recent = f"only the last {(LARGE_RECENT_SECONDS if scene.is_large else RECENT_SECONDS) // 60} minutes"
-    agents_seconds, recorded_seconds = scene.intervals.agents_seconds, scene.intervals.recorded.seconds
+    agents_seconds = scene.intervals.agents_seconds
+    recorded_seconds = scene.intervals.recorded.seconds
     if scene.is_large:
         print(
-            f"thinned: agents have only {', '.join(AT_AN_INSTANT)}, and {IN_DETAIL} ranks have all series every"
-            f" {agents_seconds} s. The former and the GPUs of all hosts but the culprit's have {recent}, every"
-            f" {LARGE_RECENT_EVERY} s. All other recorded series are complete: every {recorded_seconds} s"
+            f"thinned: agents have only {', '.join(AT_AN_INSTANT)}, and of these {recent}, every {LARGE_RECENT_EVERY}"
+            f" s. So have the GPUs of all hosts but the culprit's. {IN_DETAIL} ranks have all series every"
+            f" {agents_seconds} s. All other recorded series are complete: every {recorded_seconds} s"
         )
     else:
         print(

@@ -16,7 +16,8 @@ from dashboards.address import AFTER, COLUMNS, RANGES
 from dashboards.queries import CACHE_SECONDS
 
 FIRST, AGAIN, CLICK_FIRST, CLICK_AGAIN = "first load", "reload", "click, first", "click, again"
-BANNER, SCREEN = "first load, banner", "first load, screen"  # until there are the banner, the charts on the screen
+BANNER = "first load, banner"  # until the banner is drawn
+SCREEN = "first load, screen"  # until the charts on the screen are drawn
 OF_PROMETHEUS = {FIRST: "Prometheus, first", AGAIN: "Prometheus, again"}
 # Clicks start from NEUTRAL. A click on this view itself starts from OTHER_NEUTRAL.
 NEUTRAL, OTHER_NEUTRAL = View("incidents", "incidents"), View("armed", "armed")
@@ -27,7 +28,7 @@ Times = dict[str, dict[str, list[float]]]  # seconds by kind and view
 
 
 class Moments:
-    """Moments whose answers are not in the cache. Each is used again only after its answers have expired."""
+    """Moments whose answers are not in the cache. A moment is used again only after its answers have expired."""
 
     def __init__(self, range_: str) -> None:
         seconds = RANGES[range_]
@@ -70,7 +71,8 @@ def clicks(viewer: Viewer, views: Sequence[View], rounds: int, moments: Moments)
         for view in views:
             viewer.visit(page, view)
         for _ in range(rounds):
-            moment, params = moments.fresh(), None
+            moment = moments.fresh()
+            params = None
             for view in views:
                 neutral = _neutral(view)
                 if view.params != params:

@@ -14,7 +14,7 @@ import numpy as np
 
 from bench.cluster import RANK, RANKS_PER_AGENT
 from dashboards.intervals import CLUSTER, ONE_MACHINE, Intervals
-from zmon.schema.host import ClockSample, GpuSample, HeldGpus, HostLoad, HostSample, NicSample, SourceStatus, TcpSample
+from zmon.schema.host import ClockSample, GpuSample, HeldGpus, HostLoad, HostSample, NicSample, TcpSample
 from zmon.schema.rank import InFlight, RankState
 
 JOB = "ads"
@@ -31,7 +31,6 @@ SENT_BYTES = 80e6  # bytes that a rank sends in all_to_all in each step
 SAMPLES = 512  # samples of a rank in each step
 GIBI = 1 << 30
 THROTTLES = ("sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake")
-_SOURCES = ("boxes", "gpu", "nic", "rdma", "tcp", "host", "storage", "cgroup", "clock", "kernel", "processes")
 
 Periods = tuple[tuple[float, float], ...]
 
@@ -134,17 +133,20 @@ class Scene:
         modes = {"user": busy, "system": busy / 4, "idle": 1 - busy, "iowait": 0.01, "steal": 0.0}
         load = HostLoad(
             {mode: 96 * SIMULATED_SECONDS * share for mode, share in modes.items()},
-            round(draw.uniform(1.0, 1.4) * 1e12), 2 * 10**12, 0, 4, 0, 0, 0,
-            dict(zip(("cpu", "memory", "io"), (20.0, 1.0, 3.0), strict=True)), {"memory": 0.0, "io": 1.0},
-        )  # fmt: skip
+            memory_available_bytes=round(draw.uniform(1.0, 1.4) * 1e12),
+            memory_total_bytes=2 * 10**12,
+            swap_used_bytes=0,
+            runnable=4,
+            blocked=0,
+            major_faults=0,
+            oom_kills=0,
+            pressure_seconds={"cpu": 20.0, "memory": 1.0, "io": 3.0},
+            full_pressure_seconds={"memory": 0.0, "io": 1.0},
+        )
         gpus = tuple(_gpu(kind, host, number) for number in range(RANKS_PER_AGENT))
-        clock, held = ClockSample(0.0002, True), (HeldGpus("slurm-4711", "ann", 1, "ended", 1200.0),)
-        return HostSample(nics=nics, gpus=gpus, tcp=TcpSample(200, ()), load=load, clock=clock, held=held)
-
-
-def sources(now: float) -> tuple[SourceStatus, ...]:
-    """Return the status of all sources of an agent; all of them work."""
-    return tuple(SourceStatus(name, True, False, 0.002, now, 0, None) for name in _SOURCES)
+        clock = ClockSample(offset_seconds=0.0002, synchronized=True)
+        held = HeldGpus("slurm-4711", "ann", num_gpus=1, idle_kind="ended", idle_seconds=1200.0)
+        return HostSample(nics=nics, gpus=gpus, tcp=TcpSample(200, ()), load=load, clock=clock, held=(held,))
 
 
 def _totals(self_ratio: float, steps: int, sent_ratio: float) -> dict[str, float]:
@@ -155,7 +157,8 @@ def _totals(self_ratio: float, steps: int, sent_ratio: float) -> dict[str, float
     totals |= {"nic_sent": sent, "nic_received": sent}
     totals |= {f"phase_{phase}": self_ratio * share * SIMULATED_SECONDS for phase, share in PHASES.items()}
     for (op, share), part in zip(OPS.items(), (1.0, 0.5, 0.1, 0.1), strict=True):
-        exposed, num_bytes = exposed_ratio * share * SIMULATED_SECONDS, round(sent * part)
+        exposed = exposed_ratio * share * SIMULATED_SECONDS
+        num_bytes = round(sent * part)
         totals |= {f"calls_{op}": 2 * steps, f"exposed_{op}": exposed, f"inflight_{op}": 1.3 * exposed}
         totals |= {f"bytes_sent_{op}": num_bytes, f"bytes_received_{op}": num_bytes}
     return totals

@@ -1,4 +1,4 @@
-"""Starts the servers of the benchmark, each on a free port. Each ends with its `with` block."""
+"""Starts the servers of the benchmark on free ports. A server ends with its `with` block."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ def dashboard(hub_url: str, prometheus_url: str) -> Iterator[Server]:
 @contextlib.contextmanager
 def empty_page(folder: Path) -> Iterator[Server]:
     """Start Streamlit with an empty page."""
-    port, script = free_port(), folder / "empty_page.py"
+    port = free_port()
+    script = folder / "empty_page.py"
     script.write_text(EMPTY_PAGE)
     flags = ("--server.address=127.0.0.1", "--server.headless=true", "--server.fileWatcherType=none",
              "--browser.gatherUsageStats=false", "--client.toolbarMode=minimal")  # fmt: skip

@@ -43,7 +43,8 @@ class Session:
     async def watch(self) -> None:
         """Refresh for ever at the interval that the page sets. A slow refresh delays the next one."""
         while self._intervals:
-            every, began_at = min(self._intervals.values()), time.monotonic()
+            every = min(self._intervals.values())
+            began_at = time.monotonic()
             for fragment in list(self._intervals):
                 if fragment in self._intervals:  # the previous refresh may have caused a run of the whole page
                     self.refreshes.append(await self._run(fragment))
@@ -52,8 +53,11 @@ class Session:
     async def _run(self, fragment: str) -> float:
         request = BackMsg()
         state = request.rerun_script
-        state.query_string, state.page_name, state.page_script_hash = self.query, self.page, self._hash
-        state.fragment_id, state.is_auto_rerun = fragment, bool(fragment)
+        state.query_string = self.query
+        state.page_name = self.page
+        state.page_script_hash = self._hash
+        state.fragment_id = fragment
+        state.is_auto_rerun = bool(fragment)
         state.cached_message_hashes.extend(self._received | self._received_before)
         self._received, self._received_before = set(), self._received
         began_at = time.perf_counter()
@@ -115,7 +119,8 @@ class Viewers:
 @contextlib.contextmanager
 def watching(url: str, views: Sequence[tuple[str, dict[str, str]]]) -> Iterator[Viewers]:
     """Keep a viewer on each of these views until the end of the block."""
-    viewers, all_loaded = Viewers(), threading.Event()
+    viewers = Viewers()
+    all_loaded = threading.Event()
     loop = asyncio.new_event_loop()
 
     async def watch_all() -> None:

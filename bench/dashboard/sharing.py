@@ -45,11 +45,13 @@ def _measure(prometheus: Server, dashboard: Server, name: str, views: list[View]
     with sessions.watching(dashboard.url, [(view.path, dict(view.params)) for view in views]) as crowd:
         time.sleep(2 * REFRESH_SECONDS)
         crowd.take_refreshes()
-        queries_before, cpu_before = query_totals(prometheus)[0], _cpu_seconds(dashboard, prometheus)
+        queries_before = query_totals(prometheus)[0]
+        cpu_before = _cpu_seconds(dashboard, prometheus)
         began_at = time.monotonic()
         time.sleep(SECONDS)
         elapsed = time.monotonic() - began_at
-        seconds, num_due = crowd.take_refreshes(), elapsed / REFRESH_SECONDS
+        seconds = crowd.take_refreshes()
+        num_due = elapsed / REFRESH_SECONDS
         cpu_after = _cpu_seconds(dashboard, prometheus)
         cores = [(after - before) / elapsed for after, before in zip(cpu_after, cpu_before, strict=True)]
         queries = (query_totals(prometheus)[0] - queries_before) / num_due

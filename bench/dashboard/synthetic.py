@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from prometheus_client.parser import text_string_to_metric_families
 
-from bench.cluster import RANKS_PER_AGENT
+from bench.cluster import RANKS_PER_AGENT, sources
 from bench.dashboard import hub_answers
 from bench.dashboard.recorded import Values, recorded
-from bench.dashboard.scene import JOB, KINDS, SIMULATED_SECONDS, SLOW, Scene, sources
+from bench.dashboard.scene import JOB, KINDS, SIMULATED_SECONDS, SLOW, Scene
 from dashboards.panels import ALL
 from dashboards.rules.render import recording_seconds
 from zmon import metrics
@@ -31,7 +31,8 @@ from zmon.schema.scraping import AGENT, HUB, MADE_FOR
 
 RECENT_SECONDS = 600  # instant queries read only the last minutes of a series, so few samples suffice
 LARGE_RECENT_SECONDS = 3600  # tiles of hosts at an earlier moment read the GPUs of that moment
-RECENT_EVERY, LARGE_RECENT_EVERY = 30, 240  # below the five minutes for which an instant query finds a sample
+# Seconds between two samples: below the five minutes for which an instant query finds a sample.
+RECENT_EVERY, LARGE_RECENT_EVERY = 30, 240
 AT_AN_INSTANT = (  # the series of every agent that pages read at an instant
     "zmon_rank_info", "zmon_steps_total", "zmon_lease_overdue_seconds", "zmon_last_step_timestamp_seconds",
     "zmon_collective_inflight_seconds", "zmon_activity",

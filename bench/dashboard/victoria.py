@@ -50,7 +50,8 @@ def generate(scene: Scene, series: list[Series], folder: Path, log: Callable[[in
 
 def write(series: Iterable[Series], scene: Scene) -> tuple[bytes, int]:
     """Return a line of JSON for each series with samples, as /api/v1/import reads it, and the number of samples."""
-    lines, samples = [], 0
+    lines = []
+    samples = 0
     for entry in series:
         times = entry.times(scene, scene.start, scene.end)
         values = np.round(entry.values(scene, times), 6)

@@ -126,9 +126,11 @@ def read_box(path: Path) -> RankRecord:
     """Read the box of a rank that has ended. Raises BoxError and OSError."""
     reader = BoxReader(path)
     try:
-        names, counts = reader.groups(), reader.sequences()
+        names = reader.groups()
+        counts = reader.sequences()
         sequences = {name: counts[number] for number, (name, _) in names.items() if number in counts}
-        identity, ends = reader.identity(), reader.steps_ended(-1, sys.maxsize, layout.RING_CAPACITY)
+        identity = reader.identity()
+        ends = reader.steps_ended(-1, sys.maxsize, layout.RING_CAPACITY)
         return RankRecord(identity, reader.last_boundary(), whole_steps({identity.run_uid: ends}), sequences)
     finally:
         reader.close()

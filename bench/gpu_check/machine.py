@@ -53,9 +53,11 @@ class Machine:
 def this_machine() -> Machine:
     """Read the facts of this machine."""
     try:
-        answers, smi_error = nvidia_smi.query(("uuid", "driver_version")), ""
+        answers = nvidia_smi.query(("uuid", "driver_version"))
+        smi_error = ""
     except nvidia_smi.SmiFailed as error:
-        answers, smi_error = [], str(error)
+        answers = []
+        smi_error = str(error)
     return Machine(
         python=platform.python_version(),
         torch=torch_facts(),

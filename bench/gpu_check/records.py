@@ -1,4 +1,4 @@
-"""The files that the jobs of the kit write for its checks, one a rank. Frozen data only.
+"""The files that the jobs of the kit write for its checks, one for each rank. Frozen data only.
 
 Times are seconds and amounts are bytes. `None` means unknown.
 """
@@ -81,7 +81,7 @@ class AllocatorFigures:
 
 @dataclass(frozen=True)
 class Overlaps:
-    """The steps of a job that hides a wait behind a kernel of another length in each."""
+    """The steps of a job. Every step hides the same wait behind a kernel of another length."""
 
     op: str
     expected_exposed: tuple[float, ...]  # of this rank, step by step

@@ -63,7 +63,7 @@ def _cells(result: Result) -> Iterator[str]:
 
 
 def _missing_rows(missing: Iterable[Result]) -> Iterator[tuple[str, ...]]:
-    """Yield one row for each thing that was not checked for one reason, with all settings in which it was not."""
+    """Yield a row for each subject that was not checked and each reason, with the settings in which it applied."""
     settings: dict[tuple[str, str, str], list[str]] = {}
     for result in missing:
         settings.setdefault((result.what, figure(result), result.note), []).append(result.setting)

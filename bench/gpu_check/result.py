@@ -23,7 +23,7 @@ class Result:
     unit: str = ""
     compared_with: str = ""
     note: str = ""
-    setting: str = ""  # ranks, backend and devices; added by who runs the check
+    setting: str = ""  # ranks, backend and devices; `running` adds it
 
 
 def outcome_of(holds: bool) -> Outcome:

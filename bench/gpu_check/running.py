@@ -45,6 +45,6 @@ def _run(check: Check, kit: Kit, setting: Setting) -> Iterator[Result]:
 
 def _short(output: str) -> str:
     """Return the first line, which says what failed, and the first error of a rank."""
-    first, *others = output.splitlines() or [""]
-    errors = (line.strip() for line in others if _ERROR.search(line) and "ChildFailedError" not in line)
+    first, *rest = output.splitlines() or [""]
+    errors = (line.strip() for line in rest if _ERROR.search(line) and "ChildFailedError" not in line)
     return f"{first} {next(errors, '')}".strip()

@@ -34,11 +34,11 @@ class Setting:
         return self is not ON_CPU or not machine.num_gpus
 
 
-MACHINE = Setting("machine", "", "", 0, 0)
-ALONE = Setting("alone", "1 process on the GPU, no process group", "", 1, 1)
-ONE_RANK = Setting("nccl-1", "1 rank, NCCL", "nccl", 1, 1)
-SHARED = Setting("gloo-shared", "2 ranks on one GPU, gloo on CUDA tensors", "gloo", 2, 1)
-GPU_EACH = Setting("nccl-2", "2 ranks, NCCL, a GPU each", "nccl", 2, 2)
-ON_CPU = Setting("gloo-cpu", "2 ranks, gloo on the CPU", "gloo", 2, 0)
+MACHINE = Setting("machine", "", "", ranks=0, gpus=0)
+ALONE = Setting("alone", "1 process on the GPU, no process group", "", ranks=1, gpus=1)
+ONE_RANK = Setting("nccl-1", "1 rank, NCCL", "nccl", ranks=1, gpus=1)
+SHARED = Setting("gloo-shared", "2 ranks on one GPU, gloo on CUDA tensors", "gloo", ranks=2, gpus=1)
+GPU_EACH = Setting("nccl-2", "2 ranks, NCCL, a GPU each", "nccl", ranks=2, gpus=2)
+ON_CPU = Setting("gloo-cpu", "2 ranks, gloo on the CPU", "gloo", ranks=2, gpus=0)
 
 BY_KEY = {setting.key: setting for setting in (MACHINE, ALONE, ONE_RANK, SHARED, GPU_EACH, ON_CPU)}

@@ -37,7 +37,7 @@ class Model(nn.Module):
 def make(fill: Fill, place: torch.device) -> Training:
     """Create the model and the optimizer of its dense part."""
     model = DistributedModelParallel(Model(place), device=place)
-    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-3)
+    optimizer = torch.optim.SGD([parameter for parameter in model.parameters() if parameter.requires_grad], lr=1e-3)
     lengths = torch.full((len(KEYS) * BATCH,), VALUES_PER_SAMPLE)
     values = torch.arange(int(lengths.sum())) % NUM_ROWS
 

@@ -20,7 +20,8 @@ _SHAPE = Shape(pooling=4, tables=8, rows=10_000, dim=16, global_batch=256, botto
 def make(fill: Fill, place: torch.device) -> Training:
     """Create the trainer and its loader."""
     world = world_from(os.environ)
-    config, source = _SHAPE.config(), RepeatingSource(_SHAPE)
+    config = _SHAPE.config()
+    source = RepeatingSource(_SHAPE)
     source.generate(world.rank, world.size)
     trainer = Trainer(config, world, plan(config, world).tables)
     batches = Loader(source, Extent.of_steps(None, _SHAPE.global_batch), world.rank, world.size, config.loader.depth)

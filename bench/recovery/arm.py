@@ -26,7 +26,7 @@ from zmon.schema.act import ACTED, CAPTURE
 STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 CHECKPOINT_STEPS = 50
 START_SECONDS = 120.0  # a job must train by then
-LEARN_SECONDS = 15.0  # from the first step to the first fault, at least: the leases are learned by then
+LEARN_SECONDS = 15.0  # the least time from the first step to the first fault: the leases are learned by then
 _AFTER_STEPS = 2  # the step that is under way when a rank is struck may still end
 _POLL_SECONDS = 0.1
 
@@ -79,9 +79,13 @@ class _Run:
     """A running job of one arm."""
 
     def __init__(self, arm: Arm, sizes: Sizes, stage: Stage, job: Launched) -> None:
-        self._arm, self._sizes, self._stage, self._job = arm, sizes, stage, job
+        self._arm = arm
+        self._sizes = sizes
+        self._stage = stage
+        self._job = job
         self._random = random.Random(f"{sizes.seed} {arm.name}")
-        self._training, self._files = Training(), dict[int, TextIO]()
+        self._training = Training()
+        self._files = dict[int, TextIO]()
 
     def train(self, num_steps: int | None) -> ArmRun:
         """Train, and strike a rank from time to time."""
@@ -103,17 +107,22 @@ class _Run:
             steps = num_steps
             self._wait(lambda: self._look().newest[1] >= steps, 2 * sizes.faults * sizes.every + sizes.cap)
         end = self._training.reached(num_steps)  # None: a rank is still frozen
-        seconds, usual = None if end is None else end - began, self._training.usual_seconds
+        seconds = None if end is None else end - began
+        usual = self._training.usual_seconds
         return ArmRun(self._arm.name, num_steps, seconds, usual, tuple(recoveries), os.getloadavg()[0])
 
     def _strike(self, kind: str) -> Recovery:
         """Strike a rank, and wait until the job has done more steps than before, or for the cap."""
-        sizes, rank, usual = self._sizes, self._random.randrange(self._sizes.ranks), self._look().usual_seconds
+        sizes = self._sizes
+        rank = self._random.randrange(self._sizes.ranks)
+        usual = self._look().usual_seconds
         living = [ExitWatch(self._training.ranks[number][-1].pid) for number in range(sizes.ranks)]
         living[rank].send(signal.SIGKILL if kind == "killed" else signal.SIGSTOP)
-        onset, last_death = time.time(), None
+        onset = time.time()
+        last_death = None
         last_end, step = self._look().newest
-        until, target = onset + sizes.cap, step + _AFTER_STEPS
+        until = onset + sizes.cap
+        target = step + _AFTER_STEPS
         while time.time() < until and self._look().newest[1] < target:
             if not living:
                 time.sleep(_POLL_SECONDS)
@@ -125,12 +134,14 @@ class _Run:
         last_death = None if living else last_death
         regained = self._training.reached(target)
         lost = None if regained is None else regained - last_end - _AFTER_STEPS * usual
-        launches, moments = self._training.num_launches(onset), self._moments(onset, last_death, regained)
+        launches = self._training.num_launches(onset)
+        moments = self._moments(onset, last_death, regained)
         return Recovery(kind, rank, step, lost, sizes.cap, launches, moments)
 
     def _moments(self, onset: float, last_death: float | None, regained: float | None) -> dict[str, float]:
         """Return the seconds from the onset to each moment of the recovery that is known."""
-        job_id, new = self._job.spec.job_id, self._training.relaunched(onset)
+        job_id = self._job.spec.job_id
+        new = self._training.relaunched(onset)
         detected = [finding.detected for finding in self._stage.findings(job_id, active=False)]
         intents = [intent for intent in self._stage.intents() or () if intent.job_id == job_id]
         acts = [intent for intent in intents if intent.act != CAPTURE and intent.result == ACTED]

@@ -12,7 +12,8 @@ from bench.rows import mean_and_half
 CALM = "calm"  # the arm without faults
 KINDS = ("frozen", "killed")  # in turns
 EVERY_SECONDS = 300.0  # the pace at which the ratio is stated
-# From the onset on; each phase ends at a moment of this name. "finding" and "act" are no part of what torchrun does.
+# Phases of a recovery, by the name of the moment at which they end; the first begins at the onset. torchrun alone has
+# neither "finding" nor "act".
 MOMENTS: Mapping[str, str] = {
     "finding": "onset → finding",
     "act": "finding → act",
@@ -102,7 +103,10 @@ def ratio_at(recoveries: Sequence[Recovery], every: float = EVERY_SECONDS) -> tu
 
 
 def _line(run: ArmRun, calm: ArmRun | None, every: float) -> str:
-    minutes, direct, lost, ratio = "" if run.seconds is None else f"{run.seconds / 60:.2f}", "", "", ""
+    minutes = "" if run.seconds is None else f"{run.seconds / 60:.2f}"
+    direct = ""
+    lost = ""
+    ratio = ""
     if run.recoveries:
         if run.seconds and calm and calm.seconds and calm.num_steps == run.num_steps:
             direct = f"{run.seconds / calm.seconds:.3f}"

@@ -1,10 +1,11 @@
-"""Onset → finding → critical → act → steps again, of eight faults in four jobs with 2 and 4 ranks and two step lengths.
+"""The times of recoveries (onset → finding → critical → act → steps again) for eight faults in four kinds of jobs.
 
     python -m bench.recovery.matrix [--cells PATTERN…] [--repeats N] [--resume] [--without-acts]
 
-Cells are drills under torchrun with restarts, on one standing stack, as `zmon drill` plays them. A cell is called
-FAULT/JOB/RANKS/STEP, and a pattern may have asterisks. Without acts only the faults that torchrun mends come back. The
-whole matrix takes 1 to 2 minutes for each of 128 cells and repeats; --resume goes on with the newest session.
+A cell is a drill under torchrun with restarts, as `zmon drill` plays it, with 2 or 4 ranks and one of two step lengths.
+All cells use one running stack. The name of a cell is FAULT/JOB/RANKS/STEP, and a pattern may have asterisks. Without
+acts, only the jobs whose faults torchrun mends recover. The whole matrix takes 1 to 2 minutes for each of 128 cells and
+repeats; --resume goes on with the newest session.
 """
 
 from __future__ import annotations
@@ -105,13 +106,14 @@ def _line(cell: Cell | str, rows: Sequence[DrillRow], needs_act: bool) -> str:
     name = (cell, "all", "", "") if isinstance(cell, str) else (
         cell.fault, cell.job, str(cell.ranks), f"{cell.step_seconds * 1000:g} ms")  # fmt: skip
     played = [row for row in rows if not (row.broken or row.skipped)]
-    again, critical = [row.again_seconds for row in played], [_critical(row) for row in played]
+    again = [row.again_seconds for row in played]
+    critical = [_critical(row) for row in played]
     since = [a - c for a, c in zip(again, critical, strict=True) if a is not None and c is not None]
     columns = [[row.finding_seconds for row in played], critical, [_act(row) for row in played], again]
     seconds = ["" if (known := spread(values)) is None else f"{known.p50:.2f}" for values in columns]
     p95 = ["" if (known := spread(values)) is None else f"{known.p95:.2f}" for values in (again, since)]
     by = "act" if needs_act else "torchrun"
-    counts = (str(sum(a is None for a in again)), str(sum(len(row.wrong_acts) for row in rows)))
+    counts = (str(sum(seconds is None for seconds in again)), str(sum(len(row.wrong_acts) for row in rows)))
     return f"| {' | '.join((*name, str(len(played)), *seconds, *p95, by, *counts))} |"
 
 

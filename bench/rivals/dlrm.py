@@ -1,6 +1,6 @@
 """The model of facebookresearch/dlrm, its all-to-all, and its row-wise AdaGrad, trained as its script does.
 
-Each rank reads the ids of the whole batch, for its own tables, so that no ids travel. Offsets are computed in advance.
+A rank reads the ids of the whole batch for its own tables, so that no ids are sent. Offsets are computed in advance.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The weights from which all trainers start, and one batch in the forms that they take.
+"""The weights from which all trainers start.
 
 Shapes: F tables, R rows, D columns.
 """

@@ -50,7 +50,8 @@ class _Batch(Pipelineable):
 
 def steps(shape: Shape, source: RepeatingSource, world: World) -> Callable[[], float]:
     """Return a function that trains one step. It returns the mean loss of this rank's samples."""
-    config, keys = shape.config(), [f"f{number}" for number in range(shape.tables)]
+    config = shape.config()
+    keys = [f"f{number}" for number in range(shape.tables)]
     tables = [
         EmbeddingBagConfig(name=f"t{n}", embedding_dim=shape.dim, num_embeddings=shape.rows, feature_names=[key])
         for n, key in enumerate(keys)

@@ -11,7 +11,8 @@ from dashboards.panels import VIEWS, Panel
 from zmon.schema.scraping import duration_text
 
 SCHEMA_VERSION = 39  # of Grafana 10.4; later versions migrate it when they load it
-LOW, HIGH = 8, 14  # heights of panels, in Grafana's rows of 30 pixels
+CHART_HEIGHT = 8  # in Grafana's rows of 30 pixels
+HEAT_MAP_HEIGHT = 14  # in the same rows
 HALF = 12  # half of Grafana's 24 columns
 
 
@@ -133,12 +134,14 @@ def _annotation(name: str, colour: str, promql: str, title: str, text: str, step
 
 def _with_positions(panels: list[dict[str, object]]) -> list[dict[str, object]]:
     """Return the panels with positions in two columns."""
-    positioned, y = [], 0
+    positioned = []
+    y = 0
     for first in range(0, len(panels), 2):
         row = panels[first : first + 2]
-        height = max(HIGH if panel["type"] == "status-history" else LOW for panel in row)
+        height = max(HEAT_MAP_HEIGHT if panel["type"] == "status-history" else CHART_HEIGHT for panel in row)
         positioned += [
-            panel | {"gridPos": {"h": height, "w": HALF, "x": HALF * n, "y": y}} for n, panel in enumerate(row)
+            panel | {"gridPos": {"h": height, "w": HALF, "x": HALF * column, "y": y}}
+            for column, panel in enumerate(row)
         ]
         y += height
     return positioned

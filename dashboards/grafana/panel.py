@@ -120,7 +120,8 @@ def _panel(panel: Panel, targets: list[dict[str, object]], chart: _ChartFields) 
 def _description(panel: Panel, *, has_summary: bool) -> str:
     """Return the names of the series, the reason why they may be unknown, and when the panel shows a summary."""
     names = ", ".join(f"`{name}`" for name in panel.series())
-    text = f"Drawn from {names}; {UNKNOWN} if there is no series{f': {panel.absent}' if panel.absent else ''}."
+    reason = f": {panel.absent}" if panel.absent else ""
+    text = f"Drawn from {names}; {UNKNOWN} if there is no series{reason}."
     if not has_summary:
         return text
     summary = "a summary of the job"
@@ -138,15 +139,17 @@ def _targets(panel: Panel, intervals: Intervals) -> list[dict[str, object]]:
     def over_time(ref_id: str, promql: str, legend: str) -> dict[str, object]:
         return _target(panel, ref_id, promql, legend) | {"interval": _min_step(promql, intervals)}
 
-    each, name = panel.query(_FEW), panel.series_name(_FEW)
+    all_series = panel.query(_FEW)
+    name = panel.series_name(_FEW)
     if not panel.grows:
-        return [over_time("A", each, name)]
+        return [over_time("A", all_series, name)]
     aggregation = "count" if panel.grows == "hosts" else "sum"
     number = f"{aggregation}({RANKS_OF_HOST if uses_hosts(panel) else RANKS})"
     limit = _max_series(panel)
-    first = over_time("A", f"(\n{each}\n)\nand on () ({number} <= {limit})", name)
+    first = over_time("A", f"(\n{all_series}\n)\nand on () ({number} <= {limit})", name)
     over_limit = f"{number} > {limit}"
-    summary, name = panel.query(_MANY), panel.series_name(_MANY)
+    summary = panel.query(_MANY)
+    name = panel.series_name(_MANY)
     if not panel.standing_out:
         return [first, over_time("B", f"(\n{summary}\n)\nand on () ({over_limit})", name)]
     hosts = f"count({RANKS_OF_HOST})"
@@ -169,7 +172,8 @@ def _min_step(promql: str, intervals: Intervals) -> str:
     Grafana's $__rate_interval is at least four times this. Without it, Grafana takes the scrape interval of the data
     source, which is 15 s unless somebody sets it, and which fits neither two daemons nor recording rules.
     """
-    recorded, names = recording_seconds(intervals), series_names(promql)
+    recorded = recording_seconds(intervals)
+    names = series_names(promql)
     scraped = {name: intervals.hub_seconds if is_of_hub(name) else intervals.agents_seconds for name in names}
     return duration_text(max((scraped | recorded)[name] for name in names))
 

@@ -80,10 +80,11 @@ def is_of_hub(name: str) -> bool:
 class Panel:
     """One chart.
 
-    `grows` tells if the chart has a series for each rank or for each host. If there are too many, the chart shows the
-    query `many` instead: a chart of lines shows the largest, the median and the smallest value (label `spread`), and a
-    heat map has a row for each host instead of each rank. If even the hosts are too many, the page first sends
-    `standing_out`, whose series are the hosts to show, and below their rows it draws `band`: the values of all hosts.
+    `grows`: the chart has a series for each rank or for each host. If there are too many, the chart shows the query
+    `many` instead: a chart of lines shows the largest, the median and the smallest value (label `spread`), and a heat
+    map has a row for each host instead of each rank. If even the hosts are too many, the page first sends
+    `standing_out`, whose series are the hosts to show. The heat map then has the rows of these hosts, and those of
+    `band`: the largest, the median and the smallest value of all hosts.
     """
 
     key: str

@@ -4,10 +4,11 @@ from dashboards.panels.panel import NUM_STANDING_OUT, Panel
 
 # A value is shown only while some rank works or waits, so the rows of a job that is done are empty, not light.
 # The counter of exposed time includes a collective only after it ended, so the age of a collective in flight is added.
-BAND = """
+ALL_HOSTS = "all hosts: "  # the beginning of the name of a row about all hosts
+BAND = f"""
 label_replace(label_replace(
-  max by (spread) (avg_over_time(zmon:job_host_%s:spread{job_id=$job}[$window])),
-  "host", "all hosts: $1", "spread", "(.+)"), "spread", "", "", "")
+  max by (spread) (avg_over_time(zmon:job_host_%s:spread{{job_id=$job}}[$window])),
+  "host", "{ALL_HOSTS}$1", "spread", "(.+)"), "spread", "", "", "")
 """
 # With `@ end()` it is evaluated once, not for each point.
 GAP = "max by (host) (max_over_time(zmon:job_host_%s:gap{job_id=$job$of_host}[$range] @ end()))"

@@ -33,7 +33,7 @@ if __name__ == "__main__":
             click.Option(
                 ["--sharded", "is_sharded"],
                 is_flag=True,
-                help="Files for several Prometheus with a shard of the agents each, and for vmalert.",
+                help="Files for several Prometheus servers, each with a shard of the agents, and for vmalert.",
             ),
             click.Option(
                 ["--alert-labels"],

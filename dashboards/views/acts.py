@@ -1,26 +1,26 @@
-"""The last act of zmon on the job, below the banner: a rank that zmon killed looks like any that a signal ended."""
+"""The last act of zmon on the job, below the banner, so that nobody takes a rank that zmon killed for a crash."""
 
 import streamlit as st
 
-from dashboards.asking import Unreachable
-from dashboards.formats import date_and_time, escaped_html, link
+from dashboards.formats import date_and_time
 from dashboards.gpu_time import DAY_SECONDS
+from dashboards.http_requests import Unreachable
+from dashboards.markup import escaped_html, link, unknown_html
 from dashboards.views import clock
 from dashboards.views.context import ViewContext
-from zmon.format import UNKNOWN
 from zmon.schema.act import OBSERVED
 
-MAX_INTENTS = 50  # among which the last act is looked for; those that are only observed are more frequent
+MAX_INTENTS = 50  # that are searched for the last act; most intents are only observed
 
 
 def show(context: ViewContext) -> None:
-    """Draw what zmon did about this job, or refused to do, in the last day; nothing if it intended no act."""
+    """Draw the last act about this job in the last day, also one that zmon refused; nothing if there is none."""
     if context.job_id is None:
         return
     try:
         intents = context.hub.intents(context.job_id, MAX_INTENTS)
     except Unreachable as error:
-        st.html(f'<p class="zmon-unknown">Acts of zmon: {UNKNOWN}, {escaped_html(str(error))}</p>')
+        st.html(unknown_html("Acts of zmon", error))
         return
     recent = (intent for intent in intents if context.now.time - intent.time < DAY_SECONDS)
     act = next((intent for intent in recent if intent.result != OBSERVED), None)

@@ -1,4 +1,4 @@
-"""The page Armed: the results of `zmon doctor`. They tell which detectors, rules and routes work."""
+"""The page Armed: the results of `zmon doctor`, which show whether detectors, rules and alert routes work."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 import streamlit as st
 
 from dashboards.armed import run_checks
-from dashboards.asking import without_credentials
 from dashboards.colours import GREEN, GREY, VERMILLION
-from dashboards.formats import escaped_html, row_html, table_html
+from dashboards.http_requests import without_credentials
+from dashboards.markup import escaped_html, row_html, table_html
 from dashboards.views import banner, frame
 from dashboards.views.context import ViewContext
 from zmon.doctor import Check
@@ -30,16 +30,16 @@ def show(context: ViewContext) -> None:
 
 def summary(checks: Sequence[Check]) -> str:
     """Return how many checks are inert; if none is, how many are armed."""
-    numbers = Counter(check.armed for check in checks)
-    if numbers[False]:
-        return f"{numbers[False]} of {len(checks)} checks are inert."
-    if numbers[None]:
-        return f"No check is inert: {numbers[True]} armed, {numbers[None]} absent (nothing to watch, or not known yet)."
+    counts = Counter(check.armed for check in checks)
+    if counts[False]:
+        return f"{counts[False]} of {len(checks)} checks are inert."
+    if counts[None]:
+        return f"No check is inert: {counts[True]} armed, {counts[None]} absent (nothing to watch, or not known yet)."
     return "All checks are armed."
 
 
 def group_checks(checks: Iterable[Check]) -> list[list[Check]]:
-    """Return the checks with the same next step together, because they have one cause; without one, by result."""
+    """Return groups of checks with the same next step, which have one cause; without a step, with the same result."""
     groups: dict[tuple[bool | None, str], list[Check]] = {}
     for check in checks:
         groups.setdefault((check.armed, check.next_step or check.result), []).append(check)
@@ -47,12 +47,12 @@ def group_checks(checks: Iterable[Check]) -> list[list[Check]]:
 
 
 def _row(group: list[Check]) -> str:
-    """Return a row with the names and results of some checks, and their next step once."""
+    """Return a row with the names and results of a group of checks, and their common next step."""
     word, tint = LOOKS[group[0].armed]
     results = list(dict.fromkeys(without_credentials(check.result) for check in group))
     if len(results) > 1:
         results = [f"{check.name}: {without_credentials(check.result)}" for check in group]
-    number = f"{len(group)} checks: " if len(group) > 1 else ""
-    names = f"{number}{listed([check.name for check in group], len(group))}"
+    count = f"{len(group)} checks: " if len(group) > 1 else ""
+    names = count + listed([check.name for check in group], len(group))
     cells = (word, names, "\n".join(results), without_credentials(group[0].next_step))
     return row_html(map(escaped_html, cells), tint)

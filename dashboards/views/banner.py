@@ -10,8 +10,9 @@ from html import escape
 import streamlit as st
 
 from dashboards.colours import GREEN, GREY, ORANGE, PURPLE, VERMILLION
-from dashboards.formats import escaped_html, external_link, link, number, numbers_html
+from dashboards.formats import number
 from dashboards.glance import Glance
+from dashboards.markup import escaped_html, external_link, link, numbers_html
 from dashboards.severity import CRITICAL, is_info
 from dashboards.views import clock
 from dashboards.views import finding as finding_view
@@ -44,11 +45,13 @@ def look(head: Headline) -> tuple[str, str]:
 def headline(glance: Glance) -> Headline:
     """Return the headline of the job, or that the page is blind or has no job.
 
-    A page that is blind still shows a stall, and what is critical. But a job may have started again after the end that
-    a blind hub knows.
+    A page that is blind still shows a stall and critical headlines, except the end of a job that a blind hub knows: the
+    job may have started again since then.
     """
-    head, worst = glance.job.headline if glance.job else UNKNOWN_STATE, main_finding(glance)
-    if (head.urgency == CRITICAL or head.word == "STALLED") and not (head.ended and glance.hub_is_blind):
+    head = glance.job.headline if glance.job else UNKNOWN_STATE
+    worst = main_finding(glance)
+    may_be_old = head.ended and glance.hub_is_blind
+    if (head.urgency == CRITICAL or head.word == "STALLED") and not may_be_old:
         return head
     if worst and worst.severity == CRITICAL:  # the hub has no headline of its job
         return Headline(CRITICAL.upper(), CRITICAL, worst.summary, worst.id, worst.as_of)
@@ -63,9 +66,12 @@ def headline(glance: Glance) -> Headline:
 
 def show(context: ViewContext, *, all_jobs: bool = False) -> None:
     """Draw the banner. `all_jobs`: if no job has a fault, it counts all jobs instead of showing one of them."""
-    glance, head, worst = context.now, headline(context.now), main_finding(context.now)
+    glance = context.now
+    worst = main_finding(context.now)
+    head = headline(glance)
     if all_jobs and glance.jobs and (head.urgency in ("ok", "info") or head.ended) and not worst:
-        glance, head = replace(glance, job_id=None), BLIND if glance.blind else _summary_headline(glance)
+        head = BLIND if glance.blind else _summary_headline(glance)
+        glance = replace(glance, job_id=None)
     word = (
         f'<p class="word" role="status"><span aria-hidden="true">{look(head)[0]}</span> {escape(head.word)}'
         f" <small>{escape(glance.job_id or '')}</small></p>"
@@ -74,20 +80,21 @@ def show(context: ViewContext, *, all_jobs: bool = False) -> None:
     if firing := [alert.alert for alert in glance.firing if alert.job_id in (None, glance.job_id)]:
         notes += f"<p>Alerts firing: {escape(', '.join(firing))}</p>"
     text = f"<p>{escaped_html((worst or head).text(glance.as_of))}</p>"
+    ended = glance.job.ended if glance.job_id and glance.job else None
     if worst:
-        culprit, next_step = finding_view.culprit_html(worst), finding_view.next_step_html(worst, context.address)
-        _sections(glance, head, word + culprit + notes, text, next_step)
-    elif glance.job_id and glance.job and glance.job.ended:
-        _sections(
-            glance, head, word + text + notes, finding_view.ended_next_step_html(glance.job.ended, context.address)
-        )
+        culprit = finding_view.culprit_html(worst)
+        _sections(glance, head, word + culprit + notes, text, finding_view.next_step_html(worst, context.address))
+    elif ended:
+        next_step = finding_view.ended_next_step_html(ended, context.address)
+        _sections(glance, head, word + text + notes, next_step)
     else:
         _sections(glance, head, word + text + notes)
 
 
 def below(context: ViewContext, *, all_jobs: bool = False) -> None:
     """Draw the details of the banner's finding, other findings, and those that were open at the time in the URL."""
-    glance, worst = context.now, main_finding(context.now)
+    glance = context.now
+    worst = main_finding(context.now)
     if worst:
         finding_view.details(worst, glance.time)
     for other in (*glance.findings, *glance.elsewhere):
@@ -113,7 +120,10 @@ def _ended_jobs(context: ViewContext) -> None:
 
 
 def _summary_headline(glance: Glance) -> Headline:
-    """Return the most urgent word of all jobs but those that a fault ended long ago, with the number in each state."""
+    """Return the most urgent headline, and the number of jobs in each state.
+
+    The end of a job by a fault is a headline only for a while, unless there is no other job.
+    """
     states = Counter("failed" if job.has_failed else job.state for job in glance.jobs)
     counts = ", ".join(f"{num_jobs} {state}" for state, num_jobs in states.most_common())
     current = [job for job in glance.jobs if not _is_old(job, glance.as_of)] or glance.jobs
@@ -127,14 +137,15 @@ def _is_old(job: JobView, now: float) -> bool:
 
 def line(context: ViewContext) -> None:
     """Draw the banner in few lines, so that every page shows whether the job is stalled, and what to do next."""
-    glance, head = context.now, headline(context.now)
+    glance = context.now
+    head = headline(context.now)
     worst = main_finding(glance)
     diagnosis = f"{worst.cause} {finding_view.culprit(worst)}".strip() if worst else head.text(glance.as_of)
     lead = link("job", context.address.moved(job_id=glance.job_id).params(), glance.job_id) if glance.job_id else ""
     sign = f'<b class="sign" role="status"><span aria-hidden="true">{look(head)[0]}</span> {escape(head.word)}</b>'
     reason = f"<p>{escaped_html(worst.text(glance.as_of))}</p>" if worst else ""
-    step = worst.detail if worst else glance.job.ended.detail if glance.job and glance.job.ended else ""
-    next_step = f"<p><b>Do this next:</b> {escaped_html(step)}</p>" if step else ""
+    advised = worst or (glance.job.ended if glance.job else None)
+    next_step = f"<p><b>Do this next:</b> {escaped_html(advised.detail)}</p>" if advised and advised.detail else ""
     text = f"<p>{sign} {lead} · {escaped_html(diagnosis)}</p>{reason}"
     _sections(glance, head, f"{text}{next_step}{_blind_html(glance)}")
     _past_findings(context)
@@ -155,14 +166,15 @@ def _sections(glance: Glance, head: Headline, *parts: str) -> None:
         st.html(f'<p class="zmon-as-of" data-testid="zmon-as-of">as of {clock.html(glance.known_time)}{cost}</p>')
         for index, part in enumerate(parts):
             test_id = ' data-testid="zmon-banner"' if index == 0 else ""
-            ends = f"{'first ' * (index == 0)}{'last' * (index == len(parts) - 1)}"
-            st.html(f'<section class="zmon-banner {ends}"{test_id} style="--tint:{look(head)[1]}">{part}</section>')
+            corners = (" first" if index == 0 else "") + (" last" if index == len(parts) - 1 else "")
+            st.html(f'<section class="zmon-banner{corners}"{test_id} style="--tint:{look(head)[1]}">{part}</section>')
 
 
 def main_finding(glance: Glance) -> Finding | None:
     """Return the open finding that the headline is about, or None.
 
-    It is the worst one if there is no headline: a hub that has just started knows no jobs, an older hub no headlines.
+    Without a headline it is the worst finding. A hub that has just started knows no jobs, and an older hub sends no
+    headlines.
     """
     head = glance.job.headline if glance.job else UNKNOWN_STATE
     faults = (finding for finding in glance.findings if not is_info(finding.severity))
@@ -210,8 +222,9 @@ def vitals(context: ViewContext) -> None:
 def speed(job: JobView | None, context: ViewContext) -> tuple[str, str]:
     """Return the texts for step time and samples per second.
 
-    Both are "unknown" if the hub does not know the current state. A stalled job has no step time, with the duration of
-    the stall, and trains on 0 samples. A job that starts, evaluates, saves or has ended has neither."""
+    Both are "unknown" if the hub does not know the current state. For a stalled job, the text for step time is the
+    duration of the stall, and the rate is 0. A job that starts, evaluates, saves or has ended has neither.
+    """
     if job is not None and job.state in ENDED:
         return NONE, NONE
     if job is None or context.now.hub_is_blind or job.state == "unknown":

@@ -10,12 +10,14 @@ import streamlit as st
 from dashboards.formats import time_of_day
 
 NUM_TICKS = 4
-SHORT, DAY = 600, 86400  # seconds
+SHORT = 600  # seconds; a shorter axis has seconds in its times
+DAY = 86400  # seconds; a longer axis has dates instead of times
 
 
 def html(unix_seconds: float | None, in_utc: Callable[[float | None], str] = time_of_day) -> str:
     """Return HTML with the time in UTC. Its title is the local time, unless the browser is in UTC."""
-    text, local = escape(in_utc(unix_seconds)), local_time(unix_seconds, st.context.timezone)
+    text = escape(in_utc(unix_seconds))
+    local = local_time(unix_seconds, st.context.timezone)
     return f'<time title="{escape(local)}">{text}</time>' if local else text
 
 
@@ -32,7 +34,11 @@ def local_time(unix_seconds: float | None, zone: str | None) -> str:
 
 def axis(begin: float, end: float, *, is_now: bool = False) -> str:
     """Return HTML with the times below a chart, in UTC. `is_now`: it ends now."""
-    form = "%H:%M:%S" if end - begin <= SHORT else "%H:%M" if end - begin <= DAY else "%d %b"
+    form = "%d %b"
+    if end - begin <= SHORT:
+        form = "%H:%M:%S"
+    elif end - begin <= DAY:
+        form = "%H:%M"
     times = [begin + (end - begin) * tick / NUM_TICKS for tick in range(NUM_TICKS + 1)]
     ticks = [f"{datetime.fromtimestamp(time, UTC):{form}}" for time in times]
     last = "now" if is_now else ticks[-1]

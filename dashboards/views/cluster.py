@@ -5,8 +5,9 @@ from html import escape
 import streamlit as st
 
 from dashboards.colours import GREY, ORANGE, VERMILLION
-from dashboards.formats import efficiency, escaped_html, link, number, row_html, table_html
+from dashboards.formats import efficiency, number
 from dashboards.glance import Firing
+from dashboards.markup import escaped_html, link, row_html, table_html
 from dashboards.panels import cluster as panels
 from dashboards.severity import CRITICAL, WARNING
 from dashboards.views import banner, clock, cluster_time, ends, frame, panel
@@ -85,12 +86,16 @@ def _row(job_id: str, job: JobView | None, worst: Finding | None, context: ViewC
     tint = TINTS.get(worst.severity, GREY) if worst else GREY
     if job and (job.headline.is_urgent or not context.now.blind):
         tint = banner.look(job.headline)[1]
-    diagnosis = f"{worst.cause} {culprit(worst)}" if worst else "none" if context.now.hub_answers else UNKNOWN
-    if job and job.ended and not worst:
+    if worst:
+        diagnosis = f"{worst.cause} {culprit(worst)}"
+    elif job and job.ended:
         diagnosis = f"{job.ended.cause}, ended {duration(context.now.as_of - job.ended.time)} ago"
+    else:
+        diagnosis = "none" if context.now.hub_answers else UNKNOWN
+    state = job.state if job else UNKNOWN
     cells = [
         link("job", context.address.moved(job_id=job_id).params(), job_id),
-        escape(("failed" if job.has_failed else job.state) if job else UNKNOWN),
+        escape("failed" if job and job.has_failed else state),
         escape(diagnosis),
         number(job.step if job else None),
         *banner.speed(job, context),

@@ -1,10 +1,11 @@
-"""The cluster's efficiency: the GPU time of all jobs as one bar, its trend, the cost of incidents and of idle jobs."""
+"""The efficiency of the cluster: the GPU time of all jobs as one bar, and how much incidents and idle jobs cost."""
 
 import streamlit as st
 
 from dashboards import formats, gpu_time
-from dashboards.asking import BACKGROUND, Unreachable
-from dashboards.formats import numbers_html, share
+from dashboards.formats import share
+from dashboards.http_requests import BACKGROUND, Unreachable
+from dashboards.markup import numbers_html
 from dashboards.views import panel, time_bar
 from dashboards.views.context import ViewContext
 from zmon.format import UNKNOWN, counted
@@ -50,7 +51,7 @@ def _ideal(promql: str, context: ViewContext) -> str:
 
 
 def _held_idle(context: ViewContext) -> str:
-    """Return the GPU time for which nothing has run on GPUs that are held now."""
+    """Return for how long nothing has run on the GPUs that are held idle now, summed over these GPUs."""
     try:
         samples = context.prometheus.query_at(gpu_time.HELD_IDLE, gpu_time.minute(context.now.time))
     except Unreachable:

@@ -1,6 +1,6 @@
 """The page Compare: the steps of two jobs side by side, or of one job in two time ranges.
 
-The page shows differences but does not judge them. `zmon compare` tests if a difference is more than chance.
+The page shows differences but does not judge them. `zmon compare` tests whether a difference is more than chance.
 """
 
 from collections.abc import Callable
@@ -9,9 +9,10 @@ from math import isclose
 import streamlit as st
 
 from dashboards.address import RANGES
-from dashboards.asking import Unreachable
 from dashboards.colours import in_order
-from dashboards.formats import date_and_time, efficiency, escaped_html, number, row_html, table_html
+from dashboards.formats import date_and_time, efficiency, number
+from dashboards.http_requests import Unreachable
+from dashboards.markup import escaped_html, row_html, table_html
 from dashboards.side import BY_NAME, Side, jobs, last_time, side
 from dashboards.views import banner, frame, panel
 from dashboards.views.context import ViewContext
@@ -29,7 +30,8 @@ def show(context: ViewContext) -> None:
     if not context.job_id:
         return
     _choose_other(context)
-    seconds, other_id = RANGES[context.address.range], context.address.other
+    seconds = RANGES[context.address.range]
+    other_id = context.address.other
     try:
         until = _last_time(context, context.job_id)
         current = side(context.prometheus, context.job_id, until, seconds)
@@ -43,11 +45,14 @@ def show(context: ViewContext) -> None:
     promql = "\n\n".join(f"{name}: {query}" for name, query in BY_NAME.items())
     panel.heading("What differs between the two?", "", promql, context, context.span)
     _table(current, other)
-    st.caption("Means over the time range. `zmon compare A B` tests if a difference is more than chance.")
+    st.caption("Means over the time range. `zmon compare A B` tests whether a difference is more than chance.")
 
 
 def _last_time(context: ViewContext, job_id: str) -> int:
-    """Return when the job last had series. If the job ended, its last time range is compared. Raises Unreachable."""
+    """Return when the job last had series, so that of a job that ended, the last time range is compared.
+
+    Raises Unreachable.
+    """
     last = last_time(context.prometheus, job_id, context.span.end)
     if last is None:
         raise Unreachable(f"Prometheus has no zmon_job_info of {job_id} in the last 7 days")
@@ -91,7 +96,7 @@ def _row(name: str, in_words: Callable[[float | None], str], old: float | None, 
 
 
 def _cause_row(cause: str, current: Side, other: Side) -> Row:
-    """Return the row of a time category. A side that has only other categories spent no time on it."""
+    """Return the row of a time category. A job that has other categories but not this one spent no time on it."""
     name = f"wall-clock per step: {cause}"
     old = other.causes.get(cause, 0.0) if other.causes else None
     new = current.causes.get(cause, 0.0) if current.causes else None

@@ -17,7 +17,7 @@ from zmon.schema.job import JobView
 
 @dataclass(frozen=True)
 class ViewContext:
-    """The state that a view shows and the address that it is shown for."""
+    """The current state, the address, and the servers, for one view."""
 
     now: Glance
     address: Address
@@ -35,7 +35,8 @@ class ViewContext:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The findings that are open now, or were open at the time in the URL, without info findings."""
-        moment, findings = self.address.at, self.now.findings
+        moment = self.address.at
+        findings = self.now.findings
         if moment is not None:
             findings = tuple(finding for finding in self.now.past if was_open(finding, moment))
         return tuple(finding for finding in findings if not is_info(finding.severity))
@@ -66,8 +67,8 @@ class ViewContext:
             (finding.id, finding.cause, finding.severity, *finding.ranks, finding.resolved)
             for finding in (*now.findings, *now.elsewhere, *now.past)
         ]
-        answers = now.hub_answers, now.hub_is_blind, now.prometheus_answers
-        return self.address, self.span, now.intervals, now.job_ids, self.job_id, self._sizes, answers, findings
+        servers = (now.hub_answers, now.hub_is_blind, now.prometheus_answers)
+        return (self.address, self.span, now.intervals, now.job_ids, self.job_id, self._sizes, servers, findings)
 
     @property
     def _sizes(self) -> tuple[int | None, int | None]:
@@ -80,7 +81,7 @@ class ViewContext:
 
     @property
     def _begin(self) -> float | None:
-        """The start of the job, or of the first job of a page of all jobs. None if unknown, or after the URL's time."""
+        """The start of the job; on a page of all jobs, of the first job. None: unknown, or after the URL's time."""
         jobs = [self.now.job] if self.shows_one_job else [*self.now.jobs]
         starts = [self._start_of(job) for job in jobs]
         known = [start for start in starts if start is not None]

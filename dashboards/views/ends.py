@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import streamlit as st
 
-from dashboards.asking import Unreachable
 from dashboards.colours import GREEN, GREY, VERMILLION
-from dashboards.formats import date_and_time, escaped_html, link, row_html, table_html, unknown_html
+from dashboards.formats import date_and_time
 from dashboards.gpu_time import DAY_SECONDS
+from dashboards.http_requests import Unreachable
+from dashboards.markup import escaped_html, link, row_html, table_html, unknown_html
 from dashboards.views import clock
 from dashboards.views.context import ViewContext
 from zmon.format import counted, duration
 from zmon.schema.ended_launch import CANCELLED, DONE, RECOVERY_PHASES, EndedLaunch
 
-EVER = -1.0
+ANY_AGE = -1.0  # the hub takes negative seconds for no limit
 MAX_ENDS = 10
 TINTS = {DONE: GREEN, CANCELLED: GREY}
 SOURCE = "GET /api/v1/ends"
@@ -23,9 +24,9 @@ HEADS = ("", "ended", "job", "outcome", "ran", "steps", "why")
 
 
 def show(context: ViewContext) -> None:
-    """Draw the ends of the last day of all jobs, or of the job of the page, whenever they were; nothing without any."""
+    """Draw the ends of the page's job, or of all jobs in the last day. Draw nothing if there is no end."""
     job_id = context.job_id if context.shows_one_job else None
-    seconds = EVER if context.shows_one_job else DAY_SECONDS
+    seconds = ANY_AGE if context.shows_one_job else DAY_SECONDS
     try:
         answer = context.hub.ends(job_id, seconds, MAX_ENDS)
     except Unreachable as error:
@@ -39,14 +40,16 @@ def show(context: ViewContext) -> None:
         f"<details><summary>HTTP</summary><pre>{SOURCE}</pre></details></div>"
         + table_html("zmon-ends", HEADS, (_row(end, context) for end in answer.ends))
     )
-    for line in recovery_lines(answer.ends) if context.shows_one_job else ():
-        st.caption(line)
-    if (left_out := answer.num_ends - len(answer.ends)) > 0:
-        st.caption(f"{left_out} earlier ends: `zmon ends` lists them.")
+    if context.shows_one_job:
+        for line in recovery_lines(answer.ends):
+            st.caption(line)
+    num_left_out = answer.num_ends - len(answer.ends)
+    if num_left_out > 0:
+        st.caption(f"{num_left_out} earlier ends: `zmon ends` lists them.")
 
 
 def recovery_lines(ends: Sequence[EndedLaunch]) -> list[str]:
-    """Return for each cause the number of recoveries, the median and 95 % quantile, and the phase that took longest."""
+    """Return a sentence for each cause, with the number of recoveries, their quantiles, and the longest phase."""
     by_cause: defaultdict[str, list[Mapping[str, float]]] = defaultdict(list)
     for end in ends:
         if end.restart and end.restart.phases:
@@ -56,9 +59,10 @@ def recovery_lines(ends: Sequence[EndedLaunch]) -> list[str]:
         seconds = sorted(sum(phases.values()) for phases in recoveries)
         longest = max(RECOVERY_PHASES, key=lambda phase: sum(phases.get(phase, 0.0) for phases in recoveries))
         mean = sum(phases.get(longest, 0.0) for phases in recoveries) / len(recoveries)
-        median, late = (duration(float(np.quantile(seconds, share))) for share in (0.5, 0.95))
+        median, late = (duration(float(quantile)) for quantile in np.quantile(seconds, (0.5, 0.95)))
         most = f"most of it is {longest.replace('_', ' ')}, {duration(mean)} on average"
-        lines.append(f"Recovery after {cause}, {counted(len(seconds), 'time')}: median {median}, 95 % {late}; {most}.")
+        times = counted(len(seconds), "time")
+        lines.append(f"Recovery after {cause}, {times}: median {median}, 95 % quantile {late}; {most}.")
     return lines
 
 

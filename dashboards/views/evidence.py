@@ -32,7 +32,7 @@ class EvidenceView:
         return sorted(rank for rank, stack in self.stacks.items() if stack.stack)
 
     def as_json(self) -> str:
-        """Return all fields except the stacks; the hub has chosen the ranks."""
+        """Return all fields except the stacks. They have only the ranks that the hub has chosen."""
         shown = msgspec.to_builtins(msgspec.structs.replace(self.evidence, stacks=UNSET, num_ranks_left_out=UNSET))
         if self.evidence.num_ranks_left_out:
             shown["ranks left out"] = self.evidence.num_ranks_left_out
@@ -40,5 +40,5 @@ class EvidenceView:
 
 
 def stack_text(stack: RankStack) -> str:
-    """Return the stack, or one line with the reason why there is none."""
+    """Return the stack. If there is none, return one line with the reason."""
     return stack.stack or f"no stack: {stack.stack_error or 'its agent reports none'}"

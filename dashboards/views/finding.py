@@ -7,7 +7,8 @@ from pathlib import Path
 import streamlit as st
 
 from dashboards.address import Address
-from dashboards.formats import escaped_html, gpu_time, link, time_of_day
+from dashboards.formats import gpu_time, time_of_day
+from dashboards.markup import escaped_html, link
 from dashboards.views import clock, evidence
 from zmon.format import duration
 from zmon.schema.finding import Finding

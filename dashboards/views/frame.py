@@ -16,8 +16,9 @@ from typing import Literal
 import streamlit as st
 
 from dashboards.address import RANGES, REFRESH_SECONDS, Address
-from dashboards.formats import date_and_time, escaped_markdown
+from dashboards.formats import date_and_time
 from dashboards.glance import glance
+from dashboards.markup import escaped_markdown
 from dashboards.queries import Hub, Prometheus
 from dashboards.views import clock
 from dashboards.views.context import ViewContext
@@ -27,7 +28,7 @@ View = Callable[[ViewContext], None]
 
 
 def show(view: View, pages: list[st.Page], title: str, *, shows_one_job: bool = True) -> None:
-    """Draw a page: its view within the frame. The frame is sent before anything is asked, unless no job is chosen."""
+    """Draw a page: its view within the frame. The links are drawn before any request, unless the URL has no job."""
     st.html(CSS)
     with _errors_in_one_line() as errors:
         address = _address(shows_one_job)
@@ -75,7 +76,9 @@ def _address(shows_one_job: bool) -> Address:
 
 def _read(title: str, shows_one_job: bool) -> ViewContext:
     """Read the URL and the current state."""
-    address, prometheus, hub = _address(shows_one_job), Prometheus(), Hub()
+    address = _address(shows_one_job)
+    prometheus = Prometheus()
+    hub = Hub()
     now = glance(prometheus, hub, address.job_id if shows_one_job else None)
     prometheus = replace(prometheus, answers=now.prometheus_answers)
     turn = st.session_state.setdefault("turn", random())
@@ -104,9 +107,11 @@ def _links(pages: list[st.Page], address: Address) -> None:
 def choices(context: ViewContext, *others: Callable[[ViewContext], None]) -> None:
     """Draw the choices of time range and job, and other choices of the view. All choices are in the URL.
 
-    Lists are in a popover, because a browser draws them only when it is opened. Each list takes 25 to 50 ms.
+    Lists are in a popover, because drawing a list takes a browser 25 to 50 ms, and it draws those in a popover only
+    when somebody opens it.
     """
-    address, job_ids = context.address, list(dict.fromkeys([*context.now.job_ids, *filter(None, [context.job_id])]))
+    address = context.address
+    job_ids = list(dict.fromkeys([*context.now.job_ids, *filter(None, [context.job_id])]))
     with st.container(horizontal=True, vertical_alignment="center", key="zmon-choices"):
         time_range(address)
         if job_ids or others:
@@ -141,9 +146,9 @@ def select(
     moved: Callable[[str], Address],
     names: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Draw a list that changes the address; `names` are the names of options for people.
+    """Draw a list of options. A choice sets the URL to `moved(option)`. `names`: the texts of options.
 
-    The key contains the current choice, so that a link changes it too.
+    The key contains the current choice, so that a link changes the list too.
     """
     key = f"{label}: {current}"
     st.selectbox(

@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from dashboards.asking import Unreachable
 from dashboards.colours import BLUE, GREY
-from dashboards.formats import link, share, unknown_html
+from dashboards.formats import share
+from dashboards.http_requests import Unreachable
+from dashboards.markup import link, unknown_html
 from dashboards.queries import Sample, quoted
 from dashboards.views import frame, panel
 from dashboards.views.context import ViewContext
@@ -35,7 +36,7 @@ or label_replace(max({BUSY}), "what", "largest", "", "")
 NAMES = "group by (host) (zmon:job_host:ranks{job_id=$job})"
 WHOLE_JOB = "all hosts of the job"  # the choice of no host
 MAX_HOSTS = 128  # more are too many to look at, so only the least busy are drawn
-RECENT_SECONDS = 300  # many hosts are drawn if the job ran on them in this time: a longer range takes a while to read
+RECENT_SECONDS = 300  # of more hosts, those of the job in this time are drawn: a longer range takes a while to read
 
 
 class Square(NamedTuple):
@@ -80,15 +81,16 @@ def show(context: ViewContext) -> bool:
         return False
     squares = _squares(gpus, processors)
     num_ranks = {sample.labels["host"]: int(sample.value) for sample in ranks}
-    by_name = sorted({*squares, *num_ranks})
-    names = fleet.order or tuple(by_name[:MAX_HOSTS])
+    all_names = sorted({*squares, *num_ranks})
+    names = fleet.order or tuple(all_names[:MAX_HOSTS])
     if not names:
         st.html(unknown_html("Hosts", "Prometheus has no zmon:host_cpu_busy:ratio."))
         return False
     tiles = "".join(_tile(host, squares.get(host, []), num_ranks.get(host, 0), context) for host in names)
     st.html(f'<div class="zmon-hosts" style="--tint:{BLUE}" data-testid="zmon-hosts">{tiles}</div>')
-    hidden = f" {len(by_name) - len(names)} more hosts." if not fleet.order and len(by_name) > len(names) else ""
-    st.caption(f"Empty: idle. Full: busy. Grey: unknown.{fleet.summary}{hidden}")
+    num_hidden = 0 if fleet.order else len(all_names) - len(names)
+    more = f" {num_hidden} more hosts." if num_hidden else ""
+    st.caption(f"Empty: idle. Full: busy. Grey: unknown.{fleet.summary}{more}")
     return bool(gpus)
 
 
@@ -104,7 +106,8 @@ def _squares(gpus: Sequence[Sample], processors: Sequence[Sample]) -> dict[str, 
 
 def _fleet(context: ViewContext) -> Fleet:
     """Return the hosts to draw. Raises Unreachable."""
-    selection, end = context.selection(context.span), context.span.end
+    selection = context.selection(context.span)
+    end = context.span.end
     recent = replace(selection, range=min(selection.range, RECENT_SECONDS))
     if (selection.num_hosts or 0) > MAX_HOSTS:
         selection = recent
@@ -115,7 +118,7 @@ def _fleet(context: ViewContext) -> Fleet:
     least = sorted(context.prometheus.query_at(fleet.query(LEAST_BUSY), end), key=lambda sample: sample.value)
     statistics = context.prometheus.query_at(fleet.query(ALL_HOSTS), end)
     words = ", ".join(f"the {sample.labels['what']} value is {share(_number(sample.value))}" for sample in statistics)
-    summary = f" The {len(least)} least busy of {num_hosts:,} hosts; of all hosts, {words or UNKNOWN}."
+    summary = f" The {len(least)} least busy of {num_hosts:,} hosts. Of all hosts, {words or UNKNOWN}."
     return fleet.limited_to(tuple(sample.labels["host"] for sample in least), summary)
 
 

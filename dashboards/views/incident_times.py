@@ -1,6 +1,7 @@
 """Incidents over time: a row for each host, and a bar for each incident in the colour of its cause. A click opens it.
 
-The time reaches from the oldest incident to now, in a range that people read easily. Plain HTML: no chart is loaded.
+The axis ends now and is the shortest of some round ranges that has the oldest incident. The page is plain HTML, because
+the code for charts takes long to load.
 """
 
 from collections import Counter
@@ -19,7 +20,8 @@ from zmon.schema.incident import IncidentSummary
 RANGES = tuple(3600 * hours for hours in (1, 6, 24, 7 * 24, 30 * 24))  # seconds
 MAX_ROWS = 16  # hosts; the ones with the newest incidents
 MAX_HOSTS = 8  # of one incident: a network fault may name hundreds
-MIN_PIXELS, MIN_RATIO = 8, 0.012  # least width of a bar, so that it can be clicked, and about its share of a row
+MIN_PIXELS = 8  # the least width of a bar, so that it can be clicked
+MIN_RATIO = 0.012  # about the share of MIN_PIXELS in a row
 MAX_TRACKS = 4  # incidents at the same time; more lie on top of each other
 NO_HOST = "no host"
 
@@ -47,7 +49,7 @@ def _range(seconds: float) -> int:
 
 
 def _lane(host: str, incidents: Sequence[IncidentSummary], address: Address, begin: float, now: float) -> str:
-    """Return the row of a host. Incidents at the same time are below each other."""
+    """Return the row of a host. Incidents that overlap in time are drawn below each other."""
     narrowest = MIN_RATIO * (now - begin)
     ends: list[float] = []  # of the last bar of each track
     bars = []

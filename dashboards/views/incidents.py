@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from dashboards.asking import Unreachable
 from dashboards.colours import cause_colour
-from dashboards.formats import date_and_time, escaped_html, gpu_time, link, row_html, table_html, unknown_html
+from dashboards.formats import date_and_time, gpu_time
+from dashboards.http_requests import Unreachable
+from dashboards.markup import escaped_html, link, row_html, table_html, unknown_html
 from dashboards.views import banner, clock, finding, frame, incident_times
 from dashboards.views.context import ViewContext
 from zmon.format import UNKNOWN, duration

@@ -11,11 +11,12 @@ import streamlit as st
 
 from dashboards import alike, charts, heat
 from dashboards.address import Span
-from dashboards.asking import BACKGROUND, Unreachable
 from dashboards.colours import in_order
-from dashboards.formats import ABOVE_ONE, date_and_time, efficiency, escaped_html, escaped_markdown
+from dashboards.formats import ABOVE_ONE, date_and_time, efficiency
 from dashboards.history import History
+from dashboards.http_requests import BACKGROUND, Unreachable
 from dashboards.marks import Mark
+from dashboards.markup import escaped_html, escaped_markdown
 from dashboards.panels import Panel, Selection
 from dashboards.panels.scaling import EFFICIENCY
 from dashboards.views import clock, plain_chart
@@ -98,7 +99,8 @@ def _query(panel: Panel, context: ViewContext) -> _Query:
     selection = context.selection(span, panel.source)
     if panel.has_too_many_hosts(selection):
         selection = replace(selection, standing_out=_standing_out(panel, selection, span, context))
-    promql, name = panel.query(selection), panel.series_name(selection)
+    promql = panel.query(selection)
+    name = panel.series_name(selection)
     keep_low = are_rows and panel.light_is == "low"
     send = partial(context.prometheus.query_range, promql, name, span, panel.max_series, keep_low=keep_low)
     return _Query(promql, span, send)
@@ -146,7 +148,7 @@ def _rows(panel: Panel, context: ViewContext, history: History, span: Span) -> N
 def heading(question: str, unit: str, promql: str, context: ViewContext, span: Span) -> None:
     """Draw the question with its unit and PromQL, and a link to the query in Prometheus.
 
-    It is one element, because a popover and a code block for each of ten charts would cost a browser half a second.
+    All of it is one element: popovers and code blocks for ten charts would cost a browser half a second.
     """
     link = context.prometheus.link(promql, span, is_now=context.address.at is None)
     anchor = f'<a href="{escape(link)}" target="_blank">Open in Prometheus</a>'
@@ -159,11 +161,12 @@ def heading(question: str, unit: str, promql: str, context: ViewContext, span: S
 def _absent(panel: Panel) -> str:
     """Return the names of the missing series, and the reason if the panel has one."""
     names = " or ".join(panel.series())
-    return f"Prometheus has no {names} for this selection and time{f': {panel.absent}' if panel.absent else ''}"
+    reason = f": {panel.absent}" if panel.absent else ""
+    return f"Prometheus has no {names} for this selection and time{reason}"
 
 
 def _notes(panel: Panel, context: ViewContext, history: History, span: Span) -> None:
-    """Draw notes below the chart: since when values are unknown, why one is above 100 %, and the series left out."""
+    """Draw notes below the chart: since when values are unknown, why one is above 100 %, and how many are not drawn."""
     since = (history.known_until or span.end) + span.resolution
     if panel.shows_nan and (history.nan_until or 0) >= since:
         st.html(f'<p class="zmon-unknown"><b>NaN or infinite</b> since {clock.html(since, date_and_time)}</p>')
@@ -173,7 +176,8 @@ def _notes(panel: Panel, context: ViewContext, history: History, span: Span) -> 
     if panel.key == EFFICIENCY.key and job and job.efficiency and job.efficiency.ratio >= ABOVE_ONE:
         st.caption(f"Now {escaped_markdown(efficiency(job.efficiency.ratio, job.efficiency.reference))}.")
     if history.left_out:
-        st.caption(f"{history.left_out} more series are not drawn: those with the least remarkable values.")
+        extreme = "highest" if panel.shape == "rows" and panel.light_is == "low" else "lowest"
+        st.caption(f"{history.left_out} more series, with the {extreme} values, are not drawn.")
 
 
 def _is_long(span: Span) -> bool:

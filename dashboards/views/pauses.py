@@ -2,7 +2,8 @@
 
 import streamlit as st
 
-from dashboards.formats import escaped_html, number, row_html, table_html
+from dashboards.formats import number
+from dashboards.markup import escaped_html, row_html, table_html
 from dashboards.views.context import ViewContext
 from zmon.format import duration
 from zmon.schema.pause import HealedPause
@@ -23,7 +24,7 @@ def show(context: ViewContext) -> None:
         f"<details><summary>HTTP</summary><pre>{escaped_html(SOURCE)}</pre></details></div>"
         + table_html("zmon-pauses", map(escaped_html, HEADS), rows)
     )
-    more = f" {len(pauses) - MAX_PAUSES} shorter ones are not shown." if len(pauses) > MAX_PAUSES else ""
+    more = f" {len(pauses) - MAX_PAUSES} places with shorter pauses are not shown." if len(pauses) > MAX_PAUSES else ""
     st.caption(f"zmon waits longer at these places before a stall is critical. A place is forgotten after a day.{more}")
 
 

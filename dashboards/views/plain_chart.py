@@ -61,7 +61,7 @@ def _lines(rows: np.ndarray, across: np.ndarray) -> Iterator[str]:
 
 
 def _areas(rows: np.ndarray, across: np.ndarray) -> Iterator[str]:
-    """Yield one area for each row, on top of the areas before. Where only some rows are unknown, they count as 0."""
+    """Yield one area for each row, on top of the areas before. An unknown value counts as 0 if another row has one."""
     runs = _runs(~np.isnan(rows).all(axis=0))
     tops = np.cumsum(np.nan_to_num(rows), axis=0)
     for below, above in zip(np.vstack([np.zeros_like(across), tops[:-1]]), tops, strict=True):

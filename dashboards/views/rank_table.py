@@ -11,8 +11,8 @@ import streamlit as st
 from pandas.io.formats.style import Styler
 
 from dashboards import heat
-from dashboards.asking import Unreachable
-from dashboards.formats import unknown_html
+from dashboards.http_requests import Unreachable
+from dashboards.markup import unknown_html
 from dashboards.severity import is_info
 from dashboards.views import frame, tiles
 from dashboards.views.context import ViewContext
@@ -37,7 +37,8 @@ COLUMNS = {  # by field of the hub's answer: the head of the column
 }
 SECONDS = [head for field, head in COLUMNS.items() if field.endswith("_seconds")]
 PAGE_ROWS = 50  # of a large job
-SHORT_ROWS, TABLE_PIXELS = 8, 330
+SHORT_ROWS = 8  # a table of at most so many rows is as high as its content
+TABLE_PIXELS = 330  # the height of a longer table, which scrolls
 CULPRIT_PIXELS = 90
 
 ORDERS = {  # by order of the hub: its name for people
@@ -76,7 +77,8 @@ def show(context: ViewContext) -> None:
 
 def _turn_pages(context: ViewContext, page: RankList) -> None:
     """Draw the order of the rows, their position among all rows, and links to the pages before and after."""
-    address, num_rows = context.address, page.num_rows
+    address = context.address
+    num_rows = page.num_rows
     first = min(address.first, num_rows)
     last = first + len(page.ranks)
     with st.container(horizontal=True, vertical_alignment="center", key="zmon-rows"):
@@ -103,15 +105,16 @@ def _draw(context: ViewContext, rows: list[RankRow]) -> None:
     table = pd.DataFrame([_cells(row, is_culprit=row.rank in culprits) for row in rows])
     if culprits.isdisjoint(row_ranks):
         table = table.drop(columns="", errors="ignore")
-    rank, host, address = context.address.rank, context.address.host, context.address
-    # Streamlit stores the index of the selected row, so a new order of rows needs a new table.
-    selected_row = row_ranks.index(rank) if rank in row_ranks else None
+    address = context.address
+    selected_row = row_ranks.index(address.rank) if address.rank in row_ranks else None
+    # Streamlit stores the index of the selected row, so a new order of rows needs a new table with a new key.
     position = f"{address.order} from {address.first}, {selected_row}"
-    key = f"ranks of {context.job_id} {host}: {rank} of {len(row_ranks)}, {position}, first {sorted(culprits)}"
+    selection = f"{address.rank} of {len(row_ranks)}, {position}, first {sorted(culprits)}"
+    key = f"ranks of {context.job_id} {address.host}: {selection}"
 
     def on_select() -> None:
         selected = st.session_state[key].selection.rows
-        frame.go(context.address.moved(rank=row_ranks[selected[0]] if selected else None))
+        frame.go(address.moved(rank=row_ranks[selected[0]] if selected else None))
 
     st.dataframe(
         _with_units(table),
@@ -120,7 +123,7 @@ def _draw(context: ViewContext, rows: list[RankRow]) -> None:
         key=key,
         on_select=on_select,
         selection_mode="single-row",
-        selection_default={"selection": {"rows": [row_ranks.index(rank)]}} if rank in row_ranks else None,
+        selection_default=None if selected_row is None else {"selection": {"rows": [selected_row]}},
         column_config={"": st.column_config.TextColumn(width=CULPRIT_PIXELS)},
     )
 

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from dashboards.formats import escaped_html
+from dashboards.markup import escaped_html
 from dashboards.panels import ranks as panels
 from dashboards.views import banner, frame, hosts, panel, rank_table
 from dashboards.views import finding as finding_view

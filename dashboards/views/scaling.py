@@ -6,8 +6,9 @@ import streamlit as st
 
 from dashboards import curves
 from dashboards.address import Address
-from dashboards.asking import Unreachable
-from dashboards.formats import efficiency, escaped_html, escaped_markdown, number, row_html, table_html
+from dashboards.formats import efficiency, number
+from dashboards.http_requests import Unreachable
+from dashboards.markup import escaped_html, escaped_markdown, row_html, table_html
 from dashboards.panels import scaling as panels
 from dashboards.predictions import efficiency_ratio, predicted_step, why_unknown
 from dashboards.views import banner, frame, panel
@@ -56,8 +57,7 @@ def _what_ifs(descriptions: Mapping[str, str], address: Address) -> tuple[str, .
 
     def on_change(name: str, slider: str) -> None:
         changed = {**factors, name: st.session_state[slider]}
-        what_if = tuple((each, factor) for each, factor in changed.items() if factor != UNCHANGED)
-        frame.go(address.moved(what_if=what_if))
+        frame.go(address.moved(what_if=tuple(item for item in changed.items() if item[1] != UNCHANGED)))
 
     with st.expander("What if …?", expanded=True):
         for column, (name, description) in zip(st.columns(len(descriptions)), descriptions.items(), strict=True):
@@ -68,7 +68,7 @@ def _what_ifs(descriptions: Mapping[str, str], address: Address) -> tuple[str, .
                 FACTORS,
                 value=factor,
                 key=slider,
-                format_func=lambda n: f"{n:g}",
+                format_func=lambda option: f"{option:g}",
                 on_change=on_change,
                 args=(name, slider),
             )

@@ -1,4 +1,4 @@
-"""The bar with the number of ranks in each state, and these numbers in words."""
+"""The number of ranks in each state, as a bar and in words."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -35,10 +35,11 @@ def html(summary: RankSummary, *, blind: bool) -> str:
 
 
 def _stops(numbers: Mapping[str, int], order: list[str], colours: Mapping[str, str]) -> str:
-    """Return the colours of the bar with their begin and end."""
+    """Return the CSS gradient of the bar: a colour for each state, from its beginning to its end in percent."""
     total = max(1, sum(numbers.values()))
     widths = [max(MIN_SHARE, numbers[state] / total) for state in order]
-    stops, begin = [], 0.0
+    stops = []
+    begin = 0.0
     for state, width in zip(order, widths, strict=True):
         end = begin + 100 * width / sum(widths)
         stops.append(f"{colours[state]} {begin:.4g}% {end:.4g}%")

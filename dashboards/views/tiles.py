@@ -9,10 +9,11 @@ from html import escape
 
 import streamlit as st
 
-from dashboards.asking import Unreachable
 from dashboards.colours import ACTIVITIES, GREEN, GREY, ORANGE, STATES, VERMILLION
-from dashboards.formats import link, number, unknown_html
+from dashboards.formats import number
 from dashboards.glance import Glance, Rank, ranks
+from dashboards.http_requests import Unreachable
+from dashboards.markup import link, unknown_html
 from dashboards.severity import CRITICAL, is_info
 from dashboards.views import states
 from dashboards.views.context import ViewContext
@@ -103,10 +104,11 @@ def _reason_without_ranks(glance: Glance) -> str:
 
 
 def _tile(rank: Rank, glance: Glance) -> Tile:
-    """Return the tile of a rank with its worst state. An activity has its colour only if the page is not blind."""
+    """Return the tile of a rank with its worst state. On a page that is blind, every activity is grey."""
     findings = (finding for finding in glance.findings if rank.rank in finding.ranks and not is_info(finding.severity))
     finding = next(findings, None)
-    waiting, overdue = rank.waiting_seconds or 0, rank.overdue_seconds or 0
+    waiting = rank.waiting_seconds or 0
+    overdue = rank.overdue_seconds or 0
     if finding and finding.severity == CRITICAL:
         return Tile(rank, finding.cause, VERMILLION, is_culprit=True)
     if finding:

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from dashboards.asking import Unreachable
 from dashboards.colours import BLUE, COMPUTING, GREY, category_colour, in_order
-from dashboards.formats import escaped_markdown, share
+from dashboards.formats import share
+from dashboards.http_requests import Unreachable
+from dashboards.markup import escaped_markdown
 from dashboards.queries import quoted
 from dashboards.views import panel
 from dashboards.views.context import ViewContext
@@ -25,7 +26,7 @@ max by (cause) (increase(zmon_job_time_seconds_total{job_id=$job}[$range]))
 """.strip()
 QUESTION = "Where does the time of a step go?"
 IDEAL, INPUT, OTHERS = "ideal", "input", "others"
-MIN_RATIO = 0.002  # categories with a smaller share of wall-clock are one part, which names them
+MIN_RATIO = 0.002  # categories with a smaller share of wall-clock are drawn together, as the part OTHERS
 LABELLED_RATIO = 0.07  # a narrower part of the bar has no room for its name; the list below has all
 MEANINGS = {  # of each category that is neither an op nor an activity
     "data": "waiting for the DataLoader",
@@ -61,7 +62,8 @@ def show(context: ViewContext) -> None:
     try:
         seconds = {sample.labels["cause"]: sample.value for sample in context.prometheus.query_at(promql, end)}
     except Unreachable as error:
-        seconds, reason = {}, str(error)
+        seconds = {}
+        reason = str(error)
     if sum(seconds.values()) > 0:
         st.html(html(parts(seconds), "for each step on average, stalls included"))
         return
@@ -82,7 +84,8 @@ def parts(seconds_by_category: Mapping[str, float]) -> list[Part]:
     for category in in_order([name for name in seconds_by_category if name not in COMPUTING]):
         seconds = seconds_by_category[category]
         if seconds >= MIN_RATIO * total:
-            name, meaning = INPUT if category == "data" else category, MEANINGS.get(category, f"time in {category}")
+            name = INPUT if category == "data" else category
+            meaning = MEANINGS.get(category, f"time in {category}")
             result.append(Part(name, seconds, category_colour(category), meaning))
         elif seconds > 0:
             small[category] = seconds
@@ -93,7 +96,8 @@ def parts(seconds_by_category: Mapping[str, float]) -> list[Part]:
 
 def html(bar_parts: list[Part], what: str, in_words: Callable[[float], str] = duration) -> str:
     """Return the bar and its list as HTML. The text `what` follows the sum, and `in_words` formats seconds."""
-    total, ideal = sum(part.seconds for part in bar_parts), bar_parts[0].seconds
+    total = sum(part.seconds for part in bar_parts)
+    ideal = bar_parts[0].seconds
     bar = "".join(_bar_html(part, total, in_words) for part in bar_parts)
     rows = "".join(_legend_html(part, total, in_words) for part in bar_parts)
     return (

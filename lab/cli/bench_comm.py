@@ -104,17 +104,18 @@ def report(measured: Measured) -> RenderableType:
     ops = list(dict.fromkeys(timed.op for timed in measured.timed))
     parts: list[RenderableType] = []
     for group in (HOST, NET):
-        rows = {t.num_bytes: t.ranks for t in measured.timed if t.group == group}
-        if not rows:
+        timed_in_group = [timed for timed in measured.timed if timed.group == group]
+        if not timed_in_group:
             continue
-        by_size = {(t.op, t.num_bytes): t for t in measured.timed if t.group == group}
-        table = Table(title=f"{group}, {max(rows.values())} ranks", title_justify="left", title_style="bold", box=None)
+        by_op_and_size = {(timed.op, timed.num_bytes): timed for timed in timed_in_group}
+        most_ranks = max(timed.ranks for timed in timed_in_group)
+        table = Table(title=f"{group}, {most_ranks} ranks", title_justify="left", title_style="bold", box=None)
         for head in ("size", *(head for op in ops for head in (f"{op} time", "bus bandwidth"))):
             table.add_column(head, justify="right", no_wrap=True)
-        for num_bytes in sorted(rows):
+        for num_bytes in sorted({timed.num_bytes for timed in timed_in_group}):
             cells = [_size(num_bytes)]
             for op in ops:
-                timed = by_size.get((op, num_bytes))
+                timed = by_op_and_size.get((op, num_bytes))
                 cells += [UNKNOWN] * 2 if timed is None else [_time(timed.seconds), _rate(timed.bus_bytes_per_second)]
             table.add_row(*cells)
         parts.append(table)
@@ -123,8 +124,8 @@ def report(measured: Measured) -> RenderableType:
     return Group(*parts, Text(f"{measured.backend}, {measured.ranks} ranks. {note}", style="dim"))
 
 
-def _fitted(links: Links) -> str:
-    by_group = ((links.host, HOST), (links.net, NET))
+def _fitted(link_of_op: Links) -> str:
+    by_group = ((link_of_op.host, HOST), (link_of_op.net, NET))
     return "; ".join(
         f"{group} bus bandwidth {_rate(link.bytes_per_second)}, latency {_time(link.latency_seconds)}"
         for link, group in by_group

@@ -55,7 +55,7 @@ from zmon.errors import UsageError
     metavar="FILE",
     help="Let zmon act by this policy, and count the acts about somebody who is not to blame.",
 )
-@click.option("--simulated", type=click.IntRange(min=1), help="Play so many random compositions in a simulator.")
+@click.option("--simulated", type=click.IntRange(min=1), help="Play this many random compositions in a simulator.")
 @click.option(
     "--first",
     type=click.IntRange(min=0),
@@ -101,10 +101,11 @@ def drill(
     if listing:
         Console().print(report.drill_list(ALL))
         return
-    if sum(map(bool, (names, every, resume and not randoms, soak_seconds, randoms, simulated))) != 1:
-        raise UsageError(
-            "no drill is selected", "", "Name drills (zmon drill --list), or use --all, --resume, --soak or --random"
-        )
+    num_selections = sum(map(bool, (names, every, resume and not randoms, soak_seconds, randoms, simulated)))
+    if num_selections != 1:
+        what = "drills are selected in more than one way" if num_selections else "no drill is selected"
+        options = "--all, --resume, --soak, --random or --simulated"
+        raise UsageError(what, "", f"Name drills (zmon drill --list), or use one of {options}")
     if watch and (soak_seconds or randoms or simulated):
         raise UsageError(
             "--watch plays drills by name", "--soak, --random and --simulated have stages of their own", "Leave out one"
@@ -116,15 +117,20 @@ def drill(
     _end_in_order()
     if randoms is not None:
         sys.exit(play_randomly(int(time.time()) if seed is None else seed, randoms, resume, data_dir, as_json, policy))
-    drills, session_kind = (WATCHED, "watch") if watch else (ALL, "soak" if soak_seconds else "drills")
+    drills = WATCHED if watch else ALL
+    session_kind = "watch" if watch else "soak" if soak_seconds else "drills"
     session = history.newest(data_dir, session_kind) if resume else None
     if session is None:
-        drill_names = [d.name for d in select_drills(drills, names)] if names else [d.name for d in drills]
-        seed = int(time.time()) if seed is None else seed
-        pinned, act_file = Pinned(kind, ranks, step_seconds), str(policy) if policy else None
-        head = history.Head(seed=seed, repeats=repeats, drills=tuple(drill_names), pinned=pinned, act_file=act_file)
+        head = history.Head(
+            seed=int(time.time()) if seed is None else seed,
+            repeats=repeats,
+            drills=tuple(drill.name for drill in (select_drills(drills, names) if names else drills)),
+            pinned=Pinned(kind, ranks, step_seconds),
+            act_file=str(policy) if policy else None,
+        )
         session = history.begin(data_dir, head, session_kind)
-    head, stderr = session.head, Console(stderr=True)
+    head = session.head
+    stderr = Console(stderr=True)
     stderr.print(f"seed {head.seed}, results in {session.path}", highlight=False, soft_wrap=True)
 
     def record(row: DrillRow) -> None:
@@ -182,12 +188,13 @@ def _clean_up(directory: Path, stderr: Console, keep: bool) -> None:
 
 def _end_in_order() -> None:
     """Let the first signal end the jobs and the stack, and ignore further signals until they have ended."""
-    numbers = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]
+    candidates = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    handled = [number for number in candidates if signal.getsignal(number) != signal.SIG_IGN]
 
-    def end(number: int, frame: FrameType | None) -> None:
-        for other in numbers:
-            signal.signal(other, signal.SIG_IGN)
+    def end(received: int, frame: FrameType | None) -> None:
+        for number in handled:
+            signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    for number in numbers:
+    for number in handled:
         signal.signal(number, end)

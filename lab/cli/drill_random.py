@@ -19,7 +19,10 @@ from zmon.schema.names import SCHEMA
 
 
 def play_simulated(seed: int, first: int, number: int, as_json: bool, act_file: Path | None) -> int:
-    """Play and print the tables; return 1 if an act or a name was wrong, a death silent or a page false."""
+    """Play compositions in the simulator, and print their tables.
+
+    Return 1 if an act was wrong, a finding named an innocent, a stall was not reported, or a page was false.
+    """
     policy = read_policy(act_file) if act_file else None
     stderr = Console(stderr=True)
     stderr.print(f"seed {seed}, compositions {first} to {first + number - 1}", highlight=False)
@@ -35,14 +38,16 @@ def play_simulated(seed: int, first: int, number: int, as_json: bool, act_file: 
     else:
         click.echo(tally.markdown(outcomes))
         if policy:
-            click.echo(f"\n{sum(p.num_acts for p in plays)} acts, {sum(len(p.wrong_acts) for p in plays)} wrong")
+            num_acts = sum(play.num_acts for play in plays)
+            num_wrong = sum(len(play.wrong_acts) for play in plays)
+            click.echo(f"\n{num_acts} acts, {num_wrong} wrong")
     return int(any(outcome.result in (*tally.NEVER, "broken") for outcome in outcomes))
 
 
 def play_randomly(
     seed: int, number: int, resume: bool, data_dir: Path, as_json: bool, policy: Path | None = None
 ) -> int:
-    """Play compositions of real jobs, or go on with the last session of them; return 1 as `play_simulated` does.
+    """Play compositions of real jobs, or go on with the last session of them. Return what `play_simulated` returns.
 
     The truth about each fault is in a file beside the results.
     """
@@ -53,7 +58,8 @@ def play_randomly(
         act_file = str(policy) if policy else None
         head = history.Head(seed=seed, repeats=number, drills=(), act_file=act_file)
         session = history.begin(data_dir, head, "random")
-    seed, truth = session.head.seed, session.path.with_suffix(".truth")
+    seed = session.head.seed
+    truth = session.path.with_suffix(".truth")
     stderr.print(f"seed {seed}, results in {session.path}, truth in {truth}", highlight=False, soft_wrap=True)
 
     def record(row: DrillRow) -> None:
@@ -73,7 +79,8 @@ def play_randomly(
     else:
         click.echo(tally.markdown(outcomes))
         if session.head.policy:
-            rows = session.rows
-            click.echo(f"\n{sum(len(r.acts) for r in rows)} acts, {sum(len(r.wrong_acts) for r in rows)} wrong")
+            num_acts = sum(len(row.acts) for row in session.rows)
+            num_wrong = sum(len(row.wrong_acts) for row in session.rows)
+            click.echo(f"\n{num_acts} acts, {num_wrong} wrong")
         click.echo("".join(f"\n- {line}" for row in session.rows if (line := random_verdict.deviation(row))))
     return int(any(outcome.result in (*tally.NEVER, "broken") for outcome in outcomes))

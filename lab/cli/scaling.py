@@ -12,13 +12,12 @@ import msgspec
 from rich.console import Console
 
 from lab.cli.scaling_table import report
-from lab.sweep import Failed, Size, command_at, run_at, settled_point, sizes, template
+from lab.sweep import FailedRun, Run, Size, command_at, run_at, settled_point, sizes, template
 from lab.sweep.job import interruptible
 from lab.sweep.results import SizeResult, size_results
 from lab.sweep.sizes import BUNDLED, BUNDLED_BATCH
 from zmon.cli.options import data_dir_option, json_option
 from zmon.hub.baseline_store import FOLDER, BaselineStore
-from zmon.offline.compare import Series
 from zmon.offline.measured_files import read_links
 from zmon.probe.launch import check_job_id
 from zmon.probe.run import inherited_environment
@@ -83,7 +82,8 @@ def scaling_command(
     Exit codes: 0 all sizes were measured, 1 some sizes were not, 2 misuse.
     """
     if not command:
-        command, batch = BUNDLED, batch or BUNDLED_BATCH
+        command = BUNDLED
+        batch = batch or BUNDLED_BATCH
     if baseline is not None:
         check_job_id(baseline)
     command = tuple(template(command))
@@ -110,7 +110,7 @@ def _measure(
 
     A size that fails once is not run again.
     """
-    runs_by_size: dict[Size, list[tuple[Series, int | None]]] = {size: [] for size in all_sizes}
+    runs_by_size: dict[Size, list[Run]] = {size: [] for size in all_sizes}
     failed: dict[Size, str] = {}
     for number in range(rounds):
         for size in all_sizes:
@@ -119,14 +119,15 @@ def _measure(
             click.echo(f"round {number + 1} of {rounds}: {size}", err=True)
             log = data_dir / "logs" / f"scaling-{size.ranks}x{size.batch or 'own'}.log"
             run = run_at(size, command_at(command, size), inherited_environment(), log, seconds, start_seconds)
-            if isinstance(run, Failed):
-                failed[size] = run.why
+            if isinstance(run, FailedRun):
+                failed[size] = run.reason
             else:
                 runs_by_size[size].append(run)
     points = []
     for size, runs in runs_by_size.items():
         if size not in failed:
-            point = settled_point([steps for steps, _ in runs], size.batch, runs[0][1], ON_PURPOSE, time.time())
+            rounds_of_size = [run.steps for run in runs]
+            point = settled_point(rounds_of_size, size.batch, runs[0].num_processors, ON_PURPOSE, time.time())
             if isinstance(point, Unknown):
                 failed[size] = point.reason
             else:

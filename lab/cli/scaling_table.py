@@ -70,11 +70,17 @@ _ABOUT = (
 
 
 def _crowded(rows: Sequence[SizeResult]) -> list[str]:
+    """Return a line if several ranks shared a processor."""
     points = [row.point for row in rows]
-    shared = [p for p in points if ranks_per_processor(p.ranks, p.ranks_per_host or p.ranks, p.processors_per_host) > 1]
+    shared = [
+        point
+        for point in points
+        if ranks_per_processor(point.ranks, point.ranks_per_host or point.ranks, point.processors_per_host) > 1
+    ]
     if not shared:
         return []
+    most_ranks = max(point.ranks for point in shared)
     return [
-        f"{shared[0].processors_per_host} processors for up to {max(p.ranks for p in shared)} ranks: the ranks "
-        "take turns, which lowers the efficiency as well"
+        f"{shared[0].processors_per_host} processors for up to {most_ranks} ranks: the ranks take turns, which lowers "
+        "the efficiency as well"
     ]

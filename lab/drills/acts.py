@@ -1,6 +1,6 @@
 """Judge what zmon did in a play: an act is wrong unless the truth blames its rank, or its job. Pure.
 
-An owner's end, and what heals by itself, are nobody's fault: every act about them is wrong.
+Nobody is to blame if the owner ended the job, or if a fault heals by itself: every act is wrong then.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ CLOCK_SECONDS = 0.2  # an act or a finding may appear to be this much older than
 
 @dataclass(frozen=True)
 class Blame:
-    """A fault that was not the owner's will; `ranks` may be killed for it, and its job may be ended."""
+    """A fault that the owner of the job did not cause. `ranks` may be killed for it, and its job may be ended."""
 
     time: float
     ranks: frozenset[int]
@@ -23,7 +23,7 @@ class Blame:
 
 
 def is_act(intent: Intent) -> bool:
-    """Return True if an agent was asked to do something, and has not refused; without an answer, it may have acted."""
+    """Return True if an agent was asked to act and did not refuse. An agent that did not answer may have acted."""
     return intent.mode == ENFORCE and intent.act in AGENT_ACTS and intent.result in (ACTED, UNANSWERED)
 
 

@@ -1,7 +1,7 @@
 """Random compositions for real jobs: a job, a launcher and one or two faults, from a seed and a number. Pure.
 
-A composition is a `Drill`, so the same code plays, scores and reports it. Its faults are those of the matrix, and more
-that are not worth a drill of their own.
+A composition is a `Drill`, so the same code plays, scores and reports it. Its faults are those of the matrix, and
+others that are not worth a drill of their own.
 """
 
 from __future__ import annotations
@@ -96,24 +96,24 @@ def compose_drill(seed: int, number: int, truth: Path, elements: Sequence[Drill]
     restarts = random.choice((0, 0, 2)) if launcher == "torchrun" else 0
     kind, ranks = random.choice(first.kinds), random.choice(first.ranks)
     draw = Draw(number, seed, kind, ranks, random.choice(first.step_seconds), random.randrange(ranks))
-    drill, name = replace(first, fault=recorded(first, truth)), first.name
+    drill = replace(first, fault=recorded(first, truth))
     if first.name not in ALONE and random.random() < SECOND_SHARE:
         second = random.choice(
             [element for element in elements if element.name in SECOND and element.name != first.name]
         )
-        drill, name = _with_second(drill, replace(second, fault=recorded(second, truth))), f"{first.name}+{second.name}"
-    drill = replace(drill, name=name, job={**drill.job, "launcher": launcher, "max_restarts": restarts})
+        drill = _with_second(drill, replace(second, fault=recorded(second, truth)))
+    drill = replace(drill, job={**drill.job, "launcher": launcher, "max_restarts": restarts})
     return RealComposition(drill, draw, launcher, restarts)
 
 
 def _with_second(first: Drill, second: Drill) -> Drill:
-    """Return a drill with both faults; what either of them may cause is right."""
+    """Return a drill with both faults. The causes of both are right."""
     loud = second if first.quiet else first
     return replace(
         loud,
+        name=f"{first.name}+{second.name}",
         injects=f"{first.injects}, then {second.injects}",
-        fault=then(first.fault, second.fault, first.quiet),
+        fault=then(first.fault, second.fault, is_first_harmless=first.quiet),
         causes=(*first.causes, *second.causes),
-        detector=loud.detector,
         watch_seconds=max(first.watch_seconds, second.watch_seconds),
     )

@@ -50,8 +50,9 @@ def draw_job(drill: Drill, repeat: int, seed: int) -> Draw:
 
 
 def _turns(drill: Drill, random: Random) -> list[Turn]:
-    """Return every combination once. Each is the remaining one that is least similar to the previous ones."""
-    remaining, turns = list(product(drill.kinds, drill.ranks, drill.step_seconds)), []
+    """Return every combination once, in an order in which successive combinations differ as much as possible."""
+    turns: list[Turn] = []
+    remaining = list(product(drill.kinds, drill.ranks, drill.step_seconds))
     random.shuffle(remaining)
     counts: Counter[object] = Counter()
 
@@ -59,7 +60,7 @@ def _turns(drill: Drill, random: Random) -> list[Turn]:
         values = list(enumerate(turn))
         return sum(counts[value] for value in values), sum(counts[pair] for pair in combinations(values, 2))
 
-    while remaining:
+    while remaining:  # the next one is the least similar to the turns so far
         turns.append(min(remaining, key=similarity))
         remaining.remove(turns[-1])
         values = list(enumerate(turns[-1]))
@@ -69,10 +70,10 @@ def _turns(drill: Drill, random: Random) -> list[Turn]:
 
 def pin(drill: Drill, draw: Draw, pinned: Pinned) -> Draw:
     """Replace drawn values by pinned values, where the drill supports them."""
-    kind = pinned.kind if pinned.kind in drill.kinds else None
-    ranks = pinned.ranks if pinned.ranks in drill.ranks else None
-    ranks, seconds = ranks or draw.ranks, pinned.step_seconds or draw.step_seconds
-    return replace(draw, kind=kind or draw.kind, ranks=ranks, step_seconds=seconds, rank=draw.rank % ranks)
+    kind = pinned.kind if pinned.kind in drill.kinds else draw.kind
+    ranks = pinned.ranks if pinned.ranks in drill.ranks else draw.ranks
+    seconds = pinned.step_seconds or draw.step_seconds
+    return replace(draw, kind=kind, ranks=ranks, step_seconds=seconds, rank=draw.rank % ranks)
 
 
 def job_spec(drill: Drill, draw: Draw, job_id: str) -> JobSpec:

@@ -1,4 +1,4 @@
-"""Observe without zmon how a job goes on after a fault: whether it finishes steps, and whether it was started again."""
+"""Observe a job after a fault, without zmon: whether it finishes steps, and whether it was started again."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from lab.jobs.orders import launches, newest_step
 from lab.stage.launched import running
 
 RESTART_SECONDS = 90.0  # for the ranks of another launch to finish a step, on a machine with much else to do
-FLOOR_SECONDS = 1.5  # without a step for this long and for STEPS p99 steps, a job stands still
+FLOOR_SECONDS = 1.5  # a job stands still if it ends no step for this long, and for STEPS of its p99 steps
 STEPS = 3.0
-ENDS = {"rank_exited", "uneven_end", "connection_lost"}  # a process may take seconds to end by these
+ENDS = {"rank_exited", "uneven_end", "connection_lost"}  # causes by which a process may take seconds to end
 
 
 @dataclass(frozen=True)
 class Aftermath:
     """The state of a job at the end of a play."""
 
-    moves: bool  # it finished a step a moment ago, and one that began after the fault
+    moves: bool  # it finished a step a moment ago that began after the fault
     restarted: bool  # its launcher started it again
 
 
@@ -32,10 +32,12 @@ def observe(scene: Scene, onset: float, slow_seconds: float, causes: Collection[
     If the struck rank is gone, or is about to end by one of the `causes` or by an act, wait for the first step of the
     next launch.
     """
-    folder, acts = scene.job.folder, scene.stage.policy is not None and not _moves(scene.job.folder, slow_seconds)
-    if scene.job.spec.max_restarts and (acts or not _runs(scene) or not ENDS.isdisjoint(causes)):
+    folder = scene.job.folder
+    may_act = scene.stage.policy is not None and not _moves(folder, slow_seconds)
+    if scene.job.spec.max_restarts and (may_act or not _runs(scene) or not ENDS.isdisjoint(causes)):
         wait_until(lambda: scene.job.exit_code() is not None or launches(folder) > 1, RESTART_SECONDS)
-    last, restarted = newest_step(folder), launches(folder) > 1
+    last = newest_step(folder)
+    restarted = launches(folder) > 1
     if last is None or scene.job.exit_code() is not None:
         return Aftermath(False, restarted)
     return Aftermath(_moves(folder, slow_seconds) and (restarted or last > onset + 2 * slow_seconds), restarted)

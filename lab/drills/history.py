@@ -69,7 +69,8 @@ def newest(data_dir: Path, kind: str = "drills") -> Session:
     files = sorted((data_dir / "drills").glob(f"{kind}-*.jsonl"))
     if not files:
         raise UsageError("there is no session to resume", f"no drill was played in {data_dir}", "leave --resume out")
-    path, partial = files[-1], files[-1].with_suffix(".partial")
+    path = files[-1]
+    partial = files[-1].with_suffix(".partial")
     try:
         first, *lines = path.read_bytes().rpartition(b"\n")[0].split(b"\n")
         head = msgspec.json.decode(first, type=Head)

@@ -76,9 +76,14 @@ def play(drill: Drill, stage: Stage | None, draw: Draw) -> DrillRow:
         job = stage.start(job_spec(drill, draw, row.job))
         try:
             scene = await_scene(drill, stage, job, draw)
-            usual, slow = median_seconds(job.folder), p99_seconds(job.folder)
-            row = replace(row, rank=scene.rank, host=scene.host, median_seconds=usual, p99_seconds=slow)
-            row = (play_quiet if drill.quiet else _play_fault)(drill, scene, row)
+            row = replace(
+                row,
+                rank=scene.rank,
+                host=scene.host,
+                median_seconds=median_seconds(job.folder),
+                p99_seconds=p99_seconds(job.folder),
+            )
+            row = play_quiet(drill, scene, row) if drill.quiet else _play_fault(drill, scene, row)
             again = seconds_to_steps(scene.job.folder, row.truth[0].time) if row.restarted else None
             return replace(row, shown=stage.published(row.job), acts=acts_of(stage, row.job), again_seconds=again)
         finally:
@@ -137,8 +142,8 @@ def _play_fault(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
             with contextlib.suppress(ProcessLookupError):
                 injection.lift()
     row = replace(row, truth=(true_fault(drill, scene, injection),))
-    is_acted = acts_of(scene.stage, row.job)  # then the lift mends nothing
-    if injection.lift is not None and row.reported_cause is not None and not is_acted:
+    acts = acts_of(scene.stage, row.job)  # after an act the lift mends nothing
+    if injection.lift is not None and row.reported_cause is not None and not acts:
         row = replace(row, lifted=True, resolved_seconds=_await_resolved(scene))
     row = replace(row, lost=drill.afterwards(scene))
     if due is not None and (page := page_about(scene, injection.onset, row)):
@@ -154,7 +159,8 @@ def _await_report(
 
     The time is None if nothing is reported, or if the page itself is the report.
     """
-    usual, slow = row.median_seconds or row.step_seconds, row.p99_seconds or row.step_seconds
+    usual = row.median_seconds or row.step_seconds
+    slow = row.p99_seconds or row.step_seconds
     target = TARGETS.finding_seconds(drill.proof, usual, slow, injection.lease_seconds)
     # The second of two faults may take seconds, and a broken connection is used again in the next step.
     until = time.time() + min(2 * target, MAX_SECONDS) + EFFECT_STEPS * slow + EXTRA_SECONDS
@@ -200,7 +206,7 @@ def _await_end(scene: Scene, injection: Injection, row: DrillRow) -> DrillRow:
 def _await_critical(scene: Scene, finding: Finding, until: float) -> float | None:
     """Wait until the finding is critical; return the time in unix seconds, or None if it did not become critical."""
     while time.time() < until:
-        current = next((f for f in findings_since(scene, finding.detected) if f.id == finding.id), finding)
+        current = next((known for known in findings_since(scene, finding.detected) if known.id == finding.id), finding)
         if current.severity == "critical":
             return time.time()
         if current.resolved is not None:
@@ -221,11 +227,11 @@ def _await_scrape(scene: Scene) -> float:
 
 def _await_resolved(scene: Scene) -> float | None:
     """Wait until no finding that counts is open; return the elapsed seconds, or None if it took too long."""
-    begin, stage = time.monotonic(), scene.stage
+    begin = time.monotonic()
 
     def is_resolved() -> bool:
-        findings = stage.findings(scene.job.spec.job_id)
-        return stage.is_healthy("hub") and not any(map(counts, findings))
+        findings = scene.stage.findings(scene.job.spec.job_id)
+        return scene.stage.is_healthy("hub") and not any(map(counts, findings))
 
     return time.monotonic() - begin if wait_until(is_resolved, TARGETS.resolve_seconds + EXTRA_SECONDS) else None
 
@@ -246,7 +252,7 @@ def _await_finding(drill: Drill, scene: Scene, injection: Injection, until: floa
     began = time.time()  # the second of two faults may take seconds, and a finding may be older than that
     while time.time() < until:
         if not drill.detector:
-            page = next((p for p in pages_since(scene, injection.onset) if p.alert in drill.causes), None)
+            page = next((page for page in pages_since(scene, injection.onset) if page.alert in drill.causes), None)
             if page is not None:
                 return _Report(page, page.time)
         for finding in findings_since(scene, injection.onset):
@@ -265,8 +271,9 @@ def _with_diagnosis(
     if isinstance(report, ReceivedPage):
         return replace(row, reported_cause=report.alert, severity=report.severity, culprit_right=True)
     findings = findings_since(scene, injection.onset)
-    finding = next((f for f in findings if f.id == report.id), report)
-    rank, host = injection.rank if injection.rank is not None else scene.rank, injection.host or scene.host
+    finding = next((finding for finding in findings if finding.id == report.id), report)
+    rank = scene.rank if injection.rank is None else injection.rank
+    host = injection.host or scene.host
     struck = {rank, *injection.others}
     culprit_right = {
         "rank": bool(finding.ranks) and struck.issuperset(finding.ranks) and set(finding.hosts) == {host},
@@ -274,6 +281,7 @@ def _with_diagnosis(
         "pair": set(finding.hosts) == {host, injection.peer} and not finding.ranks,
         "none": True,
     }[drill.culprit]
+    evidence = [word.format(rank=rank) for word in drill.evidence]
     text = msgspec.json.encode((finding.summary, finding.detail, finding.evidence)).decode()
     return replace(
         row,
@@ -285,6 +293,8 @@ def _with_diagnosis(
         reported_hosts=finding.hosts,
         struck_too=injection.others,
         confidence=finding.confidence,
-        evidence_missing=tuple(w for word in drill.evidence if (w := word.format(rank=rank)) not in text),
-        beside=tuple(sorted({f.cause for f in findings if f.id != finding.id and not is_excused(drill, f)})),
+        evidence_missing=tuple(word for word in evidence if word not in text),
+        beside=tuple(
+            sorted({other.cause for other in findings if other.id != finding.id and not is_excused(drill, other)})
+        ),
     )

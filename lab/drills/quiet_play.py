@@ -1,4 +1,4 @@
-"""Play a drill that injects something harmless: watch for a while, and record everything that zmon says about it."""
+"""Play a drill that injects something harmless: watch for a while, and record all findings and pages."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def play_quiet(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
         what = f"{' and '.join(silent)} did not answer at the end"
         raise PartFailed(what, "no page could have been sent", f"see {scene.stage.folder}")
     findings = findings_since(scene, row.time, siblings=True)
-    excused = [f for f in findings if is_excused(drill, f)][: drill.max_warnings]
+    excused = [finding for finding in findings if is_excused(drill, finding)][: drill.max_warnings]
     excused_labels = {(finding.job_id, finding.detector) for finding in excused}  # the labels of alerts about them
     warnings = [page for page in pages_since(scene, row.time) if page.severity == "warning"]
-    warned = {f.cause for f in findings if f.severity == "warning" and f not in excused}
+    warned = {finding.cause for finding in findings if finding.severity == "warning" and finding not in excused}
     warned |= {page.alert for page in warnings if (page.job_id, page.labels.get("detector")) not in excused_labels}
     return replace(
         row,

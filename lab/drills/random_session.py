@@ -1,4 +1,4 @@
-"""Play random compositions of real jobs on one standing stack, in slices that resume."""
+"""Play random compositions of real jobs, one after the other, on one running stack. A session can be resumed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def play_random(
 ) -> None:
     """Play the first `number` compositions of a seed that are not done yet. Raises PartFailed if no stage starts.
 
-    A row is passed on after the next play, with what zmon published about the end of its job.
+    A row is passed on after the next play. By then it has what zmon published about the end of its job.
     """
     check_installed()
     numbers = [composition for composition in range(number) if composition not in done]

@@ -19,8 +19,9 @@ ENDED_BY_OWNER = ("cancel-term", "cancel-int")
 
 
 def outcome(row: DrillRow) -> Outcome:
-    """Return what the tally counts of one play of a real job."""
-    fault, evidence = row.drill.partition("+")[0], "none" if row.quiet else EVIDENCE.get(row.proof, "none")
+    """Return the outcome of one play of a real job, which the tally counts."""
+    fault = row.drill.partition("+")[0]
+    evidence = "none" if row.quiet else EVIDENCE.get(row.proof, "none")
     diagnosis = next((shown for shown in _counted_states(row) if shown.ranks), None)
     confidence = diagnosis.confidence if diagnosis and not row.quiet else None
     return Outcome(fault, evidence, result_of(row), confidence, row.skipped)
@@ -45,7 +46,8 @@ def result_of(row: DrillRow) -> str:
         return row.result
     if row.wrong_acts:
         return WRONG_ACT
-    shown, quiet = _counted_states(row), all(not fault.causes for fault in row.truth)
+    shown = _counted_states(row)
+    quiet = all(not fault.causes for fault in row.truth)
     if names_innocent(row.truth, (*row.shown, *row.afterwards)):
         return "wrong name"
     if quiet:

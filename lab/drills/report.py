@@ -160,7 +160,8 @@ def _results(rows: Sequence[DrillRow]) -> str:
 
 def _diagnosis(row: DrillRow) -> str:
     """Return the reported cause and culprit."""
-    ranks, hosts = (f"rank {rank}" for rank in row.reported_ranks), (f"on {host}" for host in row.reported_hosts)
+    ranks = (f"rank {rank}" for rank in row.reported_ranks)
+    hosts = (f"on {host}" for host in row.reported_hosts)
     return " ".join([row.reported_cause or "", *ranks, *hosts]).strip()
 
 

@@ -19,8 +19,10 @@ ANSWER_SECONDS = 10.0  # every witness must answer within this time
 def findings_since(scene: Scene, since: float, siblings: bool = False) -> list[Finding]:
     """Return the findings about the job since then that count, oldest first."""
     findings = scene.stage.findings(None if siblings else scene.job.spec.job_id, active=False)
-    recent = [f for f in findings if f.detected >= since - CLOCK_SECONDS and counts(f)]
-    return sorted((f for f in recent if is_of_drill(scene, f.job_id)), key=lambda finding: finding.detected)
+    recent = [finding for finding in findings if finding.detected >= since - CLOCK_SECONDS and counts(finding)]
+    return sorted(
+        (finding for finding in recent if is_of_drill(scene, finding.job_id)), key=lambda finding: finding.detected
+    )
 
 
 def pages_since(scene: Scene, since: float) -> Sequence[ReceivedPage]:
@@ -61,5 +63,9 @@ def alerts_since(scene: Scene, since: float, severity: str) -> tuple[str, ...]:
 def page_about(scene: Scene, since: float, row: DrillRow) -> ReceivedPage | None:
     """Return the first page about the finding in the row, or None."""
     alert = alert_of(row.detector, row.severity or "")
-    matching = (p for p in pages_since(scene, since) if p.alert == alert and p.labels.get("detector") == row.detector)
+    matching = (
+        page
+        for page in pages_since(scene, since)
+        if page.alert == alert and page.labels.get("detector") == row.detector
+    )
     return next(matching, None)

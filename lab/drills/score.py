@@ -118,7 +118,9 @@ class DrillRow(msgspec.Struct, frozen=True):
         if self.wrong_acts:
             return WRONG_ACT
         if self.quiet:
-            return "false page" if self.paged or self.critical else "false warning" if self.warned else "quiet"
+            if self.paged or self.critical:
+                return "false page"
+            return "false warning" if self.warned else "quiet"
         if self.reported_cause is None:
             return "missed"
         if self.reported_cause not in self.expected or not self.culprit_right:
@@ -159,7 +161,7 @@ class DrillRow(msgspec.Struct, frozen=True):
         remarks += [f"{cause} was reported before the fault" for cause in self.before]
         if self.evidence_missing:
             remarks.append(f"the evidence lacks {', '.join(self.evidence_missing)}")
-        if self.acts:  # the rank that was killed is reported as well, and nobody need be paged any more
+        if self.acts:  # the rank that was killed is reported as well, and no page is due any more
             return remarks
         remarks += [f"{cause} was reported as well" for cause in self.beside]
         remarks += self._critical_remarks()

@@ -1,4 +1,4 @@
-"""Play many drills, one after the other, on one running stack for each stage. Each row is passed on at once."""
+"""Play many drills, one after the other, on one running stack for each stage. A row is passed on after its play."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ def soak(drills: Sequence[Drill], seconds: float, head: Head, folder: Path, on_r
     with ExitStack() as stack:
         names = sorted({drill.stage for drill in quiet})
         stages = {name: stack.enter_context(open_stage(name, folder, head.policy)) for name in names}
-        begin, repeat = time.monotonic(), 0
+        begin = time.monotonic()
+        repeat = 0
         while time.monotonic() - begin < seconds:
             drill = generator.choice(quiet)
             draw = pin(drill, draw_job(drill, repeat, head.seed), head.pinned)

@@ -48,12 +48,18 @@ def unknown_ratio(outcomes: Iterable[Outcome]) -> float | None:
 
 def calibration(outcomes: Iterable[Outcome]) -> list[tuple[str, int, float]]:
     """Return for each band of confidence: its name, the number of findings, and the share that was right."""
-    judged = [o for o in outcomes if o.confidence is not None and o.result in (*RIGHT, "wrong name", "wrong cause")]
+    judged = [
+        outcome
+        for outcome in outcomes
+        if outcome.confidence is not None and outcome.result in (*RIGHT, "wrong name", "wrong cause")
+    ]
     rows = []
     for low, high in pairwise(BANDS):
-        band = [o for o in judged if low < (o.confidence or 0.0) <= high]
+        band = [outcome for outcome in judged if low < (outcome.confidence or 0.0) <= high]
         if band:
-            rows.append((f"{low:g} to {high:g}", len(band), sum(o.result in RIGHT for o in band) / len(band)))
+            rows.append(
+                (f"{low:g} to {high:g}", len(band), sum(outcome.result in RIGHT for outcome in band) / len(band))
+            )
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Limit a rank by a control group: its memory, which it then exceeds, or the reads of its disk; or pause a whole job.
+"""Faults by control groups: a rank exceeds its memory, a rank reads its disk slowly, or a whole job is paused.
 
 Needs root. Source: cgroup-v1/memory.rst, cgroup-v1/blkio-controller.rst, cgroup-v1/freezer-subsystem.rst and
 cgroup-v2.rst of the kernel.
@@ -85,9 +85,13 @@ def container_paused(scene: Scene) -> Injection:
     """Freeze the launchers and all ranks of the job for some seconds, as `docker pause` freezes a container."""
     remove_leftovers()
     group = _make_group("freezer", scene)
-    file, frozen, thawed = group / "freezer.state", "FROZEN", "THAWED"
+    file = group / "freezer.state"
+    frozen = "FROZEN"
+    thawed = "THAWED"
     if not file.exists():
-        file, frozen, thawed = group / "cgroup.freeze", "1", "0"
+        file = group / "cgroup.freeze"
+        frozen = "1"
+        thawed = "0"
     try:
         for process in running(scene.job.folder):
             with contextlib.suppress(OSError):  # it has just ended

@@ -28,7 +28,8 @@ def reads_slowly(scene: Scene) -> Injection:
         undo.callback(os.close, file)
         usual = median_seconds(scene.job.folder) or scene.job.spec.step_seconds
         undo.callback(cgroups.slow_reads(scene, _device_of(file), round(READ_BYTES / usual)))
-        onset, lifted = time.time(), threading.Event()
+        onset = time.time()
+        lifted = threading.Event()
         forgetting = threading.Thread(target=_forget, args=(file, lifted), daemon=True)
         forgetting.start()
         undo.callback(forgetting.join)

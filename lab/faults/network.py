@@ -1,4 +1,4 @@
-"""Strike a host: cut its data link, cut it off altogether, slow its link down, or set its clock wrong.
+"""Strike a host: cut its data link, cut all its links, slow its data link down, or set its clock wrong.
 
 Or strike a pair of hosts: cut or slow down only the path between them.
 """
@@ -19,7 +19,6 @@ PAIR_SLOWER = 0.05  # factor on the bandwidth between two hosts, which carries o
 CLOCK_SECONDS = 30.0  # the clock is wrong by this much
 OFF_SECONDS = 15.0  # the clock stays wrong this long
 TOLERANCE_SECONDS = 5.0  # for the time that the agent reports, because the two clocks are read one after the other
-
 
 unavailable = why_not
 
@@ -84,7 +83,8 @@ def pair_slow(scene: Scene) -> Injection:
 
 def clock_off(scene: Scene) -> Injection:
     """Set the clock of the host's agent and ranks wrong for a while, then right again."""
-    stage, seconds = _stage(scene), scene.random.choice((-1, 1)) * CLOCK_SECONDS
+    stage = _stage(scene)
+    seconds = scene.random.choice((-1, 1)) * CLOCK_SECONDS
     clock = stage.clocks.get(scene.host)
     if clock is None:
         raise ZmonError(f"the clock of {scene.host} cannot be set", "its library could not be compiled", INSTALL)
@@ -117,7 +117,8 @@ def _host(scene: Scene) -> Host:
 
 def _pair(scene: Scene) -> tuple[Host, Host]:
     """Return the host to strike, and a random other host of the job."""
-    host, hosts = _host(scene), _stage(scene).hosts
+    host = _host(scene)
+    hosts = _stage(scene).hosts
     names = {state.host for state in scene.stage.ranks(scene.job.spec.job_id).values()} & hosts.keys()
     return host, hosts[scene.random.choice(sorted(names - {host.name}))]
 

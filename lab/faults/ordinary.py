@@ -71,7 +71,7 @@ def suspended(scene: Scene) -> Injection:
     onset = time.time()
     for _ in range(2):
         roots = [scene.stage.supervisor(), *map(psutil.Process, scene.job.launchers)]
-        # The agent goes on first: it must not need the next step to be quiet.
+        # The agent goes on before the ranks: it must report no stall although no step has ended since.
         _suspend([process for root in roots for process in (root, *root.children(recursive=True))])
         time.sleep(SUSPENDED_SECONDS)
     return Injection(onset)

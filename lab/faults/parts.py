@@ -86,8 +86,12 @@ def hub_lost_nothing(scene: Scene) -> str | None:
     """Return a clause about what the hub lost in its restart, or None: it must still have the previous finding."""
     if not wait_until(lambda: scene.stage.is_healthy("hub"), BACK_SECONDS):
         return "the hub did not come back"
-    frozen = [f for f in scene.stage.findings(scene.job.spec.job_id, active=False) if f.cause == "rank_frozen"]
-    has_it = any(f.ranks == (scene.rank,) and f.resolved for f in frozen)
+    frozen = [
+        finding
+        for finding in scene.stage.findings(scene.job.spec.job_id, active=False)
+        if finding.cause == "rank_frozen"
+    ]
+    has_it = any(finding.ranks == (scene.rank,) and finding.resolved for finding in frozen)
     return None if has_it else "the finding from before the restart is lost"
 
 

@@ -1,4 +1,4 @@
-"""Cause faults inside the job through orders to its saboteur. zmon gets no hint of them."""
+"""Cause faults inside the job through orders to its saboteur, about which zmon gets no hint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def one_rank(what: str, amount: float = 0.0, lifts: bool = True) -> Fault:
     def inject(scene: Scene) -> Injection:
         order = Order(what, (scene.rank,), amount)
         set_orders(scene.job.folder, order)
-        return Injection(await_obedience(scene, order), (lambda: set_orders(scene.job.folder)) if lifts else None)
+        onset = await_obedience(scene, order)
+        return Injection(onset, lift=(lambda: set_orders(scene.job.folder)) if lifts else None)
 
     return inject
 

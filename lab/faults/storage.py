@@ -17,7 +17,9 @@ STUCK_SECONDS = 2.0  # a good checkpoint of these jobs is shorter
 
 def checkpoint_hangs(scene: Scene) -> Injection:
     """Make a checkpoint of the struck rank never end, after three good ones."""
-    folder, rank, spec = scene.job.folder, scene.rank, scene.job.spec
+    folder = scene.job.folder
+    rank = scene.rank
+    spec = scene.job.spec
     between = spec.checkpoint_steps * (p99_seconds(folder) or spec.step_seconds)
     if not wait_until(lambda: steps_done(folder) > GOOD_CHECKPOINTS * spec.checkpoint_steps, 20 + 5 * between):
         raise ZmonError("the job does not save", "it makes no progress, or died", f"see {folder}/log")
@@ -40,6 +42,6 @@ def _answer_again(folder: Path, rank: int) -> None:
 
 
 def _is_stuck(scene: Scene) -> bool:
-    """Return True if the rank has been saving for two seconds; a good checkpoint of these jobs is shorter."""
+    """Return True if the rank has been saving for longer than a good checkpoint takes."""
     state = scene.stage.ranks(scene.job.spec.job_id).get(scene.rank)
     return state is not None and state.activity == "checkpoint" and state.activity_seconds > STUCK_SECONDS

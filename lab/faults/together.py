@@ -1,4 +1,4 @@
-"""Cause two faults, one after the other, and record the truth about each before zmon is asked about it."""
+"""Cause two faults, one after the other, and record the truth about every fault before zmon is asked about it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OBEY_SECONDS = 2.0  # for the second fault, in addition to three steps: the firs
 PAUSED_SECONDS = 30.0  # the same after something harmless, such as a pause
 
 
-def then(first: Fault, second: Fault, is_first_harmless: bool = False) -> Fault:
+def then(first: Fault, second: Fault, *, is_first_harmless: bool = False) -> Fault:
     """Return a fault that causes the first fault and, a random time later, the second one on another rank.
 
     If the second one cannot be caused any more because the first has stopped or ended the job, it is left out. Both are
@@ -28,8 +28,7 @@ def then(first: Fault, second: Fault, is_first_harmless: bool = False) -> Fault:
     """
 
     def inject(scene: Scene) -> Injection:
-        others = [n for n in range(scene.job.spec.ranks) if n != scene.rank]
-        rank = scene.random.choice(others)
+        rank = scene.random.choice([number for number in range(scene.job.spec.ranks) if number != scene.rank])
         gap = scene.random.uniform(0.0, GAP_SECONDS)
         state = scene.stage.ranks(scene.job.spec.job_id).get(rank)
         with ExitStack() as undo:
@@ -39,20 +38,20 @@ def then(first: Fault, second: Fault, is_first_harmless: bool = False) -> Fault:
             if state is not None:
                 least = PAUSED_SECONDS if is_first_harmless else OBEY_SECONDS
                 seconds = least + 3 * scene.job.spec.step_seconds
-                other = replace(scene, rank=rank, host=state.host, pid=state.pid, obey_seconds=seconds)
+                second_scene = replace(scene, rank=rank, host=state.host, pid=state.pid, obey_seconds=seconds)
                 try:
-                    injections.append(second(other))
+                    injections.append(second(second_scene))
                 except ZmonError:
                     if is_first_harmless:
                         raise
                     set_orders(scene.job.folder)
                 else:
                     _undo_later(undo, injections[1])
-            lift = undo.pop_all().close  # nothing is lifted here; the end of the job ends the rest
-            lifts = lift if all(injection.lift for injection in injections) else None
-            struck = (rank,) if len(injections) > 1 else ()
+            lift_all = undo.pop_all().close  # not called if one of them cannot be lifted: the end of the job ends all
+            lift = lift_all if all(injection.lift for injection in injections) else None
+            struck_too = (rank,) if len(injections) > 1 else ()
             onset = injections[-1 if is_first_harmless else 0].onset  # of the fault to report
-            return Injection(onset, lifts, rank=injections[0].rank, others=struck)
+            return Injection(onset, lift, rank=injections[0].rank, others=struck_too)
 
     return inject
 
@@ -78,13 +77,13 @@ def true_fault(drill: Drill, scene: Scene, injection: Injection) -> TrueFault:
     """Return the truth about the fault of a drill that was caused."""
     struck = injection.rank if injection.rank is not None else scene.rank
     return TrueFault(
-        scene.job.spec.job_id,
-        drill.name,
-        struck if drill.culprit == "rank" else None,
-        injection.host or scene.host,
-        injection.onset,
-        drill.causes,
-        drill.may_warn,
+        job=scene.job.spec.job_id,
+        fault=drill.name,
+        rank=struck if drill.culprit == "rank" else None,
+        host=injection.host or scene.host,
+        time=injection.onset,
+        causes=drill.causes,
+        may_warn=drill.may_warn,
     )
 
 

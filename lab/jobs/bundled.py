@@ -77,7 +77,8 @@ def times_hot(tables: Sequence[int], hot: int) -> int:
     and 32 bytes of gradient, for as many samples as there are ranks. Each rank also receives a pooled vector of 32
     bytes from every table.
     """
-    ranks, pooled = len(tables), 32 * sum(tables)
+    ranks = len(tables)
+    pooled = 32 * sum(tables)
     others = sum(ranks * number * 44 + pooled for rank, number in enumerate(tables) if rank != hot)
     hot_bytes = 3 / ranks * others / (1 - 3 / ranks)
     return round(((hot_bytes - pooled) / (ranks * tables[hot]) - 36) / 8)
@@ -98,7 +99,9 @@ def wrap(built: Trainer, source: BatchSource, saboteur: Any) -> None:
     source.tables = [
         [table for table, placed in enumerate(built.placements) if placed.ranks == (rank,)] for rank in range(ranks)
     ]
-    lookup, top, optimize = built.tables.lookup, built.model.top, built.optimizer.step
+    lookup = built.tables.lookup
+    top = built.model.top
+    optimize = built.optimizer.step
 
     def serve_and_look_up(*args: Any) -> Any:
         saboteur.serve(3 * (ranks - 1) / (ranks - 3) if saboteur.hot() == saboteur.rank else 1.0)
@@ -131,7 +134,9 @@ def save(model: Any, file: Any) -> None:
 def train() -> None:
     """Run the command line of the trainer with the saboteur around each step."""
     saboteur = Saboteur()
-    step, build, open_source = Trainer.step, Trainer.__init__, trainer.scale.run.open_source
+    step = Trainer.step
+    build = Trainer.__init__
+    open_source = trainer.scale.run.open_source
     sources: list[BatchSource] = []
 
     def open_with_saboteur(*args: Any) -> Any:

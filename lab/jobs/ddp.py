@@ -49,11 +49,13 @@ def main() -> None:
     dist.init_process_group("gloo")
     model = DistributedDataParallel(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
-    ranks, chunk = dist.get_world_size(), max(1, saboteur.exchange_bytes // 4)
+    ranks = dist.get_world_size()
+    chunk = max(1, saboteur.exchange_bytes // 4)
     saboteur.begin_step()
     for batch in DataLoader(_Samples(saboteur), batch_size=None):
         if saboteur.order("batch"):
-            batch, optimizer.param_groups[0]["lr"] = torch.cat([batch, batch]), 0.0005
+            batch = torch.cat([batch, batch])
+            optimizer.param_groups[0]["lr"] = 0.0005
         if saboteur.is_nan():
             batch = batch * float("nan")
         optimizer.zero_grad()

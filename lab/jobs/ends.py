@@ -35,7 +35,8 @@ def end(what: str) -> None:
 
 def reset_connection() -> None:
     """Reset one TCP connection of this process to another rank; the rendezvous is left alone."""
-    library, rendezvous = ctypes.CDLL(None, use_errno=True), int(os.environ.get("MASTER_PORT", "0"))
+    library = ctypes.CDLL(None, use_errno=True)
+    rendezvous = int(os.environ.get("MASTER_PORT", "0"))
     for entry in sorted(Path("/proc/self/fd").iterdir(), key=lambda path: -int(path.name)):
         try:
             connection = socket.socket(fileno=os.dup(int(entry.name)))

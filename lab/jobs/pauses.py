@@ -1,7 +1,7 @@
 """Make a rank pause as healthy jobs do: loader workers start, an array is saved, a function is compiled.
 
-The module is in the directory of the scripts, so they can import it. Each pause is the real event, with a sleep in the
-part that a user can supply; what zmon hooks, it sees, and what it does not hook, it must learn.
+The module is in the directory of the scripts, so they can import it. A pause is the real event, with a sleep in the
+part that a user can supply. zmon sees a pause in a call that it hooks, and must learn the others.
 """
 
 from __future__ import annotations
@@ -46,5 +46,5 @@ def compile_function(seconds: float) -> None:
 
 
 def _open_data(seconds: float, worker: int) -> None:
-    """Spend the start of a worker of the loader."""
+    """Start a worker of the loader, in this many seconds."""
     time.sleep(seconds)

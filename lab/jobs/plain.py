@@ -35,7 +35,8 @@ def shuffle(chunk: int, hot: int | None) -> float:
 
     A hot rank gets three times the mean of all ranks.
     """
-    rank, ranks = dist.get_rank(), dist.get_world_size()
+    rank = dist.get_rank()
+    ranks = dist.get_world_size()
     factor = 1 if hot is None else 3 * (ranks - 1) / (ranks - 3)
     to_send = [int(chunk * factor) if to == hot else chunk for to in range(ranks)]
     to_receive = [to_send[rank]] * ranks
@@ -52,7 +53,7 @@ def train_step(model: Any, optimizer: Any, batch: Tensor, saboteur: Any) -> None
     loss.backward()
     received = shuffle(max(CHUNK, saboteur.exchange_bytes // 4), saboteur.hot())
     saboteur.serve(received)
-    gradients = torch.cat([p.grad.flatten() for p in model.parameters()])
+    gradients = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
     if not saboteur.skips():
         times = saboteur.sent_size(len(gradients)) // len(gradients)  # 2 if this rank is to bring another size
         dist.all_reduce(gradients.repeat(times))
@@ -80,7 +81,8 @@ def main() -> None:
     saboteur.begin_step()
     for batch in DataLoader(_Samples(saboteur), batch_size=None, sampler=range(1 << 30)):
         if saboteur.order("batch"):
-            batch, optimizer.param_groups[0]["lr"] = torch.cat([batch, batch]), 0.0005
+            batch = torch.cat([batch, batch])
+            optimizer.param_groups[0]["lr"] = 0.0005
         if saboteur.swallows():
             loss = model(batch).square().mean()
             loss.backward()

@@ -254,7 +254,8 @@ def read_forever(fifo: str) -> None:
 
 def wait_for_lock(fifo: str) -> None:
     """Wait for a lock that a thread holds while it waits for something else."""
-    lock, is_held = threading.Lock(), threading.Event()
+    lock = threading.Lock()
+    is_held = threading.Event()
 
     def hold() -> None:
         with lock:

@@ -80,7 +80,9 @@ def spawned(local_rank: int, ranks: int, script: str, port: int) -> None:
 
 def main() -> None:
     """Start the ranks that the command line asks for."""
-    launcher, ranks, script = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    launcher = sys.argv[1]
+    ranks = int(sys.argv[2])
+    script = sys.argv[3]
     if launcher == "spawn":
         import torch.multiprocessing
 

@@ -13,7 +13,7 @@ _TIMEOUT_SECONDS = 60.0  # an idle machine needs one second
 
 
 def no_compiler() -> str | None:
-    """Return the reason why nothing can be compiled on this machine, or None if compiling works."""
+    """Return the reason why nothing can be compiled on this machine, or None if it has a C compiler."""
     return None if shutil.which("cc") else f"there is no C compiler: {INSTALL}"
 
 

@@ -24,19 +24,21 @@ from zmon.errors import ZmonError
 from zmon.stack.replay import FOLDER, SUFFIX, PastSeries, Recording, encode
 
 HISTORY_SECONDS = 45.0  # of training before the recording, for charts
-BEFORE_SECONDS, AFTER_SECONDS = 20.0, 60.0  # of the fault
+BEFORE_SECONDS = 20.0  # of the recording before the fault
+AFTER_SECONDS = 60.0  # of the recording after the fault
 MAX_PAUSE_SECONDS = 5.0  # between two reports of an agent before the fault
 CHECKOUT = Path(__file__).parents[2]
-# The history has no verdicts: findings, what is recorded from them, and alerts.
+# The history leaves out what zmon concluded: findings, what is recorded from them, and alerts.
 _SELECTOR = '{__name__=~"zmon.+|up|scrape_samples_scraped",__name__!~"zmon_(finding|incident|alert).*|zmon:finding.*"}'
 
 
 def record(name: str, stage: RecordedHosts) -> Recording:
     """Play one drill on the stage and return its recording. Raises ZmonError."""
-    scene_of, job_id = SCENES[name], f"recorded-{name}"
-    job = stage.start(job_spec(scene_of.drill, DRAW, job_id))
+    recorded_scene = SCENES[name]
+    job_id = f"recorded-{name}"
+    job = stage.start(job_spec(recorded_scene.drill, DRAW, job_id))
     try:
-        scene = await_scene(scene_of.drill, stage, job, DRAW)
+        scene = await_scene(recorded_scene.drill, stage, job, DRAW)
         began = time.time()
         time.sleep(HISTORY_SECONDS)
         recorder = Recorder(stage, job_id)
@@ -45,7 +47,7 @@ def record(name: str, stage: RecordedHosts) -> Recording:
             instances = {address(agent_url(host)): name for name, host in stage.hosts.items()}
             instances[address(stage.urls["hub"])] = "hub"
             before = history(stage.urls["prometheus"], job_id, began, time.time(), instances)
-            injection = scene_of.drill.fault(scene)
+            injection = recorded_scene.drill.fault(scene)
             recorder.read_evidence(injection.onset)
             time.sleep(AFTER_SECONDS)
             ended = time.time()
@@ -60,7 +62,7 @@ def record(name: str, stage: RecordedHosts) -> Recording:
         raise ZmonError("an agent did not answer before the fault", "the machine is busy", "Record again")
     start, end = loop(hosts, ended - recorder.began)
     hosts = tuple(replace(host, reports=[report for report in host.reports if report.at <= end]) for host in hosts)
-    recording = Recording(scene_of.title, job_id, recorder.began, fault, end, start, hosts, before)
+    recording = Recording(recorded_scene.title, job_id, recorder.began, fault, end, start, hosts, before)
     return with_paths(recording, {str(stage.folder): "/run/zmon-lab", **paths_of_this_machine()})
 
 

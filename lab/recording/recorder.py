@@ -1,4 +1,4 @@
-"""Ask the agents of a stage at a fixed interval, and keep what they say."""
+"""Ask the agents of a stage at a fixed interval, and store their answers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ class Recorder:
 
     def _ask(self, host: str) -> None:
         """Ask one agent for its suspects and its report, with all steps since the report before."""
-        url, at = self._agents[host], time.time() - self.began
+        url = self._agents[host]
+        at = time.time() - self.began
         request = SnapshotRequest(since=self._cursors[host], job_id=self._job_id)
         suspects = client.ask(url, endpoints.SUSPECTS, SuspectsRequest(), _AGENT_SECONDS)
         report = client.ask(url, endpoints.SNAPSHOT, request, _AGENT_SECONDS) if suspects is not None else None
@@ -84,9 +85,9 @@ class Recorder:
 
 
 def answered(reports: Sequence[RecordedReport]) -> list[RecordedReport]:
-    """Return the reports without the silence that a busy machine causes: a host that is lost stays silent."""
-    last = max((place for place, report in enumerate(reports) if report.report is not None), default=-1)
-    return [report for place, report in enumerate(reports) if report.report is not None or place > last]
+    """Return the reports without empty ones before the last answer: a busy machine causes them, and not a lost host."""
+    last = max((index for index, report in enumerate(reports) if report.report is not None), default=-1)
+    return [report for index, report in enumerate(reports) if report.report is not None or index > last]
 
 
 def longest_pause(reports: Sequence[RecordedReport], until: float) -> float:

@@ -1,4 +1,4 @@
-"""The recordings: each is a drill on four hosts, with the same job and the same struck rank."""
+"""The recordings: drills on four hosts, all with the same job and the same struck rank."""
 
 from __future__ import annotations
 

@@ -45,5 +45,8 @@ class SimulatedActs:
 
 def blames(truths: Sequence[Truth]) -> list[Blame]:
     """Return the faults for which zmon may act."""
-    loud = [truth for truth in truths if not truth.is_quiet]
-    return [Blame(UNIX + each.time, each.ranks, heals=each.strike.seconds is not None) for each in loud]
+    return [
+        Blame(UNIX + truth.time, truth.ranks, heals=truth.strike.seconds is not None)
+        for truth in truths
+        if not truth.is_quiet
+    ]

@@ -1,6 +1,6 @@
 """The grammar of random compositions, and the draw of one: a job and the faults that strike it. Pure.
 
-A composition depends on its seed and its number only, so that each can be played again.
+A composition depends only on its seed and its number, so that every composition can be played again.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Strike:
 
 @dataclass(frozen=True)
 class Composition:
-    """A job with the faults that strike it; the same seed and number draw the same one."""
+    """A job with the faults that strike it. The same seed and number draw the same composition."""
 
     seed: int
     number: int
@@ -125,7 +125,9 @@ class Composition:
     def __str__(self) -> str:
         shape = self.shape
         job = f"{shape.model} {shape.launcher} {shape.ranks} ranks on {shape.hosts} hosts, {shape.step_seconds:g} s"
-        strikes = ", then ".join(f"{s.what} of rank {s.rank} at {s.place} of step {s.step}" for s in self.strikes)
+        strikes = ", then ".join(
+            f"{strike.what} of rank {strike.rank} at {strike.place} of step {strike.step}" for strike in self.strikes
+        )
         return f"{strikes or 'nothing'} [{job}, {shape.device}]"
 
 
@@ -135,8 +137,8 @@ def compose(seed: int, number: int) -> Composition:
     what = KINDS[number % len(KINDS)]
     # Drawn apart, so that compositions which tests name stay as they are.
     later = Random(f"{seed} {number} later")
-    import_seconds, senders_known = later.choice((0.0, 5.0, 60.0)), later.random() < 0.8
-    shape = replace(_shape(draw, what), import_seconds=import_seconds, senders_known=senders_known)
+    import_seconds = later.choice((0.0, 5.0, 60.0))
+    shape = replace(_shape(draw, what), import_seconds=import_seconds, senders_known=later.random() < 0.8)
     if what in ONE_RANK and Random(f"{seed} {number} one rank").random() < 0.1:
         shape = replace(shape, ranks=1, hosts=1)  # a script without a process group
     strikes = [_strike(draw, shape, what)]
@@ -160,7 +162,7 @@ def _shape(draw: Random, what: What) -> Shape:
         launcher=launcher,
         max_restarts=draw.choice((0, 0, 2)) if launcher == "torchrun" else 0,
         hosts=hosts,
-        ranks=draw.choice([n for n in (2, 3, 4, 6, 8) if n >= hosts and n % hosts == 0]),
+        ranks=draw.choice([number for number in (2, 3, 4, 6, 8) if number >= hosts and number % hosts == 0]),
         step_seconds=draw.choice(STEP_SECONDS),
         noise=draw.choice((0.02, 0.1, 0.3)),
         device=device,
@@ -181,9 +183,8 @@ def _strike(draw: Random, shape: Shape, what: What) -> Strike:
     rank = draw.randrange(shape.ranks)
     places: tuple[Place, ...] = ("data", "forward", "backward", "collective", "optimizer", "between")
     warm = WARM_STEPS + int(WARM_SECONDS / shape.step_seconds)
-    at_init = what == "no_rendezvous" or (
-        what in ("raise", "kill", "stop", "exit_code", "cancel") and _by_chance(draw, 0.15)
-    )
+    may_strike_at_init = what in ("raise", "kill", "stop", "exit_code", "cancel")
+    at_init = what == "no_rendezvous" or (may_strike_at_init and _by_chance(draw, 0.15))
     if what in ("pause", "pause_all"):
         places = (*places[:3], "between", "loader_start")
     elif what == "finish":
@@ -194,9 +195,9 @@ def _strike(draw: Random, shape: Shape, what: What) -> Strike:
         places = ("data", "forward")
     elif what == "disk":
         places = ("between", "data")
-    others = [n for n in range(shape.ranks) if n != rank]
+    others = [other for other in range(shape.ranks) if other != rank]
     if what == "pair_cut":
-        others = [n for n in others if shape.host_of(n) != shape.host_of(rank)]
+        others = [other for other in others if shape.host_of(other) != shape.host_of(rank)]
     return Strike(
         what=what,
         rank=rank,

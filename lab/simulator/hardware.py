@@ -1,20 +1,13 @@
-"""The hardware of simulated hosts: the links between them, and what an agent samples of its own host. Pure.
+"""The samples that an agent takes of the hardware of its simulated host. Pure.
 
 A host has one interface, and the connections of its ranks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from itertools import combinations
-from typing import TYPE_CHECKING
-
-from lab.simulator.composition import Shape
+from lab.simulator.network import address
+from lab.simulator.world import World
 from zmon.schema.host import HostLoad, HostSample, HostWindow, NicSample, TcpPeer, TcpSample
-
-if TYPE_CHECKING:
-    from lab.simulator.world import World
 
 DEVICE = "eth0"
 WINDOW_SECONDS, RECENT_SECONDS = 60.0, 4.0  # as zmon/hub/agent_link.py compares samples
@@ -26,35 +19,10 @@ QUEUE_BYTES = 65_536
 _IDLE = HostLoad({}, 64 << 30, 128 << 30, 0, pressure_seconds={"cpu": 0.0})  # no process ever waits for a core
 
 
-@dataclass
-class Network:
-    """The hosts and pairs of hosts that are cut off, with the time of the cut."""
-
-    shape: Shape
-    cut: dict[int, float] = field(default_factory=dict)
-    pairs: dict[frozenset[int], float] = field(default_factory=dict)
-    lost: dict[int, float] = field(default_factory=dict)  # hosts whose agent cannot be reached either
-
-    def are_connected(self, hosts: Iterable[int]) -> bool:
-        """Return True if all of these hosts reach each other."""
-        if not self.cut and not self.pairs:
-            return True
-        return all(self.cut_since(*pair) is None for pair in combinations(sorted(set(hosts)), 2))
-
-    def cut_since(self, host: int, other: int) -> float | None:
-        """Return since when two hosts do not reach each other; None if they do."""
-        times = [self.cut.get(host), self.cut.get(other), self.pairs.get(frozenset((host, other)))]
-        return min((time for time in times if time is not None), default=None)
-
-
-def address(host: int) -> str:
-    """Return the address of a host."""
-    return f"10.0.0.{host + 1}"
-
-
 def host_window(world: World, host: int, name: str, job: str, look: float) -> HostWindow:
-    """Return the hardware of a host now and a minute ago."""
-    before, recent = max(0.0, look - WINDOW_SECONDS), max(0.0, look - RECENT_SECONDS)
+    """Return the samples of a host at the time `look`, a minute before, and some seconds before."""
+    before = max(0.0, look - WINDOW_SECONDS)
+    recent = max(0.0, look - RECENT_SECONDS)
     return HostWindow(
         host=name,
         seconds=look - before,
@@ -79,27 +47,32 @@ def _tcp(world: World, host: int, job: str, time: float) -> TcpSample:
         if other != host
     )  # fmt: skip
     total = sum(peer.retransmitted_segments for peer in peers)
-    answers = {address(n): world.network.cut_since(host, n) is None for n in range(world.shape.hosts) if n != host}
-    stands = any(time - rank.at(time).step_since > ASKED_SECONDS for rank in ranks)
-    return TcpSample(total, peers, (address(host),), (DEVICE,), answers=answers if stands else None)
+    answers = {
+        address(other): world.network.cut_since(host, other) is None
+        for other in range(world.shape.hosts)
+        if other != host
+    }
+    is_late = any(time - rank.at(time).step_since > ASKED_SECONDS for rank in ranks)
+    return TcpSample(total, peers, (address(host),), (DEVICE,), answers=answers if is_late else None)
 
 
 def _peer(world: World, rank: int, host: int, other: int, job: str, time: float) -> TcpPeer:
     cut = world.network.cut_since(host, other)
-    stuck = 0.0 if cut is None else max(0.0, time - cut)
-    moved = min(time, time if cut is None else cut)
+    stuck_seconds = 0.0 if cut is None else max(0.0, time - cut)
+    moving_seconds = time if cut is None else min(time, cut)
+    num_retransmits = int(stuck_seconds * RETRANSMITS_PER_SECOND)
     return TcpPeer(
         job_id=job,
         rank=rank,
         peer=address(other),
-        num_sockets=sum(1 for each in world.ranks if each.host == other and each.is_alive(time)),
-        send_queue_bytes=QUEUE_BYTES if stuck > 0 else 0,
+        num_sockets=sum(1 for peer in world.ranks if peer.host == other and peer.is_alive(time)),
+        send_queue_bytes=QUEUE_BYTES if stuck_seconds > 0 else 0,
         receive_queue_bytes=0,
-        retransmitted_segments=int(stuck * RETRANSMITS_PER_SECOND),
+        retransmitted_segments=num_retransmits,
         delivery_bytes_per_second=None,
         round_trip_seconds=None,
-        acked_bytes=int(moved * ACKED_BYTES_PER_SECOND),
-        busy_seconds=moved * BUSY_RATIO + stuck,
-        num_waiting=1 if stuck > 0 else 0,
-        num_timeouts=int(stuck * RETRANSMITS_PER_SECOND),
+        acked_bytes=int(moving_seconds * ACKED_BYTES_PER_SECOND),
+        busy_seconds=moving_seconds * BUSY_RATIO + stuck_seconds,
+        num_waiting=1 if stuck_seconds > 0 else 0,
+        num_timeouts=num_retransmits,
     )

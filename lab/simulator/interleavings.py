@@ -34,8 +34,8 @@ class Interleaving:
     orders: tuple[tuple[int, ...], ...]  # for each collective, the ranks in the order in which they enter it
     damage: Damage
     rank: int
-    struck: int  # the index of the collective at which it strikes; COLLECTIVES: after the last one
-    within: bool  # it strikes while the rank is in the collective, not before it
+    struck: int  # the index of the collective at which the fault strikes; COLLECTIVES: after the last one
+    within: bool  # the fault strikes while the rank is in the collective, not before it
     positions: tuple[Position, ...]
 
 
@@ -61,7 +61,7 @@ def _possible(orders: Sequence[Sequence[int]], damage: Damage, rank: int, struck
 def _positions(
     orders: Sequence[Sequence[int]], damage: Damage, rank: int, struck: int, within: bool, ops: Sequence[str]
 ) -> tuple[Position, ...] | None:
-    """Return where every rank is left; None if nobody waits for anything."""
+    """Return the position in which every rank is left; None if no rank waits for anything."""
     if struck == COLLECTIVES:  # the next step begins like this one: the others wait in its first collective
         return tuple(
             Position(COLLECTIVES, None) if number == rank else Position(COLLECTIVES + 1, 0, order=turn)
@@ -74,7 +74,7 @@ def _positions(
         elif damage == "skip":
             following = (struck + 1) % COLLECTIVES
             if ops[following] == ops[struck]:
-                return None  # the next one pairs with it, in silence
+                return None  # the next collective pairs with the one that was left out, and nothing shows the fault
             left.append(Position(struck + 1, following, order=turn))
         elif damage == "size":
             left.append(Position(struck + 1, struck, larger=True, order=turn))

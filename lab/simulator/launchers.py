@@ -1,8 +1,8 @@
-"""The reaction of launchers to the end of a rank, and to their owner. Pure.
+"""The reaction of launchers to the end of a rank, and to the owner of the job. Pure.
 
-torchrun ends the other ranks of its host with SIGTERM, after 30 s with SIGKILL, and may start all ranks again. mpirun
-does so on all hosts, after 5 s with SIGKILL. The parent of `torch.multiprocessing.spawn` sends SIGTERM. Without a
-launcher nobody ends the others.
+torchrun ends the other ranks of its host with SIGTERM, and after 30 s with SIGKILL. It may start all ranks again.
+mpirun ends the ranks of all hosts, and sends SIGKILL after 5 s. The parent of `torch.multiprocessing.spawn` does as
+torchrun, without a restart. Without a launcher nobody ends the other ranks.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from lab.simulator.endings import terminated
 from lab.simulator.processes import OTHER_PID
-from lab.simulator.strikes import terminated
+from lab.simulator.rank import SimulatedRank
 
 if TYPE_CHECKING:
-    from lab.simulator.rank import SimulatedRank
     from lab.simulator.world import World
 
 LAUNCHER_PID = 900
@@ -44,30 +44,33 @@ class Launchers:
         """End the launcher of a rank by SIGKILL; its ranks go on."""
         self.gone[rank.attempt, rank.host] = self._world.time, "signal SIGKILL"
 
-    def ended(self, rank: SimulatedRank) -> None:
-        """React to the end of a rank."""
-        world, shape = self._world, self._world.shape
+    def react_to_end(self, rank: SimulatedRank) -> None:
+        """End or restart the other ranks as the launcher of a rank that has ended does."""
+        world = self._world
+        shape = self._world.shape
         failed = _failed(rank)
-        if all(r.ended is not None for r in world.launches[rank.attempt] if r.host == rank.host):
+        if all(member.ended is not None for member in world.launches[rank.attempt] if member.host == rank.host):
             world.schedule(EXIT_SECONDS, partial(self._exit, rank.attempt, rank.host))
         if failed and shape.launcher != "none" and not self._cancelled:
             hosts = [rank.host] if shape.launcher == "torchrun" else list(range(shape.hosts))
             delay = world.draw.uniform(*POLL_SECONDS)
             for host in hosts:
                 world.schedule(delay, partial(self._end_host, rank.attempt, host))
-        may_restart = self._may_restart(rank.attempt)
-        if may_restart and failed:
+        if not self._may_restart(rank.attempt):
+            return
+        if failed:
             for host in range(shape.hosts):
                 world.schedule(OTHER_HOSTS_SECONDS, partial(self._end_host, rank.attempt, host))
         ranks = world.launches[rank.attempt]
-        if may_restart and all(each.ended is not None for each in ranks) and any(_failed(each) for each in ranks):
+        if all(member.ended is not None for member in ranks) and any(map(_failed, ranks)):
             delay = world.draw.uniform(*RESTART_SECONDS)
             self.relaunched.setdefault(rank.attempt, world.time + delay)
             world.schedule(delay + shape.import_seconds, self._launch)
 
     def cancel(self, to: str, signal: str) -> None:
         """End the job as its owner does: by a signal to the launchers, or to all ranks (`to` is `ranks`)."""
-        world, launcher = self._world, self._world.shape.launcher
+        world = self._world
+        launcher = world.shape.launcher
         self._cancelled = True
         forwarded = {"torchrun": signal, "spawn": "SIGINT"}.get(launcher, "SIGTERM")
         is_direct = to == "ranks" or launcher == "none"
@@ -103,11 +106,11 @@ class Launchers:
             self.gone.setdefault((attempt, host), (self._world.time, "exit code 1" if failed else "exit code 0"))
 
     def _kill_later(self, ranks: list[SimulatedRank]) -> None:
-        """End the ranks that live once the patience of their launcher is over."""
+        """Send SIGKILL to the ranks that are still alive after the grace period of their launcher."""
         world = self._world
         for rank in ranks:
             seconds = KILL_SECONDS.get(world.shape.launcher, 30.0)
-            world.schedule(seconds, partial(world.processes.end, rank, terminated("SIGKILL", False)))
+            world.schedule(seconds, partial(world.processes.end, rank, terminated("SIGKILL")))
 
 
 def _failed(rank: SimulatedRank) -> bool:

@@ -9,11 +9,11 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, floor
-from typing import TYPE_CHECKING
 
 from lab.simulator.hardware import host_window
 from lab.simulator.launchers import LAUNCHER_PID
 from lab.simulator.rank import SimulatedRank
+from lab.simulator.world import World
 from zmon.job.agent_reports import ReportDelay, as_of_now, as_of_silence, with_earlier_ends
 from zmon.job.lease import Leases
 from zmon.schema.api.agent import AgentReport
@@ -24,9 +24,6 @@ from zmon.schema.measures import is_aligned
 from zmon.schema.rank import InFlight, LastWords, RankState
 from zmon.schema.steps import MEAN, MEAN_STEPS, RankSteps, Steps
 
-if TYPE_CHECKING:
-    from lab.simulator.world import World
-
 JOB = "job"
 UNIX = 1_800_000_000.0  # the hub's unix time at the begin of the simulation
 LOOK_SECONDS = 0.1
@@ -36,7 +33,7 @@ LATE_SHARE = 0.2  # share of the reports that are late
 ABOUT_STEPS = 8  # steps of a rank in a report, see HubConfig.about_steps
 DEAD_SECONDS = 900.0  # the black box of a dead rank is reported for this time
 LEFT_BEHIND_SECONDS = 60.0  # a new agent never reports a rank that had been dead for longer when it began
-RECENT_STEPS, RECENT_STAYS = 512, 8  # as zmon/agent/sources/learned_lease.py learns them
+RECENT_STEPS, RECENT_STAYS = 512, 8  # that a lease is learned from, as in zmon/agent/sources/learned_lease.py
 _LEASES = Leases()
 
 
@@ -50,8 +47,8 @@ class SimulatedAgent:
     phase: float  # it looks at this time, and every 0.1 s from then on
     began: float = 0.0
     down_until: float = 0.0
-    _restarts: list[tuple[float, float]] = field(default_factory=list)  # each from its end to its new beginning
-    _looked: float = -1.0
+    _restarts: list[tuple[float, float]] = field(default_factory=list)  # end of an agent, and begin of the next one
+    _looked: float = -1.0  # the time of the look that the latest report shows
     _steps_until: float = 0.0  # the hub has its steps up to this time
     _answered: float = 0.0  # the time of its latest answer to the hub
     _report: AgentReport | None = field(default=None)
@@ -145,12 +142,16 @@ class SimulatedAgent:
 
     def _state(self, rank: SimulatedRank) -> RankState:
         """Return the state of a rank as the look of this report shows it; unix times are of the host's clock."""
-        shape, look = self.world.shape, self._looked
+        shape = self.world.shape
+        look = self._looked
         time = look if rank.ended is None else min(look, rank.ended)
-        now, alive = rank.at(time), rank.is_alive(look)
+        now = rank.at(time)
+        alive = rank.is_alive(look)
         number = bisect_right(rank.step_ends, look)
-        stopped, blocked = self._age(rank.stopped_since(look)), self._age(rank.blocked_since(look))
-        is_watched, words = self._watches(rank), self._words(rank)
+        stopped = self._age(rank.stopped_since(look))
+        blocked = self._age(rank.blocked_since(look))
+        is_watched = self._watches(rank)
+        words = self._words(rank)
         gone = self.world.launchers.gone.get((rank.attempt, rank.host)) if is_watched else None
         if gone is not None and gone[0] > look:
             gone = None
@@ -179,7 +180,7 @@ class SimulatedAgent:
             ),
             sequences=rank.sequences(time), lease_seconds=lease,
             overdue_seconds=overdue if alive else 0.0, steps=number,
-            step_seconds_total=sum(r.duration for r in rank.steps[max(0, number - 1) : number]) * number,
+            step_seconds_total=sum(record.duration for record in rank.steps[max(0, number - 1) : number]) * number,
             totals=None, report={}, last_words=words,
             last_step_time=clock + rank.step_ends[number - 1] if number else None,
             last_checkpoint_time=next((clock + end for end in reversed(rank.checkpoints) if end <= look), None),
@@ -211,7 +212,8 @@ class SimulatedAgent:
 
     def _lease(self, rank: SimulatedRank, number: int) -> tuple[float | None, float]:
         """Return the lease of the rank after `number` steps, and by how much it is exceeded."""
-        now, look = rank.at(self._looked), self._looked
+        now = rank.at(self._looked)
+        look = self._looked
         durations = [step.duration for step in rank.steps[max(1, number - RECENT_STEPS) : number]]
         stays = [seconds for end, activity, seconds in rank.stays if activity == now.activity and end <= look]
         lease = _LEASES.seconds(now.activity, durations, stays[-RECENT_STAYS:])
@@ -230,8 +232,9 @@ def words_at(rank: SimulatedRank) -> float:
 
 
 def sampled_steps(rank: SimulatedRank, since: float, until: float) -> Steps:
-    """Return about eight steps that ended in that time, with the mean of the steps that each stands for."""
-    first, last = bisect_right(rank.step_ends, since), bisect_right(rank.step_ends, until)
+    """Return about eight of the steps that ended in that time, with the mean of all steps since the previous one."""
+    first = bisect_right(rank.step_ends, since)
+    last = bisect_right(rank.step_ends, until)
     every = 1
     while (last - first) / every > ABOUT_STEPS:
         every *= 2
@@ -239,7 +242,7 @@ def sampled_steps(rank: SimulatedRank, since: float, until: float) -> Steps:
     for number in range(first, last):
         if rank.steps[number].step % every == 0:
             numbers = rank.steps[number].numbers
-            group = [each.numbers for each in rank.steps[max(0, number + 1 - every) : number + 1]]
+            group = [step.numbers for step in rank.steps[max(0, number + 1 - every) : number + 1]]
             sampled.add(rank.steps[number].step, {**numbers, **_means(group)} if every > 1 else numbers)
     return sampled.steps(uid(rank))
 
@@ -256,7 +259,8 @@ def flight(rank: SimulatedRank, backend: str) -> FlightRecord:
     pending: list[PendingCollective] = []
     last: dict[str, int] = {}
     for collective in rank.issued:
-        group, entry = f"{backend}:{collective.group}", collective.entries[rank.rank]
+        group = f"{backend}:{collective.group}"
+        entry = collective.entries[rank.rank]
         if collective.done_at is not None:
             last[group] = collective.sequence
         else:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from lab.simulator.composition import Strike
+from lab.simulator.rank import SimulatedRank
+
 if TYPE_CHECKING:
-    from lab.simulator.composition import Strike
-    from lab.simulator.rank import SimulatedRank
     from lab.simulator.world import World
 
 KILLS_SECONDS = 0.2  # the kernel kills the processes of a control group one after the other
@@ -55,26 +56,27 @@ def strike_from_outside(world: World, strike: Strike) -> None:
             world.on_outside(strike)
 
 
-def _signal_host(world: World, rank: SimulatedRank, name: str, seconds: float) -> None:
-    """Send a signal to all ranks of a host, one after the other."""
-    for each in world.ranks:
-        if each.host == rank.host:
-            world.schedule(world.draw.uniform(0.0, seconds), partial(world.processes.signal, each, name))
+def _signal_host(world: World, struck: SimulatedRank, name: str, seconds: float) -> None:
+    """Send a signal to all ranks on the host of the struck one, at random times within these seconds."""
+    for rank in world.ranks:
+        if rank.host == struck.host:
+            world.schedule(world.draw.uniform(0.0, seconds), partial(world.processes.signal, rank, name))
 
 
 def _pause_host(world: World, strike: Strike) -> None:
     """Stop a virtual machine: its ranks and its agent, and so its links."""
-    host, network = world.ranks[strike.rank].host, world.network
-    stopped = [each for each in world.ranks if each.host == host and each.ended is None]
-    for each in stopped:
-        each.stop(world.time, None)
+    network = world.network
+    host = world.ranks[strike.rank].host
+    stopped = [rank for rank in world.ranks if rank.host == host and rank.ended is None]
+    for rank in stopped:
+        rank.stop(world.time, None)
     network.cut[host] = network.lost[host] = world.time
 
     def resume() -> None:
         network.cut.pop(host, None)
         network.lost.pop(host, None)
-        for each in stopped:
-            world.processes.resume(each)
+        for rank in stopped:
+            world.processes.resume(rank)
 
     _heal(world, strike, resume)
 

@@ -1,24 +1,25 @@
-"""Tells whether what a fault has left of a job looks as if the owner had ended the job. Pure.
+"""Decides whether the end of a job by a fault looks as if its owner had ended it. Pure.
 
 zmon is quiet about such an end, because owners end jobs every day: docs/endings.md has these faults among the signals.
-Three of them look like this: a signal to one rank whose launcher ends the others at once, if nobody recorded who sent
-the signals; the death of a launcher that no agent watched; and exits of all ranks with code 0, as of a job that handles
-a signal. Ranks of a host that does not answer show nothing.
+Three faults look like an end by the owner:
+
+- a signal to one rank whose launcher ends the others at once, if nobody recorded who sent the signals;
+- the death of a launcher that no agent watched;
+- exits of all ranks with code 0, as of a job that handles a signal.
+
+Ranks of a host that does not answer show nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from lab.simulator.endings import terminated
+from lab.simulator.observation import SimulatedAgent
 from lab.simulator.outside import SIGNAL_SECONDS
 from lab.simulator.processes import HANDLER_SECONDS, TERM_SECONDS
-from lab.simulator.strikes import terminated
-
-if TYPE_CHECKING:
-    from lab.simulator.observation import SimulatedAgent
-    from lab.simulator.rank import SimulatedRank
-    from lab.simulator.world import World
+from lab.simulator.rank import SimulatedRank
+from lab.simulator.world import World
 
 HOSTS_SECONDS = 0.3  # an owner who signals the ranks of several hosts reaches all of them within this time
 
@@ -28,10 +29,11 @@ def looks_like_the_owners_end(world: World, agents: Sequence[SimulatedAgent]) ->
 
     Neither the senders of SIGTERM nor a launcher may show a fault.
     """
-    ranks, handles_term = [rank for rank in world.ranks if agents[rank.host].reachable], world.shape.handles_term
+    ranks = [rank for rank in world.ranks if agents[rank.host].reachable]
     if ranks and all(rank.ending is not None and rank.ending.status == "exit code 0" for rank in ranks):
         return True
-    status = terminated("SIGTERM", handles_term).status
+    handles_term = world.shape.handles_term
+    status = terminated("SIGTERM", handles_term=handles_term).status
     if not ranks or not all(_was_ended_by_signal(rank, status) for rank in ranks):
         return False
     if len({pid for rank in ranks if (pid := _sender(rank)) is not None}) > 1:

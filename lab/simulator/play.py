@@ -14,7 +14,7 @@ from lab.simulator.acts import blames
 from lab.simulator.composition import Composition
 from lab.simulator.owner import looks_like_the_owners_end
 from lab.simulator.truth import Truth, is_of_the_job, truth
-from lab.simulator.verdict import Play, judge
+from lab.simulator.verdict import Aftermath, Play, judge
 from lab.simulator.watch import Watch
 from lab.simulator.world import World
 from zmon.hub.acts import Policy
@@ -22,14 +22,15 @@ from zmon.schema.names import STALL
 
 STRIKE_SECONDS = 240.0  # a fault must strike within this time
 AFTER_SECONDS = 26.0  # the time for findings after the last fault, and after it has healed
-SLOW_SECONDS, SLOW_STEPS = 40.0, 40  # the time for findings about slow ranks
+SLOW_SECONDS = 40.0  # the time for findings about slow ranks, unless SLOW_STEPS take longer
+SLOW_STEPS = 40
 LOST_SECONDS = 400.0  # a slow rank that changes is a warning once 20 s are lost; evaluations do not count
 RISE_SECONDS = 330.0  # a stall that silence proves pages within five minutes
 INIT_SECONDS = 2200.0  # the longest lease, and the time to page after it
 MENDED = ("raise", "raise_wrapped", "raise_all", "kill", "abort", "exit_code")  # a launcher starts such a job again
 RESTART_SECONDS = 25.0  # a launcher that takes longer may be a page
 ENDED = ("cancel", "finish")  # after these nothing needs to move
-MOVED_STEPS = 5  # a job that has done more steps since then moves
+MOVED_STEPS = 5  # the time in which a job that moves ends a step: twice that of so many usual steps, and 8 s
 
 
 def play(composition: Composition, policy: Policy | None = None) -> Play:
@@ -42,7 +43,8 @@ def play(composition: Composition, policy: Policy | None = None) -> Play:
         watch = Watch(world, Path(folder), policy)
         while not world.struck and world.time < STRIKE_SECONDS:
             watch.run(world.time + 1.0)
-        moves, num_struck = False, -1
+        moves = False
+        num_struck = -1
         while len(world.struck) > num_struck:  # a fault may strike while the job shows whether it moves
             num_struck = len(world.struck)
             moves = _let_show(world, watch) or any(struck.strike.what in ENDED for struck in world.struck)
@@ -55,11 +57,15 @@ def play(composition: Composition, policy: Policy | None = None) -> Play:
             return structs.replace(unjudged, skipped=f"no fault struck within {STRIKE_SECONDS:g} s")
         if watch.errors:
             return structs.replace(unjudged, result="broken", summary=str(watch.errors))
-        published = [each for each in watch.published if not is_of_the_job(world.shape, truths, each.finding)]
-        restarted = len(world.launches) > 1
-        is_mended = restarted and moves and _is_mended(world, truths)
-        as_by_owner = looks_like_the_owners_end(world, watch.agents)
-        played = judge(unjudged, truths, published, world.shape.hosts, moves, restarted, is_mended, as_by_owner)
+        published = [state for state in watch.published if not is_of_the_job(world.shape, truths, state.finding)]
+        was_restarted = len(world.launches) > 1
+        aftermath = Aftermath(
+            is_moving=moves,
+            was_restarted=was_restarted,
+            is_mended=was_restarted and moves and _is_mended(world, truths),
+            looks_like_owner=looks_like_the_owners_end(world, watch.agents),
+        )
+        played = judge(unjudged, truths, published, world.shape.hosts, aftermath)
         wrong = wrong_acts(watch.acts, blames(truths))
         result = WRONG_ACT if wrong else played.result
         return structs.replace(played, result=result, num_acts=len(watch.acts), wrong_acts=wrong)
@@ -69,27 +75,29 @@ def _is_mended(world: World, truths: Sequence[Truth]) -> bool:
     """Return True if the launcher has started the job again soon after each fault, so that nobody has to act."""
     starts = world.launchers.relaunched.values()
     return all(
-        each.strike.what in MENDED and any(0.0 <= start - each.time < RESTART_SECONDS for start in starts)
-        for each in truths
+        truth.strike.what in MENDED and any(0.0 <= start - truth.time < RESTART_SECONDS for start in starts)
+        for truth in truths
     )
 
 
 def _let_show(world: World, watch: Watch) -> bool:
-    """Run until the findings about all faults must have been published; return True if the job makes progress."""
-    composition, faults, num_launches = world.composition, {s.strike.what for s in world.struck}, len(world.launches)
+    """Run until the findings about all faults should have been published. Return True if the job makes progress."""
+    faults = {struck.strike.what for struck in world.struck}
+    num_launches = len(world.launches)
     slow_seconds = max(SLOW_SECONDS, SLOW_STEPS * world.shape.step_seconds)
     watch.run(world.time + (slow_seconds if faults & {"slow", "jitter"} else AFTER_SECONDS))
     until = world.time + LOST_SECONDS
     while "jitter" in faults and world.time < until and not watch.names_slow_steps and _moves(world, watch):
         watch.run(world.time + SLOW_SECONDS / 4)
-    healing = max((strike.seconds or 0.0 for strike in composition.strikes), default=0.0)
-    watch.run(world.time + healing)
+    healing_seconds = max((strike.seconds or 0.0 for strike in world.composition.strikes), default=0.0)
+    watch.run(world.time + healing_seconds)
     while world.launchers.is_restarting:
         watch.run(world.time + 1.0)
     if _moves(world, watch):
         return True
     watch.run(world.time + RISE_SECONDS)
-    if not any(each.finding.detector == STALL and each.finding.severity == "critical" for each in watch.published):
+    findings = [state.finding for state in watch.published]
+    if not any(finding.detector == STALL and finding.severity == "critical" for finding in findings):
         watch.run(world.time + INIT_SECONDS)
     return len(world.launches) > num_launches and _moves(world, watch)  # NCCL's watchdog ends ranks that wait
 

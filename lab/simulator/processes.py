@@ -10,12 +10,13 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
-from lab.simulator.rank import DONE, ProcessEnd, SimulatedRank
-from lab.simulator.strikes import gloo_error, terminated, victim
+from lab.simulator.collective import Collective
+from lab.simulator.endings import ProcessEnd, gloo_error, terminated, victim
+from lab.simulator.rank import DONE, SimulatedRank
 from zmon.schema.rank import LastWords
 
 if TYPE_CHECKING:
-    from lab.simulator.world import Collective, World
+    from lab.simulator.world import World
 
 OTHER_PID = 800  # a process that signals ranks and is not their launcher
 NOTICE_SECONDS = (0.016, 0.042)  # peers of a killed rank raise this long after it (measured with gloo)
@@ -34,7 +35,7 @@ class Processes:
         self._reset: set[frozenset[int]] = set()
 
     def leave(self, rank: SimulatedRank, ending: ProcessEnd) -> None:
-        """Let a rank end by an exception, or by its own exit."""
+        """Let a rank leave its last words, if it has any, and end by itself a little later."""
         world = self._world
         if rank.ended is not None or rank.words_at is not None:
             return
@@ -54,12 +55,13 @@ class Processes:
         world = self._world
         if rank.ended is not None:
             return
-        rank.ended, rank.token = world.time, rank.token + 1
+        rank.ended = world.time
+        rank.token += 1
         if rank.words_at is not None and rank.ending is not None:  # the first last words stay
             rank.ending = replace(ending, words=rank.ending.words)
         else:
             rank.ending = replace(ending, words=self._last_words(rank, ending))
-        world.launchers.ended(rank)
+        world.launchers.react_to_end(rank)
         for other in world.launches[rank.attempt] if world.shape.device == "cpu" else ():
             if (collective := world.waits_in(other)) and rank.rank in collective.members:
                 world.schedule(world.draw.uniform(*NOTICE_SECONDS), partial(self.fail, other, self._error(rank.rank)))
@@ -81,7 +83,7 @@ class Processes:
                 rank.sender = sender
             else:
                 rank.late_sender = world.time, sender
-        ending = terminated(name, world.shape.handles_term)
+        ending = terminated(name, handles_term=world.shape.handles_term)
         if name == "SIGKILL":
             self.end(rank, ending)
         elif ending.words and ending.words.kind == "signal":
@@ -106,15 +108,15 @@ class Processes:
         world.deliver_all()
 
     def reset(self, first: int, second: int) -> None:
-        """Reset the connection between two ranks: each raises in its present or next collective with the other."""
+        """Reset the connection between two ranks. Both raise in their present or next common collective."""
         world = self._world
         self._reset.add(frozenset((first, second)))
-        for one, other in ((first, second), (second, first)):
-            collective = world.waits_in(world.ranks[one])
-            if collective and other in collective.members and world.shape.device == "cpu":
-                world.schedule(
-                    world.draw.uniform(0.0, 0.01), partial(self.fail, world.ranks[one], self._error(other, True))
-                )
+        for number, peer in ((first, second), (second, first)):
+            rank = world.ranks[number]
+            collective = world.waits_in(rank)
+            if collective and peer in collective.members and world.shape.device == "cpu":
+                error = self._error(peer, is_reset=True)
+                world.schedule(world.draw.uniform(0.0, 0.01), partial(self.fail, rank, error))
 
     def connection_error(self, collective: Collective, rank: SimulatedRank) -> str:
         """Return the error of a connection to another member; empty if there is none."""
@@ -123,12 +125,12 @@ class Processes:
         others = [number for number in collective.members if number != rank.rank]
         for number in others:
             if frozenset((rank.rank, number)) in self._reset:
-                return self._error(number, True)
+                return self._error(number, is_reset=True)
         ended = [number for number in others if self._world.ranks[number].ended is not None]
         return self._error(ended[0]) if ended else ""
 
     def _error(self, peer: int, is_reset: bool = False) -> str:
-        return gloo_error(peer, self._world.shape.host_of(peer), is_reset)
+        return gloo_error(peer, self._world.shape.host_of(peer), is_reset=is_reset)
 
     def abort_others(self, collective: Collective) -> None:
         """Let gloo abort ranks that receive more than they expect."""
@@ -148,4 +150,4 @@ class Processes:
     def fail(self, rank: SimulatedRank, message: str) -> None:
         """Raise a network error in a rank; a stopped process raises it when it goes on."""
         if rank.ended is None and rank.stopped_since(self._world.time) is None:
-            self.leave(rank, victim(message, self._world.shape.wraps))
+            self.leave(rank, victim(message, wraps=self._world.shape.wraps))

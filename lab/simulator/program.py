@@ -8,85 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from random import Random
+from typing import NamedTuple
 from zlib import crc32  # spreads the slow steps over the ranks without a period
 
 from lab.simulator.composition import EVERYBODY, Shape, Strike
-from lab.simulator.rank import ProcessEnd
-
-if TYPE_CHECKING:
-    from random import Random
+from lab.simulator.instructions import BYTES, Call, EndStep, Enter, Instruction, Meet, Spend, Sync, Turn
+from lab.simulator.strikes import struck
 
 DATA_SHARE, FORWARD_SHARE, BACKWARD_SHARE, OPTIMIZER_SHARE = 0.15, 0.35, 0.3, 0.1
 LASTING = ("slow", "jitter", "swallow")  # these change the struck step, or all steps from then on
 FIRST_STEP_FACTOR = 8.0  # the first step connects and compiles
-BYTES = 4096
-
-
-@dataclass(frozen=True)
-class Spend:
-    """Be in a phase for some seconds."""
-
-    phase: str
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Enter:
-    """Call a collective and, unless the device is a GPU, wait until it is done."""
-
-    op: str
-    group: str
-    members: Sequence[int]
-    num_bytes: int = BYTES
-    waits: bool = False  # also on a GPU
-
-
-@dataclass(frozen=True)
-class Sync:
-    """Wait until all issued collectives are done."""
-
-
-@dataclass(frozen=True)
-class Meet:
-    """Wait until all ranks of the launch have come."""
-
-
-@dataclass(frozen=True)
-class Turn:
-    """Begin another activity."""
-
-    activity: str
-
-
-@dataclass(frozen=True)
-class EndStep:
-    """End a step."""
-
-
-@dataclass(frozen=True)
-class Leave:
-    """End the process by its own doing."""
-
-    ending: ProcessEnd
-
-
-@dataclass(frozen=True)
-class Sleep:
-    """Be in state D, in which a process waits for a disk, for ever."""
-
-    phase: str
-
-
-@dataclass(frozen=True)
-class Call:
-    """Let a fault from outside strike, `after` seconds from now."""
-
-    strike: Strike
-    after: float = 0.0
-
-
-Instruction = Spend | Enter | Sync | Meet | Turn | EndStep | Leave | Sleep | Call
 
 
 class Op(NamedTuple):
@@ -105,14 +37,14 @@ def ops(shape: Shape, rank: int) -> list[Op]:
     if shape.model == "dlrm":
         return [*(Op("all_to_all", "0", everyone),) * 3, Op("all_reduce", "0", everyone)]
     if shape.model == "stages":  # the last ranks do other work than the first ones
-        half = [n for n in everyone if (2 * n < shape.ranks) == (2 * rank < shape.ranks)]
+        half = [member for member in everyone if (2 * member < shape.ranks) == (2 * rank < shape.ranks)]
         stage = "first" if 2 * rank < shape.ranks else "last"
         gathers = () if stage == "first" else (Op("all_gather", stage, tuple(half)),) * 2
         inner = [*gathers, Op("all_reduce", stage, tuple(half))] if len(half) > 1 else []
         return [*inner, Op("all_reduce", "0", everyone)]
     pair = rank // 2
-    partners = tuple(n for n in everyone if n // 2 == pair)
-    peers = tuple(n for n in everyone if n % 2 == rank % 2)
+    partners = tuple(member for member in everyone if member // 2 == pair)
+    peers = tuple(member for member in everyone if member % 2 == rank % 2)
     inner = [Op("all_gather", f"tp{pair}", partners)] if len(partners) > 1 else []
     outer = [Op("reduce_scatter", f"dp{rank % 2}", peers)] if len(peers) > 1 else []
     return [*inner, *outer, Op("all_reduce", "0", everyone)]
@@ -120,7 +52,7 @@ def ops(shape: Shape, rank: int) -> list[Op]:
 
 @dataclass
 class RankScript:
-    """The script of one rank; the strikes that have struck are removed from `armed`, which all launches share."""
+    """The script of one rank. `armed` has the faults that may strike in this launch."""
 
     shape: Shape
     rank: int
@@ -133,7 +65,8 @@ class RankScript:
         yield from self._strikes(0, "init")
         yield Meet()
         yield Spend("other", self.draw.uniform(0.2, 1.0))
-        step, script = 0, ops(self.shape, self.rank)
+        step = 0
+        script = ops(self.shape, self.rank)
         yield EndStep()
         while True:
             step += 1
@@ -147,46 +80,49 @@ class RankScript:
 
     def _step(self, step: int, script: Sequence[Op]) -> Generator[Instruction, None, bool]:
         """Yield the instructions of one step; return True if an exception of the step was swallowed."""
-        strikes = [s for s in self.armed if s.step == step and self._strikes_rank(s)]
-        struck = bool(strikes)
+        strikes = [strike for strike in self.armed if strike.step == step and self._strikes_rank(strike)]
+        is_struck = bool(strikes)
         for strike in strikes:
             if strike.what in LASTING:
                 yield Call(strike)
         factor = FIRST_STEP_FACTOR if step == 1 else 1.0
-        if struck:
+        if is_struck:
             yield from self._strikes(step, "loader_start")
             yield from self._strikes(step, "data")
         yield Spend("data", self._seconds(DATA_SHARE, "data", step))
-        swallowed = [s for s in strikes if s.what == "swallow"]
+        swallowed = [strike for strike in strikes if strike.what == "swallow"]
         if swallowed and swallowed[0].place in ("data", "forward"):
             return True
         forward, backward = self._seconds(FORWARD_SHARE, "forward", step), self._seconds(BACKWARD_SHARE, "", step)
-        if struck:
+        if is_struck:
             yield from self._strikes(step, "forward")
         yield Spend("forward", forward * factor)
-        if struck:
+        if is_struck:
             yield from self._strikes(step, "backward")
         yield Spend("backward", backward)
         for number, op in enumerate(script):
-            changed = [s for s in strikes if s.place == "collective" and s.op % len(script) == number]
+            changed = [
+                strike for strike in strikes if strike.place == "collective" and strike.op % len(script) == number
+            ]
             if swallowed and number == 1 + swallowed[0].op % len(script):
                 return True
             if changed:
                 yield from self._strikes(step, "collective", number, len(script))
-            if any(s.what == "skip" for s in changed):
+            if any(strike.what == "skip" for strike in changed):
                 continue
-            size = 2 * BYTES if any(s.what == "size" for s in changed) else BYTES
+            size = 2 * BYTES if any(strike.what == "size" for strike in changed) else BYTES
             yield Enter(op.op, op.group, op.members, size)
             yield Spend("backward", self._seconds(0.02, "", step))
         yield Sync()
-        if struck:
+        if is_struck:
             yield from self._strikes(step, "optimizer")
         yield Spend("optimizer", self._seconds(OPTIMIZER_SHARE, "", step))
         return False
 
     def _between(self, step: int) -> Iterator[Instruction]:
         """Yield the instructions from the end of this step to the next one: an evaluation, a checkpoint."""
-        shape, everyone = self.shape, tuple(range(self.shape.ranks))
+        shape = self.shape
+        everyone = tuple(range(shape.ranks))
         yield from self._strikes(step, "between")
         if shape.eval_steps and step % shape.eval_steps == 0:
             if shape.eval_by == "all" or self.rank == 0:
@@ -204,8 +140,6 @@ class RankScript:
 
     def _strikes(self, step: int, place: str, number: int = 0, num_ops: int = 1) -> Iterator[Instruction]:
         """Yield the instructions of the faults that strike this rank at this place."""
-        from lab.simulator.strikes import struck
-
         for strike in list(self.armed):
             if (strike.step, strike.place) != (step, place) or strike.what in LASTING or not self._strikes_rank(strike):
                 continue

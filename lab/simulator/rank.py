@@ -7,16 +7,15 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from lab.simulator.collective import Collective
+from lab.simulator.endings import ProcessEnd
+from lab.simulator.instructions import Instruction
 from zmon.schema.measures import ns
 from zmon.schema.names import SAME_SIZE_OPS
-from zmon.schema.rank import EnteredCollective, LastWords
+from zmon.schema.rank import EnteredCollective
 from zmon.schema.steps import SAME_SIZE_SENT
-
-if TYPE_CHECKING:
-    from lab.simulator.program import Instruction
-    from lab.simulator.world import Collective
 
 DONE = "done"
 
@@ -42,15 +41,6 @@ class SimulatedStep(NamedTuple):
     numbers: dict[str, int]  # by column, as in `zmon.schema.steps`
 
 
-@dataclass(frozen=True)
-class ProcessEnd:
-    """The end of a process, as the kernel and its black box have it."""
-
-    status: str  # "exit code 1", "signal SIGKILL"
-    words: LastWords | None  # the time is of the simulation
-    leaving_seconds: float = 0.0  # from the last words to the end of the process
-
-
 @dataclass
 class SimulatedRank:
     """A rank of one launch. All times are seconds of the simulation."""
@@ -68,7 +58,7 @@ class SimulatedRank:
     counts: dict[str, list[float]] = field(default_factory=dict)  # group → times at which it entered a collective
     issued: deque[Collective] = field(default_factory=lambda: deque(maxlen=32))
     stays: list[tuple[float, str, float]] = field(default_factory=list)  # end, activity, seconds of each stay in it
-    checkpoints: list[float] = field(default_factory=list)  # end of each
+    checkpoints: list[float] = field(default_factory=list)  # the times at which they ended
     stops: list[tuple[float, float]] = field(default_factory=list)  # begin and end of state T
     sleeps: list[tuple[float, float]] = field(default_factory=list)  # begin and end of state D
     ended: float | None = None
@@ -79,7 +69,7 @@ class SimulatedRank:
     syncing: bool = False  # it waits until all its issued collectives are done
     sender: int | None = None  # the pid that sent the first SIGTERM, if it came before the last words
     late_sender: tuple[float, int] | None = None  # the first SIGTERM after the last words: its time and sender
-    pending_signal: tuple[str, int] | None = None  # its name and sender; arrived while the process was stopped
+    pending_signal: tuple[str, int] | None = None  # name and sender of a signal to the stopped process
     numbers: Counter[str] = field(default_factory=Counter)  # of the current step, by column
     total_sent_bytes: int = 0  # in all steps so far, in `SAME_SIZE_OPS`
 

@@ -1,4 +1,4 @@
-"""Play many compositions in the simulator, and show each one that is not as it should be."""
+"""Play many compositions in the simulator, and format their results."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def play_many(
     on_play: Callable[[Play], None] = lambda play: None,
     policy: Policy | None = None,
 ) -> list[Play]:
-    """Play the compositions of a seed from `first` on; `on_play` receives each at once. `policy` asks for acts."""
+    """Play `number` compositions of a seed from `first` on, with acts by the policy. `on_play` receives every play."""
     plays: list[Play] = []
     with _quiet_log():
-        for each in range(first, first + number):
-            plays.append(play(compose(seed, each), policy))
+        for composition in range(first, first + number):
+            plays.append(play(compose(seed, composition), policy))
             on_play(plays[-1])
     return plays
 
@@ -38,8 +38,8 @@ def line(play: Play) -> str:
     """Return one play as a line of text; seed and number play it again."""
     published = ", ".join((*play.causes, *(f"rank {rank}" for rank in play.ranks))) or "nothing"
     culprits = ", ".join(f"rank {rank}" for rank in play.culprits) or "nobody"
-    published = "; ".join((*play.wrong_acts, published))
-    return f"{play.seed}:{play.number} {play.result}: {published}; true: {culprits}; {play.composition}"
+    deviations = "; ".join((*play.wrong_acts, published))
+    return f"{play.seed}:{play.number} {play.result}: {deviations}; true: {culprits}; {play.composition}"
 
 
 def as_it_should_be(play: Play) -> bool:

@@ -72,7 +72,7 @@ SILENT: tuple[What, ...] = (
 UNEVEN: tuple[What, ...] = ("slow", "jitter")  # only the times of several steps show these
 NOISY = 0.3  # with this noise, waiting for the slowest rank costs a tenth of each step, without any fault
 NOISY_CAUSES = ("input_jitter", "compute_jitter")
-OF_HOST: tuple[What, ...] = ("host_lost", "host_pause", "kill_host", "term_host")  # all ranks of a host are
+OF_HOST: tuple[What, ...] = ("host_lost", "host_pause", "kill_host", "term_host")  # these strike all ranks of a host
 VOTES: tuple[What, ...] = ("size", "skip")  # a group of two ranks has no majority, so nothing proves who is wrong
 
 
@@ -86,7 +86,7 @@ class Truth:
     ranks: frozenset[int]  # the ranks that a finding may name
     hosts: frozenset[int]
     evidence: Evidence
-    hidden_seconds: float = 0.0  # after the onset; nothing has to show the fault sooner
+    hidden_seconds: float = 0.0  # nothing has to show the fault within this time after its onset
 
     @property
     def is_quiet(self) -> bool:
@@ -97,8 +97,8 @@ class Truth:
 def truth(composition: Composition, strike: Strike, time: float, is_watched: bool) -> Truth:
     """Return the right answer to a fault that struck at that time.
 
-    `is_watched`: the agent of the struck rank's host ran then. To one that begins later, a launcher that was killed
-    together with its ranks looks like one that ended after them.
+    `is_watched`: the agent of the struck rank's host ran then. An agent that starts later cannot tell a launcher that
+    was killed together with its ranks from one that ended after them.
     """
     shape = composition.shape
     hosts = {shape.host_of(strike.rank)}
@@ -107,9 +107,11 @@ def truth(composition: Composition, strike: Strike, time: float, is_watched: boo
     script = ops(shape, strike.rank)
     undecided = strike.what in VOTES and len(script[strike.op % len(script)].members) < 3
     evidence = "none" if undecided else EVIDENCE.get(strike.what, "none")
-    causes, ranks = CAUSES.get(strike.what, ()), _ranks(shape, strike)
+    causes = CAUSES.get(strike.what, ())
+    ranks = _ranks(shape, strike)
     if strike.what == "launcher_dies" and not is_watched:
-        causes, ranks = (*causes, *CAUSES["term_host"]), _ranks(shape, replace(strike, what="term_host"))
+        causes = (*causes, *CAUSES["term_host"])
+        ranks = _ranks(shape, replace(strike, what="term_host"))
     return Truth(strike, time, causes, ranks, frozenset(hosts), evidence, _hidden_seconds(shape, strike.what))
 
 
@@ -124,7 +126,7 @@ def _hidden_seconds(shape: Shape, what: What) -> float:
 
 def is_of_the_job(shape: Shape, truths: Sequence[Truth], finding: Finding) -> bool:
     """Return True if a finding is true of the job without any fault: its steps are as uneven as its noise is large."""
-    causes = {cause for each in truths for cause in each.causes}
+    causes = {cause for truth in truths for cause in truth.causes}
     is_uneven = shape.noise >= NOISY and finding.cause in NOISY_CAUSES
     return is_uneven and finding.cause not in causes and not finding.ranks and not finding.hosts
 

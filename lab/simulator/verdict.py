@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -32,54 +33,49 @@ class Play(msgspec.Struct, frozen=True):
     skipped: str | None = None  # the reason why it was not played
     first_fault: str = "none"  # what struck first
     num_acts: int = 0  # that the policy asked for
-    wrong_acts: tuple[str, ...] = ()  # a line for each that the truth does not explain
+    wrong_acts: tuple[str, ...] = ()  # a line for each act that the truth does not explain
+
+
+@dataclass(frozen=True)
+class Aftermath:
+    """The state of the job at the end of a play."""
+
+    is_moving: bool  # it makes progress, or its owner ended it
+    was_restarted: bool  # a launcher has started it again
+    is_mended: bool = False  # that start ended the fault, so nobody has to act
+    looks_like_owner: bool = False  # nothing tells its end from one by its owner, about which zmon is quiet
 
 
 def judge(
-    play: Play,
-    truths: Sequence[Truth],
-    published: Sequence[Published],
-    num_hosts: int,
-    is_moving: bool,
-    was_restarted: bool,
-    is_mended: bool = False,
-    as_by_owner: bool = False,
+    play: Play, truths: Sequence[Truth], published: Sequence[Published], num_hosts: int, aftermath: Aftermath
 ) -> Play:
     """Return a play with its truth, what was published about it, and the result.
 
-    `is_moving`: the job makes progress, or was ended by its owner. `was_restarted`: a launcher has started it again.
-    `is_mended`: so nobody has to act. `as_by_owner`: nothing tells the end of the job from one by its owner, which is
-    quiet. A finding that lists all hosts of the job, and no rank, names nobody.
+    A finding that lists all hosts of the job, and no rank, names nobody.
     """
-    findings = [each for each in published if each.finding.severity != "info"]
     first = truths[0]
-    allowed = {rank for truth in truths for rank in truth.ranks}
-    hosts = {f"node-{host}" for truth in truths for host in truth.hosts}
-    about = [each for each in findings if each.finding.detector != "coverage"]
-    named_ranks = {rank for each in about for rank in each.finding.ranks}
-    on_hosts = [f.hosts for each in about if not (f := each.finding).ranks and len(set(f.hosts)) < num_hosts]
-    named_hosts = {host for each in on_hosts for host in each} if num_hosts > 1 else set()
-    critical = [each for each in about if each.finding.severity == "critical"]
-    shown = next((each for each in about if each.finding.ranks or each.finding.hosts), about[0] if about else None)
-    stalls = [each for each in about if each.finding.detector == STALL]
+    allowed_ranks = {rank for truth in truths for rank in truth.ranks}
+    allowed_hosts = {f"node-{host}" for truth in truths for host in truth.hosts}
+    states = [state for state in published if state.finding.severity != "info"]
+    about = [state for state in states if state.finding.detector != "coverage"]
+    named_ranks = {rank for state in about for rank in state.finding.ranks}
+    named_hosts = {
+        host
+        for state in about
+        if not state.finding.ranks and len(set(state.finding.hosts)) < num_hosts
+        for host in state.finding.hosts
+    }
+    is_wrong_name = bool(named_ranks - allowed_ranks) or (num_hosts > 1 and bool(named_hosts - allowed_hosts))
+    critical = [state for state in about if state.finding.severity == "critical"]
+    shown = next((state for state in about if _names_somebody(state)), about[0] if about else None)
     return msgspec.structs.replace(
         play,
-        faults=tuple(f"{each.strike.what} {each.strike.place}" for each in truths),
+        faults=tuple(f"{truth.strike.what} {truth.strike.place}" for truth in truths),
         first_fault=first.strike.what,
-        culprits=tuple(sorted(allowed)),
+        culprits=tuple(sorted(allowed_ranks)),
         evidence=first.evidence,
-        result=_result(
-            truths,
-            about,
-            stalls,
-            named_ranks - allowed,
-            named_hosts - hosts,
-            is_moving,
-            was_restarted,
-            is_mended,
-            as_by_owner,
-        ),
-        causes=tuple(dict.fromkeys(each.finding.cause for each in findings)),
+        result="wrong name" if is_wrong_name else _result(truths, about, aftermath),
+        causes=tuple(dict.fromkeys(state.finding.cause for state in states)),
         ranks=tuple(sorted(named_ranks)),
         confidence=shown.finding.confidence if shown else None,
         finding_seconds=about[0].time - first.time if about else None,
@@ -88,44 +84,37 @@ def judge(
     )
 
 
-def _result(
-    truths: Sequence[Truth],
-    about: Sequence[Published],
-    stalls: Sequence[Published],
-    wrong_ranks: set[int],
-    wrong_hosts: set[str],
-    is_moving: bool,
-    was_restarted: bool,
-    is_mended: bool,
-    as_by_owner: bool,
-) -> str:
-    critical = [each for each in about if each.finding.severity == "critical"]
-    if wrong_ranks or wrong_hosts:
-        return "wrong name"
+def _result(truths: Sequence[Truth], about: Sequence[Published], aftermath: Aftermath) -> str:
+    """Return the result of a play in which no finding names an innocent."""
+    critical = [state for state in about if state.finding.severity == "critical"]
     if all(truth.is_quiet for truth in truths):
         return "false page" if critical else "quiet"
-    if is_mended and critical:
+    if aftermath.is_mended and critical:
         return "false page"
-    if not is_moving and not stalls:
-        return "quiet" if as_by_owner else "silent"
-    if not is_moving and not any(each.finding.severity == "critical" for each in stalls):
-        return "unpaged"
-    if not about and was_restarted:
-        return "restarted"
+    if not aftermath.is_moving:
+        stalls = [state for state in about if state.finding.detector == STALL]
+        if not stalls:
+            return "quiet" if aftermath.looks_like_owner else "silent"
+        if not any(state.finding.severity == "critical" for state in stalls):
+            return "unpaged"
     if not about:
-        return "no effect" if all(_may_pass(t) or _was_ended(t, truths) for t in truths) else "missed"
+        if aftermath.was_restarted:
+            return "restarted"
+        return "no effect" if all(_may_pass(truth) or _was_ended(truth, truths) for truth in truths) else "missed"
     causes = {cause for truth in truths for cause in truth.causes}
-    right = [each for each in about if each.finding.cause in causes]
-    if right and any(not each.finding.ranks and not each.finding.hosts for each in right[-1:]) and truths[0].ranks:
-        return "unknown"
+    right = [state for state in about if state.finding.cause in causes]
     if right:
-        return "right"
-    return "unknown" if all(each.finding.cause == "unknown" for each in about) else "wrong cause"
+        return "unknown" if truths[0].ranks and not _names_somebody(right[-1]) else "right"
+    return "unknown" if all(state.finding.cause == "unknown" for state in about) else "wrong cause"
+
+
+def _names_somebody(state: Published) -> bool:
+    return bool(state.finding.ranks or state.finding.hosts)
 
 
 def _was_ended(truth: Truth, truths: Sequence[Truth]) -> bool:
     """Return True if the owner ended the job before anything could show the fault."""
-    ends = [each.time for each in truths if each.strike.what == "cancel"]
+    ends = [fault.time for fault in truths if fault.strike.what == "cancel"]
     return any(0.0 <= end - truth.time < truth.hidden_seconds for end in ends)
 
 

@@ -22,7 +22,8 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL
 from zmon.schema.rank import RankState
 
-INTERVAL_SECONDS, ALERT_SECONDS = 1.0, 0.25  # as in HubConfig
+INTERVAL_SECONDS = 1.0  # between two passes, as in HubConfig
+ALERT_SECONDS = 0.25  # the same while a rank is suspected
 STEPS_SECONDS = 0.9  # the hub asks for step records at most this often
 CLOCK_SECONDS = 30.0  # clocks of hosts differ from the hub's by at most this much
 JUMP_SECONDS = 60.0  # a clock that is set moves by at most this much
@@ -64,7 +65,8 @@ class Watch:
 
     def _strike(self, strike: Strike) -> None:
         """Restart the agent of the struck rank's host, or the hub, or set the clock of the host."""
-        seconds, agent = strike.seconds or 0.0, self.agent_of(strike.rank)
+        seconds = strike.seconds or 0.0
+        agent = self.agent_of(strike.rank)
         if strike.what == "agent_restart":
             agent.restart(seconds)
         elif strike.what == "clock_jump":
@@ -104,7 +106,8 @@ class Watch:
             return False
         windows = [window for agent in self.agents if (window := agent.window())]
         statuses = [agent.status() for agent in self.agents]
-        suspected, jobs = False, [*snapshots(answers, silent, statuses, UNIX + time, windows)]
+        jobs = [*snapshots(answers, silent, statuses, UNIX + time, windows)]
+        suspected = False
         for snapshot in jobs:
             suspected |= self._judge(snapshot, answers)
         self._record()
@@ -115,25 +118,30 @@ class Watch:
     def _judge(self, snapshot: Snapshot, reports: Sequence[AgentReport]) -> bool:
         """Let the hub judge one job, with flight records once it nearly stalls; return True if it looks suspect."""
         open_stalls = self._hub.journal.active_of(JOB, STALL)
-        alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
+        alive = [rank for rank in snapshot.ranks if rank.alive and rank.activity != "done"]
         state = self._hub.job_states.state_of(snapshot)
         gather = open_stalls or (alive and all(map(_nearly_overdue, alive)))
         state.note_waiters(snapshot.ranks)
         state.flights = self._flights(snapshot) if gather else {}
         self._hub.judge.judge_job(snapshot, [*reports], UNIX + self.world.time)
-        suspects = [r for r in snapshot.ranks if not r.alive or r.overdue_seconds > 0 or r.stopped_seconds]
+        suspects = [
+            rank for rank in snapshot.ranks if not rank.alive or rank.overdue_seconds > 0 or rank.stopped_seconds
+        ]
         return bool(open_stalls or suspects)
 
     def _flights(self, snapshot: Snapshot) -> dict[int, StandingObservation[FlightRecord]]:
         """Return the flight records of the living ranks; a stopped process does not answer."""
         backend = "gloo" if self.world.shape.device == "cpu" else "nccl"
-        answering = [r for r in snapshot.ranks if r.alive and r.stopped_seconds is None]
+        answering = [rank for rank in snapshot.ranks if rank.alive and rank.stopped_seconds is None]
         launches = self.world.launches
-        return {r.rank: StandingObservation.of(r, flight(launches[r.attempt][r.rank], backend)) for r in answering}
+        return {
+            rank.rank: StandingObservation.of(rank, flight(launches[rank.attempt][rank.rank], backend))
+            for rank in answering
+        }
 
     def _record(self) -> None:
         """Record each finding that opened or changed."""
-        latest = {each.finding.id: each.finding for each in self.published}
+        latest = {state.finding.id: state.finding for state in self.published}
         for finding in self._hub.journal.all():
             before = latest.get(finding.id)
             if before is None or _labels(before) != _labels(finding):
@@ -147,8 +155,8 @@ class Watch:
     @property
     def names_slow_steps(self) -> bool:
         """True if a finding above `info` about uneven steps was published."""
-        about = [each.finding for each in self.published if each.finding.detector in UNEVEN_DETECTORS]
-        return any(finding.severity != "info" for finding in about)
+        findings = [state.finding for state in self.published if state.finding.detector in UNEVEN_DETECTORS]
+        return any(finding.severity != "info" for finding in findings)
 
     @property
     def errors(self) -> dict[tuple[str, str], str]:
@@ -163,5 +171,6 @@ def _labels(finding: Finding) -> tuple[object, ...]:
 
 def _nearly_overdue(state: RankState) -> bool:
     """Return True if the lease of a rank ends so soon that flight records must be gathered now."""
-    lease, elapsed = state.lease_seconds, state.step_seconds if state.activity == "train" else state.activity_seconds
+    lease = state.lease_seconds
+    elapsed = state.step_seconds if state.activity == "train" else state.activity_seconds
     return lease is not None and elapsed > max(lease / 2, lease - AHEAD_SECONDS)

@@ -1,37 +1,38 @@
 """The engine: executes the scripts of all ranks in virtual time, with collectives, signals, links and launchers. Pure.
 
 A collective is done once every member has entered it and all of them can reach each other. A rank that dies breaks the
-connections of its peers: with gloo each of them raises when it is in a collective with it, with NCCL they wait.
+connections of its peers. With gloo, a peer raises when it is in a collective with the dead rank; with NCCL it waits.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from random import Random
 
+from lab.simulator.collective import Collective
 from lab.simulator.composition import Composition, Strike
-from lab.simulator.hardware import Network
-from lab.simulator.launchers import Launchers
-from lab.simulator.outside import strike_from_outside
-from lab.simulator.processes import Processes
-from lab.simulator.program import (
+from lab.simulator.instructions import (
     Call,
     EndStep,
     Enter,
     Instruction,
     Leave,
     Meet,
-    RankScript,
     Sleep,
     Spend,
     Sync,
     Turn,
 )
+from lab.simulator.launchers import Launchers
+from lab.simulator.network import Network
+from lab.simulator.outside import strike_from_outside
+from lab.simulator.processes import Processes
+from lab.simulator.program import RankScript
 from lab.simulator.rank import SimulatedRank
 from zmon.schema.rank import EnteredCollective
 
@@ -39,37 +40,9 @@ ON_RANKS = ("kill", "stop", "term")  # these cannot strike a rank that is gone
 TRANSFER_SHARE = 0.01  # of a step: the time of a collective's data
 
 
-@dataclass(eq=False)
-class Collective:
-    """The collective at one position of a group's sequence. `entries` has what each rank brought."""
-
-    group: str
-    sequence: int
-    members: Sequence[int]
-    entries: dict[int, EnteredCollective] = field(default_factory=dict)
-    done_at: float | None = None
-
-    @property
-    def is_complete(self) -> bool:
-        """True once every member has entered."""
-        return len(self.entries) == len(self.members)
-
-    @property
-    def has_different_ops(self) -> bool:
-        """True if the members brought different operations."""
-        return len({entry.op for entry in self.entries.values()}) > 1
-
-    @property
-    def minority(self) -> list[int]:
-        """The ranks that brought another size than the majority, or than the first one if there is no majority."""
-        sizes = [entry.num_bytes for entry in self.entries.values()]
-        usual = max(sizes, key=sizes.count)
-        return [rank for rank, entry in self.entries.items() if entry.num_bytes != usual]
-
-
 @dataclass(frozen=True)
 class Struck:
-    """A fault with the time at which it struck, written by the world before zmon is asked."""
+    """A fault with the time at which it struck. The world records it before zmon is asked."""
 
     strike: Strike
     time: float
@@ -129,7 +102,9 @@ class World:
     def launch(self) -> None:
         """Start all ranks."""
         attempt = len(self.launches)
-        self._collectives, self._met, self.processes = {}, set(), Processes(self)
+        self._collectives = {}
+        self._met = set()
+        self.processes = Processes(self)
         past = [struck.strike for struck in self.struck]
         armed = [strike for strike in self.composition.strikes if strike not in past and strike.after is None]
         self.launches.append([])
@@ -240,7 +215,8 @@ class World:
         self.schedule(seconds, lambda: self._deliver(collective))
 
     def _deliver(self, collective: Collective) -> None:
-        members, key = [self.ranks[n] for n in collective.members], (collective.group, collective.sequence)
+        key = (collective.group, collective.sequence)
+        members = [self.ranks[number] for number in collective.members]
         hosts = {rank.host for rank in members}
         stopped = any(rank.stopped_since(self.time) is not None for rank in members)
         if collective.done_at is not None or any(rank.ended is not None for rank in members):
@@ -252,7 +228,7 @@ class World:
         for rank in members:
             inside = rank.now.inside
             is_inside = inside is not None and (inside.group, inside.sequence) == key
-            if is_inside or (rank.syncing and all(each.done_at is not None for each in rank.issued)):
+            if is_inside or (rank.syncing and all(issued.done_at is not None for issued in rank.issued)):
                 rank.syncing = False
                 self.go_on(rank, 0.0)
 

@@ -44,7 +44,8 @@ class Cluster(Supervised):
         return list(map(agent_url, self._hosts.values()))
 
     def _agent(self, host: Host) -> Part:
-        url, data = agent_url(host), self._config.data_dir
+        url = agent_url(host)
+        data = self._config.data_dir
         command = [
             *(sys.executable, "-m", "zmon", "agent"),
             *("--bind", host.address, "--insecure-public", "--port", str(AGENT_PORT)),

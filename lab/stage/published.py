@@ -1,6 +1,6 @@
-"""Read from the hub's journal every state in which a finding about a job was ever published.
+"""Read from the hub's journal every state in which a finding about a job was published.
 
-The API has the last state only, so a finding that first named an innocent and was corrected looks right there.
+The API has only the last state. A finding that first named an innocent and was corrected looks right there.
 """
 
 from __future__ import annotations

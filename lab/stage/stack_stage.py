@@ -1,7 +1,6 @@
 """Start the stack of a stage in its own process, with a webhook behind it, and query both.
 
-The process supervises the parts. It ends when its stdin is closed. So it also ends when this process ends, for any
-reason.
+The process supervises the parts. It ends when its stdin is closed, and therefore also when this process ends.
 """
 
 from __future__ import annotations
@@ -79,7 +78,8 @@ class StackStage:
 
     def _await_ready(self) -> dict[str, Any]:
         """Wait until the supervisor has written ready.json; return its content. Raises PartFailed."""
-        file, log = self.folder / "ready.json", self.folder / "stack.log"
+        file = self.folder / "ready.json"
+        log = self.folder / "stack.log"
         deadline = time.monotonic() + READY_SECONDS
         while not file.exists():
             if self._supervisor.poll() is not None or time.monotonic() > deadline:

@@ -35,7 +35,8 @@ class Supervised(Stack):
 
 def stop_event() -> asyncio.Event:
     """Return an event that is set once stdin is closed or a signal arrives. Later signals are ignored."""
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
 

@@ -68,8 +68,8 @@ def interruptible() -> Iterator[None]:
     def end(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]
-    previous_handlers = {number: signal.signal(number, end) for number in numbers}
+    handled = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
+    previous_handlers = {number: signal.signal(number, end) for number in handled}
     try:
         yield
     finally:

@@ -1,7 +1,4 @@
-"""The result of each size: its efficiency, where it loses time, and what smaller sizes predicted.
-
-Pure.
-"""
+"""The result of each size: its efficiency, where it loses time, and what smaller sizes predicted. Pure."""
 
 from __future__ import annotations
 
@@ -34,19 +31,21 @@ class SizeResult:
 def size_results(points: Sequence[Point], measured: Mapping[str, Links] | None = None) -> list[SizeResult]:
     """Return the result of each point, weak scaling before strong, the smallest size first."""
     curve = ScalingCurve("", points)
-    largest = max((p.ranks for p in points), default=1)
+    largest = max((point.ranks for point in points), default=1)
     rows = [_result(curve, point, measured, largest) for point in points]
     return sorted(rows, key=lambda row: (row.scaling == "strong", row.point.ranks, row.point.samples))
 
 
 def _result(curve: ScalingCurve, point: Point, measured: Mapping[str, Links] | None, largest: int) -> SizeResult:
-    smaller = [p for p in curve.points if p.ranks < point.ranks]
+    smaller = [other for other in curve.points if other.ranks < point.ranks]
     scaling, reference = ScalingCurve("", smaller).reference(point.ranks, point.samples) or ("", None)
     ratio = half_width = None
     if reference is not None:
         ratio = point.rate / reference.rate
-        half_width = ratio * sqrt(sum(((p.half_width_seconds or 0.0) / p.seconds) ** 2 for p in (point, reference)))
-    several = any(p.ranks > 1 for p in smaller)
+        half_width = ratio * sqrt(
+            sum(((compared.half_width_seconds or 0.0) / compared.seconds) ** 2 for compared in (point, reference))
+        )
+    several = any(other.ranks > 1 for other in smaller)
     model = fit(smaller, OPS, measured, largest) if several else Unknown("")
     step = model if isinstance(model, Unknown) else model.predict(point.ranks, point.samples)
     return SizeResult(

@@ -48,7 +48,8 @@ def test_slow_batches_take_twice_the_time_that_was_computed():
 
 
 def test_bytes_are_those_between_machines():
-    ids, dense = 16.0, 4 * sum(parameter.numel() for parameter in report.dense_model(CONFIG).parameters())
+    ids = 16.0
+    dense = 4 * sum(parameter.numel() for parameter in report.dense_model(CONFIG).parameters())
     vectors = 4 * (ids + 8 + 2 * 8 * 16)  # ids, lengths, and vectors and gradients of 8 tables of 16 columns
     assert report.synchronous_bytes(CONFIG, 1, ids) == 0
     assert report.synchronous_bytes(CONFIG, 4, ids) == pytest.approx(vectors * 3 / 4 + 6 * dense / 2048)
@@ -77,5 +78,5 @@ def test_one_worker_trains_like_one_rank():
 @pytest.mark.e2e
 def test_workers_train_on_every_sample_once():
     outcome = run(CONFIG, workers=2, slow=True)
-    assert sum(each.samples for each in outcome.trained) == 6 * 2048
+    assert sum(worker.samples for worker in outcome.trained) == 6 * 2048
     assert outcome.quality.samples == 2 * 2048

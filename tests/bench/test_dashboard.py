@@ -152,7 +152,7 @@ def test_fake_hub_predicts_scaling_with_what_if():
 
 def test_every_view_of_the_dashboard_is_measured():
     app = (Path(dashboards.__file__).parent / "app.py").read_text()
-    paths = set(re.findall(r'^    "(\w+)": \(', app, re.MULTILINE))
+    paths = set(re.findall(r'^    "(\w+)": Page\(', app, re.MULTILINE))
     assert paths == {view.path for view in rounds.views("6h", 3)}
 
 
@@ -218,7 +218,8 @@ def _unquoted(promql: str) -> str:
 
 
 def test_browser_time_is_unknown_if_server_took_longer_than_click(capsys):
-    click, served = {"armed": [0.040]}, {"armed": [0.045]}
+    click = {"armed": [0.040]}
+    served = {"armed": [0.045]}
     prometheus = {kind: {"armed": [0.001]} for kind in rounds.OF_PROMETHEUS.values()}
     report.parts(
         {rounds.FIRST: served, rounds.AGAIN: served, **prometheus},

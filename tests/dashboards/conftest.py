@@ -39,7 +39,7 @@ def world(recorded_prometheus: str) -> World:
 @pytest.fixture
 def urls(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     """Start the servers, set the variables with their URLs, and set the clock of pages to the moment of the world."""
-    for module in ("queries", "asking"):
+    for module in ("queries", "http_requests"):
         monkeypatch.setattr(f"dashboards.{module}.TIMEOUT_SECONDS", PATIENCE_SECONDS)
     monkeypatch.setattr("dashboards.glance.glance.__defaults__", (lambda: float(world.moment),))
     hub, prometheus = FakeServer(world.hub), FakeServer(world.prometheus)

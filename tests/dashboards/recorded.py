@@ -73,7 +73,8 @@ def samples() -> Iterator[tuple[str, Samples]]:
 def _large() -> Iterator[tuple[str, Samples]]:
     """Yield what pages read of many hosts: the first is idle, and the last one's GPU is the busiest."""
     for number in range(NUM_HOSTS):
-        host, busy = f"node-{number:04d}", 0.9 * number / (NUM_HOSTS - 1)
+        host = f"node-{number:04d}"
+        busy = 0.9 * number / (NUM_HOSTS - 1)
         yield _head("zmon:host_busy:ratio", host=host), [(LARGE - RECENT_SECONDS, busy)]
         yield _head("zmon:gpu_utilization:ratio", host=host, gpu="0"), [(LARGE - RECENT_SECONDS, busy)]
         yield _head("zmon:job_host:ranks", host=host, job_id=JOB), [(LARGE - RECENT_SECONDS, 8)]

@@ -73,7 +73,7 @@ def test_colours_are_readable_on_both_themes(background):
 def test_no_cause_is_green():
     """Green is for what is well, as in other tools."""
     parts = {cause: [part / 255 for part in bytes.fromhex(colour[1:])] for cause, colour in CAUSES.items()}
-    hues = {cause: rgb_to_hls(*each) for cause, each in parts.items()}
+    hues = {cause: rgb_to_hls(*rgb) for cause, rgb in parts.items()}
     assert not [cause for cause, (hue, _, saturation) in hues.items() if 90 < 360 * hue < 165 and saturation > 0.2]
 
 

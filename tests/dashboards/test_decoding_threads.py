@@ -4,7 +4,7 @@ from tests.decoding_threads import decode_in_threads
 
 SETUP = """
 import msgspec
-from dashboards import asking
+from dashboards import http_requests
 from zmon.schema.api import FindingList, JobList
 
 bodies = [(msgspec.json.encode(JobList([], False)), JobList), (msgspec.json.encode(FindingList([])), FindingList)]
@@ -12,4 +12,4 @@ bodies = [(msgspec.json.encode(JobList([], False)), JobList), (msgspec.json.enco
 
 
 def test_first_answers_can_be_decoded_by_threads_at_once():
-    decode_in_threads(SETUP, "asking._decode(*bodies[number % 2])")
+    decode_in_threads(SETUP, "http_requests._decode(*bodies[number % 2])")

@@ -1,22 +1,11 @@
 """Tests of `dashboards.formats`. Durations, numbers, shares and times without a value are "unknown".
 
-A duration or share of NaN is "unknown" too, but a number that is NaN stays "NaN". Text from outside is escaped.
+A duration or share of NaN is "unknown" too, but a number that is NaN stays "NaN".
 """
 
 import pytest
 
-from dashboards.formats import (
-    date_and_time,
-    efficiency,
-    escaped_html,
-    escaped_markdown,
-    external_link,
-    gpu_time,
-    link,
-    number,
-    share,
-    time_of_day,
-)
+from dashboards.formats import date_and_time, efficiency, gpu_time, number, share, time_of_day
 from zmon.format import duration
 from zmon.schema.curve import Point
 
@@ -74,14 +63,3 @@ def test_time_is_in_utc():
     assert time_of_day(0) == "00:00:00 UTC"
     assert date_and_time(0) == "01 Jan 00:00:00 UTC"
     assert time_of_day(None) == date_and_time(None) == "unknown"
-
-
-def test_text_from_outside_is_escaped():
-    assert escaped_html("run `ls <x>`\nnow") == "run <code>ls &lt;x&gt;</code><br>now"
-    assert link("job", {"job_id": '"><script>'}, "<b>") == (
-        '<a href="job?job_id=%22%3E%3Cscript%3E" target="_self">&lt;b&gt;</a>'
-    )
-    assert external_link("https://x/?a=1&b='") == (
-        '<a href="https://x/?a=1&amp;b=&#x27;" target="_blank" rel="noopener noreferrer">https://x/?a=1&amp;b=&#x27;</a>'
-    )
-    assert escaped_markdown("![x](y) *z*") == r"\!\[x\]\(y\) \*z\*"

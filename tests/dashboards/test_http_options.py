@@ -9,7 +9,7 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from dashboards import asking
+from dashboards import http_requests
 from dashboards.armed import run_checks
 from dashboards.http_options import HttpOptions, http_options
 from tests.web.certificates import OPTIONAL, Certificates, live_config
@@ -45,9 +45,9 @@ def fetched(secured, tmp_path, monkeypatch):
 
         def fetch(port):
             try:
-                source = asking.Source("hub", "The hub", "ZMON_HUB_URL", f"https://127.0.0.1:{port}", "no hub")
-                return asking.fetch(source, "/metrics")
-            except asking.Unreachable as error:
+                source = http_requests.Source("hub", "The hub", "ZMON_HUB_URL", f"https://127.0.0.1:{port}", "no hub")
+                return http_requests.fetch(source, "/metrics")
+            except http_requests.Unreachable as error:
                 return str(error)
 
         async def scenario(server):
@@ -80,8 +80,8 @@ def test_hub_and_prometheus_are_shown_what_their_sections_have(tmp_path, monkeyp
 def test_password_is_not_sent_without_tls_beyond_this_machine(tmp_path, monkeypatch, url, keys):
     (tmp_path / "http.yaml").write_text(yaml.safe_dump(keys))
     monkeypatch.setenv(VARIABLE, str(tmp_path / "http.yaml"))
-    with pytest.raises(asking.Unreachable, match="is not asked: without TLS, anybody") as refused:
-        asking.fetch(asking.Source("hub", "The hub", "ZMON_HUB_URL", url, "no hub"), "/metrics")
+    with pytest.raises(http_requests.Unreachable, match="is not asked: without TLS, anybody") as refused:
+        http_requests.fetch(http_requests.Source("hub", "The hub", "ZMON_HUB_URL", url, "no hub"), "/metrics")
     assert "secret" not in str(refused.value)
 
 
@@ -92,13 +92,15 @@ def served(monkeypatch, answer):
         app = web.Application()
         app.router.add_get("/page", answer)
         async with TestServer(app) as server:
-            source = asking.Source("hub", "The hub", "ZMON_HUB_URL", str(server.make_url("")).rstrip("/"), "no hub")
-            return await asyncio.to_thread(asking.fetch, source, "/page")
+            source = http_requests.Source(
+                "hub", "The hub", "ZMON_HUB_URL", str(server.make_url("")).rstrip("/"), "no hub"
+            )
+            return await asyncio.to_thread(http_requests.fetch, source, "/page")
 
     monkeypatch.delenv(VARIABLE, raising=False)
     try:
         return asyncio.run(main())
-    except asking.Unreachable as error:
+    except http_requests.Unreachable as error:
         return str(error)
 
 
@@ -126,7 +128,7 @@ def test_answer_that_is_compressed_or_too_long_is_not_read(monkeypatch):
 
     assert "answered with an encoding that was not asked for" in served(monkeypatch, compressed)
     assert served(monkeypatch, long) == bytes(1000)
-    monkeypatch.setattr(asking, "MAX_ANSWER_BYTES", 999)
+    monkeypatch.setattr(http_requests, "MAX_ANSWER_BYTES", 999)
     assert "answered with more than 0 MiB" in served(monkeypatch, long)
 
 

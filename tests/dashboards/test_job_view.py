@@ -101,11 +101,12 @@ def test_only_the_longest_pauses_are_listed(open_page, world):
     world.jobs = [changed(JOB, pauses=tuple(HealedPause(place, 2.0, 1, NOW) for place in places))]
     app = open_page()
     assert page_text(app).count("loader.py:") == MAX_PAUSES
-    assert any("12 shorter ones are not shown." in caption.value for caption in app.caption)
+    assert any("12 places with shorter pauses are not shown." in caption.value for caption in app.caption)
 
 
 def test_page_without_jobs_shows_command_that_starts_job(open_page, world):
-    world.jobs, world.moment = [], EMPTY
+    world.jobs = []
+    world.moment = EMPTY
     page = page_text(open_page())
     assert "NO JOB" in page
     assert "zmon demo" in page
@@ -232,7 +233,8 @@ def failed_job(now):
 
 
 def test_ended_job_shows_reason_without_numbers_of_a_running_job(open_page, world):
-    world.jobs, world.moment = [failed_job(EMPTY)], EMPTY
+    world.jobs = [failed_job(EMPTY)]
+    world.moment = EMPTY
     app = open_page()
     page = page_text(app)
     assert "FAILED" in page

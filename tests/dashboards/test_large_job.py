@@ -16,7 +16,8 @@ VIEWS = ("cluster", "job", "ranks", "communication", "scaling", "hardware", "inc
 @pytest.fixture
 def large(world):
     world.jobs = [MANY]
-    world.ranks, world.moment = RankList("ads", [], 0, QUIET), LARGE
+    world.ranks = RankList("ads", [], 0, QUIET)
+    world.moment = LARGE
     return world
 
 
@@ -106,7 +107,7 @@ def test_tiles_of_many_hosts_are_the_least_busy_ones(open_page, large):
     page = page_text(app)
     assert page.count("host=node-") == 28
     assert page.index(">node-0000<") < page.index(">node-0027<")
-    summary = "The 28 least busy of 2,048 hosts; of all hosts, the median value is 45.0 %, the largest value is 90.0 %."
+    summary = "The 28 least busy of 2,048 hosts. Of all hosts, the median value is 45.0 %, the largest value is 90.0 %."
     assert any(summary in caption.value for caption in app.caption)
     gpu_queries = [promql for promql in large.queries if promql.startswith("max by (host, gpu) (zmon:gpu_utilization")]
     assert 'host=~"node' in gpu_queries[0]

@@ -66,14 +66,15 @@ def test_promtool_parses_every_query(tmp_path):
 
 
 def test_rank_that_two_scrape_jobs_read_counts_once(tmp_path):
-    labels = [f'job_id="ads", rank="0", host="a", job="{name}-zmon-agent"' for name in ("x", "y")]
-    series = [{"series": f"zmon_rank_info{{{each}}}", "values": "1x30"} for each in labels]
+    label_sets = [f'job_id="ads", rank="0", host="a", job="{name}-zmon-agent"' for name in ("x", "y")]
+    series = [{"series": f"zmon_rank_info{{{labels}}}", "values": "1x30"} for labels in label_sets]
     series += [
-        {"series": f'zmon_phase_seconds_total{{{each}, phase="forward"}}', "values": "0+0.5x30"} for each in labels
+        {"series": f'zmon_phase_seconds_total{{{labels}, phase="forward"}}', "values": "0+0.5x30"}
+        for labels in label_sets
     ]
     series += [
-        {"series": f'zmon_collective_exposed_seconds_total{{{each}, op="barrier"}}', "values": "0+0.25x30"}
-        for each in labels
+        {"series": f'zmon_collective_exposed_seconds_total{{{labels}, op="barrier"}}', "values": "0+0.25x30"}
+        for labels in label_sets
     ]
     parts = {'phase="forward", part="forward"': 0.25, 'op="barrier", part="wait: barrier"': 0.125}
     expected = {

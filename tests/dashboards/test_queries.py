@@ -9,7 +9,7 @@ import time
 import pytest
 
 from dashboards.address import REFRESH_SECONDS, Span
-from dashboards.asking import Unreachable, without_credentials
+from dashboards.http_requests import Unreachable, without_credentials
 from dashboards.queries import Hub, Prometheus, quoted
 from tests.http_server import FakeServer
 from zmon.schema.api import JobList, RanksRequest

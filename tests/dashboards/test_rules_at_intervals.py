@@ -70,9 +70,11 @@ def test_alerts_are_quiet_if_single_scrapes_fail(tmp_path, intervals):
 
 @SETS
 def test_hub_that_dies_is_reported_in_time(tmp_path, intervals):
-    begin, hub = begin_of_fault(intervals), intervals.hub
+    begin = begin_of_fault(intervals)
+    hub = intervals.hub
     pause = hub.window(20) + intervals.pending(hub, 10)
-    early, late = begin + pause - 2 * hub.seconds - 1, begin + pause + 2 * intervals.evaluation_seconds
+    early = begin + pause - 2 * hub.seconds - 1
+    late = begin + pause + 2 * intervals.evaluation_seconds
     scraping = Scraping(intervals, late, hub=lambda now: now < begin)
     assert fires(tmp_path, "ZmonHubDown", scraping, early, late) == ""
 
@@ -83,7 +85,8 @@ def test_hub_that_dies_is_reported_in_time(tmp_path, intervals):
     [("last_agent", "ZmonAgentDown", 20, ""), ("agent", "ZmonAgentsAbsent", 30, "ZmonAgentDown")],
 )
 def test_agents_that_die_are_reported_in_time(tmp_path, intervals, who, alert, pause_seconds, also):
-    begin, agents = begin_of_fault(intervals), intervals.agents
+    begin = begin_of_fault(intervals)
+    agents = intervals.agents
     pause = intervals.pending(agents, pause_seconds)
     late = begin + agents.seconds + pause + 2 * intervals.evaluation_seconds
     scraping = Scraping(intervals, late, **{who: lambda now: now < begin})
@@ -124,7 +127,8 @@ def test_pause_that_heals_is_quiet_without_a_hub(tmp_path, intervals, seconds):
 
 @SETS
 def test_recorded_rates_have_no_gap_although_a_scrape_fails(tmp_path, intervals):
-    every, num_last = intervals.recorded.seconds, 12
+    every = intervals.recorded.seconds
+    num_last = 12
     until = 20 * every
     begin = until - 6 * every
     scraping = Scraping(

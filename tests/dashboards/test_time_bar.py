@@ -52,7 +52,8 @@ def test_bar_is_on_the_page_before_the_ranks_with_its_promql(open_page):
 
 
 def test_without_steps_in_the_range_the_bar_is_the_account_of_the_hub(open_page, world):
-    world.moment, world.jobs = EMPTY, [changed(JOB, time={"forward": 60.0, "stall": 1740.0})]
+    world.moment = EMPTY
+    world.jobs = [changed(JOB, time={"forward": 60.0, "stall": 1740.0})]
     app = open_page()
     assert "<b>30 min</b> over all launches of the job, <b>1 min</b> of it ideal: <b>3.3 %</b>" in page_text(app)
     assert any("time account of the hub" in caption.value for caption in app.caption)

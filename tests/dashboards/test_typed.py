@@ -18,7 +18,7 @@ VEGA = "Vega-Lite, which the dashboard writes"
 DICT = "a dict of the same file or of Jinja"
 READ_BY_KEY = {  # the expressions that may be read by a string key, with the reason; none is an answer of the hub
     "armed.py": {"os.environ": "environment variables"},
-    "asking.py": {"response.headers": "headers of HTTP"},
+    "http_requests.py": {"response.headers": "headers of HTTP"},
     "address.py": {"params": URL, "changes": "the fields of an Address that change"},
     "alike.py": {"values": TABLE},
     "charts.py": {"values": TABLE, "width": VEGA, "encoding": VEGA},

@@ -72,7 +72,8 @@ def test_view_names_server_that_does_not_answer(open_page, monkeypatch, view, de
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_view_without_jobs_does_not_show_healthy(open_page, world, view):
-    world.jobs, world.moment = [], EMPTY
+    world.jobs = []
+    world.moment = EMPTY
     assert "HEALTHY" not in page_text(open_page(view))
 
 
@@ -202,7 +203,8 @@ def test_password_of_url_is_on_no_page(open_page, monkeypatch):
 
 
 def test_host_can_be_deselected_without_jobs(open_page, world):
-    world.jobs, world.moment = [], EMPTY
+    world.jobs = []
+    world.moment = EMPTY
     app = open_page("hardware", host="node-1")
     selectbox(app, "Host").select(hosts.WHOLE_JOB).run()
     assert "host" not in app.query_params

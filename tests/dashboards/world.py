@@ -101,7 +101,8 @@ class World:
         self.queries: list[str] = []  # PromQL
         self.requests: list[tuple] = []  # to Prometheus: path and parameters
         self.hub_requests: list[tuple[str, dict[str, str]]] = []
-        self._recorded, self._pool = recorded, urllib3.PoolManager(maxsize=8)
+        self._recorded = recorded
+        self._pool = urllib3.PoolManager(maxsize=8)
 
     def hub(self, path: str, query: dict[str, str]) -> object:
         """Return the answer of the hub."""

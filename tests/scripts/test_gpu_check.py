@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from scripts import gpu_check, gpu_wheels
@@ -27,7 +28,7 @@ def test_environment_has_this_checkout_and_the_packages_of_its_python(tmp_path):
     done = subprocess.run([python, "-EPc", code], capture_output=True, text=True, cwd="/", check=True)
     checkout, package, prefix = done.stdout.split()
     assert Path(checkout).is_relative_to(REPOSITORY)
-    assert package == __import__("msgspec").__file__
+    assert package == msgspec.__file__
     assert prefix == str(tmp_path / "environment" / "venv")
 
 
@@ -49,13 +50,13 @@ def test_wheel_for_another_python_is_refused_with_its_name(tmp_path):
 
 
 def test_python_that_suits_is_used_as_it_is(monkeypatch):
-    monkeypatch.setattr(gpu_check, "lack", lambda python: "")
+    monkeypatch.setattr(gpu_check, "problem", lambda python: "")
     monkeypatch.setattr(gpu_check, "prepare", None)  # a call would raise TypeError
     assert gpu_check.suitable("python3") == "python3"
 
 
 def test_python_that_lacks_torch_is_unusable_with_the_next_step(monkeypatch, capsys):
-    monkeypatch.setattr(gpu_check, "lack", lambda python: "ModuleNotFoundError: No module named 'torch'")
+    monkeypatch.setattr(gpu_check, "problem", lambda python: "ModuleNotFoundError: No module named 'torch'")
     monkeypatch.setattr(gpu_check, "prepare", lambda python: "environment")
     monkeypatch.setattr(gpu_check, "install", lambda python: None)
     with pytest.raises(gpu_check.Unusable, match=r"No module named 'torch'\. The Python must have torch and numpy"):
@@ -72,4 +73,3 @@ def test_wheels_are_those_of_zmon_for_the_machine_with_a_gpu():
 def test_wheels_and_environment_are_not_in_the_repository():
     ignored = (REPOSITORY / ".gitignore").read_text().splitlines()
     assert {f"{gpu_wheels.WHEELS.name}/", f"{gpu_check.FOLDER.name}/"} <= set(ignored)
-    assert gpu_check.WHEELS == gpu_wheels.WHEELS

@@ -10,7 +10,7 @@ TWO_PACKAGES = {"schema": "", "web": "schema"}
 
 
 def graph(*imports):
-    """Return a graph of these imports, each of them in line 7, and of the packages around the modules."""
+    """Return a graph of these imports, all of them in line 7, and of the packages around the modules."""
     made = ImportGraph()
     for importer, imported in imports:
         for module in (importer, imported):
@@ -61,9 +61,6 @@ def test_import_outside_the_row_names_importer_imported_and_line(imported):
     assert problem == f"zmon/schema/job.py:7: schema must not import {imported}; see scripts/imports.py"
 
 
-ENDINGS = {"detectors.endings": "", "detectors.stall": "detectors.endings"}
-
-
 PROBLEMS = {
     "file of a package": (
         ("zmon.hub", "zmon.agent"),
@@ -83,7 +80,7 @@ PROBLEMS = {
     ),
     "inside a subpackage": (
         ("zmon.detectors.stall", "zmon.detectors.endings.exits"),
-        ENDINGS,
+        {"detectors.endings": "", "detectors.stall": "detectors.endings"},
         "zmon/detectors/stall.py:7: zmon.detectors.endings.exits is inside detectors.endings",
     ),
 }

@@ -31,7 +31,8 @@ def compare(memory: Sequence[int], figures: AllocatorFigures) -> Iterator[Result
     for kind, in_box, by_torch in zip(("allocated", "reserved", "peak"), memory, by_torch_allocator, strict=True):
         compared_with = f"memory_stats: {by_torch * MEBI:,.1f} MiB"
         yield Result(f"memory {kind}", outcome_of(in_box == by_torch), in_box * MEBI, "MiB", compared_with)
-    subject, used = "memory reserved, and that of the process", figures.process_bytes
+    subject = "memory reserved, and that of the process"
+    used = figures.process_bytes
     if used is None:
         yield Result(subject, NOT_CHECKED, note="nvidia-smi does not list the process (another PID namespace?)")
     else:

@@ -13,7 +13,8 @@ from zmon.schema.measures import NS
 from zmon.schema.steps import Steps
 
 # A phase also has the gaps around its kernels: a few launches on the stream, microseconds each.
-GAP_SECONDS, GAP_RATIO = 50e-6, 0.005
+GAP_SECONDS = 50e-6
+GAP_RATIO = 0.005  # of the phase, in addition
 SUBMIT_RATIO = 0.5  # a host that waited for the device in a step would need all of its time
 _LIMIT_SECONDS = 60.0
 

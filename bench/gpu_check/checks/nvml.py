@@ -71,7 +71,8 @@ def load_gpu(copied: Path, seconds: float) -> Iterator[psutil.Process]:
 
 
 def _round(source: GpuSource, command: str) -> Round:
-    before, sample = _row(command), _sample(source)
+    before = _row(command)
+    sample = _sample(source)
     return Round(before, sample, _row(command))
 
 
@@ -101,9 +102,13 @@ def _compare_pids(sample: GpuSample, pid: int, command: str) -> Result:
 
 def _compare_copies(source: GpuSource, copied: Callable[[], tuple[int, int]]) -> Iterator[Result]:
     """Compare the counters of the bus with the bytes copied meanwhile, and the tensor cores with the products."""
-    first, copied_before, begin = _sample(source), copied(), time.monotonic()
+    first = _sample(source)
+    copied_before = copied()
+    begin = time.monotonic()
     time.sleep(_COPY_SECONDS)
-    last, copied_after, end = _sample(source), copied(), time.monotonic()
+    last = _sample(source)
+    copied_after = copied()
+    end = time.monotonic()
     yield _compare_tensor(last, (copied_after[0] - copied_before[0]) // RECEIVED_BYTES, end - begin)
     for number, field in enumerate(("pcie_received_bytes", "pcie_sent_bytes")):
         counted = rise(getattr(first, field), getattr(last, field))
@@ -118,7 +123,8 @@ def _compare_copies(source: GpuSource, copied: Callable[[], tuple[int, int]]) ->
 
 def _compare_tensor(sample: GpuSample, rounds: int, seconds: float) -> Result:
     """Compare how busy the tensor cores were with the operations of the load in these rounds, relative to the peak."""
-    ratio, peaks = sample.tensor_active_ratio, peaks_of(sample.name or "", {})
+    ratio = sample.tensor_active_ratio
+    peaks = peaks_of(sample.name or "", {})
     if ratio is None or peaks is None:
         note = "this GPU does not measure it" if ratio is None else f"the peak of {sample.name} is unknown"
         return Result("tensor_active_ratio", NOT_CHECKED, ratio, note=note)

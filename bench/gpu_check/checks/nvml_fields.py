@@ -147,7 +147,9 @@ def compare(rounds: Sequence[Round]) -> Iterator[Result]:
 
 
 def _compare(pair: Pair, round_: Round) -> Result:
-    value, before, after = pair.of_sample(round_.sample), pair.of_row(round_.before), pair.of_row(round_.after)
+    value = pair.of_sample(round_.sample)
+    before = pair.of_row(round_.before)
+    after = pair.of_row(round_.after)
     figure = value if _is_number(value) else _text(value)
     if value is None and before is None:
         return Result(pair.name, NOT_CHECKED, note="this GPU does not offer it")

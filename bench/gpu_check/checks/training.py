@@ -33,7 +33,8 @@ def run_trainer(kit: Kit, setting: Setting) -> Iterator[Result]:
 def run_parallel(kind: str, kit: Kit, setting: Setting) -> Iterator[Result]:
     """Run a small training with DDP or FSDP2."""
     job = kit.run(setting, "parallel", kind, str(STEPS), seconds=_LIMIT_SECONDS)
-    ranks, boxes = job.records(TrainedRank), job.boxes()
+    ranks = job.records(TrainedRank)
+    boxes = job.boxes()
     yield from compare(kit.machine, setting, STEPS, boxes, ranks)
     yield compare_collectives(boxes, ranks)
 
@@ -84,10 +85,12 @@ def compare_collectives(boxes: Sequence[RankRecord], ranks: Sequence[TrainedRank
 
 
 def _compare_devices(machine: Machine, boxes: Sequence[RankRecord]) -> Result:
-    subject, devices = "device in the box", {box.identity.device for box in boxes}
+    subject = "device in the box"
+    devices = {box.identity.device for box in boxes}
     if not machine.uuids:
         return Result(subject, NOT_CHECKED, _join(devices), note=machine.smi_error)
-    known, compared_with = devices <= set(machine.uuids), f"nvidia-smi: {_join(machine.uuids)}"
+    known = devices <= set(machine.uuids)
+    compared_with = f"nvidia-smi: {_join(machine.uuids)}"
     return Result(subject, outcome_of(known), _join(devices), compared_with=compared_with)
 
 
@@ -102,7 +105,8 @@ def _compare_wall(boxes: Sequence[RankRecord]) -> Result:
 
 
 def _wall_ratio(steps: Steps) -> float | None:
-    starts, durations = steps.column(START)[_WARM_UP_STEPS:], steps.column(DURATION)[_WARM_UP_STEPS:]
+    starts = steps.column(START)[_WARM_UP_STEPS:]
+    durations = steps.column(DURATION)[_WARM_UP_STEPS:]
     if len(starts) < 2:
         return None
     return sum(durations[1:]) / (starts[-1] + durations[-1] - starts[0] - durations[0])

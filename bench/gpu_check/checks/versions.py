@@ -33,7 +33,8 @@ def compare(machine: Machine) -> Iterator[Result]:
     elif machine.smi_error:
         yield Result(subject, NOT_CHECKED, note=machine.smi_error)
     else:  # a job may see fewer: CUDA_VISIBLE_DEVICES
-        known, compared_with = devices <= set(machine.uuids), f"nvidia-smi: {', '.join(machine.uuids)}"
+        known = devices <= set(machine.uuids)
+        compared_with = f"nvidia-smi: {', '.join(machine.uuids)}"
         yield Result(subject, outcome_of(known), ", ".join(sorted(devices)), compared_with=compared_with)
 
 

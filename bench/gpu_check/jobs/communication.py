@@ -20,7 +20,8 @@ from bench.gpu_check.records import HIDDEN_SHARES, Overlaps, write
 from bench.gpu_check.settings import BY_KEY
 
 LATE_SECONDS = 0.4
-_MAX_BYTES, _MEMORY_SHARE = 8 << 30, 4  # of the gathered tensor: at most, and as a divisor of the free memory
+_MAX_BYTES = 8 << 30  # of the gathered tensor
+_MEMORY_SHARE = 4  # the gathered tensor takes at most this fraction (1 ÷ 4) of the free memory
 _REPEATS = 3
 
 

@@ -19,7 +19,8 @@ def main(folder: str, key: str) -> None:
     """Run the steps without waiting for the device, then write the times of the kernels."""
     device = join(key)
     steps: list[dict[str, tuple[Any, Any]]] = []  # the marks around the kernel of each phase
-    begin, first = time.perf_counter(), device.mark()
+    begin = time.perf_counter()
+    first = device.mark()
     for _ in range(STEPS):
         steps.append({})
         with zmon.step():
@@ -28,7 +29,8 @@ def main(folder: str, key: str) -> None:
                 before = device.mark()
                 device.busy(seconds)
                 steps[-1][phase] = before, device.mark()
-    host_seconds, last = time.perf_counter() - begin, device.mark()
+    host_seconds = time.perf_counter() - begin
+    last = device.mark()
     device.finish()
     times = tuple({phase: device.seconds(*marks) for phase, marks in step.items()} for step in steps)
     has_events = probe.current is not None and probe.current.device is not None

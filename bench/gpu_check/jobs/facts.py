@@ -10,7 +10,8 @@ from bench.gpu_check.records import TorchDevice, TorchFacts
 
 def torch_facts() -> TorchFacts:
     """Return the versions of torch, CUDA and NCCL, and the devices."""
-    error, devices = "", []
+    error = ""
+    devices = []
     if torch.version.cuda is not None:
         try:
             torch.cuda.init()

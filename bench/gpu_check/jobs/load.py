@@ -20,7 +20,9 @@ def main(path: str) -> None:
     host_source = torch.ones(RECEIVED_BYTES, dtype=torch.uint8, pin_memory=True)
     host_target = torch.empty(SENT_BYTES, dtype=torch.uint8, pin_memory=True)
     received = torch.empty(RECEIVED_BYTES, dtype=torch.uint8, device=device)
-    rounds, file, new = 0, Path(path), Path(f"{path}.new")
+    rounds = 0
+    file = Path(path)
+    new = Path(f"{path}.new")
     while True:
         for _ in range(PRODUCTS):
             matrix @ matrix

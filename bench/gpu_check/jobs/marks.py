@@ -14,7 +14,8 @@ from zmon import probe
 from zmon.probe.rank import RankTimeline
 
 MODES = (ABSENT, HOST_CLOCK, EVENTS)
-STEPS, MARKS = 20, 50  # of a block; a step is short of the queue of boundaries that the device has not passed
+STEPS = 20  # of a block
+MARKS = 50  # of a step: fewer than the probe's queue of boundaries that the device has not passed
 _PHASES = ("forward", "backward")
 
 
@@ -56,7 +57,8 @@ def block(device: Device) -> float:
 
 def main(folder: str, key: str, rounds: str) -> None:
     """Run blocks of all modes in turns, forward and backward, and write their costs."""
-    device, modes = join(key), Modes()
+    device = join(key)
+    modes = Modes()
     costs: dict[str, list[float]] = {mode: [] for mode in MODES}
     gc.collect()
     gc.freeze()

@@ -70,7 +70,8 @@ def main(folder: str, key: str) -> None:
     absent_seconds = submit(training, device)
     probe.current = timeline
     timeline.turn_to(timeline.activity)  # the time without zmon belongs to no step
-    dropped, error = timeline.ledger.dropped, ""
+    dropped = timeline.ledger.dropped
+    error = ""
     torch.cuda.set_sync_debug_mode("error")
     try:
         for _ in range(STEPS):

@@ -20,7 +20,8 @@ class FakeSmi:
     """The program, and the answers to its queries: for each, rows of texts by property."""
 
     def __init__(self, folder, **tables):
-        self._table, program = folder / "smi.json", folder / "nvidia-smi"
+        self._table = folder / "smi.json"
+        program = folder / "nvidia-smi"
         self.answer(**tables)
         program.write_text(_PROGRAM.format(python=sys.executable, table=str(self._table)))
         program.chmod(0o755)

@@ -72,7 +72,8 @@ class Difference:
 def difference(one: Answer, other: Answer) -> Difference:
     """Return the difference of two answers. Their series must have the same labels."""
     assert one.keys() == other.keys(), f"only in one: {sorted(one.keys() ^ other.keys())[:4]}"
-    ratios, only = [0.0], 0
+    ratios = [0.0]
+    only = 0
     for labels, values in one.items():
         others = other[labels]
         only += len(values.keys() ^ others.keys())

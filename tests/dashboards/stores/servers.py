@@ -42,7 +42,8 @@ def started(log: Path, url: str, *command: str) -> Iterator[subprocess.Popen]:
 def prometheus(folder: Path, config: Mapping[str, object] | None = None) -> Iterator[tuple[str, subprocess.Popen]]:
     """Start Prometheus with this configuration and the blocks that are in `folder`; yield its URL and process."""
     folder.mkdir(parents=True, exist_ok=True)
-    file, port = folder / "prometheus.yml", free_port()
+    file = folder / "prometheus.yml"
+    port = free_port()
     file.write_text(yaml.safe_dump(dict(config or {})))
     url = f"http://127.0.0.1:{port}"
     with started(

@@ -68,7 +68,8 @@ class Stores(NamedTuple):
 
 def load(url, shards):
     """Send the hour to a store, and return its numbers of samples by name. With shards, the hub is in both of them."""
-    batches, sent = defaultdict(list), Counter()
+    batches = defaultdict(list)
+    sent = Counter()
     for labels, samples in (*hour.hour(), *hour.recorded()):
         instance = labels.get("instance")
         names = [""] if not shards or not instance else [SHARD_OF[instance]] if instance in SHARD_OF else ["0", "1"]

@@ -61,7 +61,7 @@ def rows(monkeypatch, policies):
     ("arguments", "part"),
     [
         ((), "no drill is selected"),
-        (("--all", "rank-killed"), "no drill is selected"),
+        (("--all", "rank-killed"), "drills are selected in more than one way"),
         (("no-such",), "there is no drill 'no-such'"),
         (("--resume",), "there is no session to resume"),
         (("--all", "--repeats", "0"), "--repeats"),

@@ -76,21 +76,21 @@ def test_truth_about_each_fault_is_on_disk_before_zmon_is_asked(tmp_path, scene)
 
 def test_report_is_due_from_the_fault_after_a_harmless_event(scene):
     first, second = (lambda scene, onset=onset: Injection(onset) for onset in (1000.0, 1016.0))
-    assert then(first, second, True)(scene).onset == 1016.0
+    assert then(first, second, is_first_harmless=True)(scene).onset == 1016.0
     assert then(first, second)(scene).onset == 1000.0
 
 
 def test_second_fault_lasts_although_the_first_one_cannot_be_lifted(scene):
     lifted = []
     pause, stop = Injection(1000.0), Injection(1001.0, lambda: lifted.append("stop"))
-    injection = then(lambda scene: pause, lambda scene: stop, True)(scene)
+    injection = then(lambda scene: pause, lambda scene: stop, is_first_harmless=True)(scene)
     assert (injection.lift, lifted) == (None, [])
 
 
 def test_second_fault_after_a_harmless_event_is_never_left_out(scene, monkeypatch):
     monkeypatch.setattr(together, "PAUSED_SECONDS", 0.0)
     with pytest.raises(ZmonError, match="did not obey 'exit_zero'"):
-        then(lambda scene: Injection(1000.0), ordered("exit_zero"), True)(scene)
+        then(lambda scene: Injection(1000.0), ordered("exit_zero"), is_first_harmless=True)(scene)
 
 
 def test_truth_of_an_earlier_session_with_the_same_job_name_is_left_out(tmp_path, scene):

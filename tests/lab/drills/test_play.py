@@ -30,7 +30,10 @@ class FakeStage:
 
     def __init__(self, folder, clock):
         self.folder, self._clock = folder, clock
-        self.reports, self.alerts, self.healthy_from, self.ended = [], [], {}, []
+        self.reports = []
+        self.alerts = []
+        self.healthy_from = {}
+        self.ended = []
         self.resolves = True
         self.policy, self.acts = None, ()
         self.name, self.witnesses = "host", ("hub", "prometheus", "alertmanager")
@@ -121,7 +124,8 @@ def test_finding_and_page_in_time_are_as_expected(stage):
 
 
 def play_with_policy(stage, acts, **changes):
-    stage.policy, stage.acts = stage.folder / "policy.yaml", acts
+    stage.policy = stage.folder / "policy.yaml"
+    stage.acts = acts
     stage.report()
     return play_rank_frozen(stage, lambda scene: Injection(ONSET, lift=lambda: None), **changes)
 

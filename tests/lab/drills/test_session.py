@@ -16,7 +16,9 @@ class FakeStage:
     """A stage that is only built and closed."""
 
     def __init__(self, folder, policy):
-        self.folder, self.policy, self.closed = folder, policy, False
+        self.folder = folder
+        self.policy = policy
+        self.closed = False
         built.append(self)
 
     def close(self):

@@ -19,6 +19,7 @@ from zmon.errors import PartFailed, ZmonError
 pytestmark = pytest.mark.drill
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(100)"]
+NO_CGROUP = cgroups.unavailable()()  # the reason, or None
 
 
 @pytest.fixture
@@ -74,12 +75,11 @@ def test_throttled_resets_the_gpus_if_the_job_does_not_obey(scene, monkeypatch):
     assert not answers
 
 
-@pytest.mark.skipif(cgroups.unavailable() is not None, reason=str(cgroups.unavailable()))
+@pytest.mark.skipif(NO_CGROUP is not None, reason=str(NO_CGROUP))
 def test_remove_leftovers_removes_the_cgroup_of_a_killed_drill(other_process):
     ended = subprocess.Popen(["true"])
     ended.wait()
-    parent, _ = cgroups._hierarchy()
-    group = parent / f"zmon-drill-{ended.pid}-job"
+    group = cgroups._parent("memory") / f"zmon-drill-{ended.pid}-job"
     group.mkdir()
     (group / "cgroup.procs").write_text(str(other_process.pid))
     cgroups.remove_leftovers()

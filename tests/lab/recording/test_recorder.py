@@ -11,7 +11,7 @@ def reports(*answers):
 
 
 def times(reports):
-    return [each.at for each in reports]
+    return [report.at for report in reports]
 
 
 def test_silence_between_two_reports_is_left_out():

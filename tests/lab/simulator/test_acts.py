@@ -53,8 +53,8 @@ def test_without_a_policy_nothing_is_done():
 
 def test_blame_is_for_loud_faults_at_the_time_of_the_hub():
     strikes = [Strike("stop", 2, seconds=6.0), Strike("kill", 1), Strike("cancel", 0)]
-    truths = [truth(Composition(7, 0, SHAPE, (each,)), each, 5.0, is_watched=True) for each in strikes]
-    assert [(each.time, each.ranks, each.heals) for each in blames(truths)] == [
+    truths = [truth(Composition(7, 0, SHAPE, (strike,)), strike, 5.0, is_watched=True) for strike in strikes]
+    assert [(blame.time, blame.ranks, blame.heals) for blame in blames(truths)] == [
         (UNIX + 5.0, {2}, True),
         (UNIX + 5.0, {1}, False),
     ]

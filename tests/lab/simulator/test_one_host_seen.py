@@ -9,7 +9,9 @@ from zmon.cli.watch.observer import DETECTORS
 from zmon.hub import Hub, HubConfig
 
 SEED = 20261127
-COMPOSITIONS = [each for each in (compose(SEED, number) for number in range(40)) if each.shape.hosts > 1]
+COMPOSITIONS = [
+    composition for composition in (compose(SEED, number) for number in range(40)) if composition.shape.hosts > 1
+]
 
 
 class WatchOfOneHost(Watch):
@@ -18,15 +20,13 @@ class WatchOfOneHost(Watch):
     def __post_init__(self):
         super().__post_init__()
         self.agents = [agent for agent in self.agents if agent.host == 0]
-
-    def _new_hub(self):
-        return Hub(HubConfig((), self.folder, DETECTORS))
+        self._hub = Hub(HubConfig((), self.folder, DETECTORS))
 
     def _strike(self, strike):
         """Ignore what happens to agents, hubs and clocks elsewhere."""
 
 
-@pytest.mark.parametrize("composition", COMPOSITIONS, ids=lambda each: f"{each.number}")
+@pytest.mark.parametrize("composition", COMPOSITIONS, ids=lambda composition: f"{composition.number}")
 def test_no_finding_names_a_rank_or_host_that_is_not_seen(composition, tmp_path):
     world = World(composition)
     watch = WatchOfOneHost(world, tmp_path)
@@ -34,12 +34,16 @@ def test_no_finding_names_a_rank_or_host_that_is_not_seen(composition, tmp_path)
         watch.run(world.time + 1.0)
     watch.run(world.time + 90.0)
     own_ranks = {rank.rank for rank in world.ranks if rank.host == 0}
-    for finding in (each.finding for each in watch.published):
+    for finding in (published.finding for published in watch.published):
         assert own_ranks.issuperset(finding.ranks), finding.summary
         assert {"node-0"}.issuperset(finding.hosts), finding.summary
 
 
 def test_compositions_have_faults_on_both_sides():
     """Some are at ranks that the watch sees, some elsewhere."""
-    sides = {World(each).ranks[strike.rank].host == 0 for each in COMPOSITIONS for strike in each.strikes}
+    sides = {
+        World(composition).ranks[strike.rank].host == 0
+        for composition in COMPOSITIONS
+        for strike in composition.strikes
+    }
     assert sides == {True, False}

@@ -117,7 +117,8 @@ def test_uneven_steps_of_a_noisy_job_are_no_finding_about_the_pause_of_a_host():
 
 @pytest.mark.parametrize(("noise", "is_ordinary"), [("host_pause", True), ("jitter", False)])
 def test_noise_of_a_job_is_a_finding_about_no_fault_but_jitter(noise, is_ordinary):
-    shape, strike = Shape(noise=0.3), Strike(noise)
+    shape = Shape(noise=0.3)
+    strike = Strike(noise)
     truths = [truth(Composition(7, 0, shape, (strike,)), strike, 1.0, is_watched=True)]
     uneven = finding(cause="compute_jitter", ranks=(), hosts=())
     assert is_of_the_job(shape, truths, uneven) is is_ordinary
@@ -135,13 +136,14 @@ def test_line_has_the_seed_and_the_truth():
 
 
 def test_small_slice_of_random_compositions_has_no_wrong_name_no_silence_and_no_false_page():
-    assert not [line(each) for each in play_many(seed=18, first=0, number=12) if each.result in (*NEVER, "broken")]
+    plays = play_many(seed=18, first=0, number=12)
+    assert not [line(result) for result in plays if result.result in (*NEVER, "broken")]
 
 
 @pytest.mark.slow
 def test_slice_of_random_compositions_has_no_wrong_name_no_silence_and_no_false_page():
     plays = play_many(seed=18, first=0, number=46)
-    assert not [line(each) for each in plays if each.result in (*NEVER, "broken")]
+    assert not [line(result) for result in plays if result.result in (*NEVER, "broken")]
 
 
 def test_job_that_hangs_while_it_is_asked_whether_it_moves_is_given_the_time_for_findings():

@@ -43,7 +43,8 @@ class SecuredPart(Part):
     async def healthy(self, session: aiohttp.ClientSession, timeout: float = 5.0) -> bool:
         """Return True if the agent says that it is ready."""
         context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as trusting:
             return await super().healthy(trusting, timeout)
 

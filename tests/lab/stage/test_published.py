@@ -10,23 +10,25 @@ from zmon.hub.journal import Journal
 
 def test_culprit_that_was_replaced_is_returned_beside_the_later_one(tmp_path):
     path = tmp_path / "findings.jsonl"
-    journal, first = Journal(path), finding(id="1", job_id="drill-1", ranks=(1,), severity="warning")
+    journal = Journal(path)
+    first = finding(id="1", job_id="drill-1", ranks=(1,), severity="warning")
     journal.open_or_update(first, 10.0)
     journal.open_or_update(finding(id="2", job_id="drill-10", ranks=(3,)), 10.0)
     for now in (11.0, 11.0 + HOLD_SECONDS):
         journal.open_or_update(replace(first, ranks=(2,), severity="critical"), now)
     states = published(path, "drill-1")
-    assert [(each.ranks, each.severity) for each in states][-1] == ((2,), "critical")
-    assert (1,) in [each.ranks for each in states]
-    assert all(each.ranks != (3,) for each in states)
+    assert (states[-1].ranks, states[-1].severity) == ((2,), "critical")
+    assert (1,) in [state.ranks for state in states]
+    assert all(state.ranks != (3,) for state in states)
 
 
 def test_state_that_returns_is_the_last_one(tmp_path):
     path = tmp_path / "findings.jsonl"
-    journal, first = Journal(path), finding(id="1", job_id="drill-1", cause="compute_hang", severity="critical")
+    journal = Journal(path)
+    first = finding(id="1", job_id="drill-1", cause="compute_hang", severity="critical")
     for now, cause in ((10.0, "compute_hang"), (11.0, "network_stall"), (12.0, "compute_hang")):
         journal.open_or_update(replace(first, cause=cause), now)
-    assert [each.cause for each in published(path, "drill-1")] == ["compute_hang", "network_stall", "compute_hang"]
+    assert [state.cause for state in published(path, "drill-1")] == ["compute_hang", "network_stall", "compute_hang"]
 
 
 def test_line_that_is_being_written_is_left_out(tmp_path):

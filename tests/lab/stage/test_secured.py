@@ -50,7 +50,6 @@ def test_prometheus_scrapes_agents_that_are_no_root(stage: SecuredHosts) -> None
 def test_fault_is_found_and_paged(stage: SecuredHosts, name: str) -> None:
     (drill,) = select_drills(ALL, [name])
     row = play(drill, stage, replace(draw_job(drill, 0, SEED), kind="ddp", ranks=RANKS, step_seconds=0.1))
-    print(f"{name}: {row.result}, {row.finding_seconds} s, page {row.page_seconds} s, {row.remarks}")
     assert row.broken is None
     assert row.result in ("right", "late"), row.remarks  # late: the machine may be busy
     assert row.paged == ("ZmonStall",)

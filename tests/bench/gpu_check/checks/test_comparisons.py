@@ -37,7 +37,9 @@ def step(number, start, duration=0.02, all_reduce=0.005):
 
 def box(num_steps=30, dropped=0, device=UUID, backend="nccl", host_seconds=0.02):
     last = [0] * (layout.BOUNDARY.size // 8)
-    last[layout.STEPS], last[layout.OVERHEAD], last[layout.DROPPED] = num_steps, 3_000_000, dropped
+    last[layout.STEPS] = num_steps
+    last[layout.OVERHEAD] = 3_000_000
+    last[layout.DROPPED] = dropped
     steps = steps_of({"": [step(number, number * host_seconds) for number in range(num_steps)]})
     return RankRecord(replace(IDENTITY, device=device, backend=backend), last, steps, {"0": 30, "unused": 0})
 

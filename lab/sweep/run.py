@@ -6,7 +6,6 @@ The ranks write their black boxes into a temporary directory. No agent of this n
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -27,32 +26,35 @@ THREADS = "OMP_NUM_THREADS"  # torch reads it from the environment
 
 
 @dataclass(frozen=True)
-class Failed:
+class Run:
+    """The steps of a job at one size."""
+
+    steps: Series
+    num_processors: int | None  # that its ranks share; None: the ranks compute on devices
+
+
+@dataclass(frozen=True)
+class FailedRun:
     """A run without usable steps."""
 
-    why: str
+    reason: str
 
 
 def run_at(
     size: Size, command: Sequence[str], env: Mapping[str, str], log: Path, seconds: float, start_seconds: float
-) -> tuple[Series, int | None] | Failed:
-    """Run the job; return its steps, and the number of processors that its ranks share.
+) -> Run | FailedRun:
+    """Run the job until it has trained for `seconds`, or has ended.
 
-    That number is None if the ranks compute on devices. The job trains for `seconds`. The run fails if no step ends
-    within `start_seconds`.
+    Its training begins when every rank has ended a step. The run fails if it has not begun within `start_seconds`.
     """
-    folder = Path()
+    parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     try:
-        parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-        folder = Path(tempfile.mkdtemp(prefix="zmon-scaling-", dir=parent))
-        return _run(size, command, env, folder, log, seconds, start_seconds)
+        with tempfile.TemporaryDirectory(prefix="zmon-scaling-", dir=parent, ignore_cleanup_errors=True) as folder:
+            return _run(size, command, env, Path(folder), log, seconds, start_seconds)
     except OSError as error:
-        return Failed(f"{error.filename or command[0]}: {error.strerror or error}")
+        return FailedRun(f"{error.filename or command[0]}: {error.strerror or error}")
     except ZmonError as error:
-        return Failed(str(error))
-    finally:
-        if folder.name:
-            shutil.rmtree(folder, ignore_errors=True)
+        return FailedRun(str(error))
 
 
 def _run(
@@ -63,40 +65,44 @@ def _run(
     log: Path,
     seconds: float,
     start_seconds: float,
-) -> tuple[Series, int | None] | Failed:
+) -> Run | FailedRun:
     job_id = f"scaling-{size.ranks}x{size.batch or 'own'}"
     threads = {THREADS: env.get(THREADS, "1")}  # torchrun sets it only if it starts several ranks
     job_env = environment({**env, **threads, "ZMON_BOX_DIR": str(folder / "boxes")}, job_id)
-    boxes, steps = Boxes(folder / "boxes", "here"), StepLog(folder / FOLDER, "here")
+    boxes = Boxes(folder / "boxes", "here")
+    step_log = StepLog(folder / FOLDER, "here")
     try:
         with StartedCommand(command, job_env, log) as job:
-            problem = _train(job, boxes, steps, seconds, start_seconds)
+            problem = _train(job, boxes, step_log, seconds, start_seconds)
         boxes.scan()
         devices = {box.identity.device for box, _ in boxes.ranks()}
-        steps.append(boxes.files)
+        step_log.append(boxes.files)
     finally:
         boxes.close()
-        steps.close()
+        step_log.close()
     if problem:
-        return Failed(f"{problem}; {job.last_line()}")
+        return FailedRun(f"{problem}; {job.last_line()}")
     if not devices:
-        return Failed(f"no rank imported torch and joined a process group; {job.last_line()}")
-    run = series(str(size), read_log(job_id, folder / FOLDER))
-    if run.world_size != size.ranks:
-        return Failed(f"the job had {run.world_size} ranks")
-    if not run.causes:
-        return Failed("; ".join(run.caveats) or "its step records have no time categories")
+        return FailedRun(f"no rank imported torch and joined a process group; {job.last_line()}")
+    steps = series(str(size), read_log(job_id, folder / FOLDER))
+    if steps.world_size != size.ranks:
+        return FailedRun(f"the job had {steps.world_size} ranks")
+    if not steps.causes:
+        return FailedRun("; ".join(steps.caveats) or "its step records have no time categories")
+    if devices != {"cpu"}:
+        return Run(steps, num_processors=None)
     threads_per_rank = max(1, int(threads[THREADS])) if threads[THREADS].isdecimal() else 1
-    return run, max(1, len(os.sched_getaffinity(0)) // threads_per_rank) if devices == {"cpu"} else None
+    return Run(steps, max(1, len(os.sched_getaffinity(0)) // threads_per_rank))
 
 
-def _train(job: StartedCommand, boxes: Boxes, steps: StepLog, seconds: float, start_seconds: float) -> str:
-    """Record steps until the job has trained for `seconds` or has ended; return why it failed, or ""."""
-    launched_at, trained_since = time.monotonic(), None
+def _train(job: StartedCommand, boxes: Boxes, step_log: StepLog, seconds: float, start_seconds: float) -> str:
+    """Record steps until the job has trained for `seconds` or has ended. Return why it failed; "" if it did not."""
+    launched_at = time.monotonic()
+    trained_since: float | None = None
     while True:
         code = job.exit_code()
         boxes.scan()
-        steps.append(boxes.files)
+        step_log.append(boxes.files)
         states = [state for _, state in boxes.ranks()]
         if trained_since is None and states and all(state.steps for state in states):
             trained_since = time.monotonic()

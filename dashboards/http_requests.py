@@ -4,8 +4,7 @@ The text of the error has a next step, or the reason of a server that rejects th
 
 All viewers share the answers of `ask`: each request is sent once per refresh, however many viewers there are. A failure
 is cached as well, so that twenty viewers do not wait for the same timeout twenty times. `ask_uncached` and `fetch`
-cache nothing. The module `queries` caches their answers; an answer about a fixed time range for 60 s. The types of
-answers are frozen, since answers are shared.
+cache nothing: the module `queries` caches their answers. The types of answers are frozen, since answers are shared.
 """
 
 import re
@@ -30,9 +29,9 @@ from zmon.schema.names import SCHEMA
 TIMEOUT_SECONDS = 1.0  # half of the refresh interval, so pages stay on time even if nothing answers
 LONG_SECONDS = 5.0  # the timeout of a query about the past, which takes longer if the range is a week
 CACHE_ENTRIES = 1000
-_PART_BYTES = 1 << 16
+_CHUNK_BYTES = 1 << 16
 # msgspec 0.22 crashes the process if two threads decode a type for the first time at once.
-_BUILDING_DECODER = Lock()
+_DECODER_LOCK = Lock()
 BACKGROUND = ThreadPoolExecutor(4, "ask")  # shared by all viewers; it only fills the cache
 _MAX_REASON = 300  # letters of the reason for which a server rejects a request
 
@@ -57,7 +56,7 @@ class Unreachable(Exception):
 
 
 class _Unusable(requests.RequestException):
-    """A body that is not read. The text has the reason."""
+    """The body of an answer cannot be used. The text has the reason."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,8 @@ class Source:
 
 def ask(hub: Source, endpoint: Endpoint[Request, HubAnswer], request: Request) -> HubAnswer:
     """Return the answer of the hub, from the cache if it is younger than one refresh. Raises Unreachable."""
-    path, query = endpoint.path_of(request), tuple(endpoint.query_of(request))
+    path = endpoint.path_of(request)
+    query = tuple(endpoint.query_of(request))
     answer = answer_or_raise(_cached(hub, path, query, endpoint.answer))
     if not isinstance(answer, endpoint.answer) or answer.schema != SCHEMA:
         raise hub.wrong_server()
@@ -97,16 +97,16 @@ def answer_or_raise(answer: T | Unreachable) -> T:
     return answer
 
 
-def answer_or_error(ask_: Callable[[], T]) -> T | Unreachable:
-    """Return the answer, or Unreachable in its place, which can be cached."""
+def answer_or_error(send: Callable[[], T]) -> T | Unreachable:
+    """Return the answer of this call, or the Unreachable that it raises, which can be cached."""
     try:
-        return ask_()
+        return send()
     except Unreachable as error:
         return error
 
 
 def ask_uncached(source: Source, path: str, query: Query, answer: type[T], seconds: float) -> T:
-    """Send the request and bypass the cache. Raises Unreachable."""
+    """Send the request, and wait at most `seconds` for each part of its answer. Raises Unreachable."""
     content = fetch(source, path, query, seconds)
     try:
         return _decode(plain_json(content), answer)
@@ -125,13 +125,15 @@ def _cached(source: Source, path: str, query: Query, _answer: type[object]) -> o
 
 def fetch(source: Source, path: str, query: Query = (), seconds: float = TIMEOUT_SECONDS) -> bytes:
     """Return the body of the answer. Raises Unreachable."""
-    name, url, advice = source.name, without_credentials(source.url), source.advice
+    name = source.name
+    url = without_credentials(source.url)
+    advice = source.advice
     try:
         options = http_options(source.server)
     except (OSError, ValueError) as error:
         raise Unreachable(f"{name} cannot be asked: the file in {VARIABLE} is unusable: {error}") from None
-    shows_credentials = bool(options.auth or options.headers or url != source.url)
-    if shows_credentials and not may_carry_credentials(source.url):
+    has_credentials = bool(options.auth or options.headers or url != source.url)
+    if has_credentials and not may_carry_credentials(source.url):
         raise Unreachable(f"{name} at {url} is not asked: {WITHOUT_TLS}. Write https:// in {source.variable}.")
     try:
         status, content = _get(f"{source.url.rstrip('/')}{path}", query, seconds, options)
@@ -172,8 +174,8 @@ def _get(url: str, query: Query, seconds: float, options: HttpOptions) -> tuple[
         if response.headers.get("Content-Encoding", "identity") != "identity":
             raise _Unusable("an encoding that was not asked for")
         content = bytearray()
-        for part in response.iter_content(_PART_BYTES):
-            content += part
+        for chunk in response.iter_content(_CHUNK_BYTES):
+            content += chunk
             if len(content) > MAX_ANSWER_BYTES:
                 raise _Unusable(f"more than {MAX_ANSWER_BYTES >> 20} MiB")
         return response.status_code, bytes(content)
@@ -193,6 +195,6 @@ def _reason(content: bytes) -> str:
 
 
 def _decode(content: bytes, answer: type[T]) -> T:
-    with _BUILDING_DECODER:
+    with _DECODER_LOCK:
         decoder = msgspec.json.Decoder(answer)
     return decoder.decode(content)

@@ -30,14 +30,17 @@ def settled_point(
     if len(blocks) < MIN_BLOCKS:
         number = sum(len(run.steps) for run in rounds)
         return Unknown(f"{number} steps are too few: let it run longer with --seconds")
-    means = [fmean(run.seconds[i] for i in block) for run, block in blocks]
+    means = [fmean(run.seconds[index] for index in block) for run, block in blocks]
     weights = [len(block) for _, block in blocks]
 
     def mean(values: Sequence[float]) -> float:
         return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
 
     def seconds_in(category: str) -> list[float]:
-        return [fmean(run.causes[category][i] for i in b) if category in run.causes else 0.0 for run, b in blocks]
+        return [
+            fmean(run.causes[category][index] for index in block) if category in run.causes else 0.0
+            for run, block in blocks
+        ]
 
     counted = all(run.samples and sum(run.samples) for run in rounds)
     if not counted and batch is None:
@@ -46,7 +49,9 @@ def settled_point(
             "zmon.work() in the trainer, or write {batch} or {batch_per_rank} in the command"
         )
     categories = sorted({category for run in rounds for category in run.causes})
-    samples = [fmean(run.samples[i] for i in block) if counted and run.samples else batch or 0 for run, block in blocks]
+    samples = [
+        fmean(run.samples[index] for index in block) if counted and run.samples else batch or 0 for run, block in blocks
+    ]
     ops = sorted({op for run in rounds for op in run.sent_bytes})
     return Point(
         ranks=rounds[0].world_size,
