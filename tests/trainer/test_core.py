@@ -41,7 +41,7 @@ batches = (Loaded(step, 64, samples) for step in range(20))
 batch, losses = trainer.load(batches), []
 while batch is not None:
     result, batch = trainer.step(batch, 1.0, batches)
-    losses.append(result.sums.numbers()[0] / result.samples)
+    losses.append(result.sums.numbers().log_loss / result.samples)
 assert "trainer.scale" not in sys.modules
 print(trainer.__class__.__module__, len(losses), losses[0], losses[-1], sys.modules["trainer"].__file__)
 """

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from trainer.errors import ConfigError
-from trainer.optimizers import DENSE, RULES, DenseOptimizer, OptimizerConfig, RowUpdate, add
+from trainer.optimizers import DENSE, RULES, DenseOptimizer, OptimizerConfig, RowUpdate, add_to_rows
 
 ROWS, TOUCHED, DIM = 50, 12, 6
 TOLERANCE = {torch.float32: 3e-6, torch.float64: 1e-14}
@@ -38,7 +38,7 @@ def by_formula(name: str, weight: Tensor, state: Tensor, rows: Tensor, gradient:
 
 
 def update(name: str, weight: Tensor, state: Tensor, rows: Tensor, gradient: Tensor) -> None:
-    add(weight, rows, RULES[name](RowUpdate(state, rows, gradient), 0.1, 0.01))
+    add_to_rows(weight, rows, RULES[name](RowUpdate(state, rows, gradient), 0.1, 0.01))
 
 
 EVERY_UPDATE = pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_dense_gradient_with_zero_rows_equals_sparse_gradient(name: str) -> None
     state[7] = 0  # a row that never had a gradient must not become NaN either
     dense = torch.zeros_like(weight).index_copy_(0, rows, gradient)
     sparse_weight, sparse_state = weight.clone(), state.clone()
-    add(sparse_weight, rows, RULES[name](RowUpdate(sparse_state, rows, gradient), 0.1, 1e-8))
-    add(weight, None, RULES[name](RowUpdate(state, None, dense), 0.1, 1e-8))
+    add_to_rows(sparse_weight, rows, RULES[name](RowUpdate(sparse_state, rows, gradient), 0.1, 1e-8))
+    add_to_rows(weight, None, RULES[name](RowUpdate(state, None, dense), 0.1, 1e-8))
     assert torch.equal(weight, sparse_weight)
     assert torch.equal(state, sparse_state)
 

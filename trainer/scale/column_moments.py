@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from trainer.all_to_all import AllToAll
-from trainer.optimizers import squares
+from trainer.optimizers import squared_norms
 from trainer.sharding import Merge, Shard
 from trainer.world import World
 
@@ -43,7 +43,7 @@ class ColumnMoments:
 
     def send(self, gradients: Sequence[Tensor]) -> MomentExchange:
         """Start to send the squares of the gradients (U, d) of each local table."""
-        sums = [squares(gradient) for gradient in gradients]
+        sums = [squared_norms(gradient) for gradient in gradients]
         return MomentExchange(sums, self._common, self._dims, self._nothing)
 
 

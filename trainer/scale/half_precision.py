@@ -35,9 +35,9 @@ class HalfPrecision(Precision):
     """The weights of the shards of a group, one after the other."""
 
     def __init__(
-        self, dtype: torch.dtype, computed: torch.dtype, seed: int, shards: Sequence[Shard], device: torch.device
+        self, dtype: torch.dtype, compute_dtype: torch.dtype, seed: int, shards: Sequence[Shard], device: torch.device
     ) -> None:
-        super().__init__(dtype, computed)
+        super().__init__(dtype, compute_dtype)
         self._seed, self._dropped = seed, _DROPPED[dtype]
         self._dropped_bits = (1 << self._dropped) - 1
         *begins, _ = ends = [*accumulate((shard.num_rows for shard in shards), initial=0)]
@@ -51,13 +51,13 @@ class HalfPrecision(Precision):
 
     def sums(self, weight: Tensor, bags: Bags) -> Tensor:
         """Return the sum of the rows of each bag (G, D): computed in float32, and rounded to the nearest number."""
-        return super().sums(weight, bags).to(self.computed)
+        return super().sums(weight, bags).to(self.compute_dtype)
 
     def add(self, weight: Tensor, rows: Tensor, change: Tensor, step: int, slots: Tensor) -> None:
         """Add to rows and round. Numbers that the type has stay as they are, and so do infinite ones and NaN."""
         slots = slots.long()
         old = weight.index_select(0, slots)
-        new = change.add_(old.to(self.computed)).float()
+        new = change.add_(old.to(self.compute_dtype)).float()
         rounded = self.draws(rows, step).add_(new.view(torch.int32)).bitwise_and_(~self._dropped_bits)
         result = rounded.view(torch.float32)
         if weight.is_cuda or not new.sum().isfinite():  # the sum costs much less than a mask, but would stop a GPU

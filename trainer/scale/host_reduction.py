@@ -31,7 +31,7 @@ class HostReduction:
         self._position = world.rank % self._ranks_of_host
 
     def meets(self, shard: Shard, rank: int) -> bool:
-        """Return True if the rank of a shard and this rank are on one rail."""
+        """Return True if the rank of a shard and `rank` are on one rail."""
         return shard.rank % self._ranks_of_host == rank % self._ranks_of_host
 
     def reduce(self, vectors: Tensor, num_tables: int, samples: Sequence[int]) -> Tensor:

@@ -223,7 +223,7 @@ class TieredKernel(TorchKernel):
 
 def record_of(dim: int, precision: Precision, optimizer: OptimizerConfig) -> np.dtype[np.void]:
     """Return the type of a row of D columns on a disk: its weight and its optimizer state."""
-    weight, state = (array(torch.empty(0, dtype=dtype)).dtype for dtype in (precision.dtype, precision.computed))
+    weight, state = (array(torch.empty(0, dtype=dtype)).dtype for dtype in (precision.dtype, precision.compute_dtype))
     return np.dtype([("weight", weight, (dim,)), ("state", state, optimizer.state_shape((1, dim))[1:])])
 
 
