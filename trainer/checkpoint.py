@@ -54,7 +54,10 @@ def not_finite(tensors: Iterable[tuple[str, Tensor]]) -> str:
 
 
 class PlainCheckpoints:
-    """The checkpoints of a run, in a folder that all ranks share. All ranks make the same calls in the same order."""
+    """The checkpoints of a run, in a folder that all ranks share. No checkpoint is deleted.
+
+    All ranks make the same calls in the same order.
+    """
 
     has_failed = False  # a save is complete when `save` returns
 
@@ -95,7 +98,8 @@ class PlainCheckpoints:
 
     def load(self) -> tuple[int, dict[str, float]]:
         """Load the newest finite checkpoint into the tensors. Return its step and numbers, or 0 and no numbers."""
-        paths = sorted(path for path in self._folder.glob("step-*") if not path.suffix)
+        complete = (path for path in self._folder.glob("step-*") if not path.suffix)
+        paths = sorted(complete, key=lambda path: int(path.name.removeprefix("step-")))
         for path in reversed(paths):
             content = self._content(path)
             names: list[str] = [""] * self._world.size
