@@ -25,8 +25,9 @@ from trainer.scale.config import RunConfig
 from trainer.scale.dry_run import Job
 from trainer.scale.multi_hot import is_multi_hot, pooling
 from trainer.scale.published import DenseWork
-from trainer.scale.sharding.plan import Plan, in_bytes, load_plan
+from trainer.scale.sharding.plan import Plan, load_plan
 from trainer.scale.sharding.planner import check_fits, choose, predict
+from trainer.scale.sharding.text import in_bytes
 from trainer.scale.sharding.workload import Table, Workload, with_tiers
 from trainer.world import World
 
@@ -35,19 +36,20 @@ _NO_LIMIT = 1 << 60  # bytes
 
 def workload_of(config: RunConfig, num_ranks: int) -> Workload:
     """Return the workload of a step, the input of the planner."""
-    element = DTYPES[config.train.dtype].itemsize
-    forward, backward = (
-        element if precision is None else precision.itemsize
-        for precision in (PRECISIONS[config.wire.forward], PRECISIONS[config.wire.backward])
+    dtype = DTYPES[config.train.dtype]
+    workload = Workload(
+        tables=tuple(
+            Table(rows, dim, pooling)
+            for rows, dim, pooling in zip(config.embedding.rows, config.embedding.dims, _pooling(config), strict=True)
+        ),
+        samples=tuple(share.size for share in shares(config.train.global_batch, num_ranks)),
+        element_bytes=dtype.itemsize,
+        weight_bytes=config.weight_bytes,
+        forward_bytes=(PRECISIONS[config.wire.forward] or dtype).itemsize,
+        backward_bytes=(PRECISIONS[config.wire.backward] or dtype).itemsize,
+        shared_moments=config.optimizer.shares_moments,
+        elementwise_state=config.optimizer.embedding in ELEMENTWISE,
     )
-    tables = tuple(
-        Table(rows, dim, pooling)
-        for rows, dim, pooling in zip(config.embedding.rows, config.embedding.dims, _pooling(config), strict=True)
-    )
-    samples = tuple(share.size for share in shares(config.train.global_batch, num_ranks))
-    shared_moments = config.optimizer.shares_moments
-    elementwise = config.optimizer.embedding in ELEMENTWISE
-    workload = Workload(tables, samples, element, config.weight_bytes, forward, backward, shared_moments, elementwise)
     if config.embedding.tier.folder:
         return with_tiers(workload, config.embedding.memory * num_ranks, host_room=0)
     return workload
@@ -90,7 +92,8 @@ def plan(config: RunConfig, world: World) -> Plan:
     base = _all_reduce(_base_bytes(config, world), dist.ReduceOp.MAX, world)
     kinds = sharding.kinds(len(workload.tables))
     ranks_per_host = _ranks_per_host(world, kinds)
-    machine, limit = sharding.machine(ranks_per_host), sharding.limit(free, world.local_size, base)
+    machine = sharding.machine(ranks_per_host)
+    limit = sharding.limit(free, world.local_size, base)
     if sharding.plan:
         loaded = load_plan(Path(sharding.plan), len(workload.tables), world.size, ranks_per_host)
         selected = predict(loaded, workload, machine, base)

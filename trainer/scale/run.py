@@ -19,7 +19,7 @@ from trainer.scale.criteo import Criteo
 from trainer.scale.fastest_kernel import record, with_fastest
 from trainer.scale.planning import plan, row_bytes
 from trainer.scale.pooled_check import CheckedExchange
-from trainer.scale.sharding.plan import as_text
+from trainer.scale.sharding.text import as_text
 from trainer.scale.shards import open_criteo
 from trainer.scale.state import state_of
 from trainer.scale.tier.kernel import TieredKernel
