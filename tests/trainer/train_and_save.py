@@ -23,7 +23,7 @@ from trainer.world import World, join, world_from
 
 def main(steps: int, out: Path, variants: dict) -> None:
     world = world_from(os.environ)
-    world = replace(world, local_size=max(1, world.size // 2))  # as if they were on two hosts
+    world = replace(world, local_size=max(1, world.size // 2))  # as if the ranks were on two hosts
     join(world)
     for name, changes in variants.items():
         torch.save(train(apply_changes(demo(), changes), world, steps), out / f"{name}-{world.rank}.pt")

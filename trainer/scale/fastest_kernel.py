@@ -102,7 +102,8 @@ def _measure(config: RunConfig, world: World, source: Source, placements: Sequen
     except ConfigError as error:
         _, cause, _ = error.parts
         return Choice("torch", cause)
-    batch = CheckedSource(source, embedding.rows, config.model.dense_features).batch(0, 0, config.train.global_batch)
+    checked_source = CheckedSource(source, embedding.rows, config.model.dense_features)
+    batch = checked_source.batch(step=0, start=0, size=config.train.global_batch)
     num_rows = min(_MAX_ROWS, sum(shard.num_rows for shard in group.shards))
     bags = _bags_of_group(Router(shards).route(batch), groups, index, len(batch.labels))
     bags = Bags((bags.rows % num_rows).to(device), bags.lengths.to(device))

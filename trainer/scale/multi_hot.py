@@ -46,7 +46,7 @@ class Array:
 
     @classmethod
     def at(cls, file: Path, stream: IO[bytes]) -> Self:
-        """Read the header of an array, which begins here. Raises ValueError."""
+        """Read the header of an array, which begins at the position of the stream. Raises ValueError."""
         version = npy.read_magic(stream)
         read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, in_columns, dtype = read_header(stream)
@@ -120,7 +120,8 @@ class MultiHot:
     """A source that repeats the samples of some days in order."""
 
     def __init__(self, days: Sequence[Day], first: Sequence[int], table_rows: Sequence[int], global_batch: int) -> None:
-        self.days, self.first = days, first  # first sample of each day; the last item is their number
+        """`first` has the first sample of each day; its last item is the number of all samples."""
+        self.days, self.first = days, first
         self.table_rows, self.global_batch = tuple(table_rows), global_batch
         self.num_samples: int | None = first[-1]
         self.evaluation: MultiHot | None = None

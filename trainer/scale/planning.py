@@ -114,7 +114,7 @@ def dry_run_job(config: RunConfig, num_ranks: int, ranks_per_host: int) -> Job:
     """
     _check_kinds(config, num_ranks, ranks_per_host)
     sharding, workload = config.sharding, workload_of(config, num_ranks)
-    model = DenseModel(config.model, config.embedding.dims, 0, DTYPES[config.train.dtype])
+    model = DenseModel(config.model, config.embedding.dims, seed=0, dtype=DTYPES[config.train.dtype])
     parameters = list(model.parameters())
     weights = [parameter for parameter in parameters if parameter.dim() == 2]
     dense = DenseWork(
@@ -149,7 +149,7 @@ def _base_bytes(config: RunConfig, world: World) -> int:
     dims, dtype, device = config.embedding.dims, DTYPES[config.train.dtype], world.device
     samples = shares(config.train.global_batch, world.size)[world.rank].size
     model = DenseModel(config.model, dims, config.train.seed, dtype).to(device)
-    flat = FlatParameters(model, 1, 0, replace(config.overlap, gradients=False))
+    flat = FlatParameters(model, num_sums=1, num_replicated=0, overlap=replace(config.overlap, gradients=False))
     optimizer = DenseOptimizer(config.optimizer, flat.parameter)
     for _ in range(2):
         flat.begin(flat.sums)
