@@ -5,7 +5,7 @@ The ranks communicate through the store of the job (coordinator.py). All ranks m
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -134,17 +134,19 @@ class Checkpoints:
 
     def _try(self, step: int) -> tuple[dict[str, float], str]:
         """Load the checkpoint of a step. Return its numbers, and which tensor is not finite; empty if all are."""
-        numbers, fault = self.coordinator.agree(
-            f"cannot load step {step} from {self.folder}",
-            _CHOOSE,
-            partial(self._load, step),
-            lambda loaded: (loaded[0][0], next((fault for _, fault in loaded if fault), "")),
-        )
+
+        def combine(by_rank: Sequence[tuple[dict[str, float], str]]) -> tuple[dict[str, float], str]:
+            numbers, _ = by_rank[0]  # the numbers are the same on all ranks
+            return numbers, next((fault for _, fault in by_rank if fault), "")
+
+        failure = f"cannot load step {step} from {self.folder}"
+        numbers, fault = self.coordinator.agree(failure, _CHOOSE, partial(self._load, step), combine)
         if not fault:
             self._newest = step
         return numbers, fault
 
     def _load(self, step: int) -> tuple[dict[str, float], str]:
+        """Load what this rank holds of a checkpoint. Return its numbers, and which tensor is not finite, as `_try`."""
         path = folder.checkpoint_path(self.folder, step)
         if not path.is_dir():
             steps = ", ".join(map(str, folder.steps(self.folder))) or "none"
@@ -196,6 +198,7 @@ class Checkpoints:
             self._error = error
 
     def _write(self, step: int, numbers: dict[str, float]) -> None:
+        """Write a checkpoint, then delete old ones. Raises CheckpointError on all ranks."""
         self._writer.write(step, numbers)
         if self.coordinator.rank == 0:
             try:

@@ -196,7 +196,8 @@ def test_plans_predict_all_lookups_for_any_number_of_ranks() -> None:
     assert load.lookups == 3 * 128
     assert load.tables == (0, 1, 2)
     many_ranks = plan([Table(1_000, 16, 1.0)] * 2, (64,) * 6).predicted
-    assert (len(many_ranks), sum(not load.tables for load in many_ranks) in (0, 4)) == (6, True)
+    assert len(many_ranks) == 6
+    assert sum(not load.tables for load in many_ranks) in (0, 4)  # divided over all ranks, or each table on one
 
 
 def test_slow_network_between_hosts_makes_plan_slower() -> None:
