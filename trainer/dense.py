@@ -53,8 +53,7 @@ class DenseModel(nn.Module):
 
     def top(self, bottom: Tensor, pooled: Tensor) -> Tensor:
         """Return the logits (B,) for (B, D) of the bottom MLP and (B, F, D) or (B, C) pooled vectors."""
-        logits: Tensor = self.top_mlp(self.interaction(bottom, pooled)).squeeze(1)
-        return logits
+        return torch.squeeze(self.top_mlp(self.interaction(bottom, pooled)), dim=1)
 
 
 def mlp(widths: Sequence[int], last: nn.Module) -> nn.Sequential:

@@ -39,7 +39,7 @@ class IdExchange:
         self._num_local_groups = len(local_shards)
         self._num_groups = [len(rank_groups) for rank_groups in groups]  # of each rank
         self._num_counts = [self._num_local_groups] * len(samples)  # row counts that this rank receives from each rank
-        # A rank sends one bag for each shard and sample. By rank of the samples, then by local group:
+        # By rank of the samples, then by local group: a rank sends one bag for each shard and sample.
         self._bags_to_receive = [num_shards * size for size in samples for num_shards in local_shards]
         self._row_counts_to_send = routed.num_rows
         self._row_counts_exchange: AllToAll | None = None
@@ -74,15 +74,16 @@ class IdExchange:
         return self._bags
 
     def _receive(self) -> list[Bags]:
+        """Wait for the rows, and order all bags by local group."""
         assert self._rows_exchange is not None
         bags = Bags(self._rows_exchange.wait(), self._lengths)
         if self._row_offsets is not None:
             bags = bags.shift_rows(self._row_offsets)
-        if self._num_local_groups <= 1:
-            return [bags][: self._num_local_groups]
+        num_groups = self._num_local_groups
+        if num_groups <= 1:
+            return [bags][:num_groups]
         rows, lengths = bags.rows.split(self._row_counts), bags.lengths.split(self._bags_to_receive)
-        step = self._num_local_groups
-        return [Bags(torch.cat(rows[group::step]), torch.cat(lengths[group::step])) for group in range(step)]
+        return [Bags(torch.cat(rows[i::num_groups]), torch.cat(lengths[i::num_groups])) for i in range(num_groups)]
 
 
 def _sum_runs(numbers: Sequence[int], sizes: Iterable[int]) -> list[int]:

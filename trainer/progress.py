@@ -41,7 +41,10 @@ class Progress:
         clock: Callable[[], float] = time.perf_counter,
         note: Callable[[], str] = lambda: "",  # additional text for each line
     ) -> None:
-        self._every, self._say, self._clock, self._note = every, say, clock, note
+        self._every = every
+        self._say = say
+        self._clock = clock
+        self._note = note
         self._first_step, self._last_step = first_step, last_step
         self._live_line = _LiveLine(terminal, last_step) if terminal else None
         self._steps_done = first_step

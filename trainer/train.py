@@ -169,7 +169,7 @@ class Trainer:
         return NextBatch(self._to_device(loaded)) if loaded else None
 
     def predict(self, loaded: Loaded) -> Tensor:
-        """Return the logits (B,) of some samples; all ranks must call it together."""
+        """Return the logits (B,) of a batch without training on it. All ranks must call it together."""
         loaded = self._to_device(loaded)
         with torch.no_grad():
             vectors = self.tables.lookup(self.exchange.send_ids(loaded).wait())

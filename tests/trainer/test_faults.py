@@ -61,9 +61,10 @@ def test_held_out_batch_is_named_as_such() -> None:
 
 def test_batch_that_cannot_be_read_has_its_fault_and_no_ids() -> None:
     source = CheckedSource(Broken(), ROWS, dense_features=4)
-    made = source.batch(step=0, start=0, size=5)
-    assert "the disk is gone" in str(made.fault)
-    assert (made.dense.shape, made.lengths.shape, len(made.ids), len(made.labels)) == ((5, 4), (2, 5), 0, 5)
+    replaced = source.batch(step=0, start=0, size=5)
+    assert "the disk is gone" in str(replaced.fault)
+    assert (replaced.dense.shape, replaced.lengths.shape) == ((5, 4), (2, 5))
+    assert (len(replaced.ids), len(replaced.labels)) == (0, 5)
     assert source.held_out().batch(step=0, start=0, size=5).fault is not None
 
 

@@ -27,7 +27,7 @@ from trainer.scale.checkpoint.writer import NUMBERS, Writer
 from trainer.scale.encryption.files import files_under
 
 MAX_TIMEOUT_SECONDS = 1e9  # the store of the job takes no infinite time
-_CHOOSE = "Use the configuration of the save, or choose another checkpoint with --resume auto, STEP or none"
+_NEXT_STEP = "Use the configuration of the save, or choose another checkpoint with --resume auto, STEP or none"
 
 T = TypeVar("T")
 
@@ -117,7 +117,7 @@ class Checkpoints:
         """Load the checkpoint of a step, whatever its sharding was, and return its numbers."""
         numbers, fault = self._try(step)
         if fault:
-            raise CheckpointError(f"cannot load step {step} from {self.folder}", fault, _CHOOSE)
+            raise CheckpointError(f"cannot load step {step} from {self.folder}", fault, _NEXT_STEP)
         return numbers
 
     def _load_newest(self) -> tuple[int | None, dict[str, float]]:
@@ -129,7 +129,7 @@ class Checkpoints:
                 return step, numbers
             self.warn(f"{self.folder}: skipped step {step}, because {fault}")
         if steps:
-            raise CheckpointError(f"cannot resume from {self.folder}", "no checkpoint in it is finite", _CHOOSE)
+            raise CheckpointError(f"cannot resume from {self.folder}", "no checkpoint in it is finite", _NEXT_STEP)
         return None, {}
 
     def _try(self, step: int) -> tuple[dict[str, float], str]:
@@ -140,7 +140,7 @@ class Checkpoints:
             return numbers, next((fault for _, fault in by_rank if fault), "")
 
         failure = f"cannot load step {step} from {self.folder}"
-        numbers, fault = self.coordinator.agree(failure, _CHOOSE, partial(self._load, step), combine)
+        numbers, fault = self.coordinator.agree(failure, _NEXT_STEP, partial(self._load, step), combine)
         if not fault:
             self._newest = step
         return numbers, fault
