@@ -84,6 +84,7 @@ class Trainer:
         dims, device = embedding.dims, world.device
         self.config = config
         self.world = world
+        self.placements = placements
         self.dtype = DTYPES[config.train.dtype]
         self.shards = shards_of(placements, KINDS, embedding.rows, dims)  # of all ranks
         replicated = [table for table, placement in enumerate(placements) if KINDS[placement.kind].replicated]
@@ -159,8 +160,7 @@ class Trainer:
         widths = [*(group.width for group in self.exchange.groups), *replicated_bags]
         lookups = [len(bags_of_width.rows) for bags_of_width in (*bags, *replicated_bags.values())]
         numbers = sum(width * num_rows for width, num_rows in zip(widths, lookups, strict=True))
-        traffic = self.work.memory_traffic(samples, sum(lookups), numbers)
-        flops = self.work.flops(samples)
+        flops, traffic = self.work.flops(samples), self.work.memory_traffic(samples, sum(lookups), numbers)
         zmon.work(samples=samples, lookups=sum(lookups), flops=flops, memory_traffic=traffic, dtype=self.work.dtype)
 
     def load(self, batches: Iterator[Loaded]) -> NextBatch | None:

@@ -1,8 +1,8 @@
 """The mean squares of the rows' gradients over all columns of a table whose columns several ranks hold.
 
-Row-wise AdaGrad has one number of state for each row. The ranks of a table look up the same rows in the same order, so
-each sends the sum of the squares of its columns to the others: one number for each row. All add them up in the order of
-the ranks, and have equal states to the last bit.
+Row-wise AdaGrad has one number of state for each row. The ranks of a table look up the same rows in the same order. So
+every rank sends the sum of the squares of its columns to the other ranks: one number for each row. All ranks add up the
+sums in the order of the ranks, and their states are equal to the last bit.
 
 Shapes: U rows touched, d columns of this rank.
 """

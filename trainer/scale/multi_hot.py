@@ -58,12 +58,12 @@ class Array:
             raise ValueError(f"it is cut: it has {size:,} bytes, and its array ends at {end:,}")
         return array
 
-    def read(self, first: int, number: int) -> NDArray[Any]:
-        """Return rows `first` to `first + number`, which must exist. Raises DataError if the file has changed."""
+    def read(self, first: int, num_rows: int) -> NDArray[Any]:
+        """Return rows `first` to `first + num_rows`, which must exist. Raises DataError if the file has changed."""
         offset = self.offset + first * self.columns * self.dtype.itemsize
         try:
-            values: NDArray[Any] = np.fromfile(self.file, self.dtype, number * self.columns, offset=offset)
-            return values.reshape(number, self.columns)
+            values: NDArray[Any] = np.fromfile(self.file, self.dtype, num_rows * self.columns, offset=offset)
+            return values.reshape(num_rows, self.columns)
         except (OSError, ValueError) as error:
             next_step = "The file was complete when the run started"
             raise DataError(f"cannot read {self.file}", str(error), next_step) from error
@@ -129,17 +129,17 @@ class MultiHot:
     def batch(self, step: int, start: int, size: int) -> Batch:
         """Return samples `start` to `start + size` of the global batch of this step."""
         parts = [
-            (self.days[day], first, number)
+            (self.days[day], first, num_rows)
             for span in spans(step * self.global_batch + start, size, self.first[-1])
-            for day, first, number in pieces(span, self.first)
+            for day, first, num_rows in pieces(span, self.first)
         ] or [(self.days[0], 0, 0)]
         bags = [
-            np.concatenate([day.sparse[feature].read(first, number) for day, first, number in parts])
+            np.concatenate([day.sparse[feature].read(first, num_rows) for day, first, num_rows in parts])
             for feature in range(SPARSE_FEATURES)
         ]
         ids = [(ids.astype(np.int64) % rows).ravel() for ids, rows in zip(bags, self.table_rows, strict=True)]
-        dense = np.concatenate([day.dense.read(first, number) for day, first, number in parts])
-        labels = np.concatenate([day.labels.read(first, number) for day, first, number in parts])
+        dense = np.concatenate([day.dense.read(first, num_rows) for day, first, num_rows in parts])
+        labels = np.concatenate([day.labels.read(first, num_rows) for day, first, num_rows in parts])
         lengths = torch.tensor([ids.shape[1] for ids in bags])
         return Batch(
             dense=torch.from_numpy(dense.astype(np.float32)),
