@@ -74,14 +74,14 @@ class RankStep:
 def rank_steps(
     plan: Plan, workload: Workload, machine: Machine, dense: DenseWork, operations_per_second: float
 ) -> list[RankStep]:
-    """Return the step of each rank."""
+    """Return the predicted step of each rank."""
     step, loads = Step(workload, machine), plan_cost(plan.tables, workload, machine)
     samples = np.array(workload.samples, dtype=np.float64)
     compute = _dense_seconds(samples, dense, machine, operations_per_second)
     tables, exchange = loads[WORK] / PER_SECOND, step.exchanges(loads)
     reduction = machine.all_reduce_seconds(float(DENSE_BYTES * dense.parameters), plan.num_ranks)
-    hidden = np.maximum(exchange[IDS] + reduction - compute - tables, 0)
-    exposed = exchange[POOLED] + exchange[GRADIENTS] + hidden
+    not_hidden = np.maximum(exchange[IDS] + reduction - compute - tables, 0)
+    exposed = exchange[POOLED] + exchange[GRADIENTS] + not_hidden
     within = step.within_hosts(loads).sum(axis=0) + loads[NEAR]
     across = step.crossing_hosts(loads).sum(axis=0) + loads[FAR]
     return [

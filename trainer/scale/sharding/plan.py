@@ -101,7 +101,7 @@ def load_plan(path: Path, num_tables: int, num_ranks: int, ranks_per_host: int) 
     except (yaml.YAMLError, ValueError) as error:  # the latter: a date that does not exist
         line = " ".join(str(error).split())
         raise ConfigError(f"the plan {path} is not valid YAML", line, "Fix the file") from error
-    rows = content.get("tables") if isinstance(content, dict) else None
+    rows = content.get("tables") if isinstance(content, dict) else None  # a row is a line of the file
     if not isinstance(rows, list):
         raise ConfigError(f"the plan {path} has no tables", "it is not a plan", "Save one with sharding.save")
     if content.get("ranks") != num_ranks:
@@ -117,7 +117,7 @@ def load_plan(path: Path, num_tables: int, num_ranks: int, ranks_per_host: int) 
             raise ConfigError(f"the plan {path} places table {table} twice", "it was edited", "Remove one of the lines")
         placements[table] = placement
     if sorted(placements) != list(range(num_tables)):
-        wrong = sorted(set(range(num_tables)) ^ set(placements))
+        wrong = sorted(set(range(num_tables)) ^ set(placements))  # tables that are missing, or that do not exist
         raise ConfigError(
             f"the plan {path} does not fit {num_tables} tables",
             f"check table {', '.join(map(str, wrong[:8]))}",
@@ -127,6 +127,7 @@ def load_plan(path: Path, num_tables: int, num_ranks: int, ranks_per_host: int) 
 
 
 def _parse_placement(path: Path, row: Any, num_ranks: int, ranks_per_host: int) -> tuple[int, Placement]:
+    """Return the table and the placement of a line."""
     match row:
         case {"table": int(table), "kind": str(kind), "ranks": [*ranks]} if all(type(rank) is int for rank in ranks):
             pass
