@@ -160,7 +160,7 @@ def _base_bytes(config: RunConfig, world: World) -> int:
     if device.type == "cuda":
         reserved: int = torch.cuda.max_memory_reserved(device)
         return reserved
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts KiB
 
 
 def _ranks_per_host(world: World, kinds: Sequence[str]) -> int:
@@ -168,19 +168,21 @@ def _ranks_per_host(world: World, kinds: Sequence[str]) -> int:
 
     Raises ConfigError on all ranks if a table of these kinds needs equal hosts.
     """
-    least, most = (
-        _all_reduce(world.local_size, operation, world) for operation in (dist.ReduceOp.MIN, dist.ReduceOp.MAX)
-    )
-    if least != most and "table_row_wise" in kinds:
+    smallest = _all_reduce(world.local_size, dist.ReduceOp.MIN, world)
+    largest = _all_reduce(world.local_size, dist.ReduceOp.MAX, world)
+    if smallest == largest:
+        return largest
+    if "table_row_wise" in kinds:
         raise ConfigError(
             f"table_row_wise does not fit {world.size} ranks",
-            f"a host has {least} of them, and another one {most}",
+            f"a host has {smallest} of them, and another one {largest}",
             "Start as many ranks on every host, or change sharding.kind",
         )
-    return least if least == most else 1
+    return 1
 
 
 def _free_bytes(world: World) -> int:
+    """Return the free memory for the ranks of this host: of the host, or of GPUs as full as the one of this rank."""
     free: int = psutil.virtual_memory().available
     if world.device.type == "cuda":
         free = torch.cuda.mem_get_info(world.device)[0] * world.local_size
@@ -188,6 +190,7 @@ def _free_bytes(world: World) -> int:
 
 
 def _all_reduce(amount: int, operation: dist.ReduceOp.RedOpType, world: World) -> int:
+    """Return the all-reduced amount of all ranks, which must call it together."""
     reduced = torch.tensor(amount, device=world.device)
     dist.all_reduce(reduced, operation)
     return int(reduced)
