@@ -14,7 +14,7 @@ import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from io import SEEK_END
+from io import SEEK_CUR, SEEK_END
 from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any, Self
@@ -111,7 +111,8 @@ def _entries(file: Path) -> tuple[Array, ...]:
                     f"{entry.filename} is compressed, so its rows have no fixed place; np.savez stores them"
                 )
             stream.seek(entry.header_offset)
-            stream.seek(sum(_LOCAL_HEADER.unpack(stream.read(_LOCAL_HEADER.size))), 1)
+            name_and_extra = sum(_LOCAL_HEADER.unpack(stream.read(_LOCAL_HEADER.size)))
+            stream.seek(name_and_extra, SEEK_CUR)
             arrays.append(Array.at(file, stream))
     return tuple(arrays)
 

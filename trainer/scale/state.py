@@ -83,9 +83,9 @@ class StoredRows:
     field: Literal["weight", "state"]
     first: int
 
-    def read(self, number: int) -> Tensor:
+    def read(self, num_rows: int) -> Tensor:
         """Return copies of the first rows."""
-        return self.kernel.tensor(self.kernel.records(self.first, number)[self.field])
+        return self.kernel.tensor(self.kernel.records(self.first, num_rows)[self.field])
 
     def write(self, first_column: int, rows: Tensor) -> None:
         """Set the first rows, or some columns of their weight."""

@@ -34,7 +34,7 @@ CHUNK_BYTES = 16 << 20  # maximum size of a chunk; a load reads whole chunks, an
 class DiskRows(Protocol):
     """The rows of a part that are on a disk, from row 0 on."""
 
-    def read(self, number: int) -> Tensor:
+    def read(self, num_rows: int) -> Tensor:
         """Return copies of the first rows."""
 
     def write(self, first_column: int, rows: Tensor) -> None:
