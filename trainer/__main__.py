@@ -78,14 +78,14 @@ def main() -> None:
     except TrainerError as error:
         _exit(str(error))
     except (MemoryError, RuntimeError) as error:
-        if not _out_of_memory(error):
+        if not _is_out_of_memory(error):
             raise
         cause = str(error).partition("\n")[0]
         _exit(f"rank {os.environ.get('RANK', '0')} is out of memory: {cause}. {OUT_OF_MEMORY_HINT}")
     dist.destroy_process_group()
 
 
-def _out_of_memory(error: Exception) -> bool:
+def _is_out_of_memory(error: Exception) -> bool:
     """Return True if a GPU or the host ran out of memory; torch has an error class for GPUs only."""
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 

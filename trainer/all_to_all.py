@@ -19,6 +19,7 @@ class AllToAll:
         scale: float = 1.0,
         group: dist.ProcessGroup | None = None,
     ) -> None:
+        """`to_send` and `to_receive` are sizes by rank. Values rounded to a precision travel multiplied by `scale`."""
         self._dtype, self._scale, self._rounded = tensor.dtype, scale, precision is not None
         # The input must live until it is sent.
         self._input = _round(tensor * scale, precision) if precision else tensor.contiguous()
@@ -33,5 +34,5 @@ class AllToAll:
 
 def _round(values: Tensor, precision: torch.dtype) -> Tensor:
     """Round to a precision. A finite value that is too large becomes the largest finite one; infinity and NaN stay."""
-    most = torch.finfo(precision).max
-    return torch.where(values.isinf(), values, values.clamp(-most, most)).to(precision)
+    largest = torch.finfo(precision).max
+    return torch.where(values.isinf(), values, values.clamp(-largest, largest)).to(precision)

@@ -21,7 +21,7 @@ class Batch:
     ids: Tensor  # (N,) int64, by feature, then by sample; every id is a row number of its feature's table
     lengths: Tensor  # (F, B) int64, ids in each bag; a missing value is an empty bag
     labels: Tensor  # (B,) float32, 0 or 1
-    fault: DataError | None = None  # why the samples cannot be used; these stand for them, and have no ids
+    fault: DataError | None = None  # why the samples cannot be used; then the batch has zeros and no ids
 
     def to(self, device: torch.device) -> "Batch":
         """Return the batch with dense features and labels on this device.
@@ -53,12 +53,11 @@ class Share:
     size: int
 
 
-@cache  # asked for several times in each step; a run has one or two sizes of batches
+@cache  # called several times in each step; a run has one or two sizes of batches
 def shares(global_batch: int, ranks: int) -> tuple[Share, ...]:
     """Return the slices of all ranks. If they cannot be equal, the first ranks have one sample more.
 
-    If the last batch has fewer samples than there are ranks, some slices are empty. Their ranks still take part in the
-    step.
+    With fewer samples than ranks, some slices are empty. Their ranks still take part in the step.
     """
     size, remainder = divmod(global_batch, ranks)
     return tuple(Share(rank * size + min(rank, remainder), size + (rank < remainder)) for rank in range(ranks))

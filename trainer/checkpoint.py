@@ -1,10 +1,12 @@
-"""Plain checkpoints: a folder for each save, with a file of each rank. They fit the same ranks and placements only.
+"""Plain checkpoints: a folder for each save, with a file of each rank.
+
+A run can load them only with the same number of ranks and the same placements.
 
 A checkpoint whose weights are not finite is neither saved nor loaded, because a run that resumes from it always fails.
 The loss of a step may be finite while its update is not.
 
-Training waits while files are written. `trainer/scale/checkpoint/` saves while it continues, and loads with other ranks
-and kinds of sharding.
+Training waits while files are written. `trainer/scale/checkpoint/` saves while training continues, and loads with other
+numbers of ranks and other kinds of sharding.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,8 +35,8 @@ def tensors_of(trainer: Trainer, running: RunningQuality) -> dict[str, Tensor]:
     tensors |= {f"dense.{name}": tensor for name, tensor in trainer.optimizer.state().items()}
     tensors |= {f"quality.{name}": tensor for name, tensor in running.state().items()}
     sharded = [(shard.table, weight, state) for shard, weight, state in trainer.tables.parts()]
-    for number, (table, weight, state) in enumerate([*sharded, *trainer.replicated.parts()]):
-        tensors |= {f"table.{table}.{number}.weight": weight, f"table.{table}.{number}.state": state}
+    for part, (table, weight, state) in enumerate([*sharded, *trainer.replicated.parts()]):
+        tensors |= {f"table.{table}.{part}.weight": weight, f"table.{table}.{part}.state": state}
     return tensors
 
 
@@ -52,13 +54,19 @@ def not_finite(tensors: Iterable[tuple[str, Tensor]]) -> str:
 
 
 class PlainCheckpoints:
-    """The checkpoints of a run, in a folder that all ranks share. All ranks make the same calls in the same order."""
+    """The checkpoints of a run, in a folder that all ranks share. No checkpoint is deleted.
+
+    All ranks make the same calls in the same order.
+    """
 
     has_failed = False  # a save is complete when `save` returns
 
     def __init__(self, folder: Path, every: int, tensors: Mapping[str, Tensor], world: World) -> None:
         """`every` is the number of steps between two checkpoints. `tensors` is the result of `tensors_of`."""
-        self._folder, self._every, self._tensors, self._rank, self._world = folder, every, tensors, world.rank, world
+        self._folder = folder
+        self._every = every
+        self._tensors = tensors
+        self._world = world
         self._newest = 0  # the step of the last save or load
 
     def is_due(self, step: int) -> bool:
@@ -66,19 +74,22 @@ class PlainCheckpoints:
         return step % self._every == 0
 
     def save(self, step: int, numbers: Mapping[str, float]) -> None:
-        """Save the tensors after this many steps, with numbers of the run. A folder with its final name is complete."""
+        """Save the tensors after this many steps, with numbers of the run.
+
+        Ranks write into a folder with the suffix `.partial`. It gets its final name when it is complete.
+        """
         if step == self._newest:
             return  # the last step of the run was due
         partial, complete = self._folder / f"step-{step:08d}.partial", self._folder / f"step-{step:08d}"
         content = {"step": step, "numbers": dict(numbers), "tensors": self._tensors}
-        failure = f"step {step} was not saved in {self._folder}"
+        failure, rank = f"step {step} was not saved in {self._folder}", self._world.rank
         with _errors_on_all_ranks(failure):
             if name := not_finite(self._tensors.items()):
-                raise CheckpointError(failure, f"{name} of rank {self._rank} {NOT_FINITE}", DIVERGED)
+                raise CheckpointError(failure, f"{name} of rank {rank} {NOT_FINITE}", DIVERGED)
             partial.mkdir(parents=True, exist_ok=True)
-            torch.save(content, partial / f"rank-{self._rank}.pt")
+            torch.save(content, partial / f"rank-{rank}.pt")
         with _errors_on_all_ranks(failure):
-            if self._rank == 0:
+            if rank == 0:
                 partial.rename(complete)
         self._newest = step
 
@@ -87,7 +98,8 @@ class PlainCheckpoints:
 
     def load(self) -> tuple[int, dict[str, float]]:
         """Load the newest finite checkpoint into the tensors. Return its step and numbers, or 0 and no numbers."""
-        paths = sorted(path for path in self._folder.glob("step-*") if not path.suffix)
+        complete = (path for path in self._folder.glob("step-*") if not path.suffix)
+        paths = sorted(complete, key=lambda path: int(path.name.removeprefix("step-")))
         for path in reversed(paths):
             content = self._content(path)
             names: list[str] = [""] * self._world.size
@@ -104,8 +116,9 @@ class PlainCheckpoints:
         return 0, {}
 
     def _content(self, path: Path) -> dict[str, Any]:
+        """Read this rank's file of a checkpoint. Raises CheckpointError on all ranks if a rank cannot use its file."""
         with _errors_on_all_ranks(f"cannot load {path}"):
-            content: dict[str, Any] = torch.load(path / f"rank-{self._rank}.pt", weights_only=True)
+            content: dict[str, Any] = torch.load(path / f"rank-{self._world.rank}.pt", weights_only=True)
             for name, tensor in self._tensors.items():
                 if content["tensors"][name].shape != tensor.shape:
                     raise RuntimeError(f"{name} has another shape in it")
@@ -114,7 +127,7 @@ class PlainCheckpoints:
     def _set_aside(self, path: Path, name: str) -> None:
         """Rename a checkpoint that is not finite: this run will save its step again."""
         with _errors_on_all_ranks(f"cannot rename {path}"):
-            if self._rank == 0:
+            if self._world.rank == 0:
                 path.rename(path.with_suffix(".not-finite"))
         self._world.warn(f"skipped {path}, because {name} {NOT_FINITE} in it; it is now {path.name}.not-finite")
 

@@ -1,10 +1,8 @@
 """The dense part of a DLRM (arXiv 1906.00091): bottom MLP, interaction, top MLP; the same on every rank.
 
-Shapes: B samples, F sparse features, D embedding columns; C is the sum of the D of all tables, X = C + the D of the
-bottom MLP; V = F + 1 vectors, K = V · F ÷ 2 pairs of them.
+Shapes: B samples, F sparse features, D embedding columns. C is the sum of the D of all tables, and X is C plus the D of
+the bottom MLP. A sample has V = F + 1 vectors, which form K = V · F ÷ 2 pairs.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,14 +47,13 @@ class DenseModel(nn.Module):
             self.interaction: Dot | Cross = Dot(len(dims), dims[0])
         else:
             self.interaction = Cross(max(dims) + sum(dims), config.cross_layers, config.cross_rank)
-        self.over = mlp([self.interaction.width, *config.top, 1], last=nn.Identity())
+        self.top_mlp = mlp([self.interaction.width, *config.top, 1], last=nn.Identity())
         self.to(dtype)
         _initialize(self, seed)
 
     def top(self, bottom: Tensor, pooled: Tensor) -> Tensor:
         """Return the logits (B,) for (B, D) of the bottom MLP and (B, F, D) or (B, C) pooled vectors."""
-        logits: Tensor = self.over(self.interaction(bottom, pooled)).squeeze(1)
-        return logits
+        return torch.squeeze(self.top_mlp(self.interaction(bottom, pooled)), dim=1)
 
 
 def mlp(widths: Sequence[int], last: nn.Module) -> nn.Sequential:
@@ -90,17 +87,17 @@ class Cross(nn.Module):
 
     def forward(self, bottom: Tensor, pooled: Tensor) -> Tensor:
         """Apply the layers: each computes x ← x₀ · (U (V x) + b) + x."""
-        first = torch.cat([bottom, pooled.flatten(1)], dim=1)
-        x = first
+        x0 = torch.cat([bottom, pooled.flatten(1)], dim=1)
+        x = x0
         for down, up in zip(self.down, self.up, strict=True):
-            x = torch.addcmul(x, first, up(down(x)))
+            x = torch.addcmul(x, x0, up(down(x)))
         return x
 
 
 class Dot(nn.Module):
     """The dot products of every pair of a sample's vectors.
 
-    (B, D) of the bottom MLP and (B, F, D) pooled vectors → (B, D + K).
+    (B, D) of the bottom MLP and (B, F, D) or (B, F · D) pooled vectors → (B, D + K).
     """
 
     pair_index: Tensor  # (V²,) the pair of each element of the matrix; values on the diagonal do not matter
@@ -117,10 +114,7 @@ class Dot(nn.Module):
         self.features, self.width = features, dim + len(below)
 
     def forward(self, bottom: Tensor, pooled: Tensor) -> Tensor:
-        """Return the bottom vector itself, then the products in row order of the lower triangle.
-
-        The pooled vectors may also be (B, F · D).
-        """
+        """Return the bottom vector itself, then the products in row order of the lower triangle."""
         pooled = pooled.view(len(bottom), self.features, bottom.shape[1])
         vectors = torch.cat([bottom[:, None], pooled], dim=1)  # (B, V, D)
         return torch.cat([bottom, _Products.apply(vectors, self.matrix_index, self.pair_index)], dim=1)

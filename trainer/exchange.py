@@ -10,8 +10,6 @@ all-to-alls in the same order. zmon hooks torch.distributed and needs no call he
 Shapes: R ranks, B samples of this rank, F features, D columns; G bags of all ranks looked up in a local group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -58,28 +56,30 @@ class Exchange:
 
         `dims` are the columns of each table, `dtype` is the type of vectors. All ranks must create it together.
         """
-        self.wire, self._rank, self._num_ranks, self._device = wire, world.rank, world.size, world.device
-        self._groups, self._router = groups_of(shards, world.size), Router(shards)
+        self.wire = wire
+        self._world = world
+        self._groups = groups_of(shards, world.size)  # of each rank
         self.groups = self._groups[world.rank]  # of this rank
+        self._router = Router(shards)
         self._row_offsets = self._router.row_offsets(world.rank)
         # A GPU must not wait for the sizes of its all-to-alls, so the CPUs exchange them.
         self._cpus = dist.new_group(backend="gloo") if world.device.type == "cuda" else None
-        self._host = HOST_SUMS[Merge.HOST](shards, world) if any(s.merge is Merge.HOST for s in shards) else None
-        reached = [[rank for rank in range(world.size) if self._meet(group, rank)] for group in self.groups]
+        sums_on_hosts = any(shard.merge is Merge.HOST for shard in shards)
+        self._host = HOST_SUMS[Merge.HOST](shards, world) if sums_on_hosts else None
+        partners = [[rank for rank in range(world.size) if self._meet(group, rank)] for group in self.groups]
+        self._departures = Departures(self.groups, partners)
         sources = [[group for group in groups if self._meet(group, world.rank)] for groups in self._groups]
-        self._departures = Departures(self.groups, reached)
         self.arrivals = Arrivals(sources, replicated, dims, world.device)
-        self._nothing = torch.empty(0, dtype=dtype, device=world.device)
+        self._no_vectors = torch.empty(0, dtype=dtype, device=world.device)
 
     def send_ids(self, loaded: Loaded) -> IdExchange:
         """Start to send the ids of a batch to the ranks that hold their rows."""
         routed, samples = self._router.route(loaded.batch), self._samples(loaded)
         row_offsets = None
-        if self._row_offsets is not None:  # of the local shard of each bag to receive
-            row_offsets = to_device(
-                torch.cat([self._row_offsets.repeat_interleave(size) for size in samples]), self._device
-            )
-        return IdExchange(routed, self._groups, self._rank, samples, row_offsets, self._device, self._cpus)
+        if self._row_offsets is not None:  # each bag to receive gets the offset of its local shard
+            by_rank = [self._row_offsets.repeat_interleave(size) for size in samples]
+            row_offsets = to_device(torch.cat(by_rank), self._world.device)
+        return IdExchange(routed, self._groups, self._world, samples, row_offsets, self._cpus)
 
     def send_pooled(self, vectors: Sequence[Tensor], loaded: Loaded) -> AllToAll:
         """Start to send the pooled vectors (G, D) of each local group, for `merge` on the rank of the samples."""
@@ -89,25 +89,25 @@ class Exchange:
                 self._host.reduce(bag_sums, len(group.units), samples) if group.merge is Merge.HOST else bag_sums
                 for group, bag_sums in zip(self.groups, vectors, strict=True)
             ]
-        flat = self._departures.flatten(vectors, samples, self._nothing)
-        to_receive = self.arrivals.sizes(samples[self._rank])
+        flat = self._departures.flatten(vectors, samples, self._no_vectors)
+        to_receive = self.arrivals.sizes(samples[self._world.rank])
         return AllToAll(flat, self._departures.sizes(samples), to_receive, PRECISIONS[self.wire.forward])
 
     def merge(self, pooled: AllToAll, replicated: ByWidth) -> Tensor:
-        """Wait for the pooled vectors, and order the vectors of all tables: (F, B, D), or (B, sum of all D)."""
+        """Wait for the pooled vectors. Return the vectors of all tables in order: (F, B, D), or (B, sum of all D)."""
         return self.arrivals.merge(pooled.wait(), replicated)
 
     def send_gradients(self, gradient: Tensor, loaded: Loaded) -> AllToAll:
         """Start to send the gradients of the pooled vectors to the ranks of the shards.
 
-        They are scaled by the global batch: the gradients of a mean over the batch are too small for half precision.
+        They are multiplied by the global batch: the gradients of a mean over it are too small for half precision.
         """
         samples, precision = self._samples(loaded), PRECISIONS[self.wire.backward]
-        to_send, to_receive = self.arrivals.sizes(samples[self._rank]), self._departures.sizes(samples)
+        to_send, to_receive = self.arrivals.sizes(samples[self._world.rank]), self._departures.sizes(samples)
         return AllToAll(gradient, to_send, to_receive, precision, float(loaded.global_batch))
 
     def by_group(self, gradients: AllToAll, loaded: Loaded) -> list[Tensor]:
-        """Wait for the gradients of the pooled vectors, and return those (G, D) of each local group."""
+        """Wait for the gradients of the pooled vectors. Return the gradients (G, D) of each local group."""
         samples = self._samples(loaded)
         by_group = self._departures.by_group(gradients.wait(), samples)
         if self._host is None:
@@ -122,5 +122,5 @@ class Exchange:
         return self._host is None or group.merge is not Merge.HOST or self._host.meets(group.shards[0], rank)
 
     def _samples(self, loaded: Loaded) -> list[int]:
-        """Return the samples of each rank."""
-        return [share.size for share in shares(loaded.global_batch, self._num_ranks)]
+        """Return the number of samples of each rank."""
+        return [share.size for share in shares(loaded.global_batch, self._world.size)]

@@ -5,12 +5,10 @@ backward computes them, in buckets that are all-reduced as soon as they are comp
 Some sums for the progress report, and the gradients of replicated tables, are part of the same tensor.
 """
 
-from __future__ import annotations
-
-from collections import Counter
 from dataclasses import dataclass
 from math import ceil
 
+import numpy as np
 import torch.distributed as dist
 from torch import Tensor, nn
 
@@ -32,7 +30,7 @@ class OverlapConfig:
 
 
 class FlatParameters:
-    """The parameters and gradients of a dense model. The model works as before, on slices of them.
+    """The parameters and gradients of a dense model. The parameters of the model become views of the flat tensors.
 
     The gradient tensor begins with some sums. The gradients of replicated tables follow, then the gradients of the
     parameters in the order of backward: from the last layer to the first.
@@ -41,37 +39,37 @@ class FlatParameters:
     def __init__(self, model: DenseModel, num_sums: int, num_replicated: int, overlap: OverlapConfig) -> None:
         """`num_replicated` is the number of weights of the replicated tables."""
         parameters = list(reversed(list(model.parameters())))
-        sizes = [num_sums, num_replicated, *(parameter.numel() for parameter in parameters)]
+        parameter_sizes = [parameter.numel() for parameter in parameters]
+        sizes = [num_sums, num_replicated, *parameter_sizes]
         self._all = parameters[0].detach().new_zeros(sum(sizes))
         self.sums, self.replicated, *gradients = self._all.split(sizes)
-        self.parameter = nn.Parameter(self._all.new_empty(sum(sizes[2:])))
-        self.parameter.grad = self._all[sizes[0] + sizes[1] :]
-        slices = self.parameter.data.split(sizes[2:])
+        self.parameter = nn.Parameter(self._all.new_empty(sum(parameter_sizes)))
+        self.parameter.grad = self._all[num_sums + num_replicated :]
+        slices = self.parameter.data.split(parameter_sizes)
         for parameter, values, gradient in zip(parameters, slices, gradients, strict=True):
             parameter.data = values.copy_(parameter.data.flatten()).view_as(parameter)
             parameter.grad = gradient.view_as(parameter)  # backward adds to an existing gradient in place
         self._overlapped = overlap.gradients
         bucket_of = _assign_buckets(sizes, ceil(overlap.bucket_bytes / self._all.element_size()))
-        elements: Counter[int] = Counter()
-        for size, bucket in zip(sizes, bucket_of, strict=True):
-            elements[bucket] += size
-        self._buckets = self._all.split(list(elements.values()))
-        self._pieces_per_bucket = list(Counter(bucket_of).values())
+        self._buckets = self._all.split(np.bincount(bucket_of, weights=sizes).astype(np.int64).tolist())
+        self._pieces_per_bucket: list[int] = np.bincount(bucket_of).tolist()
+        self._num_missing = list(self._pieces_per_bucket)  # pieces of each bucket that are not complete in this step
+        self._works: list[dist.Work | None] = []  # the all-reduces of this step
         self._sums_bucket, self._replicated_bucket, *parameter_buckets = bucket_of
         for parameter, bucket in zip(parameters, parameter_buckets, strict=True):
-            parameter.register_post_accumulate_grad_hook(lambda _, bucket=bucket: self._ready(bucket))
-        self._missing, self._works = list(self._pieces_per_bucket), list[dist.Work | None]()
+            parameter.register_post_accumulate_grad_hook(lambda _, bucket=bucket: self._complete(bucket))
 
     def begin(self, sums: Tensor) -> None:
         """Set all gradients to zero and copy the sums. To be called before backward."""
         self._all.zero_()
         self.sums.copy_(sums)
-        self._missing, self._works = list(self._pieces_per_bucket), []
-        self._ready(self._sums_bucket)
+        self._num_missing = list(self._pieces_per_bucket)
+        self._works = []
+        self._complete(self._sums_bucket)
 
     def replicated_ready(self) -> None:
         """Mark the gradients of the replicated tables as complete."""
-        self._ready(self._replicated_bucket)
+        self._complete(self._replicated_bucket)
 
     def wait(self) -> None:
         """Wait until all gradients and sums are all-reduced."""
@@ -81,18 +79,21 @@ class FlatParameters:
             if work is not None:
                 work.wait()
 
-    def _ready(self, bucket: int) -> None:
-        self._missing[bucket] -= 1
-        if self._overlapped and self._missing[bucket] == 0:
+    def _complete(self, bucket: int) -> None:
+        """Count one more complete piece of a bucket. The last one starts the all-reduce of the bucket."""
+        self._num_missing[bucket] -= 1
+        if self._overlapped and self._num_missing[bucket] == 0:
             self._works.append(dist.all_reduce(self._buckets[bucket], async_op=True))
 
 
 def _assign_buckets(sizes: list[int], min_elements: int) -> list[int]:
     """Return the bucket of each piece. A bucket has consecutive pieces, until they have `min_elements` or more."""
-    bucket, filled, buckets = 0, 0, []
+    buckets: list[int] = []
+    bucket = num_elements = 0
     for size in sizes:
-        if filled >= min_elements:
-            bucket, filled = bucket + 1, 0
+        if num_elements >= min_elements:
+            bucket += 1
+            num_elements = 0
         buckets.append(bucket)
-        filled += size
+        num_elements += size
     return buckets

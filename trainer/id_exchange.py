@@ -1,7 +1,5 @@
 """The ids of a batch on their way to the ranks that hold their rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 
@@ -14,75 +12,80 @@ from trainer.batch import to_device
 from trainer.kernel import Bags
 from trainer.routing import Routed
 from trainer.sharding import Group
+from trainer.world import World
 
 
 class IdExchange:
-    """The ids of a batch in flight: first the number of ids in each bag, then the ids, as rows of the local weights."""
+    """The ids of a batch in flight. First the lengths of the bags are sent, then the ids as rows of the weights."""
 
     def __init__(
         self,
         routed: Routed,
         groups: Sequence[Sequence[Group]],
-        rank: int,
+        world: World,
         samples: Sequence[int],
         row_offsets: Tensor | None,
-        device: torch.device,
         cpus: dist.ProcessGroup | None,
     ) -> None:
-        """`groups` has the groups of each rank, `samples` the number of its samples.
+        """`groups` has the groups of each rank, `samples` has the number of samples of each rank.
 
-        `row_offsets` (G,) are added to the rows of bags. `cpus` is the process group that exchanges the numbers of
-        rows. Without it, they are sums of the lengths received.
+        `row_offsets` (G,) are added to the rows of each bag to receive. `cpus` is the process group that exchanges the
+        row counts. Without it, the row counts are sums of the lengths received.
         """
-        self._row_offsets, self._num_rows = row_offsets, routed.num_rows
-        self._num_groups = [len(groups_of_rank) for groups_of_rank in groups]
-        self._num_local = len(groups[rank])  # groups of this rank
-        self._num_received = [self._num_local] * len(samples)  # numbers of rows that each rank sends to this one
-        num_shards = [[len(group.shards) for group in groups_of_rank] for groups_of_rank in groups]
-        # The bags to receive, by rank of the samples, then by group: one for each shard and sample.
-        self._num_bags = [number * size for size in samples for number in num_shards[rank]]
-        self._rows = to_device(routed.rows, device)
-        self._numbers = AllToAll(routed.num_rows, self._num_groups, self._num_received, group=cpus) if cpus else None
-        to_send = [sum(numbers) * samples[rank] for numbers in num_shards]
-        to_receive = [sum(num_shards[rank]) * size for size in samples]
-        self._lengths_exchange = AllToAll(to_device(routed.lengths, device), to_send, to_receive)
+        shards_per_group = [[len(group.shards) for group in rank_groups] for rank_groups in groups]
+        local_shards = shards_per_group[world.rank]
+        self._rows = to_device(routed.rows, world.device)
+        self._row_offsets = row_offsets
+        self._num_local_groups = len(local_shards)
+        self._num_groups = [len(rank_groups) for rank_groups in groups]  # of each rank
+        self._num_counts = [self._num_local_groups] * len(samples)  # row counts that this rank receives from each rank
+        # By rank of the samples, then by local group: a rank sends one bag for each shard and sample.
+        self._bags_to_receive = [num_shards * size for size in samples for num_shards in local_shards]
+        self._row_counts_to_send = routed.num_rows
+        self._row_counts_exchange: AllToAll | None = None
+        if cpus is not None:
+            self._row_counts_exchange = AllToAll(routed.num_rows, self._num_groups, self._num_counts, group=cpus)
+        lengths_to_send = [sum(num_shards) * samples[world.rank] for num_shards in shards_per_group]
+        lengths_to_receive = [sum(local_shards) * size for size in samples]
+        self._lengths_exchange = AllToAll(to_device(routed.lengths, world.device), lengths_to_send, lengths_to_receive)
         self._rows_exchange: AllToAll | None = None
-        # Set by `send_rows`: the lengths of the bags received, and the numbers of rows by rank and local group.
-        self._lengths: Tensor
-        self._received: Tensor
+        self._lengths: Tensor  # of the bags received, set by `send_rows`
+        self._row_counts: list[int]  # of the bags received, by rank, then by local group; set by `send_rows`
+        self._bags: list[Bags] | None = None  # set by `wait`
 
     def send_rows(self) -> None:
-        """Wait for the numbers of rows to receive. Then start to send the rows."""
-        if self._rows_exchange is None:
-            self._lengths = self._lengths_exchange.wait()
-            self._received = self._numbers.wait() if self._numbers else _count_rows(self._lengths, self._num_bags)
-            to_send = _add_up(self._num_rows.tolist(), self._num_groups)
-            to_receive = _add_up(self._received.tolist(), self._num_received)
-            self._rows_exchange = AllToAll(self._rows, to_send, to_receive)
+        """Wait for the numbers of rows to receive. Then start to send the rows. A second call does nothing."""
+        if self._rows_exchange is not None:
+            return
+        self._lengths = self._lengths_exchange.wait()
+        if self._row_counts_exchange is not None:
+            self._row_counts = self._row_counts_exchange.wait().tolist()
+        else:
+            self._row_counts = [int(lengths.sum()) for lengths in self._lengths.split(self._bags_to_receive)]
+        to_send = _sum_runs(self._row_counts_to_send.tolist(), self._num_groups)
+        to_receive = _sum_runs(self._row_counts, self._num_counts)
+        self._rows_exchange = AllToAll(self._rows, to_send, to_receive)
 
     def wait(self) -> list[Bags]:
-        """Wait for the bags that all ranks look up in each local group."""
-        self.send_rows()
+        """Wait for the bags that all ranks look up in each local group. A second call returns the same bags."""
+        if self._bags is None:
+            self.send_rows()
+            self._bags = self._receive()
+        return self._bags
+
+    def _receive(self) -> list[Bags]:
+        """Wait for the rows, and order all bags by local group."""
         assert self._rows_exchange is not None
         bags = Bags(self._rows_exchange.wait(), self._lengths)
         if self._row_offsets is not None:
             bags = bags.shift_rows(self._row_offsets)
-        if self._num_local <= 1:
-            return [bags][: self._num_local]
-        rows, lengths = bags.rows.split(self._received.tolist()), bags.lengths.split(self._num_bags)
-        return [
-            Bags(torch.cat(rows[group :: self._num_local]), torch.cat(lengths[group :: self._num_local]))
-            for group in range(self._num_local)
-        ]
+        num_groups = self._num_local_groups
+        if num_groups <= 1:
+            return [bags][:num_groups]
+        rows, lengths = bags.rows.split(self._row_counts), bags.lengths.split(self._bags_to_receive)
+        return [Bags(torch.cat(rows[i::num_groups]), torch.cat(lengths[i::num_groups])) for i in range(num_groups)]
 
 
-def _count_rows(lengths: Tensor, num_bags: list[int]) -> Tensor:
-    """Return the number of rows of each rank and group, whose numbers of bags are `num_bags`."""
-    if not num_bags:
-        return torch.zeros(0, dtype=torch.int64)
-    return torch.stack([bags.sum() for bags in lengths.split(num_bags)])
-
-
-def _add_up(numbers: Sequence[int], sizes: Iterable[int]) -> list[int]:
-    """Return the sums of consecutive parts of the numbers; `sizes` has the length of each part."""
+def _sum_runs(numbers: Sequence[int], sizes: Iterable[int]) -> list[int]:
+    """Return the sum of each run of consecutive numbers; `sizes` has the length of each run."""
     return [sum(numbers[begin:end]) for begin, end in pairwise(accumulate(sizes, initial=0))]

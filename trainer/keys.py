@@ -21,8 +21,8 @@ from trainer.errors import ConfigError, require
 C = TypeVar("C", bound=Config)
 
 
-class _Texts(yaml.SafeLoader):
-    """Reads each value as the text that it is; `<<` merges keys, as in all YAML."""
+class _TextLoader(yaml.SafeLoader):
+    """Loads YAML with each value as the text that is written; `<<` merges keys, as in all YAML."""
 
     yaml_implicit_resolvers = {"<": [("tag:yaml.org,2002:merge", re.compile("^<<$"))]}  # noqa: RUF012  PyYAML's name
 
@@ -38,7 +38,7 @@ _TYPE_NAMES = {int: "a whole number", float: "a number", str: "text", bool: "tru
 def read_file(path: str) -> dict[str, Any]:
     """Return the nested keys and values of a YAML file."""
     try:
-        content = yaml.load(Path(path).read_text(), _Texts)
+        content = yaml.load(Path(path).read_text(), _TextLoader)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {path}", str(error), "Check the path given with --config") from error
     except yaml.YAMLError as error:
@@ -54,7 +54,7 @@ def parse_assignment(assignment: str) -> dict[str, Any]:
     if not equals or not key:
         raise ConfigError(f"--set {assignment} is invalid", "it is not KEY=VALUE", "Write --set train.steps=100")
     try:
-        value = yaml.load(text, _Texts)
+        value = yaml.load(text, _TextLoader) if text else ""
     except yaml.YAMLError:
         value = text  # valid for a text field; any other field raises an error with its key
     *sections, name = key.split(".")
@@ -108,7 +108,7 @@ def _nearest(key: str, section: Any, prefix: str) -> str:
     """Return the keys that are similar to an unknown key. If there are none, return all keys of its section."""
     valid = list(_keys(section, prefix))
     name = key.removeprefix(prefix)
-    similar = [other for other in valid if other.rpartition(".")[2] == name]
+    similar = [candidate for candidate in valid if candidate.rpartition(".")[2] == name]
     similar += get_close_matches(key, valid, n=3)
     return " or ".join(dict.fromkeys(similar)) or "one of " + ", ".join(
         f"{prefix}{field.name}" for field in fields(section)

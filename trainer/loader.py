@@ -49,8 +49,8 @@ class Extent:
         steps = -(-epochs * num_samples // global_batch)
         return cls(steps, global_batch, epochs * num_samples - (steps - 1) * global_batch)
 
-    def numbers(self, first: int) -> Iterator[int]:
-        """Return an iterator over the steps from `first` on."""
+    def steps_from(self, first: int) -> Iterator[int]:
+        """Return an iterator over the steps from `first` to the end of the run."""
         return count(first) if self.steps is None else iter(range(first, self.steps))
 
     def size(self, step: int) -> int:
@@ -89,12 +89,12 @@ class Loader:
             raise self._end
         if self._thread is None:
             return next(self._batches)
-        loaded = self._ready.get()
-        if isinstance(loaded, BaseException):
-            self._end = loaded
-            raise loaded
+        item = self._ready.get()
+        if isinstance(item, BaseException):
+            self._end = item
+            raise item
         self._room.release()
-        return loaded
+        return item
 
     def __enter__(self) -> Self:
         return self
@@ -120,7 +120,7 @@ class Loader:
 
 
 def _batches(source: Source, extent: Extent, rank: int, num_ranks: int, first: int) -> Iterator[Loaded]:
-    for step in extent.numbers(first):
+    for step in extent.steps_from(first):
         size = extent.size(step)
         share = shares(size, num_ranks)[rank]
         yield Loaded(step, size, source.batch(step, share.start, share.size))

@@ -23,7 +23,7 @@ from trainer.train import StepResult, Trainer
 def steps(
     trainer: Trainer, batches: Iterator[Loaded], must_stop: Callable[[], bool] = lambda: False
 ) -> Iterator[StepResult]:
-    """Train on all batches and yield the result of each step. `must_stop` is asked before each step."""
+    """Train on all batches and yield the result of each step. `must_stop` is called before each step."""
     batch = trainer.load(batches)
     while batch is not None:
         rate = rate_factor(trainer.config.schedule, batch.loaded.step)
@@ -73,21 +73,28 @@ class Loop:
     def __init__(self, trainer: Trainer, source: Source, extent: Extent) -> None:
         self.trainer, self.source, self.extent = trainer, source, extent
         self.config, self.world = trainer.config, trainer.world
-        self.checked = CheckedSource(source, self.config.embedding.rows, self.config.model.dense_features)
-        self.held_out = self.checked.held_out() if self.config.evaluation.every else None
+        self.checked_source = CheckedSource(source, self.config.embedding.rows, self.config.model.dense_features)
+        self.held_out = self.checked_source.held_out() if self.config.evaluation.every else None
         self.running = RunningQuality()
         self.checkpoints: Checkpoints | None = None
-        self.note: Callable[[], str] = lambda: ""  # what else a line of progress says
+        self.note: Callable[[], str] = lambda: ""  # additional text for each line of progress
         self.steps_done = 0
         self._last_result: StepResult | None = None
 
     def train(self) -> None:
         """Train to the end of the run. Raises TrainingError, CheckpointError, DataError."""
         config, world = self.config, self.world
-        loader = Loader(self.checked, self.extent, world.rank, world.size, config.loader.depth, self.steps_done)
-        last = self.extent.steps or 0
-        every, line = config.train.progress_every, terminal(world.rank)
-        progress = Progress(every, world.say, last, self.steps_done, line, note=self.note)
+        loader = Loader(
+            self.checked_source, self.extent, world.rank, world.size, config.loader.depth, first=self.steps_done
+        )
+        progress = Progress(
+            config.train.progress_every,
+            world.say,
+            last_step=self.extent.steps or 0,
+            first_step=self.steps_done,
+            terminal=terminal(world.rank),
+            note=self.note,
+        )
         with loader as batches, progress, self._save_completed():
             for result in steps(self.trainer, batches, self._must_stop):
                 self._report(progress, result)
@@ -109,7 +116,7 @@ class Loop:
 
     @contextmanager
     def _save_completed(self) -> Iterator[None]:
-        """Before an error ends the run on all ranks, wait for a save in progress: it is of an earlier step."""
+        """Before an error ends the run on all ranks, wait for a save in progress, which is of an earlier step."""
         try:
             yield
         except TrainerError:
@@ -119,25 +126,28 @@ class Loop:
             raise
 
     def _report(self, progress: Progress, result: StepResult | None = None) -> None:
-        """Report the previous step. By now its sums have arrived, so nothing waits for them."""
+        """Report the previous step, and remember `result` for the next call.
+
+        By now a GPU has computed the sums of the previous step, so the CPU hardly waits for them.
+        """
         previous, self._last_result = self._last_result, result
         if previous is None:
             return
-        log_loss, labels, predictions, must_stop = previous.sums.numbers()
-        if must_stop:
+        sums = previous.sums.numbers()
+        if sums.must_stop:
             raise_on_all_ranks(previous.fault)
             assert self.checkpoints is not None
             self.checkpoints.wait()  # raises on all ranks
-        if self.config.train.stop_at_nan and not math.isfinite(log_loss):
+        if self.config.train.stop_at_nan and not math.isfinite(sums.log_loss):
             raise TrainingError(
-                f"the loss of step {previous.step + 1} is {log_loss}",
+                f"the loss of step {previous.step + 1} is {sums.log_loss}",
                 "a sample has a value that is NaN or infinite, or the learning rate is too high",
                 "Check the data, or resume from a checkpoint with a lower optimizer.dense_learning_rate",
             )
-        self.running.step(previous.samples, log_loss, labels, predictions)
+        self.running.step(previous.samples, sums.log_loss, sums.labels, sums.predictions)
         quality = self.running.windowed()
         progress.step(previous.samples, quality)
-        zmon.report(loss=log_loss / previous.samples, normalized_entropy=quality.normalized_entropy)
+        zmon.report(loss=sums.log_loss / previous.samples, normalized_entropy=quality.normalized_entropy)
 
     def _evaluate(self, progress: Progress) -> None:
         assert self.held_out is not None

@@ -19,7 +19,7 @@ COLUMN_MOMENTS = ("shared", "separate")
 
 
 class RowUpdate(NamedTuple):
-    """The gradients of some rows of a table, and the optimizer state to update."""
+    """The gradients of some rows of a table, and the optimizer state that the update changes."""
 
     state: Tensor  # (rows,), or (rows, D) for a rule of ELEMENTWISE
     rows: Tensor | None  # the rows touched (U,), each only once; None: all rows, in order
@@ -27,7 +27,7 @@ class RowUpdate(NamedTuple):
     mean_squares: Tensor | None = None  # (U,) of all columns of the table, if `gradient` has only some of them
 
 
-Rule = Callable[[RowUpdate, float, float], Tensor]  # learning rate, epsilon → what to add to the weights (U, D)
+Rule = Callable[[RowUpdate, float, float], Tensor]  # (update, learning rate, epsilon) → change of the weights (U, D)
 
 
 def rowwise_adagrad(update: RowUpdate, learning_rate: float, epsilon: float) -> Tensor:
@@ -37,13 +37,15 @@ def rowwise_adagrad(update: RowUpdate, learning_rate: float, epsilon: float) -> 
     not change.
     """
     state, rows, gradient, mean_squares = update
-    add(state, rows, squares(gradient).div_(gradient.shape[1]) if mean_squares is None else mean_squares)
+    if mean_squares is None:
+        mean_squares = squared_norms(gradient).div_(gradient.shape[1])
+    add_to_rows(state, rows, mean_squares)
     scale = state.clone() if rows is None else state.index_select(0, rows)
     scale.sqrt_().add_(epsilon).reciprocal_().mul_(-learning_rate)
     return gradient.mul_(scale[:, None])
 
 
-def squares(gradient: Tensor) -> Tensor:
+def squared_norms(gradient: Tensor) -> Tensor:
     """Return the sum of the squares of each row's gradient (U,)."""
     return torch.linalg.vector_norm(gradient, dim=1).square_()
 
@@ -54,7 +56,7 @@ def adagrad(update: RowUpdate, learning_rate: float, epsilon: float) -> Tensor:
     state += gradient²; weight -= learning_rate · gradient ÷ (√state + epsilon). The state is as large as the weight.
     """
     state, rows, gradient, _ = update
-    add(state, rows, gradient.square())
+    add_to_rows(state, rows, gradient.square())
     scale = state.clone() if rows is None else state.index_select(0, rows)
     return gradient.div_(scale.sqrt_().add_(epsilon)).mul_(-learning_rate)
 
@@ -64,11 +66,11 @@ def sgd(update: RowUpdate, learning_rate: float, _epsilon: float) -> Tensor:
     return update.gradient.mul_(-learning_rate)
 
 
-def add(target: Tensor, rows: Tensor | None, change: Tensor) -> None:
-    """Add to these rows, or to all. On a CPU, index_add_ takes twice as long with 32-bit indices or with an alpha."""
+def add_to_rows(target: Tensor, rows: Tensor | None, change: Tensor) -> None:
+    """Add a change to these rows in place, or to all rows if `rows` is None."""
     if rows is None:
         target.add_(change)
-    else:
+    else:  # on a CPU, index_add_ takes twice as long with 32-bit indices or with an alpha
         target.index_add_(0, rows.long(), change)
 
 
@@ -134,7 +136,7 @@ class DenseOptimizer:
     def __init__(self, config: OptimizerConfig, parameter: nn.Parameter) -> None:
         fused = True if parameter.is_cpu else None  # on a CPU: one pass over memory; on a GPU, torch chooses
         self._parameter = parameter
-        self._torch = DENSE[config.dense](config, [parameter], fused)
+        self._optimizer = DENSE[config.dense](config, [parameter], fused)
         assert parameter.grad is not None
         parameter.grad.zero_()
         self.step(0.0)  # some optimizers create their state in the first step; with rate 0 it changes no weight
@@ -143,10 +145,10 @@ class DenseOptimizer:
 
     def step(self, learning_rate: float) -> None:
         """Update the parameter in place by its gradient."""
-        self._torch.param_groups[0]["lr"] = learning_rate
-        self._torch.step()
+        self._optimizer.param_groups[0]["lr"] = learning_rate
+        self._optimizer.step()
 
     def state(self) -> dict[str, Tensor]:
         """Return the state tensors for checkpoints, by torch's names; a load writes into them. sgd has none."""
-        state: dict[str, Any] = self._torch.state[self._parameter]
+        state: dict[str, Any] = self._optimizer.state[self._parameter]
         return {name: value for name, value in state.items() if isinstance(value, Tensor)}

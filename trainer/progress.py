@@ -39,50 +39,56 @@ class Progress:
         first_step: int = 0,  # above 0 after a resume
         terminal: TextIO | None = None,
         clock: Callable[[], float] = time.perf_counter,
-        note: Callable[[], str] = lambda: "",  # what else a line says
+        note: Callable[[], str] = lambda: "",  # additional text for each line
     ) -> None:
-        self._every, self._say, self._clock, self._note = every, say, clock, note
+        self._every = every
+        self._say = say
+        self._clock = clock
+        self._note = note
         self._first_step, self._last_step = first_step, last_step
-        self._line = _LiveLine(terminal, last_step) if terminal else None
-        self._number = first_step
+        self._live_line = _LiveLine(terminal, last_step) if terminal else None
+        self._steps_done = first_step
         self._samples = 0
         self._quality: Quality | None = None
-        self._begin = self._last_time = clock()
-        self._last_number, self._last_samples = first_step, 0
+        self._start = clock()
         self._evaluation_seconds = 0.0
+        # When figures were printed last: the time, and the steps and samples until then
+        self._printed_at = self._start
+        self._printed_steps = first_step
+        self._printed_samples = 0
 
     def __enter__(self) -> Self:
-        if self._line is not None:
-            self._line.start()
+        if self._live_line is not None:
+            self._live_line.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._line is not None:
-            self._line.stop()
+        if self._live_line is not None:
+            self._live_line.stop()
 
     def step(self, samples: int, quality: Quality) -> None:
         """Count a step with its samples over all ranks; `quality` is the quality of the last steps."""
-        self._number += 1
+        self._steps_done += 1
         self._samples += samples
         self._quality = quality
-        if self._line is None:
-            if self._number % self._every == 0:
-                self._say(f"step {self._number}  {self._figures()}")
-        elif self._clock() - self._last_time >= REFRESH_SECONDS or self._number == self._last_step:
-            self._line.draw(self._number, self._figures())
+        if self._live_line is None:
+            if self._steps_done % self._every == 0:
+                self._say(f"step {self._steps_done}  {self._figures()}")
+        elif self._clock() - self._printed_at >= REFRESH_SECONDS or self._steps_done == self._last_step:
+            self._live_line.draw(self._steps_done, self._figures())
 
     def print_evaluation(self, quality: Quality, seconds: float) -> None:
         """Print the result of an evaluation. The time of the evaluation does not count as time of steps."""
-        self._last_time += seconds
+        self._printed_at += seconds
         self._evaluation_seconds += seconds
         label = f"evaluation of {quality.samples:,} samples in {seconds:.1f} s"
         self._say(
-            f"step {self._number}  {label}  {_losses(quality)}  {_calibration(quality)}  AUC {_figure(quality.auc)}"
+            f"step {self._steps_done}  {label}  {_losses(quality)}  {_calibration(quality)}  AUC {_figure(quality.auc)}"
         )
 
     def summary(self, lifetime: Quality) -> str:
         """Return the last line of a run; `lifetime` is the quality of all steps."""
-        steps, seconds = self._number - self._first_step, self._clock() - self._begin
+        steps, seconds = self._steps_done - self._first_step, self._clock() - self._start
         line = f"finished {steps} steps in {seconds:.1f} s"
         if self._quality is None:
             return line
@@ -92,13 +98,14 @@ class Progress:
     def _figures(self) -> str:
         """Return loss, speed and calibration since the last call."""
         assert self._quality is not None
-        now, steps = self._clock(), self._number - self._last_number
-        speed = _speed(self._samples - self._last_samples, steps, now - self._last_time)
-        text = "  ".join(filter(None, (_losses(self._quality), speed, _calibration(self._quality), self._note())))
+        now, steps = self._clock(), self._steps_done - self._printed_steps
+        speed = _speed(self._samples - self._printed_samples, steps, now - self._printed_at)
+        figures = _losses(self._quality), speed, _calibration(self._quality), self._note()
+        text = "  ".join(filter(None, figures))
         if self._last_step:
-            left = (self._last_step - self._number) * (now - self._last_time) / steps
+            left = (self._last_step - self._steps_done) * (now - self._printed_at) / steps
             text += f"  {timedelta(seconds=round(left))} left"
-        self._last_time, self._last_number, self._last_samples = now, self._number, self._samples
+        self._printed_at, self._printed_steps, self._printed_samples = now, self._steps_done, self._samples
         return text
 
 

@@ -65,10 +65,14 @@ def quality(total: Tensor, auc: float = math.nan) -> Quality:
     """Return the metrics that follow from the result of `sums` (4,)."""
     samples, log_loss, labels, predictions = total.tolist()
     if not samples:
-        return Quality(0, math.nan, math.nan, math.nan)
-    log_loss, label = log_loss / samples, labels / samples
+        return Quality(samples=0, log_loss=math.nan, normalized_entropy=math.nan, calibration=math.nan)
+    mean_log_loss, mean_label = log_loss / samples, labels / samples
     return Quality(
-        int(samples), log_loss, normalized_entropy(log_loss, label), calibration(predictions / samples, label), auc
+        samples=int(samples),
+        log_loss=mean_log_loss,
+        normalized_entropy=normalized_entropy(mean_log_loss, mean_label),
+        calibration=calibration(predictions / samples, mean_label),
+        auc=auc,
     )
 
 
@@ -76,9 +80,9 @@ class RunningQuality:
     """The quality during training, from the all-reduced sums of each step's predictions."""
 
     def __init__(self, window_steps: int = WINDOW_STEPS) -> None:
-        self._last = torch.zeros(window_steps, 4, dtype=torch.float64)  # sums of the last steps, in a ring
-        self._all = torch.zeros(4, dtype=torch.float64)
-        self._steps = torch.zeros((), dtype=torch.int64)
+        self._last = torch.zeros(window_steps, 4, dtype=torch.float64)  # the sums of the last steps, in a ring
+        self._all = torch.zeros(4, dtype=torch.float64)  # the sums of all steps
+        self._steps = torch.zeros((), dtype=torch.int64)  # number of steps; a tensor, so that checkpoints have it
 
     def step(self, samples: int, log_loss: float, labels: float, predictions: float) -> None:
         """Count the sums of a step."""
@@ -144,12 +148,13 @@ def _all_gather(values: Tensor) -> Tensor:
 
 def _wins(positive: Tensor, negative: Tensor) -> Tensor:
     """Count the pairs in which the positive logit is higher, times two; a tie counts once. `positive` is sorted."""
-    negative = negative.sort().values  # then neighbours hit the cache, which takes a third of the time for ten million
+    negative = negative.sort().values  # neighbours then hit the cache: a third of the time for ten million samples
     above_or_tied = len(positive) - torch.searchsorted(positive, negative)
     above = len(positive) - torch.searchsorted(positive, negative, right=True)
     return above_or_tied.sum() + above.sum()
 
 
 def _auc(wins: Tensor, positives: int, samples: int) -> float:
+    """Return the AUC, given the result of `_wins` and the number of samples with label 1; NaN if there is no pair."""
     pairs = positives * (samples - positives)
     return int(wins) / (2 * pairs) if pairs else math.nan

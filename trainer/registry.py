@@ -1,7 +1,7 @@
 """The kinds of sharding and the kernels that a configuration may name, and what divided tables need.
 
-The core has two kinds and one kernel. `trainer/scale/__init__.py` registers the others. Importing this
-file does not import torch, which a dry run does without.
+The core has two kinds and one kernel. `trainer/scale/__init__.py` registers the others. Importing this file does not
+import torch, so that a dry run works without torch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class HostSums(Protocol):
     """The sums of vectors inside a host, for shards of `Merge.HOST`."""
 
     def meets(self, shard: Shard, rank: int) -> bool:
-        """Return True if the rank of a shard exchanges vectors with the samples of this rank."""
+        """Return True if the rank of a shard exchanges vectors with the samples of `rank`."""
 
     def reduce(self, vectors: Tensor, num_tables: int, samples: Sequence[int]) -> Tensor:
         """Add up the vectors of this host for the samples that it exchanges vectors with."""
@@ -42,14 +42,14 @@ class Moments(Protocol):
     """The mean squares of rows whose columns several ranks hold, for shards of `Merge.COLUMNS`."""
 
     def send(self, gradients: Sequence[Tensor]) -> MomentsInFlight:
-        """Start to send the squares of the gradients (U, d) of each local table."""
+        """Start to send the squares of the gradients (rows, local columns) of each local table."""
 
 
 class MomentsInFlight(Protocol):
     """The squares on their way."""
 
     def wait(self) -> list[Tensor]:
-        """Wait for the squares of all ranks and return the mean squares (U,) of each local table."""
+        """Wait for the squares of all ranks and return the mean squares (rows,) of each local table."""
 
 
 def _torch_kernel(

@@ -10,11 +10,10 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from trainer.batch import Batch, to_device
-from trainer.kernel import Bags
+from trainer.kernel import Bags, sums
 from trainer.optimizers import RULES, OptimizerConfig, RowUpdate
 from trainer.routing import INT32_ROWS
 from trainer.sharding import Shard
@@ -22,7 +21,7 @@ from trainer.tables import EmbeddingConfig, initial_rows
 
 
 class ReplicatedTables:
-    """The replicated tables. Those of one dimension are in one weight."""
+    """The replicated tables. All tables with the same number of columns are in one weight."""
 
     def __init__(
         self,
@@ -42,7 +41,8 @@ class ReplicatedTables:
         self._sizes = [tables.weight.numel() for tables in self._by_width.values()]
         for table, weight, _state in self.parts():
             num_rows, width = weight.shape
-            weight.copy_(torch.cat([*initial_rows(seed, Shard(table, 0, 0, num_rows, width), num_rows, width)]))
+            whole = Shard(table, rank=0, first_row=0, num_rows=num_rows, num_columns=width)
+            weight.copy_(torch.cat(list(initial_rows(seed, whole, num_rows, width))))
 
     @property
     def num_weights(self) -> int:
@@ -80,21 +80,22 @@ class _TablesOfWidth:
         self, width: int, rows: dict[int, int], optimizer: OptimizerConfig, dtype: torch.dtype, device: torch.device
     ) -> None:
         """`rows` has the number of rows of each table."""
-        self._tables, self._rows = list(rows), list(rows.values())
+        self._tables = list(rows)
+        self._rows = list(rows.values())
         self.weight = torch.empty(sum(self._rows), width, dtype=dtype, device=device)
         self.state = torch.zeros(optimizer.state_shape((sum(self._rows), width)), dtype=dtype, device=device)
         self._rule, self._epsilon = RULES[optimizer.embedding], optimizer.embedding_epsilon
 
     def bags(self, batch: Batch, ids: Sequence[Tensor]) -> Bags:
         """Return the bags of these samples, given the ids of each table."""
-        begins, device = accumulate(self._rows, initial=0), self.weight.device
-        rows = torch.cat([ids[table] + begin for table, begin in zip(self._tables, begins, strict=False)])
+        *first_rows, _ = accumulate(self._rows, initial=0)  # of each table in the weight
+        rows = torch.cat([ids[table] + first for table, first in zip(self._tables, first_rows, strict=True)])
         index_type = torch.int32 if sum(self._rows) <= INT32_ROWS else torch.int64
         lengths = batch.lengths[self._tables].flatten().to(torch.int32)
-        return Bags(to_device(rows.to(index_type), device), to_device(lengths, device))
+        return Bags(to_device(rows.to(index_type), self.weight.device), to_device(lengths, self.weight.device))
 
     def lookup(self, bags: Bags) -> Tensor:
-        return F.embedding_bag(bags.rows, self.weight, bags.offsets, mode="sum", include_last_offset=True)
+        return sums(self.weight, bags.rows, bags.offsets)
 
     def gradient(self, bags: Bags, gradient: Tensor, out: Tensor) -> None:
         out.zero_().index_add_(0, bags.rows, gradient[bags.bag_of_row])

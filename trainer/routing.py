@@ -1,12 +1,13 @@
 """The route of each id to the rank that holds its row.
 
-Ids are routed on the CPU, before they go to a GPU: their numbers by rank are sizes of an all-to-all, and reading a size
-back would stop the GPU.
+Ids are routed on the CPU, before they go to a GPU: the numbers of ids by rank are sizes of an all-to-all, and reading a
+size back would stop the GPU.
 
-Shapes: B samples of this rank, S shards of all ranks, D shards of divided tables, N rows to send.
+A table is whole if each of its shards has all of its rows: one shard, or several with some columns each. Otherwise the
+table is divided: each of its shards has some of its rows.
+
+Shapes: B samples of this rank, S shards of all ranks, D shards and M ids of divided tables, N rows to send.
 """
-
-from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -37,7 +38,7 @@ class Routed:
 
 
 class _WholeTable(NamedTuple):
-    """A table whose shards have all of its rows: one shard, or several with some columns each."""
+    """A whole table with its shards."""
 
     table: int
     shards: list[int]  # indices among all shards
@@ -45,14 +46,14 @@ class _WholeTable(NamedTuple):
 
 
 class _DividedBags(NamedTuple):
-    """The bags of divided tables, whose shards have some rows each, ordered by the index of the shard."""
+    """The bags of divided tables, ordered by the index of the shard."""
 
     lengths: Tensor  # (S, B) int32, 0 for the shards of whole tables
-    shards: Tensor  # (M,) index of the shard of each of the M rows of divided tables
+    shards: Tensor  # (M,) index of the shard of each row
     rows: Tensor  # (M,)
 
     def positions(self, first_positions: Tensor) -> Tensor:
-        """Return the position of each row to send (M,), given that of the first row of each shard (S,)."""
+        """Return the position of each row to send (M,), given the position of the first row of each shard (S,)."""
         sizes = torch.bincount(self.shards, minlength=len(first_positions))
         first_indices = sizes.cumsum(0) - sizes  # (S,) index of a shard's first row in `rows`
         shifts = first_positions - first_indices  # the rows of a shard stay side by side
@@ -65,13 +66,13 @@ class Router:
     def __init__(self, shards: Sequence[Shard], max_rows: int = INT32_ROWS) -> None:
         """`shards` are the shards of all ranks, in order.
 
-        A rank with a group of more than `max_rows` rows gets rows of its shards, and adds `row_offsets` itself.
+        A rank with a group of more than `max_rows` rows receives row numbers of its shards, and adds `row_offsets`.
         """
         self._ranks = torch.tensor([shard.rank for shard in shards], dtype=torch.int64)  # (S,)
         groups = all_groups(shards)
         self._num_groups = len(groups)
-        sizes = torch.tensor([len(group.shards) for group in groups], dtype=torch.int64)
-        self._groups = torch.arange(len(groups)).repeat_interleave(sizes)  # (S,) group of each shard, among all ranks'
+        group_sizes = torch.tensor([len(group.shards) for group in groups], dtype=torch.int64)
+        self._group_of_shard = torch.arange(len(groups)).repeat_interleave(group_sizes)  # (S,) index among all groups
         self._row_offsets: list[int] = []  # of each shard in the weight of its group
         self._large_ranks: set[int] = set()
         for group in groups:
@@ -79,36 +80,37 @@ class Router:
             self._row_offsets += offsets
             if num_rows > max_rows:
                 self._large_ranks.add(group.shards[0].rank)
-        shifts = [
+        shifts = [  # row to send - id
             (0 if shard.rank in self._large_ranks else offset) - shard.first_row
             for shard, offset in zip(shards, self._row_offsets, strict=True)
         ]
-        by_table = defaultdict[int, list[int]](list)  # indices of the shards of each table
+        shards_of_table = defaultdict[int, list[int]](list)
         for index, shard in enumerate(shards):
-            by_table[shard.table].append(index)
+            shards_of_table[shard.table].append(index)
         self._whole_tables = [
             _WholeTable(table, indices, [shifts[index] for index in indices])
-            for table, indices in by_table.items()
+            for table, indices in shards_of_table.items()
             if len({shards[index].first_row for index in indices}) == 1
         ]
-        whole = [index for table in self._whole_tables for index in table.shards]
-        self._whole_shards = torch.tensor(whole, dtype=torch.int64)  # (S - D,) index of each
-        self._table_of_whole = torch.tensor([shards[index].table for index in whole], dtype=torch.int64)  # (S - D,)
-        # A row of a divided table is numbered by its table and its id, so that one search finds the shard of every id.
-        self._divided_tables = sorted(by_table.keys() - {table.table for table in self._whole_tables})
-        number_of = {table: number for number, table in enumerate(self._divided_tables)}
-        parts = sorted(
-            (number_of[shard.table] * INT32_ROWS + shard.first_row, index, shifts[index])
+        whole_shards = [index for table in self._whole_tables for index in table.shards]
+        self._whole_shards = torch.tensor(whole_shards, dtype=torch.int64)  # (S - D,)
+        self._table_of_whole = torch.tensor([shards[index].table for index in whole_shards], dtype=torch.int64)
+        self._divided_tables = sorted(shards_of_table.keys() - {whole.table for whole in self._whole_tables})
+        # Each row of the divided tables has a key, which orders the rows by table, then by id. One search among the
+        # keys of the first rows of all divided shards finds the shard of every id.
+        first_key = {table: index * INT32_ROWS for index, table in enumerate(self._divided_tables)}
+        divided = sorted(
+            (first_key[shard.table] + shard.first_row, index, shifts[index])
             for index, shard in enumerate(shards)
-            if shard.table in number_of
+            if shard.table in first_key
         )
-        columns = torch.tensor(parts, dtype=torch.int64).view(-1, 3).T.contiguous()
-        self._first_numbers, self._divided_shards, self._divided_shifts = columns  # (D,) each, by number
+        columns = torch.tensor(divided, dtype=torch.int64).view(-1, 3).T.contiguous()
+        self._first_keys, self._divided_shards, self._divided_shifts = columns  # (D,) each
 
     def row_offsets(self, rank: int) -> Tensor | None:
         """Return the first row of each shard of a rank in its group, which the rank adds to the rows that it receives.
 
-        None if 32 bits can number the rows of all its groups: then the senders have added it.
+        Return None if 32 bits can number the rows of all its groups: then the senders have added it.
         """
         if rank not in self._large_ranks:
             return None
@@ -116,10 +118,10 @@ class Router:
 
     def route(self, batch: Batch) -> Routed:
         """Return the bags for all shards. The ids must be rows of their tables."""
-        ids = batch.ids.split(batch.lengths.sum(dim=1).tolist())
+        ids = batch.ids.split(batch.lengths.sum(dim=1).tolist())  # by table
         divided = self._divide(batch.lengths, ids) if self._divided_tables else None
-        shape = len(self._ranks), batch.lengths.shape[1]
-        lengths = torch.empty(shape, dtype=torch.int32) if divided is None else divided.lengths
+        num_samples = batch.lengths.shape[1]
+        lengths = divided.lengths if divided else torch.empty(len(self._ranks), num_samples, dtype=torch.int32)
         lengths[self._whole_shards] = batch.lengths[self._table_of_whole].to(torch.int32)
         sizes = lengths.sum(dim=1, dtype=torch.int64)
         first_positions = sizes.cumsum(0) - sizes
@@ -127,8 +129,8 @@ class Router:
         self._put_whole(rows, ids, first_positions)
         if divided is not None:
             rows[divided.positions(first_positions)] = divided.rows
-        by_group = torch.zeros(self._num_groups, dtype=torch.int64).index_add_(0, self._groups, sizes)
-        return Routed(rows, lengths.flatten(), by_group)
+        num_rows = torch.zeros(self._num_groups, dtype=torch.int64).index_add_(0, self._group_of_shard, sizes)
+        return Routed(rows, lengths.flatten(), num_rows)
 
     def _put_whole(self, rows: Tensor, ids: Sequence[Tensor], first_positions: Tensor) -> None:
         """Write the rows of the whole tables to their positions."""
@@ -144,15 +146,18 @@ class Router:
 
     def _divide(self, lengths: Tensor, ids_by_table: Sequence[Tensor]) -> _DividedBags:
         """Return the bags of the divided tables, given the lengths and the ids of all tables."""
-        lengths, ids = lengths[self._divided_tables], torch.cat([ids_by_table[table] for table in self._divided_tables])
+        lengths = lengths[self._divided_tables]
+        ids = torch.cat([ids_by_table[table] for table in self._divided_tables])
         num_tables, num_samples = lengths.shape
+        num_shards = len(self._ranks)
+        # The table and the sample of each id (M,)
         table = torch.arange(num_tables).repeat_interleave(lengths.sum(dim=1), output_size=len(ids))
-        sample = torch.arange(num_samples).repeat(num_tables)
-        sample = sample.repeat_interleave(lengths.flatten(), output_size=len(ids))
-        part = torch.bucketize(ids + table * INT32_ROWS, self._first_numbers, right=True) - 1
+        sample_of_bag = torch.arange(num_samples).repeat(num_tables)
+        sample = sample_of_bag.repeat_interleave(lengths.flatten(), output_size=len(ids))
+        part = torch.bucketize(table * INT32_ROWS + ids, self._first_keys, right=True) - 1
         shards, rows = self._divided_shards[part], (ids + self._divided_shifts[part]).to(torch.int32)
-        bags = torch.bincount(shards * num_samples + sample, minlength=len(self._ranks) * num_samples)
+        new_lengths = torch.bincount(shards * num_samples + sample, minlength=num_shards * num_samples)
         # numpy sorts 16-bit numbers by radix, in a tenth of the time of 64-bit ones.
-        numbers = shards.numpy().astype(np.uint16 if len(self._ranks) <= 1 << 16 else np.int64)
-        order = torch.from_numpy(np.argsort(numbers, kind="stable"))
-        return _DividedBags(bags.to(torch.int32).view(len(self._ranks), num_samples), shards[order], rows[order])
+        sort_keys = shards.numpy().astype(np.uint16 if num_shards <= 1 << 16 else np.int64)
+        order = torch.from_numpy(np.argsort(sort_keys, kind="stable"))
+        return _DividedBags(new_lengths.to(torch.int32).view(num_shards, num_samples), shards[order], rows[order])

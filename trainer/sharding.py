@@ -1,11 +1,9 @@
-"""The placement of embedding tables: the kind and the ranks of each table, and what every rank holds of it.
+"""The placement of embedding tables: the kind and the ranks of each table, and the shards that each rank holds.
 
 A kind defines which rank holds which rows and columns. The shards of a rank that are looked up together are a group:
 their vectors have one width and are merged in one way. Most plans have one group on each rank, which holds all its
 shards in one weight (as in FBGEMM's table-batched embedding).
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,12 +57,10 @@ class TableWise:
     replicated = False
 
     def choices(self, num_ranks: int, ranks_per_host: int) -> Sequence[tuple[int, ...]]:
-        """Return each single rank as a choice."""
         return [(rank,) for rank in range(num_ranks)]
 
     def shards(self, table: int, num_rows: int, dim: int, ranks: Sequence[int]) -> tuple[Shard, ...]:
-        """Return one shard with all rows."""
-        return (Shard(table, ranks[0], 0, num_rows, dim),)
+        return (Shard(table, ranks[0], first_row=0, num_rows=num_rows, num_columns=dim),)
 
 
 class DataParallel:
@@ -77,12 +73,10 @@ class DataParallel:
     replicated = True
 
     def choices(self, num_ranks: int, ranks_per_host: int) -> Sequence[tuple[int, ...]]:
-        """Return the only choice: all ranks."""
         return [tuple(range(num_ranks))]
 
     def shards(self, table: int, num_rows: int, dim: int, ranks: Sequence[int]) -> tuple[Shard, ...]:
-        """Return one shard with all rows for each rank."""
-        return tuple(Shard(table, rank, 0, num_rows, dim) for rank in ranks)
+        return tuple(Shard(table, rank, first_row=0, num_rows=num_rows, num_columns=dim) for rank in ranks)
 
 
 @dataclass(frozen=True)
@@ -94,7 +88,7 @@ class Placement:
 
 
 class Unit(NamedTuple):
-    """Some columns of a table, to which a vector belongs."""
+    """Some columns of a table. Each pooled vector has the columns of one unit."""
 
     table: int
     first_column: int
@@ -103,40 +97,33 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """Shards of one rank, in the order of their vectors."""
+    """Shards of one rank that are looked up together, in the order of their vectors."""
 
     shards: tuple[Shard, ...]
 
     @property
     def merge(self) -> Merge:
-        """The way in which their vectors are merged."""
+        """The way in which the vectors of all shards are merged."""
         return self.shards[0].merge
 
     @property
     def width(self) -> int:
-        """The columns of their vectors."""
+        """The number of columns of each vector."""
         return self.shards[0].num_columns
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:
-        """The columns that each vector belongs to."""
+        """The unit of each shard."""
         return tuple(Unit(shard.table, shard.first_column, shard.num_columns) for shard in self.shards)
 
 
-class GroupKey(NamedTuple):
-    """The properties that all shards of a group on one rank share."""
+def group_key(shard: Shard) -> tuple[str, int, int]:
+    """Return what all shards of a group on one rank have in common: merge, table and number of columns.
 
-    merge: str
-    table: int  # if its columns are divided over ranks; else -1
-    num_columns: int
-
-
-def group_key(shard: Shard) -> GroupKey:
-    """Return the key of a shard's group. A table whose columns are divided is a group of its own.
-
-    So all ranks with columns of this table look up the same rows, and can add up their squared gradients row by row.
+    Only a table whose columns are divided is a group of its own; the table of other groups is -1. So all ranks with
+    columns of this table look up the same rows, and can add up their squared gradients row by row.
     """
-    return GroupKey(shard.merge.value, shard.table if shard.merge is Merge.COLUMNS else -1, shard.num_columns)
+    return shard.merge.value, shard.table if shard.merge is Merge.COLUMNS else -1, shard.num_columns
 
 
 def in_order(shards: Iterable[Shard]) -> tuple[Shard, ...]:

@@ -80,9 +80,10 @@ class Synthetic:
             for num_rows, exponent in zip(rows, exponents.tolist(), strict=True)
         ]
         self.num_lengths = longest - self.shortest + 1  # possible lengths of a bag
-        self.parts = np.cumsum([dense_features, len(rows), 1, longest.sum()])
-        self.bags = np.cumsum(longest)[:-1]  # where to split the words for a sample's ids into bags
-        self.blocks = -(-int(self.parts[-1]) // 8)  # blocks of a sample; Philox counts blocks of eight words of 32 bits
+        # The random words of a sample: for its dense features, the lengths of its bags, its label, and its ids.
+        self.part_ends = np.cumsum([dense_features, len(rows), 1, longest.sum()])
+        self.bag_ends = np.cumsum(longest)[:-1]  # within the words for ids
+        self.blocks = -(-int(self.part_ends[-1]) // 8)  # of a sample; Philox counts blocks of eight words of 32 bits
 
         hidden = np.random.default_rng([seed, 3])  # 3: a stream that no other generator uses
         self.dense_weights = hidden.normal(0, DENSE_SIGNAL / dense_features**0.5, dense_features)
@@ -96,16 +97,15 @@ class Synthetic:
     def batch(self, step: int, start: int, size: int) -> Batch:
         """Return samples `start` to `start + size` of the global batch of this step."""
         words = self._words(step, start, size)
-        for_dense, for_lengths, for_label, for_ids, _ = np.split(words, self.parts, axis=1)
+        for_dense, for_lengths, for_label, for_ids, _ = np.split(words, self.part_ends, axis=1)
         dense = (_uniform(for_dense) - 0.5) * 12**0.5  # mean 0, variance 1
-        lengths = self.shortest[:, None] + (_uniform(for_lengths.T) * self.num_lengths[:, None]).astype(
-            np.int64
-        )  # (F, B)
+        more_ids = (_uniform(for_lengths.T) * self.num_lengths[:, None]).astype(np.int64)
+        lengths = self.shortest[:, None] + more_ids  # (F, B)
 
         ids, signals = [], []
-        for feature, slots in enumerate(np.split(for_ids, self.bags, axis=1)):
-            used = np.arange(slots.shape[1]) < lengths[feature, :, None]
-            ids.append(self._zipf(_uniform(slots[used]), feature))
+        for feature, for_bags in enumerate(np.split(for_ids, self.bag_ends, axis=1)):
+            is_used = np.arange(for_bags.shape[1]) < lengths[feature, :, None]
+            ids.append(self._zipf(_uniform(for_bags[is_used]), feature))
             signals.append(self.id_weights[feature].take(ids[-1] % HIDDEN_WEIGHTS))
         sample = np.repeat(np.tile(np.arange(size), len(lengths)), lengths.reshape(-1))  # the sample of each id
         logits = BIAS + np.bincount(sample, np.concatenate(signals), minlength=size)

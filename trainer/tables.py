@@ -1,4 +1,4 @@
-"""The table shards of this rank: looked up for the samples of all ranks, updated by the gradients of all ranks.
+"""The table shards of this rank. It looks them up for the samples of all ranks, and updates them by all gradients.
 
 The shards of a group are concatenated in one weight, so lookup and update are one call each for any number of tables
 (as in FBGEMM's table-batched embedding). Most plans have one group.
@@ -8,7 +8,6 @@ Shapes: G bags of a group, D columns.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 
 import numpy as np
 import torch
@@ -70,24 +69,24 @@ class ShardedTables:
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
-        """`moments` are to be shared by the ranks that have columns of one table; None: no table needs it."""
-        self._groups, self._moments = groups, moments
-        self._num_rows = [[shard.num_rows for shard in group.shards] for group in groups]
-        self._kernels: list[Kernel] = []
-        self._sharing: list[tuple[int, TorchKernel]] = []  # groups whose moments are shared; FBGEMM cannot do this
-        rounded = WEIGHT_TYPES.get(config.dtype)
-        weights = [
-            ((sum(num_rows), group.width), rounded(dtype, seed, group, device) if rounded else Precision(dtype))
-            for num_rows, group in zip(self._num_rows, groups, strict=True)
-        ]
-        limit, folder = config.memory, config.tier.folder
-        self.on_disk = TIERS["file"](limit, folder, optimizer, weights, device) if limit else {}  # by group
-        for number, group in enumerate(groups):
+        """`moments` is the exchange for tables whose columns are on several ranks; None: no table needs it."""
+        self._groups = groups
+        self._moments = moments
+        open_precision = WEIGHT_TYPES.get(config.dtype)
+        weights = []  # shape (rows, D) and precision of the weight of each group
+        for group in groups:
+            shape = sum(shard.num_rows for shard in group.shards), group.width
+            weights.append((shape, open_precision(dtype, seed, group, device) if open_precision else Precision(dtype)))
+        memory, folder = config.memory, config.tier.folder
+        self.on_disk = TIERS["file"](memory, folder, optimizer, weights, device) if memory else {}  # by group
+        self._kernels: list[Kernel] = []  # by group
+        self._shared: dict[int, TorchKernel] = {}  # by group, the kernels with shared moments; FBGEMM cannot share them
+        for index, group in enumerate(groups):
             shares_moments = moments is not None and group.merge is Merge.COLUMNS
-            opened = TorchKernel if shares_moments else KERNELS[config.kernel]
-            kernel = self.on_disk.get(number) or opened(optimizer, *weights[number], device)
+            open_kernel = TorchKernel if shares_moments else KERNELS[config.kernel]
+            kernel = self.on_disk.get(index) or open_kernel(optimizer, *weights[index], device)
             if shares_moments and isinstance(kernel, TorchKernel):
-                self._sharing.append((number, kernel))
+                self._shared[index] = kernel
             self._kernels.append(kernel)
         for shard, kernel, first in self.locate():
             for block in initial_rows(seed, shard, config.rows[shard.table], config.dims[shard.table]):
@@ -100,9 +99,9 @@ class ShardedTables:
             kernel.begin(step, learning_rate)
 
     def prefetch(self, bags: Sequence[Bags]) -> None:
-        """Begin to read the rows of the next lookup from the disk. The rows of the last one stay until their update."""
-        for number, kernel in self.on_disk.items():
-            kernel.prefetch(bags[number])
+        """Begin to read rows of the next lookup from the disk. The rows of the last lookup stay until their update."""
+        for index, kernel in self.on_disk.items():
+            kernel.prefetch(bags[index])
 
     def lookup(self, bags: Sequence[Bags]) -> list[Tensor]:
         """Return the sum of the rows of each bag (G, D), by group."""
@@ -110,15 +109,14 @@ class ShardedTables:
 
     def update(self, bags: Sequence[Bags], gradients: Sequence[Tensor], learning_rate: float) -> None:
         """Update each row of the last lookup once and exactly, given the gradients (G, D) of the sums, by group."""
-        merged = [kernel.merge(bags[number], gradients[number]) for number, kernel in self._sharing]
+        merged = [kernel.merge(bags[index], gradients[index]) for index, kernel in self._shared.items()]
         exchange = self._moments.send([gradient for _, gradient in merged]) if self._moments is not None else None
-        sharing = {number for number, _ in self._sharing}
-        for number, kernel in enumerate(self._kernels):
-            if number not in sharing:
-                kernel.update(bags[number], gradients[number], learning_rate)
+        for index, kernel in enumerate(self._kernels):  # while the squares of shared moments are in flight
+            if index not in self._shared:
+                kernel.update(bags[index], gradients[index], learning_rate)
         if exchange is not None:
-            for (_, sharer), table, mean_squares in zip(self._sharing, merged, exchange.wait(), strict=True):
-                sharer.apply(table, learning_rate, mean_squares)
+            for shared, rows, mean_squares in zip(self._shared.values(), merged, exchange.wait(), strict=True):
+                shared.apply(rows, learning_rate, mean_squares)
 
     def parts(self) -> Iterator[tuple[Shard, Tensor, Tensor]]:
         """Yield each shard with its weight (rows, D) and its optimizer state (rows,): views, or copies from a disk."""
@@ -127,9 +125,11 @@ class ShardedTables:
 
     def locate(self) -> Iterator[tuple[Shard, Kernel, int]]:
         """Yield each shard with the kernel that has its rows, and the place of its first row in the kernel."""
-        for group, kernel, num_rows in zip(self._groups, self._kernels, self._num_rows, strict=True):
-            for shard, first in zip(group.shards, accumulate(num_rows, initial=0), strict=False):
+        for group, kernel in zip(self._groups, self._kernels, strict=True):
+            first = 0
+            for shard in group.shards:
                 yield shard, kernel, first
+                first += shard.num_rows
 
 
 def initial_rows(seed: int, shard: Shard, num_rows: int, dim: int) -> Iterator[Tensor]:

@@ -5,10 +5,9 @@ it, and a copy of the replicated tables. Loss and gradients are means over the g
 depend on the number of ranks, except for rounding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -32,30 +31,18 @@ from trainer.tables import ShardedTables
 from trainer.work import StepWork
 from trainer.world import World
 
-NUM_SUMS = 4  # sums that are all-reduced with the gradients: log-loss, labels, predictions, ranks that must stop
+
+class Sums(NamedTuple):
+    """Sums over the samples of all ranks. They are all-reduced together with the gradients."""
+
+    log_loss: float
+    labels: float
+    predictions: float  # probabilities, not logits
+    must_stop: float  # the number of ranks that must stop; above 0 all ranks must stop
 
 
-@dataclass(frozen=True)
-class StepResult:
-    """The result of one training step."""
-
-    step: int
-    samples: int  # samples of all ranks
-    sums: Sums  # over all ranks: log-loss, labels, predictions, ranks that must stop
-    fault: DataError | None  # why this rank could not use its samples; then all ranks must stop
-
-
-@dataclass(frozen=True)
-class NextBatch:
-    """The batch that the next step trains on."""
-
-    loaded: Loaded
-    ids: IdExchange | None = None  # its ids, if they are already in flight
-    bags: list[Bags] | None = None  # its bags, if the ids have arrived
-
-
-class Sums:
-    """Some numbers that a GPU may still compute. The CPU waits for them only when it reads them."""
+class SumsInFlight:
+    """The sums of a step, which a GPU may still compute. The CPU waits for them only when it reads them."""
 
     def __init__(self, sums: Tensor) -> None:
         self._ready = torch.cuda.Event() if sums.is_cuda else None
@@ -64,55 +51,75 @@ class Sums:
         if self._ready is not None:
             self._ready.record()
 
-    def numbers(self) -> list[float]:
-        """Wait until the numbers are computed, and return them."""
+    def numbers(self) -> Sums:
+        """Wait until the sums are computed, and return them."""
         if self._ready is not None:
             self._ready.synchronize()
-        return [*self._sums.tolist()]
+        return Sums(*self._sums.tolist())
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """The result of one training step."""
+
+    step: int
+    samples: int  # samples of all ranks
+    sums: SumsInFlight
+    fault: DataError | None  # why this rank could not use its samples; then all ranks must stop
+
+
+@dataclass(frozen=True)
+class NextBatch:
+    """The batch that the next step trains on."""
+
+    loaded: Loaded
+    ids: IdExchange | None = None  # its ids, if this rank has begun to send them
 
 
 class Trainer:
     """The parameters of one rank and the training step."""
 
     def __init__(self, config: Config, world: World, placements: Sequence[Placement]) -> None:
-        self.config, self.world, self.placements = config, world, placements
+        embedding, optimizer, seed = config.embedding, config.optimizer, config.train.seed
+        dims, device = embedding.dims, world.device
+        self.config = config
+        self.world = world
+        self.placements = placements
         self.dtype = DTYPES[config.train.dtype]
-        embedding, seed, device = config.embedding, config.train.seed, world.device
-        dims = embedding.dims
-        self.shards = shards = shards_of(placements, KINDS, embedding.rows, dims)  # of all ranks
+        self.shards = shards_of(placements, KINDS, embedding.rows, dims)  # of all ranks
         replicated = [table for table, placement in enumerate(placements) if KINDS[placement.kind].replicated]
         moments: Moments | None = None
-        if config.optimizer.shares_moments and any(shard.merge is Merge.COLUMNS for shard in shards):
-            moments = MOMENTS[Merge.COLUMNS](shards, dims, world, self.dtype)
-        self.exchange = Exchange(shards, replicated, dims, world, config.wire, self.dtype)
-        groups = self.exchange.groups
-        self.tables = ShardedTables(embedding, config.optimizer, groups, moments, seed, self.dtype, device)
-        self.replicated = ReplicatedTables(embedding, config.optimizer, replicated, seed, self.dtype, device)
+        if optimizer.shares_moments and any(shard.merge is Merge.COLUMNS for shard in self.shards):
+            moments = MOMENTS[Merge.COLUMNS](self.shards, dims, world, self.dtype)
+        self.exchange = Exchange(self.shards, replicated, dims, world, config.wire, self.dtype)
+        self.tables = ShardedTables(embedding, optimizer, self.exchange.groups, moments, seed, self.dtype, device)
+        self.replicated = ReplicatedTables(embedding, optimizer, replicated, seed, self.dtype, device)
         self.model = DenseModel(config.model, dims, seed, self.dtype).to(device)
-        self.flat = FlatParameters(self.model, NUM_SUMS, self.replicated.num_weights, config.overlap)
-        self.optimizer = DenseOptimizer(config.optimizer, self.flat.parameter)
-        self.work, self._autocast = StepWork(config, device), config.train.computes_in_bfloat16(device.type)
+        self.flat = FlatParameters(self.model, len(Sums._fields), self.replicated.num_weights, config.overlap)
+        self.optimizer = DenseOptimizer(optimizer, self.flat.parameter)
+        self.work = StepWork(config, device)
+        self._autocast = config.train.computes_in_bfloat16(device.type)
 
     def step(
-        self, batch: NextBatch, rate: float, batches: Iterator[Loaded], must_stop: bool = False
+        self, batch: NextBatch, rate_factor: float, batches: Iterator[Loaded], must_stop: bool = False
     ) -> tuple[StepResult, NextBatch | None]:
-        """Train on a batch and load the next one, which is None after the last one.
+        """Train on a batch and load the next batch. Return None instead of a batch after the last one.
 
-        `rate` is the factor on all learning rates. `must_stop` tells every rank that all of them must stop.
+        All learning rates are multiplied by `rate_factor`. `must_stop` tells all ranks that they must stop.
         Shapes: B samples of this rank, F features, D columns; G bags of all ranks looked up in a group of local shards.
         The phase `embedding` covers the lookups until pooled vectors are sent; the update of the tables belongs to the
         phase `optimizer`, like every other update.
         """
         overlap, optimizer, loaded = self.config.overlap, self.config.optimizer, batch.loaded
-        table_rate = rate * optimizer.embedding_learning_rate
+        table_rate = rate_factor * optimizer.embedding_learning_rate
         with zmon.step(loaded.step + 1):
             zmon.phase("data")
-            following = self.load(batches)
+            next_batch = self.load(batches)
 
             zmon.phase("embedding")
-            bags = batch.bags or (batch.ids or self.exchange.send_ids(loaded)).wait()  # G bags of each group
-            if following and overlap.ids:  # in flight while this batch is computed
-                following = replace(following, ids=self.exchange.send_ids(following.loaded))
+            bags = (batch.ids or self.exchange.send_ids(loaded)).wait()  # G bags of each group
+            if next_batch and overlap.ids:  # in flight while this batch is computed
+                next_batch = replace(next_batch, ids=self.exchange.send_ids(next_batch.loaded))
             self.tables.begin(loaded.step, table_rate)
             vectors = self.tables.lookup(bags)
             pooled_exchange = self.exchange.send_pooled(vectors, loaded)
@@ -128,11 +135,10 @@ class Trainer:
                 logits = self.model.top(bottom, self.exchange.arrivals.by_sample(pooled))
             labels, logits = loaded.batch.labels.to(self.dtype), logits.to(self.dtype)
             log_loss = F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
-            if following and following.ids:
-                following.ids.send_rows()
+            if next_batch and next_batch.ids:
+                next_batch.ids.send_rows()
                 if self.tables.on_disk:
-                    following = replace(following, bags=following.ids.wait())
-                    self.tables.prefetch(following.bags or [])  # read while this batch is computed
+                    self.tables.prefetch(next_batch.ids.wait())  # read while this batch is computed
 
             zmon.phase("backward")
             stops = must_stop or loaded.batch.fault is not None
@@ -144,24 +150,26 @@ class Trainer:
             self.tables.update(bags, pooled_gradients.wait(), table_rate)
             self.flat.wait()
             self.replicated.update(self.flat.replicated, table_rate)
-            self.optimizer.step(rate * optimizer.dense_learning_rate)
+            self.optimizer.step(rate_factor * optimizer.dense_learning_rate)
             self._report_work(len(labels), bags, replicated_bags)
-        return StepResult(loaded.step, loaded.global_batch, Sums(self.flat.sums), loaded.batch.fault), following
+        sums = SumsInFlight(self.flat.sums)
+        return StepResult(loaded.step, loaded.global_batch, sums, loaded.batch.fault), next_batch
 
     def _report_work(self, samples: int, bags: Sequence[Bags], replicated_bags: Mapping[int, Bags]) -> None:
-        by_width = [(group.width, len(local.rows)) for group, local in zip(self.exchange.groups, bags, strict=True)]
-        by_width += [(width, len(replicated.rows)) for width, replicated in replicated_bags.items()]
-        lookups, numbers = sum(rows for _, rows in by_width), sum(width * rows for width, rows in by_width)
-        flops, traffic = self.work.flops(samples), self.work.memory_traffic(samples, lookups, numbers)
-        zmon.work(samples=samples, lookups=lookups, flops=flops, memory_traffic=traffic, dtype=self.work.dtype)
+        """Tell zmon the work of this step on this rank, given the bags of each group and of each width."""
+        widths = [*(group.width for group in self.exchange.groups), *replicated_bags]
+        lookups = [len(bags_of_width.rows) for bags_of_width in (*bags, *replicated_bags.values())]
+        numbers = sum(width * num_rows for width, num_rows in zip(widths, lookups, strict=True))
+        flops, traffic = self.work.flops(samples), self.work.memory_traffic(samples, sum(lookups), numbers)
+        zmon.work(samples=samples, lookups=sum(lookups), flops=flops, memory_traffic=traffic, dtype=self.work.dtype)
 
     def load(self, batches: Iterator[Loaded]) -> NextBatch | None:
-        """Load the batch that the next step trains on; None after the last one."""
+        """Load the batch that the next step trains on. Return None after the last batch."""
         loaded = next(batches, None)
         return NextBatch(self._to_device(loaded)) if loaded else None
 
     def predict(self, loaded: Loaded) -> Tensor:
-        """Return the logits (B,) of some samples; all ranks must call it together."""
+        """Return the logits (B,) of a batch without training on it. All ranks must call it together."""
         loaded = self._to_device(loaded)
         with torch.no_grad():
             vectors = self.tables.lookup(self.exchange.send_ids(loaded).wait())
@@ -177,7 +185,7 @@ class Trainer:
 
 
 def _sums(logits: Tensor, labels: Tensor, log_loss: Tensor, must_stop: bool) -> Tensor:
-    """Return the sums (4,) of this rank that are all-reduced with the gradients."""
+    """Return the sums of this rank in the order of `Sums` (4,)."""
     return torch.stack([log_loss, labels.sum(), logits.sigmoid().sum(), labels.new_full((), float(must_stop))])
 
 
@@ -185,12 +193,15 @@ class PooledGradients:
     """The gradients of the pooled vectors, sent to the shards as soon as backward has computed them."""
 
     def __init__(self, trainer: Trainer, pooled: Tensor, replicated_bags: dict[int, Bags], loaded: Loaded) -> None:
-        self._trainer, self._pooled, self._replicated_bags, self._loaded = trainer, pooled, replicated_bags, loaded
+        self._trainer = trainer
+        self._pooled = pooled
+        self._replicated_bags = replicated_bags
+        self._loaded = loaded
         self._sent: AllToAll | None = None
         self._hook = pooled.register_post_accumulate_grad_hook(self._send) if trainer.config.overlap.gradients else None
 
     def wait(self) -> list[Tensor]:
-        """Wait for the gradients (G, D) of the bags that were looked up in each group of local shards."""
+        """Wait for the gradients of the pooled vectors. Return those (G, D) of each group of local shards."""
         if self._hook:
             self._hook.remove()  # the hook and the tensor refer to each other: a cycle that is never collected
         if self._sent is None:

@@ -48,27 +48,21 @@ def world_from(environ: Mapping[str, str]) -> World:
     """Read the position of the rank from the launcher's variables. Raises WorldError if they are inconsistent."""
     rank, size = _number(environ, "RANK", 0), _number(environ, "WORLD_SIZE", 1)
     if not 0 <= rank < size:
-        raise WorldError(
-            f"RANK={rank} does not fit WORLD_SIZE={size}",
-            "ranks count from 0 to WORLD_SIZE - 1",
-            "Let torchrun set both, or unset both for a single process",
-        )
+        next_step = "Let torchrun set both, or unset both for a single process"
+        cause = "ranks count from 0 to WORLD_SIZE - 1"
+        raise WorldError(f"RANK={rank} does not fit WORLD_SIZE={size}", cause, next_step)
     if size > 1:
         for name in ("MASTER_ADDR", "MASTER_PORT"):
             if not environ.get(name):
-                raise WorldError(
-                    f"{name} is not set but WORLD_SIZE={size}",
-                    "the ranks cannot connect to each other without it",
-                    "Start them with torchrun --nproc-per-node R -m trainer",
-                )
+                cause = "the ranks cannot connect to each other without it"
+                next_step = "Start them with torchrun --nproc-per-node R -m trainer"
+                raise WorldError(f"{name} is not set but WORLD_SIZE={size}", cause, next_step)
         _number(environ, "MASTER_PORT", 0)
     local_rank, local_size = _number(environ, "LOCAL_RANK", rank), _number(environ, "LOCAL_WORLD_SIZE", size)
     if torch.cuda.is_available() and local_rank >= torch.cuda.device_count():
-        raise WorldError(
-            f"local rank {local_rank} has no GPU",
-            f"this host has {torch.cuda.device_count()} GPUs",
-            "Start fewer ranks, or hide all GPUs with CUDA_VISIBLE_DEVICES= to train on CPUs",
-        )
+        cause = f"this host has {torch.cuda.device_count()} GPUs"
+        next_step = "Start fewer ranks, or hide all GPUs with CUDA_VISIBLE_DEVICES= to train on CPUs"
+        raise WorldError(f"local rank {local_rank} has no GPU", cause, next_step)
     return World(rank, size, local_rank, local_size)
 
 
@@ -78,12 +72,12 @@ def join(world: World, timeout_seconds: float = RENDEZVOUS_TIMEOUT_SECONDS) -> N
     The timeout applies to the rendezvous only. Collectives keep torch's own timeout: a rank that is stopped and resumes
     later is a matter for the monitor and must not end the run.
     """
-    on_gpu = {"device_id": world.device} if world.device.type == "cuda" else {}
-    if on_gpu:
-        torch.cuda.set_device(world.device)
-    backend = "nccl" if on_gpu else "gloo"
+    gpu = world.device if world.device.type == "cuda" else None
+    backend = "nccl" if gpu else "gloo"
+    if gpu:
+        torch.cuda.set_device(gpu)
     if world.size == 1:
-        dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1, **on_gpu)
+        dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1, device_id=gpu)
         return
     try:
         store, _, _ = next(dist.rendezvous("env://", timeout=timedelta(seconds=timeout_seconds)))
@@ -96,7 +90,7 @@ def join(world: World, timeout_seconds: float = RENDEZVOUS_TIMEOUT_SECONDS) -> N
         ) from error
     # A launcher that restarts the ranks keeps its store, which still has the addresses of the previous ranks.
     store = dist.PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
-    dist.init_process_group(backend, store=store, rank=world.rank, world_size=world.size, **on_gpu)
+    dist.init_process_group(backend, store=store, rank=world.rank, world_size=world.size, device_id=gpu)
 
 
 def _number(environ: Mapping[str, str], name: str, default: int) -> int:
@@ -104,8 +98,6 @@ def _number(environ: Mapping[str, str], name: str, default: int) -> int:
     try:
         return int(text)
     except ValueError:
-        raise WorldError(
-            f"{name}={text!r} is not a number",
-            "it was set by hand or by a broken launcher",
-            "Let torchrun set it, or unset it for a single process",
-        ) from None
+        next_step = "Let torchrun set it, or unset it for a single process"
+        cause = "it was set by hand or by a broken launcher"
+        raise WorldError(f"{name}={text!r} is not a number", cause, next_step) from None

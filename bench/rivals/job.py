@@ -66,7 +66,7 @@ def _ours(
 
     def step() -> float:
         result = next(results)
-        return result.sums.numbers()[0] / result.samples
+        return result.sums.numbers().log_loss / result.samples
 
     return step
 

@@ -27,7 +27,7 @@ def table(shape: Shape, seed: int, number: int) -> Tensor:
 def layers(config: RunConfig) -> tuple[list[nn.Linear], list[nn.Linear]]:
     """Return the initial layers of the bottom and of the top MLP."""
     model = DenseModel(config.model, config.embedding.dims, config.train.seed, torch.float32)
-    bottom, top = ([layer for layer in mlp if isinstance(layer, nn.Linear)] for mlp in (model.bottom, model.over))
+    bottom, top = ([layer for layer in mlp if isinstance(layer, nn.Linear)] for mlp in (model.bottom, model.top_mlp))
     return bottom, top
 
 

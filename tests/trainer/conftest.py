@@ -67,15 +67,15 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def assembled(parts: Iterable[tuple[int, torch.Tensor, int]]) -> torch.Tensor:
-    """Return the tensor of these parts; those that several ranks have must be bit-identical."""
+    """Return the tensor of these parts (first row, part, first column); equal places must be bit-identical."""
     by_row: dict[int, dict[int, torch.Tensor]] = {}
     for first_row, part, first_column in parts:
         assert torch.equal(by_row.setdefault(first_row, {}).setdefault(first_column, part), part)
-    by_row = {first: columns for first, columns in by_row.items() if any(len(part) for part in columns.values())}
+    ranges = [columns for _, columns in sorted(by_row.items()) if any(len(part) for part in columns.values())]
     return torch.cat(
         [
             torch.cat([columns[first] for first in sorted(columns)], dim=1) if len(columns) > 1 else columns[0]
-            for _, columns in sorted(by_row.items())
+            for columns in ranges
         ]
     )
 
@@ -90,7 +90,7 @@ def trainer_zygote() -> Iterator[Zygote]:
     yield zygote
     assert zygote.process.stdin is not None
     zygote.process.stdin.close()
-    zygote.process.wait(timeout=10)
+    zygote.process.wait(timeout=60)  # a busy machine takes longer than the second of an idle one
 
 
 @pytest.fixture

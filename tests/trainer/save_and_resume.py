@@ -42,17 +42,21 @@ def make_state(kinds: list[str], world: World, dim: int, optimizer: str, more_ro
     plan = plan_of(kinds, world.size)
     state = {"dense": whole(torch.zeros(DENSE)), f"dense.{optimizer}": whole(torch.zeros(DENSE))}
     parts: dict[str, list[Part]] = {}
-    for group in groups_of(shards_of(plan.tables, KINDS, rows, [dim] * len(rows)), world.size)[world.rank]:
+    shards = shards_of(plan.tables, KINDS, rows, [dim] * len(rows))
+    for group in groups_of(shards, world.size)[world.rank]:
         num_rows = [shard.num_rows for shard in group.shards]
-        weight, sums = torch.zeros(sum(num_rows), group.width), torch.zeros(sum(num_rows))
-        for shard, part, its_sums in zip(group.shards, weight.split(num_rows), sums.split(num_rows), strict=True):
-            parts.setdefault(f"table.{shard.table}.weight", []).append(Part(shard.first_row, part, shard.first_column))
-            parts.setdefault(f"table.{shard.table}.{optimizer}", []).append(Part(shard.first_row, its_sums))
+        weights = torch.zeros(sum(num_rows), group.width).split(num_rows)
+        sums = torch.zeros(sum(num_rows)).split(num_rows)
+        for shard, weight, weight_sums in zip(group.shards, weights, sums, strict=True):
+            weight_part = Part(shard.first_row, weight, shard.first_column)
+            parts.setdefault(f"table.{shard.table}.weight", []).append(weight_part)
+            parts.setdefault(f"table.{shard.table}.{optimizer}", []).append(Part(shard.first_row, weight_sums))
     for table, placement in enumerate(plan.tables):
-        for name, shape in ((f"table.{table}.weight", (rows[table], dim)), (f"table.{table}.{optimizer}", rows[table])):
-            replicated, num_columns = KINDS[placement.kind].replicated, dim if name.endswith("weight") else None
-            held = [Part(0, torch.zeros(shape))] if replicated else parts.get(name, ())
-            state[name] = Rows(rows[table], held, num_columns)
+        names_and_shapes = {f"table.{table}.weight": (rows[table], dim), f"table.{table}.{optimizer}": (rows[table],)}
+        for name, shape in names_and_shapes.items():
+            replicated, num_columns = KINDS[placement.kind].replicated, dim if len(shape) == 2 else None
+            local_parts = [Part(0, torch.zeros(shape))] if replicated else parts.get(name, ())
+            state[name] = Rows(rows[table], local_parts, num_columns)
     return state
 
 

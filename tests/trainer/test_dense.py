@@ -15,9 +15,10 @@ def model(**options) -> DenseModel:
 
 
 def inputs() -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the output (B, D) of the bottom MLP, and pooled vectors (B, F, D)."""
     generator = torch.Generator().manual_seed(2)
-    make = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)  # noqa: E731
-    return make(B, D), make(B, F, D)
+    bottom = torch.randn(B, D, generator=generator, dtype=torch.float64)
+    return bottom, torch.randn(B, F, D, generator=generator, dtype=torch.float64)
 
 
 def test_dot_interaction_is_bottom_vector_and_products_of_pairs() -> None:
@@ -65,10 +66,9 @@ def test_flat_gradient_equals_gradient_of_parameters(single_rank_world, bucket_b
     plain, flattened = model(), model()
     flat = FlatParameters(flattened, 3, 2 * D, OverlapConfig(gradients=overlapped, bucket_bytes=bucket_bytes))
     dense, pooled = torch.ones(B, 5, dtype=torch.float64), inputs()[1]
-    for dense_model in (plain, flattened):
-        if dense_model is flattened:
-            flat.begin(torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64))
-        dense_model.top(dense_model.bottom(dense), pooled).sum().backward()
+    plain.top(plain.bottom(dense), pooled).sum().backward()
+    flat.begin(torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64))
+    flattened.top(flattened.bottom(dense), pooled).sum().backward()
     flat.replicated.fill_(4.0)
     flat.replicated_ready()
     flat.wait()

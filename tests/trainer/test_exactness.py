@@ -22,16 +22,18 @@ def variant(dtype: str = "float64", **sections) -> list:
 
 DIMS = {"embedding": {"dim": [4, 6, 4, 1, 5]}, "model": {"interaction": "cross", "cross_rank": 3}}
 ALL_KINDS = "column_wise,table_row_wise,row_wise,data_parallel,table_wise"
-OTHERS = "table_row_wise,column_wise,column_wise,table_wise,table_row_wise"
+OTHER_KINDS = "table_row_wise,column_wise,column_wise,table_wise,table_row_wise"
 KINDS_ALONE = ("table_wise", "row_wise", "data_parallel", "column_wise", "table_row_wise")
 SHARDINGS = {
     **{kind: variant(sharding={"kind": kind}) for kind in KINDS_ALONE},
     "all kinds": variant(sharding={"kind": ALL_KINDS}),
     "all kinds, nothing overlapped": variant(sharding={"kind": ALL_KINDS}, **OFF),
     "all kinds, several dimensions": variant(sharding={"kind": ALL_KINDS}, **DIMS),
-    "other kinds, several dimensions": variant(sharding={"kind": OTHERS}, **DIMS),
-    "other kinds, uneven batch": variant(sharding={"kind": OTHERS}, train={"dtype": "float64", "global_batch": 31}),
-    "other kinds, few samples": variant(sharding={"kind": OTHERS}, train={"dtype": "float64", "global_batch": 3}),
+    "other kinds, several dimensions": variant(sharding={"kind": OTHER_KINDS}, **DIMS),
+    "other kinds, uneven batch": variant(
+        sharding={"kind": OTHER_KINDS}, train={"dtype": "float64", "global_batch": 31}
+    ),
+    "other kinds, few samples": variant(sharding={"kind": OTHER_KINDS}, train={"dtype": "float64", "global_batch": 3}),
     "several dimensions, planned": variant(**DIMS),
     "mix": variant(sharding={"kind": MIX}),
     "mix, nothing overlapped": variant(sharding={"kind": MIX}, **OFF),
@@ -135,7 +137,7 @@ def test_losses_of_several_ranks_agree_with_single_rank_in_float32(train, ranks:
 def test_repeated_training_is_bit_identical(train, ranks: int, name: str) -> None:
     first, again = train(ranks, name), train(ranks, "again")
     assert first["losses"] == again["losses"]
-    assert all(torch.equal(first["tensors"][name], again["tensors"][name]) for name in first["tensors"])
+    assert all(torch.equal(first["tensors"][tensor], again["tensors"][tensor]) for tensor in first["tensors"])
 
 
 def test_training_lowers_the_loss(train) -> None:

@@ -11,7 +11,7 @@ ROWS = (10, 3)  # of two tables
 
 
 def batch(ids: list[int], lengths: list[list[int]]) -> Batch:
-    """Two samples with these ids; `lengths` has the number of ids of each sample, table by table."""
+    """Return two samples with these ids; `lengths` has the number of ids of each sample, table by table."""
     return Batch(torch.zeros(2, 4), torch.tensor(ids), torch.tensor(lengths), torch.zeros(2))
 
 
@@ -53,16 +53,18 @@ def test_held_out_batch_is_named_as_such() -> None:
             return batch([0, 9, 0, 3], [[1, 1], [0, 2]])
 
     source = CheckedSource(WrongId(), ROWS, dense_features=4)
-    fault, held_out_fault = (str(each.batch(step=2, start=0, size=2).fault) for each in (source, source.held_out()))
-    assert fault.startswith("step 3 has id 3 of table 1 in sample 1: ")
-    assert held_out_fault.startswith("held-out batch 3 has id 3 of table 1 in sample 1: ")
+    fault = source.batch(step=2, start=0, size=2).fault
+    held_out_fault = source.held_out().batch(step=2, start=0, size=2).fault
+    assert str(fault).startswith("step 3 has id 3 of table 1 in sample 1: ")
+    assert str(held_out_fault).startswith("held-out batch 3 has id 3 of table 1 in sample 1: ")
 
 
 def test_batch_that_cannot_be_read_has_its_fault_and_no_ids() -> None:
     source = CheckedSource(Broken(), ROWS, dense_features=4)
-    made = source.batch(step=0, start=0, size=5)
-    assert "the disk is gone" in str(made.fault)
-    assert (made.dense.shape, made.lengths.shape, len(made.ids), len(made.labels)) == ((5, 4), (2, 5), 0, 5)
+    replaced = source.batch(step=0, start=0, size=5)
+    assert "the disk is gone" in str(replaced.fault)
+    assert (replaced.dense.shape, replaced.lengths.shape) == ((5, 4), (2, 5))
+    assert (len(replaced.ids), len(replaced.labels)) == (0, 5)
     assert source.held_out().batch(step=0, start=0, size=5).fault is not None
 
 

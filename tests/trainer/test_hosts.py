@@ -48,7 +48,7 @@ ON_ALL_HOSTS = "column_wise on all hosts"  # the planner would keep such small t
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict]]:
-    """Return what each rank of two hosts found, by variant."""
+    """Return the results of the ranks of two hosts, by variant."""
     out, port = tmp_path_factory.mktemp("hosts"), str(free_port())
     environment = os.environ | {
         "OMP_NUM_THREADS": "1",
@@ -93,8 +93,9 @@ def single(start, tmp_path: Path):
 def test_bytes_within_and_between_hosts_are_those_of_a_dry_run(results, name: str) -> None:
     for result in results[name]:
         assert result["counted"] == result["predicted"]
-        assert result["inside"][1] == 0
-    assert any(sum(result["counted"]) for result in results[name]) == (not name.endswith("data_parallel"))
+        assert result["inside"][1] == 0  # all-to-alls inside a host send nothing to other hosts
+    has_all_to_alls = not name.endswith("data_parallel")
+    assert any(sum(result["counted"]) for result in results[name]) == has_all_to_alls
 
 
 def test_table_row_wise_sends_no_more_vectors_between_hosts_than_table_wise(results) -> None:
@@ -114,11 +115,11 @@ def test_two_hosts_equal_single_rank(results, single, name: str) -> None:
 
 
 def test_separate_moments_are_a_column_for_each_shard(start, tmp_path: Path) -> None:
-    """After one step, their mean is the shared moment."""
-    variants = {name: variant("column_wise", **moments) for name, moments in (("one", ADAGRAD), ("each", SEPARATE))}
+    """After one step, the mean of the separate moments of a row is its shared moment."""
+    variants = {"shared": variant("column_wise", **ADAGRAD), "separate": variant("column_wise", **SEPARATE)}
     ended = start(2, SCRIPT, "1", str(tmp_path), json.dumps(variants))
     assert ended.returncode == 0, ended.stderr
-    one, each = (
+    shared, separate = (
         assembled(
             part
             for rank in (0, 1)
@@ -126,6 +127,6 @@ def test_separate_moments_are_a_column_for_each_shard(start, tmp_path: Path) -> 
         )
         for name in variants
     )
-    assert (one.shape, each.shape) == ((40,), (40, 2))
-    assert torch.allclose(each.mean(dim=1), one, rtol=1e-10)
-    assert not torch.equal(each[:, 0], each[:, 1])
+    assert (shared.shape, separate.shape) == ((40,), (40, 2))
+    assert torch.allclose(separate.mean(dim=1), shared, rtol=1e-10)
+    assert not torch.equal(separate[:, 0], separate[:, 1])

@@ -37,6 +37,12 @@ def test_text_key_has_the_text_as_it_is_written(tmp_path, text: str) -> None:
     assert apply_changes(demo(), [read_file(str(file))]).checkpoint.folder == text
 
 
+def test_assignment_of_nothing_is_an_empty_text() -> None:
+    assert set_keys("checkpoint.folder=saved", "checkpoint.folder=").checkpoint.folder == ""
+    with pytest.raises(ConfigError, match=r"train\.steps is '': it must be a whole number"):
+        set_keys("train.steps=")
+
+
 def test_later_assignments_override_earlier_assignments() -> None:
     assert set_keys("train.seed=1", "train.seed=2").train.seed == 2
 

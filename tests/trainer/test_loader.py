@@ -35,7 +35,10 @@ class NumberedSource:
 
 
 def wait_for_requests(source: NumberedSource, number: int) -> list[int]:
-    """Wait until the source got this many requests and a little longer, and return the requested steps."""
+    """Wait until the source got this many requests, and return the requested steps.
+
+    It waits a little longer, in which a loader that reads too far ahead makes a further request.
+    """
     deadline = time.monotonic() + 10
     while len(source.steps) < number and time.monotonic() < deadline:
         time.sleep(0.001)
@@ -58,7 +61,8 @@ def test_every_sample_is_loaded_once_per_epoch_by_a_single_rank(
             for step, loaded in enumerate(loader):
                 assert loaded.step == step
                 assert loaded.global_batch == (8 if step < extent.steps - 1 else extent.last_batch)
-                batches += [[]] if step == len(batches) else []
+                if step == len(batches):
+                    batches.append([])
                 batches[step] += loaded.batch.labels.tolist()
             assert step == extent.steps - 1
     assert [len(labels) for labels in batches] == [8] * (extent.steps - 1) + [extent.last_batch]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from trainer.errors import ConfigError
-from trainer.optimizers import DENSE, RULES, DenseOptimizer, OptimizerConfig, RowUpdate, add
+from trainer.optimizers import DENSE, RULES, DenseOptimizer, OptimizerConfig, RowUpdate, add_to_rows
 
 ROWS, TOUCHED, DIM = 50, 12, 6
 TOLERANCE = {torch.float32: 3e-6, torch.float64: 1e-14}
@@ -38,7 +38,7 @@ def by_formula(name: str, weight: Tensor, state: Tensor, rows: Tensor, gradient:
 
 
 def update(name: str, weight: Tensor, state: Tensor, rows: Tensor, gradient: Tensor) -> None:
-    add(weight, rows, RULES[name](RowUpdate(state, rows, gradient), 0.1, 0.01))
+    add_to_rows(weight, rows, RULES[name](RowUpdate(state, rows, gradient), 0.1, 0.01))
 
 
 EVERY_UPDATE = pytest.mark.parametrize(
@@ -58,12 +58,12 @@ def test_update_of_no_rows_changes_nothing(name: str, index: torch.dtype, dtype:
 @EVERY_UPDATE
 def test_update_changes_no_other_row(name: str, index: torch.dtype, dtype: torch.dtype) -> None:
     weight, state, rows, gradient = example(name, dtype)
-    others = torch.ones(ROWS, dtype=torch.bool)
-    others[rows] = False
-    untouched = weight[others], state[others]
+    is_untouched = torch.ones(ROWS, dtype=torch.bool)
+    is_untouched[rows] = False
+    weight_before, state_before = weight[is_untouched], state[is_untouched]
     update(name, weight, state, rows.to(index), gradient)
-    assert torch.equal(weight[others], untouched[0])
-    assert torch.equal(state[others], untouched[1])
+    assert torch.equal(weight[is_untouched], weight_before)
+    assert torch.equal(state[is_untouched], state_before)
 
 
 @EVERY_UPDATE
@@ -81,8 +81,8 @@ def test_dense_gradient_with_zero_rows_equals_sparse_gradient(name: str) -> None
     state[7] = 0  # a row that never had a gradient must not become NaN either
     dense = torch.zeros_like(weight).index_copy_(0, rows, gradient)
     sparse_weight, sparse_state = weight.clone(), state.clone()
-    add(sparse_weight, rows, RULES[name](RowUpdate(sparse_state, rows, gradient), 0.1, 1e-8))
-    add(weight, None, RULES[name](RowUpdate(state, None, dense), 0.1, 1e-8))
+    add_to_rows(sparse_weight, rows, RULES[name](RowUpdate(sparse_state, rows, gradient), 0.1, 1e-8))
+    add_to_rows(weight, None, RULES[name](RowUpdate(state, None, dense), 0.1, 1e-8))
     assert torch.equal(weight, sparse_weight)
     assert torch.equal(state, sparse_state)
 

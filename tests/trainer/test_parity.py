@@ -46,9 +46,9 @@ def samples() -> Batch:
     return Batch(numbers((SAMPLES, 3), 1).float(), torch.cat(ids), lengths, labels)
 
 
-def layers(bottom: nn.Module, over: nn.Module, cross: nn.Module) -> Iterator[Tensor]:
+def layers(bottom: nn.Module, top: nn.Module, cross: nn.Module) -> Iterator[Tensor]:
     """Yield the parameters that `numbers` fills, in this order."""
-    for part in (bottom, cross, over):
+    for part in (bottom, cross, top):
         yield from part.parameters()
 
 
@@ -61,7 +61,7 @@ def test_logits_equal_those_of_reference_implementation(
     run = Run(config, single_rank_world, open_source(config, single_rank_world))
     model, state = run.trainer.model, run.state()
     with torch.no_grad():
-        for layer, parameter in enumerate(layers(model.bottom, model.over, model.interaction)):
+        for layer, parameter in enumerate(layers(model.bottom, model.top_mlp, model.interaction)):
             parameter.copy_(numbers(parameter.shape, 10 + layer) / parameter.shape[-1] ** 0.5)
         for table in range(len(ROWS)):
             [(_, weight, *_)] = state[f"table.{table}.weight"].parts

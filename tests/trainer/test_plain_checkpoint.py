@@ -56,6 +56,13 @@ def test_run_continues_bit_for_bit(open_loop, tmp_path: Path) -> None:
         assert torch.equal(tensors_of(second.trainer, second.running)[name], tensor), name
 
 
+def test_newest_checkpoint_is_loaded_beyond_eight_digits(open_loop) -> None:
+    _, checkpoints = open_loop(2)
+    for step in (99_999_999, 100_000_000):
+        checkpoints.save(step, {})
+    assert open_loop(2)[1].load() == (100_000_000, {})
+
+
 def test_checkpoint_of_other_tables_is_refused(open_loop) -> None:
     open_loop(2)[0].train()
     _, checkpoints = open_loop(2, (50, 20, 8))
@@ -67,7 +74,8 @@ def test_checkpoint_of_other_tables_is_refused(open_loop) -> None:
 def test_weights_that_are_not_finite_are_not_saved(open_loop, tmp_path: Path, bad: float) -> None:
     loop, checkpoints = open_loop(2)
     loop.train()
-    [*loop.trainer.tables.parts()][-1][1].view(-1)[3] = bad
+    _, weight, _ = list(loop.trainer.tables.parts())[-1]
+    weight.view(-1)[3] = bad
     with pytest.raises(CheckpointError, match=r"^step 4 was not saved in .*: table\.2\.1\.weight of rank 0 has values"):
         checkpoints.save(4, {})
     assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == ["step-00000002"]

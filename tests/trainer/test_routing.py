@@ -36,9 +36,9 @@ def batch(seed: int = 1, longest: int = 4) -> Batch:
     return Batch(torch.zeros(NUM_SAMPLES, 1), torch.cat(ids), lengths, torch.zeros(NUM_SAMPLES))
 
 
-def bags_by_loop(shards: Sequence[Shard], made: Batch) -> list[list[int]]:
+def bags_by_loop(shards: Sequence[Shard], samples: Batch) -> list[list[int]]:
     """Return the bags by shard, then by sample, as rows of the weight of the shard's group."""
-    bags = [bag.tolist() for bag in made.ids.split(made.lengths.flatten().tolist())]
+    bags = [bag.tolist() for bag in samples.ids.split(samples.lengths.flatten().tolist())]
     begins, result = Counter(), []
     for shard in shards:
         group = shard.rank, group_key(shard)
@@ -52,27 +52,27 @@ def bags_by_loop(shards: Sequence[Shard], made: Batch) -> list[list[int]]:
 @pytest.mark.parametrize("longest", [0, 1, 4])
 @pytest.mark.parametrize("kinds", ["ttttt", "rrrrr", "-----", "tr-rt", "r-t-r", "ccccc", "hhhhh", "crhct"])
 def test_ids_go_to_the_shards_of_their_rows(kinds, longest) -> None:
-    shards, made = shards_of(kinds), batch(longest=longest)
-    routed = Router(shards).route(made)
-    assert [bag.tolist() for bag in routed.rows.split(routed.lengths.tolist())] == bags_by_loop(shards, made)
+    shards, samples = shards_of(kinds), batch(longest=longest)
+    routed = Router(shards).route(samples)
+    assert [bag.tolist() for bag in routed.rows.split(routed.lengths.tolist())] == bags_by_loop(shards, samples)
     assert (routed.rows.dtype, routed.lengths.dtype) == (torch.int32, torch.int32)
 
 
 @pytest.mark.parametrize("kinds", ["ccccc", "crhct"])
 def test_ids_go_to_the_same_rows_if_each_shard_has_a_copy_of_its_own(kinds, monkeypatch) -> None:
-    shards, made = shards_of(kinds), batch()
-    expected = Router(shards).route(made)
+    shards, samples = shards_of(kinds), batch()
+    expected = Router(shards).route(samples)
     monkeypatch.setattr("trainer.routing._MANY_IDS", 0)
-    routed = Router(shards).route(made)
+    routed = Router(shards).route(samples)
     assert torch.equal(routed.rows, expected.rows)
     assert torch.equal(routed.lengths, expected.lengths)
 
 
 @pytest.mark.parametrize("kinds", ["tr-rt", "crhct"])
 def test_number_of_rows_is_that_of_each_group_of_each_rank(kinds) -> None:
-    shards, made = shards_of(kinds), batch()
-    routed, expected = Router(shards).route(made), Counter()
-    for place, bag in enumerate(bags_by_loop(shards, made)):
+    shards, samples = shards_of(kinds), batch()
+    routed, expected = Router(shards).route(samples), Counter()
+    for place, bag in enumerate(bags_by_loop(shards, samples)):
         shard = shards[place // NUM_SAMPLES]
         expected[shard.rank, group_key(shard)] += len(bag)
     firsts = [group.shards[0] for rank_groups in groups_of(shards, NUM_RANKS) for group in rank_groups]
@@ -80,13 +80,14 @@ def test_number_of_rows_is_that_of_each_group_of_each_rank(kinds) -> None:
 
 
 def test_rank_with_too_many_rows_gets_rows_of_its_shards() -> None:
-    shards, made = shards_of("trtrt"), batch()
-    usual, large = (Router(shards, most).route(made) for most in (1000, 1))
-    router = Router(shards, 1)
+    shards, samples = shards_of("trtrt"), batch()
+    usual = Router(shards, max_rows=1000).route(samples)
+    router = Router(shards, max_rows=1)
+    large = router.route(samples)
     offsets = torch.cat([router.row_offsets(rank) for rank in range(NUM_RANKS)])
     shifts = offsets.repeat_interleave(NUM_SAMPLES).repeat_interleave(large.lengths)
     assert torch.equal(large.rows + shifts, usual.rows)
-    assert Router(shards, 1000).row_offsets(0) is None
+    assert Router(shards, max_rows=1000).row_offsets(0) is None
 
 
 @pytest.mark.parametrize("kinds", ["ttttt", "rrrrr", "tr-rt"])

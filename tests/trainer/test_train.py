@@ -26,7 +26,7 @@ def test_training_step_equals_plain_autograd(small_config, make_run, kind) -> No
     config = small_config({"train": {"dtype": "float64"}, "sharding": {"kind": kind}})
     trained, plain = make_run(config), make_run(config)
     batch = trained.source.batch(0, 0, 32)
-    tables = [plain.state()[f"table.{k}.weight"].parts[0][1].clone().requires_grad_() for k in range(5)]
+    tables = [plain.state()[f"table.{k}.weight"].parts[0].tensor.clone().requires_grad_() for k in range(5)]
     ids = batch.ids.split(batch.lengths.sum(dim=1).tolist())
     pooled = [
         F.embedding_bag(ids[k], tables[k], batch.lengths[k].cumsum(0) - batch.lengths[k], mode="sum") for k in range(5)
@@ -40,24 +40,25 @@ def test_training_step_equals_plain_autograd(small_config, make_run, kind) -> No
     (result,) = steps(trained.trainer, batches(trained, 1))
 
     sums = result.sums.numbers()
-    assert sums[0] / 32 == pytest.approx(loss.item(), rel=1e-12)
-    assert sums[1] == batch.labels.sum()
-    assert sums[2] == pytest.approx(float(logits.detach().sigmoid().sum()), rel=1e-12)
+    assert sums.log_loss / 32 == pytest.approx(loss.item(), rel=1e-12)
+    assert sums.labels == batch.labels.sum()
+    assert sums.predictions == pytest.approx(float(logits.detach().sigmoid().sum()), rel=1e-12)
     for parameter, expected in zip(trained.trainer.model.parameters(), model.parameters(), strict=True):
         assert torch.allclose(parameter, expected, rtol=1e-12, atol=1e-14)
     for k, table in enumerate(tables):
         state = table.grad.square().mean(dim=1)
         change = config.optimizer.embedding_learning_rate * table.grad / (state.sqrt() + 1e-8)[:, None]
         tensors = trained.state()
-        assert torch.allclose(tensors[f"table.{k}.rowwise_adagrad"].parts[0][1], state, rtol=1e-10, atol=0)
-        weight = tensors[f"table.{k}.weight"].parts[0][1]
+        assert torch.allclose(tensors[f"table.{k}.rowwise_adagrad"].parts[0].tensor, state, rtol=1e-10, atol=0)
+        weight = tensors[f"table.{k}.weight"].parts[0].tensor
         assert torch.allclose(weight, table.detach() - change, rtol=1e-10, atol=1e-14)
 
 
 def test_training_lowers_normalized_entropy(make_run) -> None:
     trained, quality, entropies = make_run(demo()), RunningQuality(), []
     for result in steps(trained.trainer, batches(trained, 150)):
-        quality.step(result.samples, *result.sums.numbers()[:3])
+        sums = result.sums.numbers()
+        quality.step(result.samples, sums.log_loss, sums.labels, sums.predictions)
         entropies.append(quality.windowed().normalized_entropy)
     assert entropies[0] > 1
     assert entropies[-1] < 0.9  # of the last 50 steps
@@ -88,4 +89,4 @@ def test_step_does_not_wait_for_the_gpu(small_config, make_run) -> None:
         result = next(results)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert result.sums.numbers()[0] > 0
+    assert result.sums.numbers().log_loss > 0

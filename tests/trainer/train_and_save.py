@@ -23,7 +23,7 @@ from trainer.world import World, join, world_from
 
 def main(steps: int, out: Path, variants: dict) -> None:
     world = world_from(os.environ)
-    world = replace(world, local_size=max(1, world.size // 2))  # as if they were on two hosts
+    world = replace(world, local_size=max(1, world.size // 2))  # as if the ranks were on two hosts
     join(world)
     for name, changes in variants.items():
         torch.save(train(apply_changes(demo(), changes), world, steps), out / f"{name}-{world.rank}.pt")
@@ -36,7 +36,7 @@ def train(config, world: World, steps: int, source: Source | None = None) -> dic
     run = Run(config, world, source)
     with Loader(source, extent(config, source), world.rank, world.size, depth=1) as batches:
         results = islice(loop.steps(run.trainer, batches), steps)
-        losses = [float(result.sums.numbers()[0]) for result in results]
+        losses = [result.sums.numbers().log_loss for result in results]
     tensors = {
         name: [(part.first_row, part.read(), part.first_column) for part in rows.parts]
         for name, rows in run.state().items()

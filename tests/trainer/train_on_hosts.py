@@ -79,7 +79,8 @@ def main(steps: int, out: Path, variants: dict) -> None:
     for name, changes in variants.items():
         config = apply_changes(demo(), changes)
         source = Even(config.synthetic, config.embedding.rows, config.model.dense_features, config.train.seed)
-        world_bytes.clear(), host_bytes.clear()
+        world_bytes.clear()
+        host_bytes.clear()
         result = train(config, world, steps, source)
         result["counted"] = total(world_bytes + host_bytes)
         result["predicted"] = tuple(steps * size for size in predicted(config, world))

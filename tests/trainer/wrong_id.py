@@ -25,8 +25,8 @@ original = Synthetic.batch
 
 
 def batch(self: Synthetic, step: int, start: int, size: int) -> Batch:
-    made = original(self, step, start, size)
-    return with_wrong_id(made) if step == STEP and os.environ["RANK"] == rank else made
+    samples = original(self, step, start, size)
+    return with_wrong_id(samples) if step == STEP and os.environ["RANK"] == rank else samples
 
 
 if __name__ == "__main__":

@@ -23,23 +23,31 @@ class RunConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        embedding, tier, criteo, checkpoint = self.embedding, self.embedding.tier, self.criteo, self.checkpoint
+        resume, folder = self.checkpoint.resume, self.checkpoint.folder
         must = "auto or none if checkpoint.folder is empty"
-        has_step = checkpoint.resume.isdecimal()
-        require(bool(checkpoint.folder) or not has_step, "checkpoint.resume", checkpoint.resume, must)
-        must = "above 0 if embedding.tier.folder is set"
-        require(not tier.folder or embedding.memory > 0, "embedding.memory", embedding.memory, must)
-        for key, value in (("embedding.tier.folder", tier.folder), ("embedding.dtype", embedding.dtype)):
-            must = f"auto or torch if {key} is set"
-            require(not value or embedding.kernel != "fbgemm", "embedding.kernel", embedding.kernel, must)
-        is_plain, has_key = tier.folder and not tier.folder_is_encrypted, criteo.key_file or checkpoint.key_file
-        must = "empty if data or checkpoints are encrypted, unless embedding.tier.folder_is_encrypted"
-        require(not (is_plain and has_key), "embedding.tier.folder", tier.folder, must)
-        if criteo.file:
-            dense, tables = self.model.dense_features, len(embedding.rows)
-            require(dense == DENSE_FEATURES, "model.dense_features", dense, "13 to train on Criteo rows")
-            require(tables == SPARSE_FEATURES, "embedding.rows", f"{tables} tables", "26 for Criteo rows")
+        require(bool(folder) or not resume.isdecimal(), "checkpoint.resume", resume, must)
+        self._check_rows()
+        if self.criteo.file:
+            dense, tables = self.model.dense_features, len(self.embedding.rows)
+            require(dense == DENSE_FEATURES, "model.dense_features", dense, f"{DENSE_FEATURES} to train on Criteo rows")
+            must = f"{SPARSE_FEATURES} for Criteo rows"
+            require(tables == SPARSE_FEATURES, "embedding.rows", f"{tables} tables", must)
         else:
             epochs = self.train.epochs
             require(epochs == 0, "train.epochs", epochs, "0 for synthetic samples, which never end")
-            self.synthetic.of_tables(len(embedding.rows))
+            self.synthetic.of_tables(len(self.embedding.rows))
+
+    def _check_rows(self) -> None:
+        """Raise ConfigError if rows on a disk or in half precision do not fit the other keys."""
+        embedding, tier = self.embedding, self.embedding.tier
+        if embedding.dtype:
+            must = "auto or torch if embedding.dtype is set"
+            require(embedding.kernel != "fbgemm", "embedding.kernel", embedding.kernel, must)
+        if tier.folder:
+            must = "auto or torch if embedding.tier.folder is set"
+            require(embedding.kernel != "fbgemm", "embedding.kernel", embedding.kernel, must)
+            must = "above 0 if embedding.tier.folder is set"
+            require(embedding.memory > 0, "embedding.memory", embedding.memory, must)
+            encrypts = bool(self.criteo.key_file or self.checkpoint.key_file)
+            must = "empty if data or checkpoints are encrypted, unless embedding.tier.folder_is_encrypted"
+            require(tier.folder_is_encrypted or not encrypts, "embedding.tier.folder", tier.folder, must)

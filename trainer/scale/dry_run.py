@@ -20,12 +20,15 @@ import numpy as np
 from trainer.registry import KINDS
 from trainer.scale.published import DenseWork
 from trainer.scale.sharding.cost import FAR, GRADIENTS, IDS, NEAR, PER_SECOND, POOLED, WORK, plan_cost
-from trainer.scale.sharding.plan import Plan, columns, in_bytes, table_of_slowest
+from trainer.scale.sharding.plan import Plan
 from trainer.scale.sharding.step import Step
+from trainer.scale.sharding.text import columns, in_bytes, table_of_slowest
 from trainer.scale.sharding.workload import Array, Machine, Workload
 
 _DENSE_STATE = 3  # numbers for each dense parameter: weight, gradient, optimizer state
-_DENSE_PASSES = 8  # of dense parameters: read forward and backward, gradient written; update reads 3 and writes 2
+# How often a step reads or writes each dense parameter: two reads in forward and backward, a gradient written, and an
+# update that reads three numbers and writes two
+_DENSE_PASSES = 8
 DENSE_BYTES = 4  # bytes of a number in the dense layers
 
 
@@ -71,14 +74,14 @@ class RankStep:
 def rank_steps(
     plan: Plan, workload: Workload, machine: Machine, dense: DenseWork, operations_per_second: float
 ) -> list[RankStep]:
-    """Return the step of each rank."""
+    """Return the predicted step of each rank."""
     step, loads = Step(workload, machine), plan_cost(plan.tables, workload, machine)
     samples = np.array(workload.samples, dtype=np.float64)
     compute = _dense_seconds(samples, dense, machine, operations_per_second)
     tables, exchange = loads[WORK] / PER_SECOND, step.exchanges(loads)
     reduction = machine.all_reduce_seconds(float(DENSE_BYTES * dense.parameters), plan.num_ranks)
-    hidden = np.maximum(exchange[IDS] + reduction - compute - tables, 0)
-    exposed = exchange[POOLED] + exchange[GRADIENTS] + hidden
+    not_hidden = np.maximum(exchange[IDS] + reduction - compute - tables, 0)
+    exposed = exchange[POOLED] + exchange[GRADIENTS] + not_hidden
     within = step.within_hosts(loads).sum(axis=0) + loads[NEAR]
     across = step.crossing_hosts(loads).sum(axis=0) + loads[FAR]
     return [

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -25,34 +26,43 @@ from trainer.faults import CheckedSource, raised_on_all_ranks
 from trainer.kernel import Bags, Kernel, Precision
 from trainer.loader import Source
 from trainer.registry import KINDS
-from trainer.routing import Router
+from trainer.routing import Routed, Router
 from trainer.scale.checkpoint import CheckpointConfig
 from trainer.scale.checkpoint.folder import checkpoint_path, steps
 from trainer.scale.checkpoint.writer import NUMBERS
 from trainer.scale.config import RunConfig
 from trainer.scale.encryption.files import files_under
 from trainer.scale.kernel_choice import choose, open_kernel
-from trainer.sharding import Merge, Placement, groups_of, shards_of
+from trainer.sharding import Group, Merge, Placement, groups_of, shards_of
 from trainer.world import World
 
 FASTEST = "fastest"  # the value of embedding.kernel
 RECORDED = "fbgemm"  # the name of a number in checkpoints: 1 for FBGEMM, 0 for torch
-_ROUNDS, _WARM_UP, _RATE = 9, 3, 0.1
-_MAX_ROWS = 1 << 20  # of the tables that are measured, so that they take little memory; ids repeat beyond
+_WARM_UP = 3  # updates by each kernel that are not measured
+_ROUNDS = 9  # updates by each kernel that are measured
+_RATE = 0.1  # the learning rate of these updates; it does not change their time
+_MAX_ROWS = 1 << 20  # rows that are measured, so that they take little memory; ids are taken modulo this number
+
+
+class Choice(NamedTuple):
+    """A kernel, and the reason for it, which is printed."""
+
+    kernel: str  # torch or fbgemm
+    reason: str
 
 
 def with_fastest(config: RunConfig, world: World, source: Source, placements: Sequence[Placement]) -> RunConfig:
     """Return the configuration with the chosen kernel, if it has `fastest`. All ranks must call it together."""
     if config.embedding.kernel != FASTEST:
         return config
-    chosen = ["", ""]
+    message = ["", ""]  # from rank 0: the fields of its choice
     with raised_on_all_ranks():
         if world.rank == 0:
-            chosen = [*(_read_choice(config.checkpoint) or _measure(config, world, source, placements))]
-    dist.broadcast_object_list(chosen)
-    kernel, reason = chosen
-    world.say(f"embedding.kernel: {kernel}, because {reason}")
-    return replace(config, embedding=replace(config.embedding, kernel=kernel))
+            message = list(_read_choice(config.checkpoint) or _measure(config, world, source, placements))
+    dist.broadcast_object_list(message)
+    choice = Choice(*message)
+    world.say(f"embedding.kernel: {choice.kernel}, because {choice.reason}")
+    return replace(config, embedding=replace(config.embedding, kernel=choice.kernel))
 
 
 def record(kernel: str) -> dict[str, float]:
@@ -60,54 +70,61 @@ def record(kernel: str) -> dict[str, float]:
     return {} if kernel == "auto" else {RECORDED: float(kernel == "fbgemm")}
 
 
-def _read_choice(config: CheckpointConfig) -> tuple[str, str] | None:
-    """Return the choice of the checkpoint from which the run resumes, and the reason; None if there is none."""
+def _read_choice(config: CheckpointConfig) -> Choice | None:
+    """Return the kernel of the checkpoint from which the run resumes; None if there is no checkpoint or no choice."""
     folder = Path(config.folder)
     if not config.folder or config.resume == "none" or not folder.is_dir():
         return None
     saved = [step for step in reversed(steps(folder)) if config.resume == "auto" or int(config.resume) == step]
     for step in saved:
-        # If a checkpoint cannot be read, its load will say so, or skip it.
-        with (
-            suppress(OSError, ValueError),
-            files_under(config.key_file).open(checkpoint_path(folder, step) / NUMBERS) as file,
-        ):
-            number = json.loads(file.read()).get(RECORDED)
-            return None if number is None else ("fbgemm" if number else "torch", f"step {step} was computed with it")
+        with suppress(OSError, ValueError):  # if a checkpoint cannot be read, its load will say so, or skip it
+            with files_under(config.key_file).open(checkpoint_path(folder, step) / NUMBERS) as file:
+                number = json.loads(file.read()).get(RECORDED)
+            if number is None:
+                return None
+            return Choice("fbgemm" if number else "torch", f"step {step} was computed with it")
     return None
 
 
-def _measure(config: RunConfig, world: World, source: Source, placements: Sequence[Placement]) -> tuple[str, str]:
-    """Return the faster kernel of this rank, and the reason."""
+def _measure(config: RunConfig, world: World, source: Source, placements: Sequence[Placement]) -> Choice:
+    """Return the kernel that is faster for tables of rank 0, which calls this: the first group that FBGEMM supports."""
     embedding, device = config.embedding, world.device
     if embedding.memory or embedding.dtype:
-        return "torch", "rows on a disk or in half precision need it"
+        return Choice("torch", "rows on a disk or in half precision need it")
     shards = shards_of(placements, KINDS, embedding.rows, embedding.dims)
     groups, shares = groups_of(shards, world.size)[world.rank], config.optimizer.shares_moments
-    number = next((n for n, group in enumerate(groups) if not (shares and group.merge is Merge.COLUMNS)), None)
-    if number is None:
-        return "torch", "rank 0 has no tables that FBGEMM could compute on"
-    group, precision = groups[number], Precision(DTYPES[config.train.dtype])
+    index = next((i for i, group in enumerate(groups) if not (shares and group.merge is Merge.COLUMNS)), None)
+    if index is None:
+        return Choice("torch", "rank 0 has no tables that FBGEMM could compute on")
+    group, precision = groups[index], Precision(DTYPES[config.train.dtype])
     try:
         choose("fbgemm", group.width, precision.dtype, device)
     except ConfigError as error:
-        return "torch", error.parts[1]
-    batch = CheckedSource(source, embedding.rows, config.model.dense_features).batch(0, 0, config.train.global_batch)
-    routed = Router(shards).route(batch)
+        _, cause, _ = error.parts
+        return Choice("torch", cause)
+    checked_source = CheckedSource(source, embedding.rows, config.model.dense_features)
+    batch = checked_source.batch(step=0, start=0, size=config.train.global_batch)
     num_rows = min(_MAX_ROWS, sum(shard.num_rows for shard in group.shards))
-    begins = [*accumulate(routed.num_rows.tolist(), initial=0)]
-    sizes = [len(local_group.shards) for local_group in groups]
-    rows = routed.rows[begins[number] : begins[number + 1]] % num_rows
-    lengths = routed.lengths.view(-1, len(batch.labels))[sum(sizes[:number]) : sum(sizes[: number + 1])].flatten()
-    shape, bags = (num_rows, group.width), Bags(rows.to(device), lengths.to(device))
+    bags = _bags_of_group(Router(shards).route(batch), groups, index, len(batch.labels))
+    bags = Bags((bags.rows % num_rows).to(device), bags.lengths.to(device))
+    shape = num_rows, group.width
     kernels = {name: open_kernel(name, config.optimizer, shape, precision, device) for name in ("torch", "fbgemm")}
-    seconds = _seconds(kernels, bags, torch.ones(len(lengths), group.width, dtype=precision.dtype, device=device))
-    taken = " and ".join(f"{name} takes {value * 1e3:.2f} ms" for name, value in seconds.items())
-    return min(seconds, key=lambda name: seconds[name]), f"for the tables of rank 0 {taken}"
+    gradient = torch.ones(len(bags.lengths), group.width, dtype=precision.dtype, device=device)
+    seconds = _seconds(kernels, bags, gradient)
+    times = " and ".join(f"{name} takes {value * 1e3:.2f} ms" for name, value in seconds.items())
+    return Choice(min(seconds, key=lambda name: seconds[name]), f"for the tables of rank 0 {times}")
+
+
+def _bags_of_group(routed: Routed, groups: Sequence[Group], index: int, num_samples: int) -> Bags:
+    """Return the bags of one of the groups of rank 0, which are the first groups of all."""
+    first_rows = [*accumulate(routed.num_rows.tolist(), initial=0)]
+    first_bags = [*accumulate((len(group.shards) * num_samples for group in groups), initial=0)]
+    rows = routed.rows[first_rows[index] : first_rows[index + 1]]
+    return Bags(rows, routed.lengths[first_bags[index] : first_bags[index + 1]])
 
 
 def _seconds(kernels: Mapping[str, Kernel], bags: Bags, gradient: Tensor) -> dict[str, float]:
-    """Return the median seconds of a look-up and an update by each kernel, in turns."""
+    """Return the median seconds of a lookup and an update by each kernel. The kernels take turns."""
     seconds: dict[str, list[float]] = {name: [] for name in kernels}
     for kernel in kernels.values():
         kernel.weight.zero_()

@@ -27,7 +27,7 @@ from trainer.kernel import Bags, Precision
 from trainer.sharding import Shard
 
 _DROPPED = {torch.bfloat16: 16, torch.float16: 13}  # bits of a float32 that a number of this type does not have
-_OF_ROW, _OF_TABLE = -0x61C8864680B583EB, -0x2E4AB5CD2E6D12FD  # odd factors
+_ROW_FACTOR, _TABLE_FACTOR = -0x61C8864680B583EB, -0x2E4AB5CD2E6D12FD  # odd numbers, as int64
 _FINALIZER = ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15))  # shifts and factors of SplitMix64, as int64
 
 
@@ -35,29 +35,29 @@ class HalfPrecision(Precision):
     """The weights of the shards of a group, one after the other."""
 
     def __init__(
-        self, dtype: torch.dtype, computed: torch.dtype, seed: int, shards: Sequence[Shard], device: torch.device
+        self, dtype: torch.dtype, compute_dtype: torch.dtype, seed: int, shards: Sequence[Shard], device: torch.device
     ) -> None:
-        super().__init__(dtype, computed)
+        super().__init__(dtype, compute_dtype)
         self._seed, self._dropped = seed, _DROPPED[dtype]
         self._dropped_bits = (1 << self._dropped) - 1
-        *begins, _ = ends = [*accumulate((shard.num_rows for shard in shards), initial=0)]
-        self._ends = torch.tensor(ends[1:], device=device)
-        shifts = torch.tensor([shard.first_row - begin for shard, begin in zip(shards, begins, strict=True)])
+        edges = [*accumulate((shard.num_rows for shard in shards), initial=0)]  # of the shards in the weight
+        self._ends = torch.tensor(edges[1:], device=device)
+        shifts = torch.tensor([shard.first_row - begin for shard, begin in zip(shards, edges[:-1], strict=True)])
         tables = torch.tensor([shard.table for shard in shards])
-        self._keys = (shifts * _OF_ROW + tables * _OF_TABLE).to(device)  # added to the keys of rows, by shard
+        self._shard_keys = (shifts * _ROW_FACTOR + tables * _TABLE_FACTOR).to(device)  # added to the keys of rows
         (first_column,) = {shard.first_column for shard in shards}
         columns = torch.arange(first_column, first_column + shards[0].num_columns)
         self._factors = _mix(columns + 1).int().to(device)  # of the columns
 
     def sums(self, weight: Tensor, bags: Bags) -> Tensor:
         """Return the sum of the rows of each bag (G, D): computed in float32, and rounded to the nearest number."""
-        return super().sums(weight, bags).to(self.computed)
+        return super().sums(weight, bags).to(self.compute_dtype)
 
     def add(self, weight: Tensor, rows: Tensor, change: Tensor, step: int, slots: Tensor) -> None:
         """Add to rows and round. Numbers that the type has stay as they are, and so do infinite ones and NaN."""
         slots = slots.long()
         old = weight.index_select(0, slots)
-        new = change.add_(old.to(self.computed)).float()
+        new = change.add_(old.to(self.compute_dtype)).float()
         rounded = self.draws(rows, step).add_(new.view(torch.int32)).bitwise_and_(~self._dropped_bits)
         result = rounded.view(torch.float32)
         if weight.is_cuda or not new.sum().isfinite():  # the sum costs much less than a mask, but would stop a GPU
@@ -70,9 +70,10 @@ class HalfPrecision(Precision):
 
     def draws(self, rows: Tensor, step: int) -> Tensor:
         """Return a random number (U, D) of the dropped bits for each weight of these rows in a step, as int32."""
-        key = int.from_bytes(blake2b(pack("<qq", self._seed, step), digest_size=8).digest(), "little", signed=True)
+        step_hash = blake2b(pack("<qq", self._seed, step), digest_size=8).digest()
+        step_key = int.from_bytes(step_hash, "little", signed=True)
         shard = torch.searchsorted(self._ends, rows, right=True)
-        keys = (rows.long() * _OF_ROW).add_(self._keys.index_select(0, shard)).add_(key)
+        keys = (rows.long() * _ROW_FACTOR).add_(self._shard_keys.index_select(0, shard)).add_(step_key)
         halves = _mix(keys).view(torch.int32).view(-1, 2)
         draws = (halves[:, :1] * self._factors).add_(halves[:, 1:])
         return draws.bitwise_right_shift_(32 - self._dropped).bitwise_and_(self._dropped_bits)

@@ -31,16 +31,17 @@ class HostReduction:
         self._position = world.rank % self._ranks_of_host
 
     def meets(self, shard: Shard, rank: int) -> bool:
-        """Return True if the rank of a shard and this rank are on one rail."""
+        """Return True if the rank of a shard and `rank` are on one rail."""
         return shard.rank % self._ranks_of_host == rank % self._ranks_of_host
 
     def reduce(self, vectors: Tensor, num_tables: int, samples: Sequence[int]) -> Tensor:
         """Add up the vectors of this host for the samples of the rail: (R's samples · U, D) → (M · U, D)."""
-        pieces = vectors.split([num_tables * size for size in samples])
+        pieces = vectors.split([num_tables * size for size in samples])  # by rank of the samples
+        to_send = torch.cat([pieces[rank] for rail in self._rails for rank in rail])
         sizes = self._sizes(num_tables, samples)
-        to_send, mine = torch.cat([pieces[rank] for rail in self._rails for rank in rail]), sizes[self._position]
-        received = AllToAll(to_send, sizes, [mine] * len(sizes), group=self._group).wait()
-        return received.view(len(sizes), mine, vectors.shape[1]).sum(dim=0)
+        local_size = sizes[self._position]
+        received = AllToAll(to_send, sizes, [local_size] * len(sizes), group=self._group).wait()
+        return received.view(len(sizes), local_size, vectors.shape[1]).sum(dim=0)
 
     def gather(self, gradient: Tensor, num_tables: int, samples: Sequence[int]) -> Tensor:
         """Return the gradients for the samples of all ranks: (M · U, D) → (R's samples · U, D)."""
@@ -49,8 +50,9 @@ class HostReduction:
         received = AllToAll(to_send, [len(gradient)] * len(sizes), sizes, group=self._group).wait()
         by_rail = [rank for rail in self._rails for rank in rail]
         pieces = received.split([num_tables * samples[rank] for rank in by_rail])
-        in_order = sorted(zip(by_rail, pieces, strict=True), key=lambda piece: piece[0])
-        return torch.cat([piece for _, piece in in_order])
+        piece_of = dict(zip(by_rail, pieces, strict=True))
+        return torch.cat([piece_of[rank] for rank in sorted(by_rail)])
 
     def _sizes(self, num_tables: int, samples: Sequence[int]) -> list[int]:
+        """Return the number of vectors of the samples of each rail."""
         return [num_tables * sum(samples[rank] for rank in rail) for rail in self._rails]

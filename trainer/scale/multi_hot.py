@@ -14,7 +14,7 @@ import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from io import SEEK_END
+from io import SEEK_CUR, SEEK_END
 from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any, Self
@@ -46,7 +46,7 @@ class Array:
 
     @classmethod
     def at(cls, file: Path, stream: IO[bytes]) -> Self:
-        """Read the header of an array, which begins here. Raises ValueError."""
+        """Read the header of an array, which begins at the position of the stream. Raises ValueError."""
         version = npy.read_magic(stream)
         read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, in_columns, dtype = read_header(stream)
@@ -58,12 +58,12 @@ class Array:
             raise ValueError(f"it is cut: it has {size:,} bytes, and its array ends at {end:,}")
         return array
 
-    def read(self, first: int, number: int) -> NDArray[Any]:
-        """Return rows `first` to `first + number`, which must exist. Raises DataError if the file has changed."""
+    def read(self, first: int, num_rows: int) -> NDArray[Any]:
+        """Return rows `first` to `first + num_rows`, which must exist. Raises DataError if the file has changed."""
         offset = self.offset + first * self.columns * self.dtype.itemsize
         try:
-            values: NDArray[Any] = np.fromfile(self.file, self.dtype, number * self.columns, offset=offset)
-            return values.reshape(number, self.columns)
+            values: NDArray[Any] = np.fromfile(self.file, self.dtype, num_rows * self.columns, offset=offset)
+            return values.reshape(num_rows, self.columns)
         except (OSError, ValueError) as error:
             next_step = "The file was complete when the run started"
             raise DataError(f"cannot read {self.file}", str(error), next_step) from error
@@ -111,7 +111,8 @@ def _entries(file: Path) -> tuple[Array, ...]:
                     f"{entry.filename} is compressed, so its rows have no fixed place; np.savez stores them"
                 )
             stream.seek(entry.header_offset)
-            stream.seek(sum(_LOCAL_HEADER.unpack(stream.read(_LOCAL_HEADER.size))), 1)
+            name_and_extra = sum(_LOCAL_HEADER.unpack(stream.read(_LOCAL_HEADER.size)))
+            stream.seek(name_and_extra, SEEK_CUR)
             arrays.append(Array.at(file, stream))
     return tuple(arrays)
 
@@ -120,7 +121,8 @@ class MultiHot:
     """A source that repeats the samples of some days in order."""
 
     def __init__(self, days: Sequence[Day], first: Sequence[int], table_rows: Sequence[int], global_batch: int) -> None:
-        self.days, self.first = days, first  # first sample of each day; the last item is their number
+        """`first` has the first sample of each day; its last item is the number of all samples."""
+        self.days, self.first = days, first
         self.table_rows, self.global_batch = tuple(table_rows), global_batch
         self.num_samples: int | None = first[-1]
         self.evaluation: MultiHot | None = None
@@ -128,17 +130,17 @@ class MultiHot:
     def batch(self, step: int, start: int, size: int) -> Batch:
         """Return samples `start` to `start + size` of the global batch of this step."""
         parts = [
-            (self.days[day], first, number)
+            (self.days[day], first, num_rows)
             for span in spans(step * self.global_batch + start, size, self.first[-1])
-            for day, first, number in pieces(span, self.first)
+            for day, first, num_rows in pieces(span, self.first)
         ] or [(self.days[0], 0, 0)]
         bags = [
-            np.concatenate([day.sparse[feature].read(first, number) for day, first, number in parts])
+            np.concatenate([day.sparse[feature].read(first, num_rows) for day, first, num_rows in parts])
             for feature in range(SPARSE_FEATURES)
         ]
         ids = [(ids.astype(np.int64) % rows).ravel() for ids, rows in zip(bags, self.table_rows, strict=True)]
-        dense = np.concatenate([day.dense.read(first, number) for day, first, number in parts])
-        labels = np.concatenate([day.labels.read(first, number) for day, first, number in parts])
+        dense = np.concatenate([day.dense.read(first, num_rows) for day, first, num_rows in parts])
+        labels = np.concatenate([day.labels.read(first, num_rows) for day, first, num_rows in parts])
         lengths = torch.tensor([ids.shape[1] for ids in bags])
         return Batch(
             dense=torch.from_numpy(dense.astype(np.float32)),

@@ -78,10 +78,10 @@ def plan_job(job: Job) -> tuple[Workload, Plan]:
                 workload,
                 job.machine,
                 job.kinds,
-                job.memory_bytes,
-                job.base_bytes,
-                job.host_memory_bytes,
-                job.disk_bytes,
+                memory_bytes=job.memory_bytes,
+                base_bytes=job.base_bytes,
+                host_memory_bytes=job.host_memory_bytes,
+                disk_bytes=job.disk_bytes,
             )
         except ConfigError as error:
             last = error
@@ -98,6 +98,7 @@ def load_job_plan(job: Job, path: Path) -> tuple[Workload, Plan]:
 
 
 def _workloads(job: Job) -> Iterator[Workload]:
+    """Yield the workload with all rows in the memory of the ranks, then with more and more rows elsewhere."""
     yield job.workload
     ranks = job.workload.num_ranks
     rooms = [int((job.memory_bytes - job.base_bytes) * ranks * part) for part in _PARTS]

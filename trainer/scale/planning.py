@@ -25,8 +25,9 @@ from trainer.scale.config import RunConfig
 from trainer.scale.dry_run import Job
 from trainer.scale.multi_hot import is_multi_hot, pooling
 from trainer.scale.published import DenseWork
-from trainer.scale.sharding.plan import Plan, in_bytes, load_plan
+from trainer.scale.sharding.plan import Plan, load_plan
 from trainer.scale.sharding.planner import check_fits, choose, predict
+from trainer.scale.sharding.text import in_bytes
 from trainer.scale.sharding.workload import Table, Workload, with_tiers
 from trainer.world import World
 
@@ -35,19 +36,20 @@ _NO_LIMIT = 1 << 60  # bytes
 
 def workload_of(config: RunConfig, num_ranks: int) -> Workload:
     """Return the workload of a step, the input of the planner."""
-    element = DTYPES[config.train.dtype].itemsize
-    forward, backward = (
-        element if precision is None else precision.itemsize
-        for precision in (PRECISIONS[config.wire.forward], PRECISIONS[config.wire.backward])
+    dtype = DTYPES[config.train.dtype]
+    workload = Workload(
+        tables=tuple(
+            Table(rows, dim, pooling)
+            for rows, dim, pooling in zip(config.embedding.rows, config.embedding.dims, _pooling(config), strict=True)
+        ),
+        samples=tuple(share.size for share in shares(config.train.global_batch, num_ranks)),
+        element_bytes=dtype.itemsize,
+        weight_bytes=config.weight_bytes,
+        forward_bytes=(PRECISIONS[config.wire.forward] or dtype).itemsize,
+        backward_bytes=(PRECISIONS[config.wire.backward] or dtype).itemsize,
+        shared_moments=config.optimizer.shares_moments,
+        elementwise_state=config.optimizer.embedding in ELEMENTWISE,
     )
-    tables = tuple(
-        Table(rows, dim, pooling)
-        for rows, dim, pooling in zip(config.embedding.rows, config.embedding.dims, _pooling(config), strict=True)
-    )
-    samples = tuple(share.size for share in shares(config.train.global_batch, num_ranks))
-    shared_moments = config.optimizer.shares_moments
-    elementwise = config.optimizer.embedding in ELEMENTWISE
-    workload = Workload(tables, samples, element, config.weight_bytes, forward, backward, shared_moments, elementwise)
     if config.embedding.tier.folder:
         return with_tiers(workload, config.embedding.memory * num_ranks, host_room=0)
     return workload
@@ -90,7 +92,8 @@ def plan(config: RunConfig, world: World) -> Plan:
     base = _all_reduce(_base_bytes(config, world), dist.ReduceOp.MAX, world)
     kinds = sharding.kinds(len(workload.tables))
     ranks_per_host = _ranks_per_host(world, kinds)
-    machine, limit = sharding.machine(ranks_per_host), sharding.limit(free, world.local_size, base)
+    machine = sharding.machine(ranks_per_host)
+    limit = sharding.limit(free, world.local_size, base)
     if sharding.plan:
         loaded = load_plan(Path(sharding.plan), len(workload.tables), world.size, ranks_per_host)
         selected = predict(loaded, workload, machine, base)
@@ -111,7 +114,7 @@ def dry_run_job(config: RunConfig, num_ranks: int, ranks_per_host: int) -> Job:
     """
     _check_kinds(config, num_ranks, ranks_per_host)
     sharding, workload = config.sharding, workload_of(config, num_ranks)
-    model = DenseModel(config.model, config.embedding.dims, 0, DTYPES[config.train.dtype])
+    model = DenseModel(config.model, config.embedding.dims, seed=0, dtype=DTYPES[config.train.dtype])
     parameters = list(model.parameters())
     weights = [parameter for parameter in parameters if parameter.dim() == 2]
     dense = DenseWork(
@@ -146,7 +149,7 @@ def _base_bytes(config: RunConfig, world: World) -> int:
     dims, dtype, device = config.embedding.dims, DTYPES[config.train.dtype], world.device
     samples = shares(config.train.global_batch, world.size)[world.rank].size
     model = DenseModel(config.model, dims, config.train.seed, dtype).to(device)
-    flat = FlatParameters(model, 1, 0, replace(config.overlap, gradients=False))
+    flat = FlatParameters(model, num_sums=1, num_replicated=0, overlap=replace(config.overlap, gradients=False))
     optimizer = DenseOptimizer(config.optimizer, flat.parameter)
     for _ in range(2):
         flat.begin(flat.sums)
@@ -157,7 +160,7 @@ def _base_bytes(config: RunConfig, world: World) -> int:
     if device.type == "cuda":
         reserved: int = torch.cuda.max_memory_reserved(device)
         return reserved
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts KiB
 
 
 def _ranks_per_host(world: World, kinds: Sequence[str]) -> int:
@@ -165,19 +168,21 @@ def _ranks_per_host(world: World, kinds: Sequence[str]) -> int:
 
     Raises ConfigError on all ranks if a table of these kinds needs equal hosts.
     """
-    least, most = (
-        _all_reduce(world.local_size, operation, world) for operation in (dist.ReduceOp.MIN, dist.ReduceOp.MAX)
-    )
-    if least != most and "table_row_wise" in kinds:
+    smallest = _all_reduce(world.local_size, dist.ReduceOp.MIN, world)
+    largest = _all_reduce(world.local_size, dist.ReduceOp.MAX, world)
+    if smallest == largest:
+        return largest
+    if "table_row_wise" in kinds:
         raise ConfigError(
             f"table_row_wise does not fit {world.size} ranks",
-            f"a host has {least} of them, and another one {most}",
+            f"a host has {smallest} of them, and another one {largest}",
             "Start as many ranks on every host, or change sharding.kind",
         )
-    return least if least == most else 1
+    return 1
 
 
 def _free_bytes(world: World) -> int:
+    """Return the free memory for the ranks of this host: of the host, or of GPUs as full as the one of this rank."""
     free: int = psutil.virtual_memory().available
     if world.device.type == "cuda":
         free = torch.cuda.mem_get_info(world.device)[0] * world.local_size
@@ -185,6 +190,7 @@ def _free_bytes(world: World) -> int:
 
 
 def _all_reduce(amount: int, operation: dist.ReduceOp.RedOpType, world: World) -> int:
+    """Return the all-reduced amount of all ranks, which must call it together."""
     reduced = torch.tensor(amount, device=world.device)
     dist.all_reduce(reduced, operation)
     return int(reduced)

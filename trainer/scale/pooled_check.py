@@ -1,4 +1,4 @@
-"""Says on stderr which table first gave this rank pooled sums that are NaN or infinite, and for which samples.
+"""A check of pooled sums: the first sums that are NaN or infinite are reported on stderr, with table and samples.
 
 It is off by default, because it reads all sums once more, and a GPU waits for the answer in each step.
 """
@@ -22,7 +22,7 @@ class CheckConfig:
 
 
 class CheckedExchange(Exchange):
-    """The routes of an exchange, with a check of the sums that arrive. It says one line and checks no more."""
+    """The routes of an exchange, with a check of the sums that arrive. It prints one line, and then checks no more."""
 
     def __init__(self, exchange: Exchange, dims: Sequence[int], world: World) -> None:
         vars(self).update(vars(exchange))
@@ -41,12 +41,12 @@ class CheckedExchange(Exchange):
         if not self._is_done and self._loaded is not None and not merged.isfinite().all():
             self._is_done = True
             tables = merged.unbind() if merged.dim() == 3 else merged.split(list(self._dims), dim=1)
-            bad = ", ".join(str(number) for number, sums in enumerate(tables) if not sums.isfinite().all())
+            bad_tables = ", ".join(str(table) for table, sums in enumerate(tables) if not sums.isfinite().all())
             step, rank = self._loaded.step + 1, self._world.rank
             share = shares(self._loaded.global_batch, self._world.size)[rank]
             print(
-                f"trainer: step {step}: pooled sums of table {bad} are NaN or infinite on rank {rank}, in samples "
-                f"{share.start} to {share.start + share.size - 1} of the global batch",
+                f"trainer: step {step}: pooled sums of table {bad_tables} are NaN or infinite on rank {rank}, in "
+                f"samples {share.start} to {share.start + share.size - 1} of the global batch",
                 file=sys.stderr,
                 flush=True,
             )

@@ -46,10 +46,10 @@ def prepare(
     """
     for file in files:
         check_file(file)
-    reader, columns, written = TsvReader(strict, warn), Columns(), files_under(key_file)
+    reader, columns, opener = TsvReader(strict, warn), Columns(), files_under(key_file)
     with _new_directory(out) as directory:
-        train = PartWriter(directory, TRAIN, rows_per_shard, written)
-        evaluation = PartWriter(directory, HELD_OUT, rows_per_shard, written)
+        train = PartWriter(directory, TRAIN, rows_per_shard, opener)
+        evaluation = PartWriter(directory, HELD_OUT, rows_per_shard, opener)
         with closing(train), closing(evaluation):
             num_rows = num_bytes = 0
             for file in files:
@@ -63,7 +63,7 @@ def prepare(
                 num_bytes += Path(file).stat().st_size
         skipped = reader.finish(", ".join(files))
         manifest = Manifest(tuple(train.shards), tuple(evaluation.shards), skipped, columns.summary())
-        write_manifest(directory, manifest, written)
+        write_manifest(directory, manifest, opener)
     return manifest
 
 
@@ -180,5 +180,6 @@ def main(
         sys.exit(2)
     if manifest.skipped:
         warn(manifest.skipped)
-    train, held, seconds = sum(manifest.train), sum(manifest.held_out), time.monotonic() - start
-    click.echo(f"{out}: {train:,} rows to train on, {held:,} held out, {(train + held) / seconds:,.0f} rows/s")
+    num_train, num_held_out = sum(manifest.train), sum(manifest.held_out)
+    rows_per_second = (num_train + num_held_out) / (time.monotonic() - start)
+    click.echo(f"{out}: {num_train:,} rows to train on, {num_held_out:,} held out, {rows_per_second:,.0f} rows/s")

@@ -6,7 +6,7 @@ prints what is published, and what is assumed. docs/published-models.md has the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 
 from trainer.scale.sharding.workload import Machine, Table, Workload
@@ -55,9 +55,9 @@ class PublishedModel:
         sizes = [_SIZE_UNIT // number for number in range(1, self.num_tables + 1)]
         rows = [left * size // (sum(sizes) * dim) for size, dim in zip(sizes, dims, strict=True)]
         left -= sum(num * dim for num, dim in zip(rows, dims, strict=True))
-        for number in sorted(range(self.num_tables), key=lambda number: -dims[number]):  # what rounding has left
-            rows[number] += left // dims[number]
-            left %= dims[number]
+        for table in sorted(range(self.num_tables), key=lambda table: -dims[table]):  # parameters left by rounding
+            rows[table] += left // dims[table]
+            left %= dims[table]
         factors = [_POOLING[(number + number // 10) % len(_POOLING)] for number in range(self.num_tables)]
         return tuple(
             Table(num, dim, self.pooling * factor) for num, dim, factor in zip(rows, dims, factors, strict=True)
@@ -92,20 +92,64 @@ class PublishedModel:
 
 
 _PAPER = "arXiv 2104.05158"
-_DIMS_OF_A = (4, 64, 16, 384, 64, 32, 112, 64, 96, 92)  # from 4 to 384, 93 on average
+_ZIONEX_A = PublishedModel(
+    name="zionex-a",
+    parameters=793 * 10**9,
+    multiply_adds=638e6,
+    samples_per_second=1.2e6,
+    num_tables=1000,
+    dims=(4, 64, 16, 384, 64, 32, 112, 64, 96, 92),  # from 4 to 384, 93 on average
+    pooling=15,
+    layers=20,
+    width=3375,
+    source=_PAPER,
+)
+_ZIONEX_I = PublishedModel(
+    name="zionex-i",
+    parameters=332 * 10**9,
+    multiply_adds=60e6,
+    samples_per_second=3.4e6,
+    num_tables=100,
+    dims=(92,),
+    pooling=70,
+    layers=43,
+    width=682,
+    source=_PAPER,
+)
+_ZIONEX_F = PublishedModel(
+    name="zionex-f",
+    parameters=12 * 10**12,
+    multiply_adds=5e6,
+    samples_per_second=1.7e6,
+    num_tables=10,
+    dims=(256,),
+    pooling=20,
+    layers=7,
+    width=490,
+    source=_PAPER,
+)
+
+
+def _first_version(model: PublishedModel, name: str, parameters: int) -> PublishedModel:
+    """Return a model of the paper's first version, which publishes only the parameters; the rest is that of `model`."""
+    return replace(
+        model,
+        name=name,
+        parameters=parameters,
+        samples_per_second=None,
+        source=f"{_PAPER}, first version",
+        operations_are_published=False,
+    )
+
 
 PUBLISHED: dict[str, PublishedModel] = {
     model.name: model
     for model in (
-        PublishedModel("zionex-a", 793 * 10**9, 638e6, 1.2e6, 1000, _DIMS_OF_A, 15, 20, 3375, _PAPER),
-        PublishedModel("zionex-i", 332 * 10**9, 60e6, 3.4e6, 100, (92,), 70, 43, 682, _PAPER),
-        PublishedModel("zionex-f", 12 * 10**12, 5e6, 1.7e6, 10, (256,), 20, 7, 490, _PAPER),
-        PublishedModel(
-            "zionex-95b", 95 * 10**9, 60e6, None, 100, (92,), 70, 43, 682, f"{_PAPER}, first version", False
-        ),
-        PublishedModel(
-            "zionex-845b", 845 * 10**9, 638e6, None, 1000, _DIMS_OF_A, 15, 20, 3375, f"{_PAPER}, first version", False
-        ),
+        _ZIONEX_A,
+        _ZIONEX_I,
+        _ZIONEX_F,
+        _first_version(_ZIONEX_I, "zionex-95b", 95 * 10**9),
+        _first_version(_ZIONEX_A, "zionex-845b", 845 * 10**9),
     )
 }
 
@@ -127,15 +171,14 @@ class Accelerator:
 
     def machine(self, ranks_per_host: int) -> Machine:
         """Return the machine with this number of ranks on a host; each rank adds its network interface."""
-        between_hosts = self.host_bandwidth_per_rank * ranks_per_host
         return Machine(
-            self.memory_bandwidth,
-            0.0,
-            self.network_bandwidth,
-            between_hosts,
-            ranks_per_host,
-            self.host_memory_bandwidth,
-            self.disk_bandwidth,
+            memory_bandwidth=self.memory_bandwidth,
+            lookup_seconds=0.0,
+            network_bandwidth=self.network_bandwidth,
+            host_bandwidth=self.host_bandwidth_per_rank * ranks_per_host,
+            ranks_per_host=ranks_per_host,
+            host_memory_bandwidth=self.host_memory_bandwidth,
+            disk_bandwidth=self.disk_bandwidth,
         )
 
     def facts(self) -> str:

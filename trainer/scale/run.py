@@ -19,7 +19,7 @@ from trainer.scale.criteo import Criteo
 from trainer.scale.fastest_kernel import record, with_fastest
 from trainer.scale.planning import plan, row_bytes
 from trainer.scale.pooled_check import CheckedExchange
-from trainer.scale.sharding.plan import as_text
+from trainer.scale.sharding.text import as_text
 from trainer.scale.shards import open_criteo
 from trainer.scale.state import state_of
 from trainer.scale.tier.kernel import TieredKernel
@@ -49,12 +49,12 @@ def extent(config: RunConfig, source: Source) -> Extent:
 
 def _check_samples(source: Source, world: World) -> None:
     """Raise DataError on all ranks unless they have equal numbers of samples: they would end at different steps."""
-    numbers = [0] * world.size
-    dist.all_gather_object(numbers, source.num_samples or 0)
-    for rank, number in enumerate(numbers):
-        if number != numbers[0]:
+    num_samples = [0] * world.size  # of each rank
+    dist.all_gather_object(num_samples, source.num_samples or 0)
+    for rank, num_samples_of_rank in enumerate(num_samples):
+        if num_samples_of_rank != num_samples[0]:
             raise DataError(
-                f"rank {rank} has {number:,} samples, and rank 0 has {numbers[0]:,}",
+                f"rank {rank} has {num_samples_of_rank:,} samples, and rank 0 has {num_samples[0]:,}",
                 "the data was still being written, or the hosts have different copies",
                 "Give all ranks the same complete data",
             )
@@ -118,7 +118,7 @@ class Run(Loop):
                 )
         position = self.extent.samples(self.steps_done)
         skipped = position - saved.get("samples", position)  # older checkpoints do not have it
-        if skipped > 0 and saved["global_batch"] == self.config.train.global_batch:
+        if skipped > 0 and saved.get("global_batch") == self.config.train.global_batch:
             self.world.warn(
                 f"{skipped:.0f} samples are skipped: step {self.steps_done} was the last step of the run that saved "
                 "it, with fewer samples, and this run continues after a full batch"

@@ -20,8 +20,8 @@ from trainer.train import Trainer
 def state_of(trainer: Trainer, running: RunningQuality) -> State:
     """Return the tensors by name, with the parts that this rank holds.
 
-    A tensor of a table does not depend on its sharding, so that a run with other shards can load it. This does
-    not hold for the moments of column-wise tables with `optimizer.column_moments=separate`: each shard has its own.
+    A tensor of a table does not depend on its sharding, so that a run with other shards can load it. The moments of
+    column-wise tables with `optimizer.column_moments=separate` are the exception: each shard has its own moments.
     """
     embedding, optimizer = trainer.config.embedding, trainer.config.optimizer
     tensors = {"dense": whole(trainer.flat.parameter.data)}
@@ -54,15 +54,18 @@ def _separate_moments(trainer: Trainer) -> Counter[int]:
 
 def _in_memory_or_on_disk(shard: Shard, kernel: Kernel, first: int) -> tuple[Part, Part]:
     """Return the weight and the optimizer state of a shard, whose rows begin at `first` in a kernel."""
-    weight, state = None, None
+    weight_on_disk, state_on_disk = None, None
     if isinstance(kernel, TieredKernel):
-        weight, state = StoredRows(kernel, "weight", first), StoredRows(kernel, "state", first)
-        weights = kernel.weight.new_empty(shard.num_rows, shard.num_columns, device="meta")
-        states = kernel.state.new_empty(shard.num_rows, *kernel.state.shape[1:], device="meta")
+        weight_on_disk, state_on_disk = StoredRows(kernel, "weight", first), StoredRows(kernel, "state", first)
+        weight = kernel.weight.new_empty(shard.num_rows, shard.num_columns, device="meta")
+        state = kernel.state.new_empty(shard.num_rows, *kernel.state.shape[1:], device="meta")
     else:
-        weights, states = kernel.read(first, shard.num_rows)
-    column = shard.first_column if states.dim() > 1 else 0
-    return Part(shard.first_row, weights, shard.first_column, weight), Part(shard.first_row, states, column, state)
+        weight, state = kernel.read(first, shard.num_rows)
+    state_column = shard.first_column if state.dim() > 1 else 0
+    return (
+        Part(shard.first_row, weight, shard.first_column, weight_on_disk),
+        Part(shard.first_row, state, state_column, state_on_disk),
+    )
 
 
 def _moments(shard: Shard, state: Part, num_moments: int, dim: int) -> Part:
@@ -80,9 +83,9 @@ class StoredRows:
     field: Literal["weight", "state"]
     first: int
 
-    def read(self, number: int) -> Tensor:
+    def read(self, num_rows: int) -> Tensor:
         """Return copies of the first rows."""
-        return self.kernel.tensor(self.kernel.records(self.first, number)[self.field])
+        return self.kernel.tensor(self.kernel.records(self.first, num_rows)[self.field])
 
     def write(self, first_column: int, rows: Tensor) -> None:
         """Set the first rows, or some columns of their weight."""

@@ -80,12 +80,12 @@ def test_checkpoint_has_values_at_time_of_save(open_checkpoints: OpenCheckpoints
     state = small_state()
     checkpoints = open_checkpoints(state)
     for step in (1, 2):  # the second save reuses the copies of the first
-        state["dense"].parts[0][1].fill_(step)
+        state["dense"].parts[0].tensor.fill_(step)
         checkpoints.save(step, {"sum": 0.1 + 0.2, "none": float("nan")})
-        state["dense"].parts[0][1].fill_(-1.0)
+        state["dense"].parts[0].tensor.fill_(-1.0)
     checkpoints.wait()
     numbers = checkpoints.load(2)
-    assert state["dense"].parts[0][1].tolist() == [2.0] * 5
+    assert state["dense"].parts[0].tensor.tolist() == [2.0] * 5
     assert numbers["sum"] == 0.1 + 0.2
     assert str(numbers["none"]) == "nan"
 

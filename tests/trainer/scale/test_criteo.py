@@ -149,14 +149,12 @@ def test_parser_accepts_exactly_rows_that_match_patterns() -> None:
     assert [row.line for row in malformed] == [line for line, cells in enumerate(rows) if not is_valid(cells)]
     lines = text.split(b"\n")
     assert [text[row.start : row.stop] for row in malformed] == [lines[row.line] + b"\n" for row in malformed]
-    for row_, cells in zip(parsed, valid, strict=True):
-        assert row_["label"] == int(cells[0])
-        assert (
-            row_["dense"].tolist()
-            == np.log1p([float(max(int(cell or 0), 0)) for cell in cells[1:14]]).astype("f4").tolist()
-        )
-        assert row_["categories"].tolist() == [int(cell.strip() or "0", 16) for cell in cells[14:]]
-        assert row_["present"] == sum(1 << bit for bit, cell in enumerate(cells[14:]) if cell.strip())
+    for record, cells in zip(parsed, valid, strict=True):
+        assert record["label"] == int(cells[0])
+        integers = [float(max(int(cell or 0), 0)) for cell in cells[1:14]]
+        assert record["dense"].tolist() == np.log1p(integers).astype("f4").tolist()
+        assert record["categories"].tolist() == [int(cell.strip() or "0", 16) for cell in cells[14:]]
+        assert record["present"] == sum(1 << bit for bit, cell in enumerate(cells[14:]) if cell.strip())
 
 
 def test_rows_across_blocks_are_read(write_rows, monkeypatch) -> None:

@@ -77,5 +77,15 @@ def test_text_has_the_slowest_ranks_only() -> None:
 
 def test_memory_without_tables_is_weights_gradients_state_and_activations_of_dense_layers() -> None:
     dense = DenseWork(parameters=10, operations=0.0, activations=3)
-    job = Job((), Workload((TABLE,), (5, 4)), MACHINE, dense, 1e9, ("auto",), 0, 0, 0)
+    job = Job(
+        facts=(),
+        workload=Workload((TABLE,), samples=(5, 4)),
+        machine=MACHINE,
+        dense=dense,
+        operations_per_second=1e9,
+        kinds=("auto",),
+        memory_bytes=0,
+        host_memory_bytes=0,
+        disk_bytes=0,
+    )
     assert job.base_bytes == 4 * (30 + 15)

@@ -2,7 +2,6 @@
 
 import gc
 import math
-from itertools import chain
 
 import pytest
 import torch
@@ -38,7 +37,7 @@ def test_run_prints_plan_and_progress(make_run, capsys) -> None:
     make_run().train()
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "5 tables on 1 ranks"
-    assert [line[:6] for line in lines if line.startswith(("step", "finish"))] == ["step 2", "step 4", "finish"]
+    assert [line[:6] for line in lines if line.startswith("step")] == ["step 2", "step 4"]
     assert lines[-1].startswith("finished 4 steps in ")
 
 
@@ -70,7 +69,9 @@ def test_resumed_run_is_bit_identical(make_run, changes, tmp_path, monkeypatch) 
     assert resumed.steps_done == 2
     resumed.train()
     expected, actual = tensors(uninterrupted), tensors(resumed)
-    assert all(map(torch.equal, *(chain.from_iterable(each.values()) for each in (expected, actual))))
+    assert expected.keys() == actual.keys()
+    for name, parts in expected.items():
+        assert all(map(torch.equal, parts, actual[name])), name
 
 
 @pytest.mark.parametrize("place", [[], [ON_DISK]], ids=["in memory", "on a disk"])
@@ -144,8 +145,8 @@ def test_training_leaves_no_reference_cycles(make_run) -> None:
     trained = make_run({"train": {"steps": 40}})
     trained.train()
     gc.collect()
-    left = sum(type(thing) is PooledGradients for thing in gc.get_objects())
-    assert left <= 1
+    num_left = sum(type(thing) is PooledGradients for thing in gc.get_objects())
+    assert num_left <= 1
 
 
 def test_failed_background_save_ends_run_within_two_steps(make_run, tmp_path) -> None:

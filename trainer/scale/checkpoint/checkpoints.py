@@ -5,7 +5,7 @@ The ranks communicate through the store of the job (coordinator.py). All ranks m
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from trainer.scale.checkpoint.writer import NUMBERS, Writer
 from trainer.scale.encryption.files import files_under
 
 MAX_TIMEOUT_SECONDS = 1e9  # the store of the job takes no infinite time
-_CHOOSE = "Use the configuration of the save, or choose another checkpoint with --resume auto, STEP or none"
+_NEXT_STEP = "Use the configuration of the save, or choose another checkpoint with --resume auto, STEP or none"
 
 T = TypeVar("T")
 
@@ -117,7 +117,7 @@ class Checkpoints:
         """Load the checkpoint of a step, whatever its sharding was, and return its numbers."""
         numbers, fault = self._try(step)
         if fault:
-            raise CheckpointError(f"cannot load step {step} from {self.folder}", fault, _CHOOSE)
+            raise CheckpointError(f"cannot load step {step} from {self.folder}", fault, _NEXT_STEP)
         return numbers
 
     def _load_newest(self) -> tuple[int | None, dict[str, float]]:
@@ -129,22 +129,24 @@ class Checkpoints:
                 return step, numbers
             self.warn(f"{self.folder}: skipped step {step}, because {fault}")
         if steps:
-            raise CheckpointError(f"cannot resume from {self.folder}", "no checkpoint in it is finite", _CHOOSE)
+            raise CheckpointError(f"cannot resume from {self.folder}", "no checkpoint in it is finite", _NEXT_STEP)
         return None, {}
 
     def _try(self, step: int) -> tuple[dict[str, float], str]:
         """Load the checkpoint of a step. Return its numbers, and which tensor is not finite; empty if all are."""
-        numbers, fault = self.coordinator.agree(
-            f"cannot load step {step} from {self.folder}",
-            _CHOOSE,
-            partial(self._load, step),
-            lambda loaded: (loaded[0][0], next((fault for _, fault in loaded if fault), "")),
-        )
+
+        def combine(by_rank: Sequence[tuple[dict[str, float], str]]) -> tuple[dict[str, float], str]:
+            numbers, _ = by_rank[0]  # the numbers are the same on all ranks
+            return numbers, next((fault for _, fault in by_rank if fault), "")
+
+        failure = f"cannot load step {step} from {self.folder}"
+        numbers, fault = self.coordinator.agree(failure, _NEXT_STEP, partial(self._load, step), combine)
         if not fault:
             self._newest = step
         return numbers, fault
 
     def _load(self, step: int) -> tuple[dict[str, float], str]:
+        """Load what this rank holds of a checkpoint. Return its numbers, and which tensor is not finite, as `_try`."""
         path = folder.checkpoint_path(self.folder, step)
         if not path.is_dir():
             steps = ", ".join(map(str, folder.steps(self.folder))) or "none"
@@ -196,6 +198,7 @@ class Checkpoints:
             self._error = error
 
     def _write(self, step: int, numbers: dict[str, float]) -> None:
+        """Write a checkpoint, then delete old ones. Raises CheckpointError on all ranks."""
         self._writer.write(step, numbers)
         if self.coordinator.rank == 0:
             try:

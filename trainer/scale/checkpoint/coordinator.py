@@ -29,7 +29,7 @@ B = TypeVar("B")
 class Coordinator:
     """One rank's view of all ranks of a job, which use a separate store.
 
-    All ranks call `agree` equally often, each in one thread at a time.
+    All ranks call `agree` equally often. A rank calls it in one thread at a time.
     """
 
     def __init__(self, store: dist.Store, rank: int, size: int, timeout_seconds: float) -> None:
@@ -86,9 +86,9 @@ class Coordinator:
         names = ", ".join(map(str, ranks))
         return f"rank {names} did not answer within {self.timeout_seconds:g} s (checkpoint.timeout_seconds)"
 
-    def _delete_keys(self, number: int) -> None:
+    def _delete_keys(self, old_round: int) -> None:
         for name in (*range(self.size), "decided"):
-            self.store.delete_key(f"{number}/{name}")
+            self.store.delete_key(f"{old_round}/{name}")
 
     def _key(self, name: int | str) -> str:
         return f"{self.round}/{name}"

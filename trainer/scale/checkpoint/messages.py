@@ -48,23 +48,23 @@ def save_plan(chunks: Sequence[PlannedChunk]) -> SavePlan:
 
 
 def written_chunks(results: Sequence[WriteResult]) -> list[WrittenChunk]:
-    """Return what was written."""
+    """Return the chunks that torch's results name."""
     return [
         WrittenChunk(
-            result.index.fqn,
-            tuple(result.index.offset or ()),
-            result.index.index,
-            result.size_in_bytes,
-            result.storage_data.relative_path,
-            result.storage_data.offset,
-            result.storage_data.length,
+            name=result.index.fqn,
+            offsets=tuple(result.index.offset or ()),
+            hint=result.index.index,
+            num_bytes=result.size_in_bytes,
+            file=result.storage_data.relative_path,
+            start=result.storage_data.offset,
+            length=result.storage_data.length,
         )
         for result in results
     ]
 
 
 def write_results(chunks: Sequence[WrittenChunk]) -> list[WriteResult]:
-    """Return torch's form of what was written."""
+    """Return torch's results for these chunks."""
     return [
         WriteResult(
             MetadataIndex(chunk.name, torch.Size(chunk.offsets), chunk.hint),
@@ -79,12 +79,12 @@ def _planned_chunk(item: WriteItem) -> PlannedChunk:
     data = item.tensor_data
     assert data is not None  # the planner plans tensors only
     return PlannedChunk(
-        item.index.fqn,
-        tuple(data.chunk.offsets),
-        tuple(data.chunk.sizes),
-        tuple(data.size),
-        str(data.properties.dtype).removeprefix("torch."),
-        item.index.index,
+        name=item.index.fqn,
+        offsets=tuple(data.chunk.offsets),
+        sizes=tuple(data.chunk.sizes),
+        tensor_sizes=tuple(data.size),
+        dtype=str(data.properties.dtype).removeprefix("torch."),
+        hint=item.index.index,
     )
 
 

@@ -34,7 +34,7 @@ CHUNK_BYTES = 16 << 20  # maximum size of a chunk; a load reads whole chunks, an
 class DiskRows(Protocol):
     """The rows of a part that are on a disk, from row 0 on."""
 
-    def read(self, number: int) -> Tensor:
+    def read(self, num_rows: int) -> Tensor:
         """Return copies of the first rows."""
 
     def write(self, first_column: int, rows: Tensor) -> None:
@@ -101,6 +101,7 @@ def chunks(state: State) -> dict[MetadataIndex, tuple[Part, torch.Size]]:
 
 
 def _cut(parts: Sequence[Part]) -> Iterator[Part]:
+    """Divide parts into parts of at most `CHUNK_BYTES`, or of one row."""
     for first_row, tensor, first_column, disk in parts:
         if tensor.numel():
             num_rows = max(1, CHUNK_BYTES // tensor[0].nbytes)
@@ -185,9 +186,12 @@ class RowLoadPlanner(DefaultLoadPlanner):
 
 
 def _check(state: State, metadata: Metadata) -> None:
+    """Raise Mismatch unless the checkpoint has the tensors of this run, with their sizes and types."""
     names = metadata.state_dict_metadata.keys()
     if missing := sorted(state.keys() - names):
-        raise Mismatch(f"it has no {_first_names(missing)}{_instead(sorted(names - state.keys()))}")
+        surplus = sorted(names - state.keys())
+        instead = f" but {_first_names(surplus)}" if surplus else ""
+        raise Mismatch(f"it has no {_first_names(missing)}{instead}")
     if surplus := sorted(names - state.keys()):
         raise Mismatch(f"it has {_first_names(surplus)}, which this run does not train")
     for name, rows in state.items():
@@ -197,7 +201,7 @@ def _check(state: State, metadata: Metadata) -> None:
         for tensor in (part.tensor for part in rows.parts):
             size = rows.size(tensor)
             if saved.size[1:] != size[1:]:
-                sizes = f"{_by(saved.size[1:])} in it, but of {_by(size[1:])} in this run"
+                sizes = f"{_shape_text(saved.size[1:])} in it, but of {_shape_text(size[1:])} in this run"
                 raise Mismatch(f"{name} has rows of {sizes}")
             if saved.properties.dtype != tensor.dtype and not rows.may_differ:
                 raise Mismatch(f"{name} is {saved.properties.dtype} in it, but {tensor.dtype} in this run")
@@ -213,11 +217,7 @@ def _first_names(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _instead(names: Sequence[str]) -> str:
-    return f" but {_first_names(names)}" if names else ""
-
-
-def _by(shape: Sequence[int]) -> str:
+def _shape_text(shape: Sequence[int]) -> str:
     return " × ".join(map(str, shape)) or "one number"
 
 

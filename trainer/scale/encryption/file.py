@@ -75,9 +75,13 @@ class EncryptedWriter(io.RawIOBase):
 
         file_key, wrapped = key.new_file_key()
         header = _Header(chunk_bytes, data_set, wrapped)
-        # A file is renamed when it is complete.
-        self._fixed, self._name, self._chunk_bytes = header.fixed(), path.name.removesuffix(".tmp"), chunk_bytes
-        self._cipher, self._chunk, self._size, self._pending = AESGCM(file_key), 0, 0, bytearray()
+        self._fixed = header.fixed()
+        self._name = path.name.removesuffix(".tmp")  # torch renames a file when it is complete
+        self._chunk_bytes = chunk_bytes
+        self._cipher = AESGCM(file_key)
+        self._chunk = 0  # the number of the next chunk
+        self._size = 0  # plain bytes so far
+        self._pending = bytearray()  # plain bytes that are not yet in a chunk
         self._file = path.open("wb")
         self._file.write(self._fixed + wrapped)
 
@@ -142,7 +146,7 @@ class EncryptedReader(io.RawIOBase):
             self._size = stored - self._num_chunks * _TAG_BYTES
             if self._num_chunks < 1 or self._size < 0:
                 raise DamagedFile(f"{path} is cut: chunk {max(0, self._num_chunks - 1)} is not whole")
-            self._loaded, self._plain = -1, b""
+            self._loaded, self._plain = -1, b""  # the number of the chunk in memory, and its plain bytes
         except BaseException:
             self._file.close()
             raise

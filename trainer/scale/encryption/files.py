@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from io import SEEK_END
 from pathlib import Path
 from threading import Lock
 from typing import IO, Any, cast
@@ -33,9 +34,9 @@ class PlainFiles:
         """Return the number of bytes. Raises OSError."""
         return path.stat().st_size
 
-    def rows(self, path: Path, row: np.dtype[Any], first: int, number: int) -> NDArray[Any]:
+    def rows(self, path: Path, row: np.dtype[Any], first: int, num_rows: int) -> NDArray[Any]:
         """Map some of the rows of which a file consists; they must exist. Raises OSError, ValueError."""
-        return np.memmap(path, row, "r", offset=first * row.itemsize, shape=(number,))
+        return np.memmap(path, row, "r", offset=first * row.itemsize, shape=(num_rows,))
 
 
 class EncryptedFiles:
@@ -60,11 +61,11 @@ class EncryptedFiles:
     def size(self, path: Path) -> int:
         """Return the number of plain bytes, without decrypting them. Raises OSError, DamagedFile."""
         with self._open(path) as reader:
-            return reader.seek(0, 2)
+            return reader.seek(0, SEEK_END)
 
-    def rows(self, path: Path, row: np.dtype[Any], first: int, number: int) -> NDArray[Any]:
+    def rows(self, path: Path, row: np.dtype[Any], first: int, num_rows: int) -> NDArray[Any]:
         """Decrypt some of the rows of which a file consists; they must exist. Raises OSError, DamagedFile."""
-        rows = np.empty(number, row)
+        rows = np.empty(num_rows, row)
         with self._reads_rows:
             if self._path != path or self._reader is None:
                 self.close()
@@ -72,7 +73,7 @@ class EncryptedFiles:
             self._reader.seek(first * row.itemsize)
             num_bytes = self._reader.readinto(rows.view(np.uint8).data)
         if num_bytes < rows.nbytes:
-            raise DamagedFile(f"{path} is cut: it ends before row {first + number:,}")
+            raise DamagedFile(f"{path} is cut: it ends before row {first + num_rows:,}")
         return rows
 
     def close(self) -> None:

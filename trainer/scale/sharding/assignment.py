@@ -73,15 +73,15 @@ def assign(options: Sequence[Option], groups: Sequence[int]) -> Assignment:
 
 
 def best(stacked: Loads, step: Step, limits: Limits) -> tuple[Score, int]:
-    """Return the lowest score of several loads (M, 7, R), and its number; the first one of several equal ones."""
+    """Return the lowest score of several loads (M, 7, R), and its index; the first one of several equal ones."""
     excess, times = limits.excess(stacked).sum(axis=-1), nanoseconds(stacked, step)
     slowest = times.max(axis=-1)
-    numbers = np.flatnonzero(excess == excess.min())
-    numbers = numbers[slowest[numbers] == slowest[numbers].min()]
-    sent = stacked[numbers, :ALL_TO_ALLS].sum(axis=(-1, -2)).tolist()
-    ordered = (-np.sort(-times[numbers], axis=-1)).tolist()
-    times_of_best, sent_of_best, number = min(zip(ordered, sent, numbers.tolist(), strict=True))
-    return (int(excess[number]), times_of_best, sent_of_best), number
+    candidates = np.flatnonzero(excess == excess.min())
+    candidates = candidates[slowest[candidates] == slowest[candidates].min()]
+    sent = stacked[candidates, :ALL_TO_ALLS].sum(axis=(-1, -2)).tolist()
+    descending = (-np.sort(-times[candidates], axis=-1)).tolist()
+    times_of_best, sent_of_best, index = min(zip(descending, sent, candidates.tolist(), strict=True))
+    return (int(excess[index]), times_of_best, sent_of_best), index
 
 
 def score(assignment: Assignment, step: Step, limits: Limits) -> Score:

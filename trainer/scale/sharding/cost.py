@@ -44,7 +44,10 @@ _LONGEST = 10.0**14  # picoseconds; a longer work counts as this, so that no sum
 IDS, POOLED, GRADIENTS, WORK, LOOKUPS, REDUCED, WEIGHTS, STATE, BATCH, HOST_MEMORY, DISK = range(11)
 MERGED, NEAR, FAR, RAIL = range(11, 15)
 LOADS = 15
-PAGE_BYTES = 4096  # that a disk reads or writes at least for a row
+PAGE_BYTES = 4096  # the bytes that a disk reads or writes at least for a row
+# Tensors of a batch in the trainer. Two batches exist at a time, because the ids of the next batch are in flight.
+_SORTED_ID_BYTES = 20  # of an id when an update sorts the rows: the id, its former position, its bag
+_BATCH_ID_BYTES = 2 * 8  # of an id in the batches of the source
 
 Loads = NDArray[np.int64]
 
@@ -101,9 +104,8 @@ def _layout(
 
 def _shard_cost(shards: Sequence[Shard], table: Table, workload: Workload, machine: Machine) -> Loads:
     """Return the cost of the W shards of a table, which are looked up for the samples of all ranks."""
-    num_rows, columns = (
-        np.array([getattr(shard, name) for shard in shards], dtype=np.float64) for name in ("num_rows", "num_columns")
-    )
+    num_rows = np.array([shard.num_rows for shard in shards], dtype=np.float64)
+    columns = np.array([shard.num_columns for shard in shards], dtype=np.float64)
     row_bytes, num_bags = columns * workload.weight_bytes, float(sum(workload.samples))
     state_bytes = workload.state_bytes(columns)
     num_ids = num_bags * table.pooling * (num_rows / table.rows)
@@ -135,10 +137,10 @@ def _shard_cost(shards: Sequence[Shard], table: Table, workload: Workload, machi
 
 def _vectors_sent(shards: Sequence[Shard], workload: Workload) -> Array:
     """Return the vectors (W,) that each shard exchanges with samples: of all ranks, or of the ranks of its rail."""
-    samples, number = workload.samples, len(shards)
+    samples, num_shards = workload.samples, len(shards)
     if shards[0].merge is Merge.HOST:
-        return np.array([sum(samples[position::number]) for position in range(number)], dtype=np.float64)
-    return np.full(number, sum(samples), dtype=np.float64)
+        return np.array([sum(samples[position::num_shards]) for position in range(num_shards)], dtype=np.float64)
+    return np.full(num_shards, sum(samples), dtype=np.float64)
 
 
 def _merge_bytes(shards: Sequence[Shard], distinct: Array, workload: Workload, machine: Machine) -> Array:
@@ -146,17 +148,17 @@ def _merge_bytes(shards: Sequence[Shard], distinct: Array, workload: Workload, m
 
     Near shards are on other ranks of its host. It receives as many bytes.
     """
-    number, nothing = len(shards), np.zeros(len(shards))
+    num_shards, nothing = len(shards), np.zeros(len(shards))
     if shards[0].merge is Merge.HOST:  # vectors of all samples forward; gradients of its rail, to each shard, backward
         vector_bytes = shards[0].num_columns * workload.element_bytes
         rail_bytes = _vectors_sent(shards, workload) * vector_bytes
         total_bytes = float(sum(workload.samples) * vector_bytes)
-        return np.array([total_bytes + number * rail_bytes, total_bytes + (number - 2) * rail_bytes, nothing])
+        return np.array([total_bytes + num_shards * rail_bytes, total_bytes + (num_shards - 2) * rail_bytes, nothing])
     if shards[0].merge is Merge.COLUMNS and workload.shared_moments:  # a sum of squares for each row, to each shard
         hosts = np.array([shard.rank // machine.ranks_per_host for shard in shards])
         on_host = (hosts[:, None] == hosts).sum(axis=1)
         squares = distinct * workload.element_bytes
-        return np.array([number * squares, (on_host - 1) * squares, (number - on_host) * squares])
+        return np.array([num_shards * squares, (on_host - 1) * squares, (num_shards - on_host) * squares])
     return np.array([nothing] * 3)
 
 
@@ -185,7 +187,7 @@ def _copy_cost(samples: Array, table: Table, workload: Workload, machine: Machin
     cost[BATCH] = (
         gradient
         + (num_ids + 2 * samples) * row_bytes  # a gradient for each id, vectors and their gradients
-        + num_ids * (_BATCH_OF_IDS + INDEX_BYTES)
+        + num_ids * (_BATCH_ID_BYTES + INDEX_BYTES)
     )
     cost[HOST_MEMORY] = table.rows * (row_bytes + state_bytes) * table.host_share
     return _whole(cost)
@@ -202,14 +204,9 @@ def _whole(cost: Array) -> Loads:
     return np.rint(cost).astype(np.int64)
 
 
-# Tensors of a batch in the trainer. Two batches exist at a time, because the ids of the next batch are in flight.
-_SORTED = 20  # bytes per id: sorted, its former position, its bag
-_BATCH_OF_IDS = 2 * 8  # bytes per id in the batches of the source
-
-
 def _shard_batch(num_ids: Array, num_bags: float, distinct: Array, columns: Array, workload: Workload) -> Array:
     """Return the bytes on the rank of the rows: ids, vectors to send, gradients received, gradients merged by row."""
-    ids = (num_ids + num_bags) * 2 * INDEX_BYTES + num_ids * _SORTED
+    ids = (num_ids + num_bags) * 2 * INDEX_BYTES + num_ids * _SORTED_ID_BYTES
     return ids + num_bags * columns * _sent_bytes(workload) + distinct * columns * workload.element_bytes
 
 
@@ -219,7 +216,7 @@ def _sample_batch(samples: Array, num_shards: int, columns: int, table: Table, w
     `columns` is the number of columns of all vectors received for a bag.
     """
     ids = samples * table.pooling
-    size: Array = (ids + num_shards * samples) * (_BATCH_OF_IDS + 2 * INDEX_BYTES)
+    size: Array = (ids + num_shards * samples) * (_BATCH_ID_BYTES + 2 * INDEX_BYTES)
     size += samples * columns * (_sent_bytes(workload) + workload.element_bytes)
     return size
 

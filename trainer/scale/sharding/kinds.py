@@ -8,8 +8,8 @@ from trainer.sharding import Merge, Shard
 class RowWise:
     """Ranges of rows on every rank, for tables that are too large for one rank or have too many lookups for it.
 
-    An id goes to the rank of its row. Every rank sends the sum of its rows of a bag; the samples' rank adds up these
-    sums.
+    An id goes to the rank of its row. Every rank sends the sum of its rows of a bag; the rank of the samples adds up
+    these sums.
     """
 
     name = "row_wise"
@@ -22,18 +22,19 @@ class RowWise:
     def shards(self, table: int, num_rows: int, dim: int, ranks: Sequence[int]) -> tuple[Shard, ...]:
         """Return ranges of equal size, the last one smaller; some ranks hold no row of a table with few rows."""
         return tuple(
-            Shard(table, rank, first, number, dim)
-            for rank, (first, number) in zip(ranks, ranges(num_rows, len(ranks)), strict=True)
-            if number
+            Shard(table, rank, first_row, size, num_columns=dim)
+            for rank, (first_row, size) in zip(ranks, ranges(num_rows, len(ranks)), strict=True)
+            if size
         )
 
 
 class ColumnWise:
     """Ranges of columns on several ranks, each with all rows, for wide tables that are too large or slow for one rank.
 
-    The network carries as many bytes as for a table on one rank, but every rank of the table looks up all ids. Each
-    sends its columns of a bag's sum; the samples' rank puts them side by side. Row-wise AdaGrad needs the mean square
-    of a row's gradient over all columns, so these ranks add up their squares (trainer/scale/column_moments.py).
+    The network carries as many bytes as for a table on one rank, but every rank of the table looks up all ids. Every
+    rank sends its columns of a bag's sum; the rank of the samples puts them side by side. Row-wise AdaGrad needs the
+    mean square of a row's gradient over all columns, so these ranks add up their squares
+    (trainer/scale/column_moments.py).
     """
 
     name = "column_wise"
@@ -47,9 +48,9 @@ class ColumnWise:
     def shards(self, table: int, num_rows: int, dim: int, ranks: Sequence[int]) -> tuple[Shard, ...]:
         """Return ranges of equal width, the last one smaller; some ranks hold no column of a narrow table."""
         return tuple(
-            Shard(table, rank, 0, num_rows, number, first, Merge.COLUMNS)
-            for rank, (first, number) in zip(ranks, ranges(dim, len(ranks)), strict=True)
-            if number
+            Shard(table, rank, 0, num_rows, num_columns=size, first_column=first_column, merge=Merge.COLUMNS)
+            for rank, (first_column, size) in zip(ranks, ranges(dim, len(ranks)), strict=True)
+            if size
         )
 
 
@@ -72,13 +73,13 @@ class TableRowWise:
     def shards(self, table: int, num_rows: int, dim: int, ranks: Sequence[int]) -> tuple[Shard, ...]:
         """Return ranges of equal size, the last one smaller. All ranks of the host take part, also without a row."""
         return tuple(
-            Shard(table, rank, first, number, dim, merge=Merge.HOST)
-            for rank, (first, number) in zip(ranks, ranges(num_rows, len(ranks)), strict=True)
+            Shard(table, rank, first_row, size, num_columns=dim, merge=Merge.HOST)
+            for rank, (first_row, size) in zip(ranks, ranges(num_rows, len(ranks)), strict=True)
         )
 
 
-def ranges(size: int, number: int) -> list[tuple[int, int]]:
-    """Divide `size` rows or columns into ranges of (first, number): equal ones, a smaller one, then empty ones."""
-    length = -(-size // number)
-    firsts = [min(position * length, size) for position in range(number)]
-    return [(first, min(length, size - first)) for first in firsts]
+def ranges(total: int, num_ranges: int) -> list[tuple[int, int]]:
+    """Divide `total` rows or columns into ranges of (first, size): equal ones, a smaller one, then empty ones."""
+    largest = -(-total // num_ranges)
+    firsts = [min(index * largest, total) for index in range(num_ranges)]
+    return [(first, min(largest, total - first)) for first in firsts]

@@ -102,16 +102,16 @@ def _option(kind: str, layout: Layout, step: Step) -> Option:
     per_byte = step.per_byte[0] * PER_SECOND  # ranks differ only where samples or hosts are uneven
     times = np.rint(shards[:ALL_TO_ALLS].sum(axis=0) * per_byte).astype(np.int64) + shards[WORK]
     return Option(
-        kind,
-        layout.choices,
-        layout.groups,
-        shards,
-        everywhere,
-        times,
-        int(times.sum() + everywhere[WORK].sum()),
-        (shards.sum(axis=1) + everywhere.sum(axis=1)) / everywhere.shape[1],
-        int(shards[MEMORY].sum() + everywhere[MEMORY].sum()),
-        everywhere[MEMORY:].max(axis=1) + shards[MEMORY:].max(axis=1, initial=0),
+        kind=kind,
+        choices=layout.choices,
+        groups=layout.groups,
+        shards=shards,
+        everywhere=everywhere,
+        times=times,
+        total=int(times.sum() + everywhere[WORK].sum()),
+        mean=(shards.sum(axis=1) + everywhere.sum(axis=1)) / everywhere.shape[1],
+        memory=int(shards[MEMORY].sum() + everywhere[MEMORY].sum()),
+        most=everywhere[MEMORY:].max(axis=1) + shards[MEMORY:].max(axis=1, initial=0),
     )
 
 
@@ -131,14 +131,14 @@ def bounds(selected: Sequence[Option], step: Step) -> tuple[float, float]:
     """
     per_byte = float(step.per_byte[0])
     on_all = [option for option in selected if option.is_on_all_ranks]
-    means = sum((option.mean for option in selected), np.zeros(ROWS))
-    sample_seconds = means[:ALL_TO_ALLS] * per_byte
+    mean_loads = sum((option.mean for option in selected), np.zeros(ROWS))
+    sample_seconds = mean_loads[:ALL_TO_ALLS] * per_byte
+    mean = mean_loads[WORK] / PER_SECOND + sample_seconds[0] + sample_seconds[1] + sample_seconds[2]
     base = sum((option.mean for option in on_all), np.zeros(ROWS))
     largest = np.array([option.shards[:, option.times.argmax()] for option in selected if not option.is_on_all_ranks])
     with_base = base + largest.reshape(-1, ROWS)
     exchange = np.maximum(with_base[:, :ALL_TO_ALLS] * per_byte, sample_seconds)
     alone = with_base[:, WORK] / PER_SECOND + exchange[:, 0] + exchange[:, 1] + exchange[:, 2]
-    mean = means[WORK] / PER_SECOND + sample_seconds[0] + sample_seconds[1] + sample_seconds[2]
     return float(mean), float(alone.max(initial=0.0))
 
 

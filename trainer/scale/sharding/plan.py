@@ -1,4 +1,4 @@
-"""The sharding plan: the kind and the ranks of each table, with the predicted cost; to print, save, edit and load.
+"""The sharding plan: the kind and the ranks of each table, with the predicted cost; to save, edit and load.
 
 The file is YAML with a line for each table:
 
@@ -10,9 +10,7 @@ The file is YAML with a line for each table:
 A plan that does not fit the tables or the ranks raises ConfigError.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
-from itertools import groupby
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +19,6 @@ import yaml
 from trainer.errors import ConfigError
 from trainer.registry import KINDS
 from trainer.sharding import Placement
-
-_MAX_RANKS = 8  # a text has at most this many ranks
 
 
 @dataclass(frozen=True)
@@ -105,7 +101,7 @@ def load_plan(path: Path, num_tables: int, num_ranks: int, ranks_per_host: int) 
     except (yaml.YAMLError, ValueError) as error:  # the latter: a date that does not exist
         line = " ".join(str(error).split())
         raise ConfigError(f"the plan {path} is not valid YAML", line, "Fix the file") from error
-    rows = content.get("tables") if isinstance(content, dict) else None
+    rows = content.get("tables") if isinstance(content, dict) else None  # a row is a line of the file
     if not isinstance(rows, list):
         raise ConfigError(f"the plan {path} has no tables", "it is not a plan", "Save one with sharding.save")
     if content.get("ranks") != num_ranks:
@@ -121,7 +117,7 @@ def load_plan(path: Path, num_tables: int, num_ranks: int, ranks_per_host: int) 
             raise ConfigError(f"the plan {path} places table {table} twice", "it was edited", "Remove one of the lines")
         placements[table] = placement
     if sorted(placements) != list(range(num_tables)):
-        wrong = sorted(set(range(num_tables)) ^ set(placements))
+        wrong = sorted(set(range(num_tables)) ^ set(placements))  # tables that are missing, or that do not exist
         raise ConfigError(
             f"the plan {path} does not fit {num_tables} tables",
             f"check table {', '.join(map(str, wrong[:8]))}",
@@ -131,6 +127,7 @@ def load_plan(path: Path, num_tables: int, num_ranks: int, ranks_per_host: int) 
 
 
 def _parse_placement(path: Path, row: Any, num_ranks: int, ranks_per_host: int) -> tuple[int, Placement]:
+    """Return the table and the placement of a line."""
     match row:
         case {"table": int(table), "kind": str(kind), "ranks": [*ranks]} if all(type(rank) is int for rank in ranks):
             pass
@@ -149,88 +146,3 @@ def _parse_placement(path: Path, row: Any, num_ranks: int, ranks_per_host: int) 
             f"Write for example {examples}",
         )
     return table, Placement(kind, tuple(ranks))
-
-
-def as_text(plan: Plan, rows: Sequence[int], row_bytes: Sequence[int]) -> str:
-    """Return the plan and its prediction as text: a line for each placement, then a line for each rank.
-
-    `rows` has the rows of each table, `row_bytes` the bytes of a row of each.
-    """
-    tables_of: dict[Placement, list[int]] = {}
-    for table, placement in enumerate(plan.tables):
-        tables_of.setdefault(placement, []).append(table)
-    by_kind = sorted(tables_of.items(), key=lambda item: (item[0].kind, item[0].ranks))
-    placement_rows = []
-    for placement, tables in by_kind:
-        num_rows = sum(rows[table] for table in tables)
-        size = in_bytes(sum(rows[table] * row_bytes[table] for table in tables))
-        ranks = _numbers(placement.ranks)
-        placement_rows.append((placement.kind, ranks, str(len(tables)), f"{num_rows:,}", size, _numbers(tables)))
-    lines = [f"{len(plan.tables)} tables on {plan.num_ranks} ranks"]
-    lines += columns([("kind", "ranks", "tables", "rows", "bytes", "which"), *placement_rows], left=(0, 1, 5))
-    if plan.predicted:
-        lines += ["", "predicted for a step, without the dense layers"]
-        head = ("rank", "tables", "lookups", "sent", "received", "all-reduced", "time", "memory")
-        seconds = [load.seconds for load in plan.predicted]
-        lines += table_of_slowest(head, seconds, lambda rank: _load_row(rank, plan.predicted[rank]))
-        lines.append(_memory_line(plan.predicted))
-    return "\n".join(lines)
-
-
-def in_bytes(size: float) -> str:
-    """Format a size with three digits and a unit."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 999.5:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} TB" if size < 999.5 else f"{size:,.0f} TB"
-
-
-def table_of_slowest(
-    head: Sequence[str], seconds: Sequence[float], row: Callable[[int], Sequence[str]]
-) -> Iterable[str]:
-    """Yield the lines of a table with a row for each rank: the slowest ranks, in their order, and how many are left."""
-    slowest = sorted(range(len(seconds)), key=lambda rank: (-seconds[rank], rank))[:_MAX_RANKS]
-    yield from columns([head, *map(row, sorted(slowest))], left=())
-    if len(seconds) > _MAX_RANKS:
-        yield f"and {len(seconds) - _MAX_RANKS} faster ranks"
-
-
-def _load_row(rank: int, load: RankLoad) -> tuple[str, ...]:
-    sizes = (load.sent_bytes, load.received_bytes, load.reduced_bytes)
-    return (
-        str(rank),
-        str(len(load.tables)),
-        f"{load.lookups:,}",
-        *map(in_bytes, sizes),
-        f"{load.seconds * 1e3:.3g} ms",
-        in_bytes(load.memory_bytes),
-    )
-
-
-def _memory_line(predicted: Sequence[RankLoad]) -> str:
-    """Return a line with the parts of the memory of the rank that needs most memory."""
-    rank = max(range(len(predicted)), key=lambda rank: (predicted[rank].memory_bytes, -rank))
-    sizes = {
-        name: size for name, size in asdict(predicted[rank].memory).items() if size or name not in ("host", "disk")
-    }
-    parts = ", ".join(f"{name} {in_bytes(size)}" for name, size in sizes.items())
-    return f"memory of rank {rank}: {parts}"
-
-
-def columns(rows: Sequence[Sequence[str]], left: Sequence[int]) -> Iterable[str]:
-    """Yield lines with aligned cells. Columns in `left` are aligned to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [
-            cell.ljust(width) if column in left else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        yield "  ".join(cells).rstrip()
-
-
-def _numbers(numbers: Iterable[int]) -> str:
-    """Return numbers with ranges, such as 0-3, 7."""
-    runs = groupby(enumerate(sorted(numbers)), key=lambda item: item[1] - item[0])
-    ends = [[number for _, number in run] for _, run in runs]
-    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in ends)

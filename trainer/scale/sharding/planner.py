@@ -33,15 +33,17 @@ from trainer.scale.sharding.cost import (
     plan_cost,
 )
 from trainer.scale.sharding.options import MEMORY, Option, bounds, options_of
-from trainer.scale.sharding.plan import Memory, Plan, RankLoad, in_bytes
+from trainer.scale.sharding.plan import Memory, Plan, RankLoad
 from trainer.scale.sharding.repair import Repair
 from trainer.scale.sharding.starts import selections, starts
 from trainer.scale.sharding.step import Step
 from trainer.scale.sharding.swaps import swap_tables
+from trainer.scale.sharding.text import in_bytes
 from trainer.scale.sharding.workload import Machine, Table, Workload
 from trainer.sharding import Kind
 
 AUTO = "auto"
+Pair = tuple[Table, str]  # a table, and its kind or auto
 _NOTABLE = 0.125  # ratio of a rank's mean time or memory; less is not worth the search for a division
 _HARDLY = 0.005  # ratio of a step that is not worth another choice of options
 RESERVE = 0.15  # ratio of free memory to leave, because a prediction may be wrong by this ratio
@@ -78,16 +80,19 @@ class ShardingConfig:
     def machine(self, ranks_per_host: int) -> Machine:
         """Return the hardware that the planner assumes."""
         return Machine(
-            self.memory_bandwidth,
-            self.lookup_seconds,
-            self.network_bandwidth,
-            self.host_bandwidth,
-            ranks_per_host,
+            memory_bandwidth=self.memory_bandwidth,
+            lookup_seconds=self.lookup_seconds,
+            network_bandwidth=self.network_bandwidth,
+            host_bandwidth=self.host_bandwidth,
+            ranks_per_host=ranks_per_host,
             disk_bandwidth=self.disk_bandwidth,
         )
 
     def limit(self, free_bytes: int, ranks_per_host: int, base_bytes: int) -> int:
-        """Return the maximum total bytes of a rank, given the free bytes of its host and the bytes it already uses."""
+        """Return the maximum total bytes of a rank.
+
+        `free_bytes` is the free memory of its host, `base_bytes` is what the rank uses already.
+        """
         return self.memory_bytes or base_bytes + int(free_bytes * (1 - RESERVE)) // ranks_per_host
 
 
@@ -110,17 +115,14 @@ def choose(
     pairs = list(zip(workload.tables, kinds, strict=True))
     options = _options(pairs, workload, machine, step, limits.room)
     # Large tables first, in an order that does not depend on the numbers of unequal tables.
-    order = sorted(range(len(pairs)), key=lambda number: (_sort_key(*pairs[number]), number))
-    assignment = _best_assignment([options[pairs[number]] for number in order], step, limits)
+    order = sorted(range(len(pairs)), key=lambda index: (_sort_key(*pairs[index]), index))
+    assignment = _best_assignment([options[pairs[index]] for index in order], step, limits)
     if limits.excess(assignment.loads).any():
-        tables = [workload.tables[number] for number in order]
+        tables = [workload.tables[index] for index in order]
         raise _no_room(assignment, order, tables, limits, base_bytes)
     placement_of = dict(zip(order, assignment.placements(), strict=True))
-    plan = Plan(workload.num_ranks, tuple(placement_of[number] for number in range(len(order))))
+    plan = Plan(workload.num_ranks, tuple(placement_of[index] for index in range(len(order))))
     return predict(plan, workload, machine, base_bytes)
-
-
-Pair = tuple[Table, str]  # a table, and its kind or auto
 
 
 def _sort_key(table: Table, kind: str) -> tuple[float, float, float, float, float, str]:
@@ -151,10 +153,10 @@ def _options(
     If there is a choice, a table is divided only if it needs a notable part of the time or the memory of a rank.
     """
     whole = {name: kind for name, kind in KINDS.items() if _is_whole(kind, workload, machine)}
-    options = {
-        pair: options_of(whole if pair[1] == AUTO else {pair[1]: KINDS[pair[1]]}, pair[0], workload, machine, step)
-        for pair in set(pairs)
-    }
+    options: dict[Pair, list[Option]] = {}
+    for table, kind in set(pairs):
+        kinds = whole if kind == AUTO else {kind: KINDS[kind]}
+        options[table, kind] = options_of(kinds, table, workload, machine, step)
     mean = sum(min(option.total for option in options[pair]) for pair in pairs) / workload.num_ranks
     divided = {name: kind for name, kind in KINDS.items() if name not in whole}
     for (table, kind), table_options in options.items():
@@ -204,17 +206,24 @@ def check_fits(plan: Plan, memory_bytes: int) -> None:
 def _no_room(
     assignment: Assignment, numbers: Sequence[int], tables: Sequence[Table], limits: Limits, base_bytes: int
 ) -> ConfigError:
-    """Return the error for the rank that has least room in the best assignment; it names its largest table."""
-    tier = int(((assignment.loads[MEMORY:] - limits.rooms[:, None]).max(axis=1) > 0).argmax())  # the first one
-    row, base = MEMORY + tier, (base_bytes, 0, 0)[tier]
-    limit, rank = base + int(limits.rooms[tier]), int(assignment.loads[row].argmax())
+    """Return the error for the rank that needs most memory in the best assignment; it names its largest table.
+
+    If there is room in the memory of all ranks, the error is about the memory of the hosts, or about the disks.
+    """
+    is_full = (assignment.loads[MEMORY:] - limits.rooms[:, None]).max(axis=1) > 0
+    tier = int(is_full.argmax())  # the first one of memory, host memory and disk
+    place = ("", " of host memory", " of a disk")[tier]
+    base = base_bytes if tier == 0 else 0
+    limit = base + int(limits.rooms[tier])
+    load = MEMORY + tier
+    rank = int(assignment.loads[load].argmax())
     sizes = []
-    for table, option in enumerate(assignment.options):
-        shard_ranks = option.groups[assignment.groups[table]]
-        sizes.append(int(option.everywhere[row, rank] + option.shards[row, shard_ranks == rank].sum()))
-    table = sizes.index(max(sizes))
-    where = f"{('', ' of host memory', ' of a disk')[tier]}, with table {numbers[table]} of {tables[table].rows:,} rows"
-    return _too_large(base + int(assignment.loads[row, rank]), limit, where, base)
+    for option, group in zip(assignment.options, assignment.groups, strict=True):
+        is_on_rank = option.groups[group] == rank
+        sizes.append(int(option.everywhere[load, rank] + option.shards[load, is_on_rank].sum()))
+    largest = sizes.index(max(sizes))
+    where = f"{place}, with table {numbers[largest]} of {tables[largest].rows:,} rows"
+    return _too_large(base + int(assignment.loads[load, rank]), limit, where, base)
 
 
 def _too_large(needed: float, limit: int, where: str, base_bytes: int) -> ConfigError:

@@ -16,7 +16,7 @@ from trainer.scale.sharding.options import Option
 from trainer.scale.sharding.step import Step
 from trainer.scale.sharding.swaps import swap_tables
 
-_WORK = 16_000_000  # times of ranks to compute, so that a large job takes no longer than a small one
+_WORK = 16_000_000  # scores of single ranks to compute, so that a large job takes no longer than a small one
 
 
 class Repair:
@@ -60,11 +60,13 @@ class Repair:
 
     def _best_move(self, assignment: Assignment, table: int) -> tuple[Score, Option, int, Loads]:
         """Return the option and group of a table with the lowest score, and the loads with it."""
-        others, moves = assignment.without(table), []
-        for number, option in enumerate(self.options[table]):
-            stacked = np.repeat((others + option.everywhere)[None], len(option.groups), axis=0)
-            stacked.transpose(0, 2, 1)[np.arange(len(option.groups))[:, None], option.groups] += option.shards.T
+        without_table, moves = assignment.without(table), []
+        for index, option in enumerate(self.options[table]):
+            num_groups = len(option.groups)
+            # The loads with the table on each group: (groups, loads, ranks)
+            stacked = np.repeat((without_table + option.everywhere)[None], num_groups, axis=0)
+            stacked.transpose(0, 2, 1)[np.arange(num_groups)[:, None], option.groups] += option.shards.T
             lowest, group = best(stacked, self.step, self.limits)
-            moves.append((lowest, number, group, stacked[group]))
-        lowest, number, group, loads = min(moves, key=lambda move: move[:2])
-        return lowest, self.options[table][number], group, loads
+            moves.append((lowest, index, group, stacked[group]))
+        lowest, index, group, loads = min(moves, key=lambda move: move[:2])  # the first option of equal ones
+        return lowest, self.options[table][index], group, loads

@@ -44,7 +44,8 @@ def starts(selected: Sequence[Option], limits: Limits) -> dict[str, Assignment]:
     groups = [0] * len(selected)
     single = [table for table, option in enumerate(selected) if option.can_be_on_any_rank]
     several = [table for table, option in enumerate(selected) if option.is_movable and not option.can_be_on_any_rank]
-    times, memory = np.zeros((2, *selected[0].everywhere.shape[1:]), dtype=np.int64)
+    num_ranks = selected[0].everywhere.shape[1]
+    times, memory = np.zeros(num_ranks, dtype=np.int64), np.zeros(num_ranks, dtype=np.int64)  # of each rank
     for option in selected:
         memory += option.everywhere[MEMORY]
         if len(option.groups) == 1:
@@ -54,7 +55,7 @@ def starts(selected: Sequence[Option], limits: Limits) -> dict[str, Assignment]:
         option = selected[table]
         slowest = (times[option.groups] + option.times).max(axis=1)
         fits = (memory[option.groups] + option.shards[MEMORY]).max(axis=1) <= limits.room
-        groups[table] = int(np.lexsort((slowest, ~fits))[0])
+        groups[table] = int(np.lexsort((slowest, ~fits))[0])  # first a group that fits, then the fastest one
         times[option.groups[groups[table]]] += option.times
         memory[option.groups[groups[table]]] += option.shards[MEMORY]
     indivisible = Indivisible(

@@ -54,21 +54,23 @@ def swap_tables(assignment: Assignment, step: Step, limits: Limits) -> Assignmen
 
 
 def _swap_until_even(assignment: Assignment, step: Step, limits: Limits) -> Assignment:
+    """Return an assignment after swaps with the slowest rank. A move is a swap with an empty shard of another rank."""
     num_ranks = assignment.loads.shape[1]
     tables = [table for table, option in enumerate(assignment.options) if option.can_be_on_any_rank]
-    held_by = np.array([assignment.groups[table] for table in tables] + list(range(num_ranks)), dtype=np.int64)
-    shards = np.zeros((len(held_by), len(assignment.loads)), dtype=np.int64)  # the last R are nothing, one on each rank
-    for number, table in enumerate(tables):
-        shards[number] = assignment.options[table].shards[:, 0]
+    # The shards of the tables, then an empty shard on each rank
+    rank_of = np.array([assignment.groups[table] for table in tables] + list(range(num_ranks)), dtype=np.int64)
+    shards = np.zeros((len(rank_of), len(assignment.loads)), dtype=np.int64)
+    for index, table in enumerate(tables):
+        shards[index] = assignment.options[table].shards[:, 0]
     ranks, loads = _Ranks(assignment, step, limits), assignment.loads.T.copy()
     seconds = ranks.seconds(loads, slice(None))
     for _ in range(_MAX_ROUNDS):
         slowest = int(seconds.argmax())
-        given = np.flatnonzero(held_by[: len(tables)] == slowest)
-        taken = np.flatnonzero(held_by != slowest)
+        given = np.flatnonzero(rank_of[: len(tables)] == slowest)
+        taken = np.flatnonzero(rank_of != slowest)
         if not len(given) or not len(taken):
             break
-        partners = held_by[taken]
+        partners = rank_of[taken]
         moved = shards[given, None] - shards[None, taken]
         slower = np.maximum(
             ranks.seconds(loads[slowest] - moved, slowest), ranks.seconds(loads[partners] + moved, partners)
@@ -76,17 +78,17 @@ def _swap_until_even(assignment: Assignment, step: Step, limits: Limits) -> Assi
         best = int(slower.argmin())
         if slower.flat[best] >= seconds[slowest]:
             break
-        gives, takes = divmod(best, len(taken))
-        partner, load, other = int(partners[takes]), int(given[gives]), int(taken[takes])
-        loads[slowest] -= moved[gives, takes]
-        loads[partner] += moved[gives, takes]
-        held_by[load] = partner
-        if other < len(tables):
-            held_by[other] = slowest
+        row, column = divmod(best, len(taken))
+        partner, given_shard, taken_shard = int(partners[column]), int(given[row]), int(taken[column])
+        loads[slowest] -= moved[row, column]
+        loads[partner] += moved[row, column]
+        rank_of[given_shard] = partner
+        if taken_shard < len(tables):  # empty shards stay
+            rank_of[taken_shard] = slowest
         pair = np.array([slowest, partner])
         seconds[pair] = ranks.seconds(loads[pair], pair)
     result = assignment.copy()
-    for number, table in enumerate(tables):
-        result.groups[table] = int(held_by[number])
+    for index, table in enumerate(tables):
+        result.groups[table] = int(rank_of[index])
     result.loads = np.ascontiguousarray(loads.T)
     return result

@@ -77,18 +77,18 @@ def with_tiers(workload: Workload, room: int, host_room: int | None = None) -> W
     """Return the workload with the share of each table in host memory and on a disk.
 
     Rows that are read often are in the memory of the ranks, other rows in the memory of the hosts or on a disk. The
-    ranks have `room` bytes for all rows, and their hosts `host_room` (None: as many as needed). Rows of one table are
-    alike, because ids are assumed to be spread evenly, and the table between two tiers is divided. A cache of popular
-    rows does better (ZionEX caches rows of the host, arXiv 2104.05158).
+    ranks have `room` bytes for all rows, and their hosts have `host_room` bytes (None: as many as needed). Ids are
+    assumed to be spread evenly over the rows of a table, so any rows of the table between two tiers may be in either. A
+    cache of popular rows does better (ZionEX caches rows of the host, arXiv 2104.05158).
     """
     tables = list(workload.tables)
-    for number in sorted(range(len(tables)), key=lambda number: (-_reads(tables[number]), number)):
-        table = tables[number]
+    for index in sorted(range(len(tables)), key=lambda index: (-_reads(tables[index]), index)):
+        table = tables[index]
         size = table.rows * (table.dim * workload.weight_bytes + workload.state_bytes(table.dim))
         rank_bytes = min(size, max(0, room))
         host_bytes = size - rank_bytes if host_room is None else min(size - rank_bytes, host_room)
         on_disk = size - rank_bytes - host_bytes
-        tables[number] = replace(table, host_share=host_bytes / size, disk_share=on_disk / size)
+        tables[index] = replace(table, host_share=host_bytes / size, disk_share=on_disk / size)
         room -= rank_bytes
         host_room = None if host_room is None else host_room - host_bytes
     return replace(workload, tables=tuple(tables))

@@ -56,8 +56,10 @@ class TieredKernel(TorchKernel):
         self._reading: Future[Records] = self._thread.submit(np.empty, 0, self._file.record)  # nothing yet
         self._writing: Future[None] = self._thread.submit(lambda: None)
         self._is_whole = False  # all rows of the last lookup are in memory
-        self._ahead: tuple[Bags | None, Numbers] = None, np.empty(0, np.int64)  # a prefetch and its distinct rows
-        self.wanted = self.missing = 0  # distinct rows claimed so far, and those that came from the disk
+        self._prefetched: Bags | None = None  # the bags of the last prefetch
+        self._prefetched_rows: Numbers = np.empty(0, np.int64)  # its distinct rows
+        self.wanted = 0  # distinct rows claimed so far
+        self.missing = 0  # rows among them that came from the disk
         self.is_short = False  # the rows of two batches were once more than the slots
 
     @property
@@ -72,7 +74,7 @@ class TieredKernel(TorchKernel):
         """
         if self._is_whole:
             distinct = self._distinct(bags)
-            self._ahead = bags, distinct
+            self._prefetched, self._prefetched_rows = bags, distinct
             claim = self._slots.claim_ahead(distinct)
             self._count(claim)
             self.is_short |= bool((self._slots.slot_of[distinct] < 0).any())
@@ -80,8 +82,7 @@ class TieredKernel(TorchKernel):
 
     def lookup(self, bags: Bags) -> Tensor:
         """Return the sum of the rows of each bag (G, D), 0 for an empty bag."""
-        is_ahead = bags is self._ahead[0]
-        distinct = self._ahead[1] if is_ahead else self._distinct(bags)
+        distinct = self._prefetched_rows if bags is self._prefetched else self._distinct(bags)
         self._is_whole = len(distinct) <= self._slots.num_slots
         self.is_short |= not self._is_whole
         if self._is_whole:
@@ -99,18 +100,19 @@ class TieredKernel(TorchKernel):
         size = self._slots.num_slots
         for first in range(0, len(rows), size):
             piece = slice(first, first + size)
-            numbers = rows[piece].cpu().numpy()
-            claimed = (
-                self._slots.slot_of[numbers].astype(np.int64) if self._is_whole else self._claim(numbers, "optimizer")
-            )
+            row_numbers = rows[piece].cpu().numpy()
+            if self._is_whole:
+                claimed = self._slots.slot_of[row_numbers].astype(np.int64)
+            else:
+                claimed = self._claim(row_numbers, "optimizer")
             squares = None if mean_squares is None else mean_squares[piece]
             places = torch.from_numpy(claimed).to(self.weight.device)
             super().apply(Merged(rows[piece], gradient[piece]), learning_rate, squares, places)
             self._slots.changed[claimed] = True
 
-    def read(self, first: int, number: int) -> tuple[Tensor, Tensor]:
-        """Return copies of the weight (number, D) and the optimizer state (number, …) of rows."""
-        records = self.records(first, number)
+    def read(self, first: int, num_rows: int) -> tuple[Tensor, Tensor]:
+        """Return copies of the weight (n, D) and the optimizer state (n, …) of n rows from `first` on."""
+        records = self.records(first, num_rows)
         return self.tensor(records["weight"]), self.tensor(records["state"])
 
     def write(self, first: int, weight: Tensor, state: Tensor | None = None) -> None:
@@ -121,11 +123,11 @@ class TieredKernel(TorchKernel):
             records["state"] = state.cpu().numpy()
         self.set_records(first, records)
 
-    def records(self, first: int, number: int) -> Records:
-        """Return copies of rows."""
+    def records(self, first: int, num_rows: int) -> Records:
+        """Return copies of rows from `first` on."""
         self._finish()
-        records = self._file.read(np.arange(first, first + number))
-        changed, slots = self._slots.changed_rows(first, number)
+        records = self._file.read(np.arange(first, first + num_rows))
+        changed, slots = self._slots.changed_rows(first, num_rows)
         records[changed - first] = self._records(slots)
         return records
 
@@ -145,6 +147,7 @@ class TieredKernel(TorchKernel):
         return tensor if tensor.is_floating_point() else tensor.view(self.weight.dtype)
 
     def _lookup_piece(self, bags: Bags) -> Tensor:
+        """Look up bags whose distinct rows fit into the slots, or a single bag."""
         distinct = self._distinct(bags)
         if len(distinct) <= self._slots.num_slots:
             self._claim(distinct, "embedding")
@@ -159,6 +162,7 @@ class TieredKernel(TorchKernel):
         return self._precision.sums(weight, Bags(rows.to(self.weight.device), bags.lengths))
 
     def _in_slots(self, bags: Bags) -> Bags:
+        """Return the bags with the slots of their rows, all of which are in memory."""
         slots = torch.from_numpy(self._slots.slot_of[bags.rows.cpu().numpy()])
         return Bags(slots.to(bags.rows.device, bags.lengths.dtype), bags.lengths)
 
@@ -177,6 +181,7 @@ class TieredKernel(TorchKernel):
         return self._slots.slot_of[rows].astype(np.int64)
 
     def _count(self, claim: Claim) -> None:
+        """Count the rows that move, and tell zmon their bytes."""
         self.missing += len(claim.read)
         row_bytes = self._file.record.itemsize
         zmon.work(offload_read=len(claim.read) * row_bytes, offload_written=len(claim.written) * row_bytes)
@@ -205,6 +210,7 @@ class TieredKernel(TorchKernel):
 
     @staticmethod
     def _distinct(bags: Bags) -> Numbers:
+        """Return the distinct rows of the bags, sorted."""
         return np.unique(bags.rows.cpu().numpy())
 
     def _records(self, slots: Numbers) -> Records:
@@ -216,6 +222,7 @@ class TieredKernel(TorchKernel):
         return records
 
     def _fill(self, slots: Numbers, records: Records) -> None:
+        """Write rows into these slots."""
         places = torch.from_numpy(slots).to(self.weight.device)
         self.weight[places] = self.tensor(records["weight"]).to(self.weight.device)
         self.state[places] = self.tensor(records["state"]).to(self.weight.device)
@@ -223,7 +230,7 @@ class TieredKernel(TorchKernel):
 
 def record_of(dim: int, precision: Precision, optimizer: OptimizerConfig) -> np.dtype[np.void]:
     """Return the type of a row of D columns on a disk: its weight and its optimizer state."""
-    weight, state = (array(torch.empty(0, dtype=dtype)).dtype for dtype in (precision.dtype, precision.computed))
+    weight, state = (array(torch.empty(0, dtype=dtype)).dtype for dtype in (precision.dtype, precision.compute_dtype))
     return np.dtype([("weight", weight, (dim,)), ("state", state, optimizer.state_shape((1, dim))[1:])])
 
 

@@ -25,7 +25,7 @@ MAX_CALLS = 128  # at a time; all contexts of a host share /proc/sys/fs/aio-max-
 # disk was slower, 730 to 841 ms in one, 402 to 419 in 24 and 383 to 397 in 48.
 _THREADS = 24
 _MIN_REQUESTS = 16  # requests for one more thread
-_NUMBERS = {  # of io_setup, io_submit, io_getevents
+_CALL_NUMBERS = {  # of io_setup, io_submit, io_getevents, by machine
     "x86_64": (206, 209, 208),
     "aarch64": (0, 2, 4),
 }
@@ -43,8 +43,8 @@ _idle: SimpleQueue[ManyCalls] = SimpleQueue()  # one for each thread
 
 def move(opcode: int, file: int, offsets: NDArray[np.int64], buffer: NDArray[np.uint8]) -> None:
     """Read or write a row of `buffer` (N, bytes) at each offset (N,). Raises OSError."""
-    number = min(_THREADS, max(1, len(offsets) // _MIN_REQUESTS))
-    edges = [len(offsets) * part // number for part in range(number + 1)]
+    num_parts = min(_THREADS, max(1, len(offsets) // _MIN_REQUESTS))
+    edges = [len(offsets) * part // num_parts for part in range(num_parts + 1)]
     parts = [slice(*pair) for pair in pairwise(edges)]
     moves = [threads().submit(_move, opcode, file, offsets[part], buffer[part]) for part in parts]
     for future in moves:
@@ -73,9 +73,9 @@ class ManyCalls:
     def __init__(self) -> None:
         """Raises OSError if the kernel has no room for more requests (/proc/sys/fs/aio-max-nr)."""
         self._context = ctypes.c_ulong(0)
-        if platform.machine() not in _NUMBERS:
+        if platform.machine() not in _CALL_NUMBERS:
             raise OSError(0, f"the numbers of system calls of {platform.machine()} are not known")
-        setup, self._submit, self._get_events = _NUMBERS[platform.machine()]
+        setup, self._submit, self._get_events = _CALL_NUMBERS[platform.machine()]
         try:
             self._call(setup, ctypes.c_long(MAX_CALLS), ctypes.byref(self._context))
         except BlockingIOError as error:

@@ -64,11 +64,11 @@ class CacheNote:
 def divide_memory(memory: int, sizes: Sequence[int]) -> dict[int, int]:
     """Return the bytes of memory of each group that is not in memory as a whole, by its number.
 
-    Groups that are smaller than an equal share are in memory. The others share what is left in proportion to their
-    sizes. Not all groups fit.
+    Groups that are smaller than an equal share are in memory. The other groups divide the rest of the memory in
+    proportion to their sizes. The sum of all sizes is more than the memory.
     """
-    larger = sorted(range(len(sizes)), key=lambda number: sizes[number])
-    while sizes[larger[0]] * len(larger) <= memory:
-        memory -= sizes[larger.pop(0)]
-    total = sum(sizes[number] for number in larger)
-    return {number: memory * sizes[number] // total for number in larger}
+    left = sorted(range(len(sizes)), key=lambda group: sizes[group])  # the smallest group first
+    while sizes[left[0]] * len(left) <= memory:
+        memory -= sizes[left.pop(0)]
+    total = sum(sizes[group] for group in left)
+    return {group: memory * sizes[group] // total for group in left}

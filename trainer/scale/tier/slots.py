@@ -58,9 +58,9 @@ class Slots:
         missing, num_new = self._use_present(rows)
         return self._bring(missing[: self.num_slots - num_last - num_new], before=last)
 
-    def changed_rows(self, first: int, number: int) -> tuple[Numbers, Numbers]:
+    def changed_rows(self, first: int, num_rows: int) -> tuple[Numbers, Numbers]:
         """Return the changed rows of a range that are in memory, sorted, with their slots."""
-        slots = self.slot_of[first : first + number]
+        slots = self.slot_of[first : first + num_rows]
         places = np.flatnonzero(slots >= 0)
         places = places[self.changed[slots[places]]]
         return places + first, slots[places].astype(np.int64)
@@ -103,21 +103,21 @@ class Slots:
         unused: Numbers = slots[self._used[slots] == claim]
         return unused
 
-    def _take(self, number: int, before: int) -> Numbers:
+    def _take(self, num_rows: int, before: int) -> Numbers:
         """Return slots for this number of rows: empty slots, then the slots that were used longest ago."""
         first = self._num_taken
-        self._num_taken = min(first + number, self.num_slots)
+        self._num_taken = min(first + num_rows, self.num_slots)
         taken = [np.arange(first, self._num_taken)]
-        missing = number - len(taken[0])
-        while missing:
+        num_missing = num_rows - len(taken[0])
+        while num_missing:
             claim, slots = self._queue.popleft()
             self._queued -= len(slots)
             assert claim < before, "more rows than slots"
             slots = self._not_used_since(claim, slots)
-            if len(slots) > missing:
-                self._queue.appendleft((claim, slots[missing:]))
-                self._queued += len(slots) - missing
-                slots = slots[:missing]
+            if len(slots) > num_missing:
+                self._queue.appendleft((claim, slots[num_missing:]))
+                self._queued += len(slots) - num_missing
+                slots = slots[:num_missing]
             taken.append(slots)
-            missing -= len(slots)
+            num_missing -= len(slots)
         return np.concatenate(taken)

@@ -1,5 +1,7 @@
 """Tests of the costs of small tables: bytes, work and memory are compared with sums by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from trainer.registry import KINDS
@@ -108,9 +110,10 @@ def test_small_table_needs_less_working_memory() -> None:
 
 @pytest.mark.parametrize("kind", ["table_wise", "data_parallel"])
 def test_rows_in_host_memory_take_its_space_and_its_bandwidth(kind: str) -> None:
-    slow = Machine(1e9, 0.0, 1e6, 1e5, 2, host_memory_bandwidth=1e8)
-    whole = cost(kind, (0, 1)[: 1 + (kind == "data_parallel")], slow)
-    half = cost(kind, (0, 1)[: 1 + (kind == "data_parallel")], slow, table=Table(100, 8, 2.0, host_share=0.5))
+    slow = replace(MACHINE, lookup_seconds=0.0, host_memory_bandwidth=1e8)
+    ranks = (0, 1) if kind == "data_parallel" else (0,)
+    whole = cost(kind, ranks, slow)
+    half = cost(kind, ranks, slow, table=replace(TABLE, host_share=0.5))
     assert half[HOST_MEMORY, 0] == half[WEIGHTS, 0] + half[STATE, 0] == (whole[WEIGHTS, 0] + whole[STATE, 0]) / 2
     num_ids, touched = (20, 20) if kind == "table_wise" else (10, 100)
     rows_read = num_ids * 32 + 2 * touched * 36
@@ -118,18 +121,17 @@ def test_rows_in_host_memory_take_its_space_and_its_bandwidth(kind: str) -> None
 
 
 def test_rows_on_a_disk_take_no_memory_and_a_page_each() -> None:
-    slow = Machine(1e9, 0.0, 1e6, 1e5, 2, disk_bandwidth=1e8)
-    whole, half = (
-        cost("table_wise", (0,), slow),
-        cost("table_wise", (0,), slow, table=Table(100, 8, 2.0, disk_share=0.5)),
-    )
+    slow = replace(MACHINE, lookup_seconds=0.0, disk_bandwidth=1e8)
+    whole = cost("table_wise", (0,), slow)
+    half = cost("table_wise", (0,), slow, table=replace(TABLE, disk_share=0.5))
     assert half[DISK, 0] == half[WEIGHTS, 0] + half[STATE, 0] == (whole[WEIGHTS, 0] + whole[STATE, 0]) / 2
     rows_read, pages = 20 * 32 + 2 * 20 * 36, 2 * 20 * 4096  # 20 ids of 20 rows, each read and written
     assert half[WORK, 0] - whole[WORK, 0] == (pages * 10 - rows_read) / 2 * 1000
 
 
 def test_copies_are_never_on_a_disk() -> None:
-    whole, half = cost("data_parallel", (0, 1)), cost("data_parallel", (0, 1), table=Table(100, 8, 2.0, disk_share=0.5))
+    whole = cost("data_parallel", (0, 1))
+    half = cost("data_parallel", (0, 1), table=replace(TABLE, disk_share=0.5))
     assert (whole == half).all()
 
 
@@ -147,5 +149,5 @@ def test_layouts_have_cost_of_each_choice_of_ranks() -> None:
 
 
 def test_time_without_end_is_limited_so_that_sums_do_not_overflow() -> None:
-    still = Machine(1e-9, 1e-6, 1e-9, 1e-9, ranks_per_host=1)
+    still = replace(MACHINE, memory_bandwidth=1e-9, network_bandwidth=1e-9, host_bandwidth=1e-9, ranks_per_host=1)
     assert (10_000 * cost("table_wise", (0,), still)[WORK] >= 0).all()

@@ -12,14 +12,14 @@ NO_LIMIT = 1 << 50
 
 
 def indivisible(times, placed_times, memory=None, room=None) -> Indivisible:
-    """Loads with as many bytes as picoseconds, on ranks without a limit, unless `memory` and `room` are given."""
+    """Return loads with as many bytes as picoseconds on ranks without a limit, unless `memory` and `room` are given."""
     memory = times if memory is None else memory
     room = [NO_LIMIT] * len(placed_times) if room is None else room
     return Indivisible(*(np.array(numbers, dtype=np.int64) for numbers in (times, memory, placed_times, room)))
 
 
 def longest_time(name: str, loads: Indivisible) -> int:
-    """The longest time of a rank in the partition of this partitioner."""
+    """Return the longest time of a rank in the partition of this partitioner."""
     times = loads.placed_times.copy()
     np.add.at(times, PARTITIONERS[name](loads), loads.times)
     return int(times.max())

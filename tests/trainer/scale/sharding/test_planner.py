@@ -3,6 +3,7 @@
 import random
 import re
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from trainer.scale.sharding.options import bounds, options_of
 from trainer.scale.sharding.plan import Plan
 from trainer.scale.sharding.planner import AUTO, ShardingConfig, check_fits, choose, predict
 from trainer.scale.sharding.step import Step
-from trainer.scale.sharding.workload import Machine, Table, Workload
+from trainer.scale.sharding.workload import Table, Workload
 from trainer.sharding import Placement
 
 MACHINE = ShardingConfig().machine(ranks_per_host=2)
@@ -196,12 +197,13 @@ def test_plans_predict_all_lookups_for_any_number_of_ranks() -> None:
     assert load.lookups == 3 * 128
     assert load.tables == (0, 1, 2)
     many_ranks = plan([Table(1_000, 16, 1.0)] * 2, (64,) * 6).predicted
-    assert (len(many_ranks), sum(not load.tables for load in many_ranks) in (0, 4)) == (6, True)
+    assert len(many_ranks) == 6
+    assert sum(not load.tables for load in many_ranks) in (0, 4)  # divided over all ranks, or each table on one
 
 
 def test_slow_network_between_hosts_makes_plan_slower() -> None:
     tables = [Table(60, 64, 1.0)] * 4
-    slow = Machine(8e9, 1e-7, network_bandwidth=1e9, host_bandwidth=1e7, ranks_per_host=2)
+    slow = replace(MACHINE, host_bandwidth=1e7)
     assert slowest(plan(tables, (64,) * 4, machine=slow)) > 2 * slowest(plan(tables, (64,) * 4))
 
 

@@ -1,5 +1,7 @@
 """Tests of the seconds of a step: bytes that cross the network, within a host and between hosts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -61,14 +63,14 @@ def test_sent_bytes_stay_on_the_rank_or_go_to_its_host_or_to_others() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_single_rank_does_not_wait_for_network(kind: str) -> None:
-    slow = Machine(1e9, 1e-6, network_bandwidth=1e-9, host_bandwidth=1e-9, ranks_per_host=1)
+    slow = replace(MACHINE, network_bandwidth=1e-9, host_bandwidth=1e-9, ranks_per_host=1)
     step_model, loads = step(kind, KINDS[kind].choices(1, 1)[0], (5,), slow)
     assert step_model.seconds(loads)[0] < 1
 
 
 def test_seconds_equal_sums_over_all_pairs_of_ranks() -> None:
-    machine, samples = Machine(1e9, 1e-6, 1e6, 1e5, ranks_per_host=2), (5, 4, 3, 6, 2)  # the last host has one rank
-    step_model, loads = step("row_wise", (0, 1, 2, 3, 4), samples, machine)
+    samples = (5, 4, 3, 6, 2)  # the last host has one rank
+    step_model, loads = step("row_wise", (0, 1, 2, 3, 4), samples)
     host = np.arange(5) // 2
     per_byte = np.where(host[:, None] == host, 1e-6, 2e-5) * (1 - np.eye(5))
     sent = np.outer(samples, loads[IDS]) / sum(samples)  # from each rank to each shard

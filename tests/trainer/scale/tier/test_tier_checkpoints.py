@@ -70,26 +70,24 @@ def test_chunks_of_a_few_rows_are_saved_and_loaded(make_run, monkeypatch, chunk_
 def test_save_and_load_hold_one_chunk_of_rows_at_a_time(make_run, monkeypatch) -> None:
     """No call reads or writes more rows than a chunk has."""
     monkeypatch.setattr(rows, "CHUNK_BYTES", 1000)
-    most = 0
+    sizes: list[int] = []  # rows of each call
     records, set_records = TieredKernel.records, TieredKernel.set_records
 
-    def noted(kernel: TieredKernel, first: int, number: int):
-        nonlocal most
-        most = max(most, number)
-        return records(kernel, first, number)
+    def counted_records(kernel: TieredKernel, first: int, num_rows: int):
+        sizes.append(num_rows)
+        return records(kernel, first, num_rows)
 
-    def noted_write(kernel: TieredKernel, first: int, values) -> None:
-        nonlocal most
-        most = max(most, len(values))
+    def counted_set_records(kernel: TieredKernel, first: int, values) -> None:
+        sizes.append(len(values))
         set_records(kernel, first, values)
 
     run = make_run(2, "disk")
-    monkeypatch.setattr(TieredKernel, "records", noted)
-    monkeypatch.setattr(TieredKernel, "set_records", noted_write)
+    monkeypatch.setattr(TieredKernel, "records", counted_records)
+    monkeypatch.setattr(TieredKernel, "set_records", counted_set_records)
     run.train()
     assert run.checkpoints is not None
     run.checkpoints.load(2)
-    assert 0 < most <= 1000 // 4  # of state; rows of 8 columns are 31
+    assert 0 < max(sizes) <= 1000 // 4  # rows of state, of 4 bytes; a chunk of the weight has 31 rows of 8 columns
 
 
 def test_rows_that_are_not_finite_are_not_saved(make_run) -> None:
