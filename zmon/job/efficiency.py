@@ -107,11 +107,13 @@ def lasting_loss(windows: Sequence[StepWindow], num_windows: int, least_ratio: f
         if window.lost_ratio is None:
             break
         seconds = window.seconds * window.num_steps
-        total, lost = total + seconds, lost + window.lost_ratio * seconds
-        if window.lost_ratio * seconds >= largest:
-            second, largest, largest_total = largest, window.lost_ratio * seconds, seconds
+        lost_in_window = window.lost_ratio * seconds
+        total += seconds
+        lost += lost_in_window
+        if lost_in_window >= largest:
+            second, largest, largest_total = largest, lost_in_window, seconds
         else:
-            second = max(second, window.lost_ratio * seconds)
+            second = max(second, lost_in_window)
         if number < num_windows:
             continue
         ratio = (lost - largest) / (total - largest_total)

@@ -168,13 +168,20 @@ def restarted(end: EndedLaunch, snapshot: Snapshot) -> EndedLaunch:
 def _recovery(end: EndedLaunch, snapshot: Snapshot) -> dict[str, float]:
     """Return the seconds of the recovery after this end, by RECOVERY_PHASES; this launch has just begun to step."""
     lead = max(snapshot.ranks, key=lambda r: r.steps)
-    step = lead.step_seconds_total / lead.steps
-    began, stepped = launch_began(snapshot), snapshot.time - lead.step_seconds_total - lead.step_seconds
+    began = launch_began(snapshot)
+    first_step_began = snapshot.time - lead.step_seconds_total - lead.step_seconds
     starting = max(0.0, began - end.ended)
     imports = max(snapshot.reported_ranks, key=seconds_since_start).import_seconds
     imports = None if imports is None else min(imports, starting)
-    seconds = (end.detection_seconds, end.teardown_seconds, starting - (imports or 0.0), imports, stepped - began, step)
-    return {n: max(0.0, part) for n, part in zip(RECOVERY_PHASES, seconds, strict=True) if part is not None}
+    durations = (
+        end.detection_seconds,
+        end.teardown_seconds,
+        starting - (imports or 0.0),
+        imports,
+        first_step_began - began,
+        lead.step_seconds_total / lead.steps,
+    )
+    return {p: max(0.0, seconds) for p, seconds in zip(RECOVERY_PHASES, durations, strict=True) if seconds is not None}
 
 
 def followed(end: EndedLaunch, by: EndedLaunch) -> EndedLaunch:
@@ -196,10 +203,10 @@ def _outcome(snapshot: Snapshot, fault: Finding | None) -> tuple[str, str]:
     ranks = f"all {size} ranks" if size > 1 else "its rank"
     step = max(r.step for r in snapshot.ranks)
     if cancelled := [end for end in ends if end.way is Way.CANCELLED or _left_after_a_signal(end.rank)]:
-        end = f"at step {step} ({_ended_by(cancelled)})"
-        if any(_has_known_sender(each.rank) for each in cancelled):
-            return CANCELLED, f"its owner ended {ranks} {end}"
-        return CANCELLED, f"{ranks} ended {end}, as if by the owner; nothing shows who sent the signal"
+        step_and_way = f"at step {step} ({_ended_by(cancelled)})"
+        if any(_has_known_sender(end.rank) for end in cancelled):
+            return CANCELLED, f"its owner ended {ranks} {step_and_way}"
+        return CANCELLED, f"{ranks} ended {step_and_way}, as if by the owner; nothing shows who sent the signal"
     if all(end.way is Way.FINISHED for end in ends):
         return DONE, f"{ranks} finished at step {step}"
     return UNKNOWN_END, f"{ranks} ended at step {step} ({_ended_by(ends)}), and no fault explains it"

@@ -105,13 +105,13 @@ class _UsersLaunch:
 
 
 def _first_uids(by_uid: Mapping[int, Sequence[RankState]]) -> dict[int, int]:
-    """Return for each uid the first uid with whose ranks its ranks form one job; mostly itself."""
+    """Return for each uid the first uid whose ranks form one job with its ranks; mostly the uid itself."""
     if len(by_uid) == 1:
         return {uid: uid for uid in by_uid}
     first_uids: dict[int, int] = {}
     launches: dict[int, _UsersLaunch] = {}  # by first uid
 
-    def order(uid: int) -> tuple[bool, float, int]:  # a user who came second on one host is not the first of all
+    def order(uid: int) -> tuple[bool, float, int]:  # users whose job an agent has renamed come last
         ranks = by_uid[uid]
         return any(r.wanted_job_id for r in ranks), -max(map(seconds_since_start, ranks)), uid
 

@@ -54,10 +54,11 @@ class RecentWork:
     def add(self, steps: Sequence[AlignedStep]) -> None:
         """Add the steps that follow the steps added before, without steps whose operations are unknown."""
         for step in steps:
-            mean, number = step.mean or step, step.stands_for
+            mean = step.mean or step
+            num_steps = step.stands_for
             if mean.flops is not None:
-                traffic = None if mean.memory_traffic_bytes is None else mean.memory_traffic_bytes * number
-                self.steps.append(StepWork(number, mean.seconds * number, mean.flops * number, traffic))
+                traffic = None if mean.memory_traffic_bytes is None else mean.memory_traffic_bytes * num_steps
+                self.steps.append(StepWork(num_steps, mean.seconds * num_steps, mean.flops * num_steps, traffic))
 
     @property
     def total(self) -> StepWork | None:
@@ -80,8 +81,9 @@ def job_peaks(ranks: Sequence[RankState], world_size: int, measured: Mapping[str
     """
     if len(ranks) < world_size:
         return Unknown("the devices of some ranks are unknown: no agent reported these ranks")
-    sharing = Counter((rank.host, rank.device) for rank in ranks)
-    flops, bandwidths = 0.0, []
+    ranks_of_device = Counter((rank.host, rank.device) for rank in ranks)
+    flops = 0.0
+    bandwidths: list[float | None] = []
     for rank in ranks:
         peaks = peaks_of(rank.device_name, measured) if rank.device_name else None
         if peaks is None:
@@ -91,9 +93,9 @@ def job_peaks(ranks: Sequence[RankState], world_size: int, measured: Mapping[str
         if peak is None:
             dtypes = ", ".join(rank.flops_dtypes) or "an unknown dtype"
             return Unknown(f"the peak of {rank.device_name} in {dtypes} is unknown")
-        number = sharing[rank.host, rank.device]
-        flops += peak / number
-        bandwidths.append(None if peaks.memory_bandwidth is None else peaks.memory_bandwidth / number)
+        num_sharing = ranks_of_device[rank.host, rank.device]
+        flops += peak / num_sharing
+        bandwidths.append(None if peaks.memory_bandwidth is None else peaks.memory_bandwidth / num_sharing)
     return JobPeaks(flops, known_sum(bandwidths))
 
 
