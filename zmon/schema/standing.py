@@ -1,7 +1,7 @@
 """The work of a rank that makes no progress, as its agent sees it. Frozen data only.
 
-A hang and a pause look the same from outside. They differ in what the process does: one that saves moves bytes, one
-that waits for a lock does nothing at all.
+A hang and a pause look the same from outside. They differ in what the process does: a process that saves moves bytes,
+a process that waits for a lock does nothing at all.
 """
 
 from __future__ import annotations
