@@ -51,13 +51,9 @@ def hung_ranks(ranks: Sequence[RankState]) -> list[RankState]:
     earliest = min(fact.earliest for fact in began)
     others = [r for r in ranks if r.rank not in victim_numbers]
     hung = [r for r in others if _may_have_hung(r, seconds_ago, missing) and _outlived(r, earliest)]
-    largest_counts = furthest(entered(victims))
-    counts_behind = {tuple(entered_counts(v).items()) for v in victims if is_behind(v, largest_counts)}
-    behind = [
-        r
-        for r in hung
-        if is_behind(r, largest_counts) and all(_may_hold_up(r, dict(counts)) for counts in counts_behind)
-    ]
+    largest = furthest(entered(victims))
+    held_up = {tuple(entered_counts(v).items()) for v in victims if is_behind(v, largest)}
+    behind = [r for r in hung if is_behind(r, largest) and all(_may_hold_up(r, dict(counts)) for counts in held_up)]
     return behind or _awaited_at_store(victims, [r for r in hung if _was_overdue(r, seconds_ago)], missing)
 
 
@@ -110,8 +106,8 @@ def _stood_with_all(state: RankState, ranks: Sequence[RankState], waiters: Set[i
     rank may be ahead because it skipped a collective. The other ranks may all be unwatched, as those of a lost host.
     """
     seconds_ago = _gone_at_least(state, ranks)
-    largest_counts = furthest(entered(ranks))
-    is_behind_others = [r for r in ranks if is_behind(r, largest_counts)] == [state] and len(ranks) > 2
+    largest = furthest(entered(ranks))
+    is_behind_others = [r for r in ranks if is_behind(r, largest)] == [state] and len(ranks) > 2
     is_awaited = is_behind_others and state.rank not in waiters
     return state.world_size > 1 and not is_awaited and all(stood_still(r, seconds_ago) for r in ranks)
 
@@ -133,16 +129,15 @@ def has_left_others(ranks: Sequence[RankState]) -> bool:
     if not victims:
         return False
     first_end = min(began_to_end(r).latest for r in victims)
-    largest_counts = furthest(entered(victims))
+    largest = furthest(entered(victims))
     victim_numbers = {r.rank for r in victims}
     finished = [r for r in ranks if not r.alive and r.rank not in victim_numbers and way_of(r) is Way.FINISHED]
-    return any(began_to_end(r).latest < first_end and is_behind(r, largest_counts) for r in finished)
+    return any(began_to_end(r).latest < first_end and is_behind(r, largest) for r in finished)
 
 
 def _was_overdue(state: RankState, seconds_ago: float) -> bool:
     """Return True if the rank was past its lease that many seconds ago."""
-    lease_age = state.step_seconds if state.activity == "train" else state.activity_seconds
-    return state.lease_seconds is not None and lease_age - seconds_ago > state.lease_seconds
+    return state.lease_seconds is not None and state.progress_seconds - seconds_ago > state.lease_seconds
 
 
 def stood_still(state: RankState, seconds_ago: float) -> bool:

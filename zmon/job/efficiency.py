@@ -15,7 +15,7 @@ from zmon.job.columns import exposed_by_rank, middle_rank, samples_meanwhile, to
 from zmon.schema.aligned_step import AlignedStep, StepWindow
 from zmon.schema.curve import IMBALANCE
 
-_RECENT_STEPS = 256  # steps in the recent figures: enough for steady figures, and few enough to follow a change
+RECENT_STEPS = 256  # steps in the recent figures: enough for steady figures, and few enough to follow a change
 
 
 def step_categories(step: AlignedStep, alone: int | None = None) -> dict[str, float]:
@@ -44,7 +44,7 @@ class JobTime:
     causes: dict[str, float] = field(default_factory=dict)
     total_seconds: float = 0.0
     num_steps: int = 0
-    _recent: deque[tuple[float, float | None]] = field(default_factory=lambda: deque(maxlen=_RECENT_STEPS))
+    _recent: deque[tuple[float, float | None]] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
 
     def add(self, steps: Sequence[AlignedStep], alone: int | None = None) -> None:
         """Add the steps that follow the steps added before. If ranks are not compared, the rank `alone` is shown."""

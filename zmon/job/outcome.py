@@ -169,18 +169,13 @@ def _recovery(end: EndedLaunch, snapshot: Snapshot) -> dict[str, float]:
     """Return the seconds of the recovery after this end, by RECOVERY_PHASES; this launch has just begun to step."""
     lead = max(snapshot.ranks, key=lambda r: r.steps)
     began = launch_began(snapshot)
-    first_step_began = snapshot.time - lead.step_seconds_total - lead.step_seconds
     starting = max(0.0, began - end.ended)
     imports = max(snapshot.reported_ranks, key=seconds_since_start).import_seconds
     imports = None if imports is None else min(imports, starting)
-    durations = (
-        end.detection_seconds,
-        end.teardown_seconds,
-        starting - (imports or 0.0),
-        imports,
-        first_step_began - began,
-        lead.step_seconds_total / lead.steps,
-    )
+    launching = starting - (imports or 0.0)
+    initializing = snapshot.time - lead.step_seconds_total - lead.step_seconds - began
+    stepping = lead.step_seconds_total / lead.steps
+    durations = (end.detection_seconds, end.teardown_seconds, launching, imports, initializing, stepping)
     return {p: max(0.0, seconds) for p, seconds in zip(RECOVERY_PHASES, durations, strict=True) if seconds is not None}
 
 

@@ -63,8 +63,8 @@ class Pace:
             self._seconds += elapsed
 
     def _finish(self, mark: _Mark) -> None:
-        self._last = mark
         marks = self._marks
+        self._last = mark
         if not marks or mark.seconds - marks[-1].seconds >= _MARK_SECONDS:
             marks.append(mark)
         while len(marks) > _QUARTERS + 1 and mark.seconds - marks[0].seconds > _LONGEST_SECONDS:

@@ -25,9 +25,8 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import BETWEEN_STEPS
 from zmon.schema.rank import RankState
 
-# Steps without records may be longer than typical by this factor, plus this time.
-_LONGER_FACTOR = 3.0
-_LONGER_SECONDS = 1.0
+_LONGER_FACTOR = 3.0  # × a typical step: steps without records may be longer than typical by this factor …
+_LONGER_SECONDS = 1.0  # … plus this time
 OTHER_JOB_SECONDS = 86400.0  # a job that reappears under its id after a longer gap is another job
 _SETTLED_SECONDS = 5.0  # after the end of a launch, the time by which the records of its last steps have arrived
 _STALLED_STEPS = 4.0  # × a typical step; a finding outlives its stall by some steps
@@ -123,10 +122,10 @@ class Account:
     def is_other_job(self, snapshot: Snapshot) -> bool:
         """Return True if the snapshot is of another job, which only has the same id as the job of this account."""
         launch = self.start
-        lead = snapshot.reported_ranks[0]
         if launch is None or self.until is None or not self._is_new(snapshot):
             return False
-        return launch.done or snapshot.time - seconds_since_start(lead) - self.until > OTHER_JOB_SECONDS
+        began = snapshot.time - seconds_since_start(snapshot.reported_ranks[0])
+        return launch.done or began - self.until > OTHER_JOB_SECONDS
 
     def update(self, snapshot: Snapshot, steps: Sequence[AlignedStep], typical_seconds: float, stalled: bool) -> None:
         """Account for the time since the last update; `steps` are those that became complete since then."""
@@ -238,15 +237,14 @@ class Account:
         self, launch: LaunchTime, lead: RankState, steps: Sequence[AlignedStep], typical: float, snapshot: Snapshot
     ) -> None:
         """Divide the time in steps into categories, in the proportions of the steps that have arrived."""
-        size = snapshot.world_size
         alone = lead.rank if snapshot.uncompared else None
         for step in steps:
-            self._split_step(launch, lead, step, size, alone)
+            self._split_step(launch, lead, step, snapshot.world_size, alone)
         launch.last_split_step = steps[-1].step if steps else launch.last_split_step
         awaited_seconds = (lead.step - launch.last_split_step + 1) * typical
         missing_seconds = launch.unsplit - _LONGER_FACTOR * awaited_seconds - _LONGER_SECONDS
         if launch.last_split_step and missing_seconds > 0:  # the records of these steps will not arrive any more
-            self._add("unknown", missing_seconds, size)
+            self._add("unknown", missing_seconds, snapshot.world_size)
             launch.unsplit -= missing_seconds
 
     def _split_step(

@@ -11,14 +11,13 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from zmon.job.efficiency import RECENT_STEPS
 from zmon.scaling.peaks import DevicePeaks, peaks_of
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.job import Utilization
 from zmon.schema.names import FLOPS_SOURCES, in_order
 from zmon.schema.rank import RankState
 from zmon.schema.unknown import Unknown
-
-_RECENT_STEPS = 256  # steps in the recent figures, as in efficiency.py
 
 
 def known_sum(values: Sequence[float | None]) -> float | None:
@@ -49,7 +48,7 @@ class StepWork:
 class RecentWork:
     """The work of the recent steps of one launch."""
 
-    steps: deque[StepWork] = field(default_factory=lambda: deque(maxlen=_RECENT_STEPS))
+    steps: deque[StepWork] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
 
     def add(self, steps: Sequence[AlignedStep]) -> None:
         """Add the steps that follow the steps added before, without steps whose operations are unknown."""
