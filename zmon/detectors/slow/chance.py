@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from zmon.stats import student
 
-_THIRDS = 3
+THIRDS = 3  # a lag must show in each third of the compared steps
 
 
 class Chance(NamedTuple):
@@ -67,13 +67,13 @@ def chance_seconds(
         spread = len(references) / (len(references) - 1)
     else:
         references += [column for column in late_parts if len(column) >= 2 * block]
-    number = len(references)
+    num_means = len(references)
     residuals = []
     for column in references:
         medians = [median(part) for part in blocks(column, block)]
         middle = fmean(medians)
         residuals.append([value - middle for value in medians])
-    freedom = sum(map(len, residuals)) - number
+    freedom = sum(map(len, residuals)) - num_means
     if freedom < 1:
         return float("inf")
     variance = spread * sum(value * value for values in residuals for value in values) / freedom
@@ -81,8 +81,8 @@ def chance_seconds(
     noise = len(products) ** -0.5
     correlation = min(max(spread * fmean(products) / variance - noise, 0.0), 0.95) if variance else 0.0
     information = (1 - correlation) / (1 + correlation)
-    effective = (freedom + number) * information - number
-    variance_of_mean = variance / _THIRDS * (1 + (4 * correlation + 2 * correlation**2) / _THIRDS)
+    effective = (freedom + num_means) * information - num_means
+    variance_of_mean = variance / THIRDS * (1 + (4 * correlation + 2 * correlation**2) / THIRDS)
     quantile = student(_deviations_of_largest(deviations, num_ranks), effective)
     seconds: float = quantile * (variance_of_mean * (1 + 1 / num_others)) ** 0.5
     return seconds

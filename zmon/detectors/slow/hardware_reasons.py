@@ -139,8 +139,8 @@ def _waits_of_host(snapshot: Snapshot, window: HostWindow, ranks: Set[int]) -> I
 
 def _waits_of_groups(snapshot: Snapshot, window: HostWindow, ranks: Set[int]) -> Iterator[_Wait]:
     """Yield for how long each control group of a host was throttled, if all its ranks are among these."""
-    every = [group for each in snapshot.hardware for group in _throttled_groups(each, snapshot.job_id)]
-    elsewhere = max((group.seconds for group in every if not group.ranks & ranks), default=0.0)
+    groups = [group for host in snapshot.hardware for group in _throttled_groups(host, snapshot.job_id)]
+    elsewhere = max((group.seconds for group in groups if not group.ranks & ranks), default=0.0)
     for group in _throttled_groups(window, snapshot.job_id):
         if group.ranks <= ranks:
             yield _Wait(group.seconds, "cores, as the share of its control group was used up", elsewhere)
@@ -157,6 +157,7 @@ def _throttled_groups(window: HostWindow, job_id: str) -> Iterator[_ThrottledGro
     """Yield each control group of a host that has ranks of the job, as far as its times are known."""
     before = {group.path: group.throttled_seconds for group in window.before.cgroups or ()}
     for group in window.now.cgroups or ():
-        ranks, then = {rank for job, rank in group.ranks if job == job_id}, before.get(group.path)
+        ranks = {rank for job, rank in group.ranks if job == job_id}
+        then = before.get(group.path)
         if ranks and then is not None and group.throttled_seconds is not None:
             yield _ThrottledGroup(ranks, max(group.throttled_seconds - then, 0.0))

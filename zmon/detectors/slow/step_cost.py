@@ -20,7 +20,7 @@ def mean_saved_seconds(steps: Sequence[AlignedStep], ranks: set[int]) -> float:
     delays in the sampled steps, the means show those in the other steps too. The larger result counts.
     """
     means = [step.mean or step for step in steps]
-    return max(fmean(_saved_seconds(step, ranks) for step in each) for each in (steps, means))
+    return max(fmean(_saved_seconds(step, ranks) for step in chosen) for chosen in (steps, means))
 
 
 def _saved_seconds(step: AlignedStep, ranks: set[int]) -> float:
