@@ -49,7 +49,7 @@ class ProcessWork(msgspec.Struct, frozen=True):
     # or the agent may not know.
     waits: tuple[str, ...]
     file: str | None = None  # the open file that was written last
-    file_system: str | None = None  # the type of that of the open file which the main thread reads or writes now
+    file_system: str | None = None  # its type, for the open file that the main thread reads or writes now
 
 
 @dataclass(frozen=True, slots=True)
