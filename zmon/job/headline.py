@@ -25,8 +25,8 @@ _STATES = {  # the state of a job without a finding; another one is an activity 
 def headline(state: str, findings: Iterable[Finding], ended: EndedJob | None) -> Headline:
     """Return the first headline that applies. `findings` are the active ones of the job, `ended` is its end by a fault.
 
-    A critical finding, a stalled job, a job that a fault ended, a warning, a fault that ended the launch before, and
-    the state of the job. A finding of severity info is no fault.
+    The order is: a critical finding, a stalled job, a job that a fault ended, a warning, a fault that ended the launch
+    before, the state of the job. A finding of severity info is no fault.
     """
     faults = [finding for finding in worst_first(findings) if finding.severity != "info"]
     worst = next(iter(faults), None)
