@@ -52,7 +52,7 @@ def new_finding(
     ranks = tuple(r.rank for r in culprits)
     culprit_hosts = tuple(r.host for r in culprits) or tuple(hosts)
     step = max(r.step for r in culprits or snapshot.reported_ranks)
-    op = next((r.in_flight for r in snapshot.ranks if r.in_flight), None)
+    collective = next((r.in_flight for r in snapshot.ranks if r.in_flight), None)
     num_gpus = sum(1 for r in snapshot.reported_ranks if r.device != "cpu")
     lost = 1.0 if stalled else lost_ratio
     if stalled:
@@ -84,8 +84,8 @@ def new_finding(
         summary=summary,
         detail=detail,
         runbook=f"docs/runbooks.md#{cause}",
-        op=op.op if op else None,
-        sequence=op.sequence if op else None,
+        op=collective.op if collective else None,
+        sequence=collective.sequence if collective else None,
         lost_gpu_hours=seconds_ago * num_gpus * lost / 3600 if num_gpus and lost is not None else None,
         evidence=msgspec.structs.replace(
             evidence, ranks=tuple(map(rank_row, rows)), num_ranks_left_out=len(snapshot.ranks) - len(rows) or UNSET

@@ -25,7 +25,7 @@ def is_after_training(snapshot: Snapshot, awaited: Sequence[RankState], limits: 
     """Return True if the awaited ranks, and those that wait for them, are outside their training loops.
 
     Ranks that leave the loop before the others are no such case, because the others wait for them in a step. Nor are
-    ranks that wait for something which nothing will end. Of those in the same collective, the place of one is enough.
+    ranks that wait for something which nothing will end. Ranks in the same collective share the place of one of them.
     """
     if not awaited or max(r.overdue_seconds for r in awaited) >= limits.moving_at_most_seconds:
         return False

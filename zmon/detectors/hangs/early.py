@@ -31,7 +31,7 @@ def stands_still(snapshot: Snapshot, limits: HangLimits) -> bool:
 def ranks_to_look_at(snapshot: Snapshot, limits: HangLimits) -> Sequence[RankState]:
     """Return the ranks whose looks tell a pause from a hang: those the others wait for, while nothing moves.
 
-    The last ones are of the others: their places show whether they wait in a training step or after the training.
+    After them come ranks that wait: their places show whether they wait in a training step or after the training.
     """
     if not stands_still(snapshot, limits):
         return ()

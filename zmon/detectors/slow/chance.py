@@ -30,9 +30,9 @@ def blocks(values: Sequence[float], size: int) -> Iterator[Sequence[float]]:
         yield values[end - size : end]
 
 
-def binomial_tail(count: int, number: int, probability: float) -> float:
-    """Return the probability of at least `count` of `number` independent events: the upper tail of the binomial."""
-    return sum(comb(number, k) * probability**k * (1 - probability) ** (number - k) for k in range(count, number + 1))
+def binomial_tail(least: int, trials: int, probability: float) -> float:
+    """Return the probability of at least `least` successes in independent trials: the upper tail of the binomial."""
+    return sum(comb(trials, k) * probability**k * (1 - probability) ** (trials - k) for k in range(least, trials + 1))
 
 
 def chance_seconds(
@@ -88,10 +88,10 @@ def chance_seconds(
     return seconds
 
 
-def _deviations_of_largest(deviations: float, number: int) -> float:
-    """Return the deviations that the largest of `number` values exceeds as often as the larger of two exceeds these.
+def _deviations_of_largest(deviations: float, num_values: int) -> float:
+    """Return the deviations that the largest of many values exceeds as often as the larger of two exceeds these.
 
     This is Bonferroni's correction: n · P(Z > x) = 2 · P(Z > z), with the leading term exp(−x²/2) of the normal tail,
     gives x² = z² + 2 ln(n/2).
     """
-    return sqrt(deviations**2 + 2 * log(number / 2))
+    return sqrt(deviations**2 + 2 * log(num_values / 2))

@@ -280,9 +280,8 @@ class Straggler(Thresholds):
         """Return why the latest rank is late; `starved` says for how long it waited for a resource of its host."""
 
         def reason(cause: str, text: str) -> _Reason:
-            return _Reason(
-                cause, text and f"; {text}", NEXT_STEPS[cause].format(first.host, first.pid, drain(first.host))
-            )
+            advice = NEXT_STEPS[cause].format(host=first.host, pid=first.pid, drain=drain(first.host))
+            return _Reason(cause, text and f"; {text}", advice)
 
         throttled = next((rank for rank in throttled_ranks(snapshot) if rank.state.rank == first.rank), None)
         if throttled is not None and throttled.is_hot:
