@@ -66,9 +66,7 @@ def is_broken_connection(words: LastWords) -> bool:
 
 def is_timeout(words: LastWords | None) -> bool:
     """Return True if the rank waited for others in vain, in a collective or at a store, with no broken connection."""
-    if words is None or not is_broken_connection(words):
-        return False
-    return _TIMED_OUT.search(words.text) is not None
+    return words is not None and is_broken_connection(words) and _TIMED_OUT.search(words.text) is not None
 
 
 def waited_at_store(words: LastWords | None) -> bool:
