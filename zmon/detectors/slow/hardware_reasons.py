@@ -113,17 +113,11 @@ def starved_host(
     ranks = {r.rank for r in culprits}
     waits = [*_waits_of_host(snapshot, window, ranks), *_waits_of_groups(snapshot, window, ranks)]
     least_seconds = explained_ratio * min(lost_seconds, window.seconds)
-    long_waits = [
-        wait
-        for wait in waits
-        if wait.seconds >= least_seconds and wait.seconds > starved_ratio * wait.longest_elsewhere
-    ]
+    long_waits = [w for w in waits if w.seconds >= least_seconds and w.seconds > starved_ratio * w.longest_elsewhere]
     if not long_waits:
         return None
-    longest = max(long_waits)
-    return (
-        f"on {window.host} it waited {longest.seconds:.1f} s of the last {window.seconds:.0f} s for {longest.resource}"
-    )
+    wait = max(long_waits)
+    return f"on {window.host} it waited {wait.seconds:.1f} s of the last {window.seconds:.0f} s for {wait.resource}"
 
 
 def _waits_of_host(snapshot: Snapshot, window: HostWindow, ranks: Set[int]) -> Iterator[_Wait]:
