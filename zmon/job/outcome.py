@@ -38,7 +38,6 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
 _LOST_HOST = "host_lost"  # the cause of a finding about a host that does not answer
-_UNKNOWN_CAUSE = "unknown"
 _ABOUT_A_RANK = ("rank_exited", "crash_loop", "unknown")  # causes of findings that leave the class of the failure open
 _BY_SCHEDULER = {"time_limit": CANCELLED, "preemption": PREEMPTED, "node_failure": NODE_LOST}
 
@@ -191,7 +190,7 @@ def _outcome(snapshot: Snapshot, fault: Finding | None) -> tuple[str, str]:
     if fault is not None:
         if fault.cause == _LOST_HOST:
             return NODE_LOST, fault.summary
-        is_unclear = fault.cause == _UNKNOWN_CAUSE and fault.severity != "critical"
+        is_unclear = fault.cause == "unknown" and fault.severity != "critical"
         return UNKNOWN_END if is_unclear else FAILED, fault.summary
     ends = ends_of(snapshot.ranks, snapshot.waiters)
     size = len(snapshot.ranks)
