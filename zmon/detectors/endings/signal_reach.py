@@ -23,8 +23,6 @@ from zmon.job.rank_end import CANCELLED_EXIT, CANCELLED_STATUS, Way, launcher_of
 from zmon.job.signals import Sender, is_one_sweep, lone_target, sender
 from zmon.schema.rank import RankState
 
-_LAUNCHERS_STATUS = "signal SIGTERM"
-_FORCED_STATUS = "signal SIGKILL"
 # Ctrl-C counts as the reason of an end if it came within this time of the first broken connection. A rank that closes
 # its connections while it handles Ctrl-C leaves its last words after its victims.
 _INTERRUPT_SECONDS = 10.0
@@ -179,7 +177,7 @@ class Signals:
             return Reach.PART
         if len(reached) > 1:
             return Reach.ALL
-        if any(r.exit_status is None or r.exit_status == _FORCED_STATUS for r in first_gone):
+        if any(r.exit_status in (None, "signal SIGKILL") for r in first_gone):
             return Reach.UNCLEAR  # an owner sends SIGKILL after SIGTERM to ranks that do not end, as on a paused host
         if all(map(_had_signal, first_gone)):
             # If one rank was ahead, its launcher may have ended the others.
@@ -229,7 +227,7 @@ def _is_exact(state: RankState) -> bool:
 
 def _is_terminated(state: RankState) -> bool:
     words = state.last_words
-    return state.exit_status == _LAUNCHERS_STATUS or (words is not None and words.type == "SIGTERM")
+    return state.exit_status == "signal SIGTERM" or (words is not None and words.type == "SIGTERM")
 
 
 def _first_gone(ranks: Sequence[RankState], unit: Unit) -> list[RankState]:
