@@ -8,7 +8,6 @@ from zmon.box import layout
 from zmon.schema.measures import (
     AMOUNT_MEASURES,
     COLUMNS,
-    MEASURE,
     MEASURES,
     NUM_SLOTS,
     NUM_TOTALS,
@@ -22,6 +21,7 @@ from zmon.schema.measures import (
 from zmon.schema.names import ACTIVITIES, OPS, PHASES
 from zmon.schema.rank import RankState
 
+MEASURE = {measure.name: measure for measure in MEASURES}
 # The arguments of `zmon.work`.
 DECLARED = [measure.name for measure in AMOUNT_MEASURES if not measure.name.startswith("nic_")]
 

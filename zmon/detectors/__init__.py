@@ -60,7 +60,8 @@ def configured(settings: object, key: str = "detectors") -> tuple[Detector, ...]
 
     `settings` maps the name of a detector to its thresholds. Raise UsageError, which names the dotted key.
     """
-    by_name, names = mapping(settings, key), [detector.name for detector in ALL]
+    by_name = mapping(settings, key)
+    names = [detector.name for detector in ALL]
     for name in by_name:
         if name not in names:
             raise unknown(f"{key}.{name}", "detector", name, names)
@@ -69,4 +70,4 @@ def configured(settings: object, key: str = "detectors") -> tuple[Detector, ...]
 
 def changed(used: Iterable[Detector], key: str = "detectors") -> tuple[Threshold, ...]:
     """Return the thresholds that differ from their defaults."""
-    return tuple(each for detector in used for each in thresholds.changed(detector, f"{key}.{detector.name}"))
+    return tuple(row for detector in used for row in thresholds.changed(detector, f"{key}.{detector.name}"))

@@ -1,4 +1,4 @@
-"""Ranks that left while others went on, and who waits for them: rows of endings and of hangs alike. Pure."""
+"""Find the ranks that left while others went on, and the ranks that wait for them; for endings and hangs. Pure."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def ran_exit_handlers(left: Sequence[RankState]) -> bool:
 def waits_for(state: RankState, leaver: RankState) -> bool:
     """Return True if the rank is in a collective that the other, a member of the same group, has never entered.
 
-    On a GPU a rank issues a collective and goes on. Once nothing moves, it waits for those that it has issued.
+    On a GPU a rank issues a collective and goes on. Once nothing moves, it waits for the collectives that it issued.
     """
-    inside = state.in_flight
-    if inside is not None:
-        return 0 < leaver.sequences.get(inside.group, inside.sequence) < inside.sequence
+    collective = state.in_flight
+    if collective is not None:
+        return 0 < leaver.sequences.get(collective.group, collective.sequence) < collective.sequence
     issued = state.sequences if state.device != "cpu" else {}
     return any(0 < leaver.sequences.get(group, count) < count for group, count in issued.items())

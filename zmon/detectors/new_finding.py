@@ -52,12 +52,13 @@ def new_finding(
     ranks = tuple(r.rank for r in culprits)
     culprit_hosts = tuple(r.host for r in culprits) or tuple(hosts)
     step = max(r.step for r in culprits or snapshot.reported_ranks)
-    op = next((r.in_flight for r in snapshot.ranks if r.in_flight), None)
+    collective = next((r.in_flight for r in snapshot.ranks if r.in_flight), None)
     num_gpus = sum(1 for r in snapshot.reported_ranks if r.device != "cpu")
     lost = 1.0 if stalled else lost_ratio
     if stalled:
         saved = checkpoint_seconds(snapshot.reported_ranks)
-        summary = f"{summary}{_abort_text(snapshot.ranks)}"
+        if (abort := abort_seconds(snapshot.ranks)) is not None:
+            summary = f"{summary}; torch aborts the collective in {abort:.0f} s"
         detail = f"{detail} {_checkpoint_text(saved)}"
         checkpoint = None if saved is None else Checkpoint(round(saved, 1))
         evidence = msgspec.structs.replace(evidence, last_checkpoint=checkpoint)
@@ -69,7 +70,7 @@ def new_finding(
         fault, onset_step = ("", step) if stalled else (cause, None)
         key = (uid, detector, fault, ranks or culprit_hosts, onset_step)
     return Finding(
-        id=_digest(snapshot.job_id, *key),
+        id=_finding_id(snapshot.job_id, *key),
         job_id=snapshot.job_id,
         detector=detector,
         cause=cause,
@@ -83,8 +84,8 @@ def new_finding(
         summary=summary,
         detail=detail,
         runbook=f"docs/runbooks.md#{cause}",
-        op=op.op if op else None,
-        sequence=op.sequence if op else None,
+        op=collective.op if collective else None,
+        sequence=collective.sequence if collective else None,
         lost_gpu_hours=seconds_ago * num_gpus * lost / 3600 if num_gpus and lost is not None else None,
         evidence=msgspec.structs.replace(
             evidence, ranks=tuple(map(rank_row, rows)), num_ranks_left_out=len(snapshot.ranks) - len(rows) or UNSET
@@ -94,7 +95,7 @@ def new_finding(
     )
 
 
-def _digest(*parts: object) -> str:
+def _finding_id(*parts: object) -> str:
     """Return the id of a finding, which is the same for equal parts."""
     return hashlib.blake2b("|".join(map(str, parts)).encode(), digest_size=8).hexdigest()
 
@@ -108,11 +109,6 @@ def checkpoint_seconds(ranks: Sequence[RankState]) -> float | None:
         if r.last_checkpoint_time is not None and r.last_step_time is not None
     ]
     return min(ages, default=None)
-
-
-def _abort_text(ranks: Sequence[RankState]) -> str:
-    seconds = abort_seconds(ranks)
-    return "" if seconds is None else f"; torch aborts the collective in {seconds:.0f} s"
 
 
 def _checkpoint_text(seconds: float | None) -> str:

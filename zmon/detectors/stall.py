@@ -28,22 +28,10 @@ class Stall(hangs.HangLimits, endings.EndLimits):
     name = STALL
     separate = False
     causes = (
-        "rank_exited",
-        "uneven_end",
-        "connection_lost",
-        "rendezvous_failed",
-        "launcher_gone",
-        "sequence_lag",
-        "crash_loop",
-        "rank_frozen",
-        "collective_mismatch",
-        "host_lost",
-        "lease_overrun",
-        "input_stall",
-        "compute_hang",
-        "network_stall",
-        "unknown",
-    )
+        "rank_exited", "uneven_end", "connection_lost", "rendezvous_failed", "launcher_gone", "sequence_lag",
+        "crash_loop", "rank_frozen", "collective_mismatch", "host_lost", "lease_overrun", "input_stall", "compute_hang",
+        "network_stall", "unknown",
+    )  # fmt: skip
 
     def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
         """Return True while all ranks are watched, unless ranks have just ended, and it is not clear yet why.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from zmon.detectors.wording import ranks_text
+from zmon.detectors.wording import ranks_text, verb
 from zmon.format import counted, listed
 from zmon.schema.api.agent import UnreadRank
 from zmon.schema.evidence import UnreadEvidence
@@ -84,7 +84,6 @@ class Unread(Thresholds):
         numbers = sorted({rank.rank for _, rank in lasting if rank.rank is not None})
         who = ranks_text(numbers) if numbers else counted(len(lasting), "rank")
         seconds = max(rank.seconds for _, rank in lasting)
-        lives = "lives" if len(lasting) == 1 else "live"
         return Finding(
             id=hashlib.blake2b(f"{job_id}|{UNREAD}|{cause.cause}".encode(), digest_size=8).hexdigest(),
             job_id=job_id,
@@ -97,8 +96,8 @@ class Unread(Thresholds):
             onset=time - seconds,
             detected=time,
             confidence=1.0,
-            summary=f"{who} of job {job_id} on {listed(hosts, _MAX_HOSTS)} {lives} and cannot be watched: "
-            f"{cause.means}: {lasting[0][1].reason}",
+            summary=f"{who} of job {job_id} on {listed(hosts, _MAX_HOSTS)} {verb(lasting, 'lives', 'live')} and cannot "
+            f"be watched: {cause.means}: {lasting[0][1].reason}",
             detail=cause.next_step,
             runbook=f"docs/runbooks.md#{cause.cause}",
             evidence=UnreadEvidence(unread=tuple(rank.reason for _, rank in lasting[:_MAX_LINES])),

@@ -44,20 +44,21 @@ def hung_ranks(ranks: Sequence[RankState]) -> list[RankState]:
     victims = [r for r in ranks if is_aborted_while_waiting(r) or is_timeout(r.last_words)]
     if not victims:
         return []
-    numbers = {r.rank for r in victims}
+    victim_numbers = {r.rank for r in victims}
     missing = frozenset().union(*(named_ranks(r.last_words) for r in victims))
     began = [began_to_end(r) for r in victims]
-    seconds_ago, earliest = -min(fact.latest for fact in began), min(fact.earliest for fact in began)
-    others = [r for r in ranks if r.rank not in numbers]
+    seconds_ago = -min(fact.latest for fact in began)
+    earliest = min(fact.earliest for fact in began)
+    others = [r for r in ranks if r.rank not in victim_numbers]
     hung = [r for r in others if _may_have_hung(r, seconds_ago, missing) and _outlived(r, earliest)]
-    most = furthest(entered(victims))
-    held_up = {tuple(entered_counts(v).items()) for v in victims if is_behind(v, most)}
-    behind = [r for r in hung if is_behind(r, most) and all(_may_hold_up(r, dict(counts)) for counts in held_up)]
+    largest = furthest(entered(victims))
+    held_up = {tuple(entered_counts(v).items()) for v in victims if is_behind(v, largest)}
+    behind = [r for r in hung if is_behind(r, largest) and all(_may_hold_up(r, dict(counts)) for counts in held_up)]
     return behind or _awaited_at_store(victims, [r for r in hung if _was_overdue(r, seconds_ago)], missing)
 
 
 def _may_have_hung(state: RankState, seconds_ago: float, missing: Set[int]) -> bool:
-    """Return True if the rank, in no collective, may have hung when the first victim ended, so many seconds ago.
+    """Return True if the rank may have hung outside a collective when the first victim ended, `seconds_ago`.
 
     It was past its lease, or had read data for as long as a timeout takes, or the errors of the victims name it. A long
     step of another rank may make its lease longer than the timeout; a rank that reads data waits for no rank.
@@ -74,10 +75,10 @@ def _outlived(state: RankState, earliest: float) -> bool:
 
 
 def _awaited_at_store(victims: Sequence[RankState], late: Sequence[RankState], missing: Set[int]) -> list[RankState]:
-    """Return the rank for whose key the victims waited: of the late ranks the only one, or the one that errors name.
+    """Return the rank for whose key the victims waited: the only rank of `late`, or a rank of it that errors name.
 
-    The number in an error is one of a group, so by itself it proves nothing. A rank in a phase whose collectives C++
-    issues may have waited for the victims.
+    An error has the number of a rank within its group, so by itself it proves nothing. A rank in a phase whose
+    collectives C++ issues may have waited for the victims.
     """
     if not all(waited_at_store(v.last_words) for v in victims):
         return []
@@ -104,8 +105,9 @@ def _stood_with_all(state: RankState, ranks: Sequence[RankState], waiters: Set[i
     If this rank is the only rank behind several others, they had waited for it, unless it waited itself. A single other
     rank may be ahead because it skipped a collective. The other ranks may all be unwatched, as those of a lost host.
     """
-    seconds_ago, most = _gone_at_least(state, ranks), furthest(entered(ranks))
-    is_behind_others = [r for r in ranks if is_behind(r, most)] == [state] and len(ranks) > 2
+    seconds_ago = _gone_at_least(state, ranks)
+    largest = furthest(entered(ranks))
+    is_behind_others = [r for r in ranks if is_behind(r, largest)] == [state] and len(ranks) > 2
     is_awaited = is_behind_others and state.rank not in waiters
     return state.world_size > 1 and not is_awaited and all(stood_still(r, seconds_ago) for r in ranks)
 
@@ -126,20 +128,20 @@ def has_left_others(ranks: Sequence[RankState]) -> bool:
     victims = [r for r in ranks if is_aborted_while_waiting(r) or is_timeout(r.last_words)]
     if not victims:
         return False
-    first_end, most = min(began_to_end(r).latest for r in victims), furthest(entered(victims))
-    numbers = {r.rank for r in victims}
-    finished = [r for r in ranks if not r.alive and r.rank not in numbers and way_of(r) is Way.FINISHED]
-    return any(began_to_end(r).latest < first_end and is_behind(r, most) for r in finished)
+    first_end = min(began_to_end(r).latest for r in victims)
+    largest = furthest(entered(victims))
+    victim_numbers = {r.rank for r in victims}
+    finished = [r for r in ranks if not r.alive and r.rank not in victim_numbers and way_of(r) is Way.FINISHED]
+    return any(began_to_end(r).latest < first_end and is_behind(r, largest) for r in finished)
 
 
 def _was_overdue(state: RankState, seconds_ago: float) -> bool:
     """Return True if the rank was past its lease that many seconds ago."""
-    since = state.step_seconds if state.activity == "train" else state.activity_seconds
-    return state.lease_seconds is not None and since - seconds_ago > state.lease_seconds
+    return state.lease_seconds is not None and state.progress_seconds - seconds_ago > state.lease_seconds
 
 
 def stood_still(state: RankState, seconds_ago: float) -> bool:
-    """Return True if the rank had done the same thing for as long as a timeout takes that many seconds ago."""
+    """Return True if, that many seconds ago, the state of the rank had not changed for as long as a timeout takes."""
     return min(state.step_seconds, state.state_seconds) - seconds_ago > _TIMEOUT_SECONDS
 
 

@@ -2,7 +2,7 @@
 
 Pure. Two clocks are never compared directly: a report is late by the time that it took longer than the fastest report
 of the last minutes. The shortest delay itself is not measured. An agent learns how a process ended only while it
-watches the process: one that was restarted looks at boxes of ranks that had ended before, and cannot know how.
+watches the process: an agent that was restarted finds boxes of ranks that had ended before, and cannot know how.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class ReportDelay:
 
 
 def as_of_silence(report: AgentReport, seconds: float) -> AgentReport:
-    """Return the last report of an agent that has been silent for so long, with its ranks older by as much.
+    """Return the last report of an agent that has been silent for `seconds`, with the ages of its ranks as of now.
 
-    Launches are ordered by these ages. What else the ranks do now is unknown, and stays as it was.
+    Launches are ordered by these ages. All else about the ranks is unknown now, and stays as it was reported.
     """
     ranks = (replace(r, open_seconds=r.open_seconds + seconds) for r in report.ranks)
     return replace(report, ranks=tuple(ranks))
@@ -56,17 +56,19 @@ def as_of_now(report: AgentReport, seconds: float) -> AgentReport:
 
     The ages of other ranks stay: such a rank may have gone on since then.
     """
-    if not any(map(_ends, report.ranks)):
+    if not any(map(_is_ending, report.ranks)):
         return report
-    return replace(report, ranks=tuple(_aged(r, seconds) if _ends(r) else r for r in report.ranks))
+    return replace(report, ranks=tuple(_as_of_later(r, seconds) if _is_ending(r) else r for r in report.ranks))
 
 
-def _ends(state: RankState) -> bool:
+def _is_ending(state: RankState) -> bool:
+    """Return True if the rank has ended or is about to end."""
     return not state.alive or state.last_words is not None
 
 
-def _aged(state: RankState, seconds: float) -> RankState:
-    inside = state.in_flight
+def _as_of_later(state: RankState, seconds: float) -> RankState:
+    """Return the state of a rank with all its ages larger by these seconds."""
+    collective = state.in_flight
     return replace(
         state,
         gone_seconds=_later(state.gone_seconds, seconds),
@@ -78,7 +80,7 @@ def _aged(state: RankState, seconds: float) -> RankState:
         step_seconds=state.step_seconds + seconds,
         state_seconds=state.state_seconds + seconds,
         open_seconds=state.open_seconds + seconds,
-        in_flight=None if inside is None else replace(inside, seconds=inside.seconds + seconds),
+        in_flight=None if collective is None else replace(collective, seconds=collective.seconds + seconds),
     )
 
 
@@ -92,30 +94,29 @@ def with_earlier_ends(report: AgentReport, earlier: AgentReport, seconds: float)
 
     `seconds`: the time between the two reports.
     """
-    unsure = {state.run_uid for state in report.ranks if not state.watched}
-    before = {s.run_uid: s for s in earlier.ranks if s.run_uid in unsure or s.launcher_gone_seconds is not None}
-    if not before:
+    unwatched = {state.run_uid for state in report.ranks if not state.watched}
+    known = {s.run_uid: s for s in earlier.ranks if s.run_uid in unwatched or s.launcher_gone_seconds is not None}
+    if not known:
         return report
-    ranks = (_completed(s, before[s.run_uid], seconds) if s.run_uid in before else s for s in report.ranks)
+    ranks = (_with_earlier_end(s, known[s.run_uid], seconds) if s.run_uid in known else s for s in report.ranks)
     return replace(report, ranks=tuple(ranks))
 
 
-def _completed(state: RankState, earlier: RankState, seconds: float) -> RankState:
-    ages = (state.launcher_gone_seconds, _later(earlier.launcher_gone_seconds, seconds))
-    completed = replace(
+def _with_earlier_end(state: RankState, earlier: RankState, seconds: float) -> RankState:
+    launcher_ages = (state.launcher_gone_seconds, _later(earlier.launcher_gone_seconds, seconds))
+    relaunched = state.relaunched_seconds
+    with_launcher = replace(
         state,
         launcher_status=state.launcher_status or earlier.launcher_status,
-        launcher_gone_seconds=max((age for age in ages if age is not None), default=None),
-        relaunched_seconds=_later(earlier.relaunched_seconds, seconds)
-        if state.relaunched_seconds is None
-        else state.relaunched_seconds,
+        launcher_gone_seconds=max((age for age in launcher_ages if age is not None), default=None),
+        relaunched_seconds=_later(earlier.relaunched_seconds, seconds) if relaunched is None else relaunched,
     )
     if state.watched or state.gone_seconds is None:
-        return completed
+        return with_launcher
     if earlier.alive:  # it ended after the earlier report
-        return replace(completed, gone_seconds=min(state.gone_seconds, seconds))
+        return replace(with_launcher, gone_seconds=min(state.gone_seconds, seconds))
     return replace(
-        completed,
+        with_launcher,
         exit_status=earlier.exit_status,
         gone_seconds=_later(earlier.gone_seconds, seconds),
         watched=earlier.watched,

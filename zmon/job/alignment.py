@@ -71,7 +71,10 @@ def matrix(parts: Iterable[Steps], ranks: Mapping[str, int], world_size: int) ->
 
 
 def _fill(line: Integers, columns: Sequence[tuple[int, bytes]], sizes: Integers) -> None:
-    """Write one column of all parts, which have so many rows: the lowest number of each, and what it is more by row."""
+    """Write one column of all parts. A part has its lowest number, and by row the difference from it.
+
+    `sizes` has the number of rows of each part.
+    """
     line[:] = np.repeat(np.array([low for low, _ in columns], np.int64), sizes)
     widths = {len(data) // size for (_, data), size in zip(columns, sizes.tolist(), strict=True)}
     if len(widths) == 1:
@@ -97,13 +100,13 @@ def align(parts: Iterable[Steps], ranks: Mapping[str, int], world_size: int) -> 
         return []
     order = np.argsort(whole.steps, kind="stable")
     numbers, starts = np.unique(whole.steps[order], return_index=True)
-    rows = [StepRows(whole, each) for each in np.split(order, starts[1:])]
-    steps = zip(numbers.tolist(), rows, strict=True)
-    return [align_rows(step, [each], world_size, 1) for step, each in steps if num_ranks([each]) == world_size]
+    parts_of_steps = [StepRows(whole, rows) for rows in np.split(order, starts[1:])]
+    steps = zip(numbers.tolist(), parts_of_steps, strict=True)
+    return [align_rows(step, [part], world_size, 1) for step, part in steps if num_ranks([part]) == world_size]
 
 
 def align_rows(step: int, parts: Sequence[StepRows], world_size: int, stands_for: int) -> AlignedStep:
-    """Return the aligned step, given rows that include one of each rank. Of several of a rank, the last one counts."""
+    """Return the aligned step, given rows that include each rank. If a rank has several rows, the last row counts."""
     names = tuple(dict.fromkeys(chain.from_iterable(part.matrix.names for part in parts)))
     numbers = np.empty((len(names), world_size), np.int64)
     numbers[:] = np.array([absent(name) for name in names])[:, None]
@@ -179,7 +182,7 @@ def _amounts(numbers: Integers) -> Sequence[int | None]:
 def _critical_rank(self_times: Floats, exposed: Floats) -> int:
     """Return the rank that waited least; of several, the one with the longest self time.
 
-    A rank without any time in the step is no candidate, unless all are.
+    A rank without any time in the step is no candidate, unless no rank has any.
     """
     timed = (self_times != 0) | (exposed != 0)
     if not timed.any():

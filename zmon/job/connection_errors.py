@@ -54,7 +54,7 @@ _ADDRESS = re.compile(r"\(([\w.:%-]+), ?(\d+)\)|\[([\w.:%]+)\]:(\d+)|connect to 
 
 def is_broken_connection(words: LastWords) -> bool:
     """Return True if this is the error of a collective whose peer is gone, or which waited in vain."""
-    text = _text(words)
+    text = words.text
     if _GPU_FAULT.search(text):
         return False  # NCCL reports a fault of the rank's own GPU in the same way
     if words.type in _NETWORK_TYPES or any(name in words.root for name in _NETWORK_TYPES):
@@ -66,21 +66,19 @@ def is_broken_connection(words: LastWords) -> bool:
 
 def is_timeout(words: LastWords | None) -> bool:
     """Return True if the rank waited for others in vain, in a collective or at a store, with no broken connection."""
-    if words is None or not is_broken_connection(words):
-        return False
-    return _TIMED_OUT.search(_text(words)) is not None
+    return words is not None and is_broken_connection(words) and _TIMED_OUT.search(words.text) is not None
 
 
 def waited_at_store(words: LastWords | None) -> bool:
     """Return True if the rank waited in vain for a key that another rank sets. No count shows which rank that is."""
-    return words is not None and is_timeout(words) and _AT_STORE.search(_text(words)) is not None
+    return words is not None and is_timeout(words) and _AT_STORE.search(words.text) is not None
 
 
 def named_ranks(words: LastWords | None) -> frozenset[int]:
     """Return the ranks that a timeout names as missing, as numbers in their group; empty if it names none."""
     if words is None or not is_timeout(words):
         return frozenset()
-    lists = (of_barrier or of_store for of_barrier, of_store in _MISSING_RANKS.findall(_text(words)))
+    lists = (of_barrier or of_store for of_barrier, of_store in _MISSING_RANKS.findall(words.text))
     return frozenset(int(number) for numbers in lists for number in numbers.split(", "))
 
 
@@ -91,8 +89,7 @@ def could_not_meet(state: RankState) -> bool:
         return False
     if words.type in _STORE_TYPES or any(name in words.root for name in _STORE_TYPES):
         return True
-    text = _text(words)
-    return _NOT_MET.search(text) is not None and _LIBRARY.search(text) is not None
+    return _NOT_MET.search(words.text) is not None and _LIBRARY.search(words.text) is not None
 
 
 def peer_address(text: str) -> str | None:
@@ -102,10 +99,6 @@ def peer_address(text: str) -> str | None:
         return None
     host, port = (part for part in match.groups() if part is not None)
     return f"{host}:{port}"
-
-
-def _text(words: LastWords) -> str:
-    return f"{words.message}\n{words.root}"
 
 
 def _is_in_collective(words: LastWords) -> bool:

@@ -15,7 +15,7 @@ from zmon.job.columns import exposed_by_rank, middle_rank, samples_meanwhile, to
 from zmon.schema.aligned_step import AlignedStep, StepWindow
 from zmon.schema.curve import IMBALANCE
 
-_RECENT_STEPS = 256  # steps in the recent figures: enough for steady figures, and few enough to follow a change
+RECENT_STEPS = 256  # steps in the recent figures: enough for steady figures, and few enough to follow a change
 
 
 def step_categories(step: AlignedStep, alone: int | None = None) -> dict[str, float]:
@@ -44,7 +44,7 @@ class JobTime:
     causes: dict[str, float] = field(default_factory=dict)
     total_seconds: float = 0.0
     num_steps: int = 0
-    _recent: deque[tuple[float, float | None]] = field(default_factory=lambda: deque(maxlen=_RECENT_STEPS))
+    _recent: deque[tuple[float, float | None]] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
 
     def add(self, steps: Sequence[AlignedStep], alone: int | None = None) -> None:
         """Add the steps that follow the steps added before. If ranks are not compared, the rank `alone` is shown."""
@@ -107,11 +107,13 @@ def lasting_loss(windows: Sequence[StepWindow], num_windows: int, least_ratio: f
         if window.lost_ratio is None:
             break
         seconds = window.seconds * window.num_steps
-        total, lost = total + seconds, lost + window.lost_ratio * seconds
-        if window.lost_ratio * seconds >= largest:
-            second, largest, largest_total = largest, window.lost_ratio * seconds, seconds
+        lost_in_window = window.lost_ratio * seconds
+        total += seconds
+        lost += lost_in_window
+        if lost_in_window >= largest:
+            second, largest, largest_total = largest, lost_in_window, seconds
         else:
-            second = max(second, window.lost_ratio * seconds)
+            second = max(second, lost_in_window)
         if number < num_windows:
             continue
         ratio = (lost - largest) / (total - largest_total)

@@ -71,7 +71,8 @@ def with_end(
     """
     earlier: tuple[LaunchEnd, ...] = ()
     if record is not None:
-        last, is_same = record.view and record.view.ended, record.is_about(snapshot)
+        last = record.view and record.view.ended
+        is_same = record.is_about(snapshot)
         if not is_same and end.began <= record.began:
             return record  # an earlier launch, whose boxes are still there
         if is_same and last and _diagnosis(last) == _diagnosis(finding):

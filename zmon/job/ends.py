@@ -83,12 +83,12 @@ def ends_of(ranks: Sequence[RankState], waiters: Set[int] = frozenset()) -> list
     if not hung and not are_aborted(ranks, failed, waiters) and not has_left_others(ranks):
         return ends
 
-    def way(end: End) -> Way:
+    def way_among_others(end: End) -> Way:
         if end.rank.rank in hung:  # a rank that hung until its launcher ended it was not cancelled with the other ranks
             return end.way if end.rank.alive else Way.HUNG
         return Way.DISCONNECTED if is_aborted_while_waiting(end.rank) else end.way
 
-    return [replace(end, way=way(end)) for end in ends]
+    return [replace(end, way=way_among_others(end)) for end in ends]
 
 
 def _with_cancelled_launchers(ends: Sequence[End], ranks: Sequence[RankState]) -> list[End]:

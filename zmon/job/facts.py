@@ -103,7 +103,7 @@ class Earliest:
     def precedes(self, fact: Fact) -> bool:
         """Return True if one of the earliest facts certainly came before this fact."""
         candidates = (*self._first_two, self._by_host.get(fact.host))
-        return any(before(each, fact) for each in candidates if each is not None)
+        return any(before(candidate, fact) for candidate in candidates if candidate is not None)
 
 
 def last_words(state: RankState) -> Fact | None:

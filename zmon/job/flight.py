@@ -23,7 +23,7 @@ from zmon.schema.names import OPS
 MAX_PENDING = 16
 MAX_GROUPS = 32
 MAX_TENSORS = 8  # tensors of one operation whose sizes are reported
-MAX_NAME = 64
+MAX_NAME = 64  # letters
 _MAX_BYTES = 2**62
 _MAX_AGE_SECONDS = 30 * 86400.0
 
@@ -54,7 +54,7 @@ BACKENDS = {
     "nccl2": Backend("fr_trace_json?backend=nccl2"),
     "nccl-lazy": Backend("fr_trace_json?backend=nccl-lazy"),
 }
-_UNHEARD = Backend("")  # of other backends, which record as gloo does
+_OTHER_BACKEND = Backend("")  # any other backend counts as one that records as gloo does
 _Count = Annotated[int, msgspec.Meta(ge=-1, le=_MAX_BYTES)]
 _Shape = Annotated[list[_Count], msgspec.Meta(max_length=64)]  # torch has no tensor of more dimensions
 
@@ -95,7 +95,9 @@ class Entry(msgspec.Struct):
     @property
     def done(self) -> bool:
         """True if the operation has ended without a timeout."""
-        return self.state == "completed" or (self.retired and not BACKENDS.get(self.backend, _UNHEARD).retires_timeouts)
+        return self.state == "completed" or (
+            self.retired and not BACKENDS.get(self.backend, _OTHER_BACKEND).retires_timeouts
+        )
 
 
 class FlightDump(msgspec.Struct):
@@ -132,8 +134,9 @@ def flight_record(entries: Sequence[Entry], now: float | None) -> FlightRecord:
         if e.done and not e.is_p2p and (e.group in last or len(last) < MAX_GROUPS):
             last[e.group] = max(last.get(e.group, 0), e.collective_seq_id)
     unfinished = [e for e in entries if not e.done]
-    shown, half = unfinished, MAX_PENDING // 2
+    shown = unfinished
     if len(unfinished) > MAX_PENDING:  # the oldest entries show where the rank hangs, the newest how far it has come
+        half = MAX_PENDING // 2
         shown = unfinished[:half] + unfinished[-half:]
     return FlightRecord(tuple(pending_collective(e, now) for e in shown), len(unfinished), last)
 

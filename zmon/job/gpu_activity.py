@@ -28,11 +28,11 @@ class ActivitySample:
 
 
 def activity_of(snapshot: Snapshot) -> ActivitySample | None:
-    """Return the activity of a job's GPUs now; None if that of one is unknown."""
+    """Return the activity of a job's GPUs now; None if the activity of a GPU is unknown."""
     if snapshot.num_missing or snapshot.unwatched:
         return None
-    of_host = {gpu.uuid: gpu for window in snapshot.hardware for gpu in window.now.gpus or ()}
-    gpus = [of_host.get(device) for device in {rank.device for rank in snapshot.ranks}]
+    gpu_by_uuid = {gpu.uuid: gpu for window in snapshot.hardware for gpu in window.now.gpus or ()}
+    gpus = [gpu_by_uuid.get(device) for device in {rank.device for rank in snapshot.ranks}]
     tensor = known_sum([gpu.tensor_active_ratio if gpu else None for gpu in gpus])
     if tensor is None or not gpus:
         return None
@@ -51,13 +51,14 @@ class RecentActivity:
     def add(self, snapshot: Snapshot, account: Account, stalled: bool) -> None:
         """Take a sample if one is due. `stalled`: the job has an open finding of a stall."""
         if not all(rank.alive for rank in snapshot.ranks) or all(rank.activity == "done" for rank in snapshot.ranks):
-            self.sampled_at = None  # others may use its GPUs now
+            self.sampled_at = None  # another job may use its GPUs now
             return
         if snapshot.time < self.due:
             return
         self.due = snapshot.time + SAMPLE_SECONDS
         sample = activity_of(snapshot)
-        before, self.sampled_at = self.sampled_at, None if sample is None else snapshot.time
+        before = self.sampled_at
+        self.sampled_at = None if sample is None else snapshot.time
         if sample is None:
             self.training.clear()
             return
@@ -75,9 +76,10 @@ class RecentActivity:
         """Return the means over the last minute of training, and over all launches; None if unknown now."""
         if self.sampled_at is None or not self.training:
             return None
-        number, memory = len(self.training), known_sum([sample.memory_ratio for sample in self.training])
+        num_samples = len(self.training)
+        memory = known_sum([sample.memory_ratio for sample in self.training])
         return GpuActivity(
-            sum(sample.tensor_ratio for sample in self.training) / number,
+            sum(sample.tensor_ratio for sample in self.training) / num_samples,
             account.tensor_ratio,
-            None if memory is None else memory / number,
+            None if memory is None else memory / num_samples,
         )

@@ -25,17 +25,18 @@ _STATES = {  # the state of a job without a finding; another one is an activity 
 def headline(state: str, findings: Iterable[Finding], ended: EndedJob | None) -> Headline:
     """Return the first headline that applies. `findings` are the active ones of the job, `ended` is its end by a fault.
 
-    A critical finding, a stalled job, a job that a fault ended, a warning, a fault that ended the launch before, and
-    the state of the job. A finding of severity info is no fault.
+    The order is: a critical finding, a stalled job, a job that a fault ended, a warning, a fault that ended the launch
+    before, the state of the job. A finding of severity info is no fault.
     """
     faults = [finding for finding in worst_first(findings) if finding.severity != "info"]
-    worst, stall = next(iter(faults), None), next((fault for fault in faults if fault.is_stall), None)
+    worst = next(iter(faults), None)
+    stall = next((fault for fault in faults if fault.is_stall), None)
     by_state = _STATES.get(state) or Headline("HEALTHY", "ok", state)
     if worst and worst.severity == "critical":
         stopped = "FAILED" if state == EXITED else "STALLED"
         return _about(worst, stopped if worst.is_stall else worst.detector.upper(), "critical")
     if state == "stalled":
-        return _about(stall, "STALLED", "warning") if stall else by_state  # it has not been proven yet
+        return _about(stall, "STALLED", "warning") if stall else by_state  # no finding has proven the stall yet
     if ended and state == EXITED:
         return _after(ended, "FAILED", "critical", "")
     if worst:

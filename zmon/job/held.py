@@ -41,7 +41,7 @@ class Holding:
         self._ran: bool | None = False if is_new else None
 
     def idle(self, now: float, state: HolderState) -> Idle | None:
-        """Return the kind and the idle seconds of the GPUs; None if they are in use, or may be."""
+        """Record the state now. Return the kind and the idle seconds of the GPUs; None if they are or may be in use."""
         if state.ran:
             self._ran = True
         if state.overdue_seconds:

@@ -61,7 +61,8 @@ class History:
             new = since_join(new, {ranks[uid]: number for uid, number in before.items() if uid in ranks})
         if new is None:
             return []
-        steps, complete = new.steps, set[int]()
+        steps = new.steps
+        complete: set[int] = set()
         order = np.lexsort((steps, new.ranks))  # by rank, then by step
         last = order[np.flatnonzero(np.diff(new.ranks[order], append=-1))]
         self._newest.update(zip(new.ranks[last].tolist(), steps[last].tolist(), strict=True))
@@ -70,10 +71,10 @@ class History:
         for place, step in enumerate(numbers[first:].tolist(), first):
             rows = self._pending.setdefault(step, [])
             rows.append(StepRows(new, np.flatnonzero(of_row == place)))
-            number = num_ranks(rows)
-            if number < sum(len(part.rows) for part in rows):
+            num_reported = num_ranks(rows)
+            if num_reported < sum(len(part.rows) for part in rows):
                 rows[:] = _last_of_each_rank(rows)
-            if number == self.world_size:
+            if num_reported == self.world_size:
                 complete.add(step)
         added = [self._append(step) for step in sorted(complete)]
         self._drop_incomplete()
@@ -88,7 +89,7 @@ class History:
         self._joined.update(joined)
 
     def _drop_incomplete(self) -> None:
-        """Drop the steps that stay incomplete, and the first ones of too many.
+        """Drop the steps that stay incomplete, and the oldest steps beyond the limit.
 
         A rank that has reported a later step will not report an earlier one: it was lost, or the ranks sampled
         different steps.

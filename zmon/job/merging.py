@@ -168,9 +168,9 @@ def are_victims(current: Finding, finding: Finding) -> bool:
         return False
     rows = current.evidence.ranks or ()
     processes = {row.rank: (row.host, row.pid) for row in finding.evidence.ranks or ()}
-    flights, unknown = current.evidence.in_flight or {}, FlightRow()
+    flights = current.evidence.in_flight or {}
     waiting = {
-        row.rank: (row.host, row.pid) for row in rows if row.op or flights.get(str(row.rank), unknown).num_pending
+        row.rank: (row.host, row.pid) for row in rows if row.op or flights.get(str(row.rank), FlightRow()).num_pending
     }
     numbers = {row.rank for row in rows}
     others_waited = bool(current.evidence.num_ranks_left_out) and bool(waiting)  # ranks without a row, as most ranks
@@ -190,7 +190,7 @@ def killed_from_outside(row: RankStatus | RankState) -> bool:
 
 def _is_independent(snapshot: Snapshot, fault: Finding, earlier: Finding) -> bool:
     """Return True if the fault has a proof of its own, and does not follow from the one that began earlier."""
-    have_culprits = all(each.ranks or each.hosts for each in (fault, earlier))
+    have_culprits = bool(fault.culprits) and bool(earlier.culprits)
     if not have_culprits or set(fault.ranks) & set(earlier.ranks):
         return False
     culprits = [r for r in snapshot.ranks if r.rank in fault.ranks]

@@ -38,7 +38,6 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
 _LOST_HOST = "host_lost"  # the cause of a finding about a host that does not answer
-_UNKNOWN_CAUSE = "unknown"
 _ABOUT_A_RANK = ("rank_exited", "crash_loop", "unknown")  # causes of findings that leave the class of the failure open
 _BY_SCHEDULER = {"time_limit": CANCELLED, "preemption": PREEMPTED, "node_failure": NODE_LOST}
 
@@ -168,13 +167,15 @@ def restarted(end: EndedLaunch, snapshot: Snapshot) -> EndedLaunch:
 def _recovery(end: EndedLaunch, snapshot: Snapshot) -> dict[str, float]:
     """Return the seconds of the recovery after this end, by RECOVERY_PHASES; this launch has just begun to step."""
     lead = max(snapshot.ranks, key=lambda r: r.steps)
-    step = lead.step_seconds_total / lead.steps
-    began, stepped = launch_began(snapshot), snapshot.time - lead.step_seconds_total - lead.step_seconds
+    began = launch_began(snapshot)
     starting = max(0.0, began - end.ended)
     imports = max(snapshot.reported_ranks, key=seconds_since_start).import_seconds
     imports = None if imports is None else min(imports, starting)
-    seconds = (end.detection_seconds, end.teardown_seconds, starting - (imports or 0.0), imports, stepped - began, step)
-    return {n: max(0.0, part) for n, part in zip(RECOVERY_PHASES, seconds, strict=True) if part is not None}
+    launching = starting - (imports or 0.0)
+    initializing = snapshot.time - lead.step_seconds_total - lead.step_seconds - began
+    stepping = lead.step_seconds_total / lead.steps
+    durations = (end.detection_seconds, end.teardown_seconds, launching, imports, initializing, stepping)
+    return {p: max(0.0, seconds) for p, seconds in zip(RECOVERY_PHASES, durations, strict=True) if seconds is not None}
 
 
 def followed(end: EndedLaunch, by: EndedLaunch) -> EndedLaunch:
@@ -189,17 +190,17 @@ def _outcome(snapshot: Snapshot, fault: Finding | None) -> tuple[str, str]:
     if fault is not None:
         if fault.cause == _LOST_HOST:
             return NODE_LOST, fault.summary
-        is_unclear = fault.cause == _UNKNOWN_CAUSE and fault.severity != "critical"
+        is_unclear = fault.cause == "unknown" and fault.severity != "critical"
         return UNKNOWN_END if is_unclear else FAILED, fault.summary
     ends = ends_of(snapshot.ranks, snapshot.waiters)
     size = len(snapshot.ranks)
     ranks = f"all {size} ranks" if size > 1 else "its rank"
     step = max(r.step for r in snapshot.ranks)
     if cancelled := [end for end in ends if end.way is Way.CANCELLED or _left_after_a_signal(end.rank)]:
-        end = f"at step {step} ({_ended_by(cancelled)})"
-        if any(_has_known_sender(each.rank) for each in cancelled):
-            return CANCELLED, f"its owner ended {ranks} {end}"
-        return CANCELLED, f"{ranks} ended {end}, as if by the owner; nothing shows who sent the signal"
+        step_and_way = f"at step {step} ({_ended_by(cancelled)})"
+        if any(_has_known_sender(end.rank) for end in cancelled):
+            return CANCELLED, f"its owner ended {ranks} {step_and_way}"
+        return CANCELLED, f"{ranks} ended {step_and_way}, as if by the owner; nothing shows who sent the signal"
     if all(end.way is Way.FINISHED for end in ends):
         return DONE, f"{ranks} finished at step {step}"
     return UNKNOWN_END, f"{ranks} ended at step {step} ({_ended_by(ends)}), and no fault explains it"

@@ -16,8 +16,8 @@ from zmon.schema.rank import RankState
 def abort_seconds(ranks: Iterable[RankState]) -> float | None:
     """Return the seconds until torch ends the first collective in which a rank waits.
 
-    None if it is unknown, no rank is in a collective, or the time is over: then torch does not end it.
+    None if the timeout is unknown, no rank is in a collective, or the time is over: then torch does not end it.
     """
     waiting = ((r, r.in_flight) for r in ranks if r.alive and r.in_flight and r.in_flight.group == DEFAULT_GROUP)
-    seconds_left = [t - flying.seconds for r, flying in waiting if (t := r.collective_timeout_seconds) is not None]
+    seconds_left = [timeout - op.seconds for r, op in waiting if (timeout := r.collective_timeout_seconds) is not None]
     return min((seconds for seconds in seconds_left if seconds > 0), default=None)

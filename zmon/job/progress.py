@@ -48,7 +48,9 @@ class Pace:
     def add(self, time: float, steps: int, stalled: bool) -> None:
         """Add what one pass of the hub saw: the number of steps that the launch has finished."""
         elapsed = 0.0 if self._time is None else max(time - self._time, 0.0)
-        known_steps, self._time, self._steps = self._steps, time, steps
+        known_steps = self._steps
+        self._time = time
+        self._steps = steps
         if known_steps is None or steps < known_steps:  # other ranks report now
             self._marks.clear()
             self._last = None
@@ -61,7 +63,8 @@ class Pace:
             self._seconds += elapsed
 
     def _finish(self, mark: _Mark) -> None:
-        self._last, marks = mark, self._marks
+        marks = self._marks
+        self._last = mark
         if not marks or mark.seconds - marks[-1].seconds >= _MARK_SECONDS:
             marks.append(mark)
         while len(marks) > _QUARTERS + 1 and mark.seconds - marks[0].seconds > _LONGEST_SECONDS:

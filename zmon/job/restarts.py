@@ -93,7 +93,7 @@ def has_saved(snapshot: Snapshot) -> bool:
 def without_progress(ends: Sequence[LaunchEnd]) -> tuple[LaunchEnd, ...]:
     """Return the last of these ends (oldest first) that came one after the other without progress.
 
-    The first of them may have made progress: the others are compared with it.
+    The first of them may have made progress: the later ones are compared with it.
     """
     loop: list[LaunchEnd] = []
     for end in ends:
@@ -130,7 +130,7 @@ def _is_progress(loop: Sequence[LaunchEnd], end: LaunchEnd) -> bool:
     last = loop[-1]
     if (end.step, end.ranks, end.error) == (last.step, last.ranks, last.error):
         return False
-    return end.saved or end.step > max(other.step for other in loop)
+    return end.saved or end.step > max(earlier.step for earlier in loop)
 
 
 def _raised(state: RankState) -> bool:

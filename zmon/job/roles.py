@@ -36,10 +36,10 @@ class Role:
 
 def roles(snapshot: Snapshot) -> tuple[Role, ...]:
     """Return the roles of all ranks, by their first rank; a single role if nothing tells the ranks apart."""
-    every = range(snapshot.world_size)  # a range, since nothing is as large as the size that a job claims
+    every_rank = range(snapshot.world_size)  # a range takes no memory, whatever size the job claims
     states = snapshot.reported_ranks
     names = {state.role for state in states}
-    is_complete = len(states) == len(every)
+    is_complete = len(states) == len(every_rank)
     if len(names) > 1 and "" not in names and is_complete:
         ranks_by_role: dict[str, list[int]] = {}
         for state in states:
@@ -47,12 +47,12 @@ def roles(snapshot: Snapshot) -> tuple[Role, ...]:
         return tuple(Role(name, tuple(ranks), is_named=True) for name, ranks in ranks_by_role.items())
     stages = _stages(snapshot.steps, states) if is_complete else ()
     if len(stages) < 2:
-        return (Role(_ranks_text(every), every),)
+        return (Role(_ranks_text(every_rank), every_rank),)
     return tuple(Role(_ranks_text(stage), tuple(stage)) for stage in sorted(stages))
 
 
 def _stages(steps: Sequence[AlignedStep], states: Sequence[RankState]) -> list[list[int]]:
-    """Return the ranks of each stage of a pipeline; empty if the job is none, or if it cannot be told."""
+    """Return the ranks of each stage of a pipeline; empty if the job has no stages, or if they are not known."""
     if not steps or "send" not in steps[-1].sent_bytes:
         return []
     groups: dict[str, set[int]] = {}
@@ -62,14 +62,14 @@ def _stages(steps: Sequence[AlignedStep], states: Sequence[RankState]) -> list[l
                 groups.setdefault(name, set()).add(state.rank)
     partial = [members for members in groups.values() if 1 < len(members) < len(states)]
     if partial:
-        stages = _connected(len(states), partial)
+        stages = _connected(world_size=len(states), groups=partial)
         return stages if all(len(stage) > 1 for stage in stages) else []
     return [] if _are_kept_equal(steps[-1]) else [[state.rank] for state in states]
 
 
-def _connected(number: int, groups: Iterable[set[int]]) -> list[list[int]]:
+def _connected(world_size: int, groups: Iterable[set[int]]) -> list[list[int]]:
     """Return the ranks that groups connect, directly or through other ranks."""
-    stage_of = {rank: {rank} for rank in range(number)}
+    stage_of = {rank: {rank} for rank in range(world_size)}
     for members in groups:
         joined = set().union(*(stage_of[rank] for rank in members))
         stage_of.update(dict.fromkeys(joined, joined))

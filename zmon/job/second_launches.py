@@ -76,13 +76,17 @@ def _launches(states: Iterable[RankState]) -> list[list[RankState]]:
 
 def _lives_beside(older: Launch, younger: Launch, silent: Collection[str]) -> bool:
     """Return True if both launches live, cannot be parts of one, and the younger has not replaced the older."""
-    ranks, others = (
-        {(r.world_size, r.rank) for r in launch if lives(r) and r.last_words is None and r.host not in silent}
-        for launch in (older, younger)
-    )
-    if not ranks or not others:
+    older_ranks = _living_ranks(older, silent)
+    younger_ranks = _living_ranks(younger, silent)
+    if not older_ranks or not younger_ranks:
         return False
-    if not ranks & others and {size for size, _ in ranks} == {size for size, _ in others}:
+    has_same_size = {size for size, _ in older_ranks} == {size for size, _ in younger_ranks}
+    if has_same_size and not older_ranks & younger_ranks:
         return False
     oldest = max(younger, key=seconds_since_start)
     return not any(was_gone_before(state, oldest) for state in older)
+
+
+def _living_ranks(launch: Launch, silent: Collection[str]) -> set[tuple[int, int]]:
+    """Return the world size and the number of each rank that lives and is not about to end."""
+    return {(r.world_size, r.rank) for r in launch if lives(r) and r.last_words is None and r.host not in silent}

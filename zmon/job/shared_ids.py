@@ -105,13 +105,13 @@ class _UsersLaunch:
 
 
 def _first_uids(by_uid: Mapping[int, Sequence[RankState]]) -> dict[int, int]:
-    """Return for each uid the first uid with whose ranks its ranks form one job; mostly itself."""
+    """Return for each uid the first uid whose ranks form one job with its ranks; mostly the uid itself."""
     if len(by_uid) == 1:
         return {uid: uid for uid in by_uid}
     first_uids: dict[int, int] = {}
     launches: dict[int, _UsersLaunch] = {}  # by first uid
 
-    def order(uid: int) -> tuple[bool, float, int]:  # a user who came second on one host is not the first of all
+    def order(uid: int) -> tuple[bool, float, int]:  # users whose job an agent has renamed come last
         ranks = by_uid[uid]
         return any(r.wanted_job_id for r in ranks), -max(map(seconds_since_start, ranks)), uid
 
@@ -131,7 +131,10 @@ def renamed(report: AgentReport, names: Mapping[str, Names]) -> AgentReport:
         return report
     return replace(
         report,
-        ranks=tuple(_renamed_rank(r, new_names) if r.job_id in new_names else r for r in report.ranks),
+        ranks=tuple(
+            replace(r, job_id=new_names[r.job_id], wanted_job_id=_wanted_id(r)) if r.job_id in new_names else r
+            for r in report.ranks
+        ),
         steps={new_names.get(job_id, job_id): steps for job_id, steps in report.steps.items()},
         sample=_renamed_sample(report.sample, new_names),
     )
@@ -147,10 +150,6 @@ def renamed_window(window: HostWindow, names: Mapping[str, Names]) -> HostWindow
         now=_renamed_sample(window.now, new_names),
         recent=_renamed_tcp(window.recent, new_names),
     )
-
-
-def _renamed_rank(state: RankState, names: Names) -> RankState:
-    return replace(state, job_id=names[state.job_id], wanted_job_id=state.wanted_job_id or state.job_id)
 
 
 def _renamed_sample(sample: HostSample, names: Names) -> HostSample:

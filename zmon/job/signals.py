@@ -28,11 +28,12 @@ class Sender(Enum):
 
 def sender(state: RankState) -> Sender:
     """Return the sender of the signal that ended a rank, also if it came after the last words of the rank."""
-    words, launcher = state.last_words, int(state.launcher.partition("@")[0] or 0)
-    pid = words and (words.late_sender_pid if words.sender_pid is None else words.sender_pid)
-    if pid is None or not launcher:  # 0: the launcher is in another PID namespace
+    words = state.last_words
+    sender_pid = words and (words.late_sender_pid if words.sender_pid is None else words.sender_pid)
+    launcher_pid = int(state.launcher.partition("@")[0] or 0)
+    if sender_pid is None or not launcher_pid:  # 0: the launcher is in another PID namespace
         return Sender.UNKNOWN
-    return Sender.LAUNCHER if pid == launcher else Sender.OTHER
+    return Sender.LAUNCHER if sender_pid == launcher_pid else Sender.OTHER
 
 
 def lone_target(signalled: Sequence[RankState]) -> RankState | None:

@@ -15,8 +15,9 @@ from zmon.schema.standing import ProcessWork, Standing, WorkSigns
 # Background threads of torch, loggers and monitors move fewer bytes: heartbeats, events, readings of /proc.
 _LEAST_READ_BYTES_PER_SECOND = 1 << 20
 _LEAST_WRITTEN_BYTES_PER_SECOND = 64 << 10
-# A process that waits uses less than this share of one processor for heartbeats and timeouts; ticks of 10 ms.
-_IDLE_RATIO, _IDLE_SECONDS = 0.02, 0.03
+# A process that waits uses less than this share of one processor for heartbeats and timeouts.
+_IDLE_RATIO = 0.02
+_IDLE_SECONDS = 0.03  # the kernel counts processor time in ticks of 10 ms
 _IDLE_BYTES = 64 << 10  # bytes that a waiting rank moves between two samples: a heartbeat, a line in a log
 # The time over which samples show the present work of a rank. A save writes in bursts, because the kernel holds writes
 # back for some seconds.
@@ -77,7 +78,7 @@ def extended_history(earlier: WorkHistory | None, now: WorkSample) -> WorkHistor
         return WorkHistory((now,), 1, now.time, None, now.time)
     last = earlier.recent[-1]
     changed_code = bool(last.functions and now.functions and last.functions != now.functions)
-    recent = (*(each for each in earlier.recent if now.time - each.time <= RECENT_SECONDS), now)
+    recent = (*(sample for sample in earlier.recent if now.time - sample.time <= RECENT_SECONDS), now)
     return WorkHistory(
         recent=recent if len(recent) > 1 else (last, now),
         num_samples=earlier.num_samples + 1,
@@ -99,12 +100,13 @@ def _is_unchanged(last: WorkSample, now: WorkSample) -> bool:
         _increase(last_work.written_bytes, work.written_bytes),
         _increase(last_work.network_bytes, work.network_bytes),
     ]
-    return all(each is not None and each < _IDLE_BYTES for each in moved)
+    return all(num_bytes is not None and num_bytes < _IDLE_BYTES for num_bytes in moved)
 
 
 def _is_asleep(last: WorkSample, now: WorkSample) -> bool:
-    switches, is_same_wait = now.work.switches, now.wait_channel == last.wait_channel
-    return bool(now.wait_channel) and is_same_wait and switches is not None and switches == last.work.switches
+    """Return True if it is known that the process slept at the same place in the kernel between two samples."""
+    is_same_wait = bool(now.wait_channel) and now.wait_channel == last.wait_channel
+    return is_same_wait and now.work.switches is not None and now.work.switches == last.work.switches
 
 
 def _work(recent: tuple[WorkSample, ...], other_code_at: float | None) -> WorkSigns | None:

@@ -1,4 +1,4 @@
-"""Choose the ranks that stand out: where thousands wait in one collective, those count that do something else. Pure."""
+"""Choose the ranks that stand out: if thousands wait in one collective, the ranks that do something else. Pure."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ def standing_out(ranks: Sequence[RankState], most: int, first: Collection[int] =
     """Return at most so many of the ranks, in their order: those in `first`, then those whose place is the rarest."""
     if len(ranks) <= most:
         return ranks
-    first_ranks, number_alike = frozenset(first), Counter(map(_place, ranks))
-    rarest = sorted(ranks, key=lambda r: (r.rank not in first_ranks, number_alike[_place(r)]))[:most]
+    first_ranks = frozenset(first)
+    num_at_place = Counter(map(_place, ranks))
+    rarest = sorted(ranks, key=lambda r: (r.rank not in first_ranks, num_at_place[_place(r)]))[:most]
     return sorted(rarest, key=lambda r: r.rank)
 
 
 def _place(state: RankState) -> tuple[object, ...]:
-    """Return where a rank stands: ranks that wait for the same rank in the same collective stand alike."""
-    inside = state.in_flight
+    """Return where a rank stands: its activity, phase and step, and the collectives that it has entered."""
+    collective = state.in_flight
     return (
         state.alive, state.activity, state.phase, state.step, state.process_state, *sorted(state.sequences.items()),
-        None if inside is None else (inside.op, inside.group, inside.sequence),
+        None if collective is None else (collective.op, collective.group, collective.sequence),
     )  # fmt: skip

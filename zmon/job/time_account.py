@@ -25,7 +25,8 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import BETWEEN_STEPS
 from zmon.schema.rank import RankState
 
-_LONGER, _LONGER_SECONDS = 3.0, 1.0  # steps without records may be longer than typical by this factor, plus this time
+_LONGER_FACTOR = 3.0  # × a typical step: steps without records may be longer than typical by this factor …
+_LONGER_SECONDS = 1.0  # … plus this time
 OTHER_JOB_SECONDS = 86400.0  # a job that reappears under its id after a longer gap is another job
 _SETTLED_SECONDS = 5.0  # after the end of a launch, the time by which the records of its last steps have arrived
 _STALLED_STEPS = 4.0  # × a typical step; a finding outlives its stall by some steps
@@ -120,10 +121,11 @@ class Account:
 
     def is_other_job(self, snapshot: Snapshot) -> bool:
         """Return True if the snapshot is of another job, which only has the same id as the job of this account."""
-        launch, lead = self.start, snapshot.reported_ranks[0]
+        launch = self.start
         if launch is None or self.until is None or not self._is_new(snapshot):
             return False
-        return launch.done or snapshot.time - seconds_since_start(lead) - self.until > OTHER_JOB_SECONDS
+        began = snapshot.time - seconds_since_start(snapshot.reported_ranks[0])
+        return launch.done or began - self.until > OTHER_JOB_SECONDS
 
     def update(self, snapshot: Snapshot, steps: Sequence[AlignedStep], typical_seconds: float, stalled: bool) -> None:
         """Account for the time since the last update; `steps` are those that became complete since then."""
@@ -178,7 +180,8 @@ class Account:
             moving = new_seconds - min(launch.stalled, new_seconds)
             launch.step_seconds += new_seconds
             launch.unsplit += moving
-            launch.ended_stall, launch.stalled = launch.ended_stall + launch.stalled, 0.0
+            launch.ended_stall += launch.stalled
+            launch.stalled = 0.0
             launch.unsaved += moving
             self.in_steps += moving
         if lead.last_checkpoint_time is not None:
@@ -194,7 +197,8 @@ class Account:
             launch.cut_off = max(unfinished - launch.stalled, launch.cut_off)
         elif stalled and unfinished > max(_STALLED_STEPS * typical, launch.stalled + typical):
             self._add("stall", unfinished - typical - launch.stalled, size)
-            launch.stalled, launch.stalled_step = unfinished - typical, lead.step
+            launch.stalled = unfinished - typical
+            launch.stalled_step = lead.step
 
     def move_times(self, seconds: float) -> None:
         """Move the times along with the hub's clock, which was set by these seconds."""
@@ -214,7 +218,8 @@ class Account:
         )
 
     def _begin(self, snapshot: Snapshot) -> None:
-        previous, lead = self.start, snapshot.reported_ranks[0]
+        previous = self.start
+        lead = snapshot.reported_ranks[0]
         if previous is not None and self.until is not None:
             gap = snapshot.time - seconds_since_start(lead) - self.until
             if gap < -_SET_BACK_SECONDS:
@@ -225,27 +230,29 @@ class Account:
                 self.lost += previous.unsaved
                 if not self.ever_saved and previous.unsaved:
                     self.doubt = "zmon saw no checkpoint before a restart: the time that the restart lost is unknown"
-        self.start, self.launch_steps = LaunchTime(lead.run_uid), 0
+        self.start = LaunchTime(lead.run_uid)
+        self.launch_steps = 0
 
     def _split(
         self, launch: LaunchTime, lead: RankState, steps: Sequence[AlignedStep], typical: float, snapshot: Snapshot
     ) -> None:
         """Divide the time in steps into categories, in the proportions of the steps that have arrived."""
-        size, alone = snapshot.world_size, lead.rank if snapshot.uncompared else None
+        alone = lead.rank if snapshot.uncompared else None
         for step in steps:
-            self._split_step(launch, lead, step, size, alone)
+            self._split_step(launch, lead, step, snapshot.world_size, alone)
         launch.last_split_step = steps[-1].step if steps else launch.last_split_step
         awaited_seconds = (lead.step - launch.last_split_step + 1) * typical
-        missing_seconds = launch.unsplit - _LONGER * awaited_seconds - _LONGER_SECONDS
+        missing_seconds = launch.unsplit - _LONGER_FACTOR * awaited_seconds - _LONGER_SECONDS
         if launch.last_split_step and missing_seconds > 0:  # the records of these steps will not arrive any more
-            self._add("unknown", missing_seconds, size)
+            self._add("unknown", missing_seconds, snapshot.world_size)
             launch.unsplit -= missing_seconds
 
     def _split_step(
         self, launch: LaunchTime, lead: RankState, step: AlignedStep, world_size: int, alone: int | None
     ) -> None:
         """Divide the time for which one step stands; `alone` is the leading rank if ranks are not compared."""
-        causes, seconds = step_categories(step, alone), (step.mean or step).seconds_of(lead.rank) * step.stands_for
+        causes = step_categories(step, alone)
+        seconds = (step.mean or step).seconds_of(lead.rank) * step.stands_for
         lead_seconds = step.seconds_of(lead.rank)
         if launch.ended_stall and step.step >= launch.stalled_step:  # the stall has been added already
             if step.step == launch.stalled_step:  # the stall was in the longest category

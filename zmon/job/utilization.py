@@ -11,14 +11,13 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from zmon.job.efficiency import RECENT_STEPS
 from zmon.scaling.peaks import DevicePeaks, peaks_of
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.job import Utilization
 from zmon.schema.names import FLOPS_SOURCES, in_order
 from zmon.schema.rank import RankState
 from zmon.schema.unknown import Unknown
-
-_RECENT_STEPS = 256  # steps in the recent figures, as in efficiency.py
 
 
 def known_sum(values: Sequence[float | None]) -> float | None:
@@ -49,15 +48,16 @@ class StepWork:
 class RecentWork:
     """The work of the recent steps of one launch."""
 
-    steps: deque[StepWork] = field(default_factory=lambda: deque(maxlen=_RECENT_STEPS))
+    steps: deque[StepWork] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
 
     def add(self, steps: Sequence[AlignedStep]) -> None:
         """Add the steps that follow the steps added before, without steps whose operations are unknown."""
         for step in steps:
-            mean, number = step.mean or step, step.stands_for
+            mean = step.mean or step
+            num_steps = step.stands_for
             if mean.flops is not None:
-                traffic = None if mean.memory_traffic_bytes is None else mean.memory_traffic_bytes * number
-                self.steps.append(StepWork(number, mean.seconds * number, mean.flops * number, traffic))
+                traffic = None if mean.memory_traffic_bytes is None else mean.memory_traffic_bytes * num_steps
+                self.steps.append(StepWork(num_steps, mean.seconds * num_steps, mean.flops * num_steps, traffic))
 
     @property
     def total(self) -> StepWork | None:
@@ -80,8 +80,9 @@ def job_peaks(ranks: Sequence[RankState], world_size: int, measured: Mapping[str
     """
     if len(ranks) < world_size:
         return Unknown("the devices of some ranks are unknown: no agent reported these ranks")
-    sharing = Counter((rank.host, rank.device) for rank in ranks)
-    flops, bandwidths = 0.0, []
+    ranks_of_device = Counter((rank.host, rank.device) for rank in ranks)
+    flops = 0.0
+    bandwidths: list[float | None] = []
     for rank in ranks:
         peaks = peaks_of(rank.device_name, measured) if rank.device_name else None
         if peaks is None:
@@ -91,9 +92,9 @@ def job_peaks(ranks: Sequence[RankState], world_size: int, measured: Mapping[str
         if peak is None:
             dtypes = ", ".join(rank.flops_dtypes) or "an unknown dtype"
             return Unknown(f"the peak of {rank.device_name} in {dtypes} is unknown")
-        number = sharing[rank.host, rank.device]
-        flops += peak / number
-        bandwidths.append(None if peaks.memory_bandwidth is None else peaks.memory_bandwidth / number)
+        num_sharing = ranks_of_device[rank.host, rank.device]
+        flops += peak / num_sharing
+        bandwidths.append(None if peaks.memory_bandwidth is None else peaks.memory_bandwidth / num_sharing)
     return JobPeaks(flops, known_sum(bandwidths))
 
 

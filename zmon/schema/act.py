@@ -83,7 +83,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     confidence: float
     ranks: tuple[int, ...]
     hosts: tuple[str, ...]
-    run_uids: tuple[str, ...]  # of the ranks about which agents are asked, or of which one is on each host
+    run_uids: tuple[str, ...]  # of the ranks about which agents are asked: at fault, or one of each launcher
     step: int | None
     onset: float
     labels: Mapping[str, str]  # those of the job that the rule reads

@@ -116,9 +116,9 @@ def in_order(points: Iterable[Point]) -> tuple[Point, ...]:
     return tuple(sorted(points, key=lambda p: (p.ranks, p.samples)))
 
 
-def are_similar(samples: float, others: float) -> bool:
+def are_similar(first: float, second: float) -> bool:
     """Return True if steps of these numbers of samples compare."""
-    return abs(samples - others) <= MAX_DIFFERENCE * max(samples, others)
+    return abs(first - second) <= MAX_DIFFERENCE * max(first, second)
 
 
 def _scaling(point: Point, ranks: int, samples: int) -> str | None:

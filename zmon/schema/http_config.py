@@ -1,8 +1,8 @@
 """Password, token and TLS of a client: a section for each kind of server, with the keys of Prometheus' `http_config`.
 
-A server gets what its own section has. Whoever sees a password or a token can use it elsewhere. So each of them is for
-one kind of server, and without TLS it is sent only to this machine. A `tls_config` outside of the sections is for all
-servers: a certificate shows who asks, and whoever sees it cannot use it.
+A server gets what its own section has. Whoever sees a password or a token can use it elsewhere. So a password or token
+is for one kind of server, and without TLS it is sent only to this machine. A `tls_config` outside of the sections is
+for all servers: a certificate shows who asks, and whoever sees it cannot use it.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class ClientConfig(msgspec.Struct, frozen=True):
 def client_config(document: Any, directory: Path, servers: Collection[Server]) -> ClientConfig:
     """Return a file's content, with paths relative to its directory. Raises ValueError with one line.
 
-    `servers`: those that this program asks. A password or token outside of the sections, as in files of earlier
-    versions, is for the only one.
+    `servers`: the servers that this program asks. A password or token outside of the sections, as in files of earlier
+    versions, is allowed only if there is one such server, and is for it.
     """
     file: _File = msgspec.convert(document, _File, dec_hook=lambda _, value: directory / str(value))
     sections = {server: section for server in SERVERS if (section := getattr(file, server)) is not None}

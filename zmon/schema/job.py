@@ -60,7 +60,7 @@ class GpuActivity:
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
-    """The seconds that a job still needs, if it goes on as it did in its last hour."""
+    """The seconds that a job still needs if it goes on as in its last hour."""
 
     seconds: float
     fastest_seconds: float  # at the pace of the fastest quarter of that hour

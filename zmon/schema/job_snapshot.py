@@ -93,6 +93,11 @@ class Snapshot:
         return "" if any(step.exposed for step in self.steps) else NO_COLLECTIVES
 
     @property
+    def unfinished_ranks(self) -> list[RankState]:
+        """The watched ranks that live and have not finished."""
+        return [r for r in self.ranks if r.alive and r.activity != "done"]
+
+    @property
     def reported_ranks(self) -> tuple[RankState, ...]:
         """All ranks that an agent reports now or reported before it fell silent; never empty."""
         if not self.unwatched:

@@ -100,7 +100,6 @@ MEASURES = (
     Measure("received", "bytes", per="op", column="bytes_received_{}", aligned=True, metric=_OP_BYTES, label=("direction", "received"), help=_OP_BYTES_HELP),
 )  # fmt: skip
 
-MEASURE = {measure.name: measure for measure in MEASURES}
 AMOUNT_MEASURES = tuple(measure for measure in MEASURES if measure.of_step == "own")
 _EDGES = tuple(accumulate((len(measure.words) for measure in MEASURES), initial=0))
 # The numbers of a measure among those of a boundary: first all totals, then what is a step's own.

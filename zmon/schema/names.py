@@ -1,7 +1,6 @@
 """The vocabulary on the wire: activities, phases, collective operations, severities, and the limits of labels.
 
-On the wire each is a plain string. A newer zmon may send a word that is not in these lists; it is shown unchanged.
-
+On the wire a word is a plain string. A newer zmon may send a word that is not in these lists; it is shown unchanged.
 This module uses the standard library only, because ranks import it.
 """
 

@@ -51,6 +51,11 @@ class LastWords:
     late_sender_pid: Whole | None = None  # likewise of the SIGTERM that came after these last words
 
     @property
+    def text(self) -> str:
+        """The message, and the first exception in the chain of causes in the last line."""
+        return f"{self.message}\n{self.root}"
+
+    @property
     def error(self) -> str:
         """The exception in one line: `ValueError: bad batch`.
 
@@ -174,6 +179,11 @@ class RankState:
     samples_source: str = ""  # where the numbers of samples come from; "": unknown
     flops_source: str = ""  # where the numbers of operations come from, see FLOPS_SOURCES; "": unknown
     uncounted: str = ""  # what the count of operations leaves out, or why there is none
+
+    @property
+    def progress_seconds(self) -> float:
+        """The time since the last progress: a step boundary in training, the beginning of any other activity."""
+        return self.step_seconds if self.activity == "train" else self.activity_seconds
 
     @property
     def collective_timeout_seconds(self) -> float | None:

@@ -1,7 +1,7 @@
 """The work of a rank that makes no progress, as its agent sees it. Frozen data only.
 
-A hang and a pause look the same from outside. They differ in what the process does: one that saves moves bytes, one
-that waits for a lock does nothing at all.
+A hang and a pause look the same from outside. They differ in what the process does: a process that saves moves bytes,
+a process that waits for a lock does nothing at all.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ProcessWork(msgspec.Struct, frozen=True):
     # or the agent may not know.
     waits: tuple[str, ...]
     file: str | None = None  # the open file that was written last
-    file_system: str | None = None  # the type of that of the open file which the main thread reads or writes now
+    file_system: str | None = None  # its type, for the open file that the main thread reads or writes now
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,14 +89,12 @@ def mapping(settings: object, key: str) -> dict[str, Any]:
 
 def unknown(key: str, what: str, name: str, known: Sequence[str]) -> UsageError:
     """Return the error for an unknown name, with the known name that comes closest."""
-    nearest = get_close_matches(name, known, 1)
-    if nearest:
+    reason = f"there is no {what} {name}"
+    if nearest := get_close_matches(name, known, 1):
         return UsageError(
-            f"cannot set {key}",
-            f"there is no {what} {name}; the nearest is {nearest[0]}",
-            f"Write {nearest[0]}: see {PAGE}",
+            f"cannot set {key}", f"{reason}; the nearest is {nearest[0]}", f"Write {nearest[0]}: see {PAGE}"
         )
-    return UsageError(f"cannot set {key}", f"there is no {what} {name}", f"Write one of {', '.join(known)}: see {PAGE}")
+    return UsageError(f"cannot set {key}", reason, f"Write one of {', '.join(known)}: see {PAGE}")
 
 
 def changed(holder: object, key: str) -> tuple[Threshold, ...]:

@@ -1,9 +1,7 @@
 """The loops of a rank's code in which its training steps end, as the rank notes them in its box.
 
 A rank that is outside all of them takes no further step before it enters a loop again: it evaluates, saves or reports
-after its training.
-
-This module uses the standard library only, because ranks import it.
+after its training. This module uses the standard library only, because ranks import it.
 """
 
 from __future__ import annotations

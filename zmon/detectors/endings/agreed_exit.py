@@ -18,27 +18,28 @@ _NOT_AGREED = (0, 1, *CANCELLED_CODES)  # 1 is what Python and most programs ret
 
 
 def agreed_exit(end: JobEnd) -> Finding | None:
-    """Return a warning that names nobody if all ranks left by such a code; None if one of them may have failed first.
+    """Return a warning that names nobody if all ranks left with such a code; None if a rank may have failed first.
 
     Ranks that failed one after the other have entered different numbers of collectives, or were in a collective.
     """
-    ranks, codes = end.ended, {_code(r) for r in end.ended}
+    ranks = end.ended
+    codes = {_code(r) for r in ranks}
     if not end.is_complete or len(ranks) < 2 or len(codes) > 1 or None in codes:
         return None
     if not all(map(_is_between_steps, ranks)) or len({r.step for r in ranks}) > 1:
         return None
     if any(entered_counts(r) != entered_counts(ranks[0]) for r in ranks):
         return None
-    first, code = ranks[0], codes.pop()
+    code = codes.pop()
     return end.finding(
         cause="unknown",
         severity="warning",
         summary=f"all {len(ranks)} ranks left with exit code {code} after the same step, in no collective and without "
-        f"an exception, at step {first.step}: the job chose this end, or it failed on all of them",
+        f"an exception, at step {ranks[0].step}: the job chose this end, or it failed on all of them",
         detail=f"Does the job or its scheduler know exit code {code}, such as a request to be queued again? If not: "
         "look for this code, `sys.exit` and `os._exit` in the job, and read the end of its log.",
         confidence=0.3,
-        evidence=with_first_words(StallEvidence(), first),
+        evidence=with_first_words(StallEvidence(), ranks[0]),
     )
 
 

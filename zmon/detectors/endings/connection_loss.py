@@ -26,10 +26,10 @@ from zmon.schema.rank import RankState
 
 def lost_host(end: JobEnd) -> Finding | None:
     """Return a finding if all watched ranks are victims, and the agents of all other ranks have been silent."""
-    snapshot, unwatched = end.snapshot, end.snapshot.unwatched
+    unwatched = end.snapshot.unwatched
     if not unwatched or end.living or not end.of(Way.DISCONNECTED):
         return None
-    silent = {agent.host: agent.silent_seconds for agent in snapshot.agents}
+    silent = {agent.host: agent.silent_seconds for agent in end.snapshot.agents}
     if not all(silent.get(r.host, 0.0) >= end.limits.lost_seconds for r in unwatched):
         return None
     hosts = sorted(_lost_hosts(end, silent))
@@ -38,8 +38,8 @@ def lost_host(end: JobEnd) -> Finding | None:
     lost = [r for r in unwatched if r.host in hosts]
     return end.finding(
         cause="host_lost",
-        summary=f"{', '.join(hosts)} does not answer, and the {len(snapshot.ranks)} ranks elsewhere died of broken "
-        f"connections at step {snapshot.ranks[0].step}",
+        summary=f"{', '.join(hosts)} does not answer, and the {len(end.snapshot.ranks)} ranks elsewhere died of broken "
+        f"connections at step {end.snapshot.ranks[0].step}",
         detail=f"Is the host up (`ping {hosts[0]}`, its console or BMC)? Take it out ({drain(hosts[0])}) and start the "
         "job elsewhere.",
         confidence=0.8,
@@ -62,7 +62,8 @@ def _lost_hosts(end: JobEnd, silent: Mapping[str | None, float]) -> set[str]:
 
 def _unwatched_culprit(end: JobEnd) -> Finding:
     """Return the finding about ranks whose culprit no agent reports, on hosts that are probably up."""
-    victims, unwatched = end.of(Way.DISCONNECTED), end.snapshot.unwatched
+    victims = end.of(Way.DISCONNECTED)
+    unwatched = end.snapshot.unwatched
     hosts = sorted({r.host for r in unwatched})
     return end.finding(
         cause="unknown",
@@ -108,14 +109,16 @@ def _unexplained_loss(end: JobEnd, victims: list[RankState]) -> Finding:
 
 def _broken_connection(end: JobEnd, victims: list[RankState]) -> Finding:
     """Return a finding about a connection that broke, with the two ranks at its ends if they are known."""
-    first, pair = victims[0], _pair(end, victims)
+    first = victims[0]
+    pair = _pair(end, victims)
     hosts = tuple(sorted({r.host for r in pair}))
     evidence = with_first_words(StallEvidence(), first).updated(StallEvidence(hosts=hosts))
-    beginning, unknown_pair = "a connection broke", ""
     if pair:
         beginning = f"the connection between {ranks_on(pair[:1])} and {ranks_on(pair[1:])} broke"
+        unknown_pair = ""
         evidence = evidence.updated(StallEvidence(pair=tuple(r.rank for r in pair)))
     else:
+        beginning = "a connection broke"
         unknown_pair = f", and it is not known between which ranks (first error: {ranks_on(victims[:1])})"
     where = " and ".join(hosts) or "the hosts of the ranks with the first errors"
     return end.finding(
@@ -134,10 +137,10 @@ def _broken_connection(end: JobEnd, victims: list[RankState]) -> Finding:
 
 def _victims_text(end: JobEnd, victims: list[RankState]) -> str:
     """Return how many of the ranks are victims; a single rank by its number."""
-    number, total = len(victims), len(end.snapshot.ranks)
-    if number < total:
-        return f"{number} of {total} ranks"
-    return f"all {number} ranks" if number > 1 else ranks_on(victims)
+    num_ranks = len(end.snapshot.ranks)
+    if len(victims) < num_ranks:
+        return f"{len(victims)} of {num_ranks} ranks"
+    return f"all {num_ranks} ranks" if num_ranks > 1 else ranks_on(victims)
 
 
 def _error(state: RankState) -> str:
@@ -153,26 +156,23 @@ def _pair(end: JobEnd, victims: list[RankState]) -> list[RankState]:
     """Return the two ranks whose connection broke first; empty if nothing proves which two."""
     if len(victims) < 2:
         return []
-    one, two, *others = victims
+    first, second, *others = victims
+    pair = sorted((first, second), key=lambda r: r.rank)
     if not others and len(end.snapshot.ranks) == 2:
-        return [] if _are_peers(end, one, two) is False else _sorted([one, two])
+        return [] if _are_peers(end, first, second) is False else pair
     if end.living:
         return []
     is_exact = all(r.last_words_seconds is not None for r in victims)
     spread = RESET_SPREAD_SECONDS if is_exact else 0.0
-    first, second = began_to_end(one), began_to_end(two)
-    if before(first, second, spread) or (others and not before(second, began_to_end(others[0]), spread)):
+    is_together = not before(began_to_end(first), began_to_end(second), spread)
+    if not is_together or (others and not before(began_to_end(second), began_to_end(others[0]), spread)):
         return []
-    proven = _are_peers(end, one, two)
-    is_proven = proven if proven is not None else is_exact and one.host == two.host
-    return _sorted([one, two]) if is_proven else []
+    are_peers = _are_peers(end, first, second)
+    is_proven = are_peers if are_peers is not None else is_exact and first.host == second.host
+    return pair if is_proven else []
 
 
-def _sorted(ranks: list[RankState]) -> list[RankState]:
-    return sorted(ranks, key=lambda r: r.rank)
-
-
-def _are_peers(end: JobEnd, one: RankState, two: RankState) -> bool | None:
+def _are_peers(end: JobEnd, first: RankState, second: RankState) -> bool | None:
     """Return True if the error of each rank names an address of the other rank's host; None if that is not known.
 
     The connections of dead ranks are gone, so earlier samples of the hosts count as well.
@@ -182,11 +182,11 @@ def _are_peers(end: JobEnd, one: RankState, two: RankState) -> bool | None:
         for tcp in filter(None, (window.before.tcp, window.recent, window.now.tcp)):
             for address in tcp.addresses:
                 hosts_of_address.setdefault(address, set()).add(window.host)
-    addresses = [_peer_address(r).rpartition(":")[0] for r in (one, two)]  # without their ports
+    addresses = [_peer_address(r).rpartition(":")[0] for r in (first, second)]  # without their ports
     peers = [hosts_of_address.get(address, set()) for address in addresses]
     if any(len(hosts) != 1 for hosts in peers):
         return None
-    return peers == [{two.host}, {one.host}]
+    return peers == [{second.host}, {first.host}]
 
 
 def _peer_address(state: RankState) -> str:

@@ -110,9 +110,9 @@ def _step_text(loop: Sequence[LaunchEnd], repeated: Repetition) -> str:
 
 def _culprit_text(loop: Sequence[LaunchEnd], repeated: Repetition) -> str:
     """Return who ended the starts, and who differs from start to start."""
-    ranks, where = list(repeated.ranks), f" on {listed(list(repeated.hosts), 4)}" if repeated.hosts else ""
-    if ranks:
-        who = f" by rank{'s' if len(ranks) > 1 else ''} {listed([str(rank) for rank in ranks])}"
+    where = f" on {listed(list(repeated.hosts), 4)}" if repeated.hosts else ""
+    if repeated.ranks:
+        who = f" by rank{'s' if len(repeated.ranks) > 1 else ''} {listed([str(rank) for rank in repeated.ranks])}"
         return who + (where or ", on another host each time")
     if not any(end.ranks for end in loop):
         return where

@@ -38,7 +38,7 @@ def rendezvous_failed(end: JobEnd) -> Finding | None:
     unmet = end.of(Way.NOT_MET)
     if not unmet:
         return None
-    refused = [r for r in unmet if not _reached_store(r)]
+    refused = [r for r in unmet if not _says(r, _AT_STORE) and not _says(r, _LOST_STORE)]
     if refused:
         return _refused_finding(end, refused)
     if end.living and end.seconds_ago < end.limits.rest_seconds:
@@ -62,8 +62,10 @@ def _refused_finding(end: JobEnd, refused: list[RankState]) -> Finding:
 
 def _waited_finding(end: JobEnd, waiting: list[RankState]) -> Finding:
     """Return the finding about ranks that reached the store, and waited there for other ranks in vain."""
-    missing, numbers = end.snapshot.missing, {r.rank for r in waiting}
-    absent = _without_host_of_store([r for r in end.snapshot.ranks if r.rank not in numbers and _may_be_absent(r)])
+    missing = end.snapshot.missing
+    waiting_numbers = {r.rank for r in waiting}
+    candidates = [r for r in end.snapshot.ranks if r.rank not in waiting_numbers and _may_be_absent(r)]
+    absent = _without_host_of_store(candidates)
     if missing:
         who = f"{ranks_text(missing, end.snapshot.num_missing)} never appeared, "
         who += f"and {ranks_on(waiting)} waited for them in vain"
@@ -79,11 +81,10 @@ def _waited_finding(end: JobEnd, waiting: list[RankState]) -> Finding:
 def _finding(
     end: JobEnd, failed: list[RankState], who: str, culprits: list[RankState], confidence: float, advice: str = ""
 ) -> Finding:
-    first, snapshot = failed[0], end.snapshot
+    first = failed[0]
+    missing = end.snapshot.missing
     host, _, port = (_address(first) or "ADDRESS:PORT").rpartition(":")
-    evidence = StallEvidence()
-    if snapshot.missing:
-        evidence = StallEvidence(missing=snapshot.missing, num_missing=snapshot.num_missing)
+    evidence = StallEvidence(missing=missing, num_missing=end.snapshot.num_missing) if missing else StallEvidence()
     return end.finding(
         cause="rendezvous_failed",
         summary=f"the ranks never met: {who} ({_first_line(first)})",
@@ -100,16 +101,12 @@ def _finding(
 def _address(state: RankState) -> str | None:
     """Return the address that the rank tried, such as `10.0.0.1:29500`; None if its error names none."""
     words = state.last_words
-    return peer_address(f"{words.message}\n{words.root}") if words is not None else None
-
-
-def _reached_store(state: RankState) -> bool:
-    return _says(state, _AT_STORE) or _says(state, _LOST_STORE)
+    return peer_address(words.text) if words is not None else None
 
 
 def _says(state: RankState, text: re.Pattern[str]) -> bool:
     words = state.last_words
-    return words is not None and text.search(f"{words.message}\n{words.root}") is not None
+    return words is not None and text.search(words.text) is not None
 
 
 def _may_be_absent(state: RankState) -> bool:

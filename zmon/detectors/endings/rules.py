@@ -65,8 +65,9 @@ def _first_of(rules: tuple[Rule, ...], end: JobEnd) -> Finding | None:
 
 def _expires(end: JobEnd) -> bool:
     """Return True if ranks are missing because they ended first, so that their black boxes were removed first."""
-    missing, all_ended = end.snapshot.missing, not end.living and not end.snapshot.unwatched
-    return bool(missing) and all_ended and min(map(gone_seconds, end.ended)) >= _EXPIRING_SECONDS
+    if not end.snapshot.missing or end.living or end.snapshot.unwatched:
+        return False
+    return min(map(gone_seconds, end.ended)) >= _EXPIRING_SECONDS
 
 
 def _first_fault(end: JobEnd) -> Finding | None:

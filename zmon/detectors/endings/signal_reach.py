@@ -23,7 +23,6 @@ from zmon.job.rank_end import CANCELLED_EXIT, CANCELLED_STATUS, Way, launcher_of
 from zmon.job.signals import Sender, is_one_sweep, lone_target, sender
 from zmon.schema.rank import RankState
 
-_LAUNCHERS_STATUS, _FORCED_STATUS = "signal SIGTERM", "signal SIGKILL"
 # Ctrl-C counts as the reason of an end if it came within this time of the first broken connection. A rank that closes
 # its connections while it handles Ctrl-C leaves its last words after its victims.
 _INTERRUPT_SECONDS = 10.0
@@ -64,13 +63,13 @@ class Signals:
         aborted = next((r for r in self.broken if r.last_words is None), None)
         lost = Earliest(began_to_end(r) for r in self.broken if r.last_words is not None)
         began = [(r, began_to_end(r)) for r in self.ranks]
-        return [r for r, at in began if not lost.precedes(at) and (aborted is None or before(at, ended(aborted)))]
+        return [r for r, fact in began if not lost.precedes(fact) and (aborted is None or before(fact, ended(aborted)))]
 
     @cached_property
     def lone_target(self) -> RankState | None:
         """The rank that another process signalled, while their launchers signalled all others.
 
-        These may have lost a connection before.
+        The others may have lost a connection before their signals.
         """
         if target := lone_target(self.ranks):
             return target
@@ -93,7 +92,8 @@ class Signals:
     @cached_property
     def is_alone(self) -> bool:
         """True if the first signal was meant for one rank: it reached no other, or the others clearly later."""
-        first, reported = self.first[0], self.end.snapshot.reported_ranks
+        first = self.first[0]
+        reported = self.end.snapshot.reported_ranks
         if len(reported) == 1 or sender(first) is Sender.LAUNCHER:
             return False  # a launcher signals all its ranks
         if len(self.ranks) > 1:
@@ -114,14 +114,16 @@ class Signals:
             return False  # the order of the signals is not known well enough, or tells nothing
         others = [r for r in self.ranks if r is not first]
         others = [r for r in others if r.host == first.host] or others
-        began, (second, last) = began_to_end(first), (began_to_end(others[place]) for place in (0, -1))
+        began = began_to_end(first)
+        second = began_to_end(others[0])
+        last = began_to_end(others[-1])
         lead = min(_lead_seconds(first, other) for other in others)
         breaks = (began_to_end(r) for r in self.broken)
         is_answered = any(began.latest < lost.latest < second.latest for lost in breaks)
         return lead > spread and (is_answered or lead > last.latest - second.latest)
 
     def _has_late_neighbours(self) -> bool:
-        """Return True if a rank on the host of the first one lost a connection later, and had no signal until then.
+        """Return True if a rank on the host of the first rank lost a connection later, and had no signal until then.
 
         mpirun then ends the ranks of all hosts, as an owner does. torchrun does not, and known senders tell more.
         """
@@ -130,7 +132,7 @@ class Signals:
             return False
         began = began_to_end(first)
         lost = (began_to_end(r) for r in self.broken if r.host == first.host)
-        return any(before(began, at, IDLE_SIGNAL_SPREAD_SECONDS) for at in lost)
+        return any(before(began, loss, IDLE_SIGNAL_SPREAD_SECONDS) for loss in lost)
 
     def _reached_other_launchers(self, first: RankState) -> bool:
         """Return True if the ranks of all other launchers had the signal as well, although no launcher sent it.
@@ -175,7 +177,7 @@ class Signals:
             return Reach.PART
         if len(reached) > 1:
             return Reach.ALL
-        if any(r.exit_status is None or r.exit_status == _FORCED_STATUS for r in first_gone):
+        if any(r.exit_status in (None, "signal SIGKILL") for r in first_gone):
             return Reach.UNCLEAR  # an owner sends SIGKILL after SIGTERM to ranks that do not end, as on a paused host
         if all(map(_had_signal, first_gone)):
             # If one rank was ahead, its launcher may have ended the others.
@@ -188,11 +190,12 @@ class Signals:
         """Return True if the signal did not reach one of these ranks, which lost a connection."""
         if not _is_exact(self.first[0]):
             return False
-        lost, leading = {r.rank for r in self.broken}, {r.rank for r in first_gone}
+        lost = {r.rank for r in self.broken}
+        leading = {r.rank for r in first_gone}
         return any(self._was_spared(r, r.rank in leading) for r in others if r.rank in lost)
 
     def _was_spared(self, state: RankState, is_first: bool) -> bool:
-        """Return True if the signal did not reach this rank, which lost a connection: it would have ended it at once.
+        """Return True if the signal did not reach this rank, which lost a connection and did not end at once.
 
         The rank lived on until NCCL's watchdog aborted it, or it raised and took its time to end. `is_first`: its
         launcher had no reason to signal it. A known exit status tells more than that time.
@@ -224,7 +227,7 @@ def _is_exact(state: RankState) -> bool:
 
 def _is_terminated(state: RankState) -> bool:
     words = state.last_words
-    return state.exit_status == _LAUNCHERS_STATUS or (words is not None and words.type == "SIGTERM")
+    return state.exit_status == "signal SIGTERM" or (words is not None and words.type == "SIGTERM")
 
 
 def _first_gone(ranks: Sequence[RankState], unit: Unit) -> list[RankState]:

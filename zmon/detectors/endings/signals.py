@@ -66,13 +66,13 @@ def signal_of(state: RankState) -> str:
 
 def _lone_signal(end: JobEnd, culprit: RankState, signalled: Sequence[RankState], is_proven: bool) -> Finding:
     """Return the finding about a signal to one rank; a warning if the owner may have ended all ranks."""
-    also = any(r is not culprit for r in signalled)
+    has_followers = any(r is not culprit for r in signalled)
     severity: Severity | None = None if is_proven else "warning"
     return end.finding(
         cause="rank_exited",
         summary=f"rank {culprit.rank} on {culprit.host} was ended by {signal_of(culprit)} at step {culprit.step} "
         f"during {culprit.activity}, before any other rank failed or had a signal"
-        + (", and the others were ended afterwards" if also else ""),
+        + (", and the others were ended afterwards" if has_followers else ""),
         detail=f"A process on {culprit.host} sent {signal_of(culprit)} to process {culprit.pid} alone: a memory "
         "watchdog (`journalctl -u earlyoom -u systemd-oomd`), a scheduler that preempts one node (`scontrol show job`, "
         "`kubectl describe pod`), or a person (`last`, `journalctl --since -10min`).",
@@ -94,7 +94,8 @@ def _launchers_signal(end: JobEnd, signals: Signals) -> Finding:
 
     Only the first of the ranks is named, because its launcher may have ended the others.
     """
-    first, is_part = signals.first[0], signals.reach is Reach.PART
+    first = signals.first[0]
+    is_part = signals.reach is Reach.PART
     rest = "no other rank had a signal" if is_part else "nothing shows whether the owner ended the whole job"
     return end.finding(
         cause="rank_exited" if is_part else "unknown",

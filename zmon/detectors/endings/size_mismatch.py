@@ -81,7 +81,7 @@ def unreported_mismatch(end: JobEnd) -> Finding | None:
 def _ended_alike(ended: Sequence[RankState]) -> list[RankState]:
     """Return the ranks that may have been aborted, if they are several: few other faults end several in a collective.
 
-    Whoever ends a whole job does, together with the launcher of the ranks.
+    The end of a whole job does so too, but then the launcher of the ranks ends with them.
     """
     alike = [r for r in ended if _may_be_aborted(r) or (_is_aborted(r) and r.in_flight)]
     return alike if len(alike) > 1 and any(launcher_lead(r) is None for r in alike) else []

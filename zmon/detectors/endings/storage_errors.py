@@ -18,14 +18,14 @@ def disk_steps(state: RankState) -> str | None:
     words = state.last_words
     if words is None or words.kind != "exception":
         return None
-    text = f"{words.message}\n{words.root}"
-    full, broken = _FULL.search(text), _BROKEN.search(text)
-    if not (full or broken or _UNWRITTEN.search(text)):
+    is_full = _FULL.search(words.text) is not None
+    is_broken = _BROKEN.search(words.text) is not None
+    if not (is_full or is_broken or _UNWRITTEN.search(words.text)):
         return None
-    path = _path(text)
+    path = _path(words.text)
     target = path or "PATH"
     where = "" if path else " (PATH: where the job writes, see its log)"
-    if broken and not full:
+    if is_broken and not is_full:
         return (
             f"On {state.host}: `df -h {target}`, `dmesg -T | grep -iE 'i/o error|remount|ext4|xfs|nfs'`{where}. The "
             "disk or the mount failed: repair it, or write to another one. The file that was written is incomplete: "

@@ -46,7 +46,7 @@ def _went_before(leaver: RankState, others: list[RankState]) -> bool:
     left = began_to_end(leaver)
     if leaver.alive and leaver.last_words is None:
         left = Fact(FactKind.LEFT, leaver.host, -leaver.activity_seconds)
-    # It closes its connections before its last words.
+    # The leaver closes its connections before its last words.
     if before(began_to_end(others[0]), left, LOOK_SECONDS - left.uncertainty):
         return False
     return all(-r.step_seconds <= left.latest + _LEFT_SECONDS for r in others)

@@ -12,7 +12,6 @@ from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState
 
-_RUNNERS_STATUS = "exit code 1"
 _TRAINING = ("train", "eval")  # a save that is not done proves no end of the work
 
 
@@ -45,5 +44,5 @@ def wordless_end(end: JobEnd) -> Finding | None:
 def _ended_between_steps(state: RankState) -> bool:
     """Return True if the rank was between two steps, and ended as Ray ends an actor."""
     is_between = state.in_flight is None and state.phase == "other" and state.activity in _TRAINING
-    is_ended = state.last_words is None and state.exit_status == _RUNNERS_STATUS and state.max_restarts is None
+    is_ended = state.last_words is None and state.exit_status == "exit code 1" and state.max_restarts is None
     return is_between and is_ended and state.steps > 0

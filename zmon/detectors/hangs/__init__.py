@@ -17,18 +17,6 @@ from zmon.detectors.hangs.sequence_lag import lag_finding, lag_lasts
 from zmon.detectors.hangs.standstill import conflict_finding, is_overdue, link_finding, silence_finding
 
 __all__ = [
-    "HangLimits",
-    "as_judged",
-    "behind_on_device",
-    "conflict_finding",
-    "frozen_finding",
-    "is_overdue",
-    "is_shown_early",
-    "lag_finding",
-    "lag_lasts",
-    "link_finding",
-    "ranks_to_look_at",
-    "root_ranks",
-    "silence_finding",
-    "stands_still",
-]
+    "HangLimits", "as_judged", "behind_on_device", "conflict_finding", "frozen_finding", "is_overdue", "is_shown_early",
+    "lag_finding", "lag_lasts", "link_finding", "ranks_to_look_at", "root_ranks", "silence_finding", "stands_still",
+]  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from zmon.detectors.hangs.awaited_ranks import has_one_rank, movers, ranks_by_place, without
+from zmon.detectors.hangs.awaited_ranks import has_one_rank, ranks_by_place, without
 from zmon.detectors.hangs.diagnosis import Diagnosis
 from zmon.detectors.hangs.limits import HangLimits, has_learned
 from zmon.detectors.wording import verb
@@ -25,7 +25,7 @@ def is_after_training(snapshot: Snapshot, awaited: Sequence[RankState], limits: 
     """Return True if the awaited ranks, and those that wait for them, are outside their training loops.
 
     Ranks that leave the loop before the others are no such case, because the others wait for them in a step. Nor are
-    ranks that wait for something which nothing will end. Of those in the same collective, the place of one is enough.
+    ranks that wait for something which nothing will end. Ranks in the same collective share the place of one of them.
     """
     if not awaited or max(r.overdue_seconds for r in awaited) >= limits.moving_at_most_seconds:
         return False
@@ -34,7 +34,7 @@ def is_after_training(snapshot: Snapshot, awaited: Sequence[RankState], limits: 
     outside = snapshot.outside_loops
     if not all(r.rank in outside and _is_between_steps(r) and not _is_endless(snapshot, r) for r in awaited):
         return False
-    waiting = without(movers(snapshot), awaited)
+    waiting = without(snapshot.unfinished_ranks, awaited)
     return all(r.rank in outside for r in ranks_by_place(waiting)) and all(map(_is_idle, waiting))
 
 
@@ -50,7 +50,7 @@ def is_place_due(snapshot: Snapshot, awaited: Sequence[RankState]) -> bool:
 
 def no_rank_waits(snapshot: Snapshot, awaited: Sequence[RankState]) -> bool:
     """Return True if no rank waits for another one. On a GPU a rank issues a collective and goes on."""
-    moving = movers(snapshot)
+    moving = snapshot.unfinished_ranks
     return len(awaited) == len(moving) and (has_one_rank(snapshot) or all(r.device == "cpu" for r in moving))
 
 

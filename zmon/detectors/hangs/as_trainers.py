@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from zmon.detectors.hangs.awaited_ranks import awaited_ranks, movers
+from zmon.detectors.hangs.awaited_ranks import awaited_ranks
 from zmon.detectors.hangs.limits import LOOK_RATIO, has_learned
 from zmon.job.lease import Leases
+from zmon.job.restarts import seconds_since_start
 from zmon.job.sequences import furthest, is_behind
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
@@ -52,10 +53,11 @@ def as_judged(snapshot: Snapshot) -> Snapshot:
 
 def _with_those_that_never_train(snapshot: Snapshot) -> Snapshot:
     """Return the job with such ranks as ranks that train, or without them."""
-    moving = movers(snapshot)
+    moving = snapshot.unfinished_ranks
     trainers = [r for r in moving if r.steps >= _MANY_STEPS]
-    trained_seconds = max((_age(r) - r.between_seconds.get("init", 0.0) for r in trainers), default=0.0)
-    others = {r.rank: r for r in moving if _has_never_trained(r) and _age(r) >= _PRESENT_RATIO * trained_seconds > 0}
+    trained_seconds = max((seconds_since_start(r) - r.between_seconds.get("init", 0.0) for r in trainers), default=0.0)
+    least_seconds = _PRESENT_RATIO * trained_seconds
+    others = {r.rank: r for r in moving if _has_never_trained(r) and seconds_since_start(r) >= least_seconds > 0}
     if not others:
         return snapshot
     latest = min(trainers, key=lambda r: (r.activity != "train", r.step_seconds))
@@ -98,7 +100,7 @@ def _with_waiting_trainers(snapshot: Snapshot) -> Snapshot:
 
     It is unchanged if a rank in no collective evaluates or saves as well: they may wait for that one.
     """
-    moving = movers(snapshot)
+    moving = snapshot.unfinished_ranks
     waiting = {r.rank for r in moving if r.in_flight and r.steps > 0 and r.activity in ("eval", "checkpoint")}
     outside = [r for r in moving if not r.in_flight]
     if not waiting or not outside or any(r.activity != "train" for r in outside):
@@ -110,11 +112,6 @@ def _with_waiting_trainers(snapshot: Snapshot) -> Snapshot:
 
 def _has_never_trained(state: RankState) -> bool:
     return state.steps == 0 and state.activity != "train"
-
-
-def _age(state: RankState) -> float:
-    """Return the seconds since the start of the rank, by its own clock; 0 if its agent is too old to report it."""
-    return state.step_seconds_total + sum(state.between_seconds.values()) + state.open_seconds
 
 
 def _awaited(trainers: Sequence[RankState], others: Sequence[RankState]) -> set[int]:
@@ -132,9 +129,8 @@ def _awaited(trainers: Sequence[RankState], others: Sequence[RankState]) -> set[
     # On a GPU a rank issues a collective and goes on, so there it may wait for one that it has issued.
     issued = furthest(counted for r in trainers if r.device != "cpu" for counted in r.sequences.items())
     behind = {r.rank for r in outside if is_behind(r, due) or is_behind(r, issued)}
-    by_operation = awaited_ranks(
-        [*waiting, *(r for r in trainers if not r.in_flight), *outside]
-    )  # also without a count
+    outside_trainers = [r for r in trainers if not r.in_flight]
+    by_operation = awaited_ranks([*waiting, *outside_trainers, *outside])  # also in operations without a count
     return behind | {r.rank for r in outside}.intersection(r.rank for r in by_operation)
 
 

@@ -17,11 +17,6 @@ from zmon.schema.names import SAME_SIZE_OPS
 from zmon.schema.rank import InFlight, RankState
 
 
-def movers(snapshot: Snapshot) -> list[RankState]:
-    """Return the ranks that live and have not finished."""
-    return [r for r in snapshot.ranks if r.alive and r.activity != "done"]
-
-
 def has_one_rank(snapshot: Snapshot) -> bool:
     """Return True if the job has one rank, which can wait for no other, whatever its stack looks like."""
     return snapshot.world_size == 1
@@ -43,12 +38,12 @@ def awaited_ranks(ranks: Sequence[RankState]) -> list[RankState]:
 
 def without(ranks: Sequence[RankState], awaited: Collection[RankState]) -> list[RankState]:
     """Return the ranks that are not among the awaited ones."""
-    numbers = {rank.rank for rank in awaited}
-    return [rank for rank in ranks if rank.rank not in numbers]
+    awaited_numbers = {rank.rank for rank in awaited}
+    return [rank for rank in ranks if rank.rank not in awaited_numbers]
 
 
 def ranks_by_place(others: Sequence[RankState]) -> list[RankState]:
-    """Return ranks whose places show where these stand: those in no collective, and one of each collective."""
+    """Return the ranks in no collective, and one rank of each collective: their places show where all ranks stand."""
     by_collective: dict[tuple[str, str, int], RankState] = {}
     for rank in others:
         if rank.in_flight:

@@ -64,12 +64,13 @@ def _input_stall(culprits: Sequence[RankState], reason: str, confidence: float) 
 
 def _compute_hang(culprits: Sequence[RankState], reason: str, confidence: float) -> Diagnosis:
     """Return the diagnosis of ranks that are in no collective, or have finished, while others wait for them."""
-    first, seconds = culprits[0], _shortest_time(culprits)
+    first = culprits[0]
     if all(r.activity == "done" for r in culprits):
-        state = f"finished {seconds} ago"
+        state = f"finished {_shortest_time(culprits)} ago"
     else:
         phases = list(dict.fromkeys(r.phase for r in culprits))
-        state = f"been in no collective for {seconds} ({verb(phases, 'phase', 'phases')} {', '.join(phases)})"
+        phases_text = f"{verb(phases, 'phase', 'phases')} {', '.join(phases)}"
+        state = f"been in no collective for {_shortest_time(culprits)} ({phases_text})"
     return Diagnosis(
         cause="compute_hang",
         summary=f"{ranks_on(culprits)} {verb(culprits, 'has', 'have')} {state}; {reason}",
@@ -85,7 +86,8 @@ def hang_of_only_rank(snapshot: Snapshot, state: RankState) -> Diagnosis:
     """Return the diagnosis of a job with one rank: there is no other rank that could hold it up."""
     line = own_line(snapshot, state)
     if _loads(state):
-        cause, activity = "input_stall", "waited for its data loader"
+        cause = "input_stall"
+        activity = "waited for its data loader"
         advice = (
             f"Look at {line}. If it takes the next batch from workers, one of them hangs: `ps --ppid {state.pid} -o "
             "pid,stat,wchan:32,cmd`, then `py-spy dump --pid` of that one. Else the data set hangs, or the storage "
@@ -93,7 +95,8 @@ def hang_of_only_rank(snapshot: Snapshot, state: RankState) -> Diagnosis:
         )
     else:
         place = state.in_flight.op if state.in_flight else f"phase {state.phase}"
-        cause, activity = "compute_hang", f"been in {place}"
+        cause = "compute_hang"
+        activity = f"been in {place}"
         advice = (
             f"Look at {line}: it waits for a lock, a timer, another process or a server, loops without end, or calls "
             "native code that does not return."

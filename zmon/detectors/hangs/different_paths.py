@@ -28,7 +28,7 @@ _PATHS = (
 
 def conflict(snapshot: Snapshot) -> Diagnosis | None:
     """Return the diagnosis that all ranks are inside collectives that can never end; None if that is not proven."""
-    alive = awaited_ranks.movers(snapshot)
+    alive = snapshot.unfinished_ranks
     circle = crossed(snapshot, alive)
     return mismatch(snapshot, alive) or (circle and (skipped(snapshot, alive) or circle))
 
@@ -51,12 +51,12 @@ def skipped(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     skip = skipped_collective(alive)
     if skip is None or snapshot.unwatched or snapshot.missing:
         return None
-    culprit, inside = skip.rank, skip.rank.in_flight
+    collective = skip.rank.in_flight
     summary = (
-        f"{ranks_on([culprit])} has not entered {skip.op} {skip.sequence} of group {skip.group}, in "
-        f"which others wait for it, and is in {inside.op if inside else 'no collective'}; {skip.reason}"
+        f"{ranks_on([skip.rank])} has not entered {skip.op} {skip.sequence} of group {skip.group}, in "
+        f"which others wait for it, and is in {collective.op if collective else 'no collective'}; {skip.reason}"
     )
-    return _proven_conflict(summary, [culprit], 0.85, skip.group, skip.sequence)
+    return _proven_conflict(summary, [skip.rank], 0.85, skip.group, skip.sequence)
 
 
 def crossed(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zmon.detectors.hangs.awaited_ranks import has_one_rank, movers, ranks_by_place, without
+from zmon.detectors.hangs.awaited_ranks import has_one_rank, ranks_by_place, without
 from zmon.detectors.hangs.diagnosis import Diagnosis
 from zmon.detectors.hangs.limits import LOOK_RATIO, HangLimits, has_learned
 from zmon.detectors.hangs.rules import diagnose
@@ -24,18 +24,18 @@ _LOOK_SECONDS = 1.0
 
 def stands_still(snapshot: Snapshot, limits: HangLimits) -> bool:
     """Return True if no rank has moved for a good part of its lease, so that evidence is worth its cost."""
-    moving = movers(snapshot)
+    moving = snapshot.unfinished_ranks
     return bool(moving) and all(_idle_seconds(r) >= _look_seconds(r, limits) for r in moving)
 
 
 def ranks_to_look_at(snapshot: Snapshot, limits: HangLimits) -> Sequence[RankState]:
     """Return the ranks whose looks tell a pause from a hang: those the others wait for, while nothing moves.
 
-    The last ones are of the others: their places show whether they wait in a training step or after the training.
+    After them come ranks that wait: their places show whether they wait in a training step or after the training.
     """
     if not stands_still(snapshot, limits):
         return ()
-    moving = movers(snapshot)
+    moving = snapshot.unfinished_ranks
     awaited = awaited_by(diagnose(snapshot, limits), moving)
     ranks = [r for r in awaited if r.in_flight is None]
     return ranks + ranks_by_place(without(moving, awaited)) if ranks else ()
@@ -55,7 +55,7 @@ def is_shown_early(snapshot: Snapshot, limits: HangLimits) -> bool:
     """
     if snapshot.missing or snapshot.unwatched or not stands_still(snapshot, limits):
         return False
-    moving = movers(snapshot)
+    moving = snapshot.unfinished_ranks
     diagnosis = diagnose(snapshot, limits)
     if diagnosis.proven and all(map(has_learned, moving)):
         return min(map(_idle_seconds, moving)) >= limits.conflict_seconds
@@ -79,8 +79,7 @@ def with_standing(snapshot: Snapshot, ranks: Sequence[RankState]) -> list[tuple[
 
 def _idle_seconds(state: RankState) -> float:
     """Return for how long a rank has done nothing that zmon sees."""
-    since = state.step_seconds if state.activity == "train" else state.activity_seconds
-    return min(since, state.state_seconds) - state.unobserved_seconds
+    return min(state.progress_seconds, state.state_seconds) - state.unobserved_seconds
 
 
 def _look_seconds(state: RankState, limits: HangLimits) -> float:

@@ -62,14 +62,6 @@ def all_wait(snapshot: Snapshot, alive: Sequence[RankState]) -> bool:
     return all_have_pending and not awaited_ranks(snapshot)
 
 
-def all_pending(snapshot: Snapshot, alive: Sequence[RankState]) -> bool:
-    """Return True if every rank waits for something, although some ranks may be one collective ahead.
-
-    If only two hosts cannot reach each other, a collective may end on the others.
-    """
-    return all(is_waiting(snapshot, r) for r in alive)
-
-
 def is_waiting(snapshot: Snapshot, state: RankState) -> bool:
     """Return True if a rank is in a collective that is not over, or has one pending that C++ issued."""
     flight = snapshot.flights.get(state.rank)

@@ -70,7 +70,8 @@ def frozen_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
 
 def _judge_stopped(snapshot: Snapshot, stopped: Sequence[RankState], limits: HangLimits) -> _Freeze:
     """Judge processes that a signal, a debugger or the freezer has stopped: they go on only if somebody lets them."""
-    first, seconds_ago = stopped[0], max(r.stopped_seconds or 0.0 for r in stopped)
+    first = stopped[0]
+    seconds_ago = max(r.stopped_seconds or 0.0 for r in stopped)
     purpose = _purpose(snapshot, stopped, limits)
     is_patient = purpose is not None and seconds_ago < purpose.patience_seconds
     if first.process_state == FROZEN:
@@ -100,7 +101,8 @@ def _judge_stopped(snapshot: Snapshot, stopped: Sequence[RankState], limits: Han
 
 def _judge_sleeping(snapshot: Snapshot, sleeping: Sequence[RankState], limits: HangLimits) -> _Freeze:
     """Judge processes in uninterruptible sleep by their silence: slow storage may answer at any moment."""
-    first, seconds_ago = sleeping[0], max(r.step_seconds for r in sleeping)
+    first = sleeping[0]
+    seconds_ago = max(r.step_seconds for r in sleeping)
     severity, silence = judge(snapshot, sleeping, limits)
     return _Freeze(
         severity=severity,
@@ -133,9 +135,9 @@ def _purpose(snapshot: Snapshot, stopped: Sequence[RankState], limits: HangLimit
 def _are_suspended(snapshot: Snapshot, stopped: Sequence[RankState]) -> bool:
     """Return True if these are all living ranks of their hosts, more than one, and were stopped at once."""
     hosts = {r.host for r in stopped}
-    living = [r for r in snapshot.ranks if r.alive and r.activity != "done" and r.host in hosts]
-    since = [r.stopped_seconds or 0.0 for r in stopped]
-    return len(living) == len(stopped) > 1 and max(since) - min(since) <= _AT_ONCE_SECONDS
+    living = [r for r in snapshot.unfinished_ranks if r.host in hosts]
+    ages = [r.stopped_seconds or 0.0 for r in stopped]
+    return len(living) == len(stopped) > 1 and max(ages) - min(ages) <= _AT_ONCE_SECONDS
 
 
 def _waiting_text(snapshot: Snapshot, frozen: Sequence[RankState]) -> str:

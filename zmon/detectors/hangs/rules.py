@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from zmon.detectors.hangs import different_paths, flight_records
-from zmon.detectors.hangs.awaited_ranks import awaited_ranks, has_one_rank, have_issued_alike, movers
+from zmon.detectors.hangs.awaited_ranks import awaited_ranks, has_one_rank, have_issued_alike
 from zmon.detectors.hangs.diagnosis import Diagnosis, hang, hang_of_only_rank, network_stall, own_line, unknown
 from zmon.detectors.hangs.limits import HangLimits
 from zmon.detectors.network import answering_hosts, stalled_network
@@ -31,7 +31,7 @@ _UNSEEN_SECONDS = 5.0
 
 def diagnose(snapshot: Snapshot, limits: HangLimits) -> Diagnosis:
     """Return the diagnosis of the first rule that applies, or `unknown`."""
-    alive = movers(snapshot)
+    alive = snapshot.unfinished_ranks
     rules = (
         different_paths.mismatch,
         different_paths.skipped,
@@ -81,7 +81,8 @@ def _network(num_timeouts: int, snapshot: Snapshot, alive: list[RankState]) -> D
     if flight_records.all_wait(snapshot, alive):
         return network_stall(culprit)
     # If only some connections fail, a collective may end on the other hosts, which then wait in the next one.
-    return network_stall(culprit) if culprit.links and flight_records.all_pending(snapshot, alive) else None
+    do_all_wait = all(flight_records.is_waiting(snapshot, r) for r in alive)
+    return network_stall(culprit) if culprit.links and do_all_wait else None
 
 
 def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
@@ -101,9 +102,10 @@ def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
             confidence=0.5,
             evidence=StallEvidence(missing=snapshot.missing, num_missing=snapshot.num_missing),
         )
-    stack, never_started = "`zmon status --json` has its stack.", ", or wait for a rank that never started"
+    stack = "`zmon status --json` has its stack."
     if has_one_rank(snapshot):
-        stack, never_started = f"Look at {own_line(snapshot, longest)}; its stack is in the finding.", ""
+        stack = f"Look at {own_line(snapshot, longest)}; its stack is in the finding."
+    never_started = "" if has_one_rank(snapshot) else ", or wait for a rank that never started"
     others = ", and the others wait" if len(not_training) < len(alive) else ""
     return Diagnosis(
         cause="lease_overrun",
@@ -145,7 +147,8 @@ def _in_no_collective(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis |
         culprits = alive
     if any(flight_records.is_waiting(snapshot, r) for r in culprits):
         return None  # the rank itself waits, in a collective that C++ issued
-    them, num_waiting = verb(culprits, "it", "them"), sum(1 for r in alive if r.in_flight)
+    them = verb(culprits, "it", "them")
+    num_waiting = sum(1 for r in alive if r.in_flight)
     reason = f"{num_waiting} of {snapshot.world_size} ranks wait in a collective for {them}"
     if outlived:
         reason = f"{len(snapshot.ranks) - len(alive)} of {snapshot.world_size} ranks waited for {them} and are gone"

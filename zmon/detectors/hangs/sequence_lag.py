@@ -33,7 +33,7 @@ _SHADOWED_STEPS = 4
 
 
 def lag_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
-    """Return a warning about the ranks whose collectives are shifted by whole steps; None if no rank's are."""
+    """Return a warning about the ranks whose collectives are shifted by whole steps; None if there are none."""
     steps = snapshot.steps
     if not _trains(snapshot):
         return None  # the end of the job has a finding of its own, and the shift does not matter any more
@@ -47,7 +47,8 @@ def lag_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
     if not lagging or 2 * len(lagging) > len(snapshot.reported_ranks):
         return None  # the ranks do not do the same work
     lag = lags[lagging[0].rank]
-    onset, count = _onset(steps, lagging[0].rank), counted(abs(lag), "step")
+    onset = _onset(steps, lagging[0].rank)
+    count = counted(abs(lag), "step")
     finding = new_finding(
         snapshot,
         detector=STALL,
@@ -131,7 +132,7 @@ def _shadows(steps: Sequence[AlignedStep], usual: float) -> bool:
     the step of another.
     """
     intervals = [(step.stands_for, _sent_between(before, step)) for before, step in pairwise(steps)]
-    return any(sent and max(sent) - min(sent) > _SHADOWED_STEPS * number * usual for number, sent in intervals)
+    return any(sent and max(sent) - min(sent) > _SHADOWED_STEPS * n * usual for n, sent in intervals)
 
 
 def _sent(step: AlignedStep) -> list[int]:

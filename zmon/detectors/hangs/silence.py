@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from zmon.detectors.hangs.awaited_ranks import has_one_rank, movers
+from zmon.detectors.hangs.awaited_ranks import has_one_rank
 from zmon.detectors.hangs.early import with_standing
 from zmon.detectors.hangs.limits import HangLimits
 from zmon.detectors.wording import ranks_text, verb
@@ -69,7 +69,7 @@ class _Judgement(NamedTuple):
 
 def judge(snapshot: Snapshot, awaited: Sequence[RankState], limits: HangLimits) -> tuple[Severity, Silence]:
     """Judge the silence of a job whose ranks all stand still; they wait for the `awaited` ranks."""
-    moving = movers(snapshot)
+    moving = snapshot.unfinished_ranks
     places = tuple(sorted({Place(_phase(r), frame) for r in awaited if (frame := snapshot.frames.get(r.rank))}))
     healed = _healed_seconds(snapshot, places)
     critical = max(limits.critical_seconds, limits.critical_pause_ratio * (healed or 0.0))
@@ -79,7 +79,7 @@ def judge(snapshot: Snapshot, awaited: Sequence[RankState], limits: HangLimits) 
         with_standing(snapshot, awaited),
         # If all ranks wait alike, each may wait for another one, in a collective of C++. A single rank has no other.
         may_wait_for_others=len(awaited) >= len(moving) and not has_one_rank(snapshot),
-        seconds=min((_still_seconds(r) for r in moving), default=0.0),
+        seconds=min((r.progress_seconds for r in moving), default=0.0),
         overdue_seconds=max((r.overdue_seconds for r in moving), default=0.0),
         critical_seconds=min(critical, limits.critical_at_most_seconds),
         places=places,
@@ -125,8 +125,9 @@ def _long_silence(still: _Stillness) -> _Judgement:
         return _Judgement("warning", "it becomes critical when the leases end")
     critical = still.critical_seconds
     if min((r.state_seconds for r in still.awaited), default=still.seconds) < critical:
-        who, move = ranks_text([r.rank for r in still.awaited]), verb(still.awaited, "changes its", "change their")
-        return _Judgement("warning", f"it is not critical yet, because {who} still {move} phase")
+        who = ranks_text([r.rank for r in still.awaited])
+        changes = verb(still.awaited, "changes its", "change their")
+        return _Judgement("warning", f"it is not critical yet, because {who} still {changes} phase")
     all_looked_at = len(still.standings) == len(still.awaited)
     is_same = all_looked_at and all(_is_unchanged(standing, critical) for _, standing in still.standings)
     reason = f"critical after {duration(critical)}{still.healed_text}"
@@ -156,8 +157,8 @@ def work_text(work: WorkSigns) -> str:
         ("reads", work.read_bytes_per_second, ""),
         ("moves", work.network_bytes_per_second, " over TCP"),
     ]
-    does, rate, where = max(rates, key=lambda each: each[1])
-    return f"{does} {size(rate)}/s{where}" if rate else "runs other functions from look to look"
+    work_verb, rate, where = max(rates, key=lambda row: row[1])
+    return f"{work_verb} {size(rate)}/s{where}" if rate else "runs other functions from look to look"
 
 
 def places_text(snapshot: Snapshot, culprits: Sequence[RankState]) -> str:
@@ -165,7 +166,7 @@ def places_text(snapshot: Snapshot, culprits: Sequence[RankState]) -> str:
 
     The frames are those of the stacks that the hub has; they arrive some seconds after the finding opened.
     """
-    alive = movers(snapshot)
+    alive = snapshot.unfinished_ranks
     by_frame: dict[str, list[int]] = {}
     for r in culprits or alive:
         if frame := snapshot.frames.get(r.rank):
@@ -173,11 +174,6 @@ def places_text(snapshot: Snapshot, culprits: Sequence[RankState]) -> str:
     if len(by_frame) > _MAX_PLACES:
         return ""
     return "".join(f"; {_subject(ranks, len(alive))} in {frame}" for frame, ranks in by_frame.items())
-
-
-def _still_seconds(state: RankState) -> float:
-    """Return the time since the last progress of a rank: a step in training, the begin of any other activity."""
-    return state.step_seconds if state.activity == "train" else state.activity_seconds
 
 
 def _phase(state: RankState) -> str:

@@ -56,8 +56,8 @@ class _Places:
         for place, state in enumerate(ranks):
             if state.in_flight is not None and (position := _position(state.in_flight)):
                 self._pasts[position][_past(state)] += 1
-                inside = state.in_flight
-                self._collectives[inside.group].setdefault(replace(inside, num_bytes=0, seconds=0.0), place)
+                collective = replace(state.in_flight, num_bytes=0, seconds=0.0)
+                self._collectives[collective.group].setdefault(collective, place)
 
     def pasts_of_peers(self, state: RankState) -> set[_Past]:
         """Return the pasts of the other ranks that are in the same collective as this rank."""
@@ -70,7 +70,7 @@ class _Places:
         for group, count in state.sequences.items():
             if count > 0 and group in self._collectives:
                 collectives = self._collectives[group].items()
-                first_places |= {inside: place for inside, place in collectives if inside.sequence > count}
+                first_places |= {collective: place for collective, place in collectives if collective.sequence > count}
         return sorted(first_places, key=first_places.__getitem__)
 
 
@@ -80,10 +80,10 @@ def _by_order(state: RankState, places: _Places) -> Skipped | None:
     if before is None:
         return None
     ops = {past.op_before for past in places.pasts_of_peers(state)}
-    for inside in places.missed(state):
-        if before != inside.op and ops == {inside.op}:
-            reason = f"the ranks that are there with it entered {inside.op} before"
-            return Skipped(state, inside.op, inside.group, inside.sequence, reason)
+    for missed in places.missed(state):
+        if before != missed.op and ops == {missed.op}:
+            reason = f"the ranks that are there with it entered {missed.op} before"
+            return Skipped(state, missed.op, missed.group, missed.sequence, reason)
     return None
 
 
@@ -92,14 +92,16 @@ def _by_number(state: RankState, places: _Places) -> Skipped | None:
     pasts = places.pasts_of_peers(state)
     if len(pasts) != 1:
         return None  # no peer is there, or the peers have different roles
-    (peers,), past = pasts, _past(state)
+    (peers,) = pasts
+    past = _past(state)
     num_fewer = sum(peers.counts) - sum(past.counts)
     if len(peers.counts) != len(past.counts) or num_fewer <= 0 or num_fewer * _STEPS_PER_SKIP > state.step:
         return None  # it has another role, in which a step has fewer collectives
     for other in places.ranks:
         behind = _groups_behind(state, other)
         if behind and _groups_behind(other, state):
-            group, sequence = behind[0], other.sequences[behind[0]]
+            group = behind[0]
+            sequence = other.sequences[group]
             op = next((e.op for e in other.entered if (e.group, e.sequence) == (group, sequence)), "collective")
             reason = f"each of the ranks that are there with it has entered {counted(num_fewer, 'collective')} more"
             return Skipped(state, op, group, sequence, reason)
@@ -131,5 +133,5 @@ def _op_before(state: RankState) -> str | None:
     return before.op if is_latest else None
 
 
-def _position(inside: InFlight | None) -> tuple[str, int] | None:
-    return None if inside is None or not inside.sequence else (inside.group, inside.sequence)
+def _position(collective: InFlight | None) -> tuple[str, int] | None:
+    return None if collective is None or not collective.sequence else (collective.group, collective.sequence)

@@ -15,7 +15,6 @@ import msgspec
 
 from zmon.detectors.hangs import different_paths
 from zmon.detectors.hangs.after_training import is_after_training, is_place_due, left_loop, no_rank_waits
-from zmon.detectors.hangs.awaited_ranks import movers
 from zmon.detectors.hangs.diagnosis import Diagnosis, network_stall
 from zmon.detectors.hangs.early import awaited_by
 from zmon.detectors.hangs.limits import HangLimits, has_learned
@@ -51,7 +50,7 @@ def conflict_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
 
 def _inside_seconds(snapshot: Snapshot) -> float:
     """Return for how long all living ranks have been inside collectives; 0 if they are not."""
-    moving = movers(snapshot)
+    moving = snapshot.unfinished_ranks
     if snapshot.unwatched or any(r.in_flight is None for r in moving):
         return 0.0
     return min((r.state_seconds for r in moving), default=0.0)
@@ -67,7 +66,7 @@ def is_overdue(snapshot: Snapshot) -> bool:
 
     A rank within its lease moves, or the others wait while it evaluates or saves.
     """
-    moving = movers(snapshot)
+    moving = snapshot.unfinished_ranks
     return bool(moving) and len(overdue_ranks(moving)) == len(moving)
 
 
@@ -82,7 +81,7 @@ def silence_finding(
     silent = {a.host: a.silent_seconds for a in snapshot.agents}
     if any(silent.get(r.host, 0.0) < limits.silent_seconds for r in snapshot.unwatched):
         return None  # wait until the silent agent answers again or its host counts as lost
-    moving = movers(judged)
+    moving = judged.unfinished_ranks
     longest = max(moving, key=lambda r: r.overdue_seconds)
     to_report = _unless_over(judged, moving, limits)
     if to_report is None:
@@ -110,7 +109,8 @@ def _unless_over(
 ) -> tuple[Diagnosis, HangLimits] | None:
     """Return the diagnosis of ranks that are overdue, and the limits that hold for it; None if none is reported yet.
 
-    After the training no step is due. Ranks for which nobody waits are reported once nothing is ordinary any more.
+    After the training no step is due. Ranks for which nobody waits are then reported `moving_at_most_seconds` after the
+    end of their leases.
     """
     diagnosis = diagnose(judged, limits)
     if diagnosis.proven:

@@ -9,12 +9,6 @@ from zmon.detectors.network.cut_off import NetworkCulprit, cut_off_host, is_phys
 from zmon.detectors.network.slow_links import slow_network, slow_network_steps
 
 __all__ = [
-    "NetworkCulprit",
-    "answering_hosts",
-    "cut_off_host",
-    "is_physical",
-    "next_steps",
-    "slow_network",
-    "slow_network_steps",
-    "stalled_network",
-]
+    "NetworkCulprit", "answering_hosts", "cut_off_host", "is_physical", "next_steps", "slow_network",
+    "slow_network_steps", "stalled_network",
+]  # fmt: skip

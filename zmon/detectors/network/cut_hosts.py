@@ -72,10 +72,9 @@ def answering_hosts(snapshot: Snapshot) -> set[str]:
     """Return the hosts that answered another host or refused the hub just now, also those whose agents are silent."""
     up = {agent.host for agent in snapshot.agents if agent.host is not None and agent.host_is_up}
     host_of = owners(snapshot.addresses.items())
-    questions = [w.now.tcp.answers for w in snapshot.hardware if w.now.tcp and w.now.tcp.answers]
-    return up | {
-        host_of[address] for each in questions for address, answered in each.items() if answered and address in host_of
-    }
+    samples = [window.now.tcp for window in snapshot.hardware if window.now.tcp is not None]
+    answered = {address for tcp in samples for address, is_answered in (tcp.answers or {}).items() if is_answered}
+    return up | {host_of[address] for address in answered if address in host_of}
 
 
 def pairs_with_lost_data(snapshot: Snapshot) -> set[Pair]:

@@ -92,7 +92,8 @@ def cut_off_host(snapshot: Snapshot) -> NetworkCulprit | None:
 def next_steps(culprit: NetworkCulprit) -> str:
     """Return what to do about a pair of hosts, or about hosts that cannot reach each other."""
     link = culprit.links[0]
-    address, device = link.addresses[0], link.device or "IFACE"
+    address = link.addresses[0]
+    device = link.device or "IFACE"
     return (
         f"On {link.host}, and likewise on {link.peer}: `ip route get {address}`, `ip neigh show {address}`, "
         f"`ss -ti dst {address}`, `ping -c 3 {address}`, then `ping -c 3 -M do -s 8972 {address}` (`-s 1472` if `ip "
@@ -112,7 +113,7 @@ def _pair_text(
         text += "; but short packets pass, so an MTU on the path, or one of several paths, is likely at fault"
     if not hosts:
         return f"{text}; whether the two reach other hosts is not known", 0.5
-    if all(any(host in each for each in reached - {both}) for host in hosts):
+    if all(any(host in other for other in reached - {both}) for host in hosts):
         return f"{text}; both reach other hosts, so the path between them is at fault, or a rule on one of them", 0.9
     alone = "there are no other hosts" if not idle else "one of them has no connections to other hosts"
     return f"{text}; {alone}, so nothing shows which of the two, or the path between them, is at fault", 0.6
@@ -123,9 +124,9 @@ def _cut_text(hosts: tuple[str, ...], waiting: Sequence[HostLink], cut: set[Pair
     most = max(link.num_timeouts or 0 for link in waiting)
     again = f"the same data was sent again up to {most} times in a row, and no answer comes"
     if hosts:
-        others = sorted({host for each in cut for host in each} - set(hosts))
+        others = sorted(frozenset().union(*cut) - set(hosts))
         return f"no data passes between {' and '.join(hosts)} and {listed(others, _SHOWN_PAIRS)}: {again}", 0.8
-    names = listed([" and ".join(sorted(each)) for each in sorted(cut, key=sorted)], _SHOWN_PAIRS)
+    names = listed([" and ".join(sorted(cut_pair)) for cut_pair in sorted(cut, key=sorted)], _SHOWN_PAIRS)
     reason = "they do not point at one host, so a switch between the hosts is likely at fault"
     return f"no data passes between these pairs of hosts: {names} ({again}); {reason}", 0.6
 

@@ -87,7 +87,8 @@ def _traffic(before: TcpPeer | None, now: TcpPeer) -> tuple[int, float] | None:
         return None
     if before.acked_bytes is None or before.busy_seconds is None or now.acked_bytes is None or now.busy_seconds is None:
         return None
-    acked_bytes, busy_seconds = now.acked_bytes - before.acked_bytes, now.busy_seconds - before.busy_seconds
+    acked_bytes = now.acked_bytes - before.acked_bytes
+    busy_seconds = now.busy_seconds - before.busy_seconds
     return (acked_bytes, busy_seconds) if acked_bytes >= 0 and busy_seconds >= 0 else None
 
 
@@ -108,4 +109,6 @@ def _joined(first: HostLink, second: HostLink) -> HostLink:
 
 def _sum(first: _Number | None, second: _Number | None) -> _Number | None:
     """Return the sum of the values that are known."""
-    return second if first is None else first if second is None else first + second
+    if first is None or second is None:
+        return second if first is None else first
+    return first + second

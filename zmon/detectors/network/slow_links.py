@@ -2,9 +2,9 @@
 
 Over a slow link data takes long to arrive: few bytes are acknowledged in each second in which bytes are under way. Data
 that a peer does not read, or that a rank does not send, does not count. A slow rank therefore makes no link look slow.
-With only two hosts, there is nothing to compare with. If all links of a host are slow, it is that host. If one of them
-is, it is the pair, because the path between the two may be the reason. A link that carries only short messages has a
-low rate, too; so only the links with the most busy time are judged.
+With only two hosts, there is nothing to compare with. If all links of a host are slow, the host is named. If one link
+is slow, the pair is named, because the path between the two may be the reason. A link that carries only short messages
+has a low rate, too; so only the links with the most busy time are judged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Traffic(NamedTuple):
         return self.acked_bytes / max(self.busy_seconds, _TICK_SECONDS)
 
     def ratio(self, slower: _Traffic) -> float:
-        """Return how many times as fast as the other this traffic is; 0 if this is none."""
+        """Return how many times as fast as the slower traffic this traffic is; 0 without traffic."""
         return self.rate / max(slower.rate, 1.0)
 
     def without(self, part: _Traffic) -> _Traffic:
@@ -46,9 +46,9 @@ def slow_network(
 ) -> NetworkCulprit | None:
     """Return the host or the pair of hosts whose connections are slow, else None.
 
-    All other connections together must be `quicker_ratio` times as fast. A host must also be slower by `alike_ratio`
-    (default: `quicker_ratio`) without its busiest link, and a pair slower by it than each other pair that is about as
-    busy. Connections that were busy for less than `busy_seconds` do not count.
+    All other connections together must be `quicker_ratio` times as fast. They must also be `alike_ratio` (default:
+    `quicker_ratio`) times as fast as a host without its busiest link, and each pair that is about as busy must be
+    `alike_ratio` times as fast as a slow pair. Connections that were busy for less than `busy_seconds` do not count.
     """
     alike_ratio = quicker_ratio if alike_ratio is None else alike_ratio
     links = [link for link in host_links(snapshot) if link.acked_bytes is not None]
@@ -114,7 +114,8 @@ def _slow_host(
     ratios: dict[str, float] = {}
     for host, links in links_by_host.items():
         own_traffic = _total(links)
-        others, num_others = all_traffic.without(own_traffic), len(pairs) - len(links)
+        others = all_traffic.without(own_traffic)
+        num_others = len(pairs) - len(links)
         ratio = others.ratio(own_traffic)
         is_busier = own_traffic.busy_seconds * num_others >= others.busy_seconds * len(links)
         if ratio < quicker_ratio or own_traffic.busy_seconds < busy_seconds or not is_busier:
@@ -133,7 +134,8 @@ def _slow_pair(
     busiest = max(pairs, key=lambda hosts: pairs[hosts].busy_seconds, default=None)
     if busiest is None or pairs[busiest].busy_seconds < busy_seconds:
         return None
-    slow, others = pairs[busiest], [traffic for hosts, traffic in pairs.items() if hosts != busiest]
+    slow = pairs[busiest]
+    others = [traffic for hosts, traffic in pairs.items() if hosts != busiest]
     about_as_busy = [traffic for traffic in others if traffic.busy_seconds >= slow.busy_seconds / 2]
     if any(traffic.ratio(slow) < alike_ratio for traffic in about_as_busy):
         return None

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from zmon.stats import student
 
-_THIRDS = 3
+THIRDS = 3  # a lag must show in each third of the compared steps
 
 
 class Chance(NamedTuple):
@@ -30,9 +30,9 @@ def blocks(values: Sequence[float], size: int) -> Iterator[Sequence[float]]:
         yield values[end - size : end]
 
 
-def binomial_tail(count: int, number: int, probability: float) -> float:
-    """Return the probability of at least `count` of `number` independent events: the upper tail of the binomial."""
-    return sum(comb(number, k) * probability**k * (1 - probability) ** (number - k) for k in range(count, number + 1))
+def binomial_tail(least: int, trials: int, probability: float) -> float:
+    """Return the probability of at least `least` successes in independent trials: the upper tail of the binomial."""
+    return sum(comb(trials, k) * probability**k * (1 - probability) ** (trials - k) for k in range(least, trials + 1))
 
 
 def chance_seconds(
@@ -67,13 +67,13 @@ def chance_seconds(
         spread = len(references) / (len(references) - 1)
     else:
         references += [column for column in late_parts if len(column) >= 2 * block]
-    number = len(references)
+    num_means = len(references)
     residuals = []
     for column in references:
         medians = [median(part) for part in blocks(column, block)]
         middle = fmean(medians)
         residuals.append([value - middle for value in medians])
-    freedom = sum(map(len, residuals)) - number
+    freedom = sum(map(len, residuals)) - num_means
     if freedom < 1:
         return float("inf")
     variance = spread * sum(value * value for values in residuals for value in values) / freedom
@@ -81,17 +81,17 @@ def chance_seconds(
     noise = len(products) ** -0.5
     correlation = min(max(spread * fmean(products) / variance - noise, 0.0), 0.95) if variance else 0.0
     information = (1 - correlation) / (1 + correlation)
-    effective = (freedom + number) * information - number
-    variance_of_mean = variance / _THIRDS * (1 + (4 * correlation + 2 * correlation**2) / _THIRDS)
+    effective = (freedom + num_means) * information - num_means
+    variance_of_mean = variance / THIRDS * (1 + (4 * correlation + 2 * correlation**2) / THIRDS)
     quantile = student(_deviations_of_largest(deviations, num_ranks), effective)
     seconds: float = quantile * (variance_of_mean * (1 + 1 / num_others)) ** 0.5
     return seconds
 
 
-def _deviations_of_largest(deviations: float, number: int) -> float:
-    """Return the deviations that the largest of `number` values exceeds as often as the larger of two exceeds these.
+def _deviations_of_largest(deviations: float, num_values: int) -> float:
+    """Return the deviations that the largest of many values exceeds as often as the larger of two exceeds these.
 
     This is Bonferroni's correction: n · P(Z > x) = 2 · P(Z > z), with the leading term exp(−x²/2) of the normal tail,
     gives x² = z² + 2 ln(n/2).
     """
-    return sqrt(deviations**2 + 2 * log(number / 2))
+    return sqrt(deviations**2 + 2 * log(num_values / 2))

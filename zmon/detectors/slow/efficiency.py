@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from statistics import median
 from typing import Annotated
 
@@ -42,7 +43,8 @@ class EfficiencyLow(Thresholds):
         """Return True once the job has been fast enough for `lasting_seconds`, or has ended."""
         if not any(r.alive for r in snapshot.reported_ranks):
             return True
-        samples, begin = snapshot.efficiency, snapshot.time - self.lasting_seconds
+        samples = snapshot.efficiency
+        begin = snapshot.time - self.lasting_seconds
         if not samples or samples[0].time > begin:
             return False
         return not any(self._is_low(samples, index) for index, sample in enumerate(samples) if sample.time >= begin)
@@ -100,9 +102,6 @@ class EfficiencyLow(Thresholds):
 
     def _median_ratio(self, samples: Sequence[EfficiencySample], index: int) -> float:
         """Return the median of measured to recorded efficiency over the window that ends with that sample."""
-        end, ratios = samples[index].time, []
-        for sample in reversed(samples[: index + 1]):
-            if end - sample.time >= self.window_seconds:
-                break
-            ratios.append(sample.ratio / sample.recorded)
-        return median(ratios)
+        end = samples[index].time
+        window = takewhile(lambda sample: end - sample.time < self.window_seconds, reversed(samples[: index + 1]))
+        return median(sample.ratio / sample.recorded for sample in window)

@@ -47,7 +47,8 @@ def slow_network_finding(
 ) -> Finding:
     """Return the finding about the host, or the pair of hosts, whose link is slow by `quicker_ratio` or more."""
     baseline = snapshot.baseline
-    exposed, seconds = _exposed_seconds(steps), median(step.seconds for step in steps)
+    exposed = _exposed_seconds(steps)
+    seconds = median(step.seconds for step in steps)
     baseline_text = "" if baseline is None else f" ({ms(baseline.exposed_seconds)} in the baseline)"
     return new_finding(
         snapshot,

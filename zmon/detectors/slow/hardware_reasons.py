@@ -113,17 +113,11 @@ def starved_host(
     ranks = {r.rank for r in culprits}
     waits = [*_waits_of_host(snapshot, window, ranks), *_waits_of_groups(snapshot, window, ranks)]
     least_seconds = explained_ratio * min(lost_seconds, window.seconds)
-    long_waits = [
-        wait
-        for wait in waits
-        if wait.seconds >= least_seconds and wait.seconds > starved_ratio * wait.longest_elsewhere
-    ]
+    long_waits = [w for w in waits if w.seconds >= least_seconds and w.seconds > starved_ratio * w.longest_elsewhere]
     if not long_waits:
         return None
-    longest = max(long_waits)
-    return (
-        f"on {window.host} it waited {longest.seconds:.1f} s of the last {window.seconds:.0f} s for {longest.resource}"
-    )
+    wait = max(long_waits)
+    return f"on {window.host} it waited {wait.seconds:.1f} s of the last {window.seconds:.0f} s for {wait.resource}"
 
 
 def _waits_of_host(snapshot: Snapshot, window: HostWindow, ranks: Set[int]) -> Iterator[_Wait]:
@@ -139,8 +133,8 @@ def _waits_of_host(snapshot: Snapshot, window: HostWindow, ranks: Set[int]) -> I
 
 def _waits_of_groups(snapshot: Snapshot, window: HostWindow, ranks: Set[int]) -> Iterator[_Wait]:
     """Yield for how long each control group of a host was throttled, if all its ranks are among these."""
-    every = [group for each in snapshot.hardware for group in _throttled_groups(each, snapshot.job_id)]
-    elsewhere = max((group.seconds for group in every if not group.ranks & ranks), default=0.0)
+    groups = [group for host in snapshot.hardware for group in _throttled_groups(host, snapshot.job_id)]
+    elsewhere = max((group.seconds for group in groups if not group.ranks & ranks), default=0.0)
     for group in _throttled_groups(window, snapshot.job_id):
         if group.ranks <= ranks:
             yield _Wait(group.seconds, "cores, as the share of its control group was used up", elsewhere)
@@ -157,6 +151,7 @@ def _throttled_groups(window: HostWindow, job_id: str) -> Iterator[_ThrottledGro
     """Yield each control group of a host that has ranks of the job, as far as its times are known."""
     before = {group.path: group.throttled_seconds for group in window.before.cgroups or ()}
     for group in window.now.cgroups or ():
-        ranks, then = {rank for job, rank in group.ranks if job == job_id}, before.get(group.path)
+        ranks = {rank for job, rank in group.ranks if job == job_id}
+        then = before.get(group.path)
         if ranks and then is not None and group.throttled_seconds is not None:
             yield _ThrottledGroup(ranks, max(group.throttled_seconds - then, 0.0))

@@ -32,7 +32,7 @@ class Jitter:
     """The cost of uneven steps over some steps, per step."""
 
     step_seconds: float  # mean duration of a step
-    changing_ratio: float  # share of the lost time that ranks lose which are not always slow
+    changing_ratio: float  # share of the time that is lost to ranks that are not always slow
     worked_ratio: float  # share of the lost time that the samples, tokens, lookups or bytes of the step explain
     by_phase: Mapping[str, float]  # share of the lost time by the phase that made the slowest rank late
     slowest_rank: int  # the rank that is the slowest most often
@@ -76,7 +76,7 @@ def _beyond_mean(seconds: Values) -> float:
 
 
 def _fixed_seconds(steps: Sequence[AlignedStep]) -> float:
-    """Return the seconds per step that the rank costs which is slow in every step; 0 if there is none.
+    """Return the seconds per step that are lost to a rank that is slow in every step; 0 if there is none.
 
     The slowest rank on average is chosen from one half of the steps, and its delay is measured in the other half, both
     ways (two-fold cross-validation, Stone 1974): among many equal ranks some rank always looks slow in the steps from
@@ -86,7 +86,8 @@ def _fixed_seconds(steps: Sequence[AlignedStep]) -> float:
     seconds = by_rank([step.self_seconds for step in steps])
     delays = []
     for first in (0, 1):
-        chosen_from, measured_in = seconds[:, first::2], seconds[:, 1 - first :: 2]
+        chosen_from = seconds[:, first::2]
+        measured_in = seconds[:, 1 - first :: 2]
         rank = chosen_from.sum(axis=1).argmax()
         late = (measured_in[rank] - measured_in.mean(axis=0)).tolist()
         delays.append(min(fmean(late), median(late)))

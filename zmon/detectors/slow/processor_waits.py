@@ -38,11 +38,7 @@ class ProcessorWaits(NamedTuple):
         `lost_ratios` has the lost share of time by rank.
         """
         starved = self._starved_ranks
-        return {
-            rank
-            for rank, lost_ratio in lost_ratios.items()
-            if rank in starved and self.ratios[rank] >= explained_ratio * lost_ratio
-        }
+        return {r for r, lost in lost_ratios.items() if r in starved and self.ratios[r] >= explained_ratio * lost}
 
     def summary(self, snapshot: Snapshot, state: RankState) -> str:
         """Return how long a rank waits, or all ranks of its host, for a finding's summary."""

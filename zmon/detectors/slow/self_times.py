@@ -17,12 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zmon.detectors.slow.chance import Chance, binomial_tail, blocks, chance_seconds
+from zmon.detectors.slow.chance import THIRDS, Chance, binomial_tail, blocks, chance_seconds
 from zmon.detectors.slow.work import measures_of_work, seconds_without_work
 from zmon.job.columns import Values, by_rank
 from zmon.schema.aligned_step import AlignedStep
 
-_THIRDS = 3
 _MANY_RANKS = 64  # enough to estimate chance
 
 
@@ -85,7 +84,7 @@ class SelfTimes:
         lasted = 0.0
         for number, step in enumerate(reversed(self.steps), 1):
             lasted += typical * step.stands_for
-            if number % _THIRDS == 0 and number >= num_steps and lasted >= seconds:
+            if number % THIRDS == 0 and number >= num_steps and lasted >= seconds:
                 return number
         return None
 
@@ -100,7 +99,7 @@ class SelfTimes:
         where steps differ much: only a few long steps fit into half a minute.
         """
         behind = self._behind(rank, num_steps)
-        newest = behind[num_steps // _THIRDS :]
+        newest = behind[num_steps // THIRDS :]
         return median(behind) < least_seconds or fmean(newest) < least_seconds
 
     def phase_ratio(
@@ -113,7 +112,7 @@ class SelfTimes:
         """
         least_seconds = (1 - input_ratio) * lag.seconds
         in_phase, in_rest = (
-            any(each.rank == lag.rank for each in part.lags(num_steps, least_seconds, chance))
+            any(other.rank == lag.rank for other in part.lags(num_steps, least_seconds, chance))
             for part in self.split(phase)
         )
         late = sum(seconds for seconds in by_phase.values() if seconds > 0)
@@ -125,7 +124,7 @@ class SelfTimes:
 
         With `chance`, only the lags are returned that equal ranks hardly ever have.
         """
-        block = num_steps // _THIRDS
+        block = num_steps // THIRDS
         newest = np.median(self.seconds[:, -block:], axis=1)
         # Choose candidates quickly, by half of the least lag. The median of two ranks is halfway between them.
         divisor = 4 if len(newest) == 2 else 2
@@ -133,7 +132,7 @@ class SelfTimes:
         others = np.flatnonzero(~is_late).tolist()
         lags = []
         for rank in np.flatnonzero(is_late).tolist():
-            behind = self._behind(rank, block * _THIRDS)
+            behind = self._behind(rank, block * THIRDS)
             thirds = [median(part) for part in blocks(behind, block)]
             lag = fmean(thirds)
             if lag >= least_seconds and min(thirds) >= lag / 2 and not _is_in_turn(behind, lag):
@@ -150,7 +149,7 @@ class SelfTimes:
 
     def num_lasting(self, lag: Lag, num_steps: int) -> int:
         """Return for how many of the last steps the lag has been at least half as large."""
-        block = num_steps // _THIRDS
+        block = num_steps // THIRDS
         parts = blocks(self._behind(lag.rank, len(self.steps)), block)
         return block * sum(1 for _ in takewhile(lambda part: median(part) >= lag.seconds / 2, parts))
 
@@ -166,16 +165,19 @@ class SelfTimes:
         is at least the probability that this rank is late so often if each time a random one of the ranks is.
         """
         before = len(self.steps) - self.num_lasting(lag, num_steps)
-        half, behind = lag.seconds / 2, self._behind(lag.rank, len(self.steps))
+        half = lag.seconds / 2
+        behind = self._behind(lag.rank, len(self.steps))
         compared = others[:: len(others) // _MANY_RANKS + 1]
-        earlier, now = behind[:before], []
+        earlier = behind[:before]
+        now: list[float] = []
         for rank in compared:
             other_behind = self._behind(rank, len(self.steps))
             is_mirror = len(self.seconds) == 2  # of two ranks, one is ahead by as much as the other is behind
             earlier += other_behind[:before] if is_mirror and before else other_behind
             now += other_behind[-num_steps:]
         usual_ratio = (sum(seconds >= half for seconds in earlier) + 1) / (len(earlier) + 2)
-        num_late, num_others_late = (sum(seconds >= half for seconds in last) for last in (behind[-num_steps:], now))
+        num_late = sum(seconds >= half for seconds in behind[-num_steps:])
+        num_others_late = sum(seconds >= half for seconds in now)
         in_turn = 0.0
         if num_others_late:
             in_turn = binomial_tail(num_late, num_late + num_others_late, 1 / (1 + len(compared)))
@@ -218,18 +220,19 @@ def _around_median(seconds: Values) -> Values:
 
     The median of all ranks but one lies between two of them (ranks × steps → values × steps).
     """
-    first, last = max((len(seconds) - 2) // 2, 0), min((len(seconds) - 1) // 2 + 2, len(seconds))
+    first = max((len(seconds) - 2) // 2, 0)
+    last = min((len(seconds) - 1) // 2 + 2, len(seconds))
     return np.partition(seconds, range(first, last), axis=0)[first:last]
 
 
 def _medians_of_others(seconds: Values, middles: Values, num_ranks: int) -> Values:
     """Return the medians of all ranks but one, for each rank in `seconds`, given the values in the middle of all ranks.
 
-    Without a value below the middle the median moves up, without one above it down. With n ranks in order x₀ … xₙ₋₁
-    the others are n − 1, and their median is the mean of places ⌊(n − 2)/2⌋ and ⌊(n − 1)/2⌋, each one place higher if
-    the rank left out is not above it.
+    Without a value below the middle the median moves up; without a value above it, the median moves down. With n ranks
+    in order x₀ … xₙ₋₁ the others are n − 1. Their median is the mean of places ⌊(n − 2)/2⌋ and ⌊(n − 1)/2⌋, and each
+    place is one higher if the rank left out is not above it.
     """
-    low, high = 0, (num_ranks - 1) // 2 - (num_ranks - 2) // 2
-    lower, upper = (np.where(seconds <= middles[place], middles[place + 1], middles[place]) for place in (low, high))
+    high = (num_ranks - 1) // 2 - (num_ranks - 2) // 2
+    lower, upper = (np.where(seconds <= middles[place], middles[place + 1], middles[place]) for place in (0, high))
     result: Values = (lower + upper) / 2
     return result

@@ -116,7 +116,8 @@ def skew_finding(snapshot: Snapshot, skew: Skew, uneven_ratio: float, cost_ratio
     work, rank, shares, cost_seconds, seconds = skew
     culprits = [r for r in snapshot.reported_ranks if r.rank == rank]
     uneven = median(s.uneven_ratio for s in shares)
-    amount, others = median(s.amount for s in shares), median(s.others for s in shares)
+    amount = median(s.amount for s in shares)
+    others = median(s.others for s in shares)
     times = f"{uneven:.1f} × as much as the others" if isfinite(uneven) else "and the others do not"
     comparison = _comparison_with_plan(snapshot.plan, rank, work, amount)
     held = f"Which tables or experts does rank {rank} hold?"
@@ -162,13 +163,15 @@ class _Comparison(NamedTuple):
 def _comparison_with_plan(plan: Plan | None, rank: int, work: _Work, measured: float) -> _Comparison:
     if plan is None:
         return _Comparison()
-    names, number, planned = plan.tables[rank], plan.num_tables[rank], getattr(plan, work.plan_column)[rank]
-    held_tables = tables(names, number or len(names)) if names else ""
+    names = plan.tables[rank]
+    num_tables = plan.num_tables[rank]
+    planned = getattr(plan, work.plan_column)[rank]
+    held_tables = tables(names, num_tables or len(names)) if names else ""
     summary = f"; it holds {held_tables}" if held_tables else ""
     if planned is not None:
         times = f", it has {measured / planned:.1f} × that" if planned else ""
         summary += f"; {planned:,} {work.unit} were planned{times}"
-    return _Comparison(held_tables, summary, PlannedShare(names, number, planned, measured, work.unit))
+    return _Comparison(held_tables, summary, PlannedShare(names, num_tables, planned, measured, work.unit))
 
 
 def _kinds_of_work(steps: Sequence[AlignedStep]) -> tuple[_Work, ...]:
@@ -200,5 +203,4 @@ def _cost(share: _Share, rank: int, cause: str) -> float:
     beyond_median = max(step.self_seconds[rank] - middle(step.self_seconds), 0.0)
     if cause != "all_to_all_skew":
         return beyond_median
-    last = step.critical_rank
-    return beyond_median + step.exposed[_OP][last] * share.excess_ratio
+    return beyond_median + step.exposed[_OP][step.critical_rank] * share.excess_ratio

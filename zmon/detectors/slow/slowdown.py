@@ -64,7 +64,8 @@ class Slowdown(Thresholds):
 
         A hub that has restarted learns the baseline again, and may learn it from the slow steps of the same launch.
         """
-        evidence, baseline = finding.evidence_of(SlowdownEvidence), snapshot.baseline
+        evidence = finding.evidence_of(SlowdownEvidence)
+        baseline = snapshot.baseline
         if baseline is None:
             return False
         earlier = evidence.baseline_seconds
@@ -137,7 +138,8 @@ class Slowdown(Thresholds):
 
         There must be two, because a single one may stand for steps that no agent reported.
         """
-        seconds, num_steps = 0.0, 0
+        seconds = 0.0
+        num_steps = 0
         for number, window in enumerate(slow, 1):
             seconds += window.seconds * window.num_steps
             num_steps += window.num_steps
@@ -211,10 +213,9 @@ def _growth(steps: Sequence[AlignedStep], now: StepWindow, baseline: Baseline) -
 
 def _late_data_ratio(step: AlignedStep) -> float:
     """Return the share of the critical rank's time beyond the median rank that is a wait for data."""
-    last = step.critical_rank
-    late = step.self_seconds[last] - middle(step.self_seconds)
+    late = step.self_seconds[step.critical_rank] - middle(step.self_seconds)
     data = step.phases.get("data")
-    return (data[last] - middle(data)) / late if data and late > 0 else 0.0
+    return (data[step.critical_rank] - middle(data)) / late if data and late > 0 else 0.0
 
 
 _SHOWN_GROWTH = 1.05  # of work, which changes a little from step to step

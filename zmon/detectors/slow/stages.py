@@ -40,7 +40,8 @@ def long_stage(steps: Sequence[AlignedStep], roles: Sequence[Role]) -> LongStage
     rows = [[median(step.self_seconds[rank] for rank in role.ranks) for role in roles] for step in steps]
     typical = [median(column) for column in zip(*rows, strict=True)]
     longest = typical.index(max(typical))
-    members, saved = set(roles[longest].ranks), []
+    members = set(roles[longest].ranks)
+    saved = []
     for step, row in zip(steps, rows, strict=True):
         too_long = row[longest] - median(row[:longest] + row[longest + 1 :])
         ends = [time - too_long if rank in members else time for rank, time in enumerate(step.self_seconds)]

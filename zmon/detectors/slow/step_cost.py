@@ -20,7 +20,7 @@ def mean_saved_seconds(steps: Sequence[AlignedStep], ranks: set[int]) -> float:
     delays in the sampled steps, the means show those in the other steps too. The larger result counts.
     """
     means = [step.mean or step for step in steps]
-    return max(fmean(_saved_seconds(step, ranks) for step in each) for each in (steps, means))
+    return max(fmean(_saved_seconds(step, ranks) for step in chosen) for chosen in (steps, means))
 
 
 def _saved_seconds(step: AlignedStep, ranks: set[int]) -> float:
@@ -54,23 +54,23 @@ def ms(seconds: float) -> str:
     return f"{seconds * 1000:.1f} ms"
 
 
-NEXT_STEPS = {  # by cause; {0} is the host, {1} the process, {2} how to drain the host
-    "compute_straggler": "On {0}: does another process use its GPU or cores (`nvidia-smi`, `top`)? `top -H -p {1}` and "
-    "`py-spy dump --pid {1}` show the work that the other ranks do not have. Give the rank another host at the next "
-    "start: if it is slow there too, its work is the reason. If the host is the reason: {2}.",
-    "input_straggler": "On {0}: `ps --ppid {1} -o pid,stat,pcpu,wchan:32,cmd` shows the workers of its data loader. In "
-    "state D they wait for storage (`iostat -x 2 3`). At 100 % CPU there are too few of them. Or its shard is larger "
-    "than the others'.",
-    "offload_straggler": "On {0}: `iostat -x 2 3` shows how long its disk needs for a read (`r_await`) and how busy it "
-    "is (`%util`), and `dmesg -T | grep -i -E 'nvme|i/o error'` whether it fails. Compare with another host. `cat "
-    "/proc/{1}/io` twice shows what the rank reads. If that is more than the others read, give it fewer rows or more "
-    "memory.",
-    "host_pressure": "On {0}: `cat /proc/pressure/cpu /proc/pressure/memory /proc/pressure/io`, `top -b -n1 | head`: "
-    "which other processes run there? `taskset -cp {1}` shows the cores that the rank may use, `ps -eLo "
+NEXT_STEPS = {  # by cause; `pid` is that of the rank, `drain` says how to drain its host
+    "compute_straggler": "On {host}: does another process use its GPU or cores (`nvidia-smi`, `top`)? `top -H -p "
+    "{pid}` and `py-spy dump --pid {pid}` show the work that the other ranks do not have. Give the rank another host "
+    "at the next start: if it is slow there too, its work is the reason. If the host is the reason: {drain}.",
+    "input_straggler": "On {host}: `ps --ppid {pid} -o pid,stat,pcpu,wchan:32,cmd` shows the workers of its data "
+    "loader. In state D they wait for storage (`iostat -x 2 3`). At 100 % CPU there are too few of them. Or its shard "
+    "is larger than the others'.",
+    "offload_straggler": "On {host}: `iostat -x 2 3` shows how long its disk needs for a read (`r_await`) and how "
+    "busy it is (`%util`), and `dmesg -T | grep -i -E 'nvme|i/o error'` whether it fails. Compare with another host. "
+    "`cat /proc/{pid}/io` twice shows what the rank reads. If that is more than the others read, give it fewer rows "
+    "or more memory.",
+    "host_pressure": "On {host}: `cat /proc/pressure/cpu /proc/pressure/memory /proc/pressure/io`, `top -b -n1 | "
+    "head`: which other processes run there? `taskset -cp {pid}` shows the cores that the rank may use, `ps -eLo "
     "psr,pcpu,pid,comm --sort=-pcpu | head` what runs on each core: bind one of them elsewhere (`taskset`, Slurm's "
     "`--cpu-bind`, a cpuset), or `renice` the other program. `cat /sys/fs/cgroup$(cut -d: -f3 "
-    "/proc/{1}/cgroup)/cpu.stat`: is its share of cores too small?",
+    "/proc/{pid}/cgroup)/cpu.stat`: is its share of cores too small?",
     "unknown": "The rank waits longer for data and also computes longer, as on a slow host or one whose resources are "
-    "used up. On {0}: `top`, `vmstat 1 5`, `cat /proc/pressure/*`, `py-spy dump --pid {1}`. Give the rank another host "
-    "at the next start.",
+    "used up. On {host}: `top`, `vmstat 1 5`, `cat /proc/pressure/*`, `py-spy dump --pid {pid}`. Give the rank "
+    "another host at the next start.",
 }

@@ -112,7 +112,7 @@ class Straggler(Thresholds):
 
         Also True once there are no ranks to compare, or once a culprit is gone.
         """
-        running = _running_ranks(snapshot)
+        running = snapshot.unfinished_ranks
         present = {r.rank for r in (*running, *snapshot.unwatched)}
         if not running or snapshot.world_size < 2 or not present.issuperset(finding.ranks):
             return True
@@ -222,12 +222,11 @@ class Straggler(Thresholds):
         self, snapshot: Snapshot, times: SelfTimes, lags: list[Lag], num_steps: int, waits: ProcessorWaits
     ) -> Finding | None:
         """Return the finding about late ranks, the latest first; None if little is gained without their lags."""
-        worst, ranks = lags[0], {lag.rank for lag in lags}
-        steps, compared_steps = snapshot.steps, snapshot.steps[-num_steps:]
-        step_seconds, saved_seconds = (
-            median(s.seconds for s in compared_steps),
-            mean_saved_seconds(compared_steps, ranks),
-        )
+        worst = lags[0]
+        ranks = {lag.rank for lag in lags}
+        steps = snapshot.steps
+        step_seconds = median(step.seconds for step in steps[-num_steps:])
+        saved_seconds = mean_saved_seconds(steps[-num_steps:], ranks)
         if saved_seconds < self.saved_ratio * step_seconds:
             return None
         num_lasting = times.num_lasting(worst, num_steps)
@@ -281,9 +280,8 @@ class Straggler(Thresholds):
         """Return why the latest rank is late; `starved` says for how long it waited for a resource of its host."""
 
         def reason(cause: str, text: str) -> _Reason:
-            return _Reason(
-                cause, text and f"; {text}", NEXT_STEPS[cause].format(first.host, first.pid, drain(first.host))
-            )
+            advice = NEXT_STEPS[cause].format(host=first.host, pid=first.pid, drain=drain(first.host))
+            return _Reason(cause, text and f"; {text}", advice)
 
         throttled = next((rank for rank in throttled_ranks(snapshot) if rank.state.rank == first.rank), None)
         if throttled is not None and throttled.is_hot:
@@ -303,7 +301,7 @@ class Straggler(Thresholds):
 
     def _network(self, snapshot: Snapshot, steps: Sequence[AlignedStep]) -> Finding | None:
         """Return a finding about the host, or the pair of hosts, with a slow link; None if the link may be cut."""
-        if may_stand_still(_running_ranks(snapshot), steps):
+        if may_stand_still(snapshot.unfinished_ranks, steps):
             return None  # another detector reports a job that stands still
         if not exposed_too_long(steps, snapshot.baseline, self.grown_ratio, self._exposed_ratio(snapshot)):
             return None
@@ -328,7 +326,3 @@ def _may_be_by_design(lags: Sequence[Lag], starved: Set[int], world_size: int) -
 def _self_times(snapshot: Snapshot) -> SelfTimes:
     """Return the self times of the recent steps, as if all roles took equally long."""
     return SelfTimes.from_steps(snapshot.steps).within([role.ranks for role in roles(snapshot)])
-
-
-def _running_ranks(snapshot: Snapshot) -> list[RankState]:
-    return [r for r in snapshot.ranks if r.alive and r.activity != "done"]

@@ -31,7 +31,7 @@ class UnevenSteps:
 
 
 def uneven_steps(loss: LastingLoss, jitter: Jitter, explained_ratio: float) -> UnevenSteps:
-    """Return the part of a lasting loss that no rank causes which is always slow."""
+    """Return the part of a lasting loss that is not due to a rank that is always slow."""
     cause, share = _cause(jitter, explained_ratio)
     return UnevenSteps(cause, share * loss.ratio, share * loss.lost_seconds, loss.seconds, jitter)
 
@@ -48,7 +48,7 @@ def _cause(jitter: Jitter, explained_ratio: float) -> tuple[str, float]:
 def uneven_finding(snapshot: Snapshot, uneven: UnevenSteps, severity: Severity, cost_ratio: float) -> Finding:
     """Return the finding about uneven steps. It names no rank."""
     jitter = uneven.jitter
-    step, saved = jitter.step_seconds, uneven.ratio * jitter.step_seconds
+    saved = uneven.ratio * jitter.step_seconds
     return new_finding(
         snapshot,
         detector="imbalance",
@@ -60,7 +60,7 @@ def uneven_finding(snapshot: Snapshot, uneven: UnevenSteps, severity: Severity, 
         lost_ratio=uneven.ratio,
         summary=f"{uneven.ratio:.0%} of each step is lost to waiting for its slowest rank (threshold {cost_ratio:.0%}),"
         f" {_slowest(jitter)}: {_REASONS[uneven.cause].format(jitter.phase)}, for {uneven.seconds:.0f} s; if all ranks "
-        f"took equally long, each step of {ms(step)} would be {ms(saved)} shorter"
+        f"took equally long, each step of {ms(jitter.step_seconds)} would be {ms(saved)} shorter"
         f"{_more_samples(snapshot.steps, uneven.ratio)}{_busy_hosts(snapshot)}",
         detail=_NEXT[uneven.cause],
         evidence=ImbalanceEvidence(
@@ -68,7 +68,7 @@ def uneven_finding(snapshot: Snapshot, uneven: UnevenSteps, severity: Severity, 
             lost_ratio_by_phase={name: round(share, 4) for name, share in jitter.by_phase.items()},
             worked_ratio=round(jitter.worked_ratio, 4),
             slowest_ratio={str(jitter.slowest_rank): round(jitter.slowest_ratio, 4)},
-            step_seconds=step,
+            step_seconds=jitter.step_seconds,
             saved_seconds=saved,
             num_steps=sum(step.stands_for for step in snapshot.steps),
         ),

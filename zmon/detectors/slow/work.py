@@ -46,7 +46,8 @@ def seconds_without_work(seconds: Values, work: Sequence[Values | None]) -> Valu
     """
     nothing = np.zeros(len(seconds))
     amounts = by_rank([nothing if row is None else row for row in work])
-    beyond, later = amounts - np.median(amounts, axis=0), seconds - np.median(seconds, axis=0)
+    beyond = amounts - np.median(amounts, axis=0)
+    later = seconds - np.median(seconds, axis=0)
     stride = seconds.size // _MANY**2 + 1
     points = zip(beyond[:, ::stride].ravel().tolist(), later[:, ::stride].ravel().tolist(), strict=True)
     typical = median(float(np.median(row)) for row in work if row is not None)

@@ -48,8 +48,8 @@ SCHEDULER = rules(
 BREAKING = rules(
     ("host_limit", (
         r"insufficient shared memory", r"error while creating shared memory", r"\bbus error\b", r"\bSIGBUS\b",
-        r"(code|status)\W+-7\b", r"signal 7\b", r"exit code:? 135\b",
-        r"too many open files", r"can't start new thread", r"fork: (retry: )?resource temporarily")),
+        r"(code|status)\W+-7\b", r"signal 7\b", r"exit code:? 135\b", r"too many open files", r"can't start new thread",
+        r"fork: (retry: )?resource temporarily")),
     ("device_memory", (r"\b(CUDA|HIP|GPU|device) (error[ \d]*: )?out of memory", r"OutOfMemoryError")),
     ("disk_full", (r"no space left on device", r"disk quota exceeded")),
     ("assertion", (r"device-side assert", r"Assertion `.*` failed")),
@@ -74,13 +74,12 @@ ENDS = (*BREAKING, *rules(
         r"rendezvous .* failed", r"clients joined", r"failed to listen on any", r"connectFullMesh failed",
         r"failed to bind", r"ORTE was unable to reliably start")),
     ("killed", (
-        r"(code|status)\W+-9\b", r"signal:? 9\b",
-        r"Signals\.SIGKILL", r"terminated with signal SIGKILL", r"^Killed$", r"line \d+: +\d+ Killed\b",
-        r"\d+ killed +\S")),
+        r"(code|status)\W+-9\b", r"signal:? 9\b", r"Signals\.SIGKILL", r"terminated with signal SIGKILL", r"^Killed$",
+        r"line \d+: +\d+ Killed\b", r"\d+ killed +\S")),
     ("configuration", (
         r"^(?!slurmstepd|srun|sbatch|scancel|bash|ERROR)[\w./-]+( [\w-]+)?: error: ",
-        r"unrecognized (arguments|options)",
-        r"arguments are required", r"\b(sbatch|srun): error: .*(invalid|unrecognized|requested)", r"could not override",
+        r"unrecognized (arguments|options)", r"arguments are required",
+        r"\b(sbatch|srun): error: .*(invalid|unrecognized|requested)", r"could not override",
         r"Primary config \w+ not found", r"^Usage: ", r"unknown option",
         r"^Error: (No such|Invalid value|Missing (option|argument|parameter))", r"could not consume arg")),
     ("missing_module", (
@@ -93,9 +92,8 @@ ENDS = (*BREAKING, *rules(
         r"corrupted (size|double|unsorted)", r"free\(\): invalid", r"malloc\(\): ", r"munmap_chunk",
         r"illegal instruction", r"\bSIGILL\b", r"floating point exception", r"core dumped", r"\bSIGFPE\b",
         r"stack smashing", r"\b(0x)?(3221225477|3221226505|3221225725|C0000005|C0000409)\b", r"\bSIGABRT\b",
-        r"(code|status)\W+-(11|4|8|6)\b",
-        r"\bsignal (11|4|8|6)\b", r"exit(ed)? (with )?(exit )?code:? (139|134)\b", r"terminate called",
-        r"pure virtual method", r"(^|\d |: )Aborted( \(|$| {2})")),
+        r"(code|status)\W+-(11|4|8|6)\b", r"\bsignal (11|4|8|6)\b", r"exit(ed)? (with )?(exit )?code:? (139|134)\b",
+        r"terminate called", r"pure virtual method", r"(^|\d |: )Aborted( \(|$| {2})")),
     ("missing_file", (r"can't open file", r"command not found", r"\bNo such file or directory", r"file not found")),
     ("permission", (r"permission denied",)),
     ("connection_lost", (
@@ -103,10 +101,9 @@ ENDS = (*BREAKING, *rules(
         r"remote process exited", r"recvValue failed", r"lost (connection|communication)",
         r"socket closed unexpectedly")),
     ("killed", (
-        r"\*\*\* (JOB|STEP) \S+ (ON \S+ )?CANCELLED",
-        r"\bSIGKILL\b", r"(code|status)\W+-(15|2)\b",
-        r"\bKilled\b", r"\bSIGTERM\b", r"signal 15\b", r"KeyboardInterrupt", r"\bSIGINT\b",
-        r"exit code:? (130|137|143)\b", r"got signal: (1|2|9|15)\b", r"^Terminated\b")),
+        r"\*\*\* (JOB|STEP) \S+ (ON \S+ )?CANCELLED", r"\bSIGKILL\b", r"(code|status)\W+-(15|2)\b", r"\bKilled\b",
+        r"\bSIGTERM\b", r"signal 15\b", r"KeyboardInterrupt", r"\bSIGINT\b", r"exit code:? (130|137|143)\b",
+        r"got signal: (1|2|9|15)\b", r"^Terminated\b")),
 ))  # fmt: skip
 # Events that launchers report as warnings.
 EVENTS = rules(

@@ -82,9 +82,9 @@ def class_of(item: Raised) -> str:
 
 def _class_of(item: Raised) -> str:
     first, _, more = item.text[: 2 * MAX_TEXT].partition("\n")
-    types = [bool(match[1]) for match in _TENSOR.finditer(first)]
-    if len(types) == 2:  # one that is there and one that should be
-        return "wrong_shape" if types[0] == types[1] else "wrong_device"
+    are_on_gpu = [bool(match[1]) for match in _TENSOR.finditer(first)]
+    if len(are_on_gpu) == 2:  # the text names the type of the tensor and the type that it should have
+        return "wrong_shape" if are_on_gpu[0] == are_on_gpu[1] else "wrong_device"
     if _OF_RANKS.search(item.frames) and item.type.endswith(("EOFError", "gaierror")):
         return "connection_lost" if item.type.endswith("EOFError") else "rendezvous"
     if "/dev/shm" in first and "No space" in first:
@@ -126,8 +126,8 @@ def root_of(item: Raised) -> tuple[str, Raised]:
     return name, item
 
 
-def _first(rules: Rules, text: str) -> str | None:
-    return next((name for name, pattern in rules if pattern.search(text)), None)
+def _first(table: Rules, text: str) -> str | None:
+    return next((name for name, pattern in table if pattern.search(text)), None)
 
 
 def _is_of_a_service(item: Raised) -> bool:

@@ -51,7 +51,7 @@ class Line:
     number: int
     stream: str  # the part of the prefix that names a rank; "": none
     text: str  # without prefixes; indentation stays
-    is_warning: bool  # its logger or library says that it is none of an error
+    is_warning: bool  # its logger or library says that it is no error
     level: str = ""  # of its logger, which also begins a new message; "": none, "-": only a time
 
     @property
@@ -67,7 +67,7 @@ def cleaned(output: Sequence[str]) -> list[Line]:
 
 def _line(number: int, raw: str) -> Line:
     text = raw[-_MAX_RAW:].rstrip("\r\n") if "\r" in raw else raw[: 2 * MAX_TEXT].rstrip("\n")
-    text = max(text.split("\r"), key=len)  # a progress bar that was drawn many times
+    text = max(text.split("\r"), key=len)  # a progress bar is drawn many times
     text = _COLOUR.sub("", text[: 2 * MAX_TEXT])[:MAX_TEXT]
     stream, level = "", ""
     for _ in range(8):  # prefixes nest: Ray's before a logger's before a time

@@ -23,6 +23,7 @@ _BOX = re.compile(r"[│╭|╰╮╯─+]")
 _THROWN = re.compile(r"terminate called after throwing an instance of '(?P<type>[^']+)'")
 _WHAT = re.compile(r"\bwhat\(\): +(?P<message>.*)")
 _MESSAGE_LINES = 12  # lines of a message that count
+_LAST_FRAMES = 60  # lines of frames that count, the innermost ones
 _WORDS_OF_A_KEY = 4  # spaces at most; a sentence has more, and is a message
 _ABOUT_CODE = re.compile(
     r"(?:^|\.)(?:(?:Module)?Attribute|Name|Key|UnboundLocal|Index|Type|Syntax|Indentation|Recursion)Error$"
@@ -76,12 +77,21 @@ class Raised:
         return _WRAPPERS.search(self.type) is not None or _REPORTS_AN_EXIT.match(self.message) is not None
 
 
+@dataclass
+class _Traceback:
+    """The lines of a traceback that have been read so far."""
+
+    is_open: bool = False  # its header has been read; False: none is open, or its start is cut off
+    frames: list[str] = field(default_factory=list)
+    indent: int | None = None  # of the frames; None: no frame has been read
+
+
 class _Link(Enum):
     """The way in which the next exception of a chain follows from the last one."""
 
-    CAUSE = auto()  # it was raised from it
-    CONTEXT = auto()  # it was raised while it was handled, maybe by chance
-    INSIDE = auto()  # its message quotes the traceback of the last one
+    CAUSE = auto()  # the next was raised from the last
+    CONTEXT = auto()  # the next was raised while the last was handled, maybe by chance
+    INSIDE = auto()  # the message of the next quotes the traceback of the last
 
 
 def printed_exceptions(lines: Sequence[Line]) -> list[Raised]:
@@ -105,7 +115,8 @@ def _chains(lines: Sequence[Line]) -> Iterator[Raised]:
             link = _Link.INSIDE
         if last is not None and link is None:
             yield last
-        last, link = item if last is None or link is None else _linked(last, link, item), None
+        last = item if last is None or link is None else _linked(last, link, item)
+        link = None
     if last is not None:
         yield last
 
@@ -119,38 +130,39 @@ def _linked(last: Raised, link: _Link, item: Raised) -> Raised:
 
 def _exceptions_and_links(lines: Sequence[Line]) -> Iterator[Raised | _Link]:
     """Yield each exception alone, and between two of them how the second follows, if that was printed."""
-    frames: list[str] = []
-    indent: int | None = None  # of the frames of the traceback that is open
-    is_open = is_aside = False
+    traceback = _Traceback()
+    is_aside = False
     start = -1
     for index, line in enumerate(lines):
         text = line.text
         if _CAUSE.search(text) or _CONTEXT.search(text):
             yield _Link.CAUSE if _CAUSE.search(text) else _Link.CONTEXT
-            is_open, frames, indent = False, [], None
+            traceback = _Traceback()
         elif _HEADER.search(text):
-            is_open, frames, indent, start = True, [], None, line.number
+            traceback = _Traceback(is_open=True)
+            start = line.number
             is_aside = any(_ASIDE.search(near.text) for near in lines[max(0, index - 3) : index])
         elif match := _THROWN.search(text):
             message = next((m["message"] for near in lines[index : index + 3] if (m := _WHAT.search(near.text))), "")
             yield Raised(match["type"], _message(lines, index + 1, message), line.number, is_native=True)
-        elif text.strip() and not _is_frame(text, indent):
+        elif text.strip() and not _is_frame(text, traceback.indent):
             match = _EXCEPTION.match(text.strip().lstrip("│| "))
             before = lines[index - 1].text if index else ""
-            ends = is_open and frames != []
+            ends = traceback.is_open and traceback.frames != []
             if match and (ends or _is_bare(match, line, before)):
-                where = "\n".join(frames[-60:])
+                frames = "\n".join(traceback.frames[-_LAST_FRAMES:])
                 message = _message(lines, index, match["message"] or "")
                 yield Raised(
-                    match["type"], message, line.number, where, start,
-                    is_aside=is_aside and is_open, inner=match["inner"] or "",
+                    match["type"], message, line.number, frames, start,
+                    is_aside=is_aside and traceback.is_open, inner=match["inner"] or "",
                 )  # fmt: skip
-                is_open, frames, indent = False, [], None
+                traceback = _Traceback()
             elif ends and not _BOX.match(text.strip()):
-                is_open, frames, indent = False, [], None
+                traceback = _Traceback()
         elif text.strip():
-            indent = len(text) - len(text.lstrip()) if indent is None else indent
-            frames.append(text)
+            if traceback.indent is None:
+                traceback.indent = len(text) - len(text.lstrip())
+            traceback.frames.append(text)
 
 
 def _is_frame(text: str, indent: int | None) -> bool:

@@ -1,6 +1,6 @@
 """The messages of torch, NCCL, gloo, CUDA, Python and the libraries around them, by class of failure. Pure.
 
-The first class of which a pattern matches counts, so a specific text comes before a general one.
+The first row with a matching pattern decides, so a row of specific texts comes before a row of general texts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ Rules = Sequence[tuple[str, re.Pattern[str]]]
 
 
 def rules(*rows: tuple[str, tuple[str, ...]]) -> Rules:
-    """Return the class of each row with one pattern of its alternatives; upper and lower case do not matter."""
+    """Return for each row its class and one pattern of its alternatives, which ignores upper and lower case."""
     return tuple((name, re.compile("|".join(patterns), re.IGNORECASE)) for name, patterns in rows)
 
 

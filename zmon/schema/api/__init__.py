@@ -60,9 +60,7 @@ __all__ = [
     "AgentHealth", "AgentHealthRequest", "Amounts", "CurvePoint", "DetectorList", "DetectorState", "DetectorsRequest",
     "EfficiencyAnswer", "EndList", "Endpoint", "EndsRequest", "EvidenceRequest", "FindingList", "FindingsRequest",
     "HubHealth", "HubHealthRequest", "IncidentList", "IncidentRequest", "IncidentsRequest", "IntentList",
-    "IntentScore", "IntentsRequest", "JobList", "JobsRequest",
-    "PlanRequest", "PlanRow", "PlanTable", "Problem", "RankEvidence", "RankList", "RankRow",
-    "RankSummary", "RanksRequest", "ScalingAnswer",
-    "ScalingRequest", "SizeNow", "SizeRow", "SnapshotRequest", "SourceDown", "StepAnswer", "Suspects",
-    "SuspectsRequest", "Suspicion", "endpoints",
+    "IntentScore", "IntentsRequest", "JobList", "JobsRequest", "PlanRequest", "PlanRow", "PlanTable", "Problem",
+    "RankEvidence", "RankList", "RankRow", "RankSummary", "RanksRequest", "ScalingAnswer", "ScalingRequest", "SizeNow",
+    "SizeRow", "SnapshotRequest", "SourceDown", "StepAnswer", "Suspects", "SuspectsRequest", "Suspicion", "endpoints",
 ]  # fmt: skip

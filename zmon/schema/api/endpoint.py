@@ -60,7 +60,7 @@ class Endpoint(Generic[Request, Answer]):
             value = getattr(request, field.name)
             if value is not None and value != field.default:
                 values = value if isinstance(value, tuple) else (value,)
-                pairs += [(field.encode_name, _word(item)) for item in values]
+                pairs += [(field.encode_name, str(int(v) if isinstance(v, bool) else v)) for v in values]
         return pairs
 
 
@@ -74,7 +74,3 @@ class Problem(msgspec.Struct, frozen=True):
 @cache
 def _fields_of_query(endpoint: Endpoint[Any, Any]) -> tuple[msgspec.structs.FieldInfo, ...]:
     return tuple(field for field in msgspec.structs.fields(endpoint.request) if field.name not in endpoint.in_path)
-
-
-def _word(value: Any) -> str:
-    return str(int(value)) if isinstance(value, bool) else str(value)

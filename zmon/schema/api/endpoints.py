@@ -85,4 +85,4 @@ AGENT: Endpoints = (SNAPSHOT, SUSPECTS, EVIDENCE, AGENT_HEALTH, ACTS)
 HUB: Endpoints = (JOBS, RANKS, PLAN, SCALING, FINDINGS, DETECTORS, INCIDENTS, INCIDENT, ENDS, INTENTS, HUB_HEALTH)
 METRICS = "/metrics"  # for Prometheus, in its own format
 # The role that each path needs. Findings and incidents need `read`, and have evidence only for the role `evidence`.
-ROLES: dict[str, Role] = {METRICS: "metrics", **{each.path: each.role for each in (*AGENT, *HUB)}}
+ROLES: dict[str, Role] = {METRICS: "metrics", **{endpoint.path: endpoint.role for endpoint in (*AGENT, *HUB)}}

@@ -52,7 +52,8 @@ class Halves(Generic[T]):
     def __init__(self, cls: type[T], moving: Sequence[str], left_out: Sequence[str] = ()) -> None:
         names = [*get_type_hints(cls)]
         resting = [name for name in names if name not in moving and name not in left_out]
-        self.resting, self.moving = Rows(cls, resting), Rows(cls, moving)
+        self.resting = Rows(cls, resting)
+        self.moving = Rows(cls, moving)
         self._class = cls
         self._in_order = itemgetter(*([*resting, *moving, *left_out].index(name) for name in names))
         self._nothing = (None,) * len(left_out)
@@ -70,7 +71,7 @@ _MOVING = (
     "last_words_seconds", "launcher_gone_seconds", "relaunched_seconds", "unobserved_seconds",
 )  # fmt: skip
 _RANKS = Halves(RankState, _MOVING, left_out=("totals",))
-_LAYOUT = hashlib.sha256(repr(([each.name for each in fields(RankState)], _MOVING)).encode()).hexdigest()[:12]
+_LAYOUT = hashlib.sha256(repr(([field.name for field in fields(RankState)], _MOVING)).encode()).hexdigest()[:12]
 CONTENT_TYPE = f"application/vnd.zmon.report-{_LAYOUT}+msgpack"
 _DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError)
 

@@ -183,7 +183,8 @@ def with_possible_ranks(report: AgentReport, left_out: LeftOut | None = None) ->
     """
     left_out = left_out or LeftOut()
     host = host_name(report.host)
-    ranks, plans = _possible_ranks(report, host, left_out), _possible_plans(report, left_out)
+    ranks = _possible_ranks(report, host, left_out)
+    plans = _possible_plans(report, left_out)
     steps = _possible_steps(report, left_out)
     return left_out.complete(replace(report, host=host, ranks=ranks, plans=plans, steps=steps))
 
@@ -216,7 +217,8 @@ def _possible_plans(report: AgentReport, left_out: LeftOut) -> dict[str, Plan]:
 
 def _possible_steps(report: AgentReport, left_out: LeftOut) -> dict[str, tuple[Steps, ...]]:
     """Return the steps that an agent can have, by job; a few bytes can become many values."""
-    num_values, possible = 0, {}
+    num_values = 0
+    possible = {}
     for job_id, parts in report.steps.items():
         try:
             check_job_id(job_id)
@@ -225,7 +227,8 @@ def _possible_steps(report: AgentReport, left_out: LeftOut) -> dict[str, tuple[S
         except ValueError as error:
             left_out.add(f"steps of job {plain(job_id)}", error)
         else:
-            num_values, possible[job_id] = num_values_with_job, parts
+            num_values = num_values_with_job
+            possible[job_id] = parts
     return possible
 
 
