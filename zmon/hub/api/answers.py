@@ -148,7 +148,8 @@ class Answers:
 
     async def health(self, request: api.HubHealthRequest) -> api.HubHealth:
         """Return the hub's health. It is healthy while at least one agent answers and its passes succeed."""
-        hub, names = self._hub, {detector.name for detector in self._hub.config.detectors}
+        hub = self._hub
+        detector_names = {detector.name for detector in hub.config.detectors}
         return api.HubHealth(
             healthy=not hub.blind and hub.seconds_since_pass <= _LATE_SECONDS,
             agents=[link.status() for link in hub.links],
@@ -161,7 +162,7 @@ class Answers:
             thresholds=detectors.changed(hub.config.detectors),
             alert_labels=[*hub.config.alert_labels.patterns],
             enforced=hub.config.policy.enforced if hub.config.policy else [],
-            failed={part: error for (part, _), error in hub.errors.texts.items() if part not in names},
+            failed={part: error for (part, _), error in hub.errors.texts.items() if part not in detector_names},
         )
 
     async def get_metrics(self, request: web.Request) -> web.Response:
@@ -170,7 +171,8 @@ class Answers:
     async def page(self) -> bytes:
         """Return the /metrics page. The counters of a job are those on disk, so that none falls after a restart."""
         hub = self._hub
-        shown, jobs = exported_jobs(hub.snapshots), hub.reported_jobs()
+        shown = exported_jobs(hub.snapshots)
+        jobs = hub.reported_jobs()
         accounts = {job_id: hub.job_states.accounts.on_disk(job_id) or Account(job_id) for job_id in shown}
         state = metrics.HubPage(
             jobs=[
@@ -178,7 +180,11 @@ class Answers:
                 for job in jobs
                 if (account := accounts.get(job.job_id))
             ],
-            histograms={job_id: (a.histogram, a.histogram_seconds) for job_id, a in accounts.items() if a.histogram},
+            histograms={
+                job_id: (account.histogram, account.histogram_seconds)
+                for job_id, account in accounts.items()
+                if account.histogram
+            },
             findings=hub.journal.published(),
             pass_seconds=hub.pass_seconds,
             last_pass_time=hub.last_pass_time,
