@@ -17,10 +17,10 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import psutil
 from aiohttp import web
@@ -104,15 +104,14 @@ class Agent:
         self._acts = Acts(config.data_dir, config.host, self._boxes_from_thread, config.allow_actions)
         self._stops = self._stops_poller()
         optional = (self._pods, self._stderr.poller if self._stderr else None, self._step_log, self._stops)
-        self._pollers = [self._box_poller, *self._sources.values(), *(each for each in optional if each is not None)]
+        self._pollers = [self._box_poller, *self._sources.values(), *(poller for poller in optional if poller)]
         self._devices = Devices()
         self._suspects = CurrentSuspects()
         self._page = SharedPage(self.page)
-        self._histories, self._evidence = WorkQueue(), WorkQueue(config.max_evidence)
+        self._histories = WorkQueue()  # requests for all steps wait here for each other
+        self._evidence = WorkQueue(config.max_evidence)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = psutil.Process()
-
-    # -- sources ---------------------------------------------------------------------------------------
 
     def _source_poller(self, source: Source) -> Poller:
         config = self._config
@@ -211,8 +210,6 @@ class Agent:
         except TimeoutError as error:
             raise self._unreachable(f"no answer within {seconds:g} s") from error
 
-    # -- answers ---------------------------------------------------------------------------------------
-
     def _report(self, node: NodeRanks) -> AgentReport:
         sample = HostSample(**{field: poller.value for field, poller in self._sources.items()})
         return AgentReport(
@@ -238,8 +235,8 @@ class Agent:
         """Return ranks and hardware as of the last scan. Raises Unreachable while the boxes cannot be read."""
         node = await self._ask_boxes(lambda: node_ranks(self._boxes, request))
         ask_later = partial(self._ask_boxes, order=QuestionOrder.HISTORY)
-        most = self._config.max_steps_per_rank
-        return self._report(await with_history(ask_later, self._boxes, request, node, most))
+        max_steps = self._config.max_steps_per_rank
+        return self._report(await with_history(ask_later, self._boxes, request, node, max_steps))
 
     async def page(self) -> bytes:
         """Return the page of /metrics. It shows no rank while the boxes cannot be read."""
@@ -248,16 +245,17 @@ class Agent:
             self._devices.keep(state.run_uid for state in report.ranks)
         except Unreachable:
             report = self._report(NodeRanks(0))
-        cpu, shown = self._process.cpu_times(), exported_ranks(report.ranks)
+        cpu = self._process.cpu_times()
+        shown = exported_ranks(report.ranks)
         return metrics.agent_page(
             replace(report, ranks=shown.ranks),
-            cpu.user + cpu.system,
-            self._process.memory_info().rss,
-            reload_success(self._config.web),
-            shown.num_left_out,
-            self._config.max_series,
-            self._acts.counts if self._config.allow_actions else None,
-            {name: stop.kind for name, stop in (self._stops.value or {}).items()} if self._stops else {},
+            cpu_seconds=cpu.user + cpu.system,
+            resident_bytes=self._process.memory_info().rss,
+            reload_success=reload_success(self._config.web),
+            jobs_left_out=shown.num_left_out,
+            max_series=self._config.max_series,
+            acts=self._acts.counts if self._config.allow_actions else None,
+            act_stops={name: stop.kind for name, stop in (self._stops.value or {}).items()} if self._stops else {},
         )
 
     async def suspects(self, request: SuspectsRequest) -> Suspects:
@@ -277,8 +275,8 @@ class Agent:
     async def evidence(self, request: EvidenceRequest, asker: Asker) -> RankEvidence:
         """Answer with stacks, collectives in flight and the end of stderr of one rank, dead or alive.
 
-        The answer has what the job prints. With roles it is only for the role `evidence`, without only for the user of
-        the job, for root and for the hub's user, over loopback.
+        The answer has what the job prints. With roles, only the role `evidence` may read it. Without roles, only the
+        user of the job, root and the hub's user may, over loopback.
         """
         if asker.uid is None and not asker.may_read_evidence:
             raise Refusal(
@@ -302,7 +300,7 @@ class Agent:
         return await rank_evidence(request, target, self._stderr)
 
     async def act(self, request: ActRequest, asker: Asker) -> ActAnswer:
-        """End a rank, or a launcher, if `Acts` decides so. Raises Refusal if this asker may not ask."""
+        """End a rank, or a launcher, if `Acts` decides so. Raises Refusal if the asker has no right to request acts."""
         check_asker(asker, self._config.hub_users)
         return await self._acts.answer(request)
 
@@ -346,7 +344,7 @@ class Agent:
         app.cleanup_ctx.append(self._run)
         return app
 
-    async def _run(self, app: web.Application) -> Any:
+    async def _run(self, app: web.Application) -> AsyncIterator[None]:
         self._loop = asyncio.get_running_loop()
         for poller in self._pollers:
             poller.start()

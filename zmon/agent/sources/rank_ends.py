@@ -57,7 +57,7 @@ class RankEnds:
                 self._relaunched_at = now_ns - ticks_to_ns(boot_ticks() - started)
 
     def note_exec(self) -> None:
-        """Take an exec for the end of the rank. The exit status of its process will be the other program's."""
+        """Count an exec as the end of the rank. The exit status of its process will be that of the other program."""
         self.status = EXECUTED
 
     def launcher_gone_seconds(self, now_ns: int) -> float | None:

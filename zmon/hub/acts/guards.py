@@ -25,7 +25,7 @@ MAX_CULPRITS = 4  # more ranks at fault at once are no fault of a rank
 
 @dataclass(frozen=True)
 class Site:
-    """What the guards know beside the intent and its job."""
+    """The facts that the guards use beside the intent and its job."""
 
     intents: Iterable[Intent]  # the earlier intents
     scores: Mapping[str, Score] = field(default_factory=dict)  # by cause
