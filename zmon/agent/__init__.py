@@ -148,10 +148,7 @@ class Agent:
         return any(suspicion.reason == "overdue" for suspicion in self._suspects.now)
 
     def _processes(self) -> dict[ProcessId, tuple[str, int]]:
-        """Return job id and rank by process, for the sources.
-
-        Empty while the boxes cannot be read: a rank may have ended unnoticed.
-        """
+        """Return job id and rank by process; empty while the boxes cannot be read: a rank may have ended unnoticed."""
         return {} if self._box_failure() else self._boxes.processes
 
     def _gpus(self) -> Sequence[GpuSample] | None:
@@ -177,10 +174,7 @@ class Agent:
         return self._boxes_from_thread(lambda boxes: [(state, box.pid) for box, state in boxes.ranks()])
 
     def _boxes_from_thread(self, question: Callable[[Boxes], T]) -> T:
-        """Call a function in the thread that scans the boxes, from another thread than that of the event loop.
-
-        Raises Unreachable, or TimeoutError.
-        """
+        """Call a function in the scanning thread, from another thread. Raises Unreachable, or TimeoutError."""
         if failure := self._box_failure():
             raise failure
         return self._box_poller.ask(lambda: question(self._boxes)).result(self._config.answer_seconds)
@@ -309,10 +303,7 @@ class Agent:
         return web.Response(body=await self._page.get(), headers={"Content-Type": metrics.CONTENT_TYPE})
 
     async def health(self, request: AgentHealthRequest) -> AgentHealth:
-        """Answer with the state of all sources: which are down, since when, and what each one leaves out.
-
-        The agent is healthy while it can read the boxes.
-        """
+        """Answer with the state of all sources. The agent is healthy while it can read the boxes."""
         boxes = self._box_poller.status
         healthy = boxes is not None and boxes.up
         down = [

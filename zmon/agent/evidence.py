@@ -57,10 +57,7 @@ async def gather(
     flights: bool = True,
     py_spy: str | None = PY_SPY,
 ) -> ProcessEvidence:
-    """Return what the process, its worker server and the kernel show of a rank.
-
-    `stacks` and `flights` are False if the request does not want them.
-    """
+    """Return what the process, its worker server and the kernel show of a rank; `stacks`, `flights`: what is wanted."""
     (stack, stack_error), (record, flight_error) = await asyncio.gather(
         _stacks(process, socket, py_spy, proc) if stacks else _not_requested(),
         _flight(socket) if flights else _not_requested(),

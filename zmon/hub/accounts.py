@@ -57,10 +57,7 @@ class Accounts(JsonFolder[Account]):
         return self._on_disk.get(job_id)
 
     def maintain(self, job_ids: Iterable[str]) -> None:
-        """Save the accounts, forget jobs that are not among `job_ids`, and prune old files, all at intervals.
-
-        A new account is saved at once.
-        """
+        """Save accounts at intervals, new ones at once; forget jobs that are not among `job_ids`; prune old files."""
         now = time.monotonic()
         if now - self._saved_at < SAVE_SECONDS:
             for job_id in self._accounts.keys() - self._written.keys():

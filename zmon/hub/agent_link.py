@@ -27,7 +27,6 @@ RESTART_SECONDS = 120.0  # an agent that announced a restart is expected back by
 TCP_WINDOW_SECONDS = 4.0  # the window over which TCP connections are compared: a few steps, four readings of the agent
 _TCP_SAMPLE_INTERVAL_SECONDS = 0.9
 
-
 T = TypeVar("T")
 
 

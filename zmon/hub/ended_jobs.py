@@ -54,9 +54,7 @@ class EndedJobs(JsonFolder[JobRecord]):
 
     def move_times(self, seconds: float) -> None:
         """Move when launches began and ended, because the hub's clock was set by these seconds."""
-        self._judged = {
-            job_id: launch._replace(began=launch.began + seconds) for job_id, launch in self._judged.items()
-        }
+        self._judged = {key: launch._replace(began=launch.began + seconds) for key, launch in self._judged.items()}
         for job_id, record in list(self._records.items()):
             self._put(job_id, moved(record, seconds))
 

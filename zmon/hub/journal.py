@@ -113,11 +113,7 @@ class Journal:
         return sorted(self._findings.values(), key=lambda f: f.detected, reverse=True)
 
     def open_or_update(
-        self,
-        finding: Finding,
-        now: float,
-        separate: bool = False,
-        job_labels: Mapping[str, str] = MappingProxyType({}),
+        self, finding: Finding, now: float, separate: bool = False, job_labels: Mapping[str, str] = MappingProxyType({})
     ) -> bool:
         """Open a finding, or update the active one about the same fault; return True if it was opened.
 

@@ -116,8 +116,7 @@ class Acts:
         if not answer.repeated and request.act in AGENT_ACTS:
             self.counts[request.act, answer.result] += 1
         about = f"{request.act} for rank {request.rank} of {request.job_id}"
-        again = "again " if answer.repeated else ""
-        log.warning("%s: %s%s: %s", plain(about), again, answer.result, answer.reason)
+        log.warning("%s: %s%s: %s", plain(about), "again " if answer.repeated else "", answer.result, answer.reason)
         return answer
 
     def _answer_and_act(self, request: ActRequest) -> ActAnswer:
@@ -143,8 +142,6 @@ class Acts:
                 cleanup.pop_all()  # the thread of the termination closes the process
                 self._start_termination(ledger, request, rank, entry, process)
         return answer
-
-    # -- guards ----------------------------------------------------------------------------------------
 
     def _open_ledger(self) -> ActLedger:
         if self._closing.is_set():
@@ -186,8 +183,6 @@ class Acts:
             log.error("cannot write the stop of acts, which holds until this agent ends: %s", error.strerror)
         raise Refused(f"{reason}. Acts are stopped now: see zmon act reset")
 
-    # -- targets ---------------------------------------------------------------------------------------
-
     def _ask(self, question: Callable[[Boxes], T]) -> T:
         try:
             answer: T = self._ask_boxes(question)
@@ -219,8 +214,6 @@ class Acts:
 
     def _living(self, rank: RankTarget) -> list[RankTarget]:
         return self._ask(partial(living_ranks, owner=rank.owner, launcher=rank.launcher))
-
-    # -- acts ------------------------------------------------------------------------------------------
 
     def _end(self, ledger: ActLedger, request: ActRequest, entry: _MakeEntry, process: HeldProcess) -> ActAnswer:
         """Announce the act, send the signal, and write the result. Raises Refused."""
@@ -258,8 +251,6 @@ class Acts:
             self._closing,
         )
         threading.Thread(target=termination.run, daemon=True, name="zmon-act").start()
-
-    # -- lines -----------------------------------------------------------------------------------------
 
     def _entry(self, request: ActRequest, event: str, line: str, key: str = "", job: str = "") -> ActEntry:
         return ActEntry(

@@ -112,14 +112,8 @@ class ActLedger:
 
     def act_for(self, run_uid: str, is_kill: bool) -> Act | None:
         """Return the newest act that was requested for this start of a rank; None without an act."""
-        return next(
-            (
-                act
-                for act in reversed(self._acts.values())
-                if act.announced.run_uid == run_uid and (act.announced.act == KILL_CULPRIT) == is_kill
-            ),
-            None,
-        )
+        acts = (act for act in reversed(self._acts.values()) if act.announced.run_uid == run_uid)
+        return next((act for act in acts if (act.announced.act == KILL_CULPRIT) == is_kill), None)
 
     def within(self, seconds: float) -> list[Act]:
         """Return the acts of the last `seconds`. A change of the wall clock does not hide the acts of this agent."""

@@ -88,7 +88,7 @@ class CgroupSource:
         controllers: dict[str, dict[str, str]] = {}
         for rank, member in self._members.items():
             path = member.path
-            if member.time == now or _levels(self._root / "memory", path) or _levels(self._v2(), path):
+            if member.time == now or _levels(self._root / "memory", path) or _levels(v2_root(self._root), path):
                 ranks_by_path[path].append(rank)
                 controllers[path] = member.controllers
         samples: list[CgroupSample] = []
@@ -104,15 +104,12 @@ class CgroupSource:
     def _memory(self, paths: dict[str, str]) -> list[CgroupMemory]:
         if "memory" in paths:
             return [_memory_v1(folder) for folder in _levels(self._root / "memory", paths["memory"])]
-        return [_memory_v2(folder) for folder in _levels(self._v2(), paths[V2])]
+        return [_memory_v2(folder) for folder in _levels(v2_root(self._root), paths[V2])]
 
     def _cpu(self, paths: dict[str, str]) -> list[Cpu]:
         if "cpu" in paths:
             return [_cpu_v1(folder) for folder in _levels(self._root / "cpu", paths["cpu"])]
-        return [_cpu_v2(folder) for folder in _levels(self._v2(), paths[V2])]
-
-    def _v2(self) -> Path:
-        return v2_root(self._root)
+        return [_cpu_v2(folder) for folder in _levels(v2_root(self._root), paths[V2])]
 
 
 def v2_root(root: Path) -> Path:

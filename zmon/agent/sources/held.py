@@ -110,11 +110,7 @@ class _Node:
     """The GPUs, the ranks and the processes of a node at one moment."""
 
     def __init__(
-        self,
-        gpus: Sequence[GpuSample],
-        ranks: Sequence[tuple[RankState, int]],
-        listed: Sequence[Holder],
-        proc: Path,
+        self, gpus: Sequence[GpuSample], ranks: Sequence[tuple[RankState, int]], listed: Sequence[Holder], proc: Path
     ) -> None:
         self._gpus = {gpu.minor: gpu for gpu in gpus if gpu.minor is not None}
         pids = {pid for gpu in gpus for pid in gpu.pids} | {pid for _, pid in ranks if pid}

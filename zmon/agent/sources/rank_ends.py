@@ -65,10 +65,7 @@ class RankEnds:
         return None if self._launcher_gone_at is None else (now_ns - self._launcher_gone_at) * NS
 
     def relaunched_seconds(self, now_ns: int) -> float | None:
-        """Return the age of the newest process that the launcher started after the rank's end; None if there is none.
-
-        None also if that is unknown.
-        """
+        """Return the age of the launcher's newest process since the rank's end; None: there is none, or unknown."""
         return None if self._relaunched_at is None else (now_ns - self._relaunched_at) * NS
 
     def close(self) -> None:

@@ -58,9 +58,7 @@ class UnreadBoxes:
 
     def retain(self, listed: Mapping[str, ListedBox]) -> None:
         """Forget the boxes whose files are gone or were replaced."""
-        self.boxes = {
-            path: box for path, box in self.boxes.items() if path in listed and listed[path].inode == box.inode
-        }
+        self.boxes = {p: box for p, box in self.boxes.items() if p in listed and listed[p].inode == box.inode}
 
     def ranks(self) -> Iterator[UnreadRank]:
         """Yield the first living ranks whose boxes cannot be read. A box whose folder names no job is left out."""

@@ -1,10 +1,9 @@
 """The acts of a hub: what it would do about findings, or does, if its site allows it (`zmon hub --act`).
 
 In each pass, `policy` says which critical finding asks for which act. A finding that asks for long enough without
-healing becomes an intent (`intents`). `guards` refuse intents that must not be carried out now. For all other intents
-the hub sends a request to the agent of the host, which may still refuse it (zmon/agent/acts/). Each change of an intent
-is a line of `intents.jsonl`, which is on disk before the request. `score` judges an intent by what the job did
-afterwards.
+healing becomes an intent (`intents`). `guards` refuse intents that must not be carried out now. For others the hub asks
+the agent of the host, which may still refuse (zmon/agent/acts/). Each change of an intent is a line of `intents.jsonl`,
+which is on disk before an agent is asked. `score` judges an intent by what the job did afterwards.
 """
 
 from __future__ import annotations

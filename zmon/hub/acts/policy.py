@@ -139,9 +139,8 @@ def _checked(path: Path, rule: _Rule) -> ActRule:
     if rule.override and rule.mode == OBSERVE:
         raise _wrong(path, f"{place} has an override, but it only observes")
     labels = read_alert_labels(rule.labels, f"{place}.labels")
-    same_fields = ("name", "causes", "min_confidence", "wait_seconds", "act", "mode", "override")
-    values = {field: getattr(rule, field) for field in same_fields}
-    return ActRule(**values, proofs=rule.proofs or _PROOFS[rule.act], labels=labels)
+    proofs = rule.proofs or _PROOFS[rule.act]
+    return ActRule(**msgspec.structs.asdict(rule) | {"proofs": proofs, "labels": labels})
 
 
 def _check(path: Path, place: str, words: Iterable[str], known: Sequence[str]) -> None:

@@ -1,7 +1,4 @@
-"""The score of an intent, and the outcome of an act, by what the job did afterwards.
-
-Pure. `docs/act.md` has these rules for people.
-"""
+"""The score of an intent and the outcome of an act, by what the job did afterwards (docs/act.md). Pure."""
 
 from __future__ import annotations
 

@@ -135,16 +135,11 @@ class Answers:
     async def detectors(self, request: api.DetectorsRequest) -> api.DetectorList:
         """Return for each detector and job why it is inert, if it is, and the detector's last error."""
         errors = {name: error for (name, _), error in self._hub.errors.texts.items()}
-        return api.DetectorList(
-            [
-                api.DetectorState(
-                    detector.name,
-                    {snapshot.job_id: detector.inert_reason(snapshot) for snapshot in self._hub.snapshots},
-                    errors.get(detector.name),
-                )
-                for detector in self._hub.config.detectors
-            ]
-        )
+        states = []
+        for detector in self._hub.config.detectors:
+            inert = {snapshot.job_id: detector.inert_reason(snapshot) for snapshot in self._hub.snapshots}
+            states.append(api.DetectorState(detector.name, inert, errors.get(detector.name)))
+        return api.DetectorList(states)
 
     async def health(self, request: api.HubHealthRequest) -> api.HubHealth:
         """Return the hub's health. It is healthy while at least one agent answers and its passes succeed."""
@@ -180,11 +175,7 @@ class Answers:
                 for job in jobs
                 if (account := accounts.get(job.job_id))
             ],
-            histograms={
-                job_id: (account.histogram, account.histogram_seconds)
-                for job_id, account in accounts.items()
-                if account.histogram
-            },
+            histograms={job_id: (a.histogram, a.histogram_seconds) for job_id, a in accounts.items() if a.histogram},
             findings=hub.journal.published(),
             pass_seconds=hub.pass_seconds,
             last_pass_time=hub.last_pass_time,

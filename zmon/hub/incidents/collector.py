@@ -48,11 +48,6 @@ class _Incident:
     has_ended: bool = False
     task: asyncio.Task[None] | None = None
 
-    def mark_stale(self, now: float) -> None:
-        """Record that the capsule is out of date, and must be written at once."""
-        self.is_stale = True
-        self.due = now
-
 
 class Incidents:
     """The capsules of this hub's findings."""
@@ -95,7 +90,8 @@ class Incidents:
         for intent in intents:
             if (incident := self._open.get(intent.finding)) is not None:
                 incident.moments.append(moments.act_moment(intent, now))
-                incident.mark_stale(now)
+                incident.is_stale = True
+                incident.due = now
 
     async def close(self) -> None:
         """Stop; after this nothing writes to the folder any more."""
@@ -114,7 +110,8 @@ class Incidents:
             if finding_id not in active and not incident.has_ended and latest is not None:
                 incident.finding = latest
                 incident.has_ended = True
-                incident.mark_stale(now)
+                incident.is_stale = True
+                incident.due = now
                 incident.moments.append(moments.resolution(latest))
         for incident in self._open.values():
             if incident.is_stale and incident.task is None and now >= incident.due:
