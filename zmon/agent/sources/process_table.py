@@ -50,7 +50,10 @@ class ProcessTable:
         return stat if stat is not None and stat.start_ticks == process.start_ticks else None
 
     def above(self, process: ProcessId) -> dict[tuple[int, int], int]:
-        """Return the ancestors of a process by pid and start ticks, each with the start ticks of its child above it."""
+        """Return the ancestors of a process by pid and start, each with the start of its child on the way to it.
+
+        Starts are clock ticks after boot.
+        """
         result: dict[tuple[int, int], int] = {}
         below = self.stat_of(process)
         while below is not None and below.parent > 1 and len(result) < _MAX_GENERATIONS:
