@@ -26,6 +26,7 @@ _SAMPLE_INTERVAL_SECONDS = 5.0
 RESTART_SECONDS = 120.0  # an agent that announced a restart is expected back by then: its node may pull an image
 TCP_WINDOW_SECONDS = 4.0  # the window over which TCP connections are compared: a few steps, four readings of the agent
 _TCP_SAMPLE_INTERVAL_SECONDS = 0.9
+_NO_ANSWER = "it has not answered yet"
 
 T = TypeVar("T")
 
@@ -53,7 +54,7 @@ class AgentLink:
         self.report: AgentReport | None = None
         self.cursor: int | None = None  # None until the first answer: earlier steps are not requested
         self.suspects: tuple[Suspicion, ...] = ()
-        self.error: str | None = "it has not answered yet"
+        self.error: str | None = _NO_ANSWER
         self.host_is_up = False  # the host refused the last request, because no agent listens there
         self._restarts_until = -math.inf  # monotonic seconds
         self.is_target = True  # False once discovery no longer names it
@@ -110,7 +111,9 @@ class AgentLink:
 
         `host_is_up`: the agent's host answered, and refused the connection.
         """
-        self.error, self.suspects, self.host_is_up = error, (), host_is_up
+        self.error = error
+        self.host_is_up = host_is_up
+        self.suspects = ()
         self.consecutive_failures += 1
         if self.silent_seconds > FORGET_SECONDS:
             self.report = None
@@ -125,12 +128,16 @@ class AgentLink:
 
     def withdraw(self) -> None:
         """Record that discovery no longer names the agent: its ranks are unwatched, and its host is not lost."""
-        self.is_target, self.error, self.suspects = False, "it is no longer a target", ()
+        self.is_target = False
+        self.error = "it is no longer a target"
         self.host_is_up = True
+        self.suspects = ()
 
     def restore(self) -> None:
         """Record that discovery names the agent again."""
-        self.is_target, self.error, self.host_is_up = True, "it has not answered yet", False
+        self.is_target = True
+        self.error = _NO_ANSWER
+        self.host_is_up = False
 
     @property
     def may_be_forgotten(self) -> bool:

@@ -42,8 +42,8 @@ class BaselineStore(JsonFolder[_File]):
             self.folder.mkdir(parents=True, exist_ok=True)
             with (self.folder / ".lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)  # a hub and `zmon scaling` may write to the same folder
-                curve, unusable = self.curve(name), self.unusable.get(name)
-                if unusable:
+                curve = self.curve(name)
+                if unusable := self.unusable.get(name):  # `curve` has just set it
                     raise ZmonError(f"cannot use {path}", unusable, "Move the file away; zmon then writes a new one")
                 for point in points:
                     curve = curve.with_point(point)

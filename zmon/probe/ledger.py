@@ -137,7 +137,7 @@ class Ledger:
         self._numbers[layout.LAST_CHECKPOINT] = self._unix_clock()
 
     def work(self, *amounts: float | None) -> None:
-        """Add to the amounts of the current step, in the order of the table. Raises ValueError if one is not a count."""
+        """Add to the amounts of the current step, in the order of the table. Raises ValueError for any other number."""
         step_amounts = self._step_amounts
         for index, amount in enumerate(amounts):
             if amount is not None:

@@ -45,7 +45,8 @@ class GpmReader:
         if self._samples is None:
             return Activity()
         last, following = self._samples
-        had_last, self._has_last = self._has_last, self._device.ask(_gpm_sample, following) is not None
+        had_last = self._has_last
+        self._has_last = self._device.ask(_gpm_sample, following) is not None
         if not self._has_last:
             return Activity()
         self._samples = following, last

@@ -43,7 +43,8 @@ class PodSource:
             raise UsageError(f"{node} is no name of a node", "", next_step)
         self._server, self._node, self._clock = server, node, clock
         self._error: ZmonError | None = None  # of the last request
-        self._next_request_at, self._pause_seconds = clock(), self.interval_seconds
+        self._next_request_at = clock()
+        self._pause_seconds = self.interval_seconds
 
     def read(self) -> Reading:
         """Return a holder for each pod. After an error, ask less and less often, and raise the error in between."""

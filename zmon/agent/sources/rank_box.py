@@ -90,7 +90,8 @@ class RankBox:
         self._stat_at = 0
         self._process_state: str | None = None
         self._import_seconds: float | None = None
-        self.started_ranks, self._has_joined = StartedRanks(), False
+        self.started_ranks = StartedRanks()
+        self._has_joined = False
         self._awaits_start = False  # it may wait for processes that it has just started
         self._ends: RankEnds | None = None  # None: the rank was dead when its box was opened
         self._final: _Contents | None = None  # set once the rank is dead and the file closed

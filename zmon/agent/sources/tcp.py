@@ -89,7 +89,9 @@ class TcpSource:
     def _search(self, ranks: Mapping[ProcessId, _Rank]) -> None:
         """Find the owner of each socket; only called if a rank or a socket is new, because descriptors are many."""
         own_namespace = (self._proc / "self/ns/net").readlink()
-        self._owners, self._hidden, self._visible = {}, [], False
+        self._owners = {}
+        self._hidden = []
+        self._visible = False
         for process, (job_id, rank) in ranks.items():
             try:
                 with process.opened(self._proc) as folder:

@@ -69,8 +69,8 @@ def suspicions(suspected: Iterable[Suspected], finding: Finding) -> Iterator[Tim
         by_reason.setdefault(suspect.reason, []).append(suspect)
     for reason, suspects in by_reason.items():
         first = min(suspects, key=lambda suspect: (suspect.rank not in finding.ranks, suspect.time, suspect.rank))
-        others = f" and {len(suspects) - 1} more" if len(suspects) > 1 else ""
-        subject = f"rank {first.rank}{others}, by the agent on {first.host}"
+        and_more = f" and {len(suspects) - 1} more" if len(suspects) > 1 else ""
+        subject = f"rank {first.rank}{and_more}, by the agent on {first.host}"
         yield TimelineEvent(first.time, f"suspected: {reason}", subject)
 
 

@@ -126,7 +126,8 @@ def timeline(moments: Sequence[TimelineEvent], onset: float) -> str:
 
 def _line(values: Sequence[float | None], top: float, name: str) -> str:
     """Return a line through the values; an unknown value interrupts it."""
-    parts, pen = [], "M"
+    parts = []
+    pen = "M"  # M moves to the next point, L draws a line to it
     for x, value in enumerate(values):
         if value is None:
             pen = "M"

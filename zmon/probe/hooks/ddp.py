@@ -173,7 +173,7 @@ def _register_hook(timeline: RankTimeline, original: Function, module: Any, *arg
 
 
 def _watch_rebuilds() -> None:
-    """Describe each module again at its next forward pass, because the number of its collectives may change."""
+    """Examine each module again at its next forward pass, because the number of its collectives may change."""
     simple_reducer.withdraw()
     if _rebuild_wrapper is not None:
         dist.Reducer._rebuild_buckets = _rebuild_wrapper
