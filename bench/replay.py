@@ -21,7 +21,7 @@ from typing import BinaryIO
 from bench.cluster import RANKS_PER_AGENT, STEP_SECONDS, Cluster
 from bench.rows import table_line
 from zmon.hub import Hub, HubConfig
-from zmon.hub.memory import search_seldom
+from zmon.hub.memory import limit_cycle_searches
 from zmon.schema.api.packed import Resting, unpack
 
 _HEADS = ("ranks", "agents", "recorded", "MB", "decode", "evaluate", "pass", "÷ real time", "resident")
@@ -82,7 +82,7 @@ def replay(path: Path, num_ranks: int, folder: Path) -> tuple[list[float], list[
                 link.record_report(report)
             middle = time.process_time()
             hub.evaluate(time.time())
-            search_seldom(num_ranks)
+            limit_cycle_searches(num_ranks)
             decode.append(middle - begin)
             evaluate.append(time.process_time() - middle)
     (snapshot,) = hub.snapshots

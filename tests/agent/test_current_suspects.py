@@ -13,7 +13,7 @@ async def test_request_is_answered_at_its_timeout():
 
 @pytest.mark.parametrize("pause", [0.01, 0], ids=["one after the other", "at once"])
 async def test_news_answers_all_waiting_requests_and_the_oldest_beyond_the_limit_do_not_wait(pause):
-    polls, waiting = LongPolls(most=2), []
+    polls, waiting = LongPolls(max_waiting=2), []
     for _ in range(6):
         waiting.append(asyncio.create_task(polls.wait(30.0)))
         if pause:

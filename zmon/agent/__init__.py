@@ -17,10 +17,10 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import psutil
 from aiohttp import web
@@ -104,15 +104,14 @@ class Agent:
         self._acts = Acts(config.data_dir, config.host, self._boxes_from_thread, config.allow_actions)
         self._stops = self._stops_poller()
         optional = (self._pods, self._stderr.poller if self._stderr else None, self._step_log, self._stops)
-        self._pollers = [self._box_poller, *self._sources.values(), *(each for each in optional if each is not None)]
+        self._pollers = [self._box_poller, *self._sources.values(), *(poller for poller in optional if poller)]
         self._devices = Devices()
         self._suspects = CurrentSuspects()
         self._page = SharedPage(self.page)
-        self._histories, self._evidence = WorkQueue(), WorkQueue(config.max_evidence)
+        self._histories = WorkQueue()  # requests for all steps wait here for each other
+        self._evidence = WorkQueue(config.max_evidence)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = psutil.Process()
-
-    # -- sources ---------------------------------------------------------------------------------------
 
     def _source_poller(self, source: Source) -> Poller:
         config = self._config
@@ -149,10 +148,7 @@ class Agent:
         return any(suspicion.reason == "overdue" for suspicion in self._suspects.now)
 
     def _processes(self) -> dict[ProcessId, tuple[str, int]]:
-        """Return job id and rank by process, for the sources.
-
-        Empty while the boxes cannot be read: a rank may have ended unnoticed.
-        """
+        """Return job id and rank by process; empty while the boxes cannot be read: a rank may have ended unnoticed."""
         return {} if self._box_failure() else self._boxes.processes
 
     def _gpus(self) -> Sequence[GpuSample] | None:
@@ -178,10 +174,7 @@ class Agent:
         return self._boxes_from_thread(lambda boxes: [(state, box.pid) for box, state in boxes.ranks()])
 
     def _boxes_from_thread(self, question: Callable[[Boxes], T]) -> T:
-        """Call a function in the thread that scans the boxes, from another thread than that of the event loop.
-
-        Raises Unreachable, or TimeoutError.
-        """
+        """Call a function in the scanning thread, from another thread. Raises Unreachable, or TimeoutError."""
         if failure := self._box_failure():
             raise failure
         return self._box_poller.ask(lambda: question(self._boxes)).result(self._config.answer_seconds)
@@ -211,8 +204,6 @@ class Agent:
         except TimeoutError as error:
             raise self._unreachable(f"no answer within {seconds:g} s") from error
 
-    # -- answers ---------------------------------------------------------------------------------------
-
     def _report(self, node: NodeRanks) -> AgentReport:
         sample = HostSample(**{field: poller.value for field, poller in self._sources.items()})
         return AgentReport(
@@ -238,8 +229,8 @@ class Agent:
         """Return ranks and hardware as of the last scan. Raises Unreachable while the boxes cannot be read."""
         node = await self._ask_boxes(lambda: node_ranks(self._boxes, request))
         ask_later = partial(self._ask_boxes, order=QuestionOrder.HISTORY)
-        most = self._config.max_steps_per_rank
-        return self._report(await with_history(ask_later, self._boxes, request, node, most))
+        max_steps = self._config.max_steps_per_rank
+        return self._report(await with_history(ask_later, self._boxes, request, node, max_steps))
 
     async def page(self) -> bytes:
         """Return the page of /metrics. It shows no rank while the boxes cannot be read."""
@@ -248,16 +239,17 @@ class Agent:
             self._devices.keep(state.run_uid for state in report.ranks)
         except Unreachable:
             report = self._report(NodeRanks(0))
-        cpu, shown = self._process.cpu_times(), exported_ranks(report.ranks)
+        cpu = self._process.cpu_times()
+        shown = exported_ranks(report.ranks)
         return metrics.agent_page(
             replace(report, ranks=shown.ranks),
-            cpu.user + cpu.system,
-            self._process.memory_info().rss,
-            reload_success(self._config.web),
-            shown.num_left_out,
-            self._config.max_series,
-            self._acts.counts if self._config.allow_actions else None,
-            {name: stop.kind for name, stop in (self._stops.value or {}).items()} if self._stops else {},
+            cpu_seconds=cpu.user + cpu.system,
+            resident_bytes=self._process.memory_info().rss,
+            reload_success=reload_success(self._config.web),
+            jobs_left_out=shown.num_left_out,
+            max_series=self._config.max_series,
+            acts=self._acts.counts if self._config.allow_actions else None,
+            act_stops={name: stop.kind for name, stop in (self._stops.value or {}).items()} if self._stops else {},
         )
 
     async def suspects(self, request: SuspectsRequest) -> Suspects:
@@ -277,8 +269,8 @@ class Agent:
     async def evidence(self, request: EvidenceRequest, asker: Asker) -> RankEvidence:
         """Answer with stacks, collectives in flight and the end of stderr of one rank, dead or alive.
 
-        The answer has what the job prints. With roles it is only for the role `evidence`, without only for the user of
-        the job, for root and for the hub's user, over loopback.
+        The answer has what the job prints. With roles, only the role `evidence` may read it. Without roles, only the
+        user of the job, root and the hub's user may, over loopback.
         """
         if asker.uid is None and not asker.may_read_evidence:
             raise Refusal(
@@ -302,7 +294,7 @@ class Agent:
         return await rank_evidence(request, target, self._stderr)
 
     async def act(self, request: ActRequest, asker: Asker) -> ActAnswer:
-        """End a rank, or a launcher, if `Acts` decides so. Raises Refusal if this asker may not ask."""
+        """End a rank, or a launcher, if `Acts` decides so. Raises Refusal if the asker has no right to request acts."""
         check_asker(asker, self._config.hub_users)
         return await self._acts.answer(request)
 
@@ -311,10 +303,7 @@ class Agent:
         return web.Response(body=await self._page.get(), headers={"Content-Type": metrics.CONTENT_TYPE})
 
     async def health(self, request: AgentHealthRequest) -> AgentHealth:
-        """Answer with the state of all sources: which are down, since when, and what each one leaves out.
-
-        The agent is healthy while it can read the boxes.
-        """
+        """Answer with the state of all sources. The agent is healthy while it can read the boxes."""
         boxes = self._box_poller.status
         healthy = boxes is not None and boxes.up
         down = [
@@ -346,7 +335,7 @@ class Agent:
         app.cleanup_ctx.append(self._run)
         return app
 
-    async def _run(self, app: web.Application) -> Any:
+    async def _run(self, app: web.Application) -> AsyncIterator[None]:
         self._loop = asyncio.get_running_loop()
         for poller in self._pollers:
             poller.start()

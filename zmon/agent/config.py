@@ -20,7 +20,7 @@ class AgentConfig:
     box_dir: Path | None  # the only directory of boxes; None: those of all users
     host: str
     pods_dir: Path | None = None  # directory of the pods of a kubelet, whose volumes of boxes are read as well
-    pods: PodSource | None = None  # asks the API server which pods of this node hold GPUs; None: nobody asks
+    pods: PodSource | None = None  # asks the API server which pods of this node hold GPUs; None: pods are not listed
     data_dir: Path | None = None  # folder of the step log and of the ledger of acts; None: neither
     watch: int = 0  # only the ranks that this `zmon watch` has started; 0: all ranks
     without: frozenset[str] = frozenset()  # names of sources that are switched off
@@ -33,12 +33,12 @@ class AgentConfig:
     source_core_ratio: float = 0.01  # a source that needs a larger share of a core is read less often
     log_interval_seconds: float = 2.0  # time between two appends to the step log
     answer_seconds: float = 1.0  # how long a request waits for a scan in progress
-    history_answer_seconds: float = 10.0  # how long a history waits for one rank, behind scans and other requests
+    history_answer_seconds: float = 10.0  # how long a request for all steps waits for one rank, behind other requests
     max_evidence: int = 8  # requests for evidence at the same time: each runs py-spy; a node has eight ranks
     max_series: int | None = None  # on the page /metrics; None: no limit
     allowed_hosts: tuple[str, ...] = ()  # names under which clients reach this agent, beside its own
     web: LiveConfig | None = None  # TLS, users and roles of the server
-    # Two for each rank (its box is read for the hub and for the step log), and those of sources.
+    # Open files: two for each rank, whose box is read for the hub and for the step log, and those of the sources.
     reserved_files: int = 384
     max_wait_seconds: float = 60.0  # upper limit of a long poll
     max_steps_per_rank: int = 1024  # limit of one answer; 1,024 steps are about 20 s of 20 ms steps

@@ -15,15 +15,15 @@ class LongPolls:
     what is known now; a client then asks again.
     """
 
-    def __init__(self, most: int = 64) -> None:
-        self._most = most
+    def __init__(self, max_waiting: int = 64) -> None:
+        self._max_waiting = max_waiting
         self._waiting: dict[asyncio.Event, None] = {}  # oldest first
 
     async def wait(self, seconds: float) -> None:
         """Wait for the next call of `answer_all`, for `seconds` at most."""
         event = asyncio.Event()
         self._waiting[event] = None
-        if len(self._waiting) > self._most:
+        if len(self._waiting) > self._max_waiting:
             oldest = next(iter(self._waiting))
             del self._waiting[oldest]
             oldest.set()
@@ -58,16 +58,16 @@ class CurrentSuspects:
             self._polls.answer_all()
 
     async def leave(self, app: object) -> None:
-        """Tell those who wait that the agent ends now. Called by aiohttp when a signal ends the server."""
+        """Answer the requests that wait: the agent ends now. Called by aiohttp when a signal ends the server."""
         self._leaving = True
         self._polls.answer_all()
 
     async def answer(self, request: SuspectsRequest, max_wait_seconds: float) -> Suspects:
         """Answer when the suspects differ from those of version `since`, or after `wait` seconds."""
-        wait, since = min(request.wait, max_wait_seconds), request.since
-        if since < 0 and self.now:
+        wait = min(request.wait, max_wait_seconds)
+        if request.since < 0 and self.now:
             wait = 0
-        previous = self._version if since < 0 else since
+        previous = self._version if request.since < 0 else request.since
         if self._version == previous and wait > 0 and not self._leaving:
             await self._polls.wait(wait)
         suspects = sorted(self.now, key=lambda suspicion: (suspicion.job_id, suspicion.rank))

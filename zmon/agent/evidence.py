@@ -1,7 +1,7 @@
 """Collect evidence about a suspected rank: Python stacks, collectives in flight, and the kernel's wait channel.
 
-It comes from py-spy, torch's worker server and /proc, and is meant for people. If a part is missing, because the rank
-is stopped or gone or its torch is older, the evidence has the reason instead.
+The evidence comes from py-spy, torch's worker server and /proc, and is meant for people. If a part is missing, because
+the rank is stopped or gone or its torch is older, the evidence has the reason instead.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _ABSENT = "this torch does not offer it"
 
 
 class ProcessEvidence(NamedTuple):
-    """The evidence from the process of a rank. A value that cannot be had is None.
+    """The evidence from the process of a rank. A value that is not available is None.
 
     `stack_error` and `flight_error` have the reasons. A `flight_error` beside a record names its missing part.
     """
 
     pid: int | None = None  # None also if the process is in another PID namespace, or hidden
-    wchan: str | None = None  # the kernel function it waits in
+    wchan: str | None = None  # the kernel function in which the process waits
     stack: str | None = None  # Python stacks of all threads
     stack_error: str | None = None
     flight: FlightRecord | None = None
@@ -57,10 +57,7 @@ async def gather(
     flights: bool = True,
     py_spy: str | None = PY_SPY,
 ) -> ProcessEvidence:
-    """Return what the process, its worker server and the kernel show of a rank.
-
-    `stacks` and `flights` are False if the request does not want them.
-    """
+    """Return what the process, its worker server and the kernel show of a rank; `stacks`, `flights`: what is wanted."""
     (stack, stack_error), (record, flight_error) = await asyncio.gather(
         _stacks(process, socket, py_spy, proc) if stacks else _not_requested(),
         _flight(socket) if flights else _not_requested(),

@@ -30,6 +30,8 @@ LONGEST_PAUSE_SECONDS = 10.0  # longest time between two reads of an expensive s
 
 
 class _Outcome(NamedTuple):
+    """The result of one read."""
+
     status: SourceStatus
     value: Any
     down_since: float | None  # unix seconds
@@ -65,7 +67,7 @@ class Poller:
         self._interval_seconds, self._timeout_seconds = interval_seconds, timeout_seconds
         self._begun_at: float | None = None  # start of the read in progress, monotonic seconds
         self._last: _Outcome | None = None
-        # Each with its order and its number: within one order, the first question is answered first.
+        # Questions with their order and a serial number: within one order, the first question is answered first.
         self._questions: queue.PriorityQueue[tuple[QuestionOrder, int, Callable[[], None] | None]] = (
             queue.PriorityQueue()
         )
@@ -86,7 +88,7 @@ class Poller:
             if answer.set_running_or_notify_cancel():
                 try:
                     answer.set_result(question())
-                except BaseException as error:  # whoever asked gets it; it must not end the thread
+                except BaseException as error:  # the caller of `ask` gets it; it must not end the thread
                     answer.set_exception(error)
 
         self._questions.put((order, next(self._numbers), run))
@@ -106,7 +108,7 @@ class Poller:
 
     @property
     def down_since(self) -> float | None:
-        """The unix time at which it went down; None while it is up or absent."""
+        """The unix time at which the source went down; None while it is up or absent."""
         current = self._current()
         return None if current is None else current.down_since
 
@@ -139,8 +141,8 @@ class Poller:
             if error is None:
                 self._on_value(reading.value)
             pause = ABSENT_SECONDS if self._last.status.absent else self._interval_seconds
-            cheap_pause = (time.thread_time() - cpu_begun_at) / self._core_ratio  # stays below the share of a core
-            running = self._answer(time.monotonic() + max(pause, min(cheap_pause, LONGEST_PAUSE_SECONDS)))
+            core_pause = (time.thread_time() - cpu_begun_at) / self._core_ratio  # stays below the share of a core
+            running = self._answer(time.monotonic() + max(pause, min(core_pause, LONGEST_PAUSE_SECONDS)))
 
     def _answer(self, until: float) -> bool:
         """Answer questions until the monotonic time `until`; return False if `stop` was called."""
@@ -156,9 +158,10 @@ class Poller:
 
     def _next_outcome(self, seconds: float, error: BaseException | None, reading: Reading) -> _Outcome:
         last = self._last
+        previous = last.status if last else None
         absent = isinstance(error, SourceUnavailable)
         failed = error is not None and not absent
-        previous = last.status if last else SourceStatus(self.name, True, False, 0.0, None, 0, None)
+        earlier_success = previous.last_success_time if previous else None
         since = last.down_since if last else None
         return _Outcome(
             SourceStatus(
@@ -166,10 +169,10 @@ class Poller:
                 up=error is None,
                 absent=absent,
                 duration_seconds=seconds,
-                last_success_time=time.time() if error is None else previous.last_success_time,
-                num_errors=previous.num_errors + failed,
+                last_success_time=time.time() if error is None else earlier_success,
+                num_errors=(previous.num_errors if previous else 0) + failed,
                 error=None if error is None else one_line(error),
-                num_dropped=previous.num_dropped + len(reading.dropped),
+                num_dropped=(previous.num_dropped if previous else 0) + len(reading.dropped),
                 dropped=tuple(map(plain, reading.dropped[:_MAX_DROPPED])),
             ),
             reading.value,

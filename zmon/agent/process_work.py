@@ -1,8 +1,8 @@
 """Read what the process of a rank and its children have done so far, and what their threads wait for.
 
-Two such looks tell a pause that is work from a hang (zmon/job/standing.py). Sources: proc(5) for `stat`, `io`, `status`
-and `fdinfo` of a process and `wchan` of a thread; the kernel's socket monitor for TCP. RDMA and UDP are not counted.
-The agent reads all this only for ranks that make no progress.
+Two such samples distinguish a pause with work from a hang (zmon/job/standing.py). Sources: proc(5) for `stat`, `io`,
+`status` and `fdinfo` of a process and `wchan` of a thread; the kernel's socket monitor for TCP. RDMA and UDP are not
+counted. The agent reads all this only for ranks that make no progress.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ def _work_in(
     for child, child_folder, child_stat in islice(children(pid, folder, proc, _GENERATIONS), _MAX_PROCESSES):
         counts.append(_counts(child, child_folder, child_stat, proc))
         waits.append(wait_channel(child_folder / "task" / str(child)) or "")
-    known = [each.bytes for each in counts if each.bytes is not None]
+    known = [process.bytes for process in counts if process.bytes is not None]
     complete = len(known) == len(counts) <= _MAX_PROCESSES
     return ProcessWork(
-        cpu_seconds=sum(each.cpu_seconds for each in counts),
+        cpu_seconds=sum(process.cpu_seconds for process in counts),
         read_bytes=sum(read for read, _ in known) if complete else None,
         written_bytes=sum(written for _, written in known) if complete else None,
-        network_bytes=_network_bytes([each.sockets for each in counts], dump),
-        processes=tuple(each.pid for each in counts),
+        network_bytes=_network_bytes([process.sockets for process in counts], dump),
+        processes=tuple(process.pid for process in counts),
         switches=_switches(folder / "status"),
         waits=tuple(waits),
         file=_written_file(folder),
@@ -92,7 +92,7 @@ def _counts(pid: int, folder: Path, stat: ProcessStat, proc: Path) -> _Counts:
 def _io(folder: Path) -> tuple[int, int] | None:
     """Return the bytes that one process has read and written; None if they may not be read.
 
-    `rchar` has what went through system calls, `read_bytes` what came from a disk: of a mapped file, only the latter.
+    `rchar` has what went through system calls, `read_bytes` what came from a disk. Only `read_bytes` has mapped files.
     """
     try:
         text = (folder / "io").read_text()
@@ -115,7 +115,7 @@ def _network_bytes(sockets: Collection[frozenset[int] | None], dump: Callable[[C
     """Return the bytes that the processes' open TCP connections have sent and received; None if they are unknown."""
     if None in sockets:
         return None
-    inodes = frozenset(inode for each in sockets if each for inode in each)
+    inodes = frozenset(inode for inodes_of_process in sockets if inodes_of_process for inode in inodes_of_process)
     try:
         connections = dump(inodes).connections if inodes else ()
     except OSError:

@@ -29,7 +29,7 @@ from zmon.schema.steps import Steps
 from zmon.web.responses import Refusal
 
 _UUIDS = ("GPU-", "MIG-")  # prefixes of NVML's UUIDs
-_MAX_ABOUT = 64  # the hub asks for 8; so many are read in less than a millisecond
+_MAX_ABOUT = 64  # records per rank; the hub requests 8, and 64 are read in less than a millisecond
 _SETTLED_NS = 50_000_000  # boundaries of steps that ended longer ago are complete: they are written within microseconds
 
 
@@ -45,7 +45,7 @@ class NodeRanks(NamedTuple):
 
 
 def check_shard(request: SnapshotRequest) -> None:
-    """Raise Refusal if the request names a shard that cannot be."""
+    """Raise Refusal if the request names an impossible shard."""
     try:
         if request.shard:
             parse(request.shard)
@@ -93,6 +93,8 @@ async def with_history(
 
     `ask` calls a function in the thread that scans the boxes.
     """
+    if not is_history(request):
+        return node
     last = min(request.last, max_steps) if request.last > 0 else max_steps
 
     def read(run_uid: str) -> Steps:
@@ -105,8 +107,6 @@ async def with_history(
                 return whole_steps({run_uid: box.steps_ended(request.since, node.cursor, last)})
         return Steps()
 
-    if not is_history(request):
-        return node
     parts: defaultdict[str, list[Steps]] = defaultdict(list)
     for state, _ in node.ranks:
         parts[state.job_id].append(await ask(partial(read, state.run_uid)))
@@ -136,7 +136,7 @@ class Devices:
         return tuple(self._with_device(state) for state, _ in ranks)
 
     def keep(self, run_uids: Iterable[str]) -> None:
-        """Forget all ranks but these."""
+        """Forget all ranks except these."""
         self._uuids = {uid: self._uuids[uid] for uid in run_uids if uid in self._uuids}
 
     def _with_device(self, state: RankState) -> RankState:

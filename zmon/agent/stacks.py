@@ -1,8 +1,8 @@
 """Read the Python stacks of a process with py-spy, which needs no help from the process.
 
-The process need not answer, run, or release its interpreter lock. It is not stopped either (`--nonblocking`,
-process_vm_readv(2)), so what changes during the read may come out wrong; a rank that hangs does not change. Reading
-needs the right to trace the process (ptrace(2)): the same user where Yama allows that, else CAP_SYS_PTRACE.
+The process need not answer, run, or release its interpreter lock. py-spy does not stop it either (`--nonblocking`,
+process_vm_readv(2)), so stacks that change during the read may come out wrong; a rank that hangs does not change.
+Reading needs the right to trace the process (ptrace(2)): the same user where Yama allows that, else CAP_SYS_PTRACE.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from zmon.process import ProcessId
 
 PY_SPY = shutil.which("py-spy", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", ""))))
 PY_SPY_SECONDS = 2.0  # it takes about 20 ms
-# py-spy's answer begins with the command line of the process, on which people pass tokens: it is cut off.
+# py-spy's answer begins with the command line of the process, which may have tokens, so this part is removed.
 _COMMAND_LINE = re.compile(rb"\AProcess \d+: .*^(?=Python v)", re.MULTILINE | re.DOTALL)
 
 
@@ -41,9 +41,9 @@ async def read_stacks(
 
 
 def _read(process: ProcessId, command: str, proc: Path) -> tuple[bytes | None, str | None]:
-    """Run py-spy, which knows a process by its number only: what it read counts if that process still lives."""
+    """Run py-spy, which identifies a process only by its pid. The answer counts only if the process still lives."""
     try:
-        with process.opened(proc):
+        with process.opened(proc):  # raises OSError at the end of the block if it has ended
             answer = _run_py_spy(process.pid, command)
     except OSError as error:
         return None, f"{error.strerror}"

@@ -54,7 +54,8 @@ def _text(size: int) -> Packed:
     return Packed(f"{size}s", lambda value: field(value, size), text)
 
 
-_DTYPE, _SHARES_BYTES = re.compile(r"[a-z0-9_]+"), 160
+_DTYPE = re.compile(r"[a-z0-9_]+")
+_SHARES_BYTES = 160
 
 
 def fits_shares(shares: Mapping[str, float]) -> bool:
@@ -71,7 +72,7 @@ def _as_words(shares: Mapping[str, float]) -> str:
 
 
 def _decoded_shares(raw: bytes) -> dict[str, float]:
-    """Return the shares of dtypes, or none if they are damaged: they are not worth the whole box."""
+    """Return the shares of dtypes, or none if they are damaged, because the rest of the box is still usable."""
     pairs = (word.partition("=") for word in text(raw).split())
     try:
         shares = {name: float(share) for name, _, share in pairs}
@@ -80,7 +81,7 @@ def _decoded_shares(raw: bytes) -> dict[str, float]:
     return shares if fits_shares(shares) else {}
 
 
-# As `bfloat16=0.98 float32=0.02`.
+# In the form `bfloat16=0.98 float32=0.02`.
 _SHARES = Packed(f"{_SHARES_BYTES}s", lambda shares: field(_as_words(shares), _SHARES_BYTES), _decoded_shares)
 
 
@@ -91,19 +92,16 @@ def _json(size: int) -> Packed:
 _MAX_INT = (1 << 31) - 1
 
 
-def _fitting(number: int) -> int:
-    """Return the nearest number that fits.
-
-    A launch environment may have any number. The reader refuses an impossible one and names the job, which it could not
-    do without a box.
-    """
+def _limited(number: int) -> int:
+    """Return the nearest number that fits: a box with an impossible one still tells the reader the name of its job."""
     return max(-_MAX_INT, min(int(number), _MAX_INT))
 
 
-_LONG, _INT = Packed("q"), Packed("i", _fitting)
+_LONG = Packed("q")
+_INT = Packed("i", _limited)
 _UID = Packed("16s", bytes.fromhex, bytes.hex)
 _MOMENT = Packed("q", lambda seconds: round(seconds * 1e9), lambda ns: ns * 1e-9)
-_RESTARTS = Packed("i", lambda n: -1 if n is None else _fitting(n), lambda n: None if n < 0 else n)
+_RESTARTS = Packed("i", lambda limit: -1 if limit is None else _limited(limit), lambda n: None if n < 0 else n)
 _JOB_ID = Packed("64s", str.encode, text)  # it may fill its field, without a zero byte at the end
 _BACKEND = Packed("32s", lambda name: field(name or "", 32), lambda raw: text(raw) or None)
 _LOOPS = Packed(f"{LOOPS_BYTES}s", lambda value: field(value, LOOPS_BYTES), lined_text)

@@ -36,9 +36,10 @@ def state(live: tuple[int, ...]) -> DatedState | None:
 
 def entered(live: tuple[int, ...], index: int) -> Collective | None:
     """Return the collective at `index`; None in the middle of a write."""
-    word, totals = _number(live, index), counts(live)
+    word = _number(live, index)
     if word is None:
         return None
+    totals = counts(live)
     collective = layout.unpack_collective(word, totals)
     group = collective.group
     is_known = group == layout.NONE or (group < layout.MAX_GROUPS and totals[group] is not None)

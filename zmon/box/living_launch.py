@@ -61,9 +61,10 @@ def _identity(fd: int) -> Identity | None:
     if len(prefix) < layout.PREFIX.size:
         return None
     _, version, _, _, seed = layout.PREFIX.unpack(prefix)
-    cell, newest = CURRENT.identity, None
     if version != CURRENT.version:
         return None
+    cell = CURRENT.identity
+    newest = None
     for offset in (cell.offset, cell.offset + cell.slot_size):
         raw = os.pread(fd, cell.struct.size, offset)
         crc = os.pread(fd, layout.CRC.size, offset + cell.struct.size)

@@ -18,10 +18,7 @@ _FLOCK = struct.Struct("hhqqi4x")  # struct flock on 64-bit Linux: type, whence,
 
 
 def holder(fd: int) -> int | None:
-    """Return the pid that holds the lock, or None if the rank has ended, because then no process holds it.
-
-    The pid is 0 if the rank lives in another PID namespace.
-    """
+    """Return the pid that holds the lock; None: the rank has ended; 0: it lives in another PID namespace."""
     request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, request))
     return None if kind == fcntl.F_UNLCK else max(pid, 0)
@@ -33,7 +30,7 @@ def opened(
 ) -> Iterator[int]:
     """Open a file or a folder of a user, but no link unless `follow`, and close it. Raises OSError.
 
-    `parent`: the descriptor of the folder in which it is. Closing it releases no lock of another process.
+    `parent`: the descriptor of the folder that contains it. Closing the file releases no lock of another process.
     """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags | (0 if follow else os.O_NOFOLLOW), dir_fd=parent)
     try:

@@ -1,7 +1,7 @@
 """Delete the folders of pods that are gone from the directory of all boxes of a Kubernetes node (`/run/zmon`).
 
 The kubelet makes such a folder for each pod, and never deletes it. The boxes in it belong to the pod's users, so this
-process may write what is theirs. The agent, which answers the network, may not: this is a process of its own, without a
+process may write their files. The agent, which answers the network, may not: this is a process of its own, without a
 port, in the chart's DaemonSet. It needs to see the processes of the host (hostPID).
 """
 
@@ -20,7 +20,7 @@ from zmon.box.roots import PLACES, POD_UID
 log = logging.getLogger("zmon.pod_folders")
 
 HOST_MOUNTS = Path("/proc/1/mountinfo")
-SECONDS = 60.0  # between two looks
+INTERVAL_SECONDS = 60.0  # time between two searches
 
 
 def pods_with_mounts(mountinfo: str) -> frozenset[str]:
@@ -57,7 +57,7 @@ class PodFolders:
 
 
 def _remove(folder: Path) -> bool:
-    """Delete a folder of root and all in it; links are deleted, and not followed. Return True if it is gone."""
+    """Delete a folder of root with its contents; links are deleted, and not followed. Return True if it is gone."""
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != 0:
         return False  # the kubelet did not make it
@@ -80,7 +80,7 @@ def main() -> None:
                 log.info("deleted the folder of the pod %s, which is gone", name)
         except OSError as error:
             log.warning("cannot look for folders of pods: %s", error)
-        time.sleep(SECONDS)
+        time.sleep(INTERVAL_SECONDS)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from zmon.schema.rank import LastWords
 _TRAIN = ACTIVITIES.index("train")
 _MAX_TRIES = 50  # attempts to read a value that the writer keeps changing, before it counts as damaged
 _SENDER = re.compile(re.escape(layout.SENDER_LINE) + rb"(\d{1,10}) at (\d{1,11}\.\d{9})\n")
-_ENDING_SECONDS = 60.0  # a rank that leaves last words this long after a signal ends because of it
+_ENDING_SECONDS = 60.0  # last words within this time after a signal count as an effect of the signal
 
 
 class Now(NamedTuple):
@@ -132,15 +132,15 @@ class BoxReader:
     def report(self) -> dict[str, float]:
         """Return the gauges that the job reported."""
         _, *pairs = self._cell(self.layout.report)
-        return {text(k): v for k, v in zip(pairs[::2], pairs[1::2], strict=True) if text(k)}
+        return {text(name): value for name, value in zip(pairs[::2], pairs[1::2], strict=True) if text(name)}
 
     def report_names(self) -> tuple[str, ...]:
         """Return the names of the gauges, in the order of the report cell."""
         _, *pairs = self._cell(self.layout.report)
-        return tuple(text(key) for key in pairs[::2] if text(key))
+        return tuple(text(name) for name in pairs[::2] if text(name))
 
     def not_finite_since(self) -> dict[str, int | None]:
-        """Return since which step losses are not finite, by source; None: they are finite. Unknown ones are absent."""
+        """Return since which step losses are not finite, by source; None: they are finite; absent: they are unknown."""
         _, *steps = self._cell(self.layout.losses)
         known = {source: step for source, step in zip(LOSS_SOURCES, steps, strict=True) if step != layout.UNKNOWN}
         return {source: step if step >= 0 else None for source, step in known.items()}
@@ -198,7 +198,7 @@ class BoxReader:
     def boundaries_after(self, after: int, max_boundaries: int) -> tuple[int, bytes]:
         """Return the oldest boundaries numbered above `after`, at most `max_boundaries` of them.
 
-        The result is the number of the first one and the bytes of all, unchecked.
+        The result is the number of the first boundary and the bytes of all of them, unchecked.
         """
         numbers = ring.readable(after, self._place().boundaries)[:max_boundaries]
         raw = ring.read(self._fd, numbers, self.layout)

@@ -41,7 +41,8 @@ def sample(read: ReadBoundary, latest: int, after_ns: int, until_ns: int, about:
     The sample has one step of each block of `stride` steps, as `sampled_step` draws it. Each sampled step comes with
     the mean of all steps since the sampled step before it.
     """
-    stride, steps = _stride(read, latest, after_ns, about), []
+    stride = _stride(read, latest, after_ns, about)
+    steps: list[StepEnds] = []
     number = latest
     while number > _oldest(latest):
         end = read(number)
@@ -66,7 +67,7 @@ def sampled_step(step: int, stride: int) -> int:
     """Return the sampled step in the block of `stride` steps with this step; `stride` is a power of two.
 
     The number of the block decides which step is drawn, so it is the same step on every rank. A fixed place in the
-    block would show only a part of what recurs: of four ranks that are slow in turn, always the same one. Two
+    block would show only a part of a recurring pattern: if four ranks are slow in turn, always the same rank. Two
     neighbouring blocks make one block of twice the size, and its sampled step is that of one of the two. So ranks with
     different strides share the sampled steps of the larger stride.
     """
@@ -88,8 +89,8 @@ def _random_bits(block: int, stride: int) -> int:
 def _mean_from(first: Row | None, end: Row, earlier: int) -> Row | None:
     """Return the boundary after which the steps since the sampled step `earlier` begin.
 
-    Returns None if `earlier` is the step before, or if there is anything other than steps in between. The job may write
-    anything into its box, so the count of steps may stand still while their numbers rise.
+    Returns None if `earlier` is the previous step, or if there is anything other than steps in between. The job may
+    write anything into its box, so the count of steps may stand still while their numbers rise.
     """
     if first is None or first[layout.KIND] != layout.STEP or end[layout.STEP_NUMBER] - earlier < 2:
         return None

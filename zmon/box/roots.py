@@ -2,8 +2,8 @@
 
 The directory of a rank is `$ZMON_BOX_DIR`; else `/run/zmon/<uid>` if an administrator has made `/run/zmon` for all
 users (mode 1777, tmpfs); else `/dev/shm/zmon-<uid>`. Boxes are written at every step, and on a disk file system the
-kernel's write-back would make steps wait. On a network file system a rank could wait for ever, so none is used. Of
-`/dev/shm`, which loader workers and NCCL need as well, boxes take a small share or nothing.
+kernel's write-back would make steps wait. On a network file system a rank could wait for ever, so none is used. Loader
+workers and NCCL need `/dev/shm` as well, so boxes take only a small share of it.
 
 On Kubernetes, users of different pods may have the same number. So a pod sees only a folder of its own as its
 `/run/zmon`: `/run/zmon/<uid of the pod>` of the host.
@@ -24,7 +24,7 @@ from zmon.errors import BoxUnavailable
 
 VARIABLE = "ZMON_BOX_DIR"
 IN_MEMORY = ("tmpfs", "ramfs")
-# On these a write to mapped memory waits for a disk of this machine at most. Any other one may be a network.
+# On these file systems a write to mapped memory waits at most for a disk of this machine. Others may be on a network.
 LOCAL = (*IN_MEMORY, "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "overlay")
 # Part of /dev/shm that the boxes of this host's ranks may take. Loader workers pass their batches through it, and die
 # when it is full. Of the 64 MiB that a container has by default, two boxes leave them 90 %; 8 boxes need 205 MiB.
@@ -65,7 +65,7 @@ class Places:
         shared = stat.S_ISDIR(status.st_mode) and stat.S_IMODE(status.st_mode) & 0o1777 == 0o1777
         return shared and status.st_uid == 0 and file_system(self.run, self.mounts) in IN_MEMORY
 
-    def run_is_a_part_of_another(self) -> bool:
+    def run_shares_file_system(self) -> bool:
         """Return True if `run` is no file system of its own, so that whoever fills it fills that of `/run` as well.
 
         A pod sees a folder of it as its own `run` (POD_UID).
@@ -127,7 +127,7 @@ def check_local(root: Path, mounts: Path = PLACES.mounts) -> None:
 
 
 def check_share(root: Path, num_boxes: int, places: Places = PLACES) -> None:
-    """Raise BoxUnavailable if this number of boxes would take too much of /dev/shm, should the directory be there."""
+    """Raise BoxUnavailable if the directory is in /dev/shm, and this number of boxes would take too much of it."""
     existing = next(path for path in (root, *root.absolute().parents) if path.exists())
     try:
         if existing.stat().st_dev != places.shm.stat().st_dev:
@@ -147,11 +147,9 @@ def check_share(root: Path, num_boxes: int, places: Places = PLACES) -> None:
 
 
 def _mounted(path: Path, mounts: Path) -> str:
-    """Return the type of the file system that is mounted over a path; empty if it is unknown.
-
-    Nothing on the file system is touched.
-    """
-    kind, longest = "", 0
+    """Return the type of the file system at a path, without access to it; empty if the type is unknown."""
+    kind = ""
+    longest = 0
     try:
         lines = mounts.read_text(errors="replace").splitlines()
     except OSError:
@@ -165,7 +163,7 @@ def _mounted(path: Path, mounts: Path) -> str:
 
 
 def check_owner(folder: Path) -> None:
-    """Raise BoxUnavailable unless this folder is a real one and belongs to this user."""
+    """Raise BoxUnavailable unless this is a folder, not a link, and belongs to this user."""
     try:
         with opened(folder, os.O_DIRECTORY) as fd:
             owner = os.fstat(fd).st_uid

@@ -22,7 +22,7 @@ class StepEnds(NamedTuple):
 
 
 def _slots(names: Sequence[str], differences: bool) -> dict[str, int]:
-    """Return the columns whose steps are differences of totals, or all others, with their places in a boundary."""
+    """Return the places in a boundary of the columns whose steps are differences of totals, or of all other columns."""
     columns = {name: COLUMNS[name] for name in names}
     return {
         name: layout.FIRST + OWN_SLOTS.get(column.measure.name, column.slot)
@@ -35,14 +35,15 @@ class _Selection:
     """Some columns of a step, and where their numbers are."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        differences, others = _slots(names, True), _slots(names, False)
-        self.names = (*differences, *others)
-        self._differences, self._others = itemgetter(*differences.values()), itemgetter(*others.values())
+        differences = _slots(names, differences=True)
+        amounts = _slots(names, differences=False)
+        self.names = (*differences, *amounts)
+        self._differences, self._amounts = itemgetter(*differences.values()), itemgetter(*amounts.values())
         # The mean of an amount follows from its totals.
         self._totals = itemgetter(*(layout.FIRST + COLUMNS[name].slot for name in self.names))
 
     def of_step(self, previous: Row, end: Row) -> tuple[int, ...]:
-        return (*map(sub, self._differences(end), self._differences(previous)), *self._others(end))
+        return (*map(sub, self._differences(end), self._differences(previous)), *self._amounts(end))
 
     def mean(self, first: Row, end: Row) -> list[int]:
         """Return the mean of the steps that ended after `first` and up to `end`."""
@@ -63,15 +64,15 @@ def whole_steps(ends: Mapping[str, Sequence[StepEnds]], unix: bool = False) -> S
     They start on the host's monotonic clock; `unix`: in unix time, as the rank's host had it.
     """
     clock = layout.LAST_STEP if unix else layout.TIME
-    rows = {uid: [_whole(each, clock) for each in rank_ends] for uid, rank_ends in ends.items()}
+    rows = {uid: [_whole(step, clock) for step in rank_ends] for uid, rank_ends in ends.items()}
     return Steps.from_rows((STEP, START, DURATION, SAME_SIZE_SENT, *_ALL.names), rows)
 
 
 def aligned_steps(ends: Mapping[str, Sequence[StepEnds]]) -> Steps:
     """Return what the hub compares over all ranks, with the means of the steps between, by run uid."""
-    with_means = any(each.mean_from is not None for rank_ends in ends.values() for each in rank_ends)
+    with_means = any(step.mean_from is not None for rank_ends in ends.values() for step in rank_ends)
     names = (STEP, SAME_SIZE_SENT, *_ALIGNED.names, *(_MEANS if with_means else ()))
-    rows = {uid: [_aligned(each, with_means) for each in rank_ends] for uid, rank_ends in ends.items()}
+    rows = {uid: [_aligned(step, with_means) for step in rank_ends] for uid, rank_ends in ends.items()}
     return Steps.from_rows(names, rows)
 
 

@@ -18,7 +18,7 @@ from zmon.hub.acts import Policy, read_policy
 from zmon.hub.alert_labels import PAGE, AlertLabels, read_alert_labels
 from zmon.hub.discovery.file_sd import FileTargets
 from zmon.hub.discovery.target import TargetSource
-from zmon.hub.memory import search_seldom
+from zmon.hub.memory import limit_cycle_searches
 from zmon.notify import AppriseService, Recipient
 from zmon.offline.measured_files import read_peaks
 from zmon.schema.http_config import ClientConfig
@@ -115,7 +115,7 @@ def hub(
         with contextlib.suppress(OSError):  # the hub says itself what it cannot write, and works without
             next_step = "End it first, or choose another one with --data-dir"
             lock_directory(data_dir, "hub.lock", "another zmon hub is running", next_step)
-    search_seldom()
+    limit_cycle_searches()
     config = HubConfig(
         urls,
         data_dir,

@@ -60,7 +60,7 @@ def shared_directory(places: Places = PLACES) -> Iterator[Check]:
     """Check that the directory of the boxes of all users, if there is one, is a file system of its own."""
     if places.run_is_shared():
         name = "directory of all boxes"
-        if places.run_is_a_part_of_another():
+        if places.run_shares_file_system():
             next_step = "Whoever fills it stops systemd and sshd, too. Install run-zmon.mount (docs/deploy/systemd.md)."
             yield Check(name, False, f"{places.run} is a part of the file system of {places.run.parent}", next_step)
         else:

@@ -1,12 +1,12 @@
 """The hub: the daemon of a cluster that asks the agents, runs the detectors and publishes findings.
 
-The hub makes a pass every second. It also keeps a long poll open to every agent: an agent that suspects a rank
-answers it, which starts a pass at once. The hub keeps no history except the findings; Prometheus has the rest.
+The hub makes a pass every second. It also keeps a long poll open to every agent. An agent that suspects a rank answers
+the poll, and the hub makes a pass at once. The hub keeps no history except the findings; Prometheus has the rest.
 
 In the order of a pass: `agent_poller` asks the agents, and `agent_link` keeps the last answer of each. `judge` runs the
 detectors on each job, with what `job_state` keeps about its launch. `journal` opens and resolves findings,
 `end_recorder` records the ends of launches. `stall_evidence` gathers evidence about stalls, `incidents/` stores it.
-`acts/` does about a finding what the site lets it do, and `zmon.notify` tells people. `accounts`, `baseline_store`,
+`acts/` carries out the acts that the site allows, and `zmon.notify` sends notices. `accounts`, `baseline_store`,
 `pauses`, `ended_jobs`, `ends` and `job_agents` keep their records on disk.
 """
 
@@ -43,7 +43,7 @@ from zmon.hub.job_state import JobStates
 from zmon.hub.journal import Journal
 from zmon.hub.judge import Judge
 from zmon.hub.last_output import LastOutput
-from zmon.hub.memory import FreeMemory, search_seldom, trim_of_libc
+from zmon.hub.memory import FreeMemory, limit_cycle_searches, trim_of_libc
 from zmon.hub.part_errors import PartErrors
 from zmon.hub.stall_evidence import EvidenceGatherer
 from zmon.hub.standing_ranks import StandingRanks
@@ -106,19 +106,17 @@ class Hub:
         """Return True if no agent answers. A blind hub opens and resolves nothing."""
         return not any(link.reachable for link in self.links)
 
-    # -- loops -----------------------------------------------------------------------------------------
-
     async def run_passes(self, session: aiohttp.ClientSession) -> None:
-        """Make a pass every interval, for ever; a suspect starts one at once."""
+        """Make a pass every interval, for ever. A report of a suspect starts the next pass at once."""
         while True:
             begin = time.monotonic()
             try:
                 await self._agents.ask(session)
                 self._complete_pass(session)
             except Exception:  # of any part: the next pass may succeed
-                log.exception("a pass of the hub failed")  # the time of the last pass gets old as well, which pages
+                log.exception("a pass of the hub failed")  # an alert fires on the age of the last pass
             self._free_memory.give_back()
-            search_seldom(sum(len(snapshot.ranks) for snapshot in self.snapshots))
+            limit_cycle_searches(sum(len(snapshot.ranks) for snapshot in self.snapshots))
             self.pass_seconds = time.monotonic() - begin
             stalled = any(finding.is_stall for finding in self.journal.active())
             alert = stalled or any(link.suspects for link in self.links)
@@ -167,7 +165,7 @@ class Hub:
                 part.move_times(seconds)
 
     def _notify(self, now: float) -> None:
-        """Tell the recipients of the site about new ends, and about findings that opened or are over."""
+        """Notify the recipients of the site of new ends, of acts, and of findings that opened or resolved."""
         ends = self.ends.take_new()
         acts = self.intents.take_new() if self.intents else []
         self.incidents.record_acts(acts, now)
@@ -212,7 +210,7 @@ class Hub:
         self.errors.retain(reported)
 
     def unwritten(self) -> dict[str, str]:
-        """Return why the hub cannot write to disk, by what it cannot write. Findings and incidents are not in it."""
+        """Return the write errors of the hub, by what it cannot write; those of findings and incidents are separate."""
         states = self.job_states
         errors = {
             "time accounts": states.accounts.error,

@@ -1,9 +1,9 @@
 """The time accounts of all jobs, on disk as `accounts/<job_id>.json`.
 
-Every few seconds each changed account is written. The next hub continues from the file, and the ranks' boxes have the
-time since then. The counters in /metrics show the accounts on disk, so that none falls if the hub is killed: Prometheus
-takes a lower value for a counter that began again at 0, and would count the time twice. While the disk is full, the
-counters stand still.
+The hub writes each changed account every few seconds. The next hub continues from the file, and the ranks' boxes have
+the time since then. The counters in /metrics show the accounts on disk, so that no counter falls if the hub is killed:
+Prometheus takes a lower value for a counter that began again at 0, and would count the time twice. While the disk is
+full, the counters stand still.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Accounts(JsonFolder[Account]):
             clock=clock,
         )
         self._accounts: dict[str, Account] = {}
-        self._written: dict[str, bytes] = {}
-        self._on_disk: dict[str, Account] = {}
+        self._written: dict[str, bytes] = {}  # the JSON that was last given to `put`, also if it is not on disk yet
+        self._on_disk: dict[str, Account] = {}  # copies of the accounts as the files have them
         self._saved_at = time.monotonic()
 
     def account_of(self, snapshot: Snapshot) -> Account:
@@ -57,10 +57,7 @@ class Accounts(JsonFolder[Account]):
         return self._on_disk.get(job_id)
 
     def maintain(self, job_ids: Iterable[str]) -> None:
-        """Save the accounts, forget jobs that are not among `job_ids`, and prune old files; each when it is due.
-
-        A new account is saved at once.
-        """
+        """Save accounts at intervals, new ones at once; forget jobs that are not among `job_ids`; prune old files."""
         now = time.monotonic()
         if now - self._saved_at < SAVE_SECONDS:
             for job_id in self._accounts.keys() - self._written.keys():

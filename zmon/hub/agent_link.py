@@ -22,11 +22,11 @@ from zmon.schema.shard import Shard
 
 FORGET_SECONDS = 3600.0  # after this much silence an agent's last report and its jobs are forgotten
 WINDOW_SECONDS = 60.0  # the window over which hardware counters are compared
-_BETWEEN_SAMPLES_SECONDS = 5.0
+_SAMPLE_INTERVAL_SECONDS = 5.0
 RESTART_SECONDS = 120.0  # an agent that announced a restart is expected back by then: its node may pull an image
 TCP_WINDOW_SECONDS = 4.0  # the window over which TCP connections are compared: a few steps, four readings of the agent
-_BETWEEN_TCP_SAMPLES_SECONDS = 0.9
-
+_TCP_SAMPLE_INTERVAL_SECONDS = 0.9
+_NO_ANSWER = "it has not answered yet"
 
 T = TypeVar("T")
 
@@ -54,17 +54,17 @@ class AgentLink:
         self.report: AgentReport | None = None
         self.cursor: int | None = None  # None until the first answer: earlier steps are not requested
         self.suspects: tuple[Suspicion, ...] = ()
-        self.error: str | None = "it has not answered yet"
+        self.error: str | None = _NO_ANSWER
         self.host_is_up = False  # the host refused the last request, because no agent listens there
         self._restarts_until = -math.inf  # monotonic seconds
         self.is_target = True  # False once discovery no longer names it
         self._answered_at = self._steps_received_at = time.monotonic()
         self._delay = agent_reports.ReportDelay()
-        self._host_window = _SampleWindow[HostSample](WINDOW_SECONDS, _BETWEEN_SAMPLES_SECONDS)
-        self._tcp_window = _SampleWindow[TcpSample | None](TCP_WINDOW_SECONDS, _BETWEEN_TCP_SAMPLES_SECONDS)
-        self._were_up: frozenset[str] = frozenset()
+        self._host_window = _SampleWindow[HostSample](WINDOW_SECONDS, _SAMPLE_INTERVAL_SECONDS)
+        self._tcp_window = _SampleWindow[TcpSample | None](TCP_WINDOW_SECONDS, _TCP_SAMPLE_INTERVAL_SECONDS)
+        self._were_up: frozenset[str] = frozenset()  # devices that have worked at some time
         self.resting = Resting()  # what the agent sent last about its ranks that seldom changes
-        self.packed_at = -math.inf  # monotonic time from which on packed reports are requested
+        self.packed_from = -math.inf  # monotonic time; before it the hub requests JSON, afterwards packed reports
         self.plans_version = ""  # version of the plans that the agent sent last
         self._plans: dict[str, Plan] = {}
         self.consecutive_failures = 0
@@ -107,35 +107,41 @@ class AgentLink:
         )
 
     def record_failure(self, error: str, host_is_up: bool = False) -> None:
-        """Record that the agent did not answer. Its last report, and its jobs with it, are forgotten after an hour.
+        """Record that the agent did not answer. After an hour of silence, its last report is forgotten with its jobs.
 
-        `host_is_up`: its host did answer, and refused the connection.
+        `host_is_up`: the agent's host answered, and refused the connection.
         """
-        self.error, self.suspects, self.host_is_up = error, (), host_is_up
+        self.error = error
+        self.host_is_up = host_is_up
+        self.suspects = ()
         self.consecutive_failures += 1
         if self.silent_seconds > FORGET_SECONDS:
             self.report = None
 
     def record_suspects(self, suspects: tuple[Suspicion, ...], leaving: bool) -> None:
-        """Record the answer to a long poll: the ranks that the agent suspects, and whether it ends now to start again.
+        """Record the answer to a long poll: the ranks that the agent suspects, and whether the agent is restarting.
 
-        An agent that does not end has completed its last restart: a later silence has another reason.
+        An answer without `leaving` shows that the last restart is complete: a later silence has another reason.
         """
         self.suspects = suspects if self._shard is None else agent_reports.suspects_of_shard(suspects, self._shard)
         self._restarts_until = time.monotonic() + RESTART_SECONDS if leaving else -math.inf
 
     def withdraw(self) -> None:
         """Record that discovery no longer names the agent: its ranks are unwatched, and its host is not lost."""
-        self.is_target, self.error, self.suspects = False, "it is no longer a target", ()
+        self.is_target = False
+        self.error = "it is no longer a target"
         self.host_is_up = True
+        self.suspects = ()
 
     def restore(self) -> None:
         """Record that discovery names the agent again."""
-        self.is_target, self.error, self.host_is_up = True, "it has not answered yet", False
+        self.is_target = True
+        self.error = _NO_ANSWER
+        self.host_is_up = False
 
     @property
     def may_be_forgotten(self) -> bool:
-        """True if discovery no longer names the agent, and none of its ranks may be alive."""
+        """Return True if discovery no longer names the agent, and none of its ranks may be alive."""
         if self.is_target:
             return False
         has_living_ranks = self.report is not None and any(rank.alive for rank in self.report.ranks)
@@ -208,12 +214,12 @@ class AgentLink:
 def links_of(links: Iterable[AgentLink], ranks: Iterable[RankState]) -> dict[str, tuple[AgentLink, str]]:
     """Return the link whose agent reports each of these ranks, and the job id there, by run uid.
 
-    The host's name would not do: two agents may have one, and the hub may show the job under another id. A rank whose
-    agent was withdrawn is left out.
+    A host's name does not identify its agent, because two agents may report the same name. The hub may show the job
+    under another id than the agent. A rank whose agent was withdrawn is left out.
     """
     wanted = {state.run_uid for state in ranks}
     result: dict[str, tuple[AgentLink, str]] = {}
-    for link in sorted(links, key=lambda link: link.reachable):  # one that answers last, so that it wins
+    for link in sorted(links, key=lambda link: link.reachable):  # agents that answer come last, and so replace others
         for state in link.report.ranks if link.report else ():
             if state.run_uid in wanted:
                 result[state.run_uid] = (link, state.job_id)

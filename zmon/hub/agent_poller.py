@@ -1,6 +1,6 @@
 """The requests of the hub to its agents: for a report in each pass, for suspects by a long poll, and for evidence.
 
-`incidents/agent_data.py` asks them for the data of a capsule.
+`incidents/agent_data.py` requests the data of a capsule.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logging.getLogger("zmon.hub")
 
 _NO_VERSION = -1  # version of an agent's suspects before the first answer
 _RETRY_SECONDS = 0.5  # time until the next long poll to an agent that did not answer
-_SHORTEST_POLL_SECONDS = 0.1  # an agent whose every answer is new must not keep the hub busy
+_SHORTEST_POLL_SECONDS = 0.1  # an agent that answers each poll at once must not keep the hub busy
 _JSON_SECONDS = 60.0  # an agent whose packed report cannot be decoded is asked for JSON for this time
 _LATE_SECONDS = 5.0  # an answer may arrive this long after the end of a long poll
 
@@ -46,7 +46,7 @@ class AgentPoller:
         self.set_targets(config.agents)
 
     def set_targets(self, urls: Sequence[str]) -> None:
-        """Ask these agents from now on, and no others.
+        """Poll these agents from now on, and no others.
 
         A withdrawn agent is remembered for an hour while its last report has living ranks.
         """
@@ -124,12 +124,12 @@ class AgentPoller:
     async def _report(self, session: aiohttp.ClientSession, link: AgentLink, request: SnapshotRequest) -> AgentReport:
         """Return the agent's report: packed, or as JSON for a while if a part of its packed report is wrong."""
         seconds = self._config.agent_timeout_seconds
-        if time.monotonic() >= link.packed_at:
+        if time.monotonic() >= link.packed_from:
             try:
                 report, link.resting = await client.ask_report(session, link.url, request, seconds, link.resting)
             except Undecodable as error:
                 log.warning("%s: its packed report cannot be decoded, JSON is requested: %s", link.url, error)
-                link.packed_at, link.resting = time.monotonic() + _JSON_SECONDS, Resting()
+                link.packed_from, link.resting = time.monotonic() + _JSON_SECONDS, Resting()
             else:
                 return report
         return await client.ask(session, link.url, endpoints.SNAPSHOT, request, seconds)

@@ -86,50 +86,51 @@ class BaselineRecorder:
 
         `state`: the job's state in one word, as `zmon.hub.api.view.job_state` returns it; also in `compare`.
         """
-        now = self._speed(snapshot, state)
-        if isinstance(now, Unknown):
-            return now
+        speed = self._speed(snapshot, state)
+        if isinstance(speed, Unknown):
+            return speed
         try:
-            return now.curve.efficiency(now.size.ranks, now.size.samples, now.samples_per_second)
-        except ArithmeticError as failure:
-            return self._unusable(now.curve, failure)
+            return speed.curve.efficiency(speed.size.ranks, speed.size.samples, speed.samples_per_second)
+        except ArithmeticError as error:
+            return self._unusable(speed.curve, error)
 
     def compare(self, snapshot: Snapshot, state: str) -> tuple[Efficiency | Unknown, ExpectedStep | Unknown]:
-        """Return the job's efficiency now and the expected step, each as Unknown with a reason if it is not known."""
-        now = self._speed(snapshot, state)
-        if isinstance(now, Unknown):
-            return now, now
-        curve, size, seconds = now
+        """Return the job's efficiency now and its expected step. An Unknown has the reason why a value is not known."""
+        speed = self._speed(snapshot, state)
+        if isinstance(speed, Unknown):
+            return speed, speed
+        curve, size, seconds = speed
         categories = _categories(_with_samples(snapshot.steps, size.samples), seconds)
         try:
-            efficiency = curve.efficiency(size.ranks, size.samples, now.samples_per_second)
+            efficiency = curve.efficiency(size.ranks, size.samples, speed.samples_per_second)
             return efficiency, expected_step(curve, size, seconds, categories)
-        except ArithmeticError as failure:
-            unknown = self._unusable(curve, failure)
+        except ArithmeticError as error:
+            unknown = self._unusable(curve, error)
             return unknown, unknown
 
     def model(self, snapshot: Snapshot) -> tuple[ScalingCurve, Model | Unknown]:
         """Return the curve of the job's name, and the model that predicts other sizes, or why there is no model."""
-        curve, error = self._read(snapshot)
-        if error or not curve.points:
-            return curve, Unknown(error or f"no baseline is recorded for {curve.name}")
+        curve, read_error = self._read(snapshot)
+        if read_error or not curve.points:
+            return curve, Unknown(read_error or f"no baseline is recorded for {curve.name}")
         try:
             return curve, fit(curve.points, OPS, ranks_per_host=_host_capacity(snapshot, curve))
-        except ArithmeticError as failure:
-            return curve, self._unusable(curve, failure)
+        except ArithmeticError as error:
+            return curve, self._unusable(curve, error)
 
     def _speed(self, snapshot: Snapshot, state: str) -> _Speed | Unknown:
         """Return the job's speed now with the curve of its name, or why one of them is unknown."""
-        now = size_now(snapshot, state)
-        if isinstance(now, Unknown):
-            return now
+        size = size_now(snapshot, state)
+        if isinstance(size, Unknown):
+            return size
         curve, error = self._read(snapshot)
-        return Unknown(error) if error else _Speed(curve, *now)
+        return Unknown(error) if error else _Speed(curve, *size)
 
     def _read(self, snapshot: Snapshot) -> tuple[ScalingCurve, str]:
         """Return the curve of the job's name, and why it cannot be read, or an empty text."""
         name = curve_name(snapshot)
-        curve, unusable = self._baselines.curve(name), self._baselines.unusable.get(name)
+        curve = self._baselines.curve(name)
+        unusable = self._baselines.unusable.get(name)  # `curve` has just set it
         return curve, f"the baseline of {name} cannot be read: {unusable}" if unusable else ""
 
     def _unusable(self, curve: ScalingCurve, error: ArithmeticError) -> Unknown:
@@ -148,14 +149,14 @@ def size_now(snapshot: Snapshot, state: str) -> tuple[JobSize, float] | Unknown:
     """Return the job's size and the seconds of its steps now, or why they are unknown."""
     if state != "train":
         return Unknown("no agent of its ranks answers" if state == "unknown" else f"the job is not training: {state}")
-    now = snapshot.step_windows[-1] if snapshot.step_windows else None
-    if now is None or not now.seconds:
+    window = snapshot.step_windows[-1] if snapshot.step_windows else None
+    if window is None or not window.seconds:
         return Unknown("the job has not taken enough steps yet")
-    if not now.samples:
+    if not window.samples:
         return Unknown(
             "the samples of a step are unknown: no batch was recognized, and the job does not call zmon.work(samples=…)"
         )
-    return JobSize(snapshot.world_size, now.samples, _ranks_per_host(snapshot)), now.seconds
+    return JobSize(snapshot.world_size, window.samples, _ranks_per_host(snapshot)), window.seconds
 
 
 def curve_name(snapshot: Snapshot) -> str:
@@ -187,12 +188,12 @@ def _ranks_per_host(snapshot: Snapshot) -> int:
 def _host_capacity(snapshot: Snapshot, curve: ScalingCurve) -> int:
     """Return how many ranks fit on a host.
 
-    A job on several hosts shows it. A job on one host may leave room on it: then the recorded jobs count as well.
+    A job on several hosts shows it. A job on one host may leave room there, so the recorded jobs count as well.
     """
-    now = _ranks_per_host(snapshot)
+    current = _ranks_per_host(snapshot)
     if len({r.host for r in snapshot.reported_ranks}) > 1:
-        return now
-    return max([now, *(point.ranks_per_host or 1 for point in curve.points)])
+        return current
+    return max([current, *(point.ranks_per_host or 1 for point in curve.points)])
 
 
 def _with_samples(steps: Sequence[AlignedStep], samples: int) -> list[AlignedStep]:

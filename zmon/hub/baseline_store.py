@@ -21,14 +21,14 @@ class _File(msgspec.Struct):
     points: list[Point]
 
 
-_decode = decoder(_File)
+_decode_unchecked = decoder(_File)
 
 
 class BaselineStore(JsonFolder[_File]):
     """The curves in one folder, by name."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder, _decoded, "jobs of that name have no recorded baseline", sync=True)
+        super().__init__(folder, _decode, "jobs of that name have no recorded baseline", sync=True)
 
     def curve(self, name: str) -> ScalingCurve:
         """Return the curve of the jobs of that name; without points if nothing is recorded or the file is unusable."""
@@ -37,17 +37,17 @@ class BaselineStore(JsonFolder[_File]):
 
     def record(self, name: str, *points: Point) -> Path:
         """Store these points, replacing those of the same sizes. Raises ZmonError if the file cannot be written."""
-        path, folder = self.path(name), self.folder
+        path = self.path(name)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with (folder / ".lock").open("w") as lock:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with (self.folder / ".lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)  # a hub and `zmon scaling` may write to the same folder
-                curve, unusable = self.curve(name), self.unusable.get(name)
-                if unusable:
+                curve = self.curve(name)
+                if unusable := self.unusable.get(name):  # `curve` has just set it
                     raise ZmonError(f"cannot use {path}", unusable, "Move the file away; zmon then writes a new one")
                 for point in points:
                     curve = curve.with_point(point)
-                self.replace(name, _File(1, name, list(curve.points)))
+                self.replace(name, _File(schema=1, name=name, points=list(curve.points)))
         except OSError as error:
             raise ZmonError(
                 f"cannot write {path}", error.strerror or str(error), "Free some disk space, or set ZMON_DATA_DIR"
@@ -55,9 +55,9 @@ class BaselineStore(JsonFolder[_File]):
         return path
 
 
-def _decoded(data: bytes) -> _File:
+def _decode(data: bytes) -> _File:
     """Return the content of a file, which a person may have edited. Raises ValueError for impossible numbers."""
-    content = _decode(data)
+    content = _decode_unchecked(data)
     for p in content.points:
         counts = (p.ranks, p.ranks_per_host or 1, p.processors_per_host or 1)
         amounts = (p.half_width_seconds or 0.0, *p.causes.values(), *p.sent_bytes.values())

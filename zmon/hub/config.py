@@ -35,7 +35,7 @@ class HubConfig:
     wait_seconds: float = 30.0  # duration of a long poll for suspects
     max_flights: int = 512  # ranks whose flight records are gathered: those of a larger job that stand out
     max_stacks: int = 8  # ranks whose stacks are gathered for one finding
-    evidence_seconds: float = 5.0  # time limit for the evidence about all ranks of a job
+    evidence_seconds: float = 5.0  # time limit of the requests for evidence about all ranks of a job
     allowed_hosts: tuple[str, ...] = ()  # names under which clients reach this hub, beside its own
     web: LiveConfig | None = None  # TLS, users and roles of the server
     http: HttpConfig | None = None  # password, token or certificate for the agents
@@ -51,12 +51,12 @@ class HubConfig:
 
     @property
     def max_agents(self) -> int:
-        """The most agents that are asked. The open files for them are reserved at the start."""
+        """The largest number of agents that are polled. The open files for them are reserved at the start."""
         return max(len(self.agents), _MAX_DISCOVERED if self.sources else 0)
 
     @property
     def max_connections(self) -> int:
-        """The most connections to agents: a long poll and a snapshot each, and evidence for stalls and incidents."""
+        """The largest number of connections: two for each agent, and those for evidence of stalls and incidents."""
         return 2 * self.max_agents + 2 * self.max_requests
 
     @property

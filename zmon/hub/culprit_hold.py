@@ -34,7 +34,7 @@ class CulpritHold:
     def admits(self, current: Finding, later: Finding, now: float) -> bool:
         """Record a later report, and return True if its culprits may be published.
 
-        They may if they are the published ones, if nobody is published yet, or if they have been reported for 3 s.
+        Culprits may be published if they are the same as before, if none is published yet, or after 3 s of reports.
         """
         culprits, published = later.culprits, current.culprits
         if {later.cause, current.cause} <= _HANGS:
@@ -54,6 +54,6 @@ class CulpritHold:
     def move_times(self, seconds: float) -> None:
         """Move the times of reports, because the clock was set by these seconds."""
         self._candidates = {
-            name: replace(each, since=each.since + seconds, last_report=each.last_report + seconds)
-            for name, each in self._candidates.items()
+            finding_id: replace(held, since=held.since + seconds, last_report=held.last_report + seconds)
+            for finding_id, held in self._candidates.items()
         }

@@ -1,6 +1,6 @@
 """The recorder of ends, in two stores: each end of a launch in `ends`, and the ends by a fault in `ended_jobs` as well.
 
-`ends` is for people and their statistics. By `ended_jobs` the hub shows a failed job after its boxes are gone.
+`ends` is for people and their statistics. From `ended_jobs` the hub shows a failed job after its boxes are gone.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class EndRecorder:
         self._record_end(snapshot, (published or fault) if fault else None, view_of_job)
 
     def update_superseded(self, launches: Iterable[Snapshot]) -> None:
-        """Record the ends of these launches, which others followed before the hub saw their ends."""
+        """Record the ends of these launches: a newer launch of the job began before the hub saw the earlier one end."""
         if self._stall is None:
             return
         for snapshot in launches:

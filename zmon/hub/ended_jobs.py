@@ -54,7 +54,7 @@ class EndedJobs(JsonFolder[JobRecord]):
 
     def move_times(self, seconds: float) -> None:
         """Move when launches began and ended, because the hub's clock was set by these seconds."""
-        self._judged = {name: each._replace(began=each.began + seconds) for name, each in self._judged.items()}
+        self._judged = {key: launch._replace(began=launch.began + seconds) for key, launch in self._judged.items()}
         for job_id, record in list(self._records.items()):
             self._put(job_id, moved(record, seconds))
 
@@ -104,15 +104,14 @@ class EndedJobs(JsonFolder[JobRecord]):
     def forget_old(self, now: float, reported: Collection[str]) -> None:
         """Forget ends that are older than a day, and the oldest ones beyond the maximum number.
 
-        They are forgotten by their age only while the clock is steady. `reported` are the ids of the jobs that agents
-        report.
+        Their age counts only while the clock is steady. `reported` are the ids of the jobs that agents report.
         """
-        self._judged = {job_id: judged for job_id, judged in self._judged.items() if job_id in reported}
+        self._judged = {job_id: launch for job_id, launch in self._judged.items() if job_id in reported}
         self.retry(now)
         steady = self.clock.is_steady()
         newest_first = sorted(self._records.values(), key=lambda record: -record.ends[-1].ended)
-        for number, record in enumerate(newest_first):
-            if number >= MAX_JOBS or (steady and now - record.ends[-1].ended > SHOWN_SECONDS):
+        for index, record in enumerate(newest_first):
+            if index >= MAX_JOBS or (steady and now - record.ends[-1].ended > SHOWN_SECONDS):
                 self._put(record.job_id, None)
 
     def _put(self, job_id: str, record: JobRecord | None) -> None:

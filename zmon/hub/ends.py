@@ -1,4 +1,4 @@
-"""The ends of all launches, on disk as `ends.jsonl`: each is one line, and the last line of an id counts.
+"""The ends of all launches, on disk as `ends.jsonl`: one line for each end. The last line with an id is the valid one.
 
 `zmon/job/outcome.py` decides whether a launch has ended, and how. Ends stay for 90 days, at most 20,000 of them.
 """
@@ -77,16 +77,16 @@ class Ends:
         another launch follows. `output`: the last lines of the ranks that ended first. `acts_text` returns what zmon
         did to the launch, empty if nothing.
         """
-        if (before := self._previous_end(snapshot)) and (updated := restarted(before, snapshot)) != before:
+        if (previous := self._previous_end(snapshot)) and (updated := restarted(previous, snapshot)) != previous:
             self._put(updated)
         if self.has(snapshot) or not has_ended(snapshot, fault):
             return
         end = ended_launch(snapshot, fault, view() if view else None, output)
-        if done := acts_text():
-            end = msgspec.structs.replace(end, summary=f"{done}; {end.summary}")
+        if acts := acts_text():
+            end = msgspec.structs.replace(end, summary=f"{acts}; {end.summary}")
         log.info("job %s ended: %s: %s", end.job_id, end.outcome, end.summary)
         self.counts[end.outcome] += 1
-        if (before := self._previous_end(snapshot)) and (updated := followed(before, end)) != before:
+        if (previous := self._previous_end(snapshot)) and (updated := followed(previous, end)) != previous:
             self._put(updated)
         self._put(end)
         self._new.append(end)

@@ -46,7 +46,7 @@ class JobAgents:
         return self._files.error
 
     def update(self, links: Iterable[AgentLink], job_ids: Iterable[str]) -> None:
-        """Record what the agents report, every few seconds. `job_ids`: the jobs with findings; others are left out.
+        """Record what the agents report, every few seconds. Only the jobs with findings, `job_ids`, are recorded.
 
         An agent that reported a job is recorded until the findings are resolved.
         """
@@ -55,10 +55,12 @@ class JobAgents:
             return
         self._saved_at = now
         self._files.retry(time.time())
-        wanted, jobs = set(job_ids), {}
+        wanted = set(job_ids)
+        jobs = {}
         for link in links:
             reported = {rank.job_id for rank in link.report.ranks} if link.report else set()
-            jobs[link.url] = tuple(sorted(wanted.intersection(reported.union(self._jobs.get(link.url, ())))))
+            recorded = self._jobs.get(link.url, ())
+            jobs[link.url] = tuple(sorted(wanted & reported.union(recorded)))
         if jobs != self._jobs:
             self._jobs = jobs
             self._files.put(_KEY, _Reported(jobs))
@@ -66,8 +68,8 @@ class JobAgents:
     def may_have(self, links: Iterable[AgentLink], job_id: str) -> bool:
         """Return True if an agent that has not answered yet may report the job. It has an hour to answer."""
         links = list(links)
-        unheard = [link for link in links if not link.report and link.silent_seconds <= FORGET_SECONDS]
+        silent = [link for link in links if not link.report and link.silent_seconds <= FORGET_SECONDS]
         owners = {url for url, ids in self._jobs.items() if job_id in ids}
         if not owners or owners - {link.url for link in links}:
-            return bool(unheard)  # the agents of the job are unknown, or one of them may have another address now
-        return any(link.url in owners for link in unheard)
+            return bool(silent)  # the agents of the job are unknown, or one of them may have another address now
+        return any(link.url in owners for link in silent)

@@ -44,11 +44,11 @@ MAX_SAMPLES = 240  # two hours, the longest time that a site may let the detecto
 def place(state: RankState) -> tuple[object, ...]:
     """Return the point that a rank has reached: its steps, its phase, and its collectives within the step.
 
-    Steps alone would not do: a rank that was late goes on to the next collective of the same step.
+    The number of steps does not suffice: a rank that was late may go on to the next collective of the same step.
     """
-    inside = state.in_flight
-    entered = None if inside is None else (inside.op, inside.group, inside.sequence)
-    return state.steps, state.activity, state.phase, state.sequences, entered
+    in_flight = state.in_flight
+    collective = None if in_flight is None else (in_flight.op, in_flight.group, in_flight.sequence)
+    return state.steps, state.activity, state.phase, state.sequences, collective
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +83,14 @@ class JobState:
     flights: dict[int, StandingObservation[FlightRecord]] = field(default_factory=dict)
     frames: dict[int, StandingObservation[str]] = field(default_factory=dict)
     work_histories: dict[int, StandingObservation[WorkHistory]] = field(default_factory=dict)
-    # By run uid of a rank: the number of its steps when it was outside the loops around them.
+    # By run uid of a rank: its number of steps when its stack was outside the loops in which it takes steps.
     outside_loops: dict[str, int] = field(default_factory=dict)
     waiters: set[str] = field(default_factory=set)  # run uids of the ranks that waited when they ended
     known_since: float | None = None  # unix time of the first snapshot
 
     addresses: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by host, as its agent reported them last
-    plan: Plan | None = None  # the latest that a rank reported; None: it predicts no step, or there is none
-    planned_steps: int | None = None  # of the same plan
+    plan: Plan | None = None  # the latest plan that a rank reported; None: there is none, or it predicts no step
+    planned_steps: int | None = None  # of the latest plan, even if it predicts no step
     pace: Pace = field(default_factory=Pace)
     efficiency: deque[EfficiencySample] = field(default_factory=lambda: deque(maxlen=MAX_SAMPLES))
     efficiency_due: float = 0.0  # unix time of the next sample
@@ -120,7 +120,8 @@ class JobState:
         self.work.add(steps)
         for plan in (report.plans[uid] for report in reports for uid in report.plans.keys() & self.uids):
             if len(plan.tables) in (0, self.world_size):
-                self.plan, self.planned_steps = plan if plan.tables else None, plan.steps
+                self.plan = plan if plan.tables else None
+                self.planned_steps = plan.steps
         samples = [(window.host, window.now.tcp) for window in snapshot.hardware]
         self.addresses |= {host: tcp.addresses for host, tcp in samples if tcp and tcp.addresses}
         self.note_waiters(snapshot.ranks)
@@ -141,7 +142,7 @@ class JobState:
         )
 
     def note_waiters(self, ranks: Sequence[RankState]) -> None:
-        """Note which of the ranks that have ended waited in a collective; the next flight records do not have them."""
+        """Note the ended ranks that waited in a collective, because later flight records do not have these ranks."""
         flights = _valid_values(self.flights, (r for r in ranks if not r.alive))
         self.waiters |= {r.run_uid for r in ranks if r.rank in flights and flights[r.rank].num_pending}
 
@@ -190,11 +191,11 @@ class JobState:
 
 
 def _valid_values(observations: Mapping[int, StandingObservation[T]], ranks: Iterable[RankState]) -> dict[int, T]:
-    """Return the observed values, by rank, of the ranks that have not gone on since."""
+    """Return the observed values, by rank, of the ranks that have not gone on since the observation."""
     if not observations:
         return {}
     pairs = ((state, observations.get(state.rank)) for state in ranks)
-    return {state.rank: each.value for state, each in pairs if each is not None and each.is_valid(state)}
+    return {state.rank: latest.value for state, latest in pairs if latest is not None and latest.is_valid(state)}
 
 
 class JobStates:
@@ -230,10 +231,11 @@ class JobStates:
         state = self._states.get(snapshot.job_id) or self.state_of(snapshot)
         if snapshot.time >= state.efficiency_due:
             state.efficiency_due = snapshot.time + SAMPLE_SECONDS
-            now = self.baselines.efficiency(snapshot, activity)
-            if isinstance(now, Efficiency) and now.recorded:
-                sample = EfficiencySample(snapshot.time, now.ratio, now.recorded, now.scaling, now.name)
-                state.efficiency.append(sample)
+            current = self.baselines.efficiency(snapshot, activity)
+            if isinstance(current, Efficiency) and current.recorded:
+                state.efficiency.append(
+                    EfficiencySample(snapshot.time, current.ratio, current.recorded, current.scaling, current.name)
+                )
         return replace(snapshot, efficiency=tuple(state.efficiency))
 
     def move_times(self, seconds: float) -> None:

@@ -87,8 +87,8 @@ class Journal:
         return self.errors.error
 
     def move_times(self, seconds: float) -> None:
-        """Move what waits for a time, because the clock was set by these seconds."""
-        self._absent_since = {name: since + seconds for name, since in self._absent_since.items()}
+        """Move the stored times, because the clock was set by these seconds."""
+        self._absent_since = {finding_id: since + seconds for finding_id, since in self._absent_since.items()}
         self._culprit_hold.move_times(seconds)
 
     def retry(self, now: float) -> None:
@@ -102,27 +102,23 @@ class Journal:
     def published(self) -> list[Finding]:
         """Return the active findings with the labels of their metric as first published."""
         pairs = ((finding, self._labels[finding.id]) for finding in self.active())
-        return [replace(f, cause=first.cause, ranks=first.ranks, hosts=first.hosts) for f, first in pairs]
+        return [replace(f, cause=labels.cause, ranks=labels.ranks, hosts=labels.hosts) for f, labels in pairs]
 
     def labels_of_jobs(self) -> dict[str, dict[str, str]]:
-        """Return the labels of its job on the metric of each active finding, by id."""
-        return {name: self._labels[name].of_job for name in self._active}
+        """Return the job's labels on the metric of each active finding, by id of the finding."""
+        return {finding_id: self._labels[finding_id].of_job for finding_id in self._active}
 
     def all(self) -> list[Finding]:
         """Return all findings in memory, active or resolved, newest first."""
         return sorted(self._findings.values(), key=lambda f: f.detected, reverse=True)
 
     def open_or_update(
-        self,
-        finding: Finding,
-        now: float,
-        separate: bool = False,
-        job_labels: Mapping[str, str] = MappingProxyType({}),
+        self, finding: Finding, now: float, separate: bool = False, job_labels: Mapping[str, str] = MappingProxyType({})
     ) -> bool:
         """Open a finding, or update the active one about the same fault; return True if it was opened.
 
         `separate`: the detector reports separate faults, so only a finding of the same id is about the same fault.
-        `job_labels`: the labels of the job that its alerts carry. Those of the opening stay until the end.
+        `job_labels`: the labels of the job that its alerts carry; the finding keeps those with which it was opened.
         """
         active = self.active_of(finding.job_id, finding.detector)
         # A stall and a fault of a job that still moves are two findings.
@@ -130,7 +126,7 @@ class Journal:
         current = next((f for f in active if f in same_kind or _same_fault(f, finding.id)), None)
         if current is None:
             ids = (f"{finding.id}-{second:x}" for second in count(int(now)))  # a later second if the clock was set back
-            finding = replace(finding, id=next(name for name in ids if name not in self._findings))
+            finding = replace(finding, id=next(new_id for new_id in ids if new_id not in self._findings))
             self._labels[finding.id] = Labels(finding.cause, finding.ranks, finding.hosts, dict(job_labels))
             self._store(finding)
             return True
@@ -213,7 +209,7 @@ class Journal:
 
     def _store(self, finding: Finding) -> None:
         """Put a finding into memory and append it to the file."""
-        line = self._line(finding)  # before it may be pruned: if the clock was set back, others are newer
+        line = self._line(finding)  # before `_put`, which may prune its labels if the clock was set back
         self._put(finding)
         self._file.append(line)
 
@@ -262,7 +258,7 @@ class Journal:
     def _lines(self) -> Iterator[bytes]:
         """Yield the lines of the file, without outdated ones."""
         yield from (line + b"\n" for line in (*self._unreadable.values(), *self._foreign_lines.values()))
-        yield from (self._line(finding) for name, finding in self._findings.items() if name not in self._foreign_lines)
+        yield from (self._line(f) for finding_id, f in self._findings.items() if finding_id not in self._foreign_lines)
 
 
 def _id_of(line: bytes) -> str | bytes:

@@ -26,7 +26,8 @@ T = TypeVar("T")
 log = logging.getLogger("zmon.hub")
 
 PRUNE_SECONDS = 3600.0  # interval of the deletion of old files
-_SUFFIX, _ASIDE = ".json", ".unusable"
+_SUFFIX = ".json"
+_UNUSABLE_SUFFIX = ".unusable"  # of the name of a file that was not used, added to its own
 SAVE_SECONDS = 5.0  # time between two writes of what changes all the time: a hub that is killed loses no more
 
 
@@ -35,8 +36,8 @@ def decoder(kind: type[T], schema: int = 1) -> Callable[[bytes], T]:
 
     def decode(data: bytes) -> T:
         content = msgspec.json.decode(data, type=kind)
-        if (number := getattr(content, "schema", schema)) != schema:
-            raise ValueError(f"schema {number} belongs to another version of zmon")
+        if (file_schema := getattr(content, "schema", schema)) != schema:
+            raise ValueError(f"schema {file_schema} belongs to another version of zmon")
         return content
 
     return decode
@@ -70,7 +71,7 @@ class JsonFolder(Generic[T]):
 
     @property
     def error(self) -> str | None:
-        """The last error, for as long as a file is not as it should be; else None."""
+        """The last write error; None if every file has its content."""
         return self.errors.error
 
     def path(self, key: str) -> Path:
@@ -124,7 +125,7 @@ class JsonFolder(Generic[T]):
         self._usable.add(key)
 
     def _set_aside(self, key: str) -> None:
-        """Rename a file of which `get` returned nothing, or would. Raises OSError if it cannot be read now."""
+        """Rename a file that is unusable, or was so at the last `get`. Raises OSError if it cannot be read."""
         path = self.path(key)
         try:
             data = path.read_bytes()
@@ -134,8 +135,8 @@ class JsonFolder(Generic[T]):
             self._decode(data)
             if key not in self.unusable:
                 return
-        log.warning("%s was not used; it is kept as %s", path, path.name + _ASIDE)
-        path.replace(path.with_name(path.name + _ASIDE))
+        log.warning("%s was not used; it is kept as %s", path, path.name + _UNUSABLE_SUFFIX)
+        path.replace(path.with_name(path.name + _UNUSABLE_SUFFIX))
 
     def put(self, key: str, content: T | None) -> None:
         """Make a file have this content, or keep it in memory and note the error; `retry` then tries again."""

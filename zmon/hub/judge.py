@@ -83,7 +83,8 @@ class Judge:
 
     def _update_journal(self, snapshot: Snapshot, detector: Detector, remaining: Remaining, now: float) -> None:
         """Open or update the findings of one detector on one job, and resolve those that it stopped reporting."""
-        name, findings = detector.name, remaining.findings[detector.name]
+        name = detector.name
+        findings = remaining.findings[name]
         job_labels = self._config.alert_labels.accepted(snapshot.reported_ranks[0].labels)
         for finding in findings:
             if self._journal.open_or_update(finding, now, detector.separate, job_labels):

@@ -1,6 +1,6 @@
-"""The last lines that the ranks of a launch printed, which the hub asks for once when the launch is over.
+"""The last lines that the ranks of a launch printed, which the hub requests once when the launch is over.
 
-They may say why it ended: a scheduler writes there that the time limit was reached, and a library why it aborted.
+The lines may say why the launch ended: a scheduler reports a reached time limit there, and a library why it aborted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
 _MAX_LAUNCHES = 200  # launches that no agent reports any more, and whose lines stay in memory; 16 kB each
-_MAX_RANKS = 2  # ranks of a launch that are asked, those that ended first: the others print what followed
+_MAX_RANKS = 2  # the ranks that ended first: the others print what followed from that
 
 
 class LastOutput:

@@ -16,14 +16,14 @@ import time
 from collections.abc import Callable
 
 _INTERVAL_SECONDS = 10.0  # giving memory back takes some milliseconds
-_LEAST_OBJECTS = 100_000  # for a hub of few ranks, which makes so many over many passes
+_LEAST_OBJECTS = 100_000  # for a hub of few ranks, which makes this many objects only over many passes
 _OBJECTS_PER_RANK = 32  # more than the 20 of a pass, so that a pass alone starts no search
 
 Trim = Callable[[int], object]
 
 
 def trim_of_libc() -> Trim:
-    """Return malloc_trim of the C library of this process; one that does nothing if it has none, as musl."""
+    """Return malloc_trim of this process's C library; a function without effect if the library, as musl, has none."""
     trim: Trim = getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)
     return trim
 
@@ -42,8 +42,8 @@ class FreeMemory:
             self._due_at = self._clock() + _INTERVAL_SECONDS
 
 
-def search_seldom(num_ranks: int = 0) -> None:
-    """Let this process search for cycles no more often than a hub of so many ranks needs."""
+def limit_cycle_searches(num_ranks: int = 0) -> None:
+    """Limit how often this process searches for cycles to what a hub of that many ranks needs."""
     objects = max(_LEAST_OBJECTS, _OBJECTS_PER_RANK * num_ranks)
     if objects > gc.get_threshold()[0]:
         gc.set_threshold(objects)

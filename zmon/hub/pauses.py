@@ -50,7 +50,7 @@ class PauseStore(JsonFolder[_PauseFile]):
     def pauses(self, name: str, now: float) -> tuple[HealedPause, ...]:
         """Return the pauses of the jobs of that name in the last day, the longest first. `now` is in unix seconds."""
         self.retry(now)
-        self.prune(now, lambda name: self._is_old(name, now))
+        self.prune(now, lambda key: self._is_old(key, now))
         steady = self.clock.is_steady()
         recent = (pause for pause in self._recorded(name) if not steady or _is_recent(pause, now))
         return tuple(sorted(recent, key=lambda pause: -pause.longest_seconds))
@@ -61,9 +61,10 @@ class PauseStore(JsonFolder[_PauseFile]):
         for place in places:
             earlier = known.get(place)
             longest = max(seconds, earlier.longest_seconds if earlier else 0.0)
-            known[place] = HealedPause(place, round(longest, 3), (earlier.number if earlier else 0) + 1, now)
+            number = earlier.number + 1 if earlier else 1
+            known[place] = HealedPause(place, longest_seconds=round(longest, 3), number=number, last_time=now)
         newest = sorted(known.values(), key=lambda pause: -pause.last_time)[:MAX_PLACES]
-        self.put(name, _PauseFile(1, name, newest))
+        self.put(name, _PauseFile(schema=1, name=name, pauses=newest))
 
     def _recorded(self, name: str) -> list[HealedPause]:
         content = self.get(name)
@@ -90,21 +91,21 @@ class _Standstill:
         """Return True if every rank of the launch is reported, and has finished a step since then."""
         steps = {r.run_uid: r.steps for r in snapshot.ranks}
         is_complete = not snapshot.unwatched and steps.keys() == self.steps.keys()
-        return is_complete and all(steps[uid] > number for uid, number in self.steps.items())
+        return is_complete and all(steps[uid] > earlier for uid, earlier in self.steps.items())
 
 
 def _continued(standstill: _Standstill | None, steps: dict[str, int], stalls: Sequence[Finding]) -> _Standstill | None:
     """Return the standstill as of this pass; None if the job does not stand still.
 
-    `steps`: those that each rank has finished, by run uid. `stalls`: what the stall detector reports.
+    `steps`: the steps that each rank has finished, by run uid. `stalls`: what the stall detector reports.
     """
-    silences = [finding.evidence_of(StallEvidence).silence for finding in stalls]
-    silence = next((silence for silence in silences if silence is not UNSET), None)
+    reports = [finding.evidence_of(StallEvidence).silence for finding in stalls]
+    silence = next((report for report in reports if report is not UNSET), None)
     if stalls and silence is None:  # proof; also for the seconds until a stopped rank has caught up
         return _Standstill(steps, None)
     if silence is None or (standstill is not None and standstill.silence is None):
         return standstill
-    # Ranks that work through a pause are in other lines from look to look.
+    # The stacks of ranks that work during a pause differ from one sample to the next.
     known = standstill.silence.places if standstill and standstill.silence else ()
     places = tuple(dict.fromkeys((*silence.places, *known)))[:MAX_PLACES]
     silence = msgspec.structs.replace(silence, places=places)

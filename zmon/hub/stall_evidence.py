@@ -52,7 +52,7 @@ class EvidenceGatherer:
         self._config, self._links, self._journal, self._job_states = config, links, journal, job_states
         self._stands_still = stands_still
         self._diagnoses: dict[str, tuple[Any, ...]] = {}  # the last diagnosis with gathered evidence, by finding
-        self._places: dict[str, list[tuple[object, ...]]] = {}  # where its ranks stood then, by finding
+        self._places: dict[str, list[tuple[object, ...]]] = {}  # the places of the ranks at that diagnosis, by finding
         self._tasks: dict[str, asyncio.Task[None]] = {}  # the latest task, by finding
         self._ahead_tasks: dict[str, asyncio.Task[None]] = {}  # tasks for leases that are about to end, by job
 
@@ -96,10 +96,10 @@ class EvidenceGatherer:
 
     async def _gather_flights(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
         job_state = self._job_states.state_of(snapshot)
-        ranks = self._with_flights(snapshot)
+        ranks = self._ranks_for_flights(snapshot)
         job_state.flights = standing_flights(ranks, await self._ask(session, ranks))
 
-    def _with_flights(self, snapshot: Snapshot) -> Sequence[RankState]:
+    def _ranks_for_flights(self, snapshot: Snapshot) -> Sequence[RankState]:
         """Return the living ranks whose flight records are gathered."""
         return standing_out([r for r in snapshot.ranks if r.alive], self._config.max_flights)
 
@@ -110,26 +110,26 @@ class EvidenceGatherer:
         return {**without_agent, **await evidence_of(session, self._config, self._links, ranks, stacks)}
 
     async def _gather(self, session: aiohttp.ClientSession, snapshot: Snapshot, finding: Finding) -> None:
-        """Gather the stacks of the culprits, or of all ranks if there is no culprit, and flight records.
+        """Gather flight records, and the stacks of the culprits, or of all ranks if there is no culprit.
 
-        These are of all living ranks, or of those that stand out in a job with more than `max_flights`.
+        Flight records are those of all living ranks, or of ranks that stand out in a job of more than `max_flights`.
         """
         job_state = self._job_states.state_of(snapshot)  # before the request: the job may be relaunched meanwhile
-        alive = self._with_flights(snapshot)
-        ranks = _with_stacks(snapshot, finding)[: self._config.max_stacks]
-        stack_ranks = {r.rank for r in ranks}
-        targets = {r.rank: r for r in (*alive, *ranks)}
-        answers = await self._ask(session, [targets[rank] for rank in sorted(targets)], stack_ranks)
-        alive_answers = {r.rank: answers[r.rank] for r in alive}
-        job_state.flights = standing_flights(alive, alive_answers)
-        job_state.frames = {r.rank: frame for r in ranks if (frame := standing_frame(r, answers[r.rank]))}
-        stacks = {str(rank): _stack(answers[rank]) for rank in sorted(stack_ranks)}
-        tails = {str(rank): _stderr(answers[rank]) for rank in sorted(stack_ranks)}
+        flight_ranks = self._ranks_for_flights(snapshot)
+        stack_ranks = _ranks_for_stacks(snapshot, finding)[: self._config.max_stacks]
+        stack_numbers = {r.rank for r in stack_ranks}
+        targets = {r.rank: r for r in (*flight_ranks, *stack_ranks)}
+        answers = await self._ask(session, [targets[rank] for rank in sorted(targets)], stack_numbers)
+        flight_answers = {r.rank: answers[r.rank] for r in flight_ranks}
+        job_state.flights = standing_flights(flight_ranks, flight_answers)
+        job_state.frames = {r.rank: frame for r in stack_ranks if (frame := standing_frame(r, answers[r.rank]))}
+        stacks = {str(rank): _stack(answers[rank]) for rank in sorted(stack_numbers)}
+        tails = {str(rank): _stderr(answers[rank]) for rank in sorted(stack_numbers)}
         gathered = Evidence(
-            in_flight=flight_table(snapshot, alive_answers),
+            in_flight=flight_table(snapshot, flight_answers),
             stacks=stacks if stack_ranks else UNSET,
             stderr_tail=tails if finding.ranks else UNSET,
-            owners=tuple(dict.fromkeys(r.owner for r in ranks)) if stack_ranks else UNSET,
+            owners=tuple(dict.fromkeys(r.owner for r in stack_ranks)) if stack_ranks else UNSET,
         )
         self._journal.attach(finding.id, gathered)
 
@@ -139,7 +139,7 @@ def _has_settled(snapshot: Snapshot) -> bool:
     return all(r.state_seconds >= _SETTLED_SECONDS for r in snapshot.ranks if r.alive and r.activity != "done")
 
 
-def _with_stacks(snapshot: Snapshot, finding: Finding) -> list[RankState]:
+def _ranks_for_stacks(snapshot: Snapshot, finding: Finding) -> list[RankState]:
     """Return the ranks whose stacks show most, the best first: the culprits, or else those in no collective."""
     if finding.ranks:
         return [r for r in snapshot.ranks if r.rank in finding.ranks]
@@ -156,7 +156,7 @@ def standing_frame(state: RankState, answer: RankEvidence | Unknown) -> Standing
 def standing_flights(
     ranks: Sequence[RankState], answers: Mapping[int, RankEvidence | Unknown]
 ) -> dict[int, StandingObservation[FlightRecord]]:
-    """Return the flight records in the answers, by rank; `ranks` are from before the request. Some may have none."""
+    """Return the flight records in the answers, by rank. `ranks` are from before the request; some have no record."""
     return {
         r.rank: StandingObservation.of(r, answer.flight)
         for r in ranks
@@ -179,7 +179,7 @@ def _stderr(answer: RankEvidence | Unknown) -> StderrTail:
 
 
 def flight_table(snapshot: Snapshot, answers: Mapping[int, RankEvidence | Unknown]) -> dict[str, FlightRow]:
-    """Return a row for each rank: its collectives in flight, or why nobody could ask it. Keys are ranks, in order."""
+    """Return a row for each rank: its collectives in flight, or why they are unknown. Keys are ranks, in order."""
     rows = {r.rank: FlightRow(error="its process is gone") for r in snapshot.ranks if not r.alive}
     rows |= {r.rank: FlightRow(error="its agent is silent") for r in snapshot.unwatched}
     rows |= {rank: FlightRow(error="no agent has reported it") for rank in snapshot.missing}

@@ -41,7 +41,8 @@ class StandingRanks:
 
         Forget the samples when the job moves on.
         """
-        job_state, task = self._job_states.state_of(snapshot), self._tasks.get(snapshot.job_id)
+        job_state = self._job_states.state_of(snapshot)
+        task = self._tasks.get(snapshot.job_id)
         if not self._stall.stands_still(snapshot):
             job_state.work_histories = {}
         elif task is None or task.done():
@@ -58,8 +59,8 @@ class StandingRanks:
     async def _sample(self, session: aiohttp.ClientSession, job_state: JobState, ranks: Sequence[RankState]) -> None:
         """Take a sample of each rank, and wait until the next sample is due."""
         began = time.monotonic()
-        numbers = [r.rank for r in ranks]
-        answers = await evidence_of(session, self._config, self._links, ranks, numbers, flights=False)
+        stacks = [r.rank for r in ranks]
+        answers = await evidence_of(session, self._config, self._links, ranks, stacks, flights=False)
         histories: dict[int, StandingObservation[WorkHistory]] = {}
         for state in ranks:
             answer = answers.get(state.rank)
@@ -69,14 +70,15 @@ class StandingRanks:
                 job_state.outside_loops[state.run_uid] = state.steps
             elif answer.outside_loops is False:
                 job_state.outside_loops.pop(state.run_uid, None)
-            if (now := work_sample(answer, began)) is None:
+            sample = work_sample(answer, began)
+            if sample is None:
                 continue
             earlier = job_state.work_histories.get(state.rank)
-            before = earlier.value if earlier and earlier.is_valid(state) else None
-            histories[state.rank] = StandingObservation.of(state, extended_history(before, now))
+            history = earlier.value if earlier and earlier.is_valid(state) else None
+            histories[state.rank] = StandingObservation.of(state, extended_history(history, sample))
             if frame := standing_frame(state, answer):
                 job_state.frames[state.rank] = frame
         job_state.work_histories = histories
-        fewest = min((s.value.num_samples for s in histories.values()), default=0)
+        fewest = min((latest.value.num_samples for latest in histories.values()), default=0)
         pause = _FAST_SECONDS if fewest < _FAST_SAMPLES else _SLOW_SECONDS
         await asyncio.sleep(max(0.0, began + pause - time.monotonic()))

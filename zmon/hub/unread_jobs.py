@@ -1,4 +1,4 @@
-"""Publish findings about ranks that live and cannot be read, also of jobs of which no rank can be read."""
+"""Publish findings about living ranks whose box cannot be read, also if the box of no rank of their job can be read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_JOBS = 256  # jobs with such a finding at a time: whoever can make a folder 
 def update(journal: Journal, links: Sequence[AgentLink], now: float) -> None:
     """Open, update and resolve the findings; call it in every pass.
 
-    What an agent reported last counts until it is forgotten: it may be silent because it restarts.
+    The last report of a silent agent counts until it is forgotten, because the agent may be restarting.
     """
     by_job: defaultdict[str, list[tuple[str, UnreadRank]]] = defaultdict(list)
     for report in filter(None, (link.report for link in links)):

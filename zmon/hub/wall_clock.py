@@ -17,7 +17,7 @@ class WallClock:
 
     def __init__(self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._wall, self._monotonic = wall, monotonic
-        self._ahead = wall() - monotonic()
+        self._ahead = wall() - monotonic()  # seconds
 
     def read(self) -> tuple[float, float]:
         """Return unix time, and the seconds by which the clock was set since the last reading; 0 if it ran on."""

@@ -13,7 +13,7 @@ RETRY_SECONDS = 5.0  # time between two attempts to write what did not fit on th
 
 
 class WriteErrors:
-    """The write errors of one part, for its health and for the log, which says each once in a while only."""
+    """The write errors of one part, for its health and for the log."""
 
     def __init__(self, log: logging.Logger, consequence: str, clock: Callable[[], float] = time.monotonic) -> None:
         """`consequence`: what follows for the data that cannot be written."""

@@ -262,13 +262,13 @@ def work(
 
     `flops` is the floating-point operations, for the ratio to the peak of the device in `dtype`: a dtype or its name,
     such as bfloat16 or tf32, or a mapping from each to its share. `memory_traffic` is the bytes read from and written
-    to device memory. `tokens` counts those of a batch of sequences. `offload_read` and `offload_written` are the bytes
+    to device memory. `tokens` is the number of tokens in the batch. `offload_read` and `offload_written` are the bytes
     of parameters and optimizer state that came from, and went to, a disk or the memory of the host.
     """
     if current is not None:
         try:
             if flops is not None and not _is_declared(current.ledger, dtype):
-                flops = None  # the rest of the call counts all the same
+                flops = None  # the other amounts of the call still count
             current.ledger.work(samples, lookups, flops, memory_traffic, tokens, offload_read, offload_written)
         except Exception as error:
             _complain(error)

@@ -6,12 +6,13 @@ import contextlib
 import os
 import sys
 
+_MAX_LINES = 20  # of one process; further messages are dropped
 _complaints: set[str] = set()
 
 
 def complain(line: str) -> None:
     """Write one line to stderr, once; a closed or broken stderr is ignored."""
-    if line not in _complaints and len(_complaints) < 20 and sys.stderr is not None:
+    if line not in _complaints and len(_complaints) < _MAX_LINES and sys.stderr is not None:
         _complaints.add(line)
         with contextlib.suppress(Exception):
             try:

@@ -3,8 +3,8 @@
 A host clock around asynchronous work only measures how fast work is submitted. So every change of phase and every wait
 for a collective records an event on the current stream (CUDA C++ Programming Guide, Events). The times of a step are
 read at a boundary after the device has passed its last event. Nothing waits for the device: unfinished steps stay in a
-queue. If the queue grows too long, its oldest step is written without times and counted as dropped. So is a step with
-an event that fails, at once: the steps after it do not wait.
+queue. If the queue grows too long, its oldest step is written without times and counted as dropped. A step with an
+event that fails is dropped at once, so that the steps after it do not wait.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ class TimedBoundary(NamedTuple):
 
 
 class _Mark(NamedTuple):
+    """The end of one part of a step on the device."""
+
     slot: int  # the index, in the times of the boundary, of the part that ends here
     event: Event
     issued: Event | None  # recorded when the collective was issued; None if that was just before
@@ -40,6 +42,8 @@ class _Mark(NamedTuple):
 
 
 class _QueuedBoundary(NamedTuple):
+    """A boundary that the device may not have passed yet."""
+
     kind: int
     image: bytes
     marks: list[_Mark]

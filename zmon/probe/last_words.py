@@ -172,9 +172,9 @@ def origin_of(error: BaseException) -> Origin:
     chain = [*_chain(error)]
     root = chain[-1]
     return Origin(
-        next(filter(None, map(_own_frame, reversed(chain))), ""),
-        "" if root is error else f"{type_name(root)}: {_message(root)}",
-        any(map(_is_in_collective, chain)),
+        where=next(filter(None, map(_own_frame, reversed(chain))), ""),
+        root="" if root is error else f"{type_name(root)}: {_message(root)}",
+        in_collective=any(map(_is_in_collective, chain)),
     )
 
 
@@ -191,7 +191,7 @@ def _message(error: BaseException) -> str:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exception, and then each cause of the exception before."""
+    """Yield the exception, then its cause, then the cause of that cause, and so on."""
     current: BaseException | None = error
     for _ in range(_MAX_CHAIN):
         if current is None:

@@ -108,7 +108,8 @@ def _local_world_size(env: Mapping[str, str], world_size: int, is_of_env: bool, 
     is_local = world_size == 1 or _is_loopback(_rendezvous_host(env, init_method)) or _all_spawned_here(world_size)
     names = LOCAL_WORLD_SIZE if is_of_env else ()
     number = _number(env, *names, default=world_size if is_local else 0)
-    # Slurm by default spreads tasks evenly over nodes. A launch may also have a step of its own on each node.
+    # Slurm by default spreads tasks evenly over nodes. A launch may also have a step of its own on each node. Without a
+    # number of nodes, the division results in 0.
     is_one_step = _number(env, "SLURM_STEP_NUM_TASKS", default=0) == world_size
     nodes = ("SLURM_STEP_NUM_NODES",) if is_one_step else ()
     return number or world_size // _number(env, *nodes, "SLURM_JOB_NUM_NODES", default=world_size + 1)
@@ -152,7 +153,7 @@ def _rendezvous_host(env: Mapping[str, str], init_method: str | None) -> str | N
 def _is_loopback(host: str | None) -> bool:
     """Return True for an address that only processes of this host can reach.
 
-    An address of an interface would not do: the first host of a job on several nodes has that one too.
+    The address of an interface does not suffice: the first host of a job on several nodes has it too.
     """
     try:
         return ip_address(host or "").is_loopback

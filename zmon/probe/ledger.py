@@ -18,8 +18,8 @@ from zmon.probe.samples import SampleCounter
 from zmon.schema.measures import UNKNOWN
 from zmon.schema.names import LOSS, OPS
 
-MEMORY_INTERVAL_NS = 1_000_000_000  # at least, between two readings: the allocator's statistics are a slow call
-INTERFACE_INTERVAL_NS = 100_000_000  # likewise; both are read at the ends of steps
+MEMORY_INTERVAL_NS = 1_000_000_000  # shortest time between two readings: the allocator's statistics are a slow call
+INTERFACE_INTERVAL_NS = 100_000_000  # shortest time between two readings; both are made at the ends of steps
 _SEND, _RECV = OPS.index("send"), OPS.index("recv")
 MAX_AMOUNT = layout.MAX_AMOUNT
 _UNKNOWN = memoryview(UNKNOWN.to_bytes(8, "little", signed=True) * layout.NUM_AMOUNTS).cast("q")
@@ -137,10 +137,7 @@ class Ledger:
         self._numbers[layout.LAST_CHECKPOINT] = self._unix_clock()
 
     def work(self, *amounts: float | None) -> None:
-        """Add to the work of this rank in the current step: samples, lookups, and so on, in the order of the table.
-
-        Raises ValueError if one of them is not a count.
-        """
+        """Add to the amounts of the current step, in the order of the table. Raises ValueError for any other number."""
         step_amounts = self._step_amounts
         for index, amount in enumerate(amounts):
             if amount is not None:
@@ -149,7 +146,7 @@ class Ledger:
                     self.samples.declare()
 
     def expect_flops(self, flops: int) -> None:
-        """Let later steps have as many operations as the one that ends now, or as many for each of its samples."""
+        """Let later steps have as many operations as the step that ends now, or as many for each of its samples."""
         self.counted_flops, self.counted_samples = min(flops, MAX_AMOUNT), max(self._step_amounts[layout.SAMPLES], 0)
 
     def read_memory_at_next_step(self) -> None:
@@ -157,7 +154,7 @@ class Ledger:
         self._memory_read_at = 0
 
     def _inferred_flops(self, samples: int) -> int:
-        """Return the operations of a step with so many samples, by those that were counted."""
+        """Infer the operations of a step with this number of samples from the step that was counted."""
         if not self.counted_samples or samples < 0:
             return self.counted_flops
         return min(self.counted_flops * samples // self.counted_samples, MAX_AMOUNT)
@@ -185,7 +182,7 @@ class Ledger:
             self._numbers[index] = num_bytes
 
     def _read_interface(self, now: int) -> None:
-        """Count the bytes since the last reading; those of this step are the mean of the steps since then."""
+        """Count the bytes since the last reading. This step gets the mean of the steps since then."""
         num_steps, self._unread_steps, self._interface_read_at = self._unread_steps, 0, now
         moved = self._interface.since_last() if self._interface is not None else None
         if moved is None or not num_steps:  # without a step, the bytes belong to none

@@ -1,7 +1,7 @@
 """Deletes what dead ranks of this user left behind, before a new rank makes its box.
 
-The agent deletes the files of dead ranks where it may: not in a directory that is mounted read-only for it, or that
-belongs to another user. Each box takes 3 MB of memory.
+The agent cannot delete the files of dead ranks in a directory that is mounted read-only for it, or that belongs to
+another user. Each box takes 3 MB of memory.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def sweep(root: Path, short_paths: Path = SHORT_PATHS) -> None:
 def _sweep_folder(folder: Path) -> None:
     """Delete the files of one attempt if all its ranks died long ago. Raises OSError if others have files there."""
     paths = list(_files(folder))
-    if not _is_old(folder):  # looked at after the listing: what a starting rank creates is not in the list then
+    if not _is_old(folder):  # checked after the listing, which may lack what a starting rank creates
         return
     if all(_is_long_dead(path) for path in paths if _BOX.fullmatch(path.name)):
         for path in paths:

@@ -19,7 +19,7 @@ BACKWARD, REPORT = (LOSS_SOURCES.index(name) for name in ("backward", "report"))
 class Losses:
     """The first step of the current run of NaN or infinite losses, for each source of losses.
 
-    It is UNKNOWN before the first loss, and FINITE without such a run. `write` puts those of all sources into the box.
+    It is UNKNOWN before the first loss, and FINITE without such a run. `write` writes it for all sources into the box.
     """
 
     def __init__(self, write: Callable[..., None]) -> None:

@@ -26,7 +26,7 @@ class OperatorCall(NamedTuple):
     """One call of an operator."""
 
     name: str  # aten::mm
-    shapes: Sequence[Shape]  # of its arguments, empty for one that is no tensor; none at all if one is sparse or nested
+    shapes: Sequence[Shape]  # of its arguments, () for one that is no tensor; none at all if one is sparse or nested
     dtype: str  # of its first tensor, as torch names it, or tf32
     arguments: Sequence[Any]
     nanoseconds: int  # on the host
@@ -59,7 +59,7 @@ class OperationCounter:
             self._uncounted[call.name] += call.nanoseconds
 
     def operations(self, nanoseconds: int) -> Operations:
-        """Return the operations of a step that took so long on the host."""
+        """Return the operations of a step that took this long on the host."""
         uncounted = {name: ns / nanoseconds for name, ns in self._uncounted.most_common()} if nanoseconds else {}
         return Operations({dtype: flops for dtype, flops in self._by_dtype.items() if flops}, uncounted)
 
@@ -80,11 +80,11 @@ def _out_of_place(name: str) -> str:
     return name.removesuffix("_")
 
 
-def _product(a: int, b: int) -> Callable[[Sequence[Shape], Sequence[Any]], int]:
-    """Return the formula of a product of the arguments `a` and `b`, which sums over the last size of `a`."""
+def _product(first: int, second: int) -> Callable[[Sequence[Shape], Sequence[Any]], int]:
+    """Return the formula of a product of two arguments, which sums over the last size of the first of them."""
 
     def formula(shapes: Sequence[Shape], _: Sequence[Any]) -> int:
-        left, right = shapes[a], shapes[b]
+        left, right = shapes[first], shapes[second]
         return 2 * prod(left) * (right[-1] if len(right) > 1 else 1)
 
     return formula

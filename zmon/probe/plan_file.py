@@ -33,18 +33,18 @@ def write_plan(
     totals: Mapping[str, float],
     steps: int | None = None,
 ) -> None:
-    """Write the plan beside that box. Raises UsageError if it is not valid, BoxUnavailable if that fails."""
+    """Write the plan beside that box. Raises UsageError if it is not valid, BoxUnavailable if the write fails."""
     body = encode_plan(run_uid, num_ranks, ranks, totals, steps)
     path = box.with_name(PLAN_FILE)
-    new = path.with_name(f".{PLAN_FILE}.{os.getpid()}.{os.urandom(4).hex()}")
+    temporary = path.with_name(f".{PLAN_FILE}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with open(os.open(new, flags, 0o600), "wb") as file:  # noqa: PTH123 - a descriptor
+            with open(os.open(temporary, flags, 0o600), "wb") as file:  # noqa: PTH123 - a descriptor
                 file.write(body)
-            new.rename(path)
+            temporary.rename(path)
         except BaseException:
-            new.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
     except OSError as error:
         raise BoxUnavailable(f"cannot write the plan {path}", error.strerror or str(error)) from error

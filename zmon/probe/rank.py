@@ -36,7 +36,10 @@ _HAS_SEQUENCE = bytes(op not in ("send", "recv") for op in OPS)
 _MAX_QUEUED_OPS = 4096  # collectives of other threads, which the rank's own thread counts at its next boundary
 _KEY, _PRIME = layout.STATE_KEY, layout.STATE_PRIME
 # The sum of the two words of a state outside of ops, by activity and phase.
-_CODES = [[_KEY + _PRIME * layout.state(a, p) for p in range(len(PHASES))] for a in range(len(ACTIVITIES))]
+_CODES = [
+    [_KEY + _PRIME * layout.state(activity, phase) for phase in range(len(PHASES))]
+    for activity in range(len(ACTIVITIES))
+]
 _SEQUENCE, _ENTERED, _BEFORE = layout.SEQUENCE, layout.ENTERED, layout.BEFORE
 _LABEL, _LABEL_GROUP, _LABEL_SEQUENCE = layout.LABEL_SHIFT, layout.LABEL_GROUP_SHIFT, layout.LABEL_SEQUENCE_SHIFT
 _SEQUENCES, _LOW_BITS, _MAX_BYTES = layout.SEQUENCES, layout.SEQUENCES - 1, layout.MAX_BYTES
@@ -118,8 +121,6 @@ class RankTimeline:
         self._write_place()
         self._write_state()
 
-    # -- for the trainer -------------------------------------------------------------------------------
-
     def phase(self, number: int) -> None:
         """Attribute the rank's self time to this phase from now on."""
         if self._in_op or get_ident() != self._thread:
@@ -197,8 +198,6 @@ class RankTimeline:
         self._write_place()
         self._write_state()
         return previous
-
-    # -- for the hooks ---------------------------------------------------------------------------------
 
     def enter_op(self, op: int, group: int, sent: int, received: int, count: int = 1, sequence: int = 0) -> bool:
         """Enter a collective in which the rank waits; return False if it is part of another and must not be left."""
@@ -320,8 +319,6 @@ class RankTimeline:
         self._entered = 0
         for index in range(_ENTERED, layout.NUM_LIVE, 2):
             self.box.number(index, 0)
-
-    # -- the box ---------------------------------------------------------------------------------------
 
     def acts_for_rank(self) -> bool:
         """Return True if this thread is the rank's own, or one of autograd's while the rank's own waits for them."""

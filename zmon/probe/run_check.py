@@ -2,8 +2,8 @@
 
 A wrapper such as opentelemetry-instrument puts another sitecustomize first. A job may replace PYTHONPATH, or start
 Python with `-E`. Since `zmon run` becomes the command, the check is a process beside it. It looks at the command's
-processes until one is watched as a rank, for ten minutes at most. It holds only stderr of the command, and ends with
-the command.
+processes until one is watched as a rank, for ten minutes at most. It keeps only the stderr of the command open, and
+ends with the command.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from zmon.process import process_stat
 
 LOOK_SECONDS = 2.0  # between the first looks
 _LONGER = 8  # the last pauses are this many times as long, because a look reads files of each process of the host
-LASTING_SECONDS = 6.0  # a process that has had torch for so long has imported it
+LASTING_SECONDS = 6.0  # a process that has had torch loaded for this long has finished its import
 MAX_SECONDS = 600.0
 _TORCH = b"/libtorch_cpu.so"
 # What Python does with each option by which it ignores the hook.
@@ -34,10 +34,7 @@ _ISOLATING = {
 
 
 def check_beside(run_pid: str, look_seconds: float = LOOK_SECONDS, lasting_seconds: float = LASTING_SECONDS) -> None:
-    """Start the process that looks at the processes of this one, which is about to become the command.
-
-    `run_pid`: the command's RUN_PID.
-    """
+    """Start the check of the processes of this one, which is about to become the command with this RUN_PID."""
     command = os.getpid()
     with contextlib.suppress(OSError):  # the check is not worth a failure
         receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -96,12 +93,12 @@ def _check(command: int, watch: int, receiver: socket.socket, look_seconds: floa
 
 
 def _let_go(*needed: int) -> None:
-    """Let go of what the command has: handlers of signals, the folder, and all descriptors but stderr and these."""
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
-        signal.signal(each, signal.SIG_DFL)
+    """Release what the command has: handlers of signals, the folder, and all descriptors except stderr and these."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
     nothing = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1):
-        os.dup2(nothing, number)
+    for descriptor in (0, 1):
+        os.dup2(nothing, descriptor)
     used = sorted((2, *needed))
     for low, high in zip(used, [*used[1:], os.sysconf("SC_OPEN_MAX")], strict=True):
         os.closerange(low + 1, high)

@@ -1,8 +1,8 @@
 """The page of this run at W&B, MLflow or Comet, from the variables that a launch script sets for them.
 
-A tracker that does not have all parts of the URL in the environment has no page here: then the id of the run is only
-made within the job. TensorBoard has no variable for its address; a job gives it as the label `run_page`. Keys and
-tokens are in other variables, which are not read. An address with a user or a password has no page.
+A tracker without all parts of the URL in the environment has no page here: then the id of the run is only made within
+the job. TensorBoard has no variable for its address; a job gives it as the label `run_page`. Keys and tokens are in
+other variables, which are not read. An address with a user or a password has no page.
 
 Sources: https://docs.wandb.ai/guides/track/environment-variables, https://docs.wandb.ai/models/runs/run-identifiers,
 https://mlflow.org/docs/latest/tracking.html, https://comet.com/docs/v2/deploying-comet/linux/sdk-config.
@@ -31,7 +31,7 @@ def with_run_page(labels: Mapping[str, str], env: Mapping[str, str]) -> dict[str
 def _wandb(env: Mapping[str, str]) -> str:
     if env.get("WANDB_MODE") in _OFFLINE:
         return ""
-    # The server of W&B itself has its pages at another host than its API; one's own server has both at one.
+    # W&B's own server has its pages at another host than its API; a self-hosted server has both at one host.
     server = env.get("WANDB_BASE_URL", "https://api.wandb.ai").replace("://api.wandb.", "://wandb.")
     return _page(server, "/{}/{}/runs/{}", env, "WANDB_ENTITY", "WANDB_PROJECT", "WANDB_RUN_ID")
 

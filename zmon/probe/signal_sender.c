@@ -60,7 +60,7 @@ static void write_sender(pid_t sender) {
 
 static void on_signal(int number, siginfo_t *info, void *context) {
   int error = errno;
-  /* A user's process has a pid. What the kernel sends by itself, such as Ctrl-C in a terminal, has none. */
+  /* A signal of a user's process has a pid. A signal of the kernel itself, such as Ctrl-C in a terminal, has none. */
   write_sender(info->si_code <= 0 ? info->si_pid : 0);
   errno = error;
   if (previous.sa_flags & SA_SIGINFO)

@@ -92,20 +92,20 @@ def test_sockets_not_asked_for_are_only_counted(connect):
     connected, accepted = connect()
     answer = dump({inode_of(connected)})
     assert [c.inode for c in answer.connections] == [inode_of(connected)]
-    assert inode_of(accepted) in answer.others
-    assert inode_of(connected) not in answer.others
+    assert inode_of(accepted) in answer.other_inodes
+    assert inode_of(connected) not in answer.other_inodes
 
 
 def test_listening_socket_is_not_a_connection(connect):
     _, listener = connect(accepts=False)
     answer = dump({inode_of(listener)})
     assert answer.connections == []
-    assert inode_of(listener) not in answer.others
+    assert inode_of(listener) not in answer.other_inodes
 
 
 def test_connection_without_a_process_is_left_out(connect):
     connected, _ = connect(accepts=False)
-    assert 0 not in dump({inode_of(connected)}).others
+    assert 0 not in dump({inode_of(connected)}).other_inodes
 
 
 def pack_tcp_info(

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from zmon.act_stops import ALL, stop, stops
 from zmon.agent.acts.launchers import hold_launcher
 from zmon.agent.acts.ledger import ANNOUNCED, DONE, REFUSED, WITHDRAWN, Act, ActEntry, ActLedger
-from zmon.agent.acts.processes import STOPPED, HeldProcess, Refused, hold_rank
+from zmon.agent.acts.processes import END_SECONDS, STOPPED, HeldProcess, Refused, hold_rank
 from zmon.agent.acts.target import RankTarget, find_target, living_ranks
 from zmon.agent.acts.termination import Termination
 from zmon.agent.sources.boxes import Boxes
@@ -40,9 +40,8 @@ from zmon.web.work_queue import WorkQueue
 log = logging.getLogger("zmon.acts")
 
 T = TypeVar("T")
-HOST_SECONDS, MAX_ACTS_OF_HOST = 3600.0, 4  # a host with more has a fault that no kill heals
+HOST_SECONDS, MAX_ACTS_OF_HOST = 3600.0, 4  # a host with more acts within an hour has a fault that no kill heals
 _MIN_GRACE_SECONDS, _MAX_GRACE_SECONDS = 1.0, 60.0  # torchrun needs seconds to end its ranks
-_END_SECONDS = 1.0  # the kernel needs milliseconds for a process, and longer if it has much memory
 _MAX_LINE = 300  # letters of the hub's reason
 _NOT_ALLOWED = "the agent runs without --allow-actions"
 AskBoxes = Callable[[Callable[[Boxes], Any]], Any]  # in the thread that scans them; raises Unreachable and TimeoutError
@@ -50,7 +49,7 @@ _MakeEntry = Callable[[str, str], ActEntry]  # of an event and a line, for one r
 
 
 def check_asker(asker: Asker, hub_users: Collection[int]) -> None:
-    """Raise Refusal unless the asker may ask for acts: by the role alone, or without roles as a user of this host."""
+    """Raise Refusal unless the asker may request acts: by the role alone, or without roles as a user of this host."""
     local = (0, os.geteuid(), *hub_users)
     if "actions" in asker.roles or (not asker.roles and asker.uid in local):
         return
@@ -88,13 +87,13 @@ class Acts:
             return await asyncio.to_thread(self._decide, request)
 
     def refuses(self, roles: Collection[Role]) -> str:
-        """Return why nothing is ever done for an asker with these roles; empty if each request is decided by itself."""
+        """Return why all requests of an asker with these roles are refused; empty if each request is decided."""
         if not self._allowed:
             return _NOT_ALLOWED
         return "the client lacks the role actions" if roles and "actions" not in roles else ""
 
     def open(self) -> None:
-        """Read the ledger, so that it says soon what an earlier agent left open."""
+        """Read the ledger, which marks the open acts of an earlier agent."""
         with self._one_at_a_time:
             try:
                 self._open_ledger()
@@ -102,7 +101,7 @@ class Acts:
                 log.error("no act is possible: %s", refusal)
 
     def close(self) -> None:
-        """Send no further signal, and let the next agent have the ledger."""
+        """Send no further signal, and release the ledger for the next agent."""
         self._closing.set()
         if self._ledger is not None:
             self._ledger.close()
@@ -117,14 +116,15 @@ class Acts:
         if not answer.repeated and request.act in AGENT_ACTS:
             self.counts[request.act, answer.result] += 1
         about = f"{request.act} for rank {request.rank} of {request.job_id}"
-        log.warning("%s: %s%s: %s", plain(about), "again " * answer.repeated, answer.result, answer.reason)
+        log.warning("%s: %s%s: %s", plain(about), "again " if answer.repeated else "", answer.result, answer.reason)
         return answer
 
     def _answer_and_act(self, request: ActRequest) -> ActAnswer:
         """Return the answer, after the act. Raises Refused."""
         if request.act not in AGENT_ACTS:
             raise Refused(f"an agent does only {', '.join(AGENT_ACTS)}")
-        ledger, is_kill = self._open_ledger(), request.act == KILL_CULPRIT
+        ledger = self._open_ledger()
+        is_kill = request.act == KILL_CULPRIT
         if (earlier := ledger.act_for(request.run_uid, is_kill)) is not None:
             return self._repeat(earlier)
         rank = self._target(request)
@@ -132,18 +132,16 @@ class Acts:
         if (earlier := ledger.act_on(key)) is not None:
             return self._repeat(earlier)
         self._check_stops(request.act)
-        with contextlib.ExitStack() as closed_afterwards:
+        with contextlib.ExitStack() as cleanup:
             process = self._open_rank(request, rank) if is_kill else self._open_launcher(request, rank)
-            closed_afterwards.enter_context(process)
+            cleanup.enter_context(process)
             self._check_limits(ledger, rank.job, request.intent)
             entry = partial(self._entry, request, key=key, job=rank.job)
             answer = self._end(ledger, request, entry, process)
             if not is_kill:
-                closed_afterwards.pop_all()  # the thread of the termination closes the process
+                cleanup.pop_all()  # the thread of the termination closes the process
                 self._start_termination(ledger, request, rank, entry, process)
         return answer
-
-    # -- guards ----------------------------------------------------------------------------------------
 
     def _open_ledger(self) -> ActLedger:
         if self._closing.is_set():
@@ -159,7 +157,7 @@ class Acts:
         return self._ledger
 
     def _check_stops(self, act: str) -> None:
-        assert self._data_dir is not None  # the ledger is there
+        assert self._data_dir is not None  # the ledger is in this folder
         if self._unwritten_stop is not None:
             self._stop(self._unwritten_stop)
         present = stops(self._data_dir)
@@ -184,8 +182,6 @@ class Acts:
         except OSError as error:
             log.error("cannot write the stop of acts, which holds until this agent ends: %s", error.strerror)
         raise Refused(f"{reason}. Acts are stopped now: see zmon act reset")
-
-    # -- targets ---------------------------------------------------------------------------------------
 
     def _ask(self, question: Callable[[Boxes], T]) -> T:
         try:
@@ -219,8 +215,6 @@ class Acts:
     def _living(self, rank: RankTarget) -> list[RankTarget]:
         return self._ask(partial(living_ranks, owner=rank.owner, launcher=rank.launcher))
 
-    # -- acts ------------------------------------------------------------------------------------------
-
     def _end(self, ledger: ActLedger, request: ActRequest, entry: _MakeEntry, process: HeldProcess) -> ActAnswer:
         """Announce the act, send the signal, and write the result. Raises Refused."""
         number = SIGKILL if request.act == KILL_CULPRIT else SIGTERM
@@ -230,14 +224,14 @@ class Acts:
         except OSError as error:
             raise Refused(f"nothing is done without its audit, which cannot be written: {error.strerror}") from error
         try:
-            self._check_stops(request.act)  # the disk may have taken its time
+            self._check_stops(request.act)  # again, because the write to the disk may have taken a while
             process.send(number)
         except Refused as refusal:
             self._note(ledger, entry(WITHDRAWN, f"{what}: not sent: {refusal}"))
             raise
         if request.act == KILL_CULPRIT:
-            ended = process.ended(_END_SECONDS)
-            line = f"{what}: {'it has ended' if ended else f'it has not ended after {_END_SECONDS:g} s'}"
+            ended = process.ended(END_SECONDS)
+            line = f"{what}: {'it has ended' if ended else f'it has not ended after {END_SECONDS:g} s'}"
         else:
             line = f"{what}: sent; SIGKILL follows in {_grace(request):g} s to what still lives"
         done = entry(DONE, line)
@@ -258,8 +252,6 @@ class Acts:
         )
         threading.Thread(target=termination.run, daemon=True, name="zmon-act").start()
 
-    # -- lines -----------------------------------------------------------------------------------------
-
     def _entry(self, request: ActRequest, event: str, line: str, key: str = "", job: str = "") -> ActEntry:
         return ActEntry(
             time=time.time(),
@@ -275,7 +267,7 @@ class Acts:
         )
 
     def _note(self, ledger: ActLedger, entry: ActEntry) -> None:
-        """Write an entry about what is done already. Without it the next agent takes the act for interrupted."""
+        """Write an entry about an act that is done. Without the entry, the next agent marks the act as interrupted."""
         try:
             ledger.write(entry)
         except OSError as error:

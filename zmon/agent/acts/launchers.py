@@ -23,14 +23,14 @@ from zmon.agent.sources.reading import text_of
 from zmon.process import children
 
 _RESTARTS = b"TORCHELASTIC_RESTART_COUNT="  # torchrun gives it to each of its ranks
-_LEAST_RANKS = 2  # below a launcher that does not restart them
-_MAX_PROCESSES = 256  # below a launcher that are looked at
+_LEAST_RANKS = 2  # ranks below a launcher that does not restart them
+_MAX_PROCESSES = 256  # processes below a launcher that are examined
 _GENERATIONS = 4  # launcher → numactl or a shell → rank
 # A user types or writes what a shell does next. busybox is the shell of small images.
 _SHELLS = frozenset(
     "ash bash busybox csh dash fish ksh ksh93 login mksh rbash screen sh sshd su sudo tcsh tmux xonsh zsh".split()  # noqa: SIM905
 )
-_NOTEBOOKS = ("ipykernel", "ipython", "jupyter")  # their kernels also have the work of a person
+_NOTEBOOKS = ("ipykernel", "ipython", "jupyter")  # the memory of their kernels has the work of a person
 
 
 def hold_launcher(target: RankTarget, living: Sequence[RankTarget]) -> HeldProcess:
@@ -64,7 +64,7 @@ def _check(held: HeldProcess, target: RankTarget, living: Sequence[RankTarget]) 
     if facts.stat.state == STOPPED:
         raise Refused(f"the launcher, process {held.pid}, is stopped: its owner has suspended the job")
     _check_kind(held, facts, target)
-    below = [each for each in living if each.holder == each.pid and _is_below(each, held.pid)]
+    below = [rank for rank in living if rank.holder == rank.pid and _is_below(rank, held.pid)]
     environments = _environments(held.pid, target.owner)
     if not _is_proved(target, len(below), environments):
         raise Refused(f"it is not proved that process {held.pid} is a launcher: too few of its ranks live now")
@@ -76,7 +76,7 @@ def _check(held: HeldProcess, target: RankTarget, living: Sequence[RankTarget]) 
 
 
 def _is_proved(target: RankTarget, num_ranks_below: int, environments: Sequence[bytes]) -> bool:
-    """Return True if the processes below it show that a process is a launcher, by the rules of this module."""
+    """Return True if the processes below the target's launcher prove that it is one, by the rules of this module."""
     if target.max_restarts is None:
         return num_ranks_below >= _LEAST_RANKS
     return num_ranks_below > 0 or any(_RESTARTS in environment for environment in environments)

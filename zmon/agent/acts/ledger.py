@@ -2,7 +2,7 @@
 
 The line of a decision is on the disk before the act begins. A later line has the result of the act. The agent reads
 the file at its start, so it does not repeat an act of an earlier agent. A line that a kill cut off does not count: its
-act had not begun. Only one agent may have the ledger. Only the user of the agent may read the file. The file grows to
+act had not begun. Only one agent may use the ledger. Only the user of the agent may read the file. The file grows to
 some MiB; the previous file is `acts.jsonl.1`.
 """
 
@@ -91,7 +91,7 @@ class ActLedger:
             raise
 
     def close(self) -> None:
-        """Let another agent have the ledger."""
+        """Release the ledger for another agent."""
         os.close(self._lock)
 
     def write(self, entry: ActEntry) -> None:
@@ -100,7 +100,7 @@ class ActLedger:
             size = append_line(self._path, msgspec.json.encode(entry) + b"\n")
             self._remember(entry, self._monotonic())
             if size > self._rotate_at:
-                self._rotate_at = 2 * size  # if the disk is full, this is not tried again at every line
+                self._rotate_at = 2 * size  # if the disk is full, the rotation is not tried again at every line
                 try:
                     self._rotate()
                 except OSError as error:
@@ -112,14 +112,8 @@ class ActLedger:
 
     def act_for(self, run_uid: str, is_kill: bool) -> Act | None:
         """Return the newest act that was requested for this start of a rank; None without an act."""
-        return next(
-            (
-                act
-                for act in reversed(self._acts.values())
-                if act.announced.run_uid == run_uid and (act.announced.act == KILL_CULPRIT) == is_kill
-            ),
-            None,
-        )
+        acts = (act for act in reversed(self._acts.values()) if act.announced.run_uid == run_uid)
+        return next((act for act in acts if (act.announced.act == KILL_CULPRIT) == is_kill), None)
 
     def within(self, seconds: float) -> list[Act]:
         """Return the acts of the last `seconds`. A change of the wall clock does not hide the acts of this agent."""
@@ -132,7 +126,7 @@ class ActLedger:
 
     def _remember(self, entry: ActEntry, monotonic: float | None) -> None:
         if entry.event == ANNOUNCED:
-            self._acts.pop(entry.key, None)  # the newest is the last
+            self._acts.pop(entry.key, None)  # so that the newest act is the last of the dict
             self._acts[entry.key] = Act([entry], monotonic)
         elif entry.event == WITHDRAWN:
             self._acts.pop(entry.key, None)

@@ -1,8 +1,8 @@
 """Check a process before it is ended, and send it the signal by a pidfd, which reaches no other process.
 
-A process is opened first and looked at afterwards. While its pidfd shows that it lives, no other process has its
-number, so all that was read from /proc meanwhile was about this process. Sources: pidfd_open(2), pidfd_send_signal(2)
-and proc(5).
+The pidfd of a process is opened first, and its files in /proc are read afterwards. While the pidfd shows that the
+process lives, no other process has its number, so all that was read is about this process. Sources: pidfd_open(2),
+pidfd_send_signal(2) and proc(5).
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from zmon.agent.sources.reading import text_of
 from zmon.process import ExitWatch, ProcessStat, process_stat, stat_in
 
 PROC = Path("/proc")
+END_SECONDS = 1.0  # the kernel needs milliseconds to end a process, and longer if it has much memory
 STOPPED = "T"  # by a signal, as Ctrl-Z sends it (proc(5))
-_TRACED, _BLOCKED = "t", "D"
-# A thread that reads from a disk is in state D for some milliseconds, so only one that stays there is blocked.
+_TRACED, _BLOCKED = "t", "D"  # further states of a process
+# A thread that reads from a disk is in state D for some milliseconds, so only a thread that stays in it is blocked.
 _LOOKS, _LOOK_SECONDS = 4, 0.05
 _MAX_ANCESTORS = 64
 _THREAD = re.compile(r"^State:\s+(\w).*?^TracerPid:\s+(\d+)$.*?^Uid:\s+([\d\s]+?)$", re.M | re.S)
@@ -43,10 +44,12 @@ _HEALERS: Mapping[bytes, str] = {  # by the beginning of the name of a variable
 
 
 class Refused(Exception):
-    """Nothing is done; carries one line with the reason."""
+    """The act is refused, and nothing is done. The message is one line with the reason."""
 
 
 class _Thread(NamedTuple):
+    """The facts about one thread that /proc shows."""
+
     state: str
     tracer: int  # pid; 0: none
     uids: frozenset[int]  # real, effective, saved, and that for files
@@ -89,11 +92,11 @@ class HeldProcess:
         self._watch.close()
 
     def ended(self, seconds: float = 0.0) -> bool:
-        """Return True if it ends within this time."""
+        """Return True if the process ends within this time."""
         return self._watch.ended(seconds)
 
     def facts(self) -> Facts:
-        """Return what /proc says about it now. Raises Refused if it has ended or is hidden."""
+        """Return what /proc shows of the process now. Raises Refused if the process has ended or is hidden."""
         stat = stat_in(self._folder)
         threads = dict(self._threads())
         if self._watch.ended():
@@ -112,7 +115,7 @@ class HeldProcess:
                 yield number, _Thread(match[1], int(match[2]), frozenset(map(int, match[3].split())))
 
     def check(self, owner: int, start_ticks: int | None) -> Facts:
-        """Return its facts. Raises Refused unless it may be ended: it is this user's, and a signal can end it."""
+        """Return the facts. Raises Refused unless the process belongs to this user and a signal can end it."""
         facts = self.facts()
         if start_ticks is None or facts.stat.start_ticks != start_ticks:
             raise Refused(f"process {self.pid} is not {self.what}: it started at another time, or that is unknown")
@@ -151,7 +154,7 @@ class HeldProcess:
             raise Refused(f"the agent may not end processes of uid {owner}: CAP_KILL (docs/act.md)") from None
 
     def check_healer(self) -> None:
-        """Raise Refused if its job has another healer, or if that cannot be known."""
+        """Raise Refused if the job of the process has another healer, or if that is unknown."""
         try:
             environ = (self._folder / "environ").read_bytes()
         except OSError as error:
@@ -165,14 +168,14 @@ class HeldProcess:
             raise Refused(f"{name} heals this job: zmon only observes it")
 
     def send(self, number: int) -> None:
-        """Send a signal. Raises Refused if it has ended, or if the agent may not."""
+        """Send a signal. Raises Refused if the process has ended, or if the agent may not send it."""
         try:
             self._watch.send(number)
         except OSError as error:
             raise Refused(f"the signal to process {self.pid} failed: {error.strerror}") from error
 
     def ancestors(self) -> list[tuple[int, ProcessStat]]:
-        """Return the processes above it, the nearest first."""
+        """Return the ancestors with their pids, the nearest first."""
         return _ancestors(self.pid, self._proc)
 
 
@@ -186,7 +189,7 @@ def healer_in(environ: bytes) -> str | None:
 
 
 def protected_pids(proc: Path = PROC) -> frozenset[int]:
-    """Return the processes that the agent never ends: the first one, itself, and those that it runs under."""
+    """Return the processes that the agent never ends: the first process, the agent itself, and its ancestors."""
     itself = os.getpid()
     return frozenset((0, 1, itself, *(pid for pid, _ in _ancestors(itself, proc))))
 
@@ -202,10 +205,10 @@ def _ancestors(pid: int, proc: Path) -> list[tuple[int, ProcessStat]]:
     return above
 
 
-def hold_rank(rank: RankTarget, look_again: Callable[[], RankTarget]) -> HeldProcess:
-    """Return the process of a rank, opened, and checked afterwards: it holds the lock of the box, whose owner it is.
+def hold_rank(rank: RankTarget, refreshed: Callable[[], RankTarget]) -> HeldProcess:
+    """Open the process of a rank, check that it holds the lock of the box and has the box's owner, and return it.
 
-    `look_again` returns the rank as it is now. Raises Refused.
+    `refreshed` returns the rank as it is now. Raises Refused.
     """
     what = f"rank {rank.rank} of {rank.job}"
     if rank.holder is None:
@@ -214,10 +217,10 @@ def hold_rank(rank: RankTarget, look_again: Callable[[], RankTarget]) -> HeldPro
         raise Refused(f"{what} is in another PID namespace: run the agent in that of the host (hostPID)")
     held = HeldProcess(rank.holder, what)
     try:
-        now = look_again()
-        if now.holder != held.pid:
+        current = refreshed()
+        if current.holder != held.pid:
             raise Refused(f"{what} has ended: process {held.pid} does not hold the lock of its box any more")
-        held.check(now.owner, now.start_ticks)
+        held.check(current.owner, current.start_ticks)
     except BaseException:
         held.close()
         raise

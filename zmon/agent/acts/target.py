@@ -40,9 +40,9 @@ def find_target(boxes: Boxes, run_uid: str, rank: int) -> RankTarget | None:
 
 
 def living_ranks(boxes: Boxes, owner: int, launcher: tuple[int, int]) -> list[RankTarget]:
-    """Return the ranks that live and whose boxes name this launcher, of the same owner."""
+    """Return the living ranks of this owner whose boxes name this launcher."""
     targets = [_target_of(box) for box, _ in boxes.ranks() if box.owner == owner]
-    return [each for each in targets if each.launcher == launcher and each.holder is not None]
+    return [target for target in targets if target.launcher == launcher and target.holder is not None]
 
 
 def _target_of(box: RankBox) -> RankTarget:

@@ -1,7 +1,7 @@
-"""End a launcher after its SIGTERM: wait for a grace, then send SIGKILL to the launcher and to its living ranks.
+"""End a launcher after its SIGTERM: wait for the grace period, then send SIGKILL to the launcher and its living ranks.
 
-It runs in a thread of its own. Each signal is in the ledger before it is sent. If the agent ends meanwhile, the next
-agent does not go on.
+A termination runs in a thread of its own. Each signal is in the ledger before it is sent. If the agent ends meanwhile,
+the next agent does not continue.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from signal import SIGKILL
 
 from zmon.agent.acts.ledger import FINISHED, INTERRUPTED, RESULT, SIGNAL
-from zmon.agent.acts.processes import HeldProcess, Refused, hold_rank
+from zmon.agent.acts.processes import END_SECONDS, HeldProcess, Refused, hold_rank
 from zmon.agent.acts.target import RankTarget
 
 log = logging.getLogger("zmon.acts")
 
-_LOOK_SECONDS = 0.2
-_END_SECONDS = 1.0
+_LOOK_SECONDS = 0.2  # time between two looks at the launcher and its ranks during the grace period
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Termination:
     closing: threading.Event  # the agent ends
 
     def run(self) -> None:
-        """Wait, and then kill. Nothing is sent whose audit cannot be written."""
+        """Wait, and then kill. A signal is sent only after its line is in the ledger."""
         with self.launcher:
             try:
                 self._wait()
@@ -61,11 +60,11 @@ class Termination:
                 self.closing.wait(_LOOK_SECONDS)
 
     def _kill_rank(self, rank: RankTarget) -> str:
-        def now() -> RankTarget:
-            return next((each for each in self.living() if each.run_uid == rank.run_uid), rank._replace(holder=None))
+        def refreshed() -> RankTarget:
+            return next((alive for alive in self.living() if alive.run_uid == rank.run_uid), rank._replace(holder=None))
 
         try:
-            with hold_rank(rank, now) as held:
+            with hold_rank(rank, refreshed) as held:
                 return self._kill(held)
         except Refused as refusal:
             line = f"rank {rank.rank}: {refusal}"
@@ -79,7 +78,7 @@ class Termination:
         self.write(SIGNAL, what)
         try:
             process.send(SIGKILL)
-            line = f"{what}: {'it has ended' if process.ended(_END_SECONDS) else 'it has not ended yet'}"
+            line = f"{what}: {'it has ended' if process.ended(END_SECONDS) else 'it has not ended yet'}"
         except Refused as refusal:
             line = f"{what}: {refusal}"
         self.write(RESULT, line)

@@ -1,4 +1,4 @@
-"""The sources that the agent reads: one per file, and one line in `all_sources` to register each.
+"""The sources that the agent reads: each has a file of its own, and a line in `all_sources` to register it.
 
 A source has a name, an interval in seconds and a `read()`. It returns a `Reading`, raises SourceUnavailable if the
 machine has nothing of the kind, and raises anything else if it failed. A single odd device is left out and reported in
@@ -36,7 +36,7 @@ class Source(Protocol):
     interval_seconds: float
 
     def read(self) -> Reading:
-        """Read it once."""
+        """Return the value now, and what was left out."""
 
 
 def all_sources(
@@ -49,8 +49,8 @@ def all_sources(
 ) -> tuple[Source, ...]:
     """Return every hardware source. The black boxes are read separately, ten times a second.
 
-    `stands_still` returns True while a rank makes no progress. `gpus` and `states` return what the agent read last:
-    the GPUs, and the ranks with their pids; `pods` the pods that hold GPUs, None if they are unknown.
+    `stands_still` returns True while a rank makes no progress. The other functions return what the agent read last:
+    `gpus` the GPUs, `states` the ranks with their pids, and `pods` the pods that hold GPUs, None if they are unknown.
     """
     return (
         GpuSource(),

@@ -1,7 +1,7 @@
 """Ask other hosts for an answer over TCP: a host that answers is reachable.
 
-Each is asked for a connection to the port `discard`, where usually nothing listens: a refusal is an answer, too. No
-answer alone proves nothing, because a firewall may drop such requests.
+The agent requests a connection to the port `discard` of each host, where usually nothing listens: a refusal is an
+answer, too. A missing answer alone proves nothing, because a firewall may drop such requests.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Attempt(NamedTuple):
 
 
 def answering_addresses(own_addresses: Mapping[str, str], timeout_seconds: float = TIMEOUT_SECONDS) -> frozenset[str]:
-    """Return the addresses that answer. `own_addresses` has the own address to ask from, by the address to ask."""
+    """Return the addresses that answer. `own_addresses`: the address of this host to connect from, by peer address."""
     until = time.monotonic() + timeout_seconds
     with ExitStack() as sockets:
         attempts = {address: _connect(sockets, address, source) for address, source in own_addresses.items()}
@@ -37,7 +37,8 @@ def answering_addresses(own_addresses: Mapping[str, str], timeout_seconds: float
             for address, attempt in attempts.items()
             if attempt.error == errno.EINPROGRESS
         }
-        poll, num_waiting = select.poll(), len(waiting)
+        poll = select.poll()
+        num_waiting = len(waiting)
         for number in waiting:
             poll.register(number, select.POLLOUT)
         while num_waiting and (seconds := until - time.monotonic()) > 0:

@@ -28,7 +28,7 @@ class ListedBox(NamedTuple):
     path: str
     inode: int
     owner: int  # of its job's directory
-    tenant: str  # who has a share of the agent's places: a user, or a pod
+    tenant: str  # the user or pod in whose share of the limits the box counts
 
 
 class Listing:
@@ -43,7 +43,7 @@ class Listing:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """A line for each tenant whose files were not all looked at."""
+        """A line for each tenant with more files than the limit."""
         return tuple(
             f"{tenant} has more than {MAX_ENTRIES:,} files in its box directories: zmon ignores the others"
             for tenant, number in sorted(self._num_entries.items())
@@ -71,7 +71,7 @@ class Listing:
                             self.plans.append(entry.path)
 
     def _jobs(self, root: Root) -> list[os.DirEntry[str]]:
-        """Return the entries of a directory of boxes. Raises OSError if it is the one that the site has named."""
+        """Return the entries of a directory of boxes. Raises OSError if the site has named this directory."""
         try:
             return entries_of(root.path, MAX_ENTRIES)
         except OSError as error:

@@ -1,7 +1,7 @@
-"""Delete the files of a dead rank: its box, its socket, what it left unfinished, and then empty folders.
+"""Delete the files of a dead rank: its box, its socket, its unfinished files, and then empty folders.
 
 The folders belong to the user of the job, who may exchange them for links at any moment, and this process may be root.
-So the owner of each folder is checked after it is opened, and only what that user owns is deleted.
+So the owner of each folder is checked after it is opened, and only files of that user are deleted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def remove_rank(
     """Delete the files of the dead rank with this box. Raises OSError if they cannot be deleted.
 
     If a rank that has just started has replaced the box, nothing is deleted. `follow_root`: the directory of boxes may
-    be a link. It must not be one if users could exchange it: two pods may have the same user.
+    be a link. Give it only if users cannot exchange that directory: two pods may have the same user.
     """
     with _opened(box.parent, owner, follow_root) as (folder, job, root):
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)  # no rank publishes a box meanwhile
@@ -46,7 +46,7 @@ def remove_rank(
         for name in _leftovers(folder):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=folder)
-        with contextlib.suppress(OSError):  # they have other ranks' boxes
+        with contextlib.suppress(OSError):  # the folders still have boxes of other ranks
             os.rmdir(box.parent.name, dir_fd=job)
             os.rmdir(box.parent.parent.name, dir_fd=root)
 

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from zmon.box.roots import PLACES, POD_UID, Places
 
-_MAX_NAMES = 20_000  # names that one search looks at; only somebody who wants to slow the agent down creates more
-_MAX_POD_NAMES = 64  # names that one search looks at in the folder of one pod; a pod has one user, seldom more
+_MAX_NAMES = 20_000  # names that one search reads; only somebody who wants to slow the agent down creates more
+_MAX_POD_NAMES = 64  # names that one search reads in the folder of one pod; a pod has one user, seldom more
 _MAX_PROBLEMS = 16  # lines about directories that cannot be read
 _UID = re.compile(r"0|[1-9][0-9]{0,9}")
 _PREFIX = "zmon-"
@@ -31,11 +31,11 @@ class Root(NamedTuple):
 
     path: str
     owner: int | None  # the user to whom all in it must belong; None: several users may use it
-    explicit: bool = False  # the site has named it, so all of the source depends on it
+    explicit: bool = False  # the site has named this directory; the source fails if it cannot be listed
     pod: str = ""  # the uid of the pod whose directory it is
 
     def tenant(self, owner: int) -> str:
-        """Return the tenant to whom a box of this user belongs: the pod, else the user. Each has its share."""
+        """Return the tenant of a box of this user: the pod, else the user. Each tenant has a share of the limits."""
         return f"the pod {self.pod}" if self.pod else f"uid {owner}"
 
 
@@ -67,7 +67,7 @@ class BoxRoots:
         return " and ".join(self.patterns)
 
     def find(self) -> tuple[list[Root], list[str]]:
-        """Return the directories that exist, and a line for each one that cannot be used. Raises OSError."""
+        """Return the directories that exist, and a line for each directory that cannot be used. Raises OSError."""
         if self._explicit is not None:
             return [Root(str(self._explicit), None, explicit=True)], []
         roots: list[Root] = []
@@ -183,6 +183,6 @@ def _problem_lines(problems: list[str], private: set[int]) -> list[str]:
 
 def _limited(problems: list[str]) -> list[str]:
     """Return the first lines, and one with the number of the others."""
-    others = len(problems) - _MAX_PROBLEMS
-    more = [f"{others} more directories are unusable like these"] if others > 0 else []
+    num_others = len(problems) - _MAX_PROBLEMS
+    more = [f"{num_others} more directories are unusable like these"] if num_others > 0 else []
     return [*problems[:_MAX_PROBLEMS], *more]

@@ -57,7 +57,8 @@ class Boxes:
         self.roots = BoxRoots(root, places)
         self._host, self._clock, self._socket_dir = host, clock, socket_dir
         self._processes = ProcessTable(proc)
-        self._leases, self._starts = leases or Leases(), StartTimes()
+        self._leases = leases or Leases()
+        self._starts = StartTimes()
         self._open: dict[str, RankBox] = {}
         self._watch = watch
         self._foreign: dict[str, int] = {}  # boxes of ranks that another command has started: inode by path
@@ -70,7 +71,7 @@ class Boxes:
         self._run_uids: JobOwners[tuple[int, str]] = JobOwners()
         self._plans = Plans()
         self._pruned_at: int | None = None
-        # Any thread may read these; each scan replaces them.
+        # Any thread may read the following values; each scan replaces them.
         self.processes: dict[ProcessId, tuple[str, int]] = {}  # job id and rank, if alive in this PID namespace
         self.runs: dict[str, ProcessId] = {}  # the process by run uid, for the same ranks
         self.files: dict[Path, int] = {}  # the inode by box, for ranks alive or just dead
@@ -105,7 +106,7 @@ class Boxes:
             )
 
     def scan(self) -> frozenset[Suspicion]:
-        """Look at every box once, and return the suspects."""
+        """Refresh every box once, and return the suspects."""
         roots, problems = self.roots.find()
         listing = Listing(roots)
         self._drop_foreign(listing)
@@ -133,7 +134,7 @@ class Boxes:
         return frozenset(suspicion for box in self._relevant() if (suspicion := box.suspicion()))
 
     def _drop_foreign(self, listing: Listing) -> None:
-        """Remove the boxes of other commands from the listing, so that they take no place of the watched ranks."""
+        """Remove the boxes of other commands from the listing, so that they do not count in the limit of ranks."""
         if not self._foreign:
             return
         self._foreign = {path: inode for path, inode in self._foreign.items() if path in listing.boxes}
@@ -165,7 +166,7 @@ class Boxes:
         except (BoxError, OSError, ValueError) as error:
             if not self._watch:
                 self._set_aside(path, listed.inode, error)
-            elif isinstance(error, BoxError):  # a watched rank never damages its box so early: it is another command's
+            elif isinstance(error, BoxError):  # the box of a watched rank is whole so early: this is another command's
                 self._leave_out(listed, listing)
             return
         if self._watch and box.identity.watch != self._watch:
@@ -181,7 +182,7 @@ class Boxes:
         del listing.boxes[listed.path]
 
     def _name_jobs(self) -> None:
-        """Give each job its name: a job id that two users chose is two jobs. Run uids can be copied, too."""
+        """Set the job id and the run uid of each box. If two users chose one job id or run uid, each gets its own."""
         by_start = sorted(self._open.values(), key=lambda box: (box.identity.start_unix, box.owner))
         names = self._owners.update((box.identity.job_id, box.owner) for box in by_start)  # pods may share a job
         run_uids = self._run_uids.update((box.identity.run_uid, (box.owner, box.tenant)) for box in by_start)
@@ -211,7 +212,7 @@ class Boxes:
                 self._set_aside(str(box.path), box.inode, error)
 
     def unread_ranks(self) -> tuple[UnreadRank, ...]:
-        """Return the first ranks that live, and whose boxes could not be read at the last try."""
+        """Return the first living ranks whose boxes could not be read at the last try."""
         return tuple(self._unread.ranks())
 
     def box(self, run_uid: str) -> RankBox | None:
@@ -250,7 +251,7 @@ class Boxes:
             yield f"{counted(number, 'dead rank')} of uid {owner} fill memory until that user starts a rank: {first}"
 
     def _relevant(self) -> list[RankBox]:
-        """Return all boxes, except long dead ones (see `RankBox.is_long_dead`) whose launch has no living rank."""
+        """Return all boxes, except those of long dead ranks (see `RankBox`) whose launch has no living rank."""
         living = self._living_launches()
         return [box for box in self._open.values() if not box.is_long_dead or box.launch in living]
 

@@ -1,9 +1,9 @@
 """Read the memory and CPU limits of the ranks' control groups, and whether the ranks reached them.
 
 Layout: Documentation/admin-guide/cgroup-v2.rst, and cgroup-v1/memory.rst and scheduler/sched-bwc.rst for v1. A hybrid
-host has some controllers of v1 and the rest of v2 under `unified`. A limit may come from any level above (of a pod, of
-a job). The sample has the smallest limit, and the memory used at the same level, page cache included, so that the two
-compare. Throttling is the sum of all levels; OOM kills are those of the group's own processes.
+host has some controllers of v1 and the rest of v2 under `unified`. A limit may come from any level above, such as a pod
+or a job. The sample has the smallest limit, and the memory used at the same level, page cache included, so that both
+are comparable. Throttling is the sum of all levels; OOM kills are those of the group's own processes.
 
 The agent sees a group only under its own /sys/fs/cgroup. To see groups of ranks in other containers, it must run in the
 host's cgroup namespace. What it cannot see is unknown, and reported.
@@ -53,7 +53,7 @@ class Cpu(NamedTuple):
 
 
 class CgroupSource:
-    """The control groups of this host's ranks, also of those that died within the last minute: OOM kills show there."""
+    """The control groups of this host's ranks, also of ranks that died in the last minute: they show OOM kills."""
 
     name = "cgroups"
     field = "cgroups"
@@ -81,17 +81,21 @@ class CgroupSource:
                     paths = controller_paths(text_of(folder / "cgroup"))
                 if paths:
                     self._members[rank] = _Membership(now, cgroup_path(paths), paths)
-        self._members = {rank: m for rank, m in self._members.items() if now - m.time <= REMEMBER_SECONDS}
+        self._members = {
+            rank: member for rank, member in self._members.items() if now - member.time <= REMEMBER_SECONDS
+        }
         ranks_by_path: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
         controllers: dict[str, dict[str, str]] = {}
         for rank, member in self._members.items():
             path = member.path
-            if member.time == now or _levels(self._root / "memory", path) or _levels(self._v2(), path):
+            if member.time == now or _levels(self._root / "memory", path) or _levels(v2_root(self._root), path):
                 ranks_by_path[path].append(rank)
                 controllers[path] = member.controllers
-        samples, dropped = [], list[str]()
+        samples: list[CgroupSample] = []
+        dropped: list[str] = []
         for path, ranks in take_first(MAX_CGROUPS, sorted(ranks_by_path.items()), "control groups", dropped):
-            memory, cpu = self._memory(controllers[path]), self._cpu(controllers[path])
+            memory = self._memory(controllers[path])
+            cpu = self._cpu(controllers[path])
             if not memory or not cpu:
                 dropped.append(f"{path}: it is not under {self._root}: run the agent in the host's cgroup namespace")
             samples.append(cgroup_sample(path, tuple(sorted(ranks)), memory, cpu))
@@ -100,15 +104,12 @@ class CgroupSource:
     def _memory(self, paths: dict[str, str]) -> list[CgroupMemory]:
         if "memory" in paths:
             return [_memory_v1(folder) for folder in _levels(self._root / "memory", paths["memory"])]
-        return [_memory_v2(folder) for folder in _levels(self._v2(), paths[V2])]
+        return [_memory_v2(folder) for folder in _levels(v2_root(self._root), paths[V2])]
 
     def _cpu(self, paths: dict[str, str]) -> list[Cpu]:
         if "cpu" in paths:
             return [_cpu_v1(folder) for folder in _levels(self._root / "cpu", paths["cpu"])]
-        return [_cpu_v2(folder) for folder in _levels(self._v2(), paths[V2])]
-
-    def _v2(self) -> Path:
-        return v2_root(self._root)
+        return [_cpu_v2(folder) for folder in _levels(v2_root(self._root), paths[V2])]
 
 
 def v2_root(root: Path) -> Path:
@@ -156,14 +157,20 @@ def _levels(root: Path, path: str) -> list[Path]:
 
 
 def _memory_v2(folder: Path) -> CgroupMemory:
-    used, limit = _number(folder / "memory.current"), _number(folder / "memory.max")  # max: no limit
-    return CgroupMemory(used, limit, number_after("oom_kill", text_of(folder / "memory.events")))
+    return CgroupMemory(
+        used=_number(folder / "memory.current"),
+        limit=_number(folder / "memory.max"),  # the text `max` is no number: no limit
+        oom_kills=number_after("oom_kill", text_of(folder / "memory.events")),
+    )
 
 
 def _memory_v1(folder: Path) -> CgroupMemory:
-    used, limit = _number(folder / "memory.usage_in_bytes"), _number(folder / "memory.limit_in_bytes")
-    bound = limit if limit is not None and limit < V1_UNLIMITED else None
-    return CgroupMemory(used, bound, number_after("oom_kill", text_of(folder / "memory.oom_control")))
+    limit = _number(folder / "memory.limit_in_bytes")
+    return CgroupMemory(
+        used=_number(folder / "memory.usage_in_bytes"),
+        limit=limit if limit is not None and limit < V1_UNLIMITED else None,
+        oom_kills=number_after("oom_kill", text_of(folder / "memory.oom_control")),
+    )
 
 
 def _cpu_v2(folder: Path) -> Cpu:

@@ -1,8 +1,8 @@
 """Tell whether the freezer of control groups holds a process: `docker pause`, containerd, and some schedulers use it.
 
-/proc does not: under v1 a frozen process is in state D, in any wait channel, and under v2 in state S, in one of signals
-(tried with both on Linux 6.18). Its control group shows it, also if a group above is the one that was frozen. Sources:
-cgroup-v1/freezer-subsystem.rst, and `cgroup.events` in cgroup-v2.rst.
+/proc does not tell: under v1 a frozen process is in state D, in any wait channel, and under v2 in state S, in a wait
+channel of signals (tried with both on Linux 6.18). Its control group tells, also if a group above it was frozen.
+Sources: cgroup-v1/freezer-subsystem.rst, and `cgroup.events` in cgroup-v2.rst.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from zmon.agent.sources.cgroups import V2, controller_paths, v2_root
 from zmon.agent.sources.reading import number_after, text_of
 
-_V1, _V2 = "D", "S"  # the states of a frozen process
+_V1_STATE, _V2_STATE = "D", "S"  # of a frozen process
 
 
 def is_frozen(state: str, process: Path, root: Path = Path("/sys/fs/cgroup")) -> bool:
@@ -20,10 +20,10 @@ def is_frozen(state: str, process: Path, root: Path = Path("/sys/fs/cgroup")) ->
 
     `process` is its folder in /proc.
     """
-    if state not in (_V1, _V2):
+    if state not in (_V1_STATE, _V2_STATE):
         return False
     paths = controller_paths(text_of(process / "cgroup"))
-    if state == _V1:
+    if state == _V1_STATE:
         group = root / "freezer" / paths.get("freezer", "").lstrip("/")
         return text_of(group / "freezer.state") == "FROZEN"
     group = v2_root(root) / paths.get(V2, "").lstrip("/")

@@ -16,7 +16,7 @@ from zmon.agent.sources.nvml import Device
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """The mean activity of a card since the read before; None: unknown."""
+    """The mean activity of a card since the previous read; None: unknown."""
 
     tensor_ratio: float | None = None  # share of the time in which the tensor cores worked, a mean over all of them
     memory_ratio: float | None = None  # bytes read and written, relative to the bandwidth of the card's memory
@@ -34,18 +34,19 @@ class GpmReader:
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._samples: tuple[_Sample, _Sample] | None = None  # the last one, and the place of the next one
+        self._samples: tuple[_Sample, _Sample] | None = None  # the last sample, and the place of the next sample
         self._has_last = self._is_asked = False
 
     def read(self) -> Activity:
-        """Take a sample and compare it with the one before; the first read has no values."""
+        """Take a sample and compare it with the previous sample; the first read has no values."""
         if not self._is_asked:
             self._is_asked = True
             self._samples = self._device.ask(_gpm_samples)
         if self._samples is None:
             return Activity()
         last, following = self._samples
-        had_last, self._has_last = self._has_last, self._device.ask(_gpm_sample, following) is not None
+        had_last = self._has_last
+        self._has_last = self._device.ask(_gpm_sample, following) is not None
         if not self._has_last:
             return Activity()
         self._samples = following, last

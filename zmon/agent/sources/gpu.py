@@ -52,7 +52,7 @@ REPAIRS: tuple[Field, ...] = (pynvml.NVML_FI_DEV_RETIRED_PENDING, pynvml.NVML_FI
 MEMORY_TEMPERATURE: Field = pynvml.NVML_FI_DEV_MEMORY_TEMP
 PCIE_RECEIVED: Field = pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES
 PCIE_SENT: Field = pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES
-# Bytes per count; the first field is for cards up to Hopper, the second for newer ones.
+# Bytes per count; the first field is for cards up to Hopper, the second for newer cards.
 NVLINK_RECEIVED: dict[Field, int] = {
     (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, ALL_LINKS): KIBIBYTE,
     (pynvml.NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES, ALL_LINKS): 1,
@@ -101,7 +101,8 @@ class GpuSource:
             self._loaded = False
             nvml.unload()
             raise
-        return Reading(tuple(replace(s, xid_errors=self._xids.counts(s.uuid)) for s in samples), tuple(dropped))
+        samples = [replace(sample, xid_errors=self._xids.counts(sample.uuid)) for sample in samples]
+        return Reading(tuple(samples), tuple(dropped))
 
     def _load(self) -> None:
         try:
@@ -248,7 +249,7 @@ def nvlink_bytes(fields: Mapping[Field, int | None], counters: Mapping[Field, in
 
 
 def nvlink_errors(fields: Mapping[Field, int | None]) -> int | None:
-    """Return the errors of all kinds that the card counts; None if one cannot be read, so that the sum never falls."""
+    """Return the sum of the errors that the card counts; None if one cannot be read, so that the sum never falls."""
     counts = [fields[field] for field in NVLINK_ERRORS if field in fields]
     known = [count for count in counts if count is not None]
     return sum(known) if counts and len(known) == len(counts) else None
@@ -271,6 +272,6 @@ def _clocks(device: Device, function: Callable[..., Any]) -> dict[str, float]:
 
 
 def _pids(device: Device) -> tuple[int, ...]:
-    # `_v3`: the name without a version raises an error of its own kind if the library lacks the function
+    # The name without `_v3` raises an error that is not an NVMLError if the library lacks the function.
     processes = device.ask(pynvml.nvmlDeviceGetComputeRunningProcesses_v3)
     return tuple(sorted({process.pid for process in processes or ()}))

@@ -61,7 +61,8 @@ class HeldSource:
 
     def read(self) -> Reading:
         """Return a value for each holder."""
-        gpus, now = self._gpus(), self._clock()
+        gpus = self._gpus()
+        now = self._clock()
         if now - self._read_at > MAX_GAP_SECONDS:
             self._holdings = None
         self._read_at = now
@@ -84,7 +85,7 @@ class HeldSource:
         return Reading(tuple(held), tuple(dropped))
 
     def _list(self, now: float) -> dict[Holder, Holding]:
-        """Return the present holders. A holder that was not there at the last list is new; its idle time begins now."""
+        """Return the present holders. A holder that the last list did not have is new; its idle time begins now."""
         before, pods_before = self._holdings, self._pods
         self._holdings = None  # if the holders are unknown now, what runs there meanwhile is unknown
         self._list_pods_again(now)
@@ -94,7 +95,7 @@ class HeldSource:
         known = before or {}
         is_new = before is not None
         is_new_pod = is_new and pods_before is not None
-        return {each: known.get(each) or Holding(now, is_new if each.gpus else is_new_pod) for each in listed}
+        return {holder: known.get(holder) or Holding(now, is_new if holder.gpus else is_new_pod) for holder in listed}
 
     def _list_pods_again(self, now: float) -> None:
         """List the pods. If that fails, the last list stays for MAX_GAP_SECONDS, because one request may fail."""
@@ -109,11 +110,7 @@ class _Node:
     """The GPUs, the ranks and the processes of a node at one moment."""
 
     def __init__(
-        self,
-        gpus: Sequence[GpuSample],
-        ranks: Sequence[tuple[RankState, int]],
-        listed: Sequence[Holder],
-        proc: Path,
+        self, gpus: Sequence[GpuSample], ranks: Sequence[tuple[RankState, int]], listed: Sequence[Holder], proc: Path
     ) -> None:
         self._gpus = {gpu.minor: gpu for gpu in gpus if gpu.minor is not None}
         pids = {pid for gpu in gpus for pid in gpu.pids} | {pid for _, pid in ranks if pid}

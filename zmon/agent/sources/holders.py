@@ -50,7 +50,7 @@ class _HeldFile(msgspec.Struct, frozen=True):
 
 
 def holders(cgroup: Path, folder: Path, dropped: list[str], pods: Sequence[Holder] | None = None) -> tuple[Holder, ...]:
-    """Return the holders, each once; `dropped` gets a line for each file that cannot be read.
+    """Return the holders without duplicates; `dropped` gets a line for each file that cannot be read.
 
     `pods`: None if they are unknown. Raises SourceUnavailable if nothing tells who holds GPUs.
     """
@@ -62,11 +62,11 @@ def holders(cgroup: Path, folder: Path, dropped: list[str], pods: Sequence[Holde
             "see docs/deploy/slurm.md and docs/deploy/kubernetes.md",
         )
     jobs = tuple(_jobs(folder, dropped))
-    of_jobs = frozenset(gpu for job in jobs for gpu in job.gpus)
+    gpus_of_jobs = frozenset(gpu for job in jobs for gpu in job.gpus)
     groups = (
         group
         for group in _groups(devices, devices)
-        if not group.gpus <= of_jobs and not any(pod.has(group.name) for pod in pods or ())
+        if not group.gpus <= gpus_of_jobs and not any(pod.has(group.name) for pod in pods or ())
     )
     return tuple(take_first(MAX_HOLDERS, (*jobs, *(pods or ()), *groups), "holders of GPUs", dropped))
 
@@ -86,7 +86,7 @@ def _jobs(folder: Path, dropped: list[str]) -> Iterator[Holder]:
 
 
 def _groups(folder: Path, root: Path) -> Iterator[Holder]:
-    """Yield the groups below a folder that hold GPUs, without those below them."""
+    """Yield the groups below a folder that hold GPUs, but not the groups below such a group."""
     for child in sorted(path for path in folder.glob("*/") if (path / "devices.list").exists()):
         gpus = frozenset(
             number for text in _GPU.findall(text_of(child / "devices.list")) if (number := int(text)) < _FIRST_CONTROL

@@ -46,7 +46,7 @@ class HostSource:
 
 def host_load(meminfo: str, stat: str, vmstat: str, pressure: dict[str, str]) -> HostLoad:
     """Return the load from the content of these files. Raises ValueError if the memory is missing."""
-    stalls_by_resource = {resource: _stalls(text) for resource, text in pressure.items()}
+    by_resource = {resource: _stalls(text) for resource, text in pressure.items()}
     return HostLoad(
         cpu_seconds=_cpu_seconds(stat),
         memory_available_bytes=_bytes(meminfo, "MemAvailable"),
@@ -56,10 +56,10 @@ def host_load(meminfo: str, stat: str, vmstat: str, pressure: dict[str, str]) ->
         blocked=number_after("procs_blocked", stat),
         major_faults=number_after("pgmajfault", vmstat),
         oom_kills=number_after("oom_kill", vmstat),
-        pressure_seconds={resource: s["some"] for resource, s in stalls_by_resource.items() if "some" in s},
+        pressure_seconds={resource: stalls["some"] for resource, stalls in by_resource.items() if "some" in stalls},
         full_pressure_seconds={
             resource: stalls["full"]
-            for resource, stalls in stalls_by_resource.items()
+            for resource, stalls in by_resource.items()
             if "full" in stalls and resource != "cpu"  # meaningless for a whole host: the kernel writes 0
         },
     )
@@ -73,7 +73,7 @@ def _cpu_seconds(stat: str) -> dict[str, float]:
 
 
 def _stalls(text: str) -> dict[str, float]:
-    """Return the seconds of `some` and of `full`."""
+    """Return the seconds in which some tasks waited (`some`), and in which all tasks waited (`full`)."""
     return {kind: int(micros) / 1e6 for kind, micros in re.findall(r"^(some|full) .*total=(\d+)$", text, re.M)}
 
 

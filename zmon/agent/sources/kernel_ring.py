@@ -4,8 +4,8 @@ The call returns the whole ring buffer as text, `<priority>[   seconds] text` a 
 It differs from /dev/kmsg in two ways:
 
 - Lost records show as a gap: no line of the last read is in the buffer any more.
-- A record with line breaks has its prefix on each line. The name of a process may have a line break. So of the lines
-  with one prefix, only the first and its repetitions count as records. Another record of that microsecond is lost.
+- A record with line breaks has its prefix on each line. The name of a process may have a line break. So among lines
+  with the same prefix, only the first and its repetitions count as records. Another record of that microsecond is lost.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def syslog(action: int, buffer: ctypes.Array[ctypes.c_char] | None, length: int)
 
 
 class KernelRing:
-    """The ring buffer of the kernel log. Records from before are skipped."""
+    """The ring buffer of the kernel log. Records that it already has at the start are skipped."""
 
     def __init__(self, call: Callable[[int, ctypes.Array[ctypes.c_char] | None, int], int] = syslog) -> None:
         """Read to the end. Raises OSError if this process may not read the log, or its lines have no time."""
         self._call = call
-        self._last: tuple[str, ...] = ()  # the lines with the time of the last line
+        self._last: tuple[str, ...] = ()  # the last lines of the last read, all with the same time
         self._waiting: deque[bytes] = deque()
         lines = self._lines()
         if lines and not any(map(_LINE.match, lines)):
@@ -96,7 +96,7 @@ def kmsg_record(line: str) -> bytes | None:
 
 
 def _at_the_end(lines: list[str]) -> tuple[str, ...]:
-    """Return the last lines that have one time, which together occur once."""
+    """Return the lines at the end that have the time of the last line; together they occur only once."""
     times = [match and match.group(2, 3) for match in map(_LINE.match, lines)]
     first = next((index for index in range(len(lines), 0, -1) if times[index - 1] != times[-1]), 0)
     return tuple(lines[first:])

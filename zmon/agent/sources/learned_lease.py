@@ -31,9 +31,9 @@ class LearnedLease:
         self._launch = identity.job_id, identity.attempt, identity.launcher_pid, identity.launcher_start
         self._steps: deque[float] = deque(maxlen=_RECENT_STEPS)
         self._stays: dict[str, deque[float]] = {}  # durations of the last stays in seconds, by activity
-        self._first_steps: list[float] | None = []  # the steps of the start; None: recorded, or not known
+        self._first_steps: list[float] | None = []  # seconds of the first steps; None: recorded, or not known
         self._read_up_to = 0  # number of the last boundary that was read
-        self._boundary: ring.Row | None = None  # the last undamaged one
+        self._boundary: ring.Row | None = None  # the last undamaged boundary
         self._first_step_done = False
         self._learned_at: int | None = None
         self._activity = ""
@@ -74,7 +74,7 @@ class LearnedLease:
         self._set(activity)
 
     def _durations(self, boundaries: Iterable[ring.Row]) -> list[float]:
-        """Return the durations of the steps that end at these boundaries, if that before is undamaged too."""
+        """Return the durations of the steps that end at these boundaries, if the previous boundary is undamaged too."""
         seconds = []
         for end in boundaries:
             before, self._boundary = self._boundary, end
@@ -89,7 +89,7 @@ class LearnedLease:
     def _learn_start(self, reader: BoxReader, first_steps: list[float], seconds: list[float]) -> None:
         """Record how long the rank took to start, once training has a lease of its own."""
         first_steps += seconds
-        num_steps = 1 + self._leases.learned_after_steps  # the first one does not count in the lease
+        num_steps = 1 + self._leases.learned_after_steps  # the first step does not count in the lease
         if len(first_steps) >= num_steps:
             initialization = reader.last_boundary()[layout.BETWEEN][_INIT] * NS
             self._starts.add(self._name, self._launch, max(initialization, *first_steps[:num_steps]))

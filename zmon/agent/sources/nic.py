@@ -61,7 +61,7 @@ class NicSource:
         self._totals.keep(self._chosen)
         if left_out := len(self._listing) - len(self._chosen):
             dropped.append(f"{left_out} of {len(self._listing)} interfaces: at most {MAX_INTERFACES} are read")
-        used = tuple(each for each in samples if each.up or each.received_bytes or each.transmitted_bytes)
+        used = tuple(nic for nic in samples if nic.up or nic.received_bytes or nic.transmitted_bytes)
         return Reading(used, tuple(dropped))
 
     def _choose(self) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-_OBSERVED_NS = 1_000_000_000  # one look at a rank covers this time before it; the agent looks ten times a second
+_OBSERVED_NS = 1_000_000_000  # each look at a rank covers this time before it; the agent looks ten times a second
 
 
 class ObservedSilence:
-    """The time for which an agent has seen one rank make no progress, in nanoseconds of the host's monotonic clock.
+    """The time for which an agent has observed no progress of one rank, in nanoseconds of the host's monotonic clock.
 
     If the agent did not look for longer than a second, it did not run, and the rank may not have run either: a virtual
-    machine was suspended or moved. That time is no silence of the rank.
+    machine was suspended or moved. That time does not count as silence of the rank.
     """
 
     def __init__(self, now_ns: int) -> None:

@@ -41,7 +41,7 @@ def pci_address(path: str) -> str | None:
 
 
 def distance(first: tuple[str, ...], second: tuple[str, ...], same_numa_node: bool) -> tuple[int, int]:
-    """Return the distance between two devices, given their chains: the level that they share, then the hops."""
+    """Return the distance between two devices, given their chains: a level such as SAME_ROOT_PORT, then the hops."""
     shared = len(list(takewhile(bool, map(eq, first, second))))
     hops = len(first) + len(second) - 2 * shared
     if shared >= 2:
@@ -54,7 +54,7 @@ def distance(first: tuple[str, ...], second: tuple[str, ...], same_numa_node: bo
 def nearest_nics(sys: Path, pci: str) -> tuple[str, ...]:
     """Return the RDMA ports nearest to the card at that address, or the interfaces if the host has no RDMA device.
 
-    Equally near ones are all returned, up to MAX_NEAREST by name. Empty if there is no such card.
+    If several are equally near, all are returned, up to MAX_NEAREST by name. Empty if there is no such card.
     """
     card = pci_chain(link_target(f"{sys}/bus/pci/devices/{pci}"))
     if not card:

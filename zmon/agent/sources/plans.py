@@ -39,7 +39,7 @@ class TrainerPlan(NamedTuple):
 
     run_uid: str
     plan: Plan
-    digest: bytes  # digest of the file
+    digest: bytes  # of the file
 
 
 class Plans:
@@ -57,7 +57,8 @@ class Plans:
         """Read the plans that are new or have changed. `paths` are all plans that exist; others are forgotten."""
         known_plans, self._plans = self._plans, {}
         for path in paths:
-            stamp, previous = _stamp(path), known_plans.get(path)
+            stamp = _stamp(path)
+            previous = known_plans.get(path)
             self._plans[path] = previous if previous and previous[0] == stamp else (stamp, _plan(path))
 
     def find(self, folder: Path, run_uid: str) -> TrainerPlan | None:

@@ -1,8 +1,8 @@
 """List the pods of this node that hold GPUs, as the API server of Kubernetes knows them. Off unless it is switched on.
 
-A pod holds what the limits of its containers say, from the moment it is bound to the node until it has ended. These are
-numbers of GPUs; which ones they are, only the kubelet knows. Instances of GPUs (MIG) have no utilization, so it is
-unknown whether a pod leaves them idle, and they are not counted as GPUs.
+A pod holds the number of GPUs that the limits of its containers name, from the moment it is bound to the node until it
+has ended. Only the kubelet knows which GPUs these are. Instances of GPUs (MIG) have no utilization, so it is unknown
+whether a pod leaves them idle, and they are not counted as GPUs.
 
 Source: https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/, and for MIG the resources of NVIDIA's device
 plugin.
@@ -37,16 +37,17 @@ class PodSource:
     timeout_seconds = ANSWER_SECONDS + 5.0
 
     def __init__(self, server: ApiServer, node: str, clock: Callable[[], float] = time.monotonic) -> None:
-        """`node`: its name in Kubernetes. Raises UsageError if no node can have it."""
+        """`node`: the name of the node in Kubernetes. Raises UsageError if no node can have this name."""
         if not _NODE.fullmatch(node):
             next_step = "Set --pods-of-node to spec.nodeName of the agent's pod"
             raise UsageError(f"{node} is no name of a node", "", next_step)
         self._server, self._node, self._clock = server, node, clock
         self._error: ZmonError | None = None  # of the last request
-        self._next_request_at, self._pause_seconds = clock(), self.interval_seconds
+        self._next_request_at = clock()
+        self._pause_seconds = self.interval_seconds
 
     def read(self) -> Reading:
-        """Return a holder for each pod. After an error, ask less and less often; the error stands until then."""
+        """Return a holder for each pod. After an error, ask less and less often, and raise the error in between."""
         if self._error is not None and self._clock() < self._next_request_at:
             raise self._error
         try:
@@ -73,7 +74,7 @@ def pod_holders(pods: Sequence[Pod], dropped: list[str]) -> Iterator[Holder]:
     for pod in pods:
         limits = [limit for container in pod.spec.containers for limit in container.resources.limits.items()]
         counts = [count for resource, count in limits if resource == GPUS]
-        name, uid = plain(f"{pod.metadata.namespace}/{pod.metadata.name}"), pod.metadata.uid
+        name = plain(f"{pod.metadata.namespace}/{pod.metadata.name}")
         if pod.has_ended:
             continue
         if any(resource.startswith(INSTANCES) for resource, _ in limits):
@@ -82,5 +83,6 @@ def pod_holders(pods: Sequence[Pod], dropped: list[str]) -> Iterator[Holder]:
             dropped.append(f"{name}: its limit of {GPUS} is no number of GPUs")
         elif number := sum(map(int, counts)):
             # The ends of its control group with the drivers cgroupfs and systemd.
+            uid = pod.metadata.uid
             groups = f"/pod{uid}", f"-pod{uid.replace('-', '_')}.slice"
             yield Holder(name, number, groups=groups)

@@ -41,7 +41,7 @@ class ProcessTable:
         return process_stat(pid, self._proc)
 
     def identify(self, pid: int) -> ProcessId | None:
-        """Return the process that has this number now; None if there is none or it is hidden."""
+        """Return the process that has this pid now; None if there is none or it is hidden."""
         return process_id(pid, self._proc)
 
     def stat_of(self, process: ProcessId) -> ProcessStat | None:
@@ -50,7 +50,7 @@ class ProcessTable:
         return stat if stat is not None and stat.start_ticks == process.start_ticks else None
 
     def above(self, process: ProcessId) -> dict[tuple[int, int], int]:
-        """Return the processes above this one, by number and start, each with the start of the one that it started.
+        """Return the ancestors of a process by pid and start, each with the start of its child on the way to it.
 
         Starts are clock ticks after boot.
         """

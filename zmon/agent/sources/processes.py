@@ -34,13 +34,14 @@ class ProcessSource:
     def __init__(self, ranks: Ranks, proc: Path = Path("/proc"), clock: Callable[[], float] = time.monotonic) -> None:
         self._ranks = ranks
         self._proc = proc
-        self._reads, self._delays = StorageReads(proc), RunDelays(clock)
+        self._reads = StorageReads(proc)
+        self._delays = RunDelays(clock)
 
     def read(self) -> Reading:
         """Return one sample per rank, by job and rank, without ranks that have just ended."""
         samples: list[ProcessSample] = []
         dropped: list[str] = []
-        counted_ended: set[str] = set()  # the jobs whose ended ranks are in the sample of a living one
+        counted_ended: set[str] = set()  # the jobs whose ended ranks are in the sample of a living rank
         by_rank = sorted((rank, process) for process, rank in self._ranks().items())
         jobs = {process: job_id for (job_id, _), process in by_rank}
         self._reads.retain(jobs)
@@ -70,7 +71,7 @@ class RunDelays:
         self._samples: dict[ProcessId, deque[tuple[float, float]]] = {}  # (time of the sample, seconds waited so far)
 
     def retain(self, processes: Container[ProcessId]) -> None:
-        """Forget all processes but these."""
+        """Forget all processes except these."""
         self._samples = {process: samples for process, samples in self._samples.items() if process in processes}
 
     def ratio_of(self, process: ProcessId, folder: Path) -> float | None:
@@ -79,7 +80,8 @@ class RunDelays:
         None if the kernel does not count the delay, or if the first sample is more recent. `folder` is the opened
         folder of the process in /proc.
         """
-        seconds, now = run_delay_seconds(text_of(folder / "schedstat")), self._clock()
+        seconds = run_delay_seconds(text_of(folder / "schedstat"))
+        now = self._clock()
         samples = self._samples.setdefault(process, deque())
         if seconds is None:
             samples.clear()

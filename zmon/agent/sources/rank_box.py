@@ -35,7 +35,7 @@ from zmon.schema.row import row_of
 
 LEFT_BEHIND_SECONDS = 60.0  # a rank that was dead for longer when its box was first opened is not reported
 _SLOW_INTERVAL_NS = 1_000_000_000  # interval of /proc while the rank makes progress
-_STILL_NS = 500_000_000  # a rank that changed nothing for so long may be frozen; looking costs two more files
+_STILL_NS = 500_000_000  # a rank that changed nothing for this long may be frozen; the check reads two more files
 
 
 class _Contents(NamedTuple):
@@ -73,7 +73,7 @@ class RankBox:
         processes: ProcessTable,
         starts: StartTimes | None = None,  # of all jobs of this host
         owner: int | None = None,  # to whom the box must belong; None: any user
-        tenant: str = "",  # who has a share of the agent's places: a user, or a pod
+        tenant: str = "",  # the user or pod in whose share of the limits the box counts
     ) -> None:
         self.reader: BoxReader | None = BoxReader(path)
         self._host, self._clock, self._processes = host, clock, processes
@@ -90,14 +90,15 @@ class RankBox:
         self._stat_at = 0
         self._process_state: str | None = None
         self._import_seconds: float | None = None
-        self.started_ranks, self._has_joined = StartedRanks(), False
+        self.started_ranks = StartedRanks()
+        self._has_joined = False
         self._awaits_start = False  # it may wait for processes that it has just started
         self._ends: RankEnds | None = None  # None: the rank was dead when its box was opened
         self._final: _Contents | None = None  # set once the rank is dead and the file closed
         try:
             check_box_owner(path, self.owner, owner)
             self.identity = self.reader.identity()
-            self.job_id, self.run_uid = self.identity.job_id, self.identity.run_uid  # changed if another user has them
+            self.job_id, self.run_uid = self.identity.job_id, self.identity.run_uid  # `Boxes` renames duplicates
             self.labels = bounded_labels(self.identity.labels)
             self._lease = LearnedLease(leases, starts or StartTimes(), self.identity, self.owner)
             self._open(self.reader)
@@ -236,7 +237,7 @@ class RankBox:
         if self.process is not None and self.process.pid == pid:
             return self.process
         process = self._processes.identify(pid) if pid else None
-        return process if reader.holder() == pid else None  # it held the lock before and after it was looked up
+        return process if reader.holder() == pid else None  # it held the lock before and after the lookup
 
     @property
     def lease_seconds(self) -> float | None:
@@ -298,7 +299,7 @@ class RankBox:
         """Return everything about the rank as of the last refresh. Raises BoxCorrupt."""
         contents = self._contents()
         identity, last, words, groups = contents.identity, contents.last, contents.words, contents.groups
-        # A dead rank does not change, so its ages are exact at any time. A living one may have gone on since then.
+        # A dead rank does not change, so its ages are exact at any time. A living rank may have gone on since then.
         now, now_ns = self.now, self._refreshed_at if self.alive else self._clock()
         refreshed_time = time.time() - (self._clock() - now_ns) * _NS
         wanted_job_id = (

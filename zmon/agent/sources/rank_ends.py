@@ -57,7 +57,7 @@ class RankEnds:
                 self._relaunched_at = now_ns - ticks_to_ns(boot_ticks() - started)
 
     def note_exec(self) -> None:
-        """Take an exec for the end of the rank. The exit status of its process will be the other program's."""
+        """Count an exec as the end of the rank. The exit status of its process will be that of the other program."""
         self.status = EXECUTED
 
     def launcher_gone_seconds(self, now_ns: int) -> float | None:
@@ -65,10 +65,7 @@ class RankEnds:
         return None if self._launcher_gone_at is None else (now_ns - self._launcher_gone_at) * NS
 
     def relaunched_seconds(self, now_ns: int) -> float | None:
-        """Return the age of the newest process that the launcher started after the rank's end; None if there is none.
-
-        None also if that is unknown.
-        """
+        """Return the age of the launcher's newest process since the rank's end; None: there is none, or unknown."""
         return None if self._relaunched_at is None else (now_ns - self._relaunched_at) * NS
 
     def close(self) -> None:

@@ -16,9 +16,9 @@ MAX_DEAD = 2048  # dead ranks, with closed files; a job that crashes and restart
 
 
 def shares(wanted: Mapping[str, int], total: int) -> dict[str, int]:
-    """Return the number of places of each tenant, given how many each one wants.
+    """Return how many boxes of each tenant may be open, given how many each tenant has, and the total that may be open.
 
-    A tenant who wants less than an equal share gets all; the others divide what is left.
+    A tenant with fewer boxes than an equal share may have all of them open; the others share the rest equally.
     """
     places: dict[str, int] = {}
     for position, (tenant, number) in enumerate(sorted(wanted.items(), key=lambda item: (item[1], item[0]))):
@@ -37,7 +37,7 @@ class RankLimit:
         self._living: Counter[str] = Counter()
 
     def begin(self, listed: Mapping[str, ListedBox], opened: Mapping[str, RankBox]) -> list[str]:
-        """Return the paths of open boxes to close, since other tenants have a right to their places."""
+        """Return the paths of open boxes to close, because their tenants have more than their share open."""
         self._closed = {p: inode for p, inode in self._closed.items() if p in listed and listed[p].inode == inode}
         living: defaultdict[str, list[str]] = defaultdict(list)
         dead: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
@@ -56,7 +56,7 @@ class RankLimit:
                 surplus.append(path)
                 if path in listed:
                     self._closed[path] = opened[path].inode
-        # Where there is room again, they are opened again, and deleted in time.
+        # If the share of a tenant has room again, its boxes are opened again, and deleted in time.
         self._closed = {p: i for p, i in self._closed.items() if len(dead[listed[p].tenant]) >= num_dead}
         return surplus
 
@@ -65,7 +65,7 @@ class RankLimit:
         return path not in self._closed and self._living[tenant] < self._allowed.get(tenant, 0)
 
     def add(self, box: RankBox) -> None:
-        """Count a new box. Dead ones take no place of a living rank."""
+        """Count a new box. Boxes of dead ranks do not count in the limit of living ranks."""
         self._living[box.tenant] += box.alive
 
     def end(

@@ -1,4 +1,4 @@
-"""The types that sources share, and the reading of text files of the kernel."""
+"""The types and functions that sources share: the value of a read, and the reading of text files of the kernel."""
 
 from __future__ import annotations
 

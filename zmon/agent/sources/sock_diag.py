@@ -71,16 +71,16 @@ class Connection(NamedTuple):
 
 
 class Dump(NamedTuple):
-    """The wanted connections, and the inodes of all others."""
+    """The wanted connections, and the inodes of the sockets of all other connections."""
 
     connections: list[Connection]
-    others: set[int]
+    other_inodes: set[int]
 
 
 def dump(wanted: Container[int]) -> Dump:
     """Return the connections with these inodes. Raises OSError if the kernel's answer is missing or incomplete."""
     connections: list[Connection] = []
-    others: set[int] = set()
+    other_inodes: set[int] = set()
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as netlink:
             netlink.settimeout(TIMEOUT_SECONDS)
@@ -89,14 +89,14 @@ def dump(wanted: Container[int]) -> Dump:
                 if inode in wanted:
                     connections.append(connection(message))
                 elif inode:  # 0: no process has accepted it yet, or it was closed
-                    others.add(inode)
-                    if len(others) > MAX_OTHERS:
+                    other_inodes.add(inode)
+                    if len(other_inodes) > MAX_OTHERS:
                         raise OSError(errno.EOVERFLOW, f"more than {MAX_OTHERS} TCP connections of other processes")
     except OSError as error:
         if error.errno not in _REFUSALS:
             raise
         raise SourceUnavailable("cannot ask the kernel for TCP connections", *_REFUSALS[error.errno]) from error
-    return Dump(connections, others)
+    return Dump(connections, other_inodes)
 
 
 def _messages(netlink: socket.socket) -> Iterator[bytes]:
@@ -146,18 +146,18 @@ def connection(message: bytes) -> Connection:
     (delivery,) = _DELIVERY_RATE.unpack_from(info) if len(info) >= _DELIVERY_RATE.size else (0,)
     acked, received, busy, no_room = _BUSY.unpack_from(info) if len(info) >= _BUSY.size else (None, None, 0, 0)
     return Connection(
-        inode,
-        _address(family, local),
-        _address(family, peer),
-        send_queue,
-        receive_queue,
-        retransmitted,
-        round_trip / 1e6 or None,
-        delivery or None,
-        acked,
-        None if acked is None else (busy - no_room) / 1e6,
-        timeouts if unacknowledged else probes if send_queue else 0,
-        received,
+        inode=inode,
+        address=_address(family, local),
+        peer=_address(family, peer),
+        send_queue_bytes=send_queue,
+        receive_queue_bytes=receive_queue,
+        retransmitted_segments=retransmitted,
+        round_trip_seconds=round_trip / 1e6 or None,
+        delivery_bytes_per_second=delivery or None,
+        acked_bytes=acked,
+        busy_seconds=None if acked is None else (busy - no_room) / 1e6,
+        num_timeouts=timeouts if unacknowledged else probes if send_queue else 0,
+        received_bytes=received,
     )
 
 

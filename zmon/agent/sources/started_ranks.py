@@ -23,7 +23,7 @@ _TICK_NS = ticks_to_ns(1)  # the kernel rounds the start of a process down to a 
 
 
 class Rank(Protocol):
-    """A rank, as far as it matters here."""
+    """The part of a rank that this module uses."""
 
     identity: Identity
 
@@ -41,7 +41,7 @@ class _Newest(NamedTuple):
 
     ticks: int  # its start in clock ticks after boot
     latest_ns: int  # the latest time at which it may have started
-    steps: int  # that the rank had finished when this was seen
+    steps: int  # steps that the rank had finished when the agent first saw that process
 
 
 class StartedRanks:

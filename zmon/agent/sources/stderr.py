@@ -52,7 +52,7 @@ class StderrEnd(NamedTuple):
 
     text: str | None = None  # the last TAIL_BYTES, without a first line that is cut off
     error: str | None = None
-    path: str | UnsetType | None = UNSET  # left out if nobody looked for the file
+    path: str | UnsetType | None = UNSET  # UNSET: the agent did not look for the file
     is_shared: bool | UnsetType = UNSET  # other ranks of this host write to it, as under torchrun without --redirects
 
 
@@ -72,8 +72,9 @@ class StderrSource:
         self._files: dict[str, _Stderr] = {}  # stderr of each rank, by run uid
 
     def read(self) -> Reading:
-        """Open the file of each rank's stderr, and close those of ranks long gone. The content is not read."""
-        runs, now = self._runs(), self._clock()
+        """Open the stderr file of each rank, and close the files of ranks long gone. The content is not read."""
+        runs = self._runs()
+        now = self._clock()
         for uid, process in runs.items():
             if uid in self._files or len(self._files) < MAX_FILES:
                 self._update(self._files.setdefault(uid, _Stderr()), process)
@@ -144,7 +145,7 @@ def _open_for_reading(process: Path) -> int:
 
 
 def _is_written(process: Path) -> bool:
-    """Return True if the process has it open for writing (proc_pid_fdinfo(5))."""
+    """Return True if the process has its stderr open for writing (proc_pid_fdinfo(5))."""
     flags = int(_field(process / "fdinfo/2", "flags")[0], 8)
     return not flags & os.O_PATH and bool(flags & (os.O_WRONLY | os.O_RDWR))
 

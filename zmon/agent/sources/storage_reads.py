@@ -5,8 +5,8 @@ submits it to the storage layer, so pages from the cache are not included. The b
 last sample and its end are lost. Reading a process of another user needs CAP_SYS_PTRACE.
 
 Bytes count from the first sample of a rank. An agent that restarts does not know the bytes of children that have ended,
-so it begins at 0, and Prometheus takes a fall for a restart. The sum over the ranks of a job never falls: the first
-rank of known bytes also has those of the ranks that have ended.
+so it begins at 0, and Prometheus takes the fall as a restart of the counter. The sum over the ranks of a job never
+falls: the first rank with known bytes also counts the bytes of the ranks that have ended.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Reads:
 
     job_id: str
     first_sample: int
-    ended: int = 0  # by children that have ended
+    ended: int = 0  # bytes of children that have ended
     living: dict[int, int] = field(default_factory=dict)  # pid → bytes
 
     @property
@@ -43,7 +43,7 @@ class StorageReads:
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._proc = proc
         self._ranks: dict[ProcessId, _Reads] = {}
-        self._ended: Counter[str] = Counter()  # by ranks that have ended, by job
+        self._ended: Counter[str] = Counter()  # bytes of ranks that have ended, by job
 
     def retain(self, jobs: Mapping[ProcessId, str]) -> None:
         """Forget the ranks whose processes are not among these, and the jobs without a living rank."""

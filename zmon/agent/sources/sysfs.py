@@ -21,7 +21,7 @@ _NOT_OFFERED = frozenset({errno.ENOENT, errno.EINVAL, errno.EOPNOTSUPP, errno.EN
 
 
 class Attributes:
-    """The attribute files of one device; `fault` describes the first that cannot be read or has odd content.
+    """The attribute files of one device; `fault` describes the first file that cannot be read or has odd content.
 
     The folder stays open between reads, because most of the cost of a read in /sys is the lookup of the path.
     """
@@ -81,7 +81,7 @@ class Attributes:
 def sample_each(
     folders: Mapping[str, str], sample: Callable[[str, Attributes], T | None], dropped: list[str]
 ) -> list[T]:
-    """Return the sample of each device, given its folder by name. One that fails is dropped and hides no other."""
+    """Return the sample of each device, given the folders by name. A device that fails is dropped."""
     samples = []
     for name, folder in folders.items():
         try:
@@ -134,7 +134,7 @@ class CounterTotals:
         return base + value
 
     def keep(self, devices: Collection[str]) -> None:
-        """Forget all devices but these, because another device may get the same name later."""
+        """Forget all devices except these, because another device may get the same name later."""
         for device in self._counters.keys() - devices:
             del self._counters[device]
 

@@ -56,14 +56,14 @@ class TcpSource:
         self._searched: Mapping[ProcessId, _Rank] = {}  # the ranks whose descriptors were searched for sockets
         self._visible = False  # True if the sockets of at least one rank can be listed
         self._owners: dict[int, _Rank] = {}  # the rank that owns each socket, by the socket's inode
-        self._others: set[int] = set()  # inodes of the other sockets that the kernel listed
+        self._other_inodes: set[int] = set()  # inodes of the other sockets that the kernel listed
         self._outdated = False  # True if there is a new socket, whose owner is unknown
         self._hidden: list[str] = []  # one line for each rank whose connections cannot be listed
         self._addresses: tuple[str, ...] = ()
         self._devices: tuple[str, ...] = ()  # the interfaces with these addresses
 
     def read(self) -> Reading:
-        """Return the host's retransmissions, and a peer per rank and address; new sockets count one read later."""
+        """Return the host's retransmissions, and a peer per rank and address. A new socket counts one read later."""
         ranks = dict(self._ranks())
         if self._outdated or ranks != self._searched:
             self._search(ranks)
@@ -73,7 +73,7 @@ class TcpSource:
         if addresses != self._addresses:
             devices = self._interfaces()
             self._addresses = addresses
-            self._devices = tuple(sorted({devices[a] for a in addresses if a in devices}))
+            self._devices = tuple(sorted({devices[address] for address in addresses if address in devices}))
         in_doubt = self._stands_still() or any(peer.num_timeouts for peer in peers)
         answers = self._peer_answers(connections) if in_doubt else None
         sample = TcpSample(retransmitted_segments(self._proc / "net/snmp"), peers, addresses, self._devices, answers)
@@ -89,7 +89,9 @@ class TcpSource:
     def _search(self, ranks: Mapping[ProcessId, _Rank]) -> None:
         """Find the owner of each socket; only called if a rank or a socket is new, because descriptors are many."""
         own_namespace = (self._proc / "self/ns/net").readlink()
-        self._owners, self._hidden, self._visible = {}, [], False
+        self._owners = {}
+        self._hidden = []
+        self._visible = False
         for process, (job_id, rank) in ranks.items():
             try:
                 with process.opened(self._proc) as folder:
@@ -114,8 +116,8 @@ class TcpSource:
 
     def _connections(self) -> list[Connection]:
         answer = self._dump(self._owners)
-        self._outdated = not answer.others <= self._others  # a new socket: a rank may own it
-        self._others = answer.others
+        self._outdated = not answer.other_inodes <= self._other_inodes  # a new socket: a rank may own it
+        self._other_inodes = answer.other_inodes
         return answer.connections
 
 

@@ -44,13 +44,16 @@ class UnreadBoxes:
 
     def add(self, path: str, inode: int, error: Exception) -> str:
         """Record a failed try to read a box, and look at its lock; return the reason."""
-        known, now = self.boxes.get(path), self._clock()
-        since, line = known.since_ns if known else now, reason(path, error)
-        self.boxes[path] = _Unread(inode, _kind(error), line, since, now, _is_held(path))
+        known = self.boxes.get(path)
+        now = self._clock()
+        line = reason(path, error)
+        self.boxes[path] = _Unread(
+            inode, _kind(error), line, since_ns=known.since_ns if known else now, tried_ns=now, lives=_is_held(path)
+        )
         return line
 
     def may_try(self, path: str) -> bool:
-        """Return True if a box was not set aside, or a while ago."""
+        """Return True if the box was not set aside, or if its last try is a while ago."""
         return path not in self.boxes or self._clock() - self.boxes[path].tried_ns > RETRY_NS
 
     def retain(self, listed: Mapping[str, ListedBox]) -> None:
@@ -58,10 +61,11 @@ class UnreadBoxes:
         self.boxes = {p: box for p, box in self.boxes.items() if p in listed and listed[p].inode == box.inode}
 
     def ranks(self) -> Iterator[UnreadRank]:
-        """Yield the first ranks that live and cannot be read. A box whose folder names no job is left out."""
+        """Yield the first living ranks whose boxes cannot be read. A box whose folder names no job is left out."""
         num_ranks = 0
         for path, box in self.boxes.items():
-            job_id, name = Path(path).parts[-3], _RANK.fullmatch(Path(path).name)
+            job_id = Path(path).parts[-3]
+            name = _RANK.fullmatch(Path(path).name)
             if box.lives and JOB_ID.fullmatch(job_id) and num_ranks < MAX_UNREAD:
                 num_ranks += 1
                 seconds = (self._clock() - box.since_ns) * 1e-9

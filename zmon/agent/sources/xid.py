@@ -1,7 +1,7 @@
 """Count the XID errors that the driver raised for each GPU since the agent started.
 
-They come from an NVML event set, which delivers each error once and is read without waiting. XID numbers: NVIDIA's
-"XID errors" catalog. Cards without events are not watched.
+The errors come from an NVML event set, which delivers each error once and is read without waiting. XID numbers:
+NVIDIA's "XID errors" catalog. Cards without events are not watched.
 """
 
 from __future__ import annotations

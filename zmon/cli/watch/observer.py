@@ -29,7 +29,7 @@ from zmon.cli.watch.screen import Screen
 from zmon.cli.watch.watched_command import WatchedCommand
 from zmon.detectors import ALL
 from zmon.hub import Hub, HubConfig
-from zmon.hub.memory import search_seldom
+from zmon.hub.memory import limit_cycle_searches
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
@@ -92,7 +92,7 @@ class Observer:
 
     async def observe(self) -> None:
         """Run agent and hub until the command has ended and that is judged."""
-        search_seldom()
+        limit_cycle_searches()
         data_dir = self._config.data_dir
         assert data_dir is not None
         agent_socket, hub_socket = data_dir / AGENT_SOCKET, data_dir / HUB_SOCKET

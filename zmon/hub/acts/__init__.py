@@ -1,9 +1,9 @@
-"""The acts of a hub: what it would do about findings, or does, if its site lets it (`zmon hub --act`).
+"""The acts of a hub: what it would do about findings, or does, if its site allows it (`zmon hub --act`).
 
 In each pass, `policy` says which critical finding asks for which act. A finding that asks for long enough without
-healing becomes an intent (`intents`). `guards` refuse intents that must not be carried out now. For the others the hub
-asks the agent of the host, which has the last word (zmon/agent/acts/). Each change of an intent is a line of
-`intents.jsonl`, which is on disk before an agent is asked. `score` judges an intent by what the job did afterwards.
+healing becomes an intent (`intents`). `guards` refuse intents that must not be carried out now. For others the hub asks
+the agent of the host, which may still refuse (zmon/agent/acts/). Each change of an intent is a line of `intents.jsonl`,
+which is on disk before an agent is asked. `score` judges an intent by what the job did afterwards.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from zmon.web import client
 log = logging.getLogger("zmon.acts")
 
 FILE = "intents.jsonl"  # name of the file in the data directory
-# A refused intent is decided again after this time, if its finding still asks: by then another act on the job is over.
+# A refused intent is decided again after this time if its finding still asks: by then another act on the job is over.
 AGAIN_SECONDS = JOB_SECONDS
 CAPSULE_SECONDS = 3.0  # an act does not wait longer for the capsule of its finding
 ASK_SECONDS = 5.0
@@ -65,7 +65,7 @@ class Intents:
     def __init__(self, policy: Policy, data_dir: Path, links: Sequence[AgentLink]) -> None:
         self.policy, self._data_dir, self._links = policy, data_dir, links
         self._intents: dict[str, Intent] = {}
-        self._asked_since: dict[tuple[str, tuple[int, ...]], float] = {}  # by id of intent and its ranks
+        self._asked_since: dict[tuple[str, tuple[int, ...]], float] = {}  # by id and ranks of an intent
         self._clock_set_at: float | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by id of the intent
         self._new: list[Intent] = []
@@ -93,15 +93,15 @@ class Intents:
         return sorted(self._intents.values(), key=lambda intent: intent.time, reverse=True)
 
     def acts_text(self, snapshot: Snapshot) -> str:
-        """Return what zmon did to this start of a job; empty if nothing."""
-        first = snapshot.reported_ranks[0]
+        """Return what zmon did to this launch; empty if nothing."""
+        launch = (snapshot.job_id, snapshot.reported_ranks[0].launch_id, snapshot.attempt)
         return "; ".join(
-            f"zmon ended {each.who if each.act == KILL_CULPRIT else 'its launchers'} because of "
-            f"{each.cause} (rule {each.rule})"
-            for each in self._intents.values()
-            if each.result == ACTED
-            and each.act != CAPTURE
-            and (each.job_id, each.launch_id, each.attempt) == (snapshot.job_id, first.launch_id, snapshot.attempt)
+            f"zmon ended {intent.who if intent.act == KILL_CULPRIT else 'its launchers'} because of "
+            f"{intent.cause} (rule {intent.rule})"
+            for intent in self._intents.values()
+            if intent.result == ACTED
+            and intent.act != CAPTURE
+            and (intent.job_id, intent.launch_id, intent.attempt) == launch
         )
 
     def scores(self) -> list[IntentScore]:
@@ -131,12 +131,12 @@ class Intents:
             self._clock_set_at = now
             self._asked_since = {key: since + clock_moved for key, since in self._asked_since.items()}
         self._file.retry(now)
-        for each in [*self._intents.values()]:
-            later = with_score_or_outcome(each, jobs.get(each.job_id), now)
-            if each.id not in self._tasks and later != each:
+        for intent in [*self._intents.values()]:
+            later = with_score_or_outcome(intent, jobs.get(intent.job_id), now)
+            if intent.id not in self._tasks and later != intent:
                 self._follow(later)
         asking = [*self._asking(findings, jobs, now)]
-        self._stop_in_a_storm([each for each, rule, _ in asking if rule.mode == ENFORCE], now)
+        self._stop_in_a_storm([intent for intent, rule, _ in asking if rule.mode == ENFORCE], now)
         for intent, rule, snapshot in asking:
             seconds = now - self._asked_since[intent.id, intent.ranks]
             if seconds >= rule.wait_seconds and (intent.capsule or seconds >= CAPSULE_SECONDS):
@@ -154,17 +154,17 @@ class Intents:
         """Yield the intent of each finding that asks for an act and may be decided, and remember since when it asks."""
         earlier, self._asked_since = self._asked_since, {}
         for finding in findings:
-            snapshot = jobs.get(finding.job_id)
-            rule = snapshot and self.policy.rule(finding, snapshot.reported_ranks[0].labels)
-            if not snapshot or not rule or (intent := make_intent(rule, finding, snapshot, now)) is None:
+            if (snapshot := jobs.get(finding.job_id)) is None:
                 continue
-            if self._may_be_decided(intent):
+            rule = self.policy.rule(finding, snapshot.reported_ranks[0].labels)
+            intent = make_intent(rule, finding, snapshot, now) if rule else None
+            if rule and intent and self._may_be_decided(intent):
                 key = intent.id, intent.ranks
                 self._asked_since[key] = earlier.get(key, now)
                 yield intent, rule, snapshot
 
     def _may_be_decided(self, intent: Intent) -> bool:
-        """Return True if it was not decided yet, or refused so long ago that the reason may be gone."""
+        """Return True if the intent was not decided yet, or was refused so long ago that the reason may be gone."""
         earlier = self._intents.get(intent.id)
         if earlier is None:
             return True
@@ -172,15 +172,14 @@ class Intents:
         return is_open and intent.time - earlier.time >= AGAIN_SECONDS
 
     def _stop_in_a_storm(self, asking: Sequence[Intent], now: float) -> None:
-        """Stop all acts, until a person resets that, if faults of the last minute must have one common cause."""
+        """Stop all acts, until a person resets the stop, if faults of the last minute must have one common cause."""
         if asking and ALL not in self.stops and (why := storm_reason([*self._intents.values(), *asking], now)):
             stop(self._data_dir, ALL, why, "the hub", is_breaker=True)
             log.error("acts are stopped: %s", why)
 
     def _decide(self, session: aiohttp.ClientSession, intent: Intent, rule: ActRule, snapshot: Snapshot) -> None:
-        """Write down an intent, and act if its rule and the guards let it."""
-        set_at = self._clock_set_at
-        since_set = None if set_at is None else intent.time - set_at
+        """Record an intent, and carry it out if its rule and the guards allow it."""
+        since_set = None if self._clock_set_at is None else intent.time - self._clock_set_at
         site = Site(self._intents.values(), scores(self._intents.values()), stop_reasons(self.stops), since_set)
         reason = unproven_reason(intent, rule.override, site) if rule.mode == ENFORCE and rule.act != CAPTURE else ""
         if reason:
@@ -199,11 +198,11 @@ class Intents:
         else:
             why = f"override: {rule.override}" if rule.override else "by its score"
             self._put(msgspec.structs.replace(intent, result=UNANSWERED, reasons=(why,)), count=False)
-            if self.error is None:  # it is on disk
+            if self.error is None:  # the intent is on disk
                 self._tasks[intent.id] = asyncio.create_task(self._act(session, self._intents[intent.id], snapshot))
 
     async def _act(self, session: aiohttp.ClientSession, intent: Intent, snapshot: Snapshot) -> None:
-        """Ask the agents, and write down their answers."""
+        """Ask the agents for the act, and record their answers."""
         try:
             ranks = [r for r in snapshot.ranks if r.run_uid in intent.run_uids]
             links = links_of(self._links, ranks)
@@ -227,19 +226,20 @@ class Intents:
             result = UNANSWERED if len(given) < len(answers) else REFUSED
             if any(answer.result == ACTED for answer in given):
                 result = ACTED
-            lines = (a if isinstance(a, str) else f"{a.host}: {a.reason}" for a in answers)
+            lines = (answer if isinstance(answer, str) else f"{answer.host}: {answer.reason}" for answer in answers)
             self._put(msgspec.structs.replace(intent, result=result, reasons=(*intent.reasons, *lines)), tell=True)
         finally:
             del self._tasks[intent.id]
 
     def _follow(self, intent: Intent) -> None:
-        """Write down the score or outcome of an intent. A rule whose act did not help is stopped until a reset."""
+        """Record the score or outcome of an intent. A rule whose act did not help is stopped until a reset."""
         if intent.outcome == DID_NOT_HELP:
             reason = f"{intent.act} on {intent.job_id} did not help"
             stop(self._data_dir, rule_stop(intent.rule), reason, "the hub", is_breaker=True)
         self._put(intent, tell=bool(intent.outcome), count=False)
 
     def _put(self, intent: Intent, tell: bool = False, count: bool = True) -> None:
+        """Store an intent. `tell`: notify people of it, unless it is no news; `count`: count its result."""
         self._intents[intent.id] = intent
         self._file.append(msgspec.json.encode(intent) + b"\n")
         if count:
@@ -273,7 +273,7 @@ class Intents:
 
 def stop_reasons(known_stops: Mapping[str, Stop]) -> dict[str, str]:
     """Return the reason of each stop, by the name of the stop."""
-    return {name: each.reason for name, each in known_stops.items()}
+    return {name: known_stop.reason for name, known_stop in known_stops.items()}
 
 
 __all__ = ["Intents", "Policy", "read_policy"]

@@ -1,6 +1,6 @@
-"""The guards of acts, in one place: each says in one line why zmon does not act now. Pure.
+"""The guards of acts, in one place: each guard says in one line why zmon does not act now. Pure.
 
-The agent of the host has its own guards (zmon/agent/acts/), about the process: what a hub knows of it may be outdated.
+The agent of the host has its own guards (zmon/agent/acts/), about the process, of which a hub may have outdated data.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ MAX_CULPRITS = 4  # more ranks at fault at once are no fault of a rank
 
 @dataclass(frozen=True)
 class Site:
-    """The knowledge of the guards beside the intent and its job."""
+    """The facts that the guards use beside the intent and its job."""
 
-    intents: Iterable[Intent]  # the earlier ones
+    intents: Iterable[Intent]  # the earlier intents
     scores: Mapping[str, Score] = field(default_factory=dict)  # by cause
     stops: Mapping[str, str] = field(default_factory=dict)  # what a person or a breaker has stopped, with the reason
     seconds_since_clock_set: float | None = None  # None: never
@@ -52,9 +52,12 @@ def is_proven(score: Score) -> bool:
 def storm_reason(intents: Iterable[Intent], now: float) -> str:
     """Return why the faults of the last minute must have one common cause; empty if they need not."""
     recent = [
-        each for each in intents if each.mode == ENFORCE and each.act != CAPTURE and now - each.time <= STORM_SECONDS
+        intent
+        for intent in intents
+        if intent.mode == ENFORCE and intent.act != CAPTURE and now - intent.time <= STORM_SECONDS
     ]
-    jobs, hosts = {each.job_id for each in recent}, {host for each in recent for host in each.hosts}
+    jobs = {intent.job_id for intent in recent}
+    hosts = {host for intent in recent for host in intent.hosts}
     if len(jobs) < STORM_JOBS and len(hosts) < STORM_HOSTS:
         return ""
     return f"culprits in {counted(len(jobs), 'job')} on {counted(len(hosts), 'host')} within {STORM_SECONDS:.0f} s"
@@ -74,8 +77,8 @@ def refusals(intent: Intent, snapshot: Snapshot, site: Site) -> Iterator[str]:
         return
     if site.seconds_since_clock_set is not None and site.seconds_since_clock_set < CLOCK_SECONDS:
         yield f"the clock of the hub's host was set {site.seconds_since_clock_set:.0f} s ago"
-    if unseen := snapshot.num_missing + len(snapshot.unwatched):
-        yield f"{counted(unseen, 'rank')} of {snapshot.world_size} are not watched"
+    if num_unwatched := snapshot.num_missing + len(snapshot.unwatched):
+        yield f"{counted(num_unwatched, 'rank')} of {snapshot.world_size} are not watched"
     for earlier in site.intents:
         seconds = intent.time - earlier.time
         if earlier.job_id == intent.job_id and earlier.result in (ACTED, UNANSWERED) and seconds < JOB_SECONDS:

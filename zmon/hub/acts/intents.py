@@ -17,7 +17,7 @@ def make_intent(rule: ActRule, finding: Finding, snapshot: Snapshot, now: float)
     with_act = targets(rule.act, finding, snapshot)
     is_kill = rule.act == KILL_CULPRIT
     if is_kill and finding.ranks and not with_act:
-        return None  # they have all ended
+        return None  # all culprits have ended
     first = snapshot.reported_ranks[0]
     return Intent(
         id=f"{finding.id}/{rule.name}",
@@ -44,7 +44,7 @@ def make_intent(rule: ActRule, finding: Finding, snapshot: Snapshot, now: float)
 
 
 def targets(act: str, finding: Finding, snapshot: Snapshot) -> list[RankState]:
-    """Return the ranks about which agents are asked: those at fault that live, or one for each launcher."""
+    """Return the ranks that the requests to agents name: the living ranks at fault, or the first of each launcher."""
     if act == CAPTURE:
         return []
     if act == KILL_CULPRIT:

@@ -1,4 +1,4 @@
-"""The policy of a site: which findings ask for which act. Read from the file of `zmon hub --act`. Pure but for that."""
+"""The policy of a site: which findings ask for which act. Only `read_policy` reads a file; all else is pure."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ from zmon.yaml_text import load_yaml
 PAGE = "docs/act.md"
 CRASH_LOOP = "crash_loop"
 _LEAST_CONFIDENCE = 0.8  # what collectives and stacks prove has 0.8 to 0.9, what a process state proves 0.97
-# A finding must ask for an act for at least so long: within it, all ranks that a scheduler suspended are seen stopped.
-_LEAST_WAIT_SECONDS, _MOST_WAIT_SECONDS = 2.0, 3600.0
-_MAX_RULES, _MAX_OVERRIDE = 32, 160
+# A finding must ask for an act for at least this long: by then the agents report all ranks that a scheduler suspended.
+_LEAST_WAIT_SECONDS = 2.0
+_MOST_WAIT_SECONDS = 3600.0
+_MAX_RULES = 32
+_MAX_OVERRIDE = 160  # characters
 _NAME = re.compile(r"(?=.*[A-Za-z0-9])[A-Za-z0-9_-]{1,64}")  # of a rule; also part of the name of a file
 _CAUSES = tuple(sorted({cause for detector in ALL for cause in detector.causes}))
-# The proofs that an act may need. A lock proves that a rank is gone: there is nothing to kill. Silence proves nothing.
+# The proofs that justify an act. A lock proves that a rank is gone: there is nothing to kill. Silence proves nothing.
 _PROOFS = {
     CAPTURE: (LOCK, PROCESS_STATE, LINK, SEQUENCE, STACKS, DEVICE, STEPS),
     KILL_CULPRIT: (PROCESS_STATE, SEQUENCE, STACKS),
@@ -62,7 +64,7 @@ class ActRule(msgspec.Struct, frozen=True, kw_only=True):
     labels: AlertLabels
     act: str
     mode: str
-    override: str  # who lets it act without a score, and why; "": it needs one
+    override: str  # who allows the rule to act without a score, and why; "": it needs a score
 
     def asks(self, finding: Finding, labels: Mapping[str, str]) -> bool:
         """Return True if the rule asks for its act about this finding; `labels` are those of the job.
@@ -120,8 +122,8 @@ def _checked(path: Path, rule: _Rule) -> ActRule:
     place = f"rule {rule.name}"
     if not rule.causes:
         raise _wrong(path, f"{place} has no causes")
-    for key, words, known in (("act", (rule.act,), ACTS), ("causes", rule.causes, _CAUSES)):
-        _check(path, f"{place}: {key}", words, known)
+    _check(path, f"{place}: act", (rule.act,), ACTS)
+    _check(path, f"{place}: causes", rule.causes, _CAUSES)
     _check(path, f"{place}: proofs of {rule.act}", rule.proofs, _PROOFS[rule.act])
     if not 0 < rule.min_confidence <= 1:
         raise _wrong(path, f"{place}: min_confidence is {rule.min_confidence:g}, and must be above 0 and at most 1")
@@ -137,9 +139,8 @@ def _checked(path: Path, rule: _Rule) -> ActRule:
     if rule.override and rule.mode == OBSERVE:
         raise _wrong(path, f"{place} has an override, but it only observes")
     labels = read_alert_labels(rule.labels, f"{place}.labels")
-    names = ("name", "causes", "min_confidence", "wait_seconds", "act", "mode", "override")
-    values = {name: getattr(rule, name) for name in names}
-    return ActRule(**values, proofs=rule.proofs or _PROOFS[rule.act], labels=labels)
+    proofs = rule.proofs or _PROOFS[rule.act]
+    return ActRule(**msgspec.structs.asdict(rule) | {"proofs": proofs, "labels": labels})
 
 
 def _check(path: Path, place: str, words: Iterable[str], known: Sequence[str]) -> None:

@@ -1,7 +1,4 @@
-"""The score of an intent, and the outcome of an act, by what the job did afterwards.
-
-Pure. `docs/act.md` has these rules for people.
-"""
+"""The score of an intent and the outcome of an act, by what the job did afterwards (docs/act.md). Pure."""
 
 from __future__ import annotations
 
@@ -48,15 +45,15 @@ class Score:
 
 
 def scores(intents: Iterable[Intent]) -> dict[str, Score]:
-    """Return the score of each cause. Intents that were acted upon have no score, since nobody else could act."""
-    numbers: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    """Return the score of each cause. An intent that was carried out has no score, since its act changed the job."""
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for intent in filter(is_scored, intents):
-        numbers[intent.cause][intent.score or "open"] += 1
-    return {cause: Score(**by_score) for cause, by_score in numbers.items()}
+        counts[intent.cause][intent.score or "open"] += 1
+    return {cause: Score(**by_score) for cause, by_score in counts.items()}
 
 
 def is_scored(intent: Intent) -> bool:
-    """Return True if what followed says whether the intent was right: zmon itself did nothing."""
+    """Return True if zmon itself did nothing, so that what followed shows whether the intent was right."""
     return intent.act != CAPTURE and intent.result not in (ACTED, UNANSWERED)
 
 
@@ -81,7 +78,7 @@ def _score(intent: Intent, snapshot: Snapshot | None, now: float) -> str:
         return (RIGHT if _has_ended(snapshot) else UNCLEAR) if is_late else ""
     if _is_same_launch(intent, snapshot) and _has_passed(intent, snapshot):
         return WRONG
-    if not _is_same_launch(intent, snapshot) or _has_ended(snapshot) or _are_gone(intent, snapshot):
+    if not _is_same_launch(intent, snapshot) or _has_ended(snapshot) or _is_culprit_gone(intent, snapshot):
         return RIGHT
     return UNCLEAR if is_late else ""
 
@@ -93,7 +90,7 @@ def _outcome(intent: Intent, snapshot: Snapshot | None, now: float) -> str:
         return UNSEEN if seconds >= INIT_SECONDS else ""
     if intent.act != KILL_CULPRIT:
         if _is_same_launch(intent, snapshot) and _has_ended(snapshot):
-            return ENDED if seconds >= RELAUNCH_SECONDS else ""  # until then something may start it again
+            return ENDED if seconds >= RELAUNCH_SECONDS else ""  # until then the job may be started again
         return DID_NOT_HELP if seconds >= RELAUNCH_SECONDS else ""
     if not _is_same_launch(intent, snapshot):
         if all(r.steps for r in snapshot.ranks):
@@ -101,8 +98,8 @@ def _outcome(intent: Intent, snapshot: Snapshot | None, now: float) -> str:
         return DID_NOT_HELP if seconds >= INIT_SECONDS else ""
     if _has_passed(intent, snapshot):
         return STEPS_AGAIN
-    last = snapshot.reported_ranks[0]
-    has_restart = last.max_restarts is not None and last.restart_count < last.max_restarts
+    first = snapshot.reported_ranks[0]
+    has_restart = first.max_restarts is not None and first.restart_count < first.max_restarts
     if _has_ended(snapshot) and not has_restart:
         return ENDED
     return DID_NOT_HELP if seconds >= RELAUNCH_SECONDS else ""
@@ -118,11 +115,11 @@ def _has_passed(intent: Intent, snapshot: Snapshot) -> bool:
     return intent.step is not None and bool(snapshot.ranks) and all(r.step > intent.step for r in snapshot.ranks)
 
 
-def _are_gone(intent: Intent, snapshot: Snapshot) -> bool:
-    """Return True if a rank at fault has ended; the finding says that it lived."""
+def _is_culprit_gone(intent: Intent, snapshot: Snapshot) -> bool:
+    """Return True if a rank at fault has ended; it was alive when the finding opened."""
     return intent.act == KILL_CULPRIT and any(not r.alive for r in snapshot.ranks if r.run_uid in intent.run_uids)
 
 
 def _has_ended(snapshot: Snapshot) -> bool:
-    """Return True if every rank of the launch is known to be gone; one that is not watched may live."""
+    """Return True if every rank of the launch is known to be gone. A rank that is not watched may live."""
     return is_over(snapshot) and not snapshot.unwatched and not snapshot.num_missing

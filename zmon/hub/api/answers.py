@@ -135,20 +135,16 @@ class Answers:
     async def detectors(self, request: api.DetectorsRequest) -> api.DetectorList:
         """Return for each detector and job why it is inert, if it is, and the detector's last error."""
         errors = {name: error for (name, _), error in self._hub.errors.texts.items()}
-        return api.DetectorList(
-            [
-                api.DetectorState(
-                    detector.name,
-                    {snapshot.job_id: detector.inert_reason(snapshot) for snapshot in self._hub.snapshots},
-                    errors.get(detector.name),
-                )
-                for detector in self._hub.config.detectors
-            ]
-        )
+        states = []
+        for detector in self._hub.config.detectors:
+            inert = {snapshot.job_id: detector.inert_reason(snapshot) for snapshot in self._hub.snapshots}
+            states.append(api.DetectorState(detector.name, inert, errors.get(detector.name)))
+        return api.DetectorList(states)
 
     async def health(self, request: api.HubHealthRequest) -> api.HubHealth:
         """Return the hub's health. It is healthy while at least one agent answers and its passes succeed."""
-        hub, names = self._hub, {detector.name for detector in self._hub.config.detectors}
+        hub = self._hub
+        detector_names = {detector.name for detector in hub.config.detectors}
         return api.HubHealth(
             healthy=not hub.blind and hub.seconds_since_pass <= _LATE_SECONDS,
             agents=[link.status() for link in hub.links],
@@ -161,7 +157,7 @@ class Answers:
             thresholds=detectors.changed(hub.config.detectors),
             alert_labels=[*hub.config.alert_labels.patterns],
             enforced=hub.config.policy.enforced if hub.config.policy else [],
-            failed={part: error for (part, _), error in hub.errors.texts.items() if part not in names},
+            failed={part: error for (part, _), error in hub.errors.texts.items() if part not in detector_names},
         )
 
     async def get_metrics(self, request: web.Request) -> web.Response:
@@ -170,7 +166,8 @@ class Answers:
     async def page(self) -> bytes:
         """Return the /metrics page. The counters of a job are those on disk, so that none falls after a restart."""
         hub = self._hub
-        shown, jobs = exported_jobs(hub.snapshots), hub.reported_jobs()
+        shown = exported_jobs(hub.snapshots)
+        jobs = hub.reported_jobs()
         accounts = {job_id: hub.job_states.accounts.on_disk(job_id) or Account(job_id) for job_id in shown}
         state = metrics.HubPage(
             jobs=[

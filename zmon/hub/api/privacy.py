@@ -1,7 +1,7 @@
 """Stacks and stderr in findings are private.
 
-A server with roles shows them to whoever has the role `evidence`. One without roles shows them to root, to the user of
-the hub and to the user of the job, over loopback.
+A server with roles shows them to whoever has the role `evidence`. A server without roles shows them to root, to the
+user of the hub and to the user of the job, over loopback.
 """
 
 from __future__ import annotations

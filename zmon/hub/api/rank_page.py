@@ -1,6 +1,6 @@
 """The rows of ranks in an answer: one page of a job's ranks, and the rows in the evidence of a finding.
 
-A job may have 16,384 ranks. Their rows have several megabytes, and nobody reads them all.
+A job may have 16,384 ranks. Their rows take several megabytes, and nobody reads all of them.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def rank_page(snapshot: Snapshot, findings: Sequence[Finding], request: RanksReq
     ]
     states = _in_order(states, request.order, urgency, snapshot)
     first = max(0, request.offset)
-    last = len(states) if request.limit < 0 else first + request.limit
-    rows = _rows(snapshot, states[first:last], watched)
+    end = len(states) if request.limit < 0 else first + request.limit
+    rows = _rows(snapshot, states[first:end], watched)
     return RankList(request.job_id, rows, len(states), _summary(snapshot, watched, urgency))
 
 
@@ -59,7 +59,7 @@ def rank_rows(snapshot: Snapshot) -> list[RankRow]:
 
 
 def _rows(snapshot: Snapshot, states: Sequence[RankState], watched: Collection[int]) -> list[RankRow]:
-    """Return a row for each of these ranks; without a step of all ranks its times are None."""
+    """Return a row for each of these ranks. The times of its last step are None before the first step of all ranks."""
     last = snapshot.steps[-1] if snapshot.steps else None
     return [
         RankRow(
@@ -137,7 +137,7 @@ def _summary(snapshot: Snapshot, watched: Collection[int], urgency: dict[int, _U
     numbers = Counter(_state_word(state, watched) for state in states)
     return RankSummary(
         num_ranks=len(states),
-        num_standing_out=sum(each.level < _USUAL for each in urgency.values()),
+        num_standing_out=sum(rank_urgency.level < _USUAL for rank_urgency in urgency.values()),
         num_missing=snapshot.num_missing,
         missing=snapshot.missing[:MAX_MISSING],
         by_state=dict(numbers.most_common()),
@@ -157,7 +157,7 @@ def _state_word(state: RankState, watched: Collection[int]) -> str:
 
 
 def with_few_rows(finding: Finding, limit: int) -> Finding:
-    """Return a finding whose evidence has at most `limit` rows of ranks, the culprits first, and how many it lacks."""
+    """Return a finding whose evidence has at most `limit` rows of ranks, the culprits first, and counts the others."""
     rows = finding.evidence.ranks
     if rows is UNSET or len(rows) <= limit:
         return finding

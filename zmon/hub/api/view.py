@@ -20,9 +20,11 @@ _RESTARTING = ("rank_exited", "crash_loop")  # after these the living ranks may 
 
 def view(snapshot: Snapshot, job_states: JobStates, active: Sequence[Finding]) -> JobView:
     """Return the view of a job; `active` are its active findings."""
-    lead, known = snapshot.reported_ranks[0], job_states.state_of(snapshot)
-    account, state = known.account, job_state(snapshot, active)
-    utilization = known.utilization(snapshot.reported_ranks)
+    lead = snapshot.reported_ranks[0]
+    state = job_state(snapshot, active)
+    hub_state = job_states.state_of(snapshot)
+    account = hub_state.account
+    utilization = hub_state.utilization(snapshot.reported_ranks)
     efficiency, expected = job_states.baselines.compare(snapshot, state)
     step = max(r.step for r in snapshot.reported_ranks)
     return JobView(
@@ -32,9 +34,9 @@ def view(snapshot: Snapshot, job_states: JobStates, active: Sequence[Finding]) -
         ranks_seen=len(snapshot.ranks),
         state=state,
         step=step,
-        step_seconds=quantile(known.time.recent_seconds, 0.5),
-        step_seconds_p95=quantile(known.time.recent_seconds, 0.95),
-        samples_per_second=known.time.samples_per_second,
+        step_seconds=quantile(hub_state.time.recent_seconds, 0.5),
+        step_seconds_p95=quantile(hub_state.time.recent_seconds, 0.95),
+        samples_per_second=hub_state.time.samples_per_second,
         report=lead.report,
         time=account.causes,
         gpu_seconds=account.gpu_seconds,
@@ -51,9 +53,9 @@ def view(snapshot: Snapshot, job_states: JobStates, active: Sequence[Finding]) -
         samples_source=_samples_source(snapshot),
         utilization=None if isinstance(utilization, Unknown) else utilization,
         utilization_unknown=utilization.reason if isinstance(utilization, Unknown) else "",
-        gpu_activity=known.activity.activity(account),
+        gpu_activity=hub_state.activity.activity(account),
         uncompared=snapshot.uncompared,
-        progress=progress(known.planned_steps, step, state, known.pace),
+        progress=progress(hub_state.planned_steps, step, state, hub_state.pace),
     )
 
 
@@ -66,7 +68,7 @@ def _samples_source(snapshot: Snapshot) -> str:
 def job_state(snapshot: Snapshot, active: Sequence[Finding]) -> str:
     """Return the state of a job in one word: the activity of most ranks, unless it is stalled or has ended.
 
-    A pause that is ordinary for the job, a stall of severity info, is part of its activity.
+    A stall of severity info, which is a pause that is ordinary for the job, is part of its activity.
     """
     if not snapshot.ranks:
         return "unknown"

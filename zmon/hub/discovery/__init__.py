@@ -1,4 +1,4 @@
-"""Finds the agents, and follows them while they come and go.
+"""The discovery of agents, which come and go.
 
 A source of targets is a file that Prometheus reads too, a name in DNS, a Prometheus, or the pods of a namespace in
 Kubernetes.
@@ -26,7 +26,7 @@ from zmon.web.kubernetes.api_server import ApiServer, in_cluster
 
 log = logging.getLogger("zmon.hub")
 
-_LEFT_OUT = "all sources"
+_LEFT_OUT = "all sources"  # in place of the name of a source, for the agents beyond the maximum number
 HOLD_SECONDS = 300.0  # a list that is being written, or a DNS server that starts, is whole again by then
 _LEAST_SHARE = 0.5  # a list that has a smaller share of its former agents is held
 _SCHEMES = ("http://", "https://")
@@ -91,7 +91,7 @@ class Discovery:
         self._targets[source] = answer
 
     def _hold(self, source: str, answer: tuple[str, ...]) -> None:
-        """Keep the agents that a list has lost, until it has been short for five minutes."""
+        """Keep the agents that a list no longer names, until it has been short for five minutes."""
         known = self._targets[source]
         if (timer := self._timers.pop(source, None)) is None:
             line = f"it names {counted(len(answer), 'agent')} instead of {len(known)}: the others are asked for"
@@ -101,19 +101,19 @@ class Discovery:
             due = timer.when()
             timer.cancel()
 
-        def take() -> None:
+        def use_list() -> None:
             self._targets[source] = ()
             self._record(source, answer)
             self._publish(self.targets)
 
-        self._timers[source] = asyncio.get_running_loop().call_at(due, take)
+        self._timers[source] = asyncio.get_running_loop().call_at(due, use_list)
 
     def _end_hold(self, source: str) -> None:
         if timer := self._timers.pop(source, None):
             timer.cancel()
 
     def _note(self, source: str, error: str) -> None:
-        """Record why the last answer of a source is not used; empty if it is."""
+        """Record why the last answer of a source is not used; empty if it is used."""
         if not error:
             self.errors.pop(source, None)
             return
@@ -130,8 +130,8 @@ def agents(
 ) -> tuple[tuple[str, ...], tuple[TargetSource, ...]]:
     """Return the URLs and the sources that `--agents` names. Raises UsageError.
 
-    `scheme`: of targets without one, http or https; `prometheus`: how a Prometheus is asked; `cluster`: returns the API
-    server of this Kubernetes cluster.
+    `scheme`: http or https, for targets that do not say it; `prometheus`: how to log in to a Prometheus; `cluster`:
+    returns the API server of this Kubernetes cluster.
     """
     if not words:
         raise UsageError("--agents names no agent", "", _HELP)

@@ -42,7 +42,7 @@ class KubernetesTargets:
                         yield urls
                         failures = 0
             except ZmonError as error:
-                # The API server forgets old versions: normal after a time without a connection, and no news.
+                # The API server forgets old versions. After a lost connection this is normal, so it is no error.
                 is_expired_version = isinstance(error, Gone)
                 if failures or not is_expired_version:
                     yield error

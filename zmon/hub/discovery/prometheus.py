@@ -32,12 +32,12 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 class PrometheusTargets(PolledSource):
-    """The agents that a Prometheus scrapes, whether they answer it or not."""
+    """The agents that a Prometheus scrapes, also those that do not answer it."""
 
     interval_seconds = 15.0
 
     def __init__(self, base: str, http: HttpConfig | None = None) -> None:
-        """`http`: how this Prometheus is asked."""
+        """`http`: the credentials for this Prometheus."""
         self.name, self._base, self._http = f"prometheus:{base}", base, http
 
     async def find(self, session: aiohttp.ClientSession) -> tuple[str, ...]:

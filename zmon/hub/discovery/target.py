@@ -21,7 +21,7 @@ class TargetSource(Protocol):
     name: str  # in messages: the source as `--agents` has it
 
     def follow(self, session: aiohttp.ClientSession) -> AsyncGenerator[Answer, None]:
-        """Yield an answer whenever there is one, for ever. `session`: that of the hub, with its credentials."""
+        """Yield each answer, for ever. `session`: the hub's session, with its credentials for agents."""
 
 
 class PolledSource(ABC):

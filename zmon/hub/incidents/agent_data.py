@@ -34,7 +34,7 @@ _MAX_NAMED = 8  # hosts or ranks that one line names
 
 @dataclass
 class Collected:
-    """The collected data. `snapshot` is the job's, updated with how its dead ranks ended."""
+    """The collected data. `snapshot` is that of the job, updated with how its dead ranks ended."""
 
     snapshot: Snapshot
     runs: list[steps.LastSteps] = field(default_factory=list)
@@ -58,7 +58,7 @@ async def collect(
     chosen_ranks = steps.choose_ranks(snapshot, finding)
     hosts = list(dict.fromkeys([*(r.host for r in chosen_ranks), *finding.hosts]))
     links_by_uid = links_of(links, chosen_ranks)
-    # The id that each agent has for the job. A host of the finding without chosen ranks is asked for its kernel log.
+    # The job's id at each agent. A host of the finding without chosen ranks is in it, because of its kernel log.
     job_ids = {link: finding.job_id for link in links if link.report and link.report.host in hosts}
     job_ids |= dict(links_by_uid.values())
     answers = await _ask(session, config, job_ids)
@@ -145,9 +145,9 @@ def _lines_of_missing_steps(
     if silent:
         lines.append(f"the steps of the ranks on {listed(sorted(silent), _MAX_NAMED)}: the agent there did not answer")
     present = {run.state.rank for run in runs}
-    without = [r.rank for r in chosen_ranks if r.rank not in present and r.host not in silent]
-    if without:
-        ranks = listed([*map(str, sorted(without))], _MAX_NAMED)
+    absent = [r.rank for r in chosen_ranks if r.rank not in present and r.host not in silent]
+    if absent:
+        ranks = listed([*map(str, sorted(absent))], _MAX_NAMED)
         lines.append(f"the steps of rank {ranks}: the agent has none of that time")
     return lines
 

@@ -1,7 +1,7 @@
 """The builder of capsules: it combines a finding, the job's snapshot, and the last steps of its ranks. Pure.
 
-The row of a host shows what its interfaces and GPUs did in the minute before. If a counter fell, it has been reset, and
-its growth is unknown.
+The row of a host shows what its interfaces and GPUs did in the last minute. A counter that fell has been reset, and its
+growth is unknown.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _rank_row(state: RankState, finding: Finding, watched: bool, run: LastSteps 
 
 
 def _median_seconds(nanoseconds: Sequence[int]) -> float | None:
-    return quantile([number * NS for number in nanoseconds], 0.5)
+    return quantile([value * NS for value in nanoseconds], 0.5)
 
 
 def host_row(window: HostWindow) -> HostRow:

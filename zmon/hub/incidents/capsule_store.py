@@ -65,18 +65,18 @@ class CapsuleStore:
             REPORT: report(capsule, steps.read(rows)).encode(),
             FINDING: msgspec.json.encode(capsule.finding),
         }
-        new = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=self.root))
+        temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=self.root))
         try:
             for name, data in files.items():
-                replace_file(new / name, [data])
+                replace_file(temporary / name, [data])
             if directory.is_dir():
                 _keep_unusable(directory)
                 for name in files:
-                    (new / name).replace(directory / name)
+                    (temporary / name).replace(directory / name)
             else:
-                new.rename(directory)
+                temporary.rename(directory)
         finally:
-            shutil.rmtree(new, ignore_errors=True)
+            shutil.rmtree(temporary, ignore_errors=True)
         return directory
 
     def read(self, incident_id: str) -> Capsule | None:
@@ -100,10 +100,12 @@ class CapsuleStore:
     def prune(self, active: Collection[str]) -> list[str]:
         """Delete incidents older than 30 days, and the oldest ones if all together exceed 1 GiB; return their ids.
 
-        Active incidents are never deleted, and none by its age unless the clock is steady.
+        Active incidents are never deleted. Age counts only while the clock is steady.
         """
         max_age = MAX_AGE_SECONDS if self._clock.is_steady() else math.inf
-        now, free_bytes, deleted = time.time(), MAX_BYTES, []
+        now = time.time()
+        free_bytes = MAX_BYTES
+        deleted = []
         ages = {directory: now - _modified(directory) for directory in self._directories()}
         for directory, age in sorted(ages.items(), key=lambda item: item[1]):
             free_bytes -= _size(directory)
@@ -126,7 +128,7 @@ class CapsuleStore:
 
 
 def _keep_unusable(directory: Path) -> None:
-    """Rename the files of an incident whose capsule cannot be decoded. Raises OSError if it cannot be read now."""
+    """Rename the files of an incident whose capsule cannot be decoded. Raises OSError if it cannot be read."""
     try:
         _CAPSULE_DECODER.decode((directory / CAPSULE).read_bytes())
     except FileNotFoundError:

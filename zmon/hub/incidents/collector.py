@@ -67,19 +67,19 @@ class Incidents:
         for summary in self.store.summaries():
             finding = journal.find(summary.id)
             if summary.resolved is None and finding is not None and finding.resolved is not None:
-                self._open[summary.id] = self._resumed_incident(finding)  # the hub ended before it could write the end
+                self._open[summary.id] = self._resumed_incident(finding)  # its end is not in the capsule yet
 
     def update(self, session: aiohttp.ClientSession, snapshots: Iterable[Snapshot], now: float) -> None:
         """Follow the journal; call it once per pass. An error here is logged and does not stop the pass."""
         try:
             self._update(session, {snapshot.job_id: snapshot for snapshot in snapshots}, now)
-        except Exception as error:  # a defect here must not cost the pass, and with it the findings
+        except Exception as error:  # a defect here must not stop the pass, which publishes the findings
             if str(error) != self.error:
                 log.exception("incident capsules cannot be updated")
             self.error = str(error)
 
     def move_times(self, seconds: float) -> None:
-        """Move what waits for a time, because the clock was set by these seconds."""
+        """Move the times that are compared with later ones, because the clock was set by these seconds."""
         for incident in self._open.values():
             incident.due += seconds
         if self._pruned_at is not None:
@@ -90,7 +90,8 @@ class Incidents:
         for intent in intents:
             if (incident := self._open.get(intent.finding)) is not None:
                 incident.moments.append(moments.act_moment(intent, now))
-                incident.is_stale, incident.due = True, now
+                incident.is_stale = True
+                incident.due = now
 
     async def close(self) -> None:
         """Stop; after this nothing writes to the folder any more."""
@@ -107,7 +108,10 @@ class Incidents:
         for finding_id, incident in self._open.items():
             latest = self._journal.find(finding_id)
             if finding_id not in active and not incident.has_ended and latest is not None:
-                incident.finding, incident.has_ended, incident.is_stale, incident.due = latest, True, True, now
+                incident.finding = latest
+                incident.has_ended = True
+                incident.is_stale = True
+                incident.due = now
                 incident.moments.append(moments.resolution(latest))
         for incident in self._open.values():
             if incident.is_stale and incident.task is None and now >= incident.due:
@@ -161,14 +165,15 @@ class Incidents:
         self._suspected = suspected
 
     async def _refresh(self, session: aiohttp.ClientSession, incident: _Incident) -> None:
-        """Collect if necessary, and write the capsule. A change in the meantime is written when it is due."""
+        """Collect data if necessary, and write the capsule. A change in the meantime is written when it is due."""
         finding_id = incident.finding.id
         capsule: Capsule | None = None
         try:
             async with self._limit:
                 if incident.has_ended:  # the journal drops large evidence only if all of it is in the capsule
                     await self._stall_evidence.wait(finding_id)
-                incident.is_stale, rows = False, None
+                incident.is_stale = False
+                rows = None
                 if incident.snapshot is not None:
                     capsule, rows = await self._collect(session, incident, incident.snapshot)
                 capsule = capsule or await asyncio.to_thread(self.store.read, finding_id)
@@ -191,12 +196,13 @@ class Incidents:
             collect(session, self._config, self._links, snapshot, incident.finding),
             self._stall_evidence.wait(incident.finding.id),
         )
-        finding, now = self._journal.find(incident.finding.id) or incident.finding, time.time()
+        finding = self._journal.find(incident.finding.id) or incident.finding
+        now = time.time()
         seconds = time.monotonic() - begin
         new = [*collected.moments, moments.evidence_gathered(now, finding)]
         incident.moments = moments.extended(incident.moments, new)
 
-        def make() -> tuple[Capsule, bytes]:
+        def build() -> tuple[Capsule, bytes]:
             rows, ranks = steps.encode(collected.runs)
             runs = [run for run in collected.runs if run.state.rank in ranks]
             num_cut = len(collected.runs) - len(runs)
@@ -206,7 +212,7 @@ class Incidents:
             return capsule, rows
 
         self._pruned_at = None  # a new capsule takes space: prune at the next pass
-        return await asyncio.to_thread(make)
+        return await asyncio.to_thread(build)
 
     async def _write(self, capsule: Capsule, incident: _Incident, rows: bytes | None) -> None:
         finding = self._journal.find(incident.finding.id) or incident.finding

@@ -46,7 +46,8 @@ class HostClock:
 
 def opening(finding: Finding) -> Iterator[TimelineEvent]:
     """Yield the first sign and the opening of the finding."""
-    step, culprits = "" if finding.step is None else f" at step {finding.step}", culprit_names(finding)
+    step = "" if finding.step is None else f" at step {finding.step}"
+    culprits = culprit_names(finding)
     yield TimelineEvent(finding.onset, f"first sign{step}", culprits)
     yield TimelineEvent(finding.detected, f"finding opened: {finding.cause}, {finding.severity}", culprits)
 
@@ -68,8 +69,8 @@ def suspicions(suspected: Iterable[Suspected], finding: Finding) -> Iterator[Tim
         by_reason.setdefault(suspect.reason, []).append(suspect)
     for reason, suspects in by_reason.items():
         first = min(suspects, key=lambda suspect: (suspect.rank not in finding.ranks, suspect.time, suspect.rank))
-        others = f" and {len(suspects) - 1} more" if len(suspects) > 1 else ""
-        subject = f"rank {first.rank}{others}, by the agent on {first.host}"
+        and_more = f" and {len(suspects) - 1} more" if len(suspects) > 1 else ""
+        subject = f"rank {first.rank}{and_more}, by the agent on {first.host}"
         yield TimelineEvent(first.time, f"suspected: {reason}", subject)
 
 
@@ -121,7 +122,7 @@ def kernel_events(events: Iterable[KernelEvent], clock: HostClock, since: float)
 
 
 def rank_moments(snapshot: Snapshot, ranks: Iterable[RankState]) -> Iterator[TimelineEvent]:
-    """Yield what happened to these ranks, at the times by which the detectors decide what came first."""
+    """Yield what happened to these ranks, at the times from which the detectors infer what came first."""
     for fact in facts_of(snapshot, ranks):
         line = _one_line(f"{fact.kind.value}{f': {fact.text}' if fact.text else ''}")
         subject = fact.host if fact.rank is None else f"rank {fact.rank} on {fact.host}"

@@ -47,17 +47,17 @@ def self_time_plot(steps: Sequence[PlottedStep], ranks: Sequence[int]) -> SelfTi
     median = quantile([*self_seconds.values()], 0.5)
     if not median:
         return None
-    numbers = sorted({step.step for step in steps})
+    step_numbers = sorted({step.step for step in steps})
     paths: dict[float, list[str]] = {}
     for row, rank in enumerate(ranks):
-        levels = [_level(self_seconds.get((rank, number)), median) for number in numbers]
+        levels = [_level(self_seconds.get((rank, number)), median) for number in step_numbers]
         for begin, length, strength in _runs(levels):
             paths.setdefault(strength, []).append(f"M{begin} {row}h{length}v.9h-{length}z")
     background = f'<path class="known" d="{"".join("".join(d) for d in paths.values())}"/>'
     cells = "".join(f'<path d="{"".join(d)}" fill-opacity="{strength}"/>' for strength, d in sorted(paths.items()))
     height = ROW_PIXELS * len(ranks)
     return SelfTimePlot(
-        f'<svg class="heat" width="100%" height="{height}" viewBox="0 0 {len(numbers)} {len(ranks)}" '
+        f'<svg class="heat" width="100%" height="{height}" viewBox="0 0 {len(step_numbers)} {len(ranks)}" '
         f'preserveAspectRatio="none" shape-rendering="crispEdges" role="img">{background}{cells}</svg>',
         median,
     )
@@ -110,7 +110,8 @@ def timeline(moments: Sequence[TimelineEvent], onset: float) -> str:
         for position, label in ((_symmetric_log(seconds), label) for seconds, label in _TICKS)
         if low <= position <= high
     )
-    dots, last_in_row = [], [-9.0, -9.0, -9.0]  # rows keep dots from covering each other
+    dots = []
+    last_in_row = [-9.0, -9.0, -9.0]  # percent of the last dot of each row; rows keep dots from covering each other
     for number, position in enumerate(positions, 1):
         percent = 100 * (position - low) / (high - low)
         row = next((row for row, last in enumerate(last_in_row) if percent - last > 4.5), number % len(last_in_row))
@@ -125,7 +126,8 @@ def timeline(moments: Sequence[TimelineEvent], onset: float) -> str:
 
 def _line(values: Sequence[float | None], top: float, name: str) -> str:
     """Return a line through the values; an unknown value interrupts it."""
-    parts, pen = [], "M"
+    parts = []
+    pen = "M"  # M moves to the next point, L draws a line to it
     for x, value in enumerate(values):
         if value is None:
             pen = "M"

@@ -70,7 +70,9 @@ def last_steps(state: RankState, steps: Steps, zero: float) -> LastSteps:
 
 def encode(runs: Sequence[LastSteps]) -> tuple[bytes, tuple[int, ...]]:
     """Return the content of the file, and the ranks that fit into it; `runs` has the most important ranks first."""
-    table, parts, size = Table.from_runs(runs), [], 0
+    table = Table.from_runs(runs)
+    parts = []
+    size = 0
     for run in runs:
         part = io.BytesIO()
         write_json_lines(replace(table, runs=[run]), part)

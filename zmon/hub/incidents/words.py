@@ -85,5 +85,5 @@ def pending(row: FlightRow | None) -> str:
         return row.error or (f"nothing pending, done up to {last}" if last else "nothing pending")
     first, num_others = row.pending[0], (row.num_pending or 1) - 1
     age = "" if first.age_seconds is None else f" since {seconds(first.age_seconds)}"
-    others = f", and {num_others} more" if num_others > 0 else ""
-    return f"{first.op} #{first.sequence} of {first.group}{age}{others}"
+    and_more = f", and {num_others} more" if num_others > 0 else ""
+    return f"{first.op} #{first.sequence} of {first.group}{age}{and_more}"

@@ -1,7 +1,7 @@
 """The classes of the probe whose hot methods are in C.
 
-Each inherits from its type in `native` first, and has the other methods of its Python class. This module fails to
-import if the package was built without a compiler.
+Each class inherits from its type in `native` first, and has the other methods of its Python class. This module cannot
+be imported if the package was built without a compiler.
 """
 
 from __future__ import annotations
@@ -31,10 +31,7 @@ class CTimeline(native.Timeline, RankTimeline):
 
 
 def _layout_numbers() -> dict[str, int]:
-    """Return every number of the layout by its name in lower case, and the start of every slice.
-
-    box.h lists those that C reads.
-    """
+    """Return every number of the layout, and the start of every slice, by name in lower case; box.h selects from it."""
     numbers = {name.lower(): value for name, value in vars(layout).items() if isinstance(value, int | slice)}
     return {name: value.start if isinstance(value, slice) else value for name, value in numbers.items()}
 

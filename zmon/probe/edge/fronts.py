@@ -102,4 +102,5 @@ def _show(*args: Any, **kwargs: Any) -> Any:
 def _parameters(function: Callable[..., object]) -> tuple[tuple[str, ...], int]:
     """Return the names of the parameters, and how many of them a call must have."""
     parameters = inspect.signature(function).parameters
-    return tuple(parameters), sum(each.default is inspect.Parameter.empty for each in parameters.values())
+    num_required = sum(parameter.default is inspect.Parameter.empty for parameter in parameters.values())
+    return tuple(parameters), num_required

@@ -14,12 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from zmon import probe
-from zmon.probe.autoload.sitecustomize import (
-    attaches_at_once,
-    is_below_rank,
-    mark_environment,
-    restore_environment,
-)
+from zmon.probe.autoload.sitecustomize import attaches_at_once, is_below_rank, mark_environment, restore_environment
 from zmon.probe.run_check import note_watched
 
 # Installed once, before or after the rank attaches.

@@ -15,7 +15,7 @@ import torch
 from torch.utils.data import BatchSampler
 
 _MAX_DEPTH = 4  # levels of lists and mappings around a tensor
-_MAX_WIDTH = 8  # members of each that are looked at
+_MAX_WIDTH = 8  # members of each list or mapping that are examined
 
 
 def loaded_samples(iterator: Any, batch: Any) -> int | None:

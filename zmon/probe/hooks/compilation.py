@@ -1,7 +1,7 @@
 """Infers compilation: from the start to the end of each run of torch's compiler (torch/_dynamo/callback.py).
 
-The methods that call torch's callbacks are wrapped, because `torch._dynamo.reset` removes all callbacks. They are
-called for the outermost compilation only, also for the compilation of a backward pass and the recording of CUDA graphs.
+The methods that call torch's callbacks are wrapped, because `torch._dynamo.reset` removes all callbacks. torch calls
+them for the outermost compilation only, also for the compilation of a backward pass and the recording of CUDA graphs.
 The compiler waits for its worker processes within this time.
 """
 

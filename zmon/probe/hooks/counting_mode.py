@@ -80,7 +80,7 @@ class CountingMode(TorchDispatchMode):  # type: ignore[misc]
         kwargs = kwargs or {}
         if not self._active or any(_get_dispatch_mode(tracer) is not None for tracer in _TRACERS):
             return func(*args, **kwargs)
-        if any(getattr(each, "__torch_dispatch__", None) is not _PLAIN for each in types):
+        if any(getattr(kind, "__torch_dispatch__", None) is not _PLAIN for kind in types):
             return NotImplemented  # such as a DTensor: its local tensors come here as well
         begin = perf_counter_ns()
         try:
@@ -95,12 +95,12 @@ class CountingMode(TorchDispatchMode):  # type: ignore[misc]
     def _add(self, func: Any, args: Sequence[Any], elapsed: int) -> None:
         is_operator = not isinstance(func, HigherOrderOperator)
         name = func._schema.name if is_operator else f"higher_order::{func.name()}"
-        tensors = [each for each in args if isinstance(each, torch.Tensor)]
-        if any(each.device.type == "meta" for each in tensors):
+        tensors = [argument for argument in args if isinstance(argument, torch.Tensor)]
+        if any(tensor.device.type == "meta" for tensor in tensors):
             return
         shapes: Sequence[Sequence[int]] = ()
-        if all(each.layout is torch.strided and not each.is_nested for each in tensors):
-            shapes = [tuple(each.shape) if isinstance(each, torch.Tensor) else () for each in args]
+        if all(tensor.layout is torch.strided and not tensor.is_nested for tensor in tensors):
+            shapes = [tuple(argument.shape) if isinstance(argument, torch.Tensor) else () for argument in args]
         dtype = _dtype(name, tensors[0]) if tensors else ""
         self._counter.add(OperatorCall(name, shapes, dtype, args, elapsed))
 

@@ -173,7 +173,7 @@ def _register_hook(timeline: RankTimeline, original: Function, module: Any, *arg
 
 
 def _watch_rebuilds() -> None:
-    """Look at each module at its next forward pass again, because the number of its collectives may change."""
+    """Examine each module again at its next forward pass, because the number of its collectives may change."""
     simple_reducer.withdraw()
     if _rebuild_wrapper is not None:
         dist.Reducer._rebuild_buckets = _rebuild_wrapper
@@ -189,7 +189,7 @@ def _rebuild_buckets(timeline: RankTimeline, original: Function, cpp_reducer: An
         try_call(reducer.describe, module)
     if reducer.rebuilt and module.__dict__.get("_has_rebuilt_buckets", True):
         try_call(simple_reducer.offer)
-        if all(each.rebuilt and each.described and not each.owes_rebuild for each in reducers):
+        if all(other.rebuilt and other.described and not other.owes_rebuild for other in reducers):
             dist.Reducer._rebuild_buckets = original  # a module rebuilds once, so this function has nothing more to do
         return original(cpp_reducer)
     num_bytes = (reducer.num_parameters + 1) * INT

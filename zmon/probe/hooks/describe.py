@@ -73,11 +73,7 @@ def _reduce_scatter_single(
 
 
 def _broadcast(
-    tensor: Tensors,
-    src: int | None = None,
-    group: Any = None,
-    async_op: bool = False,
-    group_src: int | None = None,
+    tensor: Tensors, src: int | None = None, group: Any = None, async_op: bool = False, group_src: int | None = None
 ) -> Call:
     is_source = _is_this_rank(src, group_src, group)
     return size(tensor) if is_source else 0, 0 if is_source else size(tensor), group, async_op

@@ -34,10 +34,10 @@ _WRAPPED = ("module", "_fsdp_wrapped_module", "_orig_mod")  # attributes of DDP,
 
 _hooks: dict[int, RemovableHandle] = {}  # the hook of each model, by id of the model
 _awaited = TRAIN  # the activity that the hooks wait for
-# So many calls in eval mode with gradients, with no backward pass between them, are an evaluation. Training has at most
-# a handful for each backward pass. An evaluation with fewer calls takes no longer than some steps.
+# This many calls in eval mode with gradients, with no backward pass between them, are an evaluation. Training has at
+# most a handful of such calls for each backward pass. An evaluation with fewer calls takes no longer than some steps.
 _MANY_CALLS = 8
-# The step and its backward passes at the last of these calls, and how many calls there were, by id of the model.
+# The step and its backward passes at the last such call, and how many calls there were, by id of the model.
 _calls: dict[int, tuple[tuple[int, int], int]] = {}
 _depth = 0  # Module.train calls itself for each submodule
 

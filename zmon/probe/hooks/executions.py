@@ -1,8 +1,8 @@
 """Watches the program that a rank becomes by an exec, such as the next stage of its job, once that program trains.
 
 The environment of a rank with peers does not have the hook of `zmon run`, because its children are no ranks. A rank
-that is its whole job keeps the hook, as it may start ranks. For an exec the hook is added if it is missing. A program
-that does not train, such as a server of the model, stays unwatched.
+that is its whole job keeps the hook, as it may start ranks. Before an exec the hook is added if it is missing. A
+program that does not train, such as a server of the model, stays unwatched.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ In the fourth step of this process each call of torch's operators passes through
 training is learned from five steps (zmon/job/lease.py). Later steps have as many operations, or as many for each
 sample, if the samples are known.
 
-A job that torch has compiled is not counted, because what the compiler made are no calls. Neither is one that replays
-graphs of a GPU or launches kernels past torch's operators. Such jobs declare their operations. A step that fails, or in
-which the rank evaluates or starts a thread, is not counted: the next one is tried. The mode ends before a fork, because
-a loader worker would inherit it.
+A job that torch has compiled is not counted, because compiled code makes no calls of operators. A job that replays
+graphs of a GPU or launches kernels past torch's operators is not counted either. Such jobs declare their operations. A
+step that fails, or in which the rank evaluates or starts a thread, is not counted: the next step is tried. The mode
+ends before a fork, because a loader worker would inherit it.
 
 `ZMON_FLOPS=off` switches it off.
 """
@@ -86,7 +86,7 @@ class _StepCount:
         if self._step >= LAST_STEP:
             probe.identify(uncounted=f"none of the steps {FIRST_STEP} to {LAST_STEP} could be counted as a whole")
             return True
-        # Within a mode of the job, the end of that one would remove this one instead.
+        # Within a mode of the job, the end of the job's mode would remove this mode instead.
         if self._step >= FIRST_STEP - 1 and _get_current_dispatch_mode() is None:
             self._interruptions_before, self._mode = self._interruptions, CountingMode()
             self._mode.begin()

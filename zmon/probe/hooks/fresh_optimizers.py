@@ -13,8 +13,8 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 _MAX_KINDS = 64  # kinds of optimizers whose last objects are remembered after their end
-_MAX_GONE = 64  # of one kind that ended, and that no new one stands for yet: a job may make one for each task
-_MIN_OBJECTS = 2  # that update the same parameters and do not step again: two optimizers may take turns
+_MAX_GONE = 64  # objects of one kind that ended, and that no new one stands for: a job may make one for each task
+_MIN_OBJECTS = 2  # objects that update the same parameters and do not step again: two optimizers may take turns
 
 
 class _Known(NamedTuple):
@@ -38,7 +38,7 @@ class FreshOptimizers:
         known = self._known.get(address)
         if known is None or known.ref() is not optimizer:
             return True
-        if self._objects.get(known.parameters, [])[-1:] != [address]:  # one that was there before steps again
+        if self._objects.get(known.parameters, [])[-1:] != [address]:  # an earlier object steps again
             self._objects[known.parameters] = [address]
         return False
 
@@ -48,7 +48,7 @@ class FreshOptimizers:
         kind, parameters = _kind(optimizer), _parameters(optimizer)
         objects, gone = self._objects.setdefault(parameters, []), self._gone.get(kind, deque())
         previous = None
-        if address in gone:  # it has the place in memory of its predecessor
+        if address in gone:  # the new object has the place in memory of its predecessor
             gone.remove(address)
         elif gone:
             previous = self._first_unknown(gone)

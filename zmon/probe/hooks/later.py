@@ -32,7 +32,7 @@ class _Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of an awaited module; None for all others, which the other finders find."""
+        """Return the spec of an awaited module; None for all other modules, which the other finders find."""
         if name not in _waiting or (spec := PathFinder.find_spec(name, path, target)) is None or spec.loader is None:
             return None
         loader, execute = spec.loader, spec.loader.exec_module

@@ -26,12 +26,12 @@ from zmon.schema.training_loops import TrainingLoop, as_text
 # Loops in these packages are parts of a step, such as the one over the parameters.
 _PARTS_OF_STEPS = ("torch", "zmon")
 _ENDS = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE")  # no instruction follows these
-_MAX_BYTES = 40_000  # of the bytecode of a function, which takes 15 to 25 ms once; a longer one is not read
-_MAX_FUNCTIONS = 256  # whose loops are kept; a notebook makes new ones in each cell
+_MAX_BYTES = 40_000  # of the bytecode of a function, which takes 15 to 25 ms once; longer bytecode is not read
+_MAX_FUNCTIONS = 256  # functions whose loops are stored; a notebook makes new functions in each cell
 
 # The frames of a step, the innermost first: the code, and the line of the call.
 Chain = tuple[tuple[CodeType, int], ...]
-Lines = tuple[int, int]  # the first and the last one of a loop
+Lines = tuple[int, int]  # the first and the last line of a loop
 
 
 def install() -> None:
@@ -100,19 +100,19 @@ def find_loops(code: CodeType) -> list[Lines]:
     instructions = [*dis.get_instructions(code)]
     before: dict[int, set[int]] = defaultdict(set)  # the offsets from which each offset is reached
     jumps_back: dict[int, set[int]] = defaultdict(set)  # the offsets of the jumps, by target
-    for each, following in zip(instructions, [*instructions[1:], None], strict=True):
-        is_jump = each.opcode in dis.hasjrel or each.opcode in dis.hasjabs
-        is_certain = each.opname in _ENDS or (is_jump and each.opname.startswith(("JUMP_FORWARD", "JUMP_BACKWARD")))
+    for current, following in zip(instructions, [*instructions[1:], None], strict=True):
+        is_jump = current.opcode in dis.hasjrel or current.opcode in dis.hasjabs
+        always_jumps = is_jump and current.opname.startswith(("JUMP_FORWARD", "JUMP_BACKWARD"))
         if is_jump:
-            before[each.argval].add(each.offset)
-            if each.argval <= each.offset:
-                jumps_back[each.argval].add(each.offset)
-        if following is not None and not is_certain:
-            before[following.offset].add(each.offset)
-    offsets = [each.offset for each in instructions]
+            before[current.argval].add(current.offset)
+            if current.argval <= current.offset:
+                jumps_back[current.argval].add(current.offset)
+        if following is not None and not always_jumps and current.opname not in _ENDS:
+            before[following.offset].add(current.offset)
+    offsets = [instruction.offset for instruction in instructions]
     for entry in dis.Bytecode(code).exception_entries:  # type: ignore[attr-defined]
         before[entry.target].update(offsets[bisect_left(offsets, entry.start) : bisect_left(offsets, entry.end)])
-    lines = {each.offset: each.positions and each.positions.lineno for each in instructions}
+    lines = {instruction.offset: instruction.positions and instruction.positions.lineno for instruction in instructions}
     loops = []
     for target, jumps in jumps_back.items():
         loop = _natural_loop(target, jumps, before)

@@ -35,10 +35,7 @@ class DeviceLosses:
     """
 
     def __init__(
-        self,
-        make_places: Callable[[Any], Sequence[Any]],
-        make_event: Callable[[], Any],
-        recordable: Callable[[], bool],
+        self, make_places: Callable[[Any], Sequence[Any]], make_event: Callable[[], Any], recordable: Callable[[], bool]
     ) -> None:
         self._make_places, self._make_event, self._recordable = make_places, make_event, recordable
         self._free: dict[Any, list[tuple[Any, Any]]] = {}  # place and event, by dtype

@@ -25,7 +25,7 @@ _was_done = False  # the rank was done until it began to join others again
 
 
 def install() -> None:
-    """Wrap what runs the job's function, once each is imported."""
+    """Wrap the functions and classes that run the job's function, once their modules are imported."""
     when_imported("ray.train.v2._internal.execution.worker_group.thread_runner", _watch_ray)
     when_imported("ray.air._internal.util", _watch_older_ray)
     when_imported("multiprocessing.pool", lambda module: _record_failures(module, "ExceptionWithTraceback"))

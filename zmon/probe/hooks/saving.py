@@ -3,7 +3,7 @@
 A torch.save into an io.BytesIO is not a checkpoint: torch also does that to pickle a tensor or to send it to another
 process. Lightning and safetensors write their files without torch.save. A save of another thread, beside the training,
 has a time but is no activity of the rank. `async_save` returns before it has written: its checkpoint counts once it is
-complete, for the work since the last one is lost if it never is.
+complete, because the work since the last checkpoint is lost if it never is.
 """
 
 from __future__ import annotations

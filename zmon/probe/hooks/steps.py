@@ -50,7 +50,7 @@ class Rounds:
     def begin_update(self, optimizer: int) -> bool:
         """Note that an optimizer is about to step; return True if the training step ends before that.
 
-        It ends if the same optimizer has already stepped in this round: the others of the round did not step then.
+        The step ends if the same optimizer has already stepped in this round: the round's others did not step then.
         """
         stepped = self._current or self._joined
         if optimizer not in stepped:
@@ -81,7 +81,7 @@ class Rounds:
     def replace(self, optimizer: int, successor: int) -> None:
         """Let another object stand for an optimizer, which will not step any more."""
         for optimizers in (self._order, self._current, self._joined):
-            optimizers[:] = [successor if each == optimizer else each for each in optimizers]
+            optimizers[:] = [successor if member == optimizer else member for member in optimizers]
         if self.single == optimizer:
             self.single = successor
 
@@ -90,7 +90,7 @@ class Rounds:
         if len(self._order) > self._limit:
             retained = remembered()
             for optimizers in (self._order, self._current, self._joined):
-                optimizers[:] = [each for each in optimizers if each in retained]
+                optimizers[:] = [member for member in optimizers if member in retained]
             self._limit = max(_MANY, 2 * len(self._order))
 
     def end(self) -> None:
