@@ -37,6 +37,16 @@ def test_page_of_the_docs_has_these_rows():
     assert (REPOSITORY / "docs/failures.md").read_text() == failures_page(), "run `make generate`"
 
 
+def test_exception_without_a_traceback_is_not_explained_by_the_lines_before_an_earlier_one():
+    output = (
+        "ERROR: CUDA out of memory while warming up, retrying",
+        *traceback("ValueError: bad batch, skipped"),
+        *(f"step {step}" for step in range(12)),
+        "RuntimeError: the world ended",
+    )
+    assert classify(Clues(output=output)).name == "code_error"
+
+
 @pytest.mark.parametrize("words", ["Error: x ", "shape ", "1%| 2/3 [", "step 1 ", "mismatch ", "\x1b[1m", "a\r"])
 def test_long_lines_take_little_time(words):
     start = process_time()

@@ -153,7 +153,7 @@ def _exceptions_and_links(lines: Sequence[Line]) -> Iterator[Raised | _Link]:
                 frames = "\n".join(traceback.frames[-_LAST_FRAMES:])
                 message = _message(lines, index, match["message"] or "")
                 yield Raised(
-                    match["type"], message, line.number, frames, start,
+                    match["type"], message, line.number, frames, start if traceback.is_open else -1,
                     is_aside=is_aside and traceback.is_open, inner=match["inner"] or "",
                 )  # fmt: skip
                 traceback = _Traceback()
