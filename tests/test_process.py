@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -125,7 +124,6 @@ def test_exit_watch_opened_before_the_end_still_reports_the_end(child):
     watch = ExitWatch(child.pid)
     child.kill()
     child.wait()
-    time.sleep(0.05)
     assert watch.ended()
     assert watch.exit_status() in (None, "signal SIGKILL")
     watch.close()
