@@ -120,6 +120,9 @@ def test_evidence_has_few_rows_the_culprits_first():
     few = with_few_rows(whole, 2).evidence
     assert ([row.rank for row in few.ranks], few.num_ranks_left_out) == ([4, 0], 5)
     assert with_few_rows(whole, 7) is whole
+    idle = {"pending": [], "num_pending": 0, "last": {}}
+    evidence = {"ranks": [row_of_evidence(row) for row in rows], "in_flight": dict.fromkeys(("0", "3", "4"), idle)}
+    assert set(with_few_rows(finding(ranks=(4,), evidence=evidence), 2).evidence.in_flight) == {"0", "4"}
     assert with_few_rows(finding(evidence={}), 2).evidence.names == ()
 
 
