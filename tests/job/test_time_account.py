@@ -20,9 +20,9 @@ def job():
     return SimulatedJob()
 
 
-def in_steps(seconds, **others):
+def in_steps(seconds, **categories):
     """Return the categories of a job whose steps took this long; each computes half of the time."""
-    return {"forward": seconds / 2, "all_to_all": seconds / 2, **others}
+    return {"forward": seconds / 2, "all_to_all": seconds / 2, **categories}
 
 
 TIMES = {
