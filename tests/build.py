@@ -189,11 +189,14 @@ def snapshot(
 
 
 def job_steps(
-    number: int = 64, *ranks: dict[str, Any], first: int = 1, stands_for: int = 1, **others: Any
+    number: int = 64, *ranks: dict[str, Any], first: int = 1, stands_for: int = 1, **of_all_ranks: Any
 ) -> tuple[AlignedStep, ...]:
-    """Return equal steps of a job from the arguments of `step_record` by rank; by default of four equal ranks."""
+    """Return equal steps of a job from the arguments of `step_record` by rank; by default of four equal ranks.
+
+    `of_all_ranks` has the arguments that are the same for all ranks.
+    """
     specs = ranks or ({},) * 4
-    one = aligned(first, [step_record(first, **{**others, **rank}) for rank in specs], stands_for)
+    one = aligned(first, [step_record(first, **{**of_all_ranks, **rank}) for rank in specs], stands_for)
     return tuple(replace(one, step=step) for step in range(first, first + number * stands_for, stands_for))
 
 

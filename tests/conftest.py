@@ -28,8 +28,6 @@ from zmon.box.reader import BoxReader
 from zmon.cli.main import main
 from zmon.process import ExitWatch
 
-ASYNC_SECONDS = 60.0  # the longest time of a test that is an `async def`, on a busy machine
-
 # Tests that run in the background or under nohup ignore these signals, and so do their children: ranks and launchers
 # would never receive a Ctrl-C. A signal that a process handles is at its default again in its children. So the tests
 # handle both signals, and go on when their terminal is closed, as nohup intends.
@@ -54,7 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("apart")
 
 
-COROUTINE_SECONDS = 60.0  # none takes as long, also on a busy machine
+COROUTINE_SECONDS = 60.0  # a coroutine that runs for longer hangs: none takes this long, even on a busy machine
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -154,11 +152,8 @@ class Rank:
 
     def words(self) -> Any:
         """Return the last words of the rank."""
-        reader = BoxReader(self.box)
-        try:
+        with contextlib.closing(BoxReader(self.box)) as reader:
             return reader.words()
-        finally:
-            reader.close()
 
 
 def _zygote(*modules: str, **env: str) -> Iterator[Zygote]:

@@ -30,7 +30,9 @@ UNREADABLE = {"empty": b"", "torn": b"{", "bytes": b"\xff", "type": b'{"time": "
 def test_stop_that_cannot_be_read_stops(tmp_path, content):
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / ALL).write_bytes(content)
-    assert "cannot be read" in stops(tmp_path)[ALL].reason.replace("has no reason that can be read", "cannot be read")
+    unreadable = stops(tmp_path)[ALL]
+    assert "has no reason that can be read" in unreadable.reason
+    assert unreadable.kind == "breaker"  # a person must look at it
 
 
 def test_folder_that_cannot_be_read_stops_everything(tmp_path):

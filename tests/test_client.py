@@ -32,7 +32,7 @@ def url(tmp_path):
 
 
 def requests_of(work):
-    """Return the headers and paths of all requests that a function sends to a hub, given its URL."""
+    """Return the path and query of each request that a function sends to a hub, given its URL."""
     requests = []
     server = FakeServer(lambda path, query: requests.append((path, query)) or {"jobs": [], "blind": True})
     try:
@@ -57,8 +57,8 @@ def test_answers_are_of_the_types_of_the_schema(url):
     assert (len(ranks.ranks), ranks.num_rows, len(plan.ranks)) == (1, 4, 4)
     active, every = hub.findings(active=True), hub.findings()
     assert 0 < len(active.findings) < len(every.findings)
-    assert {each.job_id for each in hub.findings("stuck").findings} == {"stuck"}
-    assert [each.id for each in hub.incidents().incidents] == ["abc1", "abd2"]
+    assert {finding.job_id for finding in hub.findings("stuck").findings} == {"stuck"}
+    assert [incident.id for incident in hub.incidents().incidents] == ["abc1", "abd2"]
     assert (hub.ends().ends, hub.ends().num_ends) == ([], 0)
     assert hub.incident("abc1").finding.confidence == 0.97
 
@@ -117,7 +117,7 @@ def test_secret_is_in_no_error_and_in_no_representation(url, options):
     assert SECRET not in f"{raised.value} {raised.value!r} {hub!r} {hub.url}"
 
 
-def test_token_and_password_are_sent_in_the_header():
+def test_token_and_password_are_the_credentials_and_not_in_the_url():
     with_token, with_password = Hub("http://h", token=SECRET), Hub("http://ann:p%40ss@h:1/x")
     assert with_token._http.authorization.credentials == SECRET
     assert (with_password.url, with_password._http.basic_auth.password) == ("http://h:1/x", "p@ss")
@@ -142,7 +142,7 @@ def test_file_beside_a_token_and_a_missing_authority_are_refused(tmp_path):
 
 def test_example_of_the_page_prints_findings_and_incidents_of_a_hub(url):
     page = (REPOSITORY / "docs/http.md").read_text()
-    (code,) = (each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "zmon.client" in each)
+    (code,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "zmon.client" in block)
     program = [sys.executable, "-c", code.replace("http://127.0.0.1:9781", url)]
     printed = subprocess.run(program, capture_output=True, text=True, timeout=60, check=True).stdout
     assert "stuck: STALLED" in printed

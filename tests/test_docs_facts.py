@@ -57,17 +57,9 @@ OF_OTHERS = {  # options of other programs, and of our own scripts and trainer, 
     *("--alertmanager.url", "--storage.tsdb.path", "--storage.tsdb.retention.time", "--web.external-url"),  # Prometheus
     *("--nnodes", "--nproc-per-node", "--log-dir", "--max-restarts", "--rdzv-endpoint", "--rdzv-id"),  # torchrun
     *("--preset", "--save", "--set", "--strict", "--sharded"),  # our trainer and dashboards.rules
-    *(
-        "--build-arg",
-        "--shm-size",
-        "--volume",
-        "--extra-index-url",
-        "--force-reinstall",
-        "--no-deps",
-        "--index-url",
-        "--no-hostname",
-        "--runner.postScriptGC",
-    ),
+    *("--build-arg", "--shm-size", "--volume"),  # docker
+    *("--extra-index-url", "--force-reinstall", "--index-url", "--no-deps"),  # pip
+    *("--no-hostname", "--runner.postScriptGC"),
     *("--config", "--help", "--version"),  # zmon itself
     "--cpu-bind",  # srun
     "--password",  # an example of a secret
@@ -80,7 +72,7 @@ def pages() -> list[str]:
 
 
 def text_of(page: str) -> str:
-    """Return a page with its lines joined."""
+    """Return the text of a page."""
     return (REPOSITORY / page).read_text()
 
 
@@ -255,7 +247,9 @@ NUMBERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("page", "sentence"), [(page, each) for page, all_ in NUMBERS.items() for each in all_])
+@pytest.mark.parametrize(
+    ("page", "sentence"), [(page, sentence) for page, sentences in NUMBERS.items() for sentence in sentences]
+)
 def test_numbers_of_a_page_are_those_of_the_code(page, sentence):
     assert sentence in " ".join(text_of(page).split())
 
@@ -266,7 +260,7 @@ ROW = re.compile(r"^\| ((?:`\w+`(?:, )?)+)(?:: [^|]*)? \| ([^|]*) \| ([^|]*) \|"
 
 def times_of(rules: dict[str, Any], name: str) -> str:
     """Return the window of an alert, if it has one, and for how long it is pending, as the page writes them."""
-    (rule,) = [each for group in rules["groups"] for each in group["rules"] if each.get("alert") == name]
+    (rule,) = [rule for group in rules["groups"] for rule in group["rules"] if rule.get("alert") == name]
     windows = dict.fromkeys(re.findall(r"\[(\w+)\]", rule["expr"]) if name in WINDOWS else ())
     return ", ".join(f"{in_seconds(span)} s" for span in (*windows, rule["for"]))
 

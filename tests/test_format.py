@@ -46,13 +46,10 @@ def test_text_of_several_lines_keeps_its_lines(text, result):
 def test_texts_of_json_are_plain_and_those_of_several_lines_keep_their_lines():
     sent = {
         "host": "a\n\x1b[2J", "message": "line\nline \x1b[31m", "stack": "f\n\tg", "k\x07ey": {"stack": ["a\nb"]},
-        "name": "\ud83d\ude00 \"quoted\" \\n / é", "direction": "\u202e", "number": 1.5, "none": None,
+        "name": "😀 \"quoted\" \\n / é", "direction": "\u202e", "number": 1.5, "none": None,
     }  # fmt: skip
     for body in (json.dumps(sent), json.dumps(sent, ensure_ascii=False, separators=(",", ":"))):
-        body = body.encode("utf-8", "surrogatepass")
-        if b"\xed" in body:  # the pair of surrogates, which no UTF-8 has
-            continue
-        assert json.loads(plain_json(body)) == {
+        assert json.loads(plain_json(body.encode())) == {
             "host": "a \\x1b[2J", "message": "line\nline \\x1b[31m", "stack": "f\n\tg", "k\\x07ey": {"stack": ["a b"]},
             "name": "😀 \"quoted\" \\n / é", "direction": "\\u202e", "number": 1.5, "none": None,
         }  # fmt: skip

@@ -19,7 +19,8 @@ def test_quantile_equals_the_result_of_numpy(values, q):
 
 def test_slope_ignores_an_outlier_and_is_none_if_undefined():
     assert slope([(1, 2.0), (2, 4.0), (-3, -6.0), (1, 900.0)]) == 2.0
-    assert slope([(0, 1.0)]) is slope([]) is None
+    assert slope([(0, 1.0)]) is None
+    assert slope([]) is None
 
 
 @pytest.mark.parametrize(("freedom", "published"), [(10, 5.69), (20, 4.54), (60, 3.96), (1000, 3.73)])

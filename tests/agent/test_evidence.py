@@ -44,18 +44,21 @@ async def test_rank_has_a_stack_and_collectives_and_without_stacks_only_those(st
 
 
 @pytest.mark.parametrize(
-    ("without", "part", "reason"),
+    ("without", "part", "error", "reason"),
     [
-        pytest.param((), "flight", "the job has no worker server (torch < 2.9?)", id="no worker server"),
-        pytest.param(("stderr",), "stderr", "the agent runs --without stderr", id="no stderr source"),
+        pytest.param(
+            (), "flight", "flight_error", "the job has no worker server (torch < 2.9?)", id="no worker server"
+        ),
+        pytest.param(
+            ("stderr",), "stderr_tail", "stderr_error", "the agent runs --without stderr", id="no stderr source"
+        ),
     ],
 )
-async def test_evidence_without_a_part_has_the_reason(make_live_box, serve, without, part, reason):
+async def test_evidence_without_a_part_has_the_reason(make_live_box, serve, without, part, error, reason):
     make_live_box()
     async with serve(without=frozenset(without)) as client:
         answer = await get_json(client, EVIDENCE)
-        assert answer["flight" if part == "flight" else "stderr_tail"] is None
-        assert answer[f"{part}_error"] == reason
+        assert (answer[part], answer[error]) == (None, reason)
 
 
 async def test_evidence_of_an_unknown_rank_is_404_with_a_next_step(make_live_box, serve):

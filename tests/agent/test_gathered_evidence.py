@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from aiohttp import web
 
 from tests.boxes import eventually
 from tests.build import snapshot, waiting
+from tests.conftest import ranks_in
 from zmon.agent import evidence
 from zmon.agent.stacks import PY_SPY
 from zmon.agent.worker_socket import WorkerSocket
@@ -139,17 +141,21 @@ HANGS_IN_BACKWARD = """
 """
 
 
-@pytest.fixture
-def ddp_ranks(start_rank, tmp_path):
+@pytest.fixture(scope="module")
+def ddp_ranks(torch_zygote, tmp_path_factory):
     """Start two DDP ranks over gloo. Rank 1 sleeps in backward; rank 0 waits in an all_reduce issued from C++."""
-    ranks = [start_rank(HANGS_IN_BACKWARD, number, 2, STORE=str(tmp_path / "store")) for number in range(2)]
-    ranks[0].says("hangs")
-    ranks[1].says("sleeps")
-    return ranks
+    folder = tmp_path_factory.mktemp("ddp")
+    script = folder / "script.py"
+    script.write_text(textwrap.dedent(HANGS_IN_BACKWARD))
+    with ranks_in(folder) as start:
+        ranks = [start(torch_zygote, script, number, 2, STORE=str(folder / "store")) for number in range(2)]
+        ranks[0].says("hangs")
+        ranks[1].says("sleeps")
+        assert eventually(lambda: gather_of(ranks[0]).flight.pending)  # the rank prints just before the operation
+        yield ranks
 
 
 def test_all_reduce_issued_by_cpp_is_in_flight_with_its_bytes(ddp_ranks):
-    eventually(lambda: gather_of(ddp_ranks[0]).flight.pending)  # the rank prints just before the operation
     answer, behind = map(gather_of, ddp_ranks)
     (pending,) = answer.flight.pending
     assert (pending.group, pending.op, pending.num_bytes, pending.sizes, pending.dtypes) == (
@@ -165,7 +171,6 @@ def test_all_reduce_issued_by_cpp_is_in_flight_with_its_bytes(ddp_ranks):
 
 def test_stall_names_the_culprit_from_flight_records_alone(ddp_ranks):
     """The boxes show no collective, as in a job with a compiled graph."""
-    eventually(lambda: gather_of(ddp_ranks[0]).flight.pending)
     flights = {number: gather_of(rank).flight for number, rank in enumerate(ddp_ranks)}
     states = [waiting(number, in_flight=None, phase="backward", world_size=2) for number in range(2)]
     (without_records,) = Stall().detect(snapshot(*states))

@@ -43,9 +43,13 @@ LOUD = {
     "a hundred ranks that were never reported": (
         [rank_state(0, world_size=100, activity_seconds=60.0)], {}, "ranks_missing", (),
         ("ranks 1, 2, 3, 4, 5, 6, 7, 8 and 91 more of 100",)),
-    "a job id of another user": ([rank_state(rank, **SHARED) for rank in range(4)], {}, "job_id_shared", None, (
+    "a job id of another user": ([rank_state(rank, **SHARED) for rank in range(4)], {}, "job_id_shared", ("node-a",), (
         "uid 1234 started ranks of a job train on node-a, where another user has", "watched as job")),
-    "a shared job id, which explains missing ranks": (watched(**SHARED), {}, "job_id_shared", None, ()),
+    "a job id of another user on many hosts": (
+        [rank_state(rank, host=f"node-{rank}", world_size=5, **SHARED) for rank in range(5)],
+        {}, "job_id_shared", tuple(f"node-{number}" for number in range(5)),
+        ("on node-0, node-1, node-2, node-3, where another user has",)),
+    "a shared job id, which explains missing ranks": (watched(**SHARED), {}, "job_id_shared", ("node-a",), ()),
 }  # fmt: skip
 QUIET = {
     "all ranks are watched": (ALL, {}),
@@ -77,7 +81,7 @@ def test_two_launches_with_one_id_are_no_warning():
 def test_unwatched_ranks_are_a_warning(ranks, changes, cause, hosts, texts):
     finding = detect(ranks, **changes)
     assert (finding.detector, finding.cause, finding.severity, finding.ranks) == ("coverage", cause, "warning", ())
-    assert hosts is None or finding.hosts == hosts
+    assert (finding.hosts, finding.confidence) == (hosts, 1.0)
     text = f"{finding.summary} {finding.detail} {finding.evidence}"
     assert not [part for part in texts if part not in text]
     assert len(finding.summary) < 300

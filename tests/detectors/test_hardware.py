@@ -69,9 +69,21 @@ LOUD = {
     ),
     "an interface lost its carrier": (window(*interface(up=False)), "link_down", "eth0"),
     "an interface lost its carrier for a moment": (window(*interface(carrier_down_count=2)), "link_down", "eth0"),
-    "601 symbol errors": (window(*port(symbol_error=601)), "link_degraded", "mlx5_0:1"),
-    "six recoveries of a link": (window(*port(link_error_recovery=6)), "link_degraded", "mlx5_0:1"),
-    "601 slow restarts": (window(*port(roce_slow_restart=601)), "link_degraded", "mlx5_0:1"),
+    "601 symbol errors": (
+        window(*port(symbol_error=601)),
+        "link_degraded",
+        "mlx5_0:1 on node-a: 601 symbol_error in 60 s (threshold 600 per minute)",
+    ),
+    "six recoveries of a link": (
+        window(*port(link_error_recovery=6)),
+        "link_degraded",
+        "mlx5_0:1 on node-a: 6 link_error_recovery in 60 s (threshold 5 per minute)",
+    ),
+    "601 slow restarts": (
+        window(*port(roce_slow_restart=601)),
+        "link_degraded",
+        "mlx5_0:1 on node-a: 601 roce_slow_restart in 60 s (threshold 600 per minute)",
+    ),
 }
 QUIET = {
     **{f"XID {xid}, which a program can cause": window(*gpu(xid_errors={xid: 3})) for xid in (13, 31, 43, 45)},
@@ -99,11 +111,21 @@ def test_faulty_device_is_named_with_its_host(broken, cause, reason):
     assert (finding.detector, finding.cause, finding.severity) == ("hardware", cause, "warning")
     assert (finding.ranks, finding.hosts) == ((), ("node-a",))
     assert reason in finding.summary
+    assert "more (in the evidence)" not in finding.summary
+    assert (finding.confidence, finding.onset) == (1.0, finding.detected)
 
 
 @pytest.mark.parametrize("healthy", QUIET.values(), ids=QUIET)
 def test_hardware_is_quiet(healthy):
     assert detect(healthy) == ()
+
+
+def test_detector_is_inert_unless_an_agent_reads_gpus_or_links():
+    def reason(sample):
+        return Hardware().inert_reason(snapshot(*RANKS, hardware=[window(EMPTY, EMPTY), window(EMPTY, sample)]))
+
+    assert reason(EMPTY) == "no agent of its hosts reads GPUs or links"
+    assert [reason(HostSample(**{part: ()})) for part in ("gpus", "nics", "rdma")] == [None] * 3
 
 
 def test_job_without_hardware_samples_has_no_finding():

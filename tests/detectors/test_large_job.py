@@ -29,10 +29,10 @@ def equal_ranks(make):
     return [placed(make(rank)) for rank in range(SIZE)]
 
 
-def job(make, **others):
-    """Return the ranks of a job: those in `others`, by number, and for the others what `make` returns."""
+def job(make, **odd_ranks):
+    """Return the ranks of a job: `odd_ranks` has some of them, such as `rank_7=state`, and `make` makes the rest."""
     ranks = list(equal_ranks(make))
-    for name, state in others.items():
+    for name, state in odd_ranks.items():
         ranks[int(name.removeprefix("rank_"))] = placed(state)
     return ranks
 

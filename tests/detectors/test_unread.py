@@ -43,6 +43,7 @@ def test_each_kind_has_a_cause_with_a_runbook(kind):
         pytest.param([unread(0, "damaged"), unread(1, "version")], "box_version", id="most certain kind first"),
         pytest.param([unread(kind="report", seconds=0.0)], "report_unreadable", id="report, at once"),
         pytest.param([unread(seconds=0.1)], None, id="a box failed once"),
+        pytest.param([unread(seconds=Unread.after_seconds)], "box_version", id="a box failed for just long enough"),
         pytest.param([], None, id="no such rank"),
     ],
 )

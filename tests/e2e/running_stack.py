@@ -192,11 +192,11 @@ def assert_categories_sum_to_lifetime(stack: RunningStack, lifetime: Lifetime) -
     view = wait_for(f"{job_id} is known", lambda: stack.job(job_id), 10)
     total, start = sum(view["time"].values()), lifetime.lead["start"]
     least, most = lifetime.before - start, lifetime.after - start
-    print(f"{job_id}: {total:.3f} s of {least:.3f} to {most:.3f} s")
+    bounds = f"{job_id}: {total:.3f} s of {least:.3f} to {most:.3f} s"
     if lifetime.lead["attempt"] == 0:  # otherwise the job began before this launch
-        assert total <= 1.001 * most + DETECTION_SECONDS, job_id
+        assert total <= 1.001 * most + DETECTION_SECONDS, bounds
     if lifetime.lead["alive"] and lifetime.lead["activity"] != "done":
-        assert total >= 0.999 * least, job_id
+        assert total >= 0.999 * least, bounds
 
 
 def read_ready_file(file: Path) -> dict[str, str]:

@@ -102,7 +102,6 @@ def test_fault_that_ends_a_job_is_named_with_its_reason(stack: RunningStack, job
     ending = ENDINGS[name]
     job = jobs.start(ending.fault, ending.launcher)
     finding = await_finding(stack, job.job_id, ending.cause, "critical")
-    print(f"{finding['ranks']} {finding['summary']}\n{finding['detail']}")
     assert tuple(finding["ranks"]) == ending.ranks
     assert ending.summary in finding["summary"]
     assert ending.detail in finding["detail"]
@@ -125,7 +124,8 @@ def test_starts_that_fail_at_the_same_step_again_and_again_are_one_crash_loop(
     job = jobs.start("bad batch", launcher, supervisor)
     loop = await_finding(stack, job.job_id, "crash_loop", "critical", LOOP_SECONDS)
     assert "each ended at step 31 by rank 1 on node-a: ValueError: bad batch 17" in loop["summary"]
-    assert supervisor or "restarts left" in loop["summary"]
+    if not supervisor:
+        assert "restarts left" in loop["summary"]
     assert job.process.poll() is None
     starts = loop["evidence"]["num_starts"]
 
@@ -165,7 +165,6 @@ def test_rank_that_swallows_an_exception_is_a_warning_while_the_job_trains(
 ) -> None:
     job = jobs.start(fault)
     lag = await_finding(stack, job.job_id, "sequence_lag", "warning")
-    print(lag["summary"])
     assert lag["ranks"] == [1]
     assert f"1 step {shift}" in lag["summary"]
     assert job.process.poll() is None

@@ -40,7 +40,6 @@ def test_place_of_a_stopped_rank_is_told(stack: RunningStack, tmp_path: Path, pl
     assert (finding["ranks"], finding["step"]) == ([STRUCK], STEP)
     ranks = {rank["rank"]: rank for rank in finding["evidence"]["ranks"]}
     struck, peer = ranks[STRUCK], ranks[0]
-    print(finding["summary"], struck, peer)
     is_behind = struck["sequence"] != peer["sequence"]
-    assert (struck["phase"], struck["op"], is_behind) == PLACES[place]
+    assert (struck["phase"], struck["op"], is_behind) == PLACES[place], finding["summary"]
     assert peer["op"] == "all_reduce"

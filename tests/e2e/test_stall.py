@@ -26,7 +26,6 @@ def assert_paged(stack: RunningStack, job: Job, rank: int, struck: float) -> Non
     assert {a["labels"]["alertname"] for a in alerts} == {"ZmonStall"}
     assert alerts[0]["labels"]["severity"] == "critical"
     assert f"rank {rank}" in alerts[0]["annotations"]["summary"]
-    print(f"fault → page {time.time() - struck:.1f} s")
 
 
 @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.slow), 2])
@@ -37,7 +36,6 @@ def test_stopped_rank_opens_a_finding_that_pages_and_resolves(stack: RunningStac
         frozen = wait_for(
             "rank_frozen", lambda: active_finding(stack, training, "rank_frozen", struck), FINDING_SECONDS
         )
-        print(f"fault → finding {time.time() - struck:.1f} s")
         assert frozen["ranks"] == [rank]
         assert frozen["hosts"] == [HOST]
         assert frozen["severity"] == "critical"

@@ -17,13 +17,8 @@ from zmon.agent.sources.process_table import ProcessTable
 
 GOLDEN = Path(__file__).parent
 REWRITE = "GOLDEN_REWRITE"  # environment variable: write the golden files instead of comparing
-ON_A_REAL_CLOCK = (
-    "duration_seconds",
-    "silent_seconds",
-    "monotonic",
-    "since",
-    "import_seconds",
-)  # these keys hold measured times
+# The keys of times that are measured on a real clock.
+ON_A_REAL_CLOCK = ("duration_seconds", "silent_seconds", "monotonic", "since", "import_seconds")
 DIGITS = 13  # digits of a float; the others depend on the Python version (3.12 adds floats more exactly than 3.11)
 _COMMAND = "python -m tests.golden.write"
 

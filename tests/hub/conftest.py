@@ -1,7 +1,5 @@
 """Fixtures: a hub over HTTP that asks the fake agents of a test, and a journal."""
 
-import asyncio
-
 import pytest
 
 from tests.hub.fakes import contexts, hub_over
@@ -38,18 +36,3 @@ def journal(journal_path):
 def resolves_soon(monkeypatch):
     """Let findings resolve after 0.3 s instead of two seconds."""
     monkeypatch.setattr("zmon.hub.journal.RESOLVE_AFTER_SECONDS", 0.3)
-
-
-@pytest.fixture
-def run_scenario(tmp_path, monkeypatch):
-    """Run a scenario with a hub that asks these agents, and whose counters show each pass."""
-    monkeypatch.setattr(accounts, "SAVE_SECONDS", 0.0)
-
-    def run(scenario, *agents, **config):
-        async def main():
-            async with contexts(agents), hub_over(tmp_path, *agents, **config) as hub_client:
-                await asyncio.wait_for(scenario(hub_client), 20)
-
-        asyncio.run(main())
-
-    return run

@@ -74,6 +74,8 @@ def test_old_accounts_are_deleted(folder, monkeypatch):
     observed(stored)
     stored.save()
     path = folder / f"{JOB}.json"
+    stored.maintain([])
+    assert path.exists()  # it is young, although nobody reports its job
     old = path.stat().st_mtime - MAX_AGE_SECONDS - 1
     os.utime(path, (old, old))
     stored.maintain([JOB])

@@ -75,6 +75,21 @@ def test_agent_that_said_that_it_ends_restarts_for_two_minutes():
     assert not link.status().is_restarting  # the silence comes after the restart
 
 
+def test_agent_that_is_no_target_is_forgotten_once_none_of_its_ranks_may_live():
+    living, ended, unknown = AgentLink("http://a:1"), AgentLink("http://b:1"), AgentLink("http://c:1")
+    living.record_report(agent_report(rank_state(0), killed(1)))
+    ended.record_report(agent_report(killed(0)))
+    links = (living, ended, unknown)
+    assert [link.may_be_forgotten for link in links] == [False, False, False]
+    for link in links:
+        link.withdraw()
+    assert [link.may_be_forgotten for link in links] == [False, True, True]
+    living._answered_at -= FORGET_SECONDS + 1
+    assert living.may_be_forgotten
+    living.restore()
+    assert not living.may_be_forgotten
+
+
 def test_nothing_of_the_present_is_known_while_an_agent_does_not_answer():
     link = silent(3)
     link.suspects = ({"rank": 0},)

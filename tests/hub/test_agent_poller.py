@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from tests.build import JOB, step_record
 from tests.hub.fakes import FakeAgent, contexts, frozen, healthy, hub_over, poll, two_agents
 from zmon.schema.shard import Shard
@@ -16,14 +18,11 @@ async def wait_for_finding(hub_client):
     return culprits(await hub_client.findings())
 
 
-def test_findings_are_the_same_from_packed_reports_and_from_json(run_scenario):
-    async def scenario(hub_client):
-        assert await wait_for_finding(hub_client) == [("rank_frozen", [2])]
-
-    packed, older = FakeAgent(*frozen()), FakeAgent(*frozen())
-    older.is_older = True
-    run_scenario(scenario, packed)
-    run_scenario(scenario, older)
+@pytest.mark.parametrize("is_older", [False, True], ids=["packed", "JSON of an older agent"])
+async def test_findings_are_the_same_from_packed_reports_and_from_json(start_hub, is_older):
+    agent = FakeAgent(*frozen())
+    agent.is_older = is_older
+    assert await wait_for_finding(await start_hub(agent)) == [("rank_frozen", [2])]
 
 
 async def test_hub_says_which_version_of_resting_rows_it_has(start_hub):

@@ -16,6 +16,13 @@ def test_recorded_points_can_be_read_by_another_store(tmp_path):
     assert [p.ranks for p in BaselineStore(tmp_path / "baselines").curve("ranker").points] == [1, 2]
 
 
+def test_recorded_points_survive_a_power_failure(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    BaselineStore(tmp_path).record("ranker", ALONE)
+    assert synced
+
+
 def test_recording_keeps_the_points_of_other_sizes(tmp_path):
     ours, theirs = BaselineStore(tmp_path), BaselineStore(tmp_path)
     ours.record("ranker", ALONE)

@@ -94,12 +94,10 @@ async def test_hub_records_no_end_without_a_fault(start_hub, ranks):
 
 async def test_fault_of_a_launch_that_the_next_one_followed_at_once_is_recorded(start_hub):
     """The hub sees the ranks of the second launch before the end of the first one has settled."""
-    first = [*another(0, healthy())]
-    agent = FakeAgent(*first)
+    agent = FakeAgent(*another(0, healthy()))
     hub_client = await start_hub(agent)
     await hub_client.passes()
-    dead = another(0, failed())
-    agent.ranks = [*dead, *another(1, STARTING)]
+    agent.ranks = [*another(0, failed()), *another(1, STARTING)]
     await hub_client.passes(5)
     (snapshot_,) = hub_client.hub.snapshots
     assert [(end.attempt, end.ranks) for end in snapshot_.earlier_ends] == [(0, (2,))]
@@ -154,9 +152,8 @@ async def test_crash_loop_is_one_finding_across_a_restart_of_the_hub(tmp_path):
 
 def record_end(store, job_id, time=NOW):
     ranks = [replace(rank, job_id=job_id) for rank in failed()]
-    ended_launch = replace(snapshot(*ranks), time=time)
     fault = finding(job_id=job_id, cause="rank_exited")
-    store.update(ended_launch, fault, fault, lambda: replace(VIEW, job_id=job_id))
+    store.update(snapshot(*ranks, time=time), fault, fault, lambda: replace(VIEW, job_id=job_id))
 
 
 def test_launch_after_the_clock_was_set_back_is_judged(tmp_path):

@@ -30,6 +30,15 @@ def test_folder_has_only_the_files_that_were_put(files):
     assert files.stored_keys() == ["a"]
 
 
+def test_writes_wait_for_the_disk_only_where_that_is_asked_for(files, tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    files.put("a", [1])
+    assert synced == []
+    JsonFolder(tmp_path / "synced", msgspec.json.Decoder(list[int]).decode, "it is not used", sync=True).put("a", [1])
+    assert synced
+
+
 def test_file_that_a_person_changed_or_deleted_is_read_again(files):
     files.put("a", [1])
     assert files.get("a") is files.get("a")

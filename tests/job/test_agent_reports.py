@@ -15,6 +15,7 @@ from zmon.job.agent_reports import (
 )
 from zmon.schema.api import Suspicion
 from zmon.schema.api.agent import UnreadRank
+from zmon.schema.rank import InFlight
 from zmon.schema.shard import Shard
 
 AHEAD = 5000.0  # the clock of the host minus the hub's
@@ -48,12 +49,29 @@ def test_reports_of_another_clock_do_not_count():
     assert delay.seconds == 0.0
 
 
-def test_ages_of_a_dead_rank_are_as_of_now():
-    error = words("exception", "builtins.ValueError", "x", NOW)
-    ages = {"last_words_seconds": 1.2, "relaunched_seconds": 0.2, "launcher_gone_seconds": 0.4, "step_seconds": 1.5}
-    now, living = as_of_now(agent_report(dead(1, 1.0, last_words=error, **ages), rank_state(0)), 0.8).ranks
-    assert now.gone_seconds == pytest.approx(1.8)
-    assert {name: getattr(now, name) - age for name, age in ages.items()} == pytest.approx(dict.fromkeys(ages, 0.8))
+AGES = {
+    "activity_seconds": 50.0, "step_seconds": 1.5, "state_seconds": 0.7, "open_seconds": 60.0,
+    "relaunched_seconds": 0.2, "launcher_gone_seconds": 0.4,
+}  # fmt: skip
+LAST_WORDS = {"last_words": words("exception", "builtins.ValueError", "x", NOW), "last_words_seconds": 1.2}
+ENDING = {
+    "ended without last words": (dead(1, 1.0, **AGES), {**AGES, "gone_seconds": 1.0}),
+    "about to end": (
+        rank_state(1, leaving_seconds=0.3, **AGES, **LAST_WORDS),
+        {**AGES, "leaving_seconds": 0.3, "last_words_seconds": 1.2},
+    ),
+}
+
+
+@pytest.mark.parametrize(("state", "ages"), ENDING.values(), ids=ENDING)
+def test_ages_of_a_rank_that_ends_are_as_of_now(state, ages):
+    waiting_in = InFlight("all_reduce", "0", 301, 4096, 5.0)
+    report = agent_report(replace(state, in_flight=waiting_in), rank_state(0))
+    now, living = as_of_now(report, 0.8).ranks
+    assert {name: getattr(now, name) for name in ages} == pytest.approx({name: age + 0.8 for name, age in ages.items()})
+    assert now.in_flight == replace(waiting_in, seconds=5.8)
+    unknown = {"gone_seconds", "leaving_seconds", "last_words_seconds"} - ages.keys()
+    assert [getattr(now, name) for name in unknown] == [None] * len(unknown)
     assert living == rank_state(0)  # it may have gone on since then
 
 

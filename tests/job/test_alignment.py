@@ -47,10 +47,17 @@ def test_steps_are_aligned_by_their_numbers_whatever_these_are(first):
     assert [step.step for step in steps] == [first]
 
 
+def test_steps_of_a_rank_beyond_the_world_size_are_left_out():
+    ranks = {"0": step_record(1), "1": step_record(1), "2": step_record(1, {"forward": 0.5})}
+    steps = steps_of({uid: [record] for uid, record in ranks.items()})
+    (step,) = align([steps], {"0": 0, "1": 1, "2": 2}, 2)
+    assert lists(step.phases) == {"forward": [0.01, 0.01]}
+
+
 def test_mean_is_there_if_every_rank_has_one():
-    with_mean = replace(step_record(8), mean=measures({"forward": 0.5}))
+    with_mean = replace(step_record(8, {"forward": 0.01, "data": 0.002}), mean=measures({"forward": 0.5}))
     (step,) = aligned_of([with_mean], [with_mean])
-    assert list(step.mean.phases["forward"]) == [0.5, 0.5]
+    assert lists(step.mean.phases) == {"forward": [0.5, 0.5]}  # `data` ran in this step alone
     assert list(step.phases["forward"]) == [0.01, 0.01]
     (step,) = aligned_of([with_mean], [step_record(8)])
     assert step.mean is None

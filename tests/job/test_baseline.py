@@ -22,10 +22,10 @@ from zmon.schema.aligned_step import StepWindow
 NUM_STEPS = 200  # steps of 25 ms in one window
 
 
-def steps(seconds=0.025, windows=LEARNED_WINDOWS, **others):
+def steps(seconds=0.025, windows=LEARNED_WINDOWS, **of_all_ranks):
     """Return some windows of steps of four ranks, which compute and exchange for half of the time each."""
     half = {"phases": {"forward": seconds / 2}, "ops": {"all_to_all": seconds / 2}}
-    return job_steps(round(windows * NUM_STEPS * 0.025 / seconds), **half, **others)
+    return job_steps(round(windows * NUM_STEPS * 0.025 / seconds), **half, **of_all_ranks)
 
 
 def learner_after(*parts):

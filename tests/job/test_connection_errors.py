@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.build import DISCONNECT, dead, words
-from zmon.job.connection_errors import is_broken_connection, is_timeout, named_ranks, peer_address
+from zmon.job.connection_errors import could_not_meet, is_broken_connection, is_timeout, named_ranks, peer_address
 from zmon.job.rank_end import Way, way_of
 
 STORE = "The client socket has timed out after 60000ms while trying to connect to (10.0.0.1, 29500)."
@@ -87,10 +87,31 @@ def test_timeout_names_the_missing_ranks(last_words, ranks):
     assert named_ranks(last_words) == ranks
 
 
+START = {"activity": "init", "steps": 0}
+NOT_MET = error(STORE, "torch.distributed.DistNetworkError")
+
+
 def test_rank_that_does_not_reach_the_store_before_its_first_step_has_not_met_the_others():
-    last_words = error(STORE, "torch.distributed.DistNetworkError")
-    assert way_of(dead(0, activity="init", steps=0, last_words=last_words)) is Way.NOT_MET
-    assert way_of(dead(0, last_words=last_words)) is Way.DISCONNECTED  # it has trained
+    assert way_of(dead(0, **START, last_words=NOT_MET)) is Way.NOT_MET
+    assert way_of(dead(0, last_words=NOT_MET)) is Way.DISCONNECTED  # it has trained
+
+
+@pytest.mark.parametrize(
+    ("last_words", "place", "is_apart"),
+    [
+        pytest.param(error("", "torch.distributed.DistNetworkError"), START, True, id="type of the error"),
+        pytest.param(error("failed", "lightning.StartError", root=f"{DIST_STORE}: gone"), START, True, id="root"),
+        pytest.param(error(STORE), START, True, id="text of a library"),
+        pytest.param(error("Gloo connectFullMesh failed with timeout"), START, True, id="text of gloo"),
+        pytest.param(error("connection refused"), START, False, id="text of another library"),
+        pytest.param(error("[c10d] bad argument"), START, False, id="another error of a library"),
+        pytest.param(NOT_MET, {"activity": "init"}, False, id="after a step"),
+        pytest.param(NOT_MET, {**START, "activity": "eval"}, False, id="in another activity"),
+        pytest.param(None, START, False, id="without last words"),
+    ],
+)
+def test_rank_could_not_meet_the_others_if_an_error_of_the_store_ended_its_start(last_words, place, is_apart):
+    assert could_not_meet(dead(0, **place, last_words=last_words)) is is_apart
 
 
 @pytest.mark.parametrize(

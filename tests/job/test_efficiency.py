@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.build import job_steps, step_record
 from tests.steps import aligned, changed
 from zmon.job.baseline import step_window
-from zmon.job.efficiency import JobTime, LastingLoss, lasting_loss, lost_seconds, step_categories
+from zmon.job.efficiency import JobTime, LastingLoss, lasting_loss, lost_ratio, lost_seconds, step_categories
 from zmon.schema.aligned_step import StepWindow
 from zmon.schema.names import OPS, PHASES
 
@@ -120,12 +120,14 @@ def test_step_loses_what_the_slowest_rank_takes_beyond_the_mean(self_times, expo
 
 def test_step_window_has_the_share_of_its_time_that_is_lost():
     assert step_window([step(0.080, 0.040), step(0.060, 0.060)]).lost_ratio == pytest.approx(0.1)
+    assert lost_ratio([step(0.0, 0.0, until=0.0)]) is None
 
 
 WINDOWS = {
     "from the first window that loses": ((0.0, 0.0, 0.0, 0.0, 0.3, 0.3, 0.3, 0.3), LastingLoss(0.3, 6, 20)),
     "a large loss in the oldest window does not count": ((0.9, 0.2, 0.2), LastingLoss(0.2, 3, 15)),
     "a pause of a host makes no large loss of a small one": ((0.2, 0.9, 0.2, 0.2), LastingLoss(0.2, 4, 20)),
+    "the newest window loses most": ((0.2, 0.3, 0.9), LastingLoss(0.25, 4, 15)),
     "a large loss in one window, the oldest": ((0.9, 0.05, 0.05), None),  # the window that lost most does not count
     "a large loss in one window": ((0.05, 0.9, 0.05), None),
     "no windows": ((), None),

@@ -103,6 +103,13 @@ def test_record_stays_until_a_launch_makes_progress_or_ends_well(record, launch,
     assert after_launch(record, launch) is (record if stays else None)
 
 
+def test_rank_of_the_last_launch_that_lives_after_all_leaves_the_end_before_it(record):
+    failed = running(step=5, alive=False, gone_seconds=1.0, exit_status="exit code 1")
+    second = with_end(record, failed, replace(FAULT, id="f2"), lambda: VIEW)
+    left = after_launch(second, running(step=5))
+    assert (left.ends, left.ended(NOW)) == (record.ends, None)
+
+
 def test_clock_that_is_ahead_does_not_make_an_ended_launch_the_newest():
     record = with_end(None, ended_launch(start=NOW + 900, open_seconds=58.0), FAULT, lambda: VIEW)
     failed = running(step=5, alive=False, gone_seconds=1.0, exit_status="exit code 1")

@@ -4,7 +4,7 @@ import pytest
 
 from tests.build import dead, disconnected, finished, interrupted, killed, raised, terminated, words
 from zmon.job.aborts import hung_ranks, is_aborted_while_waiting
-from zmon.job.ends import End, first_to_end
+from zmon.job.ends import End, end_unclearly, first_to_end
 from zmon.job.rank_end import Way, way_of
 
 
@@ -63,6 +63,18 @@ def test_no_rank_hung_after_a_hung_job_was_cancelled():
     fields = {"device": "GPU-0", "step_seconds": 605.0, "state_seconds": 605.0}
     others = [dead(rank, 1.0, sequences={"0": 301}, **fields) for rank in (0, 1, 2)]
     assert hung_ranks([*others, terminated(3, 31.0, **fields)]) == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [pytest.param(0.005, True, id="moved"), pytest.param(605.0, False, id="stood still for as long as a timeout")],
+)
+def test_end_without_a_trace_is_unclear_unless_all_ranks_stood_still(seconds, expected):
+    """Their launcher ended with them; ranks that stood still were aborted."""
+    fields = {"device": "GPU-0", "step_seconds": seconds, "state_seconds": seconds, "launcher_gone_seconds": 1.0}
+    ranks = [dead(rank, 1.0, **fields) for rank in range(4)]
+    assert end_unclearly([End(rank, way_of(rank)) for rank in ranks]) is expected
+    assert not end_unclearly([])
 
 
 @pytest.mark.parametrize(

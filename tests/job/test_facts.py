@@ -49,6 +49,16 @@ def test_rank_begins_to_end_with_its_last_words_and_ends_when_it_is_seen_dead():
         (FactKind.SIGNALLED, -1.5, -1.5),
         (FactKind.UNLOCKED, -1.3, -1.0),
     ]
+    assert ended(state).text == "signal SIGTERM"
+
+
+def test_living_rank_ends_with_its_last_words_or_else_when_it_began_to_leave():
+    leaving = rank_state(1, leaving_seconds=2.0)
+    with_words = rank_state(1, leaving_seconds=2.0, last_words=words("signal", "SIGTERM"), last_words_seconds=1.5)
+    assert [(f.kind, f.earliest, f.latest) for f in map(ended, (leaving, with_words))] == [
+        (FactKind.RAISED, -2.0, -2.0),
+        (FactKind.SIGNALLED, -1.5, -1.5),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -66,6 +76,10 @@ def test_launcher_has_to_do_with_the_end_only_within_a_time(launcher, lead):
     assert launcher_lead(state) == (lead if lead is None else pytest.approx(lead))
 
 
+def test_launcher_of_a_living_rank_leads_by_its_own_age():
+    assert launcher_lead(rank_state(0, launcher_gone_seconds=0.5)) == 0.5
+
+
 def test_every_kind_of_fact_is_known():
     ranks = (
         raised(0),
@@ -74,7 +88,10 @@ def test_every_kind_of_fact_is_known():
         raised(3, last_words=words("exception", "torch.distributed.DistNetworkError")),
         killed(4, last_words=words("exit")),
     )
-    job = snapshot(*ranks, agents=(agent_status("node-b", 9.0),), unwatched=(rank_state(5, host="node-b"),))
-    facts = {fact.kind: fact for fact in facts_of(job, ranks)}
+    silent = (agent_status("node-b", 9.0), agent_status("node-c", 9.0))
+    job = snapshot(*ranks, agents=silent, unwatched=(rank_state(5, host="node-b"),))
+    all_facts = [*facts_of(job, ranks)]
+    facts = {fact.kind: fact for fact in all_facts}
     assert facts.keys() == set(FactKind)
+    assert [fact.host for fact in all_facts if fact.kind is FactKind.SILENT] == ["node-b"]  # node-c has no rank
     assert facts[FactKind.SUSPENDED].latest == -40.0  # when the suspension began at the latest

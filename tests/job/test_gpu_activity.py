@@ -74,6 +74,18 @@ def test_no_more_than_one_sample_is_taken_in_five_seconds():
     assert (len(recent.training), account.tensor_known_seconds) == (2, pytest.approx(5.0))
 
 
+def test_time_between_two_samples_counts_for_two_intervals_at_most():
+    _, account = after(BUSY, BUSY, seconds=60.0)
+    assert account.tensor_known_seconds == 2 * SAMPLE_SECONDS
+
+
+def test_clock_that_is_set_does_not_change_the_time_between_two_samples():
+    recent, account = after(BUSY)
+    recent.move_times(3600.0)
+    recent.add(replace(BUSY, time=NOW + 3600.0 + SAMPLE_SECONDS), account, False)
+    assert account.tensor_known_seconds == SAMPLE_SECONDS
+
+
 def test_stalls_and_restarts_count_over_wall_clock_only():
     recent, account = after(job(0.4), job(0.4), job(0.0), stalled=(2,))
     assert recent.activity(account) == GpuActivity(pytest.approx(0.4), pytest.approx(0.2), 0.5)

@@ -36,6 +36,7 @@ RANKS = {  # the two ranks, and the steps that each had finished when it joined;
     "a third process of rank 1": ([state(0, "a", 700, 400), state(1, "d", 300)], {"a": 400, "d": 0}),
     "rank 0 had finished one more": ([state(0, "a", 300, 151), state(1, "b", 299, 150)], {"a": 151, "b": 150}),
     "the job numbers its steps": ([state(0, "a", 700, 150), state(1, "c", 550, given=151)], {}),
+    "the job numbers its steps from 2": ([state(0, "a", 700, 150), state(1, "c", 550, given=2)], {}),
     "the label is no number": ([rank_state(0, labels={LABEL: "many"}), rank_state(1)], {}),
 }
 

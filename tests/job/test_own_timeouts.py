@@ -20,6 +20,8 @@ CASES = {
     "no rank is in a collective": ([rank_state(labels=LABEL)], None),
     "the rank does not have its timeout": ([rank_in(188.0, labels={})], None),
     "another group has another timeout": ([rank_in(188.0, group="3")], None),
+    "a moment is left": ([rank_in(599.5)], 0.5),
+    "the last moment is over": ([rank_in(600.0)], None),
     "the time is over, so torch does not end it": ([rank_in(700.0)], None),
     "one rank is over its time": ([rank_in(700.0), rank_in(590.0, rank=1)], 10.0),
     "a rank that is gone waits for nothing": ([rank_in(188.0, alive=False)], None),

@@ -62,7 +62,7 @@ def test_pace_begins_anew_if_fewer_steps_are_reported():
     assert pace.time_left(100) is None
 
 
-@pytest.mark.parametrize("seconds", [-7200.0, 7200.0])
+@pytest.mark.parametrize("seconds", [-7200.0, 600.0, 7200.0])
 def test_hub_clock_that_was_set_changes_no_pace(seconds):
     pace = pace_of((300, 300))
     pace.move_times(seconds)

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tests.build import JOB, NOW, agent_report, rank_state
-from zmon.job.shared_ids import JobOwners, SharedIds, renamed
+from zmon.job.shared_ids import JobOwners, SharedIds, renamed, renamed_window
 from zmon.job.timeline import snapshots
+from zmon.schema.host import CgroupSample, HostSample, HostWindow, ProcessSample, TcpPeer, TcpSample
 from zmon.schema.steps import Steps
 
 LONG = "x" * 64
@@ -95,3 +96,29 @@ def test_ranks_and_steps_have_the_name_of_their_job():
     assert later.steps == {f"{JOB}.uid2": (steps,), "else": (steps,)}
     assert (later.ranks[0].job_id, later.ranks[0].wanted_job_id) == (f"{JOB}.uid2", JOB)
     assert renamed(OURS, names) is OURS
+
+
+HARDWARE = HostSample(
+    tcp=TcpSample(7, tuple(TcpPeer(job_id, 0, "10.0.0.2", 2, 0, 0, 0, None, None) for job_id in (JOB, "else"))),
+    processes=tuple(ProcessSample(job_id, 0, 77) for job_id in (JOB, "else")),
+    cgroups=(CgroupSample("/job", ((JOB, 0), ("else", 0)), None, None, None, None, None),),
+)
+
+
+def job_ids_of(sample):
+    """Return the job ids of connections, processes and control groups."""
+    groups = [job_id for group in sample.cgroups for job_id, _ in group.ranks]
+    return [peer.job_id for peer in sample.tcp.peers], [process.job_id for process in sample.processes], groups
+
+
+def test_hardware_has_the_name_of_its_job():
+    names = SharedIds().names([OURS, OTHER])
+    expected = ([f"{JOB}.uid2", "else"],) * 3
+    assert job_ids_of(renamed(replace(OTHER, sample=HARDWARE), names).sample) == expected
+    assert renamed(replace(OTHER, sample=HostSample()), names).sample == HostSample()  # unknown stays unknown
+    window = HostWindow(OTHER.host, 60.0, HARDWARE, HARDWARE, recent=HARDWARE.tcp)
+    later = renamed_window(window, names)
+    assert (job_ids_of(later.before), job_ids_of(later.now)) == (expected, expected)
+    assert [peer.job_id for peer in later.recent.peers] == expected[0]
+    of_first = replace(window, host=OURS.host)
+    assert renamed_window(of_first, names) is of_first

@@ -8,7 +8,7 @@ import pytest
 from tests.build import step_record
 from tests.job.simulated_job import STEP, SimulatedJob, rounded_categories
 from tests.steps import aligned
-from zmon.job.time_account import Account
+from zmon.job.time_account import Account, LaunchTime
 
 SEEDS = 40
 RESTART = ", die, update, restart 4, train 50, update"
@@ -20,9 +20,9 @@ def job():
     return SimulatedJob()
 
 
-def in_steps(seconds, **others):
+def in_steps(seconds, **categories):
     """Return the categories of a job whose steps took this long; each computes half of the time."""
-    return {"forward": seconds / 2, "all_to_all": seconds / 2, **others}
+    return {"forward": seconds / 2, "all_to_all": seconds / 2, **categories}
 
 
 TIMES = {
@@ -183,6 +183,14 @@ def test_categories_sum_to_wall_clock_after_random_events_and_never_decrease(see
         before = dict(job.account.causes)
     assert job.play("train 100, update").seconds == pytest.approx(job.total_seconds, rel=1e-3)
     assert all(seconds >= 0 for seconds in job.account.causes.values())
+
+
+def test_flops_ratio_is_over_the_wall_clock_since_the_peak_is_known():
+    launch = LaunchTime("uid-0", unsplit=8.0)  # steps whose categories are not known yet
+    causes = {"init": 5.0, "forward": 10.0}
+    account = Account("job", causes, peak_seconds=4.0, peak_start=3.0, start=launch)
+    assert account.flops_ratio == pytest.approx(4.0 / (5.0 + 10.0 + 8.0 - 3.0))
+    assert Account("job").flops_ratio is None
 
 
 def test_histogram_bucket_includes_its_upper_bound():

@@ -92,7 +92,7 @@ def test_step_with_a_rank_of_unknown_work_is_left_out():
     assert (work.total.flops, work.total.memory_traffic) == (2e12, None)
 
 
-LIMITS = {
+LIMITS = {  # operations and bytes of memory traffic in a second, and the bandwidth of the memory → ratios
     "operations limit": (4e11, 1e9, 2e10, 0.05, 0.4, False),
     # At 10 operations per byte, the memory allows a fifth of the peak.
     "memory limits": (1e11, 1e10, 2e10, 0.5, 0.5, True),
@@ -106,7 +106,8 @@ LIMITS = {
     ("flops", "traffic", "bandwidth", "memory_ratio", "roofline_ratio", "memory_bound"), LIMITS.values(), ids=LIMITS
 )
 def test_utilization_is_relative_to_the_peaks(flops, traffic, bandwidth, memory_ratio, roofline_ratio, memory_bound):
-    now = utilization(StepWork(10, 1.0, flops, traffic), "declared", JobPeaks(1e12, bandwidth), 0.25)
+    four_seconds = StepWork(10, 4.0, 4 * flops, traffic and 4 * traffic)
+    now = utilization(four_seconds, "declared", JobPeaks(1e12, bandwidth), 0.25)
     assert (now.step_ratio, now.wall_ratio) == (pytest.approx(flops / 1e12), 0.25)
     assert now.memory_ratio == (memory_ratio and pytest.approx(memory_ratio))
     assert now.roofline_ratio == (roofline_ratio and pytest.approx(roofline_ratio))

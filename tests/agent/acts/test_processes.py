@@ -114,6 +114,32 @@ def test_hidden_process_and_hidden_environment_are_refused(sleeper, tmp_path):
         held.check_healer()
 
 
+HEALERS = {
+    "TORCHFT_LIGHTHOUSE": "torchft",
+    "FT_LAUNCHER_IPC_SOCKET": "NVIDIA's resiliency extension",
+    "FT_RANK_MONITOR_IPC_SOCKET": "NVIDIA's resiliency extension",
+    "DLROVER_MASTER_ADDR": "DLRover",
+    "HOROVOD_ELASTIC": "Horovod Elastic",
+}
+
+
+@pytest.mark.parametrize(("variable", "name"), HEALERS.items())
+def test_rank_of_another_healer_is_refused(sleeper, tmp_path, variable, name):
+    proc = fake_proc(tmp_path, sleeper, environ=f"RANK=0\0{variable}=1\0".encode())
+    with (
+        HeldProcess(sleeper.pid, "rank 0", proc) as held,
+        pytest.raises(Refused, match=rf"^{name}.* heals this job: zmon only observes it$"),
+    ):
+        held.check_healer()
+
+
+@pytest.mark.parametrize("variable", ["HOROVOD_ELASTIC_TIMEOUT", "MY_TORCHFT_LIGHTHOUSE", "PATH"])
+def test_variable_that_only_resembles_one_of_a_healer_is_no_reason(sleeper, tmp_path, variable):
+    proc = fake_proc(tmp_path, sleeper, environ=f"RANK=0\0{variable}=1\0".encode())
+    with HeldProcess(sleeper.pid, "rank 0", proc) as held:
+        held.check_healer()
+
+
 def test_agent_what_it_runs_under_and_the_first_process_are_never_opened():
     for pid in (0, 1, os.getpid(), os.getppid()):
         assert pid in protected_pids()

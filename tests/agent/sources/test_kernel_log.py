@@ -136,8 +136,11 @@ def test_other_lines_are_not_events(text):
 
 
 @pytest.mark.parametrize("record", ["", "garbage", ";", f"4,1,x,-;{XID}", f"4;{XID}", f"\x00\ufffd,1,2,-;{XID}"])
-def test_record_of_another_format_is_not_an_event_and_one_with_the_caller_is_read(record):
+def test_record_of_another_format_is_not_an_event(record):
     assert kernel_event(record, boot=0.0) is None
+
+
+def test_record_with_its_caller_is_read():
     assert kernel_event(f"4,1,2,-,caller=T77;{XID}", boot=0.0).xid == 79
 
 

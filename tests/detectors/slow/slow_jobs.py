@@ -23,9 +23,9 @@ HOSTS = ("node-a", "node-b", "node-c", "node-d")
 JITTER = (1.0, 1.04, 0.97, 1.01, 0.95, 1.06, 1.0)  # factors of a rank's self time, a different one in each step
 
 
-def rank(forward=0.060, data=0.010, exchange=0.030, **others):
+def rank(forward=0.060, data=0.010, exchange=0.030, **changes):
     """Return the arguments of one rank for a step of 100 ms."""
-    return {"phases": {"data": data, "forward": forward}, "ops": {"all_to_all": exchange}, **others}
+    return {"phases": {"data": data, "forward": forward}, "ops": {"all_to_all": exchange}, **changes}
 
 
 def steps(number, *ranks, first=1, stands_for=1):

@@ -17,11 +17,11 @@ RANKS = tuple(rank_state(rank, device=f"GPU-{rank}") for rank in range(4))
 OVER = tuple(dead(rank) for rank in range(4))
 
 
-def steps_for(seconds, data=0.010, forward=0.040, exchange=0.050, times=1.0, **others):
+def steps_for(seconds, data=0.010, forward=0.040, exchange=0.050, times=1.0, **changes):
     """Return this many seconds of steps of 100 ms, of four equal ranks."""
     step = times * (data + forward + exchange)
     rank = {"phases": {"data": times * data, "forward": times * forward}, "ops": {"all_to_all": times * exchange}}
-    return job_steps(round(seconds / step), **{**rank, **others})
+    return job_steps(round(seconds / step), **{**rank, **changes})
 
 
 HEALTHY = steps_for(60)

@@ -48,9 +48,9 @@ def tables_on_half():
     return job_of([changed(step, sent_bytes=step.received_bytes) for step in steps])
 
 
-def late(phase, seconds, duration=90, size=4, ranks=None, **others):
+def late(phase, seconds, duration=90, size=4, ranks=None, **changes):
     """Return a job in which in each step a different rank is late, one of `ranks`, or of all."""
-    return job((duration, lambda draw: late_in(phase, seconds, draw, size, ranks)), size=size, **others)
+    return job((duration, lambda draw: late_in(phase, seconds, draw, size, ranks)), size=size, **changes)
 
 
 def by_work():

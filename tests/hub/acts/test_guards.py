@@ -84,7 +84,8 @@ def test_rule_acts_only_if_intents_of_its_cause_were_right_or_somebody_answers_f
         assert f"has {score.right} right and {score.wrong} wrong" in reason
 
 
-def others(number, host="node-a", **changes):
+def of_other_jobs(number, host="node-a", **changes):
+    """Return an intent for each of this number of other jobs."""
     return tuple(intent(job_id=f"job-{n}", hosts=(host.format(n),), **changes) for n in range(number))
 
 
@@ -92,13 +93,13 @@ def others(number, host="node-a", **changes):
     ("earlier", "changes", "is_storm"),
     [
         pytest.param((), {}, False, id="one"),
-        pytest.param(others(1), {}, False, id="two jobs"),
-        pytest.param(others(2), {}, True, id="three jobs"),
+        pytest.param(of_other_jobs(1), {}, False, id="two jobs"),
+        pytest.param(of_other_jobs(2), {}, True, id="three jobs"),
         pytest.param((), {"hosts": ("node-a", "node-b", "node-c")}, True, id="three hosts of one job"),
-        pytest.param(others(1, "node-{}"), {"hosts": ("node-x", "node-y")}, True, id="three hosts"),
-        pytest.param(others(2), {"time": NOW + 61}, False, id="an hour"),
-        pytest.param(others(5, mode="observe"), {}, False, id="observed"),
-        pytest.param(others(5, act="capture"), {}, False, id="captured"),
+        pytest.param(of_other_jobs(1, "node-{}"), {"hosts": ("node-x", "node-y")}, True, id="three hosts"),
+        pytest.param(of_other_jobs(2), {"time": NOW + 61}, False, id="more than a minute later"),
+        pytest.param(of_other_jobs(5, mode="observe"), {}, False, id="observed"),
+        pytest.param(of_other_jobs(5, act="capture"), {}, False, id="captured"),
     ],
 )
 def test_many_jobs_or_hosts_within_a_minute_are_a_storm(earlier, changes, is_storm):

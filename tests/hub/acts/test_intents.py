@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from dataclasses import replace
 
 import pytest
@@ -82,8 +81,8 @@ async def test_rule_that_enforces_asks_the_agent_of_the_rank_once(start_hub, pol
     assert intent["outcome_seconds"] >= 2.0
 
 
-async def test_act_waits_for_its_capsule_only_for_a_moment(start_hub, policy, monkeypatch):
-    monkeypatch.setattr("zmon.hub.incidents.CapsuleStore.write", lambda *arguments: time.sleep(2.0))
+async def test_act_waits_for_its_capsule_only_for_a_moment(start_hub, policy, tmp_path):
+    (tmp_path / "incidents").write_text("a file, so that no capsule can be written")
     agent = FakeAgent(*frozen())
     client = await start_hub(agent, policy=policy(ENFORCED))
     (intent,) = await decided(client)
@@ -107,7 +106,7 @@ async def test_rule_without_score_or_override_only_observes_with_the_reason(star
     assert "needs 20 right and no wrong intents of rank_frozen, and has 0 right and 0 wrong" in intent["reasons"][0]
 
 
-async def test_agent_that_refuses_or_does_not_answer_is_in_the_intent(start_hub, policy):
+async def test_refusal_of_an_agent_is_in_the_intent(start_hub, policy):
     agent = FakeAgent(*frozen())
     agent.answer_act = lambda: {"result": "refused", "reason": "it is in state D"}
     client = await start_hub(agent, policy=policy(ENFORCED))
@@ -211,13 +210,24 @@ async def test_end_of_a_job_is_asked_of_each_host(start_hub, policy):
     assert len(intent["run_uids"]) == 2
 
 
-async def test_capture_asks_no_agent(start_hub, policy):
-    agent = FakeAgent(*of_launch([waiting(rank, 400.0) for rank in range(4)]), host="node-a")
-    agent.ranks = frozen()
+async def test_capture_is_the_capsule_of_its_finding_and_asks_no_agent(start_hub, policy, monkeypatch):
+    monkeypatch.setattr(acts, "CAPSULE_SECONDS", 60.0)  # it waits for the capsule on a busy machine as well
+    agent = FakeAgent(*frozen())
     client = await start_hub(agent, policy=policy({**ENFORCED, "act": "capture"}))
     (intent,) = await decided(client)
-    assert intent["result"] == ("acted" if intent["capsule"] else "refused")
+    (finding,) = await client.findings()
+    assert intent["result"] == "acted"
+    assert intent["capsule"]
+    assert intent["capsule"] == finding["capsule"]
     assert agent.acts == []
+
+
+async def test_capture_without_a_capsule_is_refused(start_hub, policy, tmp_path):
+    (tmp_path / "incidents").write_text("a file, so that no capsule can be written")
+    client = await start_hub(FakeAgent(*frozen()), policy=policy({**ENFORCED, "act": "capture"}))
+    (intent,) = await decided(client)
+    assert (intent["result"], intent["capsule"]) == ("refused", None)
+    assert "the capsule was not written within" in intent["reasons"][0]
 
 
 async def test_end_and_incident_of_a_job_say_what_zmon_did(start_hub, policy):

@@ -115,6 +115,13 @@ def test_mistake_in_the_file_is_one_line(read, message):
     assert "\n" not in str(error.value)
 
 
+def test_largest_and_least_allowed_numbers_are_read(read):
+    (rule,) = read({**POLICY, "min_confidence": 1, "wait_seconds": 2}).rules
+    assert (rule.min_confidence, rule.wait_seconds) == (1.0, 2.0)
+    (rule,) = read({**POLICY, "wait_seconds": 3600}).rules
+    assert rule.wait_seconds == 3600.0
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -53,10 +53,19 @@ def test_pages_follow_each_other():
     assert page(limit=3, offset=9).num_rows == 7
 
 
-@pytest.mark.parametrize(("order", "first"), [("-rank", 6), ("-in_flight_seconds", 3), ("in_flight_seconds", 1)])
-def test_rows_in_order_of_a_column(order, first):
-    assert ranks(page(order=order))[0] == first
-    assert order == "-rank" or ranks(page(order=order))[2:] == [0, 2, 4, 5, 6]  # their value is unknown
+UNKNOWN_TIME = [0, 2, 4, 5, 6]  # the ranks that are in no collective
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("-rank", [6, 5, 4, 3, 2, 1, 0]),
+        ("-in_flight_seconds", [3, 1, *UNKNOWN_TIME]),
+        ("in_flight_seconds", [1, 3, *UNKNOWN_TIME]),
+    ],
+)
+def test_rows_in_order_of_a_column_have_unknown_values_last(order, expected):
+    assert ranks(page(order=order)) == expected
 
 
 def test_largest_self_time_is_first():
@@ -111,6 +120,9 @@ def test_evidence_has_few_rows_the_culprits_first():
     few = with_few_rows(whole, 2).evidence
     assert ([row.rank for row in few.ranks], few.num_ranks_left_out) == ([4, 0], 5)
     assert with_few_rows(whole, 7) is whole
+    idle = {"pending": [], "num_pending": 0, "last": {}}
+    evidence = {"ranks": [row_of_evidence(row) for row in rows], "in_flight": dict.fromkeys(("0", "3", "4"), idle)}
+    assert set(with_few_rows(finding(ranks=(4,), evidence=evidence), 2).evidence.in_flight) == {"0", "4"}
     assert with_few_rows(finding(evidence={}), 2).evidence.names == ()
 
 

@@ -118,23 +118,29 @@ async def test_broken_file_keeps_the_agents_with_an_error(start):
     assert await poll(lambda: hub_client.health("discovery"), until=lambda errors: not errors) == {}
 
 
-@pytest.mark.parametrize("is_whole_again", [True, False])
-async def test_list_that_loses_its_agents_at_once_is_held_for_a_while(start, monkeypatch, is_whole_again):
+async def with_empty_list(start, monkeypatch, agent):
+    """Return the client of a hub whose list has lost its only agent, and the list; the hub holds the agent for 1 s."""
     monkeypatch.setattr(discovery, "HOLD_SECONDS", 1.0)
-    agent = FakeAgent(*(rank_state(rank) for rank in range(2)))
-
     hub_client, targets = await start(agent)
     await hub_client.passes(2)
     targets.replace("[]")
     (reason,) = (await poll(lambda: hub_client.health("discovery"))).values()
     assert reason.startswith("it names 0 agents instead of 1: the others are asked for 1.0 s more")
     assert (await agents_of(hub_client))[agent.url]["reachable"]
-    if is_whole_again:
-        targets.write(agent)
-        assert await poll(lambda: hub_client.health("discovery"), until=lambda errors: not errors) == {}
-        await asyncio.sleep(1.2)
-        assert (await agents_of(hub_client))[agent.url]["reachable"]
-        return
+    return hub_client, targets
+
+
+async def test_list_that_is_whole_again_within_the_hold_time_keeps_its_agents(start, monkeypatch):
+    agent = FakeAgent(*(rank_state(rank) for rank in range(2)))
+    hub_client, targets = await with_empty_list(start, monkeypatch, agent)
+    targets.write(agent)
+    assert await poll(lambda: hub_client.health("discovery"), until=lambda errors: not errors) == {}
+    await asyncio.sleep(1.2)  # longer than the hold time
+    assert (await agents_of(hub_client))[agent.url]["reachable"]
+
+
+async def test_list_that_stays_empty_loses_its_agents_after_the_hold_time(start, monkeypatch):
+    hub_client, _ = await with_empty_list(start, monkeypatch, FakeAgent(*(rank_state(rank) for rank in range(2))))
 
     def none_is_reachable(agents):
         return not any(status["reachable"] for status in agents.values())
@@ -188,5 +194,8 @@ def test_words_of_agents_are_urls_and_sources():
 def test_word_that_names_no_agent_is_refused_with_one_line(word):
     with pytest.raises(UsageError, match=r"names no agent.*file:PATH"):
         discovery.agents((word,), "http")
+
+
+def test_empty_list_of_agents_is_refused():
     with pytest.raises(UsageError, match="names no agent"):
         discovery.agents((), "http")

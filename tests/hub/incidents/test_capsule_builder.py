@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.build import finding, rank_state
+from tests.build import finding, rank_state, words
 from tests.hub.incidents.build import made, stalled
 from zmon.schema.host import GpuSample, HostSample, HostWindow, NicSample, TcpSample
 
@@ -25,6 +25,15 @@ def test_row_of_a_rank_has_its_step_times():
     assert (culprit.culprit, culprit.op, culprit.wait_seconds, culprit.process_state) == (True, None, None, "T")
     assert (waiting.culprit, waiting.op, waiting.sequence, waiting.wait_seconds) == (False, "all_to_all", 301, 1.0)
     assert (culprit.self_seconds, waiting.self_seconds, culprit.num_steps) == (0.02, 0.01, 3)
+
+
+def test_long_last_words_are_cut():
+    long = words("exception", "builtins.ValueError", "x" * 500)
+    job = stalled()
+    job = replace(job, ranks=tuple(replace(rank, last_words=long) if rank.rank == 2 else rank for rank in job.ranks))
+    capsule, _ = made(job=job)
+    assert capsule.ranks[2].last_words == f"builtins.ValueError: {'x' * 400}"
+    assert capsule.ranks[0].last_words is None
 
 
 def test_rank_is_unwatched_while_its_agent_does_not_answer():

@@ -79,10 +79,10 @@ def test_capsule_that_cannot_be_read_is_never_replaced_or_pruned(incidents, monk
         patch.setattr(Path, "read_bytes", fails)
         with pytest.raises(OSError, match="Input/output"):
             incidents.write(capsule, b"")
-    finding_stat = os.stat
+    real_stat = os.stat
     with monkeypatch.context() as patch:
         patch.setattr(
-            os, "stat", lambda path, **how: fails() if Path(path).name == "finding.json" else finding_stat(path, **how)
+            os, "stat", lambda path, **how: fails() if Path(path).name == "finding.json" else real_stat(path, **how)
         )
         assert incidents.prune(()) == []
     assert place.is_dir()

@@ -25,9 +25,9 @@ class Row:
         return self.scene
 
 
-def printed(scene: str, due: str, output: str, **others: str | tuple[str, ...]) -> Row:
+def printed(scene: str, due: str, output: str, **clues: str | tuple[str, ...]) -> Row:
     """Return the row of a launch that printed this text."""
-    return Row(scene, due, Clues(output=tuple(output.split("\n")), **others))
+    return Row(scene, due, Clues(output=tuple(output.split("\n")), **clues))
 
 
 def traceback(error: str, file: str = "/job/train.py") -> str:
@@ -59,9 +59,9 @@ def torchrun(code: int, text: str = "") -> str:
     )
 
 
-def words(kind: str, type_: str, message: str = "", **others: str | int) -> LastWords:
+def words(kind: str, type_: str, message: str = "", **fields: str | int) -> LastWords:
     """Return last words."""
-    return LastWords(kind, type_, message, 1e9, **others)
+    return LastWords(kind, type_, message, 1e9, **fields)
 
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.1 GiB"

@@ -57,8 +57,7 @@ FILES = (
     printed("a message that goes on after its colon", "missing_file", traceback(
         "RuntimeError: Failed to download:\n404 Client Error: Not Found for url: https://host/x")),
     raised("storage", "BlockingIOError: [Errno 11] Unable to lock file, errno = 11, error message = 'Resource"
-            " temporarily"
-           " unavailable'"),
+           " temporarily unavailable'"),
 )  # fmt: skip
 CODE = (
     raised("missing_module", "ModuleNotFoundError: No module named 'flash_attn'"),
@@ -101,8 +100,7 @@ CODE = (
             traceback("urllib.error.URLError: <urlopen error timed out>")),
     raised("missing_module", "AttributeError: module 'numpy' has no attribute 'float'"),
     raised("code_error", "AttributeError: partially initialized module 'queue' has no attribute 'Queue' (most likely"
-            " due"
-           " to a circular import)"),
+           " due to a circular import)"),
     raised("configuration", "AssertionError: DeepSpeed config: batch size and accumulation disagree"),
     raised("configuration", "KeyError: 'RetinaHead2 is not in the models registry. Please check its spelling'"),
     printed("a task of Ray fails, and only its type is printed", "assertion",

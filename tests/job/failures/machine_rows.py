@@ -88,19 +88,17 @@ SIGNALS = (
     printed("a batch system ends a job after its wall time", "time_limit", STEPS + "=>> PBS: job killed: walltime 3621"
             " exceeded limit 3600"),
     printed("Kubernetes evicts a pod", "preemption", "Status:    Failed\nReason:    Evicted\nMessage:   The node was"
-            " low"
-            " on resource: ephemeral-storage."),
+            " low on resource: ephemeral-storage."),
     printed("Kubernetes only counts evictions", "unknown", MORE_STEPS + "evicted samples of the cache: 12"),
     printed("Ray reports a preempted node", "preemption", "ray.exceptions.ActorDiedError: The actor died because its"
             " node has died. Node Id: 7f\n\tthe actor's node was preempted by the cloud"),
     printed("Ray reports a dead node", "node_failure", "WARNING worker.py:2052 -- The node with node id: 7f and"
-            " address:"
-            " 10.0.0.2 has been marked dead because the detector has missed too many heartbeats from it."),
+            " address: 10.0.0.2 has been marked dead because the detector has missed too many heartbeats from it."),
     printed("Lightning kills the other ranks after one that crashed", "native_crash", "[rank: 1] Child process with PID"
             " 4711 terminated with code -11. Forcefully terminating all other processes to avoid zombies\nKilled"),
     printed("Slurm kills the other ranks after one that failed", "unknown", "srun: error: node-3: task 3: Exited"
-            " with exit"
-            " code 1\nslurmstepd: error: *** STEP 77.0 ON node-1 CANCELLED AT 2024-05-01T12:00:00 ***\nKilled"),
+            " with exit code 1\nslurmstepd: error: *** STEP 77.0 ON node-1 CANCELLED AT 2024-05-01T12:00:00 ***\n"
+            "Killed"),
     printed("mpirun aborts the others after one that failed", "unknown", "MPI_ABORT was not called; the job has been"
             " aborted.\n  Process name: [[1,1],3]\n  Exit code:    1"),
 )  # fmt: skip
@@ -128,9 +126,8 @@ RANKS = (
             " possibly due to a network error or a remote process exiting prematurely.", "a victim of NCCL's kind"),
     printed("a victim that only warns", "connection_lost", STEPS + "[rank2]:[W1128 12:00:00.1 TCPStore.cpp:125] [c10d]"
             " recvValue failed on SocketImpl(fd=52, remote=[localhost]:29500): Connection reset by peer"),
-    printed("the store goes away while the ranks meet", "rendezvous", traceback("RuntimeError: Connection reset by"
-            " peer")
-            .replace("in main", "in init_process_group")),
+    printed("the store goes away while the ranks meet", "rendezvous",
+            traceback("RuntimeError: Connection reset by peer").replace("in main", "in init_process_group")),
     printed("a victim in the same log as its cause", "device_memory",
             prefixed("[rank1]: ", traceback(OOM)) + prefixed("[rank0]: ", traceback(CLOSED))),
     raised("rendezvous", "torch.distributed.DistNetworkError: The server socket has failed to listen on any local"
@@ -153,11 +150,9 @@ RANKS = (
     printed("JAX's processes do not meet", "rendezvous", traceback("jaxlib.xla_extension.XlaRuntimeError:"
             " DEADLINE_EXCEEDED: Barrier timed out.", "/lib/jax/_src/distributed.py")),
     printed("C++ says what it throws on the same line", "connection_lost", "terminate called after throwing an"
-            " instance of"
-            " 'gloo::IoException'   what():  Connection closed by peer [10.0.0.2]:5826"),
+            " instance of 'gloo::IoException'   what():  Connection closed by peer [10.0.0.2]:5826"),
     printed("Horovod only warns", "connection_lost", STEPS + "WARNING: Horovod has been shut down. This was caused"
-            " by an"
-            " exception on one of the ranks."),
+            " by an exception on one of the ranks."),
     printed("NCCL only warns of a peer", "connection_lost", STEPS + "node-3:4711:4720 [0] transport/net_ib.cc:1000 NCCL"
             " WARN NET/IB : Got completion from peer 10.0.0.2<38560> with error 12, opcode 0, len 0, vendor err 129"),
 )  # fmt: skip

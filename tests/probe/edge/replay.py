@@ -19,8 +19,7 @@ from random import Random
 from typing import Any
 from unittest import mock
 
-OPS, PHASES, ACTIVITIES, GROUPS, NO_GROUP = 11, 8, 7, 8, 15  # how many of each there are
-BYTES = 10**12
+BYTES = 10**12  # more than a collective moves
 ATTRIBUTES = (
     "current_phase", "activity", "step", "since", "autograd_depth", "step_pending", "_in_op", "_op", "_slot",
     "_entered", "_step_since", "_activity_since",
@@ -35,13 +34,17 @@ def script(random: Random, length: int, nested: bool = False) -> list[Event]:
 
 
 def _event(random: Random, nested: bool) -> Event:
-    op, group, bits = random.randrange(OPS), random.choice((*range(GROUPS), NO_GROUP)), random.getrandbits
+    from zmon.box.layout import MAX_GROUPS, NONE
+    from zmon.schema.names import ACTIVITIES, OPS, PHASES
+
+    op = random.randrange(len(OPS))
+    group = random.choice((*range(MAX_GROUPS), NONE))
     sent, received = random.randrange(BYTES), random.randrange(BYTES)
     common: list[Event] = [
         ("pass_time", random.randrange(10**7)),
-        ("phase", random.randrange(PHASES)),
+        ("phase", random.randrange(len(PHASES))),
         ("enter_op", op, group, sent, received),
-        ("leave_op", None, bool(bits(1))),
+        ("leave_op", None, random.choice((False, True))),
         ("leave_op", random.randrange(10**9), False),
         ("wait_op", op, group, sent),
         ("end_step",),
@@ -51,7 +54,7 @@ def _event(random: Random, nested: bool) -> Event:
         ("enter_counted", op, group, sent, random.randrange(5000)),
         ("count_op", op, group, sent, received, random.randrange(4)),
         ("sequence", op, group),
-        ("turn_to", random.randrange(ACTIVITIES)),
+        ("turn_to", random.randrange(len(ACTIVITIES))),
         ("work", random.choice((None, 32, 2**62 - 1, -1, 2.0, "x")), random.choice((None, 7))),
         ("work", 8, None, random.choice((None, 10**12, 2**62 - 1, -1, 2e9, "x")), random.choice((None, 10**6))),
         ("counted", random.choice((0, 10**15, 2**62 - 1)), random.choice((0, 32, 7))),
@@ -60,7 +63,7 @@ def _event(random: Random, nested: bool) -> Event:
         ("load", random.randrange(2), random.randrange(100)),
         ("call", random.randrange(2), random.randrange(100)),
         ("end_backward",),
-        ("set", "step_pending", bool(bits(1))),
+        ("set", "step_pending", random.choice((False, True))),
         ("set", "autograd_depth", random.randrange(2)),
         ("spend", random.randrange(10**5)),
         ("drop",),
