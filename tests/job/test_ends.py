@@ -4,7 +4,7 @@ import pytest
 
 from tests.build import dead, disconnected, finished, interrupted, killed, raised, terminated, words
 from zmon.job.aborts import hung_ranks, is_aborted_while_waiting
-from zmon.job.ends import End, end_unclearly, first_to_end
+from zmon.job.ends import End, first_to_end, is_end_unclear
 from zmon.job.rank_end import Way, way_of
 
 
@@ -73,8 +73,8 @@ def test_end_without_a_trace_is_unclear_unless_all_ranks_stood_still(seconds, ex
     """Their launcher ended with them; ranks that stood still were aborted."""
     fields = {"device": "GPU-0", "step_seconds": seconds, "state_seconds": seconds, "launcher_gone_seconds": 1.0}
     ranks = [dead(rank, 1.0, **fields) for rank in range(4)]
-    assert end_unclearly([End(rank, way_of(rank)) for rank in ranks]) is expected
-    assert not end_unclearly([])
+    assert is_end_unclear([End(rank, way_of(rank)) for rank in ranks]) is expected
+    assert not is_end_unclear([])
 
 
 @pytest.mark.parametrize(

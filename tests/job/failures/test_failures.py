@@ -40,7 +40,7 @@ def test_page_of_the_docs_has_these_rows():
 def test_exception_without_a_traceback_is_not_explained_by_the_lines_before_an_earlier_one():
     output = (
         "ERROR: CUDA out of memory while warming up, retrying",
-        *traceback("ValueError: bad batch, skipped"),
+        *traceback("ValueError: bad batch, skipped").splitlines(),
         *(f"step {step}" for step in range(12)),
         "RuntimeError: the world ended",
     )
