@@ -30,10 +30,15 @@ def sender(state: RankState) -> Sender:
     """Return the sender of the signal that ended a rank, also if it came after the last words of the rank."""
     words = state.last_words
     sender_pid = words and (words.late_sender_pid if words.sender_pid is None else words.sender_pid)
-    launcher_pid = int(state.launcher.partition("@")[0] or 0)
-    if sender_pid is None or not launcher_pid:  # 0: the launcher is in another PID namespace
+    launcher = launcher_pid(state)
+    if sender_pid is None or not launcher:
         return Sender.UNKNOWN
-    return Sender.LAUNCHER if sender_pid == launcher_pid else Sender.OTHER
+    return Sender.LAUNCHER if sender_pid == launcher else Sender.OTHER
+
+
+def launcher_pid(state: RankState) -> int:
+    """Return the process id of the launcher of a rank; 0: it is in another PID namespace."""
+    return int(state.launcher.partition("@")[0] or 0)
 
 
 def lone_target(signalled: Sequence[RankState]) -> RankState | None:

@@ -9,6 +9,7 @@ from zmon.schema.host import HostLoad, HostSample, HostWindow
 A, B, C, D = HOSTS = ("node-a", "node-b", "node-c", "node-d")
 UNCLEAR = due("unknown", severity="warning")
 LAUNCHER_PID, OTHER_PID = 900, 4711
+WATCHDOG = {"sender": OTHER_PID}  # a memory watchdog of the host
 
 
 def signalled(rank, ago, host=A, sender=None, **changes):
@@ -182,6 +183,16 @@ SIGNALS = (
     row("a rank of the other host ends by itself in the look in which its launcher ended its neighbour",
         due("rank_exited", 3),
         [broken(0, 1.2, 0.9, B), signalled(1, 0.9, B), *others(2, ago=2.5, host=C), signalled(3, 2.51, C)]),
+    row("memory watchdogs of two hosts signal one rank each, and the others raise 1 s later", due("rank_exited", 1),
+        [broken(0, 1.0, 0.9, exit_status="exit code 1"), signalled(1, 2.0, **WATCHDOG), broken(2, 1.0, 0.9, B),
+         signalled(3, 1.9, B, **WATCHDOG)], "the probe would have recorded a signal to the others"),
+    *(row(f"the same, {scene}", QUIET,
+          [broken(0, 1.0, 0.9, **neighbour), signalled(1, 2.0, **WATCHDOG), broken(2, 1.0, 0.9, B),
+           signalled(3, 1.9, B, **WATCHDOG)], note)
+      for scene, neighbour, note in (
+          ("and one of these is a child of the signalled rank", {"launcher": "1001@1"}, "its owner ended the parent"),
+          ("and one of these had a signal after its exception", {"late": OTHER_PID}, "the owner reached it late"),
+          ("and one of these ended by a signal", {"exit_status": "signal SIGTERM"}, "it may have no record"))),
     row("torchrun kills a rank 30 s after its SIGTERM", due("rank_exited", 1),
         [dead(1, 31.0, exit_status="exit code 1", last_words=words("exception", "builtins.ValueError", "x", NOW - 31)),
          *others(0, 2, ago=30.9), killed(3, 1.0)]),

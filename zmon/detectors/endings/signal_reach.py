@@ -20,7 +20,7 @@ from zmon.job.facts import (
     ended,
 )
 from zmon.job.rank_end import CANCELLED_EXIT, CANCELLED_STATUS, Way, launcher_of
-from zmon.job.signals import Sender, is_one_sweep, lone_target, sender
+from zmon.job.signals import Sender, is_one_sweep, launcher_pid, lone_target, sender
 from zmon.schema.rank import RankState
 
 # Ctrl-C counts as the reason of an end if it came within this time of the first broken connection. A rank that closes
@@ -173,7 +173,7 @@ class Signals:
             # Of several hosts, each may have been signalled alone. The others may still end.
             return Reach.ALL if len(reached) > 1 or end.seconds_ago < end.limits.ending_seconds else Reach.PART
         first_gone = _first_gone(others, unit)
-        if self._were_spared(others, first_gone):
+        if self._were_spared(others, first_gone) or self._spared_neighbours():
             return Reach.PART
         if len(reached) > 1:
             return Reach.ALL
@@ -203,6 +203,29 @@ class Signals:
         is_aborted = state.last_words is None
         is_spared = is_aborted or (is_first and state.exit_status is None)
         return is_spared and before(ended(self.first[0]), ended(state), ENDED_SPREAD_SECONDS) is True
+
+    def _spared_neighbours(self) -> bool:
+        """Return True if on each host of a signalled rank another one had no signal, lived on, and then raised.
+
+        The probe recorded who sent the signal, so it would have recorded that of a neighbour too. A memory watchdog may
+        signal one rank of each host in the same moment. Children of a signalled rank do not count, because their owner
+        may have signalled their parent only.
+        """
+        signalled: dict[str, set[int]] = {}  # host → the processes that another process than their launcher signalled
+        for state in self.ranks:
+            if sender(state) is Sender.OTHER:
+                signalled.setdefault(state.host, set()).add(state.pid)
+        began = began_to_end(self.first[0])
+        spared = {
+            r.host
+            for r in self.broken
+            if sender(r) is Sender.UNKNOWN
+            and launcher_pid(r) not in {0, *signalled.get(r.host, ())}
+            and not _had_signal(r)
+            and r.exit_status != "signal SIGKILL"
+            and before(began, began_to_end(r), HOSTS_SPREAD_SECONDS)
+        }
+        return {state.host for state in self.ranks} == signalled.keys() <= spared
 
 
 def is_interrupted(state: RankState) -> bool:
