@@ -6,17 +6,16 @@ from dataclasses import replace
 import pytest
 
 from tests.hostile.users import ANN, BOB, get_as, needs_root
-from tests.hub.conftest import run_scenario  # noqa: F401  # a fixture
-from tests.hub.fakes import FakeAgent, frozen, healthy, poll
+from tests.hub.fakes import FakeAgent, contexts, frozen, healthy, hub_over, poll
 
 pytestmark = needs_root
 
 
 @pytest.mark.parametrize(("uid", "readable"), [(0, True), (ANN, True), (BOB, False)], ids=["root", "own", "other"])
-def test_findings_and_incidents_have_stacks_for_the_user_of_the_job(run_scenario, uid, readable):  # noqa: F811
+async def test_findings_and_incidents_have_stacks_for_the_user_of_the_job(tmp_path, uid, readable):
     agent = FakeAgent(*(replace(state, owner=ANN) for state in frozen()))
+    async with contexts([agent]), hub_over(tmp_path, agent) as hub_client:
 
-    async def scenario(hub_client):
         async def gathered():
             findings = await hub_client.findings()
             return findings and "stacks" in findings[0]["evidence"] and findings[0]
@@ -31,13 +30,11 @@ def test_findings_and_incidents_have_stacks_for_the_user_of_the_job(run_scenario
         )
         assert ("stacks" in received["evidence"].get("dropped", ())) is not readable
 
-    run_scenario(scenario, agent)
 
-
-def test_user_who_takes_the_job_id_of_an_ended_job_does_not_get_its_stderr(run_scenario):  # noqa: F811
+async def test_user_who_takes_the_job_id_of_an_ended_job_does_not_get_its_stderr(tmp_path):
     agent = FakeAgent(*(replace(state, owner=ANN) for state in frozen()))
+    async with contexts([agent]), hub_over(tmp_path, agent) as hub_client:
 
-    async def scenario(hub_client):
         async def gathered():
             findings = await hub_client.findings()
             return findings and "stacks" in findings[0]["evidence"]
@@ -52,5 +49,3 @@ def test_user_who_takes_the_job_id_of_an_ended_job_does_not_get_its_stderr(run_s
         for uid, readable in ((BOB, False), (ANN, True)):
             _, answer = await asyncio.to_thread(get_as, uid, f"{base}/api/v1/findings")
             assert ("stderr_tail" in answer["findings"][0]["evidence"]) is readable
-
-    run_scenario(scenario, agent)

@@ -94,7 +94,7 @@ async def test_storm_trips_the_breaker_until_a_person_resets_it(start_job, actin
     assert stops(tmp_path / "data")[ALL].reason.startswith("4 acts on node-a within an hour")
     async with acting() as client:  # neither a restart takes it away, nor does the next request after the reset
         assert "acts are stopped" in (await ask_for(client, await request_for(client, job_id="job-4"))).reason
-        assert reset(tmp_path / "data", ALL)
+        reset(tmp_path / "data", ALL)
         assert "within an hour" in (await ask_for(client, await request_for(client, job_id="job-5"))).reason
     assert all(still_lives(job.pids[0]) for job in jobs[4:])
 
