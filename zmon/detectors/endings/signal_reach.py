@@ -66,6 +66,11 @@ class Signals:
         return [r for r, fact in began if not lost.precedes(fact) and (aborted is None or before(fact, ended(aborted)))]
 
     @cached_property
+    def _late(self) -> list[RankState]:
+        """The ranks that lost a connection, and that another process than their launcher signalled a moment later."""
+        return [r for r in self.broken if sender(r) is Sender.OTHER]
+
+    @cached_property
     def lone_target(self) -> RankState | None:
         """The rank that another process signalled, while their launchers signalled all others.
 
@@ -94,7 +99,7 @@ class Signals:
         """True if the first signal was meant for one rank: it reached no other, or the others clearly later."""
         first = self.first[0]
         reported = self.end.snapshot.reported_ranks
-        if len(reported) == 1 or sender(first) is Sender.LAUNCHER:
+        if len(reported) == 1 or sender(first) is Sender.LAUNCHER or self._late:
             return False  # a launcher signals all its ranks
         if len(self.ranks) > 1:
             return self._is_ahead(first, SIGNAL_SPREAD_SECONDS)
@@ -166,7 +171,7 @@ class Signals:
         end = self.end
         several_hosts = len({r.host for r in end.snapshot.reported_ranks}) > 1
         unit = _host if several_hosts else launcher_of
-        reached = set(map(unit, (*self.first, *self._in_one_sweep)))
+        reached = set(map(unit, (*self.first, *self._in_one_sweep, *self._late)))
         others = [r for r in end.snapshot.ranks if unit(r) not in reached and r.activity != "done"]
         gone = {r.rank for r in end.ended}
         if any(r.rank not in gone for r in others):
