@@ -28,12 +28,19 @@ class Sender(Enum):
 
 def sender(state: RankState) -> Sender:
     """Return the sender of the signal that ended a rank, also if it came after the last words of the rank."""
-    words = state.last_words
-    sender_pid = words and (words.late_sender_pid if words.sender_pid is None else words.sender_pid)
+    pid = sender_pid(state)
     launcher = launcher_pid(state)
-    if sender_pid is None or not launcher:
+    if pid is None or not launcher:
         return Sender.UNKNOWN
-    return Sender.LAUNCHER if sender_pid == launcher else Sender.OTHER
+    return Sender.LAUNCHER if pid == launcher else Sender.OTHER
+
+
+def sender_pid(state: RankState) -> int | None:
+    """Return the process that sent the signal; None if it is unknown."""
+    words = state.last_words
+    if words is None:
+        return None
+    return words.late_sender_pid if words.sender_pid is None else words.sender_pid
 
 
 def launcher_pid(state: RankState) -> int:

@@ -183,10 +183,13 @@ SIGNALS = (
     row("a rank of the other host ends by itself in the look in which its launcher ended its neighbour",
         due("rank_exited", 3),
         [broken(0, 1.2, 0.9, B), signalled(1, 0.9, B), *others(2, ago=2.5, host=C), signalled(3, 2.51, C)]),
-    row("the owner signals the ranks of mpirun, and all but the first one lose a connection before their signal", QUIET,
-        [broken(0, 1.978, 1.95, exit_status="exit code 1", max_restarts=None),
-         broken(1, 1.98, 1.95, late=OTHER_PID, **BY_MPIRUN), broken(2, 1.985, 1.96, B, exit_status="exit code 1"),
-         signalled(3, 2.0, B, OTHER_PID, max_restarts=None)], "mpirun did not send the late signal"),
+    *(row(f"the signal of a rank under mpirun is followed by broken connections, and by signals of {who}", expected,
+          [broken(0, 1.978, 1.95, exit_status="exit code 1", max_restarts=None),
+           broken(1, 1.98, 1.95, late=OTHER_PID, **BY_MPIRUN), broken(2, 1.985, 1.96, B, late=late, **BY_MPIRUN),
+           signalled(3, 2.0, B, OTHER_PID, max_restarts=None)], note)
+      for who, late, expected, note in (
+          ("its sender", OTHER_PID, QUIET, "the owner signalled all ranks"),
+          ("others", OTHER_PID + 1, due("rank_exited", 3), "the process that signalled it signalled no other rank"))),
     row("memory watchdogs of two hosts signal one rank each, and the others raise 1 s later", due("rank_exited", 1),
         [broken(0, 1.0, 0.9, exit_status="exit code 1"), signalled(1, 2.0, **WATCHDOG), broken(2, 1.0, 0.9, B),
          signalled(3, 1.9, B, **WATCHDOG)], "the probe would have recorded a signal to the others"),

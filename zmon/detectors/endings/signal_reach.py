@@ -20,7 +20,7 @@ from zmon.job.facts import (
     ended,
 )
 from zmon.job.rank_end import CANCELLED_EXIT, CANCELLED_STATUS, Way, launcher_of
-from zmon.job.signals import Sender, is_one_sweep, launcher_pid, lone_target, sender
+from zmon.job.signals import Sender, is_one_sweep, launcher_pid, lone_target, sender, sender_pid
 from zmon.schema.rank import RankState
 
 # Ctrl-C counts as the reason of an end if it came within this time of the first broken connection. A rank that closes
@@ -67,8 +67,13 @@ class Signals:
 
     @cached_property
     def _late(self) -> list[RankState]:
-        """The ranks that lost a connection, and that another process than their launcher signalled a moment later."""
-        return [r for r in self.broken if sender(r) is Sender.OTHER]
+        """The ranks that lost a connection, and that whoever ended the first rank signalled a moment later.
+
+        One of them must be on its host, and have the same sender: a launcher above a wrapper is another process too.
+        """
+        late = [r for r in self.broken if sender(r) is Sender.OTHER]
+        source = [(r.host, sender_pid(r)) for r in self.first[:1]]
+        return late if any((r.host, sender_pid(r)) in source for r in late) else []
 
     @cached_property
     def lone_target(self) -> RankState | None:
