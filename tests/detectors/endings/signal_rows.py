@@ -183,23 +183,36 @@ SIGNALS = (
     row("a rank of the other host ends by itself in the look in which its launcher ended its neighbour",
         due("rank_exited", 3),
         [broken(0, 1.2, 0.9, B), signalled(1, 0.9, B), *others(2, ago=2.5, host=C), signalled(3, 2.51, C)]),
-    *(row(f"the signal of a rank under mpirun is followed by broken connections, and by signals of {who}", expected,
+    *(row(f"mpirun: a rank has a signal, the others lose a connection, and {what}", expected,
           [broken(0, 1.978, 1.95, exit_status="exit code 1", max_restarts=None),
-           broken(1, 1.98, 1.95, late=OTHER_PID, **BY_MPIRUN), broken(2, 1.985, 1.96, B, late=late, **BY_MPIRUN),
-           signalled(3, 2.0, B, OTHER_PID, max_restarts=None)], note)
-      for who, late, expected, note in (
-          ("its sender", OTHER_PID, QUIET, "the owner signalled all ranks"),
-          ("others", OTHER_PID + 1, due("rank_exited", 3), "the process that signalled it signalled no other rank"))),
+           broken(1, 1.98, 1.95, late=OTHER_PID, **BY_MPIRUN), broken(2, 1.985, gone, B, late=late, **BY_MPIRUN),
+           signalled(3, 2.0, B, sender, max_restarts=None)], note)
+      for what, sender, late, gone, expected, note in (
+          ("its sender signals its neighbour", OTHER_PID, OTHER_PID, 1.96, UNCLEAR, "the owner may have ended the job"),
+          ("another process signals its neighbour", OTHER_PID, OTHER_PID + 1, 1.96, due("rank_exited", 3), ""),
+          ("its sender signals its neighbour 0.8 s later", OTHER_PID, OTHER_PID, 1.2, due("rank_exited", 3),
+           "a memory watchdog looks again"),
+          ("all senders are outside the container", 0, 0, 1.96, due("rank_exited", 3), "they may be several"),
+          ("its host is shut down", 1, 1, 1.96, due("rank_exited", 3), "init signals all processes"))),
+    row("a memory watchdog signals a rank, and another one 4 s later, which had lost the connection",
+        due("rank_exited", 0), [signalled(0, 5.0, sender=OTHER_PID, world_size=2),
+                                broken(1, 4.9, 1.0, late=OTHER_PID, world_size=2)]),
     row("memory watchdogs of two hosts signal one rank each, and the others raise 1 s later", due("rank_exited", 1),
         [broken(0, 1.0, 0.9, exit_status="exit code 1"), signalled(1, 2.0, **WATCHDOG), broken(2, 1.0, 0.9, B),
          signalled(3, 1.9, B, **WATCHDOG)], "the probe would have recorded a signal to the others"),
-    *(row(f"the same, {scene}", QUIET,
-          [broken(0, 1.0, 0.9, **neighbour), signalled(1, 2.0, **WATCHDOG), broken(2, 1.0, 0.9, B),
+    *(row(f"the same, and {scene}", QUIET,
+          [broken(0, 1.0, 0.9, **neighbour), signalled(1, 2.0, **{**WATCHDOG, **changes}), broken(2, 1.0, 0.9, B),
            signalled(3, 1.9, B, **WATCHDOG)], note)
-      for scene, neighbour, note in (
-          ("and one of these is a child of the signalled rank", {"launcher": "1001@1"}, "its owner ended the parent"),
-          ("and one of these had a signal after its exception", {"late": OTHER_PID}, "the owner reached it late"),
-          ("and one of these ended by a signal", {"exit_status": "signal SIGTERM"}, "it may have no record"))),
+      for scene, neighbour, changes, note in (
+          ("one of the signalled ranks may have started the others", {}, {"local_rank": 0, "max_restarts": None},
+           "its owner ends them by a signal to it"),
+          ("one of the others had a signal after its exception", {"late": OTHER_PID}, {}, "the owner reached it late"),
+          ("one of the others ended by a signal", {"exit_status": "signal SIGTERM"}, {}, "it may have no record"))),
+    row("the program handles SIGTERM on two hosts, and SIGKILL ends the ranks that wait", QUIET,
+        [*(replace(exited(rank, 31.0, OTHER_PID), host=host) for rank, host in ((1, A), (3, B))),
+         *(dead(rank, 1.0, host=host, device="GPU-1", exit_status="signal SIGABRT")
+           for rank, host in ((0, A), (2, B)))],
+        "its handler never ran in a rank that waits, so nothing recorded the signal"),
     row("torchrun kills a rank 30 s after its SIGTERM", due("rank_exited", 1),
         [dead(1, 31.0, exit_status="exit code 1", last_words=words("exception", "builtins.ValueError", "x", NOW - 31)),
          *others(0, 2, ago=30.9), killed(3, 1.0)]),

@@ -67,13 +67,19 @@ class Signals:
 
     @cached_property
     def _late(self) -> list[RankState]:
-        """The ranks that lost a connection, and that whoever ended the first rank signalled a moment later.
+        """The ranks on the host of the first one that lost a connection before the same process signalled them too.
 
-        One of them must be on its host, and have the same sender: a launcher above a wrapper is another process too.
+        They ended with the first one. A memory watchdog signals another process only once it has looked again.
         """
-        late = [r for r in self.broken if sender(r) is Sender.OTHER]
-        source = [(r.host, sender_pid(r)) for r in self.first[:1]]
-        return late if any((r.host, sender_pid(r)) in source for r in late) else []
+        first = self.first[0]
+        return [
+            r
+            for r in self.broken
+            if sender(r) is Sender.OTHER
+            and (sender_pid(r) or 0) > 1  # 0: a process of an outer PID namespace; 1: init, which ends the host
+            and (r.host, sender_pid(r)) == (first.host, sender_pid(first))
+            and not before(ended(first), ended(r), ENDED_SPREAD_SECONDS)
+        ]
 
     @cached_property
     def lone_target(self) -> RankState | None:
@@ -193,6 +199,8 @@ class Signals:
             # If one rank was ahead, its launcher may have ended the others.
             is_ahead = self._is_ahead(self.first[0], IDLE_SIGNAL_SPREAD_SECONDS) or self._has_late_neighbours()
             return Reach.UNCLEAR if is_ahead else Reach.ALL
+        if self._late and any(sender(r) is Sender.OTHER for r in others):
+            return Reach.UNCLEAR  # the owner signalled all hosts, or a wrapper of their launchers did
         # The others raised before a signal came. Only torchrun signals nobody because of a rank on another host.
         return Reach.UNCLEAR if any(_had_signal(r) and r.max_restarts is None for r in first_gone) else Reach.PART
 
@@ -217,25 +225,28 @@ class Signals:
     def _spared_neighbours(self) -> bool:
         """Return True if on each host of a signalled rank another one had no signal, lived on, and then raised.
 
-        The probe recorded who sent the signal, so it would have recorded that of a neighbour too. A memory watchdog may
-        signal one rank of each host in the same moment. Children of a signalled rank do not count, because their owner
-        may have signalled their parent only.
+        The probe recorded who sent the signal, so it would have recorded that of a neighbour too, unless the program
+        handles signals itself. A memory watchdog may signal one rank of each host in the same moment. The first rank of
+        a host may have started the others, and then its owner ends them by a signal to it alone.
         """
-        signalled: dict[str, set[int]] = {}  # host → the processes that another process than their launcher signalled
-        for state in self.ranks:
-            if sender(state) is Sender.OTHER:
-                signalled.setdefault(state.host, set()).add(state.pid)
+        signalled = {
+            r.host
+            for r in self.ranks
+            if sender(r) is Sender.OTHER and _is_exact(r) and (r.local_rank or r.max_restarts is not None)
+        }
         began = began_to_end(self.first[0])
         spared = {
             r.host
             for r in self.broken
-            if sender(r) is Sender.UNKNOWN
-            and launcher_pid(r) not in {0, *signalled.get(r.host, ())}
+            if not r.alive
+            and r.last_words is not None
+            and launcher_pid(r)  # 0: the sender is not known
+            and sender(r) is Sender.UNKNOWN
             and not _had_signal(r)
             and r.exit_status != "signal SIGKILL"
             and before(began, began_to_end(r), HOSTS_SPREAD_SECONDS)
         }
-        return {state.host for state in self.ranks} == signalled.keys() <= spared
+        return {r.host for r in self.ranks} == signalled <= spared
 
 
 def is_interrupted(state: RankState) -> bool:
