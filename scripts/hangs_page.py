@@ -14,21 +14,36 @@ HEAD = """\
 # How a job can stand still
 
 Generated from `tests/detectors/hangs/table.py` and `tests/detectors/network/table.py` by `make generate`. Each row is
-a test.
+a test, and its words are the id of that test.
 
 | what proves the hang | severity |
 |---|---|
-| a lock, a process state, a link, or the order of collectives | critical at once |
+| a process that ended or is stopped, a link that is down, or collectives that cannot match | critical at once |
 | only silence, which may be a pause | a warning first; critical after {critical:g} s |
-| only silence, and for {proof:g} s nothing changes in the awaited ranks, waiting locally or for a server | critical |
-| only silence, and the awaited ranks move data | a warning for up to {moving:g} minutes |
+| only silence, where a pause healed before | info first; critical after {ratio:g} × that pause, at most {late:g} min |
+| only silence, but the awaited ranks wait for their host, a server or a driver, unchanged for {proof:g} s | critical |
+| only silence, but the awaited ranks work: they move data or change their phase | a warning for {moving:g} min |
+| only silence, after the training | a warning after {finishing:g} s; critical after {late:g} min |
+
+Ranks that a scheduler or Ctrl-Z suspended all at once, or that a debugger holds, are a warning first.
 
 If the ranks prove nothing about each other, the cause is `unknown`, and the finding has all evidence.
-[endings.md](endings.md) has the jobs whose ranks ended.
+[endings.md](endings.md) has the jobs whose ranks ended, [runbooks.md](runbooks.md) what to do about each cause, and
+[glossary.md](glossary.md) the terms.
 
-In the rows, a job has four ranks. Ranks that a row does not mention wait in one collective. They finished their last
-step 5 s ago, and their lease is 1.5 s, unless the row has other times. Jobs of one rank have a section of their own. A
-note in “…” quotes the finding.
+In the tables:
+
+- *quiet* means that there is no finding, and *nobody* that the finding names no culprit.
+- A job has four ranks on one host, unless a row or its section says otherwise. Ranks that a row does not mention wait
+  in one collective. The ranks finished their last step 5 s ago, and their lease is 1.5 s, unless the row has other
+  times.
+- A *generator* produces batches for the ranks that train, and an *evaluator* evaluates beside them.
+- In the sections about the network, each host has one rank. A *pair* is two hosts, and it is *cut* if no data passes
+  between them. In “A host does not answer”, the ranks 2 and 3, and of six ranks also 4 and 5, are on hosts whose
+  agents are silent.
+- A note in “…” quotes the finding; “ … ” stands for words that are left out.
+
+{contents}
 """
 TABLE = """
 ## {title}
@@ -42,7 +57,13 @@ def hangs_page() -> str:
     """Return the page."""
     limits = HangLimits()
     head = HEAD.format(
-        critical=limits.critical_seconds, proof=limits.proof_seconds, moving=limits.moving_at_most_seconds / 60
+        critical=limits.critical_seconds,
+        proof=limits.proof_seconds,
+        moving=limits.moving_at_most_seconds / 60,
+        ratio=limits.critical_pause_ratio,
+        finishing=limits.finishing_seconds,
+        late=limits.critical_at_most_seconds / 60,
+        contents="\n".join(f"- [{title}](#{title.lower().replace(' ', '-')})" for title in SECTIONS),
     )
     return head + "".join(table(title, rows) for title, rows in SECTIONS.items())
 
@@ -61,4 +82,5 @@ def _cells(due: str) -> list[str]:
 
 def _note(row: Row) -> str:
     """Return the reason, and the words of the summary that the test expects."""
-    return "; ".join(filter(None, (row.note, row.says and f"“{row.says}”")))
+    quote = row.says.strip("; ")
+    return "; ".join(filter(None, (row.note, quote and f"“{quote}”")))

@@ -201,7 +201,7 @@ NUMBERS = {
         f"open files for {config._MAX_DISCOVERED:,} agents",
         f"files again every {file_sd.FileTargets.interval_seconds:.0f} s, asks a Prometheus every "
         f"{prometheus.PrometheusTargets.interval_seconds:.0f} s and DNS every {dns.DnsTargets.interval_seconds:.0f} s",
-        f"(after {'five' if HOLD_SECONDS == 300 else HOLD_SECONDS} minutes, if there were some)",
+        f"the hub keeps them for {'five' if HOLD_SECONDS == 300 else HOLD_SECONDS} minutes.",
         f"for {'an hour' if agent_link.FORGET_SECONDS == 3600 else agent_link.FORGET_SECONDS} at most",
         f"without that, {AGENT_PORT}.",
     ],

@@ -15,7 +15,7 @@ from tests.detectors.hangs.silence import FROZEN, MOVING, PAUSES, PLACES, SILENC
 
 SECTIONS = {
     "Ranks are in different collectives": MISMATCHES,
-    "Ranks entered two groups in another order": CROSSED,
+    "Ranks entered two groups in a different order": CROSSED,
     "A rank skipped a collective": SKIPPED,
     "Ranks wait for ranks in no collective": AWAITED,
     "The job has one rank": ONE_RANK,

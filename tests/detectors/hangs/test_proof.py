@@ -15,7 +15,7 @@ from zmon.schema.names import LOCK as GONE
 # By section of docs/hangs.md, the proofs of its critical findings.
 PROOFS = {
     "Ranks are in different collectives": {SEQUENCE},
-    "Ranks entered two groups in another order": {SEQUENCE},
+    "Ranks entered two groups in a different order": {SEQUENCE},
     "A rank skipped a collective": {SEQUENCE},
     "Flight records show more than Python sees": {SEQUENCE, LINK, GONE},
     "Ranks have left": {SEQUENCE},
