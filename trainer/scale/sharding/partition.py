@@ -28,7 +28,7 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Loads:
-    """The loads, which are indivisible, and what the ranks have already."""
+    """Loads that cannot be divided, and what the ranks have already."""
 
     times: Numbers  # (N,)
     memory: Numbers  # (N,)
@@ -38,10 +38,19 @@ class Loads:
 
 def greedy(loads: Loads) -> list[int]:
     """Return the rank of each load, the longest load first, each to the rank with the least time that has room."""
-    order = np.lexsort((-loads.memory, -loads.times))
+    return _placed(loads, np.lexsort((-loads.memory, -loads.times)), _least_time_with_room)
+
+
+def memory_balanced(loads: Loads) -> list[int]:
+    """Return the rank of each load, the one with most memory first, each to the rank with most room."""
+    return _placed(loads, np.lexsort((-loads.times, -loads.memory)), _most_room)
+
+
+def _placed(loads: Loads, order: Numbers, rank_for: Callable[[Numbers, Numbers, int], int]) -> list[int]:
+    """Return the rank of each load. `rank_for` chooses it, by the times and room of all ranks and the load's memory."""
     ranks, room, times = [0] * len(order), loads.room.copy(), loads.placed_times.copy()
     for load in order.tolist():
-        rank = _least_time_with_room(times, room, loads.memory[load])
+        rank = rank_for(times, room, loads.memory[load])
         ranks[load] = rank
         room[rank] -= loads.memory[load]
         times[rank] += loads.times[load]
@@ -56,16 +65,9 @@ def _least_time_with_room(times: Numbers, room: Numbers, memory: int) -> int:
     return int(np.where(fits, times, np.iinfo(np.int64).max).argmin())
 
 
-def memory_balanced(loads: Loads) -> list[int]:
-    """Return the rank of each load, the one with most memory first, each to the rank with most room."""
-    order = np.lexsort((-loads.times, -loads.memory))
-    ranks, room, times = [0] * len(order), loads.room.copy(), loads.placed_times.copy()
-    for load in order.tolist():
-        rank = int(np.lexsort((times, -room))[0])
-        ranks[load] = rank
-        room[rank] -= loads.memory[load]
-        times[rank] += loads.times[load]
-    return ranks
+def _most_room(times: Numbers, room: Numbers, _: int) -> int:
+    """Return the rank with the most room; of several, the one with the least time."""
+    return int(np.lexsort((times, -room))[0])
 
 
 class _Part(NamedTuple):
