@@ -12,7 +12,7 @@ import os
 import statistics
 
 from bench.agent import SCRAPE_SECONDS, Cost, costs
-from bench.rows import MEBI, PERCENT, table_line
+from bench.rows import MIB_PER_BYTE, PERCENT, table_line
 
 _HEADS = ("ranks", "clients", "of a core", "÷ first", "resident", "scrape, median", "slowest", "series", "per rank")
 
@@ -39,7 +39,7 @@ def _cells(ranks: int, clients: str, cost: Cost, first: Cost) -> tuple[str, ...]
         clients,
         f"{cost.cpu_ratio * PERCENT:.2f} %",
         f"{cost.cpu_ratio / first.cpu_ratio:.1f} ×",
-        f"{cost.resident_bytes * MEBI:.1f} MiB",
+        f"{cost.resident_bytes * MIB_PER_BYTE:.1f} MiB",
         f"{statistics.median(cost.scrape_seconds) * 1000:.1f} ms",
         f"{max(cost.scrape_seconds) * 1000:.1f} ms",
         str(cost.num_series),

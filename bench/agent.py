@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from bench.processes import daemon, free_port, ranks_running
-from bench.rows import MEBI, PERCENT, Row
+from bench.rows import MIB_PER_BYTE, PERCENT, Row
 
 RANKS = 8
 SCRAPE_SECONDS = 2.0
@@ -40,7 +40,7 @@ def measure(seconds: float, ranks: int = RANKS) -> list[Row]:
     for clients, cost in zip(("scraped", "scraped and polled by a hub"), costs(seconds, ranks), strict=True):
         rows += [
             Row(f"agent, {clients}: of a core", cost.cpu_ratio * PERCENT, "%"),
-            Row(f"agent, {clients}: resident", cost.resident_bytes * MEBI, "MiB"),
+            Row(f"agent, {clients}: resident", cost.resident_bytes * MIB_PER_BYTE, "MiB"),
             Row(f"agent, {clients}: a scrape, median", statistics.median(cost.scrape_seconds) * 1000, "ms"),
         ]
     return rows

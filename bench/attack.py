@@ -27,7 +27,7 @@ from pathlib import Path
 import psutil
 
 from bench.processes import child, free_port, ranks_running
-from bench.rows import MEBI, table_line
+from bench.rows import MIB_PER_BYTE, table_line
 from lab.faults.sabotage import wait_until
 
 # Clients that send half a request, that send a body of 100 MB, and that ask for large answers.
@@ -200,7 +200,7 @@ def _cells(daemon: Attacked) -> tuple[str, ...]:
         *(f"{seconds * 1000:.0f} ms" for seconds in (quantiles[49], quantiles[98], max(daemon.scrape_seconds))),
         str(daemon.most_files),
         str(daemon.end_files),
-        *(f"{number * MEBI:.0f} MiB" for number in (daemon.most_bytes, daemon.end_bytes)),
+        *(f"{number * MIB_PER_BYTE:.0f} MiB" for number in (daemon.most_bytes, daemon.end_bytes)),
         f"{daemon.log.stat().st_size / 1000:.0f} kB",
     )
 

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.rows import MICRO, Row
+from bench.rows import US_PER_SECOND, Row
 from zmon.box import BoxWriter
 from zmon.probe.edge import PYTHON, C
 from zmon.probe.interface import JobInterface
@@ -49,8 +49,8 @@ def measure(rounds: int) -> list[Row]:
     rows = []
     for (edge, interface), seconds_of_case in zip(cases, seconds, strict=True):
         case = f"{edge.name} edge, {'another rank' if interface is None else 'local rank 0'}"
-        rows.append(Row(f"{case}, median of rounds", statistics.median(seconds_of_case) * MICRO, "µs"))
-        rows.append(Row(f"{case}, fastest", min(seconds_of_case) * MICRO, "µs"))
+        rows.append(Row(f"{case}, median of rounds", statistics.median(seconds_of_case) * US_PER_SECOND, "µs"))
+        rows.append(Row(f"{case}, fastest", min(seconds_of_case) * US_PER_SECOND, "µs"))
     return rows
 
 

@@ -25,7 +25,7 @@ import psutil
 
 from bench.cluster import RANKS_PER_AGENT, serve
 from bench.processes import daemon, free_port, spawn
-from bench.rows import MEBI, PERCENT, table_line
+from bench.rows import MIB_PER_BYTE, PERCENT, table_line
 
 _HEADS = (
     "ranks", "agents", "pass, CPU", "pass, wall", "slowest", "CPU a rank", "of a core", "players", "received",
@@ -92,7 +92,7 @@ def measure(num_ranks: int, seconds: float, quiet_minutes: float) -> tuple[str, 
         f"{statistics.median(passes.walls) * 1000:.0f} ms", f"{max(passes.walls) * 1000:.0f} ms",
         f"{passes.cpu_seconds / num_ranks * 1e6:.0f} us", f"{passes.cpu_ratio * PERCENT:.0f} %",
         f"{passes.players_cpu_ratio * PERCENT:.0f} %", f"{passes.bytes_per_second / 1e6:.2f} MB/s",
-        f"{resident * MEBI:.0f} MiB", "none" if finding_seconds is None else f"{finding_seconds:.2f} s",
+        f"{resident * MIB_PER_BYTE:.0f} MiB", "none" if finding_seconds is None else f"{finding_seconds:.2f} s",
         "-" if false is None else str(false),
     )  # fmt: skip
 

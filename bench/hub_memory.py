@@ -21,7 +21,7 @@ from pathlib import Path
 
 from bench.attack import list_of
 from bench.hub import RunningHub, post, running_hub
-from bench.rows import MEBI, PERCENT, table_line
+from bench.rows import MIB_PER_BYTE, PERCENT, table_line
 from lab.faults.sabotage import wait_until
 
 _GROUP = Path("/sys/fs/cgroup/memory") / f"zmon-bench-{os.getpid()}"
@@ -95,9 +95,9 @@ def _cells(running: RunningHub, elapsed: float, ratio: float, num_strikes: int) 
     peak = int((_GROUP / "memory.max_usage_in_bytes").read_text())
     return (
         f"{elapsed / 60:.0f}",
-        f"{running.process.memory_info().rss * MEBI:.1f} MiB",
+        f"{running.process.memory_info().rss * MIB_PER_BYTE:.1f} MiB",
         f"{ratio:.3f}",
-        f"{peak * MEBI:.0f} MiB",
+        f"{peak * MIB_PER_BYTE:.0f} MiB",
         str(num_strikes),
         f"{sum(running.process.cpu_times()[:2]) / elapsed * PERCENT:.0f} %",
     )

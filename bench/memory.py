@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from bench.rows import MEBI, Row
+from bench.rows import MIB_PER_BYTE, Row
 from bench.switch import NEVER, WATCHED
 from bench.switching import run_job
 
@@ -23,9 +23,9 @@ def measure(repeats: int) -> list[Row]:
     for kind, name in (("rss", "resident (the box included)"), ("pss", "proportional"), ("private", "private")):
         costs = [rank["memory"][kind] for rank in watched]
         baseline = statistics.median(rank["memory"][kind] for rank in without)
-        rows.append(Row(f"memory of a rank, {name}, without zmon", baseline * MEBI, "MiB"))
+        rows.append(Row(f"memory of a rank, {name}, without zmon", baseline * MIB_PER_BYTE, "MiB"))
         rows.append(
-            Row(f"memory of a rank, {name}, added by zmon", (statistics.median(costs) - baseline) * MEBI, "MiB")
+            Row(f"memory of a rank, {name}, added by zmon", (statistics.median(costs) - baseline) * MIB_PER_BYTE, "MiB")
         )
     for part in ("import", "attach"):
         seconds = statistics.median(rank[f"{part}_seconds"] for rank in watched)

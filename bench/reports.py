@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from bench.cluster import RANKS_PER_AGENT, STEP_SECONDS, Cluster
-from bench.rows import MICRO, table_line
+from bench.rows import US_PER_SECOND, table_line
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.packed import Resting, pack, unpack
 from zmon.schema.api.received import decode
@@ -54,8 +54,8 @@ def _cells(body: bytes, encode: Callable[[], object], decode_: Callable[[], obje
     """Return the bytes, and the microseconds to encode and to decode, for each rank."""
     return (
         f"{len(body) / RANKS_PER_AGENT:.0f}",
-        f"{_seconds(encode) / RANKS_PER_AGENT * MICRO:.1f} us",
-        f"{_seconds(decode_) / RANKS_PER_AGENT * MICRO:.1f} us",
+        f"{_seconds(encode) / RANKS_PER_AGENT * US_PER_SECOND:.1f} us",
+        f"{_seconds(decode_) / RANKS_PER_AGENT * US_PER_SECOND:.1f} us",
     )
 
 

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from bench.ranks import run_ranks
-from bench.rows import MICRO, PERCENT
+from bench.rows import PERCENT, US_PER_SECOND
 from bench.switch import ABSENT, AGAIN, IDLE, WATCHED
 
 MODES = (WATCHED, ABSENT, AGAIN, IDLE)  # run forward and backward, so that neighbours here are always neighbours
@@ -130,13 +130,13 @@ def cells(cost: Cost) -> tuple[str, ...]:
     return (
         f"{cost.rank}",
         f"{cost.step * 1e3:.1f} ms",
-        cost.processor.text(MICRO),
-        cost.processor_floor.text(MICRO),
+        cost.processor.text(US_PER_SECOND),
+        cost.processor_floor.text(US_PER_SECOND),
         f"{cost.processor.value / cost.step * PERCENT:.2f} %",
-        cost.wall.text(MICRO),
-        cost.wall_floor.text(MICRO),
-        cost.idle.text(MICRO),
-        f"{cost.reported * MICRO:.1f}",
+        cost.wall.text(US_PER_SECOND),
+        cost.wall_floor.text(US_PER_SECOND),
+        cost.idle.text(US_PER_SECOND),
+        f"{cost.reported * US_PER_SECOND:.1f}",
         f"{cost.processor.value / cost.reported:.2f}",
     )
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from bench.dlrm import Shape
 from bench.ranks import run_ranks
-from bench.rows import MEBI, PERCENT, Row, lines
+from bench.rows import MIB_PER_BYTE, PERCENT, Row, lines
 from bench.trainer_job import BLOCK_STEPS, COPY, OURS, PLAIN, PRODUCTS, WARM_UP_STEPS
 
 _POOLING = (1, 20)
@@ -94,8 +94,8 @@ def memory(shape: Shape | None, steps: int) -> Iterator[Row]:
     shape_json = json.dumps(asdict(shape)) if shape else "demo"
     for rank, result in enumerate(run_ranks("bench.trainer_memory", shape_json, str(steps), seconds=300)):
         peak, predicted = result["peak"], result["predicted"]
-        yield Row(f"{name}, rank {rank}: peak", peak * MEBI, "MiB")
-        yield Row(f"{name}, rank {rank}: predicted", predicted * MEBI, "MiB")
+        yield Row(f"{name}, rank {rank}: peak", peak * MIB_PER_BYTE, "MiB")
+        yield Row(f"{name}, rank {rank}: predicted", predicted * MIB_PER_BYTE, "MiB")
         yield Row(f"{name}, rank {rank}: peak over the prediction", (peak / predicted - 1) * PERCENT, "%")
 
 

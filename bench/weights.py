@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from bench.rows import PERCENT, STUDENT, mean_and_half, table_line
+from bench.rows import PERCENT, T_QUANTILES, mean_and_half_width, table_line
 from bench.wire import MODEL, Result, difference, join_ranks, train, warm_up_and_decay
 from trainer.keys import apply_changes
 from trainer.registry import WEIGHT_TYPES
@@ -47,7 +47,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=2000, help="steps of each run (2000)")
     parser.add_argument("--held-out", type=int, default=100, help="held-out batches of 4,096 samples (100)")
-    parser.add_argument("--seeds", type=int, default=5, choices=STUDENT, help="number of seeds (5)")
+    parser.add_argument("--seeds", type=int, default=5, choices=T_QUANTILES, help="number of seeds (5)")
     arguments = parser.parse_args()
     world = join_ranks("bench.weights")
     world.say(table_line(_HEADS, _HEADS))
@@ -69,7 +69,7 @@ def main() -> None:
             cells = () if name == FULL else (mean, mean - 1.96 * error, mean + 1.96 * error)
             world.say(_line(str(seed), name, f"{result.entropy:.5f}", cells, f"{result.step_seconds * 1e3:.1f} ms"))
     for name in [*RUNS][1:]:
-        mean, half = mean_and_half(differences[name])
+        mean, half = mean_and_half_width(differences[name])
         world.say(_line("all", name, "", (mean, mean - half, mean + half), ""))
     dist.destroy_process_group()
 

@@ -25,7 +25,7 @@ from bench.asynchronous.report import (
     synchronous_bytes,
 )
 from bench.ranks import run_ranks
-from bench.rows import STUDENT, table_line
+from bench.rows import T_QUANTILES, table_line
 
 _SECONDS = 600  # of a synchronous run, which is aborted if it takes longer
 
@@ -33,7 +33,7 @@ _SECONDS = 600  # of a synchronous run, which is aborted if it takes longer
 def main() -> None:
     """Train and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=5, choices=STUDENT, help="number of seeds (5)")
+    parser.add_argument("--seeds", type=int, default=5, choices=T_QUANTILES, help="number of seeds (5)")
     parser.add_argument("--steps", type=int, default=STEPS, help=f"steps of the synchronous trainer ({STEPS:,})")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4], help="workers, or ranks (1 2 4)")
     arguments = parser.parse_args()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.asynchronous.shared import dense_model
-from bench.rows import PERCENT, mean_and_half
+from bench.rows import PERCENT, mean_and_half_width
 from trainer.scale.config import RunConfig
 
 SYNCHRONOUS, ASYNCHRONOUS = "synchronous", "asynchronous"
@@ -58,12 +58,12 @@ def _dense_bytes(config: RunConfig) -> int:
 def cells(name: str, workers: int, speed: str, runs: Sequence[Run], synchronous: Sequence[Run]) -> tuple[str, ...]:
     """Return a line of the table: means over seeds with Student's 95 % intervals, and ratios to the same seed's run."""
     pairs = list(zip(runs, synchronous, strict=True))
-    rate, rate_half = mean_and_half([run.samples_per_second for run in runs])
-    ratio, ratio_half = mean_and_half([run.samples_per_second / other.samples_per_second for run, other in pairs])
-    difference, half = mean_and_half([run.entropy / other.entropy - 1 for run, other in pairs])
-    entropy, _ = mean_and_half([run.entropy for run in runs])
-    area, _ = mean_and_half([run.auc for run in runs])
-    sent, _ = mean_and_half([run.network_bytes for run in runs])
+    rate, rate_half = mean_and_half_width([run.samples_per_second for run in runs])
+    ratio, ratio_half = mean_and_half_width([run.samples_per_second / other.samples_per_second for run, other in pairs])
+    difference, half = mean_and_half_width([run.entropy / other.entropy - 1 for run, other in pairs])
+    entropy, _ = mean_and_half_width([run.entropy for run in runs])
+    area, _ = mean_and_half_width([run.auc for run in runs])
+    sent, _ = mean_and_half_width([run.network_bytes for run in runs])
     compared = (f"{ratio:.2f}", f"{ratio_half:.2f}")
     lost = (f"{difference * PERCENT:+.3f} %", f"{half * PERCENT:.3f} %")
     if name == SYNCHRONOUS:

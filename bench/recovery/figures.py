@@ -7,7 +7,7 @@ from statistics import mean, median
 
 import msgspec
 
-from bench.rows import mean_and_half
+from bench.rows import mean_and_half_width
 
 CALM = "calm"  # the arm without faults
 KINDS = ("frozen", "killed")  # in turns
@@ -98,7 +98,7 @@ def ratio_at(recoveries: Sequence[Recovery], every: float = EVERY_SECONDS) -> tu
     lost = [recovery.least_lost_seconds for recovery in recoveries]
     if len(lost) < _FEWEST:
         return 1 + mean(lost) / every, None
-    middle, half = mean_and_half(lost)
+    middle, half = mean_and_half_width(lost)
     return 1 + middle / every, half / every
 
 

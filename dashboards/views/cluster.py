@@ -10,7 +10,7 @@ from dashboards.glance import Firing
 from dashboards.markup import escaped_html, link, row_html, table_html
 from dashboards.panels import cluster as panels
 from dashboards.severity import CRITICAL, WARNING
-from dashboards.views import banner, clock, cluster_time, ends, frame, panel
+from dashboards.views import banner, clock, cluster_time, ends, frame, panel, vitals
 from dashboards.views.context import ViewContext
 from dashboards.views.finding import culprit
 from zmon.format import NONE, UNKNOWN, duration
@@ -36,7 +36,7 @@ def show(context: ViewContext) -> None:
 
 def _draw_banner(context: ViewContext) -> None:
     banner.show(context, all_jobs=True)
-    banner.below(context, all_jobs=True)
+    banner.details(context, all_jobs=True)
 
 
 def _draw_jobs(context: ViewContext) -> None:
@@ -51,6 +51,7 @@ def _firing(context: ViewContext) -> None:
     st.markdown("#### Which alerts fire now?")
     if not context.now.firing:
         st.html('<p class="zmon-unknown">No alert fires.</p>')
+        return
     lines = "".join(_alert(firing, context) for firing in context.now.firing)
     st.html(f'<ul class="zmon-list" data-testid="zmon-firing">{lines}</ul>')
 
@@ -67,7 +68,8 @@ def _alert(firing: Firing, context: ViewContext) -> str:
 def _jobs(context: ViewContext) -> None:
     """Draw a row for each job, first those with findings, then those that a fault ended."""
     st.markdown("#### Which jobs are there?")
-    worst = {finding.job_id: finding for finding in reversed((*context.now.findings, *context.now.elsewhere))}
+    findings = (*context.now.findings, *context.now.elsewhere)  # the most severe of each job first
+    worst = {finding.job_id: finding for finding in reversed(findings)}
     views = {job.job_id: job for job in context.now.jobs}
     ended = {job.job_id for job in context.now.jobs if job.ended}
     order = sorted(context.now.job_ids, key=lambda job_id: (job_id not in worst, job_id not in ended))
@@ -84,7 +86,7 @@ def _jobs(context: ViewContext) -> None:
 
 def _row(job_id: str, job: JobView | None, worst: Finding | None, context: ViewContext) -> str:
     tint = TINTS.get(worst.severity, GREY) if worst else GREY
-    if job and (job.headline.is_urgent or not context.now.blind):
+    if job and (job.headline.is_urgent or not context.now.blind):  # a blind page shows no job as healthy
         tint = banner.look(job.headline)[1]
     if worst:
         diagnosis = f"{worst.cause} {culprit(worst)}"
@@ -98,15 +100,15 @@ def _row(job_id: str, job: JobView | None, worst: Finding | None, context: ViewC
         escape("failed" if job and job.has_failed else state),
         escape(diagnosis),
         number(job.step if job else None),
-        *banner.speed(job, context),
+        *vitals.speed(job, context),
         escaped_html(_efficiency(job)),
-        banner.ranks_watched(job),
+        vitals.ranks_watched(job),
     ]
     return row_html(cells, tint)
 
 
 def _efficiency(job: JobView | None) -> str:
-    if job and job.state in banner.ENDED:
+    if job and job.state in vitals.ENDED:
         return NONE
-    known = job.efficiency if job else None
-    return efficiency(known.ratio, known.reference) if known else UNKNOWN
+    measured = job.efficiency if job else None
+    return efficiency(measured.ratio, measured.reference) if measured else UNKNOWN

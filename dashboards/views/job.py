@@ -2,7 +2,7 @@
 
 from dashboards.panels import job as panels
 from dashboards.panels import scaling
-from dashboards.views import acts, banner, ends, frame, panel, pauses, tiles, time_bar
+from dashboards.views import acts, banner, ends, frame, panel, pauses, tiles, time_bar, vitals
 from dashboards.views.context import ViewContext
 
 PANELS = (
@@ -29,8 +29,8 @@ def _draw_state(context: ViewContext) -> None:
     banner.show(context)
     acts.show(context)
     if context.job_id:
-        banner.vitals(context)
+        vitals.show(context)
         time_bar.show(context)
-    banner.below(context)
+    banner.details(context)
     if context.job_id:
         tiles.show(context)

@@ -9,16 +9,38 @@ from tests.dashboards.recorded import ALERTS, EMPTY, LARGE, NOW
 from tests.dashboards.world import INCIDENT, JOB, STALL, changed, page_text
 
 
+def number(app, label: str) -> str:
+    """Return the text of the number with this label in the summary of GPU time."""
+    return re.search(f"<dt>{label}</dt><dd>(.*?)</dd>", page_text(app).partition("zmon-cluster")[2])[1]
+
+
+def jobs_table(page: str) -> str:
+    """Return the part of the page that begins with the table of jobs."""
+    return page.partition("zmon-jobs")[2]
+
+
 def test_cluster_page_lists_jobs_and_alerts(open_page, world):
     world.jobs = [JOB, changed(JOB, job_id="video", state="stalled")]
     world.moment = ALERTS
     page = page_text(open_page("cluster"))
-    assert "job?job_id=video" in page
-    assert "ZmonStall" in page
-    assert page.index(">video<") < page.index("zmon-jobs")  # the banner is about this job
+    assert "job?job_id=video" in jobs_table(page)
+    assert "ZmonStall" in page.partition('data-testid="zmon-firing"')[2].partition("zmon-jobs")[0]
 
 
-def test_cluster_page_shows_no_step_time_of_stalled_job(open_page, world):
+def test_cluster_page_without_alerts_has_no_list_of_alerts(open_page, world):
+    world.moment = EMPTY
+    page = page_text(open_page("cluster"))
+    assert "No alert fires." in page
+    assert "zmon-firing" not in page
+
+
+def test_banner_of_cluster_page_is_about_the_stalled_job(open_page, world):
+    world.jobs = [JOB, changed(JOB, job_id="video", state="stalled")]
+    page = page_text(open_page("cluster"))
+    assert page.index(">video<") < page.index("zmon-jobs")
+
+
+def test_stalled_job_has_no_step_time_and_a_rate_of_zero(open_page, world):
     world.jobs = [changed(JOB, state="stalled")]
     assert "<td>none</td><td>0</td>" in page_text(open_page("cluster"))
 
@@ -36,10 +58,16 @@ def test_cluster_page_shows_ended_jobs_with_their_reason(open_page, world):
     assert "2 jobs: 1 train, 1 failed" in page
     assert "<b>video</b> ended by rank_exited: rank 2 on node-1 exited at step 118" in page
     assert "<td>failed</td><td>rank_exited, ended 3 h ago</td><td>604</td><td>–</td><td>–</td>" in page
-    assert page.index("job_id=video", page.index("zmon-jobs")) < page.index("job_id=ads", page.index("zmon-jobs"))
 
 
-@pytest.mark.parametrize(("ago", "word"), [(60, "FAILED"), (3 * 3600, "HEALTHY")])
+def test_failed_job_comes_before_healthy_jobs_in_the_table(open_page, world):
+    gone = changed(JOB, job_id="video", state="exited", ranks_seen=0, ended=ended_job(time=NOW - 3 * 3600))
+    world.jobs = [JOB, gone]
+    table = jobs_table(page_text(open_page("cluster")))
+    assert table.index("job_id=video") < table.index("job_id=ads")
+
+
+@pytest.mark.parametrize(("ago", "word"), [(3500, "FAILED"), (3700, "HEALTHY")])
 def test_job_that_a_fault_ended_is_the_headline_for_an_hour(open_page, world, ago, word):
     gone = changed(JOB, job_id="video", state="exited", ranks_seen=0, ended=ended_job(time=NOW - ago))
     world.jobs = [JOB, gone]
@@ -51,10 +79,6 @@ def test_job_that_a_fault_ended_is_the_headline_for_an_hour(open_page, world, ag
 def test_cluster_page_shows_no_rate_of_a_job_that_is_done(open_page, world):
     world.jobs = [changed(JOB, state="done")]
     assert "<td>–</td><td>–</td>" in page_text(open_page("cluster"))
-
-
-def number(app, label: str) -> str:
-    return re.search(f"<dt>{label}</dt><dd>(.*?)</dd>", page_text(app).partition("zmon-cluster")[2])[1]
 
 
 def test_cluster_page_shows_the_gpu_time_of_all_jobs_from_ideal_to_real(open_page, world):
@@ -117,4 +141,4 @@ def test_charts_of_all_jobs_begin_with_the_first_job(open_page, world):
     world.jobs = [changed(JOB, time={"forward": 30.0}), changed(JOB, job_id="video", time={"forward": 3000.0})]
     open_page("cluster", range="6h")
     (request,) = [dict(query) for _, *query in world.requests if "zmon_job_gpu_seconds_total" in dict(query)["query"]]
-    assert int(request["end"]) - int(request["start"]) == 3600  # the shortest range with all 50 minutes
+    assert int(request["end"]) - int(request["start"]) == 3600  # the shortest range with the 50 minutes of video

@@ -13,7 +13,7 @@ from dashboards.colours import CIVIDIS
 from dashboards.panels import ALL
 
 BY_KEY = {panel.key: panel for panel in ALL}
-WAITING, SELF_TIME = BY_KEY["waiting"], BY_KEY["own"]
+WAITING, SELF_TIME = BY_KEY["waiting"], BY_KEY["own"]  # low values are light, and high values are light
 DARK, LIGHT = (tuple(bytes.fromhex(colour[1:])) for colour in (CIVIDIS[0], CIVIDIS[-1]))
 
 
@@ -69,8 +69,8 @@ def test_image_begins_one_interval_before_first_point():
 
 def test_row_has_mean_and_lightest_of_its_known_values():
     table = series_table(a=[0.2, np.nan, 0.4])
-    high, low = (heat.table(panel, table, 10, ()).iloc[0] for panel in (SELF_TIME, WAITING))
-    assert (high["mean"], high["value"], low["value"]) == pytest.approx((0.3, 0.4, 0.2))
+    self_time, waiting = (heat.table(panel, table, 10, ()).iloc[0] for panel in (SELF_TIME, WAITING))
+    assert (self_time["mean"], self_time["value"], waiting["value"]) == pytest.approx((0.3, 0.4, 0.2))
 
 
 def test_heat_map_specification_contains_no_image():
@@ -79,8 +79,8 @@ def test_heat_map_specification_contains_no_image():
 
 @pytest.mark.parametrize(
     ("num_series", "leaves_out"),
-    [pytest.param(36, False, id="as many rows as have room"), pytest.param(37, True, id="one more")],
+    [pytest.param(36, False, id="labels of all rows have room"), pytest.param(37, True, id="one row too many")],
 )
-def test_every_row_of_the_hosts_that_stand_out_has_its_label(num_series, leaves_out):
+def test_labels_of_rows_are_left_out_only_if_they_have_no_room(num_series, leaves_out):
     _, rows = heat.specification(WAITING, num_series, is_long=False)["layer"]
     assert rows["encoding"]["y"]["axis"]["labelOverlap"] is leaves_out

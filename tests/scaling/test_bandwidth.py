@@ -8,17 +8,18 @@ from zmon.scaling.bandwidth import HOST, NET, Measured, Timed, links
 from zmon.scaling.predict import Link, Links, op_seconds
 
 SIZES = [1 << power for power in range(10, 27, 2)]
-ALONE = Links(ranks_per_host=1, host=None, net=Link(1.2e9, 2e-4))
-TOGETHER = Links(ranks_per_host=4, host=Link(8e9, 5e-5), net=None)
+ONE_RANK_PER_HOST = Links(ranks_per_host=1, host=None, net=Link(1.2e9, 2e-4))
+ONE_HOST = Links(ranks_per_host=4, host=Link(8e9, 5e-5), net=None)
 
 
-def timed(op, group, ranks, link, chance=lambda: 1.0):
-    return [Timed(op, group, ranks, size, op_seconds(op, size, ranks, link) * chance()) for size in SIZES]
+def timed(op, group, ranks, link, noise=lambda: 1.0):
+    """Return timings of messages of all sizes, each multiplied by a draw of `noise`."""
+    return [Timed(op, group, ranks, size, op_seconds(op, size, ranks, link) * noise()) for size in SIZES]
 
 
 BOTH_OPS = ("all_to_all", "all_reduce")
 TWO_HOSTS = Measured(
-    "gloo", 8, 4, [t for op in BOTH_OPS for t in timed(op, HOST, 4, TOGETHER) + timed(op, NET, 2, ALONE)]
+    "gloo", 8, 4, [t for op in BOTH_OPS for t in timed(op, HOST, 4, ONE_HOST) + timed(op, NET, 2, ONE_RANK_PER_HOST)]
 )  # fmt: skip
 
 
@@ -32,20 +33,20 @@ def test_fit_recovers_bandwidth_and_latency(op):
 
 def test_fit_of_noisy_durations_is_within_a_tenth():
     draw = Random(3)
-    noisy = timed("all_to_all", NET, 4, ALONE, lambda: draw.lognormvariate(0, 0.1))
+    noisy = timed("all_to_all", NET, 4, ONE_RANK_PER_HOST, lambda: draw.lognormvariate(0, 0.1))
     fitted = links(Measured("gloo", 4, 1, noisy))["all_to_all"]
     assert fitted.net.bytes_per_second == pytest.approx(1.2e9, rel=0.1)
     assert fitted.net.latency_seconds == pytest.approx(2e-4, rel=0.1)
 
 
 def test_links_without_timings_are_unknown():
-    fitted = links(Measured("gloo", 4, 4, timed("all_to_all", HOST, 4, TOGETHER)))["all_to_all"]
+    fitted = links(Measured("gloo", 4, 4, timed("all_to_all", HOST, 4, ONE_HOST)))["all_to_all"]
     assert fitted.net is None
     assert links(Measured("gloo", 4, 4, [])) == {}
 
 
 def test_fit_of_a_single_size_has_no_latency():
-    (message,) = [t for t in timed("all_reduce", HOST, 4, TOGETHER) if t.num_bytes == 1 << 20]
+    (message,) = [t for t in timed("all_reduce", HOST, 4, ONE_HOST) if t.num_bytes == 1 << 20]
     fitted = links(Measured("gloo", 4, 4, [message]))["all_reduce"]
     assert fitted.host.latency_seconds == 0.0
     assert op_seconds("all_reduce", 1 << 20, 4, fitted) == pytest.approx(message.seconds)

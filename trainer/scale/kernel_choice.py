@@ -12,7 +12,7 @@ from trainer.errors import ConfigError
 from trainer.kernel import Bags, Kernel, Precision, TorchKernel
 from trainer.optimizers import OptimizerConfig
 
-_PACKAGE = {"cpu": "fbgemm-gpu-cpu", "cuda": "fbgemm-gpu"}  # the FBGEMM package for torch's build for each device
+_PACKAGE = {"cpu": "fbgemm-gpu-cpu", "cuda": "fbgemm-gpu"}  # the package of FBGEMM, by type of device
 
 
 def open_kernel(
@@ -23,7 +23,8 @@ def open_kernel(
     Raises ConfigError if FBGEMM is requested but unavailable.
     """
     num_rows, dim = shape
-    if choose(name, dim, precision.dtype, device) == "fbgemm" and num_rows > 0:
+    chosen = choose(name, dim, precision.dtype, device)  # raises on a rank without rows too
+    if chosen == "fbgemm" and num_rows > 0:
         from trainer.scale.fbgemm_kernel import FbgemmKernel  # the import takes seconds
 
         return FbgemmKernel(num_rows, dim, device, optimizer)
@@ -31,9 +32,10 @@ def open_kernel(
 
 
 def choose(name: str, dim: int, dtype: torch.dtype, device: torch.device) -> str:
-    """Return torch or fbgemm. `auto` means torch on CPUs, where either may be faster (docs/dependencies.md).
+    """Return "torch" or "fbgemm". Raises ConfigError if "fbgemm" is requested and unavailable.
 
-    `fastest` means the same here, because a run has replaced it by the kernel that it measured (fastest_kernel.py).
+    `auto` means torch on a CPU, where either may be faster (docs/dependencies.md), and FBGEMM on a GPU if it works. A
+    run replaces `fastest` by the kernel that it measured (fastest_kernel.py); otherwise `fastest` means `auto`.
     """
     requested = name == "fbgemm"
     if name == "torch" or (device.type == "cpu" and not requested):
@@ -44,7 +46,7 @@ def choose(name: str, dim: int, dtype: torch.dtype, device: torch.device) -> str
         return "fbgemm"
     if requested:
         raise ConfigError("cannot use embedding.kernel fbgemm", reason, "Change it with --set embedding.kernel=torch")
-    if not unavailable and not device.index:  # broken; one rank prints it: those of a host have the same installation
+    if not unavailable and not device.index:  # broken; all ranks of a host have this installation, so one prints it
         print(f"trainer: torch computes on the tables instead of FBGEMM: {reason}", file=sys.stderr, flush=True)
     return "torch"
 
@@ -71,7 +73,8 @@ def _broken(dim: int, device: torch.device) -> str | None:
 
             kernel = FbgemmKernel(1, dim, device, OptimizerConfig(embedding="sgd"))
             kernel.weight.fill_(1.0)
-            bags = Bags(*(torch.tensor([number], dtype=torch.int32, device=device) for number in (0, 1)))
+            first_row = torch.zeros(1, dtype=torch.int32, device=device)
+            bags = Bags(first_row, first_row + 1)  # one bag with one row
             kernel.update(bags, kernel.lookup(bags), 0.5)
             is_correct = kernel.weight.eq(0.5).all().item()
     except Exception as error:  # a library that was built for another torch may raise anything

@@ -28,7 +28,7 @@ def _load_config(context: click.Context, _: click.Parameter, path: Path | None) 
 class _Zmon(click.Group):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write where the pages of docs/ are."""
-        from zmon.stack import manual  # with all that supervises a stack, which takes longer than most commands
+        from zmon.stack import manual  # imports the whole stack, which takes longer than most commands
 
         self.epilog = f"\b\nPages such as docs/runbooks.md are in {manual.folder()}."
         super().format_epilog(ctx, formatter)
@@ -66,7 +66,7 @@ def main() -> None:
         _fail(str(error), 2)
     except ZmonError as error:
         _fail(str(error), 1)
-    except PermissionError as error:  # the daemons let only their user read what jobs print
+    except PermissionError as error:  # a daemon lets only its own user read what jobs print
         _fail(str(UsageError(str(error), "", "Run zmon as the user who owns it")), 2)
 
 

@@ -1,6 +1,6 @@
 """Reads a dump of torch's flight recorder: the entries of a rank, and the collectives that it has in flight.
 
-Pure. The agent reads the dumps of live ranks, `zmon analyze` those that a job left on disk.
+This module does no I/O: the agent reads the dumps of live ranks, `zmon analyze` those that a job left on disk.
 
 The recorder also has the collectives that C++ issued and Python does not see: those of DDP's reducer and of compiled
 graphs. It is on unless TORCH_FR_BUFFER_SIZE is 0, and holds the last 2,000 operations of every kind except gloo's send
@@ -23,7 +23,7 @@ from zmon.schema.names import OPS
 MAX_PENDING = 16
 MAX_GROUPS = 32
 MAX_TENSORS = 8  # tensors of one operation whose sizes are reported
-MAX_NAME = 64  # letters
+MAX_NAME = 64  # characters
 _MAX_BYTES = 2**62
 _MAX_AGE_SECONDS = 30 * 86400.0
 
@@ -45,9 +45,9 @@ class Backend(NamedTuple):
     retires_timeouts: bool = False  # an operation that is retired but not completed has timed out
 
 
-# gloo and NCCL record by themselves. For nccl2, which is what `nccl` means from torch 2.15 on, a hook of c10d
-# records into a record for each backend; torch 2.14 has one record for all (hooks/FlightRecorderHook.hpp). An older
-# torch ignores the query. Nobody has tried nccl2 here: both versions come for CUDA only.
+# gloo and NCCL record by themselves. The operations of nccl2 are recorded by a hook of c10d: in one record for all
+# backends in torch 2.14, in one for each from torch 2.15 on, where `nccl` means nccl2 (hooks/FlightRecorderHook.hpp).
+# An older torch ignores the query. nccl2 is untested here, because both versions exist for CUDA only.
 BACKENDS = {
     "gloo": Backend("fr_trace_json"),
     "nccl": Backend("dump_nccl_trace_json", retires_timeouts=True),
@@ -113,7 +113,7 @@ def read(dumps: Sequence[bytes], now: float) -> tuple[FlightRecord | None, str |
     `dumps` are the answers of the worker server to the requests of `BACKENDS`.
     """
     groups: set[str] = set()
-    entries: dict[tuple[Any, ...], Entry] = {}  # newer torch has the same entries in both answers
+    entries: dict[tuple[Any, ...], Entry] = {}  # newer torch has the same entries in several answers
     for dump in dumps:
         try:
             decoded = msgspec.json.decode(plain_json(dump), type=FlightDump)
@@ -128,23 +128,23 @@ def read(dumps: Sequence[bytes], now: float) -> tuple[FlightRecord | None, str |
 
 
 def flight_record(entries: Sequence[Entry], now: float | None) -> FlightRecord:
-    """Return what is in flight and what is done, of entries in order of time. Ages are unknown if `now` is None."""
-    last: dict[str, int] = {}
-    for e in reversed(entries):
-        if e.done and not e.is_p2p and (e.group in last or len(last) < MAX_GROUPS):
-            last[e.group] = max(last.get(e.group, 0), e.collective_seq_id)
+    """Return the record of entries that are in order of time. Ages are unknown if `now` is None."""
+    last_done: dict[str, int] = {}
+    for e in reversed(entries):  # the newest first: the groups that were used last are kept
+        if e.done and not e.is_p2p and (e.group in last_done or len(last_done) < MAX_GROUPS):
+            last_done[e.group] = max(last_done.get(e.group, 0), e.collective_seq_id)
     unfinished = [e for e in entries if not e.done]
     shown = unfinished
     if len(unfinished) > MAX_PENDING:  # the oldest entries show where the rank hangs, the newest how far it has come
         half = MAX_PENDING // 2
         shown = unfinished[:half] + unfinished[-half:]
-    return FlightRecord(tuple(pending_collective(e, now) for e in shown), len(unfinished), last)
+    return FlightRecord(tuple(pending_collective(e, now) for e in shown), len(unfinished), last_done)
 
 
 def pending_collective(e: Entry, now: float | None) -> PendingCollective:
     """Return one entry that is not done, in the shape of zmon's API."""
     sizes, dtypes = (e.input_sizes, e.input_dtypes) if e.input_sizes else (e.output_sizes, e.output_dtypes)
-    age = -1.0 if now is None else now - e.time_created_ns / 1e9
+    age = None if now is None else now - e.time_created_ns / 1e9
     return PendingCollective(
         group=e.group,
         sequence=e.p2p_seq_id if e.is_p2p else e.collective_seq_id,
@@ -153,8 +153,8 @@ def pending_collective(e: Entry, now: float | None) -> PendingCollective:
         num_bytes=_num_bytes(sizes, dtypes),
         sizes=tuple(map(tuple, sizes[:MAX_TENSORS])),
         dtypes=tuple(dtype[:MAX_NAME] for dtype in dtypes[:MAX_TENSORS]),
-        age_seconds=round(age, 3) if 0 <= age < _MAX_AGE_SECONDS else None,
-        state="timed_out" if e.retired else e.state[:MAX_NAME],
+        age_seconds=round(age, 3) if age is not None and 0 <= age < _MAX_AGE_SECONDS else None,
+        state="timed_out" if e.retired else e.state[:MAX_NAME],  # only a backend that retires timeouts has both
     )
 
 
@@ -167,6 +167,6 @@ def _num_bytes(sizes: list[_Shape], dtypes: list[str]) -> int | None:
 
 
 def op_of(name: str) -> str:
-    """Return the op of a profiling name: `nccl:_reduce_scatter_base` is reduce_scatter. Unknown words stay."""
+    """Return the op of a profiling name: `nccl:_reduce_scatter_base` is reduce_scatter. An unknown op stays."""
     word = name.rpartition(":")[2].removeprefix("sparse_").lstrip("_")
     return next((op for op in OPS if word.startswith(op)), word[:MAX_NAME])

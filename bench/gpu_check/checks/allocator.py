@@ -8,7 +8,7 @@ from bench.gpu_check.kit import Kit
 from bench.gpu_check.records import AllocatorFigures
 from bench.gpu_check.result import FAILED, NOT_CHECKED, Result, outcome_of
 from bench.gpu_check.settings import Setting
-from bench.rows import MEBI
+from bench.rows import MIB_PER_BYTE
 from zmon.schema.measures import UNKNOWN
 
 CONTEXT_BYTES = 2 << 30  # a process has at most so much besides the allocator: its CUDA context and libraries
@@ -29,13 +29,13 @@ def compare(memory: Sequence[int], figures: AllocatorFigures) -> Iterator[Result
         return
     by_torch_allocator = figures.allocated, figures.reserved, figures.peak
     for kind, in_box, by_torch in zip(("allocated", "reserved", "peak"), memory, by_torch_allocator, strict=True):
-        compared_with = f"memory_stats: {by_torch * MEBI:,.1f} MiB"
-        yield Result(f"memory {kind}", outcome_of(in_box == by_torch), in_box * MEBI, "MiB", compared_with)
+        compared_with = f"memory_stats: {by_torch * MIB_PER_BYTE:,.1f} MiB"
+        yield Result(f"memory {kind}", outcome_of(in_box == by_torch), in_box * MIB_PER_BYTE, "MiB", compared_with)
     subject = "memory reserved, and that of the process"
     used = figures.process_bytes
     if used is None:
         yield Result(subject, NOT_CHECKED, note="nvidia-smi does not list the process (another PID namespace?)")
     else:
         holds = reserved <= used <= reserved + CONTEXT_BYTES
-        context = f"nvidia-smi: {used * MEBI:,.0f} MiB with the CUDA context"
-        yield Result(subject, outcome_of(holds), reserved * MEBI, unit="MiB", compared_with=context)
+        context = f"nvidia-smi: {used * MIB_PER_BYTE:,.0f} MiB with the CUDA context"
+        yield Result(subject, outcome_of(holds), reserved * MIB_PER_BYTE, unit="MiB", compared_with=context)

@@ -16,7 +16,7 @@ from bench.gpu_check.records import ABSENT, EVENTS, HOST_CLOCK, MarkCosts
 from bench.gpu_check.result import FAILED, MEASURED, Result, outcome_of
 from bench.gpu_check.settings import Setting
 from bench.ranks import run_job
-from bench.rows import MICRO, PERCENT
+from bench.rows import PERCENT, US_PER_SECOND
 from bench.switching import MODES, Cost, costs, trimmed_mean
 
 # A generous limit, to notice a call that waits for the device: recording an event takes some microseconds.
@@ -51,20 +51,20 @@ def compare_marks(costs: MarkCosts) -> Iterator[Result]:
     for mode in (HOST_CLOCK, EVENTS):
         added = trimmed_mean(np.array(costs.by_mode[mode]) - absent)
         outcome = outcome_of(added.value <= MARK_SECONDS) if mode == EVENTS else MEASURED
-        limit = f"; limit {MARK_SECONDS * MICRO:g} µs" if mode == EVENTS else ""
+        limit = f"; limit {MARK_SECONDS * US_PER_SECOND:g} µs" if mode == EVENTS else ""
         yield Result(
-            f"added by a change of phase with {mode}", outcome, added.value * MICRO, "µs",
-            f"without zmon, in turns{limit}", f"95 %: {added.text(MICRO)}",
+            f"added by a change of phase with {mode}", outcome, added.value * US_PER_SECOND, "µs",
+            f"without zmon, in turns{limit}", f"95 %: {added.text(US_PER_SECOND)}",
         )  # fmt: skip
 
 
 def step_results(name: str, cost: Cost, is_limited: bool) -> Iterator[Result]:
     """Yield the time that zmon adds to a step by the wall clock; only a step that hides the host's work has a limit."""
-    yield Result(f"{name}: without zmon", MEASURED, cost.step * MICRO, "µs")
-    yield Result(f"{name}: overhead that zmon reports", MEASURED, cost.reported * MICRO, "µs")
+    yield Result(f"{name}: without zmon", MEASURED, cost.step * US_PER_SECOND, "µs")
+    yield Result(f"{name}: overhead that zmon reports", MEASURED, cost.reported * US_PER_SECOND, "µs")
     for part, seconds in (("added by zmon", cost.wall), ("floor (A/A)", cost.wall_floor)):
-        interval = f"95 %: {seconds.text(MICRO)}"
-        yield Result(f"{name}: {part}", MEASURED, seconds.value * MICRO, unit="µs", note=interval)
+        interval = f"95 %: {seconds.text(US_PER_SECOND)}"
+        yield Result(f"{name}: {part}", MEASURED, seconds.value * US_PER_SECOND, unit="µs", note=interval)
     percent = cost.wall.value / cost.step * PERCENT
     outcome = outcome_of(percent <= STEP_PERCENT) if is_limited else MEASURED
     yield Result(f"{name}: of the step", outcome, percent, "%", f"limit {STEP_PERCENT:g} %" if is_limited else "")

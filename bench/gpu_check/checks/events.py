@@ -8,7 +8,7 @@ from bench.gpu_check.kit import Kit
 from bench.gpu_check.records import TimedKernels
 from bench.gpu_check.result import FAILED, Result, outcome_of
 from bench.gpu_check.settings import Setting
-from bench.rows import MICRO
+from bench.rows import US_PER_SECOND
 from zmon.schema.measures import NS
 from zmon.schema.steps import Steps
 
@@ -39,8 +39,8 @@ def compare(kernels: TimedKernels, steps: Steps) -> Iterator[Result]:
         limit = GAP_SECONDS + GAP_RATIO * mean
         yield Result(
             f"largest difference of phase {phase}",
-            outcome_of(max(differences) <= limit), max(differences) * MICRO, "µs",
-            f"kernels of {mean * 1e3:.3f} ms by events of the job; limit {limit * MICRO:.0f} µs",
+            outcome_of(max(differences) <= limit), max(differences) * US_PER_SECOND, "µs",
+            f"kernels of {mean * 1e3:.3f} ms by events of the job; limit {limit * US_PER_SECOND:.0f} µs",
         )  # fmt: skip
     holds = kernels.host_seconds < SUBMIT_RATIO * kernels.device_seconds
     compared_with = f"{kernels.device_seconds * 1e3:.0f} ms on the device"

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from bench.gpu_check import nvidia_smi
-from bench.gpu_check.checks.nvml_fields import MEGA, PROPERTIES, REMAPPED, Round, compare
+from bench.gpu_check.checks.nvml_fields import HERTZ_PER_MHZ, PROPERTIES, REMAPPED, Round, compare
 from bench.gpu_check.kit import JOBS, Kit
 from bench.gpu_check.nvidia_smi import COMMAND, Row, SmiFailed
 from bench.gpu_check.records import DTYPE, PRODUCTS, RECEIVED_BYTES, WIDTH
@@ -19,7 +19,7 @@ from bench.gpu_check.result import FAILED, NOT_CHECKED, Result, outcome_of
 from bench.gpu_check.settings import Setting
 from bench.processes import child
 from bench.ranks import JobFailed, last_lines
-from bench.rows import MEBI
+from bench.rows import MIB_PER_BYTE
 from zmon.agent.sources.gpu import GpuSource
 from zmon.errors import SourceUnavailable
 from zmon.scaling.peaks import peaks_of
@@ -117,8 +117,9 @@ def _compare_copies(source: GpuSource, copied: Callable[[], tuple[int, int]]) ->
             yield Result(field, NOT_CHECKED, note="this GPU has no such counter, or one of 32 bits")
             continue
         holds = COPIED_RATIOS[0] * in_copies <= counted <= COPIED_RATIOS[1] * in_copies
-        compared_with = f"copied meanwhile: {in_copies * MEBI:,.0f} MiB, × {COPIED_RATIOS[0]:g} … {COPIED_RATIOS[1]:g}"
-        yield Result(field, outcome_of(holds), counted * MEBI, "MiB", compared_with)
+        limits = f"× {COPIED_RATIOS[0]:g} … {COPIED_RATIOS[1]:g}"
+        compared_with = f"copied meanwhile: {in_copies * MIB_PER_BYTE:,.0f} MiB, {limits}"
+        yield Result(field, outcome_of(holds), counted * MIB_PER_BYTE, "MiB", compared_with)
 
 
 def _compare_tensor(sample: GpuSample, rounds: int, seconds: float) -> Result:
@@ -131,7 +132,9 @@ def _compare_tensor(sample: GpuSample, rounds: int, seconds: float) -> Result:
     peak_ratio = rounds * PRODUCTS * 2 * WIDTH**3 / seconds / peaks.flops[DTYPE]
     compared_with = f"operations of the products: {peak_ratio:.3f} of the peak ± {TENSOR_TOLERANCE:g}"
     clock = sample.clocks_hertz.get("sm")
-    note = "" if clock is None else f"SM clock {clock / MEGA:,.0f} MHz: the peak is that of the datasheet's clock"
+    note = ""
+    if clock is not None:
+        note = f"SM clock {clock / HERTZ_PER_MHZ:,.0f} MHz: the peak is that of the datasheet's clock"
     return Result(
         "tensor_active_ratio", outcome_of(abs(ratio - peak_ratio) <= TENSOR_TOLERANCE), ratio, "", compared_with, note
     )

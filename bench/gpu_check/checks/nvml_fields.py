@@ -15,7 +15,7 @@ from zmon.agent.sources.gpu import sysfs_address
 from zmon.schema.host import GpuSample
 
 Value = float | bool | str | None
-MEBI, MEGA, PERCENT = 2.0**20, 1e6, 0.01
+BYTES_PER_MIB, HERTZ_PER_MHZ, RATIO_PER_PERCENT = 2.0**20, 1e6, 0.01
 
 # Fields of a sample that nvidia-smi cannot confirm here, with the reason.
 NOT_COMPARED = {
@@ -83,7 +83,7 @@ class Round:
 
 def _clocks(field: str, kind: str, domains: Iterable[str], tolerance: float) -> Iterator[Pair]:
     for domain in domains:
-        yield Pair(field, domain, (f"clocks.{kind}.{domain}",), MEGA, "Hz", tolerance)
+        yield Pair(field, domain, (f"clocks.{kind}.{domain}",), HERTZ_PER_MHZ, "Hz", tolerance)
 
 
 def _mapping(field: str, properties: dict[str, str]) -> Iterator[Pair]:
@@ -96,15 +96,15 @@ PAIRS: tuple[Pair, ...] = (
     Pair("name", "", ("name",)),
     Pair("pci", "", ("pci.bus_id",)),
     # NVML's first version of this call counts the memory that the driver reserves as used; nvidia-smi does not.
-    Pair("memory_used_bytes", "", ("memory.used", "memory.reserved"), MEBI, "B", 2 * MEBI),
-    Pair("memory_total_bytes", "", ("memory.total",), MEBI, "B", MEBI),
-    Pair("utilization_ratio", "", ("utilization.gpu",), PERCENT, "", 0.1),
+    Pair("memory_used_bytes", "", ("memory.used", "memory.reserved"), BYTES_PER_MIB, "B", 2 * BYTES_PER_MIB),
+    Pair("memory_total_bytes", "", ("memory.total",), BYTES_PER_MIB, "B", BYTES_PER_MIB),
+    Pair("utilization_ratio", "", ("utilization.gpu",), RATIO_PER_PERCENT, "", 0.1),
     Pair("power_watts", "", ("power.draw",), 1.0, "W", 15.0),
     Pair("power_limit_watts", "", ("enforced.power.limit",), 1.0, "W", 0.5),
     Pair("temperature_celsius", "", ("temperature.gpu",), 1.0, "°C", 2.0),
     Pair("memory_temperature_celsius", "", ("temperature.memory",), 1.0, "°C", 2.0),
-    *_clocks("clocks_hertz", "current", ("graphics", "sm", "memory", "video"), 45 * MEGA),
-    *_clocks("max_clocks_hertz", "max", ("graphics", "sm", "memory"), 0.5 * MEGA),
+    *_clocks("clocks_hertz", "current", ("graphics", "sm", "memory", "video"), 45 * HERTZ_PER_MHZ),
+    *_clocks("max_clocks_hertz", "max", ("graphics", "sm", "memory"), 0.5 * HERTZ_PER_MHZ),
     Pair("max_clocks_hertz", "video", ()),  # nvidia-smi has no property for it
     *_mapping(
         "throttled",

@@ -13,7 +13,7 @@ from bench.gpu_check.machine import Machine
 from bench.gpu_check.records import TrainedRank
 from bench.gpu_check.result import FAILED, MEASURED, NOT_CHECKED, Result, outcome_of
 from bench.gpu_check.settings import Setting
-from bench.rows import MICRO
+from bench.rows import US_PER_SECOND
 from zmon.schema.steps import DURATION, START, Steps
 
 TRAINER_STEPS, STEPS = 200, 100
@@ -64,7 +64,7 @@ def compare(
         yield _compare_devices(machine, boxes)
         yield _compare_wall(boxes)
     overhead = max(box.overhead_seconds / max(box.num_steps, 1) for box in boxes)
-    yield Result("overhead that zmon reports, per step", MEASURED, overhead * MICRO, unit="µs")
+    yield Result("overhead that zmon reports, per step", MEASURED, overhead * US_PER_SECOND, unit="µs")
 
 
 def compare_collectives(boxes: Sequence[RankRecord], ranks: Sequence[TrainedRank]) -> Result:

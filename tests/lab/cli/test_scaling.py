@@ -1,4 +1,7 @@
-"""Tests of `zmon scaling`, which runs real jobs at several sizes. It reports failures and leaves no process running."""
+"""Tests of `zmon scaling`, which runs real jobs at several sizes. It reports failures and leaves no process running.
+
+The slow tests train, or wait until a job without a step is killed. The fast tests run commands that do not train.
+"""
 
 import json
 import os
@@ -17,56 +20,60 @@ from zmon.hub.baseline_store import BaselineStore
 FAST = ("--rounds", "1", "--seconds", "2")
 
 
-def scaling(tmp_path, *words, zmon=("-m", "zmon"), timeout=120):
-    env = {**os.environ, "ZMON_DATA_DIR": str(tmp_path), "PYTHONPATH": str(REPOSITORY)}
+def environment(tmp_path):
+    return {**os.environ, "ZMON_DATA_DIR": str(tmp_path), "PYTHONPATH": str(REPOSITORY)}
+
+
+def scaling(tmp_path, *words, zmon=("-m", "zmon")):
+    """Run `zmon scaling` in a process of its own: it becomes a subreaper, which cannot be undone."""
     return subprocess.run(
         [sys.executable, *zmon, "scaling", *words],
-        env=env, cwd=tmp_path, text=True, capture_output=True, timeout=timeout, check=False,
+        env=environment(tmp_path), cwd=tmp_path, text=True, capture_output=True, timeout=120, check=False,
     )  # fmt: skip
 
 
-@pytest.mark.slow  # it trains at two sizes
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_curve_of_bundled_trainer_is_recorded_as_baseline(tmp_path):
     done = scaling(
         tmp_path, *FAST, "--ranks", "1,2", "--mode", "weak", "--batch", "64", "--baseline", "ranker", "--json"
     )
     assert done.returncode == 0, done.stderr
-    alone, two = json.loads(done.stdout)["sizes"]
-    assert (alone["point"]["ranks"], alone["point"]["samples"], alone["ratio"]) == (1, 64, None)
-    assert (two["point"]["ranks"], two["point"]["samples"], two["scaling"]) == (2, 128, "weak")
-    assert two["half_width"] > 0
-    assert sum(two["point"]["causes"].values()) == pytest.approx(two["point"]["seconds"])
-    assert two["point"]["sent_bytes"]["all_to_all"] > 0
-    assert two["point"]["processors_per_host"] == len(os.sched_getaffinity(0))
+    one_rank, two_ranks = json.loads(done.stdout)["sizes"]
+    point = two_ranks["point"]
+    assert (one_rank["point"]["ranks"], one_rank["point"]["samples"], one_rank["ratio"]) == (1, 64, None)
+    assert (point["ranks"], point["samples"], two_ranks["scaling"]) == (2, 128, "weak")
+    assert two_ranks["half_width"] > 0
+    assert sum(point["causes"].values()) == pytest.approx(point["seconds"])
+    assert point["sent_bytes"]["all_to_all"] > 0
+    assert point["processors_per_host"] == len(os.sched_getaffinity(0))
     assert [p.ranks for p in BaselineStore(tmp_path / "baselines").curve("ranker").points] == [1, 2]
 
 
-@pytest.mark.slow  # the commands without training are in every run
+@pytest.mark.slow
 @pytest.mark.e2e
-def test_failed_size_shows_last_line_between_measured_sizes(tmp_path):
+def test_failed_size_is_reported_below_the_measured_sizes_with_its_last_line(tmp_path):
     job = (
         f"if [ {{ranks}} = 2 ]; then echo no such host >&2; exit 7; fi;"
         f" exec {sys.executable} -m trainer --set train.global_batch=64"
     )
     done = scaling(tmp_path, *FAST, "--ranks", "1,2", "--", "bash", "-c", job)
     assert done.returncode == 1
-    assert "2 ranks: unknown, the command ended with exit code 7; last line: no such host" in " ".join(
-        done.stdout.split()
-    )
-    assert done.stdout.splitlines()[1].split()[:3] == ["–", "1", "64"]
+    _, measured, *below = done.stdout.splitlines()
+    assert measured.split()[:3] == ["–", "1", "64"]  # scaling, ranks and samples
+    failure = "2 ranks: unknown, the command ended with exit code 7; last line: no such host"
+    assert failure in " ".join(" ".join(below).split())
 
 
 @pytest.mark.e2e
 @pytest.mark.parametrize(
     ("command", "part"),
     [
-        (("bash", "-c", "exit 0 # {ranks}"), "no rank imported torch"),
+        (("bash", "-c", "exit 0 # {ranks}"), "no rank imported torch"),  # zmon requires {ranks} in a command
         (("nobody-has-this-{ranks}",), "nobody-has-this-1: No such file or directory"),
     ],
 )
 def test_command_without_training_exits_with_1_and_reason(tmp_path, command, part):
-    """The command adopts orphans, and a process that does so once does so for ever, so it runs in one of its own."""
     done = scaling(tmp_path, *FAST, "--ranks", "1", "--", *command)
     assert done.returncode == 1
     assert part in " ".join(done.stdout.split())
@@ -86,11 +93,12 @@ IMPATIENT = (
     "-c",
     "import lab.sweep.job as job; job.END_SECONDS = 2.0; from zmon.cli.main import main; main()",
 )
+# Bash takes what follows # for a comment, but zmon requires {ranks} in a command.
 STUBBORN = "trap '' TERM; sleep 987 & echo $! > {marker}; wait; # {{ranks}}"
 ORPHANS = "setsid sleep 987 & echo $! > {marker}; sleep 0.3; exit 0; # {{ranks}}"
 
 
-@pytest.mark.slow  # the signals are in every run
+@pytest.mark.slow
 @pytest.mark.e2e
 @pytest.mark.parametrize(("job", "part"), [(STUBBORN, "no step ended within 1 s"), (ORPHANS, "no rank imported")])
 def test_job_without_a_step_is_ended_with_all_its_processes(tmp_path, job, part):
@@ -105,18 +113,15 @@ def test_job_without_a_step_is_ended_with_all_its_processes(tmp_path, job, part)
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_signal_ends_scaling_and_its_job(tmp_path, number):
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signal_ends_scaling_and_its_job(tmp_path, signal_number):
     marker = tmp_path / "marker"
-    env = {**os.environ, "ZMON_DATA_DIR": str(tmp_path), "PYTHONPATH": str(REPOSITORY)}
     job = ("bash", "-c", f"sleep 987 & echo $! > {marker}; wait; # {{ranks}}")
     command = [sys.executable, "-m", "zmon", "scaling", "--ranks", "1", "--", *job]
-    process = subprocess.Popen(command, env=env, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, env=environment(tmp_path), cwd=tmp_path, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 30
-        while not (marker.exists() and marker.read_text()) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        process.send_signal(number)
+        assert eventually(lambda: marker.exists() and marker.read_text(), 30)
+        process.send_signal(signal_number)
         assert process.wait(30) == 130
     finally:
         process.kill()

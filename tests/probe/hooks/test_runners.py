@@ -1,6 +1,7 @@
 """Tests of the hooks into frameworks that run the job's function and catch its exceptions.
 
-Ray is not installed here: stand-ins have the names and the calls of its two versions. The pools are Python's.
+Ray is not installed here: stand-ins have the names and the calls of its two ways to run a function. The pools are
+Python's. The tables of scripts have the form that `tests/probe/hooks/scripts.py` describes.
 """
 
 import pytest
@@ -13,10 +14,10 @@ from zmon.box.reader import BoxReader
 from zmon.probe.hooks import runners
 
 def words():
-    with_box = BoxReader(timeline.box.path)
-    last = with_box.words()
+    last = BoxReader(timeline.box.path).words()
     return (last.kind, last.type, last.where.partition(":")[0]) if last else None
 
+# The thread runner of Ray Train, version 2: it prints the frames that Ray shows to the user.
 class ThreadRunner:
     def run(self, target):
         def work():
@@ -29,6 +30,9 @@ class ThreadRunner:
 def construct(error, exclude_frames=0):
     return [frame.name for frame in traceback.extract_tb(error.__traceback__)][exclude_frames:]
 
+newer = types.SimpleNamespace(ThreadRunner=ThreadRunner, construct_user_exception_with_traceback=construct)
+
+# The thread of Ray Train until Ray 2.50.
 class RunnerThread(threading.Thread):
     def run(self):
         try:
@@ -38,12 +42,11 @@ class RunnerThread(threading.Thread):
     def _propagate_exception(self, error):
         print("passed on", error)
 
-newer = types.SimpleNamespace(ThreadRunner=ThreadRunner, construct_user_exception_with_traceback=construct)
 class StartTraceback(Exception):
     pass
 
 older = types.SimpleNamespace(RunnerThread=RunnerThread, StartTraceback=StartTraceback)
-for _ in range(2):  # a reload changes nothing
+for _ in range(2):  # a module that is imported again must not be wrapped twice
     runners._watch_ray(newer)
     runners._watch_older_ray(older)
 
@@ -57,11 +60,14 @@ def run_older(work):
     thread.join()
 """
 
-CASES = """
+ENDS = """
 == function that returns to Ray has finished, and is in training again if it goes on
 newer.ThreadRunner().run(train)
 print(words(), activity(), steps())
 > ('exit', 'ray.train', '') done 1
+train()
+print(activity(), steps())
+> train 2
 
 == exception that Ray catches is the last words, and its frames are those of the job
 newer.ThreadRunner().run(fails)
@@ -101,7 +107,11 @@ print(words(), activity())
 > ['fails']
 > None train
 
+"""
+
+RESTS = """
 == rank rests between the functions that a framework runs, and trains again
+# stand-ins for concurrent.futures.process and _pytest.runner
 executor = types.SimpleNamespace(_sendback_result=print, _ExceptionWithTraceback=print)
 tests = types.SimpleNamespace(call_and_report=lambda test: test())
 for _ in range(2):
@@ -109,21 +119,20 @@ for _ in range(2):
     runners._end_training_after(tests, "call_and_report")
 executor._sendback_result("result")
 print(activity())
-for _ in range(2):
-    train()
-    print(activity())
-    executor._sendback_result("result")
-    print(activity(), steps())
-tests.call_and_report(train)
-print(activity(), steps(), words())
 > result
 > init
+train()
+print(activity())
 > train
+executor._sendback_result("result")
+print(activity(), steps())
 > result
 > done 1
+train()
+print(activity())
 > train
-> result
-> done 2
+tests.call_and_report(train)
+print(activity(), steps(), words())
 > done 3 None
 
 == rank rests after a cell of a notebook
@@ -165,14 +174,14 @@ print(activity())
 == rank that joins again initializes while it waits for the others, and after a join that failed
 import torch.distributed as dist
 def meet(url, **_):  # instead of the wait for the other ranks
-    print(activity())
+    print("waits:", activity())
     if "fails" in url:
         raise ValueError
     yield dist.HashStore(), 0, 1
 dist.register_rendezvous_handler("meet", meet)
 dist.init_process_group("gloo", init_method="meet://first", rank=0, world_size=1)
 print(activity())
-> init
+> waits: init
 > init
 train()
 dist.destroy_process_group()
@@ -182,11 +191,11 @@ try:
     dist.init_process_group("gloo", init_method="meet://fails", rank=0, world_size=1)
 except ValueError:
     print(activity())
-> init
+> waits: init
 > init
 dist.init_process_group("gloo", init_method="meet://second", rank=0, world_size=1)
 print(activity())
-> init
+> waits: init
 > train
 
 == script that leaves its group because it fails does not rest, and a worker of a pool does
@@ -196,23 +205,20 @@ for name in ("SpawnPoolWorker-1", "SpawnPoolWorker-2", "MainProcess"):
     try:
         try:
             dist.init_process_group("gloo", init_method=f"file://{sys.argv[0]}.{name}", rank=0, world_size=1)
-            print(activity())
+            joined = activity()
             train()
             raise ValueError
         finally:
             dist.destroy_process_group()
     except ValueError:
-        print(activity())
-> init
-> done
-> done
-> done
-> train
-> train
+        print(name, "joined:", joined, "left:", activity())
+> SpawnPoolWorker-1 joined: init left: done
+> SpawnPoolWorker-2 joined: done left: done
+> MainProcess joined: train left: train
 """
 
 IN_POOL = """
-import os, sys
+import concurrent.futures, multiprocessing, os
 os.environ["ZMON_JOB_ID"] = "job"
 
 def work(rank):
@@ -221,31 +227,36 @@ def work(rank):
     raise ValueError("disk full")
 
 if __name__ == "__main__":
-    import multiprocessing, concurrent.futures
     context = multiprocessing.get_context("spawn")
     try:
-        if {executor}:
-            with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
-                list(pool.map(work, [0]))
-        else:
-            with context.Pool(1) as pool:
-                pool.map(work, [0])
+        with {pool} as pool:
+            list(pool.map(work, [0]))
     except ValueError as error:
         print("caught", error, flush=True)
 """
 
 
-@pytest.mark.parametrize("case", cases(CASES, START))
+@pytest.mark.parametrize("case", cases(ENDS, START))
 def test_end_of_the_function_is_recorded(start_rank, case):
     case.check(start_rank)
 
 
-@pytest.mark.parametrize("executor", [False, True], ids=["Pool", "ProcessPoolExecutor"])
-@pytest.mark.parametrize("world_size", [1, 2])
-def test_exception_that_a_pool_catches_is_the_last_words_of_a_rank_of_several(start_rank, executor, world_size):
-    rank = start_rank(IN_POOL.format(executor=executor), 0, world_size)
+@pytest.mark.parametrize("case", cases(RESTS, START))
+def test_rank_rests_between_its_work(start_rank, case):
+    case.check(start_rank)
+
+
+@pytest.mark.parametrize(
+    "pool",
+    ["context.Pool(1)", "concurrent.futures.ProcessPoolExecutor(1, mp_context=context)"],
+    ids=["Pool", "ProcessPoolExecutor"],
+)
+@pytest.mark.parametrize(("world_size", "is_recorded"), [(1, False), (2, True)])
+def test_exception_that_a_pool_catches_is_recorded_only_in_a_job_of_several_ranks(
+    start_rank, pool, world_size, is_recorded
+):
+    rank = start_rank(IN_POOL.format(pool=pool), 0, world_size)
     assert rank.wait(40) == 0
     assert rank.says("caught") == "disk full"
     words = rank.words()
-    is_recorded = words is not None and (words.kind, words.message) == ("exception", "disk full")
-    assert is_recorded == (world_size > 1)
+    assert (words is not None and (words.kind, words.message) == ("exception", "disk full")) is is_recorded

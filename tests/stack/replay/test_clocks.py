@@ -1,5 +1,7 @@
 """Tests of the table of times: no number of an agent's answers is forgotten, and each kind moves as it should."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.stack.replay.numbers import fields_with_numbers, filled, types_in
@@ -10,13 +12,18 @@ from zmon.stack.replay.clocks import KINDS, Loop, later_steps, move
 
 ANSWERS = (AgentReport, RankEvidence, Suspicion)
 TYPES = {cls for answer in ANSWERS for cls in types_in(answer) if fields_with_numbers(cls)}
-LATER, BEFORE, NUMBER, AFTER, ROUNDS, SECONDS = 1000.0, 50, 100, 80, 2, 30.0
-RISE = ROUNDS * (AFTER - BEFORE)
+LATER = 1000.0  # seconds by which an answer is moved
+NUMBER = 100  # the value of every number in the answer that is moved
+ROUNDS, SECONDS = 2, 30.0  # the rounds that were played, and the length of each
+BEFORE = 50  # every number at the start of the loop
+AFTER = BEFORE + 30  # at its end: an age grew by all seconds of the round
+RISE = ROUNDS * (AFTER - BEFORE)  # of counts and ages
 MOVED = {"date": NUMBER + LATER, "count": NUMBER, "age": NUMBER, "value": NUMBER}
-PLAYED_AGAIN = {"date": NUMBER + LATER + RISE, "count": NUMBER + RISE, "age": NUMBER + RISE, "value": NUMBER}
+MOVED_AFTER_ROUNDS = {"date": NUMBER + LATER + RISE, "count": NUMBER + RISE, "age": NUMBER + RISE, "value": NUMBER}
 
 
 def rows():
+    """Return class, field and kind of each row of the table."""
     return [
         (cls, name, kind) for cls, kinds in KINDS.items() for kind, names in kinds.items() for name in names.split()
     ]
@@ -32,7 +39,7 @@ def numbers_in(value):
 
 
 def test_every_number_of_an_answer_has_one_kind():
-    """Decide whether a new field is a time, an age or a counter, and add it to KINDS in zmon/stack/replay/clocks.py."""
+    """If it fails: add the new field to KINDS in zmon/stack/replay/clocks.py, as a date, a count, an age or a value."""
     in_table = sorted((cls.__name__, name) for cls, name, _ in rows())
     assert in_table == sorted((cls.__name__, name) for cls in TYPES for name in fields_with_numbers(cls))
 
@@ -41,10 +48,10 @@ def test_every_number_of_an_answer_has_one_kind():
 def test_each_number_moves_as_its_kind(cls):
     value = filled(cls, NUMBER)
     loop = Loop(filled(cls, BEFORE), filled(cls, AFTER), ROUNDS, SECONDS)
-    once, again = move(value, LATER), move(value, LATER, loop)
+    moved, after_rounds = move(value, LATER), move(value, LATER, loop)
     for _, name, kind in (row for row in rows() if row[0] is cls):
-        assert {*numbers_in(getattr(once, name))} == {MOVED[kind]}, name
-        assert {*numbers_in(getattr(again, name))} == {PLAYED_AGAIN[kind]}, name
+        assert {*numbers_in(getattr(moved, name))} == {MOVED[kind]}, name
+        assert {*numbers_in(getattr(after_rounds, name))} == {MOVED_AFTER_ROUNDS[kind]}, name
 
 
 def test_whole_report_moves_with_everything_inside():
@@ -58,27 +65,23 @@ def test_whole_report_moves_with_everything_inside():
 @pytest.mark.parametrize(
     ("name", "first", "last", "expected"),
     [
-        pytest.param("stopped_seconds", 5.0, 35.0, 65.0, id="it grew all the time"),
+        pytest.param("stopped_seconds", 5.0, 35.0, 5.0 + 2 * 30.0, id="it grew all the time"),
         pytest.param("step_seconds", 0.2, 0.1, 5.0, id="a step began meanwhile"),
         pytest.param("step_seconds", 0.1, 0.2, 5.0, id="it grew by less than the time"),
         pytest.param("stopped_seconds", None, 3.0, 5.0, id="it was unknown at first"),
     ],
 )
-def test_only_an_age_that_grew_all_the_time_goes_on(name, first, last, expected):
+def test_age_grows_in_later_rounds_only_if_it_grew_in_the_whole_round(name, first, last, expected):
     state = filled(AgentReport, 1).ranks[0]
 
     def aged(seconds):
-        return type(state)(**{**fields_of(state), name: seconds})
+        return replace(state, **{name: seconds})
 
     loop = Loop(aged(first), aged(last), rounds=2, seconds=30.0)
     assert getattr(move(aged(5.0), 0.0, loop), name) == expected
 
 
-def fields_of(state):
-    return {name: getattr(state, name) for name in state.__slots__}
-
-
-def test_steps_go_on_with_the_numbers_and_the_clock_of_their_host():
+def test_later_steps_have_later_numbers_starts_and_sent_bytes():
     steps = Steps.from_rows(
         (STEP, START, SAME_SIZE_SENT, "samples"), {"uid-0": [(7, 10**9, 64, 32), (8, 2 * 10**9, 96, 32)]}
     )

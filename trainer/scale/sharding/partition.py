@@ -6,9 +6,9 @@
                          (Karmarkar and Karp 1982, for k parts)
     memory_balanced      the load with the most memory first, to the rank with the most room
 
-Each rank may have a load already, of tables that are placed. All numbers are whole, and ties go to the first load and
-the lowest rank, so that every rank computes the same. No way is the best one for all loads: the planner takes the best
-result of the three.
+Each rank may have a load already, of tables that are placed. All numbers are whole. Ties go to the first load and the
+lowest rank, so that every rank computes the same. None of the three is the best for all loads, so the planner takes the
+best of their results.
 
 Shapes: N loads, R ranks. Times are in picoseconds (`PER_SECOND` in cost.py), memory in bytes.
 """
@@ -27,21 +27,30 @@ Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Indivisible:
-    """Indivisible loads, and what the ranks have already."""
+class Loads:
+    """Loads that cannot be divided, and what the ranks have already."""
 
     times: Numbers  # (N,)
     memory: Numbers  # (N,)
-    placed_times: Numbers  # (R,) of the loads that a rank has already
+    placed_times: Numbers  # (R,) time of the loads that a rank has already
     room: Numbers  # (R,) memory that a rank has left
 
 
-def greedy(loads: Indivisible) -> list[int]:
+def greedy(loads: Loads) -> list[int]:
     """Return the rank of each load, the longest load first, each to the rank with the least time that has room."""
-    order = np.lexsort((-loads.memory, -loads.times))
+    return _placed(loads, np.lexsort((-loads.memory, -loads.times)), _least_time_with_room)
+
+
+def memory_balanced(loads: Loads) -> list[int]:
+    """Return the rank of each load, the one with most memory first, each to the rank with most room."""
+    return _placed(loads, np.lexsort((-loads.times, -loads.memory)), _most_room)
+
+
+def _placed(loads: Loads, order: Numbers, rank_for: Callable[[Numbers, Numbers, int], int]) -> list[int]:
+    """Return the rank of each load. `rank_for` chooses it, by the times and room of all ranks and the load's memory."""
     ranks, room, times = [0] * len(order), loads.room.copy(), loads.placed_times.copy()
     for load in order.tolist():
-        rank = _least_time_with_room(times, room, loads.memory[load])
+        rank = rank_for(times, room, loads.memory[load])
         ranks[load] = rank
         room[rank] -= loads.memory[load]
         times[rank] += loads.times[load]
@@ -56,16 +65,9 @@ def _least_time_with_room(times: Numbers, room: Numbers, memory: int) -> int:
     return int(np.where(fits, times, np.iinfo(np.int64).max).argmin())
 
 
-def memory_balanced(loads: Indivisible) -> list[int]:
-    """Return the rank of each load, the one with most memory first, each to the rank with most room."""
-    order = np.lexsort((-loads.times, -loads.memory))
-    ranks, room, times = [0] * len(order), loads.room.copy(), loads.placed_times.copy()
-    for load in order.tolist():
-        rank = int(np.lexsort((times, -room))[0])
-        ranks[load] = rank
-        room[rank] -= loads.memory[load]
-        times[rank] += loads.times[load]
-    return ranks
+def _most_room(times: Numbers, room: Numbers, _: int) -> int:
+    """Return the rank with the most room; of several, the one with the least time."""
+    return int(np.lexsort((times, -room))[0])
 
 
 class _Part(NamedTuple):
@@ -76,7 +78,7 @@ class _Part(NamedTuple):
     rank: int | None  # None: any rank
 
 
-def largest_differencing(loads: Indivisible) -> list[int]:
+def largest_differencing(loads: Loads) -> list[int]:
     """Return the rank of each load by k-way differencing; it does not look at memory.
 
     A partial partition has R parts. The parts of the first one have the placed times and the numbers of the ranks, so
@@ -111,6 +113,6 @@ def _merged(part: _Part, other: _Part) -> _Part:
     return _Part(part.time + other.time, part.loads + other.loads, other.rank if part.rank is None else part.rank)
 
 
-PARTITIONERS: dict[str, Callable[[Indivisible], Sequence[int]]] = {
+PARTITIONERS: dict[str, Callable[[Loads], Sequence[int]]] = {
     function.__name__: function for function in (greedy, largest_differencing, memory_balanced)
 }

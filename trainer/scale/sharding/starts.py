@@ -8,7 +8,7 @@ import numpy as np
 
 from trainer.scale.sharding.assignment import Assignment, Limits, assign
 from trainer.scale.sharding.options import MEMORY, Option, balanced_options, cheapest_options
-from trainer.scale.sharding.partition import PARTITIONERS, Indivisible
+from trainer.scale.sharding.partition import PARTITIONERS, Loads
 from trainer.scale.sharding.step import Step
 
 
@@ -58,7 +58,7 @@ def starts(selected: Sequence[Option], limits: Limits) -> dict[str, Assignment]:
         groups[table] = int(np.lexsort((slowest, ~fits))[0])  # first a group that fits, then the fastest one
         times[option.groups[groups[table]]] += option.times
         memory[option.groups[groups[table]]] += option.shards[MEMORY]
-    indivisible = Indivisible(
+    indivisible = Loads(
         np.array([selected[table].longest for table in single], dtype=np.int64),
         np.array([int(selected[table].shards[MEMORY, 0]) for table in single], dtype=np.int64),
         times,

@@ -1,9 +1,9 @@
-"""Report a job whose ranks all died of broken connections, although no rank and no host failed before.
+"""Report a job whose ranks died of broken connections: a host that does not answer, or a connection that broke.
 
-The two ranks at the ends of a reset connection notice the reset at the same moment. The other ranks lose their
-connections only when one of these two has ended. So the first two victims are the pair, unless the addresses in their
-errors belong to other hosts. On two hosts, the addresses must prove the pair. If the pair is not known, no host is
-named. No rank is at fault.
+If no rank and no host failed before, a connection was reset. The two ranks at its ends notice the reset at the same
+moment. The other ranks lose their connections only when one of these two has ended. So the first two victims are the
+pair, unless the addresses in their errors belong to other hosts. If the job has more than two ranks and the pair is on
+two hosts, the addresses must prove the pair. If the pair is not known, no host is named. No rank is at fault.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from zmon.schema.rank import RankState
 
 
 def lost_host(end: JobEnd) -> Finding | None:
-    """Return a finding if all watched ranks are victims, and the agents of all other ranks have been silent."""
+    """Return a finding if all watched ranks are gone, some as victims, and the agents of all other ranks are silent."""
     unwatched = end.snapshot.unwatched
     if not unwatched or end.living or not end.of(Way.DISCONNECTED):
         return None
@@ -49,9 +49,9 @@ def lost_host(end: JobEnd) -> Finding | None:
 
 
 def _lost_hosts(end: JobEnd, silent: Mapping[str | None, float]) -> set[str]:
-    """Return the silent hosts that may be down: they answer no other host, and the job has made no step without them.
+    """Return the silent hosts that may be down: they answer no other host.
 
-    An agent that fell silent while its ranks trained on had died alone.
+    A host does not count if its agent fell silent long before the job's last step: its ranks still trained then.
     """
     snapshot = end.snapshot
     last_step = min(max(r.step_seconds, gone_seconds(r)) for r in snapshot.ranks)
@@ -112,18 +112,17 @@ def _broken_connection(end: JobEnd, victims: list[RankState]) -> Finding:
     first = victims[0]
     pair = _pair(end, victims)
     hosts = tuple(sorted({r.host for r in pair}))
-    evidence = with_first_words(StallEvidence(), first).updated(StallEvidence(hosts=hosts))
+    evidence = with_first_words(StallEvidence(hosts=hosts), first)
+    what_broke = "a connection broke"
+    remark = f", and it is not known between which ranks (first error: {ranks_on(victims[:1])})"
     if pair:
-        beginning = f"the connection between {ranks_on(pair[:1])} and {ranks_on(pair[1:])} broke"
-        unknown_pair = ""
+        what_broke = f"the connection between {ranks_on(pair[:1])} and {ranks_on(pair[1:])} broke"
+        remark = ""
         evidence = evidence.updated(StallEvidence(pair=tuple(r.rank for r in pair)))
-    else:
-        beginning = "a connection broke"
-        unknown_pair = f", and it is not known between which ranks (first error: {ranks_on(victims[:1])})"
     where = " and ".join(hosts) or "the hosts of the ranks with the first errors"
     return end.finding(
         cause="connection_lost",
-        summary=f"{beginning} at step {first.step}{unknown_pair}: {_error(first)}; no rank had failed before, and "
+        summary=f"{what_broke} at step {first.step}{remark}: {_error(first)}; no rank had failed before, and "
         f"{_victims_text(end, victims)} died of it",
         detail="No rank is at fault. Look for what ended the connection: a firewall or NAT that forgets connections "
         f"(`conntrack -L`, its log), a restarted switch or interface (`dmesg -T | grep -i link` on {where}), `ss -K`, "
@@ -144,7 +143,7 @@ def _victims_text(end: JobEnd, victims: list[RankState]) -> str:
 
 
 def _error(state: RankState) -> str:
-    """Return the error of the connection, which the job may have wrapped in its own exception."""
+    """Return the first line of the rank's error, or of the root cause if only the root cause names a peer."""
     words = state.last_words
     if words is None:
         return ""
@@ -158,18 +157,20 @@ def _pair(end: JobEnd, victims: list[RankState]) -> list[RankState]:
         return []
     first, second, *others = victims
     pair = sorted((first, second), key=lambda r: r.rank)
-    if not others and len(end.snapshot.ranks) == 2:
+    if len(victims) == len(end.snapshot.ranks) == 2:  # the pair, unless the addresses belong to other hosts
         return [] if _are_peers(end, first, second) is False else pair
     if end.living:
-        return []
-    is_exact = all(r.last_words_seconds is not None for r in victims)
-    spread = RESET_SPREAD_SECONDS if is_exact else 0.0
-    is_together = not before(began_to_end(first), began_to_end(second), spread)
-    if not is_together or (others and not before(began_to_end(second), began_to_end(others[0]), spread)):
-        return []
+        return []  # a living rank may be at one of the ends
+    are_times_exact = all(r.last_words_seconds is not None for r in victims)
+    spread = RESET_SPREAD_SECONDS if are_times_exact else 0.0
+    if before(began_to_end(first), began_to_end(second), spread):
+        return []  # the second rank lost its connection because the first had ended
+    if others and not before(began_to_end(second), began_to_end(others[0]), spread):
+        return []  # a third rank may have noticed the reset at the same moment
     are_peers = _are_peers(end, first, second)
-    is_proven = are_peers if are_peers is not None else is_exact and first.host == second.host
-    return pair if is_proven else []
+    if are_peers is None:  # without addresses, the times prove only a pair on one host
+        are_peers = are_times_exact and first.host == second.host
+    return pair if are_peers else []
 
 
 def _are_peers(end: JobEnd, first: RankState, second: RankState) -> bool | None:

@@ -1,4 +1,4 @@
-"""The hub's endpoints about jobs, findings, detectors and the hub itself."""
+"""The hub's read-only endpoints, except those about incidents: jobs, findings, detectors, health and metrics."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ MAX_JOBS = 200
 class Answers:
     """The handlers: each one takes a typed request and returns a typed answer."""
 
-    def __init__(self, hub: Hub, large: WorkQueue) -> None:
-        """`large`: the queue in which large answers wait for each other."""
-        self._hub, self._large = hub, large
-        self._page = SharedPage(self.page)
+    def __init__(self, hub: Hub, large_answers: WorkQueue) -> None:
+        self._hub = hub
+        self._large_answers = large_answers  # the queue in which large answers wait for each other
+        self._metrics_page = SharedPage(self.metrics_page)
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -57,11 +57,11 @@ class Answers:
             route(endpoints.JOBS, self.jobs),
             route(endpoints.RANKS, self.ranks),
             route(endpoints.PLAN, self.plan),
-            route(endpoints.SCALING, self.scaling, turn=lambda _: self._large.turn()),
+            route(endpoints.SCALING, self.scaling, turn=lambda _: self._large_answers.turn()),
             route_for(
                 endpoints.FINDINGS,
                 self.findings,
-                turn=lambda request: self._large.turn() if request.evidence else nullcontext(),
+                turn=lambda request: self._large_answers.turn() if request.evidence else nullcontext(),
             ),
             route_for(endpoints.ENDS, self.ends),
             route(endpoints.INTENTS, self.intents),
@@ -97,6 +97,7 @@ class Answers:
         return scaling_answer(snapshot, state, *self._hub.job_states.baselines.model(snapshot), query)
 
     def _snapshot(self, job_id: str) -> Snapshot:
+        """Return the snapshot of a job. Raises Refusal (404) if no agent reports the job."""
         snapshot = next((s for s in self._hub.snapshots if s.job_id == job_id), None)
         if snapshot is None:
             raise Refusal(404, f"no agent reports a job {job_id}")
@@ -125,24 +126,24 @@ class Answers:
 
     async def intents(self, request: api.IntentsRequest) -> api.IntentList:
         """Return the intents about all jobs or about one, newest first, and the score of each cause."""
-        acts = self._hub.intents
-        if acts is None:
+        intents = self._hub.intents
+        if intents is None:
             return api.IntentList([], 0, has_policy=False)
-        intents = [intent for intent in acts.all() if request.job_id in (None, intent.job_id)]
-        shown = intents if request.limit < 0 else intents[: request.limit]
-        return api.IntentList(shown, len(intents), acts.scores(), stop_reasons(acts.stops))
+        chosen = [intent for intent in intents.all() if request.job_id in (None, intent.job_id)]
+        shown = chosen if request.limit < 0 else chosen[: request.limit]
+        return api.IntentList(shown, len(chosen), intents.scores(), stop_reasons(intents.stops))
 
     async def detectors(self, request: api.DetectorsRequest) -> api.DetectorList:
         """Return for each detector and job why it is inert, if it is, and the detector's last error."""
         errors = {name: error for (name, _), error in self._hub.errors.texts.items()}
         states = []
         for detector in self._hub.config.detectors:
-            inert = {snapshot.job_id: detector.inert_reason(snapshot) for snapshot in self._hub.snapshots}
-            states.append(api.DetectorState(detector.name, inert, errors.get(detector.name)))
+            inert_reasons = {snapshot.job_id: detector.inert_reason(snapshot) for snapshot in self._hub.snapshots}
+            states.append(api.DetectorState(detector.name, inert_reasons, errors.get(detector.name)))
         return api.DetectorList(states)
 
     async def health(self, request: api.HubHealthRequest) -> api.HubHealth:
-        """Return the hub's health. It is healthy while at least one agent answers and its passes succeed."""
+        """Return the hub's health. It is healthy if an agent answers and the last pass is recent."""
         hub = self._hub
         detector_names = {detector.name for detector in hub.config.detectors}
         return api.HubHealth(
@@ -161,9 +162,9 @@ class Answers:
         )
 
     async def get_metrics(self, request: web.Request) -> web.Response:
-        return web.Response(body=await self._page.get(), headers={"Content-Type": metrics.CONTENT_TYPE})
+        return web.Response(body=await self._metrics_page.get(), headers={"Content-Type": metrics.CONTENT_TYPE})
 
-    async def page(self) -> bytes:
+    async def metrics_page(self) -> bytes:
         """Return the /metrics page. The counters of a job are those on disk, so that none falls after a restart."""
         hub = self._hub
         shown = exported_jobs(hub.snapshots)

@@ -21,7 +21,7 @@ from zmon import probe
 from zmon.box import layout
 from zmon.probe.edge import fronts
 from zmon.probe.hooks import works
-from zmon.probe.hooks.describe import DESCRIBERS, SIZES, Call, size
+from zmon.probe.hooks.describe import DESCRIBERS, PARAMETERS, Call, size
 from zmon.probe.hooks.replacing import replace, wrapper_of
 from zmon.probe.rank import OP_NUMBER, RankTimeline
 
@@ -118,9 +118,9 @@ def _wrap_collective(original: Callable[..., Any], op: int, describe: Callable[.
             timeline.overhead_ns += monotonic_ns() - end
         return work
 
-    if describe not in SIZES:
+    if describe not in PARAMETERS:
         return collective
-    return fronts.front_of_collective(collective, original, op, describe, *SIZES[describe])
+    return fronts.front_of_collective(collective, original, op, describe, *PARAMETERS[describe])
 
 
 def enter(timeline: RankTimeline, op: int, group: Any, sent: int, received: int) -> bool:

@@ -17,19 +17,15 @@ Call: TypeAlias = tuple[int, int, Any, bool]
 
 
 def size(tensors: Any) -> int:
-    """Return the bytes of a tensor or of a list of tensors."""
+    """Return the bytes of a tensor or of a list of tensors; 0 for None."""
     try:
         return tensors.nbytes  # type: ignore[no-any-return]
     except (AttributeError, RuntimeError):  # a list, None, or a sparse tensor
-        return _size(tensors)
-
-
-def _size(tensors: Any) -> int:
-    if tensors is None:
-        return 0
-    if isinstance(tensors, torch.Tensor):
-        return int(tensors._indices().nbytes + tensors._values().nbytes)
-    return sum(map(size, tensors))
+        if tensors is None:
+            return 0
+        if isinstance(tensors, torch.Tensor):
+            return int(tensors._indices().nbytes + tensors._values().nbytes)
+        return sum(map(size, tensors))
 
 
 def _all_to_all(
@@ -116,6 +112,7 @@ def _recv(tensor: Tensors, src: Any = None, group: Any = None, tag: int = 0, gro
     return 0, size(tensor), group, False
 
 
+# The op that zmon reports, and the describer, by name of a function in torch.distributed.
 DESCRIBERS: dict[str, tuple[str, Callable[..., Call]]] = {
     "all_to_all": ("all_to_all", _all_to_all),
     "all_to_all_single": ("all_to_all", _all_to_all_single),
@@ -136,8 +133,9 @@ DESCRIBERS: dict[str, tuple[str, Callable[..., Call]]] = {
     "recv": ("recv", _recv),
 }
 
-# The parameters whose bytes are sent and received, of collectives on single tensors that treat all ranks alike.
-SIZES: dict[Callable[..., Call], tuple[str | None, str | None]] = {
+# Of calls with single tensors whose sizes do not depend on the rank: the parameter whose bytes are sent, and the one
+# whose bytes are received (None: no bytes).
+PARAMETERS: dict[Callable[..., Call], tuple[str | None, str | None]] = {
     _all_to_all_single: ("input", "output"),
     _all_reduce: ("tensor", "tensor"),
     _all_gather_single: ("input_tensor", "output_tensor"),
