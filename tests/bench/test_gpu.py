@@ -17,7 +17,7 @@ def wall_seconds(call, times: int) -> float:
 def test_measurement_has_every_row_with_value_above_zero(single_rank_world) -> None:  # noqa: F811
     shape = Shape(pooling=3, tables=2, rows=50, dim=4, global_batch=8, bottom=(5,), top=(5,))
     rows = list(gpu.measure(single_rank_world, shape, gpu.Ceiling(copied_bytes=1000, width=8), 2, wall_seconds))
-    assert [row.what for row in rows] == [
+    assert [row.name for row in rows] == [
         "samples", "step", "rows: read and written", "a copy: read and written", "rows, of a copy",
         "MLPs", "a product of 8²", "MLPs, of a product",
     ]  # fmt: skip
