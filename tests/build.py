@@ -196,8 +196,8 @@ def job_steps(
     `of_all_ranks` has the arguments that are the same for all ranks.
     """
     specs = ranks or ({},) * 4
-    one = aligned(first, [step_record(first, **{**of_all_ranks, **rank}) for rank in specs], stands_for)
-    return tuple(replace(one, step=step) for step in range(first, first + number * stands_for, stands_for))
+    example = aligned(first, [step_record(first, **{**of_all_ranks, **rank}) for rank in specs], stands_for)
+    return tuple(replace(example, step=step) for step in range(first, first + number * stands_for, stands_for))
 
 
 def plan(*tables: tuple[str, ...], **columns: Any) -> Plan:

@@ -59,7 +59,7 @@ class Recorder:
     def _ask(self, host: str) -> None:
         """Ask one agent for its suspects and its report, with all steps since the report before."""
         url = self._agents[host]
-        at = time.time() - self.began
+        seconds = time.time() - self.began
         request = SnapshotRequest(since=self._cursors[host], job_id=self._job_id)
         suspects = client.ask(url, endpoints.SUSPECTS, SuspectsRequest(), _AGENT_SECONDS)
         report = client.ask(url, endpoints.SNAPSHOT, request, _AGENT_SECONDS) if suspects is not None else None
@@ -67,7 +67,7 @@ class Recorder:
             self._cursors[host] = report.cursor
             self._ranks[host] = tuple(rank.rank for rank in report.ranks)
         suspicions = () if suspects is None else tuple(suspects.suspects)
-        self._reports[host].append(RecordedReport(at, report, suspicions))
+        self._reports[host].append(RecordedReport(seconds, report, suspicions))
 
     def _record_evidence(self) -> None:
         with ThreadPoolExecutor(len(self._agents)) as pool:
@@ -78,10 +78,10 @@ class Recorder:
 
     def _read_evidence(self, host: str) -> None:
         for rank in self._ranks.get(host, ()):
-            at = time.time() - self.began
+            seconds = time.time() - self.began
             evidence = self._stage.evidence(host, self._job_id, rank)
             if evidence is not None:
-                self._evidence[host].append(RecordedEvidence(at, evidence))
+                self._evidence[host].append(RecordedEvidence(seconds, evidence))
 
 
 def answered(reports: Sequence[RecordedReport]) -> list[RecordedReport]:

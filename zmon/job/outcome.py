@@ -20,6 +20,7 @@ from zmon.job.failures.classes import BY_NAME, SCHEDULED
 from zmon.job.failures.classes import UNKNOWN as UNKNOWN_CLASS
 from zmon.job.rank_end import Way
 from zmon.job.restarts import is_over, is_settled, launch_began, seconds_since_start
+from zmon.job.signals import is_interrupted, sender_pid
 from zmon.schema.ended_launch import (
     CANCELLED,
     DONE,
@@ -198,7 +199,7 @@ def _outcome(snapshot: Snapshot, fault: Finding | None) -> tuple[str, str]:
     step = max(r.step for r in snapshot.ranks)
     if cancelled := [end for end in ends if end.way is Way.CANCELLED or _left_after_a_signal(end.rank)]:
         step_and_way = f"at step {step} ({_ended_by(cancelled)})"
-        if any(_has_known_sender(end.rank) for end in cancelled):
+        if any(sender_pid(end.rank) is not None or is_interrupted(end.rank) for end in cancelled):
             return CANCELLED, f"its owner ended {ranks} {step_and_way}"
         return CANCELLED, f"{ranks} ended {step_and_way}, as if by the owner; nothing shows who sent the signal"
     if all(end.way is Way.FINISHED for end in ends):
@@ -210,17 +211,6 @@ def _left_after_a_signal(state: RankState) -> bool:
     """Return True if the rank saved and left cleanly after a SIGTERM."""
     words = state.last_words
     return words is not None and (words.kind == "signal" or words.sender_pid is not None)
-
-
-def _has_known_sender(state: RankState) -> bool:
-    """Return True if the process that sent the signal is known, or if it was Ctrl-C.
-
-    The kernel tells the sender only to the C part of the probe.
-    """
-    words = state.last_words
-    if words is None:
-        return False
-    return words.type.endswith("KeyboardInterrupt") or (words.sender_pid, words.late_sender_pid) != (None, None)
 
 
 def _ended_by(ends: Sequence[End]) -> str:

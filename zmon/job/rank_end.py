@@ -15,7 +15,7 @@ from zmon.schema.rank import EXECUTED, RankState
 
 CANCELLED_STATUS = tuple(f"signal {name}" for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"))  # torchrun's list
 CANCELLED_EXIT = tuple(f"exit code {code}" for code in CANCELLED_CODES)
-_SIGKILL = "signal SIGKILL"
+KILLED_STATUS = "signal SIGKILL"
 _OWNERS_STATUS = CANCELLED_STATUS[1:]  # no launcher sends these because a rank has failed
 
 
@@ -57,7 +57,7 @@ def _way_by_itself(state: RankState) -> Way:
     if words.kind == "exit":
         if status is None or status in CANCELLED_STATUS:
             return Way.FINISHED  # it had finished, and its launcher ended the teardown
-        if status == _SIGKILL:
+        if status == KILLED_STATUS:
             return Way.KILLED  # while it was ending
         return Way.CANCELLED if status in CANCELLED_EXIT else Way.RAISED
     if is_cancellation(words) or words.sender_pid is not None:  # its handler ended it, or its peers were quicker
@@ -100,7 +100,7 @@ def _followed_its_launcher(state: RankState, way: Way) -> bool:
         return False
     if state.last_words is None and lead < ONE_LOOK_SECONDS:
         return False
-    return way is Way.FINISHED or (way is Way.KILLED and state.exit_status in (None, _SIGKILL))
+    return way is Way.FINISHED or (way is Way.KILLED and state.exit_status in (None, KILLED_STATUS))
 
 
 def ended_with_its_launcher(state: RankState) -> bool:
@@ -111,7 +111,7 @@ def ended_with_its_launcher(state: RankState) -> bool:
     """
     lead = launcher_lead(state)
     is_at_once = lead is not None and lead <= LOOK_SECONDS and state.launcher_status in CANCELLED_STATUS
-    return is_at_once and not state.alive and state.exit_status in (None, _SIGKILL)
+    return is_at_once and not state.alive and state.exit_status in (None, KILLED_STATUS)
 
 
 def has_left_cleanly(state: RankState) -> bool:

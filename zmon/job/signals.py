@@ -72,3 +72,12 @@ def is_cancellation(words: LastWords) -> bool:
     if words.type == "builtins.SystemExit":
         return words.message in CANCELLED_CODES
     return _CANCELLED_TYPE.search(words.type) is not None
+
+
+def is_interrupted(state: RankState) -> bool:
+    """Return True if Ctrl-C (SIGINT) ended the rank."""
+    words = state.last_words
+    if state.exit_status in ("signal SIGINT", "exit code 130"):
+        return True
+    is_exit_130 = words is not None and (words.type, words.message) == ("builtins.SystemExit", "130")
+    return is_exit_130 or (words is not None and words.type.endswith("KeyboardInterrupt"))

@@ -13,6 +13,7 @@ from zmon.detectors.new_finding import new_finding
 from zmon.detectors.wording import ranks_on
 from zmon.job.facts import LOOK_SECONDS, began_to_end
 from zmon.job.rank_end import Way, launcher_of
+from zmon.job.signals import launcher_pid
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
@@ -37,7 +38,7 @@ def launcher_took_ranks(end: JobEnd) -> Finding | None:
         return None  # its ranks go on; those of other launchers may wait for them
     return end.finding(
         cause="launcher_gone",
-        summary=f"the launcher (process {_pid(first)} on {first.host}) was ended by "
+        summary=f"the launcher (process {launcher_pid(first)} on {first.host}) was ended by "
         f"{(first.launcher_status or '').removeprefix('signal ')}, and its {len(died_first)} ranks ended with it at "
         f"step {first.step}",
         detail=f"On {first.host}: `dmesg -T | grep -i 'killed process'` (did the host run out of memory?), "
@@ -70,7 +71,7 @@ def launcher_gone(snapshot: Snapshot, limits: EndLimits) -> Finding | None:
         hosts=sorted({r.host for r in orphans}),
         seconds_ago=gone,
         confidence=0.95,
-        summary=f"the launcher (process {_pid(first)} on {first.host}) ended{ended} {gone:.0f} s ago, and "
+        summary=f"the launcher (process {launcher_pid(first)} on {first.host}) ended{ended} {gone:.0f} s ago, and "
         f"{ranks_on(orphans)} go on without it: nothing will restart them, and nothing ends them if one of them fails",
         detail=f"On {first.host}: `dmesg -T | grep -i 'killed process'` and `journalctl --since -1h` show what ended "
         f"it. The ranks may train on. At the next checkpoint end them ({_kill_commands(orphans)}), and start the job "
@@ -85,7 +86,3 @@ def _kill_commands(orphans: Sequence[RankState]) -> str:
     command = f"on {first[0].host}: `kill {' '.join(str(r.pid) for r in first)}`"
     more = "; `evidence.pids` in `zmon status --json` has all" if len(first) < len(orphans) else ""
     return command + more
-
-
-def _pid(state: RankState) -> str:
-    return state.launcher.partition("@")[0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from zmon.job.rank_end import KILLED_STATUS
 from zmon.schema.host import HostWindow, rise
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
@@ -47,7 +48,7 @@ def _by_group(window: HostWindow, state: RankState) -> str | None:
 
 def _by_host(window: HostWindow, state: RankState) -> str | None:
     before, now = window.before.load, window.now.load
-    if state.exit_status not in (None, "signal SIGKILL") or state.last_words is not None or not before or not now:
+    if state.exit_status not in (None, KILLED_STATUS) or state.last_words is not None or not before or not now:
         return None
     killed = rise(before.oom_kills, now.oom_kills)
     if not killed:

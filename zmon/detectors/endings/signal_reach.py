@@ -19,8 +19,8 @@ from zmon.job.facts import (
     began_to_end,
     ended,
 )
-from zmon.job.rank_end import CANCELLED_EXIT, CANCELLED_STATUS, Way, launcher_of
-from zmon.job.signals import Sender, is_one_sweep, launcher_pid, lone_target, sender, sender_pid
+from zmon.job.rank_end import CANCELLED_EXIT, CANCELLED_STATUS, KILLED_STATUS, Way, launcher_of
+from zmon.job.signals import Sender, is_interrupted, is_one_sweep, launcher_pid, lone_target, sender, sender_pid
 from zmon.schema.rank import RankState
 
 # Ctrl-C counts as the reason of an end if it came within this time of the first broken connection. A rank that closes
@@ -193,7 +193,7 @@ class Signals:
             return Reach.PART
         if len(reached) > 1:
             return Reach.ALL
-        if any(r.exit_status in (None, "signal SIGKILL") for r in first_gone):
+        if any(r.exit_status in (None, KILLED_STATUS) for r in first_gone):
             return Reach.UNCLEAR  # an owner sends SIGKILL after SIGTERM to ranks that do not end, as on a paused host
         if all(map(_had_signal, first_gone)):
             # If one rank was ahead, its launcher may have ended the others.
@@ -243,19 +243,10 @@ class Signals:
             and launcher_pid(r)  # 0: the sender is not known
             and sender(r) is Sender.UNKNOWN
             and not _had_signal(r)
-            and r.exit_status != "signal SIGKILL"
+            and r.exit_status != KILLED_STATUS
             and before(began, began_to_end(r), HOSTS_SPREAD_SECONDS)
         }
         return {r.host for r in self.ranks} == signalled <= spared
-
-
-def is_interrupted(state: RankState) -> bool:
-    """Return True if Ctrl-C (SIGINT) ended the rank."""
-    words = state.last_words
-    if state.exit_status in ("signal SIGINT", "exit code 130"):
-        return True
-    is_exit_130 = words is not None and (words.type, words.message) == ("builtins.SystemExit", "130")
-    return is_exit_130 or (words is not None and words.type.endswith("KeyboardInterrupt"))
 
 
 def _lead_seconds(first: RankState, other: RankState) -> float:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zmon.detectors.endings.job_end import JobEnd, launchers_gave_up, with_first_words
-from zmon.detectors.endings.signal_reach import Reach, Signals, is_interrupted
+from zmon.detectors.endings.signal_reach import Reach, Signals
 from zmon.detectors.wording import ranks_on
+from zmon.job.signals import is_interrupted
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.names import Severity

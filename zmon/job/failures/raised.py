@@ -81,7 +81,8 @@ class Raised:
 class _Traceback:
     """The lines of a traceback that have been read so far."""
 
-    is_open: bool = False  # its header has been read; False: none is open, or its start is cut off
+    start: int = -1  # the line of its header; -1: none is open, or its start is cut off
+    is_aside: bool = False  # as in `Raised`
     frames: list[str] = field(default_factory=list)
     indent: int | None = None  # of the frames; None: no frame has been read
 
@@ -131,30 +132,27 @@ def _linked(last: Raised, link: _Link, item: Raised) -> Raised:
 def _exceptions_and_links(lines: Sequence[Line]) -> Iterator[Raised | _Link]:
     """Yield each exception alone, and between two of them how the second follows, if that was printed."""
     traceback = _Traceback()
-    is_aside = False
-    start = -1
     for index, line in enumerate(lines):
         text = line.text
         if _CAUSE.search(text) or _CONTEXT.search(text):
             yield _Link.CAUSE if _CAUSE.search(text) else _Link.CONTEXT
             traceback = _Traceback()
         elif _HEADER.search(text):
-            traceback = _Traceback(is_open=True)
-            start = line.number
             is_aside = any(_ASIDE.search(near.text) for near in lines[max(0, index - 3) : index])
+            traceback = _Traceback(line.number, is_aside)
         elif match := _THROWN.search(text):
             message = next((m["message"] for near in lines[index : index + 3] if (m := _WHAT.search(near.text))), "")
             yield Raised(match["type"], _message(lines, index + 1, message), line.number, is_native=True)
         elif text.strip() and not _is_frame(text, traceback.indent):
             match = _EXCEPTION.match(text.strip().lstrip("│| "))
             before = lines[index - 1].text if index else ""
-            ends = traceback.is_open and traceback.frames != []
+            ends = traceback.start >= 0 and traceback.frames != []
             if match and (ends or _is_bare(match, line, before)):
                 frames = "\n".join(traceback.frames[-_LAST_FRAMES:])
                 message = _message(lines, index, match["message"] or "")
                 yield Raised(
-                    match["type"], message, line.number, frames, start if traceback.is_open else -1,
-                    is_aside=is_aside and traceback.is_open, inner=match["inner"] or "",
+                    match["type"], message, line.number, frames, traceback.start,
+                    is_aside=traceback.is_aside, inner=match["inner"] or "",
                 )  # fmt: skip
                 traceback = _Traceback()
             elif ends and not _BOX.match(text.strip()):
