@@ -90,7 +90,7 @@ def trainer_zygote() -> Iterator[Zygote]:
     yield zygote
     assert zygote.process.stdin is not None
     zygote.process.stdin.close()
-    zygote.process.wait(timeout=60)  # a busy machine takes longer than the second of an idle one
+    zygote.process.wait(timeout=10)
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def client_config(tmp_path, certificates):
 async def status(session, url):
     """Return the status, or the error message. The page is not JSON, so the error about its content means 200."""
     try:
-        await client.get(session, url, msgspec.Raw, 30.0)
+        await client.get(session, url, msgspec.Raw, 2.0)
     except Unreachable as error:
         return "200" if "cannot understand" in str(error) else str(error)
     return "200"
