@@ -208,8 +208,7 @@ class World:
         if collective.has_different_ops:
             return  # every member waits for ever
         if collective.minority:
-            if self.shape.device == "cpu":
-                self.processes.abort_others(collective)
+            self._deliver(collective)
             return
         seconds = TRANSFER_SHARE * self.shape.step_seconds * self.draw.lognormvariate(0.0, 0.3)
         self.schedule(seconds, lambda: self._deliver(collective))
@@ -223,6 +222,10 @@ class World:
             return
         if stopped or not self.network.are_connected(hosts):
             return  # `deliver_all` tries again when a process or a link comes back
+        if collective.minority:
+            if self.shape.device == "cpu":
+                self.processes.abort_others(collective)
+            return
         collective.done_at = self.time
         del self._collectives[key]
         for rank in members:

@@ -208,6 +208,14 @@ SIGNALS = (
            "its owner ends them by a signal to it"),
           ("one of the others had a signal after its exception", {"late": OTHER_PID}, {}, "the owner reached it late"),
           ("one of the others ended by a signal", {"exit_status": "signal SIGTERM"}, {}, "it may have no record"))),
+    *(row(f"the agent of the other host is down, a rank has a signal, and its neighbour {what}", expected,
+          [broken(0, 1.96, gone, max_restarts=None, launcher="901@1", **neighbour),
+           signalled(1, 2.0, sender=OTHER_PID, max_restarts=None)],
+          unwatched=[rank_state(rank, host=B, launcher=f"{900 + rank}@1") for rank in (2, 3)])
+      for what, gone, neighbour, expected in (
+          ("raises and exits with code 1", 0.5, {"exit_status": "exit code 1"}, UNCLEAR),
+          ("raises, and its exit status is not known", 0.5, {}, UNCLEAR),
+          ("loses a connection before the signal", 1.95, {"exit_status": "signal SIGTERM"}, QUIET))),
     row("the program handles SIGTERM on two hosts, and SIGKILL ends the ranks that wait", QUIET,
         [*(replace(exited(rank, 31.0, OTHER_PID), host=host) for rank, host in ((1, A), (3, B))),
          *(dead(rank, 1.0, host=host, device="GPU-1", exit_status="signal SIGABRT")

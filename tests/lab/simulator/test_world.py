@@ -113,6 +113,14 @@ def test_other_size_aborts_the_others():
     assert statuses(made)[1] != "signal SIGABRT"
 
 
+def test_other_size_aborts_nobody_while_the_link_is_cut():
+    cut = Strike("link_cut", 3, seconds=10.0)
+    made = world(cut, Strike("size", 1, place="collective"), hosts=2, launcher="none", seconds=15.0)
+    assert statuses(made) == [None] * 4
+    made.run(60.0)
+    assert "signal SIGABRT" in statuses(made)
+
+
 def test_cut_link_holds_the_job_until_it_heals():
     made = world(Strike("link_cut", 3, seconds=10.0), hosts=2, seconds=60.0)
     assert min(rank.now.step for rank in made.ranks) > 60

@@ -193,6 +193,8 @@ class Signals:
             return Reach.PART
         if len(reached) > 1:
             return Reach.ALL
+        if not others and end.snapshot.unwatched and not all(map(_had_signal, self.broken)):
+            return Reach.UNCLEAR  # a neighbour had no signal, and how the ranks of the other hosts ended is not known
         if any(r.exit_status in (None, KILLED_STATUS) for r in first_gone):
             return Reach.UNCLEAR  # an owner sends SIGKILL after SIGTERM to ranks that do not end, as on a paused host
         if all(map(_had_signal, first_gone)):
