@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lab.simulator.world import World
 
 KILLS_SECONDS = 0.2  # the kernel kills the processes of a control group one after the other
-SIGNAL_SECONDS = 0.05  # a signal reaches all ranks of a launcher within this time
+SIGNAL_SECONDS = 0.07  # a signal reaches all ranks of a launcher within this time (measured on a busy machine)
 
 
 def strike_from_outside(world: World, strike: Strike) -> None:

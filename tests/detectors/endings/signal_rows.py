@@ -216,6 +216,15 @@ SIGNALS = (
           ("raises and exits with code 1", 0.5, {"exit_status": "exit code 1"}, UNCLEAR),
           ("raises, and its exit status is not known", 0.5, {}, UNCLEAR),
           ("loses a connection before the signal", 1.95, {"exit_status": "signal SIGTERM"}, QUIET))),
+    *(row(f"the ranks of a host have a signal, a rank of another host raises {raised} s later, and {what}", expected,
+          [dead(0, 2.5 - raised - 0.4, host=A, exit_status="exit code 1", last_words_seconds=2.5 - raised,
+                last_words=words("exception", "builtins.ValueError", "bad sample", NOW - 2.5 + raised)),
+           signalled(1, 2.5 - raised - 0.5, A, sender), *others(2, 3, ago=2.5, host=B, **WATCHDOG)], note)
+      for raised, what, sender, expected, note in (
+          (1.3, "its launcher ends the other one", LAUNCHER_PID, due("rank_exited", 2), ""),
+          (1.3, "the other one has a signal too", None, due("rank_exited", 2), "torchrun sent it"),
+          (1.3, "the owner signals the other one", OTHER_PID, QUIET, "the owner reached the host late"),
+          (0.1, "its launcher ends the other one", LAUNCHER_PID, QUIET, "the owner may have signalled the launcher"))),
     row("the program handles SIGTERM on two hosts, and SIGKILL ends the ranks that wait", QUIET,
         [*(replace(exited(rank, 31.0, OTHER_PID), host=host) for rank, host in ((1, A), (3, B))),
          *(dead(rank, 1.0, host=host, device="GPU-1", exit_status="signal SIGABRT")

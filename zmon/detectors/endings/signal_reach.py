@@ -62,8 +62,28 @@ class Signals:
         """
         aborted = next((r for r in self.broken if r.last_words is None), None)
         lost = Earliest(began_to_end(r) for r in self.broken if r.last_words is not None)
-        began = [(r, began_to_end(r)) for r in self.ranks]
+        began = [(r, began_to_end(r)) for r in self.ranks if r not in self._ended_by_launcher]
         return [r for r, fact in began if not lost.precedes(fact) and (aborted is None or before(fact, ended(aborted)))]
+
+    @cached_property
+    def _ended_by_launcher(self) -> list[RankState]:
+        """The ranks that had a signal because another rank of their launcher had raised.
+
+        It raised by itself if it did so after the time in which an owner reaches all hosts.
+        """
+        began = began_to_end(self.ranks[0])
+        raised = [
+            (launcher_of(r), began_to_end(r))
+            for r in self.end.of(Way.RAISED)
+            if _is_exact(self.ranks[0]) and before(began, began_to_end(r), HOSTS_SPREAD_SECONDS)
+        ]
+        return [
+            r
+            for r in self.ranks
+            if _is_exact(r)
+            and sender(r) is not Sender.OTHER
+            and any(launcher == launcher_of(r) and before(fact, began_to_end(r)) for launcher, fact in raised)
+        ]
 
     @cached_property
     def _late(self) -> list[RankState]:

@@ -97,7 +97,7 @@ def _launchers_signal(end: JobEnd, signals: Signals) -> Finding:
     """
     first = signals.first[0]
     is_part = signals.reach is Reach.PART
-    rest = "no other rank had a signal" if is_part else "nothing shows whether the owner ended the whole job"
+    rest = "no other rank had a signal by then" if is_part else "nothing shows whether the owner ended the whole job"
     return end.finding(
         cause="rank_exited" if is_part else "unknown",
         severity=None if is_part else "warning",
