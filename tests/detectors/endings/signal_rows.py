@@ -209,22 +209,32 @@ SIGNALS = (
           ("one of the others had a signal after its exception", {"late": OTHER_PID}, {}, "the owner reached it late"),
           ("one of the others ended by a signal", {"exit_status": "signal SIGTERM"}, {}, "it may have no record"))),
     *(row(f"the agent of the other host is down, a rank has a signal, and its neighbour {what}", expected,
-          [broken(0, 1.96, gone, max_restarts=None, launcher="901@1", **neighbour),
-           signalled(1, 2.0, sender=OTHER_PID, max_restarts=None)],
+          [broken(0, 1.99, gone, max_restarts=None, launcher="901@1", **neighbour),
+           signalled(1, 2.0, sender=sent_by, max_restarts=None)],
           unwatched=[rank_state(rank, host=B, launcher=f"{900 + rank}@1") for rank in (2, 3)])
-      for what, gone, neighbour, expected in (
-          ("raises and exits with code 1", 0.5, {"exit_status": "exit code 1"}, UNCLEAR),
-          ("raises, and its exit status is not known", 0.5, {}, UNCLEAR),
-          ("loses a connection before the signal", 1.95, {"exit_status": "signal SIGTERM"}, QUIET))),
+      for what, gone, neighbour, sent_by, expected in (
+          ("raises and exits with code 1", 0.5, {"exit_status": "exit code 1"}, OTHER_PID, UNCLEAR),
+          ("raises, and its exit status is not known", 0.5, {"exit_status": None}, OTHER_PID, UNCLEAR),
+          ("loses a connection before the signal", 1.95, {"exit_status": "signal SIGTERM"}, OTHER_PID, QUIET),
+          ("loses a connection before the signal, and has no status", 1.95, {"exit_status": None}, None, QUIET),
+          ("exits with code 1 after the signal", 0.5, {"exit_status": "exit code 1", "late": OTHER_PID}, OTHER_PID,
+           QUIET),
+          ("exits with code 1, and the launcher sent the signal", 0.5, {"exit_status": "exit code 1"}, LAUNCHER_PID,
+           QUIET))),
     *(row(f"the ranks of a host have a signal, a rank of another host raises {raised} s later, and {what}", expected,
-          [dead(0, 2.5 - raised - 0.4, host=A, exit_status="exit code 1", last_words_seconds=2.5 - raised,
+          [dead(0, 1.9 - raised, host=A, exit_status="exit code 1", last_words_seconds=2.5 - raised,
                 last_words=words("exception", "builtins.ValueError", "bad sample", NOW - 2.5 + raised)),
-           signalled(1, 2.5 - raised - 0.5, A, sender), *others(2, 3, ago=2.5, host=B, **WATCHDOG)], note)
-      for raised, what, sender, expected, note in (
-          (1.3, "its launcher ends the other one", LAUNCHER_PID, due("rank_exited", 2), ""),
-          (1.3, "the other one has a signal too", None, due("rank_exited", 2), "torchrun sent it"),
-          (1.3, "the owner signals the other one", OTHER_PID, QUIET, "the owner reached the host late"),
-          (0.1, "its launcher ends the other one", LAUNCHER_PID, QUIET, "the owner may have signalled the launcher"))),
+           signalled(1, 2.5 - raised - after, A, sender), *others(2, 3, ago=2.5, host=B, sender=first)], note)
+      for raised, what, after, sender, first, expected, note in (
+          (1.3, "its launcher ends the other one", 0.5, LAUNCHER_PID, OTHER_PID, due("rank_exited", 2), ""),
+          (1.3, "the other one has a signal too", 0.5, None, None, due("rank_exited", 2), "torchrun sent it"),
+          (1.3, "the other one has a signal 0.05 s later", 0.05, None, None, QUIET, "no launcher reacts so soon"),
+          (1.3, "the other one has a signal before that rank ends", 0.2, LAUNCHER_PID, OTHER_PID, QUIET,
+           "a launcher reacts to an end"),
+          (1.3, "the owner signals the other one", 0.5, OTHER_PID, OTHER_PID, QUIET, "the owner reached the host late"),
+          (1.3, "launchers sent all signals", 0.5, LAUNCHER_PID, LAUNCHER_PID, QUIET, "the owner may be slow"),
+          (0.1, "its launcher ends the other one", 0.5, LAUNCHER_PID, OTHER_PID, QUIET,
+           "the owner may have signalled the launcher"))),
     row("the program handles SIGTERM on two hosts, and SIGKILL ends the ranks that wait", QUIET,
         [*(replace(exited(rank, 31.0, OTHER_PID), host=host) for rank, host in ((1, A), (3, B))),
          *(dead(rank, 1.0, host=host, device="GPU-1", exit_status="signal SIGABRT")

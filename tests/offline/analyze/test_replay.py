@@ -60,6 +60,13 @@ def test_time_categories_of_a_log_sum_to_its_steps(run):
     assert attempt["seconds"] == pytest.approx(sum(row["duration"] for row in steps if row["rank"] == 0), rel=0.02)
 
 
+@pytest.mark.parametrize("count", [1, 5, 23])
+def test_all_steps_of_a_short_log_are_counted_however_fast_they_are(run, count):
+    steps = [row | {"duration": 0.005} for row in rows() if 101 <= row["step"] < 101 + count]
+    (attempt,) = json.loads(run(steps, "--json").output)["attempts"]
+    assert attempt["steps"] == count
+
+
 def test_attempts_are_analyzed_separately(run):
     steps = [*rows(steps=300), *rows(steps=300, slow=1, attempt=1)]
     answer = json.loads(run(steps, "--json").output)

@@ -62,28 +62,34 @@ class Signals:
         """
         aborted = next((r for r in self.broken if r.last_words is None), None)
         lost = Earliest(began_to_end(r) for r in self.broken if r.last_words is not None)
-        began = [(r, began_to_end(r)) for r in self.ranks if r not in self._ended_by_launcher]
+        began = [(r, began_to_end(r)) for r in self.ranks if r.rank not in self._ended_by_launcher]
         return [r for r, fact in began if not lost.precedes(fact) and (aborted is None or before(fact, ended(aborted)))]
 
     @cached_property
-    def _ended_by_launcher(self) -> list[RankState]:
-        """The ranks that had a signal because another rank of their launcher had raised.
+    def _ended_by_launcher(self) -> set[int]:
+        """The ranks that their launcher signalled because another one of its ranks had raised and ended.
 
-        It raised by itself if it did so after the time in which an owner reaches all hosts.
+        That rank raised by itself: it raised later than an owner's signal reaches all hosts, and had no signal. If a
+        launcher sent the first signal, nothing is known: its owner may have signalled it and be slow with the others.
         """
-        began = began_to_end(self.ranks[0])
-        raised = [
-            (launcher_of(r), began_to_end(r))
-            for r in self.end.of(Way.RAISED)
-            if _is_exact(self.ranks[0]) and before(began, began_to_end(r), HOSTS_SPREAD_SECONDS)
-        ]
-        return [
-            r
+        first = self.ranks[0]
+        if not _is_exact(first) or sender(first) is Sender.LAUNCHER:
+            return set()
+        failed: dict[tuple[str, str], RankState] = {}
+        for r in self.end.of(Way.RAISED):
+            is_signalled = r.alive or sender(r) is not Sender.UNKNOWN or _had_signal(r)
+            if not is_signalled and before(began_to_end(first), began_to_end(r), HOSTS_SPREAD_SECONDS):
+                failed.setdefault(launcher_of(r), r)
+        return {
+            r.rank
             for r in self.ranks
             if _is_exact(r)
             and sender(r) is not Sender.OTHER
-            and any(launcher == launcher_of(r) and before(fact, began_to_end(r)) for launcher, fact in raised)
-        ]
+            and launcher_pid(r)  # 0: the launcher is not known
+            and (reason := failed.get(launcher_of(r))) is not None
+            and before(began_to_end(reason), began_to_end(r), SIGNAL_SPREAD_SECONDS)
+            and not before(began_to_end(r), ended(reason))
+        }
 
     @cached_property
     def _late(self) -> list[RankState]:
@@ -213,7 +219,7 @@ class Signals:
             return Reach.PART
         if len(reached) > 1:
             return Reach.ALL
-        if not others and end.snapshot.unwatched and not all(map(_had_signal, self.broken)):
+        if not others and end.snapshot.unwatched and not all(map(self._may_have_had_signal, self.broken)):
             return Reach.UNCLEAR  # a neighbour had no signal, and how the ranks of the other hosts ended is not known
         if any(r.exit_status in (None, KILLED_STATUS) for r in first_gone):
             return Reach.UNCLEAR  # an owner sends SIGKILL after SIGTERM to ranks that do not end, as on a paused host
@@ -225,6 +231,13 @@ class Signals:
             return Reach.UNCLEAR  # the owner signalled all hosts, or a wrapper of their launchers did
         # The others raised before a signal came. Only torchrun signals nobody because of a rank on another host.
         return Reach.UNCLEAR if any(_had_signal(r) and r.max_restarts is None for r in first_gone) else Reach.PART
+
+    def _may_have_had_signal(self, state: RankState) -> bool:
+        """Return True if a rank that lost a connection had a signal, or ended too soon after the first one to tell."""
+        first = self.first[0]
+        if _had_signal(state) or sender(first) is Sender.LAUNCHER or sender(state) is not Sender.UNKNOWN:
+            return True
+        return state.exit_status is None and not before(ended(first), ended(state), ENDED_SPREAD_SECONDS)
 
     def _were_spared(self, others: Sequence[RankState], first_gone: Sequence[RankState]) -> bool:
         """Return True if the signal did not reach one of these ranks, which lost a connection."""

@@ -97,8 +97,8 @@ def _snapshots(
     """Yield the snapshot of every pass that a hub would have made during the attempt."""
     rank_steps = [log.steps[attempt, s.rank] for s in states]
     steps_per_pass = _steps_per_pass(rank_steps[0], log.every)
-    stride = 1  # of the steps in the log, a hub would get one of so many
-    while steps_per_pass / stride > HubConfig.about_steps:
+    stride = 1  # of the steps in the log, a hub would get one of so many; no detector compares a short log
+    while len(steps) >= MIN_STEPS and steps_per_pass / stride > HubConfig.about_steps:
         stride *= 2
     agents = tuple(AgentStatus(host, host, True, 0.0) for host in sorted({s.host for s in states}))
     aligned = tuple(dict.fromkeys(name for steps in rank_steps for name in steps.columns if is_aligned(name)))
