@@ -89,8 +89,8 @@ def listed(names: Sequence[str], shown: int = 8, number: int | None = None) -> s
 
 
 def counted(number: int, what: str) -> str:
-    """Format a number with its noun: 1 agent, 2 agents."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    """Format a number with its noun: 1 agent, 2,000 agents."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def plain(text: str) -> str:

@@ -15,7 +15,7 @@ from rich.text import Text
 from zmon.cli.render import right
 from zmon.cli.render.heat_map import heat_map_text
 from zmon.detectors.wording import ranks_text
-from zmon.format import UNKNOWN, listed
+from zmon.format import UNKNOWN, counted, listed
 from zmon.offline.analyze.collectives import FlightAnalysis
 from zmon.offline.analyze.pipeline import PipelineReport, WhatIf, Worker
 from zmon.offline.analyze.replay import MIN_STEPS, Attempt, is_conclusive
@@ -69,7 +69,8 @@ def caveats(log: StepTable, attempts: list[Attempt]) -> list[str]:
             lines.append(f"attempt {attempt.number}: no step has a row for every rank")
         elif attempt.num_steps < MIN_STEPS:
             lines.append(
-                f"attempt {attempt.number}: {attempt.num_steps} steps; ranks are compared from {MIN_STEPS} steps on"
+                f"attempt {attempt.number}: {counted(attempt.num_steps, 'step')}; ranks are compared from {MIN_STEPS} "
+                "steps on"
             )
     return lines
 
@@ -100,7 +101,7 @@ def steps_document(log: StepTable, attempts: list[Attempt]) -> dict[str, object]
 def _time(attempt: Attempt) -> RenderableType:
     account = attempt.job_state.time
     durations = account.recent_seconds
-    title = f"attempt {attempt.number}: time of {account.num_steps:,} steps, {account.total_seconds:,.1f} s"
+    title = f"attempt {attempt.number}: {account.total_seconds:,.1f} s in {counted(account.num_steps, 'step')}"
     table = Table("category", *right("seconds", "share", "per step"), title=title, title_justify="left")
     for category, seconds in sorted(account.causes.items(), key=lambda item: -item[1]):
         share = f"{seconds / account.total_seconds:.1%}" if account.total_seconds else "unknown"
@@ -108,7 +109,8 @@ def _time(attempt: Attempt) -> RenderableType:
     p50, p95 = quantile(durations, 0.5), quantile(durations, 0.95)
     if p50 is None or p95 is None:
         return Text("no step has a row for every rank: where the time went is unknown")
-    table.caption = f"step time of the last {len(durations)} steps: p50 {p50 * 1000:.1f} ms, p95 {p95 * 1000:.1f} ms"
+    last = "its step" if len(durations) == 1 else f"its last {len(durations)} steps"
+    table.caption = f"time of {last}: p50 {p50 * 1000:.1f} ms, p95 {p95 * 1000:.1f} ms"
     return table
 
 
