@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lab.simulator.composition import Shape
 from lab.simulator.endings import terminated
 from lab.simulator.observation import SimulatedAgent
 from lab.simulator.outside import SIGNAL_SECONDS
@@ -32,9 +33,7 @@ def looks_like_the_owners_end(world: World, agents: Sequence[SimulatedAgent]) ->
     ranks = [rank for rank in world.ranks if agents[rank.host].reachable]
     if ranks and all(rank.ending is not None and rank.ending.status == "exit code 0" for rank in ranks):
         return True
-    handles_term = world.shape.handles_term
-    status = terminated("SIGTERM", handles_term=handles_term).status
-    if not ranks or not all(_was_ended_by_signal(rank, status) for rank in ranks):
+    if not ranks or not all(_was_ended_by_signal(rank, world.shape) for rank in ranks):
         return False
     if len({pid for rank in ranks if (pid := _sender(rank)) is not None}) > 1:
         return False
@@ -44,7 +43,7 @@ def looks_like_the_owners_end(world: World, agents: Sequence[SimulatedAgent]) ->
     hosts = {rank.host for rank in ranks}
     if len(hosts) == 1 and all(_sender(rank) is not None for rank in ranks):  # one process signalled all of them
         return True
-    if handles_term:
+    if world.shape.handles_term:
         return True  # nothing recorded when the signals came, and each handler may save for as long as it likes
     signalled = [rank for rank in ranks if rank.sender is not None or _left_by_signal(rank)]
     longest = SIGNAL_SECONDS + TERM_SECONDS[1]
@@ -52,10 +51,19 @@ def looks_like_the_owners_end(world: World, agents: Sequence[SimulatedAgent]) ->
     return max(spreads) <= longest and (len(hosts) == 1 or _spread(ranks) <= HOSTS_SECONDS + longest)
 
 
-def _was_ended_by_signal(rank: SimulatedRank, status: str) -> bool:
-    """Return True if the status or a known sender shows the signal: a program may wrap its handler's exception."""
+def _was_ended_by_signal(rank: SimulatedRank, shape: Shape) -> bool:
+    """Return True if nothing shows that a rank had no signal.
+
+    A program may wrap its handler's exception. If neither senders nor statuses are known, a handler may also have run
+    after a connection broke.
+    """
     if rank.ended is None or rank.ending is None:
         return False
+    words = rank.ending.words
+    is_hidden = shape.handles_term and not shape.senders_known and not shape.statuses_known
+    if is_hidden and words is not None and words.in_collective:
+        return True
+    status = terminated("SIGTERM", handles_term=shape.handles_term).status
     return rank.ending.status == status or _sender(rank) is not None
 
 

@@ -64,11 +64,15 @@ def test_exits_with_code_0_look_like_the_owners_end_if_all_ranks_do_so():
         assert looks_like_the_owners_end(world, agents) is (count == 2)
 
 
-@pytest.mark.parametrize("handles_term", [False, True])
-def test_every_end_by_the_owner_looks_like_one(handles_term):
-    shape = replace(ONE_HOST, ranks=8, device="cuda", handles_term=handles_term)
-    strike = Strike("cancel", 1, place="forward", to="ranks", signal="SIGTERM")
-    worlds = [World(Composition(seed, 0, shape, (strike,))) for seed in range(10)]
+@pytest.mark.parametrize(
+    "changes",
+    [{"handles_term": False}, {"handles_term": True}, {"device": "cpu", "statuses_known": False}],
+    ids=["without a handler", "with a handler", "connections break, and no status is known"],
+)
+def test_every_end_by_the_owner_looks_like_one(changes):
+    shape = replace(ONE_HOST, ranks=8, **{"device": "cuda"} | changes)
+    strike = Strike("cancel", 1, place="collective", to="ranks", signal="SIGTERM")
+    worlds = [World(Composition(seed, 0, shape, (strike,))) for seed in range(20)]
     for world in worlds:
         world.run(40.0)
     assert all(looks_like_the_owners_end(world, [SimpleNamespace(began=0.0, reachable=True)]) for world in worlds)
