@@ -54,13 +54,13 @@ def looks_like_the_owners_end(world: World, agents: Sequence[SimulatedAgent]) ->
 def _was_ended_by_signal(rank: SimulatedRank, shape: Shape) -> bool:
     """Return True if nothing shows that a rank had no signal.
 
-    A program may wrap its handler's exception. If neither senders nor statuses are known, a handler may also have run
-    after a connection broke.
+    A program may wrap its handler's exception. If senders are not known, a rank that lost a connection may have had the
+    signal too late for its handler.
     """
     if rank.ended is None or rank.ending is None:
         return False
     words = rank.ending.words
-    is_hidden = shape.handles_term and not shape.senders_known and not shape.statuses_known
+    is_hidden = shape.handles_term and not shape.senders_known
     if is_hidden and words is not None and words.in_collective:
         return True
     status = terminated("SIGTERM", handles_term=shape.handles_term).status
