@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 
 from zmon.job.connection_errors import could_not_meet, is_broken_connection
-from zmon.job.facts import LOOK_SECONDS, ONE_LOOK_SECONDS, launcher_lead
+from zmon.job.facts import GRACE_SECONDS, LOOK_SECONDS, ONE_LOOK_SECONDS, launcher_lead
 from zmon.job.signals import CANCELLED_CODES, is_cancellation
 from zmon.schema.rank import EXECUTED, RankState
 
@@ -101,6 +101,17 @@ def _followed_its_launcher(state: RankState, way: Way) -> bool:
     if state.last_words is None and lead < ONE_LOOK_SECONDS:
         return False
     return way is Way.FINISHED or (way is Way.KILLED and state.exit_status in (None, KILLED_STATUS))
+
+
+def left_with_its_launcher(state: RankState) -> bool:
+    """Return True if a living rank left its loop when an owner's signal ended its launcher.
+
+    The processes of `torch.multiprocessing.spawn` swallow the interrupt that they get then, and take their time to end.
+    """
+    if not state.alive or state.activity != "done" or state.launcher_status not in CANCELLED_STATUS:
+        return False
+    gone = state.launcher_gone_seconds
+    return gone is not None and -LOOK_SECONDS <= gone - state.activity_seconds <= GRACE_SECONDS
 
 
 def ended_with_its_launcher(state: RankState) -> bool:

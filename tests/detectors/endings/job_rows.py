@@ -59,6 +59,12 @@ def led(state: RankState) -> RankState:
     return replace(state, launcher_status="signal SIGTERM", launcher_gone_seconds=AGO)
 
 
+def ends(rank: int, seconds: float = 3.0) -> RankState:
+    """Return a rank that left its loop this long ago, and whose process has not ended yet."""
+    state = {"activity": "done", "activity_seconds": seconds, "step_seconds": seconds, "lease_seconds": None}
+    return rank_state(rank, sequences={"0": 299}, launcher_gone_seconds=seconds - 0.1, **state)
+
+
 def not_met(rank: int) -> RankState:
     last_words = words("exception", "torch.distributed.DistNetworkError", STORE_TIMEOUT, NOW - AGO + rank * 0.01)
     began = AGO - rank * 0.01
@@ -107,6 +113,14 @@ WHOLE_JOB = (
     row("SIGTERM to multiprocessing.spawn: one rank leaves, and the others wait for it", QUIET,
         [led(exits(0, 0)), *(led(waiting(r, 9.0)) for r in (1, 2, 3))],
         "its processes are interrupted, and exit with code 0"),
+    *(row(f"SIGTERM to multiprocessing.spawn: three ranks left their loops {seconds:.0f} s ago, and one {rest}",
+          expected, [*(replace(ends(r, seconds), launcher_status="signal SIGTERM") for r in (0, 1, 2)), last], note)
+      for seconds, rest, last, expected, note in (
+          (3.0, "waits for them", waiting(3, 9.0), QUIET, "their processes end soon"),
+          (3.0, "lost a connection", broken(3, 0.1), QUIET, "their processes end soon"),
+          (70.0, "waits for them", waiting(3, 75.0), due("unknown"), "they hang in their teardown"))),
+    row("three ranks left their loops 3 s ago, one waits for them, and the launcher ended with them",
+        due("uneven_end", 3), [*(replace(ends(r), launcher_status="exit code 1") for r in (0, 1, 2)), waiting(3, 9.0)]),
     row("Ctrl-C; SIGKILL to a rank that hangs in its teardown", QUIET,
         [*(interrupted_(r) for r in (0, 1, 2)),
          dead_(3, AGO + 0.1, 0.6, "signal SIGKILL", words("exit", "", "", NOW - AGO - 0.1), activity="done")]),

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from zmon.detectors.endings.job_end import JobEnd, launchers_gave_up, with_first_words
 from zmon.detectors.endings.signal_reach import Reach, Signals
 from zmon.detectors.wording import ranks_on
+from zmon.job.rank_end import left_with_its_launcher
 from zmon.job.signals import is_interrupted
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
@@ -24,7 +25,11 @@ _BUSY_RATIO = 0.3
 
 def is_owners_end(signals: Signals) -> bool:
     """Return True if the owner ended the job: a signal reached a launcher or all ranks before any rank failed."""
-    if not signals.ranks or signals.end.culprits:
+    if signals.end.culprits:
+        return False
+    if any(map(left_with_its_launcher, signals.end.living)):
+        return True
+    if not signals.ranks:
         return False
     if signals.is_interrupt or (signals.end.is_complete and launchers_gave_up(signals.end.ended)):
         return True
