@@ -14,6 +14,7 @@ from tests.boxes import Box
 from tests.build import JOB
 from zmon.agent.sources import process_table
 from zmon.agent.sources.boxes import Boxes
+from zmon.agent.sources.rank_limit import MAX_RANKS
 from zmon.box.versions import CURRENT
 from zmon.schema.api import Suspicion
 
@@ -125,7 +126,7 @@ def bind_unused_socket(path):
 
 @pytest.fixture
 def end_rank_and_prune(tmp_path, make_live_box, clock):
-    """End a rank whose box names this socket, and prune. The folder of short socket paths is `s`."""
+    """Return a function that ends a rank whose box names this socket, and prunes. `s` has the short socket paths."""
 
     def run(socket_path):
         boxes = Boxes(tmp_path, "node-a", clock=clock, socket_dir=tmp_path / "s")
@@ -216,9 +217,9 @@ def test_thousand_boxes_of_dead_ranks_are_read_only_once_and_closed(tmp_path, cl
     boxes = Boxes(tmp_path, "node-a", clock=clock)
     boxes.scan()
     assert boxes.damaged == {}
-    assert [box.reader for box in boxes._open.values() if box.reader is not None] == []
-    reads = []
-    pread = os.pread
+    assert len(boxes._open) == MAX_RANKS
+    assert all(box.reader is None for box in boxes._open.values())
+    reads, pread = [], os.pread
     monkeypatch.setattr(os, "pread", lambda *arguments: reads.append(arguments) or pread(*arguments))
     assert boxes.scan() == frozenset()
     assert list(boxes.ranks()) == []
