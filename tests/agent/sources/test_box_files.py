@@ -14,7 +14,6 @@ from tests.boxes import Box
 from tests.build import JOB
 from zmon.agent.sources import process_table
 from zmon.agent.sources.boxes import Boxes
-from zmon.agent.sources.rank_limit import MAX_RANKS
 from zmon.box.versions import CURRENT
 from zmon.schema.api import Suspicion
 
@@ -217,7 +216,7 @@ def test_thousand_boxes_of_dead_ranks_are_read_only_once_and_closed(tmp_path, cl
     boxes = Boxes(tmp_path, "node-a", clock=clock)
     boxes.scan()
     assert boxes.damaged == {}
-    assert len(boxes._open) == MAX_RANKS
+    assert len(boxes._open) == 1000
     assert all(box.reader is None for box in boxes._open.values())
     reads, pread = [], os.pread
     monkeypatch.setattr(os, "pread", lambda *arguments: reads.append(arguments) or pread(*arguments))
