@@ -272,9 +272,10 @@ def test_box_of_a_rank_that_died_before_the_agent_started_has_a_grace_period(tmp
 
 
 def test_prune_deletes_boxes_of_earlier_attempts_while_the_newest_runs(boxes, make_live_box, clock):
-    before, now = make_live_box(attempt=0), make_live_box(attempt=1)
-    end(boxes, before)
+    earlier, newest = make_live_box(attempt=0), make_live_box(attempt=1)
+    end(boxes, earlier)
     clock.sleep(901)
     boxes.scan()
     boxes.prune()
-    assert (before.path.exists(), now.path.exists()) == (False, True)
+    assert not earlier.path.exists()
+    assert newest.path.exists()

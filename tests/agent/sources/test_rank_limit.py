@@ -119,7 +119,7 @@ def test_surplus_labels_are_left_out_and_counted(make_live_box, own_boxes):
     assert f"4 labels of job: {LABEL_LIMITS}" in own_boxes.read().dropped
 
 
-def test_box_that_cannot_be_deleted_is_told_until_it_is_gone(make_live_box, own_boxes, clock, monkeypatch):
+def test_box_that_cannot_be_deleted_is_reported_until_it_is_gone(make_live_box, own_boxes, clock, monkeypatch):
     def refuse(path, **_):
         raise PermissionError(1, "Operation not permitted", path)
 
