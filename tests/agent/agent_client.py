@@ -14,6 +14,7 @@ TIMEOUT_SECONDS = 5.0  # long enough for a busy machine
 
 
 async def get_json(client, path, status=200):
+    """Return the JSON of an answer that has this HTTP status."""
     async with client.get(path) as answer:
         assert answer.status == status, await answer.text()
         return await answer.json()
@@ -27,6 +28,7 @@ async def get_metrics(client):
 
 
 async def get_snapshot(client, query=""):
+    """Return the report of the agent."""
     async with client.get(f"/api/v1/snapshot{query}") as answer:
         assert answer.status == 200, await answer.text()
         return msgspec.json.decode(await answer.read(), type=AgentReport)
@@ -58,7 +60,9 @@ async def shows(client, text, shown=True):
 
 async def is_up(client, source, up=True):
     """Wait until a source has been read and is up, or is down; return True then."""
-    return bool(await poll(lambda: source_statuses(client), accept=lambda all_: all_.get(source, {}).get("up") is up))
+    return bool(
+        await poll(lambda: source_statuses(client), accept=lambda by_name: by_name.get(source, {}).get("up") is up)
+    )
 
 
 class FakeSource:
@@ -80,8 +84,10 @@ class FakeSource:
 
 
 def fail():
+    """Read nothing from a source that is down."""
     raise RuntimeError("the driver is gone")
 
 
 def absent():
+    """Read nothing from a source that is absent from the host."""
     raise SourceUnavailable("cannot read GPUs", "no driver")

@@ -16,41 +16,59 @@ from zmon.agent.sources.boxes import Boxes
 from zmon.process import process_id
 
 
+class ScanFault:
+    """A fault of the scan of the boxes: it hangs while `may_run` is clear, and raises `error` if that is set."""
+
+    def __init__(self):
+        self.may_run = threading.Event()
+        self.error = None
+        self.end()
+
+    def begin(self, kind):
+        if kind == "hangs":
+            self.may_run.clear()
+        else:
+            self.error = PermissionError(13, "Permission denied")
+
+    def end(self):
+        self.error = None
+        self.may_run.set()
+
+
 @pytest.fixture
 def scan_fault(monkeypatch):
-    """Make the scan of the boxes hang while `runs` is clear, or raise the error in `raises`."""
-    scan, state = Boxes.scan, {"runs": threading.Event(), "raises": None}
-    state["runs"].set()
+    """Yield a fault of each scan of boxes, which has not begun."""
+    scan, fault = Boxes.scan, ScanFault()
 
     def faulty_scan(boxes):
-        state["runs"].wait(30)
-        if state["raises"] is not None:
-            raise state["raises"]
+        fault.may_run.wait(30)
+        if fault.error is not None:
+            raise fault.error
         return scan(boxes)
 
     monkeypatch.setattr(Boxes, "scan", faulty_scan)
-    yield state
-    state["runs"].set()
+    yield fault
+    fault.end()
 
 
-async def break_scan(client, scan_fault, how):
-    """Make the scan fail, and return the answer of /healthz once it is 503."""
+async def unhealthy(client):
+    """Return the answer of /healthz once its status is 503."""
 
     async def down():
         async with client.get("/healthz") as answer:
             return answer.status == 503 and await answer.json()
 
-    scan_fault["runs"].clear() if how == "hangs" else scan_fault.update(raises=PermissionError(13, "Permission denied"))
     return await poll(down)
 
 
-@pytest.mark.parametrize("how", ["hangs", "raises"])
-async def test_ranks_are_hidden_while_scan_fails_and_shown_after_recovery(make_live_box, serve, scan_fault, how):
+@pytest.mark.parametrize("kind", ["hangs", "raises"])
+async def test_ranks_are_hidden_while_scan_fails_and_shown_after_recovery(make_live_box, serve, scan_fault, kind):
     make_live_box().steps(3)
     nic = FakeSource("nic", "nics", lambda: ())
     async with serve(nic, scan_timeout_seconds=0.3, answer_seconds=0.5) as client:
         assert 'zmon_steps_total{host="node-a",job_id="job",rank="0"} 3.0' in await get_metrics(client)
-        health = await break_scan(client, scan_fault, how)
+        scan_fault.begin(kind)
+        health = await unhealthy(client)
         assert (health["healthy"], [down["source"] for down in health["down"]]) == (False, ["boxes"])
         assert health["down"][0]["since"] > time.time() - 10
         begin = time.monotonic()
@@ -60,13 +78,12 @@ async def test_ranks_are_hidden_while_scan_fails_and_shown_after_recovery(make_l
         assert 'zmon_source_up{host="node-a",source="boxes"} 0.0' in page
         assert 'zmon_source_up{host="node-a",source="nic"} 1.0' in page
         # After a 503 the hub shows the ranks as unwatched; after an empty answer the job would seem to have ended.
-        refused = await get_json(client, "/api/v1/snapshot", 503)
-        assert refused["error"].startswith("cannot read the boxes in ")
-        assert (await get_json(client, "/api/v1/evidence/job/0", 503))["error"] == refused["error"]
-        assert (await get_json(client, "/api/v1/suspects?wait=30", 503))["error"] == refused["error"]
+        error = (await get_json(client, "/api/v1/snapshot", status=503))["error"]
+        assert error.startswith("cannot read the boxes in ")
+        assert (await get_json(client, "/api/v1/evidence/job/0", status=503))["error"] == error
+        assert (await get_json(client, "/api/v1/suspects?wait=30", status=503))["error"] == error
         assert await nic.is_read(5)
-        scan_fault["raises"] = None
-        scan_fault["runs"].set()
+        scan_fault.end()
         assert await shows(client, 'rank="0"')
         assert len((await get_snapshot(client)).ranks) == 1
         assert (await get_json(client, "/healthz"))["down"] == []
@@ -77,9 +94,9 @@ async def test_ranks_are_hidden_before_a_hanging_scan_times_out(make_live_box, s
     make_live_box().steps(3)
     async with serve(scan_timeout_seconds=30.0, answer_seconds=0.1) as client:
         assert 'rank="0"' in await get_metrics(client)
-        scan_fault["runs"].clear()
-        assert await shows(client, 'rank="0"', False)
-        await get_json(client, "/api/v1/snapshot", 503)
+        scan_fault.begin("hangs")
+        assert await shows(client, 'rank="0"', shown=False)
+        await get_json(client, "/api/v1/snapshot", status=503)
 
 
 async def test_sources_get_no_pids_while_the_scan_hangs(make_live_box, serve, scan_fault):
@@ -87,7 +104,8 @@ async def test_sources_get_no_pids_while_the_scan_hangs(make_live_box, serve, sc
     async with serve(scan_timeout_seconds=0.2) as client:
         assert (await get_snapshot(client)).ranks
         assert client.agent._processes() == {process_id(box.process.pid): (JOB, 0)}
-        await break_scan(client, scan_fault, "hangs")
+        scan_fault.begin("hangs")
+        await unhealthy(client)
         assert client.agent._processes() == {}
 
 

@@ -17,9 +17,9 @@ def test_all_ranks_of_a_few_jobs_are_shown():
 
 
 def test_rank_is_shown_until_shortly_after_its_end():
-    ended = dead(0, EXPORT_AFTER_END_SECONDS + 1, job_id="old"), dead(0, EXPORT_AFTER_END_SECONDS - 1, job_id="new")
-    assert job_ids(exported_ranks(ended)) == {"new"}
-    assert exported_ranks(ended).num_left_out == 0
+    old = dead(0, EXPORT_AFTER_END_SECONDS + 1, job_id="old")
+    new = dead(0, EXPORT_AFTER_END_SECONDS - 1, job_id="new")
+    assert exported_ranks([old, new]) == ((new,), 0)
 
 
 def test_sweep_with_a_job_id_for_each_trial_shows_a_limited_number_of_jobs():
@@ -37,13 +37,13 @@ def test_crash_loop_with_new_ids_takes_no_place_of_a_living_job():
     assert shown.num_left_out == 98
 
 
-SIZES = {
-    "largest": ([rank_state(0, job_id="small", start=9.0)], {"large"}),
-    "newest of equal size": ([rank_state(rank, job_id="newer", start=9.0) for rank in range(2)], {"newer"}),
+SIZES = {  # the ranks of a job beside the job `large`, which has two → the job that stays
+    "largest": ([rank_state(0, job_id="small", start=9.0)], "large"),
+    "newest of equal size": ([rank_state(rank, job_id="newer", start=9.0) for rank in range(2)], "newer"),
 }
 
 
-@pytest.mark.parametrize(("others", "stays"), SIZES.values(), ids=SIZES)
-def test_largest_and_then_newest_of_the_living_jobs_stay(others, stays):
+@pytest.mark.parametrize(("ranks", "job_id"), SIZES.values(), ids=SIZES)
+def test_largest_and_then_newest_of_the_living_jobs_stay(ranks, job_id):
     large = [rank_state(rank, job_id="large", start=1.0) for rank in range(2)]
-    assert job_ids(exported_ranks([*others, *large], max_jobs=1)) == stays
+    assert job_ids(exported_ranks([*ranks, *large], max_jobs=1)) == {job_id}

@@ -19,39 +19,39 @@ GPU = GpuSample("0", "GPU-0", utilization_ratio=0.5, minor=0)
 
 @pytest.fixture
 def make_agent(monkeypatch, tmp_path):
-    """Return an agent whose only hardware is read by this function, and what it gives to the other sources."""
+    """Return a function that makes an agent, whose source `gpu` is read by `read`, and the arguments of its sources."""
 
     def make(read, **config):
-        given = {}
+        arguments = {}
 
-        def sources(ranks, **more):
-            given.update(more)
+        def sources(ranks, **options):
+            arguments.update(options)
             return (FakeSource("gpu", "gpus", read),)
 
         monkeypatch.setattr("zmon.agent.all_sources", sources)
-        return Agent(AgentConfig(tmp_path, "node-a", scan_interval_seconds=0.02, **config)), given
+        return Agent(AgentConfig(tmp_path, "node-a", scan_interval_seconds=0.02, **config)), arguments
 
     return make
 
 
 async def test_source_gets_the_last_samples_of_gpus_and_each_rank_with_its_pid(make_agent, make_live_box):
     box = make_live_box(rank=3)
-    agent, given = make_agent(lambda: (GPU,))
+    agent, arguments = make_agent(lambda: (GPU,))
     async with TestClient(TestServer(agent.app())) as client:
         assert await is_up(client, "gpu")
-        assert given["gpus"]() == (GPU,)
-        assert await poll(lambda: asyncio.to_thread(given["states"]))
-        ((state, pid),) = await asyncio.to_thread(given["states"])
+        assert arguments["gpus"]() == (GPU,)
+        assert await poll(lambda: asyncio.to_thread(arguments["states"]))
+        ((state, pid),) = await asyncio.to_thread(arguments["states"])
         assert (state.rank, state.alive, pid) == (3, True, box.process.pid)
 
 
 @pytest.mark.parametrize("without", [set(), {"gpu"}], ids=["no GPU", "switched off"])
 async def test_source_is_absent_if_no_gpu_is_read(make_agent, without):
-    agent, given = make_agent(absent, without=frozenset(without))
+    agent, arguments = make_agent(absent, without=frozenset(without))
     async with TestClient(TestServer(agent.app())) as client:
         assert await is_up(client, "boxes")
         with pytest.raises(SourceUnavailable, match="cannot tell who holds GPUs: no GPU is read on this host"):
-            given["gpus"]()
+            arguments["gpus"]()
 
 
 # -- pods ----------------------------------------------------------------------------------------------
@@ -70,9 +70,9 @@ def serve_with_pods(make_agent, monkeypatch, tmp_path):
         for name, value in changes.items():
             setattr(api, name, value)
         async with api.serve():
-            agent, given = make_agent(read, pods=PodSource(api.account(tmp_path / "token"), "node-1"))
+            agent, arguments = make_agent(read, pods=PodSource(api.account(tmp_path / "token"), "node-1"))
             async with TestClient(TestServer(agent.app())) as client:
-                yield api, client, given["pods"]
+                yield api, client, arguments["pods"]
 
     return serve
 

@@ -27,7 +27,7 @@ def four_slow_ranks(make_live_box, monkeypatch):
         make_live_box(rank, run_uid=f"{rank:032x}").steps(3)
 
 
-@pytest.mark.slow  # the scans beside histories are in every run
+@pytest.mark.slow  # each run has test_scans_go_on_while_histories_are_read, which is quick
 @pytest.mark.usefixtures("four_slow_ranks")
 async def test_sixteen_histories_delay_neither_snapshots_nor_metrics(serve):
     async with serve() as client:

@@ -10,7 +10,8 @@ UID = IDENTITY.run_uid
 async def test_plan_is_sent_once_and_again_after_a_change(make_live_box, serve):
     box = make_live_box(world_size=2)
     async with serve() as client:
-        assert ((before := await get_snapshot(client)).plans, before.plans_version) == ({}, "")
+        before = await get_snapshot(client)
+        assert (before.plans, before.plans_version) == ({}, "")
         write_plan(box.path, UID, 2, [{"lookups": 1}, {"lookups": 2}], {})
         first = await poll(lambda: get_snapshot(client), accept=lambda report: report.plans_version)
         assert first.plans[UID].lookups == (1, 2)

@@ -16,13 +16,14 @@ def start():
     pollers = []
 
     def run(source, interval_seconds=0.01, timeout_seconds=5.0, **options):
-        pollers.append(poller.Poller(source.name, source.read, interval_seconds, timeout_seconds, **options))
-        pollers[-1].start()
-        return pollers[-1]
+        started = poller.Poller(source.name, source.read, interval_seconds, timeout_seconds, **options)
+        pollers.append(started)
+        started.start()
+        return started
 
     yield run
-    for running in pollers:
-        running.stop()
+    for started in pollers:
+        started.stop()
 
 
 @pytest.fixture
@@ -59,17 +60,17 @@ def test_expensive_source_is_read_less_often_also_if_reads_fail(start_source, re
 
 
 def test_hanging_question_marks_the_source_down(start):
-    boxes = start(FakeSource("boxes", "boxes", lambda: ()), 60.0, 0.05)
+    boxes = start(FakeSource("boxes", "boxes", lambda: ()), interval_seconds=60.0, timeout_seconds=0.05)
     assert eventually(lambda: boxes.status, 5)
     boxes.ask(lambda: time.sleep(1.0))
     assert eventually(lambda: not boxes.status.up, 5)
 
 
 def test_question_that_raises_system_exit_does_not_end_the_thread(start):
-    def odd():
+    def exit_process():
         raise SystemExit(3)
 
-    boxes = start(FakeSource("boxes", "boxes", lambda: ()), 60.0)
+    boxes = start(FakeSource("boxes", "boxes", lambda: ()), interval_seconds=60.0)
     with pytest.raises(SystemExit):
-        boxes.ask(odd).result(5)
+        boxes.ask(exit_process).result(5)
     assert boxes.ask(lambda: 7).result(5) == 7

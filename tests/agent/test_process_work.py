@@ -83,7 +83,9 @@ def test_work_of_a_process_includes_its_children(start, tmp_path):
     assert len(work.processes) == 2
     assert work.waits == ("hrtimer_nanosleep", "hrtimer_nanosleep")
     assert work.file == str(tmp_path / "rank.pt")
-    assert (work.network_bytes, work.switches > 0, work.cpu_seconds > 0) == (0, True, True)
+    assert work.network_bytes == 0
+    assert work.switches > 0
+    assert work.cpu_seconds > 0
 
 
 def test_file_is_the_one_that_was_written_last(start, tmp_path, monkeypatch):
@@ -105,10 +107,10 @@ def test_name_that_is_not_utf_8_hides_no_work(start):
 
 
 NESTED = """
-import subprocess, sys
+import os, subprocess, sys
 if int(sys.argv[1]):
     print("ready", flush=True)
-    subprocess.run([sys.executable, __import__("os").environ["NESTED"], str(int(sys.argv[1]) - 1)])
+    subprocess.run([sys.executable, os.environ["NESTED"], str(int(sys.argv[1]) - 1)])
 while True:
     pass
 """

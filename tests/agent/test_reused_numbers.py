@@ -23,7 +23,7 @@ PID = 700
 
 
 def add(proc, start_ticks, text):
-    """Add a process that writes a text to its stderr and has sockets and a control group; return it."""
+    """Add a process that has written a text to its stderr and has a socket and a control group; return it."""
     process = add_process(proc, PID, start_ticks)
     folder = proc / str(PID)
     for name in ("fd", "fdinfo", "ns", f"task/{PID}"):
@@ -50,7 +50,8 @@ def proc(tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def writable(monkeypatch):
+def writable_stderr(monkeypatch):
+    """Let every process write its stderr, whoever runs these tests."""
     monkeypatch.setattr(stderr, "_may_write", lambda process, file: True)
 
 
@@ -66,7 +67,7 @@ READERS = {
     "control groups": lambda rank, proc: CgroupSource(lambda: {rank: ("job", 0)}, proc, proc).read().value,
     "connections": lambda rank, proc: owned_sockets(TcpSource(lambda: {rank: ("job", 0)}, proc)),
     "work": lambda rank, proc: process_work(rank, (PID,), proc),
-    "wait channel": lambda rank, proc: gathered(rank, proc).wchan,
+    "wait channel": lambda rank, proc: evidence_of(rank, proc).wchan,
 }
 
 
@@ -80,7 +81,7 @@ def owned_sockets(source):
     return source._owners
 
 
-def gathered(rank, proc):
+def evidence_of(rank, proc):
     socket = WorkerSocket(proc / "none", os.geteuid(), "")
     return asyncio.run(evidence.gather(rank, socket, proc, stacks=False, py_spy=None))
 
@@ -105,7 +106,7 @@ def test_stderr_is_given_up_if_the_rank_ends_while_it_is_opened(proc, monkeypatc
     source = StderrSource(lambda: {"run": rank}, proc)
 
     def replace_first(folder):
-        fd = os.open(proc / f"stderr-of-{5000}", os.O_RDONLY)
+        fd = os.open(proc / "stderr-of-5000", os.O_RDONLY)
         replace(proc)
         return fd
 

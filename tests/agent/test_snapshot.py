@@ -27,24 +27,23 @@ async def test_records_are_sent_only_on_request_and_only_once(make_live_box, ser
     async with serve() as client:
         assert (await get_snapshot(client)).steps == {}
         first = await get_snapshot(client, "?since=0")
-        assert [r.step for r in records(first)] == list(range(1, 11))
-        second = await get_snapshot(client, f"?since={first.cursor}")
-        assert records(second) == []
-        box.steps(3)
-        box.clock.ns = 0
+        assert [record.step for record in records(first)] == list(range(1, 11))
+        latest = await get_snapshot(client, f"?since={first.cursor}")
+        assert records(latest) == []
+        box.steps(3)  # on the shifted clock of this box, these steps end before the cursor
+        box.clock.ns = 0  # no shift any more
         box.timeline.begin_step(None)
         box.timeline.end_step()
-        numbers = []
+        new_steps = []
 
-        async def last_record():
-            nonlocal second
-            second = await get_snapshot(client, f"?since={second.cursor}")
-            numbers.extend(r.step for r in records(second))
-            return 14 in numbers
+        async def has_last_step():
+            nonlocal latest
+            latest = await get_snapshot(client, f"?since={latest.cursor}")
+            new_steps.extend(record.step for record in records(latest))
+            return 14 in new_steps
 
-        assert await poll(last_record)
-        # on the clock of this box, steps 11 to 13 ended before the cursor; steps of a real rank end later
-        assert numbers == [14]
+        assert await poll(has_last_step)
+        assert new_steps == [14]
 
 
 async def test_snapshot_with_a_job_id_has_only_ranks_of_that_job(make_live_box, serve):
@@ -69,16 +68,20 @@ async def test_last_steps_are_limited_by_the_request_and_by_the_agent(make_live_
 @pytest.mark.parametrize("first", ["old", "new"])
 async def test_records_of_a_restarted_rank_are_those_of_its_newest_start(make_live_box, serve, tmp_path_factory, first):
     """An agent that starts after the restart reads the boxes of both starts, in any order."""
-    made, elsewhere = {}, tmp_path_factory.mktemp("elsewhere")
-    for name in (first, "new" if first == "old" else "old"):
-        start = {"attempt": 0, "start_unix": 1e9} if name == "old" else {"attempt": 1, "start_unix": 2e9}
-        made[name] = make_live_box(**start, run_uid=UIDS[name], seconds_ago=10)
-        made[name].steps(4 if name == "old" else 7)
-        made[name].path.parent.rename(elsewhere / name)
-    made["old"].process.end()
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    boxes = {
+        "old": make_live_box(attempt=0, start_unix=1e9, run_uid=UIDS["old"], seconds_ago=10),
+        "new": make_live_box(attempt=1, start_unix=2e9, run_uid=UIDS["new"], seconds_ago=10),
+    }
+    boxes["old"].steps(4)
+    boxes["new"].steps(7)
+    for name, box in boxes.items():
+        box.path.parent.rename(elsewhere / name)
+    boxes["old"].process.end()
     async with serve() as client:
-        for number, name in enumerate(made, 1):  # one by one, so that the agent finds the boxes in this order
-            (elsewhere / name).rename(made[name].path.parent)
+        # One by one, so that the agent finds the boxes in this order.
+        for number, name in enumerate((first, "new" if first == "old" else "old"), 1):
+            (elsewhere / name).rename(boxes[name].path.parent)
             assert await poll(
                 lambda: get_snapshot(client), accept=lambda report, number=number: len(report.ranks) >= number
             )

@@ -30,7 +30,8 @@ def test_each_field_of_a_sample_reaches_both_ends_of_the_hub_window(part):
     link = AgentLink("http://node-a:9780")
     link.record_report(agent_report(rank_state(0), sample=FULL_HOST))
     window = link.window()
-    assert getattr(window.now, part) is getattr(FULL_HOST, part) is not None
+    assert getattr(FULL_HOST, part) is not None
+    assert getattr(window.now, part) is getattr(FULL_HOST, part)
     assert getattr(window.before, part) == getattr(FULL_HOST, part)
 
 

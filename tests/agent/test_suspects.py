@@ -13,24 +13,24 @@ from tests.build import JOB
 SUSPECTS = "/api/v1/suspects"
 
 
-async def waiting_for_news(client):
-    """Return the answer now, and a long poll for the next one, which waits."""
+async def begin_long_poll(client):
+    """Return the answer now, and a task that waits for the next answer."""
     now = await get_json(client, SUSPECTS)
-    waiting = asyncio.create_task(get_json(client, f"{SUSPECTS}?wait=30&since={now['version']}"))
-    await asyncio.sleep(0.2)
-    assert not waiting.done()
-    return now, waiting
+    next_answer = asyncio.create_task(get_json(client, f"{SUSPECTS}?wait=30&since={now['version']}"))
+    await asyncio.sleep(0.2)  # an agent that does not wait answers sooner
+    assert not next_answer.done()
+    return now, next_answer
 
 
 async def test_long_poll_returns_at_once_on_a_new_suspect_and_when_it_recovers(make_live_box, serve):
     box = make_live_box()
     box.steps(3)
     async with serve() as client:
-        quiet, waiting = await waiting_for_news(client)
+        quiet, next_answer = await begin_long_poll(client)
         assert quiet["suspects"] == []
         stopped_at = time.monotonic()
         os.kill(box.process.pid, signal.SIGSTOP)
-        answer = await waiting
+        answer = await next_answer
         assert time.monotonic() - stopped_at < 2.0
         assert answer["suspects"] == [{"job_id": JOB, "rank": 0, "reason": "stopped"}]
         assert answer["version"] != quiet["version"]
@@ -64,9 +64,9 @@ async def test_long_poll_returns_at_its_timeout_without_suspects(make_live_box, 
         assert answer["suspects"] == []
 
 
-async def test_agent_that_a_signal_ends_says_so_to_those_who_wait(serve):
+async def test_agent_that_shuts_down_says_so_to_those_who_wait(serve):
     async with serve() as client:
-        quiet, waiting = await waiting_for_news(client)
+        quiet, next_answer = await begin_long_poll(client)
         assert not quiet["leaving"]
         await client.server.app.shutdown()
-        assert (await waiting)["leaving"]
+        assert (await next_answer)["leaving"]

@@ -39,8 +39,9 @@ def box(short_folder):
     return short_folder / "rank-0.box"
 
 
-def refusal(socket):
-    with pytest.raises(NoSocket) as error, socket.opened():
+def refusal(worker):
+    """Return the reason why the socket of a worker is not opened."""
+    with pytest.raises(NoSocket) as error, worker.opened():
         raise AssertionError("it was opened")
     return str(error.value)
 

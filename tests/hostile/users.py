@@ -1,4 +1,4 @@
-"""Run code as another user of this machine, in a child process. Needs root."""
+"""Run code as another user of this machine, in a child process, and give files to that user. Needs root."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,6 +42,13 @@ def run_as(uid: int, code: str) -> Any:
     script = f"{become(uid)}\nresult = None\ntry:\n{body}\n{end}"
     done = subprocess.run([sys.executable, "-E", "-c", script], capture_output=True, text=True, timeout=30, check=True)
     return json.loads(done.stdout)
+
+
+def give(folder: Path, uid: int) -> None:
+    """Give a folder and all in it to a user."""
+    for parent, folders, files in os.walk(folder):
+        for name in ("", *folders, *files):
+            os.chown(os.path.join(parent, name), uid, -1, follow_symlinks=False)  # noqa: PTH118
 
 
 def get_as(uid: int, url: str) -> tuple[int, dict[str, Any]]:

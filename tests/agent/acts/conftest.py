@@ -5,14 +5,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.agent.acts.jobs import LaunchedJob
-from tests.agent.conftest import serve
-
-__all__ = ["serve"]
 
 
 @pytest.fixture
 def start_job(tmp_path):
-    """Return a function that starts a job, whose boxes are in the folder of the test."""
+    """Yield a function that starts a job, whose boxes are in the folder of the test."""
     jobs = []
 
     def start(**options):

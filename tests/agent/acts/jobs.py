@@ -74,7 +74,7 @@ class LaunchedJob:
             text=True,
             process_group=0,
         )
-        self.pids: dict[int, int] = {}
+        self.pids: dict[int, int] = {}  # by rank
         while len(self.pids) < ranks:
             line = self.launcher.stdout.readline().split()
             if not line:
@@ -92,9 +92,9 @@ class LaunchedJob:
         self.launcher.wait(timeout=10)
         self.launcher.stdout.close()
 
-    def rank_ended(self, number: int = 0, seconds: float = 5.0) -> bool:
+    def rank_ended(self, rank: int = 0, seconds: float = 5.0) -> bool:
         """Return True as soon as a rank has ended, False if it has not after these seconds."""
-        return eventually(lambda: is_gone(self.pids[number]), seconds)
+        return eventually(lambda: is_gone(self.pids[rank]), seconds)
 
     def stop(self, pid: int) -> None:
         """Stop a process with SIGSTOP, which it cannot ignore, and wait until it is stopped."""
@@ -115,13 +115,14 @@ def still_lives(pid: int) -> bool:
 
 
 async def request_for(client, act=KILL_CULPRIT, rank=0, job_id="job", **changes):
-    """Return a request about a rank that the agent reports."""
-    report = await poll(
-        lambda: get_snapshot(client),
-        accept=lambda report: any((each.job_id, each.rank) == (job_id, rank) for each in report.ranks),
-    )
-    assert report is not None, f"the agent never reported rank {rank} of {job_id}"
-    run_uid = next(each.run_uid for each in report.ranks if (each.job_id, each.rank) == (job_id, rank))
+    """Return a request about a rank, once the agent reports the rank."""
+
+    async def run_uid_of_rank():
+        states = (await get_snapshot(client)).ranks
+        return next((state.run_uid for state in states if (state.job_id, state.rank) == (job_id, rank)), None)
+
+    run_uid = await poll(run_uid_of_rank)
+    assert run_uid is not None, f"the agent never reported rank {rank} of {job_id}"
     values = {
         "act": act, "job_id": job_id, "rank": rank, "run_uid": run_uid, "intent": "intent-1", "reason": "rule r: frozen"
     }  # fmt: skip
@@ -129,7 +130,7 @@ async def request_for(client, act=KILL_CULPRIT, rank=0, job_id="job", **changes)
 
 
 async def ask_for(client, request, seconds=20.0) -> ActAnswer:
-    """Send the request as a hub does."""
+    """Send the request as a hub does, and wait for the answer for up to these seconds."""
     return await ask(client.session, client.url, endpoints.ACTS, request, seconds)
 
 

@@ -78,10 +78,10 @@ async def test_grace_that_is_cut_off_is_followed_by_no_signal(start_job, acting,
     assert all(still_lives(pid) for pid in (*job.pids.values(), job.launcher.pid))
 
 
-async def test_crash_loop_is_ended_while_no_rank_has_a_box(start_job, acting, tmp_path):
-    no_box = r"os.write(1, f'rank 1 {os.getpid()}\n'.encode()); time.sleep(120)"
-    late = RANK.replace("assert", f"if os.environ['RANK'] == '1': {no_box}\nassert")
-    job = start_job(ranks=2, command=[sys.executable, "-c", LAUNCHER, late])
+async def test_crash_loop_is_ended_while_no_rank_has_a_box(start_job, acting):
+    without_box = r"os.write(1, f'rank 1 {os.getpid()}\n'.encode()); time.sleep(120)"
+    only_rank_0_has_a_box = RANK.replace("assert", f"if os.environ['RANK'] == '1': {without_box}\nassert")
+    job = start_job(ranks=2, command=[sys.executable, "-c", LAUNCHER, only_rank_0_has_a_box])
     async with acting() as client:
         request = await request_for(client, STOP_RESTARTS, grace_seconds=1.0)
         os.kill(job.pids[0], signal.SIGKILL)
@@ -90,23 +90,19 @@ async def test_crash_loop_is_ended_while_no_rank_has_a_box(start_job, acting, tm
         assert job.launcher.wait(10) == -signal.SIGTERM
 
 
+SHELL = ("bash", "-c", 'RANK=0 "$0" -c "$1"; true', sys.executable, RANK)
+NOTEBOOK = (sys.executable, "-c", LAUNCHER, RANK, "/opt/bin/ipykernel_launcher.py")
+SESSION = ("setsid", "--wait", sys.executable, "-c", LAUNCHER, RANK)
 NO_LAUNCHERS = {
     "one rank": ({"restarts": "", "ranks": 1}, "which started the only rank of job, is no launcher"),
-    "shell": ({"restarts": "3", "ranks": 1, "command": "shell"}, "is a shell"),
-    "notebook": ({"restarts": "0", "ranks": 2, "command": "notebook"}, "is a notebook or an interpreter"),
-    "session": ({"restarts": "", "ranks": 2, "command": "session"}, "leads a session or has a terminal"),
+    "shell": ({"restarts": "3", "ranks": 1, "command": SHELL}, "is a shell"),
+    "notebook": ({"restarts": "0", "ranks": 2, "command": NOTEBOOK}, "is a notebook or an interpreter"),
+    "session": ({"restarts": "", "ranks": 2, "command": SESSION}, "leads a session or has a terminal"),
 }
 
 
 @pytest.mark.parametrize(("options", "reason"), NO_LAUNCHERS.values(), ids=NO_LAUNCHERS)
 async def test_process_that_is_no_launcher_is_not_ended(start_job, acting, options, reason):
-    commands = {
-        "shell": ["bash", "-c", 'RANK=0 "$0" -c "$1"; true', sys.executable, RANK],
-        "notebook": [sys.executable, "-c", LAUNCHER, RANK, "/opt/bin/ipykernel_launcher.py"],
-        "session": ["setsid", "--wait", sys.executable, "-c", LAUNCHER, RANK],
-    }
-    if "command" in options:
-        options = options | {"command": commands[options["command"]]}
     job = start_job(**options)
     async with acting() as client:
         answer = await ask_for(client, await request_for(client, END_JOB))
@@ -115,7 +111,7 @@ async def test_process_that_is_no_launcher_is_not_ended(start_job, acting, optio
     assert still_lives(job.pids[0])
 
 
-async def test_launcher_of_several_ranks_without_restarts_is_one(start_job, acting, tmp_path):
+async def test_parent_of_several_ranks_is_a_launcher_even_without_restarts(start_job, acting, tmp_path):
     job = start_job(restarts="", ranks=2)
     async with acting() as client:
         assert "does not restart ranks" in (await ask_for(client, await request_for(client, STOP_RESTARTS))).reason

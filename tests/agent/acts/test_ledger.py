@@ -2,15 +2,26 @@
 
 import pytest
 
-from zmon.agent.acts import ledger as module
-from zmon.agent.acts.ledger import ANNOUNCED, DONE, FILE, INTERRUPTED, REFUSED, SIGNAL, WITHDRAWN, ActEntry, ActLedger
+from zmon.agent.acts import ledger as ledger_module
+from zmon.agent.acts.ledger import (
+    ANNOUNCED,
+    DONE,
+    FILE,
+    FINISHED,
+    INTERRUPTED,
+    REFUSED,
+    SIGNAL,
+    WITHDRAWN,
+    ActEntry,
+    ActLedger,
+)
 from zmon.errors import UsageError
 from zmon.schema.act import END_JOB, KILL_CULPRIT
 
 
-def entry(event, key="rank aa", act=KILL_CULPRIT, at=1000.0, run_uid="aa", job="train of uid 7"):
+def entry(event, key="rank aa", act=KILL_CULPRIT):
     return ActEntry(
-        time=at, event=event, act=act, rank=3, run_uid=run_uid, intent="i", reason="r", line=event, key=key, job=job
+        time=1000.0, event=event, act=act, rank=3, run_uid="aa", intent="i", reason="r", line=event, key=key, job="job"
     )  # fmt: skip
 
 
@@ -18,7 +29,8 @@ class Clocks:
     """A wall clock and a monotonic clock that a test sets."""
 
     def __init__(self):
-        self.wall, self.monotonic = 1000.0, 50.0
+        self.wall = 1000.0
+        self.monotonic = 50.0
 
 
 @pytest.fixture
@@ -28,7 +40,7 @@ def clocks():
 
 @pytest.fixture
 def opened(tmp_path, clocks):
-    """Return a function that opens the ledger as the next agent does, after the end of the one before."""
+    """Yield a function that opens the ledger as the next agent does, after the end of the agent before."""
     ledgers = []
 
     def open_next():
@@ -41,7 +53,8 @@ def opened(tmp_path, clocks):
     ledgers.pop().close()
 
 
-# What is in the ledger when the agent ends, and what the next one knows: is there an act, was it done, is it marked?
+# The events in the ledger when an agent ends, and what the next agent knows: whether there was an act, whether it was
+# done, and whether the next agent marks it as interrupted.
 LEDGERS = {
     "refused": ((REFUSED,), KILL_CULPRIT, False, False, False),
     "withdrawn": ((ANNOUNCED, WITHDRAWN), KILL_CULPRIT, False, False, False),
@@ -49,7 +62,7 @@ LEDGERS = {
     "a kill is done": ((ANNOUNCED, DONE), KILL_CULPRIT, True, True, False),
     "an end begins": ((ANNOUNCED, DONE), END_JOB, True, True, True),
     "an end goes on": ((ANNOUNCED, DONE, SIGNAL), END_JOB, True, True, True),
-    "an end is finished": ((ANNOUNCED, DONE, module.FINISHED), END_JOB, True, True, False),
+    "an end is finished": ((ANNOUNCED, DONE, FINISHED), END_JOB, True, True, False),
     "an end was interrupted": ((ANNOUNCED, DONE, INTERRUPTED), END_JOB, True, True, False),
 }
 
@@ -61,15 +74,16 @@ def test_next_agent_knows_what_was_done(opened, tmp_path, events, act, is_act, d
         first.write(entry(event, act=act))
     for _ in range(2):  # the second time nothing is marked again
         second = opened()
-        act_there = second.act_on("rank aa")
-        assert (act_there is not None, bool(act_there and act_there.outcome)) == (is_act, done)
-        assert second.act_for("aa", act == KILL_CULPRIT) is act_there
+        known_act = second.act_on("rank aa")
+        assert (known_act is not None) == is_act
+        assert bool(known_act and known_act.outcome) == done
+        assert second.act_for("aa", is_kill=act == KILL_CULPRIT) is known_act
     lines = (tmp_path / FILE).read_bytes().splitlines()
     assert len(lines) == len(events) + marked
     assert (INTERRUPTED.encode() in lines[-1]) == (marked or events[-1] == INTERRUPTED)
 
 
-def test_torn_last_line_does_not_count_and_hurts_no_later_one(opened, tmp_path, caplog):
+def test_last_line_that_is_cut_off_does_not_count_and_later_lines_do(opened, tmp_path, caplog):
     opened().write(entry(ANNOUNCED))
     whole = (tmp_path / FILE).read_bytes()
     (tmp_path / FILE).write_bytes(whole[: len(whole) // 2])
@@ -81,7 +95,7 @@ def test_torn_last_line_does_not_count_and_hurts_no_later_one(opened, tmp_path, 
     assert opened().act_on("rank bb").outcome.event == DONE
 
 
-def test_acts_of_the_last_hour_count_also_if_the_clock_is_set(opened, clocks):
+def test_recent_acts_count_also_if_the_wall_clock_is_set(opened, clocks):
     ledger = opened()
     ledger.write(entry(ANNOUNCED))
     ledger.write(entry(DONE))
@@ -94,8 +108,8 @@ def test_acts_of_the_last_hour_count_also_if_the_clock_is_set(opened, clocks):
     assert len(ledger.within(600)) == 1
 
 
-def test_new_file_has_the_acts_and_the_old_one_stays_beside_it(opened, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "ROTATE_BYTES", 2000)
+def test_new_file_has_the_acts_and_the_old_file_stays_beside_it(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(ledger_module, "ROTATE_BYTES", 2000)
     ledger = opened()
     ledger.write(entry(ANNOUNCED))
     ledger.write(entry(DONE))
@@ -107,8 +121,8 @@ def test_new_file_has_the_acts_and_the_old_one_stays_beside_it(opened, tmp_path,
 
 
 def test_new_file_has_only_the_last_acts(opened, monkeypatch):
-    monkeypatch.setattr(module, "ROTATE_BYTES", 2000)
-    monkeypatch.setattr(module, "_MAX_ACTS", 3)
+    monkeypatch.setattr(ledger_module, "ROTATE_BYTES", 2000)
+    monkeypatch.setattr(ledger_module, "_MAX_ACTS", 3)
     ledger = opened()
     for number in range(20):
         ledger.write(entry(ANNOUNCED, key=f"rank {number}"))

@@ -112,7 +112,7 @@ def host(tmp_path):
 
 @pytest.fixture
 def sleeper():
-    """Yield a process of this one that sleeps until it is killed."""
+    """Yield a child process that sleeps until it is killed."""
     with subprocess.Popen(["sleep", "60"]) as process:
         yield process
         process.kill()

@@ -13,13 +13,16 @@ class FakeKernel:
         self.num_dumps = 0
 
     def add(self, inode, peer="10.0.0.2", sent=0, unread=0, retransmitted=0, round_trip=None, delivery=None, **more):
+        """Add a connection. `sent` and `unread`: bytes in its queues; `round_trip`: seconds; `delivery`: bytes/s."""
         connection = Connection(inode, "10.0.0.1", peer, sent, unread, retransmitted, round_trip, delivery, **more)
         self.connections.append(connection)
 
     def dump(self, wanted):
+        """Return the connections with these inodes, and the inodes of the others, as sock_diag.dump() does."""
         self.num_dumps += 1
-        connections = [c for c in self.connections if c.inode in wanted]
-        return Dump(connections, {c.inode for c in self.connections if c.inode not in wanted})
+        connections = [connection for connection in self.connections if connection.inode in wanted]
+        other_inodes = {connection.inode for connection in self.connections if connection.inode not in wanted}
+        return Dump(connections, other_inodes)
 
 
 class FakeHost:
@@ -29,9 +32,16 @@ class FakeHost:
         self.proc, self.kernel, self.ranks = proc, FakeKernel(), {}
         self._link("self/ns/net", "net:[4026531840]")
         self.interfaces = {"10.0.0.1": "eth1", "192.168.0.1": "eth0"}
-        self.stands_still, self.questions, self.answers = False, [], frozenset()
+        self.stands_still = False
+        self.questions = []  # the addresses that were asked for an answer, each with the own address to ask from
+        self.answers = frozenset()  # the addresses that answer
         self.source = TcpSource(
-            lambda: self.ranks, proc, self.kernel.dump, lambda: self.interfaces, lambda: self.stands_still, self._ask
+            lambda: self.ranks,
+            proc,
+            dump=self.kernel.dump,
+            interfaces=lambda: self.interfaces,
+            stands_still=lambda: self.stands_still,
+            answers=self._ask,
         )
 
     def _ask(self, own_addresses):
@@ -52,4 +62,5 @@ class FakeHost:
             self.ranks = {**self.ranks, add_process(self.proc, pid): ("dlrm", rank)}
 
     def peers(self):
+        """Read the source once, and return its peers."""
         return self.source.read().value.peers

@@ -125,7 +125,7 @@ def bind_unused_socket(path):
 
 @pytest.fixture
 def end_rank_and_prune(tmp_path, make_live_box, clock):
-    """End a rank whose box names this socket, and prune. The folder of short socket paths is `s`."""
+    """Return a function that ends a rank whose box names this socket, and prunes. `s` has the short socket paths."""
 
     def run(socket_path):
         boxes = Boxes(tmp_path, "node-a", clock=clock, socket_dir=tmp_path / "s")
@@ -216,9 +216,9 @@ def test_thousand_boxes_of_dead_ranks_are_read_only_once_and_closed(tmp_path, cl
     boxes = Boxes(tmp_path, "node-a", clock=clock)
     boxes.scan()
     assert boxes.damaged == {}
-    assert [box.reader for box in boxes._open.values() if box.reader is not None] == []
-    reads = []
-    pread = os.pread
+    assert len(boxes._open) == 1000
+    assert all(box.reader is None for box in boxes._open.values())
+    reads, pread = [], os.pread
     monkeypatch.setattr(os, "pread", lambda *arguments: reads.append(arguments) or pread(*arguments))
     assert boxes.scan() == frozenset()
     assert list(boxes.ranks()) == []
@@ -272,9 +272,10 @@ def test_box_of_a_rank_that_died_before_the_agent_started_has_a_grace_period(tmp
 
 
 def test_prune_deletes_boxes_of_earlier_attempts_while_the_newest_runs(boxes, make_live_box, clock):
-    before, now = make_live_box(attempt=0), make_live_box(attempt=1)
-    end(boxes, before)
+    earlier, newest = make_live_box(attempt=0), make_live_box(attempt=1)
+    end(boxes, earlier)
     clock.sleep(901)
     boxes.scan()
     boxes.prune()
-    assert (before.path.exists(), now.path.exists()) == (False, True)
+    assert not earlier.path.exists()
+    assert newest.path.exists()

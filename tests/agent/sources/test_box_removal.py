@@ -6,8 +6,7 @@ import socket
 
 import pytest
 
-from tests.agent.sources.test_box_roots import give
-from tests.hostile.users import ANN, BOB, needs_root
+from tests.hostile.users import ANN, BOB, give, needs_root
 from zmon.agent.sources.box_removal import remove_rank
 from zmon.schema.plan import PLAN_FILE
 
@@ -30,7 +29,7 @@ def box_of(tmp_path):
 
 def test_own_files_are_deleted_with_their_empty_folders(box_of, tmp_path):
     box = box_of(ANN)
-    remove_rank(box, box.stat().st_ino, ANN, "", tmp_path)
+    remove_rank(box, box.stat().st_ino, ANN, named_socket="", short_paths=tmp_path)
     assert list((tmp_path / f"zmon-{ANN}").iterdir()) == []
 
 
@@ -42,7 +41,7 @@ def test_files_behind_a_link_of_another_user_are_kept(box_of, tmp_path, depth):
     folder.symlink_to(foreign.parents[depth])
     os.chown(folder, BOB, -1, follow_symlinks=False)
     with pytest.raises(OSError, match=r"does not belong to uid|Not a directory|Too many levels"):
-        remove_rank(box, inode, BOB, "", tmp_path)
+        remove_rank(box, inode, BOB, named_socket="", short_paths=tmp_path)
     assert foreign.exists()
 
 
@@ -59,7 +58,7 @@ def test_link_to_the_boxes_of_another_pod_of_the_same_user_is_not_followed(tmp_p
     folder.rename(tmp_path / "away")
     folder.symlink_to(boxes[1].parents[2])
     with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
-        remove_rank(boxes[0], inode, ANN, "", tmp_path)
+        remove_rank(boxes[0], inode, ANN, named_socket="", short_paths=tmp_path)
     assert plan.exists()
 
 
@@ -80,8 +79,9 @@ def beside():
 def test_socket_of_another_user_beside_the_box_is_kept(box_of, beside, tmp_path):
     box = box_of(ANN)
     path = beside(box)
-    remove_rank(box, box.stat().st_ino, ANN, str(path), tmp_path)
-    assert (path.exists(), box.exists()) == (True, False)
+    remove_rank(box, box.stat().st_ino, ANN, named_socket=str(path), short_paths=tmp_path)
+    assert path.exists()
+    assert not box.exists()
 
 
 def test_box_of_a_rank_that_has_just_started_is_kept_with_its_socket(box_of, beside, tmp_path):
@@ -90,8 +90,9 @@ def test_box_of_a_rank_that_has_just_started_is_kept_with_its_socket(box_of, bes
     new = box.with_name("new")
     new.touch()
     new.rename(box)
-    remove_rank(box, inode, ANN, str(path), tmp_path)
-    assert (path.exists(), box.exists()) == (True, True)
+    remove_rank(box, inode, ANN, named_socket=str(path), short_paths=tmp_path)
+    assert path.exists()
+    assert box.exists()
 
 
 def test_nothing_is_deleted_while_a_rank_publishes_its_box(box_of, tmp_path):
@@ -99,6 +100,6 @@ def test_nothing_is_deleted_while_a_rank_publishes_its_box(box_of, tmp_path):
     folder = os.open(box.parent, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)
     with pytest.raises(BlockingIOError):
-        remove_rank(box, box.stat().st_ino, ANN, "", tmp_path)
+        remove_rank(box, box.stat().st_ino, ANN, named_socket="", short_paths=tmp_path)
     os.close(folder)
     assert box.exists()

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from tests.boxes import Box
-from tests.hostile.users import ANN, BOB, needs_root
+from tests.hostile.users import ANN, BOB, give, needs_root
 from zmon.agent.rank_evidence import locate_rank
 from zmon.agent.sources import box_listing, rank_limit
 from zmon.agent.sources.box_roots import BoxRoots, Root
@@ -26,11 +26,9 @@ def places(tmp_path):
     return Places(tmp_path / "run", tmp_path / "shm")
 
 
-def give(folder, uid):
-    """Give a folder and all in it to a user."""
-    for parent, folders, files in os.walk(folder):
-        for name in ("", *folders, *files):
-            os.chown(os.path.join(parent, name), uid, -1, follow_symlinks=False)  # noqa: PTH118
+def make_folder_of(uid, folder):
+    folder.mkdir(0o700)
+    give(folder, uid)
 
 
 @pytest.fixture
@@ -39,9 +37,9 @@ def make_box(stand_in, clock):
 
     def make(root, owner, **identity):
         process = stand_in()
-        made = Box(root, clock, {"pid": process.pid, **identity}, process)
+        box = Box(root, clock, {"pid": process.pid, **identity}, process)
         give(root, owner)
-        return made
+        return box
 
     return make
 
@@ -54,15 +52,10 @@ def boxes(places, clock):
 
 def test_directory_of_each_user_is_found(places):
     for uid in (0, ANN):
-        make_for(places.in_shm(uid), uid)
+        make_folder_of(uid, places.in_shm(uid))
     roots, problems = BoxRoots(None, places).find()
     assert sorted(roots) == sorted([Root(str(places.in_shm(0)), 0), Root(str(places.in_shm(ANN)), ANN)])
     assert problems == []
-
-
-def make_for(folder, uid):
-    folder.mkdir(0o700)
-    give(folder, uid)
 
 
 @pytest.mark.parametrize("name", ["zmon-", "zmon-x", "zmon-01", "zmon--1", "zmon-scaling-1", "other-5"])
@@ -122,12 +115,12 @@ def test_pod_that_cannot_be_read_hides_no_other(pods, monkeypatch):
     broken.mkdir()
     is_dir = type(broken).is_dir
 
-    def fails(path):
+    def faulty_is_dir(path):
         if path == broken:
             raise OSError(errno.EIO, "Input/output error")
         return is_dir(path)
 
-    monkeypatch.setattr(type(broken), "is_dir", fails)
+    monkeypatch.setattr(type(broken), "is_dir", faulty_is_dir)
     roots, (problem,) = BoxRoots(None, pods).find()
     assert [root.path for root in roots] == [str(pods.in_pod("uid-1"))]
     assert problem == f"the boxes of a pod: cannot read {broken}: Input/output error"
@@ -168,14 +161,14 @@ def test_pods_with_one_user_have_folders_of_their_own(shared, make_box, clock):
 
 
 @pytest.mark.parametrize("name", ["3f2a9c1e", "..", f"{POD}-x", POD.upper()])
-def test_folder_with_another_name_is_that_of_no_pod(shared, name):
+def test_folder_whose_name_is_no_uid_of_a_pod_is_not_read(shared, name):
     if name != "..":
         (shared.run / name / "0").mkdir(parents=True)
     assert BoxRoots(None, shared).find() == ([], [])
 
 
 def test_folder_of_a_pod_that_a_user_made_is_reported_and_not_read(shared):
-    make_for(shared.run / POD / str(ANN), ANN)
+    make_folder_of(ANN, shared.run / POD / str(ANN))
     os.chown(shared.run / POD, BOB, -1)
     roots, (problem,) = BoxRoots(None, shared).find()
     assert roots == []
@@ -226,7 +219,7 @@ def test_box_of_another_owner_than_its_directory_is_set_aside(places, make_box, 
 
 def test_link_to_the_boxes_of_another_user_is_not_followed(places, make_box, boxes):
     make_box(places.in_shm(ANN), ANN)
-    make_for(places.in_shm(BOB), BOB)
+    make_folder_of(BOB, places.in_shm(BOB))
     (places.in_shm(BOB) / "job").symlink_to(places.in_shm(ANN) / "job")
     boxes.scan()
     assert [state.owner for _, state in boxes.ranks()] == [ANN]
@@ -261,7 +254,7 @@ def test_copied_run_uid_leads_to_no_process_of_another_user(places, make_box, bo
     boxes.scan()
     copied = make_box(places.in_shm(BOB), BOB, job_id="other", start_unix=2e9)
     boxes.scan()
-    (run_uid,) = {b.identity.run_uid for b, _ in boxes.ranks()}
+    (run_uid,) = {box.identity.run_uid for box, _ in boxes.ranks()}
     runs = {run: process.pid for run, process in boxes.runs.items()}
     assert runs == {run_uid: first.holder.pid, f"{run_uid}.uid{BOB}": copied.holder.pid}
     assert locate_rank(boxes, EvidenceRequest("other", "0")).run_uid == f"{run_uid}.uid{BOB}"

@@ -79,8 +79,6 @@ def v2_host(host):
 
 POD = "/kubepods.slice/kubepods-pod1.slice"
 CONTAINER = f"{POD}/cri-containerd-a.scope"
-
-
 SLURM = "/slurm/uid_7/job_1"
 V1 = "12:cpuset:/\n9:memory:{memory}\n3:cpu,cpuacct:{cpu}\n1:name=systemd:/init.scope\n"
 V1_JOB = V1.format(memory="/job", cpu="/job")
@@ -90,8 +88,8 @@ FIELDS = ("path", "memory_used_bytes", "memory_limit_bytes", "cpu_limit_cores", 
 V2_GROUPS = {
     "limits, throttling and kills": (
         "0::/job",
-        [("v2", "/job", {"current": 3 * GIB, "limit": 4 * GIB, "cpu": "250000 100000", "throttled": 1_500_000}
-          | {"kills": 2})],
+        [("v2", "/job", {"current": 3 * GIB, "limit": 4 * GIB, "cpu": "250000 100000", "throttled": 1_500_000,
+           "kills": 2})],
         ("/job", 3 * GIB, 4 * GIB, 2.5, 1.5, 2),
     ),
     "no limits and zero counters": ("0::/job", [("v2", "/job", {})], ("/job", GIB, None, None, 0, 0)),
@@ -99,8 +97,8 @@ V2_GROUPS = {
         f"0::{CONTAINER}",
         [
             ("v2", "/kubepods.slice", {"current": 90 * GIB, "limit": 100 * GIB}),
-            ("v2", POD, {"current": 7 * GIB, "limit": 8 * GIB, "cpu": "400000 100000", "throttled": 2_000_000}
-             | {"kills": 1}),
+            ("v2", POD, {"current": 7 * GIB, "limit": 8 * GIB, "cpu": "400000 100000", "throttled": 2_000_000,
+              "kills": 1}),
             ("v2", CONTAINER, {"current": 2 * GIB, "cpu": "600000 100000", "throttled": 500_000}),
         ],
         (CONTAINER, 7 * GIB, 8 * GIB, 4.0, 2.5, 0),

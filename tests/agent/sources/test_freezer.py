@@ -15,23 +15,18 @@ ROOT = Path("/sys/fs/cgroup")
 HYBRID = "5:freezer:/docker/a1\n4:memory:/docker/a1\n3:cpu,cpuacct:/docker/a1\n0::/docker/a1"
 V1 = HYBRID.rpartition("\n")[0]
 V2 = "0::/docker/a1"
-
-
-FREEZERS = {
+V2_STATE = "docker/a1/cgroup.events"
+V2_FROZEN, V2_THAWED = "populated 1\nfrozen 1", "populated 1\nfrozen 0"
+FREEZERS = {  # state of the process in /proc, its control groups, files of the groups → whether it is frozen
     "hybrid host, freezer of v1": ("D", HYBRID, {"freezer/docker/a1/freezer.state": "FROZEN"}, True),
     "v1": ("D", V1, {"freezer/docker/a1/freezer.state": "FROZEN"}, True),
     "v1, freezing": ("D", V1, {"freezer/docker/a1/freezer.state": "FREEZING"}, False),
     "v1, thawed: it waits for a disk": ("D", V1, {"freezer/docker/a1/freezer.state": "THAWED"}, False),
-    "v2, waits for a disk": (
-        "D",
-        V2,
-        {"cgroup.controllers": "", "docker/a1/cgroup.events": "populated 1\nfrozen 0"},
-        False,
-    ),
-    "v2": ("S", V2, {"cgroup.controllers": "", "docker/a1/cgroup.events": "populated 1\nfrozen 1"}, True),
-    "v2, sleeps": ("S", V2, {"cgroup.controllers": "", "docker/a1/cgroup.events": "populated 1\nfrozen 0"}, False),
-    "hybrid host, freezer of v2": ("S", HYBRID, {"unified/docker/a1/cgroup.events": "populated 1\nfrozen 1"}, True),
-    "v2, runs": ("R", V2, {"cgroup.controllers": "", "docker/a1/cgroup.events": "populated 1\nfrozen 1"}, False),
+    "v2, waits for a disk": ("D", V2, {"cgroup.controllers": "", V2_STATE: V2_THAWED}, False),
+    "v2": ("S", V2, {"cgroup.controllers": "", V2_STATE: V2_FROZEN}, True),
+    "v2, sleeps": ("S", V2, {"cgroup.controllers": "", V2_STATE: V2_THAWED}, False),
+    "hybrid host, freezer of v2": ("S", HYBRID, {f"unified/{V2_STATE}": V2_FROZEN}, True),
+    "v2, runs": ("R", V2, {"cgroup.controllers": "", V2_STATE: V2_FROZEN}, False),
     "v1 without a freezer": ("D", V1, {}, False),
     "v2 without a freezer": ("S", V2, {}, False),
     "in another cgroup namespace": ("S", "0::/../../docker/a1", {"cgroup.controllers": ""}, False),
@@ -71,23 +66,25 @@ def test_real_freezer_holds_a_process_by_the_group_above(parent, file, freeze, t
     sleeper = subprocess.Popen(["sleep", "60"])
     try:
         (group / "cgroup.procs").write_text(str(sleeper.pid))
-        for text, expected in ((freeze, True), (thaw, False)):
-            (above / file).write_text(text)
-            assert eventually(lambda expected=expected: is_frozen_now(sleeper.pid) is expected)
+        (above / file).write_text(freeze)
+        assert eventually(lambda: is_frozen_now(sleeper.pid))
+        (above / file).write_text(thaw)
+        assert eventually(lambda: not is_frozen_now(sleeper.pid))
     finally:
         (above / file).write_text(thaw)
         sleeper.send_signal(signal.SIGKILL)
         sleeper.wait()
-        assert eventually(lambda: is_removed(group) and is_removed(above))
+        assert eventually(lambda: remove(group) and remove(above))
 
 
 def is_frozen_now(pid):
     return is_frozen(process_stat(pid).state, Path(f"/proc/{pid}"))
 
 
-def is_removed(folder):
+def remove(folder):
+    """Try to remove the folder of a control group; return True if it is gone."""
     try:
         folder.rmdir()
-    except OSError:
+    except OSError:  # the kernel needs a moment to let its last process go
         return not folder.exists()
     return True

@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.agent.sources.nvml import NOT_SUPPORTED
+from tests.agent.sources.nvml import NOT_SUPPORTED, UNKNOWN
 from zmon.agent.sources.gpu import GpuSource
 
 TENSOR, MEMORY = "gpm.5", "gpm.10"
 
 
 def read(source):
-    """Return tensor and memory activity of each card."""
+    """Return the activity of the tensor cores and of the memory of each card."""
     return [(card.tensor_active_ratio, card.memory_active_ratio) for card in source.read().value]
 
 
@@ -46,7 +46,7 @@ def test_sample_that_fails_once_costs_two_reads(fake_nvml):
     fake_nvml.set_answers(("0", TENSOR, 40))
     source = GpuSource()
     read(source)
-    fake_nvml.set_answers(("0", "nvmlGpmSampleGet", "!999"))
+    fake_nvml.set_answers(("0", "nvmlGpmSampleGet", UNKNOWN))
     assert read(source) == [(None, None)]
     fake_nvml.reset_answers(("0", "nvmlGpmSampleGet"))
     assert [read(source) for _ in range(2)] == [[(None, None)], [(0.4, None)]]

@@ -8,31 +8,29 @@ import pytest
 
 from tests.agent.sources.nvml import NOT_SUPPORTED, UNKNOWN
 from zmon.agent.sources.gpu import ECC, FIELDS, NVLINK_ERRORS, REPAIRS, THROTTLES, GpuSource, sysfs_address
+from zmon.agent.sources.nvml import ALL_LINKS
 from zmon.errors import SourceUnavailable
 from zmon.schema.host import GpuSample
-
-ALL_LINKS = 4294967295
-
 
 NOT_THROTTLED = dict.fromkeys(THROTTLES, False)
 CRC, DATA, REPLAY, RECOVERY = (f"field.{field}" for field in NVLINK_ERRORS)
 REASONS = "nvmlDeviceGetCurrentClocksEventReasons"
-RETIRED, REMAPPED = (f"field.{field}" for field in REPAIRS)
+RETIRED, REMAPPED = (f"field.{field}" for field in REPAIRS)  # pages and rows of memory that wait for a repair
 SHOWN = {  # answers of the driver about a card → fields of its sample
     "identity": (
         {},
-        {"gpu": "0", "uuid": "GPU-0", "name": "NVIDIA H200", "pci": "0000:3b:00.0", "lost": False, "mig": False}
-        | {"nics": ("mlx5_0 of 0000:3b:00.0",)},
+        {"gpu": "0", "uuid": "GPU-0", "name": "NVIDIA H200", "pci": "0000:3b:00.0", "lost": False, "mig": False,
+         "nics": ("mlx5_0 of 0000:3b:00.0",)},
     ),
     "load in base units": (
         {"field.82": 85},
-        {"memory_used_bytes": 600, "memory_total_bytes": 1000, "utilization_ratio": 0.5, "power_watts": 300.0}
-        | {"power_limit_watts": 700.0, "temperature_celsius": 61, "memory_temperature_celsius": 85},
+        {"memory_used_bytes": 600, "memory_total_bytes": 1000, "utilization_ratio": 0.5, "power_watts": 300.0,
+         "power_limit_watts": 700.0, "temperature_celsius": 61, "memory_temperature_celsius": 85},
     ),
     "clocks in base units": (
         {},
-        {"clocks_hertz": {"graphics": 1000e6, "sm": 1001e6, "memory": 1002e6, "video": 1003e6}}
-        | {"max_clocks_hertz": {"graphics": 2000e6, "sm": 2001e6, "memory": 2002e6, "video": 2003e6}},
+        {"clocks_hertz": {"graphics": 1000e6, "sm": 1001e6, "memory": 1002e6, "video": 1003e6},
+         "max_clocks_hertz": {"graphics": 2000e6, "sm": 2001e6, "memory": 2002e6, "video": 2003e6}},
     ),
     "each process once": ({"pids": "9,7,9"}, {"pids": (7, 9)}),
     "reasons of throttling": (
@@ -83,11 +81,15 @@ def test_sample_of_a_card_has_the_answers_of_the_driver(fake_nvml, answers, fiel
 
 
 def test_value_unsupported_by_a_card_is_unknown_but_not_dropped(fake_nvml):
-    silent = ["MemoryInfo", "UtilizationRates", "PowerUsage", "EnforcedPowerLimit", "TemperatureV", "Temperature.0"]
-    silent += ["MigMode", "Name", "CurrentClocksEventReasons", "CurrentClocksThrottleReasons", "PciInfo_v3"]
-    silent += ["ComputeRunningProcesses_v3", "MinorNumber"]
-    silent += [f"{clock}ClockInfo.{domain}" for clock in ("", "Max") for domain in range(4)]
-    fake_nvml.set_answers(("driver", "cards", 2), *(("0", f"nvmlDeviceGet{name}", NOT_SUPPORTED) for name in silent))
+    unsupported = [
+        "MemoryInfo", "UtilizationRates", "PowerUsage", "EnforcedPowerLimit", "TemperatureV", "Temperature.0",
+        "MigMode", "Name", "CurrentClocksEventReasons", "CurrentClocksThrottleReasons", "PciInfo_v3",
+        "ComputeRunningProcesses_v3", "MinorNumber",
+        *(f"{clock}ClockInfo.{domain}" for clock in ("", "Max") for domain in range(4)),
+    ]  # fmt: skip
+    fake_nvml.set_answers(
+        ("driver", "cards", 2), *(("0", f"nvmlDeviceGet{name}", NOT_SUPPORTED) for name in unsupported)
+    )
     reading = GpuSource().read()
     assert reading.value[0] == GpuSample(gpu="0", uuid="GPU-0")
     assert reading.value[1].power_watts == 300.0
@@ -114,14 +116,14 @@ def test_card_that_cannot_be_opened_is_reported_and_hides_no_other(fake_nvml):
 
 
 def test_constant_values_are_read_only_once(fake_nvml, monkeypatch, tmp_path):
-    calls = []
-    monkeypatch.setattr("zmon.agent.sources.pci.nearest_nics", lambda sys, pci: calls.append((sys, pci)) or ())
+    searches = []
+    monkeypatch.setattr("zmon.agent.sources.pci.nearest_nics", lambda sys, pci: searches.append((sys, pci)) or ())
     source = GpuSource(tmp_path)
     for _ in range(3):
         source.read()
     once = ("HandleByIndex_v2", "UUID", "Name", "PciInfo_v3", "MaxClockInfo.0")
     assert [fake_nvml.calls("0", f"nvmlDeviceGet{name}") for name in once] == [1] * len(once)
-    assert calls == [(tmp_path, "0000:3b:00.0")]
+    assert searches == [(tmp_path, "0000:3b:00.0")]
 
 
 def test_all_field_values_are_read_with_a_single_call(fake_nvml):

@@ -8,7 +8,7 @@ from collections import Counter
 import pynvml
 import pytest
 
-from tests.agent.sources.nvml import DRIVER_NOT_LOADED, NOT_SUPPORTED, UNKNOWN, Script
+from tests.agent.sources.nvml import DRIVER_NOT_LOADED, GPU_IS_LOST, NOT_SUPPORTED, UNKNOWN, Script
 from zmon.agent.sources.gpu import GpuSource
 from zmon.schema.host import GpuSample
 
@@ -73,7 +73,7 @@ def test_lost_card_costs_a_single_call_per_read(fake_nvml):
     "function", ["nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetUUID", "nvmlDeviceGetName", "nvmlDeviceGetFieldValues"]
 )
 def test_card_is_lost_if_any_call_reports_a_lost_gpu(fake_nvml, function):
-    fake_nvml.set_answers(("1", function, "!15"))
+    fake_nvml.set_answers(("1", function, GPU_IS_LOST))
     assert [card.lost for card in GpuSource().read().value] == [False, True, False]
 
 
@@ -156,10 +156,8 @@ def test_new_mig_instance_replaces_the_previous_instance(fake_nvml, monkeypatch)
 def test_mig_instance_that_cannot_be_read_is_reported_by_name(fake_nvml):
     fake_nvml.set_answers(
         ("0", "nvmlDeviceGetMigMode", 1),
-        *(
-            ("0:0", function, answer)
-            for function, answer in (("nvmlDeviceGetUUID", "MIG-0"), ("nvmlDeviceGetName", UNKNOWN))
-        ),
+        ("0:0", "nvmlDeviceGetUUID", "MIG-0"),
+        ("0:0", "nvmlDeviceGetName", UNKNOWN),
     )
     assert GpuSource().read().dropped == ("GPU 0:0: cannot read Name: Unknown Error",)
 

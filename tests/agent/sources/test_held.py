@@ -17,16 +17,17 @@ MINUTE = 60
 
 @pytest.fixture
 def node(tmp_path):
+    """A node whose agent has read the holders before any job begins."""
     node = FakeNode(tmp_path)
     node.files.mkdir()
-    node.after()  # the agent has looked before any job begins
+    node.after()
     node.now += LIST_SECONDS
     return node
 
 
 @pytest.fixture
 def bare(tmp_path):
-    """A node whose agent has not looked yet."""
+    """A node whose agent has not read the holders yet."""
     return FakeNode(tmp_path)
 
 
@@ -95,7 +96,7 @@ def test_holders_beyond_the_limit_are_counted(node):
         node.job(number, 0)
     reading = node.source.read()
     assert len(reading.value) == MAX_HOLDERS
-    assert reading.dropped == ("1 of 65 holders of GPUs: at most 64 are read",)
+    assert reading.dropped == (f"1 of {MAX_HOLDERS + 1} holders of GPUs: at most {MAX_HOLDERS} are read",)
 
 
 # -- idle ----------------------------------------------------------------------------------------------
@@ -112,7 +113,7 @@ def test_job_in_which_nothing_ever_ran_is_idle(node):
 
 
 RANK = {"steps": 100, "overdue_seconds": 0.0}
-PLACES = {
+PLACES = {  # fields of the rank of job 7, its pid (0: hidden), the control group of its process
     "by its control group": ({"job_id": "mine"}, 77, "/system.slice/slurmstepd.scope/job_7/step_0"),
     "by its job id": ({"job_id": "slurm-7.0"}, 0, ""),
     "by its GPU in the box": ({"job_id": "mine", "device": "GPU-1"}, 0, ""),
@@ -132,7 +133,7 @@ def test_job_is_busy_then_hung_then_ended_as_its_rank_runs_hangs_and_is_gone(nod
     assert node.idle(20 * MINUTE) == {}
     node.ratios[1] = 1.0  # the kernel of a collective spins
     node.ranks = [(rank_state(0, **RANK | {"overdue_seconds": 900.0}, **fields), pid)]
-    assert node.idle(0) == {"slurm-7": "hung"}
+    assert node.idle(0.0) == {"slurm-7": "hung"}
     node.ratios[1], node.pids, node.ranks = 0.0, {}, []
     assert node.idle(5) == {"slurm-7": "ended"}
 
@@ -182,7 +183,7 @@ def test_quiet_in_an_interactive_session_that_computes_now_and_then(node):
         node.ratios[0] = 0.0
         assert node.idle(14 * MINUTE) == {}
         node.ratios[0] = 0.01
-        assert node.idle(0) == {}
+        assert node.idle(0.0) == {}
 
 
 def test_quiet_between_two_launches_of_a_restart_loop(node):
@@ -227,6 +228,6 @@ def test_quiet_about_a_monitor_whose_group_has_all_gpus_until_it_computes(node):
     assert node.idle(30 * MINUTE) == {}
     node.process(78, "/docker/exporter")
     node.pids, node.ratios[0] = {0: (78,)}, 0.9
-    assert node.idle(0) == {}
+    assert node.idle(0.0) == {}
     node.pids, node.ratios[0] = {}, 0.0
     assert node.idle(15 * MINUTE) == {"/docker/exporter": "ended"}

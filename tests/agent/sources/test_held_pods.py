@@ -1,4 +1,4 @@
-"""Tests of pods that hold GPUs, known by their number alone, and leave them idle."""
+"""Tests of pods that leave their GPUs idle. The API tells how many GPUs a pod has, and not which."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -37,7 +37,7 @@ def gpu_pod(name, uid, number, **changes):
 
 
 def pod_node(root, group_of):
-    """Return a node with two pods that hold two GPUs each, of which the agent has just taken notice."""
+    """Return a node on which two pods with two GPUs each have just begun."""
     node = FakeNode(root)
     for pid, group in ((OF_A, group_of(A)), (OF_B, group_of(B)), (OF_SYSTEM, group_of(SYSTEM)), (OF_HOST, "/x.slice")):
         (node.proc / str(pid)).mkdir(parents=True)
@@ -65,13 +65,15 @@ class Moment(NamedTuple):
 
     def show(self, node):
         node.ratios, node.pids = list(self.ratios), self.pids
-        node.ranks = [(rank_state(0, job_id="mine", steps=100, overdue_seconds=o), pid) for o, pid in self.ranks]
+        node.ranks = [
+            (rank_state(0, job_id="mine", steps=100, overdue_seconds=seconds), pid) for seconds, pid in self.ranks
+        ]
 
 
 IDLE = Moment()
 HANGS = ((900.0, OF_A),)
 WORKS = Moment((0.9, 0.0, 0.0, 0.0), {0: (OF_A,)}, ((0.0, OF_A),))
-CASES = {  # a moment, the 20 minutes after it → why pod a is idle then, why pod b is; None: it is not
+CASES = {  # the GPUs for a minute, and for 20 minutes after it → why pods a and b are idle then; None: not idle
     "nothing ever ran": (IDLE, IDLE, "never_ran", "never_ran"),
     "its process ended": (Moment(WORKS.ratios, WORKS.pids), IDLE, "ended", "never_ran"),
     "its ranks are gone": (WORKS, IDLE, "ended", "never_ran"),
@@ -99,12 +101,11 @@ def test_pods_are_idle_for_their_reasons(tmp_path, driver, before, now, why_a, w
     assert node.source.read().dropped == ()
 
 
-MIG = (GpuSample("0:0", "MIG-0", pids=(OF_A,)), GpuSample("0:1", "MIG-1"))
-UNKNOWN = {  # 20 minutes → the pods of which it is unknown whether their GPUs are idle
+UNKNOWN = {  # the GPUs for 20 minutes → the pods of which it is unknown whether their GPUs are idle
     "a GPU computes for a process of the host": (Moment((0.9, 0.0, 0.0, 0.0), {0: (OF_HOST,)}), "ab"),
-    "… of a pod without a limit": (Moment((0.9, 0.0, 0.0, 0.0), {0: (OF_SYSTEM,)}), "ab"),
-    "… for a process that is hidden": (Moment((0.9, 0.0, 0.0, 0.0), {0: (HIDDEN,)}), "ab"),
-    "… for a process that the driver does not list": (Moment((0.9, 0.0, 0.0, 0.0)), "ab"),
+    "a GPU computes for a pod without a limit": (Moment((0.9, 0.0, 0.0, 0.0), {0: (OF_SYSTEM,)}), "ab"),
+    "a GPU computes for a process that is hidden": (Moment((0.9, 0.0, 0.0, 0.0), {0: (HIDDEN,)}), "ab"),
+    "a GPU computes for a process that the driver does not list": (Moment((0.9, 0.0, 0.0, 0.0)), "ab"),
     "a has all its GPUs, so it is b that may compute": (
         Moment((0.0, 0.0, 0.9, 0.0), {0: (OF_A,), 1: (OF_A,)}), "b"
     ),
@@ -116,18 +117,16 @@ UNKNOWN = {  # 20 minutes → the pods of which it is unknown whether their GPUs
 @pytest.mark.parametrize(("now", "unknown"), UNKNOWN.values(), ids=UNKNOWN)
 def test_quiet_and_reported_while_it_cannot_be_told_whether_a_pod_computes(node, now, unknown):
     now.show(node)
-    left = node.after(20 * MINUTE)
-    assert [left[f"team/{name}"].idle_kind for name in unknown] == [None] * len(unknown)
-    assert [left[f"team/{name}"].idle_kind for name in "ab" if name not in unknown] == ["idle_process"] * (
-        2 - len(unknown)
-    )
+    kinds = {name: held.idle_kind for name, held in node.after(20 * MINUTE).items()}
+    assert kinds == {f"team/{name}": None if name in unknown else "idle_process" for name in "ab"}
     assert node.source.read().dropped == tuple(
         f"team/{name}: it is unknown whether its GPUs are idle" for name in unknown
     )
 
 
 def test_quiet_about_a_gpu_that_is_split_into_instances(node):
-    node.ratios, node.instances = [None, 0.0, 0.0, 0.0], list(MIG)
+    node.ratios = [None, 0.0, 0.0, 0.0]
+    node.instances = [GpuSample("0:0", "MIG-0", pids=(OF_A,)), GpuSample("0:1", "MIG-1")]
     assert node.idle(20 * MINUTE) == {}
 
 
@@ -177,7 +176,7 @@ def test_one_failed_request_changes_nothing(node):
     assert node.idle(6 * MINUTE) == {"team/a": "never_ran", "team/b": "never_ran"}
 
 
-def test_without_the_api_server_holders_are_unknown_and_what_ran_meanwhile_as_well(node):
+def test_without_the_api_server_holders_are_unknown_and_later_what_ran_meanwhile(node):
     node.after(10 * MINUTE)
     pods, node.pods = node.pods, None
     with pytest.raises(SourceUnavailable, match=r"cannot tell who holds GPUs: .* no list of the pods of this node"):

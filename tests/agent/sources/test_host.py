@@ -69,8 +69,8 @@ SHOWN = {  # other files in /proc, and files that are missing → fields of the 
     # The full pressure of the cpu means nothing, and its line is new in Linux 5.13.
     "pressure in seconds since boot": (
         {}, (),
-        {"pressure_seconds": {"cpu": 5.98788, "memory": 5.98788, "io": 5.98788}}
-        | {"full_pressure_seconds": {"memory": 1.5, "io": 1.5}},
+        {"pressure_seconds": {"cpu": 5.98788, "memory": 5.98788, "io": 5.98788},
+         "full_pressure_seconds": {"memory": 1.5, "io": 1.5}},
     ),
     **{
         f"no pressure: {content}": ({f"pressure/{name}": content for name in ("cpu", "memory", "io")}, (), NO_PRESSURE)
@@ -78,8 +78,8 @@ SHOWN = {  # other files in /proc, and files that are missing → fields of the 
     },
     "no full pressure": (
         {"pressure/io": SOME}, (),
-        {"pressure_seconds": {"cpu": 5.98788, "memory": 5.98788, "io": 5.98788}}
-        | {"full_pressure_seconds": {"memory": 1.5}},
+        {"pressure_seconds": {"cpu": 5.98788, "memory": 5.98788, "io": 5.98788},
+         "full_pressure_seconds": {"memory": 1.5}},
     ),
     "counters that the kernel lacks are unknown": (
         {"stat": STAT.replace("procs_blocked 2\n", "")}, ("vmstat",),
@@ -95,7 +95,7 @@ def test_load_has_the_values_of_the_files(make_source, files, without, fields):
     assert reading.dropped == ()
 
 
-def test_time_of_processors_is_by_mode_of_which_older_kernels_have_fewer(make_source):
+def test_cpu_time_is_by_mode_and_older_kernels_have_fewer_modes(make_source):
     seconds = make_source().read().value.cpu_seconds
     assert tuple(seconds) == MODES
     assert seconds["user"] == 1000 / TICKS_PER_SECOND

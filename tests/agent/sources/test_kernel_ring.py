@@ -63,7 +63,7 @@ def test_name_of_a_process_with_a_line_break_makes_no_record():
     assert drain(ring) == [record[0], "ib1: link down"]
 
 
-def test_lost_records_are_told_once_and_the_others_follow():
+def test_lost_records_raise_once_and_the_others_follow():
     buffer = Ring(line(1, "a"))
     ring = KernelRing(buffer)
     buffer.lines = [line(8, "y"), line(9, "z")]
@@ -72,7 +72,7 @@ def test_lost_records_are_told_once_and_the_others_follow():
     assert drain(ring) == ["y", "z"]
 
 
-def test_cleared_buffer_is_a_gap():
+def test_cleared_buffer_is_a_gap_and_one_that_was_empty_is_not():
     assert lines_after(("a",), []) == ([], True)
     assert lines_after((), ["a"]) == (["a"], False)
 

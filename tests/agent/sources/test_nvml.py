@@ -1,25 +1,25 @@
-"""Tests of NVML queries. Unsupported values are queried only once, and failures are reported once per read."""
+"""Tests of NVML queries. An unsupported value is queried only once, and a failure is reported once per read."""
 
 import pynvml
 import pytest
 
-from tests.agent.sources.nvml import NOT_SUPPORTED, UNKNOWN
-from zmon.agent.sources import nvml as edge
+from tests.agent.sources.nvml import DRIVER_NOT_LOADED, NOT_SUPPORTED, UNKNOWN
+from zmon.agent.sources import nvml
 from zmon.agent.sources.nvml import Device
 
-LOOKS = 3
+NUM_READS = 3
 
 
 @pytest.fixture
 def card(fake_nvml):
-    edge.load()
+    nvml.load()
     return Device(pynvml.nvmlDeviceGetHandleByIndex(0))
 
 
 @pytest.mark.parametrize("answer", [NOT_SUPPORTED, "!26"])  # 26: deprecated in newer drivers
 def test_unsupported_call_is_not_repeated(fake_nvml, card, answer):
     fake_nvml.set_answers(("0", "nvmlDeviceGetPowerUsage", answer))
-    assert [card.ask(pynvml.nvmlDeviceGetPowerUsage) for _ in range(LOOKS)] == [None] * LOOKS
+    assert [card.ask(pynvml.nvmlDeviceGetPowerUsage) for _ in range(NUM_READS)] == [None] * NUM_READS
     assert fake_nvml.calls("0", "nvmlDeviceGetPowerUsage") == 1
     assert list(card.complaints()) == []
 
@@ -38,8 +38,8 @@ def test_call_unsupported_by_a_card_or_with_an_argument_is_still_made_for_others
 @pytest.mark.parametrize("code", [2, 3, 26])
 def test_unsupported_field_is_not_read_again(fake_nvml, card, code):
     fake_nvml.set_answers(("0", "field.82", f"!{code}"), ("0", "field.3", 0))
-    assert [card.fields((82, 3)) for _ in range(LOOKS)] == [{3: 0}] * LOOKS
-    assert (fake_nvml.calls("0", "field.82"), fake_nvml.calls("0", "field.3")) == (1, LOOKS)
+    assert [card.fields((82, 3)) for _ in range(NUM_READS)] == [{3: 0}] * NUM_READS
+    assert (fake_nvml.calls("0", "field.82"), fake_nvml.calls("0", "field.3")) == (1, NUM_READS)
 
 
 def test_field_that_failed_is_unknown_and_read_again(fake_nvml, card):
@@ -52,7 +52,7 @@ def test_field_that_failed_is_unknown_and_read_again(fake_nvml, card):
 
 def test_fields_of_a_card_without_fields_are_not_read_again(fake_nvml, card):
     fake_nvml.set_answers(("0", "nvmlDeviceGetFieldValues", NOT_SUPPORTED))
-    assert [card.fields((82, 3)) for _ in range(LOOKS)] == [{}] * LOOKS
+    assert [card.fields((82, 3)) for _ in range(NUM_READS)] == [{}] * NUM_READS
     assert fake_nvml.calls("0", "nvmlDeviceGetFieldValues") == 1
 
 
@@ -72,7 +72,7 @@ def test_newer_function_is_preferred_over_the_older(fake_nvml, card):
 
 
 def test_function_missing_in_an_older_library_is_not_reported(old_nvml):
-    edge.load()
+    nvml.load()
     card = Device(pynvml.nvmlDeviceGetHandleByIndex(0))
     newer, older = pynvml.nvmlDeviceGetTemperatureV, pynvml.nvmlDeviceGetTemperature
     assert card.either(newer, older, pynvml.NVML_TEMPERATURE_GPU) == 61
@@ -107,15 +107,15 @@ def test_unknown_error_and_name_that_is_not_utf_8_are_reported(fake_nvml, card):
 
 def test_lost_card_and_unloaded_driver_raise(fake_nvml, card):
     fake_nvml.set_answers(("0", "lost", 1))
-    with pytest.raises(edge.LOST):
+    with pytest.raises(nvml.LOST):
         card.ask(pynvml.nvmlDeviceGetPowerUsage)
-    fake_nvml.set_answers(("driver", "error", 9))
-    with pytest.raises(edge.GONE):
+    fake_nvml.set_answers(("driver", "error", DRIVER_NOT_LOADED))
+    with pytest.raises(nvml.GONE):
         card.fields((82,))
 
 
 def test_library_that_fails_after_its_start_is_shut_down(fake_nvml):
     fake_nvml.set_answers(("driver", "nvmlDeviceGetCount_v2", UNKNOWN))
     with pytest.raises(pynvml.NVMLError):
-        edge.load()
+        nvml.load()
     assert fake_nvml.calls("driver", "nvmlShutdown") == 1

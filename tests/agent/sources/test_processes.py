@@ -15,95 +15,107 @@ STAT = "42 (python) S 1 42 42 0 -1 4194560 900 8 17 2 300 200 1 1 20 0 9 0 5000 
 STATUS = "Name:\tpython\nUid:\t1000\t1000\n"
 
 
-@pytest.fixture
-def add_rank(tmp_path):
-    """Add a rank to a fake /proc, with these files."""
-    ranks = {}
+class FakeProc:
+    """A fake /proc with the ranks of a job, the source that reads them, and a clock. The pid of rank 0 is 1000."""
 
-    def make(rank, **files):
+    def __init__(self, folder):
+        self.folder = folder
+        self.ranks = {}
+        self.now = 0.0  # monotonic seconds
+        self.source = ProcessSource(lambda: self.ranks, folder, lambda: self.now)
+
+    def add(self, rank, **files):
+        """Add a rank with these files."""
         pid = 1000 + rank
-        ranks[ProcessId(pid, 5000, 1000)] = ("job", rank)
-        (tmp_path / str(pid)).mkdir()
+        self.ranks[ProcessId(pid, 5000, 1000)] = ("job", rank)
+        (self.folder / str(pid)).mkdir()
         for name, content in ({"stat": STAT, "status": STATUS} | files).items():
-            (tmp_path / str(pid) / name).write_text(content)
-        return ProcessSource(lambda: ranks, tmp_path, lambda: make.now)
+            (self.folder / str(pid) / name).write_text(content)
 
-    make.ranks, make.now = ranks, 0.0
-    return make
+    def set_storage_reads(self, process, num_bytes):
+        (self.folder / str(process.pid) / "io").write_text(f"read_bytes: {num_bytes}\n")
+
+    def delay_ratios(self, *samples):
+        """Add rank 0; return its delay after each sample, which has the seconds since the last one, and a schedstat."""
+        self.add(0)
+        ratios = []
+        for seconds, schedstat in samples:
+            self.now += seconds
+            (self.folder / "1000/schedstat").write_text(schedstat)
+            ratios.append(self.source.read().value[0].run_delay_ratio)
+        return ratios
 
 
-def delay_ratios(add_rank, folder, *samples):
-    """Return the delay of rank 0 after each sample, which has the seconds since the last one, and its schedstat."""
-    source, ratios = add_rank(0), []
-    for seconds, schedstat in samples:
-        add_rank.now += seconds
-        (folder / "1000/schedstat").write_text(schedstat)
-        ratios.append(source.read().value[0].run_delay_ratio)
-    return ratios
+@pytest.fixture
+def proc(tmp_path):
+    return FakeProc(tmp_path)
 
 
-def test_wait_for_a_processor_is_the_share_of_the_last_seconds(add_rank, tmp_path):
+def test_wait_for_a_processor_is_the_ratio_of_the_last_seconds(proc):
     samples = [(0, f"5 {SECOND} 1"), (2, f"5 {2 * SECOND} 2"), (4, f"5 {4 * SECOND} 3"), (2, f"5 {4 * SECOND} 3")]
     assert WINDOW_SECONDS == 6.0
-    assert delay_ratios(add_rank, tmp_path, *samples) == [None, None, 0.5, pytest.approx(1 / 3)]
+    assert proc.delay_ratios(*samples) == [None, None, 0.5, pytest.approx(1 / 3)]
 
 
 @pytest.mark.parametrize("schedstat", ["0 0 0", "", "5 7", "a b c", "5 -7 1"])
-def test_wait_that_the_kernel_does_not_count_is_unknown_and_not_zero(add_rank, tmp_path, schedstat):
-    assert delay_ratios(add_rank, tmp_path, *[(9, schedstat)] * 3) == [None] * 3
+def test_wait_that_the_kernel_does_not_count_is_unknown_and_not_zero(proc, schedstat):
+    assert proc.delay_ratios((9, schedstat), (9, schedstat), (9, schedstat)) == [None, None, None]
 
 
-def test_wait_of_an_idle_process_is_zero_and_not_unknown(add_rank, tmp_path):
-    assert delay_ratios(add_rank, tmp_path, *[(9, "5 7 1")] * 2) == [None, 0.0]
+def test_wait_of_an_idle_process_is_zero_and_not_unknown(proc):
+    assert proc.delay_ratios((9, "5 7 1"), (9, "5 7 1")) == [None, 0.0]
 
 
-def test_missing_file_is_unknown_and_not_dropped(add_rank):
-    reading = add_rank(0).read()
+def test_missing_file_is_unknown_and_not_dropped(proc):
+    proc.add(0)
+    reading = proc.source.read()
     assert [process.run_delay_ratio for process in reading.value] == [None]
     assert reading.dropped == ()
 
 
 @pytest.mark.parametrize("odd", ["", "garbage", "42 (python) S 1 42"])
-def test_malformed_process_is_reported_and_hides_no_other(add_rank, odd):
-    add_rank(0, stat=odd)
-    reading = add_rank(1).read()
+def test_malformed_process_is_reported_and_hides_no_other(proc, odd):
+    proc.add(0, stat=odd)
+    proc.add(1)
+    reading = proc.source.read()
     assert [process.rank for process in reading.value] == [1]
     (line,) = reading.dropped
     assert line.startswith("rank 0 of job: ")
 
 
-def test_rank_that_just_ended_is_not_dropped_and_the_others_are_sorted(add_rank, tmp_path):
+def test_rank_that_just_ended_is_not_dropped_and_the_others_are_sorted(proc):
     for rank in (7, 0, 2, 5):
-        source = add_rank(rank)
-    shutil.rmtree(tmp_path / "1000")
-    reading = source.read()
+        proc.add(rank)
+    shutil.rmtree(proc.folder / "1000")
+    reading = proc.source.read()
     assert [process.rank for process in reading.value] == [2, 5, 7]
     assert reading.dropped == ()
 
 
-def test_storage_reads_of_a_job_do_not_fall_when_its_ranks_end_one_after_the_other(add_rank, tmp_path):
+def test_storage_reads_of_a_job_do_not_fall_when_its_ranks_end_one_after_the_other(proc):
     for rank in range(3):
-        source = add_rank(rank, io="read_bytes: 5\n")
+        proc.add(rank, io="read_bytes: 5\n")
     sums = []
-    for number, left in enumerate((3, 3, 2, 1)):
-        while len(add_rank.ranks) > left:
-            del add_rank.ranks[min(add_rank.ranks)]
-        for process in add_rank.ranks:
-            (tmp_path / str(process.pid) / "io").write_text(f"read_bytes: {5 + 100 * number}\n")
-        sums.append(sum(process.storage_read_bytes for process in source.read().value))
+    for num_reads, num_ranks in enumerate((3, 3, 2, 1)):
+        while len(proc.ranks) > num_ranks:
+            del proc.ranks[min(proc.ranks)]
+        for process in proc.ranks:
+            proc.set_storage_reads(process, 5 + 100 * num_reads)
+        sums.append(sum(process.storage_read_bytes for process in proc.source.read().value))
     assert sums == [0, 300, 500, 600]
 
 
-def test_storage_reads_of_a_job_do_not_fall_if_those_of_its_first_rank_are_unknown(add_rank, tmp_path):
-    add_rank(0)
+def test_storage_reads_of_a_job_do_not_fall_if_those_of_its_first_rank_are_unknown(proc):
+    proc.add(0)
     for rank in (1, 2):
-        source = add_rank(rank, io="read_bytes: 5\n")
-    source.read()
-    for process in [*add_rank.ranks][1:]:
-        (tmp_path / str(process.pid) / "io").write_text("read_bytes: 105\n")
-    assert [process.storage_read_bytes for process in source.read().value] == [None, 100, 100]
-    del add_rank.ranks[max(add_rank.ranks)]
-    assert [process.storage_read_bytes for process in source.read().value] == [None, 100 + 100]
+        proc.add(rank, io="read_bytes: 5\n")
+    proc.source.read()
+    _, second, third = proc.ranks
+    for process in (second, third):
+        proc.set_storage_reads(process, 105)
+    assert [process.storage_read_bytes for process in proc.source.read().value] == [None, 100, 100]
+    del proc.ranks[third]
+    assert [process.storage_read_bytes for process in proc.source.read().value] == [None, 100 + 100]
 
 
 def test_ranks_above_the_limit_are_counted_in_a_single_line(tmp_path):
@@ -111,16 +123,15 @@ def test_ranks_above_the_limit_are_counted_in_a_single_line(tmp_path):
     ranks = {ProcessId(pid, 5000, 1000): ("job", pid) for pid in range(10_000)}
     assert ProcessSource(lambda: ranks, tmp_path).read() == (
         (),
-        (f"{10_000 - MAX_PROCESSES} of 10000 ranks: at most 256 are read",),
+        (f"{10_000 - MAX_PROCESSES} of 10000 ranks: at most {MAX_PROCESSES} are read",),
     )
 
 
 def test_process_that_shares_its_core_waits_and_one_that_sleeps_does_not():
-    code = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nwhile True: pass"
-    sleep = "input()"
+    spin = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nwhile True: pass"
     children = [
-        subprocess.Popen([sys.executable, "-S", "-E", "-c", each], stdin=subprocess.PIPE)
-        for each in (code, code, sleep)
+        subprocess.Popen([sys.executable, "-S", "-E", "-c", program], stdin=subprocess.PIPE)
+        for program in (spin, spin, "input()")
     ]
     clock = iter(range(0, 10**6, 7))  # seconds
     source = ProcessSource(

@@ -1,5 +1,6 @@
 """Tests of one rank in its box: how long it is blocked or frozen, how long it imported, and whether it has ended."""
 
+import signal
 from dataclasses import replace
 
 import pytest
@@ -36,17 +37,17 @@ def test_blocked_time_begins_with_the_first_scan_in_uninterruptible_sleep(
 
 
 @pytest.mark.parametrize("letter", ["D", "S"], ids=["v1", "v2"])
-def test_frozen_rank_is_stopped_once_it_stood_still_for_half_a_second(
+def test_frozen_rank_is_stopped_after_half_a_second_without_progress(
     make_live_box, clock, scan_states, set_process_state, monkeypatch, letter
 ):
     make_live_box()
     set_process_state(letter)
     monkeypatch.setattr(process_table, "is_frozen", lambda state, folder, root: True)
     assert (scan_states()[0].process_state, scan_states()[0].stopped_seconds) == (letter, None)
-    for seconds in (0.0, 2.0):
-        clock.sleep(seconds or 0.5)
+    for pause, stopped_seconds in ((0.5, 0.0), (2.0, 2.0)):
+        clock.sleep(pause)
         state = scan_states()[0]
-        assert (state.process_state, state.stopped_seconds) == ("F", pytest.approx(seconds))
+        assert (state.process_state, state.stopped_seconds) == ("F", pytest.approx(stopped_seconds))
         assert state.blocked_seconds is None
     monkeypatch.setattr(process_table, "is_frozen", lambda state, folder, root: False)
     assert (scan_states()[0].process_state, scan_states()[0].stopped_seconds) == (letter, None)
@@ -56,10 +57,10 @@ def test_blocked_time_begins_anew_after_each_wake_up_and_ends_with_the_rank(
     make_live_box, clock, scan_states, set_process_state
 ):
     box = make_live_box()
-    for letter, seconds in (("D", 0.0), ("S", None), ("D", 0.0)):
+    for letter, blocked_seconds in (("D", 0.0), ("S", None), ("D", 0.0)):
         clock.sleep(1.0)
         set_process_state(letter)
-        assert scan_states()[0].blocked_seconds == (seconds and pytest.approx(seconds))
+        assert scan_states()[0].blocked_seconds == blocked_seconds
     box.process.end()
     assert scan_states()[0].blocked_seconds is None
 
@@ -87,11 +88,11 @@ def test_rank_that_becomes_another_program_has_ended_with_the_status_executed(ma
     assert scan_states()[0].exit_status == EXECUTED
 
 
-@pytest.mark.parametrize("number", [9, 15])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_rank_that_a_signal_ends_is_no_other_program(make_live_box, scan_states, number):
     box = make_live_box()
     assert scan_states()[0].alive
     box.process.process.send_signal(number)
-    assert eventually(lambda: not scan_states()[0].alive)  # it looks while the process ends
+    assert eventually(lambda: not scan_states()[0].alive)  # scans also while the process ends
     box.process.end()
     assert scan_states()[0].exit_status != EXECUTED

@@ -4,9 +4,8 @@ import os
 
 import pytest
 
-from tests.agent.sources.test_box_roots import give
 from tests.boxes import Box
-from tests.hostile.users import ANN, BOB, needs_root
+from tests.hostile.users import ANN, BOB, give, needs_root
 from zmon.agent.sources import box_listing, rank_limit
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.rank_limit import shares
@@ -32,10 +31,10 @@ def places(tmp_path, monkeypatch):
 
 @pytest.fixture
 def start(places, stand_in, clock):
-    """Return a function that makes boxes of a user; all are held by one process."""
+    """Return a function that makes boxes of a user, which one process holds; it returns the process."""
 
-    def make(owner, ranks, holder=None):
-        process = holder or stand_in()
+    def make(owner, ranks):
+        process = stand_in()
         give(places.in_shm(owner), os.geteuid())  # only its owner can add a box
         for rank in ranks:
             identity = {"rank": rank, "pid": process.pid, "world_size": 100, "job_id": f"job-{owner}"}
@@ -68,7 +67,7 @@ def test_user_with_many_ranks_takes_no_place_of_another_user(boxes, start):
 
 
 @needs_root
-def test_dead_ranks_take_no_place_of_living_ones(boxes, start, clock):
+def test_dead_ranks_take_no_place_of_living_ones(boxes, start):
     dead = start(ANN, range(6))
     boxes.scan()
     dead.end()
@@ -79,7 +78,7 @@ def test_dead_ranks_take_no_place_of_living_ones(boxes, start, clock):
 
 
 @needs_root
-def test_dead_ranks_that_were_closed_for_others_are_deleted_in_time(boxes, start, clock, places):
+def test_dead_ranks_without_a_place_are_deleted_once_others_are(boxes, start, clock, places):
     start(ANN, range(8)).end()
     start(ANN, range(20, 28)).end()
     for _ in range(3):
@@ -89,7 +88,7 @@ def test_dead_ranks_that_were_closed_for_others_are_deleted_in_time(boxes, start
         clock.sleep(1000)
         boxes.prune()
         boxes.scan()
-        boxes.scan()  # opens those for which there is room again
+        boxes.scan()  # this scan opens the boxes for which there is room again
     assert list(places.in_shm(ANN).iterdir()) == []
 
 
@@ -120,7 +119,7 @@ def test_surplus_labels_are_left_out_and_counted(make_live_box, own_boxes):
     assert f"4 labels of job: {LABEL_LIMITS}" in own_boxes.read().dropped
 
 
-def test_box_that_cannot_be_deleted_is_told_until_it_is_gone(make_live_box, own_boxes, clock, monkeypatch):
+def test_box_that_cannot_be_deleted_is_reported_until_it_is_gone(make_live_box, own_boxes, clock, monkeypatch):
     def refuse(path, **_):
         raise PermissionError(1, "Operation not permitted", path)
 

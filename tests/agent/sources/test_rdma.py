@@ -36,8 +36,8 @@ EFA_DEVICE = EFA | {"rx_bytes": 9, "cmds_err": 1}
 SHOWN = {  # driver and files of a port → fields of its sample; `some_errors`: a part, None for what is not among them
     "InfiniBand counts words of 4 bytes": (
         "mlx5_core", IB,
-        {"device": "dev:1", "transport": "infiniband", "up": True, "pci": "0000:3b:00.0"}
-        | {"speed_bytes_per_second": 25e9, "received_bytes": 4000, "transmitted_bytes": 8000},
+        {"device": "dev:1", "transport": "infiniband", "up": True, "pci": "0000:3b:00.0",
+         "speed_bytes_per_second": 25e9, "received_bytes": 4000, "transmitted_bytes": 8000},
     ),
     "errors of InfiniBand by the kernel's names": (
         "mlx5_core",
@@ -48,8 +48,8 @@ SHOWN = {  # driver and files of a port → fields of its sample; `some_errors`:
     "RoCE of mlx5 shows congestion and retransmissions": (
         "mlx5_core",
         {"counters": PORT_COUNTERS, "hw_counters": MLX5_ROCE | {"np_cnp_sent": 5, "roce_slow_restart": 6}},
-        {"transport": "roce", "received_bytes": 4000}
-        | {"some_errors": {"np_cnp_sent": 5, "roce_slow_restart": 6, "out_of_sequence": 0}
+        {"transport": "roce", "received_bytes": 4000,
+         "some_errors": {"np_cnp_sent": 5, "roce_slow_restart": 6, "out_of_sequence": 0}
            | dict.fromkeys(("lifespan", "rx_write_requests"))},
     ),
     "bnxt_re counts bytes": (
@@ -58,13 +58,13 @@ SHOWN = {  # driver and files of a port → fields of its sample; `some_errors`:
     ),
     "EFA counts bytes and has its own link layer": (
         "efa", UNSPECIFIED | {"hw_counters": EFA, "rate": "100 Gb/sec (4X EDR)"},
-        {"transport": "efa", "received_bytes": 500, "transmitted_bytes": 600}
-        | {"errors": {"rx_drops": 1, "rdma_read_wr_err": 0, "retrans_pkts": 7}},
+        {"transport": "efa", "received_bytes": 500, "transmitted_bytes": 600,
+         "errors": {"rx_drops": 1, "rdma_read_wr_err": 0, "retrans_pkts": 7}},
     ),
     "irdma counts bytes of both protocols": (
         "ice", RNIC | {"hw_counters": IRDMA},
-        {"transport": "iwarp", "received_bytes": 11, "transmitted_bytes": 22}
-        | {"errors": {"tcpRetransSegs": 4, "cnpHandled": 0}},
+        {"transport": "iwarp", "received_bytes": 11, "transmitted_bytes": 22,
+         "errors": {"tcpRetransSegs": 4, "cnpHandled": 0}},
     ),
     "irdma in RoCE mode": ("ice", {"hw_counters": IRDMA}, {"transport": "roce"}),
     "incomplete sum is unknown": ("ice", RNIC | {"hw_counters": {"ip4InOctets": 10}}, {"received_bytes": None}),
@@ -192,7 +192,7 @@ def test_ports_above_the_limit_are_counted(fake_sys, source):
         )
     reading = source.read()
     assert len(reading.value) == MAX_PORTS
-    assert reading.dropped == ("3 of 67 ports: at most 64 are read",)
+    assert reading.dropped == (f"3 of {MAX_PORTS + 3} ports: at most {MAX_PORTS} are read",)
 
 
 @pytest.mark.parametrize("folder", ["", "class/infiniband"])

@@ -60,14 +60,18 @@ class Family:
             self._clock.sleep(min(seconds, 1.0))
             self.suspects = self._boxes.scan()
 
+    def process_of_another_script(self):
+        """Return a process that the parent did not start."""
+        return self._stand_in()
+
     def start_process(self, below=None):
-        """Let the parent start a process, which is no rank, and return it."""
+        """Let the parent, or the process `below`, start a process that is no rank; return it."""
         process = self._stand_in()
         self._started(process, below or self.parent.process)
         return process
 
     def start_rank(self, rank=0, below=None, **identity):
-        """Let the parent start a process that becomes a rank, and return its box."""
+        """Let the parent, or the process `below`, start a process that becomes a rank; return its box."""
         box = self._make(rank, **{"job_id": "trained", "world_size": 2, "run_uid": f"{rank:032x}", **identity})
         self._started(box.process, below or self.parent.process)
         self._boxes.scan()
@@ -75,7 +79,7 @@ class Family:
 
     @property
     def state(self):
-        return next(s for _, s in self._boxes.ranks() if s.job_id == "tried")
+        return next(state for _, state in self._boxes.ranks() if state.job_id == "tried")
 
     @property
     def activity_and_superseded(self):
@@ -83,7 +87,7 @@ class Family:
 
     @property
     def is_suspect(self):
-        return bool({s.job_id for s in self.suspects} & {"tried"})
+        return "tried" in {suspicion.job_id for suspicion in self.suspects}
 
 
 def test_rank_that_waits_for_ranks_that_it_has_started_is_over(family):
@@ -174,7 +178,7 @@ def start_loader_workers(family):
 
 def start_ranks_of_another_script(family):
     family.train()
-    family.start_rank(below=family.start_process(below=family._stand_in()))
+    family.start_rank(below=family.start_process(below=family.process_of_another_script()))
 
 
 QUIET = {

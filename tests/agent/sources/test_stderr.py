@@ -25,16 +25,17 @@ SCRIPT = "import sys, time; sys.stderr.write({!r}); sys.stderr.flush(); print('w
 @pytest.fixture
 def spawn():
     """Start a process that writes to its stderr and keeps running; return it after the write."""
-    started = []
+    processes = []
 
-    def start(text, to):
+    def start(text, stderr_file):
         command = [sys.executable, "-S", "-E", "-c", SCRIPT.format(text)]
-        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=to))
-        assert started[-1].stdout.readline() == b"written\n"
-        return started[-1]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr_file)
+        processes.append(process)
+        assert process.stdout.readline() == b"written\n"
+        return process
 
     yield start
-    for process in started:
+    for process in processes:
         process.kill()
         process.wait()
         process.stdout.close()
@@ -66,8 +67,11 @@ def read_tail(source, uid="a"):
 
 @pytest.mark.parametrize(
     ("text", "tail"),
-    [("line one\nline two\n", "line one\nline two\n"), ("x" * 3 * TAIL_BYTES + "!", "x" * (TAIL_BYTES - 1) + "!")],
-    ids=["whole", "limited"],
+    [
+        pytest.param("line one\nline two\n", "line one\nline two\n", id="whole"),
+        pytest.param("x" * 3 * TAIL_BYTES + "!", "x" * (TAIL_BYTES - 1) + "!", id="one long line"),
+        pytest.param("token=" + "x" * TAIL_BYTES + "\nlast\n", "last\n", id="without the line that is cut off"),
+    ],
 )
 def test_tail_is_the_end_of_the_file(spawn, ranks, tmp_path, text, tail):
     with (tmp_path / "err").open("wb") as file:
@@ -119,7 +123,8 @@ def test_redirected_stderr_of_a_living_rank_is_followed(ranks, tmp_path):
     )
     command = [sys.executable, "-S", "-E", "-c", script]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        ranks["a"], source = process_id(process.pid), ranks.source()
+        ranks["a"] = process_id(process.pid)
+        source = ranks.source()
         for path in (tmp_path / "one", tmp_path / "two"):
             print(path, file=process.stdin, flush=True)
             process.stdout.readline()
@@ -136,9 +141,9 @@ def test_pipe_terminal_device_and_socket_are_not_read(spawn, ranks):
         ours,
         theirs,
     ):
-        kinds = {"a pipe": [to_pipe], "a terminal or device": [tty, null], "a socket": [theirs]}
-        for kind, to in ((kind, to) for kind, files in kinds.items() for to in files):
-            ranks["a"] = process_id(spawn("for another reader", to).pid)
+        kinds = {to_pipe: "a pipe", tty: "a terminal or device", null: "a terminal or device", theirs: "a socket"}
+        for file, kind in kinds.items():
+            ranks["a"] = process_id(spawn("for another reader", file).pid)
             answer = read_tail(ranks.source())
             assert answer.text is None
             assert answer.error == f"it goes to {kind}, which zmon does not read"
@@ -154,7 +159,8 @@ def test_file_not_opened_for_writing_is_not_read(ranks, tmp_path, flags):
     command = [sys.executable, "-S", "-E", "-c", script]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
-        ranks["a"], before = process_id(process.pid), num_open_files()
+        ranks["a"] = process_id(process.pid)
+        before = num_open_files()
         answer = read_tail(ranks.source())
         assert answer.text is None
         assert answer.error == "it goes to a file that the rank does not or may not write, which zmon does not read"
@@ -178,7 +184,7 @@ def test_file_is_read_only_if_writable_by_the_user_of_the_rank(tmp_path, uid, gr
 
 
 def test_process_of_another_user_has_a_reason_instead_of_a_tail(ranks, tmp_path):
-    """The descriptors of such a process cannot be followed; the test uses a symbolic link to itself."""
+    """The descriptors of such a process cannot be followed."""
     (tmp_path / "7/fd").mkdir(parents=True)
     (tmp_path / "7/fd/2").symlink_to("2")  # a link to itself, which no user can follow
     ranks["a"] = add_process(tmp_path, 7)

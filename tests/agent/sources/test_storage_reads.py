@@ -17,7 +17,10 @@ RANK, WORKER, SERVER = 100, 200, 300
 
 @pytest.fixture
 def proc(tmp_path):
-    """Return a function that sets the bytes and the children of a process; None for bytes that may not be read."""
+    """Return a function that sets the bytes and the children of a process; None for bytes that may not be read.
+
+    The parent of the processes above number 300 is the fork server; that of all others is the rank.
+    """
 
     def add(pid, read_bytes, *children):
         folder = tmp_path / str(pid)
@@ -33,7 +36,7 @@ def proc(tmp_path):
 
 
 def read(reads, proc):
-    """Return the reads of the rank."""
+    """Return the bytes that the rank has read from storage, given the folder of a fake /proc."""
     rank = ProcessId(RANK, 5000, UID)
     with rank.opened(proc) as folder:
         return reads.bytes_of(rank, JOB, folder)

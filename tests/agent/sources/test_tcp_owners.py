@@ -2,8 +2,8 @@
 
 import os
 import subprocess
-import time
 
+from tests.boxes import eventually
 from tests.processes import add_process
 from zmon.agent.sources import tcp
 from zmon.agent.sources.tcp import TcpSource
@@ -97,9 +97,7 @@ def test_descriptor_closed_during_the_listing_hides_no_other(host, monkeypatch):
 def test_real_rank_in_another_network_namespace_is_reported():
     with subprocess.Popen(["unshare", "--net", "--map-root-user", "cat"], stdin=subprocess.PIPE) as rank:
         own_namespace = os.readlink("/proc/self/ns/net")  # noqa: PTH115
-        deadline = time.monotonic() + 10
-        while os.readlink(f"/proc/{rank.pid}/ns/net") == own_namespace and time.monotonic() < deadline:  # noqa: PTH115
-            time.sleep(0.01)
+        assert eventually(lambda: os.readlink(f"/proc/{rank.pid}/ns/net") != own_namespace, 10)  # noqa: PTH115
         (line,) = TcpSource(lambda: {process_id(rank.pid): ("dlrm", 0)}).read().dropped
         rank.stdin.close()
     assert "network namespace" in line

@@ -17,7 +17,7 @@ def set_version(box, version):
 
 
 def unread(boxes):
-    return [(r.job_id, r.rank, r.kind) for r in boxes.unread_ranks()]
+    return [(rank.job_id, rank.rank, rank.kind) for rank in boxes.unread_ranks()]
 
 
 def test_living_rank_with_a_box_of_a_newer_layout_is_reported_until_it_can_be_read(make_live_box, boxes, clock):
@@ -48,8 +48,8 @@ def test_impossible_claim_of_a_living_rank_is_reported_with_the_job(make_live_bo
 
 def test_damaged_box_of_a_living_rank_is_reported_until_the_rank_ends(make_live_box, boxes, clock):
     box = make_live_box()
-    for offset in range(0, CURRENT.identity.end, 50):
-        box.flip(max(offset, 64))
+    for offset in range(CURRENT.identity.offset, CURRENT.identity.end, 50):
+        box.flip(offset)
     boxes.scan()
     assert unread(boxes) == [(JOB, 0, "damaged")]
     box.process.end()

@@ -3,8 +3,8 @@
 import pynvml
 import pytest
 
-from tests.agent.sources.nvml import NOT_SUPPORTED, UNKNOWN
-from zmon.agent.sources import nvml as edge
+from tests.agent.sources.nvml import DRIVER_NOT_LOADED, GPU_IS_LOST, NOT_SUPPORTED, UNKNOWN
+from zmon.agent.sources import nvml
 from zmon.agent.sources.xid import XidCounts
 
 
@@ -14,8 +14,11 @@ def xids(fake_nvml):
 
 
 def watch_two_cards(xids=None, complaints=()):
-    """Watch two cards, anew or again; return the counts."""
-    edge.load()
+    """Watch two cards, and check that the first read of events has these complaints; return the counts.
+
+    `xids`: counts to go on with after the driver was reloaded.
+    """
+    nvml.load()
     xids = xids or XidCounts()
     for card in range(2):
         xids.watch(f"GPU-{card}", pynvml.nvmlDeviceGetHandleByIndex(card))
@@ -48,7 +51,7 @@ def test_events_above_the_limit_are_read_at_the_next_collect(fake_nvml, xids, mo
     assert xids.counts("GPU-0") == {31: 3}
 
 
-@pytest.mark.parametrize("answer", [NOT_SUPPORTED, "!15"])
+@pytest.mark.parametrize("answer", [NOT_SUPPORTED, GPU_IS_LOST])
 def test_lost_card_or_card_without_events_is_not_watched(fake_nvml, answer):
     fake_nvml.set_answers(("0", "nvmlDeviceRegisterEvents", answer), ("driver", "xids", "1:48"))
     xids = watch_two_cards()
@@ -72,7 +75,7 @@ def test_driver_without_events_is_not_queried_again(fake_nvml, function):
 
 
 def test_event_set_that_fails_is_replaced(fake_nvml, xids):
-    fake_nvml.set_answers(("driver", "nvmlEventSetWait_v2", "!15"), ("0", "lost", 1))
+    fake_nvml.set_answers(("driver", "nvmlEventSetWait_v2", GPU_IS_LOST), ("0", "lost", 1))
     assert list(xids.collect()) == ["XID errors: cannot read the event set: GPU is lost"]
     fake_nvml.reset_answers(("driver", "nvmlEventSetWait_v2"))
     fake_nvml.set_answers(("driver", "xids", "1:48"))
@@ -85,7 +88,7 @@ def test_counts_continue_after_the_driver_was_reloaded(fake_nvml, xids):
     fake_nvml.set_answers(("driver", "xids", "0:79"))
     list(xids.collect())
     xids.forget()
-    edge.unload()
+    nvml.unload()
     watch_two_cards(xids)
     fake_nvml.set_answers(("driver", "xids", "0:79,0:79"))
     list(xids.collect())
@@ -93,6 +96,6 @@ def test_counts_continue_after_the_driver_was_reloaded(fake_nvml, xids):
 
 
 def test_unloaded_driver_raises(fake_nvml, xids):
-    fake_nvml.set_answers(("driver", "error", 9))
-    with pytest.raises(edge.GONE):
+    fake_nvml.set_answers(("driver", "error", DRIVER_NOT_LOADED))
+    with pytest.raises(nvml.GONE):
         list(xids.collect())

@@ -11,14 +11,15 @@ import pynvml
 
 from lab.libraries import nvml
 
-NOT_SUPPORTED, DRIVER_NOT_LOADED, UNKNOWN = "!3", 9, "!999"
+NOT_SUPPORTED, GPU_IS_LOST, UNKNOWN = "!3", "!15", "!999"  # answers of the stub: ! and the error code of NVML
+DRIVER_NOT_LOADED = 9  # the error code of each call of a driver that is gone
 _built = tempfile.TemporaryDirectory(prefix="zmon-nvml-")
 
 
 @functools.cache
 def library(*flags):
     """Compile the stub in a separate folder, once per session."""
-    return nvml.library(Path(_built.name) / ("new", *flags)[-1], *flags)
+    return nvml.library(Path(_built.name) / "".join(("library", *flags)), *flags)
 
 
 class Script(nvml.Script):
@@ -38,9 +39,8 @@ class Stub(Script):
 
     def __init__(self, folder, monkeypatch, *flags):
         super().__init__(folder / "script", *flags)
-        copy = shutil.copy(
-            self.library, folder / "libnvidia-ml.so.1"
-        )  # a new file, so that the library starts without state
+        # The loader shares the state of a library that it has loaded from the same file, so each test loads a copy.
+        copy = shutil.copy(self.library, folder / "libnvidia-ml.so.1")
         self._loaded = ctypes.CDLL(str(copy))
         monkeypatch.setenv("ZMON_NVML_SCRIPT", str(self.path))
         monkeypatch.setattr(pynvml, "CDLL", lambda name: self._loaded)
