@@ -13,7 +13,7 @@ from typing import Any
 from zmon.probe.autoload.sitecustomize import AUTOLOAD
 
 RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
-# What `zmon run` does, with the autoload folder of the test.
+# `zmon run`, with the autoload folder of the test.
 RUN_WITH_FAKES = (
     "import sys; from zmon.probe.run import become, environment, inherited_environment; "
     "become(sys.argv[2:], environment(inherited_environment(), autoload=sys.argv[1]))"

@@ -1,4 +1,4 @@
-"""Tests of `zmon run` of the package for jobs: the same options as elsewhere, and one line for an error."""
+"""Tests of `zmon run` of the package for jobs: it has the options of the whole package, and an error is one line."""
 
 import sys
 
@@ -11,7 +11,7 @@ from zmon.probe import command
 
 @pytest.fixture
 def start(monkeypatch, capsys):
-    """Return a function that runs the command and returns what it would become, or its exit code and output."""
+    """Return a function that runs `zmon`, and returns the arguments of `run` or the exit code, and the output."""
 
     def run(*words):
         monkeypatch.setattr(sys, "argv", ["zmon", *words])

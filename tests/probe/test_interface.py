@@ -10,7 +10,7 @@ from zmon.probe.interface import JobInterface, job_interface, job_interface_name
 
 @pytest.fixture
 def sys_root(tmp_path):
-    """Make a /sys with three interfaces."""
+    """Return a folder like /sys, with three interfaces."""
     for number, interface_name in enumerate(("lo", "eth0", "docker0")):
         folder = tmp_path / "class/net" / interface_name / "statistics"
         folder.mkdir(parents=True)
@@ -27,8 +27,8 @@ INTERFACES = {
     "gloo before NCCL": ({"GLOO_SOCKET_IFNAME": "eth0", "NCCL_SOCKET_IFNAME": "docker0"}, False, "eth0"),
     "neither is set": ({}, False, None),
     "none of gloo exists": ({"GLOO_SOCKET_IFNAME": "eth7"}, False, None),
-    # Any but these (NCCL environment variables).
-    "any of NCCL but these": ({"NCCL_SOCKET_IFNAME": "^docker0,lo"}, False, None),
+    # `^`: NCCL takes any interface except these.
+    "any of NCCL except these": ({"NCCL_SOCKET_IFNAME": "^docker0,lo"}, False, None),
     "a prefix of NCCL": ({"NCCL_SOCKET_IFNAME": "eth"}, False, "eth0"),  # a prefix, unless it is preceded by `=`
     "a whole name of NCCL that does not exist": ({"NCCL_SOCKET_IFNAME": "=eth"}, False, None),
 }
@@ -40,13 +40,13 @@ def test_interface_is_loopback_on_one_host_and_else_that_of_gloo_or_nccl(sys_roo
 
 
 def test_interface_is_unknown_without_sys(sys_root):
-    assert job_interface_name({"NCCL_SOCKET_IFNAME": "eth"}, False, sys_root / "none") is None
+    assert job_interface_name({"NCCL_SOCKET_IFNAME": "eth"}, one_host=False, sys=sys_root / "none") is None
 
 
 def test_interface_without_readable_counters_is_none(sys_root):
     (sys_root / "class/net/eth0/statistics/tx_bytes").unlink()
-    assert job_interface({"GLOO_SOCKET_IFNAME": "eth0"}, False, sys_root) is None
-    assert job_interface({}, True, sys_root).name == "lo"
+    assert job_interface({"GLOO_SOCKET_IFNAME": "eth0"}, one_host=False, sys=sys_root) is None
+    assert job_interface({}, one_host=True, sys=sys_root).name == "lo"
 
 
 def test_counters_are_read_from_the_open_files_and_may_be_unknown(sys_root):

@@ -28,15 +28,10 @@ OPEN_MPI = {
     "OMPI_COMM_WORLD_LOCAL_SIZE": "4", "ZMON_JOB_ID": "mpi",
 }  # fmt: skip
 HYDRA = {"PMI_RANK": "5", "PMI_SIZE": "8", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "4", "ZMON_JOB_ID": "mpi"}
-
-
 BY_HAND = {"RANK": "1", "WORLD_SIZE": "2", "ZMON_JOB_ID": "x"}
 ONE_TASK_PER_NODE = {**SLURM, "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "SLURM_LOCALID": "0"}  # two nodes
-SLURM_AROUND = {
-    **SLURM,
-    "SLURM_PROCID": "0",
-    "SLURM_STEP_NUM_TASKS": "2",
-}  # mpirun is below a task of srun on each node
+# The variables around mpirun, if a task of srun starts it on each node.
+SLURM_AROUND = {**SLURM, "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}
 PLACE = ("rank", "local_rank", "world_size", "local_world_size")
 
 
@@ -114,9 +109,9 @@ def test_launch_environment_is_read(env, arguments, fields):
     assert (result.launcher_pid, result.launcher_start) == (os.getppid(), parent.start_ticks if parent else 0)
 
 
-def test_process_group_equal_to_the_launcher_changes_no_field():
-    for env, rank in ((TORCHRUN, 5), (SLURM, 6), (OPEN_MPI, 5)):
-        assert read_launch(env, rank=rank, world_size=8, init_method="env://") == read_launch(env)
+@pytest.mark.parametrize(("env", "rank"), [(TORCHRUN, 5), (SLURM, 6), (OPEN_MPI, 5)], ids=["torchrun", "Slurm", "MPI"])
+def test_process_group_equal_to_the_launcher_changes_no_field(env, rank):
+    assert read_launch(env, rank=rank, world_size=8, init_method="env://") == read_launch(env)
 
 
 @pytest.mark.parametrize("host", ["localhost:29500", "127.0.0.1:29500", "[::1]:29500", "localhost:1?x=y"])
@@ -158,9 +153,9 @@ def test_spawned_ranks_agree_on_a_job_id_from_the_script_name(tmp_path, start):
 
 
 @pytest.mark.parametrize("start", [["train.py"], ["-m", "train"], ["-m", "package"]], ids=" ".join)
-@pytest.mark.parametrize("again", ["its command", "another command", "a fork"])
-def test_ranks_that_the_first_rank_starts_by_its_own_command_are_of_its_launch(tmp_path, start, again):
-    """Other ranks may be the whole launch of a program that starts several launches one after the other."""
+@pytest.mark.parametrize("how", ["same", "different", "fork"])
+def test_ranks_that_the_first_rank_starts_by_its_own_command_are_of_its_launch(tmp_path, start, how):
+    """A rank with another command, or a fork, may be a launch of its own: a program may start several in turn."""
     script = """
         import os, subprocess, sys
         from zmon.probe.launch import read_launch
@@ -186,12 +181,11 @@ def test_ranks_that_the_first_rank_starts_by_its_own_command_are_of_its_launch(t
     (tmp_path / "train.py").write_text(textwrap.dedent(script))
     (tmp_path / "package").mkdir()
     (tmp_path / "package/__main__.py").write_text("import train\ntrain.main()\n")
-    how = {"its command": "same", "another command": "different", "a fork": "fork"}[again]
     done = subprocess.run(
         [sys.executable, *start, how, *start], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
     )  # fmt: skip
     first, second = done.stdout.splitlines()
-    assert (first == second) == (again == "its command")
+    assert (first == second) == (how == "same")
 
 
 STANDALONE = "21eaa884-67b9-44be-9e4e-74a94b691946"  # the run id that torchrun --standalone makes
@@ -259,7 +253,8 @@ def test_number_of_the_watch_above_is_read(value, number):
 
 
 def spawned(queue, leave, world_size):
-    launch = read_launch({"MASTER_ADDR": "node-a", "ZMON_JOB_ID": "x"}, None, 0, world_size)
+    """Tell the queue whether all ranks are on one host, and live until `leave` is set."""
+    launch = read_launch({"MASTER_ADDR": "node-a", "ZMON_JOB_ID": "x"}, rank=0, world_size=world_size)
     queue.put(launch.one_host)
     leave.wait(30)
 
@@ -268,7 +263,7 @@ def spawned(queue, leave, world_size):
     ("start", "world_size", "one_host"), [("spawn", 2, True), ("spawn", 4, False), ("fork", 2, False)]
 )
 def test_ranks_are_on_one_host_if_one_process_has_spawned_all_of_them(start, world_size, one_host):
-    """The meeting is at the name of a host, which says nothing. Two are spawned: 4 ranks are on two nodes."""
+    """The address is the name of a host, which tells nothing. Two ranks are spawned, so 4 ranks are on two nodes."""
     context = multiprocessing.get_context(start)
     queue, leave = context.Queue(), context.Event()
     ranks = [context.Process(target=spawned, args=(queue, leave, world_size)) for _ in range(2)]
@@ -278,4 +273,4 @@ def test_ranks_are_on_one_host_if_one_process_has_spawned_all_of_them(start, wor
     leave.set()
     for rank in ranks:
         rank.join(30)
-    assert answers[1] is one_host  # the first one may ask before the other has started
+    assert answers[1] is one_host  # the first rank may answer before the other rank has started

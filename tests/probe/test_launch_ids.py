@@ -1,4 +1,4 @@
-"""Tests of launch ids, with real processes: two launches never share one, the ranks and restarts of a launch do."""
+"""Tests of launch ids, with real processes: a launch has one id for all ranks and restarts, and it is its own."""
 
 import os
 import subprocess
@@ -24,15 +24,18 @@ def local(rank, port=1, size=2):
 
 
 def elastic(rank, restart, port=1, size=2):
-    """Return the variables that torchrun sets as well, if it is given no id."""
+    """Return the variables that torchrun sets for a rank on one host, without `--rdzv-id`."""
     return {
         **local(rank, port, size),
         **{"TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_RESTART_COUNT": str(restart)},
     }
 
 
-def started(tmp_path, *starts, command="{}"):
-    """Return the launch ids, and the pids of launchers, of ranks that one shell starts with these variables."""
+def start_ranks(tmp_path, *starts, command="{}"):
+    """Start a rank with each of these variables in one shell; return the launch ids and launcher pids of the ranks.
+
+    `command` is a wrapper, with `{}` where the command of the rank is.
+    """
     (tmp_path / "rank.py").write_text(RANK)
     rank = command.format(f"{sys.executable} {tmp_path / 'rank.py'}")
     lines = [f"env {' '.join(f'{name}={value}' for name, value in start.items())} {rank}" for start in starts]
@@ -45,13 +48,13 @@ def started(tmp_path, *starts, command="{}"):
     return [launch_id for launch_id, _ in ranks], [pid for _, pid in ranks]
 
 
-ONE = {
+ONE_LAUNCH = {
     "ranks that a shell starts": [local(0), local(1)],
     "restarts of torchrun that meet elsewhere": [
         elastic(0, 0), elastic(1, 0), elastic(0, 1, port=2), elastic(1, 1, port=2)],
     "restarts of a single rank below torchrun": [elastic(0, 0, size=1), elastic(0, 1, port=2, size=1)],
 }  # fmt: skip
-SEVERAL = {
+SEVERAL_LAUNCHES = {
     "a sweep of single ranks": [{}, {}, {}],
     "a sweep with a rank in its environment": [local(0, size=1), local(0, size=1)],
     "two launches of one shell": [local(0), local(0, port=2)],
@@ -59,27 +62,27 @@ SEVERAL = {
 }
 
 
-@pytest.mark.parametrize("starts", ONE.values(), ids=ONE)
+@pytest.mark.parametrize("starts", ONE_LAUNCH.values(), ids=ONE_LAUNCH)
 def test_ranks_and_restarts_of_a_launch_have_one_id(tmp_path, starts):
-    assert len(set(started(tmp_path, *starts)[0])) == 1
+    assert len(set(start_ranks(tmp_path, *starts)[0])) == 1
 
 
-@pytest.mark.parametrize("starts", SEVERAL.values(), ids=SEVERAL)
+@pytest.mark.parametrize("starts", SEVERAL_LAUNCHES.values(), ids=SEVERAL_LAUNCHES)
 def test_launches_have_different_ids(tmp_path, starts):
-    assert len(set(started(tmp_path, *starts)[0])) == len(starts)
+    assert len(set(start_ranks(tmp_path, *starts)[0])) == len(starts)
 
 
 def test_launches_of_two_shells_have_different_ids(tmp_path):
-    assert started(tmp_path, local(0))[0] != started(tmp_path, local(0))[0]
+    assert start_ranks(tmp_path, local(0))[0] != start_ranks(tmp_path, local(0))[0]
 
 
 def test_wrappers_of_each_rank_do_not_hide_their_launcher(tmp_path):
     """A shell, numactl or a profiler below the launcher differs from rank to rank."""
-    ids, launchers = started(tmp_path, local(0), local(1), command="sh -c '{}; true'")
+    ids, launchers = start_ranks(tmp_path, local(0), local(1), command="sh -c '{}; true'")
     assert len(set(ids)) == len(set(launchers)) == 1
 
 
 def test_nodes_of_a_launch_have_one_id(tmp_path):
-    nodes = [started(tmp_path, {**NODE, "RANK": rank, "MASTER_PORT": "1"})[0] for rank in "01"]
+    nodes = [start_ranks(tmp_path, {**NODE, "RANK": rank, "MASTER_PORT": "1"})[0] for rank in "01"]
     assert nodes[0] == nodes[1]
-    assert started(tmp_path, {**NODE, "RANK": "0", "MASTER_PORT": "2"})[0] != nodes[0]
+    assert start_ranks(tmp_path, {**NODE, "RANK": "0", "MASTER_PORT": "2"})[0] != nodes[0]

@@ -1,4 +1,4 @@
-"""Tests of the deletion of what dead ranks of this user left, by the next rank of the user."""
+"""Tests of the sweep: a new rank deletes the files that dead ranks of its user left behind."""
 
 import fcntl
 import os
@@ -30,14 +30,17 @@ def root(tmp_path):
 
 @pytest.fixture
 def left_box(root):
-    """Return a function that makes the box of a rank; all its files are old unless `age` is False."""
+    """Return a function that makes the box, the plan and the socket of a rank.
 
-    def make(rank=0, holder=None, since=int, age=True):
-        box = Box(root, Clock(since()), {"rank": rank}, holder)
+    `start` returns the nanoseconds of the clock at which the rank began. All files are old unless `is_old` is False.
+    """
+
+    def make(rank=0, holder=None, start=int, is_old=True):
+        box = Box(root, Clock(start()), {"rank": rank}, holder)
         (box.path.parent / PLAN_FILE).touch()
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(str(box.path.with_suffix(".sock")))
-        if age:
+        if is_old:
             make_old(root)
         return box
 
@@ -45,37 +48,44 @@ def left_box(root):
 
 
 def make_old(folder):
+    """Set the times of a folder, and of all in it, to a time before the grace period."""
     for parent, _, files in os.walk(folder, topdown=False):
         for name in (*files, ""):
             os.utime(os.path.join(parent, name), (LONG_AGO, LONG_AGO))  # noqa: PTH118
 
 
-@pytest.mark.parametrize("since", [int, lambda: time.monotonic_ns() + 10**15], ids=["long ago", "before a reboot"])
-def test_files_of_long_dead_ranks_are_deleted(left_box, root, sockets, since):
+@pytest.mark.parametrize("start", [int, lambda: time.monotonic_ns() + 10**15], ids=["long ago", "before a reboot"])
+def test_files_of_long_dead_ranks_are_deleted(left_box, root, sockets, start):
     left_box(0)
-    left_box(1, since=since)
+    left_box(1, start=start)
     sweep(root, sockets)
     assert list(root.iterdir()) == []
 
 
-def of_another_user(box):
+def give_to_another_user(box):
     os.chown(box.path.parents[1], BOB, -1)
     make_old(box.root)
 
 
-# What is left to the agent or to other ranks.
-LEFT_ALONE = {
-    # The box itself is old: writes to mapped memory leave its time alone.
-    "died a moment ago": ({"since": lambda: time.monotonic_ns() - 60_000_000_000}, lambda box: None),
-    "something changed in its folder": ({"age": False}, lambda box: os.utime(box.path, (LONG_AGO, LONG_AGO))),
-    "of another user": ({}, of_another_user),
-}
+def age_box(box):
+    os.utime(box.path, (LONG_AGO, LONG_AGO))
 
 
-@needs_root
-@pytest.mark.parametrize(("made", "change"), LEFT_ALONE.values(), ids=LEFT_ALONE)
-def test_box_is_left_alone(left_box, root, sockets, made, change):
-    box = left_box(**made)
+def leave_unchanged(box):
+    pass
+
+
+LEFT_ALONE = [  # the arguments of `left_box`, and a change before the sweep
+    # The file of the box is old: writes to mapped memory do not change the time of a file.
+    pytest.param({"start": lambda: time.monotonic_ns() - 60 * 10**9}, leave_unchanged, id="died a minute ago"),
+    pytest.param({"is_old": False}, age_box, id="something changed in its folder"),
+    pytest.param({}, give_to_another_user, id="of another user", marks=needs_root),
+]
+
+
+@pytest.mark.parametrize(("arguments", "change"), LEFT_ALONE)
+def test_box_is_left_alone(left_box, root, sockets, arguments, change):
+    box = left_box(**arguments)
     change(box)
     sweep(root, sockets)
     assert box.path.exists()
@@ -115,9 +125,8 @@ def test_box_that_a_rank_begins_during_the_sweep_is_kept(left_box, root, sockets
 
 
 def test_short_socket_of_a_killed_rank_is_deleted(root, sockets):
-    dead, young, served, other = (sockets / name for name in (
-        "zmon-0123456789abcdef.sock", "zmon-1123456789abcdef.sock", "zmon-2123456789abcdef.sock", "docker.sock",
-    ))  # fmt: skip
+    dead, young, served = (sockets / f"zmon-{number}123456789abcdef.sock" for number in range(3))
+    other = sockets / "docker.sock"
     for path in (dead, young, other):
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(str(path))

@@ -1,4 +1,4 @@
-"""Tests of the origin of an exception: its place in the job's code, its first cause, and collectives."""
+"""Tests of the origin of an exception: its place in the job's code, its first cause, and if a collective raised it."""
 
 import json
 
@@ -39,7 +39,7 @@ def hidden():
 
 
 def in_file(path, name, statement="raise RuntimeError('Connection reset by peer')"):
-    """Return a function that is defined in a file of that name."""
+    """Return a function with this name that is defined in the file `path`."""
     names = {}
     exec(compile(f"def {name}():\n    {statement}\n", path, "exec"), names)
     return names[name]

@@ -28,9 +28,10 @@ def job(tmp_path):
     return Job(tmp_path)
 
 
-def assert_single_line(err, *parts):
-    lines = err.splitlines()
-    assert len(lines) == 1, err
+def assert_single_line(stderr, *parts):
+    """Assert that stderr is one line of zmon with these parts."""
+    lines = stderr.splitlines()
+    assert len(lines) == 1, stderr
     assert lines[0].startswith("zmon: ")
     for part in parts:
         assert part in lines[0]
@@ -43,13 +44,14 @@ class Run(NamedTuple):
     """A command, and what it does."""
 
     command: list[str]
-    output: bytes = b""  # the beginning
+    output: bytes = b""  # the beginning of its stdout
     code: int = 0
-    watched: int = 0  # number of processes
-    file: tuple[str, str] | None = None  # of the job: name, content
+    watched: int = 0  # number of processes that are watched
+    file: tuple[str, str] | None = None  # name and content of a file of the job
 
 
 def site(text):
+    """Return the job's own sitecustomize, as the `file` of a run."""
     return "packages/sitecustomize.py", text
 
 

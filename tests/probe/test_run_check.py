@@ -1,4 +1,4 @@
-"""Tests of the line about processes that import torch without zmon, under `zmon run`."""
+"""Tests of the line that `zmon run` prints about processes that import torch without zmon."""
 
 import sys
 import time
@@ -18,7 +18,7 @@ env = environment(inherited_environment())
 check_beside(env["ZMON_RUN_PID"], look_seconds=0.05, lasting_seconds=0.1)
 become(sys.argv[1:], env)
 """
-# It looks like torch to the check.
+# A process that has this file in its memory looks as if it had imported torch.
 LOADS = """
 import mmap, os, sys, time
 with open("libtorch_cpu.so", "r+b") as file:
@@ -38,6 +38,7 @@ def job(tmp_path):
 
 
 def run(job, *command):
+    """Run a command under `zmon run`, whose check looks more often than that of a user."""
     return job.run(*command, prefix=[sys.executable, "-c", RUN])
 
 
@@ -57,7 +58,7 @@ UNHOOKED = {
 
 
 @pytest.mark.parametrize(("start", "reason"), UNHOOKED.values(), ids=UNHOOKED)
-def test_process_that_the_hook_does_not_reach_is_told_once(job, start, reason):
+def test_process_that_the_hook_does_not_reach_is_reported_once(job, start, reason):
     done = run(job, "sh", "-c", f"{start}; exit 3")
     assert done.returncode == 3
     (line,) = done.stderr.splitlines()
@@ -66,7 +67,7 @@ def test_process_that_the_hook_does_not_reach_is_told_once(job, start, reason):
 
 
 @pytest.mark.parametrize("start", [BESIDE, f"ZMON_DISABLED=1 PYTHONPATH=other {BESIDE}"])
-def test_process_that_the_hook_reaches_or_that_switched_zmon_off_is_no_line(job, start):
+def test_process_that_the_hook_reaches_or_that_switched_zmon_off_is_not_reported(job, start):
     done = run(job, "sh", "-c", f"{start}; true")
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -79,11 +80,11 @@ def test_rank_that_is_watched_ends_the_check(job):
 
 def test_check_ends_with_the_command(job):
     begin = time.monotonic()
-    assert run(job, "true").returncode == 0  # its stderr is closed: the check holds it too
+    assert run(job, "true").returncode == 0  # waits until stderr is closed, which the check also has open
     assert time.monotonic() - begin < 10.0
 
 
-OPTIONS = {
+OPTIONS = {  # a command line → the option by which Python ignores the hook
     "python train.py -I": "", "python -I train.py": "I", "python -uE train.py": "E", "python -X dev -S x": "S",
     "python -Xfrozen_modules=off -I x": "I", "python -W ignore -E x": "E", "python -W -I x": "", "python -uX": "",
     "python -m train -I": "", "python -W ignore -c pass": "", "python -Bc pass": "", "python3": "",

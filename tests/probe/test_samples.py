@@ -8,16 +8,19 @@ from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, TRAIN
 
 @pytest.fixture
 def box(box):
+    """Return the box of a rank that has begun to train."""
     box.timeline.turn_to(TRAIN)
     return box
 
 
 def samples_of_steps(box):
+    """Return the samples of each step, and those of all steps."""
     records, totals = read_steps(box)
     return [record.measures.samples for record in records], totals.measures.samples
 
 
 def call_model(counter, model, samples, backward=1):
+    """Call a model with these samples, and run its backward passes."""
     counter.call(model, samples)
     for _ in range(backward):
         counter.end_backward()
@@ -42,8 +45,11 @@ def test_samples_are_inferred(box, steps, samples, source):
     counter = box.ledger.samples
     for step in steps:
         for act in filter(None, step.split(", ")):
-            what, which, number = act.split()
-            counter.load(int(which), int(number)) if what == "load" else call_model(counter, int(which), int(number))
+            verb, *numbers = act.split()
+            if verb == "load":
+                counter.load(*map(int, numbers))
+            else:
+                call_model(counter, *map(int, numbers))
         box.timeline.end_step()
     known = [number for number in samples if number is not None]
     assert samples_of_steps(box) == (samples, sum(known) if known else None)
@@ -79,7 +85,7 @@ def test_batches_of_an_evaluation_or_a_checkpoint_belong_to_no_step(box):
     assert samples_of_steps(box)[0] == [8, 8, 7]
 
 
-CALLS = {
+CALLS = {  # model, samples and backward passes of each call → samples of the step
     "one call": ([(1, 8, 1)], 8),
     "two losses": ([(1, 8, 2)], 8),
     "gradient accumulation": ([(1, 8, 1), (1, 8, 1)], 16),

@@ -1,4 +1,4 @@
-"""Tests of a launch that begins on a host where another launch with its job id lives: it is a job of its own."""
+"""Tests of a second launch with the same job id on a host: it is a job of its own while the first launch lives."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ ELASTIC = {"TORCHELASTIC_RUN_ID": "none", "LOCAL_WORLD_SIZE": "4", "WORLD_SIZE":
 
 @pytest.fixture
 def start(tmp_path):
-    """Start a rank, whose launcher is this process, and return it with its job id."""
+    """Yield a function that starts a rank, whose launcher is this process, and returns the rank and its job id."""
     ranks = []
 
     def begin(**env):

@@ -1,7 +1,7 @@
 """Tests of a rank with several threads.
 
-Only the thread that trains, the rank's own one, changes the timeline. The collectives of other threads are counted.
-Another thread takes the rank over (`adopt_thread`) between two steps; then the own one is that thread.
+Only the thread that trains acts for the rank and changes the timeline. The collectives of other threads are counted.
+Between two steps another thread can take the rank over (`adopt_thread`), and then acts for it.
 """
 
 from threading import Barrier, Thread
@@ -67,7 +67,7 @@ def test_collectives_of_eight_threads_are_counted_exactly(box):
     box.steps(1)
     records, totals = read_steps(box)
     op = totals.measures.ops["all_reduce"]
-    lost = box.ledger.dropped
+    lost = box.ledger.dropped  # calls that found the queue full
     assert (op.count + lost, op.sent_bytes + 3 * lost, op.received_bytes + 5 * lost) == (8000, 24000, 40000)
     assert all(map(parts_sum_to_duration, records))
 
@@ -83,6 +83,7 @@ def test_collectives_beyond_the_queue_are_dropped_and_counted(box):
 
 
 def adopt(box):
+    """Let another thread take the rank over, if it may."""
     for thread in start_threads(1, box.timeline.adopt_thread):
         thread.join(10)
 
@@ -112,7 +113,7 @@ def test_thread_in_a_backward_pass_keeps_the_rank(box):
 
 
 def test_steps_of_threads_that_take_turns_are_whole(box):
-    """Threads take the rank over during each other's steps. No real job does, but its steps must be whole."""
+    """No real job has threads that take the rank over during each other's steps, but even then steps are whole."""
 
     def train():
         for _ in range(500):

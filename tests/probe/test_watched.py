@@ -105,7 +105,7 @@ def test_children_are_watched_unless_their_parent_is_a_rank(job):
 )
 def test_trainer_that_a_wrapper_starts_as_a_rank_is_watched(job, start):
     job.write(job.root / "train.py", "import torch")
-    job.run(*python(f"import os, subprocess, sys; {start}"), **RANK)
+    assert job.run(*python(f"import os, subprocess, sys; {start}"), **RANK).returncode == 0
     assert len(job.watched) == 1
 
 

@@ -10,18 +10,18 @@ from pathlib import Path
 from tests.places import REPOSITORY
 
 SOURCE = REPOSITORY / "zmon/probe/edge/edge.c"
-# PyCFunction has several real types, and not each callback needs all parameters.
+# Functions of other types are cast to PyCFunction, and some callbacks do not use all their parameters.
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-cast-function-type", "-Wno-unused-parameter")
 SANITIZERS = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer")
 
 
 def compiler() -> str | None:
-    """Return the path of the compiler; None if there is none, or Python has no headers."""
+    """Return the path of the compiler, or None if there is no compiler or Python has no headers."""
     return shutil.which("gcc") if Path(sysconfig.get_path("include"), "Python.h").exists() else None
 
 
 def build(folder: Path, *flags: str) -> Path:
-    """Compile the extension module with these flags; return its path."""
+    """Compile the C edge with these flags into the folder, and return the path of the module."""
     module = folder / f"native{sysconfig.get_config_var('EXT_SUFFIX')}"
     command = ["gcc", "-std=gnu11", "-fPIC", "-shared", *WARNINGS, *flags, f"-I{sysconfig.get_path('include')}"]
     subprocess.run([*command, str(SOURCE), "-o", str(module)], check=True)
@@ -29,7 +29,7 @@ def build(folder: Path, *flags: str) -> Path:
 
 
 def runtime(name: str) -> str:
-    """Return the path of a sanitizer's library, to be preloaded."""
+    """Return the path of a sanitizer's library; a process must preload it before it loads a module with sanitizers."""
     return subprocess.run(
         ["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True
     ).stdout.strip()

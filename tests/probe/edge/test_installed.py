@@ -1,4 +1,7 @@
-"""The installed package works with and without a C compiler: as a wheel, and by `make demo`. This takes minutes."""
+"""Tests that the installed package works with and without a C compiler: as a wheel, and with `make demo`.
+
+They take minutes.
+"""
 
 import json
 import os
@@ -32,9 +35,9 @@ def checkout(tmp_path) -> Path:
 
 def run(*command, cwd, **env) -> str:
     """Run a command and return its output, stderr included; it must succeed."""
-    ours = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    outer = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
     done = subprocess.run(
-        list(map(str, command)), cwd=cwd, env=ours | env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        list(map(str, command)), cwd=cwd, env=outer | env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     assert done.returncode == 0, done.stdout
     return done.stdout
@@ -65,7 +68,7 @@ def test_wheel_works_in_an_environment_outside_the_checkout(checkout, tmp_path, 
 
 
 def test_demo_works_without_a_compiler(checkout, tmp_path):
-    """Its summary and its exit code say that every part was healthy."""
+    """The demo exits with 0 only if every part was healthy."""
     output = run("make", "demo", "DURATION=30", cwd=checkout, ZMON_DATA_DIR=str(tmp_path / "data"), **WITHOUT_COMPILER)
     assert "setup: the C edge of the probe was not built" in output
     assert not list(checkout.glob("zmon/probe/**/*.so"))

@@ -1,4 +1,4 @@
-"""The C edge keeps no memory per step, and loses and keeps no reference."""
+"""Tests that the memory and the references of the C edge do not grow with the number of steps."""
 
 import gc
 import sys
@@ -14,6 +14,7 @@ pytestmark = pytest.mark.skipif(edge.C is None, reason="the package was built wi
 
 
 def step(rank):
+    """Run a step that calls each method of the hot path."""
     timeline, ledger = rank.timeline, rank.ledger
     timeline.begin_step(None)
     timeline.phase(3)
@@ -30,9 +31,15 @@ def step(rank):
 
 def traced_bytes():
     """Return the bytes that the steps have allocated; other threads of the test process allocate elsewhere."""
-    sources = (tracemalloc.Filter(True, __file__), tracemalloc.Filter(True, str(Path(edge.__file__).parents[1] / "*")))
-    taken = tracemalloc.take_snapshot().filter_traces((*sources, tracemalloc.Filter(True, "*/tests/probe/edge/*")))
-    return sum(statistic.size for statistic in taken.statistics("filename"))
+    folders = (Path(edge.__file__).parents[1], Path(__file__).parent)  # of the probe and of these tests
+    sources = [tracemalloc.Filter(inclusive=True, filename_pattern=f"{folder}/*") for folder in folders]
+    snapshot = tracemalloc.take_snapshot().filter_traces(sources)
+    return sum(statistic.size for statistic in snapshot.statistics("filename"))
+
+
+def num_edges():
+    """Return the number of timelines and ledgers of the C edge in this process."""
+    return sum(isinstance(value, edge.C.timeline | edge.C.ledger) for value in gc.get_objects())
 
 
 @pytest.mark.parametrize("steps", [20_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
@@ -43,7 +50,8 @@ def test_steps_keep_no_memory_and_no_reference(tmp_path, steps):
         step(rank)
     gc.collect()
     tracemalloc.start()
-    references, memory = [sys.getrefcount(value) for value in watched], traced_bytes()
+    references = [sys.getrefcount(value) for value in watched]
+    memory = traced_bytes()
     for _ in range(steps):
         step(rank)
     gc.collect()
@@ -55,14 +63,14 @@ def test_steps_keep_no_memory_and_no_reference(tmp_path, steps):
 
 
 def test_rank_that_is_gone_leaves_nothing(tmp_path):
-    def one(number):
-        rank = Replay(Path(tmp_path, str(number)), edge.C)
+    def edges_of_a_rank(folder):
+        rank = Replay(folder, edge.C)
         step(rank)
         rank.timeline.itself = rank.timeline  # a cycle, which the garbage collector must find
+        return num_edges()
 
-    one(0)
     gc.collect()
-    before = sum(isinstance(value, edge.C.timeline | edge.C.ledger) for value in gc.get_objects())
-    one(1)
+    before = num_edges()
+    assert edges_of_a_rank(tmp_path) == before + 2
     gc.collect()
-    assert sum(isinstance(value, edge.C.timeline | edge.C.ledger) for value in gc.get_objects()) == before
+    assert num_edges() == before

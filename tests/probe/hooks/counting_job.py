@@ -1,4 +1,4 @@
-"""Two ranks that issue every collective and count by hand the bytes that each moves; run by test_collectives."""
+"""The script of two ranks that issue every collective and count its bytes by hand; test_collectives runs it."""
 
 import json
 import os
@@ -13,11 +13,10 @@ import zmon
 from zmon.box.reader import BoxReader
 
 RANK = int(os.environ["RANK"])
-OTHER = 1 - RANK
 OUT = Path(sys.argv[0]).parent
 FLOAT = 4  # bytes
-counted = {}
-extras = {}
+counted = {}  # by op: the number of calls, and the bytes sent and received
+extras = {}  # other notes for the tests, by name
 
 
 def count(op, sent, received):
@@ -31,6 +30,7 @@ def floats(number):
 
 
 def wait_until(condition):
+    """Wait until the condition is true, or for ten seconds."""
     deadline = time.monotonic() + 10
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.005)
@@ -42,7 +42,7 @@ def main():
     with zmon.step():
         zmon.phase("forward")
 
-        # all_to_all_single with uneven splits: rank 0 keeps 3 rows and gives 5, rank 1 gives 1 and keeps 2; 6 wide
+        # Uneven splits of rows with 6 floats: rank 0 keeps 3 rows and sends 5, and rank 1 sends 1 and keeps 2.
         sent, received = ([3, 5], [3, 1]) if RANK == 0 else ([1, 2], [5, 2])
         dist.all_to_all_single(torch.empty(sum(received), 6), torch.ones(sum(sent), 6), received, sent)
         count("all_to_all", 6 * sum(sent), 6 * sum(received))
@@ -89,12 +89,12 @@ def main():
             dist.recv(floats(3), 0)
             count("recv", 0, 3)
 
-    # asynchronous: the call counts with its bytes
+    # An asynchronous collective is counted with its bytes at the call.
     handle = dist.all_reduce(floats(2000), async_op=True)
     handle.wait()
     count("all_reduce", 2000, 2000)
 
-    # groups: one of both ranks, one of rank 1 alone
+    # Two groups: one of both ranks, and one of rank 1 alone.
     both, single = dist.new_group([0, 1]), dist.new_group([1])
     for _ in range(3):
         dist.all_reduce(floats(1), group=both)
@@ -104,7 +104,7 @@ def main():
         count("all_reduce", 2, 2)
     extras["groups"] = {"both": both.group_name, "single": single.group_name if RANK == 1 else None}
 
-    # rank 1 comes late: it reads the box of rank 0, which waits
+    # Rank 1 comes late: it reads the box of rank 0, which waits for it.
     if RANK == 1:
         watched = BoxReader(Path(os.environ["ZMON_BOX_DIR"]) / "job/0/rank-0.box")
         wait_until(lambda: watched.now().op == "all_reduce" and watched.now().num_bytes == 2 * 77 * FLOAT)
@@ -114,7 +114,7 @@ def main():
     dist.all_reduce(floats(77))
     count("all_reduce", 77, 77)
 
-    # the same with an asynchronous collective, for which the rank waits after some own work
+    # Rank 1 comes late to an asynchronous collective. Each rank works for 50 ms before it waits for the collective.
     with zmon.step():
         dist.barrier()
         count("barrier", 0, 0)
@@ -125,14 +125,14 @@ def main():
         time.sleep(0.05)
         work.wait()
 
-    # torch raises an error for a wrong call, and the rank is in no collective after it
+    # torch raises an error for an invalid call, and the rank is in no collective after it.
     try:
         dist.all_reduce("no tensor")
     except (TypeError, AttributeError, ValueError) as error:
         extras["error"] = type(error).__name__
     extras["after error"] = zmon.probe.current._in_op
 
-    # a call with a timeout is counted too
+    # A call with a timeout is counted too.
     dist.barrier(timeout=None)
     count("barrier", 0, 0)
     with zmon.step():

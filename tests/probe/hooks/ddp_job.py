@@ -1,6 +1,6 @@
-"""Two ranks that train with DDP in many ways; run by test_ddp.
+"""The script of two ranks that train with DDP in many ways; test_ddp runs it.
 
-Each scenario compares what zmon counted with torch's flight recorder, which records all collectives of the group.
+For each scenario it notes what torch's flight recorder recorded, which is all collectives of the group.
 """
 
 import copy
@@ -26,28 +26,30 @@ from zmon.probe.hooks import ddp, reducer
 
 RANK = int(os.environ["RANK"])
 OUT = Path(sys.argv[0]).parent
+# Bytes of a number, by the name that the flight recorder has for its type.
 SIZES = {"Float": 4, "Half": 2, "Int": 4, "Long": 8, "Double": 8, "Byte": 1}
 
 
-def flights():
+def recorded_collectives():
+    """Return the entries of torch's flight recorder so far, the oldest first."""
     trace = json.loads(torch._C._distributed_c10d._dump_fr_trace_json(True, False))
     return trace.get("entries", [])
 
 
 def scenario(name, work):
     """Run a function as a step, and store the collectives that the flight recorder recorded during the step."""
-    before, dropped = len(flights()), probe.current.ledger.dropped
+    before, dropped = len(recorded_collectives()), probe.current.ledger.dropped
     with zmon.step():
         extra = work() or {}
     recorded = {}
-    for entry in flights()[before:]:
+    for entry in recorded_collectives()[before:]:
         op = entry["profiling_name"].removeprefix("gloo:").removeprefix("sparse_")
         num_bytes = sum(math.prod(size) * SIZES[kind] for size, kind in zip(
             entry["input_sizes"], entry["input_dtypes"], strict=True))  # fmt: skip
         count, total = recorded.get(op, (0, 0))
         recorded[op] = [count + 1, total + num_bytes * (2 if op == "all_gather" else 1)]  # received from two ranks
     results[name] = {"recorded": recorded, "dropped": probe.current.ledger.dropped - dropped, **extra}
-    assert not ddp._groups
+    assert not ddp._groups  # no backward pass is left open
 
 
 def accumulated():
@@ -137,7 +139,7 @@ def raising():
             loss.backward()
         except ArithmeticError as error:
             errors.append(str(error))
-    return {"errors": errors, "in op": probe.current._in_op}
+    return {"errors": errors, "in_op": probe.current._in_op}
 
 
 def copied():
@@ -147,7 +149,7 @@ def copied():
     train(other)
     gone = [weakref.ref(module), weakref.ref(other)]
     del module, other
-    return {"still alive": [ref() is not None for ref in gone], "reducers": len(reducer.reducers)}
+    return {"still_alive": [ref() is not None for ref in gone], "reducers": len(reducer.reducers)}
 
 
 def compiling():
@@ -161,7 +163,7 @@ def compiling():
 def compiled():
     for model in COMPILED:
         train(model)
-    return {"graph breaks": sum(torch._dynamo.utils.counters["graph_break"].values())}
+    return {"graph_breaks": sum(torch._dynamo.utils.counters["graph_break"].values())}
 
 
 ONE_LINE = {

@@ -9,12 +9,14 @@ X = torch.ones(4, 20)
 
 
 def net(buffers=False):
+    """Return a small network; with `buffers` it has a layer whose buffers DDP broadcasts."""
     return nn.Sequential(
         nn.Linear(20, 30), *[nn.BatchNorm1d(30)] * buffers, nn.ReLU(), nn.Linear(30, 10), nn.Linear(10, 1)
     )
 
 
 def train(module, steps=4, loss=lambda y: y.sum().backward(), x=X):
+    """Run forward and backward passes; `loss` gets the output of the module, and runs the backward pass."""
     for _ in range(steps):
         loss(module(x))
 

@@ -39,7 +39,7 @@ def wait_for_peer(module):
 
 
 def trained(steps=4, **options):
-    """Return a module after some passes. The C edge measures those of the only module from the fourth one on."""
+    """Return a module after some passes. The C edge measures the passes of the only module from the fourth pass on."""
     module = small(net(), **options)
     train(module, steps)
     return module
@@ -48,7 +48,7 @@ def trained(steps=4, **options):
 def settled(**options):
     module = trained(8, **options)
     noted = {"offered": simple_reducer._offered is not None, "edge": edge.CHOSEN.name}
-    del module  # it must live until here
+    del module  # the C edge measures it only while it lives
     return noted
 
 
@@ -104,7 +104,7 @@ def settled_copied():
 
 
 def settled_released():
-    """With the module, the hook on its parameter goes, which refers to the process group."""
+    """The hook on a parameter refers to the process group, and goes with the module."""
     inner = net()
     module = small(inner)
     train(module)
@@ -113,7 +113,7 @@ def settled_released():
     del module
     return {
         "hooks": [during, len(last._post_accumulate_grad_hooks or ())],
-        "weak references": weakref.getweakrefcount(last),  # torch.utils.swap_tensors accepts none
+        "weak_references": weakref.getweakrefcount(last),  # torch.utils.swap_tensors accepts none
         "edge": edge.CHOSEN.name,
     }
 
@@ -136,7 +136,7 @@ def settled_raising():
         y.sum().backward()
     except ArithmeticError as error:
         errors.append(str(error))
-    return {"errors": errors, "in op": probe.current._in_op}
+    return {"errors": errors, "in_op": probe.current._in_op}
 
 
 def settled_late_peer():
@@ -161,7 +161,7 @@ def settled_callback():
     try:
         y.sum().backward()
     except ArithmeticError as error:
-        return {"errors": [str(error)], "in op": probe.current._in_op}
+        return {"errors": [str(error)], "in_op": probe.current._in_op}
     return {}
 
 
@@ -181,7 +181,7 @@ def settled_threads():
 
 
 def settled_groups():
-    """A module on a group beyond the last one that has live words."""
+    """The group of the module is one more than the live words of a box have room for."""
     groups = [torch.distributed.new_group([0, 1]) for _ in range(layout.MAX_GROUPS)]
     module = small(net(), process_group=groups[-1])
     train(module, 6)

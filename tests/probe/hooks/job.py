@@ -1,4 +1,4 @@
-"""Run a script of these tests in two ranks, and read what it noted and what its boxes have."""
+"""Run a script of these tests in two ranks, and read its notes, its output and the boxes of the ranks."""
 
 import contextlib
 import json
@@ -10,7 +10,7 @@ from tests.boxes import read_records, read_totals
 from tests.conftest import ranks_in
 from zmon.box.reader import BoxReader
 
-NOTED = "noted-{}.json"  # the file of a rank, beside its script
+NOTED = "noted-{}.json"  # the file with the notes of a rank, beside the script
 
 
 def run_job(zygote, folder, script, seconds, **env):

@@ -63,7 +63,7 @@ def counts(op):
 """
 
 
-# The end of a process that has loaded torch takes longer than most scripts; other tests look at it.
+# The regular end of a process that has loaded torch takes longer than most scripts; other tests cover it.
 END = "\nsys.stdout.flush()\nos._exit(0)\n"
 
 

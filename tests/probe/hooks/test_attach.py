@@ -36,10 +36,7 @@ def test_hook_that_fails_is_reported_and_the_others_are_installed(start_rank):
 
 def test_backend_and_group_names_are_known_after_process_groups_are_made(start_rank):
     script = """
-from zmon.box.reader import BoxReader
 import torch.distributed as dist
-def identity():
-    return bytes(timeline.box.view)  # opening and closing the file would drop the rank's lock
 for number in range(2):
     store = f"file://{os.path.dirname(sys.argv[0])}/store{number}"
     dist.init_process_group("gloo", init_method=store, rank=0, world_size=1)
@@ -48,6 +45,7 @@ for number in range(2):
     dist.all_reduce(torch.ones(1), group=other)
     dist.destroy_process_group()
 names = [name for name, _ in timeline.group.__self__._groups]
-print(len(names) == len(set(names)), len(names) <= 4, b"gloo" in identity(), timeline.ledger.dropped)
+box = bytes(timeline.box.view)  # a reader would drop the rank's lock of the file when it closes it
+print(len(names), len(names) == len(set(names)), b"gloo" in box, timeline.ledger.dropped)
 """
-    assert run_script(start_rank, script) == ["True True True 0"]
+    assert run_script(start_rank, script) == ["2 True True 0"]

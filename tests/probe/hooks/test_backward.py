@@ -19,9 +19,10 @@ class Note(torch.autograd.Function):
         return gradient
 x = torch.ones(2, requires_grad=True)
 def noted():
-    noted = list(phases)
+    # Return the phases since the last call, and the current phase and activity.
+    since_last = list(phases)
     phases.clear()
-    return noted, phase(), activity()
+    return since_last, phase(), activity()
 """
 
 CASES = """

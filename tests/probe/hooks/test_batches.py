@@ -28,6 +28,8 @@ class Stream(IterableDataset):
 
 
 class ByLength(BatchSampler):
+    """A sampler whose batches have different sizes, as if it grouped texts by their length."""
+
     def __iter__(self):
         return iter([[0, 1], [2, 3, 4, 5, 6], [7, 8, 9]])
 
@@ -40,15 +42,18 @@ class Batch:
 
 
 def sizes(loader):
+    """Return the samples of each batch that the loader returns."""
     batches = iter(loader)
     return [loaded_samples(batches, batch) for batch in batches]
 
 
 def time_major(items):
+    """Collate a batch whose second dimension is the samples."""
     return torch.stack([item[0] for item in items], dim=1)
 
 
 def packed(items):
+    """Collate a batch without a dimension for the samples."""
     return torch.cat([item[0] for item in items])
 
 
@@ -57,11 +62,11 @@ def packed(items):
     [
         (DataLoader(Numbers(), 4), [4, 4, 2]),
         (DataLoader(Numbers(), 4, drop_last=True), [4, 4]),
-        (DataLoader(Numbers(), 4, sampler=DistributedSampler(Numbers(), 2, 0)), [4, 1]),
+        (DataLoader(Numbers(), 4, sampler=DistributedSampler(Numbers(), num_replicas=2, rank=0)), [4, 1]),
         (DataLoader(Numbers(), 4, collate_fn=time_major), [4, 4, 2]),
         (DataLoader(Numbers(), 4, collate_fn=packed), [4, 4, 2]),
         (DataLoader(Numbers(), 4, collate_fn=str), [4, 4, 2]),
-        (DataLoader(Numbers(), batch_sampler=ByLength(range(10), 4, False)), [2, 5, 3]),
+        (DataLoader(Numbers(), batch_sampler=ByLength(range(10), batch_size=4, drop_last=False)), [2, 5, 3]),
         (DataLoader(Stream(torch.zeros(3)), 4), [4, 4, 2]),
         (DataLoader(Stream((torch.zeros(3), 1)), 4, collate_fn=time_major), [4, 4, 3]),  # the last one cannot be known
         (DataLoader(Stream(torch.zeros(5, 3)), None), [5] * 10),  # batches of the data set itself
@@ -77,13 +82,13 @@ BATCHES = {
     "list": ([torch.zeros(6, 2), torch.zeros(7)], 6),
     "nested": (((), {"ids": torch.zeros(6, 2)}), 6),
     "mapping": (UserDict(mask=None, ids=torch.zeros(6, 2)), 6),
-    "named tuple": (Batch(["a"], torch.zeros(6, 2), None), 6),
+    "dataclass": (Batch(["a"], torch.zeros(6, 2), None), 6),
     "a number first, such as a weight": ((torch.tensor(1.0), torch.zeros(6, 2)), 6),
     "nested tensor": (torch.nested.nested_tensor([torch.zeros(2, 8), torch.zeros(3, 8)]), 2),
     "only a number": (torch.tensor(1.0), None),
     "texts": (["a", "b"], None),
     "too deep": ([[[[[torch.zeros(6)]]]]], None),
-    "class": (Batch, None),
+    "class that is a dataclass": (Batch, None),
     "object": (object(), None),
     "nothing": (None, None),
 }

@@ -6,7 +6,7 @@ from tests.probe.hooks.scripts import cases
 
 COMPILE = """
 def compile_now():
-    # Compile and call a new function; return the activity meanwhile, and that after it.
+    # Compile and call a new function; return the activity during the compilation, and the activity after the call.
     activities = []
     def backend(graph, inputs):
         activities.append(activity())

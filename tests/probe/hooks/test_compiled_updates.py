@@ -1,4 +1,4 @@
-"""Tests of optimizers whose step is compiled. Its updates are steps, without a warning, and with torch's own graphs."""
+"""Tests of compiled optimizer steps: each update is a step, without a warning and without another graph of torch."""
 
 import functools
 
@@ -29,7 +29,7 @@ def backward():
     model(batch).sum().backward()
 
 warnings.simplefilter("error", UserWarning)
-torch._logging.set_logs(dynamo=50)  # torch's own warning about the name of the update in a profile
+torch._logging.set_logs(dynamo=50)  # hides torch's own warning about the name of the update in a profile
 """
 
 CASES = """

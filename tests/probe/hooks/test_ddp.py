@@ -4,10 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.probe.hooks.ddp_models import net
 from tests.probe.hooks.job import run_job
 
 pytestmark = pytest.mark.e2e  # the fixture `ranks` starts ranks
-SAME = (
+# The scenarios of ddp_job whose counts and bytes equal those of the flight recorder.
+EXACT = (
     "plain", "buffers", "two_types", "accumulated", "find_unused", "static_graph", "bucket_view", "built_in_hook",
     "own_hook", "own_hook_static_graph", "gan", "sub_group", "checkpointed", "retained_graph", "several_roots",
     "explicit_gradients", "second_derivatives", "joined", "joined_with_unused", "raising", "late_peer", "copied",
@@ -16,9 +18,9 @@ SAME = (
     "settled_joined", "settled_raising", "settled_late_peer", "settled_reentrant", "settled_callback",
     "settled_threads", "settled_groups", "compiled",
 )  # fmt: skip
-
-
-OTHERS = ("sparse", "in_two_parts", "settled_unseen", "compiling")
+BYTES_UNKNOWN = ("sparse", "in_two_parts")  # only the counts equal those of the flight recorder
+NOT_EXACT = (*BYTES_UNKNOWN, "settled_unseen", "compiling")
+GRADIENT_BYTES = sum(parameter.nbytes for parameter in net().parameters())  # of the module in most scenarios
 
 
 @pytest.fixture(
@@ -28,8 +30,8 @@ OTHERS = ("sparse", "in_two_parts", "settled_unseen", "compiling")
 )
 def ranks(request, tmp_path_factory):
     """Return what each scenario noted, and the record of its step, by rank and scenario."""
-    *scenarios, last = SAME
-    names = ",".join((*scenarios, *OTHERS, last))  # the last one needs what was compiled
+    *scenarios, last = EXACT
+    names = ",".join((*scenarios, *NOT_EXACT, last))  # the last scenario runs what "compiling" has compiled
     zygote = request.getfixturevalue(request.param)
     results = run_job(
         zygote, tmp_path_factory.mktemp("ddp"), "ddp_job.py", 120, SCENARIOS=names, TORCH_FR_BUFFER_SIZE="5000"
@@ -42,7 +44,7 @@ def ranks(request, tmp_path_factory):
 
 
 def measured_counts(scenario):
-    """Return count and bytes by op; in a broadcast a rank either sends or receives."""
+    """Return count and bytes by op, as the flight recorder has them; in a broadcast a rank sends or receives."""
     return {
         op: [moved.count, (sum if op == "broadcast" else max)([moved.sent_bytes, moved.received_bytes])]
         for op, moved in scenario.record.measures.ops.items()
@@ -51,7 +53,7 @@ def measured_counts(scenario):
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-@pytest.mark.parametrize("name", SAME)
+@pytest.mark.parametrize("name", EXACT)
 def test_counts_and_bytes_equal_those_of_the_flight_recorder(ranks, rank, name):
     scenario = ranks[rank][name]
     assert scenario.recorded
@@ -59,7 +61,7 @@ def test_counts_and_bytes_equal_those_of_the_flight_recorder(ranks, rank, name):
     assert scenario.dropped == 0
 
 
-@pytest.mark.parametrize("name", ["sparse", "in_two_parts"])
+@pytest.mark.parametrize("name", BYTES_UNKNOWN)
 def test_counts_are_right_even_if_bytes_are_unknown(ranks, name):
     for rank in ranks:
         scenario = rank[name]
@@ -71,7 +73,9 @@ def test_counts_are_right_even_if_bytes_are_unknown(ranks, name):
 def test_unseen_collectives_between_passes_are_not_counted_as_reductions(ranks):
     for rank in ranks:
         scenario = rank["settled_unseen"]
-        assert measured_counts(scenario)["all_reduce"][0] == scenario.recorded["all_reduce"][0] - scenario.unseen
+        measured, _ = measured_counts(scenario)["all_reduce"]
+        recorded, _ = scenario.recorded["all_reduce"]
+        assert measured == recorded - scenario.unseen
 
 
 def test_bytes_of_sparse_gradients_are_unknown_and_reported_once(ranks):
@@ -88,7 +92,8 @@ def test_rank_waits_in_backward_for_the_late_rank(ranks):
 
 @pytest.mark.parametrize("name", ["late_peer", "settled_late_peer"])
 def test_box_shows_the_wait_in_backward(ranks, name):
-    assert ranks[1][name].peer == ["all_reduce", 2 * 951 * 4]
+    sent_and_received = 2 * GRADIENT_BYTES
+    assert ranks[1][name].peer == ["all_reduce", sent_and_received]
 
 
 def test_c_edge_alone_measures_the_passes_of_the_only_module_while_they_are_alike(ranks):
@@ -102,24 +107,25 @@ def test_nothing_is_left_on_a_parameter_whose_module_is_gone(ranks):
     for rank in ranks:
         released = rank["settled_released"]
         assert released.hooks == [released.edge == "c", 0]
-        assert vars(released)["weak references"] == 0
+        assert released.weak_references == 0
 
 
 def test_rank_has_no_collective_in_flight_after_backward_raised(ranks):
     for rank in ranks:
-        assert rank["settled_raising"].errors == ["in backward"]
-        assert not vars(rank["settled_raising"])["in op"]
         assert rank["raising"].errors == ["in backward", "in a callback"]
-        assert not vars(rank["raising"])["in op"]
+        assert rank["settled_raising"].errors == ["in backward"]
+        assert rank["settled_callback"].errors == ["in a callback"]
+        for name in ("raising", "settled_raising", "settled_callback"):
+            assert rank[name].in_op is False, name
 
 
 def test_copied_ddp_modules_are_released(ranks):
     for rank in ranks:
-        assert vars(rank["copied"])["still alive"] == [False, False]
+        assert rank["copied"].still_alive == [False, False]
         assert rank["copied"].reducers == 0
 
 
-def test_compiler_has_no_more_graph_breaks_than_without_zmon(ranks):
-    """DDP itself breaks the graph at its forward and at the methods of the reducer."""
+def test_hooks_add_no_graph_break_to_those_of_ddp(ranks):
+    """Without zmon there are 3 in torch 2.13, at DDP's forward and its logger; another torch may have one more."""
     for rank in ranks:
-        assert vars(rank["compiled"])["graph breaks"] <= 4
+        assert rank["compiled"].graph_breaks <= 4

@@ -13,14 +13,15 @@ def evaluate(model=model, batch=batch):
     with torch.no_grad():
         model(batch)
     return activity()
-def hooks(*models):  # those that wait for an evaluation or for its end
-    parts = [part for each in models or (model,) for part in each.modules()]
-    hooks = [hook for part in parts for hook in part._forward_pre_hooks.values()]
+def hooks(*models):
+    # Return the number of hooks in the models that wait for an evaluation or for its end.
+    modules = [module for root in models or (model,) for module in root.modules()]
+    hooks = [hook for module in modules for hook in module._forward_pre_hooks.values()]
     return sum(type(hook).__module__ == "zmon.probe.hooks.evaluation" for hook in hooks)
 """
 
 CASES = """
-== evaluation before the first step belongs to init, and else lasts from its first forward to the next training
+== evaluation before the first step belongs to init, and a later one lasts from its first forward to the next training
 print(evaluate(), hooks())
 > init 0
 train(model.train())
@@ -63,7 +64,7 @@ train()
 short_lived = nn.Linear(2, 2).eval()
 address = id(short_lived)
 del short_lived
-later = next(each for each in [nn.Linear(2, 2) for _ in range(100)] if id(each) == address)
+later = next(module for module in [nn.Linear(2, 2) for _ in range(100)] if id(module) == address)
 print(evaluate(later, torch.ones(1, 2)))
 > eval
 

@@ -1,4 +1,4 @@
-"""Tests of what a program finds in its environment that a rank becomes by an exec."""
+"""Tests of the environment of a program that a rank becomes by an exec."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ CLEAN = {"PATH": os.environ["PATH"]}
 
 
 def run(code, **variables):
-    """Return what the program prints that a rank with this code becomes."""
+    """Run the code in a rank, which becomes another program, and return the lines that are printed."""
     env = {**CLEAN, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **variables}
     done = subprocess.run([sys.executable, "-c", SCRIPT + code], env=env, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
@@ -41,9 +41,8 @@ def test_program_that_a_rank_becomes_is_watched_once_it_trains(code, path):
 
 
 def test_path_of_a_process_whose_children_may_be_ranks_does_not_grow():
-    assert (
-        run("os.execv(sys.executable, command)", PYTHONPATH=f"{AUTOLOAD}:{':'.join(sys.path)}")[0].count(AUTOLOAD) == 1
-    )
+    (line,) = run("os.execv(sys.executable, command)", PYTHONPATH=f"{AUTOLOAD}:{':'.join(sys.path)}")
+    assert line.count(AUTOLOAD) == 1
 
 
 def test_program_of_a_child_is_unwatched():

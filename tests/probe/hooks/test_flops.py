@@ -1,4 +1,4 @@
-"""Tests of the count of one step's operations: real models against counts by hand, and what must not be counted."""
+"""Tests of the count of a step's operations: it equals counts by hand of real models, and is withheld if in doubt."""
 
 import os
 import subprocess
@@ -204,14 +204,14 @@ print(counted()[:2], counted()[3])
 > ('', 0) none of the steps 4 to 8 could be counted as a whole
 
 == counted step is over before training has a lease of its own
-# The counted step takes longer, which must be no stall.
+# The counted step takes longer than others, and must not look like a stall.
 from zmon.job.lease import Leases
 from zmon.probe.hooks.flops import FIRST_STEP
 run(small_step, FIRST_STEP)
 print(counted()[0], FIRST_STEP < Leases().learned_after_steps)
 > counted True
 
-== products of nested tensors are told as uncounted
+== products of nested tensors are reported as uncounted
 # They have no shape that could be read.
 warnings.simplefilter("ignore")
 weight = torch.ones(8, 8, requires_grad=True)
@@ -261,7 +261,7 @@ run(step, 6)
 print(counted()[:2])
 > ('counted', 512)
 
-== higher order operator in the counted step works and is told
+== higher order operator in the counted step works and is reported as uncounted
 from torch._higher_order_ops.out_dtype import out_dtype
 def step():
     integers = torch.ones(4, 4, dtype=torch.int8)

@@ -8,6 +8,7 @@ LOOP = """
 from torch.utils.data import DataLoader
 from zmon.probe.hooks import forward
 def sources():
+    # Return the source of the samples, and their number so far.
     return timeline.ledger.samples.source, timeline.ledger._amounts[0]
 class Notes(nn.Module):
     # The last layer, which notes the phase in which it is called.
@@ -48,8 +49,6 @@ class Pipeline:  # torchrec.TrainPipelineSparseDist: batches come from an iterat
         self.model(current).sum().backward()
         optimizer.step()
 """
-
-
 DDP = """
 import inspect
 import torch.distributed as dist
@@ -59,7 +58,6 @@ plain = DistributedDataParallel.forward
 model = DistributedDataParallel(model)
 train.__defaults__ = (model,)
 """
-
 
 CASES = """
 == job with a loader gets no hook and its samples from the loader

@@ -1,11 +1,11 @@
-"""Tests of jobs that make new optimizer objects while they train: an object stands for the one before it."""
+"""Tests of jobs that make new optimizer objects while they train: a new object counts as the one that it replaces."""
 
 import pytest
 
 from tests.probe.hooks.scripts import run_script
 
 MAKE = "make = lambda parameters: torch.optim.SGD(parameters, 0.1)"
-# It refers to itself, so only the garbage collector ends it.
+# The object refers to itself, so only a garbage collection ends it; automatic ones are off.
 CYCLE = """
         gc.disable()
         def make(parameters):
@@ -13,21 +13,23 @@ CYCLE = """
             made.itself = made
             return made
 """
+# What a job does with each batch: two optimizers of two models, or two updates of the copy of a model for one task.
 TWO = "first, second = make({}.parameters()), make({}.parameters()); first.step(); second.step()"
 INNER = "inner = make(copy.deepcopy(model).parameters()); inner.step(); inner.step()"
 JOBS = {
+    # how to make an optimizer, what the job does with each of 20 batches, and the steps of the job
     "one for each batch": (MAKE, "make(model.parameters()).step()", 20),
     "one for each batch that refers to itself": (CYCLE, "make(model.parameters()).step()", 20),
     "two for each batch": (MAKE, TWO.format("model[0]", "model[2]"), 20),
     "two of equal models for each batch": (MAKE, TWO.format("model", "twin"), 20),
     "two for each batch that refer to themselves": (CYCLE, TWO.format("model", "twin"), 20),
-    # as with one inner optimizer for all tasks, each inner update is a step
+    # Each inner update is a step, as if one inner optimizer served all tasks.
     "one for each of two tasks, and one for all": (MAKE, f"{INNER}; {INNER}; optimizer.step()", 80),
 }
 
 
-@pytest.mark.parametrize(("make", "update", "number"), JOBS.values(), ids=JOBS)
-def test_new_objects_count_as_the_same_optimizers(start_rank, make, update, number):
+@pytest.mark.parametrize(("make", "update", "num_steps"), JOBS.values(), ids=JOBS)
+def test_new_objects_count_as_the_same_optimizers(start_rank, make, update, num_steps):
     script = f"""
         {make.strip()}
         from zmon.probe.hooks.steps import _fresh, _rounds
@@ -37,11 +39,12 @@ def test_new_objects_count_as_the_same_optimizers(start_rank, make, update, numb
         print(steps(), len([*_rounds._order, *_rounds._joined, *_fresh._known]))
     """
     counted, remembered = map(int, run_script(start_rank, script)[0].split())
-    assert number - 2 <= counted <= number  # the first objects are known later
+    assert num_steps - 2 <= counted <= num_steps  # the first objects replace none
     assert remembered < 10
 
 
-def test_optimizers_that_nothing_stands_for_are_forgotten(start_rank):
+def test_optimizers_that_no_new_object_replaces_are_forgotten(start_rank):
+    """A job makes 1,500 of them, each for other parameters."""
     script = f"""
         {CYCLE.strip()}
         from zmon.probe.hooks.steps import _fresh, _rounds

@@ -11,11 +11,11 @@ def note():
     phases.append(phase())
     activities.append(activity())
 def noted():
-    # Return the phases and the activities in which the data set was asked.
-    noted = list(phases), list(activities)
+    # Return the phases and the activities in which the data set was read since the last call.
+    since_last = list(phases), list(activities)
     phases.clear()
     activities.clear()
-    return noted
+    return since_last
 class Numbers(Dataset):
     def __len__(self):
         return 3
@@ -99,7 +99,7 @@ for epoch in range(3):
 > ['loader_start', 'train', 'train'] train 9
 
 == loader that is started for each batch belongs to the steps
-# Its time is part of each step, where `input_bound` and stragglers are judged.
+# Its time is part of each step, so that the detectors of slow input and of stragglers see it.
 for _ in range(6):
     next(iter(DataLoader(Numbers())))
     train()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from types import FunctionType
 
 import pytest
 
@@ -13,7 +14,7 @@ from zmon.probe.hooks.loops import LoopNotes
 from zmon.schema.training_loops import from_text
 
 PATH = "/home/ann/train.py"
-# Each calls `step`; the lines with a number sign are in a loop around it.
+# Each script calls `step`; the lines that end with a number sign are in a loop around the call.
 SCRIPTS = {
     "for": """
 def main():
@@ -144,9 +145,8 @@ class Script:
     """A script that is run with `LoopNotes` at the end of each step."""
 
     def __init__(self, monkeypatch, source, path=PATH):
-        from types import FunctionType
-
-        self.notes, self.texts = LoopNotes(None), []
+        self.notes = LoopNotes(None)
+        self.texts = []  # each text that was noted for the agent
         monkeypatch.setattr(probe, "identify", lambda loops: self.texts.append(loops))
         names = {"step": self.step, "other": lambda: None, "context": contextlib.nullcontext, "fail": self.fail}
         self.globals = {**names, "contextlib": contextlib, "FunctionType": FunctionType, "__name__": "__main__"}
@@ -179,9 +179,15 @@ def test_loops_are_written_only_if_they_change(monkeypatch):
 
 def test_functions_are_read_once(monkeypatch):
     codes = []
-    monkeypatch.setattr(loops, "find_loops", lambda code: codes.append(code) or [])
+
+    def find_no_loops(code):
+        codes.append(code)
+        return []
+
+    monkeypatch.setattr(loops, "find_loops", find_no_loops)
     script = Script(monkeypatch, SCRIPTS["two places of steps"])
     script.globals["main"]()
+    assert script.globals["main"].__code__ in codes
     assert len(codes) == len(set(codes))
 
 
@@ -196,8 +202,8 @@ def test_loops_of_a_step_in_another_thread_are_unknown(monkeypatch):
 
 
 def test_function_of_many_instructions_is_not_read(monkeypatch):
-    long = "def main():\n" + "    other(); other(); other()\n" * 1500 + "    for _ in range(2):\n        step()\n"
-    script = Script(monkeypatch, long)
+    calls = "    other(); other(); other()\n" * 1500
+    script = Script(monkeypatch, f"def main():\n{calls}    for _ in range(2):\n        step()\n")
     script.globals["main"]()
     assert script.texts == []
 

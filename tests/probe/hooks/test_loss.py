@@ -1,6 +1,6 @@
 """Tests of the loss with which a backward pass begins: on the CPU in a rank, on a GPU with a fake device.
 
-Nothing of it may reach the job: no error, no warning, no node in its graph, no wait.
+The reading must not show in the job: no error, no warning, no node in its graph, no wait.
 """
 
 from types import SimpleNamespace
@@ -15,6 +15,7 @@ START = """
 from zmon.probe.hooks import loss as hook_of_loss
 warnings.simplefilter("error")
 def since():
+    # Return the step since which losses of backward passes are not finite.
     step = timeline.ledger.losses._since[0]
     return {layout.UNKNOWN: "unknown", layout.FINITE: "finite"}.get(step, step)
 nan = float("nan")
@@ -144,15 +145,19 @@ class Place:
     """A place in pinned memory, which has the number once the device has done the copy."""
 
     def __init__(self, device, dtype):
-        self.device, self.dtype, self.at, self.number = device, dtype, None, None
+        self.device = device
+        self.dtype = dtype
+        self.copied_at = None  # milliseconds of the device, at which the copy is done
+        self.number = None
 
     def copy_(self, loss, non_blocking):
         assert non_blocking
         assert loss.is_detached
-        self.at, self.number = self.device.queued, loss.number
+        self.copied_at = self.device.queued
+        self.number = loss.number
 
     def item(self):
-        assert self.at <= self.device.done, "the number has not arrived"
+        assert self.copied_at <= self.device.done, "the number has not arrived"
         return self.number
 
 
@@ -169,7 +174,7 @@ def losses(device):
 
 
 def exchange(device, losses, step, number, dtype="float32"):
-    """Compute a loss on the device, which takes a millisecond, and return what has arrived."""
+    """Compute a loss on the device in a millisecond; return the losses that have arrived, with their steps."""
     device.launch(1)
     loss = SimpleNamespace(dtype=dtype, detach=lambda: SimpleNamespace(number=number, is_detached=True))
     return [*losses.exchange(step, loss)]
@@ -208,7 +213,8 @@ def test_device_is_not_asked_while_a_graph_is_captured(device, losses):
     assert exchange(device, losses, 3, 0.3) == [(1, 0.5)]
 
 
-def test_failed_device_raises_what_the_hook_ignores(device, losses):
+def test_error_of_the_device_is_raised(device, losses):
+    """The hook catches it, as any error of the probe."""
     device.broken = True
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match="CUDA error"):
         exchange(device, losses, 1, 0.5)

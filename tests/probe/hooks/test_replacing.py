@@ -1,4 +1,4 @@
-"""Tests of the wrappers, which replace a function in all modules and keep its name and its warnings."""
+"""Tests of wrappers: a wrapper replaces a function in all modules, and keeps its name and the lines of its warnings."""
 
 import importlib.util
 import sys
@@ -19,7 +19,7 @@ def test_missing_and_lazy_modules_are_skipped(monkeypatch, capsys):
     loader.exec_module(lazy)
     for name, module in {"lazy": lazy, "slots": Slots(), "none": None, "number": 3}.items():
         monkeypatch.setitem(sys.modules, name, module)
-    replace({lambda: None: lambda: None})  # of a function that no module has
+    replace({lambda: None: lambda: None})  # no module has this function
     assert capsys.readouterr().out == ""  # the module `this` would print text if it were loaded
 
 

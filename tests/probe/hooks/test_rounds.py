@@ -1,4 +1,4 @@
-"""Tests of the number of training steps of a job with several optimizers that step one after the other."""
+"""Tests of the number of training steps in jobs whose optimizers step one after the other."""
 
 import pytest
 from hypothesis import given
@@ -31,7 +31,7 @@ class FakeTraining:
         return self.run("|").steps
 
 
-CASES = {
+CASES = {  # the order in which the optimizers step → the number of training steps
     "single optimizer": ("a" * 10, 10),
     "two always": ("ab" * 10, 10),
     "five of the critic, then the generator": ("dddddg" * 10, 50),

@@ -9,7 +9,7 @@ import importlib, pathlib
 from zmon.box.reader import BoxReader
 FOLDER = os.path.dirname(sys.argv[0])
 FILE = FOLDER + '/model.pt'
-reader = BoxReader(timeline.box.path)  # never closed: that would let go of the lock of the box
+reader = BoxReader(timeline.box.path)  # never closed: that would release the lock of the box
 def saved():
     # Return the activity, and True if the box has a checkpoint.
     return activity(), reader.last_boundary()[layout.LAST_CHECKPOINT] > 0
@@ -148,20 +148,20 @@ print(*saved())
 
 == functions of other libraries that write files are checkpoints, with any import
 sys.path.insert(0, FOLDER)
-for path, names in (
-    ("safetensors/torch", "save_file"), ("lightning/fabric/utilities/cloud_io", "_atomic_save"),
-    ("lightning_fabric/utilities/cloud_io", "_atomic_save"), ("megatron/core/dist_checkpointing/serialization", "save"),
-):
-    file = pathlib.Path(FOLDER, path + ".py")
+from zmon.probe.hooks.saving import _SAVERS
+results = set()
+for name, savers in _SAVERS.items():
+    if name.startswith("torch."):
+        continue
+    file = pathlib.Path(FOLDER, *name.split(".")).with_suffix(".py")
     file.parent.mkdir(parents=True)
-    file.write_text(f"def {names}(tensors, path): return path")
-    module = importlib.import_module(path.replace("/", "."))
-    train()
-    print(getattr(module, names)({}, "file"), *saved())
-> file checkpoint True
-> file checkpoint True
-> file checkpoint True
-> file checkpoint True
+    file.write_text("".join(f"def {saver}(tensors, path): return path\\n" for saver in savers))
+    module = importlib.import_module(name)
+    for saver in savers:
+        train()
+        results.add((getattr(module, saver)({}, "file"), *saved()))
+print(results)
+> {('file', 'checkpoint', True)}
 """
 
 

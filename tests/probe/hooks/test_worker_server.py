@@ -37,7 +37,7 @@ def test_longest_path_beside_the_box_can_be_bound(tmp_path):
         server.bind(str(longest))
 
 
-def test_socket_whose_path_would_be_too_long_has_a_name_of_its_own_in_tmp(tmp_path):
+def test_rank_whose_socket_path_would_be_too_long_has_a_socket_of_its_own_in_tmp(tmp_path):
     box = tmp_path / ("x" * 100) / "0" / "rank-3.box"
     path = socket_path(box)
     assert len(os.fsencode(path)) <= MAX_PATH
@@ -87,7 +87,7 @@ if "watched" in sys.argv:
 print("goes on", file=sys.stderr)
 dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}/store", rank=0, world_size=1)
 own = _WorkerServer("own.sock")  # logs a line as zmon's server would, and three more at its end
-time.sleep(0.3)
+time.sleep(0.3)  # a shutdown before its thread listens would hang
 own.shutdown()
 dist.destroy_process_group()
 print("ends", file=sys.stderr)

@@ -8,15 +8,14 @@ import pytest
 from zmon.probe.hooks.world import collective_timeout
 
 SCRIPT = """
-    import datetime, os
+    import datetime
     import torch.distributed as dist, zmon
     from zmon import probe
     zmon.attach()
     def label():
         print(probe._identity.labels.get("collective_timeout_seconds"))
     def join(name, **timeout):
-        dist.init_process_group("gloo", init_method=f"file://{os.getcwd()}/{os.getpid()}-{name}", rank=0, world_size=1,
-                                **timeout)
+        dist.init_process_group("gloo", init_method=f"file://FOLDER/{name}", rank=0, world_size=1, **timeout)
         label()
         dist.destroy_process_group()
     label()
@@ -26,18 +25,17 @@ SCRIPT = """
 
 
 def test_rank_has_the_timeout_of_its_process_group_as_a_label(start_rank, tmp_path):
-    rank = start_rank(SCRIPT.replace("{os.getcwd()}", str(tmp_path)))
+    rank = start_rank(SCRIPT.replace("FOLDER", str(tmp_path)))
     assert rank.wait() == 0
     assert rank.output.split() == ["None", "1800", "77.5"]
 
 
 HEALS = """
-    import os
     import torch, torch.distributed as dist, zmon
     from zmon import probe
     zmon.attach()
     def join(name):
-        dist.init_process_group("gloo", init_method=f"file://{os.getcwd()}/{os.getpid()}-{name}", rank=0, world_size=1)
+        dist.init_process_group("gloo", init_method=f"file://FOLDER/{name}", rank=0, world_size=1)
     def train(number):
         for _ in range(number):
             with zmon.step():
@@ -59,7 +57,7 @@ HEALS = """
 
 def test_rank_that_joins_again_counts_its_collectives_from_0_and_notes_its_steps_before(start_rank, tmp_path):
     """A rank that has left its groups keeps its counts, which show afterwards who waited for whom."""
-    rank = start_rank(HEALS.replace("{os.getcwd()}", str(tmp_path)))
+    rank = start_rank(HEALS.replace("FOLDER", str(tmp_path)))
     assert rank.wait() == 0
     assert rank.output.splitlines() == ["None 5", "None 5", "5 2"]
 
@@ -73,11 +71,11 @@ JOINS = """
     dist.init_process_group("gloo", init_method="file://STORE", rank=number, world_size=2)
 """
 UNSET = "for name in ('RANK', 'WORLD_SIZE', 'LOCAL_WORLD_SIZE', 'ZMON_JOB_ID'): os.environ.pop(name, None)"
-SHOWN_ALONE = "zmon: this is rank {} of 2, but it is watched as a job of one rank: "
+COMPLAINT = "zmon: this is rank {} of 2, but it is watched as a job of one rank: "
 
 
-@pytest.mark.parametrize(("variables", "line"), [(UNSET, SHOWN_ALONE), ("", "")], ids=["unset", "set"])
-def test_rank_that_attached_before_it_had_its_number_complains(start_rank, tmp_path, variables, line):
+@pytest.mark.parametrize(("variables", "line"), [(UNSET, COMPLAINT), ("", "")], ids=["unset", "set"])
+def test_rank_complains_only_if_it_attached_before_it_had_its_number(start_rank, tmp_path, variables, line):
     script = JOINS.replace("VARIABLES", variables).replace("STORE", str(tmp_path / "store"))
     for number, rank in enumerate([start_rank(script, number, 2, GLOO_SOCKET_IFNAME="lo") for number in range(2)]):
         assert rank.wait() == 0
@@ -85,8 +83,8 @@ def test_rank_that_attached_before_it_had_its_number_complains(start_rank, tmp_p
         assert bool(rank.output) == bool(line)
 
 
-def group(**timeouts):
-    """Return a process group with these backends, each with its timeout in seconds; None: it has no options."""
+def group_of(**timeouts):
+    """Return a fake process group; `timeouts` are seconds by backend, or None for a backend without options."""
 
     def backend(name, seconds):
         options = {} if seconds is None else {"options": SimpleNamespace(_timeout=timedelta(seconds=seconds))}
@@ -99,7 +97,7 @@ def group(**timeouts):
 
 
 class _Hashed:
-    """A namespace that a set can have, as it can a backend of torch."""
+    """A namespace that can be a member of a set, like a backend of torch."""
 
     def __init__(self, backend):
         self.__dict__.update(vars(backend))
@@ -107,12 +105,12 @@ class _Hashed:
 
 OFF = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "0"}
 CASES = {
-    "NCCL": (group(nccl=600), {}, "600"),
-    "NCCL and gloo": (group(nccl=600, gloo=1800), {}, "600"),
-    "NCCL that does not handle errors": (group(nccl=600), OFF, ""),
-    "NCCL whose ranks block and raise": (group(nccl=600), {**OFF, "TORCH_NCCL_BLOCKING_WAIT": "1"}, "600"),
-    "gloo does not read the variables of NCCL": (group(gloo=1800), OFF, "1800"),
-    "a backend that does not say its timeout": (group(other=None), {}, ""),
+    "NCCL": (group_of(nccl=600), {}, "600"),
+    "NCCL and gloo": (group_of(nccl=600, gloo=1800), {}, "600"),
+    "NCCL that does not handle errors": (group_of(nccl=600), OFF, ""),
+    "NCCL whose ranks block and raise": (group_of(nccl=600), {**OFF, "TORCH_NCCL_BLOCKING_WAIT": "1"}, "600"),
+    "gloo does not read the variables of NCCL": (group_of(gloo=1800), OFF, "1800"),
+    "a backend that does not say its timeout": (group_of(other=None), {}, ""),
 }
 
 
