@@ -3,8 +3,7 @@
 import pytest
 
 from tests.build import JOB, plan, rank_state
-from tests.hub.fakes import FakeAgent, healthy, two_agents
-from tests.hub.test_job_state import steps
+from tests.hub.fakes import FakeAgent, healthy, step_records, two_agents
 
 
 async def rows(hub_client):
@@ -21,7 +20,7 @@ async def test_plan_and_measurement_are_side_by_side(start_hub):
     agent = planning(plan(seconds=(0.02, 0.01, 0.01, 0.01), totals={"samples_per_second": 5.0}))
     hub_client = await start_hub(agent)
     await hub_client.passes(1)
-    agent.records = steps(1, 5)
+    agent.records = step_records(1, 5)
     await hub_client.passes()
     first = (await rows(hub_client))[0]
     assert (first["rank"], first["host"], first["tables"], first["num_tables"]) == (0, "node-a", ["t0"], 1)
