@@ -121,23 +121,20 @@ async def test_error_on_a_job_does_not_affect_other_jobs(start_hub, monkeypatch)
 
 
 async def test_error_of_a_detector_is_cleared_after_a_success(start_hub, monkeypatch):
-    agent, broken = FakeAgent(*healthy()), [True]
+    agent = FakeAgent(*healthy())
 
     def detect(self, snapshot):
-        if broken:
-            raise ZeroDivisionError("division by zero")
-        return ()
-
-    monkeypatch.setattr(Coverage, "detect", detect)
+        raise ZeroDivisionError("division by zero")
 
     async def failed(hub_client):
         detectors = (await hub_client.get("/api/v1/detectors"))["detectors"]
         return {detector["name"]: detector["failed"] for detector in detectors}["coverage"]
 
     hub_client = await start_hub(agent)
-    await hub_client.passes()
-    assert await failed(hub_client) == "ZeroDivisionError: division by zero"
-    broken.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(Coverage, "detect", detect)
+        await hub_client.passes()
+        assert await failed(hub_client) == "ZeroDivisionError: division by zero"
     await hub_client.passes()
     assert await failed(hub_client) is None
 
@@ -214,11 +211,15 @@ def test_records_of_an_earlier_collective_of_the_step_hide_no_hang():
     assert (finding.cause, finding.ranks) == ("compute_hang", (2,))
 
 
-def test_rank_that_ended_in_a_collective_had_waited():
+def test_rank_that_ended_with_a_collective_in_flight_had_waited():
+    """Ranks 0 and 1 end; only rank 1 has a collective in flight. Rank 2 has one too, and lives."""
     before = [inside(r, sequence=301, sequences={"0": 301}) for r in (0, 1, 2)]
+    in_flight = replace(WAITS, num_pending=1)
+    records = (WAITS, in_flight, in_flight)
     state = JobState(set(), 3, Account(JOB))
-    records = (WAITS, replace(WAITS, num_pending=1), replace(WAITS, num_pending=1))
-    state.flights = {r.rank: StandingObservation.of(r, each) for r, each in zip(before, records, strict=True)}
+    state.flights = {
+        rank.rank: StandingObservation.of(rank, record) for rank, record in zip(before, records, strict=True)
+    }
     assert state.add(snapshot(*before), []).waiters == frozenset()
     after = [*(replace(r, alive=False, gone_seconds=1.0) for r in before[:2]), before[2]]
     assert state.add(snapshot(*after), []).waiters == {1}

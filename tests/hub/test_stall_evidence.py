@@ -136,9 +136,11 @@ async def test_finding_other_than_a_stall_gathers_no_flight_records(start_hub):
     await hub_client.passes()
     node_b.down = True
     hub_client.hub.links[1]._answered_at -= 11  # as if eleven seconds had passed
-    (finding,) = await poll(hub_client.findings)
+    assert await poll(hub_client.findings)
     await hub_client.passes()
+    (finding,) = await hub_client.findings()
     assert "in_flight" not in finding["evidence"]
+    assert node_a.evidence_requests() == []
 
 
 async def test_flight_records_are_gathered_before_the_leases_end(start_hub):

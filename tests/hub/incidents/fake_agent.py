@@ -52,12 +52,15 @@ async def incident(hub_client, number=1):
         return (await hub_client.get("/api/v1/incidents"))["incidents"]
 
     summaries = await poll(written, 15.0, until=lambda summaries: len(summaries) == number)
+    assert len(summaries) == number
     return await hub_client.get(f"/api/v1/incidents/{summaries[0]['id']}")
 
 
 async def resolved_incident(hub_client):
     """Wait until the only incident is resolved; return it."""
-    return await poll(lambda: incident(hub_client), 8.0, until=lambda capsule: capsule["finding"]["resolved"])
+    capsule = await poll(lambda: incident(hub_client), 8.0, until=lambda capsule: capsule["finding"]["resolved"])
+    assert capsule["finding"]["resolved"]
+    return capsule
 
 
 def texts_of(capsule):

@@ -150,5 +150,5 @@ async def test_rank_states_in_a_capsule_are_from_the_opening(start_hub):
     hub_client = await start_hub(agent)
     first = await incident(hub_client)
     agent.ranks = [rank_state(rank, step=200) for rank in range(4)]
-    await poll(hub_client.no_findings, 8.0)
+    assert await poll(hub_client.no_findings, 8.0)
     assert [row["step"] for row in (await incident(hub_client))["ranks"]] == [row["step"] for row in first["ranks"]]

@@ -8,8 +8,10 @@ from tests.hub.fakes import frozen, healthy, hub_over, poll
 from tests.hub.incidents.fake_agent import AgentWithSteps, incident, resolved_incident, texts_of
 
 
-def with_capsule(findings):
-    return findings and findings[0]["capsule"]
+async def has_capsule(hub_client):
+    """Return True if the newest active finding has its capsule."""
+    findings = await hub_client.findings()
+    return bool(findings) and findings[0]["capsule"] is not None
 
 
 @pytest.mark.usefixtures("resolves_soon")
@@ -18,7 +20,7 @@ async def test_restarted_hub_continues_the_capsule(tmp_path):
     async with agent.serve():
         async with hub_over(tmp_path, agent) as hub_client:
             before = await incident(hub_client)
-            assert await poll(hub_client.findings, until=with_capsule)
+            assert await poll(lambda: has_capsule(hub_client))
         async with hub_over(tmp_path, agent) as hub_client:
             await hub_client.passes(5)
             assert len((await hub_client.get("/api/v1/incidents"))["incidents"]) == 1
@@ -36,7 +38,7 @@ async def test_restarted_hub_closes_the_capsule_of_an_ended_finding(tmp_path):
     async with agent.serve():
         async with hub_over(tmp_path, agent) as hub_client:
             capsule = await incident(hub_client)
-            assert await poll(hub_client.findings, until=with_capsule)
+            assert await poll(lambda: has_capsule(hub_client))
         folder = tmp_path / "incidents" / capsule["finding"]["id"]
         shutil.copytree(folder, tmp_path / "active capsule")
         agent.ranks = healthy()
