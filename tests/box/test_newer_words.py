@@ -9,7 +9,8 @@ from zmon.box import layout
 from zmon.errors import BoxCorrupt, BoxRefused
 from zmon.schema.limits import MAX_WORLD_SIZE
 
-WORDS_OF_KIND_9 = (5, 9, False, b"kernel", b"out of memory", b"", b"")  # its time is 5 ns
+# Time in nanoseconds, kind, whether it was in a collective, type, message, frame and root cause.
+WORDS_OF_KIND_9 = (5, 9, False, b"kernel", b"out of memory", b"", b"")
 
 
 def write_state(box, activity, phase, op=layout.NONE, group=layout.NONE):
