@@ -41,9 +41,11 @@ def test_every_field_of_the_identity_is_read_with_its_type(tmp_path):
 @pytest.mark.parametrize("name", [field.name for field in fields(Identity)])
 def test_field_of_the_identity_is_stored_separately(name):
     """Two fields with the same place, or a field without one, would return another value."""
-    others = {int: 7, float: 1_700_000_000.5, str: "ab" * 16 if name == "run_uid" else "other", dict: {"model": "dlrm"}}
-    other = {"float32": 0.25, "bfloat16": 0.75} if name == "flops_dtypes" else others[type(getattr(FULL, name))]
-    changed = replace(FULL, **{name: other})
+    value_by_name = {"run_uid": "ab" * 16, "flops_dtypes": {"float32": 0.25, "bfloat16": 0.75}}
+    value_by_type = {int: 7, float: 1_700_000_000.5, str: "other", dict: {"model": "dlrm"}}
+    value = value_by_name.get(name, value_by_type[type(getattr(FULL, name))])
+    changed = replace(FULL, **{name: value})
+    assert changed != FULL
     assert unpacked_identity(packed_identity(changed)) == changed
 
 

@@ -1,10 +1,9 @@
-"""Tests of the lock of the directory of boxes, which a rank holds while it makes its box."""
+"""Tests of the lock on the directory of boxes, which a rank holds while it makes its box."""
 
 import errno
 import fcntl
 import os
 import threading
-import time
 
 import pytest
 
@@ -12,18 +11,18 @@ from zmon.box import living_launch
 from zmon.box.living_launch import creation_lock
 
 
-def test_rank_waits_until_the_one_before_it_has_made_its_box(tmp_path):
-    other = os.open(tmp_path, os.O_RDONLY)
-    fcntl.flock(other, fcntl.LOCK_EX)
-    released = []
+def test_rank_waits_while_another_rank_makes_its_box(tmp_path):
+    lock_of_another_rank = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(lock_of_another_rank, fcntl.LOCK_EX)
+    is_released = threading.Event()
 
     def release():
-        released.append(time.monotonic())
-        os.close(other)
+        is_released.set()
+        os.close(lock_of_another_rank)
 
     threading.Timer(0.1, release).start()
     with creation_lock(tmp_path):
-        assert released
+        assert is_released.is_set()
 
 
 def test_rank_does_not_wait_on_a_file_system_without_locks(tmp_path, monkeypatch):

@@ -49,7 +49,7 @@ def test_dead_rank_is_dead_while_its_workers_and_theirs_live(start_rank):
                 if grandchild:
                     os.write(write, f"{grandchild}".encode())
                 while True:
-                    os.fstat(box._fd)  # they hold the file open
+                    os.fstat(box._fd)  # worker and grandchild have the file open
                     time.sleep(0.01)
             workers += [worker, int(os.read(read, 20))]
         print("workers", *workers, flush=True)
@@ -83,7 +83,7 @@ def test_forked_worker_that_ends_does_not_make_its_rank_look_dead(start_rank):
     assert read_lock_holder(rank) == rank.pid
 
 
-def test_rank_started_by_another_rank_is_refused_and_continues(start_rank):
+def test_second_process_of_a_rank_is_refused_and_continues(start_rank):
     first = start_rank(IDLE, world_size=2)
     first.says("attached")
     second = start_rank(

@@ -9,6 +9,9 @@ from zmon.box import layout
 from zmon.errors import BoxCorrupt, BoxRefused
 from zmon.schema.limits import MAX_WORLD_SIZE
 
+# Time in nanoseconds, kind, whether it was in a collective, type, message, frame and root cause.
+WORDS_OF_KIND_9 = (5, 9, False, b"kernel", b"out of memory", b"", b"")
+
 
 def write_state(box, activity, phase, op=layout.NONE, group=layout.NONE):
     """Write a state as the rank does, with any numbers."""
@@ -39,7 +42,7 @@ def test_unknown_op_becomes_text(box, reader):
 
 
 def test_unknown_kind_of_last_words_becomes_text(box, reader):
-    box.writer._words(5, 9, False, b"kernel", b"out of memory", b"", b"")
+    box.writer._words(*WORDS_OF_KIND_9)
     assert (reader.words().kind, reader.words().message) == ("kind-9", "out of memory")
 
 

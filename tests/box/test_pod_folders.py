@@ -110,9 +110,7 @@ def deep(node):
 
 
 @needs_root
-def test_folder_that_is_nested_too_deep_is_told_with_the_next_step_and_the_others_go(
-    folders, deep, node, clock, caplog
-):
+def test_folder_that_is_nested_too_deep_is_logged_and_hinders_no_other_deletion(folders, deep, node, clock, caplog):
     folders.remove()
     clock.sleep(GRACE_SECONDS + 1)
     assert folders.remove() == [GONE]

@@ -24,6 +24,7 @@ def places(tmp_path):
 
 
 def mounts(folder, kind):
+    """Write a table of mounts in which the file system of this folder is of this kind; return its path."""
     device = folder.stat().st_dev
     table = folder / f"mounts-{kind}"
     table.write_text(f"21 1 {os.major(device)}:{os.minor(device)} / /x rw - {kind} none rw\n")
@@ -39,8 +40,8 @@ def test_named_directory_is_used_as_it_is(places, tmp_path):
 @pytest.mark.parametrize("name", ["a network/boxes", "link/boxes"])
 def test_directory_on_a_network_is_refused(places, tmp_path, kind, name):
     (tmp_path / "link").symlink_to(tmp_path / "a network")
-    point = str(tmp_path / "a network").replace(" ", r"\040")
-    places.mounts.write_text(f"20 1 254:0 / / rw - ext4 none rw\n21 20 0:7 / {point} rw - {kind} server:/x rw\n")
+    mount_point = str(tmp_path / "a network").replace(" ", r"\040")
+    places.mounts.write_text(f"20 1 254:0 / / rw - ext4 none rw\n21 20 0:7 / {mount_point} rw - {kind} server:/x rw\n")
     with pytest.raises(BoxUnavailable, match=rf"it is on {kind}, .* Set ZMON_BOX_DIR to a directory in memory"):
         prepare_root({"ZMON_BOX_DIR": str(tmp_path / name)}, places)
     prepare_root({"ZMON_BOX_DIR": str(tmp_path / "a network of disks")}, places)
@@ -60,9 +61,8 @@ SIZES = {
 def test_boxes_take_a_small_share_of_the_memory_that_others_need(places, tmp_path, monkeypatch, mebibytes, ranks, fits):
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_blocks=mebibytes * 256, f_frsize=4096))
     root = places.in_shm(ME) / "not made yet"
-    with (
-        contextlib.nullcontext() if fits else pytest.raises(BoxUnavailable, match=r"has .* MiB.*--shm-size.*unwatched")
-    ):
+    refused = pytest.raises(BoxUnavailable, match=r"has .* MiB.*--shm-size.*unwatched")
+    with contextlib.nullcontext() if fits else refused:
         check_share(root, ranks, places)
     check_share(root, 10_000, replace(places, shm=Path("/proc")))  # a file system for boxes has no limit
 
@@ -118,7 +118,7 @@ def test_link_in_place_of_the_directory_is_refused(places, tmp_path):
     check_owner(tmp_path / "private")
 
 
-def test_memory_of_this_machine_is_known(tmp_path):
+def test_memory_of_this_machine_is_known():
     if file_system(Places().shm) not in ("tmpfs", ""):
         pytest.skip("/dev/shm is not tmpfs")
     assert file_system(Places().shm) == "tmpfs"

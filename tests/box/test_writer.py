@@ -119,6 +119,7 @@ def test_discarded_box_is_deleted_alone(tmp_path):
 
 
 _RACER = """
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -126,7 +127,6 @@ from tests.boxes import IDENTITY
 from zmon.box import BoxWriter
 from zmon.errors import BoxUnavailable
 from zmon.probe.edge import CHOSEN
-import os
 
 print("ready", flush=True)
 boxes = []  # a winner holds its box until all have tried

@@ -3,14 +3,14 @@
 import asyncio
 import inspect
 import time
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from tests.build import agent_report, rank_state, waiting
+from tests.build import JOB, agent_report, rank_state, step_record, waiting
 from zmon.hub import Hub, HubConfig
 from zmon.schema.api.packed import CONTENT_TYPE, pack
 from zmon.schema.host import HostSample
@@ -22,25 +22,37 @@ class FakeAgent:
     """An agent that reports these ranks."""
 
     def __init__(self, *ranks, host="node-a"):
-        self.host, self.ranks = host, ranks
-        self.suspects, self.version, self.leaving = [], 0, False
-        self.records, self.sample = {}, HostSample()
-        self.plans, self.plans_version = {}, ""
-        self.down = self.hangs = False
-        self.requests = []
-        self.cursor = 0
+        self.host = host
+        self.ranks = ranks
+        self.requests = []  # path and query of each request
+        self.down = False  # it aborts each connection
+        self.hangs = False  # it does not answer requests for a report
         self.is_older = False  # it knows no packed reports
         self.spoil = bytes  # what becomes of a packed report on the way
+        # The report:
+        self.sample = HostSample()
+        self.records = {}  # records of steps by job id and run uid, for the next report alone
+        self.cursor = 0
+        self.plans = {}  # by run uid
+        self.plans_version = ""
+        # The answer to a long poll:
+        self.suspects = []
+        self.version = 0  # of the suspects
+        self.leaving = False
+        # The evidence of each rank:
         self.rank_behind = 2  # it did not enter the collective
-        self.stack = ""  # of each rank
         self.silent_ranks = ()  # their evidence never arrives
-        self.work = None  # of each rank
-        self.outside_loops = None  # of each rank
-        self.stderr_tail = None  # of each rank
-        self.acts, self.answer_act = [], None  # requests for acts; the function that answers one, or does not
+        self.stack = ""  # the stack of all ranks; empty: a text with the rank
+        self.work = None
+        self.outside_loops = None
+        self.stderr_tail = None
+        # Acts:
+        self.acts = []  # the requests
+        self.answer_act = None  # a function that returns changes of the answer, or a response in its place
 
     @asynccontextmanager
     async def serve(self):
+        """Serve HTTP at `url`."""
         app = web.Application()
         app.add_routes(
             [
@@ -55,6 +67,7 @@ class FakeAgent:
             yield self
 
     def check(self, request):
+        """Record a request; abort its connection if the agent is down."""
         self.requests.append(request.path_qs)
         if self.down:
             request.transport.abort()
@@ -65,14 +78,14 @@ class FakeAgent:
         while self.hangs:
             await asyncio.sleep(0.02)
         self.cursor += 1
-        news = self.plans if request.query.get("plans", "") != self.plans_version else {}
+        has_plans = request.query.get("plans", "") == self.plans_version
         report = agent_report(
             *self.ranks,
             host=self.host,
             sample=self.sample,
             records=self.records,
             cursor=self.cursor,
-            plans=news,
+            plans={} if has_plans else self.plans,
             plans_version=self.plans_version,
         )
         self.records = {}
@@ -132,6 +145,7 @@ class FakeAgent:
 
 
 def stopped(rank, **changes):
+    """Return a rank that has been stopped for two seconds."""
     return rank_state(rank, process_state="T", stopped_seconds=2.0, step_seconds=2.0, **changes)
 
 
@@ -141,7 +155,13 @@ def frozen():
 
 
 def healthy():
+    """Return four ranks that train."""
     return [rank_state(rank) for rank in range(4)]
+
+
+def step_records(first, last, ranks=range(4), uid="uid-{}"):
+    """Return the records of these steps, 20 ms each, by job id and run uid."""
+    return {JOB: {uid.format(rank): tuple(map(step_record, range(first, last + 1))) for rank in ranks}}
 
 
 class HubClient:
@@ -177,17 +197,14 @@ class HubClient:
         return [float(line.split()[-1]) for line in lines if line.startswith(start)]
 
     async def heartbeat(self):
+        """Return a list of the unix time of the last pass; empty: the hub has made none."""
         return await self.metric("zmon_hub_last_pass_timestamp_seconds")
 
     async def passes(self, number=3):
         """Wait for this number of further passes."""
         for _ in range(number):
             before = await self.heartbeat()
-
-            async def beat(before=before):
-                return await self.heartbeat() != before
-
-            assert await poll(beat)
+            assert await poll(self.heartbeat, until=before.__ne__) != before
 
 
 async def poll(probe, seconds=TIMEOUT_SECONDS, until=bool):
@@ -204,6 +221,7 @@ async def poll(probe, seconds=TIMEOUT_SECONDS, until=bool):
 
 @asynccontextmanager
 async def hub_over(tmp_path, *agents, **config):
+    """Yield a client of a hub that asks these agents, with short intervals."""
     quick = {"interval_seconds": 0.05, "alert_interval_seconds": 0.03, "wait_seconds": 0.3, **config}
     hub = Hub(HubConfig(tuple(agent.url for agent in agents), tmp_path, **quick))
     async with TestClient(TestServer(hub.app())) as client:
@@ -212,18 +230,18 @@ async def hub_over(tmp_path, *agents, **config):
 
 @asynccontextmanager
 async def contexts(agents):
-    if not agents:
-        yield
-        return
-    async with agents[0].serve(), contexts(agents[1:]):
+    """Serve these agents."""
+    async with AsyncExitStack() as stack:
+        for agent in agents:
+            await stack.enter_async_context(agent.serve())
         yield
 
 
 def two_agents():
     """Return the agents of two hosts with two ranks each, which have been training for a minute."""
-    a = [rank_state(rank, activity_seconds=60.0) for rank in (0, 1)]
-    b = [rank_state(rank, activity_seconds=60.0, host="node-b") for rank in (2, 3)]
-    return FakeAgent(*a), FakeAgent(*b, host="node-b")
+    of_node_a = [rank_state(rank, activity_seconds=60.0) for rank in (0, 1)]
+    of_node_b = [rank_state(rank, activity_seconds=60.0, host="node-b") for rank in (2, 3)]
+    return FakeAgent(*of_node_a), FakeAgent(*of_node_b, host="node-b")
 
 
 def all_waiting():

@@ -8,35 +8,26 @@ from dataclasses import replace
 
 import pytest
 
-from tests.build import JOB, job_steps, rank_state, snapshot
-from tests.scaling.test_fit import point as fitted
+from tests.build import JOB
+from tests.hub.step_windows import job, step_window
+from tests.scaling.test_fit import point as fitted_point
 from tests.schema.test_curve import point
 from zmon.detectors.slow.efficiency import EfficiencyLow
 from zmon.hub.api.view import job_state
 from zmon.hub.baseline_recorder import BaselineRecorder
 from zmon.hub.baseline_store import BaselineStore
 from zmon.hub.job_state import JobStates
-from zmon.schema.aligned_step import StepWindow
 from zmon.schema.curve import ON_PURPOSE, Efficiency
 from zmon.schema.unknown import Unknown
 
 
-def step_window(seconds=0.02, samples=128):
-    return StepWindow(200, seconds, seconds / 2, 0.0, seconds / 2, samples)
-
-
-def job(now=None, baseline=None, **changes):
-    """Return the snapshot of a job of four ranks whose last step window is `now`."""
-    job_ = snapshot(*(rank_state(rank, **changes) for rank in range(4)))
-    step_windows = (now,) if now else ()
-    return replace(job_, step_windows=step_windows, baseline=baseline, steps=tuple(job_steps(16)))
-
-
 def efficiency(recorder, job_):
+    """Return the efficiency of a job, or why it is unknown."""
     return recorder.compare(job_, job_state(job_, ()))[0]
 
 
-def step(recorder, job_):
+def expected_step(recorder, job_):
+    """Return the expected step of a job, or why it is unknown."""
     return recorder.compare(job_, job_state(job_, ()))[1]
 
 
@@ -56,9 +47,8 @@ def test_job_is_compared_with_its_own_baseline(store):
 
 def test_baseline_is_used_by_the_next_hub_for_the_next_launch(store, tmp_path):
     BaselineRecorder(store).learn(job(baseline=step_window()))
-    result = efficiency(
-        BaselineRecorder(BaselineStore(tmp_path / "baselines")), job(now=step_window(0.04), attempt=3, run_uid="new")
-    )
+    next_recorder = BaselineRecorder(BaselineStore(tmp_path / "baselines"))
+    result = efficiency(next_recorder, job(now=step_window(0.04), attempt=3, run_uid="new"))
     assert result.ratio == pytest.approx(0.5)
 
 
@@ -110,7 +100,7 @@ def test_measured_point_is_never_replaced(store):
 def test_expected_step_is_the_recorded_step(store):
     recorder = BaselineRecorder(store)
     recorder.learn(job(baseline=step_window()))
-    result = step(recorder, job(now=step_window(0.03)))
+    result = expected_step(recorder, job(now=step_window(0.03)))
     assert (result.by, result.seconds, result.now_seconds) == ("recorded", pytest.approx(0.02), pytest.approx(0.03))
     assert sum(result.now_causes.values()) == pytest.approx(0.03)
     assert store.curve(JOB).points[0].sent_bytes == {"all_to_all": 8.0}
@@ -118,8 +108,8 @@ def test_expected_step_is_the_recorded_step(store):
 
 def test_other_size_is_predicted_from_recorded_sizes(store):
     for ranks in (2, 4):
-        store.record(JOB, replace(fitted(ranks, 32 * ranks), ranks_per_host=4))
-    result = step(BaselineRecorder(store), job(now=step_window(0.03, samples=1024)))
+        store.record(JOB, replace(fitted_point(ranks, 32 * ranks), ranks_per_host=4))
+    result = expected_step(BaselineRecorder(store), job(now=step_window(0.03, samples=1024)))
     assert result.by == "predicted"
 
 
@@ -137,15 +127,16 @@ def test_measured_point_stays_although_another_is_nearer(store):
 
 
 def test_steps_of_another_batch_size_are_not_recorded(store):
-    other = replace(job(baseline=step_window(samples=512)), steps=tuple(job_steps(16)))  # of 128 samples
-    BaselineRecorder(store).learn(other)
+    BaselineRecorder(store).learn(job(baseline=step_window(samples=512)))  # the steps of `job` have 128 samples
     assert store.curve(JOB).points[0].causes == {}
 
 
 def test_expected_step_has_as_many_samples_as_the_job(store):
     recorder = BaselineRecorder(store)
     recorder.learn(job(baseline=step_window(0.0200, samples=128)))
-    assert step(recorder, job(now=step_window(0.0218, samples=139))).seconds == pytest.approx(0.0200 * 139 / 128)
+    assert expected_step(recorder, job(now=step_window(0.0218, samples=139))).seconds == pytest.approx(
+        0.0200 * 139 / 128
+    )
 
 
 @pytest.mark.parametrize("state", ["stalled", "eval", "checkpoint", "unknown"])
@@ -166,7 +157,7 @@ def test_job_that_does_not_train_has_no_efficiency(store, state):
 )
 def test_comparison_without_data_is_unknown_with_a_reason(store, job_, reason):
     assert reason in efficiency(BaselineRecorder(store), job_).reason
-    assert isinstance(step(BaselineRecorder(store), job_), Unknown)
+    assert isinstance(expected_step(BaselineRecorder(store), job_), Unknown)
 
 
 def test_unreadable_baseline_makes_the_answer_unknown(store, tmp_path):
@@ -192,12 +183,14 @@ def test_write_error_is_logged_once(tmp_path, caplog):
 
 def test_single_host_is_predicted_beyond_the_ranks_of_the_job(store):
     """The curve of a small job continues with the points that larger jobs on one host have recorded."""
-    store.record(JOB, *(replace(fitted(ranks, 512 * ranks), ranks_per_host=ranks) for ranks in (1, 4, 8)))
-    of_one, of_two = job(now=step_window()), job(now=step_window())
-    one_host = replace(of_one, ranks=tuple(replace(r, host="n0") for r in of_one.ranks))
-    assert not isinstance(BaselineRecorder(store).model(one_host)[1].predict(8, 4096), Unknown)
-    two_hosts = replace(of_two, ranks=tuple(replace(r, host=f"n{r.rank % 2}") for r in of_two.ranks))
-    assert "between hosts" in BaselineRecorder(store).model(two_hosts)[1].predict(8, 4096).reason
+    store.record(JOB, *(replace(fitted_point(ranks, 512 * ranks), ranks_per_host=ranks) for ranks in (1, 4, 8)))
+    job_ = job(now=step_window())
+    one_host = replace(job_, ranks=tuple(replace(r, host="n0") for r in job_.ranks))
+    two_hosts = replace(job_, ranks=tuple(replace(r, host=f"n{r.rank % 2}") for r in job_.ranks))
+    _, model = BaselineRecorder(store).model(one_host)
+    assert not isinstance(model.predict(8, 4096), Unknown)
+    _, model = BaselineRecorder(store).model(two_hosts)
+    assert "between hosts" in model.predict(8, 4096).reason
 
 
 def watched(tmp_path, job_, minutes, state="train"):
@@ -211,9 +204,9 @@ def watched(tmp_path, job_, minutes, state="train"):
 
 def test_efficiency_is_sampled_every_half_minute(tmp_path):
     job_ = job(now=step_window(0.025))
-    store = watched(tmp_path, job_, 1).efficiency
-    assert [sample.time - job_.time for sample in store] == [0, 30, 60]
-    assert {(round(s.ratio, 3), round(s.recorded, 3), s.name, s.scaling) for s in store} == {(0.8, 1.0, JOB, "weak")}
+    samples = watched(tmp_path, job_, 1).efficiency
+    assert [sample.time - job_.time for sample in samples] == [0, 30, 60]
+    assert {(round(s.ratio, 3), round(s.recorded, 3), s.name, s.scaling) for s in samples} == {(0.8, 1.0, JOB, "weak")}
 
 
 @pytest.mark.parametrize(("state", "samples"), [("eval", 128), ("stalled", 128), ("unknown", 128), ("train", 1024)])

@@ -13,7 +13,11 @@ async def test_blind_hub_is_unhealthy_without_a_heartbeat(start_hub):
     hub_client = await start_hub(agent)
     await hub_client.passes()
     agent.down = True
-    assert await poll(lambda: hub_client.get("/api/v1/jobs"), until=lambda answer: answer["blind"])
+
+    async def is_blind():
+        return (await hub_client.get("/api/v1/jobs"))["blind"]
+
+    assert await poll(is_blind)
     await asyncio.sleep(0.2)
     before = await hub_client.heartbeat()
     assert [(await hub_client.get("/api/v1/jobs"))["as_of"]] == before
@@ -24,7 +28,7 @@ async def test_blind_hub_is_unhealthy_without_a_heartbeat(start_hub):
     assert "cannot reach" in health["agents"][0]["error"]
     agent.down = False
     await hub_client.passes(1)
-    assert not (await hub_client.get("/api/v1/jobs"))["blind"]
+    assert not await is_blind()
 
 
 @pytest.mark.usefixtures("resolves_soon")

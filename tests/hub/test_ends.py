@@ -7,18 +7,18 @@ import pytest
 
 from tests.build import JOB, NOW, finished, raised, rank_state, snapshot, step_record, terminated
 from tests.hub.fakes import FakeAgent, healthy, hub_over, poll
-from tests.notify.endpoints import HttpEndpoint
-from zmon.hub import ends as module
-from zmon.hub.ends import FILE, Ends
+from zmon.hub import ends as ends_module
+from zmon.hub.ends import FILE, MAX_AGE_SECONDS, Ends
 from zmon.job.outcome import ended_launch
 from zmon.notify import Recipient
+from zmon.schema.ended_launch import EndedLaunch
 from zmon.steplog.files import SteadyClock
 
 
 def launch(ranks, attempt=0, began=1000.0, **changes):
     """Return these ranks as those of one launch of a launcher with restarts."""
-    of_launch = {"attempt": attempt, "open_seconds": began, "launch_id": "launch", "restart_count": attempt}
-    return [replace(rank, run_uid=f"{attempt} {rank.rank}", **of_launch, **changes) for rank in ranks]
+    fields = {"attempt": attempt, "open_seconds": began, "launch_id": "launch", "restart_count": attempt}
+    return [replace(rank, run_uid=f"{attempt} {rank.rank}", **fields, **changes) for rank in ranks]
 
 
 FINISHED = [finished(rank, 9.0) for rank in range(4)]
@@ -72,7 +72,7 @@ async def test_end_while_the_hub_was_down_is_marked_late(start_hub):
     hub_client = await start_hub(FakeAgent(*launch([replace(rank, gone_seconds=400.0) for rank in FINISHED])))
     (end,) = await poll(lambda: ends(hub_client))
     assert end["recorded"] - end["ended"] == pytest.approx(400.0, abs=30.0)
-    assert msgspec.convert(end, module.EndedLaunch).is_late
+    assert msgspec.convert(end, EndedLaunch).is_late
 
 
 async def test_end_of_a_launch_has_the_restart_by_the_same_launcher(start_hub):
@@ -96,8 +96,7 @@ async def test_end_of_a_launch_has_the_restart_by_the_same_launcher(start_hub):
 
 async def test_launch_that_the_next_one_followed_at_once_is_recorded(start_hub):
     """The hub reports the fault of the first one, and sees the second one before the end of the first has settled."""
-    soon = [replace(rank, gone_seconds=2.0) for rank in FAILED]
-    agent = FakeAgent(*launch(soon))
+    agent = FakeAgent(*launch(replace(rank, gone_seconds=2.0) for rank in FAILED))
     hub_client = await start_hub(agent)
     (finding,) = await poll(hub_client.findings)
     assert await ends(hub_client) == []
@@ -114,8 +113,8 @@ async def test_helper_process_has_no_end(start_hub):
 
 
 async def test_ends_are_selected_by_job_time_or_number(start_hub):
-    others = [replace(rank, job_id="other", run_uid=f"o {rank.rank}", gone_seconds=500.0) for rank in FINISHED]
-    hub_client = await start_hub(FakeAgent(*launch(FAILED), *others))
+    other_job = [replace(rank, job_id="other", run_uid=f"o {rank.rank}", gone_seconds=500.0) for rank in FINISHED]
+    hub_client = await start_hub(FakeAgent(*launch(FAILED), *other_job))
     both = await poll(lambda: ends(hub_client), until=lambda answer: len(answer) == 2)
     assert [end["job_id"] for end in both] == [JOB, "other"]
     assert [end["job_id"] for end in await ends(hub_client, "?job_id=other")] == ["other"]
@@ -124,31 +123,31 @@ async def test_ends_are_selected_by_job_time_or_number(start_hub):
     assert ([end["job_id"] for end in answer["ends"]], answer["num_ends"]) == ([JOB], 2)
 
 
-def end_of(number, ended=NOW):
-    of_launch = [replace(rank, launch_id=f"launch {number}") for rank in FINISHED]
-    return msgspec.structs.replace(ended_launch(snapshot(*of_launch), None, None), recorded=ended)
+def finished_launch(number, time=NOW):
+    """Return the snapshot of a launch that has finished; `number` is in its id."""
+    return snapshot(*(replace(rank, launch_id=f"launch {number}") for rank in FINISHED), time=time)
 
 
 def record(store, number, time=NOW):
-    of_launch = [replace(rank, launch_id=f"launch {number}") for rank in FINISHED]
-    store.update(snapshot(*of_launch, time=time), None, None)
+    """Record the end of a launch; return the new ends."""
+    store.update(finished_launch(number, time), None, None)
     return store.take_new()
 
 
-STEADY = SteadyClock(hold_seconds=-1.0)
+ALWAYS_STEADY = SteadyClock(hold_seconds=-1.0)
 
 
 def test_ends_of_more_than_90_days_are_forgotten_while_the_clock_is_steady(tmp_path):
-    for clock, left in ((SteadyClock(), 2), (STEADY, 1)):
+    for clock, left in ((SteadyClock(), 2), (ALWAYS_STEADY, 1)):
         store = Ends(tmp_path / FILE, clock)
         record(store, 1)
         record(store, 2, NOW + 86400.0)
-        store.maintain(NOW + module.MAX_AGE_SECONDS + 1.0)
+        store.maintain(NOW + MAX_AGE_SECONDS + 1.0)
         assert len(store.all()) == left
 
 
 def test_oldest_ends_beyond_the_maximum_are_forgotten(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "MAX_ENDS", 2)
+    monkeypatch.setattr(ends_module, "MAX_ENDS", 2)
     store = Ends(tmp_path / FILE)
     ids = [end.id for number in range(4) for end in record(store, number, NOW + number)]
     store.maintain(NOW)
@@ -157,7 +156,8 @@ def test_oldest_ends_beyond_the_maximum_are_forgotten(tmp_path, monkeypatch):
 
 def test_lines_of_another_version_are_not_lost(tmp_path):
     path = tmp_path / FILE
-    path.write_bytes(b'{"id": 7}\n' + msgspec.json.encode(end_of(1)) + b'\n{"id": "cut o')
+    end = msgspec.structs.replace(ended_launch(finished_launch(1), None, None), recorded=NOW)
+    path.write_bytes(b'{"id": 7}\n' + msgspec.json.encode(end) + b'\n{"id": "cut o')
     store = Ends(path)
     record(store, 2, NOW + 1.0)
     assert [end.id for end in Ends(path).all()] == ["launch 2-0", "launch 1-0"]
@@ -175,23 +175,18 @@ def test_file_that_cannot_be_written_is_written_later(tmp_path):
     assert len(Ends(tmp_path / FILE).all()) == 1
 
 
-async def test_recipients_are_told_about_each_end_once(tmp_path):
-    endpoint, agent = HttpEndpoint(), FakeAgent(*launch(healthy()))
+async def test_recipients_are_told_about_each_end_once(tmp_path, endpoint):
+    agent = FakeAgent(*launch(healthy()))
     recipients = (Recipient(url=f"json://127.0.0.1:{endpoint.port}/", name="ann"),)
     async with agent.serve(), hub_over(tmp_path, agent, recipients=recipients) as hub_client:
         await hub_client.passes()
         agent.ranks = launch(FAILED)
         assert await poll(lambda: ends(hub_client))
-        await poll(lambda: _received(endpoint))
+        assert await poll(lambda: endpoint.received)
         await hub_client.passes(5)
         assert await hub_client.metric("zmon_hub_notices_total") == [1.0]
         assert await hub_client.health("unsent") == {}
     async with agent.serve(), hub_over(tmp_path, agent, recipients=recipients) as hub_client:
         await hub_client.passes(5)
     (received,) = endpoint.received
-    endpoint.close()
     assert received["title"].startswith(f"{JOB} failed after")
-
-
-async def _received(endpoint):
-    return endpoint.received

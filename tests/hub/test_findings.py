@@ -29,7 +29,7 @@ async def test_hub_goes_on_after_a_pass_that_failed(start_hub, monkeypatch, capl
     await hub_client.passes(1)
     with monkeypatch.context() as broken:
         broken.delattr(Hub, "_complete_pass")
-        assert await poll(lambda: asyncio.sleep(0, "a pass of the hub failed" in caplog.text))
+        assert await poll(lambda: "a pass of the hub failed" in caplog.text)
     await hub_client.passes()
 
 
@@ -37,11 +37,10 @@ async def test_finding_is_published_everywhere_with_its_stack(start_hub):
     agent = FakeAgent(*frozen())
     hub_client = await start_hub(agent)
 
-    async def with_stack():
-        finding = await hub_client.findings()
-        return finding[0] if finding and "stacks" in finding[0]["evidence"] else None
+    def has_stack(findings):
+        return bool(findings) and "stacks" in findings[0]["evidence"]
 
-    finding = await poll(with_stack)
+    (finding,) = await poll(hub_client.findings, until=has_stack)
     assert msgspec.convert(finding, Finding).cause == "rank_frozen"
     assert (finding["schema"], finding["ranks"], finding["hosts"]) == (1, [2], ["node-a"])
     assert finding["evidence"]["stacks"]["2"]["stack"] == "stack of rank 2"
@@ -114,14 +113,9 @@ async def test_finding_resolves_when_the_boxes_of_its_job_are_pruned(start_hub):
 
 
 async def test_findings_are_filtered_by_job_and_activity(start_hub):
-    other = [replace(rank, job_id="other") for rank in frozen()]
-    agent = FakeAgent(*frozen(), *other)
-    hub_client = await start_hub(agent)
-
-    async def both():
-        return len(await hub_client.findings()) == 2
-
-    assert await poll(both)
+    other_job = [replace(rank, job_id="other") for rank in frozen()]
+    hub_client = await start_hub(FakeAgent(*frozen(), *other_job))
+    await poll(hub_client.findings, until=lambda findings: len(findings) == 2)
     assert [f["job_id"] for f in await hub_client.findings("?job_id=other")] == ["other"]
     assert await hub_client.findings("?job_id=none&active=1") == []
     times = [f["detected"] for f in await hub_client.findings("")]

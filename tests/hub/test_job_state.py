@@ -4,32 +4,27 @@ from dataclasses import replace
 
 import pytest
 
-from tests.build import JOB, flight, killed, pending, rank_state, snapshot, step_record
+from tests.build import JOB, flight, killed, pending, rank_state, snapshot
 from tests.detectors.stalls import STALL, inside, outside
-from tests.hub.fakes import FakeAgent, frozen, healthy, two_agents
+from tests.hub.fakes import FakeAgent, frozen, healthy, step_records, two_agents
 from zmon.detectors.coverage import Coverage
 from zmon.hub.job_state import JobState, StandingObservation
 from zmon.job.time_account import Account
+from zmon.metrics import STEP_HISTOGRAM
 from zmon.schema.host import HostSample, HostWindow, TcpSample
 from zmon.schema.plan import Plan
 
-
-def steps(first, last, ranks=range(4), uid="uid-{}"):
-    """Return records of 20 ms steps by the run uid of each rank."""
-    return {JOB: {uid.format(rank): tuple(map(step_record, range(first, last + 1))) for rank in ranks}}
-
-
-COUNT, SUM = "zmon_job_step_duration_seconds_count", "zmon_job_step_duration_seconds_sum"
+COUNT = f"{STEP_HISTOGRAM}_count"
 
 
 async def test_time_of_each_step_is_in_the_account_once(start_hub):
     agent = FakeAgent(*healthy())
     hub_client = await start_hub(agent)
     await hub_client.passes(1)
-    agent.records = steps(1, 50)
+    agent.records = step_records(1, 50)
     await hub_client.passes()
     assert await hub_client.metric(COUNT) == [50.0]
-    assert await hub_client.metric(SUM) == [pytest.approx(1.0)]
+    assert await hub_client.metric(f"{STEP_HISTOGRAM}_sum") == [pytest.approx(1.0)]
     assert sum(await hub_client.metric("zmon_job_time_seconds_total")) == pytest.approx(1.0)
     assert sum(await hub_client.metric("zmon_job_gpu_seconds_total")) == pytest.approx(4 * 1.0)
     assert await hub_client.metric("zmon_job_goodput_ratio") == [1.0]
@@ -50,10 +45,10 @@ async def test_hub_asks_only_for_steps_since_its_start(start_hub):
 async def test_restarted_job_goes_on_with_its_account(start_hub):
     agent = FakeAgent(*healthy())
     hub_client = await start_hub(agent)
-    agent.records = steps(1, 50)
+    agent.records = step_records(1, 50)
     await hub_client.passes()
     agent.ranks = [rank_state(r, attempt=1, run_uid=f"again-{r}", start=1.9e9) for r in range(4)]
-    agent.records = steps(41, 45, uid="again-{}")
+    agent.records = step_records(41, 45, uid="again-{}")
     await hub_client.passes()
     assert await hub_client.metric(COUNT) == [55.0]
 
@@ -63,7 +58,7 @@ async def test_account_does_not_fall_while_the_host_of_rank_0_is_unwatched(start
     node_a, node_b = two_agents()
     hub_client = await start_hub(node_a, node_b)
     await hub_client.passes(1)
-    node_a.records, node_b.records = steps(1, 50, (0, 1)), steps(1, 50, (2, 3))
+    node_a.records, node_b.records = step_records(1, 50, (0, 1)), step_records(1, 50, (2, 3))
     await hub_client.passes()
     assert await hub_client.metric(COUNT) == [50.0]
     node_a.down = True
@@ -99,11 +94,11 @@ async def test_relaunch_on_fewer_ranks_ignores_the_old_boxes(start_hub):
     agent = FakeAgent(*healthy())
     hub_client = await start_hub(agent)
     await hub_client.passes(1)
-    agent.records = steps(1, 50)
+    agent.records = step_records(1, 50)
     await hub_client.passes()
     old = [killed(r, run_uid=f"uid-{r}") for r in range(4)]
     agent.ranks = [*old, *(rank_state(r, world_size=2, run_uid=f"again-{r}", start=1.9e9) for r in range(2))]
-    agent.records = steps(1, 7, range(2), uid="again-{}")
+    agent.records = step_records(1, 7, range(2), uid="again-{}")
     await hub_client.passes()
     assert await hub_client.metric(COUNT) == [57.0]
     assert (await hub_client.jobs())[0]["world_size"] == 2
@@ -126,23 +121,20 @@ async def test_error_on_a_job_does_not_affect_other_jobs(start_hub, monkeypatch)
 
 
 async def test_error_of_a_detector_is_cleared_after_a_success(start_hub, monkeypatch):
-    agent, broken = FakeAgent(*healthy()), [True]
+    agent = FakeAgent(*healthy())
 
     def detect(self, snapshot):
-        if broken:
-            raise ZeroDivisionError("division by zero")
-        return ()
-
-    monkeypatch.setattr(Coverage, "detect", detect)
+        raise ZeroDivisionError("division by zero")
 
     async def failed(hub_client):
         detectors = (await hub_client.get("/api/v1/detectors"))["detectors"]
         return {detector["name"]: detector["failed"] for detector in detectors}["coverage"]
 
     hub_client = await start_hub(agent)
-    await hub_client.passes()
-    assert await failed(hub_client) == "ZeroDivisionError: division by zero"
-    broken.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(Coverage, "detect", detect)
+        await hub_client.passes()
+        assert await failed(hub_client) == "ZeroDivisionError: division by zero"
     await hub_client.passes()
     assert await failed(hub_client) is None
 
@@ -151,7 +143,7 @@ async def test_ranks_have_the_times_of_their_last_step(start_hub):
     agent = FakeAgent(*healthy())
     hub_client = await start_hub(agent)
     await hub_client.passes(1)
-    agent.records = steps(1, 5)
+    agent.records = step_records(1, 5)
     await hub_client.passes()
     rows = (await hub_client.get(f"/api/v1/jobs/{JOB}/ranks"))["ranks"]
     assert [(row["rank"], row["watched"], row["self_seconds"], row["exposed_seconds"]) for row in rows] == [
@@ -219,11 +211,15 @@ def test_records_of_an_earlier_collective_of_the_step_hide_no_hang():
     assert (finding.cause, finding.ranks) == ("compute_hang", (2,))
 
 
-def test_rank_that_ended_in_a_collective_had_waited():
+def test_rank_that_ended_with_a_collective_in_flight_had_waited():
+    """Ranks 0 and 1 end; only rank 1 has a collective in flight. Rank 2 has one too, and lives."""
     before = [inside(r, sequence=301, sequences={"0": 301}) for r in (0, 1, 2)]
+    in_flight = replace(WAITS, num_pending=1)
+    records = (WAITS, in_flight, in_flight)
     state = JobState(set(), 3, Account(JOB))
-    records = (WAITS, replace(WAITS, num_pending=1), replace(WAITS, num_pending=1))
-    state.flights = {r.rank: StandingObservation.of(r, each) for r, each in zip(before, records, strict=True)}
+    state.flights = {
+        rank.rank: StandingObservation.of(rank, record) for rank, record in zip(before, records, strict=True)
+    }
     assert state.add(snapshot(*before), []).waiters == frozenset()
     after = [*(replace(r, alive=False, gone_seconds=1.0) for r in before[:2]), before[2]]
     assert state.add(snapshot(*after), []).waiters == {1}

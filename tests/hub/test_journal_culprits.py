@@ -18,7 +18,7 @@ from zmon.schema.names import severity_order
 from zmon.schema.pause import Silence
 
 
-def lines(path):
+def num_lines(path):
     return len(path.read_text().splitlines())
 
 
@@ -31,7 +31,7 @@ def test_flickering_culprits_write_no_line(journal, journal_path):
     for number in range(400):
         journal.open_or_update(finding_of(3 + number % 2), NOW + 1 + number / 4)
     assert journal.active()[0].ranks == (2,)
-    assert lines(journal_path) == 1
+    assert num_lines(journal_path) == 1
 
 
 def test_new_culprits_are_published_after_some_seconds(journal, journal_path):
@@ -41,10 +41,11 @@ def test_new_culprits_are_published_after_some_seconds(journal, journal_path):
         assert (journal.active()[0].ranks, journal.active()[0].summary) == ((2,), finding_of(2).summary)
     journal.open_or_update(finding_of(3, summary="rank 3"), NOW + 1 + HOLD_SECONDS)
     assert (journal.active()[0].ranks, journal.active()[0].summary) == ((3,), "rank 3")
-    assert lines(journal_path) == 2
+    assert num_lines(journal_path) == 2
 
 
 def pair(*hosts, cause="connection_lost", summary="between rank 0 and rank 5"):
+    """Return a finding about the network between hosts."""
     return finding(cause=cause, ranks=(), hosts=hosts, summary=summary)
 
 
@@ -104,8 +105,8 @@ def test_kind_of_a_hang_stays_while_its_rank_goes_through_other_phases_after_it(
 
 
 def row(rank, pid, op="all_reduce"):
-    row = rank_row(rank_state(rank, pid=pid))
-    return msgspec.structs.replace(row, op=op)
+    """Return the row of a rank in the evidence; it waits in `op`."""
+    return msgspec.structs.replace(rank_row(rank_state(rank, pid=pid)), op=op)
 
 
 def all_rows():
@@ -119,6 +120,7 @@ def hang(**changes):
 
 
 def exited(*ranks, pids=(10, 11, 12, 13), status=None, **changes):
+    """Return the finding that these ranks exited; its rows are those of the hang."""
     rows = [row(rank, pid, None if rank >= 2 else "all_reduce") for rank, pid in enumerate(pids)]
     for rank in ranks:
         rows[rank] = msgspec.structs.replace(rows[rank], alive=False, exit_status=status)
@@ -139,7 +141,7 @@ def test_victims_that_a_watchdog_aborts_do_not_replace_the_culprit(journal, jour
     current = after_exits(journal, exited(*victims))
     assert (current.cause, current.ranks, current.severity) == ("compute_hang", (2,), "critical")
     assert current.summary == "rank 2 hangs; victims: rank 0 exited: signal SIGABRT"
-    assert (lines(journal_path), Journal(journal_path).active()[0].summary) == (2, current.summary)
+    assert (num_lines(journal_path), Journal(journal_path).active()[0].summary) == (2, current.summary)
 
 
 @pytest.mark.parametrize(
@@ -245,12 +247,10 @@ def test_culprit_whose_process_the_launcher_ended_stays_named(journal):
     assert journal.active()[0].ranks == (2, 0)
 
 
-STOPPED = tuple(msgspec.structs.replace(each, process_state="T") if each.rank == 0 else each for each in all_rows())
-
-
+RANK_0_STOPPED = (msgspec.structs.replace(all_rows()[0], process_state="T"), *all_rows()[1:])
 OWN_FAULTS = {
     "ended by a signal": exited(0, onset=NOW + 60, summary="rank 0 exited: signal SIGKILL", status="signal SIGKILL"),
-    "stopped": finding_of(0, cause="rank_frozen", onset=NOW + 60, evidence=Evidence(ranks=STOPPED)),
+    "stopped": finding_of(0, cause="rank_frozen", onset=NOW + 60, evidence=Evidence(ranks=RANK_0_STOPPED)),
 }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.build import NOW, evidence, finding, opened_id
-from zmon.hub import journal as module
+from zmon.hub import journal as journal_module
 from zmon.hub import json_lines
 from zmon.hub.journal import Journal
 from zmon.schema.evidence import StallEvidence
@@ -28,10 +28,10 @@ def test_line_that_a_crash_cut_off_does_not_spoil_the_next_one(journal, journal_
 def test_last_line_is_kept_unless_a_crash_cut_it_off(journal, journal_path, caplog):
     journal.open_or_update(finding(), NOW)
     line = journal_path.read_bytes()
-    for end, rest in ((-1, line), (-2, b"")):
-        journal_path.write_bytes(line[:end])
+    for cut_line, expected in ((line[:-1], line), (line[:-2], b"")):  # without the line break; without the last "}"
+        journal_path.write_bytes(cut_line)
         Journal(journal_path)
-        assert (journal_path.read_bytes(), caplog.text) == (rest, "")
+        assert (journal_path.read_bytes(), caplog.text) == (expected, "")
 
 
 def test_finding_with_evidence_of_unknown_shape_is_kept_without_evidence(journal, journal_path):
@@ -44,9 +44,10 @@ def test_finding_with_evidence_of_unknown_shape_is_kept_without_evidence(journal
 
 @pytest.mark.parametrize("change", [b'"schema":{"of":2}', b'"ranks":"all"', b'"key_of_a_newer_zmon":1'])
 def test_rewrite_keeps_the_line_of_a_newer_version(journal, journal_path, change):
-    """The hub was downgraded: its successor will read what it cannot."""
+    """After a downgrade, the hub keeps the lines that it cannot read: the next newer hub reads them."""
     journal.open_or_update(finding(), NOW)
-    line = journal_path.read_bytes().replace(b'"id":"f1-6b49d200"', b'"id":"newer",' + change)
+    line = journal_path.read_bytes().replace(f'"id":"{opened_id()}"'.encode(), b'"id":"newer",' + change)
+    assert change in line
     journal_path.write_bytes(line)
     for second in range(2):
         restarted = Journal(journal_path)
@@ -66,7 +67,7 @@ def test_later_line_that_cannot_be_read_replaces_the_earlier_one(journal, journa
 
 
 def test_number_of_unreadable_lines_is_bounded(journal_path, monkeypatch, caplog):
-    monkeypatch.setattr(module, "MAX_RESOLVED", 3)
+    monkeypatch.setattr(journal_module, "MAX_RESOLVED", 3)
     journal_path.parent.mkdir()
     journal_path.write_text("".join(f"{number}\n" for number in range(9)))
     Journal(journal_path)
@@ -92,9 +93,9 @@ def test_file_that_cannot_be_read_is_never_replaced(journal, journal_path, monke
     assert journal_path.read_bytes() == before
     restarted.retry(NOW + 2000)
     assert restarted.error is None
-    for each in (restarted, Journal(journal_path)):
-        assert {f.id for f in each.active()} == {opened_id(time=NOW + 1000), opened_id("b")}
-        assert each.find(opened_id()).resolved == NOW
+    for journal_ in (restarted, Journal(journal_path)):
+        assert {f.id for f in journal_.active()} == {opened_id(time=NOW + 1000), opened_id("b")}
+        assert journal_.find(opened_id()).resolved == NOW
 
 
 def test_finding_that_cannot_be_written_is_published(tmp_path, caplog):

@@ -7,7 +7,7 @@ import msgspec
 from tests.build import NOW, evidence, finding, opened_id, rank_state
 from tests.hub.journals import open_and_resolve, resolve
 from zmon.detectors.new_finding import rank_row
-from zmon.hub import journal as module
+from zmon.hub import journal as journal_module
 from zmon.hub import json_lines
 from zmon.hub.journal import Journal
 
@@ -16,7 +16,7 @@ OLD = opened_id("old", NOW - 1000)
 
 
 def test_only_the_last_resolved_findings_are_remembered(journal, journal_path, monkeypatch):
-    monkeypatch.setattr(module, "MAX_RESOLVED", 3)
+    monkeypatch.setattr(journal_module, "MAX_RESOLVED", 3)
     journal.open_or_update(finding(id="old", job_id="goes-on", detected=NOW - 1000), NOW - 1000)
     open_and_resolve(journal, 9)
     assert [f.id for f in journal.all()] == [*(opened_id(f"f{number}", NOW + 10 * number) for number in (8, 7, 6)), OLD]
@@ -26,7 +26,7 @@ def test_only_the_last_resolved_findings_are_remembered(journal, journal_path, m
 
 def test_finding_that_resolves_after_newer_ones_is_remembered(journal, monkeypatch):
     """A client that follows the finding must learn that it has resolved."""
-    monkeypatch.setattr(module, "MAX_RESOLVED", 3)
+    monkeypatch.setattr(journal_module, "MAX_RESOLVED", 3)
     journal.open_or_update(finding(id="old", job_id="goes-on", detected=NOW - 1000), NOW - 1000)
     open_and_resolve(journal, 9)
     resolve(journal, NOW + 1000, "goes-on")
@@ -34,7 +34,7 @@ def test_finding_that_resolves_after_newer_ones_is_remembered(journal, monkeypat
 
 
 def test_old_resolved_findings_lose_their_large_evidence(journal, journal_path, monkeypatch):
-    monkeypatch.setattr(module, "MAX_RESOLVED_IN_FULL", 2)
+    monkeypatch.setattr(journal_module, "MAX_RESOLVED_IN_FULL", 2)
     open_and_resolve(journal, 4, evidence=BULK)
     light = evidence(pids=[7], dropped=["ranks", "in_flight", "stacks"])
     assert [f.evidence for f in journal.all()] == [BULK, BULK, light, light]
@@ -93,7 +93,7 @@ def test_large_file_is_rewritten(journal, journal_path, monkeypatch):
 
 def test_finding_resolves_although_all_that_are_remembered_are_newer(journal, journal_path, monkeypatch):
     """The clock was set back."""
-    monkeypatch.setattr(module, "MAX_RESOLVED", 2)
+    monkeypatch.setattr(journal_module, "MAX_RESOLVED", 2)
     open_and_resolve(journal, 3)
     open_and_resolve(journal, 1, NOW - 1000)
     assert (journal.active(), Journal(journal_path).active(), journal.error) == ([], [], None)

@@ -4,13 +4,13 @@ import pytest
 
 from tests.build import NOW, finding, opened_id
 from tests.hub.journals import open_and_resolve, resolve
-from zmon.hub import journal as module
+from zmon.hub import journal as journal_module
 from zmon.hub.journal import Journal
 
 
 def test_id_of_a_finding_that_was_forgotten_is_not_used_again(journal_path, monkeypatch):
     """Its incident is on disk for longer, and links lead to it."""
-    monkeypatch.setattr(module, "MAX_RESOLVED", 2)
+    monkeypatch.setattr(journal_module, "MAX_RESOLVED", 2)
     ids = set()
     for time in (NOW, NOW - 1000, NOW + 1000):
         journal = Journal(journal_path)

@@ -79,7 +79,8 @@ STATES = {
 @pytest.mark.parametrize("changes", STATES.values(), ids=STATES)
 def test_detectors_handle_unknown_words(detector, changes):
     (job,) = snapshots([newer(**changes)], [], [agent_status()], NOW)
-    assert all(isinstance(each, Finding) for each in detector.detect(replace(job, steps=job_steps(64, **STEPS))))
+    findings = detector.detect(replace(job, steps=job_steps(64, **STEPS)))
+    assert all(isinstance(finding_, Finding) for finding_ in findings)
     detector.inert_reason(job)
 
 

@@ -22,13 +22,15 @@ class Scene:
     def __init__(self, folder: Path) -> None:
         self.recorder = PauseRecorder(PauseStore(folder))
 
-    def turn(self, *ranks: RankState, frames: dict[int, str] | None = None) -> Snapshot:
+    def make_pass(self, *ranks: RankState, frames: dict[int, str] | None = None) -> Snapshot:
+        """Let the recorder observe these ranks, with the innermost frame of their stacks; return the job."""
         job = replace(snapshot(*ranks), frames=frames or {})
         job = replace(job, pauses=self.recorder.pauses(job))
         self.recorder.observe(job, Stall().detect(job))
         return job
 
     def learned(self) -> dict[Place, float]:
+        """Return the longest pause in seconds, by place."""
         job = snapshot(*map(rank_state, range(4)))
         return {pause.place: pause.longest_seconds for pause in self.recorder.pauses(job)}
 
@@ -49,12 +51,10 @@ def moving(steps: int = 101, **changes: object) -> list[RankState]:
 
 
 FRAMES = {2: PLACE.frame}
-
-
 SKIP = Place("data", "skip() at loader.py:50")
 LAUNCHED = [rank_state(rank, run_uid=f"new-{rank}", steps=500) for rank in range(4)]
 KILLED = [killed(rank, steps=101) for rank in range(4)]
-TURNS = {  # the ranks of each pass with the frames of their stacks, and what is learned
+PASSES = {  # the ranks of each pass with the frames of their stacks, and what is learned
     "not before all ranks go on": ([(pause(2.0), {}), (pause(6.2), FRAMES)], {}),
     "with its length": ([(pause(2.0), {}), (pause(6.2), FRAMES), (moving(), {})], {PLACE: 6.2}),
     "later pass without a stack": ([(pause(2.0), FRAMES), (pause(6.2), {}), (moving(), {})], {PLACE: 6.2}),
@@ -77,17 +77,17 @@ TURNS = {  # the ranks of each pass with the frames of their stacks, and what is
 }
 
 
-@pytest.mark.parametrize(("turns", "learned"), TURNS.values(), ids=TURNS)
-def test_pause_is_recorded_if_all_ranks_of_the_launch_go_on(scene: Scene, turns, learned) -> None:
-    for ranks, frames in turns:
-        scene.turn(*ranks, frames=frames)
+@pytest.mark.parametrize(("passes", "learned"), PASSES.values(), ids=PASSES)
+def test_pause_is_recorded_if_all_ranks_of_the_launch_go_on(scene: Scene, passes, learned) -> None:
+    for ranks, frames in passes:
+        scene.make_pass(*ranks, frames=frames)
     assert scene.learned() == learned
 
 
 def test_places_of_one_pause_are_as_many_as_those_of_a_name(scene: Scene) -> None:
     for line in range(MAX_PLACES + 9):
-        scene.turn(*pause(6.2), frames={2: f"read() at loader.py:{line}"})
-    scene.turn(*moving())
+        scene.make_pass(*pause(6.2), frames={2: f"read() at loader.py:{line}"})
+    scene.make_pass(*moving())
     assert len(scene.learned()) == MAX_PLACES
     assert Place("data", f"read() at loader.py:{MAX_PLACES + 8}") in scene.learned(), "the last one"
 
@@ -95,38 +95,37 @@ def test_places_of_one_pause_are_as_many_as_those_of_a_name(scene: Scene) -> Non
 @pytest.mark.parametrize("place", [PLACE, SKIP])
 def test_next_pause_in_one_of_the_places_is_info(scene: Scene, place: Place) -> None:
     for frames in (FRAMES, {2: SKIP.frame}):
-        scene.turn(*pause(6.2), frames=frames)
-    scene.turn(*moving())
-    (finding,) = Stall().detect(scene.turn(*pause(6.2, steps=101), frames={2: place.frame}))
+        scene.make_pass(*pause(6.2), frames=frames)
+    scene.make_pass(*moving())
+    (finding,) = Stall().detect(scene.make_pass(*pause(6.2, steps=101), frames={2: place.frame}))
     assert finding.severity == "info"
 
 
 def test_pause_is_recorded_once(scene: Scene) -> None:
-    scene.turn(*pause(6.2), frames=FRAMES)
+    scene.make_pass(*pause(6.2), frames=FRAMES)
     for steps in range(101, 105):
-        job = scene.turn(*moving(steps))
-    assert [each.number for each in job.pauses] == [1]
+        job = scene.make_pass(*moving(steps))
+    assert [healed.number for healed in job.pauses] == [1]
 
 
 def test_other_launches_of_the_name_know_the_pause(scene: Scene) -> None:
-    scene.turn(*(replace(r, labels={"name": "ranker"}) for r in pause(6.2)), frames=FRAMES)
-    scene.turn(*moving(labels={"name": "ranker"}))
+    scene.make_pass(*(replace(r, labels={"name": "ranker"}) for r in pause(6.2)), frames=FRAMES)
+    scene.make_pass(*moving(labels={"name": "ranker"}))
     later = snapshot(
         *(rank_state(rank, job_id="job-2", run_uid=f"new-{rank}", labels={"name": "ranker"}) for rank in range(4))
     )
-    assert [each.place for each in scene.recorder.pauses(later)] == [PLACE]
+    assert [healed.place for healed in scene.recorder.pauses(later)] == [PLACE]
 
 
 def test_next_run_of_a_script_knows_the_pause(scene: Scene) -> None:
     run = {"owner": 7, "program": "train-aaaaaa-111111"}
-    scene.turn(*pause(6.2, **run), frames=FRAMES)
-    scene.turn(*moving(**run))
+    scene.make_pass(*pause(6.2, **run), frames=FRAMES)
+    scene.make_pass(*moving(**run))
 
     def known(number: int = 4, **changes: object) -> list[Place]:
-        later = {"job_id": "job-2", "world_size": number, **run, **changes}
-        return [
-            each.place for each in scene.recorder.pauses(snapshot(*(rank_state(r, **later) for r in range(number))))
-        ]
+        fields = {"job_id": "job-2", "world_size": number, **run, **changes}
+        later = snapshot(*(rank_state(rank, **fields) for rank in range(number)))
+        return [healed.place for healed in scene.recorder.pauses(later)]
 
     assert known(program="train-aaaaaa-222222") == [PLACE]
     assert known(owner=8) == known(program="train-bbbbbb-111111") == known(8) == []
@@ -134,10 +133,10 @@ def test_next_run_of_a_script_knows_the_pause(scene: Scene) -> None:
 
 def test_stall_that_a_state_proved_is_no_pause(scene: Scene) -> None:
     """After SIGCONT the ranks are past their leases for a moment more."""
-    scene.turn(stopped(2, 9.0), *(waiting(rank, 9.0) for rank in (0, 1, 3)))
-    scene.turn(*pause(9.2), frames=FRAMES)
-    scene.turn(*moving())
+    scene.make_pass(stopped(2, 9.0), *(waiting(rank, 9.0) for rank in (0, 1, 3)))
+    scene.make_pass(*pause(9.2), frames=FRAMES)
+    scene.make_pass(*moving())
     assert scene.learned() == {}
-    scene.turn(*pause(4.0, steps=101), frames=FRAMES)
-    scene.turn(*moving(102))
+    scene.make_pass(*pause(4.0, steps=101), frames=FRAMES)
+    scene.make_pass(*moving(102))
     assert scene.learned() == {PLACE: 4.0}

@@ -29,7 +29,7 @@ async def test_restarted_hub_resolves_nothing_for_an_hour_before_every_source_ha
     agent, other = FakeAgent(*frozen()), FakeAgent(rank_state(0, job_id="other", world_size=1))
     async with agent.serve(), other.serve():
         async with hub_over(tmp_path, agent) as hub_client:
-            await poll(hub_client.findings)
+            assert await poll(hub_client.findings)
         source = FileTargets(str(tmp_path / "agents.json"), "http")
         async with hub_over(tmp_path, other, sources=(source,)) as hub_client:
             await hub_client.passes(10)
@@ -47,7 +47,7 @@ async def test_restarted_hub_waits_only_for_agents_that_may_have_the_job(tmp_pat
         agent.ranks, dead.ranks = agent.ranks[:2], agent.ranks[2:]
     async with agent.serve(), dead.serve():
         async with hub_over(tmp_path, agent, dead) as hub_client:
-            await poll(hub_client.findings)
+            assert await poll(hub_client.findings)
             await hub_client.passes(2)
         agent.ranks, dead.down = [rank_state(0, job_id="other", world_size=1)], True
         async with hub_over(tmp_path, agent, dead) as hub_client:
@@ -56,8 +56,13 @@ async def test_restarted_hub_waits_only_for_agents_that_may_have_the_job(tmp_pat
             assert left == ({"job"} if had_job else set())
 
 
-@pytest.mark.parametrize("agents", [[FakeAgent(*healthy())], [*two_agents()]], ids=["its only agent", "one of two"])
-async def test_hub_is_quiet_while_an_agent_restarts(start_hub, agents):
+def one_agent():
+    return (FakeAgent(*healthy()),)
+
+
+@pytest.mark.parametrize("make_agents", [one_agent, two_agents], ids=["its only agent", "one of two"])
+async def test_hub_is_quiet_while_an_agent_restarts(start_hub, make_agents):
+    agents = make_agents()
     hub_client = await start_hub(*agents)
     await hub_client.passes()
     agents[-1].down = True

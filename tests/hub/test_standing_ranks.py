@@ -1,4 +1,4 @@
-"""Tests of the looks at ranks that others wait for."""
+"""Tests of the looks, as the hub asks again and again what a rank that others wait for is doing."""
 
 from dataclasses import replace
 
@@ -12,9 +12,9 @@ IDLE = {
 }  # fmt: skip
 
 
-def stall(seconds, lease=30.0):
+def stall(seconds):
     """Return ranks that wait for rank 2, within their lease."""
-    times = {"step_seconds": seconds, "state_seconds": seconds, "lease_seconds": lease, "overdue_seconds": 0.0}
+    times = {"step_seconds": seconds, "state_seconds": seconds, "lease_seconds": 30.0, "overdue_seconds": 0.0}
     return [rank_state(2, **times), *(waiting(rank, seconds, **times) for rank in (0, 1, 3))]
 
 
@@ -31,11 +31,7 @@ async def test_rank_that_waits_for_a_lock_is_reported_before_its_lease_ends(star
 async def test_rank_of_which_nothing_is_known_is_not_reported(start_hub):
     agent = FakeAgent(*stall(11.0))
     hub_client = await start_hub(agent)
-
-    async def is_looked_at():
-        return len(agent.looks()) > 2
-
-    assert await poll(is_looked_at)
+    assert await poll(lambda: len(agent.looks()) > 2)
     assert not await hub_client.findings()
 
 
@@ -67,15 +63,16 @@ def between_steps(seconds):
     return [rank_state(2, phase="other", **times), *(waiting(rank, phase="other", **times) for rank in (0, 1, 3))]
 
 
+def outside_loops(hub_client):
+    """Return the ranks outside their loops in the only job that the hub knows."""
+    return next((job.outside_loops for job in hub_client.hub.snapshots), frozenset())
+
+
 async def test_job_whose_ranks_have_left_their_loops_is_not_reported(start_hub):
     agent = FakeAgent(*between_steps(2.0))
     agent.stack, agent.work, agent.outside_loops = STACK, {**IDLE, "waits": [""]}, True
     hub_client = await start_hub(agent)
-
-    async def are_known():
-        return hub_client.hub.snapshots and hub_client.hub.snapshots[0].outside_loops == {0, 2}
-
-    assert await poll(are_known)
+    assert await poll(lambda: outside_loops(hub_client) == {0, 2})
     agent.ranks = between_steps(40.0)
     await hub_client.passes(3)
     assert not await hub_client.findings()
@@ -88,15 +85,11 @@ async def test_rank_that_ends_a_step_is_in_its_loop_again(start_hub):
     agent = FakeAgent(*between_steps(2.0))
     agent.stack, agent.work, agent.outside_loops = STACK, {**IDLE, "waits": [""]}, True
     hub_client = await start_hub(agent)
-
-    async def are_known():
-        return hub_client.hub.snapshots and hub_client.hub.snapshots[0].outside_loops
-
-    assert await poll(are_known)
+    assert await poll(lambda: outside_loops(hub_client))
     agent.outside_loops = None
     agent.ranks = [replace(r, steps=r.steps + 1) for r in between_steps(0.1)]
     await hub_client.passes(2)
-    assert not hub_client.hub.snapshots[0].outside_loops
+    assert not outside_loops(hub_client)
 
 
 async def test_new_hub_reports_no_job_that_has_left_its_loops_long_ago(start_hub):
@@ -105,11 +98,11 @@ async def test_new_hub_reports_no_job_that_has_left_its_loops_long_ago(start_hub
     hub_client = await start_hub(agent)
     findings = []
 
-    async def are_known():
+    async def are_outside():
         findings.extend(await hub_client.findings())
-        return hub_client.hub.snapshots and hub_client.hub.snapshots[0].outside_loops == {0, 2}
+        return outside_loops(hub_client) == {0, 2}
 
-    assert await poll(are_known)
+    assert await poll(are_outside)
     await hub_client.passes(3)
     assert not findings
     assert not await hub_client.findings()

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.build import JOB
-from tests.hub.fakes import FakeAgent, healthy
-from tests.hub.test_job_state import COUNT, steps
+from tests.hub.fakes import FakeAgent, healthy, step_records
+from zmon.metrics import STEP_HISTOGRAM
 from zmon.scaling.peaks import DevicePeaks
 from zmon.schema.host import GpuSample, HostSample
 
@@ -14,31 +14,30 @@ PEAKS = {"Xeon, 2 processors": DevicePeaks({"float32": 1e12}, 2e10, "by hand")}
 RATIOS = ("zmon_job_flops_ratio", "zmon_job_memory_bandwidth_ratio", "zmon_job_roofline_ratio")
 
 
-def working(device_name):
-    """Return an agent with four ranks on a device of this name, which declare 1e9 operations and 1e8 bytes a step."""
-    declared = {"device_name": device_name, "flops_source": "declared", "flops_dtypes": {"float32": 1.0}}
-    agent = FakeAgent(*(replace(rank, **declared) for rank in healthy()))
-    agent.declared = {
-        JOB: {
-            uid: tuple(
-                replace(r, measures=replace(r.measures, flops=10**9, memory_traffic_bytes=10**8)) for r in records
-            )
-            for uid, records in steps(1, 50)[JOB].items()
-        }
-    }
-    return agent
+def agent_with(device_name):
+    """Return an agent with four ranks on a device of this name, which declare their operations."""
+    fields = {"device_name": device_name, "flops_source": "declared", "flops_dtypes": {"float32": 1.0}}
+    return FakeAgent(*(replace(rank, **fields) for rank in healthy()))
+
+
+def with_work(record):
+    """Return the record of a step with 1e9 operations and 1e8 bytes of memory traffic."""
+    return replace(record, measures=replace(record.measures, flops=10**9, memory_traffic_bytes=10**8))
+
+
+RECORDS = {JOB: {uid: tuple(map(with_work, records)) for uid, records in step_records(1, 50)[JOB].items()}}
 
 
 async def test_work_of_a_job_is_shown_relative_to_the_peak_of_its_devices(start_hub):
     """Four ranks share the peak of 1e12: 4e9 operations in 20 ms are a fifth of it."""
-    agent = working("Xeon, 2 processors")
+    agent = agent_with("Xeon, 2 processors")
     hub_client = await start_hub(agent, peaks=PEAKS)
     await hub_client.passes(1)
-    agent.records = agent.declared
+    agent.records = RECORDS
     await hub_client.passes()
     step, wall = await hub_client.metric("zmon_job_flops_ratio")
     assert step == pytest.approx(0.2)
-    # 100 steps take 0.4 s at the peak; the account has the ranks' 2 s in steps
+    # At the peak, the 100 steps of a rank would take 0.4 s. They took 2 s of wall-clock.
     assert wall == pytest.approx(0.2, rel=0.05)
     assert await hub_client.metric("zmon_job_memory_bandwidth_ratio") == [pytest.approx(1.0)]
     assert await hub_client.metric("zmon_job_roofline_ratio") == [pytest.approx(1.0)]
@@ -48,12 +47,12 @@ async def test_work_of_a_job_is_shown_relative_to_the_peak_of_its_devices(start_
 
 
 async def test_job_on_an_unknown_device_has_no_ratio_instead_of_a_wrong_one(start_hub):
-    agent = working("Imaginary 1")
+    agent = agent_with("Imaginary 1")
     hub_client = await start_hub(agent, peaks=PEAKS)
     await hub_client.passes(1)
-    agent.records = agent.declared
+    agent.records = RECORDS
     await hub_client.passes()
-    assert await hub_client.metric(COUNT) == [50.0]
+    assert await hub_client.metric(f"{STEP_HISTOGRAM}_count") == [50.0]
     for name in RATIOS:
         assert await hub_client.metric(name) == []
     (job,) = await hub_client.jobs()

@@ -93,15 +93,23 @@ FULL_HOST = HostSample(
     processes=(filled(ProcessSample("job", 1, 1001, 0.25, 4096)),),
     held=(filled(HeldGpus("slurm-7", "ann", 2, "never_ran", 1_800.0)), HeldGpus("slurm-8", "", 1)),
 )  # fmt: skip
-SOURCES = (
-    SourceStatus("boxes", True, False, 0.001, 1.8e9, 0, None),
-    SourceStatus("gpu", False, True, 0.001, None, 0, "no NVML"),
-    SourceStatus("nic", False, False, 5.0, 1.8e9, 3, "it hangs"),
-    SourceStatus("rdma", True, False, 0.002, 1.8e9, 0, None, 2, ("mlx5_3:1: cannot read state",)),
+HEALTHY_SOURCE = SourceStatus(
+    "boxes", up=True, absent=False, duration_seconds=0.001, last_success_time=1.8e9, num_errors=0, error=None
 )
+SOURCES = (
+    HEALTHY_SOURCE,
+    replace(HEALTHY_SOURCE, name="gpu", up=False, absent=True, last_success_time=None, error="no NVML"),
+    replace(HEALTHY_SOURCE, name="nic", up=False, duration_seconds=5.0, num_errors=3, error="it hangs"),
+    replace(
+        HEALTHY_SOURCE, name="rdma", duration_seconds=0.002, num_dropped=2, dropped=("mlx5_3:1: cannot read state",)
+    ),
+)
+# Prometheus sets the labels `job` and `instance`, and refuses the last two names.
+LABELS = {"owner": "ann", "model": 'dl"rm\n', "job": "no", "instance": "no", "__name__": "no", "1st": "no"}
 JOB_VIEW = JobView(
-    "job", 0, 4, 3, "train", 100, 0.02, 0.03, 1600.0, {"loss": None}, {"forward": 1.0, "imbalance": 0.5}, ("node-a",),
-    {"owner": "ann", "model": 'dl"rm\n', "job": "no", "instance": "no", "__name__": "no", "1st": "no"}, ("f1",),
+    job_id="job", attempt=0, world_size=4, ranks_seen=3, state="train", step=100, step_seconds=0.02,
+    step_seconds_p95=0.03, samples_per_second=1600.0, report={"loss": None}, time={"forward": 1.0, "imbalance": 0.5},
+    hosts=("node-a",), labels=LABELS, findings=("f1",),
 )  # fmt: skip
 
 
@@ -113,7 +121,8 @@ def page(*ranks, sample=HostSample(), sources=()):  # noqa: B008 - frozen
 def hub(findings=(), jobs=(JOB_VIEW,), last_pass=1.8e9):
     """Return the hub's page as text."""
     counts = [0] * (len(STEP_SECONDS_BOUNDS) + 1)
-    counts[4], counts[-1] = 3, 1
+    counts[4] = 3
+    counts[-1] = 1  # beyond the last bound
     histograms = {"job": (counts, 123.5)}
     state = HubPage(
         jobs=jobs,

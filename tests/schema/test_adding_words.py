@@ -1,8 +1,7 @@
 """Tests of new words: all reach the agent's page, phase and op the step log, and the activity the hub's account.
 
-Each test runs in its own process with a changed copy of `names.py`: an activity and an op are new, and a new phase is
-in the place of another, since a box has room for eight.
-CONTRIBUTING.md lists the other edits that a new word needs.
+Each test runs in its own process with a changed copy of `names.py`: an activity and an op are new, and a new phase
+replaces another one, since a box has room for eight. CONTRIBUTING.md lists the other edits that a new word needs.
 """
 
 import subprocess
@@ -95,7 +94,6 @@ assert value(hub(), "zmon_job_time_seconds_total", cause="tune") == 0, "the seri
 """
 
 
-# Three cases, because each takes seconds.
 @pytest.mark.parametrize("script", [AT_THE_AGENT, IN_THE_STEP_LOG, AT_THE_HUB], ids=["agent", "step log", "hub"])
 def test_new_words_reach_agent_step_log_and_hub(tmp_path, script):
     command = [sys.executable, "-c", WITH_THREE_WORDS + script, str(tmp_path)]

@@ -1,4 +1,4 @@
-"""Tests of the sections of --http-config: which server is shown what."""
+"""Tests of the sections of --http-config: which server sees which password, token or certificate."""
 
 from pathlib import Path
 
@@ -7,17 +7,20 @@ import pytest
 from zmon.schema.http_config import SERVERS, BasicAuth, HttpConfig, TlsConfig, client_config
 
 FOLDER = Path("/etc/zmon")
-ANN, BOB = {"username": "ann", "password": "a"}, {"username": "bob", "password": "b"}
+ANN = {"username": "ann", "password": "a"}
+BOB = {"username": "bob", "password": "b"}
 
 
 def shown(document, *servers):
-    """Return the user name that each server is shown; only those that are shown one."""
+    """Return the user name that a server sees, by server; a server that sees none is absent."""
     config = client_config(document, FOLDER, servers)
     sections = {server: getattr(config, server) for server in SERVERS}
-    return {server: s.basic_auth.username for server, s in sections.items() if s and s.basic_auth}
+    return {
+        server: section.basic_auth.username for server, section in sections.items() if section and section.basic_auth
+    }
 
 
-def test_each_server_is_shown_what_its_section_has():
+def test_each_server_sees_what_its_section_has():
     document = {"hub": {"basic_auth": ANN}, "prometheus": {"basic_auth": BOB}}
     assert shown(document, *SERVERS) == {"hub": "ann", "prometheus": "bob"}
     assert shown(document, "agents") == {"hub": "ann", "prometheus": "bob"}

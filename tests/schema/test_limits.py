@@ -1,4 +1,4 @@
-"""Tests of the limits of what comes from outside."""
+"""Tests of the limits of numbers and names that a job or an agent sends."""
 
 import msgspec
 import pytest

@@ -11,7 +11,7 @@ LINKS = [
     "https://tensorboard.example.org/ads/?run=a&smoothing=0.6#scalars",
     "https://www.comet.com/ann/ads/0123456789abcdef0123456789abcdef",
 ]
-OTHERS = [
+NO_LINKS = [
     "",
     "javascript:alert(1)",
     "JavaScript:alert(1)",
@@ -40,8 +40,8 @@ def test_link_to_a_web_page_is_the_run_page(url):
     assert run_page({"owner": "ann", "run_page": url}) == url
 
 
-@pytest.mark.parametrize("url", OTHERS)
-def test_anything_else_is_no_run_page(url):
+@pytest.mark.parametrize("url", NO_LINKS)
+def test_text_that_is_no_link_to_a_web_page_is_no_run_page(url):
     assert run_page({"run_page": url}) == ""
 
 

@@ -116,15 +116,16 @@ numbers = st.one_of(st.integers(-2, 300), st.integers(0, 2**33), st.integers(-MA
 @settings(max_examples=100, deadline=None)
 @given(ranks=rows_of_ranks, names=st.sets(st.sampled_from([*COLUMNS, START, SAME_SIZE_SENT, "x"])), data=st.data())
 def test_all_numbers_are_the_same_after_a_message(ranks, names, data):
-    uids, counts = tuple(uid for uid, _ in ranks), tuple(count for _, count in ranks)
+    uids = tuple(uid for uid, _ in ranks)
+    counts = tuple(count for _, count in ranks)
     number = sum(counts)
     all_names = [STEP, *names] if number else []
     columns = {name: data.draw(st.lists(numbers, min_size=number, max_size=number), label=name) for name in all_names}
     steps = sent(Steps.from_columns(uids, counts, columns))
     assert {name: list(steps.column(name)) for name in columns} == columns
     rows = list(zip(*columns.values(), strict=True))
-    places = [sum(counts[:rank]) for rank in range(len(counts) + 1)]
-    by_rank = {uid: rows[a:b] for uid, (a, b) in zip(uids, pairwise(places), strict=True)}
+    bounds = [sum(counts[:rank]) for rank in range(len(counts) + 1)]  # indices of rows between ranks
+    by_rank = {uid: rows[begin:end] for uid, (begin, end) in zip(uids, pairwise(bounds), strict=True)}
     assert Steps.from_rows([*columns], by_rank) == steps
     parts = [steps.of_rank(uid) for uid in uids]
     joined = Steps.join(parts)

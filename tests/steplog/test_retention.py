@@ -29,7 +29,7 @@ def wall():
 
 @pytest.fixture
 def new_log(root, wall):
-    """Make logs with given limits, and close them at the end."""
+    """Return a function that makes a log with given limits; the logs are closed after the test."""
     logs = []
 
     def make(**bounds):
@@ -77,8 +77,8 @@ def test_segment_can_be_read_without_the_previous_segment(tmp_path, root, new_lo
     assert (run.missing_before, run.missing) == (500 - len(numbers), 0)
     segments(root)[1].unlink()
     (run,) = logged(root)
-    between = step_numbers(run)
-    assert run.missing + run.missing_before + len(between) == 500
+    numbers = step_numbers(run)  # reading the steps counts the missing ones
+    assert run.missing + run.missing_before + len(numbers) == 500
     assert run.missing > 0
 
 
@@ -117,10 +117,10 @@ def test_segment_that_a_rank_writes_to_is_not_deleted(tmp_path, root, new_log, w
     grow(log, box, 5)
     (segment,) = segments(root)
     set_modification_time(segment, wall.now - 1000)  # the rank has been in an evaluation since then
-    others = [old_segment(root, "greedy", age, wall, 10 * SMALLEST_BYTES) for age in (1, 2)]
+    of_large_job = [old_segment(root, "large", age, wall, 10 * SMALLEST_BYTES) for age in (1, 2)]
     wall.now += PRUNE_SECONDS + 1
     log.append(inodes(box))
-    assert [segment.exists(), *(path.exists() for path in others)] == [True, False, False]
+    assert [segment.exists(), *(path.exists() for path in of_large_job)] == [True, False, False]
 
 
 # -- age ---------------------------------------------------------------------------------------------------

@@ -25,7 +25,8 @@ class Clocks:
     """A wall clock and a monotonic clock that run together, until the wall clock jumps."""
 
     def __init__(self):
-        self.monotonic_seconds, self.ahead = 1000.0, time.time() - 1000.0
+        self.monotonic_seconds = 1000.0
+        self.ahead = time.time() - self.monotonic_seconds  # seconds from the monotonic clock to the wall clock
         self.steady = SteadyClock(self.wall, self.monotonic)
 
     def wall(self):
@@ -87,14 +88,14 @@ def test_clock_that_ntp_slews_stays_steady():
         assert clocks.steady.is_steady()
 
 
-def outlives(clocks, prune, exists):
-    """Return True if a part deletes nothing for an hour after the jump, and deletes later."""
+def check_deletion(clocks, prune, exists):
+    """Check that `prune` deletes nothing for an hour after the jump, and deletes then."""
     for _ in range(3):
         prune()
         assert exists()
         clocks.sleep(HOLD_SECONDS / 3)
     prune()
-    return not exists()
+    assert not exists()
 
 
 def test_step_log_outlives_a_jump_of_the_clock(tmp_path, clocks):
@@ -104,7 +105,7 @@ def test_step_log_outlives_a_jump_of_the_clock(tmp_path, clocks):
     segment.write_bytes(bytes(10))
     os.utime(segment, (clocks.wall() - YEAR, clocks.wall() - YEAR))
     assert PRUNE_SECONDS < HOLD_SECONDS / 3
-    assert outlives(clocks, lambda: log.append({}), lambda: segments(tmp_path))
+    check_deletion(clocks, lambda: log.append({}), lambda: segments(tmp_path))
 
 
 def test_incidents_outlive_a_jump_of_the_clock(tmp_path, clocks, monkeypatch):
@@ -113,20 +114,20 @@ def test_incidents_outlive_a_jump_of_the_clock(tmp_path, clocks, monkeypatch):
     (store.root / "f1").mkdir(parents=True)
     (store.root / "f1/finding.json").write_text("{}")
     os.utime(store.root / "f1/finding.json", (clocks.wall() - YEAR, clocks.wall() - YEAR))
-    assert outlives(clocks, lambda: store.prune(()), (store.root / "f1").exists)
+    check_deletion(clocks, lambda: store.prune(()), (store.root / "f1").exists)
 
 
 def test_ended_jobs_outlive_a_jump_of_the_clock(tmp_path, clocks):
     store = EndedJobs(tmp_path, clocks.steady)
     record_end(store, JOB)
-    assert outlives(clocks, lambda: store.forget_old(NOW + YEAR, ()), (tmp_path / f"{JOB}.json").exists)
+    check_deletion(clocks, lambda: store.forget_old(NOW + YEAR, ()), (tmp_path / f"{JOB}.json").exists)
 
 
 def test_pauses_outlive_a_jump_of_the_clock(tmp_path, clocks):
     store = PauseStore(tmp_path, clocks.steady)
     store.record("ranker", [Place("data", "read() at loader.py:40")], 6.2, NOW)
     assert store.pauses("ranker", NOW + YEAR)
-    assert outlives(clocks, lambda: store.pauses("other", NOW + YEAR), (tmp_path / "ranker.json").exists)
+    check_deletion(clocks, lambda: store.pauses("other", NOW + YEAR), (tmp_path / "ranker.json").exists)
     assert not store.pauses("ranker", NOW + YEAR)
 
 
@@ -137,4 +138,4 @@ def test_time_accounts_outlive_a_jump_of_the_clock(tmp_path, clocks, monkeypatch
     clocks.sleep(SAVE_SECONDS)
     (tmp_path / f"{JOB}.json").write_text("{}")
     os.utime(tmp_path / f"{JOB}.json", (clocks.wall() - YEAR, clocks.wall() - YEAR))
-    assert outlives(clocks, lambda: store.maintain(()), (tmp_path / f"{JOB}.json").exists)
+    check_deletion(clocks, lambda: store.maintain(()), (tmp_path / f"{JOB}.json").exists)

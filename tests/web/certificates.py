@@ -1,4 +1,7 @@
-"""An authority of a test, its pairs of certificate and key in a directory, and the web.yaml that names them."""
+"""An authority of a test, its pairs of certificate and key in a directory, and the web.yaml that names them.
+
+`BCRYPT_HASH` is the hash of a password for that file.
+"""
 
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -8,6 +11,7 @@ import yaml
 
 from zmon.web.live_config import LiveConfig
 
+BCRYPT_HASH = "$2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi"
 SERVER = {"cert_file": "server.pem", "key_file": "server.key"}
 MUTUAL = {"client_auth_type": "RequireAndVerifyClientCert", "client_ca_file": "ca.pem"}
 OPTIONAL = SERVER | {"client_auth_type": "VerifyClientCertIfGiven", "client_ca_file": "ca.pem"}

@@ -11,11 +11,14 @@ from tests.hostile.users import BOB, needs_root, run_as
 from zmon.web.asker import asker_of, find_asker
 from zmon.web.http_client import session
 
+CLIENT = ("127.0.0.1", 8080)
 SERVER = ("127.0.0.1", 9780)
+CLIENT_HEX, SERVER_HEX = "0100007F:1F90", "0100007F:2634"  # the same in the kernel's table: bytes reversed, hexadecimal
 HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 
 
 def line(near, far, uid, inode):
+    """Return the line of a socket in the kernel's table, with its own address and the address of its peer."""
     return f"   0: {near} {far} 01 00000000:00000000 00:00000000 00000000 {uid} 0 {inode} 1 0000000000000000 20 4\n"
 
 
@@ -66,37 +69,38 @@ def test_address_of_another_machine_is_of_nobody(kernel):
 
 
 def test_ipv4_client_of_a_server_of_both_families_is_known(kernel):
-    tables = kernel(tcp=line("0100007F:1F90", "0100007F:2634", 1234, 7))
+    tables = kernel(tcp=line(CLIENT_HEX, SERVER_HEX, 1234, 7))
     assert find_asker(("::ffff:127.0.0.1", 8080, 0, 0), ("::ffff:127.0.0.1", 9780, 0, 0), **tables).uid == 1234
 
 
 def test_wrapped_ipv4_socket_of_an_ipv6_client_is_known(kernel):
     wrapped = "0000000000000000FFFF00000100007F"
     tables = kernel(tcp6=line(f"{wrapped}:1F90", f"{wrapped}:2634", 1234, 7))
-    assert find_asker(("127.0.0.1", 8080), SERVER, **tables).uid == 1234
+    assert find_asker(CLIENT, SERVER, **tables).uid == 1234
 
 
 def test_socket_that_no_process_has_open_is_of_nobody(kernel):
     """The kernel lists it as root's: a client that closes at once would else be root."""
-    asker = find_asker(("127.0.0.1", 8080), SERVER, **kernel(tcp=line("0100007F:1F90", "0100007F:2634", 0, 0)))
+    asker = find_asker(CLIENT, SERVER, **kernel(tcp=line(CLIENT_HEX, SERVER_HEX, 0, 0)))
     assert (asker.uid, asker.reason) == (None, "no process of this machine has port 8080")
 
 
 def test_same_port_with_another_end_is_of_nobody(kernel):
     tables = kernel(tcp=line("0200007F:1F90", "0100007F:2634", 0, 7) + line("0100007F:1F90", "0100007F:2635", 0, 8))
-    assert find_asker(("127.0.0.1", 8080), SERVER, **tables).uid is None
+    assert find_asker(CLIENT, SERVER, **tables).uid is None
 
 
 def test_user_without_a_number_in_this_namespace_is_of_nobody(kernel):
-    table = line("0100007F:1F90", "0100007F:2634", 65534, 7)
-    assert find_asker(("127.0.0.1", 8080), SERVER, **kernel(tcp=table)).uid == 65534
-    assert find_asker(("127.0.0.1", 8080), SERVER, **kernel(tcp=table, uid_map="0 100000 65536")).uid is None
+    table = line(CLIENT_HEX, SERVER_HEX, 65534, 7)
+    assert find_asker(CLIENT, SERVER, **kernel(tcp=table)).uid == 65534
+    assert find_asker(CLIENT, SERVER, **kernel(tcp=table, uid_map="0 100000 65536")).uid is None
 
 
 # -- forwarded requests --------------------------------------------------------------------------------------
 
 
 def add_process(proc, pid, namespaces, *sockets):
+    """Add a process in these namespaces of network and mounts, with sockets of these inodes."""
     for name, number in zip(("net", "mnt"), namespaces, strict=True):
         (proc / str(pid) / "ns").mkdir(parents=True, exist_ok=True)
         (proc / str(pid) / "ns" / name).symlink_to(f"{name}:[{number}]")
@@ -115,7 +119,7 @@ CONTAINERS = {
 @pytest.fixture(params=CONTAINERS)
 def container(request, kernel):
     """Return the arguments of `find_asker` in a container to which root has a connection, of inode 7."""
-    tables = kernel(tcp=line("0100007F:1F90", "0100007F:2634", 0, 7))
+    tables = kernel(tcp=line(CLIENT_HEX, SERVER_HEX, 0, 7))
     kind = CONTAINERS[request.param]
     if "mark" in kind:
         (tables["root"] / kind["mark"]).parent.mkdir(exist_ok=True)
@@ -126,7 +130,7 @@ def container(request, kernel):
 
 def test_process_of_the_container_is_known(container):
     add_process(container["proc"], 50, (1, 2), 5, 7)
-    assert find_asker(("127.0.0.1", 8080), SERVER, **container).uid == 0
+    assert find_asker(CLIENT, SERVER, **container).uid == 0
 
 
 @pytest.mark.parametrize(
@@ -142,7 +146,7 @@ def test_port_forward_is_of_nobody(container, processes):
     """`kubectl port-forward` and the ports of rootless containers come from loopback, as root or as the own user."""
     for pid, (namespaces, inode) in enumerate(processes, 50):
         add_process(container["proc"], pid, namespaces, inode)
-    asker = find_asker(("127.0.0.1", 8080), SERVER, **container)
+    asker = find_asker(CLIENT, SERVER, **container)
     assert asker.uid is None
     assert "was forwarded into this container" in asker.reason
 
@@ -150,9 +154,9 @@ def test_port_forward_is_of_nobody(container, processes):
 @pytest.mark.parametrize(("uid", "known"), [(0, None), (1000, 1000)])
 def test_root_on_a_node_of_kubernetes_is_of_nobody(kernel, uid, known):
     """A pod with the network of the host may be forwarded to, and so may every daemon of that host."""
-    tables = kernel(tcp=line("0100007F:1F90", "0100007F:2634", uid, 7))
+    tables = kernel(tcp=line(CLIENT_HEX, SERVER_HEX, uid, 7))
     (tables["root"] / "var/lib/kubelet").mkdir(parents=True)
-    assert find_asker(("127.0.0.1", 8080), SERVER, **tables).uid == known
+    assert find_asker(CLIENT, SERVER, **tables).uid == known
 
 
 async def test_asker_over_a_unix_socket_is_the_user_at_its_other_end(tmp_path):

@@ -6,13 +6,11 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from tests.build import agent_report, rank_state
-from tests.web.certificates import MUTUAL, SERVER, Certificates, live_config
+from tests.web.certificates import BCRYPT_HASH, MUTUAL, SERVER, Certificates, live_config
 from tests.web.serving import COMPRESSED, with_server
 from zmon.errors import UsageError
 from zmon.schema.api import endpoints
 from zmon.web.server import check_bind, json_response, read_request
-
-HASH = "$2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.53", "::1", "localhost"])
@@ -27,16 +25,16 @@ def test_other_address_is_refused_without_tls_and_users(host):
     check_bind(host, None, insecure=True)
 
 
-REFUSED = {
-    "without TLS": ({"basic_auth_users": {"ann": HASH}}, "without TLS,"),
+MISSING = {  # web.yaml, and what it lacks; None: nothing
+    "without TLS": ({"basic_auth_users": {"ann": BCRYPT_HASH}}, "without TLS,"),
     "without users": ({"tls_server_config": SERVER}, "without users, tokens or client certificates,"),
-    "both": ({"tls_server_config": SERVER, "basic_auth_users": {"ann": HASH}}, None),
-    "client certificates": ({"tls_server_config": SERVER | MUTUAL}, None),
+    "TLS and users": ({"tls_server_config": SERVER, "basic_auth_users": {"ann": BCRYPT_HASH}}, None),
+    "TLS and client certificates": ({"tls_server_config": SERVER | MUTUAL}, None),
 }
 
 
-@pytest.mark.parametrize(("config", "missing"), REFUSED.values(), ids=REFUSED)
-def test_other_address_needs_both_tls_and_users(tmp_path, config, missing):
+@pytest.mark.parametrize(("config", "missing"), MISSING.values(), ids=MISSING)
+def test_other_address_needs_both_tls_and_a_check_of_clients(tmp_path, config, missing):
     Certificates(tmp_path).issue("server", "127.0.0.1")
     live = live_config(tmp_path, **config)
     if missing is None:

@@ -2,11 +2,11 @@
 
 import pytest
 
+from tests.web.certificates import BCRYPT_HASH
 from zmon.errors import UsageError
 from zmon.web.tls import names_in
 from zmon.web.web_config import read_web_config
 
-HASH = "$2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi"
 WHOLE = f"""
 tls_server_config:
   cert_file: server.pem
@@ -21,7 +21,7 @@ http_server_config:
     X-Frame-Options: deny
     Strict-Transport-Security: max-age=31536000
 basic_auth_users:
-  prometheus: {HASH}
+  prometheus: {BCRYPT_HASH}
 zmon_roles:
   - user: prometheus
     roles: [metrics]
@@ -35,6 +35,8 @@ TLS = "tls_server_config: {cert_file: a.pem, key_file: a.key"
 
 @pytest.fixture
 def read(tmp_path):
+    """Return a function that writes this text to a file and reads the configuration in it."""
+
     def read(text):
         path = tmp_path / "web.yaml"
         path.write_text(text)
@@ -95,14 +97,14 @@ def test_file_without_users_lets_everybody_ask(read, text):
         (f"{TLS}, client_auth_type: RequireAnyClientCert}}", "use RequireAndVerifyClientCert"),
         (f"{TLS}, client_allowed_sans: [a]}}", "needs client_auth_type"),
         ("basic_auth_users: {ann: secret}", "no bcrypt hash"),
-        (f"basic_auth_users: {{ann: {HASH.replace('$10$', '$99$')}}}", "no bcrypt hash"),
-        (f"basic_auth_users: {{'': {HASH}}}", "has no name"),
+        (f"basic_auth_users: {{ann: {BCRYPT_HASH.replace('$10$', '$99$')}}}", "no bcrypt hash"),
+        (f"basic_auth_users: {{'': {BCRYPT_HASH}}}", "has no name"),
         ('http_server_config: {headers: {Content-Security-Policy: "a\\nb"}}', "one line of printable text"),
         ("zmon_roles: [{user: ann, roles: [read]}]", "not in basic_auth_users"),
         ("zmon_roles: [{roles: [read]}]", "exactly one of"),
         ("zmon_roles: []", "zmon_roles is empty"),
-        (f"basic_auth_users: {{a: {HASH}}}\nbasic_auth_users: {{b: {HASH}}}", "users is given twice, in line 2"),
-        (f"basic_auth_users: {{ann: {HASH}, ann: {HASH}}}", "ann is given twice"),
+        (2 * f"basic_auth_users: {{a: {BCRYPT_HASH}}}\n", "basic_auth_users is given twice, in line 2"),
+        (f"basic_auth_users: {{ann: {BCRYPT_HASH}, ann: {BCRYPT_HASH}}}", "ann is given twice"),
         ("zmon_roles: [{client_san: a, roles: [read]}]", "needs a client_ca_file"),
         ("zmon_roles: [{token_file: a, roles: [write]}]", "'write'"),
         ("a: [", "not YAML"),
@@ -118,8 +120,8 @@ def test_wrong_file_is_refused_with_one_line(read, text, reason):
 
 def test_error_of_yaml_does_not_repeat_the_file(read):
     with pytest.raises(UsageError, match=r"not YAML: .*, in line 2") as refused:
-        read(f"basic_auth_users:\n  ann: @{HASH}")
-    assert HASH not in str(refused.value)
+        read(f"basic_auth_users:\n  ann: @{BCRYPT_HASH}")
+    assert BCRYPT_HASH not in str(refused.value)
 
 
 def test_addresses_are_compared_in_their_shortest_form(read):

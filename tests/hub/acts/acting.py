@@ -19,6 +19,7 @@ def healthy(attempt=0, step=100, **changes):
 
 
 async def intents(client):
+    """Return all intents that the hub has, newest first."""
     return (await client.get("/api/v1/intents"))["intents"]
 
 
@@ -27,10 +28,12 @@ async def decided(client, number=1):
 
     async def ready():
         known = await intents(client)
-        return known if len(known) >= number and all(each["result"] != "unanswered" for each in known) else None
+        are_answered = all(intent["result"] != "unanswered" for intent in known)
+        return known if len(known) >= number and are_answered else None
 
     return await fakes.poll(ready)
 
 
 def on_disk(tmp_path):
+    """Return the intents in the file of the hub."""
     return [json.loads(line) for line in (tmp_path / FILE).read_text().splitlines()]

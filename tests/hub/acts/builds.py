@@ -18,6 +18,7 @@ PROVEN = finding(proof="process_state")  # rank 2 is stopped
 
 
 def rule(**changes):
+    """Return a rule that would kill a frozen rank; it only observes."""
     given = {"name": "frozen", "causes": ("rank_frozen",), "proofs": ("process_state",), "act": "kill_culprit",
              "mode": "observe", "min_confidence": 0.8, "wait_seconds": 2.0, "labels": AlertLabels(),
              "override": ""}  # fmt: skip
@@ -25,6 +26,7 @@ def rule(**changes):
 
 
 def intent(**changes):
+    """Return the intent to kill rank 2, which is frozen."""
     given = {
         "id": "f1/frozen", "rule": "frozen", "act": "kill_culprit", "mode": "enforce", "time": NOW, "finding": "f1",
         "job_id": JOB, "launch_id": "launch", "attempt": 0, "cause": "rank_frozen", "proof": "process_state",
@@ -42,5 +44,5 @@ def stalled(**changes):
 def of_launch(ranks, attempt=0, **changes):
     """Return these ranks as those of one start of a launcher."""
     given = {"attempt": attempt, "restart_count": attempt, "launch_id": "launch", "max_restarts": 3}
-    uid = "uid" if not attempt else f"uid {attempt}:"
-    return [replace(rank, run_uid=f"{uid} {rank.rank}", **{**given, **changes}) for rank in ranks]
+    prefix = f"uid {attempt}:" if attempt else "uid"
+    return [replace(rank, run_uid=f"{prefix} {rank.rank}", **{**given, **changes}) for rank in ranks]

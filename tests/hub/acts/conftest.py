@@ -18,9 +18,9 @@ def soon(monkeypatch):
 def policy(tmp_path_factory):
     """Return a function that returns the policy of these rules, which wait for `seconds`."""
 
-    def policy_(*rules, seconds=0.1):
+    def make_policy(*rules, seconds=0.1):
         path = tmp_path_factory.mktemp("policy") / "policy.yaml"
         path.write_text(yaml.safe_dump({"rules": [*rules]}))
         return Policy(tuple(replace(rule, wait_seconds=seconds) for rule in read_policy(path).rules))
 
-    return policy_
+    return make_policy

@@ -18,7 +18,7 @@ CULPRIT_KILLED = job([killed(2), *(rank_state(rank, step=100) for rank in (0, 1,
 VICTIM_KILLED = job([killed(1), *(rank_state(rank, step=100) for rank in (0, 2, 3))])
 OVER = job([killed(rank) for rank in range(4)])
 OVER_FOR_GOOD = job([killed(rank) for rank in range(4)], max_restarts=0)
-# The hosts of ranks 2 and 3 do not answer: these may live.
+# The hosts of ranks 2 and 3 do not answer: both ranks may still live.
 REST_UNWATCHED = snapshot(
     *of_launch([killed(rank) for rank in (0, 1)]), unwatched=of_launch([rank_state(rank, step=100) for rank in (2, 3)])
 )

@@ -14,9 +14,8 @@ ONE_HAS_ENDED = snapshot(*of_launch([stopped(2), killed(3), *(waiting(rank, 2.0)
 BOTH_HAVE_ENDED = snapshot(*of_launch([killed(2), killed(3), *(waiting(rank, 2.0) for rank in (0, 1))]))
 ALL_HAVE_ENDED = snapshot(*of_launch([killed(rank) for rank in range(4)]))
 TWO_HOSTS = snapshot(
-    *(replace(r, host="node-a" if r.rank < 2 else "node-b") for r in of_launch([rank_state(n) for n in range(4)]))
+    *of_launch([rank_state(rank) for rank in (0, 1)]), *of_launch([rank_state(rank, host="node-b") for rank in (2, 3)])
 )
-
 
 TARGETS = {
     "the culprit": ("kill_culprit", PROVEN, stalled(), (2,), ("uid 2",)),

@@ -3,25 +3,25 @@
 import pytest
 
 from tests.build import JOB, plan, rank_state
-from tests.hub.fakes import FakeAgent, healthy, two_agents
-from tests.hub.test_job_state import steps
+from tests.hub.fakes import FakeAgent, healthy, step_records, two_agents
 
 
 async def rows(hub_client):
+    """Return the ranks in the answer of the hub."""
     return (await hub_client.get(f"/api/v1/jobs/{JOB}/plan"))["ranks"]
 
 
-def planning(plan_):
+def agent_with_plan(plan_):
     agent = FakeAgent(*healthy())
     agent.plans, agent.plans_version = {"uid-0": plan_}, "first"
     return agent
 
 
 async def test_plan_and_measurement_are_side_by_side(start_hub):
-    agent = planning(plan(seconds=(0.02, 0.01, 0.01, 0.01), totals={"samples_per_second": 5.0}))
+    agent = agent_with_plan(plan(seconds=(0.02, 0.01, 0.01, 0.01), totals={"samples_per_second": 5.0}))
     hub_client = await start_hub(agent)
     await hub_client.passes(1)
-    agent.records = steps(1, 5)
+    agent.records = step_records(1, 5)
     await hub_client.passes()
     first = (await rows(hub_client))[0]
     assert (first["rank"], first["host"], first["tables"], first["num_tables"]) == (0, "node-a", ["t0"], 1)
@@ -34,7 +34,7 @@ async def test_plan_and_measurement_are_side_by_side(start_hub):
 
 
 async def test_plan_is_sent_again_only_after_a_change(start_hub):
-    agent = planning(plan())
+    agent = agent_with_plan(plan())
     hub_client = await start_hub(agent)
     await hub_client.passes(4)
     queries = [path.partition("?")[2] for path in agent.requests if "snapshot" in path]
@@ -61,7 +61,7 @@ async def test_job_without_a_plan_of_its_own_has_rows_without_planned_amounts(st
 
 
 async def test_new_launch_does_not_use_the_plan_of_the_previous_launch(start_hub):
-    agent = planning(plan())
+    agent = agent_with_plan(plan())
     hub_client = await start_hub(agent)
     await hub_client.passes()
     assert (await rows(hub_client))[0]["planned"] is not None

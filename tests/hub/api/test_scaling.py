@@ -6,35 +6,13 @@ from dataclasses import replace
 import msgspec
 import pytest
 from click.testing import CliRunner
-from multidict import MultiDict
-from yarl import URL
 
 from tests.build import JOB
-from tests.hub.fakes import FakeAgent, healthy
-from tests.hub.test_baseline_recorder import job, step_window
-from tests.hub.test_job_state import steps
+from tests.hub.api.scaling_answers import ONE_HOST, TWO_HOSTS, answer, sizes
+from tests.hub.fakes import FakeAgent, healthy, step_records
+from tests.hub.step_windows import job, step_window
 from tests.scaling.test_fit import LINKS, point
 from zmon.cli.main import cli
-from zmon.hub.api.scaling import scaling_answer, size_query
-from zmon.hub.api.view import job_state
-from zmon.hub.baseline_recorder import BaselineRecorder
-from zmon.schema.api import ScalingRequest
-
-ONE_HOST = (point(1, 512), point(4, 2048), point(4, 1024))
-TWO_HOSTS = (*ONE_HOST, point(8, 4096))
-
-
-def answer(store, job_, query="", state=None):
-    """Return the answer, as JSON types, to a request with this query."""
-    words = MultiDict(URL(f"/?{query}").query)
-    what_ifs = tuple(words.getall("what_if", ()))
-    request = ScalingRequest(JOB, words.get("ranks"), words.get("batch"), words.get("batch_per_rank"), what_ifs)
-    made = scaling_answer(job_, state or job_state(job_, ()), *BaselineRecorder(store).model(job_), size_query(request))
-    return msgspec.to_builtins(made)
-
-
-def sizes(store, query="", job_=None):
-    return answer(store, job_ or job(now=step_window()), query)["sizes"]
 
 
 def scaling_of(query=""):
@@ -49,7 +27,7 @@ async def test_answer_has_the_curve_and_the_size_of_the_job_now(start_hub, store
     store.record(JOB, *TWO_HOSTS)
     hub_client = await start_hub(agent)
     await hub_client.passes(1)
-    agent.records = steps(1, 300)
+    agent.records = step_records(1, 300)
     await hub_client.passes()
     scaling = await hub_client.get(scaling_of("ranks=4,16&what_if=net=2"))
     assert (scaling["schema"], scaling["job_id"], scaling["name"], scaling["unknown"]) == (1, JOB, JOB, "")
@@ -89,8 +67,10 @@ def test_endpoint_and_command_line_agree(store, tmp_path, words):
 
 @pytest.mark.parametrize("what_if", ["net=2", "latency=0.5", "wire=0.5", "own=0.5"])
 def test_better_resources_shorten_the_step(store, what_if):
-    late = replace(LINKS, net=replace(LINKS.net, latency_seconds=0.001))
-    store.record(JOB, *(point(ranks, samples, links=late) for ranks, samples in ((4, 2048), (8, 2048), (8, 4096))))
+    slow_links = replace(LINKS, net=replace(LINKS.net, latency_seconds=0.001))
+    store.record(
+        JOB, *(point(ranks, samples, links=slow_links) for ranks, samples in ((4, 2048), (8, 2048), (8, 4096)))
+    )
     (size,) = sizes(store, f"ranks=16&what_if={what_if}")
     assert size["what_if"]["seconds"] < size["predicted"]["seconds"]
     assert size["what_if"]["samples_per_second"] > size["predicted"]["samples_per_second"]
@@ -112,11 +92,11 @@ def test_efficiency_is_that_of_the_prediction(store):
 def test_points_are_returned_as_recorded(store):
     store.record(JOB, replace(point(2, 1024), half_width_seconds=0.001))
     (recorded,) = answer(store, job())["points"]
-    seconds, causes = point(2, 1024).seconds, point(2, 1024).causes
+    expected = point(2, 1024)
     assert (recorded["ranks"], recorded["samples"]) == (2, 1024)
-    assert (recorded["seconds"], recorded["causes"]) == (seconds, causes)
+    assert (recorded["seconds"], recorded["causes"]) == (expected.seconds, expected.causes)
     assert (recorded["half_width_seconds"], recorded["by"], recorded["recorded"]) == (0.001, "zmon scaling", 1.8e9)
-    assert recorded["samples_per_second"] == pytest.approx(1024 / seconds)
+    assert recorded["samples_per_second"] == pytest.approx(1024 / expected.seconds)
 
 
 # -- unknown values

@@ -29,6 +29,7 @@ def name_server(monkeypatch):
             reply = dns.message.make_response(query)
             name = query.question[0].name
             if str(name) == "_zmon-agent._tcp.example.org.":
+                # priority, weight, port and name
                 records = ("10 5 9780 node-2.example.org.", "10 5 9781 node-1.example.org.")
                 reply.answer.append(dns.rrset.from_text(name, 30, "IN", "SRV", *records))
             else:
@@ -38,7 +39,8 @@ def name_server(monkeypatch):
     thread = threading.Thread(target=answer, daemon=True)
     thread.start()
     resolver = dns.asyncresolver.Resolver(configure=False)
-    resolver.nameservers, resolver.port = ["127.0.0.1"], server.getsockname()[1]
+    resolver.nameservers = ["127.0.0.1"]
+    resolver.port = server.getsockname()[1]
     monkeypatch.setattr(dns.asyncresolver, "default_resolver", resolver)
     yield
     server.sendto(b"", server.getsockname())
@@ -47,6 +49,7 @@ def name_server(monkeypatch):
 
 
 def find(source):
+    """Return the URLs of the agents that the source finds."""
     return asyncio.run(source.find(None))
 
 

@@ -21,7 +21,8 @@ def start(opened, token_file, monkeypatch):
     monkeypatch.setattr(kubernetes, "_SHORTEST_WATCH_SECONDS", 0.05)
 
     async def start(**refusals):
-        api, answers = FakeApi(a=pod("a", "10.0.0.1"), b=pod("b", "10.0.0.2")), []
+        api = FakeApi(a=pod("a", "10.0.0.1"), b=pod("b", "10.0.0.2"))
+        answers = []
         api.refusals.update(refusals)
         await opened.enter_async_context(api.serve())
         await opened.enter_async_context(following(source_of(api, token_file), answers))
@@ -32,9 +33,11 @@ def start(opened, token_file, monkeypatch):
 
 @asynccontextmanager
 async def following(source, answers):
+    """Append each answer of the source to `answers`."""
+
     async def follow():
-        async with aclosing(source.follow(None)) as every:
-            async for answer in every:
+        async with aclosing(source.follow(None)) as answers_of_source:
+            async for answer in answers_of_source:
                 answers.append(answer)
 
     task = asyncio.create_task(follow())
@@ -49,14 +52,14 @@ async def last(answers, wanted):
     assert await poll(lambda: bool(answers) and answers[-1] == wanted), answers
 
 
+def errors_in(answers):
+    return [answer for answer in answers if isinstance(answer, ZmonError)]
+
+
 async def error(answers, number=1):
     """Wait for this number of errors, and return the text of the last one."""
-
-    async def errors():
-        all_errors = [answer for answer in answers if isinstance(answer, ZmonError)]
-        return all_errors if len(all_errors) >= number else None
-
-    return str((await poll(errors))[-1])
+    assert await poll(lambda: len(errors_in(answers)) >= number), answers
+    return str(errors_in(answers)[-1])
 
 
 async def test_agents_are_those_of_the_list_and_of_each_change(start):
@@ -95,7 +98,7 @@ async def test_watch_that_the_server_ends_is_resumed_after_the_last_bookmark(sta
     await last(answers, (A, B, C))
     assert [query["resourceVersion"] for query in api.watches] == ["100", "101"]
     assert len(api.lists) == 1
-    assert not [answer for answer in answers if isinstance(answer, ZmonError)]
+    assert errors_in(answers) == []
 
 
 async def test_connection_that_breaks_in_a_line_loses_no_change(start):
@@ -107,7 +110,7 @@ async def test_connection_that_breaks_in_a_line_loses_no_change(start):
     api.delete("a")
     await last(answers, (B, C))
     assert len(api.lists) == 1
-    assert not [answer for answer in answers if isinstance(answer, ZmonError)]
+    assert errors_in(answers) == []
 
 
 async def test_forgotten_version_is_a_new_list_without_an_error(start):
@@ -116,11 +119,11 @@ async def test_forgotten_version_is_a_new_list_without_an_error(start):
     api.refusals["watch"] = (410, "too old resource version")  # until the pods have been listed again
     api.end_watches()
     await count(api.watches, 2)
-    api.objects = {path: {"b": pods["b"]} for path, pods in api.objects.items()}  # the deletion is never told
+    api.objects = {path: {"b": pods["b"]} for path, pods in api.objects.items()}  # no watch reports the deletion
     del api.refusals["watch"]
     await last(answers, (B,))
     assert len(api.lists) == 2
-    assert not [answer for answer in answers if isinstance(answer, ZmonError)]
+    assert errors_in(answers) == []
 
 
 async def test_error_410_in_a_watch_is_a_new_list_without_an_error(start):
@@ -130,7 +133,7 @@ async def test_error_410_in_a_watch_is_a_new_list_without_an_error(start):
     await count(api.lists, 2)
     api.put(c=pod("c", "10.0.0.3"))
     await last(answers, (A, B, C))
-    assert not [answer for answer in answers if isinstance(answer, ZmonError)]
+    assert errors_in(answers) == []
 
 
 async def test_versions_that_are_often_forgotten_are_no_error_while_watches_begin(start):

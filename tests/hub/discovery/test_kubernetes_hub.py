@@ -24,7 +24,8 @@ def start(opened, tmp_path, token_file, monkeypatch):
     monkeypatch.setattr(kubernetes, "_RETRY_SECONDS", (0.05, 0.1))
 
     async def start():
-        agents, api = two_agents(), FakeApi()
+        agents = two_agents()
+        api = FakeApi()
         await opened.enter_async_context(contexts(agents))
         await opened.enter_async_context(api.serve())
         api.put(a=agent_pod("a", agents[0]))
@@ -35,10 +36,12 @@ def start(opened, tmp_path, token_file, monkeypatch):
 
 
 async def test_api_server_and_agents_do_not_see_the_credentials_for_each_other(tmp_path, token_file, caplog):
-    agent, api, shown = FakeAgent(), FakeApi(), set()
+    agent = FakeAgent()
+    api = FakeApi()
+    seen_by_agent = set()
 
     def check(request):
-        shown.add(request.headers.get("Authorization"))
+        seen_by_agent.add(request.headers.get("Authorization"))
         agent.requests.append(request.path_qs)
 
     agent.check = check
@@ -47,7 +50,7 @@ async def test_api_server_and_agents_do_not_see_the_credentials_for_each_other(t
         http = HttpConfig(authorization=Authorization(credentials="of-the-hub"))
         async with hub_over(tmp_path / "data", sources=(source_of(api, token_file),), http=http):
             await count(agent.requests, 2)
-    assert shown == {"Bearer of-the-hub"}
+    assert seen_by_agent == {"Bearer of-the-hub"}
     assert set(api.authorizations) == {"Bearer token-1"}
     assert "each agent sees the authorization of --http-config and can ask the others with it" in caplog.text
 

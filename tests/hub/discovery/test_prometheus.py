@@ -25,6 +25,8 @@ TARGETS = {
 
 
 def find(answer, status=200, http=None, shown=None):
+    """Return the agents in this answer of a Prometheus, which must see the header Authorization `shown`."""
+
     async def targets(request):
         assert request.query["state"] == "active"
         assert request.headers.get("Authorization") == shown

@@ -11,6 +11,7 @@ from zmon.hub.incidents import capsule, moments, steps
 from zmon.schema.finding import Finding
 from zmon.schema.incident import Capsule
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.rank import RankState
 
 EVIDENCE = {
     "stacks": {"2": {"stack": 'File "train.py", line 12 in guilty_line', "wchan": "futex_wait", "stack_error": None}},
@@ -24,29 +25,17 @@ def stalled() -> Snapshot:
     return snapshot(rank_state(2, process_state="T"), *(waiting(rank, 1.0) for rank in (0, 1, 3)))
 
 
-def runs(job: Snapshot, number: int = 3, slow: int = 2) -> list[steps.LastSteps]:
-    """Return `number` steps of each rank; those of rank `slow` take twice as long."""
-    return [
-        steps.last_steps(
-            r,
-            steps_of(
-                {
-                    r.run_uid: [
-                        step_record(n, {"forward": 0.02 if r.rank == slow else 0.01}, start=float(n))
-                        for n in range(1, number + 1)
-                    ]
-                }
-            ),
-            NOW - 1000,
-        )
-        for r in job.reported_ranks
-    ]
+def last_steps(rank: RankState) -> steps.LastSteps:
+    """Return three steps of a rank; the forward phase of rank 2 takes twice as long as that of the others."""
+    phases = {"forward": 0.02 if rank.rank == 2 else 0.01}
+    records = [step_record(number, phases, start=float(number)) for number in (1, 2, 3)]
+    return steps.last_steps(rank, steps_of({rank.run_uid: records}), NOW - 1000)
 
 
 def made(finding_: Finding | None = None, job: Snapshot | None = None, **changes: Any) -> tuple[Capsule, bytes]:
     """Return a capsule and its steps.jsonl."""
     finding_ = finding(evidence=EVIDENCE) if finding_ is None else finding_
     job = stalled() if job is None else job
-    steps_ = runs(job)
+    steps_ = [last_steps(rank) for rank in job.reported_ranks]
     built = capsule(finding_, job, steps_, (), {"hub": "0.1.0"}, NOW + 3, 0.5)
     return replace(built, timeline=moments.in_order(moments.opening(finding_)), **changes), steps.encode(steps_)[0]

@@ -19,13 +19,16 @@ class AgentWithSteps(FakeAgent):
 
     def __init__(self, *ranks, host="node-a"):
         super().__init__(*ranks, host=host)
-        self.ahead, self.events = 0.0, ()
+        self.ahead = 0.0  # seconds by which its clock is ahead of the hub's
+        self.events = ()  # of the kernel
 
     async def snapshot(self, request):
+        """Answer a request for the last steps of a job with 300 steps of each of its ranks."""
         if "job_id" not in request.query:
             return await super().snapshot(request)
         self.check(request)
-        job_id, records = request.query["job_id"], tuple(step_record(n, start=float(n)) for n in range(1, 301))
+        job_id = request.query["job_id"]
+        records = tuple(step_record(n, start=float(n)) for n in range(1, 301))
         ranks = [r for r in self.ranks if r.job_id == job_id]
         steps = {job_id: {r.run_uid: records for r in ranks}}
         report = agent_report(*ranks, host=self.host, records=steps, time=time.time() + self.ahead)
@@ -33,14 +36,13 @@ class AgentWithSteps(FakeAgent):
         return web.json_response(body=msgspec.json.encode(report))
 
     async def evidence(self, request):
-        answer = await super().evidence(request)
-        answer = json.loads(answer.body)
-        answer |= {
+        response = await super().evidence(request)
+        stderr = {
             "stderr_tail": f"rank {request.match_info['rank']} said",
             "stderr_path": "/err",
             "stderr_shared": False,
         }
-        return web.json_response(answer)
+        return web.json_response({**json.loads(response.body), **stderr})
 
 
 async def incident(hub_client, number=1):
@@ -50,13 +52,16 @@ async def incident(hub_client, number=1):
         return (await hub_client.get("/api/v1/incidents"))["incidents"]
 
     summaries = await poll(written, 15.0, until=lambda summaries: len(summaries) == number)
+    assert len(summaries) == number
     return await hub_client.get(f"/api/v1/incidents/{summaries[0]['id']}")
 
 
 async def resolved_incident(hub_client):
     """Wait until the only incident is resolved; return it."""
-    return await poll(lambda: incident(hub_client), 8.0, until=lambda capsule: capsule["finding"]["resolved"])
+    capsule = await poll(lambda: incident(hub_client), 8.0, until=lambda capsule: capsule["finding"]["resolved"])
+    assert capsule["finding"]["resolved"]
+    return capsule
 
 
-def texts_of(answer):
-    return [moment["what"] for moment in answer["timeline"]]
+def texts_of(capsule):
+    return [moment["what"] for moment in capsule["timeline"]]

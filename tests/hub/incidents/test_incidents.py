@@ -5,11 +5,10 @@ import time
 
 import pytest
 
-from tests.build import JOB, killed, rank_state, waiting
+from tests.build import JOB, finding, killed, rank_state, waiting
 from tests.hub.fakes import FakeAgent, all_waiting, frozen, healthy, poll, stopped
 from tests.hub.incidents.fake_agent import AgentWithSteps, incident, resolved_incident, texts_of
 from zmon.hub.incidents.collector import needs_capsule
-from zmon.schema.finding import Finding
 from zmon.schema.host import KernelEvent
 
 
@@ -18,21 +17,21 @@ async def test_capsule_of_a_stall_is_complete(start_hub, tmp_path):
     agent.suspects, agent.version = [{"job_id": JOB, "rank": 2, "reason": "stopped"}], 1
     hub_client = await start_hub(agent)
     capsule = await incident(hub_client)
-    place = tmp_path / "incidents" / capsule["finding"]["id"]
-    assert {path.name for path in place.iterdir()} == {"finding.json", "capsule.json", "steps.jsonl", "report.html"}
+    folder = tmp_path / "incidents" / capsule["finding"]["id"]
+    assert {path.name for path in folder.iterdir()} == {"finding.json", "capsule.json", "steps.jsonl", "report.html"}
     assert (capsule["schema"], capsule["finding"]["cause"], capsule["stepped"]) == (1, "rank_frozen", [0, 1, 2, 3])
     assert capsule["finding"]["evidence"]["stacks"]["2"]["stack"] == "stack of rank 2"
     assert capsule["finding"]["evidence"]["stderr_tail"] == {
         "2": {"text": "rank 2 said", "error": None, "path": "/err", "shared": False}
     }
     assert [row["num_steps"] for row in capsule["ranks"]] == [200] * 4
-    assert len((place / "steps.jsonl").read_bytes().splitlines()) == 800
+    assert len((folder / "steps.jsonl").read_bytes().splitlines()) == 800
     texts = texts_of(capsule)
     assert texts[0].startswith("first sign")
     assert {"finding opened: rank_frozen, critical", "suspected: stopped"} <= set(texts)
     assert texts[-1] == "evidence gathered: stacks, flight records, last lines, steps"
-    (finding,) = await poll(hub_client.findings, until=lambda findings: findings[0]["capsule"])
-    assert finding["capsule"] == str(place)
+    (active,) = await poll(hub_client.findings, until=lambda findings: findings[0]["capsule"])
+    assert active["capsule"] == str(folder)
 
 
 @pytest.mark.usefixtures("resolves_soon")
@@ -45,10 +44,10 @@ async def test_capsule_that_is_updated_at_the_end_keeps_its_steps(start_hub, tmp
     assert texts_of(capsule)[:-1] == texts_of(first)
     assert texts_of(capsule)[-1].startswith("resolved, ")
     assert capsule["ranks"] == first["ranks"]
-    place = tmp_path / "incidents" / capsule["finding"]["id"]
-    assert await poll(lambda: json.loads((place / "finding.json").read_bytes())["resolved"])  # it is replaced last
-    assert len((place / "steps.jsonl").read_bytes().splitlines()) == 800
-    assert "resolved after" in (place / "report.html").read_text()
+    folder = tmp_path / "incidents" / capsule["finding"]["id"]
+    assert await poll(lambda: json.loads((folder / "finding.json").read_bytes())["resolved"])  # it is replaced last
+    assert len((folder / "steps.jsonl").read_bytes().splitlines()) == 800
+    assert "resolved after" in (folder / "report.html").read_text()
 
 
 async def test_new_diagnosis_is_collected_into_the_same_capsule(start_hub):
@@ -102,8 +101,8 @@ async def test_finding_is_published_although_no_capsule_can_be_written(start_hub
     await hub_client.passes(1)
     assert await poll(lambda: hub_client.health("incidents_unwritten"))
     await hub_client.passes(5)
-    (finding,) = await hub_client.findings()
-    assert (finding["cause"], finding["capsule"]) == ("rank_frozen", None)
+    (active,) = await hub_client.findings()
+    assert (active["cause"], active["capsule"]) == ("rank_frozen", None)
     agent.ranks = healthy()
     assert await poll(hub_client.no_findings, 8.0)
     assert sum("cannot write the capsule" in line for line in caplog.messages) == 1
@@ -135,8 +134,7 @@ async def test_quiet_hub_has_no_incident(start_hub):
      ("warning", "stall", True), ("warning", "coverage", False), ("info", "stall", False)],
 )  # fmt: skip
 def test_criticals_and_some_warnings_get_a_capsule(severity, detector, expected):
-    finding = Finding("f", JOB, detector, "x", severity, (), (), None, 0.0, 0.0, 1.0, "", "", "")
-    assert needs_capsule(finding) is expected
+    assert needs_capsule(finding(severity=severity, detector=detector)) is expected
 
 
 async def test_many_jobs_that_stall_together_get_a_capsule_each(start_hub):
@@ -152,5 +150,5 @@ async def test_rank_states_in_a_capsule_are_from_the_opening(start_hub):
     hub_client = await start_hub(agent)
     first = await incident(hub_client)
     agent.ranks = [rank_state(rank, step=200) for rank in range(4)]
-    await poll(hub_client.no_findings, 8.0)
+    assert await poll(hub_client.no_findings, 8.0)
     assert [row["step"] for row in (await incident(hub_client))["ranks"]] == [row["step"] for row in first["ranks"]]

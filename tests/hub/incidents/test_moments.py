@@ -19,24 +19,37 @@ def test_incident_begins_with_the_first_sign_and_the_finding():
     assert moments.in_order([*reversed(timeline), *timeline]) == tuple(timeline)
 
 
-def test_later_moments_say_what_has_changed():
-    changes = ({"summary": "another"}, {"cause": "compute_hang"}, {"ranks": (3,)})  # new wording is no moment
-    made = [[m.what for m in moments.diagnosis_changes(finding(), finding(**c), NOW)] for c in changes]
-    assert made == [
-        [], ["diagnosis changed: rank_frozen → compute_hang"], ["diagnosis changed: rank_frozen → rank_frozen"],
-    ]  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "texts"),
+    [
+        ({"cause": "compute_hang"}, ["diagnosis changed: rank_frozen → compute_hang"]),
+        ({"ranks": (3,)}, ["diagnosis changed: rank_frozen → rank_frozen"]),
+        ({"summary": "another"}, []),
+    ],
+    ids=["another cause", "other ranks", "another summary of the same diagnosis"],
+)
+def test_another_diagnosis_is_a_moment(changes, texts):
+    assert [m.what for m in moments.diagnosis_changes(finding(), finding(**changes), NOW)] == texts
+
+
+def test_rise_of_the_severity_is_a_moment():
     (moment,) = moments.severity_changes(finding(severity="warning"), finding(), NOW + 30)
     assert moment.what == "severity: warning → critical; it pages from now on"
+
+
+def test_evidence_that_was_gathered_is_a_moment():
     tail = {"2": {"text": "x", "error": None, "path": None, "shared": False}}
     gathered = moments.evidence_gathered(NOW, finding(evidence={"stacks": {"2": {"stack": None}}, "stderr_tail": tail}))
     assert gathered.what == "evidence gathered: last lines, steps"  # no stack
+
+
+def test_end_of_an_incident_is_a_moment():
     assert moments.resolution(replace(finding(), resolved=NOW + 8)).what == "resolved, 10.0 s after the first sign"
 
 
 def test_suspicions_are_merged_by_reason_with_the_culprit_first():
-    suspected = [Suspected(NOW + r / 10, r, "overdue", "node-a") for r in range(4)] + [
-        Suspected(NOW, 2, "stopped", "node-a")
-    ]
+    suspected = [Suspected(NOW + rank / 10, rank, "overdue", "node-a") for rank in range(4)]
+    suspected.append(Suspected(NOW, 2, "stopped", "node-a"))
     timeline = [*moments.suspicions(suspected, finding())]
     assert [(m.time, m.what, m.who) for m in timeline] == [
         (NOW + 0.2, "suspected: overdue", "rank 2 and 3 more, by the agent on node-a"),

@@ -52,19 +52,19 @@ def test_page_needs_no_network_and_no_script():
     assert ("http-equiv", "Content-Security-Policy") in tags.attributes
 
 
+def job_with_run_page(url):
+    """Return the stalled job with this label `run_page`."""
+    job = stalled()
+    return replace(job, ranks=tuple(replace(rank, labels={"run_page": url}) for rank in job.ranks))
+
+
 def test_page_links_to_the_page_of_the_run_and_to_nothing_else():
     url = "https://wandb.ai/ann/ads/runs/1jx1ud12"
-    tags = Tags(page(*made(job=labelled(url))))
+    tags = Tags(page(*made(job=job_with_run_page(url))))
     assert tags.names.count("a") == 1
     assert {("href", url), ("rel", "noopener noreferrer")} <= set(tags.attributes)
     for hostile in ("javascript:alert(1)", EVIL, "https://ann:secret@wandb.ai/"):
-        assert page(*made(job=labelled(hostile))) == page(*made())
-
-
-def labelled(url):
-    """Return the stalled job with this label."""
-    job = stalled()
-    return replace(job, ranks=tuple(replace(rank, labels={"run_page": url}) for rank in job.ranks))
+        assert page(*made(job=job_with_run_page(hostile))) == page(*made())
 
 
 def test_messages_of_a_job_are_escaped():
@@ -88,9 +88,9 @@ def test_messages_of_a_job_are_escaped():
 
 
 def test_control_characters_of_a_job_are_removed():
-    evidence = {**EVIDENCE, "stderr_tail": {"2": {"text": "\x1b[31mred\x1b[0m\x00\r\n10%\r20%\n", "error": None}}}
-    evidence["stderr_tail"]["2"] |= {"path": None, "shared": False}
-    text = Tags(page(*made(finding(evidence=evidence)))).text
+    output = "\x1b[31mred\x1b[0m\x00\r\n10%\r20%\n"
+    tail = {"2": {"text": output, "error": None, "path": None, "shared": False}}
+    text = Tags(page(*made(finding(evidence={**EVIDENCE, "stderr_tail": tail})))).text
     assert "red\n20%" in text
     assert "\x1b" not in text
 

@@ -7,20 +7,21 @@ from tests.steps import steps_of
 from zmon.hub.incidents import steps
 
 
-def big(size, per_host=8):
-    return snapshot(*(rank_state(rank, host=f"node-{rank // per_host}", world_size=size) for rank in range(size)))
+def job_of(size):
+    """Return a job of this many ranks, eight on each host."""
+    return snapshot(*(rank_state(rank, host=f"node-{rank // 8}", world_size=size) for rank in range(size)))
 
 
-def ranks(job, finding_):
+def chosen_ranks(job, finding_):
     return [r.rank for r in steps.choose_ranks(job, finding_)]
 
 
 def test_chosen_ranks_of_a_small_job_are_all_with_the_culprit_first():
-    assert ranks(big(4), finding()) == [2, 1, 3, 0]
+    assert chosen_ranks(job_of(4), finding()) == [2, 1, 3, 0]
 
 
 def test_chosen_ranks_of_a_large_job_are_culprits_neighbors_and_a_sample():
-    chosen = ranks(big(1024), finding(ranks=(504,), hosts=("node-63",)))
+    chosen = chosen_ranks(job_of(1024), finding(ranks=(504,), hosts=("node-63",)))
     assert len(chosen) == steps.MAX_RANKS
     assert chosen[0] == 504
     assert set(chosen[1:9]) == {503, *range(505, 512)}
@@ -29,14 +30,14 @@ def test_chosen_ranks_of_a_large_job_are_culprits_neighbors_and_a_sample():
 
 
 def test_number_of_chosen_ranks_is_limited_for_hundreds_of_culprits():
-    many = tuple(range(500))
-    assert len(ranks(big(1024), finding(ranks=many, hosts=("node-0",)))) == steps.MAX_RANKS
+    culprits = tuple(range(500))
+    assert len(chosen_ranks(job_of(1024), finding(ranks=culprits, hosts=("node-0",)))) == steps.MAX_RANKS
 
 
 def rank_steps(rank, number):
-    return steps.last_steps(
-        rank_state(rank), steps_of({"": [step_record(n, start=float(n)) for n in range(1, number + 1)]}), NOW
-    )
+    """Return this number of steps of a rank."""
+    records = [step_record(n, start=float(n)) for n in range(1, number + 1)]
+    return steps.last_steps(rank_state(rank), steps_of({"": records}), NOW)
 
 
 def test_only_the_last_steps_are_stored():

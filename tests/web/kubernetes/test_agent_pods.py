@@ -63,7 +63,7 @@ def test_port_is_the_one_that_the_pod_calls_zmon_agent_or_http(ports, wanted):
         ("zmon/app in (a, b),!canary,tier!=x", ("zmon", "app in (a, b),!canary,tier!=x", None)),
     ],
 )
-def test_words_select_pods(text, selection):
+def test_selection_has_a_namespace_labels_and_a_port(text, selection):
     assert pod_selection(text) == PodSelection(text, *selection)
 
 
@@ -71,5 +71,5 @@ def test_words_select_pods(text, selection):
     "text",
     ["", "zmon", "zmon/", "/app=a", "Zmon/app=a", "zmon-/app=a", "a.b/app=a", "zmon/app=a:http", "zmon/a&x", "zmon/,"],
 )
-def test_other_words_select_nothing(text):
+def test_malformed_selection_is_none(text):
     assert pod_selection(text) is None

@@ -24,8 +24,8 @@ def account(tmp_path):
     return tmp_path
 
 
-def listed(account, scenario):
-    """Run a scenario with an API server that has TLS, and a function that lists the pods as a pod does."""
+def with_api_server(account, scenario):
+    """Run a scenario with an API server that has TLS, and a function that counts the pods as a pod does."""
 
     async def main():
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -48,7 +48,7 @@ def test_pod_asks_with_the_token_of_its_service_account(account):
         assert await count() == 1
         assert api.authorizations == ["Bearer token-1"]
 
-    listed(account, scenario)
+    with_api_server(account, scenario)
 
 
 def test_token_that_the_kubelet_has_replaced_is_used(account):
@@ -60,7 +60,7 @@ def test_token_that_the_kubelet_has_replaced_is_used(account):
         (account / "token").write_text("token-2")
         assert await count() == 1
 
-    listed(account, scenario)
+    with_api_server(account, scenario)
 
 
 def test_server_of_another_authority_is_not_asked(account, tmp_path):
@@ -72,7 +72,7 @@ def test_server_of_another_authority_is_not_asked(account, tmp_path):
             await count()
         assert api.authorizations == []
 
-    listed(account, scenario)
+    with_api_server(account, scenario)
 
 
 def test_address_of_ipv6_is_in_brackets(account):
