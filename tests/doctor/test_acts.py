@@ -18,7 +18,7 @@ def results(*refuses_acts, enforced=("frozen",)):
         for n, refuses in enumerate(refuses_acts)
     ]
     never = AgentStatus("http://node-9:9780", None, False, 9.0)
-    return [(each.armed, each.result) for each in checks(HubHealth(True, [*agents, never], enforced=enforced))]
+    return [(check.armed, check.result) for check in checks(HubHealth(True, [*agents, never], enforced=enforced))]
 
 
 @pytest.mark.parametrize(

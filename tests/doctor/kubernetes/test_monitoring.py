@@ -36,9 +36,9 @@ def test_rules_that_no_prometheus_selects_are_inert():
 
 
 def test_one_of_several_prometheuses_is_enough():
-    others = prometheus() | {"metadata": {"name": "own", "namespace": "zmon"}}
-    others["spec"] = others["spec"] | {"podMonitorSelector": None, "ruleSelector": {"matchLabels": {"a": "b"}}}
-    both = typed(PrometheusObject, others, prometheus())
+    second = prometheus(podMonitorSelector=None, ruleSelector={"matchLabels": {"a": "b"}})
+    second["metadata"] = {"name": "own", "namespace": "zmon"}
+    both = typed(PrometheusObject, second, prometheus())
     assert all(states(checks(cluster(prometheuses=both))).values())
     alone = by_name(checks(cluster(prometheuses=both[:1])), "PodMonitor zmon-agents/zmon-agent")
     assert (alone.armed, "zmon/own selects no PodMonitor" in alone.result) == (False, True)

@@ -25,7 +25,10 @@ OBJECTS = {
 
 @pytest.fixture
 def examined(tmp_path):
-    """Return the checks of a cluster: a healthy one without the paths in `missing`, and with these refusals."""
+    """A function that returns the checks of a cluster, and the queries of the requests for lists.
+
+    The cluster is healthy, but has no paths that contain `missing`, and refuses what `refusals` says.
+    """
     token_file = tmp_path / "token"
     token_file.write_text("token-1")
 
