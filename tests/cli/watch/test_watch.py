@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 
@@ -98,7 +97,7 @@ def test_command_that_trains_nothing_is_not_called_healthy(tmp_path):
     assert code == 3
     assert "watched   nothing: none of its processes began to train" in err
     assert "exit code 3: nothing was watched (--fail-on warning)" in err
-    assert not [*Path(tmp_path / "none").glob("zmon-*")]
+    assert not [*(tmp_path / "none").glob("zmon-*")]
 
 
 def test_file_in_a_folder_that_does_not_exist_is_refused_before_the_command_starts(tmp_path):
