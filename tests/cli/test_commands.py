@@ -54,7 +54,7 @@ def test_command_that_is_not_installed_says_what_to_install(command, monkeypatch
 
 
 @pytest.mark.usefixtures("without_laboratory")
-def test_unknown_command_is_no_matter_of_an_installation(command):
+def test_unknown_command_is_not_reported_as_not_installed(command):
     code, _, err = command("dril")
     assert code == 2
     assert "No such command 'dril'" in err

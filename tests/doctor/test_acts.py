@@ -53,6 +53,6 @@ def test_hub_without_an_agent_that_answered_is_quiet():
     assert results() == []
 
 
-def test_older_daemons_report_neither():
+def test_older_hub_does_not_report_enforced_rules():
     health = msgspec.json.decode('{"healthy": true, "agents": []}', type=HubHealth)
     assert health.enforced is None

@@ -90,7 +90,7 @@ def test_pages_have_each_line_once_in_its_order(width):
     assert pages == 1 or "This is the end of 300 lines" in answer
 
 
-def test_line_that_has_no_room_is_replaced_and_does_not_stop_the_pages():
+def test_line_longer_than_a_page_is_replaced_by_its_length():
     answer = page(HEAD, ["a", "x" * 9000, "b"], 1)
     assert data_of(answer) == ["(a line of 9,000 characters is left out)", "b"]
 

@@ -87,13 +87,13 @@ def test_missing_namespace_is_inert():
     assert (check.armed, check.result) == (False, "there is no such namespace")
 
 
-def test_what_may_not_be_read_is_unknown():
+def test_objects_that_may_not_be_read_are_unknown():
     refused = cluster(pods=REFUSED, daemon_sets=REFUSED, namespaces=REFUSED)
     assert states(checks(refused)) == {"pods of agents": None, "DaemonSet of agents": None, SECURITY: None}
     assert all("x is forbidden (403)" in check.result for check in checks(refused))
 
 
-def test_agents_that_nobody_has_named_are_asked_for():
+def test_agents_that_are_not_named_are_unknown_with_the_option_that_names_them():
     (check,) = checks(cluster(agents=None))
     assert (check.armed, "--agents-kubernetes" in check.next_step) == (None, True)
 

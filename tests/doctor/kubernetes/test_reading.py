@@ -84,7 +84,7 @@ def test_cluster_without_the_operator_is_quiet(examined):
     assert False not in states(checks).values()
 
 
-def test_nobody_asks_for_agents_that_are_not_named(examined):
+def test_no_request_is_about_agents_that_are_not_named(examined):
     checks, lists = examined(agents=None)
     assert states(checks)["pods of agents"] is None
     assert all("labelSelector" not in query for query in lists)

@@ -24,6 +24,7 @@ from zmon.stack import manual
 
 Part = Literal["summary", "ranks", "hosts", "timeline", "evidence"]
 _MAX_ROWS = 200  # rows requested from the hub; an answer has room for fewer
+# The fields that an answer shows of each object, in this order.
 _JOB = ("job_id", "state", "attempt", "step", "ranks_seen", "world_size", "step_seconds", "samples_per_second")
 _INCIDENT = ("id", "job_id", "severity", "cause", "ranks", "hosts", "onset", "resolved", "summary")
 _FINDING = (
