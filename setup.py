@@ -19,7 +19,7 @@ from setuptools.command.build_py import build_py
 from setuptools.errors import BaseError, CCompilerError
 
 STABLE_ABI = sys.version_info >= (3, 12)
-# Python gives the signatures of its callbacks: not each of them needs all parameters.
+# Python prescribes the signatures of callbacks, and not every callback needs all parameters.
 WARNINGS = ["-std=gnu11", "-Wall", "-Wextra", "-Wno-cast-function-type", "-Wno-unused-parameter"]
 EDGE = Extension(
     "zmon.probe.edge.native",
@@ -41,7 +41,7 @@ SIGNAL_SENDER = Extension(
 
 
 class BuildIfPossible(build_ext):
-    """The build of the C modules; what cannot be built is one line."""
+    """The build of the C modules. A module that cannot be built is reported in one line, and is left out."""
 
     def build_extension(self, ext: Extension) -> None:
         try:

@@ -9,7 +9,7 @@ or counted, loss and progress are in the metrics, and validation and saving are 
 from __future__ import annotations
 
 from contextlib import ExitStack
-from math import isfinite
+from math import inf
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -27,14 +27,17 @@ class ZmonCallback(Callback):
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
         # 6 operations for each parameter and sample: 2 forward, 4 backward. Exact for dense layers only.
         self.flops_per_sample = self.flops_per_sample or 6 * sum(weight.numel() for weight in module.parameters())
-        if isfinite(steps := trainer.estimated_stepping_batches):
-            zmon.plan(steps=steps - trainer.global_step)  # for the time left; zmon counts from 1 in each launch
+        steps = trainer.estimated_stepping_batches  # infinite or -1: unknown
+        self.steps = steps if 0 < steps < inf else None
+        if self.steps:
+            zmon.plan(steps=self.steps - trainer.global_step)  # for the time left; zmon counts from 1 in each launch
 
     def on_before_optimizer_step(self, trainer: Trainer, *_: Any) -> None:
         self.activity.close()
         samples = self.samples * trainer.accumulate_grad_batches
         zmon.work(samples=samples, flops=samples * self.flops_per_sample, dtype=self.dtype)
-        zmon.report(progress=trainer.global_step / trainer.max_steps)
+        if self.steps:
+            zmon.report(progress=trainer.global_step / self.steps)
 
     def on_train_batch_end(self, trainer: Trainer, module: LightningModule, outputs: Any, *_: Any) -> None:
         zmon.report(loss=float(outputs["loss"]))

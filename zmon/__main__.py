@@ -10,19 +10,19 @@ import sys
 
 
 def main() -> None:
-    """Run the command in a Python that ignores the PYTHON… variables.
+    """Run the command in a Python that ignores the PYTHON… variables; the environment itself does not change.
 
-    The process replaces itself unless its Python ignores them already. The environment itself does not change. The
-    package for jobs has only `zmon run`, which needs nothing but the standard library; PYTHONPATH may be how Python
-    finds it.
+    If this Python uses them, it is replaced by one that does not. The package for jobs stays in this Python: it has
+    only `zmon run`, which needs nothing but the standard library, and Python may have found it by PYTHONPATH.
     """
     if importlib.util.find_spec("zmon.cli") is None:
         from zmon.probe.command import main as command_of_jobs
 
         command_of_jobs()
-    # Of a job under `zmon run`, any word may be "agent".
-    if next((word for word in sys.argv[1:] if word in ("agent", "hub", "run", "watch")), "") in ("agent", "hub"):
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it reads its files again at this signal
+    # The words after `run` or `watch` are those of a job, which may be "agent" as well.
+    command = next((word for word in sys.argv[1:] if word in ("agent", "hub", "run", "watch")), "")
+    if command in ("agent", "hub"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the daemon is ready to read its files again at SIGHUP
     if not sys.flags.ignore_environment:
         from zmon.probe.run import inherited_environment
 

@@ -63,7 +63,7 @@ def test_folder_of_flight_records_names_the_stuck_collective():
     assert answer.output.startswith("compute_hang: all_reduce 4 of group gloo:0 [128] is stuck: it was not issued by")
     document = json.loads(run(RECORDED / "flight-recorder" / "skipped", "--json").output)
     assert document["findings"][0]["ranks"] == [2]
-    assert [each["where"] for each in document["pending"]] == ["work() at job.py:14"] * 2
+    assert [pending["where"] for pending in document["pending"]] == ["work() at job.py:14"] * 2
 
 
 def test_flight_records_of_a_finished_job_have_no_findings(tmp_path):
@@ -87,7 +87,7 @@ def test_step_log_is_guessed_by_its_columns(tmp_path):
 def test_other_files_of_a_folder_are_left_out_with_a_note(tmp_path):
     write(tmp_path, done(3), done(3))
     (tmp_path / "README.md").write_text("what?\n")
-    assert "1 files of another kind were left out: README.md" in run(tmp_path).output
+    assert "left out 1 file of another kind: README.md" in run(tmp_path).output
 
 
 def test_file_of_an_unknown_format_is_refused(tmp_path):

@@ -65,9 +65,9 @@ def test_ids_are_those_of_the_hub(url):
 
 def test_id_that_a_shell_would_run_is_left_out():
     incidents = [
-        {"id": each, "job_id": "j", "detector": "stall", "cause": "unknown", "severity": "info", "ranks": [],
+        {"id": name, "job_id": "j", "detector": "stall", "cause": "unknown", "severity": "info", "ranks": [],
          "hosts": [], "onset": 0.0, "detected": 0.0, "summary": ""}
-        for each in ("$(reboot)", "a;b", "good-1", "`x`", "a b", "")
+        for name in ("$(reboot)", "a;b", "good-1", "`x`", "a b", "")
     ]  # fmt: skip
     server = FakeServer(lambda path, _: {"schema": 1, "incidents": incidents})
     try:

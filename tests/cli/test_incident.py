@@ -29,8 +29,7 @@ def store(tmp_path):
     """A store with two incidents on disk."""
     store = CapsuleStore(tmp_path)
     for name, host, onset in (("abc1", "node-a", NOW), ("abd2", "node-b", NOW + 60)):
-        finding_ = finding(id=name, hosts=(host,), onset=onset, detected=onset + 1, evidence=EVIDENCE)
-        store.write(*made(finding_))
+        store.write(*made(finding(id=name, hosts=(host,), onset=onset, detected=onset + 1, evidence=EVIDENCE)))
     return store
 
 

@@ -7,6 +7,7 @@ SECRET = "Tr0ub4dor"
 
 @pytest.fixture
 def file(tmp_path, endpoint):
+    """The path of a file with three recipients, whose URLs are those of `endpoint`."""
     path = tmp_path / "notify.yml"
     url = f"json://127.0.0.1:{endpoint.port}/{SECRET}"
     path.write_text(
@@ -31,7 +32,7 @@ def test_test_notice_is_sent_to_each(command, file, endpoint):
     code, out, err = command("notify", str(file), "--test")
     assert (code, err) == (0, "")
     assert [line.split(" in ")[0] for line in out.splitlines()] == ["ann: sent", "json-2: sent", "json-3: sent"]
-    assert [each["title"] for each in endpoint.received] == ["zmon: a test"] * 3
+    assert [notice["title"] for notice in endpoint.received] == ["zmon: a test"] * 3
 
 
 def test_failure_is_a_line_without_the_url(command, file, endpoint):

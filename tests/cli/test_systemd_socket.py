@@ -13,7 +13,7 @@ from aiohttp.test_utils import unused_port
 from tests.places import REPOSITORY
 
 needs_systemd = pytest.mark.skipif(shutil.which("systemd-socket-activate") is None, reason="systemd is not installed")
-SECONDS = 60.0
+SECONDS = 60.0  # a busy machine takes long to start Python
 
 
 def agent(*flags, box_dir):

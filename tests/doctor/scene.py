@@ -32,10 +32,10 @@ receivers:
 
 def target(job="zmon-agent", **changes):
     """Return a target that is scraped."""
-    page = Target({"job": job, "instance": f"{job}:1"}, f"http://{job}:1/metrics", "up", "", "2s")
+    scraped = Target({"job": job, "instance": f"{job}:1"}, f"http://{job}:1/metrics", "up", "", "2s")
     for name, value in changes.items():
-        setattr(page, name, value)
-    return page
+        setattr(scraped, name, value)
+    return scraped
 
 
 def rules(agent_seconds=2, hub_seconds=2):

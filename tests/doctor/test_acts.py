@@ -18,7 +18,7 @@ def results(*refuses_acts, enforced=("frozen",)):
         for n, refuses in enumerate(refuses_acts)
     ]
     never = AgentStatus("http://node-9:9780", None, False, 9.0)
-    return [(each.armed, each.result) for each in checks(HubHealth(True, [*agents, never], enforced=enforced))]
+    return [(check.armed, check.result) for check in checks(HubHealth(True, [*agents, never], enforced=enforced))]
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,6 @@ def test_hub_without_an_agent_that_answered_is_quiet():
     assert results() == []
 
 
-def test_older_daemons_report_neither():
+def test_older_hub_does_not_report_enforced_rules():
     health = msgspec.json.decode('{"healthy": true, "agents": []}', type=HubHealth)
     assert health.enforced is None

@@ -9,6 +9,7 @@ from zmon.doctor.host_state import State, host_state
 from zmon.schema.host import GpuSample, HostSample, NicSample, SourceStatus
 
 GOOD = GpuSample("0", "GPU-a")
+OTHER = replace(GOOD, gpu="1", uuid="GPU-b")
 
 
 def state(*gpus, sources=(), **sample):
@@ -20,7 +21,6 @@ def source(absent):
     return SourceStatus("gpu", False, absent, 5.0, 1.0, 3, "the driver does not answer")
 
 
-OTHER = replace(GOOD, gpu="1", uuid="GPU-b")
 LINK = NicSample("eth3", "tcp", False, None, None, None, {})  # nobody knows whether it is used
 PAST = replace(GOOD, xid_errors={79: 3, 13: 1}, ecc_errors={"volatile_uncorrected": 2})
 STATES = {
@@ -51,11 +51,10 @@ def test_state_of_a_host_without_a_lasting_fault(of_host, expected, reason):
     ],
 )
 def test_fault_that_lasts_is_a_fault(gpu, text):
-    of_host = state(replace(GOOD, gpu="1", uuid="GPU-b"), gpu)
+    of_host = state(OTHER, gpu)
     assert of_host.state == State.FAULT
     assert of_host.reason.startswith(text)
 
 
 def test_several_faults_are_counted():
-    lost = replace(GOOD, lost=True)
-    assert state(lost, replace(lost, gpu="1", uuid="GPU-b")).reason.endswith("(and 1 more)")
+    assert state(replace(GOOD, lost=True), replace(OTHER, lost=True)).reason.endswith("(and 1 more)")

@@ -28,7 +28,7 @@ def test_another_program_of_the_same_import_name_is_inert(names, remedy):
     assert remedy in check.next_step
 
 
-def test_door_that_left_with_another_program_is_inert():
+def test_missing_or_foreign_init_module_is_inert():
     check = package({"zmon-training"}, is_intact=False)
     assert check.armed is False
     assert check.result == "zmon/__init__.py is missing, or is that of another program"

@@ -80,7 +80,8 @@ def test_scrapes_for_which_no_rules_can_be_made_get_no_such_command():
     assert check.next_step == "Set scrape_interval to 2s (agents)."
 
 
-def test_rules_that_do_not_say_it_are_quiet_as_another_check_reports_them():
+def test_rules_that_do_not_record_their_interval_are_quiet():
+    """The check of the rules reports them."""
     old = rules()
     for group in old:
         group.rules[:] = [rule for rule in group.rules if rule.name != MADE_FOR]

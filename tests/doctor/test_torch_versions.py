@@ -12,19 +12,26 @@ from zmon.cli.main import cli
 from zmon.doctor import installation
 from zmon.doctor.installation import TRIED, installed_torch, torch_version
 
-UNTRIED = ("2.13.0+cu130", "2.13.0", "99.0.0", "2.9.0", "nightly", None)
 
-
-@pytest.mark.parametrize(
-    ("installed", "armed"),
-    [*((version, True) for version in TRIED), *((version, None) for version in UNTRIED)],
-)
-def test_only_a_tried_torch_is_armed(installed, armed):
+@pytest.mark.parametrize("installed", TRIED)
+def test_tried_torch_is_armed(installed):
     check = torch_version(installed)
-    assert check.armed is armed
-    assert (installed or "torch") in check.result
-    assert bool(check.next_step) == (installed in UNTRIED[:-1])
-    assert armed or all(version in check.result for version in TRIED)
+    assert (check.armed, check.next_step) == (True, "")
+    assert installed in check.result
+
+
+@pytest.mark.parametrize("installed", ["2.13.0+cu130", "2.13.0", "99.0.0", "2.9.0", "nightly"])
+def test_untried_torch_is_unknown_with_the_tried_versions_and_a_next_step(installed):
+    check = torch_version(installed)
+    assert check.armed is None
+    assert check.next_step
+    assert all(version in check.result for version in (installed, *TRIED))
+
+
+def test_missing_torch_is_unknown_with_the_tried_versions():
+    check = torch_version(None)
+    assert (check.armed, check.next_step) == (None, "")
+    assert all(version in check.result for version in ("torch", *TRIED))
 
 
 @pytest.mark.parametrize("installed", ["2.8.0", "1.13.1", "2.8.0+cpu"])

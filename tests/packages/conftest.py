@@ -18,7 +18,7 @@ from zmon.errors import DISTRIBUTION
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltPackages:
     """The folder of the built packages, and the source tree of `zmon` that they were built from."""
 
     folder: Path
@@ -31,15 +31,15 @@ class Built:
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """Return the packages."""
+def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltPackages:
+    """Return the packages of this checkout."""
     folder, room = tmp_path_factory.mktemp("dist"), tmp_path_factory.mktemp("room")
     assert {*build_packages(folder, room)} == {*folder.iterdir()}
-    return Built(folder, room / "zmon")
+    return BuiltPackages(folder, room / "zmon")
 
 
 @pytest.fixture(scope="session")
-def wheelhouse(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheelhouse(built: BuiltPackages, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the wheels for every machine and those that they require: 28 MB from the index."""
     folder = tmp_path_factory.mktemp("wheelhouse")
     for wheel in built.folder.glob("*-none-any.whl"):

@@ -113,7 +113,7 @@ def test_command_of_the_laboratory_names_its_package_and_runs_once_that_is_insta
     assert "rank-killed" in output
 
 
-def test_program_of_the_same_import_name_is_told_in_one_line_until_that_is_done(
+def test_program_of_the_same_import_name_is_reported_with_the_commands_that_help(
     zmon, environment, wheelhouse, tmp_path
 ):
     with zipfile.ZipFile(tmp_path / "zmon-1.5.0-py3-none-any.whl", "w") as wheel:

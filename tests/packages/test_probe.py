@@ -52,7 +52,7 @@ def test_installation_has_zmon_and_nothing_else(built, install):
     assert Parser().parsestr((metadata / "METADATA").read_text()).get_all("Requires-Dist") is None
 
 
-def test_modules_are_those_of_a_rank_and_the_door_of_the_command(built):
+def test_modules_are_those_of_a_rank_and_of_the_command(built):
     modules = {PurePath(name) for name in zipfile.ZipFile(built.file(PURE)).namelist() if name.endswith(".py")}
     assert modules == {*rank_modules(REPOSITORY), PurePath("zmon/__main__.py")}
 

@@ -19,7 +19,7 @@ from zmon.format import plain
 from zmon.offline.analyze import StepTable, is_conclusive, play, read
 from zmon.offline.analyze.collectives import analyze_dumps
 from zmon.offline.analyze.files import job_id_of
-from zmon.offline.analyze.formats import Chosen, Format, choose, flight_recorder, kineto, straggler_analysis
+from zmon.offline.analyze.formats import Format, TraceFiles, choose, flight_recorder, kineto, straggler_analysis
 from zmon.offline.analyze.formats.straggler_analysis import Trace
 from zmon.offline.analyze.pipeline import with_replayed_saving
 
@@ -74,7 +74,7 @@ def analyze(
     sys.exit(exit_code)
 
 
-def _analyze_flight_records(selected: Chosen, as_json: bool) -> int:
+def _analyze_flight_records(selected: TraceFiles, as_json: bool) -> int:
     """Print the collectives that are stuck. Return the exit code."""
     dumps = flight_recorder.read(selected.files)
     notes = [*map(plain, (*selected.notes, *dumps.notes))]

@@ -14,7 +14,7 @@ from zmon.schema.api import SnapshotRequest, endpoints
 from zmon.schema.http_config import HttpConfig
 from zmon.web import client, http_client
 
-_SECONDS = 1.5  # a scheduler waits for this program; starting Python takes the rest of two seconds
+_TIMEOUT_SECONDS = 1.5  # a scheduler waits for this program; starting Python takes the rest of two seconds
 
 
 @click.command()
@@ -27,7 +27,7 @@ def check(of_host: bool, agent: str, http: HttpConfig | None) -> None:
     Exit codes: 0 no fault, 1 a fault of the hardware that lasts, 2 unknown or misuse.
     """
     if not of_host:
-        raise UsageError("nothing to check", "there is no option that says what", "Add --host")
+        raise UsageError("nothing to check", "no option says what to check", "Add --host")
     state, reason = asyncio.run(_ask(agent.rstrip("/"), http))
     click.echo(reason if len(reason) <= MAX_LINE_LENGTH else f"{reason[: MAX_LINE_LENGTH - 1]}…")
     sys.exit(state)
@@ -36,10 +36,10 @@ def check(of_host: bool, agent: str, http: HttpConfig | None) -> None:
 async def _ask(agent: str, http: HttpConfig | None) -> HostState:
     """Return the state of the host as its agent reports it."""
     try:
-        async with asyncio.timeout(_SECONDS), http_client.session(http) as session:
-            report = await client.ask(session, agent, endpoints.SNAPSHOT, SnapshotRequest(), _SECONDS)
+        async with asyncio.timeout(_TIMEOUT_SECONDS), http_client.session(http) as session:
+            report = await client.ask(session, agent, endpoints.SNAPSHOT, SnapshotRequest(), _TIMEOUT_SECONDS)
     except TimeoutError:
-        return HostState(State.UNKNOWN, f"the agent at {agent} did not answer within {_SECONDS:g} s")
+        return HostState(State.UNKNOWN, f"the agent at {agent} did not answer within {_TIMEOUT_SECONDS:g} s")
     except Unreachable as error:
         return HostState(State.UNKNOWN, str(error))
     return host_state(report)

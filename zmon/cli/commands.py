@@ -1,8 +1,8 @@
 """The subcommands of `zmon` by name. The module of each is imported when the command is used.
 
-An agent runs on a node whose cores and memory belong to a job: it has no use for what hub and analysis need. Commands
-of the laboratory are entry points of another distribution, which may not be installed. Entry points are read only for
-such a command, and for the list of all commands.
+An agent runs on a node whose cores and memory belong to a job, so it must not load what only hub and analysis need.
+Commands of the laboratory are entry points of another distribution, which may not be installed. Entry points are read
+only for such a command, and for the list of all commands.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import click
 
 from zmon.errors import LABORATORY_DISTRIBUTION, UsageError
 
-_NAMESAKES = (
+_NAMESAKES = (  # each has the name of its module
     "act", "agent", "analyze", "check", "completion", "dashboard", "demo", "doctor", "ends", "hub", "incident", "mcp",
     "notify", "status", "steps", "top", "up",
 )  # fmt: skip
-_PLACES = {  # name → module in this package, and the command in it
+_OWN_COMMANDS = {  # name → module in this package, and the command in it
     **{name: f"{name}:{name}" for name in _NAMESAKES},
     **{name: f"{name}:{name}_command" for name in ("compare", "predict", "run", "watch")},
 }
-_DISTRIBUTIONS = dict.fromkeys(("scaling", "bench-comm", "bench-peak", "drill"), LABORATORY_DISTRIBUTION)  # by command
+LABORATORY_COMMANDS = ("scaling", "bench-comm", "bench-peak", "drill")
 _GROUP = "zmon.commands"  # of entry points
 
 
@@ -37,17 +37,16 @@ class Commands(Mapping[str, click.Command]):
     def __getitem__(self, name: str) -> click.Command:
         """Return a command, and import its module if this is the first use.
 
-        Raises UsageError, which names the distribution, if the command is that of one that is not installed, and
-        KeyError if zmon has no such command.
+        Raises UsageError if the laboratory has the command and is not installed, and KeyError if there is no such
+        command.
         """
         if name not in self._loaded:
             if self.is_missing(name):
-                raise UsageError(
-                    f"zmon {name} is not installed",
-                    f"the package {_DISTRIBUTIONS[name]} has this command",
-                    f"Install it with {sys.executable} -m pip install, as in docs/deploy/packages.md",
-                )
-            place = f"zmon.cli.{_PLACES[name]}" if name not in _DISTRIBUTIONS else _entry_points()[name]
+                why = f"the package {LABORATORY_DISTRIBUTION} has this command"
+                next_step = f"Install it with {sys.executable} -m pip install, as in docs/deploy/packages.md"
+                raise UsageError(f"zmon {name} is not installed", why, next_step)
+            is_own = name not in LABORATORY_COMMANDS
+            place = f"zmon.cli.{_OWN_COMMANDS[name]}" if is_own else _entry_points()[name]
             module, _, attribute = place.partition(":")
             command: click.Command = getattr(import_module(module), attribute)
             for parameter in command.params:
@@ -57,20 +56,20 @@ class Commands(Mapping[str, click.Command]):
         return self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
-        yield from _PLACES
+        yield from _OWN_COMMANDS
         yield from _entry_points()
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def is_missing(self, name: str) -> bool:
-        """Return True if the command exists, and the distribution that has it is not installed."""
-        return name in _DISTRIBUTIONS and name not in _entry_points()
+        """Return True if the laboratory has the command, and the laboratory is not installed."""
+        return name in LABORATORY_COMMANDS and name not in _entry_points()
 
 
 @cache
 def _entry_points() -> Mapping[str, str]:
-    """Return the installed commands of other distributions: name → module, and the command in it."""
+    """Return the commands of the laboratory, if it is installed: name → module, and the command in it."""
     from importlib.metadata import entry_points  # with its packages 4 ms, and no other command needs it
 
-    return {point.name: point.value for point in entry_points(group=_GROUP) if point.name in _DISTRIBUTIONS}
+    return {point.name: point.value for point in entry_points(group=_GROUP) if point.name in LABORATORY_COMMANDS}

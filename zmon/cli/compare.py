@@ -51,7 +51,8 @@ def compare_command(
             click.echo(f"{'ok' if passed else 'failed' if passed is False else 'unknown'}: {line}")
     if any(passed is False for passed, _ in results):
         sys.exit(1)
-    unknown = any(passed is None for passed, _ in results) if results else changes[0].result == "unknown"
+    step_time = changes[0]
+    unknown = any(passed is None for passed, _ in results) if results else step_time.result == "unknown"
     sys.exit(3 if unknown else 0)
 
 

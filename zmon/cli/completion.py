@@ -1,7 +1,7 @@
 """`zmon completion`: print the script that lets a shell complete commands, options and ids.
 
-click completes commands and options. Ids come from the hub. A shell that waits seems to hang, so without an answer of
-the hub in 1.5 s there are no ids and no message.
+click completes commands and options. Ids come from the hub. A shell that waits seems to hang, so if the hub does not
+answer within 1.5 s, there are no ids and no message.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zmon.client import Hub
 from zmon.errors import ZmonError
 
 _REQUEST_SECONDS = 1.0
-_PROCESS_SECONDS = 1.5  # then the process ends: to resolve the name of the hub has no timeout
+_PROCESS_SECONDS = 1.5  # then the process ends: the resolution of the hub's name has no timeout
 _ID = re.compile(r"[A-Za-z0-9._-]+")  # nothing else gets into a command line: an id may come from another host
 
 
@@ -53,16 +53,16 @@ def ids_of_hub(
         try:
             options = HubOptions(values["hub"], values["data_dir"], values["http"])
             hub = Hub(options.url, http=options.http, timeout=_REQUEST_SECONDS)
-            ids = [each for each in read(hub) if each.startswith(beginning) and _ID.fullmatch(each)]
+            ids = [name for name in read(hub) if name.startswith(beginning) and _ID.fullmatch(name)]
         except ZmonError:
             return []
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
             signal.signal(signal.SIGALRM, earlier_handler)
-        return [CompletionItem(each) for each in ids]
+        return [CompletionItem(name) for name in ids]
 
     return complete
 
 
 job_ids = ids_of_hub(lambda hub: [job.job_id for job in hub.jobs().jobs])
-incident_ids = ids_of_hub(lambda hub: [each.id for each in hub.incidents().incidents])
+incident_ids = ids_of_hub(lambda hub: [incident.id for incident in hub.incidents().incidents])

@@ -16,7 +16,7 @@ from zmon.doctor import Login, examine, examine_kubernetes
 from zmon.errors import UsageError
 from zmon.schema.http_config import SERVERS, ClientConfig
 from zmon.stack import password
-from zmon.web.kubernetes.agent_pods import PodSelection, pod_selection
+from zmon.web.kubernetes.agent_pods import pod_selection
 from zmon.web.kubernetes.api_server import in_cluster
 
 
@@ -59,17 +59,12 @@ def doctor(
     alertmanager = stack("alertmanager")
     login = Login(alertmanager, password.USER, data_dir / password.FILE) if alertmanager else None
     if kubernetes:
-        agents = _pods(agents_kubernetes) if agents_kubernetes else None
+        agents = pod_selection(agents_kubernetes)
+        if agents_kubernetes and agents is None:
+            what = f"--agents-kubernetes {agents_kubernetes!r} names no agent"
+            raise UsageError(what, "", "Write NAMESPACE/SELECTOR")
         checks = asyncio.run(examine_kubernetes(in_cluster(), agents, hub, prometheus, http))
     else:
         checks = asyncio.run(examine(box_dir, agent, hub, prometheus, login, http))
     show(as_json, {"schema": 1, "checks": checks}, doctor_table(checks))
     sys.exit(1 if any(check.armed is False for check in checks) else 0)
-
-
-def _pods(text: str) -> PodSelection:
-    """Return the pods that `--agents-kubernetes` selects. Raises UsageError."""
-    pods = pod_selection(text)
-    if pods is None:
-        raise UsageError(f"--agents-kubernetes {text!r} names no agent", "", "Write NAMESPACE/SELECTOR")
-    return pods

@@ -14,7 +14,6 @@ from zmon.format import counted
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.host import HostWindow
 
-_GPU_SOURCE = "gpu"
 MAX_LINE_LENGTH = 80  # node-problem-detector cuts longer lines
 
 
@@ -43,7 +42,7 @@ def host_state(report: AgentReport) -> HostState:
     gpus = report.sample.gpus
     if gpus is not None:
         return HostState(State.OK, f"{counted(len(gpus), 'GPU')} without a fault")
-    source = next((source for source in report.sources if source.name == _GPU_SOURCE), None)
+    source = next((source for source in report.sources if source.name == "gpu"), None)
     if source is None:
         return HostState(State.UNKNOWN, "the agent does not read GPUs yet, or runs --without gpu")
     if source.absent:  # with the reason, because a broken driver looks the same

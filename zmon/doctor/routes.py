@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+# One matcher: its name, its sign, and its value with or without quotes.
 _MATCHER = re.compile(r'\s*"?([\w:.\-]+)"?\s*(=~|!~|!=|=)\s*("(?:[^"\\]|\\.)*"|[^,}]*?)\s*(?:,|\}|$)')
 _SIGNS = {(True, False): "=", (False, False): "!=", (True, True): "=~", (False, True): "!~"}  # keys: isEqual, isRegex
 

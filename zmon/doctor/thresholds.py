@@ -11,10 +11,6 @@ from zmon.schema.api import HubHealth
 from zmon.schema.job_snapshot import AgentStatus
 from zmon.schema.thresholds import Threshold
 
-_SET_SAME_LEASES = (
-    "Set the same `agent: {leases: …}` for all agents of a job: it is stalled once all its ranks are overdue."
-)
-
 
 def checks(health: HubHealth) -> list[Check]:
     """Return one check for each changed threshold of a detector, then for each changed lease."""
@@ -45,14 +41,17 @@ def leases(agents: Sequence[AgentStatus]) -> list[Check]:
 
 
 def _lease(name: str, agents: Sequence[AgentStatus]) -> Check:
-    hosts = defaultdict[str, list[str]](list)
+    hosts_by_value = defaultdict[str, list[str]](list)
     for agent in agents:
         lease = next((lease for lease in agent.leases or () if lease.name == name), None)
-        hosts["the default" if lease is None else _value(lease)].append(agent.host or agent.url)
-    if len(hosts) == 1:
-        return Check("lease", True, f"{name} is {next(iter(hosts))}, on {counted(len(agents), 'agent')}")
-    differ = "; ".join(f"{value} on {listed(sorted(names), 4)}" for value, names in sorted(hosts.items()))
-    return Check("lease", None, f"{name} differs: {differ}", _SET_SAME_LEASES)
+        hosts_by_value["the default" if lease is None else _value(lease)].append(agent.host or agent.url)
+    if len(hosts_by_value) == 1:
+        return Check("lease", True, f"{name} is {next(iter(hosts_by_value))}, on {counted(len(agents), 'agent')}")
+    differ = "; ".join(f"{value} on {listed(sorted(hosts), 4)}" for value, hosts in sorted(hosts_by_value.items()))
+    next_step = (
+        "Set the same `agent: {leases: …}` for all agents of a job: it is stalled once all its ranks are overdue."
+    )
+    return Check("lease", None, f"{name} differs: {differ}", next_step)
 
 
 def _value(threshold: Threshold) -> str:

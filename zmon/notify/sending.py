@@ -15,7 +15,7 @@ from zmon.notify.recipients import Recipient
 
 TIMEOUT_SECONDS = 20.0  # for one message; a service that is slower is tried again
 _MIN_SECRET = 4  # letters; shorter parts of a URL occur in any text
-_MAX_REASON = 200
+_MAX_REASON = 200  # letters
 _MENTION = re.compile(r"(?<=<)(?=!)|(?<=@)(?=here|everyone|channel|all\b)")  # a job must not call a whole channel
 _PARTS = re.compile(r"[/?#&=:@,;]+")
 # Parts of URLs that are no secrets, and that reasons repeat.
@@ -40,7 +40,7 @@ def scrubber(url: str) -> Callable[[str], str]:
 
 
 class AppriseService:
-    """The way to one recipient. Raises UsageError if apprise does not know its URL, and PartFailed without apprise."""
+    """Sends notices to one recipient. Raises PartFailed without apprise, and UsageError if it does not know the URL."""
 
     def __init__(self, recipient: Recipient) -> None:
         need("apprise", "sending notices", "notify")

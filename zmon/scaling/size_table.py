@@ -19,7 +19,6 @@ from zmon.schema.api import SizeRow, StepAnswer
 from zmon.schema.unknown import Unknown
 
 MAX_RANKS = 1 << 31  # ranks, as in a recorded baseline; far larger numbers exceed the precision of a float
-_NO_RESULT = "the predicted step time is zero or not finite"
 
 
 @dataclass(frozen=True)
@@ -39,11 +38,8 @@ def parse_sizes(name: str, words: str) -> list[int]:
     except ValueError:
         sizes = []
     if not sizes or min(sizes) < 1 or max(sizes) > MAX_RANKS:
-        raise UsageError(
-            f"{name} {words} is not a list of sizes",
-            "it needs numbers from 1 to 2^31, separated by commas",
-            "Write it like 1,2,4",
-        )
+        why = "it needs numbers from 1 to 2^31, separated by commas"
+        raise UsageError(f"{name} {words} is not a list of sizes", why, "Write it like 1,2,4")
     return sizes
 
 
@@ -73,4 +69,4 @@ def _predict(model: Model, ranks: int, samples: int) -> PredictedStep | Unknown:
         step = model.predict(ranks, samples)
         if isinstance(step, Unknown) or 0 < step.samples_per_second < inf:
             return step
-    return Unknown(_NO_RESULT)
+    return Unknown("the predicted step time is zero or not finite")

@@ -17,7 +17,7 @@ class Shard:
     count: int
 
     def has(self, job_id: str) -> bool:
-        """Return True if the job is in this shard. The hash is that of all versions and hosts (CRC-32)."""
+        """Return True if the job is in this shard. The hash (CRC-32) is the same on all hosts and in all versions."""
         return zlib.crc32(job_id.encode()) % self.count == self.index
 
     def all(self) -> tuple[Shard, ...]:

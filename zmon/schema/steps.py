@@ -114,10 +114,9 @@ class Steps:
     def column(self, name: str) -> Sequence[int]:
         """Return the numbers of a column, in which nanoseconds are nanoseconds."""
         low, data = self.columns.get(name, (absent(name), b""))
-        number = self.num_rows
         if not data:
-            return array("q", (low,)) * number
-        differences = _little_endian(array(_CODES[len(data) // number], data))
+            return array("q", (low,)) * self.num_rows
+        differences = _little_endian(array(_CODES[len(data) // self.num_rows], data))
         return array("q", [low + difference for difference in differences])
 
     def values(self, name: str) -> list[float | None]:
@@ -166,7 +165,7 @@ class RankSteps:
 
 
 def _possible(name: str, number: int) -> int:
-    """Return the number; an amount that nothing can have counted is unknown, other numbers stay within their limits."""
+    """Return the number if it is within the limits. Beyond them an amount is unknown, and another number is clamped."""
     if -MAX_NUMBER <= number < MAX_NUMBER:
         return number
     return UNKNOWN if absent(name) == UNKNOWN else max(-MAX_NUMBER, min(number, MAX_NUMBER - 1))
@@ -190,17 +189,18 @@ def check_steps(steps: Steps) -> int:
     if (most := max(steps.counts, default=0)) > MAX_ROWS_OF_RANK:
         raise ValueError(f"a rank has {most:,} steps; zmon accepts {MAX_ROWS_OF_RANK:,}")
     _check_names(tuple(steps.columns))
-    number = steps.num_rows
+    num_rows = steps.num_rows
     for low, data in steps.columns.values():
-        size = len(data) // number if number else 0
-        if data and (len(data) != size * number or size not in _CODES):
+        size = len(data) // num_rows if num_rows else 0
+        if data and (len(data) != size * num_rows or size not in _CODES):
             raise ValueError("a column has not one number for each row")
-        most = max(_little_endian(array("Q", data))) if size == max(_CODES) else 0
-        if not -MAX_NUMBER <= low < MAX_NUMBER - most:
+        # Smaller differences cannot make a number exceed 64 bits.
+        largest = max(_little_endian(array("Q", data))) if size == max(_CODES) else 0
+        if not -MAX_NUMBER <= low < MAX_NUMBER - largest:
             raise ValueError("a number is too large")
-    if number and STEP not in steps.columns:
+    if num_rows and STEP not in steps.columns:
         raise ValueError("its steps have no numbers")
-    return number * len(steps.columns)
+    return num_rows * len(steps.columns)
 
 
 @lru_cache(1024)  # the agents of a job all have the same ones
@@ -211,10 +211,10 @@ def _check_names(names: tuple[str, ...]) -> None:
         raise ValueError("the name of a column is not plain text")
 
 
-def check_values(number: int) -> None:
+def check_values(num_values: int) -> None:
     """Raise ValueError if the steps of one report have more values than any agent sends."""
-    if number > MAX_VALUES:
-        raise ValueError(f"its steps are {number:,} values; zmon accepts {MAX_VALUES:,}")
+    if num_values > MAX_VALUES:
+        raise ValueError(f"its steps are {num_values:,} values; zmon accepts {MAX_VALUES:,}")
 
 
 def _little_endian(numbers: array[int]) -> array[int]:

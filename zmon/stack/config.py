@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import yaml
 
+from zmon.schema.scraping import AGENT_JOB
+
 # No rule is about two findings: Alertmanager does not send the resolution of an alert that it inhibits (decision 42).
 INHIBIT_RULES: tuple[dict[str, list[str]], ...] = (
     {  # the finding names the culprit; the backstop alert only repeats that the job makes no progress
@@ -50,7 +52,7 @@ def prometheus_yaml(
             },
             "rule_files": list(rules),
             "scrape_configs": [
-                {"job_name": "zmon-agent", "static_configs": [{"targets": list(agents)}]},
+                {"job_name": AGENT_JOB, "static_configs": [{"targets": list(agents)}]},
                 {"job_name": "zmon-hub", "static_configs": [{"targets": [hub]}]},
             ],
             "alerting": {

@@ -59,7 +59,7 @@ class Part:
                     preexec_fn=_prepare_child(self.nice),
                 )
             except OSError as error:
-                raise PartFailed(f"cannot start {self.name}", f"{error}", f"See {self.log}") from error
+                raise PartFailed(f"cannot start {self.name}", str(error), f"See {self.log}") from error
 
     async def healthy(self, session: aiohttp.ClientSession, timeout: float = 5.0) -> bool:
         """Return True if the program runs and its health URL answers 200 now."""

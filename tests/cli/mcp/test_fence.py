@@ -1,9 +1,8 @@
-"""Tests of the marks around what comes from jobs: nothing in it can end them, hide or look like zmon's words."""
+"""Tests of the marks around text from jobs: the text cannot end the marks, be invisible, or look like zmon's words."""
 
 import json
 import re
 
-import msgspec
 import pytest
 
 from tests.build import evidence, finding
@@ -26,10 +25,8 @@ def test_quoted_text_is_json_of_the_text(text):
 
 
 def test_long_text_says_how_much_is_left_out():
-    assert (
-        quoted("x" * 1234)
-        == f'"{"x" * 1000} (234 more characters are left out; zmon\'s commands show them with --json)"'
-    )
+    note = "(234 more characters are left out; zmon's commands show them with --json)"
+    assert quoted("x" * 1234) == f'"{"x" * 1000} {note}"'
 
 
 @pytest.mark.parametrize(
@@ -67,7 +64,6 @@ def test_fields_are_those_that_are_set():
     assert fields(finding(), ("id", "resolved")) == {"id": "f1", "resolved": None}
     assert fields(evidence(pids=(7,))) == {"pids": (7,)}
     assert set(fields(TimelineEvent(1.0, "", ""))) == {"time", "what", "who", "clock"}
-    assert isinstance(evidence(pids=(7,)), msgspec.Struct)
 
 
 def test_short_answer_is_whole_and_has_no_note():
@@ -94,7 +90,7 @@ def test_pages_have_each_line_once_in_its_order(width):
     assert pages == 1 or "This is the end of 300 lines" in answer
 
 
-def test_line_that_has_no_room_is_replaced_and_does_not_stop_the_pages():
+def test_line_longer_than_a_page_is_replaced_by_its_length():
     answer = page(HEAD, ["a", "x" * 9000, "b"], 1)
     assert data_of(answer) == ["(a line of 9,000 characters is left out)", "b"]
 
@@ -104,5 +100,5 @@ def test_page_that_the_hub_has_cut_counts_all_rows():
 
 
 @pytest.mark.parametrize(("offset", "note"), [(7, "end of 2 lines; 2 were before"), (-3, "b\n</data-from-jobs>")])
-def test_page_at_an_offset_outside_of_the_lines_is_the_first_or_the_end(offset, note):
+def test_offset_outside_of_the_lines_shows_the_first_page_or_the_end(offset, note):
     assert note in page(HEAD, ["a", "b"], offset)

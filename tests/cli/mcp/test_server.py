@@ -15,6 +15,7 @@ from tests.cli.test_cli import assert_one_line
 from tests.golden.hub_scene import hub as full_hub
 from tests.http_server import FakeServer
 from tests.hub.serving import serving
+from zmon.cli.mcp.fence import MAX_CHARACTERS
 from zmon.schema.api import Problem
 
 SECRET = "s3cret-token"
@@ -45,7 +46,7 @@ async def answer(client, tool, is_error=False, **arguments):
     assert result.is_error is is_error, result
     assert result.structured_content is None
     (content,) = result.content
-    assert len(content.text) <= 8000
+    assert len(content.text) <= MAX_CHARACTERS
     return content.text
 
 

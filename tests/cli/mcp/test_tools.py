@@ -57,7 +57,7 @@ async def test_no_tool_changes_anything(tools, requests):
     assert len(requests) == 12
 
 
-async def test_status_has_jobs_with_findings_first_and_says_who_is_not_seen(tools):
+async def test_status_has_jobs_with_findings_first_and_counts_the_agents_that_answer(tools):
     answer = await tools.status()
     assert [line.partition(",")[0] for line in data_of(answer)] == [
         'job_id: "job"',
@@ -106,7 +106,7 @@ async def test_incidents_and_the_parts_of_one(tools):
     assert 'evidence.stacks["2"].stack: "File \\"train.py\\", line 12 in guilty_line"' in evidence
 
 
-async def test_ranks_are_those_of_top_the_culprits_first_or_in_another_order(tools):
+async def test_ranks_begin_with_culprits_unless_another_order_is_given(tools):
     answer = await tools.ranks(JOB)
     assert "4 ranks: 2 are culprits, dead, overdue or unwatched. 0 more ranks are missing" in answer
     assert [line.partition(",")[0] for line in data_of(answer)] == [f"rank: {n}" for n in (2, 3, 0, 1)]
@@ -122,7 +122,7 @@ async def test_runbook_is_zmons_text_and_needs_no_marks(tools, requests):
     assert requests == []
 
 
-async def test_runbook_of_a_page_that_is_not_installed_leads_to_the_finding(tmp_path):
+async def test_missing_page_of_runbooks_is_an_error_that_refers_to_the_finding(tmp_path):
     tools = Tools(lambda: AsyncHub("http://h"), runbooks=lambda: tmp_path / "none")
     with pytest.raises(ZmonError, match=r"not on this machine.*`detail` of a finding is the next step"):
         await tools.runbook("rank_frozen")
@@ -143,7 +143,7 @@ async def test_unknown_subject_is_an_error(tools, ask, kind, line):
         await ask(tools)
 
 
-async def test_blind_hub_is_no_healthy_one(tmp_path):
+async def test_answers_of_a_blind_hub_say_that_it_is_blind(tmp_path):
     with serving(Hub(HubConfig(("http://node-a:9780",), tmp_path))) as url:
         for answer in (await tools_for(url).status(), await tools_for(url).findings()):
             assert "BLIND. " in answer

@@ -90,8 +90,9 @@ def test_gpu_hours_are_unknown_if_hub_sends_no_gpu_seconds():
     assert lines_of(replace(JOB, gpu_seconds={}))[2].split()[-1] == "unknown"
 
 
-NOW = {"own": 0.031, "all_to_all": 0.027}
-STEP = ExpectedStep("predicted", "ranker", 0.041, {"own": 0.030, "all_to_all": 0.011}, 0.058, NOW)
+STEP = ExpectedStep(
+    "predicted", "ranker", 0.041, {"own": 0.030, "all_to_all": 0.011}, 0.058, {"own": 0.031, "all_to_all": 0.027}
+)
 
 
 def test_step_longer_than_predicted_names_longer_category():

@@ -143,7 +143,7 @@ def test_vanished_job_is_no_longer_selected():
 
 def test_unknown_severity_is_counted_under_its_name():
     state = stalled()
-    state = replace(state, findings=tuple(replace(each, severity="fatal") for each in state.findings))
+    state = replace(state, findings=tuple(replace(finding, severity="fatal") for finding in state.findings))
     assert "1 job, 1 fatal" in state_line("", state, None, NOW).plain
 
 
@@ -163,9 +163,9 @@ def test_ended_job_is_listed_first_without_numbers_of_a_running_job():
     assert (first[1], second[1]) == (True, False)
 
 
-def test_job_that_is_done_is_listed_last_as_is_a_script_that_waits_for_the_ranks_that_it_started():
+def test_job_that_is_done_is_listed_last():
     jobs = (job("a-script", state="done"), job("b-ranks"), job("c-slow", findings=("f1",)))
-    assert [each.job_id for each in HubState(NOW, False, jobs, ()).listed] == ["c-slow", "b-ranks", "a-script"]
+    assert [view.job_id for view in HubState(NOW, False, jobs, ()).listed] == ["c-slow", "b-ranks", "a-script"]
 
 
 def test_ended_job_is_shown_with_its_reason_in_place_of_findings():

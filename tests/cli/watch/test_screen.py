@@ -13,6 +13,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def env(tmp_path):
+    """The environment of a watch: a terminal, and a folder of its own for boxes."""
     boxes = tmp_path / "boxes"
     boxes.mkdir()
     clean = {name: value for name, value in os.environ.items() if not name.startswith("ZMON_")}
@@ -29,6 +30,7 @@ def output(folder):
 
 
 def test_screen_is_closed_at_the_end_and_the_card_follows(env, tmp_path):
+    # The screen must not import the module of the job in place of the package `attr`.
     (tmp_path / "attr.py").write_text("raise SystemExit('a module of the job')")
     script = "echo out; echo err >&2; until [ -e go ]; do sleep 0.1; done; exit 4"
     terminal = Terminal(watch("bash", "-c", script), env, str(tmp_path))

@@ -49,6 +49,8 @@ def python(script):
 
 
 def twice(key):
+    """Return a function that presses the key, and presses it again after the command has noted the first signal."""
+
     def press(terminal):
         terminal.type(key)
         terminal.read_until("got")
@@ -89,7 +91,10 @@ def test_stop_and_continue(zmon, by):
     script = "print('ready', flush=True); print('typed', input()); raise SystemExit(4)"
     terminal = Terminal([*prefix, *python(script)], env, cwd)
     terminal.read_until("ready")
-    terminal.type("Z") if by == "key" else terminal.kill(signal.SIGTSTP)
+    if by == "key":
+        terminal.type("Z")
+    else:
+        terminal.kill(signal.SIGTSTP)
     assert terminal.event() == {"stopped": signal.SIGTSTP}
     terminal.continue_group()
     assert terminal.event() == {"continued": True}
@@ -100,7 +105,7 @@ def test_stop_and_continue(zmon, by):
 
 
 def test_watch_that_is_stopped_goes_on(zmon):
-    """Slurm suspends all processes of a job, so does whoever stops a whole container."""
+    """Slurm suspends all processes of a job. Whoever stops a container suspends all of its processes, too."""
     prefix, env, cwd = zmon
     script = "import time; print('ready', flush=True); time.sleep(1.5); raise SystemExit(4)"
     process = subprocess.Popen([*prefix, *python(script)], env=env, cwd=cwd, stdout=subprocess.PIPE)

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 
@@ -98,7 +97,7 @@ def test_command_that_trains_nothing_is_not_called_healthy(tmp_path):
     assert code == 3
     assert "watched   nothing: none of its processes began to train" in err
     assert "exit code 3: nothing was watched (--fail-on warning)" in err
-    assert not [*Path(tmp_path / "none").glob("zmon-*")]
+    assert not [*(tmp_path / "none").glob("zmon-*")]
 
 
 def test_file_in_a_folder_that_does_not_exist_is_refused_before_the_command_starts(tmp_path):
@@ -116,7 +115,7 @@ def test_job_without_a_folder_for_boxes_runs_unwatched(tmp_path):
     assert "watched   nothing: cannot write to" in err
 
 
-def test_closed_stderr_is_no_other_file_of_watch_and_is_closed_for_the_command(tmp_path):
+def test_closed_stderr_stays_closed_for_the_command(tmp_path):
     script = f"{sys.executable} -m zmon watch -- ls -l /proc/self/fd 2>&-"
     env = {**os.environ, "PYTHONPATH": str(REPOSITORY), "ZMON_BOX_DIR": str(tmp_path)}
     done = subprocess.run(["sh", "-c", script], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120)
@@ -144,7 +143,7 @@ def test_rank_beside_the_first_one_runs_unwatched(tmp_path):
     assert [*boxes.iterdir()] == []
 
 
-def test_end_of_the_launch_is_told_to_the_recipients(tmp_path, endpoint):
+def test_end_of_the_launch_is_sent_to_the_recipients(tmp_path, endpoint):
     file = tmp_path / "notify.yml"
     file.write_text(f"recipients: [{{url: 'json://127.0.0.1:{endpoint.port}'}}]")
     file.chmod(0o600)

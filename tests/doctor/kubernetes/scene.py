@@ -91,12 +91,7 @@ HEALTHY = ClusterObjects(
     AGENTS,
     typed(Pod, *(pod(f"zmon-agent-{number}", f"10.0.0.{number}") for number in range(3))),
     typed(DaemonSet, daemon_set()),
-    typed(
-        Namespace,
-        namespace("zmon"),
-        namespace("monitoring"),
-        msgspec.convert({"metadata": of_chart("Namespace")["metadata"]}, dict),
-    ),
+    typed(Namespace, namespace("zmon"), namespace("monitoring"), of_chart("Namespace")),
     typed(PrometheusObject, prometheus()),
     typed(Monitor, monitor("PodMonitor")),
     typed(Monitor, monitor("ServiceMonitor")),

@@ -25,7 +25,10 @@ OBJECTS = {
 
 @pytest.fixture
 def examined(tmp_path):
-    """Return the checks of a cluster: a healthy one without the paths in `missing`, and with these refusals."""
+    """A function that returns the checks of a cluster, and the queries of the requests for lists.
+
+    The cluster is healthy, but has no paths that contain `missing`, and refuses what `refusals` says.
+    """
     token_file = tmp_path / "token"
     token_file.write_text("token-1")
 
@@ -81,7 +84,7 @@ def test_cluster_without_the_operator_is_quiet(examined):
     assert False not in states(checks).values()
 
 
-def test_nobody_asks_for_agents_that_are_not_named(examined):
+def test_no_request_is_about_agents_that_are_not_named(examined):
     checks, lists = examined(agents=None)
     assert states(checks)["pods of agents"] is None
     assert all("labelSelector" not in query for query in lists)

@@ -23,7 +23,8 @@ from zmon.schema.job import NO_JOB, JobView, unseen
 from zmon.stack import manual
 
 Part = Literal["summary", "ranks", "hosts", "timeline", "evidence"]
-_MAX_ROWS = 200  # that the hub is asked for; fewer have room in an answer
+_MAX_ROWS = 200  # rows requested from the hub; an answer has room for fewer
+# The fields that an answer shows of each object, in this order.
 _JOB = ("job_id", "state", "attempt", "step", "ranks_seen", "world_size", "step_seconds", "samples_per_second")
 _INCIDENT = ("id", "job_id", "severity", "cause", "ranks", "hosts", "onset", "resolved", "summary")
 _FINDING = (
@@ -35,7 +36,7 @@ _CAPSULE = ("collected", "attempt", "world_size", "num_missing", "missing", "lef
 
 
 class Tools:
-    """All tools; each public method is one."""
+    """All tools: the methods that `all` returns."""
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class Tools:
         """List the stored incidents, newest first. An incident has the id of its finding."""
         async with self._connect() as hub:
             summaries = (await hub.incidents()).incidents
-        body = [row(fields(each, _INCIDENT)) for each in summaries]
+        body = [row(fields(summary, _INCIDENT)) for summary in summaries]
         return page([*self._head(), f"{counted(len(body), 'incident')}, newest first."], body, offset)
 
     async def incident(self, incident_id: str, part: Part = "summary", offset: int = 0) -> str:
@@ -91,10 +92,10 @@ class Tools:
         """
         async with self._connect() as hub:
             answer = await hub.ranks(job_id, _MAX_ROWS, offset, order)
-        of_all = answer.summary
-        head = f"{counted(of_all.num_ranks, 'rank')}: {of_all.num_standing_out} are culprits, dead, overdue or "
-        head += f"unwatched. {of_all.num_missing} more ranks are missing: no agent reports them."
-        body = [row(fields(each)) for each in answer.ranks]
+        summary = answer.summary
+        head = f"{counted(summary.num_ranks, 'rank')}: {summary.num_standing_out} are culprits, dead, overdue or "
+        head += f"unwatched. {summary.num_missing} more ranks are missing: no agent reports them."
+        body = [row(fields(rank)) for rank in answer.ranks]
         return page([*self._head(), head], body, offset, answer.num_rows)
 
     async def ends(self, job_id: str | None = None, offset: int = 0) -> str:
@@ -146,9 +147,9 @@ class Tools:
                     yield from lines(value, name)
                 yield from lines(capsule.finding.evidence.names, "evidence")
             case "ranks":
-                yield from (row(fields(each)) for each in capsule.ranks)
+                yield from (row(fields(rank)) for rank in capsule.ranks)
             case "timeline":
-                yield from (row(fields(each)) for each in capsule.timeline)
+                yield from (row(fields(event)) for event in capsule.timeline)
             case "hosts":
                 yield from lines(capsule.hosts, "hosts")
             case "evidence":

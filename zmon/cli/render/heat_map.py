@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,13 +17,14 @@ SHADES = " ░▒▓█"  # readable without colours
 _BOUNDS = (1.1, 1.25, 1.5, 2.0)  # multiples of the median rank's self time at which a darker shade begins
 _MAX_RANKS = 32  # rows of the heat map
 _MARGIN = 8  # width of the column with the number of the rank
+_MIN_COLUMNS = 16  # columns in a narrow terminal
 
 
 def heat_map_text(log: StepTable, attempt: Attempt, width: int) -> Text:
     """Return the heat map of an attempt, `width` columns wide, with its legend."""
-    ratios = heat_map(log, attempt.number, max(width - _MARGIN - 1, 16), _MAX_RANKS)
-    text = Text("self time of each rank ÷ self time of the median rank: ")
-    text.append(f"'{SHADES[1]}' 1.1 ×  '{SHADES[2]}' 1.25 ×  '{SHADES[3]}' 1.5 ×  '{SHADES[4]}' 2 × or more\n")
+    ratios = heat_map(log, attempt.number, max(width - _MARGIN - 1, _MIN_COLUMNS), _MAX_RANKS)
+    legend = "  ".join(f"'{shade(bound)}' {bound:g} ×" for bound in _BOUNDS)
+    text = Text(f"self time of each rank ÷ self time of the median rank: {legend} or more\n")
     if len(ratios.ranks) < attempt.ranks:
         text.append(f"(the {len(ratios.ranks)} slowest of {attempt.ranks} ranks)\n")
     for rank, cells in zip(ratios.ranks, ratios.cells, strict=True):
@@ -48,8 +50,8 @@ def heat_map(log: StepTable, attempt: int, columns: int, rows: int) -> HeatMap:
         for rank, steps in log.ranks(attempt).items()
     }
     numbers = sorted({step for times in self_times.values() for step in times})
-    width = -(-len(numbers) // columns)
-    spans = [numbers[begin : begin + width] for begin in range(0, len(numbers), width)]
+    span_steps = math.ceil(len(numbers) / columns)
+    spans = [numbers[begin : begin + span_steps] for begin in range(0, len(numbers), span_steps)]
     by_rank = {
         rank: [_median([times[step] for step in span if step in times]) for span in spans]
         for rank, times in self_times.items()

@@ -43,7 +43,7 @@ def plan_table(answer: PlanTable) -> RenderableType:
         off_by = UNKNOWN if ratio is None else f"{ratio:.2f} ×"
         table.add_row(Text(f"{row.rank}\n{row.host}"), "planned\nmeasured", *amounts, off_by, Text(names))
     left_out = f"and {len(worst) - _MAX_RANKS} more ranks; --json shows all" if len(worst) > _MAX_RANKS else ""
-    totals = "  ".join(
+    totals = "  ".join(  # `g` would write a million with an exponent
         f"{name} {value:,.6g}" if value < 999_999.5 else f"{name} {value:,.0f}" for name, value in answer.totals.items()
     )
     return Group(table, *(Text(line) for line in (left_out, totals and f"planned totals: {totals}") if line))

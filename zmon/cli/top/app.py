@@ -26,10 +26,10 @@ from zmon.errors import NotServed, Unreachable
 from zmon.schema.api import RankRow
 from zmon.schema.http_config import HttpConfig
 
-INTERVAL_SECONDS = 1.0
-_STDOUT = 1
-TIMEOUT_SECONDS = 2.0
-MAX_RANKS = 512  # rows of ranks; of more, those that stand out are requested
+_STDOUT = 1  # the file descriptor
+INTERVAL_SECONDS = 1.0  # between requests
+TIMEOUT_SECONDS = 2.0  # of one request
+MAX_RANKS = 512  # rows of ranks; of a larger job the ranks that stand out are requested first
 WINDOW_SECONDS = 60.0  # the shares of the time categories are over this time
 HELP_TEXT = """\
 up, down   select a job             enter   show only that job, or all
@@ -133,10 +133,11 @@ class Top(App[None]):
         # (unix seconds, seconds by job and time category), oldest first
         self._accounts: deque[tuple[float, Mapping[str, Mapping[str, float]]]] = deque()
         self._ask_now = asyncio.Event()
-        self._state, self._findings, self._job = (
-            Static(id=name, markup=False) for name in ("state", "findings", "job")
-        )
-        self._jobs, self._ranks = Selectable(panels.JOB_COLUMNS, "jobs"), Lines(panels.RANK_COLUMNS, "ranks")
+        self._state = Static(id="state", markup=False)
+        self._jobs = Selectable(panels.JOB_COLUMNS, "jobs")
+        self._findings = Static(id="findings", markup=False)
+        self._job = Static(id="job", markup=False)
+        self._ranks = Lines(panels.RANK_COLUMNS, "ranks")
 
     def compose(self) -> ComposeResult:
         yield self._state

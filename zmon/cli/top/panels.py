@@ -5,6 +5,7 @@ Ages are relative to the time at which the hub answered. They do not grow during
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -73,9 +74,9 @@ def state_line(url: str, state: HubState | None, outage: Outage | None, now: flo
     if state.blind:
         (why,) = unseen(hub_is_blind=True, as_of=state.hub_as_of)
         return Text(f"{BLIND.word}: {why}", style="bold red")
-    severities = sorted({f.severity for f in state.findings}, key=severity_order, reverse=True)
-    by_severity = {severity: sum(f.severity == severity for f in state.findings) for severity in severities}
-    findings = ", ".join(f"{number} {severity}" for severity, number in by_severity.items()) or "no findings"
+    numbers = Counter(finding.severity for finding in state.findings)
+    worst_first = sorted(numbers, key=severity_order, reverse=True)
+    findings = ", ".join(f"{numbers[severity]} {severity}" for severity in worst_first) or "no findings"
     jobs = counted(len(state.jobs), "job")
     num_ended = sum(job.headline.ended is not None for job in state.jobs)
     ended = f", {num_ended} ended by a fault" if num_ended else ""
@@ -120,28 +121,28 @@ def rank_rows(state: HubState, job_id: str | None) -> list[Row]:
     """Return a row per rank, the culprits first."""
     if state.ranks_job_id != job_id:
         return []
-    culprits = {rank for f in state.findings if f.job_id == job_id for rank in f.ranks}
-    ranks = sorted(state.ranks, key=lambda r: (r.rank not in culprits, r.rank))
-    return [(_rank_cells(r, r.rank in culprits), r.rank in culprits) for r in ranks]
+    culprits = {rank for finding in state.findings if finding.job_id == job_id for rank in finding.ranks}
+    rows = sorted(state.ranks, key=lambda row: (row.rank not in culprits, row.rank))
+    return [(_rank_cells(row, row.rank in culprits), row.rank in culprits) for row in rows]
 
 
-def _rank_cells(r: RankRow, is_culprit: bool) -> tuple[str, ...]:
-    if not r.watched:
+def _rank_cells(row: RankRow, is_culprit: bool) -> tuple[str, ...]:
+    if not row.watched:
         activity = "unwatched"
-    elif not r.alive:
-        activity = f"gone: {r.exit_status or 'exit status unknown'}" if r.activity != "done" else "done"
+    elif not row.alive:
+        activity = "done" if row.activity == "done" else f"gone: {row.exit_status or 'exit status unknown'}"
     else:
-        activity = f"{r.activity}, stopped" if r.process_state in STOPPED_STATES else r.activity
-    phase_or_op = f"{r.op} #{r.sequence}" if r.op else r.phase
+        activity = f"{row.activity}, stopped" if row.process_state in STOPPED_STATES else row.activity
+    phase_or_op = f"{row.op} #{row.sequence}" if row.op else row.phase
     return (
-        f"{'!' if is_culprit else ' '} {r.rank}",
-        shortened(r.host, _MAX_HOST_WIDTH),
+        f"{'!' if is_culprit else ' '} {row.rank}",
+        shortened(row.host, _MAX_HOST_WIDTH),
         activity,
-        phase_or_op if r.alive else "",
-        duration(r.state_seconds),
-        f"{r.step:,}",
-        duration(r.self_seconds),
-        duration(r.exposed_seconds),
+        phase_or_op if row.alive else "",
+        duration(row.state_seconds),
+        f"{row.step:,}",
+        duration(row.self_seconds),
+        duration(row.exposed_seconds),
     )
 
 
@@ -157,6 +158,7 @@ def shares(time: Mapping[str, float], before: Mapping[str, float]) -> list[str]:
     if total <= 0:
         return []
     largest = sorted(growth.items(), key=lambda item: -item[1])
+    # A share of less than 0.5% would be shown as 0%.
     return [f"{category} {seconds / total:.0%}" for category, seconds in largest if seconds > 0.005 * total]
 
 

@@ -29,14 +29,14 @@ async def checks_of(server: ApiServer, selection: PodSelection | None) -> list[C
             answers = await ask(session, server.url, selection)
     except UsageError as error:  # the authority of the service account is broken
         return [Check("Kubernetes", False, str(error))]
-    no_answer = answers.namespaces  # which every cluster has, so any error but a missing right concerns all requests
-    if isinstance(no_answer, Unreachable) and not isinstance(no_answer, Forbidden):
-        return [unreadable("Kubernetes", no_answer)]
+    namespaces = answers.namespaces  # every cluster has them, so any error but a missing right concerns all requests
+    if isinstance(namespaces, Unreachable) and not isinstance(namespaces, Forbidden):
+        return [unreadable("Kubernetes", namespaces)]
     return [*agents.checks(answers), *monitoring.checks(answers)]
 
 
-async def ask(session: aiohttp.ClientSession, server: str, agents: PodSelection | None) -> objects.ClusterObjects:
-    """Send all requests at once, and return the answers. `agents`: where their pods are, if that is known."""
+async def ask(session: aiohttp.ClientSession, server: str, pods: PodSelection | None) -> objects.ClusterObjects:
+    """Return the answers to all requests. `pods`: those of the agents, if it is known which they are."""
 
     async def objects_of(resource: Resource, kind: type[T], selector: str = "") -> tuple[T, ...] | Unreachable:
         try:
@@ -45,10 +45,10 @@ async def ask(session: aiohttp.ClientSession, server: str, agents: PodSelection 
             return error
 
     async def agent_objects(resource: Resource, kind: type[T]) -> tuple[T, ...] | Unreachable:
-        return await objects_of(resource.in_namespace(agents.namespace), kind, agents.selector) if agents else ()
+        return await objects_of(resource.in_namespace(pods.namespace), kind, pods.selector) if pods else ()
 
     return objects.ClusterObjects(
-        agents,
+        pods,
         *await asyncio.gather(
             agent_objects(objects.PODS, Pod),
             agent_objects(objects.DAEMON_SETS, objects.DaemonSet),

@@ -25,17 +25,17 @@ def job_id_of(path: Path) -> str:
 
 
 def rows(path: Path) -> tuple[int, Iterator[Row | None]]:
-    """Return about how many rows there are, and the rows; None: a line that is no row. Raises UsageError."""
+    """Return the approximate number of rows, and the rows (None: a line that is no row). Raises UsageError."""
     if path.suffix == ".parquet":
         return _parquet(path)
     if path.suffix not in (".jsonl", ".json", ".ndjson"):
         raise UsageError(f"cannot read {path}", "its format is unknown", "The name must end in .parquet or .jsonl")
     try:
         with path.open("rb") as file:
-            number = sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
+            num_lines = sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
     except OSError as error:
         raise UsageError(f"cannot read {path}", error.strerror or str(error)) from error
-    return number, _json_lines(path)
+    return num_lines, _json_lines(path)
 
 
 def columns(path: Path) -> set[str]:

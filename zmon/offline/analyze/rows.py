@@ -60,7 +60,7 @@ class StepTable:
 
 
 def stride(num_rows: int) -> int:
-    """Return of how many steps one is read, so that a log with so many rows has room in memory."""
+    """Return the smallest n for which the rows of every n-th step have room in memory; a power of two."""
     return 1 << max(0, math.ceil(math.log2(max(num_rows, 1) / MAX_ROWS)))
 
 
@@ -70,8 +70,7 @@ def read(paths: Sequence[Path], job_id: str | None = None) -> StepTable:
     Raises UsageError if a file cannot be read, or if the files have several jobs and `job_id` is None.
     """
     opened = [(path, *files.rows(path)) for path in paths]
-    number = sum(rows for _, rows, _ in opened)
-    log = StepTable(job_id or "", every=stride(number))
+    log = StepTable(job_id or "", every=stride(sum(num_rows for _, num_rows, _ in opened)))
     jobs: set[str] = set()
     ranks: defaultdict[Key, RankSteps] = defaultdict(RankSteps)
     for path, _, rows in opened:

@@ -144,7 +144,7 @@ def later_steps(steps: Steps, num_steps: int, seconds: float, sent_bytes: int) -
 def _fields(value: object) -> tuple[str, ...]:
     if isinstance(value, msgspec.Struct):
         return value.__struct_fields__
-    return tuple(each.name for each in dataclasses.fields(value)) if dataclasses.is_dataclass(value) else ()
+    return tuple(field.name for field in dataclasses.fields(value)) if dataclasses.is_dataclass(value) else ()
 
 
 def _move_number(value: Any, kind: Kind, seconds: float, loop: Loop | None) -> Any:

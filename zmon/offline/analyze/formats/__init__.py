@@ -8,10 +8,11 @@ from enum import StrEnum
 from pathlib import Path
 
 from zmon.errors import UsageError
+from zmon.format import counted, listed
 from zmon.offline.analyze import files
 from zmon.offline.analyze.formats import flight_recorder, kineto, straggler_analysis
 
-__all__ = ["Chosen", "Format", "choose", "flight_recorder", "kineto", "straggler_analysis"]
+__all__ = ["Format", "TraceFiles", "choose", "flight_recorder", "kineto", "straggler_analysis"]
 
 MAX_FILES = 1 << 17
 _BEGIN = 1 << 16  # bytes in which a Chrome trace shows that it is one
@@ -27,7 +28,7 @@ class Format(StrEnum):
 
 
 @dataclass(frozen=True)
-class Chosen:
+class TraceFiles:
     """The files of one format."""
 
     format: Format
@@ -35,25 +36,25 @@ class Chosen:
     notes: tuple[str, ...] = ()  # a line if files of a directory are left out
 
 
-def choose(paths: Sequence[Path], wanted: Format | None = None) -> Chosen:
+def choose(paths: Sequence[Path], wanted: Format | None = None) -> TraceFiles:
     """Return the files of the wanted format, or of the one that their content shows. Raises UsageError.
 
     In a directory, files of another kind are left out.
     """
-    files = [path for path in paths if not path.is_dir()]
+    given = [path for path in paths if not path.is_dir()]
     inside = [file for path in paths if path.is_dir() for file in _files_in(path)]
-    if len(files) + len(inside) > MAX_FILES:
-        raise UsageError(f"{len(files) + len(inside):,} files are too many", f"at most {MAX_FILES:,} are read")
+    if len(given) + len(inside) > MAX_FILES:
+        raise UsageError(f"{len(given) + len(inside):,} files are too many", f"at most {MAX_FILES:,} are read")
     guesses = {file: _guess(file) for file in inside}
     if wanted is None:
-        guesses |= {file: _guess(file) for file in files}
-        wanted = _only_format(guesses, files)
+        guesses |= {file: _guess(file) for file in given}
+        wanted = _only_format(guesses, given)
     chosen = [file for file in inside if guesses[file] is wanted]
-    if not files and not chosen:
+    if not given and not chosen:
         raise UsageError(f"no file of the format {wanted} in {', '.join(map(str, paths))}")
     left_out = [file.name for file in inside if guesses[file] is not wanted]
-    note = f"{len(left_out)} files of another kind were left out: {', '.join(left_out[:4])}"
-    return Chosen(wanted, (*files, *chosen), (note,) if left_out else ())
+    note = f"left out {counted(len(left_out), 'file')} of another kind: {listed(left_out, 4)}"
+    return TraceFiles(wanted, (*given, *chosen), (note,) if left_out else ())
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -63,11 +64,12 @@ def _files_in(folder: Path) -> list[Path]:
         raise UsageError(f"cannot read {folder}", error.strerror or str(error)) from error
 
 
-def _only_format(guesses: Mapping[Path, Format | None], files: Sequence[Path]) -> Format:
+def _only_format(guesses: Mapping[Path, Format | None], given: Sequence[Path]) -> Format:
+    """Return the one format of all files. Raises UsageError if they have several, or a given file has none."""
     formats = {guess for guess in guesses.values() if guess is not None}
     if len(formats) > 1:
         raise UsageError("the files have several formats", ", ".join(sorted(formats)), "Choose one with --format")
-    unclear = next((path for path in files if guesses[path] is None), None)
+    unclear = next((path for path in given if guesses[path] is None), None)
     if unclear is not None or not formats:
         which = unclear or next(iter(guesses), "an empty directory")
         raise UsageError(f"cannot tell the format of {which}", "", f"Choose it with --format: {', '.join(Format)}")
