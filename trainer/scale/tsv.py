@@ -1,4 +1,4 @@
-"""Rows of Criteo from Kaggle's TSVs, plain or .gz: label, 13 integers, 26 hex categories; empty means missing.
+"""Rows of Criteo from Kaggle's TSVs, plain or .gz: label, 13 integers, 26 hex categories. An empty cell is missing.
 
 A dense feature is log(1 + max(x, 0)), and 0 if it is missing. Categories are stored unchanged.
 """
@@ -155,7 +155,8 @@ def _integers(
     negative = (characters[starts] == ord("-")) & (lengths > 1)
     lengths -= negative
     digits = _align_right(characters, stops, lengths, min(INTEGER_DIGITS, lengths.max(initial=1))) - ord("0")
-    values, valid = np.zeros(starts.shape, np.int64), lengths <= INTEGER_DIGITS
+    values = np.zeros(starts.shape, np.int64)
+    valid = lengths <= INTEGER_DIGITS
     for digit in np.moveaxis(digits, -1, 0):
         values = values * 10 + digit
         valid &= digit <= 9

@@ -1,8 +1,8 @@
 """The seconds and bytes of a step for each rank, from the loads of all ranks (cost.py).
 
-Data that stays on a rank does not cross the network: (p - 1) / p of an all-to-all crosses. A rank sends and receives at
-the same time, so an all-to-all lasts as long as the slower of its two directions. The three all-to-alls, of ids, pooled
-vectors and gradients, follow one another.
+Data that stays on a rank does not cross the network: among p equal ranks, (p - 1) / p of an all-to-all crosses it. A
+rank sends and receives at the same time, so an all-to-all lasts as long as the slower of its two directions. The three
+all-to-alls, of ids, pooled vectors and gradients, follow one another.
 
 The vectors of a table-row-wise table stay on its rank, or go to other hosts. Their seconds are an upper bound, because
 they are computed as if the vectors also went to the samples of the other ranks of the host. Bytes within and between
@@ -22,13 +22,17 @@ ALL_TO_ALLS = 3
 class Step:
     """The network of a job and the samples of its ranks.
 
-    Loads are (…, LOADS, R). Their first four rows are enough for seconds, and for the bytes sent and received.
+    Loads are (…, LOADS, R), for R ranks. Their first four rows are enough for seconds, and for the bytes sent and
+    received.
     """
 
     def __init__(self, workload: Workload, machine: Machine) -> None:
-        ranks, samples = np.arange(workload.num_ranks), np.array(workload.samples)
-        self.host, self.first_ranks = ranks // machine.ranks_per_host, ranks[:: machine.ranks_per_host]
-        self.near, self.far = 1 / machine.network_bandwidth, machine.ranks_per_host / machine.host_bandwidth
+        ranks = np.arange(workload.num_ranks)
+        samples = np.array(workload.samples)
+        self.host = ranks // machine.ranks_per_host  # of each rank
+        self.first_ranks = ranks[:: machine.ranks_per_host]  # of each host
+        self.near = 1 / machine.network_bandwidth  # seconds per byte to a rank of the same host
+        self.far = machine.ranks_per_host / machine.host_bandwidth  # seconds per byte to a rank of another host
         total = max(1, sum(workload.samples))
         self.share = samples / total  # of the samples of a step, on each rank
         self.host_share = np.add.reduceat(samples, self.first_ranks)[self.host] / total  # on the host of each rank
