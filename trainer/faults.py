@@ -20,7 +20,7 @@ from trainer.loader import Source
 
 @dataclass(frozen=True)
 class CheckedSource:
-    """A source that checks the ids of each batch. A batch with a fault has it as a field, and no samples with ids."""
+    """A source that checks the ids of each batch. A batch with a fault has the fault as a field, and no ids."""
 
     source: Source
     rows: tuple[int, ...]  # of each table
@@ -79,7 +79,7 @@ def raise_on_all_ranks(fault: TrainerError | None) -> None:
 
 @contextmanager
 def raised_on_all_ranks() -> Iterator[None]:
-    """Raise an error of one rank on all ranks. They must enter together.
+    """Raise an error of one rank on all ranks. All ranks must enter together.
 
     Inside, a rank must not communicate after a point at which another rank may have raised its error.
     """

@@ -58,6 +58,7 @@ class PartWriter:
         self.file: IO[bytes] | None = None
 
     def write(self, rows: NDArray[np.void]) -> None:
+        """Append rows to the current shard, and to further shards when it is full."""
         while len(rows):
             if self.file is None or self.shards[-1] == self.rows_per_shard:
                 self.close()
@@ -83,12 +84,14 @@ class Columns:
         self.present = np.zeros(SPARSE_FEATURES, np.int64)
 
     def add(self, rows: NDArray[np.void]) -> None:
+        """Take these rows into account."""
         if len(rows):
             values = [rows["label"][:, None], rows["dense"], rows["categories"]]
             np.maximum(self.maxima, np.concatenate([part.max(axis=0) for part in values]), out=self.maxima)
             self.present += (rows["present"][:, None] >> BITS & 1).sum(axis=0, dtype=np.int64)
 
     def summary(self) -> dict[str, dict[str, float]]:
+        """Return the field `columns` of the manifest."""
         columns = {
             name: {"maximum": value}
             for name, value in zip(("label", *DENSE_NAMES, *SPARSE_NAMES), self.maxima.tolist(), strict=True)

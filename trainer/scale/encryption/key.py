@@ -75,6 +75,7 @@ class MasterKey:
 
 
 def _text(source: str) -> str:
+    """Return what a file, a variable or a command has as the key. Raises ConfigError."""
     if source.startswith(_VARIABLE):
         name = source.removeprefix(_VARIABLE)
         text = os.environ.pop(name, None)  # the processes that this one starts do not get it

@@ -91,6 +91,7 @@ class Step:
         return loads[:ALL_TO_ALLS] - to_rail, to_rail
 
     def _by_samples(self, loads: Loads) -> Array:
+        """Return the bytes that the samples of a rank exchange with all shards (3, R)."""
         by_samples: Array = self.share * self._totals(loads[:ALL_TO_ALLS])[1]
         return by_samples
 
