@@ -133,7 +133,7 @@ def parse(text: bytes) -> Parsed:
     is_valid = (
         (stops[:, 0] - starts[:, 0] == 1) & (labels <= 1) & dense_valid.all(axis=1) & categories_valid.all(axis=1)
     )
-    valid[valid] = is_valid
+    valid[valid] = is_valid  # a line with the right number of columns is valid if all its cells are
 
     rows = np.empty(np.count_nonzero(is_valid), ROW)
     rows["label"] = labels[is_valid]
@@ -142,8 +142,11 @@ def parse(text: bytes) -> Parsed:
     present = (stops > starts)[is_valid, -SPARSE_FEATURES:].astype(np.uint32)
     rows["present"] = (present << BITS).sum(axis=1)
 
-    edge = ends[line_ends] + 1 - len(PADDING)  # the edges of lines in the text
-    malformed = [MalformedRow(int(line), int(edge[line]), int(edge[line + 1])) for line in np.flatnonzero(~valid)]
+    line_edges = (ends[line_ends] + 1 - len(PADDING)).tolist()  # in the text
+    malformed = [
+        MalformedRow(line, start=line_edges[line], stop=line_edges[line + 1])
+        for line in np.flatnonzero(~valid).tolist()
+    ]
     return Parsed(rows, malformed, len(valid))
 
 

@@ -4,9 +4,9 @@ Data that stays on a rank does not cross the network: among p equal ranks, (p - 
 rank sends and receives at the same time, so an all-to-all lasts as long as the slower of its two directions. The three
 all-to-alls, of ids, pooled vectors and gradients, follow one another.
 
-The vectors of a table-row-wise table stay on its rank, or go to other hosts. Their seconds are an upper bound, because
-they are computed as if the vectors also went to the samples of the other ranks of the host. Bytes within and between
-hosts are exact.
+The vectors of a table-row-wise table stay on their rank, or go to ranks of other hosts. The seconds of these vectors
+are an upper bound: they are computed as if the vectors also went to the samples of the other ranks of the host. Bytes
+within and between hosts are exact.
 """
 
 from __future__ import annotations
@@ -36,9 +36,12 @@ class Step:
         total = max(1, sum(workload.samples))
         self.share = samples / total  # of the samples of a step, on each rank
         self.host_share = np.add.reduceat(samples, self.first_ranks)[self.host] / total  # on the host of each rank
-        self.position = ranks % machine.ranks_per_host
-        self.rail_share = samples / np.maximum(1, np.bincount(self.position, samples)[self.position])  # of its rail
-        self.vector_bytes = np.array([[0], [workload.forward_bytes], [workload.backward_bytes]])  # of a number
+        self.position = ranks % machine.ranks_per_host  # in its host; ranks with the same position form a rail
+        rail_samples = np.bincount(self.position, samples)[self.position]
+        self.rail_share = samples / np.maximum(1, rail_samples)  # of the samples of its rail, on each rank
+        # for each all-to-all, the bytes of a number in a vector
+        self.vector_bytes = np.array([[0], [workload.forward_bytes], [workload.backward_bytes]])
+        # seconds per byte that a shard exchanges with the samples of all ranks
         self.per_byte = self.near * (self.host_share - self.share) + self.far * (1 - self.host_share)
 
     def seconds(self, loads: Loads) -> Array:
