@@ -78,10 +78,10 @@ class Config:
 
     @property
     def weight_bytes(self) -> int:
-        """The bytes of a weight of a divided table."""
+        """The bytes of a weight of a table that is divided among ranks."""
         return int(getattr(torch, self.embedding.dtype or self.train.dtype).itemsize)
 
     def __post_init__(self) -> None:
         if self.model.interaction == "dot":
-            equal = len(set(self.embedding.dims)) == 1
-            require(equal, "embedding.dim", self.embedding.dim, "equal for all tables, or set model.interaction=cross")
+            must = "equal for all tables, or set model.interaction=cross"
+            require(len(set(self.embedding.dims)) == 1, "embedding.dim", self.embedding.dim, must)

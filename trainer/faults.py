@@ -1,4 +1,4 @@
-"""A fault of one rank's data ends all ranks with the same line.
+"""Ends all ranks with the same line if the data of one rank has a fault.
 
 A rank whose samples cannot be used still takes part in the step, with samples without ids, because the other ranks
 wait for it. The sums that are all-reduced with the gradients tell all ranks that a rank must stop. Then each of them
@@ -20,7 +20,7 @@ from trainer.loader import Source
 
 @dataclass(frozen=True)
 class CheckedSource:
-    """A source whose batch has the fault instead of raising it, and whose ids are rows of their tables."""
+    """A source that checks the ids of each batch. A batch with a fault has the fault as a field, and no ids."""
 
     source: Source
     rows: tuple[int, ...]  # of each table
@@ -29,7 +29,7 @@ class CheckedSource:
 
     @property
     def num_samples(self) -> int | None:
-        """The number of samples; None: they have no end."""
+        """The number of samples; None: the source has no end."""
         return self.source.num_samples
 
     def batch(self, step: int, start: int, size: int) -> Batch:
@@ -49,7 +49,7 @@ class CheckedSource:
 
 
 def check_ids(batch: Batch, rows: Sequence[int], step: int, first_sample: int, unit: str = "step") -> None:
-    """Raise DataError if an id is no row of its table. `rows` has the rows of each table.
+    """Raise DataError if an id is no row of its table. `rows` has the number of rows of each table.
 
     `first_sample` is the position of the first sample in the global batch.
     """
@@ -79,7 +79,7 @@ def raise_on_all_ranks(fault: TrainerError | None) -> None:
 
 @contextmanager
 def raised_on_all_ranks() -> Iterator[None]:
-    """Raise an error of one rank on all ranks. They must enter together.
+    """Raise an error of one rank on all ranks. All ranks must enter together.
 
     Inside, a rank must not communicate after a point at which another rank may have raised its error.
     """

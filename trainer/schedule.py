@@ -41,5 +41,5 @@ def rate_factor(config: ScheduleConfig, step: int) -> float:
     if not config.decay_steps:
         return 1.0
     decayed_steps = steps_done - max(config.decay_start_step, config.warmup_steps)
-    left = min(max(1 - decayed_steps / config.decay_steps, 0.0), 1.0)
-    return max(math.pow(left, config.decay_power), config.floor)
+    remaining_share = min(max(1 - decayed_steps / config.decay_steps, 0.0), 1.0)  # of the decay
+    return max(math.pow(remaining_share, config.decay_power), config.floor)

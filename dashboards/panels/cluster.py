@@ -1,6 +1,6 @@
 """Panels of the page Cluster: what the time of all GPUs is spent on, and how busy the hosts are.
 
-They are plain, because this page is the first that people open, and in a new browser the code for charts is most of it.
+They are plain, because people open this page first, and the code for charts is most of what a new browser loads.
 """
 
 from dashboards.panels.panel import Panel
@@ -33,7 +33,7 @@ or label_replace(min(max by (host) (zmon:host_busy:ratio)), "what", "least busy 
 """,
 )
 
-# One holder may have GPUs of several hosts. Two scrapes of a host count once.
+# One holder may have GPUs on several hosts. If a host is scraped twice, `max` counts its GPUs once.
 GPUS_HELD = Panel(
     key="gpus_held",
     question="Which share of the GPUs that jobs hold has nothing running on it?",

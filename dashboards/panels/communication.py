@@ -11,8 +11,8 @@ SENT = Panel(
 )
 
 # The algorithm bandwidth of nccl-tests, without a bus factor: bytes passed to the collective, divided by its time in
-# flight, as the mean of all ranks. For all_gather and broadcast, nccl-tests counts the whole result: its value is this
-# one times the number of ranks in the group.
+# flight, as the mean of all ranks. For all_gather and broadcast, nccl-tests counts the bytes of the whole result, so
+# its value is the value of this panel times the number of ranks in the group.
 BANDWIDTH = Panel(
     key="bandwidth",
     question="What is the algorithm bandwidth of each collective? (bytes sent / time in flight)",

@@ -5,24 +5,33 @@ from dashboards.panels.panel import Panel, Unit
 NO_GPU = "no GPU metrics from these hosts"
 
 
-def _gpu(key: str, question: str, unit: Unit, recorded: str) -> Panel:
+def _gpu(key: str, question: str, unit: Unit, series: str) -> Panel:
+    """Return the panel of a recorded series that has one value for each GPU."""
     return Panel(
-        f"gpu_{key}",
-        question,
-        unit,
-        "{host} GPU {gpu}",
-        f"max by (host, gpu) ({recorded}{{$host}}) and on (host) $hosts",
+        key=f"gpu_{key}",
+        question=question,
+        unit=unit,
+        legend="{host} GPU {gpu}",
         grows="ranks",
         noun="GPUs",
         many=f"max by (spread) (zmon:job_gpu_{key}:spread{{job_id=$job}})",
         absent=NO_GPU,
+        promql=f"max by (host, gpu) ({series}{{$host}}) and on (host) $hosts",
     )
 
 
-def _host(key: str, question: str, unit: Unit, recorded: str) -> Panel:
-    promql = f"avg_over_time({recorded}{{$host}}[$window]) and on (host) $hosts"
-    many = f"max by (spread) (avg_over_time(zmon:job_{key}:spread{{job_id=$job}}[$window]))"
-    return Panel(key, question, unit, "{host}", promql, grows="hosts", noun="hosts", many=many)
+def _host(key: str, question: str, unit: Unit, series: str) -> Panel:
+    """Return the panel of a recorded series that has one value for each host."""
+    return Panel(
+        key=key,
+        question=question,
+        unit=unit,
+        legend="{host}",
+        grows="hosts",
+        noun="hosts",
+        many=f"max by (spread) (avg_over_time(zmon:job_{key}:spread{{job_id=$job}}[$window]))",
+        promql=f"avg_over_time({series}{{$host}}[$window]) and on (host) $hosts",
+    )
 
 
 UTILIZATION = _gpu("utilization", "How busy is each GPU?", "share", "zmon:gpu_utilization:ratio")

@@ -9,6 +9,10 @@ import pytest
 from dashboards.address import COLUMNS, POINTS, RANGES, Address
 
 NOW = 1_795_217_275.4
+MOVES = {  # the seconds by which a span moves, for each number of points and each range
+    POINTS: dict(zip(RANGES, (6, 7, 30, 60, 60, 60), strict=True)),
+    COLUMNS: dict(zip(RANGES, (10, 15, 60, 60, 60, 60), strict=True)),
+}
 
 
 @pytest.mark.parametrize(
@@ -58,11 +62,11 @@ def test_move_from_no_job_to_a_job_keeps_incident():
 @pytest.mark.parametrize("name", RANGES)
 def test_span_moves_only_when_a_point_is_due(name, points):
     first, second = (Address(range=name).span(now, points) for now in (NOW, NOW + 0.5))
-    moves = {POINTS: [6, 7, 30, 60, 60, 60], COLUMNS: [10, 15, 60, 60, 60, 60]}[points][list(RANGES).index(name)]
-    assert first == second or second.end - first.end == moves
-    assert first.end % moves == 0
+    move = MOVES[points][name]
+    assert first == second or second.end - first.end == move
+    assert first.end % move == 0
     assert first.end - first.start == RANGES[name]
-    assert NOW - first.end < moves + 1
+    assert NOW - first.end < move + 1
 
 
 @pytest.mark.parametrize("name", RANGES)

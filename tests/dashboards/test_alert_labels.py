@@ -94,7 +94,7 @@ def test_labels_that_the_rules_do_not_name_change_nothing(tmp_path):
 
 
 def test_rules_with_labels_pass_the_tests_of_those_without(tmp_path):
-    """All tests that have findings; without one, the rules are the same."""
+    """Only tests with findings are run: the rules for all other series are the same."""
     for name, text in rendered(ONE_MACHINE, NAMES).items():
         (tmp_path / name).write_text(text)
     tests = [
@@ -117,7 +117,7 @@ def test_rules_with_labels_pass_the_tests_of_those_without(tmp_path):
 
 
 def test_names_are_in_one_rule():
-    """The chart writes them there."""
+    """The Helm chart adds the names of `hub.alertLabels` to this rule."""
     lines = zip(*(rendered(ONE_MACHINE, names)["zmon.yaml"].splitlines() for names in ((), NAMES)), strict=True)
     ((before, after),) = [pair for pair in lines if pair[0] != pair[1]]
     assert "max by (job_id, detector, severity) (zmon_finding > 0)" in before

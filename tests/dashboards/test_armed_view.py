@@ -1,4 +1,4 @@
-"""Tests of the page Armed: checks with the same next step are told once."""
+"""Tests of the page Armed: checks with the same next step or result are one row."""
 
 import pytest
 
@@ -27,10 +27,7 @@ def test_checks_with_the_same_next_step_or_result_are_one_group(checks, groups):
     [
         ([True, True], "All checks are armed."),
         ([True, False, None], "1 of 3 checks are inert."),
-        (
-            [True, None, None],
-            "No check is inert: 1 armed, 2 absent (nothing to watch, or not known yet).",
-        ),
+        ([True, None, None], "No check is inert: 1 armed, 2 absent (nothing to watch, or not known yet)."),
         ([None], "No check is inert: 0 armed, 1 absent (nothing to watch, or not known yet)."),
     ],
 )
@@ -44,7 +41,7 @@ def test_group_has_its_next_step_once_and_each_result():
     assert "<td>2 checks: hub, agents</td><td>hub: is down<br>agents: are unknown</td>" in row
 
 
-def test_equal_results_are_told_once():
+def test_row_has_equal_results_once():
     row = _row([Check(name, None, "no job runs") for name in "abc"])
     assert "<td>3 checks: a, b, c</td><td>no job runs</td>" in row
 

@@ -7,7 +7,7 @@ from tests.http_server import FakeServer
 
 
 def test_requests_of_the_banner_are_sent_together(open_page, world, monkeypatch):
-    """The hub answers neither before it has both requests."""
+    """The hub answers neither request before it has both."""
     jobs, findings = threading.Event(), threading.Event()
 
     def answer(path: str, query: dict[str, str]) -> object:

@@ -43,6 +43,6 @@ def test_time_is_shown_in_utc_with_the_local_time_on_hover(monkeypatch):
         (4 * 86400, ["21 Nov", "22 Nov", "23 Nov", "24 Nov", "25 Nov (UTC)"]),
     ],
 )
-def test_times_below_a_chart_are_as_exact_as_it_is_short(seconds, ticks):
+def test_axis_of_a_shorter_chart_has_finer_times(seconds, ticks):
     assert re.findall(r"<i>([^<]*)</i>", clock.axis(NOON, NOON + seconds)) == ticks
     assert clock.axis(NOON, NOON + seconds, is_now=True).endswith("<i>now (UTC)</i></div>")

@@ -11,7 +11,7 @@ from tests.dashboards.world import JOB, STALL, changed
 
 def _context(moment: float = 1_800_000_000.0, address: dict[str, str] | None = None, **now: object) -> ViewContext:
     values = {"time": moment, "job_id": "ads", "job": JOB, "hub_answers": True, "prometheus_answers": True, **now}
-    return ViewContext(Glance(**values), Address.read(address or {"range": "6h"}), None, None)
+    return ViewContext(Glance(**values), Address.read(address or {"range": "6h"}), prometheus=None, hub=None)
 
 
 def test_static_state_is_unchanged_by_new_step_and_new_summary():
@@ -45,11 +45,12 @@ def test_static_state_changes_with_each_input_of_charts(other):
     assert _context(**other).static_state != _context().static_state
 
 
-@pytest.mark.parametrize("moment", ["", "1700000000"])
-def test_finding_open_now_is_not_among_findings_of_past_moment(moment):
+@pytest.mark.parametrize(("moment", "num_findings"), [("", 1), ("1700000000", 0)], ids=["now", "before its onset"])
+def test_finding_open_now_is_not_among_findings_of_past_moment(moment, num_findings):
     finding = changed(STALL, onset=1.79e9, resolved=None)
     now = Glance(time=1.8e9, job_id="ads", findings=(finding,), past=(finding,))
-    assert bool(ViewContext(now, Address.read({"at": moment}), None, None).findings) is not bool(moment)
+    context = ViewContext(now, Address.read({"at": moment}), prometheus=None, hub=None)
+    assert len(context.findings) == num_findings
 
 
 def test_charts_of_young_job_begin_with_job():
@@ -64,14 +65,14 @@ def test_charts_of_time_before_job_begin_with_span():  # of an earlier job of it
     assert context.begin(context.span) == context.span.start == context.span.end - 21_600
 
 
-def test_charts_of_all_jobs_begin_with_the_first_of_them_though_another_began_after_the_moment():
+def test_charts_of_all_jobs_begin_with_the_oldest_job():
+    """The other job began after the moment of the link."""
     jobs = tuple(
         changed(JOB, job_id=name, time={"forward": seconds}) for name, seconds in (("old", 14_400.0), ("new", 600.0))
     )
     now = Glance(time=1.8e9, job_id=None, jobs=jobs)
-    context = ViewContext(
-        now, Address.read({"at": str(1_800_000_000 - 3600), "range": "24h"}), None, None, shows_one_job=False
-    )
+    address = Address.read({"at": str(1_800_000_000 - 3600), "range": "24h"})
+    context = ViewContext(now, address, prometheus=None, hub=None, shows_one_job=False)
     assert context.begin(context.span) == now.time - 14_400
 
 

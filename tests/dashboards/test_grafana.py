@@ -93,7 +93,7 @@ def test_job_dashboard_has_no_variable_for_host_or_rank():
     assert names == ["datasource", "job_id"]
 
 
-def test_dashboard_of_all_jobs_has_no_variable_and_marks_of_one_job():
+def test_dashboard_of_all_jobs_has_neither_variables_nor_marks_of_one_job():
     assert [variable["name"] for variable in DASHBOARDS["cluster"]["templating"]["list"]] == ["datasource"]
     assert DASHBOARDS["cluster"]["annotations"]["list"] == []
 
@@ -189,8 +189,8 @@ def test_dashboards_and_marks_are_drawn_again_when_recorded_series_have_new_poin
 
 def test_panel_with_few_ranks_has_a_line_per_rank(tmp_path):
     targets = BY_TITLE[MEMORY.question]["targets"]
-    each = {f'{{kind="process", rank="{rank}"}}': rank + 1 for rank in range(MAX_SERIES)}
-    _assert_answers(tmp_path, _memory(MAX_SERIES), {targets[0]["expr"]: each, targets[1]["expr"]: {}})
+    by_rank = {f'{{kind="process", rank="{rank}"}}': rank + 1 for rank in range(MAX_SERIES)}
+    _assert_answers(tmp_path, _memory(MAX_SERIES), {targets[0]["expr"]: by_rank, targets[1]["expr"]: {}})
     assert targets[0]["legendFormat"] == "rank {{rank}} ({{kind}})"
 
 
@@ -210,8 +210,8 @@ def test_row_panel_of_many_ranks_has_a_row_per_host(tmp_path):
         f'zmon:job_host_own:max{{job_id="ads", host="n{host}"}}': self_time for host, self_time in enumerate((0.2, 0.9))
     }
     series |= {f'zmon:job_host:ranks{{job_id="ads", host="n{host}"}}': 16 + host for host in range(2)}
-    each, hosts, standing_out = (target["expr"] for target in BY_TITLE[SELF_TIME.question]["targets"])
-    _assert_answers(tmp_path, series, {each: {}, hosts: {'{host="n0"}': 0.2, '{host="n1"}': 0.9}, standing_out: {}})
+    ranks, hosts, standing_out = (target["expr"] for target in BY_TITLE[SELF_TIME.question]["targets"])
+    _assert_answers(tmp_path, series, {ranks: {}, hosts: {'{host="n0"}': 0.2, '{host="n1"}': 0.9}, standing_out: {}})
 
 
 def test_row_panel_of_many_hosts_has_hosts_that_stand_out(tmp_path):
@@ -220,9 +220,9 @@ def test_row_panel_of_many_hosts_has_hosts_that_stand_out(tmp_path):
     series |= {f'zmon:job_host:ranks{{job_id="ads", host="n{host}"}}': 1 for host in numbers}
     series |= {'zmon:job_host_own:gap{job_id="ads", host="n7"}': 0.1}
     series |= {'zmon:job_host_own:spread{job_id="ads", spread="median"}': 0.3}
-    each, hosts, standing_out = (target["expr"] for target in BY_TITLE[SELF_TIME.question]["targets"])
+    ranks, hosts, standing_out = (target["expr"] for target in BY_TITLE[SELF_TIME.question]["targets"])
     shown = {'{host="n7"}': 0.2, '{host="all hosts: median"}': 0.3}
-    _assert_answers(tmp_path, series, {each: {}, hosts: {}, standing_out: shown})
+    _assert_answers(tmp_path, series, {ranks: {}, hosts: {}, standing_out: shown})
 
 
 def test_annotation_of_finding_names_rank_host_or_job(tmp_path):
@@ -290,13 +290,13 @@ def _with_variables(promql: str) -> str:
 
 
 def _selectors() -> list[str]:
-    """Return the series whose labels are the values of a variable."""
+    """Return the PromQL of the series whose labels are the values of a variable."""
     variables = [variable for dashboard in DASHBOARDS.values() for variable in dashboard["templating"]["list"][1:]]
     return [re.fullmatch(r"label_values\((.+), \w+\)", variable["query"]["query"])[1] for variable in variables]
 
 
 def _dicts(value: object) -> list[dict]:
-    """Return every dict within."""
+    """Return every dict within a value: the value itself, and those in its lists and dicts."""
     if isinstance(value, list):
         return [part for item in value for part in _dicts(item)]
     if not isinstance(value, dict):

@@ -27,9 +27,8 @@ def test_pages_of_all_jobs_ignore_moment_of_link(open_page, world, view):
 
 
 def test_links_of_open_finding_have_moment_only_after_its_onset(open_page, world):
-    now = NOW
-    world.findings = [changed(STALL, onset=now - 42.3)]
-    moments = {int(now) - 1200: False, int(now - 42.3): True}
+    world.findings = [changed(STALL, onset=NOW - 42.3)]
+    moments = {int(NOW) - 1200: False, int(NOW - 42.3): True}
     for moment, was_open in moments.items():
         (next_step,) = [
             part for part in banner_sections(open_page("job", job_id="ads", at=str(moment))) if "Do this next" in part

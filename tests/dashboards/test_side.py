@@ -17,21 +17,22 @@ SHRUNK = [
 
 
 def case(promql, seconds, labels, value):
+    """Return the test of promtool that a query has this result at a time."""
     query = promql.replace("$job", '"ads"')
     sample = {"labels": labels, "value": value}
     return {"expr": query, "eval_time": duration_text(seconds), "exp_samples": [sample]}
 
 
 CASES = {
-    "a job that ended has them at its last time": ([ENDED], [
+    "a job that ended has the ranks of its last time": ([ENDED], [
         case(LAST_TIME, 1800, "{}", LAST_MINUTE), case(RANKS, LAST_MINUTE + 59, '{world_size="4"}', 1)
     ]),
-    "a job that has just shrunk has its new ones": (SHRUNK, [case(RANKS, 620, '{world_size="6"}', 1)]),
+    "a job that has just shrunk has its new ranks": (SHRUNK, [case(RANKS, 620, '{world_size="6"}', 1)]),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("series", "expected"), CASES.values(), ids=CASES)
-def test_ranks(tmp_path, series, expected):
+def test_queries_of_a_side_have_the_last_time_and_the_ranks_of_a_job(tmp_path, series, expected):
     test = {"interval": "2s", "input_series": series, "promql_expr_test": expected}
     (tmp_path / "test.yaml").write_text(yaml.safe_dump({"tests": [test]}))
     command = ["promtool", "test", "rules", tmp_path / "test.yaml"]

@@ -70,16 +70,17 @@ def test_in_flight_seconds_are_divided_by_the_window_of_the_rate_beside_them(int
 @pytest.mark.parametrize("intervals", SETS)
 def test_alert_is_pending_for_two_scrapes_and_an_evaluation(intervals):
     seconds = sampling_seconds(intervals)
-    pauses = {}
+    pauses, needed = {}, {}
     for rule, evaluation in rules(intervals):
         if "for" in rule:
             names = re.findall(r"\b(?:zmon[_:][\w:]+|up\b)", without_strings(rule["expr"]))
-            pauses[rule["alert"]] = duration_seconds(rule["for"]), 2 * max(seconds[name] for name in names) + evaluation
+            pauses[rule["alert"]] = duration_seconds(rule["for"])
+            needed[rule["alert"]] = 2 * max(seconds[name] for name in names) + evaluation
     assert set(pauses) == {
         "ZmonLeaseOverdue", "ZmonBoxUnreadable", "ZmonConfigReloadFailed", "ZmonJobsLeftOut", "ZmonSeriesLeftOut",
         "ZmonAgentDown", "ZmonAgentsAbsent", "ZmonSamplesMissing", "ZmonHubDown", "ZmonShardDown",
     }  # fmt: skip
-    assert {alert: pause for alert, pause in pauses.items() if pause[0] < pause[1]} == {}
+    assert {alert: pause for alert, pause in pauses.items() if pause < needed[alert]} == {}
 
 
 @pytest.mark.parametrize("intervals", SETS)
@@ -94,9 +95,15 @@ def test_rules_and_their_heads_say_what_they_are_made_for(intervals):
         assert f"hubs that are scraped every {intervals.hub_seconds} s or more often" in head
 
 
+def _needed_samples(function: str, series: str) -> int:
+    """Return the samples in a window: a rate needs four of a scraped series and two of a recorded one, a mean one."""
+    if function in TWO_POINTS:
+        return 2 if series.startswith("zmon:") else 4
+    return 1
+
+
 @pytest.mark.parametrize("intervals", SETS)
 def test_window_of_a_chart_has_the_samples_that_its_function_needs(intervals):
-    """A rate of scraped series has four, that of recorded counters two; the mean of recorded series has one."""
     seconds = sampling_seconds(intervals)
     num_selectors = 0
     for panel in ALL:
@@ -106,8 +113,7 @@ def test_window_of_a_chart_has_the_samples_that_its_function_needs(intervals):
             assert len(selectors) == promql.count("[$window]")
             num_selectors += len(selectors)
             for function, name in selectors:
-                needed = 1 if function not in TWO_POINTS else 2 if name.startswith("zmon:") else 4
-                assert window >= needed * seconds[name], (panel.key, name)
+                assert window >= _needed_samples(function, name) * seconds[name], (panel.key, name)
     assert num_selectors > 30
 
 

@@ -23,13 +23,13 @@ def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def set_defaults(monkeypatch: pytest.MonkeyPatch) -> Defaults:
-    """Set the defaults of a function's arguments by name, for arguments that its caller does not pass on."""
+    """Return a function that sets defaults of another function by name, for arguments that callers do not pass on."""
 
     def replace(function: Any, **values: Any) -> None:
-        before = {name: p.default for name, p in inspect.signature(function).parameters.items()}
-        assert before.keys() >= values.keys(), f"{function} has lost one of {[*values]}"
-        new = {name: values.get(name, value) for name, value in before.items()}
-        given = tuple(value for value in new.values() if value is not inspect.Parameter.empty)
-        monkeypatch.setattr(function, "__defaults__", given)
+        parameters = inspect.signature(function).parameters
+        assert parameters.keys() >= values.keys(), f"{function} has lost one of {[*values]}"
+        all_values = [values.get(name, parameter.default) for name, parameter in parameters.items()]
+        defaults = tuple(value for value in all_values if value is not inspect.Parameter.empty)
+        monkeypatch.setattr(function, "__defaults__", defaults)
 
     return replace

@@ -78,8 +78,8 @@ def stalled() -> Snapshot:
 
 def with_job_id(name: str, state: Snapshot) -> Snapshot:
     """Return the same snapshot under another job id."""
-    ranks, away = (tuple(replace(r, job_id=name) for r in group) for group in (state.ranks, state.unwatched))
-    return replace(state, job_id=name, ranks=ranks, unwatched=away)
+    ranks, unwatched = (tuple(replace(r, job_id=name) for r in group) for group in (state.ranks, state.unwatched))
+    return replace(state, job_id=name, ranks=ranks, unwatched=unwatched)
 
 
 def faulty_jobs() -> Iterator[Snapshot]:
@@ -112,16 +112,16 @@ def faulty_jobs() -> Iterator[Snapshot]:
 def detected_findings() -> Iterator[tuple[Finding, bool]]:
     """Yield the findings of all detectors, and True if they are separate faults."""
     for state in faulty_jobs():
-        left = suppress({detector.name: detector.detect(state) for detector in ALL})
+        remaining = suppress({detector.name: detector.detect(state) for detector in ALL})
         for detector in ALL:
-            for each in left.findings[detector.name]:
-                yield each, detector.separate
+            for new_finding in remaining.findings[detector.name]:
+                yield new_finding, detector.separate
 
 
 def fill_journal(hub: Hub) -> None:
     """Fill the journal with findings of every detector: one is updated, one has later evidence, one is over."""
-    for each, separate in detected_findings():
-        hub.journal.open_or_update(each, NOW, separate)
+    for new_finding, separate in detected_findings():
+        hub.journal.open_or_update(new_finding, NOW, separate)
     (stall,) = hub.journal.active_of("stuck", "stall")
     hub.journal.open_or_update(replace(stall, cause="unknown", severity="critical", summary="it is worse now"), NOW + 1)
     hub.journal.attach(stall.id, evidence(**EVIDENCE))
@@ -133,9 +133,8 @@ def fill_journal(hub: Hub) -> None:
     for now in (NOW - 50, NOW - 40):
         hub.journal.resolve(JOB, "stall", now)
     (filed,) = (f for f in hub.journal.all() if f.id == opened_id("0ver", NOW - 100))
-    hub.journal.record_capsule(
-        replace(filed, capsule="incidents/0ver")
-    )  # only the capsule has its bulky evidence from now on
+    # The journal drops the bulky evidence of a finding that has a capsule.
+    hub.journal.record_capsule(replace(filed, capsule="incidents/0ver"))
     late = finding(
         id="refined", detector="straggler", cause="unknown", ranks=(1,), detected=NOW - 90, severity="info",
         evidence={"num_steps": 64, "step_seconds": 0.5, "saved_seconds": 0.1},

@@ -56,7 +56,7 @@ def contents(report):
 
 
 def gathered(evidence):
-    """Return who it is about, and what was read or why it was not."""
+    """Return the rank of the evidence, and each part of it or the reason why it is missing."""
     return (
         evidence.job_id, evidence.rank, evidence.run_uid[:2], evidence.alive, evidence.pid, evidence.wchan,
         evidence.stack or evidence.stack_error, evidence.flight or evidence.flight_error,
@@ -67,7 +67,7 @@ def gathered(evidence):
 def sources_of(health):
     """Return the health of the agent and of each source."""
     sources = [(s.name, s.up, s.absent, s.error, s.num_errors, [*s.dropped]) for s in health.sources]
-    return health.healthy, [(each.source, each.error) for each in health.down], sources
+    return health.healthy, [(source.source, source.error) for source in health.down], sources
 
 
 def no_rank(rank, job_id=JOB):
@@ -189,14 +189,14 @@ async def snapshot(client):
     return {r["rank"]: r for r in body.get("ranks", ()) if r["job_id"] == JOB}
 
 
-async def await_readings(client, number):
-    """Wait until `number` sources have been read."""
+async def await_readings(client, num_sources):
+    """Wait until this many sources have been read."""
 
-    async def read():
+    async def are_read():
         body = (await answer_of(client, "/healthz"))["body"]
-        return len(body["sources"]) == number
+        return len(body["sources"]) == num_sources
 
-    assert await poll(read, PATIENCE)
+    assert await poll(are_read, PATIENCE)
 
 
 def test_answers_of_the_agent_equal_their_goldens_and_rows(kernel, short_folder):

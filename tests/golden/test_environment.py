@@ -1,6 +1,6 @@
 """Test that compares the environment variables that people set with their golden list.
 
-A new one is allowed: write the golden again. Removing one breaks people's jobs and units.
+A new variable is allowed: write the golden again. The removal of a variable breaks the jobs and units that set it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ IN_C = re.compile(r'getenv\("(ZMON_[A-Z_]+)"\)')
 
 
 def names() -> Iterator[str]:
-    """Yield each string in the sources that is such a name and nothing else."""
+    """Yield each string in the sources that is the name of a variable and nothing else."""
     for package in PACKAGES:
         for path in (PROJECT / package).rglob("*.py"):
             text = path.read_text()

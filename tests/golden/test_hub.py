@@ -101,14 +101,14 @@ NO_CAPSULE = "there is no capsule of none: `zmon incident` lists all incidents"
 NO_ID = "'.hidden' is not an incident id. `zmon incident` lists the incidents"
 NO_JOB = "no agent reports a job none"
 STALLED = RankSummary(4, 4, 0, [], {"overdue": 3, "train": 1})
-UNTOLD = (None, [(rank, None, None, Amounts(memory_bytes=200_000_000)) for rank in (2, 3)])
+NO_PLAN = (None, [(rank, None, None, Amounts(memory_bytes=200_000_000)) for rank in (2, 3)])
 ROWS = (
     Row(f"{JOBS}/stuck/ranks", 200, RankList, ranks, (
         [(0, *WAITING), (1, *WAITING), (2, "T", None, None, None, 0.0, None), (3, *WAITING)], STALLED,
     )),
     Row(f"{JOBS}/fresh/plan", 200, PlanTable, lambda answer: (
         answer.totals, [(row.rank, row.planned, row.num_tables, row.measured) for row in answer.ranks],
-    ), UNTOLD),
+    ), NO_PLAN),
     Row(f"{SCALING}?ranks=4,16", 200, ScalingAnswer, sizes, [
         (4, 128, 0.008391327, None, (0.314610543, "weak")), (16, 512, 0.010294787, None, (0.256440471, "weak")),
     ]),
@@ -138,11 +138,12 @@ ROWS = (
     problem(f"{JOBS}/none/scaling", 404, NO_JOB),
     problem(f"{JOBS}/none/ranks", 404, NO_JOB),
     Row(f"{FINDINGS}?active=1", 200, FindingList,
-        lambda answer: (len(answer.findings), [each for each in answer.findings if each.resolved]), (10, [])),
+        lambda answer: (len(answer.findings), [finding for finding in answer.findings if finding.resolved]), (10, [])),
     Row(f"{FINDINGS}?job_id={JOB}", 200, FindingList, ids,
         [opened_id("refined", NOW - 90), opened_id("0ver", NOW - 100)]),
     Row(f"{FINDINGS}?evidence=0", 200, FindingList,
-        lambda answer: (len(answer.findings), {json.encode(each.evidence) for each in answer.findings}), (11, {b"{}"})),
+        lambda answer: (len(answer.findings), {json.encode(finding.evidence) for finding in answer.findings}),
+        (11, {b"{}"})),
     Row(f"{INCIDENTS}/abd2", 200, Capsule, capsule, (
         "abd2", NOW - 10, (), [(0, False), (1, False), (2, True), (3, False)],
         ["first sign at step 100", "finding opened: rank_frozen, critical"],
@@ -177,7 +178,7 @@ ROUTES = {
 
 @pytest.fixture
 def run_scenario(tmp_path, stopped_clock):
-    """Run a scenario against the HTTP server of a hub whose loop does not run: it asks no agent."""
+    """Return a function that runs a scenario against the HTTP server of a hub. The hub's loop does not run."""
 
     def run(scenario, hub):
         async def main():
@@ -200,12 +201,13 @@ def rounded(line):
 def test_answers_of_the_hub_equal_their_goldens_and_rows(run_scenario, tmp_path):
     async def scenario(client):
         answers = {name: await answer_of(client, path) for name, path in GOLDENS.items()}
-        check_each({f"api/hub/{name}": normalised(each, {str(tmp_path): "<folder>"}) for name, each in answers.items()})
+        folder = {str(tmp_path): "<folder>"}
+        check_each({f"api/hub/{name}": normalised(answer, folder) for name, answer in answers.items()})
         await check_rows(client, ROWS)
         async with client.get(f"{INCIDENTS}/abc1/report.html") as answer:
             assert (answer.status, answer.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
-            policy, sniffing = (answer.headers[name] for name in ("Content-Security-Policy", "X-Content-Type-Options"))
-        assert (policy, sniffing) == (POLICY, "nosniff")
+            assert answer.headers["Content-Security-Policy"] == POLICY
+            assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
     run_scenario(scenario, full_hub(tmp_path))
 

@@ -32,36 +32,42 @@ def point(ranks, samples, work=WORK, links=LINKS):
     )
 
 
-def predicted(points, ranks, samples, **others):
-    return fit(points, OPS, **{"ranks_per_host": 4, **others}).predict(ranks, samples)
+def predicted(points, ranks, samples, **options):
+    return fit(points, OPS, **{"ranks_per_host": 4, **options}).predict(ranks, samples)
 
 
 CROWDED = {"work": replace(WORK, processors_per_host=2)}
-LATE = {"links": Links(4, host=Link(2e9, 0.001), net=Link(0.5e9, 0.004))}
 BENCH = dict.fromkeys(EXCHANGES, replace(LINKS, ranks_per_host=2, net=None))
-ONE_AND_TWO, HOSTS = [(1, 512), (2, 512), (2, 1024)], [(4, 2048), (8, 2048), (8, 4096)]
-
-
-SIZES = {
+ONE_AND_TWO = [(1, 512), (2, 512), (2, 1024)]  # ranks and samples
+HOSTS = [(4, 2048), (8, 2048), (8, 4096)]
+SIZES = {  # recorded sizes, predicted sizes, the job, and options of the fit
     "more ranks": (ONE_AND_TWO, [(4, 512), (4, 2048)], {}, {}),
     "shared processors": (ONE_AND_TWO, [(4, 2048)], CROWDED, {}),
     "more hosts": (HOSTS, [(16, 8192)], {}, {}),
     "fixed bytes": ([(2, 1024), (4, 1024)], [(4, 4096)], {}, {}),
     "measured links": ([(2, 512), (2, 1024)], [(4, 2048)], {}, {"measured": BENCH}),  # ranks_per_host is given, too
-    "latencies": ([(2, 512), (4, 512), (4, 4096), (8, 512), (8, 8192)], [(4, 2048), (8, 2048), (16, 8192)], LATE, {}),
 }
 
 
-@pytest.mark.parametrize(("recorded", "sizes", "job", "others"), SIZES.values(), ids=SIZES)
-def test_other_sizes_are_predicted_from_recorded_ones(recorded, sizes, job, others):
+@pytest.mark.parametrize(("recorded", "sizes", "job", "options"), SIZES.values(), ids=SIZES)
+def test_other_sizes_are_predicted_from_recorded_ones(recorded, sizes, job, options):
     points = [point(ranks, samples, **job) for ranks, samples in recorded]
     for ranks, samples in sizes:
-        result, expected = predicted(points, ranks, samples, **others), point(ranks, samples, **job)
-        if job is not LATE:
-            assert result.seconds == pytest.approx(expected.seconds, rel=1e-6)
-        for op in ["all_to_all"] if job is LATE else EXCHANGES:
-            assert result.exposed_seconds[op] == pytest.approx(expected.causes[op], rel=0.01 if job is LATE else 1e-6)
+        result, expected = predicted(points, ranks, samples, **options), point(ranks, samples, **job)
+        assert result.seconds == pytest.approx(expected.seconds, rel=1e-6)
+        for op in EXCHANGES:
+            assert result.exposed_seconds[op] == pytest.approx(expected.causes[op], rel=1e-6)
         assert result.ranks_per_processor == (2.0 if job is CROWDED else 1.0)
+
+
+@pytest.mark.parametrize(("ranks", "samples"), [(4, 2048), (8, 2048), (16, 8192)])
+def test_latency_of_all_to_all_is_fitted(ranks, samples):
+    late = Links(4, host=Link(2e9, latency_seconds=0.001), net=Link(0.5e9, latency_seconds=0.004))
+    recorded = [(2, 512), (4, 512), (4, 4096), (8, 512), (8, 8192)]
+    result = predicted([point(*size, links=late) for size in recorded], ranks, samples)
+    expected = point(ranks, samples, links=late)
+    assert result.exposed_seconds["all_to_all"] == pytest.approx(expected.causes["all_to_all"], rel=0.01)
+    assert result.ranks_per_processor == 1.0
 
 
 def test_hosts_are_by_default_the_recorded_ones():

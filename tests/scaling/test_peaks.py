@@ -1,7 +1,5 @@
 """Tests of the peaks of devices: whose name matches which datasheet, and the peak of work in several dtypes."""
 
-import re
-
 import pytest
 
 from zmon.scaling.peaks import DATASHEETS, DevicePeaks, peaks_of, processors_name
@@ -49,8 +47,7 @@ def test_what_the_site_measured_counts_first():
 
 def test_each_datasheet_is_named_and_has_possible_rates():
     for pattern, peaks in DATASHEETS:
-        assert peaks.source
-        assert re.compile(pattern)
+        assert peaks.source, pattern
         assert all(1e12 < rate < 1e16 for rate in peaks.flops.values()), pattern
         assert peaks.flops["float32"] <= max(peaks.flops.values())
         assert peaks.memory_bandwidth is None or 1e11 < peaks.memory_bandwidth < 1e13, pattern

@@ -65,7 +65,10 @@ def test_all_reduce_moves_the_bytes_of_reduce_scatter_and_all_gather():
 
 
 def test_lone_rank_of_a_host_sends_most_bytes_between_hosts():
-    """Nine ranks on hosts of eight: a rank sends one byte to each; one of eight has 7 near, the ninth has 8 far."""
+    """Nine ranks are on hosts of eight, and each rank sends a byte to each rank.
+
+    A rank of the full host sends 7 bytes within its host. The ninth rank, alone on its host, sends 8 between hosts.
+    """
     assert bytes_over_links("all_to_all", 9.0, ranks=9, ranks_per_host=8) == (7.0, 8.0)
 
 

@@ -48,6 +48,7 @@ def all_samples(case: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 
 
 def by_all_pairs(logits: Tensor, labels: Tensor) -> float:
+    """Return the AUC by its definition: the share of pairs in the right order, with half of the ties."""
     positive, negative = logits[labels == 1].double()[:, None], logits[labels == 0].double()[None]
     return ((positive > negative).double() + 0.5 * (positive == negative).double()).mean().item()
 

@@ -5,17 +5,8 @@ import pytest
 from trainer.errors import ConfigError
 from trainer.schedule import ScheduleConfig, rate_factor
 
-DLRM = [
-    1 / 3,
-    2 / 3,
-    1,
-    (3 / 4) ** 2,
-    (2 / 4) ** 2,
-    (1 / 4) ** 2,
-    (1 / 4) ** 2,
-]  # facebookresearch/dlrm, from step 1 on
-
-
+# The factors of facebookresearch/dlrm, from its step 1 on.
+DLRM = [1 / 3, 2 / 3, 1, (3 / 4) ** 2, (2 / 4) ** 2, (1 / 4) ** 2, (1 / 4) ** 2]
 FACTORS = {
     "default": ({}, [1, 1, 1]),
     "warm-up": ({"warmup_steps": 4}, [0.25, 0.5, 0.75, 1, 1, 1]),

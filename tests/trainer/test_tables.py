@@ -22,6 +22,7 @@ def tables(*shards: Shard, dtype=torch.float64, **optimizer) -> ShardedTables:
 
 
 def whole(*numbers: int) -> list[Shard]:
+    """Return a shard with all rows of each of these tables."""
     return [Shard(table, 0, 0, CONFIG.rows[table], 2) for table in numbers]
 
 

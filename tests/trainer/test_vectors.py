@@ -63,6 +63,7 @@ def test_columns_of_a_table_are_side_by_side_in_their_order() -> None:
 @pytest.mark.parametrize("name", PLANS)
 def test_vectors_of_each_group_come_back(name: str) -> None:
     for rank_groups in groups(*PLANS[name]):
+        # The ranks whose samples get the vectors of each group: two groups reach half of the ranks, the others all.
         reached = [range(NUM_RANKS), (0, 2), (1, 3)][: len(rank_groups)] + [range(NUM_RANKS)] * (len(rank_groups) - 3)
         departures = Departures(rank_groups, reached)
         vectors = [

@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from trainer.dense import DenseModel
 from trainer.work import StepWork
 
-B = 24
+B = 24  # samples of a step
 
 
 def counted(config) -> int:
@@ -40,14 +40,18 @@ def test_operations_of_a_step_are_those_that_torch_counts(small_config, changes)
 
 @pytest.mark.parametrize(("embedding", "row"), [("rowwise_adagrad", 3 * 4 + 2), ("adagrad", 5 * 4), ("sgd", 3 * 4)])
 def test_memory_traffic_equals_the_count_by_hand(small_config, embedding, row):
-    """Five tables of 4 columns, 3 dense features, bottom 8, top 8; float32, AdaGrad for dense layers."""
+    """Five tables of 4 columns, 3 dense features, bottom 8, top 8; float32, AdaGrad for dense layers.
+
+    `row` is the count of numbers that a lookup and its update read or write, with the optimizer's state.
+    """
     config = small_config({"optimizer": {"embedding": embedding}})
     work = StepWork(config, torch.device("cpu"))
-    width = 4 + 6 * 5 // 2
+    width = 4 + 6 * 5 // 2  # the vector of the bottom layers, and the products of all pairs of six vectors
     parameters = (3 + 1) * 8 + (8 + 1) * 4 + (width + 1) * 8 + (8 + 1) * 1
-    rows, vectors = 100 * row, 4 * 5 * B * 4
-    activations = 5 * B * (3 + 8 + 4 + 36 + width + 8 + 1)
-    assert work.memory_traffic(B, 100, 400) == 4 * (rows + vectors + activations + 9 * parameters)
+    vectors = 4 * 5 * B * 4  # 4 uses of 5 vectors
+    activations = 5 * B * (3 + 8 + 4 + 36 + width + 8 + 1)  # 5 uses; 36 products of six vectors
+    numbers = 100 * row + vectors + activations + (7 + 2) * parameters  # 7 uses of parameters, 2 of their state
+    assert work.memory_traffic(B, lookups=100, numbers=400) == 4 * numbers
 
 
 @pytest.mark.parametrize(

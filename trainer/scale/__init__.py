@@ -1,9 +1,9 @@
-"""The trainer at scale: what the core does without. Importing it registers its kinds of sharding and its kernel.
+"""The trainer at scale: what the core does not need. Its import registers kinds of sharding, kernels and data types.
 
     config.py          the whole configuration of `python -m trainer`; presets.py has well-known models
     run.py             a run from its start or from a checkpoint
     planning.py        the sharding plan of this run; sharding/ has the kinds and the planner
-    plan_command.py    plans a job of any size without running it: dry_run.py, published.py
+    plan_command.py    plans a job of any size without running it; dry_run.py and published.py describe the job
     host_reduction.py  sums inside a host; column_moments.py: mean squares over columns that several ranks hold
     kernel_choice.py   torch or FBGEMM (fbgemm_kernel.py); fastest_kernel.py measures which is faster
     pooled_check.py    a check of the sums of bags, which names the table of the first NaN
@@ -14,8 +14,9 @@
     checkpoint/        saves and loads checkpoints; state.py has their tensors
     encryption/        encrypted samples and checkpoints; disk.py flushes files to the disk
 
-The core works through the registry: a kind says who holds which rows and columns, and there is one exchange for all.
-Nothing here is imported before it is used, since a dry run of a published model needs no torch.
+The core works through the registry: a kind says which rank holds which rows and columns. All kinds share one exchange.
+Modules that import torch are imported in the functions that need them, because a dry run of a published model runs
+without torch.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ def _half(name: str, dtype: torch.dtype, seed: int, group: Group, device: torch.
     return HalfPrecision(getattr(torch, name), dtype, seed, group.shards, device)
 
 
-copies = KINDS.pop("data_parallel")  # stays the last: the planner takes the first of several equal kinds
-KINDS.update({kind.name: kind for kind in (RowWise(), ColumnWise(), TableRowWise(), copies)})
+_data_parallel = KINDS.pop("data_parallel")  # stays the last: the planner takes the first of several equal kinds
+KINDS.update({kind.name: kind for kind in (RowWise(), ColumnWise(), TableRowWise(), _data_parallel)})
 KERNELS.update({name: partial(_kernel, name) for name in ("auto", "fbgemm", "fastest")})
 HOST_SUMS[Merge.HOST] = _host_sums
 MOMENTS[Merge.COLUMNS] = _moments

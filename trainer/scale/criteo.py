@@ -1,7 +1,7 @@
 """Samples from rows of Criteo: a label, 13 dense features, 26 categories. tsv.py and shards.py read the rows.
 
-When a batch is built, an id becomes the category modulo the rows of its table, and a missing category becomes an empty
-bag.
+When a batch is built, a category becomes the id of a row: the category modulo the number of rows of its table. A
+missing category becomes an empty bag.
 
 Rows are used in order and repeat. Training omits the rows held out for evaluation: every tenth row at a ratio of 0.1.
 They are spread over the whole file, because Criteo's rows are in the order of time.
@@ -101,16 +101,16 @@ def spans(first: int, size: int, num_rows: int) -> Iterator[slice]:
         first, size = first + length, size - length
 
 
-def pieces(span: slice, first: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+def pieces(span: slice, first_rows: Sequence[int]) -> Iterator[tuple[int, int, int]]:
     """Yield the parts of a span of rows in files: the number of the file, the first row there, the number of rows.
 
-    `first` has the first row of each file; the last item is the number of all rows.
+    `first_rows` has the first row of each file, and the number of all rows as its last item.
     """
     start = span.start
     while start < span.stop:
-        file = bisect_right(first, start) - 1
-        stop = min(span.stop, first[file + 1])
-        yield file, start - first[file], stop - start
+        file = bisect_right(first_rows, start) - 1
+        stop = min(span.stop, first_rows[file + 1])
+        yield file, start - first_rows[file], stop - start
         start = stop
 
 

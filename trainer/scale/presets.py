@@ -47,8 +47,8 @@ def criteo_kaggle() -> RunConfig:
 def mlperf_dcnv2() -> RunConfig:
     """Return MLPerf's DLRM-DCNv2 with a thousandth of its rows, 3 or more per table, and a 128th of its batch.
 
-    Dense layers, pooling factors, optimizers and learning rates are the same as in MLPerf. MLPerf has no warm-up, but
-    without a warm-up the first update raises the loss of this preset far above that of any constant.
+    Dense layers, pooling factors, optimizers and learning rates are the same as in MLPerf. MLPerf has no warm-up. This
+    preset has one, because without it the first update raises the loss far above the loss of a constant prediction.
     """
     return RunConfig(
         embedding=EmbeddingConfig(rows=tuple(max(3, rows // MLPERF_ROWS_SCALE) for rows in MLPERF_ROWS), dim=128),

@@ -4,9 +4,9 @@
     DIR/train-00000.bin …       rows of dtype ROW, back to back; all files but the last have the same number of rows
     DIR/held_out-00000.bin …    rows for evaluation, which are never trained on
 
-All of them may be encrypted (encryption/). Only the rows of the current batch are memory-mapped, or decrypted, so files
-occupy neither resident memory nor descriptors of a rank. A file that is truncated during a run raises an error instead
-of SIGBUS.
+All these files may be encrypted (encryption/). Only the rows of the current batch are memory-mapped, or decrypted, so
+the files occupy neither resident memory nor descriptors of a rank. A file that is truncated during a run raises an
+error instead of SIGBUS.
 """
 
 import json
@@ -42,7 +42,7 @@ class Manifest:
     train: tuple[int, ...]  # rows of each shard
     held_out: tuple[int, ...]
     skipped: str  # a message with the number of skipped rows; empty if none
-    columns: dict[str, dict[str, float]]  # by column: its maximum; for categories also the number of rows with a value
+    columns: dict[str, dict[str, float]]  # by column: `maximum`; for categories also `present`, the rows with a value
 
 
 def shard_name(part: str, number: int) -> str:
@@ -58,6 +58,7 @@ class PartWriter:
         self.file: IO[bytes] | None = None
 
     def write(self, rows: NDArray[np.void]) -> None:
+        """Append rows to the current shard, and to further shards when it is full."""
         while len(rows):
             if self.file is None or self.shards[-1] == self.rows_per_shard:
                 self.close()
@@ -83,12 +84,14 @@ class Columns:
         self.present = np.zeros(SPARSE_FEATURES, np.int64)
 
     def add(self, rows: NDArray[np.void]) -> None:
+        """Take these rows into account."""
         if len(rows):
             values = [rows["label"][:, None], rows["dense"], rows["categories"]]
             np.maximum(self.maxima, np.concatenate([part.max(axis=0) for part in values]), out=self.maxima)
             self.present += (rows["present"][:, None] >> BITS & 1).sum(axis=0, dtype=np.int64)
 
     def summary(self) -> dict[str, dict[str, float]]:
+        """Return the field `columns` of the manifest."""
         columns = {
             name: {"maximum": value}
             for name, value in zip(("label", *DENSE_NAMES, *SPARSE_NAMES), self.maxima.tolist(), strict=True)
@@ -192,15 +195,14 @@ def open_criteo(
     source: Criteo | MultiHot
     if is_multi_hot(Path(config.file)):
         for key, value in (("criteo.held_out", config.held_out), ("criteo.key_file", config.key_file)):
-            require(
-                not value, key, value, "left out for MLPerf's multi-hot files: their last day is held out, all plain"
-            )
+            must = "left out for MLPerf's multi-hot files: half of their last day is held out, and none is encrypted"
+            require(not value, key, value, must)
         source = open_multi_hot(Path(config.file), table_rows, global_batch)
     elif Path(config.file).is_dir():
         source = open_shards(config, table_rows, global_batch)
     else:
         source = read_tsv(config, table_rows, global_batch, warn)
     if (source.num_samples or 0) < global_batch:
-        few = f"{config.file} has {source.num_samples} valid rows"
-        warn(f"{few}, fewer than the global batch of {global_batch}: rows repeat")
+        fewer = f"fewer than the global batch of {global_batch}: rows repeat"
+        warn(f"{config.file} has {source.num_samples} valid rows, {fewer}")
     return source

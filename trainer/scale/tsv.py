@@ -1,4 +1,4 @@
-"""Rows of Criteo from Kaggle's TSVs, plain or .gz: label, 13 integers, 26 hex categories; empty means missing.
+"""Rows of Criteo from Kaggle's TSVs, plain or .gz: label, 13 integers, 26 hex categories. An empty cell is missing.
 
 A dense feature is log(1 + max(x, 0)), and 0 if it is missing. Categories are stored unchanged.
 """
@@ -133,7 +133,7 @@ def parse(text: bytes) -> Parsed:
     is_valid = (
         (stops[:, 0] - starts[:, 0] == 1) & (labels <= 1) & dense_valid.all(axis=1) & categories_valid.all(axis=1)
     )
-    valid[valid] = is_valid
+    valid[valid] = is_valid  # a line with the right number of columns is valid if all its cells are
 
     rows = np.empty(np.count_nonzero(is_valid), ROW)
     rows["label"] = labels[is_valid]
@@ -142,8 +142,11 @@ def parse(text: bytes) -> Parsed:
     present = (stops > starts)[is_valid, -SPARSE_FEATURES:].astype(np.uint32)
     rows["present"] = (present << BITS).sum(axis=1)
 
-    edge = ends[line_ends] + 1 - len(PADDING)  # the edges of lines in the text
-    malformed = [MalformedRow(int(line), int(edge[line]), int(edge[line + 1])) for line in np.flatnonzero(~valid)]
+    line_edges = (ends[line_ends] + 1 - len(PADDING)).tolist()  # in the text
+    malformed = [
+        MalformedRow(line, start=line_edges[line], stop=line_edges[line + 1])
+        for line in np.flatnonzero(~valid).tolist()
+    ]
     return Parsed(rows, malformed, len(valid))
 
 
@@ -155,7 +158,8 @@ def _integers(
     negative = (characters[starts] == ord("-")) & (lengths > 1)
     lengths -= negative
     digits = _align_right(characters, stops, lengths, min(INTEGER_DIGITS, lengths.max(initial=1))) - ord("0")
-    values, valid = np.zeros(starts.shape, np.int64), lengths <= INTEGER_DIGITS
+    values = np.zeros(starts.shape, np.int64)
+    valid = lengths <= INTEGER_DIGITS
     for digit in np.moveaxis(digits, -1, 0):
         values = values * 10 + digit
         valid &= digit <= 9

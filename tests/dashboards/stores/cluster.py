@@ -35,18 +35,24 @@ def shard_of(address: str, modulus: int = 2) -> int:
     return int.from_bytes(hashlib.md5(address.encode()).digest()[8:]) % modulus
 
 
+def free_port_of(shard: int) -> int:
+    """Return a free port whose address belongs to this shard."""
+    while True:
+        port = free_port()
+        if shard_of(f"127.0.0.1:{port}") == shard:
+            return port
+
+
 class Pages:
     """Four agents, two for each shard, and a hub. `stalled` adds a finding that pages."""
 
     def __init__(self) -> None:
         self.stalled = False
         self._began = time.time()
-        self.agents = []
-        for shard in (0, 0, 1, 1):
-            number = len(self.agents)
-            while shard_of(f"127.0.0.1:{(port := free_port())}") != shard:
-                pass
-            self.agents.append(FakeServer(lambda *_, number=number: self._agent(number), port))
+        self.agents = [
+            FakeServer(lambda *_, number=number: self._agent(number), free_port_of(shard))
+            for number, shard in enumerate((0, 0, 1, 1))
+        ]
         self.hub = FakeServer(lambda *_: self._hub())
 
     def _agent(self, number: int) -> bytes:
@@ -143,7 +149,7 @@ def vmalert(folder: Path, urls: dict[str, str], rules: dict[str, Path]) -> Itera
     """Start vmalert with its rules; yield its URL. Nobody receives its notifications."""
     folder.mkdir()
     ports = {port: int(urls[name].rpartition(":")[2]) for name, port in {"day": 8428, "router": ROUTER}.items()}
-    ports |= {8880: free_port(), 9093: 9}
+    ports |= {8880: free_port(), 9093: 9}  # port 9 is "discard", at which nothing listens
     command = unit_command("zmon-vmalert.service", ports, folder)
     command = [part for part in command if not part.startswith("-rule=")] + [
         f"-rule={file}" for name, file in rules.items() if name != "shard.yaml"

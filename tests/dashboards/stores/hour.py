@@ -6,11 +6,12 @@ every 15 s and the hub every 2 s, each at its own moment. A failed scrape ends t
 
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bench.cluster import RANKS_PER_AGENT
 from bench.dashboard.scene import JOB, Scene
 from bench.dashboard.synthetic import Series, everything
 from tests.dashboards.stores.remote_write import STALE, Samples
@@ -23,14 +24,15 @@ RULES_OFFSET = 1  # Prometheus evaluates each group at a moment of its own, so c
 SCENE = Scene(num_ranks=24, hours=1 / 3, now=START + SECONDS - 600, ahead_seconds=600)
 AGENT, HUB = "zmon-agent", "zmon-hub"
 Labels = dict[str, str]
+Period = Callable[[np.ndarray], np.ndarray]  # True for each minute within it
 
 
-def between(first: float, last: float):
-    """Return a function that is true from minute `first` to before minute `last`."""
-    return lambda minute: (first <= minute) & (minute < last)
+def between(first: float, last: float) -> Period:
+    """Return the period from minute `first` to before minute `last`."""
+    return lambda minutes: (first <= minutes) & (minutes < last)
 
 
-DOWN = {  # by instance, when the daemon does not answer
+DOWN = {  # by instance: the periods in which the daemon does not answer
     "node-000:9780": (between(5, 5.25), between(8, 9.7), between(40, 42)),
     "node-001:9780": (between(5, 5.25), between(40, 42)),
     "node-002:9780": (between(5, 5.25), between(40, 42)),
@@ -40,12 +42,12 @@ DOWN = {  # by instance, when the daemon does not answer
 
 @dataclass(frozen=True)
 class Fault:
-    """A series that has the value `usual`, and `bad` during some minutes. None is no series."""
+    """A series that has the value `bad` during a period, and the value `usual` before and after it."""
 
     labels: Labels
-    usual: float | None
+    usual: float | None  # None: there is no series
     bad: float
-    when: object
+    when: Period
 
 
 def _of_hub(name: str, /, **labels: str) -> Labels:
@@ -71,6 +73,7 @@ FAULTS = (
     Fault(_of_agent("zmon_config_reload_success"), 1, 0, between(26, 33)),
     Fault(_of_agent("zmon_jobs_left_out"), 0, 7, between(26, 33)),
     Fault(_of_agent("zmon_series_left_out"), 0, 7, between(26, 33)),
+    # no fault by itself: the GPUs whose holder leaves them idle in the next series
     Fault(_of_agent("zmon_held_gpus", host="node-001", holder="slurm-7", user="ann"), 8, 8, between(0, 0)),
     Fault(
         _of_agent("zmon_held_idle_seconds", host="node-001", holder="slurm-7", kind="ended"), None, 900, between(33, 35)
@@ -82,7 +85,8 @@ FAULTS = (
     Fault(_of_hub("zmon_hub_acts_total", act="end_job", cause="compute_hang", result="refused"), 0, 1, between(44, 60)),
     Fault(_of_hub("zmon_hub_acts_stopped", name="all", by="breaker"), None, 1, between(45, 47)),
 )
-OVERDUE = between(12.6, 14.2)  # while the hub is down
+OVERDUE_MINUTE = 12.6
+OVERDUE = between(OVERDUE_MINUTE, 14.2)  # while the hub is down
 REPLACED = {fault.labels["__name__"] for fault in FAULTS} | {"up", "zmon_lease_overdue_seconds"}
 
 
@@ -116,16 +120,14 @@ def hour() -> Iterator[tuple[Labels, Samples]]:
     for fault in FAULTS:
         instance = fault.labels["instance"]
         times = scrapes(instance, HUB_SECONDS if instance.startswith("hub") else AGENT_SECONDS)
-        bad = fault.when((times - START) / 60)
-        yield (
-            fault.labels,
-            _ended(instance, times, np.where(bad, fault.bad, np.nan if fault.usual is None else fault.usual)),
-        )
+        usual = np.nan if fault.usual is None else fault.usual
+        values = np.where(fault.when((times - START) / 60), fault.bad, usual)
+        yield fault.labels, _ended(instance, times, values)
     for rank in range(SCENE.num_ranks):
-        host = SCENE.hosts[rank // 8]
+        host = SCENE.hosts[rank // RANKS_PER_AGENT]
         times = scrapes(f"{host}:9780", AGENT_SECONDS)
         minutes = (times - START) / 60
-        overdue = np.where(OVERDUE(minutes), 60 * (minutes - 12.6), 0.0)
+        overdue = np.where(OVERDUE(minutes), 60 * (minutes - OVERDUE_MINUTE), 0.0)
         labels = {"job_id": JOB, "rank": str(rank), "host": host, "job": AGENT, "instance": f"{host}:9780"}
         yield {"__name__": "zmon_lease_overdue_seconds", **labels}, _ended(f"{host}:9780", times, overdue)
 
@@ -137,7 +139,8 @@ def recorded() -> Iterator[tuple[Labels, Samples]]:
     yield from _recorded_of("zmon:finding:alert", findings, without=("job", "instance", "cause", "rank", "host"))
     for entry in everything(SCENE):
         if "instance" not in entry.labels and entry.name.startswith("zmon:") and "finding" not in entry.name:
-            every = AGENT_SECONDS if entry.every == 10 else entry.every
+            is_of_ranks = entry.every == SCENE.intervals.recorded.seconds  # recorded for each rank, host or GPU
+            every = AGENT_SECONDS if is_of_ranks else entry.every
             yield {"__name__": entry.name, **entry.labels}, _own_samples(entry, every)
 
 

@@ -5,6 +5,7 @@ block of snappy (format_description.txt of google/snappy). Snappy allows a block
 needs a package.
 """
 
+import math
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -28,7 +29,7 @@ Samples = Sequence[tuple[float, float]]  # unix seconds and value
 
 
 def send(url: str, series: Iterable[tuple[Mapping[str, str], Samples]]) -> None:
-    """Send series with their labels, `__name__` among them. Raises if the server refuses them."""
+    """Send series with their labels, among them `__name__`. Fails if the server refuses the samples."""
     message = b"".join(_field(_TIMESERIES, _series(labels, samples)) for labels, samples in series)
     answer = requests.post(url, data=_snappy(message), headers=_HEADERS, timeout=60)
     assert answer.status_code in (200, 204), f"{url}: {answer.status_code} {answer.text[:300]}"
@@ -42,7 +43,7 @@ def _series(labels: Mapping[str, str], samples: Samples) -> bytes:
 
 def _sample(time: float, value: float) -> bytes:
     bits = struct.pack("<d", value)
-    if value != value and bits != struct.pack("<d", STALE):
+    if math.isnan(value) and bits != struct.pack("<d", STALE):
         bits = _NAN
     return _SAMPLE_VALUE + bits + _SAMPLE_TIMESTAMP + _varint(round(time * 1000))
 

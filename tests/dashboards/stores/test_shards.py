@@ -7,6 +7,7 @@ shard pages. The order of the tests matters: the last one kills a shard.
 import contextlib
 import time
 from pathlib import Path
+from subprocess import Popen
 from typing import NamedTuple
 
 import pytest
@@ -35,7 +36,7 @@ class Cluster(NamedTuple):
 
     pages: Pages
     stores: dict[str, str]
-    shards: list
+    shards: list[tuple[str, Popen]]  # URL and process of each
     one: str  # a Prometheus that scrapes everything, with all rules
     vmalert: str
 

@@ -5,7 +5,10 @@ import random
 
 
 def rows(steps=400, ranks=4, slow=None, since=0, times=1.5, seconds=0.05, **changes):
-    """Yield a row per rank and step; rank `slow` computes `times` as long from step `since` on."""
+    """Yield a row per rank and step. A rank computes for about `seconds`, and rank `slow` for `times` as long.
+
+    Rank `slow` is slow from step `since` on. `changes` are columns that all rows get.
+    """
     chance = random.Random(7)
     for step in range(1, steps + 1):
         self_seconds = [seconds * chance.lognormvariate(0, 0.1) for _ in range(ranks)]

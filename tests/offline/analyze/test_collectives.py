@@ -29,7 +29,7 @@ def test_recorded_job_in_which_a_rank_skips_a_collective():
     assert "all_reduce 4 of group gloo:0" in finding.summary
     assert "ranks 0, 1 wait in it, from work() at job.py:14" in finding.summary
     assert "rank 2 that is done is all_reduce 3 of group gloo:0, from work() at job.py:10" in finding.summary
-    assert [(each.rank, each.collective.sequence, each.where) for each in analysis.pending] == [
+    assert [(pending.rank, pending.collective.sequence, pending.where) for pending in analysis.pending] == [
         (0, 4, "work() at job.py:14"), (1, 4, "work() at job.py:14"),
     ]  # fmt: skip
 
@@ -46,7 +46,7 @@ SHARED = [*done(3), entry(4, "nccl:all_gather", op_id=4), entry(4, "nccl:reduce_
 COALESCED = [entry(4), entry(4, op_id=5), entry(4, op_id=6)]
 PAIR = done(2, group="pair")
 JOINED = [*PAIR, entry(1, time_created_ns=1_800_000_000_100_000_000)]  # in the group of all four, after the other one
-DROPPED = [{**each, "record_id": each["record_id"] + 5000} for each in PAIR]
+DROPPED = [{**record, "record_id": record["record_id"] + 5000} for record in PAIR]
 IN_PAIR = [*done(3), entry(1, group="pair", time_created_ns=1_800_000_000_200_000_000)]
 TO_ALL = [[*done(3), entry(4, "nccl:all_to_all", sizes=((size,),), state="completed")] for size in (1, 2, 3)]
 HANG, MISMATCH = "compute_hang", "collective_mismatch"

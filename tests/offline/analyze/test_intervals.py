@@ -29,10 +29,11 @@ def test_within_cuts_at_both_ends():
 @pytest.mark.parametrize("seed", range(20))
 def test_parts_sum_to_their_union_and_subtraction_completes_it(seed):
     chance = random.Random(seed)
-    parts = [
-        [(begin := chance.randrange(40), begin + chance.randrange(9)) for _ in range(chance.randrange(8))]
-        for _ in "abc"
-    ]
-    assert sum(partition(parts)) == total(union([each for part in parts for each in part]))
-    a, b, _ = parts
+
+    def interval():
+        begin = chance.randrange(40)
+        return begin, begin + chance.randrange(9)
+
+    a, b, c = parts = [[interval() for _ in range(chance.randrange(8))] for _ in range(3)]
+    assert sum(partition(parts)) == total(union([*a, *b, *c]))
     assert total(subtract(a, b)) == total(union([*a, *b])) - total(union(b))

@@ -7,7 +7,12 @@ from zmon.offline.compare import Change, Gate
 
 
 def evaluate(threshold, change, half_width, name="step_seconds", reason=""):
-    return Gate.parse(threshold).judge([Change(name, "s", 0.04, 0.04, change, half_width, "alike", reason)])
+    """Return whether a run passes a threshold, None if it is unknown, and the reason."""
+    judged = Change(
+        name=name, unit="s", before=0.04, after=0.04, change=change, half_width=half_width, result="alike",
+        reason=reason,
+    )  # fmt: skip
+    return Gate.parse(threshold).judge([judged])
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,13 @@ def run(seed, higher=0.0, reports=200, every=10, samples=64, noise=0.003, name="
     """Return a run whose falling loss is reported every `every` steps."""
     chance = Random(seed)
     points = []
-    for n in range(1, reports + 1):
-        step = n * every + shift
-        points.append((step * samples, (0.5 + 0.4 / (1 + step / 50)) * (1 + higher) + chance.gauss(0, noise)))
-    return Series("a", "job", 0, 1, (), (), {}, None, {name: points})
+    for number in range(1, reports + 1):
+        step = number * every + shift
+        loss = 0.5 + 0.4 / (1 + step / 50)
+        points.append((step * samples, loss * (1 + higher) + chance.gauss(0, noise)))
+    return Series(
+        "a", "job", attempt=0, world_size=1, steps=(), seconds=(), causes={}, samples=None, gauges={name: points}
+    )
 
 
 def compare_single_gauge(before, after):
@@ -77,7 +80,9 @@ def test_comparison_is_unknown_without_common_blocks_of_samples():
     block = half / 40  # the last half of the common samples has 40 blocks
     for parity, side in ((1, before), (0, after)):
         side.gauges["loss"] = [
-            p for p in side.gauges["loss"] if p[0] != half and (p[0] - half - 1) // block % 2 == parity
+            (samples, value)
+            for samples, value in side.gauges["loss"]
+            if samples != half and (samples - half - 1) // block % 2 == parity
         ]
     change = compare_single_gauge(before, after)
     assert change.reason == "the runs have values in fewer than 12 common blocks of samples"

@@ -91,7 +91,8 @@ def slower_later():
     return replace(whole, seconds=[s * (1.5 if n > 1000 else 1) for n, s in steps])
 
 
-def half(part):
+def steps_of_a_run(part):
+    """Return a run that has only a slice of the steps of another run."""
     whole = run(1)
     return replace(whole, steps=whole.steps[part], seconds=whole.seconds[part], samples=None, causes={})
 
@@ -99,12 +100,12 @@ def half(part):
 ALIKE = {
     "pauses": (lambda: run(1), paused),
     "longer run": (lambda: run(1, steps=1000), slower_later),  # it is compared at the steps of the shorter run
-    "parts of one run": (lambda: half(slice(0, 1000)), lambda: half(slice(1000, None))),
+    "parts of one run": (lambda: steps_of_a_run(slice(0, 1000)), lambda: steps_of_a_run(slice(1000, None))),
 }
 
 
 @pytest.mark.parametrize(("before", "after"), ALIKE.values(), ids=ALIKE)
-def test_steps_are_alike_but_for_what_does_not_count(before, after):
+def test_pauses_lengths_and_step_numbers_of_runs_do_not_count(before, after):
     assert compare(before(), after())[0].result == "alike"
 
 

@@ -29,7 +29,7 @@ def run_of(single_rank_world, small_config):
 
 @pytest.fixture
 def measures(monkeypatch):
-    """Return a function that sets what the kernels take, in seconds."""
+    """Return a function that sets the seconds that a measurement of each kernel returns."""
     return lambda torch, fbgemm: monkeypatch.setattr(
         fastest_kernel, "_seconds", lambda *_: {"torch": torch, "fbgemm": fbgemm}
     )
@@ -45,9 +45,8 @@ def test_all_tables_use_the_faster_kernel(run_of, measures, capsys, seconds, cho
     measures(*seconds)
     run = run_of()
     assert (run.config.embedding.kernel, kernel_of(run)) == (chosen, KERNEL_CLASSES[chosen])
-    line = "for the tables of rank 0 torch takes {:.2f} ms and fbgemm takes {:.2f} ms".format(
-        *(s * 1e3 for s in seconds)
-    )
+    torch_ms, fbgemm_ms = (kernel_seconds * 1e3 for kernel_seconds in seconds)
+    line = f"for the tables of rank 0 torch takes {torch_ms:.2f} ms and fbgemm takes {fbgemm_ms:.2f} ms"
     assert f"embedding.kernel: {chosen}, because {line}" in capsys.readouterr().out
 
 

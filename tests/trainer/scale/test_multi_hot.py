@@ -23,7 +23,7 @@ def write_day(directory: Path, number: int, samples: int, bags: tuple[int, ...] 
     random = np.random.default_rng(number)
     np.save(directory / f"day_{number}_dense.npy", random.normal(size=(samples, 13)).astype(np.float32))
     np.save(directory / f"day_{number}_labels.npy", random.integers(0, 2, (samples, 1), dtype=np.int32))
-    ids = {str(table): random.integers(0, 2**31 - 1, (samples, ids), np.int32) for table, ids in enumerate(bags)}
+    ids = {str(table): random.integers(0, 2**31 - 1, (samples, bag), np.int32) for table, bag in enumerate(bags)}
     save(directory / f"day_{number}_sparse_multi_hot.npz", **ids)
 
 
@@ -71,7 +71,7 @@ def test_first_half_of_the_last_day_is_held_out(days) -> None:
     assert torch.equal(held_out.batch(0, 0, 4).dense, torch.from_numpy(dense[:4]))
 
 
-def test_planner_knows_the_ids_of_a_bag(days, tmp_path) -> None:
+def test_planner_knows_the_ids_of_a_bag(days) -> None:
     config = mlperf_dcnv2()
     planned = replace(config, criteo=CriteoConfig(str(days)))
     assert [table.pooling for table in workload_of(planned, 2).tables] == list(BAGS)
@@ -82,15 +82,15 @@ def cut(file: Path, end: int = 100) -> None:
     file.write_bytes(file.read_bytes()[:end])
 
 
-def compressed(directory: Path) -> None:
+def compress(directory: Path) -> None:
     write_day(directory, 0, 5, save=np.savez_compressed)
 
 
-def fewer_labels(directory: Path) -> None:
+def remove_a_label(directory: Path) -> None:
     np.save(directory / "day_0_labels.npy", np.zeros((4, 1), np.int32))
 
 
-def by_columns(directory: Path) -> None:
+def store_by_columns(directory: Path) -> None:
     np.save(directory / "day_0_dense.npy", np.asfortranarray(np.zeros((5, 13), np.float32)))
 
 
@@ -104,9 +104,9 @@ def by_columns(directory: Path) -> None:
             r"day_0_dense.npy is not MLPerf's: it is cut: it has 384 bytes",
         ),
         (lambda days: cut(days / "day_0_sparse_multi_hot.npz"), r"sparse_multi_hot.npz is not MLPerf's"),
-        (compressed, r"0.npy is compressed, so its rows have no fixed place"),
-        (fewer_labels, r"day_0_labels.npy is not MLPerf's: it has an array of 4 x 1 instead of 5 x 1"),
-        (by_columns, r"in the order of columns"),
+        (compress, r"0.npy is compressed, so its rows have no fixed place"),
+        (remove_a_label, r"day_0_labels.npy is not MLPerf's: it has an array of 4 x 1 instead of 5 x 1"),
+        (store_by_columns, r"in the order of columns"),
         (lambda days: write_day(days, 2, 4, (4, *BAGS[1:])), r"a bag has 4 ids, but 3 in day_0"),
         (lambda days: write_day(days, 2, 0), r"a day has no sample"),
     ],

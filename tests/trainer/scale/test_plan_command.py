@@ -26,20 +26,21 @@ def output(*arguments: str) -> str:
 
 def rate(text: str) -> tuple[float, float]:
     """Return predicted and published samples/s."""
-    predicted, real = re.search(r"([\d,]+) samples/s, .* published ([\d,]+)", text).groups()
-    return float(predicted.replace(",", "")), float(real.replace(",", ""))
+    rates = re.search(r"([\d,]+) samples/s, .* published ([\d,]+)", text).groups()
+    predicted_rate, published_rate = (float(digits.replace(",", "")) for digits in rates)
+    return predicted_rate, published_rate
 
 
 @pytest.mark.parametrize("preset", ["zionex-a", "zionex-i", "zionex-f"])
 def test_predicted_rate_of_published_model_is_within_a_factor_of_two(preset: str) -> None:
-    predicted, real = rate(published(preset))
-    assert real / 2 < predicted < real * 2
+    predicted_rate, published_rate = rate(published(preset))
+    assert published_rate / 2 < predicted_rate < published_rate * 2
 
 
 def test_model_that_exceeds_memory_of_ranks_uses_that_of_hosts() -> None:
-    text = published("zionex-f")
-    host = re.search(r"of hosts ([\d.]+) TB", text)
-    assert 12e12 * 2 - 128 * 32e9 < float(host[1]) * 1e12 < 128 * 187.5e9
+    host_bytes = float(re.search(r"of hosts ([\d.]+) TB", published("zionex-f"))[1]) * 1e12
+    table_bytes = 12e12 * 2  # twelve trillion parameters of 2 bytes
+    assert table_bytes - 128 * 32e9 < host_bytes < 128 * 187.5e9  # memory of a rank, and of its host per rank
 
 
 def test_published_rate_is_compared_only_at_its_number_of_ranks() -> None:

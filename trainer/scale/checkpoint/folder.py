@@ -1,8 +1,8 @@
 """The folder of checkpoints: `step-00001234` is complete, `step-00001234.partial` is being written or deleted.
 
-One rename completes a checkpoint, after all its files have reached the disk. One rename also ends it, before its first
-file is deleted. So a folder with a step's name is always complete, whenever a process is killed. Only rank 0 calls
-these functions. They raise OSError.
+A rename completes a checkpoint after all its files have reached the disk. Before the first file of an old checkpoint is
+deleted, a rename takes its complete name away. So a folder with the name of a step is always complete, whenever a
+process is killed. Only rank 0 calls these functions. They raise OSError.
 """
 
 import re
@@ -34,7 +34,7 @@ def steps(folder: Path) -> list[int]:
 
 
 def tidy(folder: Path) -> int:
-    """Create the folder, delete the remains of interrupted saves, and return their number."""
+    """Create the folder and delete the remains of interrupted saves. Return the number of these saves."""
     folder.mkdir(parents=True, exist_ok=True)
     remains = [path for path in _entries(folder) if path.name.endswith(PARTIAL) and COMPLETE.match(path.name)]
     for path in remains:
@@ -67,7 +67,8 @@ def set_aside(folder: Path, after: int) -> list[str]:
     for step in steps(folder):
         if step > after:
             old = checkpoint_path(folder, step)
-            new = next(new for n in count(1) if not (new := old.with_suffix(f".aside-{n}")).exists())
+            candidates = (old.with_suffix(f".aside-{number}") for number in count(1))
+            new = next(path for path in candidates if not path.exists())
             names.append(old.rename(new).name)
     return names
 

@@ -36,7 +36,8 @@ class Streams(filesystem.FileSystem):  # type: ignore[misc]  # torch has no type
     @contextmanager
     def create_stream(self, path: str | os.PathLike[str], mode: str) -> Iterator[IO[bytes]]:
         """Open a file for writing (`wb`) or reading (`rb`)."""
-        with (self._files.create if mode == "wb" else self._files.open)(Path(path)) as stream:
+        open_stream = self._files.create if mode == "wb" else self._files.open
+        with open_stream(Path(path)) as stream:
             yield stream
 
 
@@ -74,7 +75,7 @@ def _layout(name: str) -> torch.layout:
 
 
 def _member(kind: Any, name: str) -> Any:
-    """Return a member of the one enumeration in a table. Python 3.11.0 to 3.11.2 write it as a call of getattr."""
+    """Return a member of the only enumeration in a table. Python 3.11.0 to 3.11.2 pickle it as a call of getattr."""
     if kind is not metadata._MEM_FORMAT_ENCODING or name not in kind.__members__:
         raise pickle.UnpicklingError(f"{_TABLE} asks for {name} of {kind}, which is no part of a table of chunks")
     return kind[name]

@@ -1,4 +1,4 @@
-"""Writes a checkpoint: each rank its tensors, and rank 0 what belongs to all. It runs in any thread."""
+"""Writes a checkpoint. Each rank writes its tensors; rank 0 also writes what all ranks share. It runs in any thread."""
 
 import json
 from collections.abc import Sequence
@@ -31,9 +31,10 @@ NUMBERS = "numbers.json"  # in a checkpoint's folder, beside torch's own files
 
 
 class Writer:
-    """Writes the tensors of this rank: `plan`, then `copy` if training goes on meanwhile, then `write`.
+    """Writes the tensors of this rank. Call `plan`, then `copy` if training continues during the save, then `write`.
 
-    All ranks must create it together and make the same calls. `key_file` names the key of encrypted checkpoints.
+    All ranks must create it together and make the same calls. `path` is the folder of all checkpoints. `key_file` names
+    the key of encrypted checkpoints, and is empty for plain ones.
     """
 
     def __init__(self, path: Path, key_file: str, state: State, coordinator: Coordinator) -> None:
@@ -61,17 +62,18 @@ class Writer:
         self._plan = dcp.FileSystemWriter(self._folder).prepare_global_plan(plans)[rank]
 
     def copy(self) -> None:
-        """Copy the tensors that this rank writes, so that training can change them. Those on a disk have no copies."""
+        """Copy the tensors that this rank writes, so that training can change them. None may be on a disk."""
         assert self._plan is not None
         self._planner.copy(self._plan)
 
     def write(self, step: int, numbers: dict[str, float]) -> None:
         """Write the checkpoint of a step, with its numbers. Raises CheckpointError on all ranks."""
-        path, plan = folder.partial_path(self._folder, step), self._plan
+        plan = self._plan
+        assert plan is not None
+        path = folder.partial_path(self._folder, step)
         writer = dcp.FileSystemWriter(path, per_thread_copy_ahead=0)  # above 0 uses a stream of GPU 0 on every rank
         files = files_under(self._key_file, _data_set(self._random, step))
         writer.fs = Streams(files)
-        assert plan is not None
 
         def write_local() -> list[WrittenChunk]:
             return written_chunks(writer.write_data(writer.prepare_local_plan(plan), self._planner).wait())
@@ -82,7 +84,7 @@ class Writer:
                 raise ValueError(f"{name} {NOT_FINITE}")
 
         def finish(written: Sequence[object]) -> None:
-            results = [write_results(msgspec.convert(chunks, list[WrittenChunk])) for chunks in written]
+            results = [write_results(msgspec.convert(of_rank, list[WrittenChunk])) for of_rank in written]
             with files.create(path / NUMBERS) as file:
                 file.write(json.dumps(numbers).encode())
                 sync_file(file)
@@ -100,5 +102,5 @@ class Writer:
 
 
 def _data_set(random: bytes, step: int) -> bytes:
-    """Return an id for the checkpoint of a step, so that no file of another step is taken for one of its own."""
+    """Return the id of the checkpoint of a step. With it, a reader refuses a file of the checkpoint of another step."""
     return blake2b(random + step.to_bytes(8, "little"), digest_size=DATA_SET_BYTES).digest()

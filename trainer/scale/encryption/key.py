@@ -43,7 +43,7 @@ class MasterKey:
             raise ConfigError("cannot use a key", "the package cryptography is not installed", next_step) from error
         soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
         if soft:
-            resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, hard))  # a core dump would contain the key
         text = _text(source)
         try:
             key = bytes.fromhex(text.strip())
@@ -54,7 +54,7 @@ class MasterKey:
         return cls(key)
 
     def new_file_key(self) -> tuple[bytes, bytes]:
-        """Return a new random key for a file, and the same wrapped by this one."""
+        """Return a new random key for a file, and the same key wrapped by the master key."""
         file_key = secrets.token_bytes(KEY_BYTES)
         return file_key, self.wrap(file_key)
 
@@ -68,13 +68,14 @@ class MasterKey:
             raise KeyMismatch("the key is another one, or the header of the file is damaged") from None
 
     def wrap(self, file_key: bytes) -> bytes:
-        """Return the key of a file, wrapped by this one."""
+        """Return the key of a file, wrapped by the master key."""
         from cryptography.hazmat.primitives.keywrap import aes_key_wrap
 
         return aes_key_wrap(self._key, file_key)
 
 
 def _text(source: str) -> str:
+    """Return what a file, a variable or a command has as the key. Raises ConfigError."""
     if source.startswith(_VARIABLE):
         name = source.removeprefix(_VARIABLE)
         text = os.environ.pop(name, None)  # the processes that this one starts do not get it

@@ -1,6 +1,6 @@
-"""Changes the master key of prepared directories and of checkpoints: the headers of their files, nothing else.
+"""Changes the master key of prepared directories and of checkpoints. It rewrites only the headers of their files.
 
-A file that the new key opens already is left alone, so the command can be repeated after it was killed.
+A file that the new key already opens is left alone, so a command that was killed can be repeated.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from trainer.scale.encryption.key import MasterKey
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("folders", metavar="FOLDER…", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--key-file", required=True, help="The key so far: a file, env:VARIABLE or command:COMMAND.")
-@click.option("--new-key-file", required=True, help="The key from now on: the same forms.")
+@click.option("--key-file", required=True, help="The old key: a file, env:VARIABLE or command:COMMAND.")
+@click.option("--new-key-file", required=True, help="The new key, in one of the same forms.")
 def main(folders: tuple[Path, ...], key_file: str, new_key_file: str) -> None:
-    """Let another master key wrap the keys of all encrypted files in these folders."""
+    """Wrap the keys of all encrypted files in these folders with another master key."""
     try:
         old, new = MasterKey.read(key_file), MasterKey.read(new_key_file)
         for folder in folders:
@@ -32,7 +32,8 @@ def main(folders: tuple[Path, ...], key_file: str, new_key_file: str) -> None:
 
 def rotate(folder: Path, old: MasterKey, new: MasterKey) -> str:
     """Change the key of all encrypted files in a folder; return a line about it. Raises DataError."""
-    num_changed = num_skipped = written = stored = 0
+    num_changed = num_skipped = 0
+    rewritten_bytes = stored_bytes = 0
     try:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
             with path.open("rb") as file:
@@ -41,16 +42,17 @@ def rotate(folder: Path, old: MasterKey, new: MasterKey) -> str:
             if _opens(path, new):
                 num_skipped += 1
             else:
-                written += rewrap(path, old, new)
-                stored += path.stat().st_size
+                rewritten_bytes += rewrap(path, old, new)
+                stored_bytes += path.stat().st_size
                 num_changed += 1
     except (OSError, DamagedFile) as error:
-        cause = f"{error}; {num_changed + num_skipped} files have the new key"
+        cause = f"{error}; {num_changed + num_skipped} files already have the new key"
         raise DataError(f"cannot change the key of {folder}", cause, "Repeat it with the right keys") from error
     if not num_changed + num_skipped:
         raise DataError(f"{folder} has no encrypted file", "it is plain, or another folder", "Check the path")
     already = f", {num_skipped} more had the new key already" if num_skipped else ""
-    return f"{folder}: {num_changed} files have a new key, {written:,} of {stored:,} bytes rewritten{already}"
+    changed = f"{num_changed} files have a new key, {rewritten_bytes:,} of {stored_bytes:,} bytes rewritten"
+    return f"{folder}: {changed}{already}"
 
 
 def _opens(path: Path, key: MasterKey) -> bool:

@@ -1,12 +1,12 @@
 """The seconds and bytes of a step for each rank, from the loads of all ranks (cost.py).
 
-Data that stays on a rank does not cross the network: (p - 1) / p of an all-to-all crosses. A rank sends and receives at
-the same time, so an all-to-all lasts as long as the slower of its two directions. The three all-to-alls, of ids, pooled
-vectors and gradients, follow one another.
+Data that stays on a rank does not cross the network: among p equal ranks, (p - 1) / p of an all-to-all crosses it. A
+rank sends and receives at the same time, so an all-to-all lasts as long as the slower of its two directions. The three
+all-to-alls, of ids, pooled vectors and gradients, follow one another.
 
-The vectors of a table-row-wise table stay on its rank, or go to other hosts. Their seconds are an upper bound, because
-they are computed as if the vectors also went to the samples of the other ranks of the host. Bytes within and between
-hosts are exact.
+The vectors of a table-row-wise table stay on their rank, or go to ranks of other hosts. The seconds of these vectors
+are an upper bound: they are computed as if the vectors also went to the samples of the other ranks of the host. Bytes
+within and between hosts are exact.
 """
 
 from __future__ import annotations
@@ -22,19 +22,26 @@ ALL_TO_ALLS = 3
 class Step:
     """The network of a job and the samples of its ranks.
 
-    Loads are (…, LOADS, R). Their first four rows are enough for seconds, and for the bytes sent and received.
+    Loads are (…, LOADS, R), for R ranks. Their first four rows are enough for seconds, and for the bytes sent and
+    received.
     """
 
     def __init__(self, workload: Workload, machine: Machine) -> None:
-        ranks, samples = np.arange(workload.num_ranks), np.array(workload.samples)
-        self.host, self.first_ranks = ranks // machine.ranks_per_host, ranks[:: machine.ranks_per_host]
-        self.near, self.far = 1 / machine.network_bandwidth, machine.ranks_per_host / machine.host_bandwidth
+        ranks = np.arange(workload.num_ranks)
+        samples = np.array(workload.samples)
+        self.host = ranks // machine.ranks_per_host  # of each rank
+        self.first_ranks = ranks[:: machine.ranks_per_host]  # of each host
+        self.near = 1 / machine.network_bandwidth  # seconds per byte to a rank of the same host
+        self.far = machine.ranks_per_host / machine.host_bandwidth  # seconds per byte to a rank of another host
         total = max(1, sum(workload.samples))
         self.share = samples / total  # of the samples of a step, on each rank
         self.host_share = np.add.reduceat(samples, self.first_ranks)[self.host] / total  # on the host of each rank
-        self.position = ranks % machine.ranks_per_host
-        self.rail_share = samples / np.maximum(1, np.bincount(self.position, samples)[self.position])  # of its rail
-        self.vector_bytes = np.array([[0], [workload.forward_bytes], [workload.backward_bytes]])  # of a number
+        self.position = ranks % machine.ranks_per_host  # in its host; ranks with the same position form a rail
+        rail_samples = np.bincount(self.position, samples)[self.position]
+        self.rail_share = samples / np.maximum(1, rail_samples)  # of the samples of its rail, on each rank
+        # for each all-to-all, the bytes of a number in a vector
+        self.vector_bytes = np.array([[0], [workload.forward_bytes], [workload.backward_bytes]])
+        # seconds per byte that a shard exchanges with the samples of all ranks
         self.per_byte = self.near * (self.host_share - self.share) + self.far * (1 - self.host_share)
 
     def seconds(self, loads: Loads) -> Array:
@@ -87,6 +94,7 @@ class Step:
         return loads[:ALL_TO_ALLS] - to_rail, to_rail
 
     def _by_samples(self, loads: Loads) -> Array:
+        """Return the bytes that the samples of a rank exchange with all shards (3, R)."""
         by_samples: Array = self.share * self._totals(loads[:ALL_TO_ALLS])[1]
         return by_samples
 

@@ -22,7 +22,6 @@ from trainer.scale.tier.many_calls import READ, WRITE, move, threads
 Rows = NDArray[np.int64]
 Records = NDArray[np.void]  # fields `weight` (D) and `state`
 
-
 _MAX_BYTES = 1 << 30  # the kernel moves less than 2 GiB for one request
 
 
@@ -36,7 +35,7 @@ class RowFile:
     def __init__(self, folder: Path, num_rows: int, record: np.dtype[np.void]) -> None:
         """Allocate the file in this folder, which is made if it does not exist. Raises TierError."""
         self._folder, self.record = folder, record
-        self._max_rows = max(1, _MAX_BYTES // self.record.itemsize)  # rows
+        self._max_rows = max(1, _MAX_BYTES // self.record.itemsize)  # of one request
         try:
             folder.mkdir(parents=True, exist_ok=True)
             threads()

@@ -36,7 +36,10 @@ def content(entries, ranks=4):
 
 
 def write(folder, *by_rank, ranks=None):
-    """Write the entries of each rank to its file, None: no file; return the paths."""
+    """Write the entries of each rank to a file of its own, and return the paths. A rank whose item is None has no file.
+
+    `ranks` is the number of ranks of the job; None: as many as there are items.
+    """
     paths = []
     for rank, entries in enumerate(by_rank):
         if entries is not None:

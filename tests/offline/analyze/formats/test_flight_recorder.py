@@ -66,7 +66,8 @@ def test_damaged_dump_is_refused_in_one_line(tmp_path, data):
 
 def test_dump_cut_or_changed_anywhere_is_read_or_refused(tmp_path):
     (path,) = write(tmp_path, [*done(3), entry(4)])
-    whole, chance = path.read_bytes(), random.Random(4)
+    whole = path.read_bytes()
+    chance = random.Random(4)
     for number in range(300):
         damaged = bytearray(whole[: chance.randrange(len(whole))] if number % 2 else whole)
         if damaged:
@@ -86,11 +87,10 @@ def test_damaged_file_among_others_is_a_note(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["trace", "trace_1732900000123456789.json"], ids=["no number", "a time"])
-def test_file_without_a_rank_in_its_name_is_a_note(tmp_path, name):
+def test_lone_file_without_a_rank_in_its_name_is_refused(tmp_path, name):
     (path,) = write(tmp_path, done(1))
-    path.rename(other := tmp_path / name)
     with pytest.raises(UsageError, match="its name does not end in the number of a rank"):
-        flight_recorder.read([other])
+        flight_recorder.read([path.rename(tmp_path / name)])
 
 
 def test_two_files_of_a_rank_are_refused(tmp_path):

@@ -202,14 +202,17 @@ STEP = mark("ProfilerStep#1", 0, 10)
 @pytest.mark.parametrize(
     ("traces", "message"),
     [
-        ([{"event": STEP}, {"event": STEP, "name": "again.json"}], "are of rank 0"),
-        ([{"event": STEP, "rank": r, "world_size": 2 * r + 2} for r in (0, 1)], "several jobs: 2 ranks, 4 ranks"),
-        ([{"event": event("aten::mm", 0, 1)}], r"no ProfilerStep marks: call profiler\.step\(\)"),
+        ([(STEP, {}), (STEP, {"name": "again.json"})], "are of rank 0"),
+        (
+            [(STEP, {"rank": 0, "world_size": 2}), (STEP, {"rank": 1, "world_size": 4})],
+            "several jobs: 2 ranks, 4 ranks",
+        ),
+        ([(event("aten::mm", 0, 1), {})], r"no ProfilerStep marks: call profiler\.step\(\)"),
     ],
     ids=["a rank twice", "two jobs", "no steps"],
 )
 def test_traces_that_are_no_job_are_refused(tmp_path, traces, message):
-    paths = [trace(tmp_path, one.pop("event"), **one) for one in map(dict, traces)]
+    paths = [trace(tmp_path, only_event, **options) for only_event, options in traces]
     with pytest.raises(UsageError, match=message):
         kineto.read(paths)
 
@@ -238,11 +241,9 @@ def test_damaged_trace_is_refused_in_one_line(tmp_path, data):
 
 
 def test_packed_trace_cut_or_changed_anywhere_is_read_or_refused(tmp_path):
-    whole, chance, path = (
-        (RECORDED / "rank0.pt.trace.json.gz").read_bytes(),
-        random.Random(2),
-        tmp_path / "rank0.json.gz",
-    )
+    whole = (RECORDED / "rank0.pt.trace.json.gz").read_bytes()
+    path = tmp_path / "rank0.json.gz"
+    chance = random.Random(2)
     for number in range(40):
         damaged = bytearray(whole[: chance.randrange(1, len(whole))] if number % 2 else whole)
         damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)

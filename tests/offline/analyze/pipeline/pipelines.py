@@ -11,10 +11,10 @@ FORWARD, BACKWARD, TRANSFER, SYNC, OPTIMIZER = 0.1, 0.2, 0.001, 0.05, 0.02
 
 def rows(factor=lambda step, data_rank, stage, batch: 1.0, steps=2, data_ranks=2, stages=3, batches=6, first_step=0):
     """Return the rows of a trace; `factor` multiplies the computation of one microbatch of one worker in one step."""
-    made = []
+    trace = []
     for step in range(first_step, first_step + steps):
-        made += _step(step, data_ranks, stages, batches, factor)
-    return made
+        trace += _step(step, data_ranks, stages, batches, factor)
+    return trace
 
 
 def duration(rows):
@@ -27,10 +27,13 @@ def duration(rows):
 
 
 def _step(step, data_ranks, stages, batches, factor):
-    made, free, sequence = [], defaultdict(float), defaultdict(int)
+    """Return the rows of one step."""
+    trace = []
+    free = defaultdict(float)  # by worker: the time at which its last operation ends
+    sequence = defaultdict(int)  # by worker and kind: the number of operations so far
 
     def add(data_rank, stage, kind, start, end, batch=-1):
-        made.append({
+        trace.append({
             "dp_rank": data_rank, "stage": stage, "rank": stage * data_ranks + data_rank, "step": step, "optype": kind,
             "start_ts": start, "duration": end - start, "seq_id": sequence[data_rank, stage, kind], "mc": 0,
             "mb_id": batch,
@@ -45,11 +48,11 @@ def _step(step, data_ranks, stages, batches, factor):
     for data_rank, stage in workers:
         begin = free[data_rank, stage]
         add(data_rank, stage, "optimizer", begin, begin + OPTIMIZER)
-    return made
+    return trace
 
 
 def _together(add, free, workers, kind, seconds):
-    """All workers of a stage meet."""
+    """Add a collective for each stage, which ends `seconds` after its last worker is ready."""
     for stage in {stage for _, stage in workers}:
         members = [worker for worker in workers if worker[1] == stage]
         ready = max(free[worker] for worker in members)
@@ -61,14 +64,15 @@ def _together(add, free, workers, kind, seconds):
 def _pipeline(add, free, data_rank, stages, batches, factor):
     """Run the tasks of each stage in their order, each as soon as its input is there."""
     queues = {stage: _order(stage, stages, batches) for stage in range(stages)}
-    done = {}  # (kind, batch, stage) → end
+    done = {}  # by kind, batch and stage: the end of the computation
     while any(queues.values()):
         for stage, tasks in queues.items():
             if not tasks:
                 continue
             kind, batch = tasks[0]
             source = stage - 1 if kind == "forward" else stage + 1
-            worker, needs_input = (data_rank, stage), 0 <= source < stages
+            worker = (data_rank, stage)
+            needs_input = 0 <= source < stages
             if needs_input and (kind, batch, source) not in done:
                 continue
             tasks.pop(0)

@@ -10,6 +10,7 @@ from zmon.offline.analyze.pipeline import with_replayed_saving
 
 
 def finding_of(tmp_path, factor, **size):
+    """Return the finding with the saving of its replay, the finding before, and the what-ifs of the trace."""
     trace = straggler_analysis.read([written(tmp_path / "trace.jsonl", pipelines.rows(factor, steps=30, **size))])
     (span,) = play(trace.steps, 0).spans
     return with_replayed_saving(span.finding, trace.what_ifs), span.finding, trace.what_ifs

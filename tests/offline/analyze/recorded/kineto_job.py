@@ -30,6 +30,7 @@ class Model(torch.nn.Module):
 
 
 def train(rank: int, folder: str) -> None:
+    """Train as one rank, and write its trace into the folder."""
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29617")
     dist.init_process_group("gloo", rank=rank, world_size=3)
     torch.set_num_threads(1)

@@ -69,23 +69,23 @@ def chunk(number: int) -> slice:
     return slice(first, first + CHUNK + TAG)
 
 
-def flipped(content: bytearray) -> None:
+def flip_a_bit(content: bytearray) -> None:
     content[chunk(2).start + 50] ^= 1
 
 
-def swapped(content: bytearray) -> None:
+def swap_chunks(content: bytearray) -> None:
     content[chunk(1)], content[chunk(2)] = content[chunk(2)], content[chunk(1)]
 
 
-def repeated(content: bytearray) -> None:
+def repeat_a_chunk(content: bytearray) -> None:
     content[chunk(2)] = content[chunk(1)]
 
 
-def missing(content: bytearray) -> None:
+def delete_a_chunk(content: bytearray) -> None:
     del content[chunk(2)]
 
 
-def cut_at_a_chunk(content: bytearray) -> None:
+def cut_after_a_chunk(content: bytearray) -> None:
     del content[chunk(2).stop :]
 
 
@@ -93,15 +93,24 @@ def cut_within_a_chunk(content: bytearray) -> None:
     del content[chunk(2).stop - 30 :]
 
 
-def longer(content: bytearray) -> None:
+def append_a_chunk(content: bytearray) -> None:
     content += content[chunk(0)]
 
 
-def other_size_of_chunks(content: bytearray) -> None:
+def change_the_size_of_chunks(content: bytearray) -> None:
     content[8:12] = (CHUNK * 2).to_bytes(4, "little")
 
 
-DAMAGE = [flipped, swapped, repeated, missing, cut_at_a_chunk, cut_within_a_chunk, longer, other_size_of_chunks]
+DAMAGE = [
+    flip_a_bit,
+    swap_chunks,
+    repeat_a_chunk,
+    delete_a_chunk,
+    cut_after_a_chunk,
+    cut_within_a_chunk,
+    append_a_chunk,
+    change_the_size_of_chunks,
+]
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
@@ -130,8 +139,9 @@ def test_other_key_other_data_set_and_other_name_are_refused(tmp_path) -> None:
         read(path, data_set=new_data_set())
     with pytest.raises(DamagedFile, match=r"^chunk 0 of 5 of .*/others is not as it was written"):
         read(path.rename(tmp_path / "others"))
+    other = new_data_set()
     content = bytearray((tmp_path / "others").read_bytes())
-    content[12:28] = other = new_data_set()  # the header says that it belongs there
+    content[12:28] = other  # the header says that the file belongs to this data set
     path.write_bytes(content)
     with pytest.raises(DamagedFile, match=r"^chunk 0 of 5 of .*/rows is not as it was written"):
         read(path, data_set=other)

@@ -15,6 +15,7 @@ NO_LIMIT = 1 << 50
 
 
 def options(tables, num_ranks: int = 4, kinds=KINDS):
+    """Return the options of each table, and the step of a job with these tables."""
     workload = Workload(tuple(tables), (256,) * num_ranks)
     step = Step(workload, MACHINE)
     return [options_of(kinds, table, workload, MACHINE, step) for table in tables], step
@@ -25,7 +26,7 @@ def kinds_of(selected) -> list[str]:
 
 
 def test_bounds_are_the_seconds_of_an_even_plan() -> None:
-    (by_table, step) = options([Table(100_000, 64, 1.0)] * 4, kinds={"table_wise": KINDS["table_wise"]})
+    by_table, step = options([Table(100_000, 64, 1.0)] * 4, kinds={"table_wise": KINDS["table_wise"]})
     selected = cheapest_options(by_table, NO_LIMIT)
     seconds = step.seconds(assign(selected, [0, 1, 2, 3]).loads)
     assert bounds(selected, step) == pytest.approx((seconds.mean(), seconds.max()))

@@ -17,6 +17,7 @@ NO_LIMIT = Limits(1 << 50)
 
 
 def table_wise(tables, num_ranks: int):
+    """Return the option of each table to be on a single rank, and the step of a job with these tables."""
     workload = Workload(tuple(tables), (64,) * num_ranks)
     step = Step(workload, MACHINE)
     kinds = {"table_wise": KINDS["table_wise"]}
@@ -25,16 +26,16 @@ def table_wise(tables, num_ranks: int):
 
 def test_ranks_are_even_after_swaps() -> None:
     options, step = table_wise([Table(100_000, 64, 1.0)] * 8, 4)
-    evened = swap_tables(assign(options, [0] * 8), step, NO_LIMIT)
-    assert sorted(evened.groups) == [0, 0, 1, 1, 2, 2, 3, 3]
+    result = swap_tables(assign(options, [0] * 8), step, NO_LIMIT)
+    assert sorted(result.groups) == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
 def test_two_tables_are_exchanged_where_no_move_helps() -> None:
     small, large = Table(100_000, 64, 10.0), Table(100_000, 64, 20.0)
     options, step = table_wise([large, large, small, small], 2)
-    evened = swap_tables(assign(options, [0, 0, 1, 1]), step, NO_LIMIT)
-    assert evened.groups[0] != evened.groups[1]
-    assert evened.groups[2] != evened.groups[3]
+    result = swap_tables(assign(options, [0, 0, 1, 1]), step, NO_LIMIT)
+    assert result.groups[0] != result.groups[1]
+    assert result.groups[2] != result.groups[3]
 
 
 def test_loads_after_swaps_are_those_of_the_assignment() -> None:
@@ -42,9 +43,9 @@ def test_loads_after_swaps_are_those_of_the_assignment() -> None:
     tables = [Table(draw.randint(10, 10**6), draw.choice([8, 64]), draw.choice([0.5, 1, 20])) for _ in range(30)]
     options, step = table_wise(tables, 5)
     start = assign(options, [0] * 30)
-    evened = swap_tables(start, step, NO_LIMIT)
-    assert (evened.loads == assign(options, evened.groups).loads).all()
-    assert score(evened, step, NO_LIMIT) < score(start, step, NO_LIMIT)
+    result = swap_tables(start, step, NO_LIMIT)
+    assert (result.loads == assign(options, result.groups).loads).all()
+    assert score(result, step, NO_LIMIT) < score(start, step, NO_LIMIT)
     assert start.groups == [0] * 30  # the start is unchanged
 
 
@@ -52,6 +53,6 @@ def test_memory_goes_before_time() -> None:
     wide = Table(1_000_000, 64, 0.1)  # 260 MB and hardly any time
     options, step = table_wise([wide, wide, Table(10, 64, 20.0)], 2)
     limits = Limits(int(1.5 * 260e6))
-    evened = swap_tables(assign(options, [0, 0, 1]), step, limits)
-    assert (evened.loads[MEMORY] <= limits.room).all()
-    assert not np.array_equal(evened.groups[:2], [0, 0])
+    result = swap_tables(assign(options, [0, 0, 1]), step, limits)
+    assert (result.loads[MEMORY] <= limits.room).all()
+    assert not np.array_equal(result.groups[:2], [0, 0])

@@ -51,7 +51,7 @@ def bags(generator: np.random.Generator, num_distinct: int, num_bags: int = 6, l
 def train(
     kernel: TorchKernel, batches: list[Bags], *, shares_moments: bool = False, looks_ahead: bool = False
 ) -> list[torch.Tensor]:
-    """Look up and update; return the sums of all steps."""
+    """Look up and update in each step; return the sums of all steps."""
     results = []
     generator = torch.Generator().manual_seed(5)
     for batch, following in zip_longest(batches, batches[1:]):
@@ -119,7 +119,7 @@ def test_bag_with_more_rows_than_slots_is_summed_as_a_whole(tmp_path) -> None:
 
 
 def test_lookups_without_updates_lock_no_rows(tmp_path) -> None:
-    """An evaluation between a lookup and its update is another kernel's; between steps it only looks up."""
+    """An evaluation between two steps looks up and does not update."""
     plain, tiered = kernels(tmp_path, 8, "rowwise_adagrad")
     generator = np.random.default_rng(3)
     for _ in range(5):
@@ -130,7 +130,7 @@ def test_lookups_without_updates_lock_no_rows(tmp_path) -> None:
 
 
 def test_evaluation_after_a_prefetch_leaves_the_next_step_right(tmp_path) -> None:
-    """Its rows may take the slots of rows of the next batch, which are then read again."""
+    """The rows of the evaluation may take the slots of rows of the next batch, which are then read again."""
     plain, tiered = kernels(tmp_path, 12, "rowwise_adagrad")
     generator = np.random.default_rng(4)
     batches = [bags(generator, 6) for _ in range(20)]
@@ -159,7 +159,7 @@ def test_lookup_after_a_prefetch_finds_its_rows_in_memory(tmp_path) -> None:
     assert not tiered.is_short
 
 
-def test_cache_of_less_than_two_batches_is_told(tmp_path) -> None:
+def test_cache_of_less_than_two_batches_is_short(tmp_path) -> None:
     _, tiered = kernels(tmp_path, 20, "rowwise_adagrad")
     generator = np.random.default_rng(6)
     train(tiered, [bags(generator, 16) for _ in range(2)], looks_ahead=True)
@@ -232,7 +232,7 @@ def test_nothing_is_left_in_the_folder(tmp_path) -> None:
 
 @pytest.mark.parametrize("num_slots", [3, 12, 40])
 def test_rows_that_came_from_the_disk_are_a_part_of_those_wanted(tmp_path, num_slots: int) -> None:
-    """Also if a batch is larger than the cache, so that the update reads rows again."""
+    """With 3 and 12 slots a batch of 20 rows is larger than the cache, so that the update reads rows again."""
     _, tiered = kernels(tmp_path, num_slots, "sgd")
     generator = np.random.default_rng(1)
     train(tiered, [bags(generator, 20) for _ in range(10)])

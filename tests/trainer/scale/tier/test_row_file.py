@@ -58,13 +58,13 @@ def test_closed_file_is_an_error_of_one_line(file, monkeypatch) -> None:
 
 
 def test_full_disk_is_known_at_once(tmp_path) -> None:
-    _, hard = old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
     try:
         with pytest.raises(TierError, match=r"cannot allocate 0\.24 GB of rows in \S+: File too large\. Free"):
             RowFile(tmp_path, 10_000_000, RECORD)
     finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_folder_that_cannot_be_made_is_an_error_of_one_line(tmp_path) -> None:
