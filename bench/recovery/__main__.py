@@ -1,13 +1,14 @@
-"""Time under faults ÷ time without: the bundled trainer under torchrun, with and without acts of zmon.
+"""Measure how much longer a training takes under faults, with and without acts of zmon.
 
     python -m bench.recovery [--arms ARM…] [--every SECONDS] [--out FILE] [--quick]
 
-Ranks are frozen (SIGSTOP) and killed (SIGKILL) in turns, at a drawn rank and moment. `calm` has no faults and gives the
-number of steps; the arms `acts` take as many steps under the same number of faults. Without acts a frozen rank waits
-for torch's timeout of a collective, so `no acts` has one fault of each kind, and a recovery counts no more than the
-cap. The arms `… shared store` leave torchrun's store to all launches, so that a new rank may read a dead one's address.
-A run of all arms takes three times the faults × the seconds between them, and twice the cap. The results of the arms
-are in a file, which the next run goes on with.
+The bundled trainer runs under torchrun. The faults freeze (SIGSTOP) and kill (SIGKILL) ranks in turns, at a drawn rank
+and moment. The arm `calm` has no faults and gives the number of steps; all other arms take as many steps. The arms
+`acts` have --faults faults. Without acts a frozen rank waits for torch's timeout of a collective, so the arms `no acts`
+have one fault of each kind, and a recovery counts no more than the cap. In the arms `… shared store` all launches use
+the same store of torchrun, so a new rank may read the address of a dead rank. A run of all arms takes three times the
+faults × the seconds between them, and twice the cap. --out FILE stores the results; the next run with the same file
+runs the missing arms only.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Results(msgspec.Struct):
 def arms(faults: int) -> tuple[Arm, ...]:
     """Return all arms, in the order in which they are run."""
     in_turns = tuple(islice(cycle(KINDS), faults))
-    once = tuple(sorted(KINDS, reverse=True))  # nothing follows the frozen rank
+    once = tuple(sorted(KINDS, reverse=True))  # the frozen rank comes last, because nothing can follow it
     return (
         Arm(CALM, (), acts=False),
         Arm("acts", in_turns, acts=True),
@@ -69,7 +70,7 @@ def main(words: Sequence[str] | None = None) -> int:
     options = parser.parse_args(words)
     sizes = Sizes(options.every, options.faults, options.ranks, options.step_seconds, options.cap, options.seed)
     if options.quick:
-        sizes = Sizes(40.0, 2, options.ranks, 0.02, 90.0, options.seed)
+        sizes = Sizes(every=40.0, faults=2, ranks=options.ranks, step_seconds=0.02, cap=90.0, seed=options.seed)
     results = _read(options.out, sizes)
     sizes = results.sizes
     print(f"{sizes}; torch's timeout of a collective: {default_pg_timeout.total_seconds():g} s", flush=True)
