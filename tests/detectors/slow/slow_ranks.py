@@ -36,7 +36,7 @@ def slow_in_samples(of_sample, of_mean):
 
 
 def noisy(seed, data=0.0):
-    """Return steps of ranks whose self time varies by a third; one of them waits longer for its data."""
+    """Return steps of ranks whose self time varies by a third; rank 2 waits longer for its data, by `data` seconds."""
     draw = random.Random(seed)
     for step in later_steps(20):
         late = tuple(0.010 * draw.uniform(0.9, 1.1) + data * (rank == 2) for rank in range(4))
@@ -46,7 +46,8 @@ def noisy(seed, data=0.0):
 
 
 def with_noise(seed):
-    return job([step for other in (100, 200) for step in noisy(other + seed)], noisy(seed, data=0.035))
+    """Return a job of noisy steps, in the last twenty of which rank 2 waits longer for its data."""
+    return job([step for offset in (100, 200) for step in noisy(offset + seed)], noisy(seed, data=0.035))
 
 
 def in_turn(ranks, number=64):
@@ -95,7 +96,7 @@ def young(hardware):
 
 
 def pressed(seconds, resource="cpu"):
-    """Return four hosts that waited for this long by host."""
+    """Return four hosts; `seconds` has the time for which processes of a host waited for the resource, by host."""
     return [host(name, pressure={resource: seconds.get(name, 0.0)}) for name in HOSTS]
 
 
@@ -288,6 +289,7 @@ NETWORK_CASES = (
 
 
 def slowed():
+    """Return a job in which rank 1 holds the others back."""
     return slow_rank(1, forward=0.100)
 
 
@@ -302,6 +304,7 @@ def without(number, job, **changes):
 
 
 def unwatched(number):
+    """Return a healthy job in which the agent of one rank is silent."""
     healthy = job(healthy_steps())
     return without(number, healthy, unwatched=tuple(state for state in healthy.ranks if state.rank == number))
 

@@ -25,9 +25,8 @@ def test_onset_is_the_start_of_the_slow_time(detector, job, seconds):
 
 def test_confidence_in_a_straggler_rises_with_the_duration():
     slow = with_slow_rank(1, forward=0.100)
-    ((just,), (long,)) = map(
-        Straggler().detect, (slow_rank(1, number=16, forward=0.100), slow_jobs.job(later_steps(64, *slow)))
-    )
+    (just,) = Straggler().detect(slow_rank(1, number=16, forward=0.100))
+    (long,) = Straggler().detect(slow_jobs.job(later_steps(64, *slow)))
     assert just.confidence < long.confidence <= 0.95
     assert long.onset < just.onset
 
