@@ -24,7 +24,7 @@ class Targets:
     critical_floor_seconds: float = 20.0  # what only silence proves is critical after this time without progress
     slow_steps: int = 20  # steps since the onset, or as many median step times from before the onset
     slow_floor_seconds: float = 5.0  # the shortest target for a slow rank, even if its steps are shorter
-    watcher_seconds: float = 45.0  # 20 s without a pass or 10 s, the 10 or 24 s in the alert's `for`, and the intervals
+    watcher_seconds: float = 45.0  # ZmonLeaseOverdue needs 10 s without a pass, 24 s (`for`), and some intervals
     page_seconds: float = 5.0  # from the finding, or from its becoming critical, to the page
     resolve_seconds: float = 30.0  # from the end of the fault to the end of the finding
 

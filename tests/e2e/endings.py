@@ -80,7 +80,7 @@ class EndingJobs:
 
 @contextlib.contextmanager
 def forked_ranks(zygote: Zygote, environment: dict[str, str], log: Path) -> Iterator[None]:
-    """Run the ranks of a job as forks of a process with torch, without a launcher; kill them at the end."""
+    """Fork the ranks of a job from a process that has imported torch, without a launcher; kill them at the end."""
     port = free_port()
     pids = [
         zygote.ask(run=SCRIPT, env=environment | rank_environment(rank, RANKS, port), log=str(log))["pid"]

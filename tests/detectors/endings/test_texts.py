@@ -106,4 +106,7 @@ def test_quiet_once_the_launcher_has_restarted_the_job():
 def test_finding_stays_open_until_it_is_clear_why_ranks_ended(gone, over):
     now = snapshot(finished(0, 20.0), finished(1, 20.0), finished(2, 20.0), disconnected(3, gone))
     assert STALL.can_resolve(now, finding()) is over
+
+
+def test_finding_resolves_when_all_ranks_train():
     assert STALL.can_resolve(snapshot(*map(rank_state, range(4))), finding())
