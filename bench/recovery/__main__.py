@@ -41,11 +41,11 @@ class Results(msgspec.Struct):
 
 
 def arms(faults: int) -> tuple[Arm, ...]:
-    """Return all arms, in the order in which they are run."""
+    """Return all arms, in the order in which they are run; an arm with all faults has this number of them."""
     in_turns = tuple(islice(cycle(KINDS), faults))
     once = tuple(sorted(KINDS, reverse=True))  # the frozen rank comes last, because nothing can follow it
     return (
-        Arm(CALM, (), acts=False),
+        Arm(CALM, kinds=(), acts=False),
         Arm("acts", in_turns, acts=True),
         Arm(f"acts, {SHARED}", in_turns, acts=True, own_store=False),
         Arm("no acts", once, acts=False),
@@ -74,22 +74,23 @@ def main(words: Sequence[str] | None = None) -> int:
     results = _read(options.out, sizes)
     sizes = results.sizes
     print(f"{sizes}; torch's timeout of a collective: {default_pg_timeout.total_seconds():g} s", flush=True)
+    known_names = {run.name for run in results.runs}
+    missing = [arm for arm in arms(sizes.faults) if arm.name in options.arms and arm.name not in known_names]
     with tempfile.TemporaryDirectory(prefix="zmon-bench-") as name:
         policy = options.policy or Path(name) / "policy.yaml"
         if not options.policy:
             policy.write_text(POLICY)
-        for arm in arms(sizes.faults):
-            if arm.name in options.arms and arm.name not in {run.name for run in results.runs}:
-                num_steps = next((run.num_steps for run in results.runs if run.name == CALM), None)
-                folder = Path(name) / arm.name.replace(" ", "-")
-                try:
-                    with open_stage("host", folder, policy if arm.acts else None) as stage:
-                        results.runs.append(run_arm(arm, sizes, stage, num_steps))
-                except ZmonError as error:
-                    print(f"{arm.name}: {error}", file=sys.stderr)
-                    return 1
-                if options.out:
-                    options.out.write_bytes(msgspec.json.format(msgspec.json.encode(results)))
+        for arm in missing:
+            num_steps = next((run.num_steps for run in results.runs if run.name == CALM), None)
+            folder = Path(name) / arm.name.replace(" ", "-")
+            try:
+                with open_stage("host", folder, policy if arm.acts else None) as stage:
+                    results.runs.append(run_arm(arm, sizes, stage, num_steps))
+            except ZmonError as error:
+                print(f"{arm.name}: {error}", file=sys.stderr)
+                return 1
+            if options.out:
+                options.out.write_bytes(msgspec.json.format(msgspec.json.encode(results)))
     print(*lines(results.runs, sizes.every), sep="\n")
     print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
     return 0
