@@ -171,6 +171,7 @@ def slowed():
 
 
 def stalled():
+    """Return the job while all its ranks wait in a collective."""
     states = tuple(waiting(number, device="cpu", host=HOSTS[number]) for number in range(4))
     return replace(job(healthy_steps()), ranks=states)
 
@@ -187,6 +188,7 @@ def unwatched(number):
 
 
 def quick_again(*forward_times):
+    """Return a job whose slow rank 1 then takes these times in forward, each of them for two steps."""
     quick = [later_steps(1, *with_slow_rank(1, forward=seconds)) for seconds in forward_times]
     return job(later_steps(40, *with_slow_rank(1, forward=0.100)), *quick)
 
