@@ -1,7 +1,7 @@
 """The device of a rank of a benchmark: work of a known length on it, and its clock.
 
-On a GPU, work is a kernel that counts cycles, and the clock is a pair of events of the job's own. On the CPU, work is a
-sleep, and the clock is the host's.
+On a GPU, work is a kernel that counts cycles, and the clock is a pair of CUDA events, which are not those of zmon. On
+the CPU, work is a sleep, and the clock is the host's.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Device(Protocol):
         """Keep the device busy for about this many seconds; on a GPU, the host does not wait for it."""
 
     def mark(self) -> Any:
-        """Return a moment of the device: when it will have done all work so far."""
+        """Return a mark, which the device passes when it has done all work that was submitted before."""
 
     def seconds(self, begin: Any, end: Any) -> float:
-        """Return the seconds between two marks; the device must have passed both."""
+        """Return the seconds between two marks. The device must have passed both: call `finish` first."""
 
     def finish(self) -> None:
         """Wait until the device has done all work."""

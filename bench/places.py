@@ -2,8 +2,9 @@
 
     python -m bench.places [--seconds N]
 
-It builds the C edge so that each function adds up its time, and runs the jobs of bench.overhead, on one rank. A number
-is the sum of the parts of a function; the clock readings in between are part of it. It needs a C compiler.
+It builds the C edge so that each function adds up its time, and runs the jobs of bench.overhead that have one rank. The
+time of a function is the sum over its parts, and includes the clock readings between the parts. The build needs a C
+compiler.
 """
 
 from __future__ import annotations
@@ -28,13 +29,12 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="zmon-bench-") as folder:
         native = build(Path(folder))
-        for job in JOBS:
-            if job.ranks == 1:
-                words = (job.kind, str(arguments.seconds), str(job.step_seconds), str(native))
-                (result,) = run_ranks("bench.places_job", *words, seconds=60 + 3 * arguments.seconds, ranks=1)
-                print(f"{job.title}, a step of {result['step'] * 1e3:.1f} ms: {result['reported']:.1f} µs", flush=True)
-                for name, (microseconds, number) in sorted(result["places"].items(), key=lambda item: -item[1][0]):
-                    print(f"  {name:<28}{microseconds:>8.2f} µs{number:>8.2f} parts")
+        for job in (job for job in JOBS if job.ranks == 1):
+            words = (job.kind, str(arguments.seconds), str(job.step_seconds), str(native))
+            (result,) = run_ranks("bench.places_job", *words, seconds=60 + 3 * arguments.seconds, ranks=1)
+            print(f"{job.title}, a step of {result['step'] * 1e3:.1f} ms: {result['reported']:.1f} µs", flush=True)
+            for name, (microseconds, num_parts) in sorted(result["places"].items(), key=lambda item: -item[1][0]):
+                print(f"  {name:<28}{microseconds:>8.2f} µs{num_parts:>8.2f} parts")
 
 
 def build(folder: Path) -> Path:

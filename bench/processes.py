@@ -30,7 +30,7 @@ def daemon(*arguments: str, log: Path | None = None) -> AbstractContextManager[p
 
 @contextlib.contextmanager
 def child(*command: str, log: Path | None = None) -> Iterator[psutil.Process]:
-    """Start a process that ends with the block; its output goes to `log`, if that is given."""
+    """Start a process that ends with the block; its output is appended to `log`, or dropped without one."""
     with (log or Path(os.devnull)).open("ab") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output)
     try:

@@ -1,4 +1,4 @@
-"""Starts the ranks of a benchmark with torchrun, with one thread each."""
+"""Starts the ranks of a benchmark with torchrun; each rank has one thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lab.stage import JobSpec
 from lab.stage.launched import Launched, launch
 
 JOB_ID = "bench"
-BOXES = "boxes"  # directory of the ranks' boxes, in that of the job
+BOXES = "boxes"  # directory of the ranks' boxes, in the directory of the job
 _LOG = "log"
 _POLL_SECONDS = 0.05
 _LAST_LINES = 80  # of the output, in the message of a job that failed
@@ -73,7 +73,7 @@ def start_job(folder: Path, module: str, *arguments: str, ranks: int, env: dict[
         FOLDER: str(folder),  # by which `Launched.end` recognizes the processes of the job
         "ZMON_BOX_DIR": str(folder / BOXES),
         "ZMON_JOB_ID": JOB_ID,
-        "GLOO_SOCKET_IFNAME": "lo",  # no look-up of the host's name, which a machine without network may not resolve
+        "GLOO_SOCKET_IFNAME": "lo",  # otherwise gloo looks up the host's name, which fails on some offline machines
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
     }

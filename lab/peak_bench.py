@@ -16,7 +16,7 @@ import torch
 from zmon.scaling.peaks import DevicePeaks
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-_MIN_REPEATS = 3
+_MIN_REPEATS = 3  # so that the fastest call is chosen from several, even if one call takes all the time
 
 
 def measure(seconds: float, size: int, elements: int, dtypes: Sequence[str] = tuple(DTYPES)) -> DevicePeaks:

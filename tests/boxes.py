@@ -74,9 +74,8 @@ class Box:
         self.path = box_path(self.root, who.job_id, who.attempt, who.rank)
         self.writer = BoxWriter(self.path)
         self.writer.identity(who)
-        self.timeline = self.edge.make_timeline(
-            self.writer, clock=self.clock, unix_clock=lambda: time.time_ns()
-        )  # looked up at each call, because tests replace it
+        # Tests replace `time.time_ns`, so the lambda looks it up at each call.
+        self.timeline = self.edge.make_timeline(self.writer, clock=self.clock, unix_clock=lambda: time.time_ns())
         self.ledger = self.timeline.ledger
         if self.holder is not None:
             (unpublished,) = self.path.parent.glob(f".{self.path.name}.*")
@@ -248,14 +247,14 @@ def eventually(probe: Callable[[], Any], seconds: float = 5.0) -> Any:
     return answer
 
 
-def read(box):
+def read(box: Box) -> dict[str, Any]:
     """Return everything that a reader returns about a box, by method."""
     with contextlib.closing(BoxReader(box.path)) as reader:
         parts = {part: getattr(reader, part)() for part in PARTS}
         return parts | {"totals": read_totals(reader), "records": read_records(reader)}
 
 
-def read_part(box, name):
+def read_part(box: Box, name: str) -> Any:
     """Return the answer of one method of a reader."""
     with contextlib.closing(BoxReader(box.path)) as reader:
         return getattr(reader, name)()

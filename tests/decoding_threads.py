@@ -1,4 +1,4 @@
-"""Let threads decode their first values at once, in fresh processes: msgspec crashes if both build a decoder."""
+"""Let threads decode their first values at once, in fresh processes: msgspec crashes if two threads build a decoder."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 from tests.places import REPOSITORY
 
-TRIES = 12  # each is a process of its own, in which nothing has been decoded; without care most of them crash
+TRIES = 12  # processes in which nothing has been decoded before; without precautions most of them crash
 SCRIPT = """
 import os, sys, threading
 {setup}

@@ -31,8 +31,8 @@ class TierConfig:
 @dataclass(frozen=True)
 class EmbeddingConfig:
     rows: tuple[int, ...]  # rows of each table; one table per sparse feature
-    dim: int | tuple[int, ...] = 16  # columns of every table, or of each; model.interaction dot needs equal ones
-    dtype: str = ""  # type of the weights of divided tables: bfloat16, float16, or empty: that of train.dtype
+    dim: int | tuple[int, ...] = 16  # columns of all tables, or a list by table; model.interaction dot needs equal ones
+    dtype: str = ""  # type of the weights of divided tables: bfloat16 or float16; empty: train.dtype
     kernel: str = "auto"  # torch, fbgemm, auto (fbgemm on GPUs if it is installed, torch otherwise) or fastest
     memory: int = 0  # bytes that a rank may spend on rows of divided tables; 0: as many as they need
     tier: TierConfig = field(default_factory=TierConfig)

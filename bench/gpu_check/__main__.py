@@ -3,8 +3,8 @@
     python -m bench.gpu_check [--only CHECK…] [--seconds N]
 
 `make gpu-check` starts it in an environment that needs no network. The report is Markdown on stdout, progress goes to
-stderr. What this machine cannot check is in the report with its reason. Everything ends within N seconds, besides a few
-for ending what still runs. Exit codes: 0 nothing failed, 1 a check failed, 2 misuse.
+stderr. The report lists what this machine cannot check, and the reason. All checks end within N seconds; a few seconds
+more may be needed to end processes that still run. Exit codes: 0 nothing failed, 1 a check failed, 2 misuse.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", choices=names, metavar="CHECK", help=f"run only these: {', '.join(names)}")
     parser.add_argument("--seconds", type=float, default=SECONDS, help=f"time for all checks together ({SECONDS:.0f})")
     options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends what it started on its way out
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that `finally` ends all processes
     begin = time.monotonic()
     checks = [check for check in ALL if options.only is None or check.name in options.only]
     with tempfile.TemporaryDirectory(prefix="zmon-gpu-", dir="/dev/shm") as folder:
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run_and_print(check: Check, kit: Kit) -> list[Result]:
-    """Run a check; print each result at once, for a command that is ended before its report."""
+    """Run a check. Print each result at once, because the command may be ended before it prints the report."""
     _say(f"{check.name}: {check.title}")
     printed = []
     for result in results(check, kit):

@@ -1,7 +1,7 @@
 """Runs nvidia-smi and reads its CSV: properties of GPUs, and the memory of processes.
 
-nvidia-smi refuses a whole query if it does not know one property. Then the older name of this property is tried, or
-the query is repeated without it.
+nvidia-smi refuses a whole query if it does not know one of the properties. The query is then repeated with the older
+name of this property, or without it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Sequence
 
 COMMAND = "nvidia-smi"
-_SECONDS = 20.0
+_TIMEOUT_SECONDS = 20.0
 _FORMAT = "--format=csv,noheader,nounits"
 _REFUSED = re.compile(r'Field "([^"]+)" is not a valid field')
 _OLDER_PREFIXES = {"clocks_event_reasons.": "clocks_throttle_reasons."}  # before driver R535
@@ -20,7 +20,7 @@ Row = dict[str, str]  # text by property
 
 
 class SmiFailed(Exception):
-    """nvidia-smi gave no usable answer; the message has its own words."""
+    """nvidia-smi gave no usable answer; the message says why."""
 
 
 def query(properties: Sequence[str], what: str = "gpu", command: str = COMMAND) -> list[Row]:
@@ -69,23 +69,23 @@ def process_bytes(pid: int, command: str = COMMAND) -> int | None:
 
 
 def _without(names: dict[str, str], refused: str) -> dict[str, str]:
-    """Return the names with the older name of the refused one, or without it."""
-    changed = {}
-    for name, tried in names.items():
-        new = next((prefix for prefix in _OLDER_PREFIXES if tried.startswith(prefix)), None)
-        if tried != refused:
-            changed[name] = tried
-        elif new is not None:
-            changed[name] = _OLDER_PREFIXES[new] + tried.removeprefix(new)
-    if changed == names:
+    """Return the names, by property, with the older name of the refused property, or without this property."""
+    if refused not in names.values():
         raise SmiFailed(f"it refuses {refused!r}, which is not in the query")
-    return changed
+    accepted = {}
+    for name, queried in names.items():
+        prefix = next((prefix for prefix in _OLDER_PREFIXES if queried.startswith(prefix)), None)
+        if queried != refused:
+            accepted[name] = queried
+        elif prefix is not None:
+            accepted[name] = _OLDER_PREFIXES[prefix] + queried.removeprefix(prefix)
+    return accepted
 
 
 def _run(arguments: Sequence[str]) -> tuple[int, str]:
     try:
         done = subprocess.run(
-            arguments, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS, check=False
+            arguments, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
         )
     except FileNotFoundError:
         raise SmiFailed("nvidia-smi is not installed") from None

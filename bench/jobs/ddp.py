@@ -13,7 +13,10 @@ def make(fill: Fill, place: torch.device) -> Training:
     """Create the model and its optimizer."""
     model = DistributedDataParallel(small_model(place))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    batch, rows, mean, counter = (torch.ones(shape, device=place) for shape in ((BATCH, WIDTH), (256,), (1,), (8,)))
+    batch = torch.ones(BATCH, WIDTH, device=place)
+    rows = torch.ones(256, device=place)
+    mean = torch.ones(1, device=place)
+    counter = torch.ones(8, device=place)
 
     def step(pause: float) -> None:
         work = dist.all_reduce(counter, async_op=True)

@@ -1,4 +1,4 @@
-"""The step and the model of a job, which it gives to bench.job."""
+"""The form of a training job that bench.job runs, and the small model of several jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 
 WIDTH, HIDDEN, BATCH = 32, 64, 16
 
-Fill = Callable[[float], object]  # computes, sleeps or keeps the device busy for the given seconds
+Fill = Callable[[float], object]  # a function that computes, sleeps or keeps the device busy for the given seconds
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,14 @@
-"""Time under faults ÷ time without: the bundled trainer under torchrun, with and without acts of zmon.
+"""Measure how much longer a training takes under faults, with and without acts of zmon.
 
     python -m bench.recovery [--arms ARM…] [--every SECONDS] [--out FILE] [--quick]
 
-Ranks are frozen (SIGSTOP) and killed (SIGKILL) in turns, at a drawn rank and moment. `calm` has no faults and gives the
-number of steps; the arms `acts` take as many steps under the same number of faults. Without acts a frozen rank waits
-for torch's timeout of a collective, so `no acts` has one fault of each kind, and a recovery counts no more than the
-cap. The arms `… shared store` leave torchrun's store to all launches, so that a new rank may read a dead one's address.
-A run of all arms takes three times the faults × the seconds between them, and twice the cap. The results of the arms
-are in a file, which the next run goes on with.
+The bundled trainer runs under torchrun. The faults freeze (SIGSTOP) and kill (SIGKILL) ranks in turns, at a drawn rank
+and moment. The arm `calm` has no faults and gives the number of steps; all other arms take as many steps. The arms
+`acts` have --faults faults. Without acts a frozen rank waits for torch's timeout of a collective, so the arms `no acts`
+have one fault of each kind, and a recovery counts no more than the cap. In the arms `… shared store` all launches use
+the same store of torchrun, so a new rank may read the address of a dead rank. A run of all arms takes three times the
+faults × the seconds between them, and twice the cap. --out FILE stores the results; the next run with the same file
+runs the missing arms only.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ class Results(msgspec.Struct):
 
 
 def arms(faults: int) -> tuple[Arm, ...]:
-    """Return all arms, in the order in which they are run."""
+    """Return all arms, in the order in which they are run; an arm with all faults has this number of them."""
     in_turns = tuple(islice(cycle(KINDS), faults))
-    once = tuple(sorted(KINDS, reverse=True))  # nothing follows the frozen rank
+    once = tuple(sorted(KINDS, reverse=True))  # the frozen rank comes last, because nothing can follow it
     return (
-        Arm(CALM, (), acts=False),
+        Arm(CALM, kinds=(), acts=False),
         Arm("acts", in_turns, acts=True),
         Arm(f"acts, {SHARED}", in_turns, acts=True, own_store=False),
         Arm("no acts", once, acts=False),
@@ -69,26 +70,27 @@ def main(words: Sequence[str] | None = None) -> int:
     options = parser.parse_args(words)
     sizes = Sizes(options.every, options.faults, options.ranks, options.step_seconds, options.cap, options.seed)
     if options.quick:
-        sizes = Sizes(40.0, 2, options.ranks, 0.02, 90.0, options.seed)
+        sizes = Sizes(every=40.0, faults=2, ranks=options.ranks, step_seconds=0.02, cap=90.0, seed=options.seed)
     results = _read(options.out, sizes)
     sizes = results.sizes
     print(f"{sizes}; torch's timeout of a collective: {default_pg_timeout.total_seconds():g} s", flush=True)
+    known_names = {run.name for run in results.runs}
+    missing = [arm for arm in arms(sizes.faults) if arm.name in options.arms and arm.name not in known_names]
     with tempfile.TemporaryDirectory(prefix="zmon-bench-") as name:
         policy = options.policy or Path(name) / "policy.yaml"
         if not options.policy:
             policy.write_text(POLICY)
-        for arm in arms(sizes.faults):
-            if arm.name in options.arms and arm.name not in {run.name for run in results.runs}:
-                num_steps = next((run.num_steps for run in results.runs if run.name == CALM), None)
-                folder = Path(name) / arm.name.replace(" ", "-")
-                try:
-                    with open_stage("host", folder, policy if arm.acts else None) as stage:
-                        results.runs.append(run_arm(arm, sizes, stage, num_steps))
-                except ZmonError as error:
-                    print(f"{arm.name}: {error}", file=sys.stderr)
-                    return 1
-                if options.out:
-                    options.out.write_bytes(msgspec.json.format(msgspec.json.encode(results)))
+        for arm in missing:
+            num_steps = next((run.num_steps for run in results.runs if run.name == CALM), None)
+            folder = Path(name) / arm.name.replace(" ", "-")
+            try:
+                with open_stage("host", folder, policy if arm.acts else None) as stage:
+                    results.runs.append(run_arm(arm, sizes, stage, num_steps))
+            except ZmonError as error:
+                print(f"{arm.name}: {error}", file=sys.stderr)
+                return 1
+            if options.out:
+                options.out.write_bytes(msgspec.json.format(msgspec.json.encode(results)))
     print(*lines(results.runs, sizes.every), sep="\n")
     print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
     return 0

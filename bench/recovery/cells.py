@@ -16,8 +16,10 @@ from lab.jobs.orders import make_hold, release
 from lab.stage import JobKind
 
 MAX_RESTARTS = 3
-RANKS, STEP_SECONDS = (2, 4), (0.02, 0.25)
-# Kind of job, and whether its ranks handle SIGTERM in Python: in a collective they cannot, and torchrun waits 30 s.
+RANKS = (2, 4)
+STEP_SECONDS = (0.02, 0.25)
+# Kind of job, and whether its ranks handle SIGTERM in Python. A rank in a collective runs no handler, so torchrun waits
+# 30 s before it kills the rank.
 JOBS: Mapping[str, tuple[JobKind, bool]] = {
     "trainer": ("trainer", False),
     "ddp": ("ddp", False),
@@ -27,7 +29,7 @@ JOBS: Mapping[str, tuple[JobKind, bool]] = {
 
 
 def held_once(what: str) -> Fault:
-    """Return a fault that holds one rank until it is released; a rank that is started again is not held."""
+    """Return a fault that holds one rank until the fault is lifted; a rank that is started again is not held."""
     order = ordered(what)
 
     def inject(scene: Scene) -> Injection:
@@ -39,28 +41,28 @@ def held_once(what: str) -> Fault:
 
 @dataclass(frozen=True)
 class FaultOfCells:
-    """A fault of the matrix. `needs_act`: otherwise torchrun itself ends such a launch and starts the next one."""
+    """A fault of the matrix."""
 
     drill: str  # the drill of `zmon drill --list` with the same truth
     fault: Fault  # strikes one launch only
-    needs_act: bool
+    needs_act: bool  # False: torchrun itself ends such a launch and starts the next one
 
 
 FAULTS: Mapping[str, FaultOfCells] = {
-    "frozen": FaultOfCells("rank-frozen", signals.stop_rank, True),
-    "killed": FaultOfCells("rank-killed", signals.kill_rank, False),
-    "raised": FaultOfCells("rank-raises", ordered("raise"), False),
-    "size-mismatch": FaultOfCells("size-mismatch", ordered("size"), False),
-    "gil-held": FaultOfCells("gil-held", held_once("hold_interpreter"), True),
-    "lock-deadlock": FaultOfCells("lock-deadlock", held_once("deadlock"), True),
-    "loader-hang": FaultOfCells("loader-hang", held_once("loader_hangs"), True),
-    "collective-skipped": FaultOfCells("collective-skipped", ordered("skip"), True),
+    "frozen": FaultOfCells("rank-frozen", signals.stop_rank, needs_act=True),
+    "killed": FaultOfCells("rank-killed", signals.kill_rank, needs_act=False),
+    "raised": FaultOfCells("rank-raises", ordered("raise"), needs_act=False),
+    "size-mismatch": FaultOfCells("size-mismatch", ordered("size"), needs_act=False),
+    "gil-held": FaultOfCells("gil-held", held_once("hold_interpreter"), needs_act=True),
+    "lock-deadlock": FaultOfCells("lock-deadlock", held_once("deadlock"), needs_act=True),
+    "loader-hang": FaultOfCells("loader-hang", held_once("loader_hangs"), needs_act=True),
+    "collective-skipped": FaultOfCells("collective-skipped", ordered("skip"), needs_act=True),
 }
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell."""
+    """A fault in a job of one kind, size and step time."""
 
     fault: str
     job: str

@@ -2,9 +2,9 @@
 
 torchrun starts it as `-m bench.recovery.job FOLDER STEP_SECONDS OPTION…`, with options of the trainer. Each step waits
 about STEP_SECONDS longer than the trainer's own, so that many ranks fit on few cores. A rank appends lines
-`event unix-seconds number` to FOLDER/events-<rank>: `began` with its pid, `imported` (torch) with torch's number of
-threads, `ready` for its first step with the number of the checkpoint's last step, and `step` with the number of a
-finished one.
+`event unix-seconds number` to FOLDER/events-<rank>. The events and their numbers are `began` with the pid, `imported`
+(torch) with torch's number of threads, `ready` (for the first step) with the last step of the checkpoint, and `step`
+with the step that has ended.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _start() -> float:
     """
     stat = process_stat(os.getpid())
     assert stat is not None  # a process always sees itself
-    seconds = (stat.start_ticks + 1) / os.sysconf("SC_CLK_TCK")  # it is rounded down
+    seconds = (stat.start_ticks + 1) / os.sysconf("SC_CLK_TCK")  # the kernel rounds the ticks down
     return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - seconds)
 
 

@@ -12,7 +12,7 @@ _RECENT_STEPS = 200  # over which the usual length of a step is computed
 
 @dataclass
 class Launch:
-    """One start of one rank, as far as it came."""
+    """One start of one rank, with the times of the events that it reached."""
 
     began: float
     pid: int
@@ -35,7 +35,7 @@ class Training:
             launches.append(Launch(float(seconds), int(number)))
         elif what == "step":
             launches[-1].steps.append((float(seconds), int(number)))
-        else:
+        else:  # `imported` or `ready`
             setattr(launches[-1], what, float(seconds))
 
     @property
@@ -50,12 +50,12 @@ class Training:
 
     @property
     def usual_seconds(self) -> float:
-        """The median of the newest steps of rank 0."""
+        """The median length of the newest steps of rank 0 in its newest launch."""
         steps = self.ranks[0][-1].steps[-_RECENT_STEPS:]
         return median(after[0] - before[0] for before, after in pairwise(steps))
 
     def reached(self, number: int) -> float | None:
-        """Return the time at which the job first finished this step; None: it did not."""
+        """Return the time at which rank 0 first finished this step, or None if it has not."""
         return min((end for launch in self.ranks[0] for end, step in launch.steps if step == number), default=None)
 
     def relaunched(self, after: float) -> list[Launch]:

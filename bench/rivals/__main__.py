@@ -23,8 +23,8 @@ from bench.rivals.job import DLRM, DLRM_SGD, OURS, OURS_BF16, OURS_SGD, TORCHREC
 from bench.rows import table_line
 from bench.trainer_job import BLOCK_STEPS, WARM_UP_STEPS
 
-# The run of the bundled trainer to which each other run is compared.
-_COMPARED = {OURS_BF16: OURS, DLRM: OURS, TORCHREC: OURS, DLRM_SGD: OURS_SGD}
+# Each run, and the run of the bundled trainer with which it is compared.
+_REFERENCES = {OURS_BF16: OURS, DLRM: OURS, TORCHREC: OURS, DLRM_SGD: OURS_SGD}
 _HEADS = ("pooling", "trainer", "ms a step", "CPU ms", "÷ ours", "from", "to", "loss differs")
 _ROUND_SECONDS = 60  # if a round takes longer, the run is aborted
 
@@ -33,7 +33,7 @@ def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dlrm", metavar="PATH", default="", help="a checkout of facebookresearch/dlrm")
-    parser.add_argument("--rounds", type=int, default=20, help=f"blocks of {BLOCK_STEPS} steps of each (20)")
+    parser.add_argument("--rounds", type=int, default=20, help=f"blocks of {BLOCK_STEPS} steps of each trainer (20)")
     arguments = parser.parse_args()
     path = Path(arguments.dlrm).resolve() if arguments.dlrm else None
     if path and not (path / "dlrm_s_pytorch.py").exists():
@@ -55,10 +55,10 @@ def lines(pooling: int, results: list[dict[str, Any]]) -> list[tuple[str, ...]]:
         cpu = statistics.median(value for rank in results for value in rank["cpu_seconds"][name])
         steps = statistics.median(value for rank in results for value in rank["seconds"][name])
         cells = ("", "", "", "")
-        if name in _COMPARED:
-            ours = _COMPARED[name]
+        if name in _REFERENCES:
+            ours = _REFERENCES[name]
             low, middle, high = statistics.quantiles(
-                (seconds / others for seconds, others in zip(round_seconds, rounds[ours], strict=True)), n=4
+                (seconds / our_seconds for seconds, our_seconds in zip(round_seconds, rounds[ours], strict=True)), n=4
             )
             losses = [
                 abs(loss / expected - 1)

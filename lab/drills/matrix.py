@@ -124,20 +124,20 @@ HOSTS = (
           culprit="host", stage="hosts", ranks=(4, 8), may_warn=("agent_unreachable",),
           unavailable=network.unavailable),
     Drill("link-slow", "the data link of one host carries a tenth", network.link_slow, ("network_slow",), "straggler",
-          culprit="host", proof="steps", stage="hosts", ranks=(4, 8), step_seconds=(0.02, 0.25),
+          culprit="host", proof="steps", stage="hosts", ranks=(4, 8), step_seconds=SHORT,
           job={"exchange_rate": 3e6}, evidence=(DATA,), unavailable=network.unavailable),
     Drill("pair-cut", "packets between two hosts are lost, each way or one way", network.pair_cut, ("network_stall",),
           "stall", culprit="pair", stage="hosts", ranks=(4, 8), evidence=(DATA,), unavailable=network.unavailable),
     Drill("pair-slow", "the path between two hosts carries a twentieth", network.pair_slow, ("network_slow",),
-          "straggler", culprit="pair", proof="steps", stage="hosts", ranks=(4, 8), step_seconds=(0.02, 0.25),
+          "straggler", culprit="pair", proof="steps", stage="hosts", ranks=(4, 8), step_seconds=SHORT,
           job={"exchange_rate": 3e6}, evidence=(DATA,), unavailable=network.unavailable),
     Drill("clock-off", "the clock of one host is 30 s off", network.clock_off, stage="hosts", ranks=(4, 8),
           unavailable=network.no_clocks),
 )  # fmt: skip
 
 ALL: tuple[Drill, ...] = (*FAULTS, *QUIET, *HOSTS)
-WATCHED = tuple(  # playable under zmon watch
-    # Each launcher has a watch of its own. If the ranks of one end, the other can only say that it does not see why.
+WATCHED = tuple(  # the drills that can be played under zmon watch
+    # Each launcher has its own watch. If the ranks of one launcher end, the watch of another cannot see the cause.
     replace(drill, may_warn=(*drill.may_warn, "unknown")) if drill.job.get("launchers", 1) != 1 else drill
     for drill in ALL
     if drill.stage == "host" and not drill.needs_stack

@@ -1,6 +1,6 @@
-"""Compute the time within which zmon must report a fault.
+"""Compute the time within which zmon must report a fault. Pure.
 
-It depends on the proof and on the job's step times, and for proof `lease` on the lease. No I/O.
+The time depends on the proof, and for some proofs on the step times of the job or on a lease.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from lab.drills.drill import Proof
 
 @dataclass(frozen=True)
 class Targets:
-    """The longest times that count as expected."""
+    """The longest times, from the onset of the fault unless noted, in which a report is not late."""
 
     state_seconds: float = 4.0  # a lock, a process state, a carrier: no lease has to run out
     state_p50_seconds: float = 2.0  # median over a session with at least `state_drills` such drills
@@ -23,10 +23,10 @@ class Targets:
     lease_more_seconds: float = 2.0  # time to report after the lease of another activity
     critical_floor_seconds: float = 20.0  # what only silence proves is critical after this time without progress
     slow_steps: int = 20  # steps since the onset, or as many median step times from before the onset
-    slow_floor_seconds: float = 5.0
-    watcher_seconds: float = 45.0  # 20 s without a pass or 10 s, the 10 or 24 s in the alert's `for`, and the intervals
-    page_seconds: float = 5.0
-    resolve_seconds: float = 30.0
+    slow_floor_seconds: float = 5.0  # the shortest target for a slow rank, even if its steps are shorter
+    watcher_seconds: float = 45.0  # ZmonLeaseOverdue needs 10 s without a pass, 24 s (`for`), and some intervals
+    page_seconds: float = 5.0  # from the finding, or from its becoming critical, to the page
+    resolve_seconds: float = 30.0  # from the end of the fault to the end of the finding
 
     def finding_seconds(
         self, proof: Proof, median_seconds: float, p99_seconds: float, lease_seconds: float = 0.0

@@ -28,12 +28,14 @@ def throttled(scene: Scene) -> Injection:
     pids = [(str(state.rank), "pids", state.pid) for state in ranks]
     gpu = str(scene.rank)
     with ExitStack() as undo:
-        undo.callback(gpus.reset_answers, (gpu, REASONS), *((device, question) for device, question, _ in pids))
+        questions = [(device, question) for device, question, _ in pids]
+        undo.callback(gpus.reset_answers, (gpu, REASONS), *questions)
         gpus.set_answers(*pids)
         time.sleep(MAPPING_SECONDS)
         onset = time.time()
         gpus.set_answers((gpu, REASONS, HW_THERMAL_SLOWDOWN))
-        slowed = one_rank("slow", SLOWER)(scene)
-        if slowed.lift is not None:
-            undo.callback(slowed.lift)
-        return Injection(onset, undo.pop_all().close)  # the GPU throttles now; the rank is slow from its next step
+        slowness = one_rank("slow", SLOWER)(scene)
+        if slowness.lift is not None:
+            undo.callback(slowness.lift)
+        # The fault begins when the GPU throttles. The rank is slow from its next step.
+        return Injection(onset, undo.pop_all().close)

@@ -44,7 +44,7 @@ def cancel(number: int) -> Fault:
 
 
 def process_of(scene: Scene) -> psutil.Process:
-    """Return the process of the struck rank, even if its pid is reused later. Raises ZmonError if it is gone."""
+    """Return the process of the struck rank; psutil notices a reused pid. Raises ZmonError if the rank is gone."""
     for process in running(scene.job.folder):
         if process.pid == scene.pid:
             return process

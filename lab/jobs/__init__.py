@@ -20,16 +20,19 @@ EDGE = "ZMON_EDGE"  # environment variable that chooses the edge of the probe
 def command(spec: JobSpec, *launcher: str, watch: Sequence[str] = ()) -> list[str]:
     """Return the command that starts a job; `launcher` has torchrun's options of the rendezvous.
 
-    With `watch`, the options of `zmon watch`, that starts it. A job that does not import zmon is otherwise started by
-    `zmon run`.
+    `watch` has the options of `zmon watch`, which then starts the job. Without them, `zmon run` starts a job that does
+    not import zmon.
     """
-    torchrun = [sys.executable, "-m", "torch.distributed.run", f"--max-restarts={spec.max_restarts}", *launcher]
     script = str(JOBS_DIR / SCRIPTS[spec.kind])
-    zmon = ["watch", *watch] if watch else ["run"] if spec.kind == "plain" else []
-    watched = [sys.executable, "-m", "zmon", *zmon, "--"] if zmon else []
+    prefix: list[str] = []
+    if watch:
+        prefix = [sys.executable, "-m", "zmon", "watch", *watch, "--"]
+    elif spec.kind == "plain":
+        prefix = [sys.executable, "-m", "zmon", "run", "--"]
     if spec.launcher != "torchrun":
-        return [*watched, sys.executable, str(JOBS_DIR / "without_torchrun.py"), spec.launcher, str(spec.ranks), script]
-    return [*watched, *torchrun, script]
+        return [*prefix, sys.executable, str(JOBS_DIR / "without_torchrun.py"), spec.launcher, str(spec.ranks), script]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", f"--max-restarts={spec.max_restarts}", *launcher]
+    return [*prefix, *torchrun, script]
 
 
 def environment(spec: JobSpec, folder: Path, box_dir: Path) -> dict[str, str]:

@@ -16,7 +16,7 @@ RECENT_STEPS = 200  # steps over which quantiles are computed
 
 @dataclass(frozen=True)
 class Order:
-    """An order to the saboteur. `ranks`: None means all. `at`: its first step. `what`: see saboteur.py."""
+    """An order to the saboteur. `what`: see saboteur.py. `ranks`: None means all. `at`: the first step of the order."""
 
     what: str
     ranks: tuple[int, ...] | None = None
@@ -72,7 +72,7 @@ def newest_step(folder: Path) -> float | None:
 
 
 def launches(folder: Path, rank: int = 0) -> int:
-    """Return how many launches of the job have finished a step; a rank counts its steps from 1 in each."""
+    """Return how many launches of the job have finished a step; in each launch a rank counts its steps from 1."""
     return sum(line.startswith("1 ") for line in _lines(folder, rank))
 
 

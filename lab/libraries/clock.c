@@ -1,4 +1,4 @@
-/* The clock of a host, set wrong: libc's functions for the time of day add the nanoseconds in the file $DRILL_CLOCK.
+/* A host with a wrong clock: libc's functions for the time of day add the nanoseconds in the file $DRILL_CLOCK.
  * A change of the file takes effect at once, also in running processes. The library is preloaded (ld.so(8)), because
  * the kernel has one clock for all hosts of this machine.
  */

@@ -23,7 +23,7 @@ class Clock:
         self._path.write_bytes(_NANOSECONDS.pack(0))
 
     def set(self, seconds: float) -> None:
-        """Move the clock by `seconds` from the real time, for all processes with its environment."""
+        """Set the clock to the real time plus `seconds`, for all processes that have its environment."""
         with self._path.open("r+b") as file:  # keep the inode, because processes have mapped the file
             file.write(_NANOSECONDS.pack(round(seconds * 1e9)))
 

@@ -22,6 +22,8 @@
 
 enum { SUCCESS, UNINITIALIZED, INVALID, NOT_SUPPORTED, NOT_FOUND = 6, TOO_SMALL, TIMEOUT = 10, LOST = 15 };
 enum { CARDS = 16, INSTANCES = 7, LINES = 256, FUNCTIONS = 1024 };
+enum { XID_EVENT = 8 }; /* nvmlEventTypeXidCriticalError */
+enum { TEMPERATURE_VERSION = 0x100000C }; /* version 1 of the struct, and its size */
 
 typedef struct { char name[16]; int registered; } Device;
 typedef struct { unsigned field, scope; long long timestamp, latency; unsigned type, code; long long value; } FieldValue;
@@ -106,7 +108,7 @@ static Device *device(int card, int instance) {
 
 static int card_of(const Device *it) { return atoi(it->name); }
 
-/* A function of a device whose answer is one number. */
+/* Functions of a device: the answer of NUMBER is one number, NUMBER_OF has an argument too, the answer of TEXT is text. */
 #define NUMBER(function, type, usual) \
     int function(Device *it, type *answer) { \
         int error = begin(it->name, #function); \
@@ -201,7 +203,7 @@ int nvmlEventSetFree(void *set) { return begin("driver", "nvmlEventSetFree"); }
 int nvmlDeviceRegisterEvents(Device *it, unsigned long long types, void *set) {
     int error = begin(it->name, "nvmlDeviceRegisterEvents");
     if (set != &sets[num_sets]) return INVALID;
-    it->registered = !error && types == 8;
+    it->registered = !error && types == XID_EVENT;
     return error;
 }
 
@@ -212,7 +214,7 @@ NUMBER(nvmlDeviceGetMaxMigDeviceCount, unsigned, INSTANCES)
 int nvmlDeviceGetTemperatureV(Device *it, Temperature *answer) {
     int error = begin(it->name, "nvmlDeviceGetTemperatureV");
     answer->celsius = number(it->name, "nvmlDeviceGetTemperatureV", 61);
-    return answer->version == 0x100000C && answer->sensor == 0 ? error : INVALID;
+    return answer->version == TEMPERATURE_VERSION && answer->sensor == 0 ? error : INVALID;
 }
 
 int nvmlDeviceGetMigMode(Device *it, unsigned *current, unsigned *pending) {
@@ -303,7 +305,7 @@ int nvmlEventSetWait_v2(void *set, Event *answer, unsigned milliseconds) {
         if (i < delivered) continue;
         delivered = i + 1;
         if (!devices[card][0].registered) continue;
-        *answer = (Event){device(card, 0), 8, xid, -1, -1};
+        *answer = (Event){device(card, 0), XID_EVENT, xid, -1, -1};
         return SUCCESS;
     }
     return TIMEOUT;

@@ -20,7 +20,7 @@ from zmon.schema.api import EvidenceRequest, RankEvidence, endpoints
 from zmon.stack.part import Part
 from zmon.web.addresses import AGENT_PORT
 
-_SECONDS = 5.0
+_TIMEOUT_SECONDS = 5.0  # of the command below, whose request may take 4 s
 _ASK = "import sys, urllib.request; sys.stdout.buffer.write(urllib.request.urlopen(sys.argv[1], timeout=4).read())"
 
 
@@ -44,7 +44,7 @@ class RecordedHosts(FourHosts):
         inside = ["nsenter", f"--target={self.part('agent', host).pid}", "--net", "--mount"]
         command = [*inside, sys.executable, "-S", "-c", _ASK, f"http://127.0.0.1:{AGENT_PORT}{path}"]
         try:
-            answer = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=True)
+            answer = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_SECONDS, check=True)
             return msgspec.json.decode(answer.stdout, type=RankEvidence)
         except (subprocess.SubprocessError, msgspec.MsgspecError):
             return None

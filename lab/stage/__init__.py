@@ -1,7 +1,7 @@
 """Define the interface of a stage to a drill: real jobs to strike, and everything that zmon reports to its users.
 
-A stage is a running stack (agents, hub, Prometheus, Alertmanager) with a webhook behind it. It has one host, or four in
-network namespaces; a drill does not depend on which. A call may block for seconds, but not forever.
+A stage is a running stack (agents, hub, Prometheus, Alertmanager) with a webhook behind it. It has one host, or four
+hosts in network namespaces; a drill does not depend on which. A call may block for seconds, but not forever.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class JobSpec:
     launcher: LauncherName = "torchrun"
     launchers: int = 1  # torchrun processes on one host, with elastic rendezvous: the job may go on with fewer of them
     seed: int = 1
-    handles_term: bool = False  # in Python, so a rank that waits in a collective ends by SIGKILL alone
+    handles_term: bool = False  # a handler in Python, which a rank in a collective cannot run: only SIGKILL ends it
     slow_start: float = 1.0  # factor on the duration of the first step
     exchange_rate: float = 0.0  # bytes per second of step time that a rank sends to each other rank; 0: the minimum
     row_memory: int = 0  # bytes that a rank of the bundled trainer has for rows, with more on a disk; 0: for all rows
@@ -106,7 +106,7 @@ class Stage(Protocol):
 
     @property
     def witnesses(self) -> Sequence[PartName]:
-        """The parts that must answer for a missing page to mean that there was no reason for one; none: no pages."""
+        """The parts that a page passes: if one does not answer, a missing page proves nothing. Empty: no pages."""
 
     @property
     def folder(self) -> Path:
@@ -129,7 +129,7 @@ class Stage(Protocol):
         """Return every intent of the hub, newest first; None if it has no policy or does not answer."""
 
     def forget_acts(self) -> None:
-        """Let zmon go on as if its acts were old: an agent permits four an hour, a hub no three jobs in a minute."""
+        """Forget the acts so far, whose number limits further ones: an agent permits four acts within an hour."""
 
     def job(self, job_id: str) -> JobView | None:
         """Return the hub's view of one job, or None if the hub does not know it or does not answer."""

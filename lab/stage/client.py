@@ -42,7 +42,7 @@ class _UnixHandler(urllib.request.AbstractHTTPHandler):
 
     def unix_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
         """Send a request, and return the answer. Raises OSError."""
-        request.add_unredirected_header("Host", "localhost")  # daemons refuse a name that is none of this machine
+        request.add_unredirected_header("Host", "localhost")  # daemons refuse the names of other machines
         return self.do_open(_UnixConnection, request)
 
 

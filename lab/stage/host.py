@@ -1,6 +1,6 @@
 """The stage of one host: a stack as `zmon up` starts it, with a webhook, and jobs under torchrun beside it.
 
-Its GPUs are a stub of NVML whose answers a drill sets. If the stub cannot be compiled, the host has no GPUs.
+A stub of NVML, whose answers a drill sets, stands for the GPUs. If it cannot be compiled, the host has no GPUs.
 """
 
 from __future__ import annotations

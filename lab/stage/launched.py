@@ -93,7 +93,7 @@ def running(folder: Path) -> list[psutil.Process]:
 
 
 def kill_all(folder: Path, seconds: float = END_SECONDS) -> None:
-    """Send SIGKILL to the processes of these jobs, until none is left or the time is over."""
+    """Send SIGKILL to the processes of the jobs in `folder`, until none is left or `seconds` have passed."""
     deadline = time.monotonic() + seconds
     while (processes := running(folder)) and time.monotonic() < deadline:
         for process in processes:

@@ -50,8 +50,8 @@ class Host:
     name: str
     namespace: str
     switch: str  # the namespace of the switch
-    port: str  # the switch's end of its data link
-    wire: str  # our end of its management link
+    port: str  # the switch's end of the data link of the host
+    wire: str  # the end of the management link of the host that is in the namespace of this process
     data_address: str  # address that ranks use
     address: str  # address that clients of its agent use
 
@@ -78,7 +78,7 @@ class Host:
         self.reconnect()
 
     def lose_packets_to(self, other: Host) -> None:
-        """Lose every packet from this host to the other: the switch has no port with the address they go to."""
+        """Lose every packet from this host to the other: they go to an Ethernet address that no host has."""
         _ip(self.namespace, f"neigh replace {other.data_address} lladdr {_NOWHERE} dev {DATA} nud permanent")
 
     def pass_packets_to(self, other: Host) -> None:
@@ -185,6 +185,7 @@ def check_possible(find: Callable[[str], str | None] = shutil.which, uid: Callab
 
 
 def _build(hosts: Sequence[Host]) -> None:
+    """Make the namespaces of the switch and of the hosts, and the links between them."""
     switch = hosts[0].switch
     _ip(None, *(f"netns add {name}" for name in (switch, *(host.namespace for host in hosts))))
     _ip(switch, "link add name br0 type bridge", "link set br0 addrgenmode none", "link set br0 up")

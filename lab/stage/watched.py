@@ -1,7 +1,7 @@
 """The stage of `zmon watch`: each job under a watch of its own, on this machine, without a stack.
 
-What a watch has seen is asked from its hub and its agent over their sockets while it runs, and read from its card when
-it has ended.
+While a watch runs, the stage asks its hub and its agent over their sockets. When the watch has ended, the stage reads
+its card.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Watched:
         return self._jobs[-1]
 
     def findings(self, job_id: str | None, active: bool = True) -> list[Finding]:
-        """Return the findings of the watches of one job, or of all, newest first."""
+        """Return the findings of the watches of one job, or of all jobs, newest first."""
         findings: list[Finding] = []
         for job in self._of(job_id):
             for hub in self._daemons(job, HUB_SOCKET):

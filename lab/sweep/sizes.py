@@ -1,8 +1,9 @@
 """The sizes at which a job is run, and the command for each size.
 
 Pure. In a command, {ranks} stands for the number of ranks, {batch} for the global batch size and {batch_per_rank} for
-the batch size per rank. Without {ranks}, torchrun's --nproc-per-node is set, or a Python script is started with
-torchrun. Weak scaling keeps the batch size per rank; strong scaling keeps the global batch size.
+the batch size per rank. In a command without {ranks}, `template` replaces the value of torchrun's --nproc-per-node, or
+puts torchrun before a Python script. Weak scaling keeps the batch size per rank; strong scaling keeps the global batch
+size.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tests of the score of the classes of failures."""
+"""Tests of the benchmark of the classes of failures: the class of a log, and the score of many logs."""
 
 import sys
 

@@ -22,6 +22,7 @@ PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 
 
 def words(stage, name):
+    """Return the words of each instruction with this name that the image of a stage gets."""
     return [instruction.words for instruction in inherited(STAGES, stage) if instruction.name == name]
 
 

@@ -12,9 +12,9 @@ from tests.places import REPOSITORY
 from zmon.box.versions import CURRENT
 
 UNITS = REPOSITORY / "deploy/systemd"
-MOST = {"zmon-agent.service": 3.5, "zmon-hub.service": 2.0}  # of ten points of `systemd-analyze security`
+MAX_EXPOSURE = {"zmon-agent.service": 3.5, "zmon-hub.service": 2.0}  # by `systemd-analyze security`: 0 to 10
 
-RANKS, STARTS = 8, 8  # of a node, and in the 15 minutes that boxes of dead ranks stay
+RANKS, STARTS = 8, 8  # the ranks of a node, and their starts in the 15 minutes that boxes of dead ranks stay
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -26,13 +26,14 @@ def mount_options():
 
 
 def analyze(*arguments):
+    """Run systemd-analyze; return its exit code and what it printed."""
     done = subprocess.run(["systemd-analyze", *arguments], capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.fixture(params=MOST)
+@pytest.fixture(params=MAX_EXPOSURE)
 def unit(request, tmp_path):
-    """A copy of a unit whose program exists."""
+    """A copy of a unit whose program exists, beside the units that it needs."""
     text = (UNITS / request.param).read_text()
     program = tmp_path / "zmon"
     program.symlink_to("/bin/true")
@@ -49,7 +50,7 @@ def test_systemd_finds_nothing_wrong_with_the_unit(unit):
 def test_unit_may_do_little(unit):
     _, text = analyze("security", "--offline=true", str(unit))
     exposure = float(re.search(r"Overall exposure level for \S+: ([\d.]+)", text)[1])
-    assert exposure <= MOST[unit.name], text
+    assert exposure <= MAX_EXPOSURE[unit.name], text
 
 
 def test_agent_has_the_capabilities_of_the_table_and_the_hub_none():
@@ -60,23 +61,25 @@ def test_agent_has_the_capabilities_of_the_table_and_the_hub_none():
     assert "\nCapabilityBoundingSet=\n" in (UNITS / "zmon-hub.service").read_text()
 
 
-def test_drop_in_lets_the_agent_act_and_the_unit_alone_does_not(unit):
-    """systemd accepts both together."""
+def test_drop_in_lets_the_agent_act_and_the_units_alone_do_not():
     drop_in = (UNITS / "zmon-agent-actions.conf").read_text()
     assert "Environment=ZMON_ALLOW_ACTIONS=1\n" in drop_in
     for setting in ("AmbientCapabilities", "CapabilityBoundingSet"):
         assert f"\n{setting}=CAP_KILL\n" in drop_in
-    for name in MOST:
+    for name in MAX_EXPOSURE:
         text = (UNITS / name).read_text()
         assert "CAP_KILL" not in text
         assert "ALLOW_ACTIONS" not in text
-    if unit.name == "zmon-agent.service":
-        folder = unit.parent / f"{unit.name}.d"
-        folder.mkdir()
-        (folder / "actions.conf").write_text(drop_in)
-        assert analyze("verify", "--man=no", str(unit)) == (0, "")
-        _, text = analyze("security", "--offline=true", str(unit))
-        assert "CAP_KILL" in text
+
+
+@pytest.mark.parametrize("unit", ["zmon-agent.service"], indirect=True)
+def test_systemd_accepts_the_drop_in_with_the_unit_of_the_agent(unit):
+    folder = unit.parent / f"{unit.name}.d"
+    folder.mkdir()
+    (folder / "actions.conf").write_text((UNITS / "zmon-agent-actions.conf").read_text())
+    assert analyze("verify", "--man=no", str(unit)) == (0, "")
+    _, text = analyze("security", "--offline=true", str(unit))
+    assert "CAP_KILL" in text
 
 
 def test_user_is_made_in_an_empty_root(tmp_path):

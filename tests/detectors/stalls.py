@@ -34,8 +34,9 @@ QUIET = "quiet"
 
 def due(cause: str, *culprits: int | str, severity: str = "critical") -> str:
     """Return the finding that is due, with its ranks, or its hosts; without culprits it names nobody."""
-    ranks = [each for each in culprits if isinstance(each, int)]
-    return f"{cause}, {severity}, {ranks_text(ranks) if ranks else ' and '.join(map(str, culprits)) or 'nobody'}"
+    ranks = [culprit for culprit in culprits if isinstance(culprit, int)]
+    who = ranks_text(ranks) if ranks else " and ".join(map(str, culprits)) or "nobody"
+    return f"{cause}, {severity}, {who}"
 
 
 def row(scene: str, due_: str, ranks: Iterable[RankState], note: str = "", says: str = "", **changes: Any) -> Row:
@@ -47,7 +48,7 @@ def judged(row: Row) -> tuple[str, list[str]]:
     """Return what zmon reports about the job, as in a row, and the parts of the row that its summary lacks."""
     finding = next(iter(STALL.detect(row.job)), None)
     if finding is None:
-        return "quiet", []
+        return QUIET, []
     culprits = ranks_text(finding.ranks) if finding.ranks else " and ".join(finding.hosts) or "nobody"
     lacks = [part for part in row.says.split(" … ") if part not in finding.summary]
     if finding.severity == "critical" and "it becomes critical" in finding.summary:
@@ -56,6 +57,7 @@ def judged(row: Row) -> tuple[str, list[str]]:
 
 
 def detect(*ranks, **changes):
+    """Return the finding about a job of these ranks, or None."""
     return next(iter(STALL.detect(snapshot(*ranks, **changes))), None)
 
 
@@ -67,11 +69,12 @@ def job(*ranks, rest: Callable[[int], RankState] | None = waiting, unwatched=(),
 
 
 def others(but, state=waiting):
-    """Return the other three ranks."""
+    """Return the ranks of a job of four, but for one."""
     return [state(rank) for rank in range(4) if rank != but]
 
 
 def stopped(rank, seconds=2.0, **changes):
+    """Return a rank whose process has been stopped for `seconds`."""
     return rank_state(rank, **{"process_state": "T", "stopped_seconds": seconds, "step_seconds": seconds, **changes})
 
 
@@ -81,5 +84,5 @@ def outside(rank, phase="forward", **changes):
 
 
 def inside(rank, op="all_reduce", sequence=301, num_bytes=4096, group="0", seconds=5.0, **changes):
-    """Return a rank that has been in this collective for five seconds."""
+    """Return a rank that has been in this collective for `seconds`."""
     return waiting(rank, seconds, in_flight=InFlight(op, group, sequence, num_bytes, seconds), **changes)

@@ -41,7 +41,10 @@ def test_loss_that_is_nan_is_critical_without_culprit(key):
     [
         pytest.param(replace(job(report=FINITE), not_finite={}), id="the loss is finite"),
         *(pytest.param(job(steps), id=f"mixed precision skips {steps} steps") for steps in (0, 1, 9)),
-        *(job(key=key) for key in ("auc", "accuracy", "grad_norm", "lossless_ratio", "glossary")),
+        *(
+            pytest.param(job(key=key), id=f"{key} is no loss")
+            for key in ("auc", "accuracy", "grad_norm", "lossless_ratio", "glossary")
+        ),
         pytest.param(job(make=dead), id="the job has ended"),
     ],
 )

@@ -68,17 +68,17 @@ def healthy(draw):
         aligned_step(
             step=1 + index * stands_for,
             stands_for=stands_for,
-            seconds=max(o) + min(e),
-            critical_rank=e.index(min(e)),
-            self_seconds=tuple(o),
-            phases={"data": tuple(d), "forward": tuple(a - b for a, b in zip(o, d, strict=True))},
-            exposed={"all_to_all": tuple(e)},
-            sent_bytes={"all_to_all": tuple(m)},
-            received_bytes={"all_to_all": tuple(m)},
+            seconds=max(busy) + min(waits),
+            critical_rank=waits.index(min(waits)),
+            self_seconds=tuple(busy),
+            phases={"data": tuple(loads), "forward": tuple(a - b for a, b in zip(busy, loads, strict=True))},
+            exposed={"all_to_all": tuple(waits)},
+            sent_bytes={"all_to_all": tuple(num_bytes)},
+            received_bytes={"all_to_all": tuple(num_bytes)},
             samples=(32,) * size,
-            lookups=tuple(w),
+            lookups=tuple(work),
         )
-        for index, (o, d, e, w, m) in enumerate(columns)
+        for index, (busy, loads, waits, work, num_bytes) in enumerate(columns)
     )
 
 
@@ -128,6 +128,7 @@ def job(*specs, ranks=None, hot=None, slow=None, pressed=None):
 
 
 def on_host(make, index, *args, **changes):
+    """Return the rank that `make` returns for this number, on the host with the same number."""
     return make(index, *args, host=HOSTS[index], **changes)
 
 

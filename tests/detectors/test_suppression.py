@@ -50,9 +50,10 @@ CASES = [  # what detectors report, whose findings remain, and whose are held op
 
 @pytest.mark.parametrize(("reports", "remaining", "held_open"), [row[1:] for row in CASES], ids=[c[0] for c in CASES])
 def test_finding_that_explains_others_hides_them(reports, remaining, held_open):
-    left = suppress(
-        {each.name: () for each in ALL} | {name: of_one for each in reports for name, of_one in each.items()}
-    )
+    findings_by_detector = {detector.name: () for detector in ALL}
+    for report_ in reports:
+        findings_by_detector |= report_
+    left = suppress(findings_by_detector)
     assert {name for name, findings in left.findings.items() if findings} == set(remaining.split())
     assert left.held_open == set(held_open.split())
 

@@ -16,7 +16,7 @@ SCREENSHOTS = REPOSITORY / "build" / "shots"
 LAPTOP, PHONE = {"width": 1280, "height": 1450}, {"width": 390, "height": 844}
 DEVICES = {"light": (LAPTOP, "light"), "dark": (LAPTOP, "dark"), "phone": (PHONE, "dark")}
 VIEWS = ("Cluster", "Job", "Ranks", "Communication", "Scaling", "Hardware", "Incidents", "Compare", "Armed")
-BUSIEST = ("Job", "Ranks")  # the widest table, the most charts, the longest text
+BUSIEST = ("Job", "Ranks")  # the views with the widest table, the most charts and the longest text
 OF_ALL_JOBS = ("Cluster", "Armed")  # these views show the jobs of other tests as well
 # The view is complete, nothing is left of the previous view, and every chart has been drawn.
 SETTLED = """view => document.querySelector('[data-testid=zmon-seen]')?.textContent.startsWith(view)

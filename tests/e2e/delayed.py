@@ -1,6 +1,7 @@
 """Run a script with delays in its loader, model, collectives and saves; the script is unchanged.
 
-Usage: `python delayed.py ORDERS SCRIPT…`. ORDERS: JSON, part → [first step, last step, seconds].
+Usage: `python delayed.py ORDERS SCRIPT…`. ORDERS is a JSON object with [first step, last step, seconds] by part. The
+parts are `data`, `all_reduce`, `checkpoint`, and `forward` (of rank 1 only).
 """
 
 import json

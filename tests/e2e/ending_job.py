@@ -17,7 +17,7 @@ import zmon
 STRUCK, STEP = 1, 30
 PAUSE = 0.02  # seconds in each step
 MEETING_SECONDS = 6  # the time in which all ranks must have reached the store
-LATE_SECONDS = (0, 3, 1)  # of each rank: rank 0 gives up first, so that rank 2 loses the store
+LATE_SECONDS = (0, 3, 1)  # by rank; rank 0 gives up first, so that rank 2 loses the store
 
 zmon.attach()
 fault = os.environ.get("FAULT", "")
@@ -34,7 +34,7 @@ def connections(pid):
 
 
 def shut_connection_to(pid):
-    """Shut down this rank's connections to another process, as if both ends had had a reset."""
+    """Shut down this rank's connections to another process, as if a reset had reached both ends."""
     theirs = {(c.raddr, c.laddr) for c in connections(pid)}
     for ours in connections(os.getpid()):
         if (ours.laddr, ours.raddr) in theirs:

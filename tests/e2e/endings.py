@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,17 +54,17 @@ class EndingJobs:
     def environment(self, job_id: str, fault: str) -> dict[str, str]:
         """Return the environment of a job.
 
-        torchrun's ranks get a store of their own at each start. In the store that torch 2.13 shares otherwise, a rank
-        may find another one's address of the start before, and connect to it in vain.
+        Each start has a new store. By default, torchrun of torch 2.13 uses one store for all starts. A rank may find an
+        address there that another rank wrote in the start before, and fail to connect to it.
         """
-        changed = {"GLOO_SOCKET_IFNAME": "lo", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-        return {**self.stack.env, **changed, "ZMON_JOB_ID": job_id, "FAULT": fault}
+        gloo_and_store = {"GLOO_SOCKET_IFNAME": "lo", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+        return {**self.stack.env, **gloo_and_store, "ZMON_JOB_ID": job_id, "FAULT": fault}
 
     def await_training(self, job: Job) -> None:
         """Wait until all ranks of a job train."""
         wait_for(
             f"all ranks train, see {job.log}",
-            lambda: [r for r in self.stack.ranks(job.job_id).values() if r["steps"] > 10][RANKS - 1 :],
+            lambda: sum(rank["steps"] > 10 for rank in self.stack.ranks(job.job_id).values()) >= RANKS,
             FINDING_SECONDS,
         )
 
@@ -79,8 +79,8 @@ class EndingJobs:
 
 
 @contextlib.contextmanager
-def forked_ranks(zygote: Zygote, environment: dict[str, str], log: Path) -> Any:
-    """Run the ranks of a job as forks of a process that has imported torch, so without a launcher; they are ended."""
+def forked_ranks(zygote: Zygote, environment: dict[str, str], log: Path) -> Iterator[None]:
+    """Fork the ranks of a job from a process that has imported torch, without a launcher; kill them at the end."""
     port = free_port()
     pids = [
         zygote.ask(run=SCRIPT, env=environment | rank_environment(rank, RANKS, port), log=str(log))["pid"]

@@ -1,4 +1,4 @@
-"""Train with DDP. At step 30 rank 1 is stopped at the place that the variable PLACE names."""
+"""Train with DDP. At step 30 rank 1 stops itself at the place that the variable PLACE names."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ import zmon
 
 STRUCK, STEP = 1, 30
 PAUSE = 0.02  # seconds in each step
-LATE_SECONDS = 0.5  # the others enter a collective so long after the rank that waits for it
+LATE_SECONDS = 0.5  # the other ranks enter the collective this long after the rank that waits in it
 
 
 class StoppingTensor(torch.Tensor):

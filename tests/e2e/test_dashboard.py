@@ -31,7 +31,7 @@ def stalled(stack: RunningStack, recovering_jobs: Jobs) -> Iterator[Job]:
         yield job
 
 
-@pytest.mark.slow  # the two clicks below show a stopped rank as well; tests/dashboards/test_open_page.py has pages
+@pytest.mark.slow  # the test of two clicks shows a stopped rank too, and tests/dashboards/test_open_page.py open pages
 def test_open_views_update_and_name_a_stopped_rank(stack: RunningStack, training: Job, page: Page) -> None:
     page.goto(f"{stack.urls['dashboard']}/job?job_id={training.job_id}")
     banner = page.get_by_test_id("zmon-banner")
@@ -82,7 +82,7 @@ def test_every_view_renders_while_a_job_trains(stack: RunningStack, training: Jo
             assert "range=5m" in page.url
 
 
-@pytest.mark.slow  # the links of an alert are tested in every run
+@pytest.mark.slow  # every run tests the links of an alert
 def test_chosen_time_range_and_host_apply_to_other_views(stack: RunningStack, training: Job, page: Page) -> None:
     recorded = f'zmon:job_host:ranks{{job_id="{training.job_id}"}}'
     wait_for("rules have recorded its hosts", lambda: stack.query(recorded), 60)
@@ -98,9 +98,8 @@ def test_chosen_time_range_and_host_apply_to_other_views(stack: RunningStack, tr
     page.wait_for_url(f"**host={HOST}*")
     assert "range=1h" in page.url
     page.keyboard.press("Escape")
-    expect(page.get_by_test_id("stPopover")).to_contain_text(
-        f"on {HOST}"
-    )  # now the links to other views have the host, too
+    # When the popover shows the host, the links to other views have it too.
+    expect(page.get_by_test_id("stPopover")).to_contain_text(f"on {HOST}")
     page.get_by_test_id("stPageLink").get_by_text("Hardware", exact=True).click()
     page.wait_for_function(SETTLED, arg="Hardware", timeout=20_000)
     query = parse_qs(urlsplit(page.url).query)
@@ -110,7 +109,7 @@ def test_chosen_time_range_and_host_apply_to_other_views(stack: RunningStack, tr
     save_screenshot(page, "host-hardware")
 
 
-@pytest.mark.slow  # the views of a job that lives, and the way from an alert to the stack, are in every run
+@pytest.mark.slow  # every run tests the views of a healthy job, and the way from an alert to the stack
 def test_every_view_renders_while_a_job_stalls(stack: RunningStack, stalled: Job, browser: Browser) -> None:
     query = f"job_id={stalled.job_id}&range=5m&rank={RANK}"
     for device, views in VIEWS_BY_DEVICE.items():

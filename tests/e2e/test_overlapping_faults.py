@@ -21,7 +21,7 @@ FIRST, SECOND = 1, 2
 
 @dataclass(frozen=True)
 class Overlap:
-    """Two faults of one job, and the launcher that reacts to the second one."""
+    """Two faults of one job, and the launcher of the job."""
 
     first_fault: str  # of the job's script; "": the first rank is stopped
     cause: str
@@ -54,13 +54,15 @@ def test_second_culprit_joins_the_finding_with_its_severity_and_advice(
     assert first["ranks"] == [FIRST]
     os.kill(stack.ranks(job.job_id)[SECOND]["pid"], overlap.second_signal)
 
-    def findings_of_both() -> Any:
+    def findings_of_both() -> list[dict[str, Any]]:
         return [f for f in stack.findings(job.job_id, active=False) if f["ranks"] == [FIRST, SECOND]]
 
     try:
         (joined,) = wait_for("both ranks are named", findings_of_both, JOINED_SECONDS)
-    finally:  # pytest prints it if the test fails
-        print([(f["cause"], f["severity"], f["ranks"], f["summary"]) for f in stack.findings(job.job_id, active=False)])
+    except AssertionError as error:
+        findings = stack.findings(job.job_id, active=False)
+        summaries = [(f["cause"], f["severity"], f["ranks"], f["summary"]) for f in findings]
+        raise AssertionError(f"{error}; findings: {summaries}") from None
     second_cause = "rank_frozen" if overlap.second_signal == signal.SIGSTOP else "rank_exited"
     assert (joined["id"], joined["cause"], joined["severity"]) == (first["id"], overlap.cause, "critical")
     assert [(f["cause"], f["ranks"]) for f in joined["evidence"]["joined"]] == [(second_cause, [SECOND])]

@@ -28,7 +28,7 @@ def test_stall_pages_once_if_hub_agent_and_prometheus_are_killed(stack: RunningS
             ("--storage.tsdb.path", f"{stack.urls['prometheus']}/-/ready"),
         ):
             process_with(stack, word).kill()
-            time.sleep(0.5)
+            time.sleep(0.5)  # so that the killed process does not answer any more
             wait_for(f"{word} is back", lambda url=url: is_up(url), 30)
         time.sleep(SETTLED_SECONDS)
         assert pages(stack, training, struck) == ["firing"]

@@ -1,4 +1,4 @@
-"""Tests of pauses of real jobs: one that recurs where no hook sees it warns once; that of the whole host never does."""
+"""Tests of pauses of real jobs: a recurring pause that no hook sees warns once, a pause of the whole host never."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_recurring_pause_is_a_warning_once_and_then_info(
 
 
 def signal_all(processes: list[psutil.Process], number: int) -> None:
-    """Send a signal to those that still run."""
+    """Send a signal to those processes that still run."""
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.send_signal(number)

@@ -10,7 +10,7 @@ import requests
 
 from tests.e2e.running_stack import Job, RunningStack, wait_for
 
-HOT = 2
+HOT = 2  # the rank with the hot shard, `hot` in the script
 SCRIPT = """
 import time, torch, torch.distributed as dist, zmon
 zmon.attach()

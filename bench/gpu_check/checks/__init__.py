@@ -1,4 +1,7 @@
-"""The checks of the kit, in the order in which they run: what others depend on first, what may break the GPU last."""
+"""The checks of the kit, in the order in which they run.
+
+Checks on which other checks depend come first. A check that may break the GPU comes last.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Freezes and kills a rank of a job that an agent and a hub watch: the finding must name the cause and only this rank.
 
-Agent and hub are processes as users start them; they need no Prometheus. The last rank is struck. In a job of several
-ranks the others then wait for it in a collective.
+Agent and hub are processes as users start them; they need no Prometheus. The fault strikes the last rank. In a job of
+several ranks, the other ranks then wait for it in a collective.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Watch:
 
     def findings(self) -> list[Finding]:
         """Return the active findings about the job that count in a drill."""
-        return [finding for finding in client.findings(self.hub, JOB_ID, True) if counts(finding)]
+        return [finding for finding in client.findings(self.hub, JOB_ID, active=True) if counts(finding)]
 
 
 def run(kit: Kit, setting: Setting) -> Iterator[Result]:
@@ -62,16 +62,16 @@ def run(kit: Kit, setting: Setting) -> Iterator[Result]:
         _await_training(watch, setting, kit.seconds(_START_SECONDS))
         rank = setting.ranks - 1
         process = psutil.Process(watch.ranks()[rank].pid)
-        struck = time.time()
+        onset = time.time()
         process.suspend()
         try:
-            yield _await_finding(watch, "frozen", "rank_frozen", rank, struck, kit.seconds(_FINDING_SECONDS))
+            yield _await_finding(watch, "frozen", "rank_frozen", rank, onset, kit.seconds(_FINDING_SECONDS))
         finally:
             process.resume()
         yield _await_resolved(watch, kit.seconds(_RESOLVE_SECONDS))
-        struck = time.time()
+        onset = time.time()
         process.kill()
-        yield _await_finding(watch, "killed", "rank_exited", rank, struck, kit.seconds(_FINDING_SECONDS))
+        yield _await_finding(watch, "killed", "rank_exited", rank, onset, kit.seconds(_FINDING_SECONDS))
         time.sleep(kit.seconds(_SETTLE_SECONDS))
         yield compare_culprits([finding.ranks for finding in watch.findings()], rank)
 
@@ -114,6 +114,8 @@ def compare_culprits(culprits: list[tuple[int, ...]], rank: int) -> Result:
 
 
 def _await_training(watch: Watch, setting: Setting, seconds: float) -> None:
+    """Wait until each rank has finished STEPS steps. Raises JobFailed after these seconds."""
+
     def trains() -> bool:
         states = watch.ranks().values()
         is_known = client.job(watch.hub, JOB_ID) is not None
@@ -125,12 +127,14 @@ def _await_training(watch: Watch, setting: Setting, seconds: float) -> None:
         raise JobFailed(f"the job did not train under agent and hub within {seconds:.0f} s:\n{logs}")
 
 
-def _await_finding(watch: Watch, what: str, cause: str, rank: int, struck: float, seconds: float) -> Result:
+def _await_finding(watch: Watch, what: str, cause: str, rank: int, onset: float, seconds: float) -> Result:
+    """Wait for the first finding since the onset of a fault (unix seconds); return the result of the fault."""
+
     def current() -> Finding | None:
-        return next((finding for finding in watch.findings() if finding.detected >= struck), None)
+        return next((finding for finding in watch.findings() if finding.detected >= onset), None)
 
     finding = _poll(current, seconds)
-    return compare_finding(what, cause, rank, finding, time.time() - struck if finding else seconds)
+    return compare_finding(what, cause, rank, finding, time.time() - onset if finding else seconds)
 
 
 def _await_resolved(watch: Watch, seconds: float) -> Result:
@@ -142,6 +146,7 @@ def _await_resolved(watch: Watch, seconds: float) -> Result:
 
 
 def _poll(condition: Callable[[], T], seconds: float) -> T:
+    """Return the first true answer of a condition, or its last answer after these seconds."""
     deadline = time.monotonic() + seconds
     while not (answer := condition()) and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)

@@ -16,7 +16,7 @@ _LIMIT_SECONDS = 60.0  # of the job; it takes a few seconds, so a longer job han
 
 
 def run(kit: Kit, setting: Setting) -> Iterator[Result]:
-    """Run the job and compare."""
+    """Run the job and compare the time of its host with the duration of the kernel."""
     job = kit.run(setting, "synchronization", seconds=_LIMIT_SECONDS)
     yield from compare(job.records(SubmittedSteps)[0])
 

@@ -13,7 +13,7 @@ from bench.gpu_check import nvidia_smi
 from bench.gpu_check.jobs.joining import join, rank
 from bench.gpu_check.records import AllocatorFigures, write
 
-HELD_BYTES, FREED_BYTES = 256 << 20, 512 << 20  # so allocated, reserved and peak differ
+HELD_BYTES, FREED_BYTES = 256 << 20, 512 << 20  # both, so that the allocated, reserved and peak bytes differ
 _STEADY_SECONDS = 2.5  # the probe reads the allocator at most once a second
 
 

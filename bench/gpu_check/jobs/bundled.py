@@ -1,4 +1,4 @@
-"""Runs the command line of the bundled trainer, then writes what the probe measured with."""
+"""Runs the command line of the bundled trainer, then writes whether the probe measured with device events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def main(folder: str, _: str, steps: str) -> None:
     sys.argv = ["trainer", "--preset", "demo", "--steps", steps]
     train()
     if torch.cuda.is_initialized():
-        torch.cuda.synchronize()  # a rank that leaves writes steps that the device has not done without their times
+        # At its end, a rank writes the steps that the device has not done yet, but without their times.
+        torch.cuda.synchronize()
     has_events = probe.current is not None and probe.current.device is not None
     write(folder, rank(), TrainedRank(has_events))
 

@@ -1,7 +1,7 @@
-"""Captures parts of a training step as a CUDA graph, without zmon and while it watches, and replays them.
+"""Captures parts of a training step as a CUDA graph and replays them: first without zmon, then while zmon watches.
 
-The parameters after the replays are compared with those of the same steps without a graph. In a capture of the whole
-step, the optimizer is in the graph, so zmon sees the end of a step while the stream is captured.
+The job compares the parameters after the replays with those after the same steps without a graph. In a capture of the
+whole step, the optimizer is in the graph, so zmon sees the end of a step while the stream is captured.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zmon import probe
 
 REPLAYS = 5
 _WARM_UP_STEPS = 3
-_WIDTH = 32
+_WIDTH, _SAMPLES = 32, 8
 GRADIENTS, WHOLE_STEP = "forward, backward and all-reduce", "the whole step"
 
 
@@ -31,7 +31,7 @@ class CapturedTraining:
         torch.manual_seed(0)
         self.model = nn.Sequential(nn.Linear(_WIDTH, _WIDTH), nn.ReLU(), nn.Linear(_WIDTH, 1)).to(device.place)
         self._optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-2)
-        self._batch = torch.ones(8, _WIDTH, device=device.place)
+        self._batch = torch.ones(_SAMPLES, _WIDTH, device=device.place)
 
     def gradients(self) -> None:
         """Compute the gradients in place."""
@@ -45,13 +45,13 @@ class CapturedTraining:
         self._optimizer.step()
 
     def step(self) -> None:
-        """Do one update."""
+        """Do a whole step without a graph."""
         self.gradients()
         self.update()
 
 
 def main(folder: str, key: str) -> None:
-    """Capture both parts without zmon, then watched, and write the results."""
+    """Capture the gradients and the whole step, without zmon and with it, and write the results."""
     device = join(key)
     timeline = probe.current
     captures = []
@@ -82,7 +82,7 @@ def _difference(what: str, device: Device) -> float:
 
 
 def _capture(training: CapturedTraining, what: str) -> Callable[[], None]:
-    """Warm up on a side stream, as torch requires, capture, and return a function that does one step."""
+    """Warm up on a side stream, as torch requires, and capture; return a function that does one step by a replay."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -91,7 +91,10 @@ def _capture(training: CapturedTraining, what: str) -> Callable[[], None]:
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        (training.step if what == WHOLE_STEP else training.gradients)()
+        if what == WHOLE_STEP:
+            training.step()
+        else:
+            training.gradients()
 
     def step() -> None:
         graph.replay()

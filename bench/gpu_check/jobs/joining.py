@@ -19,7 +19,9 @@ def join(key: str) -> Device:
     setting = BY_KEY[key]
     if not zmon.attach():
         raise SystemExit("zmon did not attach")
-    device: Device = Gpu(local_rank() if setting.backend == "nccl" else 0) if setting.gpus else Cpu()
+    device: Device = Cpu()
+    if setting.gpus:
+        device = Gpu(local_rank() if setting.backend == "nccl" else 0)
     if setting.backend == "nccl":
         dist.init_process_group("nccl", device_id=device.place)
     elif setting.backend:

@@ -28,7 +28,7 @@ _WIDTH = 256
 _LAYERS = 4
 _SAMPLES = 64  # of each rank and step
 _RETIRED_SECONDS = 10.0  # NCCL's watchdog marks collectives as completed some time after the device has done them
-_ASK_SECONDS = 0.2  # between two requests for the flight record: few of them fit in the time of the watchdog
+_ASK_SECONDS = 0.2  # between two requests: few are needed before the watchdog has marked all collectives
 
 
 class Parallelism(Enum):
@@ -56,7 +56,7 @@ def make_train_step(device: Device, parallelism: Parallelism) -> Callable[[], No
         optimizer.zero_grad()
         loss = model(batch).square().mean()
         loss.backward()
-        dist.all_reduce(loss.detach())  # FSDP2 with one rank has no collective of its own: torch leaves them out
+        dist.all_reduce(loss.detach())  # with one rank, torch leaves out all collectives of FSDP2
         optimizer.step()
 
     return step
@@ -69,7 +69,7 @@ def main(folder: str, key: str, parallelism: str, steps: str) -> None:
     for _ in range(int(steps)):
         step()
     device.finish()
-    record = _trained_rank()  # as the agent does: while the process group exists
+    record = _trained_rank()  # while the process group exists, as the agent does
     dist.destroy_process_group()
     write(folder, rank(), record)
 

@@ -1,7 +1,8 @@
 """A simulated GPU for the jobs of the kit: torch.cuda becomes a device with a clock of its own; tensors are on the CPU.
 
-The clock moves only by launched work, so its times are exact. It works later: an event is passed once the job waits for
-the device. NCCL becomes gloo. What the replaced functions do not cover fails as on any torch without CUDA.
+The clock moves only by launched work, so its times are exact. The work is done once the job waits for the device; then
+the device has passed its events too. NCCL becomes gloo. Functions that are not replaced fail as on any torch without
+CUDA.
 """
 
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ ALLOCATED, RESERVED, PEAK = 256 << 20, 768 << 20, 700 << 20
 
 
 class SimulatedGpu:
-    """The end of its queue and its progress, in seconds."""
+    """A device with the end of its queue and its progress, both in seconds of its clock."""
 
     def __init__(self):
         self.queued = self.done = 0.0

@@ -70,9 +70,9 @@ def test_phases_by_device_events_are_the_times_of_the_kernels(run_job, tmp_path)
 @pytest.mark.slow  # another job of the kit is in every run
 def test_marks_are_measured_in_every_mode_by_turns(run_job, tmp_path):
     run_job("marks", ALONE.key, "4")
-    costs = read(tmp_path, 0, MarkCosts)
-    assert {len(blocks) for blocks in costs.by_mode.values()} == {4}
-    results = list(cost.compare_marks(costs))
+    mark_costs = read(tmp_path, 0, MarkCosts)
+    assert {len(blocks) for blocks in mark_costs.by_mode.values()} == {4}
+    results = list(cost.compare_marks(mark_costs))
     assert [result.what for result in results] == [
         "added by a change of phase with host clock", f"added by a change of phase with {EVENTS}",
     ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 import pytest
 
-from bench.gpu_check import nvidia_smi
 from bench.gpu_check.nvidia_smi import SmiFailed, process_bytes, query, rows, value
 from tests.bench.gpu_check.fake_smi import FakeSmi
 
@@ -46,14 +45,23 @@ def test_memory_of_a_process_is_that_on_all_its_gpus(tmp_path):
     assert process_bytes(9, smi.command) is None
 
 
-def test_program_that_is_missing_or_fails_or_answers_otherwise_is_a_failure_with_its_reason(tmp_path):
+def test_missing_program_is_a_failure_with_its_reason():
     with pytest.raises(SmiFailed, match="not installed"):
         query(("index",), command="/nonexistent/nvidia-smi")
+
+
+def test_program_that_fails_is_a_failure_with_its_first_line(tmp_path):
     program = tmp_path / "nvidia-smi"
     program.write_text("#!/bin/sh\necho No devices were found\nexit 6\n")
     program.chmod(0o755)
     with pytest.raises(SmiFailed, match="No devices were found"):
         query(("index",), command=str(program))
+
+
+def test_lines_with_another_number_of_values_are_a_failure():
     with pytest.raises(SmiFailed, match="another number of values"):
         rows("0, 1\n", ("index",))
-    assert nvidia_smi.rows("", ("index",)) == []
+
+
+def test_empty_answer_has_no_rows():
+    assert rows("", ("index",)) == []

@@ -20,7 +20,7 @@ torch.distributed.elastic.multiprocessing.errors.ChildFailedError: worker
 
 
 def make_kit(tmp_path, machine, seconds=60.0):
-    """Return the kit of a check on this machine, with so much time."""
+    """Return the kit of a check on this machine, whose time is over after `seconds`."""
     return Kit(machine, tmp_path, time.monotonic() + seconds)
 
 
@@ -84,7 +84,7 @@ def test_check_that_breaks_keeps_its_earlier_results(tmp_path, error, note):
 
 
 def test_failure_after_the_time_limit_is_not_checked(tmp_path):
-    """A job that the limit cuts off fails for that reason."""
+    """The time limit ends a job, so its failure does not count."""
     kit = make_kit(tmp_path, WITH_GPU, seconds=0.05)
 
     def fails_late(kit, setting):

@@ -12,7 +12,7 @@ MOMENTS = {
 FROZEN = Recovery("frozen", 1, 420, 12.0, 600.0, 1, MOMENTS)
 KILLED = Recovery("killed", 0, 900, 9.0, 600.0, 1, {"relaunch": 1.0, "regained": 9.0})
 LOST = replace(FROZEN, lost_seconds=None, num_launches=0, moments={"finding": 0.6})
-WITHOUT = ArmRun(CALM, 7200, 1800.0, 0.25, (), 0.5)
+NO_FAULTS = ArmRun(CALM, 7200, 1800.0, 0.25, (), 0.5)
 ACTS = ArmRun("acts", 7200, 1863.0, 0.25, (FROZEN, KILLED) * 3, 0.5)
 NO_ACTS = ArmRun("no acts", 7200, None, 0.25, (KILLED, LOST), 0.5)
 
@@ -36,22 +36,22 @@ def test_phases_sum_to_the_recovery():
 
 
 def test_table_has_the_measured_ratio_and_the_one_at_five_minutes():
-    line = next(line for line in lines([WITHOUT, ACTS], 300.0) if line.startswith("| acts"))
+    line = next(line for line in lines([NO_FAULTS, ACTS], 300.0) if line.startswith("| acts"))
     assert line == "| acts | 6 | 300 s | 7,200 | 31.05 | 1.035 | 10.5 s ± 1.7 | 1.035 ± 0.006 |"
 
 
 def test_arm_whose_rank_stays_frozen_has_a_lower_bound():
-    line = next(line for line in lines([WITHOUT, NO_ACTS], 300.0) if line.startswith("| no acts"))
+    line = next(line for line in lines([NO_FAULTS, NO_ACTS], 300.0) if line.startswith("| no acts"))
     assert line == "| no acts | 2 | 300 s | 7,200 | ≥ 60.45 (computed) |  | ≥ 304.5 s | ≥ 2.015 (overlapping) |"
 
 
 def test_other_number_of_steps_is_not_compared():
-    line = next(line for line in lines([WITHOUT, replace(ACTS, num_steps=10)], 300.0) if line.startswith("| acts"))
+    line = next(line for line in lines([NO_FAULTS, replace(ACTS, num_steps=10)], 300.0) if line.startswith("| acts"))
     assert "| 31.05 |  | 10.5 s" in line
 
 
 def test_phases_have_a_line_for_each_arm_and_kind():
-    text = "\n".join(lines([WITHOUT, ACTS, NO_ACTS], 300.0))
+    text = "\n".join(lines([NO_FAULTS, ACTS, NO_ACTS], 300.0))
     assert text.count("| frozen |") == text.count("| killed |") == 2
     assert "| acts | frozen | 3 | 1 | 0.60 | 0.40 | 0.50 | 0.50 | 2.00 | 2.00 | 0.50 | 5.50 | 12.0 |" in text
     assert CLOCKWORK in text

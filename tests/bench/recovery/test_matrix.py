@@ -38,6 +38,7 @@ def test_every_cell_has_a_drill():
 
 
 def table(*rows):
+    """Return the lines of the table of these rows, without its heading."""
     return [line for line in matrix.lines(rows) if line.startswith("| ")][1:]
 
 
@@ -60,17 +61,15 @@ def test_restart_without_a_finding_leaves_its_moments_empty():
 
 
 def test_wrong_acts_of_plays_that_did_not_break_are_counted():
-    wrong, broken = (
-        replace(ACTED, acts=(replace(ACT, ranks=(0,)),)),
-        replace(ACTED, repeat=1, broken="it did not train"),
-    )
+    wrong = replace(ACTED, acts=(replace(ACT, ranks=(0,)),))
+    broken = replace(ACTED, repeat=1, broken="it did not train")
     assert table(wrong, broken)[0].endswith("| act | 0 | 1 |")
     assert [*matrix.lines([broken])][-1] == f"- {FROZEN}, repeat 1: it did not train"
 
 
 @pytest.fixture
 def plays(monkeypatch):
-    """The cells that are played, with the policy of the stage."""
+    """The plays so far, each with the name of its cell, the repeat and the policy of the stage; no job is started."""
     played = []
 
     def play(drill, stage, draw):

@@ -33,10 +33,13 @@ def test_step_is_reached_when_it_was_first_finished():
     assert [job.reached(number) for number in (3, 4, 5)] == [104.5, 124.0, None]
 
 
-def test_training_begins_with_the_first_step_of_all_ranks():
-    job = training(*FIRST, *SECOND)
-    assert job.began == 103.0
-    assert job.usual_seconds == 0.5
+def test_training_begins_when_rank_0_is_ready_for_its_first_step():
+    assert training(*FIRST, *SECOND).began == 103.0
+
+
+def test_usual_step_is_the_median_of_the_newest_launch():
+    slower = ("began 120 13", "step 130 3", "step 131 4", "step 132 5", "step 140 6")
+    assert training(*FIRST, *slower).usual_seconds == 1.0
 
 
 def test_relaunch_is_the_first_launch_with_steps():

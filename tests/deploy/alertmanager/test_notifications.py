@@ -20,12 +20,12 @@ pytestmark = pytest.mark.e2e
 TEMPLATE = REPOSITORY / "deploy/alertmanager/zmon.tmpl"
 NUM_ALERTS = 8
 INTERVALS = {
-    # The alerts of a test arrive within a second, so the group must wait so long for all of them.
+    # The alerts of a test arrive within a second, so a group waits for one second.
     "group_wait: 5s": "group_wait: 1s",
     "group_wait: 30s": "group_wait: 1s",
     "group_interval: 1m": "group_interval: 200ms",
 }
-SETTLED_SECONDS = 2.0  # the wait of a new group, and five intervals of one
+SETTLED_SECONDS = 2.0  # the wait of a new group (1 s), and then five intervals of it
 LINKS = {"dashboard_url": "https://zmon.example.org/job?job_id=ads&rank=2", "runbook_url": "https://git.example.org/x"}
 
 
@@ -43,10 +43,10 @@ def send_to_webhook(config, folder, url):
             webhook["url"] = url
 
 
-OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("pagerduty", "opsgenie", "teams")]
+SLOW_EXAMPLES = [pytest.param(name, marks=pytest.mark.slow) for name in ("pagerduty", "opsgenie", "teams")]
 
 
-@pytest.fixture(params=["slack", *OTHERS])
+@pytest.fixture(params=["slack", *SLOW_EXAMPLES])
 def alerting(request, tmp_path):
     """An Alertmanager with an example: its URL, the name of the example, and the calls of its receivers."""
     text = examples()[f"{request.param}.yml"].replace("/etc/alertmanager/zmon.tmpl", str(TEMPLATE))
@@ -77,7 +77,7 @@ def is_ready(address):
 
 
 def post(url, alerts, seconds):
-    """Send alerts that begin now and end these seconds from now, or that have ended."""
+    """Send alerts that begin now and end `seconds` from now; a negative number means that they have ended."""
     now = datetime.now(UTC)
     end = now + timedelta(seconds=seconds)
     times = {"startsAt": min(now, end - timedelta(seconds=1)).isoformat(), "endsAt": end.isoformat()}

@@ -1,4 +1,4 @@
-"""The real Helm, by its library, and the schemas of Kubernetes. It runs with Python 3.12 of .venv-helm, as a program.
+"""A program that calls the real Helm, by its library, and the schemas of Kubernetes. It needs the Python of .venv-helm.
 
 engine.py lint CHART                  print what `helm lint` says, as JSON
 engine.py install CHART KUBECONFIG    install a chart with the values on stdin (JSON); exit 1 with the error

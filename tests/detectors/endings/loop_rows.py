@@ -38,7 +38,7 @@ def running(step: int, **changes) -> list[RankState]:
 
 
 def loop(name: str, due_: str, ends: list[LaunchEnd], ranks: list[RankState], note: str = "", later: float = 40) -> Row:
-    """Return a launch that follows these ends; the last of them was so many seconds ago."""
+    """Return the row of a launch after these ends, `later` seconds after the last one of them."""
     return row(name, due_, ranks, note, earlier_ends=ends, time=ends[-1].ended + later)
 
 

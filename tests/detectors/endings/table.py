@@ -15,7 +15,7 @@ from zmon.schema.rank import EXECUTED, LastWords, RankState
 
 RANK = 1  # the rank that ends first
 LAUNCHER_PID, OTHER_PID = 900, 4711
-AGO = 3.0  # seconds since it began to end
+AGO = 3.0  # seconds since this rank began to end
 STORE_ERROR = "torch.distributed.DistStoreError"
 MESH_ERROR = "Gloo connectFullMesh failed with [gloo/transport/tcp/pair.cc:152] timed out, remote=[10.0.0.2]:5826$0"
 STORE_TIMEOUT = "The client socket has timed out after 60000ms while trying to connect to (10.0.0.1, 29500)."
@@ -27,7 +27,7 @@ class Launcher:
 
     name: str
     restarts: int | None = None
-    survivors: str | None = None  # the signal that it sends them
+    survivors: str | None = None  # the signal that it sends to the survivors
 
 
 TORCHRUN = Launcher("torchrun", 0, "SIGTERM")
@@ -50,7 +50,7 @@ class Way:
     status: str | None  # None: unknown, as its process still runs
     says: tuple[str, str, str] | None = None  # kind, type and message of its last words
     fails: bool = True  # the launcher ends the survivors
-    slow: bool = False  # its process needs 0.8 s to end after its last words
+    slow: bool = False  # the process of the rank needs 0.8 s to end after its last words
     in_collective: bool | None = None
     at_the_end: str | None = "warning"  # severity after all others have finished; None: quiet
 
@@ -80,7 +80,7 @@ WAYS = (
 
 
 def dead_(rank: int, began: float, gone: float, status: str, last_words: LastWords | None, **changes) -> RankState:
-    """Return a rank that began to end and was seen dead so many seconds ago."""
+    """Return a rank that began to end `began` seconds ago and was seen dead `gone` seconds ago."""
     state = {
         "alive": False,
         "process_state": None,
@@ -98,12 +98,12 @@ def _survivor(rank: int, delay: float, when: str, launcher: Launcher, failed: bo
     broken = AGO - delay - 0.04 - rank * 0.003
     ended_by = launcher.survivors if failed else None
     status = f"signal {ended_by}" if ended_by else "exit code 1"
-    if when == "init":  # it waits for the others at the store, and not in a collective
+    if when == "init":  # the rank waits for the others at the store, and not in a collective
         if ended_by:
             last_words = words("signal", "SIGTERM", 'File "train.py", line 3', NOW - broken + 0.06)
             last_words = replace(last_words, sender_pid=LAUNCHER_PID)
             return dead_(rank, broken - 0.06, broken - 0.1, status, last_words, **changes)
-        last_words = words("exception", "torch.distributed.DistStoreError", STORE_TIMEOUT, NOW - broken)
+        last_words = words("exception", STORE_ERROR, STORE_TIMEOUT, NOW - broken)
         return dead_(rank, broken, broken - 0.8, status, last_words, **changes)
     last_words = words("exception", "builtins.RuntimeError", DISCONNECT, NOW - broken)
     return dead_(

@@ -1,11 +1,11 @@
-"""Tests of what findings about crash loops say; the rows of loop_rows.py have what is one."""
+"""Tests of what findings about crash loops say. The rows of loop_rows.py show which jobs are in a crash loop."""
 
 import pytest
 
 from tests.detectors.endings.loop_rows import LOOPS, end, failing, loop, running
 from tests.detectors.stalls import STALL
 
-BY_NAME = {each.scene: each for each in LOOPS}
+BY_NAME = {row_.scene: row_ for row_ in LOOPS}
 
 
 def finding_of(row_):
@@ -34,10 +34,6 @@ def test_finding_has_the_starts_and_what_they_share():
          "each ended before its first step by rank 2 on node-a", "configuration"),
         ("each start fails with another error", ("node-a",),
          "the errors differ, the last was ValueError: bad sample", "belongs to step 118"),
-        ("the start of a supervisor fails", ("node-a",),
-         "no launcher will restart the job, but something started it again 10 s after its last end", ""),
-        ("the last restart of a launcher fails", ("node-a",), "nothing will restart the job", ""),
-        ("the start of a person fails", ("node-a",), "nothing will restart the job", ""),
     ],
 )  # fmt: skip
 def test_texts_follow_from_what_the_starts_share(name, hosts, text, advice):
@@ -45,6 +41,21 @@ def test_texts_follow_from_what_the_starts_share(name, hosts, text, advice):
     assert finding.hosts == hosts
     assert text in finding.summary
     assert advice in finding.detail
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("the start of a supervisor fails",
+         "no launcher will restart the job, but something started it again 10 s after its last end"),
+        ("the last restart of a launcher fails", "nothing will restart the job"),
+        ("the start of a person fails", "nothing will restart the job"),
+    ],
+)  # fmt: skip
+def test_summary_of_a_single_failure_says_what_will_restart_the_job(name, text):
+    finding = finding_of(BY_NAME[name])
+    assert finding.hosts == ("node-a",)
+    assert text in finding.summary
 
 
 def test_restarts_of_a_supervisor_are_not_counted():

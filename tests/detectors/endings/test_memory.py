@@ -14,6 +14,7 @@ LOADER = "DataLoader worker (pid 77) is killed by signal: Killed."
 
 
 def window(group_kills=0, host_kills=4, killed_pid=None, when=NOW - 2, host="node-a", group=GROUP):
+    """Return a host after these numbers of kills (before: 0 and 4); the kernel's log has the kill of `killed_pid`."""
     text = f"Memory cgroup out of memory: Killed process {killed_pid} (python) total-vm:9kB, anon-rss:8kB"
     events = (KernelEvent(when, "oom", None, text),) if killed_pid else ()
     before = HostSample(cgroups=(group,), load=LOAD)

@@ -32,7 +32,8 @@ def wrapped():
     return replace(error, root="builtins.RuntimeError: cannot read shard 17", where="read() at train.py:43")
 
 
-def used(number):
+def without_restarts_left(number):
+    """Return a rank that was killed in a job that has used all of this number of restarts."""
     return [killed(2, max_restarts=number, restart_count=number)]
 
 
@@ -44,8 +45,8 @@ def used(number):
         ([dead(3), *others(3)], "killed without last words"),
         ([raised(3, last_words=wrapped()), *others(3)], ": cannot read shard 17 (in read() at train.py:43)"),
         (restarting(2, 10.0), "3 restarts left"),
-        (used(1), "used its only restart"),
-        (used(3), "used all its 3 restarts"),
+        (without_restarts_left(1), "used its only restart"),
+        (without_restarts_left(3), "used all its 3 restarts"),
         ([gloo_aborted(0, 4000), lost(1, 5000), lost(2, 4000), lost(3, 4000)],
          "collective 301 of group 0: all_reduce of 4000 bytes: ranks 0, 2, 3; all_reduce of 5000 bytes: rank 1"),
     ],
@@ -54,10 +55,16 @@ def test_summary_says_what_happened(ranks, text):
     assert text in detect(*ranks).summary
 
 
-def test_evidence_has_the_whole_message_the_pair_and_the_collective():
+def test_evidence_has_the_whole_message():
     assert detect(raised(1, 1.2, "bad\nworse"), *others(1, terminated)).evidence.last_words.message == "bad\nworse"
+
+
+def test_evidence_of_a_size_mismatch_has_the_collective():
     evidence = detect(gloo_aborted(0, 4000), lost(1, 5000), lost(2, 4000), lost(3, 4000)).evidence
     assert (evidence.group, evidence.sequence) == ("0", 301)
+
+
+def test_evidence_of_a_broken_connection_has_the_pair():
     pair = detect(*PAIR, hardware=windows())
     assert (pair.hosts, pair.evidence.pair) == (("node-b", "node-c"), (1, 2))
     assert "10.0.0.3" in pair.summary  # of the wrapped error
@@ -99,4 +106,7 @@ def test_quiet_once_the_launcher_has_restarted_the_job():
 def test_finding_stays_open_until_it_is_clear_why_ranks_ended(gone, over):
     now = snapshot(finished(0, 20.0), finished(1, 20.0), finished(2, 20.0), disconnected(3, gone))
     assert STALL.can_resolve(now, finding()) is over
+
+
+def test_finding_resolves_when_all_ranks_train():
     assert STALL.can_resolve(snapshot(*map(rank_state, range(4))), finding())

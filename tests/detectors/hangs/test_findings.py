@@ -34,7 +34,8 @@ def test_evidence_has_the_collective_that_can_never_end(scene, place):
 
 
 def test_finding_that_fits_less_well_has_less_confidence():
-    alone, two = (finding_about(records(**r)).confidence for r in ({"r0": flight()}, {"r0": flight(), "r3": flight()}))
+    alone = finding_about(records(r0=flight())).confidence
+    two = finding_about(records(r0=flight(), r3=flight())).confidence
     assert two < alone == 0.8
     never_started = job(*(away(rank, "init", 1805.0, 1800.0, step=0) for rank in range(3)), rest=None)
     assert finding_about(never_started).confidence < finding_about(job(away(1, "init"))).confidence
@@ -53,7 +54,8 @@ def test_onset_is_the_last_step_of_the_rank_that_is_overdue_longest():
 
 
 def test_onset_stays_when_records_refine_the_cause():
-    before, after = (finding_about(records(records_of_rest=r, r2=r2)) for r, r2 in ((None, None), (WAITS, flight())))
+    before = finding_about(records(records_of_rest=None, r2=None))
+    after = finding_about(records(records_of_rest=WAITS, r2=flight()))
     assert (before.cause, after.cause) == ("unknown", "compute_hang")
     assert (before.onset, before.step) == (after.onset, after.step) == (NOW - 5.0, 100)
 

@@ -19,15 +19,16 @@ def step(number, sent=USUAL, stands_for=1, mean=None):
     )
 
 
-def job(steps, less=None, **changes):
+def job(steps, less=0, **changes):
     """Return a job with these steps; its totals are those of the steps, less `less` bytes of rank 2 from step 40."""
     ranks = len(steps[0].sent_bytes["all_reduce"])
-    totals, with_totals = [10**9] * ranks, []
-    for each in steps:
-        sent = (each.mean or each).sent_bytes["all_reduce"]
-        totals = [total + each.stands_for * amount for total, amount in zip(totals, sent, strict=True)]
-        missing = [(less or 0) * (rank == 2 and each.step >= 40) for rank in range(ranks)]
-        with_totals.append(changed(each, total_sent_bytes=tuple(t - m for t, m in zip(totals, missing, strict=True))))
+    totals = [10**9] * ranks
+    with_totals = []
+    for step_ in steps:
+        sent = (step_.mean or step_).sent_bytes["all_reduce"]
+        totals = [total + step_.stands_for * amount for total, amount in zip(totals, sent, strict=True)]
+        missing = [less * (rank == 2 and step_.step >= 40) for rank in range(ranks)]
+        with_totals.append(changed(step_, total_sent_bytes=tuple(t - m for t, m in zip(totals, missing, strict=True))))
     return replace(snapshot(*(rank_state(rank, **changes) for rank in range(ranks))), steps=tuple(with_totals))
 
 
@@ -39,7 +40,9 @@ def steps(uneven=None, usual=USUAL):
 SKIPS = {40: (1000, 0, 1000, 1000)}
 MEAN = step(32, (1000, 937.5, 1000, 1000))  # of sixteen steps, one of them without collectives of rank 1
 SAMPLED = [step(16 * n, stands_for=16, mean=MEAN if n == 2 else step(16 * n)) for n in range(1, 30)]
-SHADOWS = step(32, (1000, 13_500, 1000, 1000))  # the mean of sixteen steps, one of them with 200 more of rank 1
+# A rank without batches repeats the collectives of the others: torch's Join calls this shadowing. This is the mean of
+# sixteen steps; in one of them, rank 1 has the all-reduces of 200 more steps.
+SHADOWS = step(32, (1000, 13_500, 1000, 1000))
 SHADOWED = [step(16 * n, stands_for=16, mean=SHADOWS if n == 2 else step(16 * n)) for n in range(1, 30)]
 TWO = (1000, 1000)
 
@@ -94,7 +97,8 @@ def test_stall_is_quiet_about_ranks_that_differ_by_design(scene):
 
 
 def test_shift_lasts_until_its_launch_has_ended_or_the_rank_has_made_up_for_it():
-    (shift,), later = STALL.detect(job(steps(SKIPS))), [step(number) for number in range(41, 105)]
+    (shift,) = STALL.detect(job(steps(SKIPS)))
+    later = [step(number) for number in range(41, 105)]
     assert shift.step == 40
     assert STALL.can_resolve(job([step(40), *later]), shift), "its step is there and shows no shift"
     assert not STALL.can_resolve(job(later), shift)

@@ -26,7 +26,7 @@ def connection_samples(rank, peer, rate, num_bytes=2 * MB):
 
 
 def window(host, sends, up=True, before_up=True, worked=frozenset({"eth1"}), num_bytes=2 * MB):
-    """Return a host that sent to its peers."""
+    """Return a host that sent to its peers; `sends` has the rate in bytes per second, by peer."""
     pairs = [connection_samples(number(host), address(peer), rate, num_bytes) for peer, rate in sends.items()]
     now = TcpSample(0, tuple(after for _, after in pairs), (address(host),), ("eth1",))
     nic = NicSample("eth1", "tcp", up, None, 0, 0, {})
@@ -37,7 +37,7 @@ def window(host, sends, up=True, before_up=True, worked=frozenset({"eth1"}), num
 
 
 def cluster(hosts=NODES, slow=(), slow_pairs=(), rate=40 * MB, slow_rate=4 * MB):
-    """Return hosts that all send to each other; to and from some of them, and between some pairs, slowly."""
+    """Return hosts that all send to each other. Traffic of the hosts in `slow`, and between `slow_pairs`, is slow."""
 
     def rate_between(host, peer):
         return slow_rate if {host, peer} & set(slow) or {host, peer} in map(set, slow_pairs) else rate
@@ -99,5 +99,6 @@ def connection(rank, peer, timeouts=0, **changes):
 
 
 def job(windows):
+    """Return a job with one rank on each of these hosts."""
     windows = list(windows)
     return snapshot(*(rank_state(i, host=w.host) for i, w in enumerate(windows)), hardware=windows)

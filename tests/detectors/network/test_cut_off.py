@@ -28,11 +28,13 @@ def test_evidence_has_every_link_whose_data_waits():
 
 
 def test_single_host_has_its_device():
-    cut_off, without_link = finding_about(cut("ab", "da", links=RING, silent=STAR)), finding_about(down())
+    cut_off = finding_about(cut("ab", "da", links=RING, silent=STAR))
+    without_link = finding_about(down())
     assert cut_off.evidence.device == without_link.evidence.device == "eth1"
     assert "ethtool eth1" in cut_off.detail
 
 
 def test_pair_without_other_hosts_has_less_confidence():
-    two, four = finding_about(cut("ab", "ba", hosts=NODES[:2])), finding_about(cut("ab", "ba"))
-    assert two.confidence < four.confidence
+    two_hosts = finding_about(cut("ab", "ba", hosts=NODES[:2]))
+    four_hosts = finding_about(cut("ab", "ba"))
+    assert two_hosts.confidence < four_hosts.confidence

@@ -7,11 +7,19 @@ import pytest
 from tests.build import rank_state, snapshot
 from tests.detectors.network.hosts import EIGHT, MB, NODES, cluster, job, window, with_tcp
 from zmon.detectors.network.slow_links import slow_network, slow_network_steps
+from zmon.detectors.slow import Straggler
+
+STRAGGLER = Straggler()
+
+
+def culprit(snapshot_):
+    """Return the slow host or pair of a job, by the thresholds of the detector."""
+    return slow_network(snapshot_, STRAGGLER.quicker_ratio, STRAGGLER.busy_seconds, STRAGGLER.alike_ratio)
 
 
 def slow(windows):
-    """Return the culprit, with the thresholds of the detector."""
-    return slow_network(job(windows), 2.5, 0.1, 1.6)
+    """Return the slow host or pair of a job on these hosts."""
+    return culprit(job(windows))
 
 
 def changed(host, rates, **cluster_of):
@@ -26,6 +34,7 @@ def ring(*rates):
 
 
 def reopened():
+    """Return a cluster with the slow host node-b, whose connections to its peers have more sockets than before."""
     windows = cluster(slow=["node-b"])
     peers = tuple(replace(peer, num_sockets=3) for peer in windows[1].now.tcp.peers)
     return [windows[0], with_tcp(windows[1], peers=peers), *windows[2:]]
@@ -99,7 +108,7 @@ def test_quiet_without_a_single_slow_host_or_pair(windows):
     ],
 )
 def test_quiet_without_connections_of_the_job(quiet):
-    assert slow_network(quiet, 2.5, 0.1, 1.6) is None
+    assert culprit(quiet) is None
 
 
 def test_slow_host_is_reported_with_its_device_and_rates():

@@ -1,6 +1,6 @@
 """The form of the rows of docs/slowness.md: what a job does, and what a detector says about it, or that it is quiet.
 
-The rows are in `slow_ranks.py`, `uneven_work.py`, `slower_jobs.py` and `table.py`.
+The rows are in `slow_ranks.py`, `slow_hosts.py`, `uneven_work.py`, `slower_jobs.py` and `table.py`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ docs/slowness.md is generated from these sections, and `test_table.py` judges ea
 """
 
 from tests.build import dead, rank_state
-from tests.detectors.slow import slow_ranks, slower_jobs, uneven_work
+from tests.detectors.slow import slow_hosts, slow_ranks, slower_jobs, uneven_work
 from tests.detectors.slow.case import Case, Section
 from tests.detectors.slow.slower_jobs import slow_rank_of_slower
 from tests.detectors.slow.uneven_jobs import even, job, late_in, pipeline, slow_loader, with_longer
@@ -39,9 +39,9 @@ SECTIONS = (
     Section("A rank holds the others back", "A rank is compared with the others of its role, step by step. Small, "
             "short or random differences are not reported.", Straggler(), slow_ranks.CASES, slow_ranks.RESOLUTIONS),
     Section("A GPU or a host explains a slow rank", "The hardware of a slow rank is compared with that of the others.",
-            Straggler(), slow_ranks.HOST_CASES, slow_ranks.HOST_RESOLUTIONS),
+            Straggler(), slow_hosts.HOST_CASES, slow_hosts.HOST_RESOLUTIONS),
     Section("A link holds the others back", "If no rank is late and collectives take long, the connections of the "
-            "hosts are compared.", Straggler(), slow_ranks.NETWORK_CASES, slow_ranks.NETWORK_RESOLUTIONS),
+            "hosts are compared.", Straggler(), slow_hosts.NETWORK_CASES, slow_hosts.NETWORK_RESOLUTIONS),
     Section("Work is split unevenly", "One rank or stage always has more work, or in each step a different rank is "
             "late. What costs little is not reported.", Imbalance(), uneven_work.CASES, uneven_work.RESOLUTIONS),
     Section("A job is slower than it was", "The steps of half a minute are compared with the job's baseline.",

@@ -25,9 +25,8 @@ def test_onset_is_the_start_of_the_slow_time(detector, job, seconds):
 
 def test_confidence_in_a_straggler_rises_with_the_duration():
     slow = with_slow_rank(1, forward=0.100)
-    ((just,), (long,)) = map(
-        Straggler().detect, (slow_rank(1, number=16, forward=0.100), slow_jobs.job(later_steps(64, *slow)))
-    )
+    (just,) = Straggler().detect(slow_rank(1, number=16, forward=0.100))
+    (long,) = Straggler().detect(slow_jobs.job(later_steps(64, *slow)))
     assert just.confidence < long.confidence <= 0.95
     assert long.onset < just.onset
 
@@ -43,14 +42,16 @@ def test_thresholds_of_the_site_are_used():
 
 
 def test_plan_is_in_the_evidence_and_not_in_the_id():
-    (planned,), (bare,) = (Imbalance().detect(job_of(SKEWED_STEPS, known)) for known in (plan(), None))
+    (planned,) = Imbalance().detect(job_of(SKEWED_STEPS, plan()))
+    (bare,) = Imbalance().detect(job_of(SKEWED_STEPS))
     assert planned.evidence.plan == PlannedShare(("t2",), num_tables=1, planned=60_000, measured=180_000, unit="bytes")
     assert planned.id == bare.id
 
 
 def test_each_cause_of_imbalance_is_a_separate_finding():
     """The label of the first cause is published and stays; a second fault needs another one."""
-    (first,), (second,) = (Imbalance().detect(uneven_jobs.job((90, step))) for step in (slow_loader, slow_computing))
+    (first,) = Imbalance().detect(uneven_jobs.job((90, slow_loader)))
+    (second,) = Imbalance().detect(uneven_jobs.job((90, slow_computing)))
     assert Imbalance.separate
     assert first.id != second.id
 

@@ -27,10 +27,12 @@ def late_in(phase, seconds, draw, size=4, ranks=None):
 
 
 def slow_loader(draw):
+    """Return a step in which a random rank waits longer for its data."""
     return late_in("data", 0.150, draw)
 
 
 def slow_computing(draw):
+    """Return a step in which a random rank computes longer."""
     return late_in("forward", 0.150, draw)
 
 
@@ -39,9 +41,14 @@ def job(*parts, size=4, seed=1, scale=1.0, op="all_reduce", every=1, samples=32,
 
     The function gets a random generator. `scale` makes all times longer or shorter. The hub gets every `every`th step.
     """
-    draw, history, learning, number = random.Random(seed), History(size), BaselineLearner(), 0
+    draw = random.Random(seed)
+    history = History(size)
+    learning = BaselineLearner()
+    number = 0
     for seconds, step in parts:
-        lasted, rows, records = 0.0, [], [[] for _ in range(size)]
+        lasted = 0.0
+        rows = []
+        records = [[] for _ in range(size)]
         while lasted < seconds:
             number += 1
             rows.append([{name: s * scale for name, s in phases.items()} for phases in step(draw)])
@@ -104,11 +111,13 @@ SECOND = (4, 5, 6, 7)  # the ranks of the second stage
 
 def pipeline(*parts, groups=(range(4), SECOND), between=1 << 20):
     """Return the job of eight ranks in two stages, with groups of their own and transfers between them."""
-    of_job = job(*parts, size=8)
-    steps = [changed(s, sent_bytes={**s.sent_bytes, "send": (between,) * 8}) if between else s for s in of_job.steps]
+    whole = job(*parts, size=8)
+    steps = whole.steps
+    if between:
+        steps = tuple(changed(s, sent_bytes={**s.sent_bytes, "send": (between,) * 8}) for s in steps)
     sequences = [{str(number): 9 for number, group in enumerate(groups) if rank in group} for rank in range(8)]
-    ranks = tuple(replace(state, sequences=sequences[state.rank]) for state in of_job.ranks)
-    return replace(of_job, ranks=ranks, steps=tuple(steps))
+    ranks = tuple(replace(state, sequences=sequences[state.rank]) for state in whole.ranks)
+    return replace(whole, ranks=ranks, steps=steps)
 
 
 def with_longer(factor, ranks=SECOND, slow_rank=None):

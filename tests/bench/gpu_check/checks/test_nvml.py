@@ -42,6 +42,7 @@ STUB = (
 
 @pytest.fixture
 def driver(tmp_path, monkeypatch):
+    """The stub of the driver with a GPU whose values are those in `SMI`; nothing waits for copies."""
     monkeypatch.setattr("zmon.agent.sources.pci.nearest_nics", lambda sys, pci: ())
     monkeypatch.setattr(nvml, "_COPY_SECONDS", 0.0)
     monkeypatch.setattr(nvml, "ROUNDS", 1)
@@ -50,10 +51,10 @@ def driver(tmp_path, monkeypatch):
     return stub
 
 
-def compared(tmp_path, driver, smi=None, apps=APPS, copied=lambda: (0, 0)):
-    """Return the results by name; `copied` returns the bytes that the GPU has received and sent by copies."""
-    program = FakeSmi(tmp_path, gpu=[smi or SMI], remapped_rows=[REMAPPED], compute_apps=apps)
-    return {result.what: result for result in nvml.compare_values(GpuSource(), program.command, PID, copied)}
+def results_by_name(tmp_path, smi=SMI, apps=APPS, copied_bytes=lambda: (0, 0)):
+    """Return the results by name; `copied_bytes` returns the bytes that the GPU has received and sent by copies."""
+    program = FakeSmi(tmp_path, gpu=[smi], remapped_rows=[REMAPPED], compute_apps=apps)
+    return {result.what: result for result in nvml.compare_values(GpuSource(), program.command, PID, copied_bytes)}
 
 
 def names(results, outcome):
@@ -68,7 +69,7 @@ def test_every_field_of_a_sample_is_compared_or_has_a_reason():
 
 
 def test_equal_values_pass(tmp_path, driver):
-    results = compared(tmp_path, driver)
+    results = results_by_name(tmp_path)
     assert names(results, FAILED) == set()
     passed = names(results, PASSED)
     assert {"gpu", "uuid", "name", "pci", "power_watts", "temperature_celsius", "mig", "pids"} <= passed
@@ -85,7 +86,7 @@ def test_equal_values_pass(tmp_path, driver):
     ],
 )
 def test_value_without_a_counterpart_is_not_checked(tmp_path, driver, name, note):
-    result = compared(tmp_path, driver)[name]
+    result = results_by_name(tmp_path)[name]
     assert (result.outcome, result.note) == (NOT_CHECKED, note)
 
 
@@ -104,21 +105,21 @@ def test_value_without_a_counterpart_is_not_checked(tmp_path, driver, name, note
     ],
 )
 def test_value_that_differs_fails_and_no_other(tmp_path, driver, changed, name):
-    results = compared(tmp_path, driver, SMI | changed)
+    results = results_by_name(tmp_path, SMI | changed)
     assert names(results, FAILED) == {name}
 
 
 def test_value_that_only_nvidia_smi_has_fails(tmp_path, driver):
     driver.set_answers(("0", "nvmlDeviceGetPowerUsage", "!3"))
-    results = compared(tmp_path, driver)
+    results = results_by_name(tmp_path)
     assert names(results, FAILED) == {"power_watts"}
     assert results["power_watts"].figure == "unknown"
 
 
 def test_processes_that_only_one_side_has_fail(tmp_path, driver):
-    assert names(compared(tmp_path, driver, apps=[*APPS, {"pid": "7"}]), FAILED) == {"pids"}
+    assert names(results_by_name(tmp_path, apps=[*APPS, {"pid": "7"}]), FAILED) == {"pids"}
     driver.reset_answers(("0", "pids"))
-    result = compared(tmp_path, driver, apps=[])["pids"]
+    result = results_by_name(tmp_path, apps=[])["pids"]
     assert (result.outcome, result.note) == (NOT_CHECKED, "the driver shows no process (PID namespace?)")
 
 
@@ -130,11 +131,11 @@ def test_bytes_on_the_bus_are_those_copied(tmp_path, driver, counted, outcome):
     driver.set_answers(("0", received, 10), ("0", sent, 20))
     copies = iter(((64, 32), (1064, 532)))
 
-    def copied():
+    def copied_bytes():
         driver.set_answers(("0", received, 10 + counted[0]), ("0", sent, 20 + counted[1]))  # read after the first call
         return next(copies)
 
-    results = compared(tmp_path, driver, copied=copied)
+    results = results_by_name(tmp_path, copied_bytes=copied_bytes)
     assert {results[f"pcie_{way}_bytes"].outcome for way in ("received", "sent")} == {outcome}
 
 
@@ -150,7 +151,7 @@ def test_tensor_cores_are_as_busy_as_the_products_of_the_load(driver, rounds, ou
 
 def test_missing_driver_is_a_failure_because_torch_sees_a_gpu(tmp_path, driver):
     driver.set_answers(("driver", "error", 9))
-    results = compared(tmp_path, driver)
+    results = results_by_name(tmp_path)
     assert names(results, FAILED) == {"NVML source"}
 
 
