@@ -45,9 +45,11 @@ def stored_checker(folder):
         try:
             dumps = flight_recorder.read(paths)
         except UsageError as error:
-            assert plain(str(error)) == str(error)
+            line = str(error)
         else:
+            line = ""
             msgspec.json.encode(analyze_dumps(dumps.ranks, "job", dumps.notes))
+        assert plain(line) == line
 
     return check
 
