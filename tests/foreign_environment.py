@@ -40,14 +40,15 @@ def make_environment(folder: Path) -> Path:
     site = next((folder / "lib").glob("python*/site-packages"))
     for package in _required_packages("torch", set()):
         distribution = importlib.metadata.distribution(package)
-        for top in {path.parts[0] for path in distribution.files or () if path.parts[0] not in ("..", "__pycache__")}:
-            if not (site / top).exists():
-                (site / top).symlink_to(Path(str(distribution.locate_file(top))))
+        top_names = {path.parts[0] for path in distribution.files or ()} - {"..", "__pycache__"}
+        for name in top_names:
+            if not (site / name).exists():
+                (site / name).symlink_to(Path(str(distribution.locate_file(name))))
     return folder / "bin/python"
 
 
 def assert_ranks_are_watched(zmon_run: Sequence[str], python: Path, tmp_path: Path, **env: str) -> None:
-    """Run two ranks with this Python under `zmon run`, and check what their boxes have."""
+    """Run two ranks with this Python under `zmon run`, and check the steps and collectives in their boxes."""
     script = tmp_path / "job.py"
     script.write_text(JOB)
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("ZMON_", "PYTHON"))}
@@ -72,7 +73,7 @@ def assert_ranks_are_watched(zmon_run: Sequence[str], python: Path, tmp_path: Pa
 
 
 def _required_packages(package: str, known: set[str]) -> set[str]:
-    """Return the installed packages that this package needs, including itself."""
+    """Add this package and the installed packages that it needs to `known`; return `known`."""
     if package in known:
         return known
     known.add(package)

@@ -14,13 +14,14 @@ from zmon.schema.api import Problem
 
 
 class _Server(ThreadingHTTPServer):
-    request_queue_size = 64  # a page connects many times at once, and what finds no place tries again after a second
+    request_queue_size = 64  # a page opens many connections at once; a refused one tries again after a second
 
 
 class FakeServer:
-    """A server that answers each path and its query with bytes, or with the JSON of a value.
+    """A server whose answers a function returns, given the path and the query of a request.
 
-    None and a Problem are sent with status 404; a pair is a status and what is sent.
+    Bytes are sent unchanged, and other values as JSON. The status is 404 for None and a Problem, else 200. A pair is
+    the status and the answer.
     """
 
     def __init__(self, answers: Callable[[str, dict[str, str]], object], port: int = 0) -> None:

@@ -1,11 +1,12 @@
 """Decide the kind of each test: one of four markers, or the kind of its fixtures or folder by the tables here.
 
-Tests of kind `unit` run two at a time (pytest-xdist), and so do those that are `apart`; all others run one after the
-other once those are done. So a test is `unit` only if it starts no rank, network namespace, control group or browser
-and measures no lease. A small process that holds a file, sleeps or prints is allowed, and so is a Prometheus that
-scrapes nothing and answers from recorded blocks. The markers `apart` and `slow` are used beside the kind. A test that
-is `apart` starts ranks or servers, and a list here has its file. Only `make test-all` runs a slow test, and another
-test of its kind is in `make test`.
+Tests of kind `unit` and tests that are `apart` run two at a time (pytest-xdist). All other tests run after them, one
+after the other. So a test is `unit` only if it starts no rank, network namespace, control group or browser and measures
+no lease. It may start a small process that holds a file, sleeps or prints, or a Prometheus that scrapes nothing and
+answers from recorded blocks.
+
+The markers `apart` and `slow` are used beside the kind. A test that is `apart` starts ranks or servers, and APART has
+its file. Only `make test-all` runs a slow test, and another test of the same subject is in `make test`.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ KIND_BY_FOLDER = {
     "tests/jobs": "e2e",  # whole jobs under `zmon run`
 }
 NO_UNITS = tuple(KIND_BY_FOLDER)
-# Their ranks and servers have folders and free ports of their own, and a loaded machine changes no result. Whoever adds
-# a test here runs it beside others on a loaded machine first.
+# The ranks and servers of these tests have their own folders and free ports, and a loaded machine changes no result.
+# Before you add a test, run it beside others on a loaded machine.
 APART = (
     "tests/agent/",
     "tests/bench/",
@@ -49,12 +50,12 @@ APART = (
 
 
 def is_apart(path: str, kind: str, *, is_slow: bool) -> bool:
-    """Return True if such a test may run beside another one, although it is no unit. Slow ones were never tried so."""
+    """Return True if such a test may run beside another one, although it is no unit. No slow test may."""
     return kind == "e2e" and not is_slow and path.startswith(APART)
 
 
 def kind_of(path: str, marked: Iterable[str], fixtures: Collection[str]) -> str:
-    """Return the kind of a test by its markers, fixtures or folder. Raise ValueError if it has two."""
+    """Return the kind of a test by its markers, fixtures or folder. Raises ValueError if they contradict each other."""
     by_marker = [kind for kind in KINDS if kind in set(marked)]
     if len(by_marker) > 1:
         raise ValueError(f"it is marked as {' and '.join(by_marker)}: a test has one of {', '.join(KINDS)}")

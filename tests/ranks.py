@@ -1,7 +1,7 @@
 """Run the ranks of a job without a launcher, as forks of a process that has imported torch.
 
-torchrun would cost three imports of torch (6 s of processor time), even if a test is not about torchrun. Like torchrun,
-the test holds the store in which the ranks meet, and ends all ranks with SIGTERM when the first of them fails.
+With torchrun, a test would pay for three imports of torch (6 s of processor time). Like torchrun, the test holds the
+store in which the ranks meet, and ends all ranks with SIGTERM when the first rank fails.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from tests.conftest import Zygote
 # The message of a rank that torch 2.13 aborts at its very end, also without zmon: a gloo thread releases the tensors of
 # the last collective (ProcessGroupGloo::runLoop) and asks for the lock of an interpreter that has ended.
 ABORTED_AT_THE_END = "terminate called without an active exception"
-# Or the two wait for each other. The rank's own thread holds the interpreter lock and waits for that gloo thread to end
-# (~ProcessGroupGloo joins it). The gloo thread waits for the lock, to release what backward had put into the collective
-# (torch/autograd/graph.py, _stash_obj_in_tls). This is torch 2.13, also without zmon: in forks of a fresh process 7 of
-# 12 unwatched runs of ddp_accumulate hung. Each case is a warning.
+# The function in which a rank of torch 2.13 hangs at its very end, also without zmon: in forks of a fresh process 7 of
+# 12 unwatched runs of ddp_accumulate hung. The rank's main thread holds the interpreter lock and waits for the gloo
+# thread to end (~ProcessGroupGloo joins it). The gloo thread waits for the lock, to release what the backward pass had
+# put into the collective (torch/autograd/graph.py, _stash_obj_in_tls). A test warns and runs the ranks again.
 HUNG_AT_THE_END = "~ProcessGroupGloo"
-POLL_SECONDS = 20
-TRIES = 4
+POLL_SECONDS = 20  # after so long without the end of a rank, py-spy looks for one that hangs
+TRIES = 4  # runs of the ranks until torch neither aborts nor hangs
 GRACE_SECONDS = 30  # the time from SIGTERM to SIGKILL, as in torchrun
 
 
@@ -44,8 +44,8 @@ def run_ranks(
 ) -> subprocess.CompletedProcess[str]:
     """Run the script as this number of ranks until they end; logs go to `folder`.
 
-    The exit code is that of the rank that failed first, else 0. All ranks run again if torch itself aborted a rank that
-    had finished.
+    The exit code is that of the rank that failed first, else 0. All ranks run again if torch itself aborted a finished
+    rank or made it hang.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for attempt in range(TRIES):
@@ -66,16 +66,17 @@ def _run_once(
     zygote: Zygote, folder: Path, ranks: int, command: list[str], seconds: float, env: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=seconds))
-    logs = [[folder / f"{number}-{rank}" for rank in range(ranks)] for number in (1, 2)]
-    for log in logs[0] + logs[1]:
+    stdout_logs = [folder / f"1-{rank}" for rank in range(ranks)]
+    stderr_logs = [folder / f"2-{rank}" for rank in range(ranks)]
+    for log in stdout_logs + stderr_logs:
         log.unlink(missing_ok=True)
     pids = [
         zygote.ask(
             run=command[0],
             arguments=command[1:],
             env=environment(rank, ranks, store.port) | {"ZMON_BOX_DIR": str(folder / "boxes")} | env,
-            log=str(logs[0][rank]),
-            errors=str(logs[1][rank]),
+            log=str(stdout_logs[rank]),
+            errors=str(stderr_logs[rank]),
         )["pid"]
         for rank in range(ranks)
     ]
@@ -83,7 +84,7 @@ def _run_once(
         code = _wait(zygote, pids, seconds)
     finally:
         del store
-    stdout, stderr = ("".join(log.read_text() for log in files if log.exists()) for files in logs)
+    stdout, stderr = ("".join(log.read_text() for log in logs if log.exists()) for logs in (stdout_logs, stderr_logs))
     return subprocess.CompletedProcess(command, code, stdout, stderr)
 
 
@@ -99,9 +100,10 @@ def _hangs_at_its_end(pid: int) -> bool:
 
 
 def _wait(zygote: Zygote, pids: list[int], seconds: float) -> int:
-    """Wait for all ranks and return the exit code of the first that failed, or 0. None of them runs afterwards."""
+    """Wait for all ranks, kill those that are left, and return the exit code of the rank that failed first, or 0."""
     pids_by_fd = {os.pidfd_open(pid): pid for pid in pids}
-    deadline, first_failure = time.monotonic() + seconds, 0
+    deadline = time.monotonic() + seconds
+    first_failure = 0
     try:
         while pids_by_fd:
             seconds_left = max(0.0, deadline - time.monotonic())
@@ -119,7 +121,8 @@ def _wait(zygote: Zygote, pids: list[int], seconds: float) -> int:
                 os.close(end)
                 code = os.waitstatus_to_exitcode(status)
                 if code and not first_failure:
-                    first_failure, deadline = code, time.monotonic() + GRACE_SECONDS
+                    first_failure = code
+                    deadline = time.monotonic() + GRACE_SECONDS
                     _signal(pids_by_fd.values(), signal.SIGTERM)
     finally:
         _signal(pids_by_fd.values(), signal.SIGKILL)

@@ -18,6 +18,7 @@ _AMOUNTS = {  # field → column
 }  # fmt: skip
 _COUNTS = {"count": "calls", "sent_bytes": "bytes_sent", "received_bytes": "bytes_received"}
 _TIMES = {"exposed_seconds": "exposed", "inflight_seconds": "inflight"}
+_TIME_PREFIXES = ("phase_", *(f"{prefix}_" for prefix in _TIMES.values()))  # of columns in nanoseconds
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class StepRecord:
 
 
 def columns_of(measures: Measures) -> dict[str, int]:
-    """Return the columns of measures, with times in nanoseconds."""
+    """Return the values of measures by column, with times in nanoseconds."""
     columns = {f"phase_{phase}": ns(seconds) for phase, seconds in measures.phases.items()}
     for op, totals in measures.ops.items():
         columns |= {f"{prefix}_{op}": getattr(totals, name) for name, prefix in _COUNTS.items()}
@@ -79,10 +80,9 @@ def columns_of(measures: Measures) -> dict[str, int]:
 
 
 def totals_of(measures: Measures) -> dict[str, float]:
-    """Return the totals of a rank, as in `RankState`."""
-    times = ("phase_", *(f"{prefix}_" for prefix in _TIMES.values()))
+    """Return the totals of a rank as in `RankState`, with times in seconds."""
     columns = columns_of(measures).items()
-    return {name: number * NS if name.startswith(times) else number for name, number in columns}
+    return {name: number * NS if name.startswith(_TIME_PREFIXES) else number for name, number in columns}
 
 
 def steps_of(records: Mapping[str, Iterable[StepRecord]]) -> Steps:
@@ -113,7 +113,8 @@ def records_of(steps: Steps) -> dict[str, list[StepRecord]]:
     """Return the steps of each rank by run uid."""
     columns = {name: steps.column(name) for name in steps.columns}
     rows = [{name: column[row] for name, column in columns.items()} for row in range(steps.num_rows)]
-    records, result = iter(map(_record, rows)), {}
+    records = iter(map(_record, rows))
+    result = {}
     for uid, count in zip(steps.run_uids, steps.counts, strict=True):
         result[uid] = [next(records) for _ in range(count)]
     return result
@@ -138,8 +139,10 @@ def _record(row: Mapping[str, int]) -> StepRecord:
 
 
 def measures_of(row: Mapping[str, float]) -> Measures:
-    """Return the measures in some columns with times in nanoseconds; phases and ops that did not run are left out."""
-    phases = {name.removeprefix("phase_"): ns_ * NS for name, ns_ in row.items() if name.startswith("phase_") and ns_}
+    """Return the measures in columns, whose times are in nanoseconds. Phases and ops that did not run are left out."""
+    phases = {
+        name.removeprefix("phase_"): time * NS for name, time in row.items() if name.startswith("phase_") and time
+    }
     ops: dict[str, dict[str, Any]] = {}
     for name, prefix in {**_COUNTS, **_TIMES}.items():
         for column, number in row.items():
@@ -151,9 +154,9 @@ def measures_of(row: Mapping[str, float]) -> Measures:
 
 
 def totals_as_measures(totals: Mapping[str, float]) -> Measures:
-    """Return the totals of a rank, as in `RankState`, as measures."""
-    times = ("phase_", *(f"{prefix}_" for prefix in _TIMES.values()))
-    return measures_of({name: ns(total) if name.startswith(times) else total for name, total in totals.items()})
+    """Return the measures in the totals of a rank, which are as in `RankState`."""
+    columns = {name: ns(total) if name.startswith(_TIME_PREFIXES) else total for name, total in totals.items()}
+    return measures_of(columns)
 
 
 def aligned(step: int, ranks: Sequence[StepRecord], stands_for: int = 1) -> AlignedStep:
@@ -170,6 +173,7 @@ def _known(number: float) -> Any:
     return None if number == UNKNOWN else number
 
 
+# Accessor of AlignedStep → prefix of its columns, one for each phase or op; or its column.
 _BY_WORD = {"phases": "phase_", "exposed": "exposed_", "sent_bytes": "bytes_sent_", "received_bytes": "bytes_received_"}
 _BY_RANK = {"samples": "samples", "lookups": "lookups", "tokens": "tokens", "total_sent_bytes": SAME_SIZE_SENT}
 

@@ -14,16 +14,16 @@ from tests.test_paths import tracked_files
 pytestmark = pytest.mark.unit
 
 ADR = REPOSITORY / "docs" / "adr"
-MAX_CHARACTERS = 120  # of a cell: a longer one belongs in a section, or in the docstring of its file
+MAX_CHARACTERS = 120  # of a cell: a longer text belongs in a section, or in the docstring of a file
 ROWS_OF_TESTS = ("endings", "failures", "frameworks", "hangs", "slowness")
 GENERATED = {f"docs/{name}.md" for name in (*ROWS_OF_TESTS, "metrics", "trainer-keys")}
 IMPORTS = re.compile(r"<!-- the table of scripts/imports\.py.*?<!-- end of the table -->", re.DOTALL)
 LINK = re.compile(r"\]\((?!http)([^)#\s]*)#([^)\s]+)\)")  # a page, or none for the same page, and a heading
-ADDRESS = re.compile(r"\]\([^)]*\)")  # of a link, which nobody reads
+ADDRESS = re.compile(r"\]\([^)]*\)")  # of a link: a reader does not see it
 
 
 def cells(page: str) -> Iterator[str]:
-    """Yield the cells of all tables of a page, except the table of imports; of a link, its text."""
+    """Yield the cells of all tables of a page, without the addresses of links. The table of imports is left out."""
     for line in IMPORTS.sub("", page).splitlines():
         if line.startswith("| "):
             yield from (ADDRESS.sub("]", cell.strip()) for cell in re.split(r"(?<!\\)\|", line)[1:-1])

@@ -1,6 +1,6 @@
-"""Test that each path of the repository that pages, comments and settings name exists.
+"""Test that each path of the repository in pages, comments and settings exists.
 
-In pages, a source file is named by its whole path from the root of the repository.
+A page names a source file by its whole path from the root of the repository.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from tests.places import REPOSITORY
 
 FOLDERS = "bench|dashboards|deploy|docs|helm|lab|scripts|tests|trainer|zmon"
-IN_A_PAGE = re.compile(rf"`((?:{FOLDERS})/[\w./*-]+)`")  # all of a code span, so neither a command nor another's path
+IN_A_PAGE = re.compile(rf"`((?:{FOLDERS})/[\w./*-]+)`")  # a whole code span, so no part of a command
 IN_CODE = re.compile(rf"(?<![\w/.~<{{}}-])((?:{FOLDERS})/[\w/.-]*\.(?:c|h|jsonl?|md|py|toml|txt|yaml))\b")
 NAME_ALONE = re.compile(r"`([\w-]+\.(?:c|j2|py|sh))`")
 NO_FILES = {
@@ -24,9 +24,10 @@ NO_FILES = {
     "docs/web-configuration.md",  # of Prometheus' exporter-toolkit
     "docs/no_such_page.md",  # of tests
     "zmon/cli.py",  # of another distribution with our name
-    "zmon/new/file.py",
+    "zmon/new/file.py",  # of tests
 }
-PAGES, CODE = (".md",), (".c", ".h", ".in", ".j2", ".py", ".toml", ".yaml", "Makefile")
+PAGES = (".md",)
+CODE = (".c", ".h", ".in", ".j2", ".py", ".toml", ".yaml", "Makefile")
 
 
 def tracked_files() -> list[str]:
@@ -38,8 +39,8 @@ def tracked_files() -> list[str]:
 def named_paths() -> Iterator[tuple[str, str]]:
     """Yield each file with each path that it names."""
     for file in tracked_files():
-        pattern = IN_A_PAGE if file.endswith(PAGES) else IN_CODE if file.endswith(CODE) else None
-        if pattern is not None:
+        if file.endswith((*PAGES, *CODE)):
+            pattern = IN_A_PAGE if file.endswith(PAGES) else IN_CODE
             for path in pattern.findall((REPOSITORY / file).read_text()):
                 yield file, path
 
@@ -52,10 +53,10 @@ def test_every_named_path_exists():
 
 
 def test_pages_name_source_files_by_their_whole_path():
-    tracked = {path.rpartition("/")[2] for path in tracked_files() if "/" in path}
+    names_in_folders = {path.rpartition("/")[2] for path in tracked_files() if "/" in path}
     pages = [file for file in tracked_files() if file.endswith(PAGES)]
     alone = {(file, name) for file in pages for name in NAME_ALONE.findall((REPOSITORY / file).read_text())}
-    assert {(file, name) for file, name in alone if name in tracked} == set()
+    assert {(file, name) for file, name in alone if name in names_in_folders} == set()
 
 
 @pytest.mark.parametrize(

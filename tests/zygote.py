@@ -1,7 +1,9 @@
-"""Fork a rank per script, so that a test does not pay for importing torch each time.
+"""Fork a process for each script of a rank, so that a test does not pay for importing torch each time.
 
-    {"run": script, "env": {…}, "log": file}  →  {"pid": n}     also "arguments": […] and "errors": file, for its stderr
-    {"wait": pid}                             →  {"status": n}     as os.waitpid gives it
+Requests and answers are lines of JSON on stdin and stdout:
+
+    {"run": script, "env": {…}, "log": file}  →  {"pid": n}        optional: "arguments": […], "errors": file for stderr
+    {"wait": pid}                             →  {"status": n}     the status of os.waitpid
 
 A fork is a normal process: its exceptions go through `sys.excepthook`, its end through `atexit`. Modules imported
 before the fork are frozen (gc.freeze): a fork with torch in it then ends in 0.3 s instead of 0.8 to 1.4 s.

@@ -1,4 +1,7 @@
-"""Train, save and evaluate, and write bounds of the lifetime that zmon must report: inside and outside `attach`."""
+"""Train, save and evaluate. Write two bounds of the lifetime that zmon must report, to the file `sys.argv[1]`.
+
+The lower bound, `inside`, begins after `attach`. The upper bound, `outside`, begins before it.
+"""
 
 import atexit
 import os
@@ -12,19 +15,22 @@ from torch.utils.data import DataLoader, IterableDataset
 
 import zmon
 
-STEPS, SAVES_AT, EVALUATES_AT = 90, 75, 80
+LAST_STEP = 90
+CHECKPOINT_STEP = 75
+EVALUATION_STEP = 80
+EVALUATION_SECONDS = 2.0  # the test expects them
 
-before = time.monotonic()
-atexit.register(lambda: write_bound("outside", before))  # registered before zmon's own handler, so it runs after that
+before_attach = time.monotonic()
+atexit.register(lambda: write_bound("outside", before_attach))  # runs after zmon's handler, which is registered later
 zmon.attach()
-begin = time.monotonic()
+after_attach = time.monotonic()
 
 
-def write_bound(name, since):
-    """Write a line for the test: the name of the bound, and its seconds."""
+def write_bound(name, begin):
+    """Write a line for the test: the name of the bound, and the seconds since its begin."""
     if os.environ["RANK"] == "0":
         with Path(sys.argv[1]).open("a") as file:
-            print(name, time.monotonic() - since, file=file)
+            print(name, time.monotonic() - begin, file=file)
 
 
 class Samples(IterableDataset):
@@ -45,18 +51,18 @@ for step, batch in enumerate(DataLoader(Samples(), batch_size=8)):
     dist.all_reduce(model.weight.grad)
     optimizer.step()
     optimizer.zero_grad()
-    if step == SAVES_AT and dist.get_rank() == 0:
+    if step == CHECKPOINT_STEP and dist.get_rank() == 0:
         torch.save(model.state_dict(), sys.argv[1] + ".pt")
-    if step == EVALUATES_AT:
+    if step == EVALUATION_STEP:
         model.eval()
         with torch.no_grad():
             model(batch)
-            time.sleep(2)
+            time.sleep(EVALUATION_SECONDS)
         model.train()
-    if step == STEPS:
+    if step == LAST_STEP:
         break
 dist.barrier()
 dist.destroy_process_group()
-write_bound("inside", begin)
+write_bound("inside", after_attach)
 # A thread of gloo frees the last tensors; torch 2.13 aborts if the interpreter has ended by then.
 time.sleep(0.5)

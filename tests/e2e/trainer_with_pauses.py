@@ -10,16 +10,21 @@ import time
 from trainer.__main__ import main
 from trainer.dense import DenseModel
 
-DRIFT, DRIFT_SECONDS = 0.04, 20.0  # amplitude and period of the pause: tests check that the shown step time changes
-seconds = float(sys.argv.pop(1))
-top = DenseModel.top
+# The pause varies by 4 % with a period of 20 s, because tests check that the shown step time changes.
+DRIFT_RATIO = 0.04
+DRIFT_PERIOD_SECONDS = 20.0
+
+pause_seconds = float(sys.argv[1])
+del sys.argv[1]  # the trainer parses the rest
+original_top = DenseModel.top
 
 
-def slower(self, *inputs):
-    """Compute the upper layers after a pause, which is equal on all ranks and varies slowly."""
-    time.sleep(seconds * (1 + DRIFT * math.sin(2 * math.pi * time.time() / DRIFT_SECONDS)))
-    return top(self, *inputs)
+def top_after_pause(self, *inputs):
+    """Compute the upper layers after a pause, which is equal on all ranks."""
+    drift = DRIFT_RATIO * math.sin(2 * math.pi * time.time() / DRIFT_PERIOD_SECONDS)
+    time.sleep(pause_seconds * (1 + drift))
+    return original_top(self, *inputs)
 
 
-DenseModel.top = slower
+DenseModel.top = top_after_pause
 main()

@@ -1,4 +1,7 @@
-"""Train with a loader that is late on one random rank in each step; usage: uneven_loader.py LATE_SECONDS."""
+"""Train with a loader that is late on one random rank in each step.
+
+Usage: `torchrun … uneven_loader.py LATE_SECONDS`.
+"""
 
 import random
 import sys
@@ -19,10 +22,10 @@ class Samples(IterableDataset):
     """An endless stream of batches. All ranks draw the same random sequence of late ranks."""
 
     def __iter__(self):
-        draw = random.Random(7)
+        generator = random.Random(7)
         while True:
-            late = draw.randrange(dist.get_world_size())
-            time.sleep(LATE_SECONDS if late == dist.get_rank() else LOADING_SECONDS)
+            late_rank = generator.randrange(dist.get_world_size())
+            time.sleep(LATE_SECONDS if late_rank == dist.get_rank() else LOADING_SECONDS)
             yield torch.randn(8, 4)
 
 

@@ -17,12 +17,12 @@ class Webhook:
     """Everything that Alertmanager sent, with its arrival time."""
 
     port: int = 0
-    calls: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
+    calls: list[tuple[float, dict[str, Any]]] = field(default_factory=list)  # unix seconds, body
 
     def alerts(self, job_id: str, status: str, since: float = 0.0) -> list[dict[str, Any]]:
         """Return the alerts about one job with this status, firing or resolved, that arrived since this time."""
-        alerts = (alert for time_, call in self.calls if time_ >= since for alert in call["alerts"])
-        return [a for a in alerts if a["labels"].get("job_id") == job_id and a["status"] == status]
+        alerts = (alert for arrival, call in self.calls if arrival >= since for alert in call["alerts"])
+        return [alert for alert in alerts if alert["labels"].get("job_id") == job_id and alert["status"] == status]
 
 
 @contextlib.contextmanager

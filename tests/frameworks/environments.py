@@ -1,13 +1,13 @@
-"""The environments of the frameworks: each has packages of its own, and sees those of the project's, torch above all.
+"""The virtual environments of the frameworks.
 
-They are in `.frameworks/`, and are made once. Delete the directory to make them again.
+An environment has the packages of its framework, and sees the packages of the project, above all torch. Environments
+are in `.frameworks/` and are made once. Delete the directory to make them again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import subprocess
-import sys
 import venv
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +20,7 @@ CONSTRAINTS = REPOSITORY / "constraints.txt"
 
 
 class NotInstallable(Exception):
-    """An environment that cannot be made; its text has the reason and appears in the table."""
+    """An environment cannot be made. The message is the reason, which appears in the table."""
 
 
 def shared_packages() -> Path:
@@ -31,25 +31,25 @@ def shared_packages() -> Path:
     return Path(spec.origin).parents[1]
 
 
-def prepared(name: str, environment: Environment) -> Path:
-    """Return the folder of programs of an environment; make it if its packages have changed. Raises NotInstallable."""
+def prepare(name: str, environment: Environment) -> Path:
+    """Make the environment if it is missing or its packages have changed; return its `bin`. Raises NotInstallable."""
     folder = FOLDER / name
-    wanted = hashlib.sha256(repr(environment).encode()).hexdigest()
+    fingerprint = hashlib.sha256(repr(environment).encode()).hexdigest()
     ready = folder / "ready"
-    if not ready.exists() or ready.read_text() != wanted:
+    if not ready.exists() or ready.read_text() != fingerprint:
         venv.create(folder, clear=True, symlinks=True, with_pip=False)
         (site,) = folder.glob("lib/python*/site-packages")
-        # `addsitedir` and not a plain path, because the project may have .pth files of its own.
+        # A plain path would not process the .pth files of the project's packages.
         (site / "shared.pth").write_text(f"import site; site.addsitedir({str(shared_packages())!r})\n")
         _install(folder, *environment.packages)
         _install(folder, "--no-deps", *environment.alone)
         _check_torch(folder)
-        ready.write_text(wanted)
+        ready.write_text(fingerprint)
     return folder / "bin"
 
 
 def versions(folder: Path, environment: Environment) -> dict[str, str]:
-    """Return the versions of torch and of the packages that an environment names."""
+    """Return the versions of torch and of the packages that an environment names, by package."""
     names = [requirement.partition("==")[0].partition("[")[0] for requirement in environment.packages]
     names += [requirement.partition("==")[0] for requirement in environment.alone]
     code = "import sys; from importlib.metadata import version; print(*map(version, sys.argv[1:]))"
@@ -59,15 +59,16 @@ def versions(folder: Path, environment: Environment) -> dict[str, str]:
 
 
 def _install(folder: Path, *words: str) -> None:
-    """Install packages with the project's pip. Without isolation, so that builds see the project's torch too."""
-    if not [word for word in words if not word.startswith("-")]:
-        return
+    """Install packages, given with options of pip. Builds are not isolated, so that they see the project's torch."""
+    if all(word.startswith("-") for word in words):
+        return  # there is no package
     command = [folder / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
                "--no-build-isolation", "--constraint", CONSTRAINTS, *words]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-        raise NotInstallable((errors or done.stderr.strip().splitlines() or ["pip failed"])[-1].removeprefix("ERROR: "))
+        lines = errors or done.stderr.strip().splitlines() or ["pip failed"]
+        raise NotInstallable(lines[-1].removeprefix("ERROR: "))
 
 
 def _check_torch(folder: Path) -> None:
@@ -76,10 +77,3 @@ def _check_torch(folder: Path) -> None:
     done = subprocess.run([folder / "bin/python", "-c", code], capture_output=True, text=True, check=True)
     if Path(done.stdout.strip()).parents[1] != shared_packages():
         raise NotInstallable("pip replaced torch")
-
-
-if __name__ == "__main__":
-    from tests.frameworks.table import ENVIRONMENTS
-
-    for name in sys.argv[1:] or ENVIRONMENTS:
-        print(prepared(name, ENVIRONMENTS[name]))

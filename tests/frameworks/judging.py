@@ -1,4 +1,4 @@
-"""Judges a run: for each column of the table, what is wrong with what zmon saw."""
+"""Judge a run: compare what zmon measured with what the job and torch counted, for each column of the table."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ from zmon.job.flight import FlightDump, op_of, pending_collective
 from zmon.schema.names import SAME_SIZE_OPS
 
 SINGLE = ("send", "recv")
-RECORDED_AS = {"reduce_scatter": "all_reduce"}  # gloo reduces all, keeps a part, and the flight recorder says so
-# Of these each rank knows its bytes; of the others they depend on which rank has the data.
+# gloo implements reduce_scatter by an all_reduce, and the flight recorder has that.
+RECORDED_AS = {"reduce_scatter": "all_reduce"}
+# Ops whose bytes are compared. The bytes of the other ops depend on the rank that has the data.
 SIZED_OPS = (*SAME_SIZE_OPS, "all_to_all")
 
 
-def judged(row: Row, run: Run) -> dict[str, str]:
-    """Return what is wrong by column, "" if nothing is; without the columns that the row lacks, and the freeze."""
-    return {column: judge(row, run) for column, judge in JUDGES.items() if column not in row.lacks}
+def judge(row: Row, run: Run) -> dict[str, str]:
+    """Return the errors of a whole run by column, or "" for a right column. Columns that the row lacks are left out."""
+    return {column: error_in(row, run) for column, error_in in JUDGES.items() if column not in row.lacks}
 
 
-def judged_freeze(run: Run) -> str:
-    """Return what is wrong with the finding about the frozen rank, or with the end of the job after that."""
+def judge_freeze(run: Run) -> str:
+    """Return the error in the finding about the frozen rank or in the end of the job after it, or ""."""
     if not run.stopped:
         return "no rank was stopped"
     findings = [finding for job in run.card["jobs"] for finding in job["findings"]]
     stalls = [finding for finding in findings if finding["detector"] == "stall"]
-    right = [f for f in stalls if f["cause"] == "rank_frozen" and f["ranks"] == [FROZEN_RANK]]
+    right = [stall for stall in stalls if stall["cause"] == "rank_frozen" and stall["ranks"] == [FROZEN_RANK]]
     if not right:
         return f"the finding is {_text_of(stalls) or 'none'}"
-    others = [finding for finding in stalls if finding not in right]
-    return f"also {_text_of(others)}" if others else _end(run)
+    wrong = [stall for stall in stalls if stall not in right]
+    return f"also {_text_of(wrong)}" if wrong else _error_of_end(run)
 
 
 def _text_of(findings: list[dict]) -> str:
@@ -40,9 +41,9 @@ def _text_of(findings: list[dict]) -> str:
 
 def _ranks(row: Row, run: Run) -> str:
     measured = sorted((rank.identity.rank, rank.identity.world_size, rank.identity.pid) for rank in run.watched)
-    due = sorted((rank, NUM_RANKS, count["pid"]) for rank, count in run.counted.items())
-    if measured != due:
-        return f"rank, ranks and process are {measured}, of {due}"
+    expected = sorted((rank, NUM_RANKS, count["pid"]) for rank, count in run.counted.items())
+    if measured != expected:
+        return f"rank, ranks and process are {measured}, of {expected}"
     jobs = sorted({rank.identity.job_id for rank in run.watched})
     return "" if len(jobs) == 1 else f"they are the jobs {', '.join(jobs)}"
 
@@ -55,37 +56,37 @@ def _phases(row: Row, run: Run) -> str:
     for rank in run.watched:
         phases = {phase for phase, seconds in rank.totals.measures.phases.items() if seconds} - {"other"}
         if phases != set(row.phases):
-            missing, further = sorted(set(row.phases) - phases), sorted(phases - set(row.phases))
-            return f"rank {rank.identity.rank} lacks {missing}, and has {further}"
+            missing = sorted(set(row.phases) - phases)
+            unexpected = sorted(phases - set(row.phases))
+            return f"rank {rank.identity.rank} lacks {missing}, and has {unexpected}"
     return ""
 
 
 def _collectives(row: Row, run: Run) -> str:
     for rank in run.watched:
         number = rank.identity.rank
-        due = {op: (times, None) for op, times in run.counted[number]["single"].items()} | _recorded(
-            run.flights[number]
-        )
+        sends_and_receives = {op: (times, None) for op, times in run.counted[number]["single"].items()}
+        expected = sends_and_receives | _recorded_ops(run.flights[number])
         totals = rank.totals.measures.ops.items()
-        measured = _summed((op, total.count, total.sent_bytes) for op, total in totals if total.count)
+        measured = _sums((op, total.count, total.sent_bytes) for op, total in totals if total.count)
         wrong = [
-            f"{op}: {_count_text(measured.get(op))} of {_count_text(due.get(op))}"
-            for op in sorted({*measured, *due})
-            if measured.get(op) != due.get(op)
+            f"{op}: {_count_text(measured.get(op))} of {_count_text(expected.get(op))}"
+            for op in sorted({*measured, *expected})
+            if measured.get(op) != expected.get(op)
         ]
         if wrong:
             return f"rank {number}: {'; '.join(wrong)}"
     return ""
 
 
-def _recorded(dump: FlightDump) -> dict[str, tuple[int, int | None]]:
-    """Return count and bytes by op of the collectives in a flight record."""
+def _recorded_ops(dump: FlightDump) -> dict[str, tuple[int, int | None]]:
+    """Return count and bytes of the collectives in a flight record, by op."""
     ops = ((op_of(entry.profiling_name), 1, pending_collective(entry, None).num_bytes or 0) for entry in dump.entries)
-    return _summed(total for total in ops if total[0] not in SINGLE)
+    return _sums(total for total in ops if total[0] not in SINGLE)
 
 
-def _summed(totals: Iterable[tuple[str, int, int]]) -> dict[str, tuple[int, int | None]]:
-    """Return count and bytes by op, as the flight recorder calls them."""
+def _sums(totals: Iterable[tuple[str, int, int]]) -> dict[str, tuple[int, int | None]]:
+    """Return the sums of count and bytes by the op's name in the flight record. None: the bytes are not compared."""
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     for op, count, size in totals:
@@ -109,7 +110,7 @@ def _checkpoint(row: Row, run: Run) -> str:
 
 
 def _differences(run: Run, measured: Callable[[WatchedRank], int], counted: Callable[[dict], int | None]) -> str:
-    """Return the ranks of which zmon has another number than the job; it may not know that of a rank."""
+    """Return the ranks for which zmon and the job have different numbers. A job may not know the number of a rank."""
     wrong = [
         f"rank {rank.identity.rank}: {measured(rank)} of {number}"
         for rank in run.watched
@@ -121,10 +122,10 @@ def _differences(run: Run, measured: Callable[[WatchedRank], int], counted: Call
 def _clean_end(row: Row, run: Run) -> str:
     findings = [finding for job in run.card["jobs"] for finding in job["findings"]]
     faults = [finding for finding in findings if finding["detector"] == "stall" or finding["severity"] == "critical"]
-    return _end(run) or (f"it found {_text_of(faults)}" if faults else "")
+    return _error_of_end(run) or (f"it found {_text_of(faults)}" if faults else "")
 
 
-def _end(run: Run) -> str:
+def _error_of_end(run: Run) -> str:
     activities = {rank.identity.rank: rank.activity for rank in run.watched if rank.activity != "done"}
     if run.exit_code or activities:
         return f"{run.card['ending']}; the last activity of ranks is {activities or 'done'}"
@@ -133,15 +134,15 @@ def _end(run: Run) -> str:
 
 def _declared(row: Row, run: Run) -> str:
     for rank in run.watched:
-        due = run.counted[rank.identity.rank]["declared"]
+        expected = run.counted[rank.identity.rank]["declared"]
         measures = rank.totals.measures
         measured = {"samples": measures.samples, "flops": measures.flops, "report": sorted(rank.report)}
-        if measured != due:
-            return f"rank {rank.identity.rank}: {measured} of {due}"
+        if measured != expected:
+            return f"rank {rank.identity.rank}: {measured} of {expected}"
     return ""
 
 
-JUDGES: dict[str, Callable[[Row, Run], str]] = {
+JUDGES: dict[str, Callable[[Row, Run], str]] = {  # column → function that returns the error, or ""
     "ranks": _ranks,
     "steps": _steps,
     "phases": _phases,

@@ -1,4 +1,4 @@
-"""Executes the notebook of `examples/` with nbclient, and looks for its finding."""
+"""Execute the notebook of `examples/` with nbclient, and look for its finding."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ notebook = nbformat.read(sys.argv[1], as_version=4)
 nbclient.NotebookClient(notebook, timeout=300).execute()
 nbformat.write(notebook, sys.argv[2])
 """
-DUE = ("critical: rank_frozen, rank 1\n", "exit code 0, 0, 1,000 steps\n")
+EXPECTED = ("critical: rank_frozen, rank 1\n", "exit code 0, 0, 1,000 steps\n")
 
 
-def executed(programs: Path, folder: Path) -> str:
-    """Execute the notebook; return what is wrong, or "" if it prints what is due."""
+def execute(programs: Path, folder: Path) -> str:
+    """Execute the notebook. Return the error, or "" if it prints the expected texts."""
     folder.mkdir(parents=True)
     env = {name: value for name, value in os.environ.items() if not name.startswith("ZMON_")}
     env |= ENVIRONMENT | {"PYTHONPATH": str(REPOSITORY), "ZMON_BOX_DIR": str(folder / "boxes"), "HOME": str(folder)}
@@ -34,5 +34,5 @@ def executed(programs: Path, folder: Path) -> str:
         return (done.stderr.strip().splitlines() or ["it failed"])[-1]
     cells = json.loads(out.read_text())["cells"]
     printed = "".join("".join(output.get("text", "")) for cell in cells for output in cell.get("outputs", ()))
-    missing = [text for text in DUE if text not in printed]
+    missing = [text for text in EXPECTED if text not in printed]
     return f"it does not print {missing}, but: {printed}" if missing else ""

@@ -1,4 +1,4 @@
-"""The results of the last plays: one for each row, in `results.json`."""
+"""The result of the last play of each row, in `results.json`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Result:
     versions: dict[str, str]  # by package
     wrong: dict[str, str]  # by column that was judged: what is wrong, or RIGHT
     freeze_seconds: float | None = None  # until the frozen rank was named
-    not_run: str = ""  # why there is nothing else
+    not_run: str = ""  # the reason why the row did not run
 
 
 def read_results() -> dict[str, Result]:
@@ -32,17 +32,18 @@ def read_results() -> dict[str, Result]:
 
 
 def write_result(result: Result) -> None:
-    """Put a result in place of that of the same row; the file has the order of the table."""
+    """Replace the result of the same row. The file has the order of the table."""
     results = {**read_results(), result.name: result}
     ordered = [results[row.name] for row in ROWS if row.name in results]
     FILE.write_bytes(msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n")
 
 
 def surprises(row: Row, result: Result) -> list[str]:
-    """Return a line for each cell that is not what the table says: wrong without a reason, or right with one."""
+    """Return a line for each cell that is wrong and the table has no reason for it, or is right and it has one."""
     if row.not_run or result.not_run:
-        expected = bool(row.not_run) and bool(result.not_run)
-        return [] if expected else [f"{row.name}: {result.not_run or 'it runs, and the table has a reason why not'}"]
+        if row.not_run and result.not_run:
+            return []
+        return [f"{row.name}: {result.not_run or 'it runs, and the table has a reason why not'}"]
     lines = []
     for column in COLUMNS:
         if column in row.lacks:

@@ -1,4 +1,4 @@
-"""Runs a framework's job under `zmon watch`, freezes a rank if asked, and reads the boxes of its ranks."""
+"""Run a framework's job under `zmon watch`, with or without a frozen rank, and read the boxes of its ranks."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ from zmon.job.flight import FlightDump
 from zmon.schema.names import ACTIVITIES
 
 RUN_SECONDS = 420.0  # a job takes 10 to 60 s; a compiler, or a busy machine, several times that
-LOOK_SECONDS = 0.02
+LOOK_SECONDS = 0.02  # between two looks at the boxes or at the messages of zmon
 NUM_RANKS = 2
-FROZEN_RANK, FREEZE_AFTER = 1, 120  # steps: after the evaluation and the checkpoint of all jobs, half-way
-NAME_SECONDS = 60.0  # in which a frozen rank must be named
+FROZEN_RANK = 1
+FREEZE_STEP = 120  # about half-way, after the evaluation and the checkpoint of every job
+NAME_SECONDS = 60.0  # the frozen rank runs on after this time, even if zmon has not named it
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "GLOO_SOCKET_IFNAME": "lo",
@@ -48,31 +49,31 @@ class WatchedRank:
 
     identity: Identity
     totals: Totals
-    stays: Counter[str]  # how often the rank was in each activity
+    stays: Counter[str]  # how often the rank entered each activity
     activity: str
     report: dict[str, float]
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a job, and what zmon, the job and torch have to say about it."""
+    """One run of a job, with the records of zmon, of the job and of torch."""
 
     exit_code: int
     errors: str  # what the command and zmon wrote to stderr
-    card: dict[str, Any]
+    card: dict[str, Any]  # what `zmon watch --json` wrote
     watched: list[WatchedRank]
-    counted: dict[int, dict[str, Any]]  # by the job itself, by rank
-    flights: dict[int, FlightDump]  # by torch
+    counted: dict[int, dict[str, Any]]  # the counts of the job itself, by rank
+    flights: dict[int, FlightDump]  # the flight records of torch, by rank
     stopped: bool = False  # a rank was frozen
-    named_seconds: float | None = None  # from then on until zmon said `rank_frozen`
+    named_seconds: float | None = None  # from the freeze until zmon said `rank_frozen`
 
 
 class NoRun(Exception):
-    """A job that did not come to an end; its text is what the table says about it."""
+    """A job did not end, or left no counts. The message appears in the table."""
 
 
 def run(row: Row, programs: Path, folder: Path, freeze: bool = False) -> Run:
-    """Run a job until its end. Raises NoRun."""
+    """Run a job until its end. With `freeze`, a rank is stopped half-way until zmon names it. Raises NoRun."""
     folder.mkdir(parents=True)
     boxes, out = folder / "boxes", folder / "out"
     boxes.mkdir()
@@ -95,7 +96,7 @@ def run(row: Row, programs: Path, folder: Path, freeze: bool = False) -> Run:
             if time.monotonic() > deadline:
                 raise NoRun(f"it did not end in {RUN_SECONDS:.0f} s")
             _open_new(boxes, readers)
-            if freeze and not stopped and (pid := _due(readers)):
+            if freeze and not stopped and (pid := _pid_to_freeze(readers)):
                 stopped, named_seconds = True, _freeze(pid, folder / "stderr")
             time.sleep(LOOK_SECONDS)
         watched = [_watched_rank(reader) for reader in readers.values()]
@@ -106,7 +107,8 @@ def run(row: Row, programs: Path, folder: Path, freeze: bool = False) -> Run:
     errors = (folder / "stderr").read_text(errors="replace")
     if not (folder / "card.json").exists():
         raise NoRun(f"zmon wrote no card: {errors.strip().splitlines()[-1:]}")
-    counted = {count["rank"]: count for count in map(json.loads, _texts(out, "counted-*.json"))}
+    counts = [json.loads(path.read_text()) for path in out.glob("counted-*.json")]
+    counted = {count["rank"]: count for count in counts}
     if sorted(counted) != list(range(NUM_RANKS)):
         raise NoRun(f"exit code {process.returncode}, and ranks {sorted(counted)} counted their steps")
     return Run(
@@ -125,30 +127,26 @@ def _flight(path: Path) -> FlightDump:
     return msgspec.json.decode(path.read_bytes(), type=FlightDump)
 
 
-def _texts(folder: Path, pattern: str) -> list[str]:
-    return [path.read_text() for path in folder.glob(pattern)]
-
-
 def _open_new(boxes: Path, readers: dict[Path, BoxReader]) -> None:
-    """Open the boxes that are new. A box stays readable when `zmon watch` has removed its file."""
+    """Open the new boxes. An open box stays readable after `zmon watch` has removed its file."""
     for path in boxes.rglob("*.box"):
         if path not in readers and not path.name.startswith("."):
             with contextlib.suppress(OSError, ZmonError):
                 readers[path] = BoxReader(path)
 
 
-def _due(readers: dict[Path, BoxReader]) -> int | None:
-    """Return the process of the rank to freeze if it has trained for long enough."""
+def _pid_to_freeze(readers: dict[Path, BoxReader]) -> int | None:
+    """Return the process id of the rank to freeze once it has done enough steps, else None."""
     for reader in readers.values():
         with contextlib.suppress(OSError, ZmonError):
             identity, now = reader.identity(), reader.now()
             if identity.rank == FROZEN_RANK and now.activity == "train":
-                return identity.pid if read_totals(reader).steps >= FREEZE_AFTER else None
+                return identity.pid if read_totals(reader).steps >= FREEZE_STEP else None
     return None
 
 
 def _freeze(pid: int, messages: Path) -> float | None:
-    """Stop a process until zmon says that a rank is frozen. Return the seconds until then; None: it did not say so."""
+    """Stop a process until zmon says that a rank is frozen. Return the seconds until then, or None if it never did."""
     began = time.monotonic()
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -170,7 +168,7 @@ def _watched_rank(reader: BoxReader) -> WatchedRank:
 
 
 def _activities(rows: Iterable[ring.Row]) -> Iterator[str]:
-    """Yield the activity of the time before each boundary, without what interrupts one, such as the compiler."""
+    """Yield the activity before each boundary. What interrupts an activity, such as a compilation, is left out."""
     for before, after in pairwise(rows):
         spent = zip(ACTIVITIES, before[layout.BETWEEN], after[layout.BETWEEN], strict=True)
         activity = next((name for name, earlier, later in spent if later > earlier), "train")
@@ -179,7 +177,7 @@ def _activities(rows: Iterable[ring.Row]) -> Iterator[str]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a run that is left over, with all its processes."""
+    """Kill a run that has not ended, with all its processes, and reap it."""
     if process.poll() is None:
         watch = psutil.Process(process.pid)
         for left in [*watch.children(recursive=True), watch]:

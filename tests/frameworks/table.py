@@ -1,7 +1,7 @@
-"""The frameworks that zmon is tried with: versions, launcher, script, and what zmon gets wrong, with the reason.
+"""The frameworks that zmon is tried with: versions, launcher, script, and the reason of each wrong cell.
 
-`python -m tests.frameworks` plays the rows and writes `results.json`, from which `make generate` makes
-`docs/frameworks.md`.
+`python -m tests.frameworks` plays the rows and writes `results.json`. `make generate` makes `docs/frameworks.md` from
+the table and the results.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-COLUMNS = {  # what is judged, and what that means
+COLUMNS = {  # column → when a cell is right
     "ranks": "each rank is seen, with its number and process, and nothing else is",
     "steps": "the steps of each rank are the optimizer updates that the framework's own callback counted",
-    "phases": "time is in the phases that the job has, and in no others",
+    "phases": "each phase of the job has time, and no other phase has",
     "collectives": "count and bytes of each rank are those of torch's flight recorder; sends and receives, which it "
     "lacks with gloo, are those that the job counted",
-    "evaluation": "each evaluation of each rank is one",
-    "checkpoint": "each checkpoint of each rank that writes one is one",
+    "evaluation": "a rank is in activity `eval` once for each of its evaluations",
+    "checkpoint": "a rank that writes checkpoints is in activity `checkpoint` once for each of them",
     "clean end": "exit code 0, every rank said that it was done, and no stall and no failure was found",
     "freeze": "a rank stopped with SIGSTOP is named `rank_frozen`, by its number, and the job ends well after SIGCONT",
     "declared": "samples, operations, loss and progress that the job declares are those that zmon has",
@@ -26,10 +26,10 @@ TORCH_PHASES = ("data", "forward", "backward", "optimizer")
 
 @dataclass(frozen=True)
 class Environment:
-    """Packages beside the project's own torch, all with their versions."""
+    """The packages of a virtual environment, with their versions. torch is that of the project."""
 
-    packages: tuple[str, ...] = ()  # the first ones are those that the page names
-    alone: tuple[str, ...] = ()  # installed without what they require, because that would replace a package
+    packages: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()  # installed without their dependencies, which would replace a package of the project
 
 
 ENVIRONMENTS = {
@@ -59,17 +59,17 @@ ACCELERATE = ("{bin}/accelerate", "launch", "--multi_gpu", "--num_processes", "2
 class Row:
     """One framework, as its users start it."""
 
-    name: str  # a word for `make test-frameworks ONLY=`
+    name: str  # for `make test-frameworks ONLY=`
     title: str
     environment: str
     script: str  # in `jobs/`
     launcher: tuple[str, ...] = TORCHRUN
     arguments: tuple[str, ...] = ()
-    phases: tuple[str, ...] = TORCH_PHASES
-    lacks: Mapping[str, str] = field(default_factory=dict)  # column → why the job has no such thing
-    wrong: Mapping[str, str] = field(default_factory=dict)  # column → what zmon gets wrong, and what that hides
+    phases: tuple[str, ...] = TORCH_PHASES  # in which the job spends time, besides `other`
+    lacks: Mapping[str, str] = field(default_factory=dict)  # column → why it does not apply to the job
+    wrong: Mapping[str, str] = field(default_factory=dict)  # column → why zmon is wrong, and what that hides
     env: Mapping[str, str] = field(default_factory=dict)
-    note: str = ""  # what differs from a job of a user
+    note: str = ""  # how the job differs from that of a user
     not_run: str = ""  # why the row cannot run here
 
 

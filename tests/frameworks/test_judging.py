@@ -1,4 +1,4 @@
-"""Tests of the judgement about a run: each column is wrong if zmon and the job differ in it, and in no other case."""
+"""Tests of the judgement about a run: a column is wrong exactly if zmon and the job differ in it."""
 
 from collections import Counter
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.boxes import IDENTITY, Totals
-from tests.frameworks.judging import JUDGES, judged, judged_freeze
+from tests.frameworks.judging import JUDGES, judge, judge_freeze
 from tests.frameworks.running import Run, WatchedRank
 from tests.frameworks.table import ROWS
 from tests.steps import Measures, OpTotals
@@ -18,7 +18,8 @@ ROW = next(row for row in ROWS if row.name == "huggingface-example")
 DECLARED = {"samples": 40, "flops": 4000, "report": ["loss"]}
 
 
-def entries(number):
+def flight_entries(number):
+    """Return entries of a flight record: all_reduce operations of 32 bytes each."""
     return [Entry(["0", ""], "gloo:all_reduce", seq, "", True, 0, input_sizes=[[8]], input_dtypes=["Float"])
             for seq in range(number)]  # fmt: skip
 
@@ -41,7 +42,7 @@ def run(*, findings=(), exit_code=0, counted=None, stopped=False, **changes):
         for rank in range(2)
     }  # fmt: skip
     card = {"ending": f"exit code {exit_code}", "jobs": [{"findings": list(findings)}]}
-    flights = {rank: FlightDump(entries=entries(3)) for rank in range(2)}
+    flights = {rank: FlightDump(entries=flight_entries(3)) for rank in range(2)}
     return Run(exit_code, "", card, [watched_rank(0), watched_rank(1, **changes)], counts, flights, stopped)
 
 
@@ -50,12 +51,12 @@ def finding(cause, *ranks, detector="stall", severity="critical"):
 
 
 def wrong(play):
-    return {column: text for column, text in judged(ROW, play).items() if text}
+    return {column: text for column, text in judge(ROW, play).items() if text}
 
 
 def test_run_in_which_zmon_and_the_job_agree_is_right():
     assert wrong(run()) == {}
-    assert judged(ROW, run()).keys() == JUDGES.keys()
+    assert judge(ROW, run()).keys() == JUDGES.keys()
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_checkpoint_of_a_rank_that_does_not_know_what_it_saves_is_not_judged():
 
 
 def test_column_that_the_job_lacks_is_not_judged():
-    assert "declared" not in judged(replace(ROW, lacks={"declared": "none"}), run(samples=None))
+    assert "declared" not in judge(replace(ROW, lacks={"declared": "none"}), run(samples=None))
 
 
 def test_warning_about_slowness_is_no_unclean_end():
@@ -109,9 +110,9 @@ def test_warning_about_slowness_is_no_unclean_end():
     ],
 )
 def test_freeze_is_right_if_the_rank_is_named_and_nothing_else_is(findings, text):
-    assert judged_freeze(run(findings=findings, stopped=True)) == text
+    assert judge_freeze(run(findings=findings, stopped=True)) == text
 
 
 def test_freeze_is_wrong_if_the_job_does_not_end_well_or_was_never_stopped():
-    assert "exit code 1" in judged_freeze(run(findings=[finding("rank_frozen", 1)], stopped=True, exit_code=1))
-    assert judged_freeze(run()) == "no rank was stopped"
+    assert "exit code 1" in judge_freeze(run(findings=[finding("rank_frozen", 1)], stopped=True, exit_code=1))
+    assert judge_freeze(run()) == "no rank was stopped"

@@ -1,4 +1,4 @@
-"""A fixture that checks many random items, or few: `make test` has few items of each kind, `make test-all` many."""
+"""A fixture that runs a check on random items: `make test` checks few items of each kind, `make test-all` many."""
 
 import time
 import tracemalloc
@@ -8,14 +8,14 @@ import pytest
 from tests.fuzz.draw import NUM_LONG, NUM_QUICK, draws, seed_of_long_run
 
 QUICK_SEED = 19
-MAX_SECONDS = 10.0  # of one item, on a busy machine
-MAX_BYTES = 64 << 20  # that one item may allocate at a time
-_TRACED = 50  # memory is traced for one item of so many, because tracing is slow
+MAX_SECONDS = 10.0  # processor time of one item
+MAX_BYTES = 64 << 20  # memory that one item may allocate at a time
+_TRACE_EVERY = 50  # items: memory is traced for one of them only, because tracing is slow
 
 
 @pytest.fixture(params=["few", pytest.param("many", marks=[pytest.mark.slow, pytest.mark.timeout(3600)])])
 def amount(request, capsys):
-    """Return a seed and a number of items. The seed of the many is new, or that of the environment, and printed."""
+    """Return a seed and a number of items. The seed of a long run is printed, so that the run can be repeated."""
     if request.param == "few":
         return QUICK_SEED, NUM_QUICK
     seed = seed_of_long_run()
@@ -26,15 +26,15 @@ def amount(request, capsys):
 
 @pytest.fixture
 def check_random(amount):
-    """Return a function that calls a check with sources of chance, few or many."""
+    """Return a function that calls a check once for each item, with a random generator."""
     return lambda check: check_items(check, *amount)
 
 
 def check_items(check, seed, number):
-    """Call the check with many sources of chance. Its error names the seed and the item."""
+    """Call the check with a random generator for each item. An error has the seed and the item."""
     for index, (name, chance) in enumerate(draws(seed, number)):
         begin = time.process_time()
-        is_traced = index % _TRACED == 0
+        is_traced = index % _TRACE_EVERY == 0
         if is_traced:
             tracemalloc.start()
         try:

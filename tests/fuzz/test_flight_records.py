@@ -23,6 +23,7 @@ VALID = {
 
 
 def check_record(chance):
+    """Read a random dump as the agent does. It is a record that can be sent, or an error of one line."""
     raw = body(changed(VALID, chance), chance)
     record, reason = flight.read([raw], 1.8e9)
     assert record is not None or reason
@@ -31,6 +32,8 @@ def check_record(chance):
 
 
 def stored_checker(folder):
+    """Return a check that stores two random dumps in the folder and analyzes them as `zmon analyze` does."""
+
     def check(chance):
         for rank in (0, 1):
             content = changed(VALID, chance) if chance.random() < 0.8 else copy.deepcopy(VALID)
@@ -51,9 +54,9 @@ def stored_checker(folder):
     return check
 
 
-def test_random_flight_records(check_random):
+def test_agent_reads_or_refuses_random_flight_records(check_random):
     check_random(check_record)
 
 
-def test_random_stored_flight_records(tmp_path, check_random):
+def test_analyze_reads_or_refuses_random_flight_records(tmp_path, check_random):
     check_random(stored_checker(tmp_path))

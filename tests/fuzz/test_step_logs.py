@@ -1,4 +1,4 @@
-"""Random step logs: `zmon steps` names what is damaged and uses the rest, and no file becomes large in memory."""
+"""Random step logs: `zmon steps` names the damaged parts and uses the rest. No file becomes large in memory."""
 
 import json
 import zlib
@@ -12,12 +12,14 @@ from zmon.steplog import read_runs
 from zmon.steplog.format import _BLOCK, _BLOCK_MAGIC, _CRC, _HEADER, _MAGIC, _VERSION, read_header
 from zmon.web.server import json_response
 
-PACKED = [zlib.compress(bytes(size) + b"end", 9) for size in (10, 1 << 20, 64 << 20)]
+PACKED = [  # bodies of blocks that unpack to 10 bytes, 1 MiB and 64 MiB
+    zlib.compress(bytes(size) + b"end", 9) for size in (10, 1 << 20, 64 << 20)
+]
 
 
 @pytest.fixture(scope="module")
 def segment(tmp_path_factory):
-    """Return the bytes of a segment with some steps, and the values of its header."""
+    """The bytes of a segment with 50 steps, and the values of its header."""
     root = tmp_path_factory.mktemp("log")
     box = rank_box(root / "boxes")
     box.steps(40)
@@ -40,7 +42,7 @@ def random_segment(segment, chance):
         head = _HEADER.pack(_MAGIC, _VERSION, version, len(identity), zlib.crc32(identity)) + identity
     else:
         head = data[:offset]
-    if chance.random() < 0.3:  # a block that claims more than it has, or unpacks to more than it claims
+    if chance.random() < 0.3:  # a further block, whose header may have a wrong number of boundaries
         packed = chance.choice(PACKED)
         count = chance.choice((1, 2, 100, 4096, (1 << 32) - 1))
         begin = _BLOCK.pack(_BLOCK_MAGIC, len(packed), chance.choice((0, 1, 51, (1 << 64) - 1)), count)
@@ -50,6 +52,8 @@ def random_segment(segment, chance):
 
 
 def log_checker(segment, folder):
+    """Return a check that writes one or two random segments to the folder and reads them."""
+
     def check(chance):
         for number in range(chance.choice((1, 2))):
             (folder / f"0-rank-0-{number}.000000000001.steps").write_bytes(random_segment(segment, chance))
@@ -65,5 +69,5 @@ def log_checker(segment, folder):
     return check
 
 
-def test_random_step_logs(segment, tmp_path, check_random):
+def test_random_step_logs_are_read_or_refused(segment, tmp_path, check_random):
     check_random(log_checker(segment, tmp_path))

@@ -1,4 +1,4 @@
-"""Tests of an agent that is killed at any step of an act: nothing is done twice, and nothing without its audit."""
+"""Tests of an agent that is killed at any step of an act: it sends no signal twice, and none without an audit entry."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.e2e
 
 
-# The act, the least number of steps at which the agent is killed, and the signals of an act that nothing interrupts.
+# `points`: the least number of steps at which the agent is killed. `signals`: those that an uninterrupted act sends.
 @pytest.mark.parametrize(
     ("act", "points", "signals"),
     [

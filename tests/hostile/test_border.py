@@ -1,6 +1,7 @@
 """Tests of hostile and careless neighbours, through boxes, environment and HTTP, from the box up to `zmon status`.
 
-Each one is reported with the job's name, costs nobody else anything, and reaches nothing outside its own place.
+zmon reports such a neighbour with the name of its job. All other jobs stay watched, and no name that a neighbour chose
+leads outside the data directory.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ input()
 
 
 class Scripted(FakeAgent):
-    """An agent whose report is any JSON."""
+    """An agent that answers with the given bytes, or with the JSON of a value."""
 
     def __init__(self, report: Any) -> None:
         super().__init__()
@@ -63,6 +64,8 @@ async def jobs_of(hub):
 
 
 async def first_finding(hub, cause):
+    """Return the first finding with this cause, once the hub has one."""
+
     def matching(findings):
         return [finding for finding in findings if finding["cause"] == cause]
 
@@ -79,7 +82,7 @@ def traced():
     tracemalloc.stop()
 
 
-# -- a claimed world ---------------------------------------------------------------------------------------
+# -- a claimed world size -----------------------------------------------------------------------------------
 
 
 async def test_rank_that_claims_two_billion_ranks_is_a_warning_and_others_are_watched(make_live_box, serve, tmp_path):
@@ -172,7 +175,7 @@ async def test_job_id_of_an_agent_writes_nothing_outside_the_data_directory(job_
         await hub.passes(3)
         assert [job["job_id"] for job in await jobs_of(hub)] == [JOB]
         hub.hub.job_states.accounts.save()
-    outside = [path for path in tmp_path.rglob("*") if data not in (path, *path.parents) and path not in data.parents]
+    outside = [path for path in tmp_path.rglob("*") if not path.is_relative_to(data) and path not in data.parents]
     assert outside == []
 
 
@@ -180,7 +183,7 @@ async def test_job_id_of_an_agent_writes_nothing_outside_the_data_directory(job_
 
 
 async def test_running_job_of_a_newer_zmon_is_a_finding_and_exit_code_1(make_live_box, serve, tmp_path, command):
-    """`zmon status` said `no jobs` and exited with 0."""
+    """It is not `no jobs` with exit code 0, because the job is not watched."""
     box = make_live_box(2, job_id="night-42")
     box.overwrite(8, struct.pack("<I", CURRENT.version + 1))
     async with serve() as agent, hub_over(tmp_path / "data", agent) as hub:

@@ -1,4 +1,4 @@
-"""Tests of escape sequences in files of other programs: none reaches the terminal of the reader."""
+"""Tests of escape sequences in files of other programs: `zmon analyze` writes none of them to the terminal."""
 
 from __future__ import annotations
 

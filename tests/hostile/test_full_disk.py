@@ -1,6 +1,6 @@
-"""Tests of a hub and a step log on a full disk: each part says what it cannot keep, goes on, and writes it later.
+"""Tests of a hub and a step log on a full disk: they report what they cannot write, go on, and write it later.
 
-The disk is full at the one place through which all of them write (zmon/steplog/files.py).
+All of them write through zmon/steplog/files.py, so the tests replace `os.write` there.
 """
 
 import errno
@@ -32,7 +32,7 @@ from zmon.steplog import StepLog, files
 
 
 class Disk:
-    """A disk that may be full."""
+    """A disk that is full while the test says so."""
 
     def __init__(self):
         self.full = False
@@ -49,6 +49,7 @@ class Disk:
 
 @pytest.fixture
 def disk(monkeypatch):
+    """The disk to which the hub and the step log write."""
     disk = Disk()
     monkeypatch.setattr(files.os, "write", disk.write)
     return disk
@@ -67,17 +68,18 @@ def test_finding_of_a_full_disk_is_written_once_there_is_room(tmp_path, disk, ca
     findings.retry(NOW + RETRY_SECONDS)
     assert findings.error is None
     assert {f.id for f in Journal(path).all()} == {opened_id("f1"), opened_id("f2")}
-    assert sum("cannot write" in record.getMessage() for record in caplog.records) == 2  # and the hub that read it
+    messages = [record.getMessage() for record in caplog.records]
+    assert sum("cannot write" in message for message in messages) == 2  # of this journal, and of the one that read it
 
 
 @dataclass(frozen=True)
 class Store:
-    """A store: what it writes, how it writes that again later, and what the next hub then reads."""
+    """A store of the hub, and how a test uses it. The functions get the store."""
 
     make: type
     write: Callable[[Any], Any]
-    retry: Callable[[Any], Any]
-    read: Callable[[Any], Any]
+    retry: Callable[[Any], Any]  # writes again what a full disk has refused
+    read: Callable[[Any], Any]  # true if the store has the written value
 
 
 STORES = {
@@ -161,7 +163,8 @@ async def test_hub_on_a_full_disk_says_what_it_cannot_keep_and_finds_faults(tmp_
         assert shown["healthy"]
         for part in (shown["findings_unwritten"], shown["incidents_unwritten"], shown["unwritten"]["time accounts"]):
             assert "No space left" in part
-        assert await hub.metric("zmon_job_time_seconds_total") == counted, "the next hub would not have more"
+        # A counter must not shrink when the hub restarts, so it shows only the time that is written.
+        assert await hub.metric("zmon_job_time_seconds_total") == counted
         await hub.passes(20)
         disk.full = False
         assert await poll(health, 10.0, accept=lambda now: not now["unwritten"] and not now["findings_unwritten"])

@@ -1,6 +1,6 @@
-"""Tests of ranks whose tmpfs of boxes is full: they go on without a box and say so, and no box is a SIGBUS.
+"""Tests of ranks whose tmpfs of boxes is full: they train without a box and say so, and never die of SIGBUS.
 
-The tmpfs is that of deploy/systemd/run-zmon.mount, mounted for real in a mount namespace of the test.
+The tmpfs has the options of deploy/systemd/run-zmon.mount. The test mounts it in a mount namespace.
 """
 
 import os
@@ -14,6 +14,8 @@ from tests.hostile.users import needs_root
 
 pytestmark = needs_root
 OPTIONS = ",".join(name if value is None else f"{name}={value}" for name, value in mount_options().items())
+SMALL = OPTIONS.replace("256M", "8M")  # so that it is full soon
+FEW_INODES = OPTIONS.replace("8192", "16")
 FILL = "head -c 1G /dev/zero >/run/zmon/fill"
 USE_ALL_INODES = "i=0; while : >/run/zmon/fill-$i; do i=$((i + 1)); done"
 ATTACH = "import os, zmon\nfrom zmon.probe import attach_box\nprint(attach_box())"
@@ -33,7 +35,7 @@ def run(script, before=":", options=OPTIONS):
     return done.stdout.splitlines()
 
 
-def test_as_many_boxes_as_the_unit_says_fit_and_every_page_of_them_has_memory():
+def test_tmpfs_of_the_unit_has_room_for_all_boxes_and_every_page_of_them_has_memory():
     lines = run("""
 from pathlib import Path
 from zmon.box import BoxWriter
@@ -53,31 +55,31 @@ for writer in writers:
 
 
 NO_BOX = {
-    "bytes": (FILL, OPTIONS.replace("256M", "8M")),
-    "bytes, with a directory of the user": (f"mkdir -m 700 /run/zmon/0; {FILL}", OPTIONS.replace("256M", "8M")),
-    "inodes": (USE_ALL_INODES, OPTIONS.replace("8192", "16")),
+    "bytes": (FILL, SMALL),
+    "bytes, with a directory of the user": (f"mkdir -m 700 /run/zmon/0; {FILL}", SMALL),
+    "inodes": (USE_ALL_INODES, FEW_INODES),
 }
 
 
 @pytest.mark.parametrize(("before", "options"), NO_BOX.values(), ids=NO_BOX)
 def test_rank_trains_without_a_box_and_says_why(before, options):
-    line, *others = run(f"{ATTACH}\n{STEPS}", before, options)
-    assert others == ["False", "trained"]
-    assert line.startswith("zmon: cannot create")
-    assert "No space left on device" in line
-    assert "the job continues unwatched" in line
+    message, *output = run(f"{ATTACH}\n{STEPS}", before, options)
+    assert output == ["False", "trained"]
+    assert message.startswith("zmon: cannot create")
+    assert "No space left on device" in message
+    assert "the job continues unwatched" in message
 
 
 def test_rank_with_a_box_goes_on_when_others_fill_the_tmpfs():
-    assert OPTIONS.replace("256M", "8M") != OPTIONS
     script = f"{ATTACH}\nos.system({FILL + ' 2>/dev/null'!r})\n{STEPS}\nprint(os.listdir('/run/zmon/0/job/0'))"
-    assert run(script, options=OPTIONS.replace("256M", "8M")) == ["True", "trained", "['rank-0.box']"]
+    assert run(script, options=SMALL) == ["True", "trained", "['rank-0.box']"]
 
 
-def test_full_tmpfs_leaves_room_in_that_of_run():
-    (line,) = run("import shutil; print(shutil.disk_usage('/run').free > 2**20)", FILL, OPTIONS.replace("256M", "8M"))
+def test_full_tmpfs_of_boxes_leaves_room_in_the_tmpfs_of_run():
+    (line,) = run("import shutil; print(shutil.disk_usage('/run').free > 2**20)", FILL, SMALL)
     assert line == "True"
 
 
 def test_options_are_those_of_the_unit():
     assert f"Options={OPTIONS}\n" in (UNITS / "run-zmon.mount").read_text()
+    assert OPTIONS not in (SMALL, FEW_INODES)

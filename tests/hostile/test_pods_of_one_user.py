@@ -1,6 +1,6 @@
-"""Tests of two pods whose users are root and strangers: each has a folder of its own, as subPathExpr makes it.
+"""Tests of two pods that both run as root and do not trust each other. `subPathExpr` gives each pod its own folder.
 
-The folders and mounts are those that a kubelet makes, in mount namespaces of the test. Ranks and agent are real.
+The test makes the folders and mounts of a kubelet in mount namespaces. Ranks and agent are real.
 """
 
 import os
@@ -44,11 +44,11 @@ wait
 
 def test_root_in_a_pod_reaches_no_box_of_another_pod_and_the_agent_reads_both():
     env = {name: value for name, value in os.environ.items() if not name.startswith("ZMON_")}
-    words = {"OPTIONS": OPTIONS, "POD": POD, "STRANGER": STRANGER}
-    words |= {"CODE": RANK, "AGENT": AGENT, "PYTHON": sys.executable}
+    variables = {"OPTIONS": OPTIONS, "POD": POD, "STRANGER": STRANGER}
+    variables |= {"CODE": RANK, "AGENT": AGENT, "PYTHON": sys.executable}
     rank = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
     done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", NODE], env={**env, **words, **rank},
+        ["unshare", "--mount", "sh", "-c", NODE], env={**env, **variables, **rank},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False,
     )  # fmt: skip
     both = [(f"the pod {POD}", "victim"), (f"the pod {STRANGER}", "other")]

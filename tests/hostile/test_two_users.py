@@ -34,13 +34,14 @@ time.sleep(60)
 
 
 def roots(uid):
+    """Return the default directories of boxes of a user."""
     return PLACES.in_shm(uid), PLACES.in_run(uid)
 
 
 @pytest.fixture
 def start_as(start_rank):
-    """Start a rank of a user in the default directory; remove the directories of the users afterwards."""
-    users = {uid for uid in (ANN, BOB) if not any(root.exists() for root in roots(uid))}
+    """Return a function that starts a rank of a user in the default directory. Directories are removed afterwards."""
+    new_users = {uid for uid in (ANN, BOB) if not any(root.exists() for root in roots(uid))}
 
     def start(uid, job_id):
         rank = start_rank(RANK.format(uid=uid, become=become(uid)), ZMON_BOX_DIR="", ZMON_JOB_ID=job_id)
@@ -48,13 +49,13 @@ def start_as(start_rank):
         return rank
 
     yield start
-    for uid in users:
+    for uid in new_users:
         for root in roots(uid):
             shutil.rmtree(root, ignore_errors=True)
 
 
 def box_of(uid, job_id):
-    (path,) = (p for root in roots(uid) for p in root.glob(f"{job_id}/0/rank-0.box"))
+    (path,) = (box for root in roots(uid) for box in root.glob(f"{job_id}/0/rank-0.box"))
     return path
 
 
@@ -64,9 +65,9 @@ async def test_jobs_of_two_users_are_watched_and_private(start_as, serve):
         start_as(uid, job_id)
     async with serve(box_dir=None) as client:
         report = await poll(
-            lambda: get_snapshot(client), accept=lambda report: owners.keys() <= {r.job_id for r in report.ranks}
+            lambda: get_snapshot(client), accept=lambda report: owners.keys() <= {rank.job_id for rank in report.ranks}
         )
-        assert {r.job_id: r.owner for r in report.ranks if r.job_id in owners} == owners
+        assert {rank.job_id: rank.owner for rank in report.ranks if rank.job_id in owners} == owners
         for (job_id, uid), (foreign_id, owner) in itertools.permutations(owners.items()):
             box, foreign = box_of(uid, job_id), box_of(owner, foreign_id)
             assert run_as(uid, f"result = len(open({str(box)!r}, 'rb').read(8))") == 8

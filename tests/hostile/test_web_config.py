@@ -1,7 +1,7 @@
 """Prometheus, Alertmanager, agent and hub with the same --web.config.file answer the same clients with the same status.
 
-Prometheus is the oracle. zmon differs on purpose where a new file is broken: it keeps the old one, and Prometheus
-answers 500, or ends the handshake.
+Prometheus is the reference. zmon differs on purpose if the file becomes invalid: it keeps the last valid one, where
+Prometheus answers 500 or ends the handshake.
 """
 
 import base64
@@ -39,10 +39,12 @@ CONFIGS = {
 
 
 class Client:
-    """A client: its certificate, its TLS version, its password, and the authority that it trusts."""
+    """A client with the authority that it trusts, its certificate, TLS version and password, and the server's name."""
 
     def __init__(self, authority, pair=None, version=None, login=None, name="127.0.0.1"):
-        self.context, self.login, self.name = authority.client(pair, version), login, name
+        self.context = authority.client(pair, version)
+        self.login = login
+        self.name = name
 
     def status(self, port, tls):
         """Return the status that it gets for /metrics, or "no connection"."""
@@ -62,6 +64,7 @@ class Client:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
+    """The folder of the certificates, with a subfolder for those of another authority."""
     folder = tmp_path_factory.mktemp("web")
     (folder / "stranger").mkdir()
     return folder
@@ -69,6 +72,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def authority(folder):
+    """The authority that the servers trust, which has issued their certificate."""
     authority = Certificates(folder)
     authority.issue("server", "127.0.0.1")
     return authority
@@ -101,7 +105,7 @@ def commands(folder, web, ports):
 
 @pytest.fixture(scope="module", params=CONFIGS)
 def servers(request, folder, authority):
-    """The ports of all servers with one configuration, its name and its file."""
+    """All servers with one configuration: their ports by name, the name of the configuration, and its file."""
     directory = folder / request.param.replace(" ", "-")
     # The files of the authority are copied, but not the directories of earlier configurations, which lie beside them.
     shutil.copytree(folder, directory, ignore=shutil.ignore_patterns(*(name.replace(" ", "-") for name in CONFIGS)))
@@ -133,11 +137,13 @@ def _await_port(name, port):
 
 
 def login(user, password):
+    """Return the value of an Authorization header, without `Basic`."""
     return base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
 RIGHT = {"login": login("ann", "secret")}
-CLIENTS = {  # from the authority of the servers, another one, and a certificate of the first with its key
+# The arguments: the authority of the servers, another authority, and a certificate of the first one with its key.
+CLIENTS = {
     "right": lambda authority, other, pair: Client(authority, pair, **RIGHT),
     "no password": lambda authority, other, pair: Client(authority, pair),
     "wrong password": lambda authority, other, pair: Client(authority, pair, login=login("ann", "wrong")),
@@ -164,8 +170,9 @@ ANSWERED = {  # the clients that get an answer, by configuration
 
 @pytest.fixture(scope="module")
 def clients(folder, authority):
-    """The clients by what is special about them."""
-    other, pair = Certificates(folder / "stranger"), authority.issue("hub", "hub.example.org")
+    """All clients, by their names in `CLIENTS`."""
+    other = Certificates(folder / "stranger")
+    pair = authority.issue("hub", "hub.example.org")
     return {client: make(authority, other, pair) for client, make in CLIENTS.items()}
 
 

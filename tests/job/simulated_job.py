@@ -9,12 +9,12 @@ from tests.build import NOW, dead, rank_state, snapshot, step_record
 from tests.steps import aligned
 from zmon.job.time_account import Account
 
-STEP = 0.020
+STEP = 0.020  # seconds of a step in which no rank waits for an event of the test
 
 
 @cache  # nearly all steps wait equally long
 def step_that_waits(seconds):
-    """Return a step of four ranks that compute for half of `STEP` and wait this long."""
+    """Return a step of four ranks that compute for half of `STEP` and wait for these seconds."""
     return aligned(1, [step_record(1, {"forward": STEP / 2}, {"all_to_all": seconds})] * 4)
 
 
@@ -26,15 +26,15 @@ class SimulatedJob:
     time: float = NOW
     attempt: int = 0
     activity: str = "init"
-    between: dict = field(default_factory=dict)
-    in_steps: float = 0.0
+    between: dict = field(default_factory=dict)  # seconds in each activity between steps
+    in_steps: float = 0.0  # seconds in steps of this launch
     steps: int = 0
-    open: float = 0.0
-    checkpoint: float | None = None
-    stepped: float | None = None  # when the last step ended
+    open: float = 0.0  # seconds of the current step or activity so far
+    checkpoint: float | None = None  # time of the last checkpoint
+    stepped: float | None = None  # time at which the last step ended
     new_steps: list = field(default_factory=list)  # steps that the account has not received yet
-    gone: float | None = None
-    total_seconds: float = 0.0  # wall-clock so far, which the account must show
+    gone: float | None = None  # seconds since the ranks died, or None while they live
+    total_seconds: float = 0.0  # wall-clock so far, which the account must have
 
     def wait(self, seconds):
         """Let time pass in the current activity."""
@@ -49,10 +49,11 @@ class SimulatedJob:
         if self.activity == "checkpoint":
             self.checkpoint = self.time
         self.between = {**self.between, self.activity: self.between.get(self.activity, 0.0) + self.open}
-        self.activity, self.open = activity, 0.0
+        self.activity = activity
+        self.open = 0.0
 
     def train(self, number):
-        """Do a number of steps. The time that has passed in the open step is added to the first one."""
+        """Do a number of steps. Time that has passed in the open step is part of the first one."""
         if self.activity != "train":
             self.change_activity("train")
         for _ in range(number):
@@ -67,18 +68,27 @@ class SimulatedJob:
         """Start another launch, `after` seconds after the end of the previous launch."""
         self.time += after - (self.gone or 0.0)
         self.total_seconds += after - (self.gone or 0.0)
-        self.attempt, self.activity, self.between, self.in_steps = self.attempt + 1, "init", {}, 0.0
-        self.open, self.gone, self.checkpoint, self.new_steps = 0.0, None, None, []
+        self.attempt += 1
+        self.activity = "init"
+        self.between = {}
+        self.in_steps = 0.0
+        self.open = 0.0
+        self.gone = None
+        self.checkpoint = None
+        self.new_steps = []
 
     def play(self, story):
-        """Let events happen, such as `train 100, update, eval 5, update stalled`; an activity has its seconds."""
+        """Let events happen, such as `train 100, update, eval 5, update stalled`; return the account.
+
+        `train` has a number of steps, and any other activity has its seconds.
+        """
         for event in story.split(", "):
             verb, _, rest = event.partition(" ")
             if verb == "update":
                 self.update(stalled=rest == "stalled", with_records=rest != "late")
             elif verb == "train":
                 self.train(int(rest))
-            elif verb == "lose":  # all but the records of the last steps
+            elif verb == "lose":  # "lose all but 3": the account gets the records of the last three steps only
                 self.new_steps = self.new_steps[-int(rest.removeprefix("all but ")) :]
             elif verb == "die":
                 self.gone = 0.0
@@ -103,7 +113,9 @@ class SimulatedJob:
 
     def update(self, stalled=False, with_records=True):
         """Update the account as a pass of the hub does; then store and load it, as a restart of the hub does."""
-        steps, self.new_steps = (self.new_steps, []) if with_records else ((), self.new_steps)
+        steps = ()
+        if with_records:
+            steps, self.new_steps = self.new_steps, []
         snapshot_now = self.state()
         if self.account.is_other_job(snapshot_now):
             self.account = Account("job")

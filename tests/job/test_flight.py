@@ -27,11 +27,13 @@ def entry(sequence, name="gloo:all_reduce", retired=False, group="0", **changes)
 
 
 def dump(*entries):
+    """Return the bytes of a dump with these entries."""
     header = {"pg_config": {"": {"name": "", "desc": "", "ranks": "[]"}}, "pg_status": {}, "version": "2.10"}
     return json.dumps({**header, **({"entries": entries} if entries else {})}).encode()
 
 
 def read(*entries):
+    """Return the record of a dump with these entries."""
     record, error = flight.read([dump(*entries)], NOW)
     assert error is None
     return record
@@ -49,8 +51,11 @@ def test_gloo_operation_is_done_once_retired():
     assert (pending.num_bytes, pending.sizes, pending.dtypes) == (288, ((72,),), ("Float",))
     assert pending.age_seconds == pytest.approx(99.991)
     assert record.last == {"gloo:0": 8}
-    set_back = entry(1, time_created_ns=int((NOW + 3600) * 1e9))
-    assert read(set_back).pending[0].age_seconds is None
+
+
+def test_age_of_an_operation_is_unknown_after_the_clock_was_set_back():
+    created_later = entry(1, time_created_ns=int((NOW + 3600) * 1e9))
+    assert read(created_later).pending[0].age_seconds is None
 
 
 def nccl(sequence, retired=False, **changes):
@@ -80,7 +85,7 @@ RECORDS = {  # entries, the pending operations, and the last sequence that is do
 @pytest.mark.parametrize(("entries", "pending", "last"), RECORDS.values(), ids=RECORDS)
 def test_operation_is_pending_until_it_is_done(entries, pending, last):
     record = read(*entries)
-    assert [(each.op, each.sequence, each.state) for each in record.pending] == pending
+    assert [(op.op, op.sequence, op.state) for op in record.pending] == pending
     assert record.last == last
 
 

@@ -1,4 +1,7 @@
-"""Tests of the headline of a job: one row for each situation, the most urgent first. `f9` is the finding of the end."""
+"""Tests of the headline of a job: one row for each situation, the most urgent first.
+
+`f9` is the finding that explains the end of the job.
+"""
 
 from dataclasses import replace
 
@@ -16,7 +19,8 @@ SLOW = finding(id="f3", detector="straggler", severity="warning", cause="compute
 INFO = replace(SILENT, id="f4", severity="info")
 FATAL = replace(SLOW, id="f6", severity="fatal")
 NAN = finding(id="f5", detector="divergence", cause="loss_nan", summary="loss is NaN", onset=NOW)
-NOTHING_MOVES, ENDED = "nothing moves; the culprit is not known yet", "ended by rank_exited: rank 2 exited"
+NOTHING_MOVES = "nothing moves; the culprit is not known yet"
+ENDED = "ended by rank_exited: rank 2 exited"
 
 SITUATIONS = {  # state of the job, its active findings, its end, and the headline: word, urgency, finding, line
     "a critical finding beats a warning": ("train", [SLOW, NAN], None, "DIVERGENCE critical f5: loss is NaN"),

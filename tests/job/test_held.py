@@ -1,4 +1,4 @@
-"""Tests of the time for which nothing has run on held GPUs, and of what is left there."""
+"""Tests of the time for which nothing has run on the GPUs that a job holds, and of what is left on them."""
 
 import pytest
 
@@ -13,6 +13,7 @@ BLIND = HolderState((), busy=None, has_process=False, ran=False)
 
 
 def overdue(*seconds):
+    """Return the state of GPUs whose ranks are overdue by these seconds, while a kernel runs."""
     return HolderState(seconds, busy=True, has_process=True, ran=True)
 
 
@@ -38,18 +39,18 @@ def test_idle_gpus_are_reported_with_what_is_left_on_them(states, idle):
 QUIET = {"a kernel runs": BUSY, "unknown": BLIND, "ranks": RANKS, "one rank is on time": overdue(900.0, 0.0)}
 
 
-@pytest.mark.parametrize("look", QUIET.values(), ids=QUIET)
-def test_quiet_while_something_runs_or_may_run(look):
+@pytest.mark.parametrize("state", QUIET.values(), ids=QUIET)
+def test_quiet_while_something_runs_or_may_run(state):
     holding = Holding(0.0, is_new=True)
     holding.idle(890.0, NOTHING)
-    assert holding.idle(900.0, look) is None
+    assert holding.idle(900.0, state) is None
 
 
-@pytest.mark.parametrize("look", QUIET.values(), ids=QUIET)
-def test_idle_time_begins_anew_once_nothing_runs_any_more(look):
+@pytest.mark.parametrize("state", QUIET.values(), ids=QUIET)
+def test_idle_time_begins_anew_once_nothing_runs_any_more(state):
     holding = Holding(0.0, is_new=True)
     holding.idle(890.0, NOTHING)
-    holding.idle(900.0, look)
+    holding.idle(900.0, state)
     assert holding.idle(910.0, NOTHING).seconds == 10.0
 
 

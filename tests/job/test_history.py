@@ -13,10 +13,12 @@ def records(*steps):
 
 
 def numbers(aligned):
-    return [(a.step, a.stands_for) for a in aligned]
+    """Return the number of each step and how many steps it stands for."""
+    return [(step.step, step.stands_for) for step in aligned]
 
 
-CASES = {  # number of ranks, the steps that ranks report in each pass, and the steps (number, stands for) added by each
+# Number of ranks, the steps that the ranks report in each pass, and the steps (number, stands for) that each pass adds.
+CASES = {
     "all ranks have reported": (
         2, [{0: (1, 2, 3), 1: (1,)}, {1: (2,)}, {0: (4,)}, {1: (3, 4)}], [[(1, 1)], [(2, 1)], [], [(3, 1), (4, 1)]]),
     "a record is repeated": (2, [{0: (1, 1), 1: (1, 1)}], [[(1, 1)]]),
@@ -90,14 +92,14 @@ def test_step_that_a_rank_has_passed_does_not_wait():
 def test_steps_that_stay_incomplete_do_not_pile_up_while_the_hub_is_slow():
     """The hub asks the agents at different times, so they answer with different steps."""
     history, chance = History(16), random.Random(4)
-    reached, num_steps = dict.fromkeys(range(16), 0), 0
+    last_steps = dict.fromkeys(range(16), 0)  # by rank
+    num_steps = 0
     for newest in range(20, 4000, 20):
-        for rank in reached:
-            until = newest + chance.randrange(8)
-            num_steps += len(
-                add_records(history, {rank: records(*range(max(reached[rank], until - 12) + 1, until + 1))})
-            )
-            reached[rank] = until
+        for rank in last_steps:
+            last = newest + chance.randrange(8)
+            first = max(last_steps[rank], last - 12) + 1
+            num_steps += len(add_records(history, {rank: records(*range(first, last + 1))}))
+            last_steps[rank] = last
         assert len(history._pending) < 16
     assert num_steps > 500
 

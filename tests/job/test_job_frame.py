@@ -33,8 +33,6 @@ Current thread 0x00007f1 (most recent call first):
   File "/home/ann/job/train.py", line 88 in save_weights
   File "/home/ann/job/train.py", line 120 in <module>
 """
-
-
 INSTALLED = f"""
     save ({VENV}/numpy/lib/npyio.py:546)
     write ({VENV}/tune/checkpoint.py:60)
@@ -98,7 +96,8 @@ def test_what_faulthandler_writes_about_this_process_is_understood():
         other.join()
         file.seek(0)
         stacks = file.read()
-    place = f"{Path(__file__).name}:{sys._getframe().f_lineno - 5}"
+    line = sys._getframe().f_lineno - 5  # of `dump_traceback` above
+    place = f"{Path(__file__).name}:{line}"
     assert job_frame(stacks) == f"test_what_faulthandler_writes_about_this_process_is_understood() at {place}"
 
 
@@ -116,7 +115,7 @@ def test_what_py_spy_writes_about_a_process_is_understood(tmp_path):
 
 
 LOOP = TrainingLoop("/home/ann/job/train.py", "<module>", 9, 11)
-PLACES = {  # a stack, the loops, whether the main thread is outside
+PLACES = {  # a stack, the loops, and True if the main thread is outside of them (None: unknown)
     "in the loop": (LOADING, [LOOP], False),
     "in one of two": (LOADING, [LOOP._replace(last_line=10), LOOP], False),
     "behind the loop": (LOADING, [LOOP._replace(last_line=10)], True),

@@ -1,4 +1,4 @@
-"""Tests of faults that overlap: the second one joins the finding of the first; what follows from a fault does not."""
+"""Tests of faults that overlap: a second fault joins the finding of the first, a consequence of the first does not."""
 
 from dataclasses import replace
 from functools import partial
@@ -17,7 +17,7 @@ from zmon.schema.names import severity_order
 
 
 def both(*faults, **changes):
-    """Return what is reported about a job of four in which some ranks have these states and the others wait."""
+    """Return the finding about a job of four ranks in which some have these states and the others wait."""
     return next(iter(STALL.detect(job(*faults, **changes))))
 
 

@@ -7,8 +7,9 @@ from zmon.job.reported_values import ReportedValues
 
 
 def reporting(step, *values):
-    """Return ranks that report these values in a step; `...` reports nothing."""
-    return [rank_state(rank, step=step, report={} if v is ... else {"loss": v}) for rank, v in enumerate(values)]
+    """Return ranks that report these losses in a step. `...` stands for a rank that reports nothing."""
+    reports = [{} if value is ... else {"loss": value} for value in values]
+    return [rank_state(rank, step=step, report=report) for rank, report in enumerate(reports)]
 
 
 def falling(*steps, ranks=1):

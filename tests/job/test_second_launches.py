@@ -21,14 +21,17 @@ def launch(launch_id, host, ranks=range(4), age=60.0, make=rank_state, **changes
 
 
 def jobs(*reports, silent=(), ids=None):
-    """Return the hosts of the living ranks of each job."""
+    """Return the hosts of the living ranks by job. `silent` are the last reports of agents that do not answer."""
     names = (ids or SharedIds()).names(reports, silent)
-    every = ([renamed(r, names) for r in some] for some in (reports, silent))
-    joined = snapshots(*every, (), NOW)
-    return {snapshot.job_id: sorted({r.host for r in snapshot.reported_ranks if r.alive}) for snapshot in joined}
+    current = [renamed(report, names) for report in reports]
+    last = [renamed(report, names) for report in silent]  # of agents that are silent
+    return {
+        job.job_id: sorted({rank.host for rank in job.reported_ranks if rank.alive})
+        for job in snapshots(current, last, (), NOW)
+    }
 
 
-ending = {"last_words": words("signal", "SIGTERM")}
+ENDING = {"last_words": words("signal", "SIGTERM")}
 SEPARATE = {
     "the same numbers": [launch(FIRST, "a", age=600.0), launch(OTHER, "b")],
     "other world sizes": [launch(FIRST, "a", age=600.0), launch(OTHER, "b", (5, 6), world_size=8)],
@@ -50,7 +53,7 @@ TOGETHER = {
         launch(OTHER, "b")],
     "a launch whose only rank has started the next one and waits": [
         launch(FIRST, "a", (0,), age=600.0, world_size=1, superseded=True), launch(OTHER, "a", attempt=1)],
-    "a launch that is being ended": [launch(FIRST, "a", age=600.0, **ending), launch(OTHER, "b")],
+    "a launch that is being ended": [launch(FIRST, "a", age=600.0, **ENDING), launch(OTHER, "b")],
     "a rank that outlives a restart at another place": [
         launch(FIRST, "a", (0, 1), age=600.0, make=dead, gone=30.0, launcher="7@1"),
         launch(OTHER, "a", (0, 1), age=20.0, launcher="7@1", attempt=1),
@@ -78,7 +81,9 @@ def test_launch_is_not_separated_from_one_whose_agent_is_silent():
 
 
 def test_second_launch_keeps_its_name():
-    ids, first, second = SharedIds(), launch(FIRST, "a", age=600.0), launch(OTHER, "b")
+    ids = SharedIds()
+    first = launch(FIRST, "a", age=600.0)
+    second = launch(OTHER, "b")
     jobs(first, second, ids=ids)
     ended = replace(first, ranks=tuple(replace(r, alive=False, gone_seconds=1.0) for r in first.ranks))
     assert jobs(ended, second, ids=ids) == {JOB: [], SECOND: ["b"]}

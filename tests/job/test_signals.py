@@ -1,4 +1,4 @@
-"""Tests of exceptions with which a rank obeys a signal: they end a launch well, and other exceptions do not.
+"""Tests of exceptions that a handler of a signal raises: they end a launch well, and other exceptions do not.
 
 The rows of tests/detectors/endings/signal_rows.py test who sent a signal.
 """

@@ -1,4 +1,4 @@
-"""Tests of two looks at a rank, a second apart, and of what they show about it."""
+"""Tests of samples of a rank, a second apart: how long it is unchanged or asleep, and what shows that it works."""
 
 from dataclasses import asdict
 
@@ -30,7 +30,7 @@ def standing_after(*answers, every=1.0):
 
 
 AT_FIRST = evidence(MAIN.format(8))
-CHANGES = {  # the second sample; then unchanged, asleep
+CHANGES = {  # the second sample; True if the rank is unchanged, and if it is asleep
     "nothing": (AT_FIRST, True, True),
     "py-spy guesses another state": (evidence(BUSY.format(8)), True, True),
     "another line": (evidence(MAIN.format(12)), False, True),
@@ -55,11 +55,11 @@ CHANGES = {  # the second sample; then unchanged, asleep
 @pytest.mark.parametrize(("second", "unchanged", "asleep"), CHANGES.values(), ids=CHANGES)
 def test_times_go_on_while_nothing_changes(second, unchanged, asleep):
     standing = standing_after(AT_FIRST, second)
-    times = (standing.unchanged_seconds, standing.asleep_seconds)
-    assert times == tuple(float(each) for each in (unchanged, asleep))
+    assert standing.unchanged_seconds == (1.0 if unchanged else 0.0)
+    assert standing.asleep_seconds == (1.0 if asleep else 0.0)
 
 
-WORK = {  # what differs after two seconds; what shows that the rank works
+WORK = {  # the counters that differ after two seconds; the rates that show that the rank works
     "it waits": ({}, {}),
     "it writes": ({"written_bytes": (1 << 30) + 600 * MIB}, {"written_bytes_per_second": 300.0 * MIB}),
     "it reads": ({"read_bytes": (1 << 30) + 4 * MIB}, {"read_bytes_per_second": 2.0 * MIB}),
@@ -130,7 +130,7 @@ def test_agent_of_an_older_version_shows_nothing():
     assert work_sample(RankEvidence("job", 2, stack=MAIN.format(8)), 50.0) is None
 
 
-WAITS = {
+WAITS = {  # functions of the kernel in which threads wait; True if nothing outside the host can end the waits
     "a lock": (("futex_do_wait",), True),
     "locks of two kernels": (("futex_wait_queue_me", "futex_wait_queue"), True),
     "a lock of a file, by flock": (("locks_lock_inode_wait",), False),

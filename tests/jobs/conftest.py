@@ -89,7 +89,7 @@ class Comparison:
 
 
 def run_watched(job: Job, directory: Path, zygote: Zygote | None = None) -> Comparison:
-    """Run a job under `zmon run`, or in forks of the zygote; without zmon only if the golden is of another torch."""
+    """Run a job under `zmon run` or in forks of the zygote, and without zmon too if no golden is of this torch."""
     plain = golden.read(str(job))
     if plain is None:
         return run_both_ways(job, directory)
@@ -138,13 +138,13 @@ def _watched(job: Job, directory: Path, plain: Outcome | None, zygote: Zygote | 
                 assert wait(process), f"{job} does not end under zmon run"
             watched = outcome(process.returncode, out)
     return Comparison(
-        job,
-        plain or watched,
-        plain is not None,
-        watched,
-        {rank: box for rank in range(job.ranks) if (box := read_box(box_path(boxes, "job", 0, rank)))},
-        {path.relative_to(boxes) for path in boxes.rglob("*.box")},
-        readings,
+        job=job,
+        plain=plain or watched,
+        plain_is_golden=plain is not None,
+        watched=watched,
+        boxes={rank: box for rank in range(job.ranks) if (box := read_box(box_path(boxes, "job", 0, rank)))},
+        box_files={path.relative_to(boxes) for path in boxes.rglob("*.box")},
+        readings=readings,
     )
 
 

@@ -18,13 +18,19 @@ EPOCHS = 2
 
 
 def num_buckets(model: nn.Module, cap_mb: float) -> int:
-    """Return the number of DDP's buckets, each filled up to the cap (the first: at most 1 MiB) by gradient order."""
-    cap, filled, full = min(cap_mb, 1) * 2**20, 0, 0
+    """Return the number of DDP's buckets, which the gradients fill up to the cap, last parameters first.
+
+    The cap of the first bucket is at most 1 MiB, and no model of this job fills a bucket of 1 MiB.
+    """
+    cap_bytes = min(cap_mb, 1) * 2**20
+    filled_bytes = 0
+    num_full = 0
     for parameter in reversed(list(model.parameters())):
-        filled += size(parameter)
-        if filled >= cap:
-            filled, full = 0, full + 1
-    return full + (filled > 0)
+        filled_bytes += size(parameter)
+        if filled_bytes >= cap_bytes:
+            filled_bytes = 0
+            num_full += 1
+    return num_full + (filled_bytes > 0)
 
 
 def main() -> None:

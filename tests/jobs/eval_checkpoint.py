@@ -15,7 +15,9 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
 
-STEPS, EVALUATE_EVERY = 9, 3
+STEPS = 9
+EVALUATE_EVERY = 3  # steps
+PAUSE_SECONDS = 0.3  # of an evaluation or a checkpoint: the test reads the activity every 5 ms meanwhile
 
 
 @torch.no_grad()
@@ -26,7 +28,7 @@ def evaluate(model: nn.Module, loader: DataLoader, tally: Tally) -> float:
         losses.append(nn.functional.mse_loss(model(x), y))
         if begin is None:
             begin = time.monotonic()  # the first forward is what shows the evaluation
-        time.sleep(0.3 / len(loader))  # as if the data set were larger
+        time.sleep(PAUSE_SECONDS / len(loader))  # as if the data set were larger
     tally.activity("eval", begin)
     model.train()
     return torch.stack(losses).mean().item()
@@ -35,7 +37,7 @@ def evaluate(model: nn.Module, loader: DataLoader, tally: Tally) -> float:
 def save(model: nn.Module, optimizer: torch.optim.Optimizer, path: Path, tally: Tally) -> None:
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
     begin = time.monotonic()
-    time.sleep(0.3)  # upload it
+    time.sleep(PAUSE_SECONDS)  # upload it
     tally.activity("checkpoint", begin)
 
 
@@ -46,7 +48,7 @@ def save_together(model: nn.Module, path: Path, tally: Tally) -> None:
     """
     dcp.save({"model": model.state_dict()}, checkpoint_id=path)
     begin = time.monotonic()
-    time.sleep(0.3)
+    time.sleep(PAUSE_SECONDS)
     tally.activity("checkpoint", begin)
     tally.op("all_gather", 2 * 8, 2 * 8 * tally.world_size, times=2)  # gather_object, twice: sizes,
     tally.op("gather", None, None, times=2)  # then pickles

@@ -16,19 +16,22 @@ BATCH, WIDTH = 4, 32
 BYTES = 4 * BATCH * WIDTH
 
 
-def blocking(tensor: torch.Tensor, send: bool, peer: int) -> None:
+def blocking(tensor: torch.Tensor, peer: int, *, send: bool) -> None:
+    """Send the tensor to the peer or receive it, with blocking calls."""
     if send:
         dist.send(tensor, peer)
     else:
         dist.recv(tensor, peer)
 
 
-def batched(tensor: torch.Tensor, send: bool, peer: int) -> None:
+def batched(tensor: torch.Tensor, peer: int, *, send: bool) -> None:
+    """Send or receive in a batch of one operation."""
     for work in dist.batch_isend_irecv([dist.P2POp(dist.isend if send else dist.irecv, tensor, peer)]):
         work.wait()
 
 
-def immediate(tensor: torch.Tensor, send: bool, peer: int) -> None:
+def immediate(tensor: torch.Tensor, peer: int, *, send: bool) -> None:
+    """Send or receive asynchronously, and wait for the end."""
     work = dist.isend(tensor, peer) if send else dist.irecv(tensor, peer)
     work.wait()
 
@@ -46,17 +49,17 @@ def main() -> None:
         for _ in range(MICRO_BATCHES):
             if first:
                 output = stage(torch.randn(BATCH, WIDTH))
-                move(output.detach(), True, peer)
+                move(output.detach(), peer, send=True)
                 gradient = torch.empty(BATCH, WIDTH)
-                move(gradient, False, peer)
+                move(gradient, peer, send=False)
                 output.backward(gradient)
             else:
                 received = torch.empty(BATCH, WIDTH)
-                move(received, False, peer)
+                move(received, peer, send=False)
                 received.requires_grad_()
                 loss = stage(received).square().mean()
                 loss.backward()
-                move(received.grad, True, peer)
+                move(received.grad, peer, send=True)
             tally.op("send", BYTES, 0)
             tally.op("recv", 0, BYTES)
         optimizer.step()

@@ -16,10 +16,12 @@ class Tally:
         self.activities: list[list] = []
 
     def op(self, name: str, sent: int | None = 0, received: int | None = 0, times: int = 1) -> None:
-        """Count collectives; bytes are totals, and None, for good, if the job cannot know them."""
-        before = self.ops.get(name, [0, 0, 0])
-        sizes = (None if None in pair else sum(pair) for pair in ((before[1], sent), (before[2], received)))
-        self.ops[name] = [before[0] + times, *sizes]
+        """Count collectives. `sent` and `received` are the bytes of all of them.
+
+        None means that the job cannot know the bytes. Then the total of the op stays None.
+        """
+        count, total_sent, total_received = self.ops.get(name, [0, 0, 0])
+        self.ops[name] = [count + times, _sum(total_sent, sent), _sum(total_received, received)]
 
     def broadcast(self, num_bytes: int, src: int = 0, times: int = 1) -> None:
         """Count broadcasts: rank `src` sends, all others receive."""
@@ -34,6 +36,10 @@ class Tally:
         """Write the tally to the directory `out`."""
         tally = vars(self) | {"pid": os.getpid()}
         Path(out, f"counted-{self.rank}.json").write_text(json.dumps(tally))
+
+
+def _sum(total: int | None, further: int | None) -> int | None:
+    return None if total is None or further is None else total + further
 
 
 def size(*tensors) -> int:

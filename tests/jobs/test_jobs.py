@@ -1,9 +1,9 @@
 """Tests of watched jobs that do not import zmon. Their boxes agree with the jobs' own tallies.
 
-In `make test` each job runs once, watched, and must do what its golden recorded without zmon. Some jobs run under
-`zmon run` as users start them; the ranks of the others are forks that are watched in the same way. `make test-all`
-runs every job with the Python edge too, and under `zmon run` and without it, and compares the run without it with the
-golden.
+In `make test` each job runs once, watched, and its outcome must equal the golden, which was recorded without zmon. Some
+jobs run under `zmon run`, as users start them. The ranks of the other jobs are forks that are watched in the same way.
+`make test-all` also runs the forks with the Python edge, and each job both under `zmon run` and without zmon. The run
+without zmon is compared with the golden.
 """
 
 from dataclasses import replace

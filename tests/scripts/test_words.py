@@ -1,4 +1,4 @@
-"""The check of names and docstrings, on sources of a few lines."""
+"""Tests of the check of names and docstrings, on sources of a few lines."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Configuration of Prometheus and Alertmanager with shorter intervals than the shipped ones, for faster tests.
 
-Scrapes and rules come every 500 ms instead of every 2 to 10 s, and notifications of a group every second instead of
-every 5. Everything else in a rule stays unchanged, except `keep_firing_for` if a test sets it. The drills
-(`tests/lab/drills/test_played.py`) test the shipped intervals, with the stack of `zmon drill`.
+Prometheus scrapes and evaluates rules every 500 ms instead of every 2 to 10 s. Alertmanager sends changes of a group
+every second instead of every 5 s. Everything else in a rule stays unchanged, except `keep_firing_for` if a test sets
+it. The drills (`tests/lab/drills/test_played.py`) test the shipped intervals, with the stack of `zmon drill`.
 """
 
 from __future__ import annotations

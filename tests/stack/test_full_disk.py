@@ -7,17 +7,14 @@ import pytest
 from tests.boxes import eventually
 from tests.stack.test_pages import Alerting
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.slow,
-    pytest.mark.timeout(240),
-]  # it waits two minutes; rules are in every run
+# It waits for two minutes. promtool tests the rules in every run.
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(240)]
 
 PAGE_SECONDS = 60 + 20 + 25  # the rule's window and `for`, and the next notification
 
 
 def fill_disk(process):
-    """Let each write to a file of Prometheus fail that makes it longer, as on a full disk."""
+    """Let writes of a process fail that would make a file longer than 4 KiB, as on a full disk."""
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
 
 

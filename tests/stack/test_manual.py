@@ -26,7 +26,7 @@ def test_pages_in_a_wheel_are_inside_the_package(tmp_path, monkeypatch):
 
 
 def test_every_page_that_the_code_names_exists():
-    """A wheel has all of docs/, so each of them has a path there too."""
+    """A wheel has the whole folder docs/, so each of these pages exists there too."""
     sources = [path.read_text() for name in ("zmon", "dashboards", "lab") for path in (REPOSITORY / name).rglob("*.py")]
     pages = {name for source in sources for name in re.findall(r"(?<![\w/.])docs/[\w/-]+\.md", source)}
     assert len(pages) > 5

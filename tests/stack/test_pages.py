@@ -35,8 +35,10 @@ from zmon.stack.config import alertmanager_yaml, prometheus_yaml
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]  # it waits half a minute; pages of real jobs are in every run
 
 FOLDER = REPOSITORY / "dashboards/rules"
-SETTLED_SECONDS = 16.0  # scrape, evaluation, keep_firing_for, next notification of the group: 15 at most
-QUICK_SECONDS = 7.0  # with short intervals 4 at most; Prometheus finds a new Alertmanager within 5
+# The time until a change in the hub has reached the receivers: a scrape, an evaluation, `keep_firing_for` and the next
+# notification of the group, which take 15 s at most.
+SETTLED_SECONDS = 16.0
+QUICK_SECONDS = 7.0  # with short intervals 4 s at most; Prometheus finds a new Alertmanager within 5 s
 INTERVALS = ("quick", "shipped")
 STALLED, RESOLVED = "firing: ZmonStall", "resolved: ZmonStall"
 
@@ -148,8 +150,11 @@ class Alerting:
         """Remember which notifications have arrived until now."""
         self._marks[moment] = {name: len(server.posted) for name, server in self._receivers.items()}
 
-    def notifications(self, receiver: str, job_id: str, until: str | None = None) -> list[str]:
-        """Return the notifications about a job to a receiver, until a mark or now: status and alerts of each."""
+    def notifications(self, receiver: str, job_id: str | None, until: str | None = None) -> list[str]:
+        """Return the status and alerts of each notification to a receiver, until a mark or now.
+
+        They are about one job, or about the monitor itself if `job_id` is None.
+        """
         posted = self._receivers[receiver].posted
         return [
             f"{call['status']}: {', '.join(sorted(alert['labels']['alertname'] for alert in call['alerts']))}"
@@ -178,7 +183,7 @@ class Alerting:
 
 @pytest.fixture(scope="module")
 def alertings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Alerting]]:
-    """Yield one with short intervals and one with the shipped ones, after faults in many jobs of both at once."""
+    """Two stacks of Alerting, with short and with shipped intervals, after the same faults in both."""
     with contextlib.ExitStack() as stack:
         started = {}
         for intervals in INTERVALS:

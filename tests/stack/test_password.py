@@ -32,7 +32,8 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_password_that_others_may_know_is_replaced(tmp_path, damage):
-    first, file = password.password(tmp_path), tmp_path / password.FILE
+    first = password.password(tmp_path)
+    file = tmp_path / password.FILE
     damage(file)
     assert password.password(tmp_path) != first
     assert not file.is_symlink()
@@ -47,9 +48,10 @@ def test_hash_is_bcrypt_with_a_new_salt():
 
 
 def test_alertmanager_refuses_requests_without_the_password(tmp_path):
-    text, port = password.password(tmp_path), unused_port()
+    secret = password.password(tmp_path)
+    port = unused_port()
     (tmp_path / "alertmanager.yml").write_text(alertmanager_yaml(None))
-    (tmp_path / "web.yml").write_text(alertmanager_web_yaml(password.USER, password.bcrypt_hash(text)))
+    (tmp_path / "web.yml").write_text(alertmanager_web_yaml(password.USER, password.bcrypt_hash(secret)))
     process = subprocess.Popen(
         [find_program("prometheus-alertmanager", "alertmanager"), f"--config.file={tmp_path / 'alertmanager.yml'}",
          f"--web.config.file={tmp_path / 'web.yml'}", f"--storage.path={tmp_path}", "--cluster.listen-address=",
@@ -63,7 +65,7 @@ def test_alertmanager_refuses_requests_without_the_password(tmp_path):
             return None
 
     try:
-        assert eventually(lambda: status((password.USER, text)) == 200, 20)
+        assert eventually(lambda: status((password.USER, secret)) == 200, 20)
         assert status((password.USER, "guess")) == 401
         assert [status(path=path) for path in ("/-/ready", "/api/v2/silences", "/", "/metrics")] == [401] * 4
     finally:

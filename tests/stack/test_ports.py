@@ -13,7 +13,7 @@ from tests.boxes import eventually
 from tests.ports import free_port
 from zmon.stack.ports import ReservedPort, listens
 
-pytestmark = pytest.mark.e2e  # small processes of its own
+pytestmark = pytest.mark.e2e
 SERVER = """
 import http.server, sys
 server = http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), http.server.BaseHTTPRequestHandler)
@@ -67,9 +67,9 @@ def reserved_port(preferred):
 
 def free_ports(number):
     """Return different ports that nobody uses at this moment."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(number)]
-        return [each.getsockname()[1] for each in sockets]
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(number)]
+        return [server.getsockname()[1] for server in sockets]
 
 
 def test_reserved_port_is_the_preferred_one():

@@ -21,7 +21,7 @@ from zmon.stack.config import prometheus_yaml
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]  # promtool tests the same rules in every run
 
-FAST_SECONDS = 60
+FAST_SECONDS = 60  # groups with longer intervals are not awaited
 FOLDER = REPOSITORY / "dashboards/rules"
 DCGM = 'gpu="0",UUID="GPU-a",pci_bus_id="00000000:1B:00.0",device="nvidia0",modelName="NVIDIA H100 80GB HBM3"'
 PAGE = f"""
@@ -106,7 +106,7 @@ def test_rules_load_beside_exporters_and_record_each_value_once(prometheus: str,
         assert time.monotonic() < deadline, (recorded(prometheus), log.read_text())
         time.sleep(0.2)
     slowest = max(group["interval"] for group in fast_groups(prometheus))
-    time.sleep(slowest + 0.5)  # every rule once more, now with the series of both jobs
+    time.sleep(slowest + 0.5)  # until every rule was evaluated again, now with the series of both jobs
 
     rules = all_rules(prometheus)
     assert len(rules) > len(RECORDED)

@@ -1,8 +1,8 @@
 """Let a job count its own updates, evaluations and checkpoints, and keep torch's own record of its collectives.
 
 The job runs in the environment of its framework and does not know zmon. torch's flight recorder counts each collective
-in C++, below the functions that zmon watches. With gloo it does not record sends and receives, which a job that knows
-them counts itself.
+in C++, below the functions that zmon watches. With gloo the recorder lacks sends and receives. A job that calls them
+counts them itself.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ class Count:
         self.rank: int | None = None  # known once the process group exists
         self.steps = self.evaluations = 0
         self.checkpoints: int | None = 0  # None: the framework does not say what this rank saves
-        self.single: dict[str, int] = {}  # sends and receives
+        self.single: dict[str, int] = {}  # number of sends and receives, by op
         self.declared: dict | None = None  # what an example declares: samples, operations, names of gauges
         self._pid = os.getpid()
         atexit.register(self.write)
 
     def write(self) -> None:
-        """Write the counts and the flight record; the last call wins."""
-        if os.getpid() != self._pid:  # a worker of a DataLoader
+        """Write the counts and the flight record. Another call overwrites the files."""
+        if os.getpid() != self._pid:  # a worker of a DataLoader, which inherits the handler
             return
         if self.rank is None:
             self.rank = dist.get_rank() if dist.is_initialized() else int(os.environ["RANK"])
         counts = {name: value for name, value in vars(self).items() if name not in ("out", "_pid")}
-        (self.out / f"flight-{self.rank}.json").write_bytes(_dump_fr_trace_json(True, False))
+        flight_record = _dump_fr_trace_json(includeCollectives=True, onlyActive=False)
+        (self.out / f"flight-{self.rank}.json").write_bytes(flight_record)
         (self.out / f"counted-{self.rank}.json").write_text(json.dumps(counts | {"pid": self._pid}))

@@ -1,4 +1,4 @@
-"""Train a small GPT-2 with the Trainer of Hugging Face; it evaluates and saves in the middle.
+"""Train a small GPT-2 with the Trainer of Hugging Face, which evaluates and saves in the middle.
 
 Usage: `torchrun --nproc-per-node 2 huggingface.py OUT [--example]`. `--example`: with the callback of `examples/`.
 """
@@ -11,19 +11,27 @@ from counting import Count
 from torch.utils.data import Dataset, Subset
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
 
-STEPS, MIDDLE, LENGTH, BATCH = 200, 60, 32, 4
+STEPS = 200
+MIDDLE = 60  # the Trainer evaluates and saves each time after so many steps
+LENGTH = 32  # tokens per sample
+BATCH = 4
+VOCABULARY = 500
 
 
 class Tokens(Dataset):
+    """Samples of random tokens, equal in each run."""
+
     def __len__(self) -> int:
         return 4096
 
     def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
-        ids = torch.randint(0, 500, (LENGTH,), generator=torch.Generator().manual_seed(index))
+        ids = torch.randint(0, VOCABULARY, (LENGTH,), generator=torch.Generator().manual_seed(index))
         return {"input_ids": ids, "labels": ids}
 
 
 class Counting(TrainerCallback):
+    """A callback that counts what the Trainer does."""
+
     def __init__(self, count: Count) -> None:
         self.count = count
 
@@ -49,7 +57,7 @@ def main() -> None:
         str(count.out / "trainer"), per_device_train_batch_size=BATCH, max_steps=STEPS, eval_strategy="steps",
         eval_steps=MIDDLE, save_steps=MIDDLE, logging_steps=20, use_cpu=True, report_to=[], disable_tqdm=True,
     )  # fmt: skip
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=500, n_positions=LENGTH, n_embd=32, n_layer=2, n_head=2))
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=VOCABULARY, n_positions=LENGTH, n_embd=32, n_layer=2, n_head=2))
     if "--example" in sys.argv:
         flops = 6 * model.num_parameters(exclude_embeddings=True) * LENGTH * BATCH * STEPS
         gauges = ["eval_loss", "learning_rate", "loss", "progress"]

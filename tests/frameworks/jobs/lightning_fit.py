@@ -1,6 +1,6 @@
-"""Train with Lightning; it validates and saves in the middle.
+"""Train with Lightning, which validates and saves in the middle.
 
-Usage: `python lightning_fit.py OUT [--example]`, which starts the other rank itself, or under torchrun.
+Usage: `python lightning_fit.py OUT [--example]`, or under torchrun. Without torchrun, Lightning starts the other rank.
 `--example`: with the callback of `examples/`.
 """
 
@@ -36,6 +36,8 @@ class Module(lightning.LightningModule):
 
 
 class Counting(Callback):
+    """A callback that counts steps and evaluations."""
+
     def __init__(self, count: Count) -> None:
         self.count = count
 
@@ -50,9 +52,12 @@ class Counting(Callback):
 
 
 class Saving(ModelCheckpoint):
+    """A checkpoint callback that counts what it saves."""
+
     def _save_checkpoint(self, trainer: lightning.Trainer, filepath: str) -> None:
         super()._save_checkpoint(trainer, filepath)
-        count.checkpoints += trainer.is_global_zero or EXAMPLE  # the other rank waits; the example marks it there too
+        # Rank 0 saves, and the other rank waits. The callback of the example marks a checkpoint on both.
+        count.checkpoints += trainer.is_global_zero or EXAMPLE
 
 
 if __name__ == "__main__":
@@ -64,7 +69,8 @@ if __name__ == "__main__":
         from lightning_callback import ZmonCallback
 
         callbacks.append(ZmonCallback(samples=BATCH))
-        samples, parameters = BATCH * STEPS, sum(weight.numel() for weight in module.parameters())
+        samples = BATCH * STEPS
+        parameters = sum(weight.numel() for weight in module.parameters())
         count.declared = {"samples": samples, "flops": 6 * parameters * samples, "report": ["loss", "progress"]}
     trainer = lightning.Trainer(
         accelerator="cpu", devices=2, strategy="ddp", max_steps=STEPS, val_check_interval=MIDDLE, callbacks=callbacks,

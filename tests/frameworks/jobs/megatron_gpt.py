@@ -1,7 +1,8 @@
 """Train a tiny GPT with Megatron-Core, tensor parallel over both ranks; evaluate and save in the middle.
 
 Usage: `torchrun --nproc-per-node 2 megatron_gpt.py OUT`. Megatron puts its buffers on the current CUDA device and forks
-CUDA's random numbers: without a GPU that device is the processor here, and the fork does nothing.
+the state of CUDA's random numbers. This machine has no GPU, so the script makes the processor that device, and the fork
+does nothing.
 """
 
 import sys
@@ -33,17 +34,22 @@ from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer  # n
 from megatron.core.pipeline_parallel.schedules import get_forward_backward_func  # noqa: E402
 from megatron.core.transformer import TransformerConfig  # noqa: E402
 
-STEPS, MIDDLE, LENGTH, BATCH, WORDS = 200, 60, 32, 4, 128
+STEPS = 200
+MIDDLE = 60  # the step after which the job evaluates and saves
+LENGTH = 32  # tokens per sample
+BATCH = 4
+VOCABULARY = 128
 
 
 def batches() -> Iterator[torch.Tensor]:
     """Yield the same tokens on both ranks, which are parts of one model."""
     generator = torch.Generator().manual_seed(1)
     while True:
-        yield torch.randint(WORDS, (BATCH, LENGTH), generator=generator)
+        yield torch.randint(VOCABULARY, (BATCH, LENGTH), generator=generator)
 
 
 def forward_step(data: Iterator[torch.Tensor], model: torch.nn.Module) -> tuple[torch.Tensor, Callable]:
+    """Return the output of a micro-batch and the function that makes its loss, as Megatron's schedules expect."""
     tokens = next(data)
     positions = torch.arange(LENGTH).expand(BATCH, LENGTH)
     mask = torch.ones(LENGTH, LENGTH).triu(1).bool()[None, None]
@@ -62,22 +68,25 @@ def main() -> None:
         hidden_dropout=0.0, attention_dropout=0.0, gradient_accumulation_fusion=False, masked_softmax_fusion=False,
         finalize_model_grads_func=finalize_model_grads, pipeline_dtype=torch.float32,
     )  # fmt: skip
-    gpt = GPTModel(config, get_gpt_layer_local_spec(), vocab_size=WORDS, max_sequence_length=LENGTH)
+    gpt = GPTModel(config, get_gpt_layer_local_spec(), vocab_size=VOCABULARY, max_sequence_length=LENGTH)
     model = DistributedDataParallel(config, DistributedDataParallelConfig(), gpt)
     settings = OptimizerConfig(optimizer="adam", lr=1e-3, use_distributed_optimizer=False, clip_grad=0.0)
     optimizer = get_megatron_optimizer(settings, [model])
-    run, data = get_forward_backward_func(), batches()
+    run_schedule = get_forward_backward_func()
+    data = batches()
     shape = {"num_microbatches": 2, "seq_length": LENGTH, "micro_batch_size": BATCH}
     for _ in range(STEPS):
         model.zero_grad_buffer()
         optimizer.zero_grad()
-        run(forward_step_func=forward_step, data_iterator=data, model=model, forward_only=False, **shape)
+        run_schedule(forward_step_func=forward_step, data_iterator=data, model=model, forward_only=False, **shape)
         updated, *_ = optimizer.step()
         count.steps += updated
         if count.steps == MIDDLE:
             model.eval()
             with torch.no_grad():
-                run(forward_step_func=forward_step, data_iterator=data, model=model, forward_only=True, **shape)
+                run_schedule(
+                    forward_step_func=forward_step, data_iterator=data, model=model, forward_only=True, **shape
+                )
             model.train()
             count.evaluations += 1
             folder = count.out / "checkpoint"

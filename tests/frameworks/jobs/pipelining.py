@@ -14,9 +14,12 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 from torch.utils.data import DataLoader
 
 MICRO_BATCHES = 4
-STARTS = 3  # of a schedule: training, evaluation, training again
-# At each start the stages vote and send the shapes, of the gradients only in training (two messages for an object).
-VOTES, SHAPES, GRADIENT_SHAPES = STARTS, 2 * STARTS, 2 * (STARTS - 1)
+STARTS = 3  # the schedule starts for training, for evaluation, and for training again
+# Messages in each direction. At each start the stages vote, and exchange the shapes of their tensors as objects, which
+# are two messages each. An evaluation has no gradients.
+VOTES = STARTS
+SHAPES = 2 * STARTS
+GRADIENT_SHAPES = 2 * (STARTS - 1)
 
 
 def main() -> None:
@@ -39,7 +42,10 @@ def main() -> None:
         if count.steps == MIDDLE:
             part.eval()
             with torch.no_grad():
-                schedule.eval(x) if first else schedule.eval(target=y)
+                if first:
+                    schedule.eval(x)
+                else:
+                    schedule.eval(target=y)
             part.train()
             count.evaluations += 1
             torch.save(part.state_dict(), count.out / f"stage-{dist.get_rank()}.pt")

@@ -1,4 +1,4 @@
-"""Train with Ray Train; each worker evaluates in the middle and reports a checkpoint of rank 0.
+"""Train with Ray Train. In the middle each worker evaluates, and rank 0 reports a checkpoint.
 
 Usage: `python ray_train.py OUT`.
 """
@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader
 
 
 def train(config: dict[str, str]) -> None:
+    """Train as one worker. `config["out"]` is the folder of the counts."""
     count = Count(config["out"])
     count.rank = get_context().get_world_rank()
     model = prepare_model(network())
@@ -31,12 +32,12 @@ def train(config: dict[str, str]) -> None:
             loss = evaluate(model)
             count.evaluations += 1
             with tempfile.TemporaryDirectory() as folder:
-                saved = None
+                checkpoint = None
                 if count.rank == 0:
                     torch.save(model.module.state_dict(), Path(folder, "model.pt"))
-                    saved = Checkpoint.from_directory(folder)
+                    checkpoint = Checkpoint.from_directory(folder)
                     count.checkpoints += 1
-                report({"loss": loss}, checkpoint=saved)
+                report({"loss": loss}, checkpoint=checkpoint)
     count.write()
 
 

@@ -9,7 +9,8 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 STEPS = 240
 MIDDLE = 80  # the step after which a job evaluates and saves
-WIDTH, BATCH = 64, 8
+WIDTH = 64  # numbers in a row of the table
+BATCH = 8
 
 
 def network() -> nn.Module:
@@ -18,21 +19,21 @@ def network() -> nn.Module:
     return nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.ReLU(), nn.Linear(4 * WIDTH, 1))
 
 
-def table(number: int) -> TensorDataset:
-    """Return rows of numbers, each with a target."""
-    x = torch.randn(number, WIDTH, generator=torch.Generator().manual_seed(1))
+def table(num_rows: int) -> TensorDataset:
+    """Return rows of random numbers. The target of a row is the sum of its numbers."""
+    x = torch.randn(num_rows, WIDTH, generator=torch.Generator().manual_seed(1))
     return TensorDataset(x, x.sum(1, keepdim=True))
 
 
 def loader(accumulate: int = 1) -> DataLoader:
-    """Return the batches of this rank for all steps, each of `accumulate` batches."""
+    """Return the batches of this rank for all steps. A step has `accumulate` batches."""
     data = table(STEPS * accumulate * BATCH * dist.get_world_size())
     return DataLoader(data, BATCH, sampler=DistributedSampler(data))
 
 
 @torch.no_grad()
 def evaluate(model: nn.Module) -> float:
-    """Return the mean loss of rows that are not trained on."""
+    """Return the mean loss of some rows of the table."""
     model.eval()
     losses = [nn.functional.mse_loss(model(x), y) for x, y in DataLoader(table(8 * BATCH), BATCH)]
     model.train()

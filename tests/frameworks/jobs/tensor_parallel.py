@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from counting import Count
-from rows import MIDDLE, STEPS, evaluate, network, table
+from rows import BATCH, MIDDLE, STEPS, evaluate, network, table
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
@@ -25,7 +25,7 @@ def main() -> None:
     parallel = parallelize_module(network(), mesh, plan)
     model = torch.compile(parallel) if "--compile" in sys.argv else parallel
     optimizer = torch.optim.AdamW(parallel.parameters(), lr=1e-3, foreach=False)
-    for x, y in DataLoader(table(STEPS * 8), 8):  # both ranks have the same batches
+    for x, y in DataLoader(table(STEPS * BATCH), BATCH):  # both ranks have the same batches
         nn.functional.mse_loss(model(x), y).backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -22,7 +22,7 @@ def main() -> None:
     dist.init_process_group("gloo")
     count = Count(sys.argv[1])
     lighthouse = None
-    if dist.get_rank() == 0:  # one group only: nobody else needs it
+    if dist.get_rank() == 0:  # the only replica group has its manager here
         lighthouse = LighthouseServer(bind="127.0.0.1:0", min_replicas=1)
         os.environ["TORCHFT_LIGHTHOUSE"] = lighthouse.address()
     model = network()

@@ -1,4 +1,7 @@
-"""Train a small DLRM with TorchRec: sharded tables, whose optimizer is inside the backward pass, and a dense one.
+"""Train a small DLRM with TorchRec.
+
+The embedding tables are sharded, and their optimizer runs inside the backward pass. The dense layers have another
+optimizer.
 
 Usage: `torchrun --nproc-per-node 2 torchrec_dlrm.py OUT`.
 """
@@ -19,15 +22,20 @@ from torchrec.optim.apply_optimizer_in_backward import apply_optimizer_in_backwa
 from torchrec.optim.keyed import CombinedOptimizer, KeyedOptimizerWrapper
 from torchrec.optim.optimizers import in_backward_optimizer_filter
 
-TABLES, ROWS, DENSE, CPU = 4, 1000, 8, torch.device("cpu")
+TABLES = 4
+ROWS = 1000  # of each table
+DENSE = 8  # dense features of a sample
+CPU = torch.device("cpu")
 
 
 class Batches(IterableDataset):
-    def __init__(self, number: int) -> None:
-        self.number = number
+    """Random batches, which differ between the ranks."""
+
+    def __init__(self, num_batches: int) -> None:
+        self.num_batches = num_batches
 
     def __iter__(self) -> Iterator[SimpleNamespace]:
-        for _ in range(self.number):
+        for _ in range(self.num_batches):
             lengths = torch.ones(TABLES * BATCH, dtype=torch.int64)
             values = torch.randint(ROWS, (TABLES * BATCH,))
             features = KeyedJaggedTensor([f"f{table}" for table in range(TABLES)], values, lengths=lengths)
@@ -36,6 +44,7 @@ class Batches(IterableDataset):
 
 
 def dlrm() -> DLRMTrain:
+    """Return the model, whose tables have no memory until they are sharded."""
     tables = [
         EmbeddingBagConfig(name=f"t{table}", embedding_dim=16, num_embeddings=ROWS, feature_names=[f"f{table}"])
         for table in range(TABLES)

@@ -1,9 +1,9 @@
-"""Train a tiny Llama with torchtitan and FSDP2; it validates and saves in the middle.
+"""Train a tiny Llama with torchtitan and FSDP2; torchtitan validates and saves in the middle.
 
-Usage: `torchrun --nproc-per-node 2 torchtitan_llama.py OUT`. torchtitan is for GPUs. Here its device is the processor,
-which gets the functions about memory that CUDA has, and its attention (flex, which has no backward pass on processors)
-is torch's plain one. Its tokenizer and its data are made here. Model, sharding, optimizer, loop, validation and
-checkpoints are its own.
+Usage: `torchrun --nproc-per-node 2 torchtitan_llama.py OUT`. torchtitan is for GPUs, so the script replaces some parts.
+The device is the processor, which gets CUDA's functions about memory. torch's plain attention replaces flex attention,
+which has no backward pass on processors. The script makes the tokenizer and the data. Model, sharding, optimizer, loop,
+validation and checkpoints are torchtitan's.
 """
 
 import json
@@ -21,7 +21,7 @@ torch.cpu.get_device_name = lambda _: "cpu"
 torch.cpu.get_device_properties = lambda _: SimpleNamespace(total_memory=2**30)
 torch.cpu.memory_stats = lambda _: {}
 torch.cpu.reset_peak_memory_stats = torch.cpu.empty_cache = lambda: None
-# Kernels for mixtures of experts, in triton, which is for GPUs; this model has none.
+# Kernels for mixtures of experts need triton, which is for GPUs. This model has no experts.
 sys.modules["torchtitan.distributed.minimal_async_ep.kernels"] = MagicMock()
 
 from counting import Count  # noqa: E402
@@ -33,21 +33,23 @@ from torchtitan.models.common.attention import FlexAttention  # noqa: E402
 from torchtitan.models.llama3.config_registry import llama3_debugmodel  # noqa: E402
 from torchtitan.trainer import Trainer  # noqa: E402
 
-STEPS, MIDDLE, LENGTH = 160, 60, 32
+STEPS = 160
+MIDDLE = 60  # torchtitan validates and saves each time after so many steps
+LENGTH = 32  # tokens per sample
 
 
 def plain_attention(q, k, v, *, scale, enable_gqa, **_):
-    """Return what flex attention would, if the batch were one document."""
+    """Return the result of flex attention for a batch of one document."""
     return scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale, enable_gqa=enable_gqa), None
 
 
-divide = FSDPModule.set_gradient_divide_factor
+original_set_factor = FSDPModule.set_gradient_divide_factor
 
 
 def divide_after_sum(self, factor: float) -> None:
-    """Divide the gradients after their sum: gloo cannot do it in between, as NCCL can."""
+    """Divide the gradients after the reduction. NCCL can divide inside the reduction, and gloo cannot."""
     self.set_force_sum_reduction_for_comms(True)
-    divide(self, factor)
+    original_set_factor(self, factor)
 
 
 def write_data(folder: Path) -> None:
@@ -67,7 +69,7 @@ def write_data(folder: Path) -> None:
 
 def main() -> None:
     count = Count(sys.argv[1])
-    dist_utils.set_pg_timeouts = lambda **_: None  # of NCCL
+    dist_utils.set_pg_timeouts = lambda **_: None  # it sets timeouts of NCCL
     FSDPModule.set_gradient_divide_factor = divide_after_sum
     FlexAttention.compiled_flex_attn = staticmethod(plain_attention)
     folder = count.out / f"rank-{os.environ['RANK']}"

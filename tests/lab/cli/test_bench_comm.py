@@ -21,11 +21,10 @@ SMALL = ("--largest", "16384")
 LAUNCHER = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3", "--no-python")
 
 
-def execute(tmp_path, *words, timeout=120):
+def execute(tmp_path, *words):
+    """Run a command in `tmp_path`, where Python and a shell find this checkout and its Python."""
     env = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHON": sys.executable}
-    return subprocess.run(
-        words, env=env, cwd=tmp_path, text=True, capture_output=True, timeout=timeout, check=False
-    )  # fmt: skip
+    return subprocess.run(words, env=env, cwd=tmp_path, text=True, capture_output=True, timeout=120, check=False)
 
 
 def bench_comm(tmp_path, *words):
@@ -126,7 +125,7 @@ def render(measured):
     return console.file.getvalue()
 
 
-def test_output_has_each_group_and_the_fit():
+def test_output_has_each_group_and_the_fit_and_unknown_for_a_missing_time():
     text = render(TWO_HOSTS)
     assert "within a host, 4 ranks" in text
     assert "between hosts, 2 ranks" in text

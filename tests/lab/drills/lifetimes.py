@@ -1,4 +1,4 @@
-"""Record the lifetime of each job of a stage, measured by the wall clock just before and just after its end."""
+"""Record the lifetime of each job of a stage. Its end is between two readings of the wall clock."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ class RecordingStage:
 
 @dataclass
 class _Job:
+    """A job of a stage, which records its lifetime when it is ended."""
+
     job: Any
     stage: RecordingStage
 
@@ -43,9 +45,10 @@ class _Job:
     def end(self) -> None:
         """End the job and record its lifetime."""
         job_id = self.job.spec.job_id
-        lead = min(self.stage.stage.ranks(job_id).values(), key=lambda r: r.rank, default=None)
-        time_before = time.time()
+        lowest = min(self.stage.stage.ranks(job_id).values(), key=lambda rank: rank.rank, default=None)
+        before = time.time()
         self.job.end()
         lifetimes = self.stage.lifetimes
-        if lead is not None and job_id not in lifetimes:
-            lifetimes[job_id] = Lifetime(lead.start, lead.alive and not lead.gone_seconds, time_before, time.time())
+        if lowest is not None and job_id not in lifetimes:
+            alive = lowest.alive and not lowest.gone_seconds
+            lifetimes[job_id] = Lifetime(lowest.start, alive, before, time.time())

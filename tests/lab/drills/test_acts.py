@@ -1,4 +1,4 @@
-"""Tests of right and wrong acts: rank, job, time, and what heals or was the owner's will."""
+"""Tests of right and wrong acts. An act is wrong about an innocent rank, too early, or after a fault that heals."""
 
 import pytest
 from msgspec.structs import replace

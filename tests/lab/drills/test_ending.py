@@ -1,4 +1,4 @@
-"""Tests of how a job goes on after a fault, by its own files and processes."""
+"""Tests of the state of a job after a fault, from its own files and processes."""
 
 import os
 import time
@@ -15,6 +15,7 @@ P99_SECONDS = 0.5
 
 @pytest.fixture
 def scene(tmp_path):
+    """A drill whose job has its files in `tmp_path` and whose struck rank is this process."""
     spec = SimpleNamespace(max_restarts=0)
     job = SimpleNamespace(spec=spec, folder=tmp_path, exit_code=lambda: None)
     return Scene(SimpleNamespace(policy=None), job, 1, "node-a", os.getpid(), None)
@@ -23,7 +24,8 @@ def scene(tmp_path):
 def write_steps(scene, text, seconds_ago):
     file = scene.job.folder / "steps-0"
     file.write_text(text)
-    os.utime(file, (time.time() - seconds_ago,) * 2)
+    modified = time.time() - seconds_ago
+    os.utime(file, (modified, modified))
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,11 @@ def test_expected_evidence_contains_the_struck_rank():
 def test_pin_replaces_the_drawn_values_that_the_drill_supports(name, pinned, replaced):
     (drill,) = select_drills(ALL, [name])
     draw = pin(drill, draw_job(drill, 0, 1), pinned)
-    assert ((draw.kind, draw.ranks, draw.step_seconds) == (pinned.kind, pinned.ranks, pinned.step_seconds)) is replaced
-    assert (draw.kind in drill.kinds, draw.ranks in drill.ranks, draw.rank < draw.ranks) == (True, True, True)
+    is_replaced = (draw.kind, draw.ranks, draw.step_seconds) == (pinned.kind, pinned.ranks, pinned.step_seconds)
+    assert is_replaced is replaced
+    assert draw.kind in drill.kinds
+    assert draw.ranks in drill.ranks
+    assert draw.rank < draw.ranks
 
 
 def test_session_is_resumed_without_broken_and_half_written_rows(tmp_path):

@@ -1,4 +1,4 @@
-"""Tests of slices of random compositions that resume."""
+"""Tests of a session of random plays that is resumed, and of rows that a later finding completes."""
 
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -17,6 +17,8 @@ AFTERWARDS = Shown("1", "stall", "rank_exited", "critical", (0,), ("node-a",), 1
 
 @pytest.fixture
 def rows(monkeypatch, tmp_path):
+    """The rows of plays 2 and 4 of five, on a stage that publishes a finding about the job of play 2."""
+
     @contextmanager
     def stage(name, folder, policy):
         yield SimpleNamespace(policy=policy, published=lambda job_id: (AFTERWARDS,) if job_id == "drill-2" else ())
@@ -29,11 +31,11 @@ def rows(monkeypatch, tmp_path):
         lambda drill, stage, draw: replace(FAULT, repeat=draw.repeat, job=f"drill-{draw.repeat}"),
     )
     rows = []
-    play_random(3, 5, {0, 1, 3}, tmp_path, tmp_path / "truth.jsonl", rows.append)
+    play_random(seed=3, number=5, done={0, 1, 3}, folder=tmp_path, truth=tmp_path / "truth.jsonl", on_row=rows.append)
     return rows
 
 
-def test_slice_leaves_out_what_was_played(rows):
+def test_plays_that_are_done_are_left_out(rows):
     assert [row.repeat for row in rows] == [2, 4]
     assert all(row.launcher for row in rows)
 

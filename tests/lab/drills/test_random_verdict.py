@@ -20,12 +20,14 @@ EXITED = Shown("1", "stall", "rank_exited", "critical", (2,), ("node-a",), ONSET
 ROW = replace(ROW, drill="kill", proof="state", truth=(KILL,), shown=(EXITED,), moves=False, paged=("ZmonStall",))
 
 
-def of(*truth, **changes):
+def result_after(*truth, **changes):
+    """Return the result of a play with these true faults."""
     return result_of(replace(ROW, truth=truth, **changes))
 
 
-def shown(*states):
-    return tuple(replace(EXITED, **state) for state in states)
+def shown(*changes):
+    """Return published states of findings: `EXITED` with each of these changes."""
+    return tuple(replace(EXITED, **fields) for fields in changes)
 
 
 def test_culprit_and_cause_of_a_dead_job_with_a_page_are_right():
@@ -35,7 +37,7 @@ def test_culprit_and_cause_of_a_dead_job_with_a_page_are_right():
 
 
 STRAGGLER = {"id": "2", "detector": "straggler", "cause": "compute_straggler", "severity": "warning", "ranks": (0,)}
-LOOP = shown({"severity": "warning"}, {"id": "2", "cause": "crash_loop"})
+CRASH_LOOP = shown({"severity": "warning"}, {"id": "2", "cause": "crash_loop"})
 
 
 @pytest.mark.parametrize(
@@ -57,24 +59,20 @@ LOOP = shown({"severity": "warning"}, {"id": "2", "cause": "crash_loop"})
         ({"shown": shown({}, {"id": "2", "cause": "network_stall", "ranks": ()})}, "wrong cause"),
         ({"broken": "the job did not obey"}, "broken"),
         ({"finding_seconds": 9.0, "target_seconds": 4.0}, "late"),
-        (
-            {"shown": shown({"ranks": (1,), "cause": "compute_hang", "severity": "warning"}, {})},
-            "wrong name",
-        ),  # replaced
-        ({"shown": shown({}, STRAGGLER)}, "wrong name"),  # it resolved, or is beside the right one
-        ({"shown": shown({"detected": ONSET - 5}, {})}, "wrong name"),  # before its fault
-        ({"shown": LOOP, "max_restarts": 2}, "right"),
-        ({"shown": LOOP}, "wrong cause"),  # no launcher that restarts
+        # A wrong name counts although a right one replaces it, stands beside it or comes after the fault.
+        ({"shown": shown({"ranks": (1,), "cause": "compute_hang", "severity": "warning"}, {})}, "wrong name"),
+        ({"shown": shown({}, STRAGGLER)}, "wrong name"),
+        ({"shown": shown({"detected": ONSET - 5}, {})}, "wrong name"),
+        ({"shown": CRASH_LOOP, "max_restarts": 2}, "right"),
+        ({"shown": CRASH_LOOP}, "wrong cause"),  # the launcher does not restart ranks
         ({"shown": (), "afterwards": (EXITED,), "paged": ()}, "silent"),
     ],
 )
 def test_result_of_a_killed_rank(changes, expected):
-    assert of(KILL, **changes) == expected
+    assert result_after(KILL, **changes) == expected
 
 
 WARNED = {"ranks": (1,), "cause": "input_stall", "severity": "warning"}
-
-
 OTHER_FAULTS = {
     "a rank for a fault of nobody": ((RESET,), {"shown": shown({"cause": "connection_lost"})}, "wrong name"),
     "the connection alone": ((RESET,), {"shown": shown({"cause": "connection_lost", "ranks": ()})}, "right"),
@@ -89,14 +87,14 @@ OTHER_FAULTS = {
 
 @pytest.mark.parametrize(("truths", "changes", "expected"), OTHER_FAULTS.values(), ids=OTHER_FAULTS)
 def test_result_of_other_faults(truths, changes, expected):
-    assert of(*truths, **changes) == expected
+    assert result_after(*truths, **changes) == expected
 
 
 @pytest.mark.parametrize(
     ("truth", "states", "paged", "expected"),
     [
-        (PAUSE, ({"ranks": (1,), "cause": "input_stall", "severity": "warning"},), (), "quiet"),
-        (PAUSE, ({"ranks": (0,), "cause": "input_stall", "severity": "warning"},), (), "wrong name"),
+        (PAUSE, (WARNED,), (), "quiet"),
+        (PAUSE, ({**WARNED, "ranks": (0,)},), (), "wrong name"),
         (PAUSE, ({"ranks": (1,), "cause": "input_stall"},), (), "false page"),
         (PAUSE, ({"ranks": (), "cause": "network_stall", "severity": "warning"},), (), "false warning"),
         (CANCEL, (), (), "quiet"),
@@ -106,28 +104,25 @@ def test_result_of_other_faults(truths, changes, expected):
     ],
 )
 def test_result_of_something_harmless(truth, states, paged, expected):
-    assert of(truth, shown=shown(*states), quiet=True, paged=paged, moves=truth is PAUSE) == expected
+    assert result_after(truth, shown=shown(*states), quiet=True, paged=paged, moves=truth is PAUSE) == expected
 
 
 AFTER_A_PAUSE = {
     "a finding about a job that the drill ended": ({"afterwards": (EXITED,), "moves": True}, "wrong name"),
     "a page about nobody": (
-        {"afterwards": shown({"ranks": (), "cause": "connection_lost"}), "moves": True},
-        "false page",
-    ),
+        {"afterwards": shown({"ranks": (), "cause": "connection_lost"}), "moves": True}, "false page"),
     "it died of something else": ({"moves": False}, "silent"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("changes", "expected"), AFTER_A_PAUSE.values(), ids=AFTER_A_PAUSE)
 def test_result_of_a_pause_after_which_the_job_ends(changes, expected):
-    assert of(PAUSE, shown=(), quiet=True, paged=(), **changes) == expected
+    assert result_after(PAUSE, shown=(), quiet=True, paged=(), **changes) == expected
 
 
 def test_every_play_that_is_not_as_expected_is_listed_with_the_truth_or_the_reason():
     assert deviation(ROW) is None
+    setting = "7:0 kill [ddp, 4 × 0.02 s, torchrun, 0 restarts]"
     line = deviation(replace(ROW, shown=shown({"ranks": (1,)})))
-    assert (
-        line == "7:0 kill [ddp, 4 × 0.02 s, torchrun, 0 restarts] wrong name: reported rank_exited [1]; struck kill 2"
-    )
+    assert line == f"{setting} wrong name: reported rank_exited [1]; struck kill 2"
     assert deviation(replace(ROW, broken="the job does not train")).endswith("broken: the job does not train")

@@ -18,7 +18,7 @@ def test_results_are_counted_by_fault_without_skipped_plays():
     assert "host_lost" not in by_fault(OUTCOMES)
 
 
-def test_unknown_counts_only_where_the_fault_is_proved():
+def test_ratio_of_unknown_results_is_of_plays_whose_fault_has_a_proof():
     assert unknown_ratio(OUTCOMES) == pytest.approx(1 / 3)
     assert unknown_ratio([OUTCOMES[3]]) is None
 

@@ -1,4 +1,4 @@
-"""Tests of the part of a recording that is played again: all ranks do as many steps in it."""
+"""Tests of the part of a recording that is played again: all ranks do the same number of steps in it."""
 
 import pytest
 
@@ -8,14 +8,13 @@ from zmon.errors import ZmonError
 from zmon.stack.replay import HostRecording, RecordedReport
 
 
-def host(*steps_of_second):
-    """Return the recording of a host with one rank, which has done this many steps in each second of 100."""
+def host(steps_after):
+    """Return the recording of a host for 100 s. `steps_after` returns the steps of its rank after a second."""
     return HostRecording(
         "node-a",
         [
-            RecordedReport(float(second), agent_report(rank_state(0, steps=int(steps(second)))))
+            RecordedReport(float(second), agent_report(rank_state(0, steps=int(steps_after(second)))))
             for second in range(100)
-            for steps in steps_of_second
         ],
         [],
     )
@@ -35,7 +34,7 @@ def test_rank_that_is_a_step_ahead_at_the_end_shifts_the_part():
     assert end - start >= SHORTEST_SECONDS
 
 
-def test_host_that_does_not_answer_has_no_say():
+def test_host_that_does_not_answer_is_ignored():
     silent = HostRecording("node-b", [RecordedReport(0.0, None)], [])
     assert loop([host(lambda second: 0), silent], 99.0)[1] == 99.0
 

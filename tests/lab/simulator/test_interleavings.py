@@ -11,20 +11,21 @@ from zmon.detectors.stall import Stall
 from zmon.schema.rank import EnteredCollective, InFlight
 
 OPS = ("all_to_all", "all_reduce", "all_gather")
-BEFORE = 300  # collectives of earlier steps
+NUM_EARLIER = 300  # collectives of earlier steps
 SECONDS = 30.0  # since the last step
 STALL = Stall()
-# What a peer of a dead rank may have come to: it still waits, its error is its last words, or it has ended.
 STRUCK_SECONDS = 1.0  # since a rank died
-SKEWS = (-0.15, 0.1)  # an agent looks at its host before or after the others do
+SKEWS = (-0.15, 0.1)  # seconds by which an agent looks at its host later than the others; negative: earlier
+# A peer of a dead rank still waits, is about to end with its last words written, or has ended by its error or a signal.
 PEERS = ("waits", "leaves", "disconnected", "terminated")
 
 
 def state(rank, position, damage):
     """Return a rank at its position; a rank that entered later waits a little less."""
     seconds = SECONDS - 0.01 * position.order
-    count = BEFORE + position.entered
-    entered, inside = (), None
+    count = NUM_EARLIER + position.entered
+    entered = ()
+    inside = None
     if position.inside is not None:
         size = 8192 if position.larger else 4096
         inside = InFlight(OPS[position.inside], "0", count, size, seconds)
@@ -36,7 +37,7 @@ def state(rank, position, damage):
 
 
 def peer(state_, kind, gone):
-    """Return a rank that waited for a dead one, after the time in which its connection broke."""
+    """Return a rank that waited for a rank that died `gone` seconds ago; `kind` is one of PEERS."""
     changes = {"in_flight": state_.in_flight, "sequences": state_.sequences, "entered": state_.entered}
     changes |= {"host": state_.host, "world_size": 3, "step_seconds": gone + 1.0}
     after = STRUCK_SECONDS - 0.1  # a rank stamps its last words itself: they follow those of the struck rank
@@ -51,7 +52,7 @@ def peer(state_, kind, gone):
 
 
 def snapshots(case):
-    """Return what the detector may see of this interleaving."""
+    """Yield the snapshots in which the detector may see this interleaving."""
     ranks = [state(number, position, case.damage) for number, position in enumerate(case.positions)]
     struck = ranks[case.rank]
     fields = {"in_flight": struck.in_flight, "sequences": struck.sequences, "entered": struck.entered}
@@ -62,12 +63,12 @@ def snapshots(case):
         yield snapshot(*ranks)
         return
     ranks[case.rank] = (killed if case.damage == "kill" else raised)(case.rank, STRUCK_SECONDS, **fields)
-    others = [number for number in range(3) if number != case.rank]
-    for *kinds, skew, hosts in product(PEERS, PEERS, SKEWS, (1, 3)):
-        died = list(ranks)
-        for number, kind in zip(others, kinds, strict=True):
-            died[number] = peer(ranks[number], kind, STRUCK_SECONDS - skew)
-        yield snapshot(*(replace(r, host=f"node-{r.rank % hosts}") for r in died))
+    peers = [rank for rank in range(3) if rank != case.rank]
+    for *kinds, skew, num_hosts in product(PEERS, PEERS, SKEWS, (1, 3)):
+        states = list(ranks)
+        for rank, kind in zip(peers, kinds, strict=True):
+            states[rank] = peer(ranks[rank], kind, STRUCK_SECONDS - skew)
+        yield snapshot(*(replace(state, host=f"node-{state.rank % num_hosts}") for state in states))
 
 
 def cases():
@@ -76,8 +77,10 @@ def cases():
 
 
 def _shown(case):
-    """Return the part of the positions that a detector may see: after a death nobody looks at who waited first."""
-    return tuple(replace(p, order=0) for p in case.positions) if case.damage in ("kill", "raise") else case.positions
+    """Return the part of the positions that the detector uses. After a death it does not use the order of the waits."""
+    if case.damage in ("kill", "raise"):
+        return tuple(replace(position, order=0) for position in case.positions)
+    return case.positions
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -102,7 +105,7 @@ def test_every_interleaving_of_three_ranks_has_a_finding(damage):
 def test_interleavings_have_every_order_of_every_collective():
     assert len({case.orders for case in interleavings(OPS)}) == 6**3
     assert {(case.damage, case.rank, case.struck) for case in interleavings(OPS)} >= {
-        (damage, rank, at) for damage, rank, at in product(DAMAGES, range(3), range(3))
+        (damage, rank, collective) for damage, rank, collective in product(DAMAGES, range(3), range(3))
     }
 
 

@@ -1,4 +1,4 @@
-"""Tests of hosts in network namespaces: cut and slow links, removal of leftovers, and the finding of a cut link."""
+"""Tests of hosts in network namespaces: links, clocks, removal of leftovers, and the finding about a cut link."""
 
 import asyncio
 import os
@@ -38,13 +38,14 @@ def namespaces():
 
 @pytest.fixture
 def hosts():
+    """Three hosts by name."""
     hosts_by_name = make_hosts(["a", "b", "c"])
     yield hosts_by_name
     remove_hosts(hosts_by_name.values())
 
 
 def reaches(host, other):
-    """Return True if the other host refuses a connection, which it can only do if the request reaches it."""
+    """Return True if packets reach the other host. It has no server, so it refuses the connection."""
     result = subprocess.run(
         host.inside([sys.executable, "-c", CONNECT, other.data_address]), capture_output=True, text=True, check=False
     )
@@ -83,10 +84,10 @@ def test_isolate_removes_both_links_of_a_host_until_rejoin(hosts):
 def test_set_bandwidth_slows_a_transfer(hosts):
     a, b, _ = hosts.values()
     assert eventually(lambda: reaches(a, b), 5)
-    seconds = [transfer(a, b)]
+    quick_seconds = transfer(a, b)
     b.set_bandwidth(2e6)
-    seconds.append(transfer(a, b))
-    assert seconds[1] > 0.4 > seconds[0]  # a megabyte at 2 MB/s, and at 50 MB/s
+    slow_seconds = transfer(a, b)
+    assert slow_seconds > 0.4 > quick_seconds  # a megabyte at 2 MB/s, and at 50 MB/s
 
 
 @needs_hosts
@@ -137,11 +138,14 @@ def test_kernel_reports_timeouts_of_data_that_does_not_arrive(hosts):
     listen = (
         "import socket; s = socket.create_server(('', 7)); print(flush=True); c = s.accept()[0]; c.recv(1); input()"
     )
-    with subprocess.Popen(b.inside([sys.executable, "-c", listen]), stdin=-1, stdout=-1) as receiver:
+    with subprocess.Popen(
+        b.inside([sys.executable, "-c", listen]), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as receiver:
         receiver.stdout.readline()
         with subprocess.Popen(
-            a.inside([sys.executable, "-c", SEND, b.data_address]), stdin=-1, stdout=-1, text=True
-        ) as sender:
+            a.inside([sys.executable, "-c", SEND, b.data_address]),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        ) as sender:  # fmt: skip
             assert sender.stdout.readline() == "connected\n"
             b.lose_packets_to(a)  # the acknowledgement is lost
             timeouts, queued = sender.communicate("\n")[0].split()
@@ -195,8 +199,9 @@ def test_clock_shifts_the_time_of_a_running_process(tmp_path):
     clock = Clock(tmp_path / "clock", library(tmp_path))
     script = "import time\nwhile True: input(); print(time.time(), flush=True)"
     with subprocess.Popen(
-        [sys.executable, "-c", script], env=os.environ | clock.environment, text=True, stdin=-1, stdout=-1
-    ) as process:
+        [sys.executable, "-c", script], env=os.environ | clock.environment, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
 
         def offset():
             process.stdin.write("\n")
@@ -221,16 +226,24 @@ def test_hub_and_prometheus_ask_the_agent_of_each_host(tmp_path):
         assert f"{host.address}:{AGENT_PORT}" in targets
 
 
+def start_trained(stage, job_id):
+    """Start a job of four ranks, and wait until it has trained for 60 steps."""
+    job = stage.start(JobSpec(job_id, "ddp", ranks=4, step_seconds=0.02))
+
+    def has_trained():
+        view = stage.job(job_id)
+        return view is not None and (view.step or 0) > 60
+
+    assert eventually(has_trained, 90), (job.folder / "log").read_text()
+
+
 @pytest.mark.slow  # the only whole job on four hosts
 @needs_hosts
 @pytest.mark.timeout(180)
 def test_cut_link_makes_its_host_the_culprit(tmp_path):
     namespaces_before = set(namespaces())
     with open_stage("hosts", tmp_path) as stage:
-        job = stage.start(JobSpec("cut", "ddp", ranks=4, step_seconds=0.02))
-        assert eventually(lambda: (view := stage.job("cut")) and (view.step or 0) > 60, 90), (
-            job.folder / "log"
-        ).read_text()
+        start_trained(stage, "cut")
         assert {rank.host for rank in stage.ranks("cut").values()} == set(stage.hosts)
         assert not stage.findings("cut")
         stage.hosts["node-2"].cut()
@@ -247,14 +260,11 @@ def test_cut_link_makes_its_host_the_culprit(tmp_path):
 @pytest.mark.timeout(240)
 def test_lost_packets_name_a_pair_or_the_host_that_loses_all_of_them(tmp_path):
     with open_stage("hosts", tmp_path) as stage:
-        job = stage.start(JobSpec("pair", "ddp", ranks=4, step_seconds=0.02))
-        assert eventually(lambda: (view := stage.job("pair")) and (view.step or 0) > 60, 90), (
-            job.folder / "log"
-        ).read_text()
+        start_trained(stage, "pair")
         first, *others = [stage.hosts[name] for name in ("node-1", "node-3", "node-0", "node-2")]
 
         def findings_about(*names):
-            return [f for f in stage.findings("pair") if f.hosts == names]
+            return [finding for finding in stage.findings("pair") if finding.hosts == names]
 
         first.lose_packets_to(others[0])
         (finding,) = eventually(lambda: findings_about("node-1", "node-3"), 20)

@@ -94,4 +94,4 @@ def test_missing_part_and_dead_supervisor_are_reported(start_stage, tmp_path):
     with pytest.raises(PartFailed, match="has ended: it was killed"):
         stage.part("hub")
     stage.close()
-    stage.close()
+    stage.close()  # a second end does nothing

@@ -12,13 +12,14 @@ from tests.boxes import eventually
 
 @pytest.fixture
 def watched(tmp_path):
+    """The stage; it ends with its jobs."""
     stage = Watched(tmp_path)
     yield stage
     stage.close()
 
 
 @pytest.mark.slow
-def test_watch_is_asked_while_it_runs_and_its_card_is_read_afterwards(watched):
+def test_stage_reads_the_answers_of_a_running_watch_and_the_card_of_one_that_has_ended(watched):
     job = watched.start(JobSpec("drill-1", "plain", ranks=1))
     rank = eventually(lambda: watched.ranks("drill-1").get(0), 60.0)
     assert eventually(lambda: watched.job("drill-1"), 60.0).world_size == 1

@@ -12,9 +12,10 @@ from lab.sweep.results import size_results
 from tests.scaling.test_fit import point
 
 
-def measured_point(ranks, samples, share=0.01):
+def measured_point(ranks, samples):
+    """Return a point whose half width is 1 % of its step time."""
     exact = point(ranks, samples)
-    return replace(exact, half_width_seconds=share * exact.seconds, ranks_per_host=4)
+    return replace(exact, half_width_seconds=0.01 * exact.seconds, ranks_per_host=4)
 
 
 POINTS = [
@@ -42,7 +43,7 @@ def test_efficiency_is_the_ratio_of_rates_with_combined_error():
     alone, two = size_results(POINTS)[:2]
     assert alone.ratio is None
     assert two.ratio == pytest.approx(two.point.rate / alone.point.rate)
-    assert two.half_width == pytest.approx(two.ratio * 0.01 * 2**0.5)
+    assert two.half_width == pytest.approx(two.ratio * 0.01 * 2**0.5)  # two independent errors of 1 %
 
 
 def test_losses_by_category_sum_to_the_loss_of_efficiency():
@@ -69,9 +70,9 @@ def test_size_without_a_reference_has_no_efficiency():
 
 def test_output_has_the_curve_the_losses_and_the_failed_sizes():
     text = render(size_results(POINTS), {Size(8, 4096): "the command ended with exit code 1; last line: no such host"})
-    first = text.splitlines()[1].split()
-    assert first[:3] == ["–", "1", "512"]
-    assert first[-1] == "1"
+    smallest = text.splitlines()[1].split()
+    assert smallest[:3] == ["–", "1", "512"]
+    assert smallest[-1] == "1"
     assert "weak, 2 ranks: a step loses" in text
     assert "8 ranks, 4,096 samples per step: unknown, the command ended with exit code 1" in text
     assert "…" not in render(size_results(POINTS), width=80)

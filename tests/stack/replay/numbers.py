@@ -9,24 +9,25 @@ import msgspec
 
 from zmon.schema.steps import Steps
 
-_KEY = 7  # of a mapping, such as the number of a GPU: it names a thing, so it is the same for every `number`
+_KEY = 7  # the key of each mapping, such as the number of a GPU; a key is a name and does not depend on `number`
 
 
 def types_in(type_):
     """Return the classes with fields that a value of this type can have inside, each once."""
-    pending, classes = [type_], []
+    pending = [type_]
+    classes = []
     while pending:
-        each = pending.pop()
-        if not is_class(each):
-            pending += arguments_of(each)
-        elif each not in classes:
-            classes.append(each)
-            pending += get_type_hints(each, include_extras=True).values()
+        hint = pending.pop()
+        if not is_class(hint):
+            pending += arguments_of(hint)
+        elif hint not in classes:
+            classes.append(hint)
+            pending += get_type_hints(hint, include_extras=True).values()
     return classes
 
 
 def arguments_of(hint):
-    """Return the types inside a hint: none for a literal, and only the type of an annotated one."""
+    """Return the types inside a hint. A literal has none, and an annotated type has one."""
     if get_origin(hint) is Literal:
         return ()
     return get_args(hint)[:1] if is_annotated(hint) else get_args(hint)
@@ -51,11 +52,11 @@ def filled(type_, number):
         return filled(get_args(type_)[0], number)
     origin, arguments = get_origin(type_), get_args(type_)
     if origin in (Union, types.UnionType):
-        return filled(next(each for each in arguments if each not in (type(None), msgspec.UnsetType)), number)
+        return filled(next(member for member in arguments if member not in (type(None), msgspec.UnsetType)), number)
     if origin in (dict, Mapping):
         return {filled(arguments[0], _KEY): filled(arguments[1], number)}
     if origin in (tuple, Sequence):
-        return tuple(filled(each, number) for each in arguments if each is not Ellipsis)
+        return tuple(filled(item, number) for item in arguments if item is not Ellipsis)
     if origin is Literal:
         return arguments[0]
     plain_values = {int: int(number), float: float(number), str: "a", bool: True, bytes: b""}

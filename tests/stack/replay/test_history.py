@@ -1,4 +1,4 @@
-"""Tests of the history that Prometheus has from the start: its page, its end, and its blocks."""
+"""Tests of the history that the Prometheus of a replay has from its start: the OpenMetrics page and the blocks."""
 
 import shutil
 
@@ -50,7 +50,7 @@ def test_blocks_are_written_where_prometheus_reads_them(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["prometheus"]
 
 
-def test_promtool_that_hangs_is_as_none(tmp_path, monkeypatch):
+def test_promtool_that_hangs_leaves_no_history(tmp_path, monkeypatch):
     promtool = tmp_path / "promtool"
     promtool.write_text("#!/bin/sh\nexec sleep 60\n")
     promtool.chmod(0o700)

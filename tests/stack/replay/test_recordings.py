@@ -1,4 +1,4 @@
-"""Tests that the hub finds the fault of every recording by itself: nothing about it is recorded."""
+"""Tests that the hub finds the fault of every recording. A recording has reports of agents, and no finding."""
 
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,9 +13,9 @@ from zmon.stack.replay.agent import ReplayedAgent
 from zmon.stack.replay.host import RecordedHost
 from zmon.stack.replay.stack import HEALTHY_SECONDS
 
-BEFORE_SECONDS = 3.0  # of the fault; the hub sees a job that trains
-MAX_BYTES = 1 << 20
-# As often as a hub asks; agents and hub share one event loop here, so answers may be late on a busy machine.
+BEFORE_SECONDS = 3.0  # before the fault; the hub sees a job that trains
+MAX_BYTES = 1 << 20  # of a recording, which is in the wheel
+# The intervals of a hub. Its agents share its event loop here, so they have more time to answer on a busy machine.
 PACE = {"interval_seconds": 1.0, "alert_interval_seconds": 0.25, "agent_timeout_seconds": 2.0}
 # Name → cause, ranks and hosts of the finding, and the seconds from the fault within which it comes.
 EXPECTED = {
@@ -30,7 +30,8 @@ class ServedAgent:
     """The agent of one host of a recording on a port of its own."""
 
     def __init__(self, agent):
-        self._agent, self.url = agent, ""
+        self._agent = agent
+        self.url = ""
 
     @asynccontextmanager
     async def serve(self):
@@ -65,18 +66,18 @@ async def test_hub_finds_cause_and_culprit(name, tmp_path):
         assert not await hub.findings()
         await poll(hub.findings, BEFORE_SECONDS + seconds, until=lambda findings: cause in causes(findings))
         findings = await hub.findings()
-    (finding,) = (each for each in findings if each["cause"] == cause)
+    (finding,) = (finding for finding in findings if finding["cause"] == cause)
     assert (finding["ranks"], finding["hosts"]) == (ranks, hosts)
     assert finding["job_id"] == f"recorded-{name}"
-    assert {each["cause"] for each in findings if each["severity"] == "critical"} <= {cause}
+    assert causes(finding for finding in findings if finding["severity"] == "critical") <= {cause}
 
 
 def causes(findings):
     return {finding["cause"] for finding in findings}
 
 
-async def test_job_whose_recording_is_played_again_is_still_judged_alike(tmp_path):
-    """The end of the recording is played for the third time: the rank stands still for longer than it was recorded."""
+async def test_end_of_a_recording_that_is_repeated_gives_the_same_finding(tmp_path):
+    """The end of the recording is played for the third time: the rank is frozen for longer than it was recorded."""
     recording = load("frozen-rank")
     seconds = 2.5 * (recording.ends - recording.repeats_from)
     async with AsyncExitStack() as stack:
@@ -95,15 +96,14 @@ def test_recording_is_small_and_long_enough(name):
     recording = load(name)
     assert recording.job_id == f"recorded-{name}"
     assert HEALTHY_SECONDS <= recording.fault < recording.repeats_from < recording.ends
-    assert all(
-        each.report is not None for host in recording.hosts for each in host.reports if each.at < recording.fault
-    )
+    before_fault = [report for host in recording.hosts for report in host.reports if report.at < recording.fault]
+    assert all(recorded.report is not None for recorded in before_fault)
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_recording_says_nothing_about_the_machine_that_made_it(name):
-    texts = repr(load(name))
-    assert [folder for folder in ("/tmp/", "/root", "/home", "/process_api") if folder in texts] == []
+    text = repr(load(name))
+    assert [folder for folder in ("/tmp/", "/root", "/home", "/process_api") if folder in text] == []
 
 
 def test_unknown_name_is_refused_with_all_names():
