@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from zmon.detectors.wording import ranks_on
 from zmon.format import counted
-from zmon.job.rank_end import Way, left_with_its_launcher, way_of
+from zmon.job.rank_end import Way, left_with_launchers, way_of
 from zmon.schema.rank import EXECUTED, RankState
 
 ADVICE = (
@@ -20,13 +20,14 @@ ADVICE = (
 def missed_leavers(ranks: Sequence[RankState]) -> list[RankState]:
     """Return the ranks that have finished although others are in a collective that they never entered."""
     waiting = [r for r in ranks if r.alive and r.activity != "done"]
-    left = [r for r in ranks if has_left(r) or (not r.alive and way_of(r) is Way.FINISHED)]
+    left = living_leavers(ranks) + [r for r in ranks if not r.alive and way_of(r) is Way.FINISHED]
     return [leaver for leaver in left if any(waits_for(r, leaver) for r in waiting)]
 
 
-def has_left(state: RankState) -> bool:
-    """Return True if a living rank left its loop by itself; its process may still end."""
-    return state.alive and state.activity == "done" and not left_with_its_launcher(state)
+def living_leavers(ranks: Sequence[RankState]) -> list[RankState]:
+    """Return the living ranks that left their loops by themselves; their processes may still end."""
+    ended_by_owner = {r.rank for r in left_with_launchers(ranks)}
+    return [r for r in ranks if r.alive and r.activity == "done" and r.rank not in ended_by_owner]
 
 
 def odd_ranks(left: Sequence[RankState], ranks: Sequence[RankState]) -> list[RankState]:

@@ -6,6 +6,7 @@ network error. A rank that its launcher ends leaves a signal.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 from zmon.job.connection_errors import could_not_meet, is_broken_connection
@@ -16,6 +17,8 @@ from zmon.schema.rank import EXECUTED, RankState
 CANCELLED_STATUS = tuple(f"signal {name}" for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"))  # torchrun's list
 CANCELLED_EXIT = tuple(f"exit code {code}" for code in CANCELLED_CODES)
 KILLED_STATUS = "signal SIGKILL"
+# A rank that ends because its launcher has ended makes no further step. The step in which it is interrupted may end.
+_LAST_STEP_SECONDS = 2.0
 _OWNERS_STATUS = CANCELLED_STATUS[1:]  # no launcher sends these because a rank has failed
 
 
@@ -103,15 +106,22 @@ def _followed_its_launcher(state: RankState, way: Way) -> bool:
     return way is Way.FINISHED or (way is Way.KILLED and state.exit_status in (None, KILLED_STATUS))
 
 
-def left_with_its_launcher(state: RankState) -> bool:
-    """Return True if a living rank left its loop when an owner's signal ended its launcher.
+def left_with_launchers(ranks: Sequence[RankState]) -> list[RankState]:
+    """Return the living ranks that left their loops because an owner's signal ended the launchers of all ranks.
 
     The processes of `torch.multiprocessing.spawn` swallow the interrupt that they get then, and take their time to end.
     """
-    if not state.alive or state.activity != "done" or state.launcher_status not in CANCELLED_STATUS:
-        return False
+    if any(r.launcher_status not in CANCELLED_STATUS for r in ranks):
+        return []
+    return [r for r in ranks if r.alive and r.activity == "done" and _left_with_its_launcher(r)]
+
+
+def _left_with_its_launcher(state: RankState) -> bool:
+    """Return True if a rank left its loop when its launcher ended, or soon afterwards without another step."""
     gone = state.launcher_gone_seconds
-    return gone is not None and -LOOK_SECONDS <= gone - state.activity_seconds <= GRACE_SECONDS
+    if gone is None or not -LOOK_SECONDS <= gone - state.activity_seconds <= GRACE_SECONDS:
+        return False
+    return gone - state.step_seconds <= _LAST_STEP_SECONDS
 
 
 def ended_with_its_launcher(state: RankState) -> bool:

@@ -60,9 +60,10 @@ def led(state: RankState) -> RankState:
 
 
 def ends(rank: int, seconds: float = 3.0) -> RankState:
-    """Return a rank that left its loop this long ago, and whose process has not ended yet."""
+    """Return a rank that left its loop when SIGTERM ended its launcher, and whose process has not ended yet."""
     state = {"activity": "done", "activity_seconds": seconds, "step_seconds": seconds, "lease_seconds": None}
-    return rank_state(rank, sequences={"0": 299}, launcher_gone_seconds=seconds - 0.1, **state)
+    launcher = {"launcher_status": "signal SIGTERM", "launcher_gone_seconds": seconds - 0.1}
+    return rank_state(rank, sequences={"0": 299}, **launcher, **state)
 
 
 def not_met(rank: int) -> RankState:
@@ -113,14 +114,20 @@ WHOLE_JOB = (
     row("SIGTERM to multiprocessing.spawn: one rank leaves, and the others wait for it", QUIET,
         [led(exits(0, 0)), *(led(waiting(r, 9.0)) for r in (1, 2, 3))],
         "its processes are interrupted, and exit with code 0"),
-    *(row(f"SIGTERM to multiprocessing.spawn: three ranks left their loops {seconds:.0f} s ago, and one {rest}",
-          expected, [*(replace(ends(r, seconds), launcher_status="signal SIGTERM") for r in (0, 1, 2)), last], note)
-      for seconds, rest, last, expected, note in (
+    *(row(f"SIGTERM to multiprocessing.spawn: three ranks left their loops {seconds:.0f} s ago, and one {what}",
+          expected, [*(ends(r, seconds) for r in (0, 1, 2)), replace(led(last), launcher_gone_seconds=seconds)], note)
+      for seconds, what, last, expected, note in (
           (3.0, "waits for them", waiting(3, 9.0), QUIET, "their processes end soon"),
           (3.0, "lost a connection", broken(3, 0.1), QUIET, "their processes end soon"),
-          (70.0, "waits for them", waiting(3, 75.0), due("unknown"), "they hang in their teardown"))),
-    row("three ranks left their loops 3 s ago, one waits for them, and the launcher ended with them",
-        due("uneven_end", 3), [*(replace(ends(r), launcher_status="exit code 1") for r in (0, 1, 2)), waiting(3, 9.0)]),
+          (70.0, "waits for them", waiting(3, 75.0), due("unknown"), "they hang in their teardown"),
+          (8.0, "lost a connection before", broken(3, -8.0), due("connection_lost"), "the script ended itself"))),
+    *(row(f"three ranks left their loops 3 s ago, one waits for them, and {what}", due("uneven_end", 3),
+          [*(replace(ends(r), **changes) for r in (0, 1, 2)), waiting(3, 9.0)], note)
+      for what, changes, note in (
+          ("their launcher ended with code 1", {"launcher_status": "exit code 1"}, ""),
+          ("SIGTERM ended their launcher only", {}, "the launcher of the other rank lives"),
+          ("SIGHUP ended their launcher 40 s ago", {"launcher_status": "signal SIGHUP", "launcher_gone_seconds": 40.0},
+           "they trained on without it"))),
     row("Ctrl-C; SIGKILL to a rank that hangs in its teardown", QUIET,
         [*(interrupted_(r) for r in (0, 1, 2)),
          dead_(3, AGO + 0.1, 0.6, "signal SIGKILL", words("exit", "", "", NOW - AGO - 0.1), activity="done")]),

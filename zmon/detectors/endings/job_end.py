@@ -14,7 +14,7 @@ from zmon.detectors.new_finding import new_finding
 from zmon.format import counted, duration
 from zmon.job.ends import End, ended_ranks, ends_of, first_to_end, is_end_unclear
 from zmon.job.facts import began_to_end, gone_seconds
-from zmon.job.rank_end import Way, left_with_its_launcher, way_of
+from zmon.job.rank_end import Way, left_with_launchers, way_of
 from zmon.job.restarts import RESTART_GAP_SECONDS, launch_began
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
@@ -179,5 +179,5 @@ def are_unsettled(snapshot: Snapshot, limits: EndLimits) -> bool:
         return True  # a rank has raised, and the other ranks are about to show why
     # If the owner has cancelled the job, its end takes a while.
     cancelled = [gone_seconds(r) for r in ended if way_of(r) is Way.CANCELLED]
-    cancelled += [r.activity_seconds for r in snapshot.ranks if left_with_its_launcher(r)]
+    cancelled += [r.activity_seconds for r in left_with_launchers(snapshot.ranks)]
     return any(seconds < limits.ending_seconds for seconds in cancelled)

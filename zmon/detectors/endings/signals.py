@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from zmon.detectors.endings.job_end import JobEnd, launchers_gave_up, with_first_words
 from zmon.detectors.endings.signal_reach import Reach, Signals
 from zmon.detectors.wording import ranks_on
-from zmon.job.rank_end import left_with_its_launcher
+from zmon.job.facts import LOOK_SECONDS, Fact, FactKind, before, began_to_end
+from zmon.job.rank_end import left_with_launchers
 from zmon.job.signals import is_interrupted
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
@@ -27,7 +28,7 @@ def is_owners_end(signals: Signals) -> bool:
     """Return True if the owner ended the job: a signal reached a launcher or all ranks before any rank failed."""
     if signals.end.culprits:
         return False
-    if any(map(left_with_its_launcher, signals.end.living)):
+    if _ended_launchers(signals):
         return True
     if not signals.ranks:
         return False
@@ -36,6 +37,18 @@ def is_owners_end(signals: Signals) -> bool:
     if signals.lone_target or not signals.first:
         return False
     return not signals.is_alone and signals.reach is Reach.ALL
+
+
+def _ended_launchers(signals: Signals) -> bool:
+    """Return True while ranks end because of an owner's signal to all launchers, and connections break only by that."""
+    end = signals.end
+    left = left_with_launchers(end.snapshot.ranks)
+    if not left or not signals.broken:
+        return bool(left)
+    first = max(left, key=lambda r: r.launcher_gone_seconds or 0.0)
+    gone = Fact(FactKind.LAUNCHER_GONE, first.host, -(first.launcher_gone_seconds or 0.0), LOOK_SECONDS)
+    lost = began_to_end(signals.broken[0])
+    return not before(gone, lost, end.limits.ending_seconds) and not before(lost, gone)
 
 
 def partial_signal(signals: Signals) -> Finding | None:
