@@ -61,7 +61,7 @@ async def test_changing_culprits_are_collected_every_ten_seconds(scene):
     assert written.count(True) == 100 / COLLECT_INTERVAL_SECONDS
     assert len(scene.journal.active()) == 1
     num_collections = sum(text.startswith("evidence gathered") for text in scene.texts)
-    assert 2 <= num_collections <= 100 / COLLECT_INTERVAL_SECONDS  # the journal holds its culprits for some seconds
+    assert 1 <= num_collections <= 100 / COLLECT_INTERVAL_SECONDS  # the journal holds its culprits for some seconds
 
 
 async def test_bounded_timeline_of_a_flickering_incident_has_its_end(scene, monkeypatch):
