@@ -11,6 +11,7 @@ from zmon.detectors.endings.job_end import JobEnd
 from zmon.detectors.endings.limits import EndLimits
 from zmon.detectors.new_finding import new_finding
 from zmon.detectors.wording import ranks_on
+from zmon.format import counted
 from zmon.job.facts import LOOK_SECONDS, began_to_end
 from zmon.job.rank_end import Way, launcher_of
 from zmon.job.signals import launcher_pid
@@ -34,13 +35,13 @@ def launcher_took_ranks(end: JobEnd) -> Finding | None:
     if not died_first or end.culprits:
         return None
     first = died_first[0]
-    if any(launcher_of(r) == launcher_of(first) for r in end.living):
-        return None  # its ranks go on; those of other launchers may wait for them
+    if any(launcher_of(r) == launcher_of(first) and r.stopped_seconds is None for r in end.living):
+        return None  # its ranks go on; those of other launchers may wait for them. A stopped one obeys no signal
     return end.finding(
         cause="launcher_gone",
         summary=f"the launcher (process {launcher_pid(first)} on {first.host}) was ended by "
-        f"{(first.launcher_status or '').removeprefix('signal ')}, and its {len(died_first)} ranks ended with it at "
-        f"step {first.step}",
+        f"{(first.launcher_status or '').removeprefix('signal ')}, and its {counted(len(died_first), 'rank')} ended with "
+        f"it at step {first.step}",
         detail=f"On {first.host}: `dmesg -T | grep -i 'killed process'` (did the host run out of memory?), "
         "`journalctl --since -10min`. Start the job again from its last checkpoint.",
         confidence=0.8,

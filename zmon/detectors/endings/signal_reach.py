@@ -217,6 +217,8 @@ class Signals:
         first_gone = _first_gone(others, unit)
         if self._were_spared(others, first_gone) or self._spared_neighbours():
             return Reach.PART
+        if self._have_mixed_senders():
+            return Reach.UNCLEAR  # the launchers reacted to the end of some, or had the owner's signal with them
         if len(reached) > 1:
             return Reach.ALL
         if not others and end.snapshot.unwatched and not all(map(self._may_have_had_signal, self.broken)):
@@ -231,6 +233,13 @@ class Signals:
             return Reach.UNCLEAR  # the owner signalled all hosts, or a wrapper of their launchers did
         # The others raised before a signal came. Only torchrun signals nobody because of a rank on another host.
         return Reach.UNCLEAR if any(_had_signal(r) and r.max_restarts is None for r in first_gone) else Reach.PART
+
+    def _have_mixed_senders(self) -> bool:
+        """Return True if on each host on which another process signalled ranks, the launcher signalled others."""
+        hosts: dict[Sender, set[str]] = {kind: set() for kind in Sender}
+        for r in self.ranks:
+            hosts[sender(r)].add(r.host)
+        return not hosts[Sender.UNKNOWN] and bool(hosts[Sender.OTHER]) and hosts[Sender.OTHER] <= hosts[Sender.LAUNCHER]
 
     def _may_have_had_signal(self, state: RankState) -> bool:
         """Return True if a rank that lost a connection had a signal, or ended too soon after the first one to tell."""
