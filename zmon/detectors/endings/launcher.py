@@ -37,11 +37,11 @@ def launcher_took_ranks(end: JobEnd) -> Finding | None:
     first = died_first[0]
     if any(launcher_of(r) == launcher_of(first) and r.stopped_seconds is None for r in end.living):
         return None  # its ranks go on; those of other launchers may wait for them. A stopped one obeys no signal
+    name = (first.launcher_status or "").removeprefix("signal ")
     return end.finding(
         cause="launcher_gone",
-        summary=f"the launcher (process {launcher_pid(first)} on {first.host}) was ended by "
-        f"{(first.launcher_status or '').removeprefix('signal ')}, and its {counted(len(died_first), 'rank')} ended with "
-        f"it at step {first.step}",
+        summary=f"the launcher (process {launcher_pid(first)} on {first.host}) was ended by {name}, and its "
+        f"{counted(len(died_first), 'rank')} ended with it at step {first.step}",
         detail=f"On {first.host}: `dmesg -T | grep -i 'killed process'` (did the host run out of memory?), "
         "`journalctl --since -10min`. Start the job again from its last checkpoint.",
         confidence=0.8,
