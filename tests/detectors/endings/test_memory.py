@@ -32,8 +32,8 @@ def window(group_kills=0, host_kills=4, killed_pid=None, when=NOW - 2, host="nod
         (killed(2), window(killed_pid=1002, group_kills=1),
          "signal SIGKILL (out of memory, by the kernel's log: Memory cgroup out of memory: Killed process 1002"),
         (killed(2), window(group_kills=1),
-         "out of memory: the kernel killed 1 processes in its control group /job (limit 2.00 GiB)"),
-        (raised(2, message=LOADER), window(group_kills=1), f"{LOADER} (out of memory: the kernel killed 1 processes"),
+         "out of memory: the kernel killed 1 process in its control group /job (limit 2.00 GiB)"),
+        (raised(2, message=LOADER), window(group_kills=1), f"{LOADER} (out of memory: the kernel killed 1 process"),
         (killed(2), window(host_kills=5), "probably out of memory"),
     ],
 )  # fmt: skip

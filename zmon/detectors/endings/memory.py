@@ -42,7 +42,8 @@ def _by_group(window: HostWindow, state: RankState) -> str | None:
         if killed and (state.job_id, state.rank) in group.ranks:
             limit_bytes = group.memory_limit_bytes
             limit = "" if limit_bytes is None else f" (limit {limit_bytes / GIBIBYTE:.2f} GiB)"
-            return f"out of memory: the kernel killed {killed} processes in its control group {group.path}{limit}"
+            processes = "1 process" if killed == 1 else f"{killed} processes"
+            return f"out of memory: the kernel killed {processes} in its control group {group.path}{limit}"
     return None
 
 

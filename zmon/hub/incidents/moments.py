@@ -76,8 +76,10 @@ def suspicions(suspected: Iterable[Suspected], finding: Finding) -> Iterator[Tim
 
 def diagnosis_changes(before: Finding, now: Finding, time: float) -> Iterator[TimelineEvent]:
     """Yield a moment if cause or culprits have changed."""
-    if (before.cause, before.ranks, before.hosts) != (now.cause, now.ranks, now.hosts):
+    if before.cause != now.cause:
         yield TimelineEvent(time, f"diagnosis changed: {before.cause} → {now.cause}", culprit_names(now))
+    elif (before.ranks, before.hosts) != (now.ranks, now.hosts):
+        yield TimelineEvent(time, "culprits changed", culprit_names(now))
 
 
 def severity_changes(before: Finding, now: Finding, time: float) -> Iterator[TimelineEvent]:
