@@ -137,6 +137,14 @@ def gone_seconds(state: RankState) -> float:
     return (state.leaving_seconds if state.alive else state.gone_seconds) or 0.0
 
 
+def launcher_end(state: RankState) -> Fact | None:
+    """Return the fact that the launcher of a rank was observed dead; None if it lives, or is unknown."""
+    if state.launcher_gone_seconds is None:
+        return None
+    text = state.launcher_status or ""
+    return Fact(FactKind.LAUNCHER_GONE, state.host, -state.launcher_gone_seconds, LOOK_SECONDS, text=text)
+
+
 def launcher_lead(state: RankState) -> float | None:
     """Return the seconds by which the launcher of a rank was observed dead before the rank; negative: after it.
 
@@ -159,9 +167,8 @@ def facts_of(snapshot: Snapshot, ranks: Iterable[RankState]) -> Iterator[Fact]:
             yield ended(state)
         if state.stopped_seconds is not None:
             yield Fact(FactKind.STOPPED, state.host, -state.stopped_seconds, LOOK_SECONDS, state.rank)
-        if state.launcher_gone_seconds is not None:
-            text = state.launcher_status or ""
-            yield Fact(FactKind.LAUNCHER_GONE, state.host, -state.launcher_gone_seconds, LOOK_SECONDS, text=text)
+        if fact := launcher_end(state):
+            yield fact
         if state.unobserved_seconds:
             text = f"{state.unobserved_seconds:.0f} s since its last progress"
             began = max(0.0, state.state_seconds - state.unobserved_seconds)  # its last progress came before

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from zmon.detectors.endings.job_end import JobEnd, launchers_gave_up, with_first_words
 from zmon.detectors.endings.signal_reach import Reach, Signals
 from zmon.detectors.wording import ranks_on
-from zmon.job.facts import LOOK_SECONDS, Fact, FactKind, before, began_to_end
+from zmon.job.facts import before, began_to_end, launcher_end
 from zmon.job.rank_end import left_with_launchers
 from zmon.job.signals import is_interrupted
 from zmon.schema.evidence import StallEvidence
@@ -45,8 +45,7 @@ def _ended_launchers(signals: Signals) -> bool:
     left = left_with_launchers(end.snapshot.ranks)
     if not left or not signals.broken:
         return bool(left)
-    first = max(left, key=lambda r: r.launcher_gone_seconds or 0.0)
-    gone = Fact(FactKind.LAUNCHER_GONE, first.host, -(first.launcher_gone_seconds or 0.0), LOOK_SECONDS)
+    gone = min(filter(None, map(launcher_end, left)), key=lambda fact: fact.latest)
     lost = began_to_end(signals.broken[0])
     return not before(gone, lost, end.limits.ending_seconds) and not before(lost, gone)
 
