@@ -4,7 +4,7 @@ from dataclasses import fields, make_dataclass, replace
 
 import pytest
 
-from scripts import generate
+from scripts.metrics_page import metrics_page
 from tests.metrics.scene import FULL_HOST, GOOD_GPU, page, value
 from zmon.metrics.names import GPU, SPECS
 from zmon.schema.host import (
@@ -79,7 +79,7 @@ def test_new_gpu_metric_needs_a_field_and_a_line_in_the_table(monkeypatch):
     text = page(sample=replace(FULL_HOST, gpus=gpus))
     assert value(text, "zmon_gpu_fan_ratio", host="node-a", gpu="0", uuid="GPU-1") == 0.5
     assert value(text, "zmon_gpu_fan_ratio", uuid="GPU-9") is None, "unknown has no series"
-    assert "| `zmon_gpu_fan_ratio` | gauge | `host`, `gpu`, `uuid` | Speed of its fan. |" in generate.metrics_page()
+    assert "| `zmon_gpu_fan_ratio` | gauge | `host`, `gpu`, `uuid` | Speed of its fan. |" in metrics_page()
 
 
 def test_metric_by_label_has_a_series_for_each_value(monkeypatch):

@@ -1,12 +1,14 @@
-"""Tests of the generator of documents."""
+"""Tests of the generated pages: each value has its heading, unit, meaning and row."""
 
 import re
 from dataclasses import dataclass
 
 import pytest
 
-from scripts import generate
+from scripts.architecture_page import architecture_page
+from scripts.metrics_page import SUBJECTS, metrics_page
 from scripts.openapi import openapi
+from scripts.settings_pages import amount, field_comments, thresholds_page
 from tests.places import REPOSITORY
 
 pytestmark = pytest.mark.unit
@@ -25,7 +27,7 @@ class _Section:
 
 
 def test_comment_of_a_field_is_beside_it_or_above_it():
-    assert generate._comments(_Section) == {
+    assert field_comments(_Section) == {
         "above": "The first line and the second.",
         "beside": "beside it",
         "without": "",
@@ -33,12 +35,12 @@ def test_comment_of_a_field_is_beside_it_or_above_it():
 
 
 def test_every_subject_of_metrics_has_a_heading():
-    headings = re.findall("^## (.*)$", generate.metrics_page(), re.MULTILINE)
-    assert headings == [*generate.SUBJECTS.values(), "Duration of steps, from hubs", "Measures"]
+    headings = re.findall("^## (.*)$", metrics_page(), re.MULTILINE)
+    assert headings == [*SUBJECTS.values(), "Duration of steps, from hubs", "Measures"]
 
 
 def test_every_threshold_has_a_sentence():
-    thresholds = re.findall(r"^- `.*?(?=\n- |\n\n|\Z)", generate.thresholds_page(), re.MULTILINE | re.DOTALL)
+    thresholds = re.findall(r"^- `.*?(?=\n- |\n\n|\Z)", thresholds_page(), re.MULTILINE | re.DOTALL)
     without_reason = [text for text in thresholds if not re.search(r"\. [A-Z].*\.$", text, re.DOTALL)]
     assert len(thresholds) > FEWEST_THRESHOLDS
     assert without_reason == []
@@ -58,7 +60,7 @@ def test_every_threshold_has_a_sentence():
     ],
 )
 def test_threshold_has_the_unit_of_its_name(name, value, text):
-    assert generate.amount(name, value) == text
+    assert amount(name, value) == text
 
 
 def test_openapi_descriptions_have_no_indentation():
@@ -73,14 +75,14 @@ def test_openapi_descriptions_have_no_indentation():
 def test_row_that_is_missing_in_a_table_of_the_architecture_is_written_again(row):
     page = (REPOSITORY / "docs/architecture.md").read_text()
     assert row in page
-    assert generate.architecture_page(page.replace(row, "")) == page
+    assert architecture_page(page.replace(row, "")) == page
 
 
 def test_text_around_the_tables_of_the_architecture_stays():
     page = (REPOSITORY / "docs/architecture.md").read_text()
-    assert generate.architecture_page(f"before\n{page}after\n") == f"before\n{page}after\n"
+    assert architecture_page(f"before\n{page}after\n") == f"before\n{page}after\n"
 
 
 def test_page_without_a_place_for_a_table_is_refused():
     with pytest.raises(ValueError, match="no place for the table"):
-        generate.architecture_page("# Architecture\n")
+        architecture_page("# Architecture\n")

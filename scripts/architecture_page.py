@@ -1,4 +1,4 @@
-"""The table of packages in docs/architecture.md: the first line of each docstring, in the order of the imports."""
+"""The two generated tables in docs/architecture.md: the packages, and what each may import."""
 
 from __future__ import annotations
 
@@ -6,11 +6,26 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from scripts import imports
 from scripts.imports import IMPORTS, PROJECT, PUBLIC, TOP_LEVEL
 
 
-def table() -> str:
-    """Return the table as Markdown: packages and modules of zmon/, their subpackages, and the packages beside zmon/."""
+def architecture_page(page: str) -> str:
+    """Return the page of the architecture with new tables of packages and imports, which lie between two comments.
+
+    Raises ValueError if the page has no such comments.
+    """
+    for source, table in (("the docstrings", _packages_table()), ("scripts/imports.py", imports.table())):
+        before, begin, rest = page.partition(f"<!-- the table of {source}, written by make generate -->\n")
+        _, end, after = rest.partition("<!-- end of the table -->\n")
+        if not end:
+            raise ValueError(f"docs/architecture.md has no place for the table of {source}")
+        page = f"{before}{begin}{table}\n{end}{after}"
+    return page
+
+
+def _packages_table() -> str:
+    """Return the packages, in the order of `IMPORTS`, with the first lines of their docstrings, as Markdown."""
     rows = ["| package | what it is |", "|---|---|"]
     for path in _paths():
         name = path.relative_to(PROJECT).as_posix()
