@@ -86,7 +86,7 @@ def _run(command: Sequence[str]) -> str:
     return done.stdout
 
 
-def suitable(python: str) -> str:
+def suitable_python(python: str) -> str:
     """Return a Python that can run the kit: this one, or an environment made from it. Raises Unusable."""
     reason = problem(python)
     if not reason:
@@ -104,7 +104,7 @@ def suitable(python: str) -> str:
 def main() -> None:
     """Find or prepare the Python, then become the kit. Exits with one line if there is none."""
     try:
-        python = suitable(chosen_python(os.environ))
+        python = suitable_python(chosen_python(os.environ))
     except Unusable as error:
         sys.exit(f"gpu-check: {error}")
     tools = os.pathsep.join((str(FOLDER / SITE / "bin"), os.environ.get("PATH", "")))  # py-spy

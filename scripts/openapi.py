@@ -25,7 +25,7 @@ def openapi() -> dict[str, Any]:
     for endpoint in all_endpoints:
         operation = _operation(endpoint)
         existing = paths.setdefault(endpoint.path, {}).setdefault(endpoint.method.lower(), operation)
-        if existing is not operation:
+        if existing is not operation:  # agent and hub share the path
             existing["tags"] += operation["tags"]
             existing["summary"] += " " + operation["summary"]
             schema = existing["responses"]["200"]["content"]["application/json"]

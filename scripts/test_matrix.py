@@ -31,8 +31,6 @@ NO_TORCH_TESTS = (
     *("tests/agent/sources", "tests/box", "tests/cli/top", "tests/detectors", "tests/doctor", "tests/hub"),
     *("tests/metrics", "tests/offline/analyze", "tests/offline/compare", "tests/steplog"),
 )
-
-
 _COUNTS = ("tests", "failures", "errors", "skipped")  # attributes of pytest's JUnit XML
 _VERSIONS = """
 import platform
@@ -171,6 +169,11 @@ def run(row: Row, tests: Sequence[str]) -> Result:
             raise NotRun(f"stopped after {TEST_SECONDS:g} s") from None
     if not report.exists():
         raise NotRun(f"pytest did not run: see {report.with_name('output.txt').relative_to(PROJECT)}")
+    return read_result(python, report)
+
+
+def read_result(python: Path, report: Path) -> Result:
+    """Return the versions of an environment, and the numbers in the JUnit XML of its tests."""
     suites = ElementTree.parse(report).getroot().iter("testsuite")
     counts = [{name: float(suite.get(name, 0)) for name in (*_COUNTS, "time")} for suite in suites]
     total, failures, errors, skipped = (int(sum(count[name] for count in counts)) for name in _COUNTS)

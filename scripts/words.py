@@ -16,13 +16,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-NAMES = frozenset(  # a noun says what the value is
+NAMES = frozenset(  # that say nothing: a noun says what the value is
     ("asked", "found", "here", "kept", "named", "own", "said", "seen", "told", "verdict", "waited")
 )
-OPENINGS = frozenset(
+OPENINGS = frozenset(  # of docstrings that do not begin with a statement
     "And As Because By How Of Or So That Those What Where Whether Which Who Whoever Whose Why".split()  # noqa: SIM905
 )
-
 STAND_INS = "zmon/client.py"  # programs use its class `Hub` in place of the hub, so it has the hub's name
 _NOT_CODE = re.compile(r"""/\*[\s\S]*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")  # of C: comments and strings
 _NAME = rf"(_*(?:{'|'.join(sorted(NAMES))})_*)\b"

@@ -52,7 +52,7 @@ def test_wheel_for_another_python_is_refused_with_its_name(tmp_path):
 def test_python_that_suits_is_used_as_it_is(monkeypatch):
     monkeypatch.setattr(gpu_check, "problem", lambda python: "")
     monkeypatch.setattr(gpu_check, "prepare", None)  # a call would raise TypeError
-    assert gpu_check.suitable("python3") == "python3"
+    assert gpu_check.suitable_python("python3") == "python3"
 
 
 def test_python_that_lacks_torch_is_unusable_with_the_next_step(monkeypatch, capsys):
@@ -60,7 +60,7 @@ def test_python_that_lacks_torch_is_unusable_with_the_next_step(monkeypatch, cap
     monkeypatch.setattr(gpu_check, "prepare", lambda python: "environment")
     monkeypatch.setattr(gpu_check, "install", lambda python: None)
     with pytest.raises(gpu_check.Unusable, match=r"No module named 'torch'\. The Python must have torch and numpy"):
-        gpu_check.suitable("python3")
+        gpu_check.suitable_python("python3")
     assert "preparing .gpu-check/" in capsys.readouterr().err
 
 
