@@ -17,15 +17,13 @@ RANGES = {"5m": 300, "15m": 900, "1h": 3600, "6h": 21600, "24h": 86400, "7d": 60
 DEFAULT_RANGE = "15m"
 DEFAULT_ORDER = "urgency"
 REFRESH_SECONDS = 2  # the banner and the ranks of a job that stalls are at most this old
-POINTS = 120  # one per five pixels of half a screen; with 200, a browser takes 0.1 s longer to draw ten charts
-# New points reach the viewers at different moments, spread over this part of the time between two updates.
-TURN_RATIO = 1 / 6
-COLUMNS = 60  # points of a row in a heat map
-# A chart may end this long before now: with a range of minutes, and with a range of days.
-SHORTEST_GRID_SECONDS = 6
-LONGEST_GRID_SECONDS = 60
-AFTER = 1 / 3  # the part of the range that lies after the time of a link, unless that time is still in the future
-MAX_DIGITS = 7  # of a rank or a row in the URL
+CHART_POINTS = 120  # one per five pixels of half a screen; with 200, a browser takes 0.1 s longer to draw ten charts
+HEAT_MAP_POINTS = 60  # of a row
+MIN_UPDATE_SECONDS = 6  # the shortest time between two updates of a chart
+MAX_UPDATE_SECONDS = 60  # the longest one, also of a chart of days, whose points are farther apart
+JITTER_RATIO = 1 / 6  # of the time between two updates, over which the updates of all viewers are spread
+AFTER_RATIO = 1 / 3  # of the range lies after the time of a link, unless that time is still in the future
+MAX_DIGITS = 7  # of the number of a rank or row in the URL
 MAX_UNIX_SECONDS = 1e11  # the year 5138: Python can format every time before it
 _FACTOR = re.compile(r"\d{1,4}(\.\d{1,4})?", re.ASCII)  # a factor of a what-if in the URL
 
@@ -118,27 +116,28 @@ class Address:
     def span(
         self,
         now: float,
-        points: int = POINTS,
-        finest: int = REFRESH_SECONDS,
+        max_points: int = CHART_POINTS,
+        min_resolution: int = REFRESH_SECONDS,
         *,
-        turn: float = 0.0,
-        begin: float | None = None,
+        jitter: float = 0.0,
+        job_start: float | None = None,
     ) -> Span:
-        """Return the time range that charts show at the time `now`. Its resolution is at least `finest` seconds.
+        """Return the time range that charts show at the time `now`.
 
-        `turn`, from 0 to 1, spreads the viewers in time: a viewer with 0 gets new points first, with 1 last. If a
-        shorter range shows everything since `begin`, the start of the job, that range is used: it has more detail.
+        `jitter`, from 0 to 1, spreads the viewers in time: a viewer with 0 gets new points first, with 1 last. If a
+        shorter range shows everything since `job_start`, that range is used: it has more detail.
         """
         seconds = RANGES[self.range]
-        if begin is not None:
-            until = now if self.at is None else min(now, self.at + AFTER * seconds)
-            seconds = min((length for length in RANGES.values() if until - begin <= length < seconds), default=seconds)
-        resolution = max(finest, seconds // points)
-        grid = min(resolution * ceil(SHORTEST_GRID_SECONDS / resolution), LONGEST_GRID_SECONDS)
-        latest = now - turn * TURN_RATIO * grid
+        if job_start is not None:
+            until = now if self.at is None else min(now, self.at + AFTER_RATIO * seconds)
+            age = until - job_start
+            seconds = min((length for length in RANGES.values() if age <= length < seconds), default=seconds)
+        resolution = max(min_resolution, seconds // max_points)
+        update_seconds = min(resolution * ceil(MIN_UPDATE_SECONDS / resolution), MAX_UPDATE_SECONDS)
+        latest = now - jitter * JITTER_RATIO * update_seconds
         if self.at is not None:
-            latest = min(latest, self.at + AFTER * seconds)
-        end = int(latest) // grid * grid
+            latest = min(latest, self.at + AFTER_RATIO * seconds)
+        end = int(latest) // update_seconds * update_seconds
         return Span(end - seconds, end, resolution)
 
 

@@ -1,8 +1,9 @@
 """Charts over time: the tables that a panel is drawn from, and its specification for Vega-Lite.
 
-A specification refers to its data by name. It changes only when the culprits change, so a refresh moves the lines and
-does not redraw the chart. (Altair derives the name from the data, so each refresh would create a new chart.) The marks
-on a chart are in a separate table, because a browser evaluates the filter of a layer for each row of its table.
+A specification refers to its data by name. It stays the same while the series, the kinds of marks and the culprits do,
+so a refresh moves the lines and does not redraw the chart. (Altair derives the name from the data, so each refresh
+would create a new chart.) The marks on a chart are in a separate table, because a browser evaluates the filter of a
+layer for each row of its table.
 """
 
 import re
@@ -23,12 +24,12 @@ MARK = pa.schema(
     [(name, pa.string()) for name in ("kind", "series", "severity", "text")]
     + [(name, pa.float64()) for name in ("time", "until", "value")]
 )
-TEXT_SHARE = 1 / 6  # the width of the name of a finding, as a share of a chart
+TEXT_RATIO = 1 / 6  # the width of the name of a finding, as a share of a chart
 EPOCH = pd.Timestamp(0, tz="UTC")
 HEIGHT_PIXELS = 230
 LEGEND_COLUMNS = 3
 LEGEND_ROW_PIXELS = 18
-COLUMNS = f"width < 400 ? 2 : {LEGEND_COLUMNS}"  # two columns on a phone
+COLUMNS_EXPRESSION = f"width < 400 ? 2 : {LEGEND_COLUMNS}"  # two columns on a phone
 
 SI_PREFIXED = "replace(format(datum.value, '~s'), regexp('([a-zA-Z]?)$'), ' $1')"
 SECONDS = (  # as `zmon.format.duration` writes them
@@ -75,7 +76,7 @@ def tables(values: pd.DataFrame, marks: tuple[Mark, ...], begin: float, end: flo
     drawn = (is_known | was_known) & is_shown  # with the first unknown value of a gap, at which the line stops
     alone = is_known & ~was_known & ~will_be_known
     lines = {"time": times[drawn], "series": series[drawn], "value": rows[drawn]}
-    texts = _texts(marks, TEXT_SHARE * (end - begin))
+    texts = _texts(marks, TEXT_RATIO * (end - begin))
     mark_rows = [_row(mark, texts.get(index, "")) for index, mark in enumerate(marks)]
     mark_rows += [_row(Mark("span", "", edge, edge)) for edge in (begin, end)]
     mark_rows += [
@@ -114,10 +115,33 @@ def specification(
     weekday. Only layers of the given kinds are included, because even an empty layer costs a browser time.
     """
     culprit = re.compile(rf"rank ({'|'.join(map(str, culprits))})\b") if culprits else None
-    culprit_names = [name for name in names if culprit and culprit.match(name)]
-    stacked = panel.shape == "areas"
-    series_tip = {"field": "series", "type": "nominal", "title": "series"}
+    encoding = _encoding(panel, names, [name for name in names if culprit and culprit.match(name)], is_long=is_long)
+    is_stacked = panel.shape == "areas"
+    lines = {
+        "data": {"name": LINES},
+        "mark": (_AREA if is_stacked else _LINE) | {"aria": False},  # otherwise each point gets a description
+        "encoding": encoding,
+    }
+    alone = _of_kind("alone") | {  # values without neighbours, which no line can show
+        "mark": {"type": "point", "size": 24, "filled": True, "opacity": 1},
+        "encoding": {name: encoding[name] for name in ("x", "y", "color")}
+        | {"tooltip": [_SERIES_TIP, value_field(panel), *_time_fields("time")]},
+    }
+    # On stacked areas, a point would be at a wrong height.
+    points = [alone] if "alone" in kinds and not is_stacked else []
+    marks = [_of_kind(kind) | layer for kind, layers in _LAYERS.items() if kind in kinds for layer in layers]
+    return {
+        "description": panel.question,
+        "height": HEIGHT_PIXELS + LEGEND_ROW_PIXELS * ((len(names) - 1) // LEGEND_COLUMNS),
+        "data": {"name": MARKS},
+        "layer": [*marks, lines, *points, *_axis_extension(panel.min_axis_end)],
+    }
+
+
+def _encoding(panel: Panel, names: list[str], culprit_names: list[str], *, is_long: bool) -> dict[str, object]:
+    """Return the axes, colours, dashes and widths of the lines or areas."""
     line_looks = looks(names)
+    is_stacked = panel.shape == "areas"
     width: dict[str, object] = {"value": 1.8}
     if culprit_names:  # only then, because a browser evaluates the condition for each point
         width["condition"] = {"test": {"field": "series", "oneOf": culprit_names}, "value": 4}
@@ -127,7 +151,7 @@ def specification(
             "field": "value",
             "type": "quantitative",
             "title": None,
-            "stack": "zero" if stacked else None,
+            "stack": "zero" if is_stacked else None,
             "scale": {"zero": panel.from_zero},
             "axis": {"labelExpr": AXIS_LABEL[panel.unit], "tickCount": 5},
         },
@@ -136,46 +160,29 @@ def specification(
             "type": "nominal",
             "sort": None,  # the order of the table, in which rank 10 comes after rank 2
             "scale": {"domain": names, "range": [look.colour for look in line_looks]},
-            "legend": {"title": None, "orient": "bottom", "columns": {"expr": COLUMNS}, "labelLimit": 160},
+            "legend": {"title": None, "orient": "bottom", "columns": {"expr": COLUMNS_EXPRESSION}, "labelLimit": 160},
         },
         "strokeWidth": width,
-        "tooltip": series_tip,  # Vega has one tooltip for a line, not one for each of its points
+        "tooltip": _SERIES_TIP,  # Vega has one tooltip for a line, not one for each of its points
     }
-    if not stacked and any(look.dash != DASHES[0] for look in line_looks):
+    if not is_stacked and any(look.dash != DASHES[0] for look in line_looks):
         scale = {"domain": names, "range": [look.dash for look in line_looks]}
         encoding["strokeDash"] = {"field": "series", "type": "nominal", "sort": None, "scale": scale}
-    lines = {
-        "data": {"name": LINES},
-        "mark": (_AREA if stacked else _LINE) | {"aria": False},  # otherwise each point gets a description
-        "encoding": encoding,
-    }
-    alone = _only("alone") | {  # values without neighbours, which no line can show
-        "mark": {"type": "point", "size": 24, "filled": True, "opacity": 1},
-        "encoding": {name: encoding[name] for name in ("x", "y", "color")}
-        | {"tooltip": [series_tip, number(panel), *_times("time")]},
-    }
-    above = [alone] if "alone" in kinds and not stacked else []  # on stacked areas, a point would be at a wrong height
-    below = [_only(kind) | layer for kind, layers in _MARKED.items() if kind in kinds for layer in layers]
-    return {
-        "description": panel.question,
-        "height": HEIGHT_PIXELS + LEGEND_ROW_PIXELS * ((len(names) - 1) // LEGEND_COLUMNS),
-        "data": {"name": MARKS},
-        "layer": [*below, lines, *above, *_reaching(panel.reaches)],
-    }
+    return encoding
 
 
-def _only(kind: str) -> dict[str, object]:
+def _of_kind(kind: str) -> dict[str, object]:
     return {"transform": [{"filter": f"datum.kind == '{kind}'"}]}
 
 
-def number(panel: Panel) -> dict[str, object]:
-    """Return the value in a tooltip, with its unit and format."""
+def value_field(panel: Panel) -> dict[str, object]:
+    """Return the field of a tooltip that shows the value, with its unit and format."""
     format_ = NUMBER.get(panel.unit, DEFAULT_NUMBER)
     return {"field": "value", "type": "quantitative", "title": panel.unit or "value", "format": format_}
 
 
-def _times(field: str, title: str = "") -> list[dict[str, object]]:
-    """Return a time in a tooltip: in UTC, and in the time zone of the browser."""
+def _time_fields(field: str, title: str = "") -> list[dict[str, object]]:
+    """Return two fields of a tooltip that show a time: in UTC, and in the time zone of the browser."""
     shown: dict[str, object] = {"field": field, "type": "temporal", "format": "%d %b %H:%M:%S"}
     return [
         shown | {"title": f"{title} UTC".strip(), "timeUnit": "utcyearmonthdatehoursminutesseconds"},
@@ -183,9 +190,9 @@ def _times(field: str, title: str = "") -> list[dict[str, object]]:
     ]
 
 
-def _reaching(value: float | None) -> list[dict[str, object]]:
-    """Return an invisible point that extends the axis, so that small changes of the value look small."""
-    return [] if value is None else [{"mark": {"type": "point", "opacity": 0}, "encoding": {"y": {"datum": value}}}]
+def _axis_extension(end: float | None) -> list[dict[str, object]]:
+    """Return an invisible point that extends the axis to `end`, so that small changes of the values look small."""
+    return [] if end is None else [{"mark": {"type": "point", "opacity": 0}, "encoding": {"y": {"datum": end}}}]
 
 
 def axis(is_long: bool) -> dict[str, object]:
@@ -194,15 +201,16 @@ def axis(is_long: bool) -> dict[str, object]:
 
 
 def _mark_tip(kind: str) -> list[dict[str, object]]:
-    return [{"field": "series", "type": "nominal", "title": kind}, *_times("time", "from"), *_times("until", "to")]
+    return [_SERIES_TIP | {"title": kind}, *_time_fields("time", "from"), *_time_fields("until", "to")]
 
 
+_SERIES_TIP: dict[str, object] = {"field": "series", "type": "nominal", "title": "series"}
 _LINE = {"type": "line"}
 _AREA = {"type": "area", "opacity": 1}  # opaque, so that an area has the same colour as in the time bar
 _TINT = {"condition": {"test": "datum.severity == 'critical'", "value": VERMILLION}, "value": ORANGE}
 _POSITION = {"x": {"field": "time", **TIME_AXIS}}
 _ACROSS = {**_POSITION, "x2": {"field": "until"}}
-_MARKED: dict[str, tuple[dict[str, object], ...]] = {  # by kind; the lowest layer comes first
+_LAYERS: dict[str, tuple[dict[str, object], ...]] = {  # by kind of mark; the lowest layer comes first
     "activity": (  # the job did something other than training
         {
             "mark": {"type": "rect", "opacity": 0.3, "color": GREY},

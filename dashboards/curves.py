@@ -1,17 +1,23 @@
 """The charts of the page Scaling: recorded, predicted, ideal and what-if throughput, from the answer of the hub."""
 
+from typing import TypeVar
+
 import pandas as pd
+from msgspec import UnsetType
 
 from dashboards.charts import AXIS_LABEL
 from dashboards.colours import BLUE, GREEN, GREY, ORANGE, SKY, category_colour, in_order
-from dashboards.predictions import predicted_step
 from zmon.format import duration
 from zmon.schema.api import ScalingAnswer
 
 HEIGHT_PIXELS = 300
 KINDS = {"ideal": GREY, "predicted": BLUE, "recorded": SKY, "what if": ORANGE, "now": GREEN}
-_LINES = ("ideal", "predicted", "what if")
-_POINTS = ("recorded", "now")
+T = TypeVar("T")
+
+
+def known(value: T | UnsetType) -> T | None:
+    """Return a field of an answer; None if the hub left it out, because it does not know it."""
+    return None if isinstance(value, UnsetType) else value
 
 
 def samples(scaling: ScalingAnswer, what_if: str) -> pd.DataFrame:
@@ -22,8 +28,8 @@ def samples(scaling: ScalingAnswer, what_if: str) -> pd.DataFrame:
         rows.append(("now", now.ranks, now.samples_per_second, "now"))
     for size in scaling.sizes:
         for kind, answer, label in (("predicted", size.predicted, "predicted"), ("what if", size.what_if, what_if)):
-            if step := predicted_step(answer):
-                rows.append((kind, size.ranks, step.samples_per_second, label))
+            if answer and (rate := known(answer.samples_per_second)):
+                rows.append((kind, size.ranks, rate, label))
     if points:
         per_rank = points[0].samples_per_second / points[0].ranks
         rows += [("ideal", ranks, ranks * per_rank, "ideal") for ranks in sorted({row[1] for row in rows})]
@@ -35,8 +41,7 @@ def parts(scaling: ScalingAnswer) -> pd.DataFrame:
     rows = [
         (size.ranks, part, seconds, duration(seconds))
         for size in scaling.sizes
-        if (step := predicted_step(size.predicted))
-        for part, seconds in step.seconds_by_category.items()
+        for part, seconds in (known(size.predicted.causes) or {}).items()
         if seconds > 0
     ]
     return pd.DataFrame(rows, columns=["ranks", "part", "seconds", "label"])
@@ -83,7 +88,7 @@ def _layer(kinds: tuple[str, ...], mark: dict[str, object]) -> dict[str, object]
                 "type": "quantitative",
                 "scale": {"type": "log"},
                 "title": None,
-                "axis": {"labelExpr": "format(datum.value, '~s') + '/s'"},
+                "axis": {"labelExpr": AXIS_LABEL["samples/s"]},
             },
             "color": {
                 "field": "kind",
@@ -103,5 +108,8 @@ def _layer(kinds: tuple[str, ...], mark: dict[str, object]) -> dict[str, object]
 SAMPLES = {
     "description": "Samples per second by number of ranks",
     "height": HEIGHT_PIXELS,
-    "layer": [_layer(_LINES, {"type": "line"}), _layer(_POINTS, {"type": "point", "filled": True, "size": 90})],
+    "layer": [
+        _layer(("ideal", "predicted", "what if"), {"type": "line"}),
+        _layer(("recorded", "now"), {"type": "point", "filled": True, "size": 90}),
+    ],
 }

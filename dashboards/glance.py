@@ -7,7 +7,7 @@ does not answer.
 
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from dashboards.http_requests import BACKGROUND, Unreachable
@@ -57,9 +57,9 @@ class Firing:
 class Glance:
     """The state at one moment, `time` in unix seconds.
 
-    `findings` are the open findings of this job, the most severe first. `elsewhere` are the open findings of other
-    jobs. `past` are all findings of this job, open or resolved, the newest first. `blind` has a line for each thing
-    that is unknown now.
+    `findings` are the open findings of this job, the most severe first. `all_findings` are those and the resolved ones,
+    the newest first. `elsewhere` are the open findings of other jobs. `blind` has a line for each thing that is unknown
+    now.
     """
 
     time: float
@@ -68,7 +68,7 @@ class Glance:
     jobs: tuple[JobView, ...] = ()
     job: JobView | None = None
     intervals: Intervals = ONE_MACHINE  # those that the rules of Prometheus are made for, if it has such rules
-    past: tuple[Finding, ...] = ()
+    all_findings: tuple[Finding, ...] = ()
     findings: tuple[Finding, ...] = ()
     elsewhere: tuple[Finding, ...] = ()
     num_watched: int | None = None  # the number of ranks of the job that agents report
@@ -108,7 +108,7 @@ def glance(prometheus: Prometheus, hub: Hub, job_id: str | None, clock: Callable
 
 
 def _with_hub(glance: Glance, hub: Hub) -> Glance:
-    """Add what the hub knows: jobs and findings."""
+    """Add what the hub knows: jobs, those that stall first, and findings."""
     try:
         answer = hub.jobs()
         jobs = sorted(answer.jobs, key=lambda job: job.state != "stalled")
@@ -116,9 +116,9 @@ def _with_hub(glance: Glance, hub: Hub) -> Glance:
         findings = sorted(hub.findings(), key=lambda finding: urgency(finding.severity))
         urgent_first = [finding.job_id for finding in findings] + [job.job_id for job in jobs]
         job_id = glance.job_id or next(iter(urgent_first), None)
-        past = hub.findings(job_id) if job_id else []
+        all_findings = hub.findings(job_id) if job_id else []
         job_findings = [finding for finding in findings if finding.job_id == job_id]
-        with_evidence = hub.with_evidence(job_id, EVIDENCE_RANKS) if job_id and job_findings else ()
+        with_evidence = hub.findings_with_evidence(job_id, EVIDENCE_RANKS) if job_id and job_findings else ()
         evidence = {finding.id: finding.evidence for finding in with_evidence}
     except Unreachable as error:
         return replace(glance, blind=unseen(hub_error=str(error)))
@@ -132,7 +132,7 @@ def _with_hub(glance: Glance, hub: Hub) -> Glance:
         job_id=job_id,
         jobs=tuple(jobs),
         job=next((job for job in jobs if job.job_id == job_id), None),
-        past=tuple(past),
+        all_findings=tuple(all_findings),
         findings=tuple(replace(finding, evidence=evidence.get(finding.id, Evidence())) for finding in job_findings),
         elsewhere=tuple(finding for finding in findings if finding.job_id != job_id),
     )
@@ -147,14 +147,14 @@ def _with_prometheus(glance: Glance, prometheus: Prometheus) -> Glance:
         job_id = glance.job_id or next(iter(job_ids), None)
         if not prometheus.query(AGENTS):
             blind.append("Prometheus reaches no agent: the charts get no new points. Is `zmon agent` running?")
-        intervals = prometheus.query(INTERVALS, _intervals)
+        intervals = prometheus.query_converted(INTERVALS, _intervals)
         if prometheus.query(f"absent_over_time(up[{intervals.agents.window(60)}s])"):
             effects = "findings fire no alerts, and charts get no new points"
             blind.insert(0, f"Prometheus stores no samples: {effects}. Is its disk full?")
         if glance.hub_answers and not prometheus.query(heartbeat(intervals)):
             silence = f"{intervals.chart_window('hub')} s"
             blind.append(f"The hub has finished no pass for {silence}: its findings may be out of date. See its log.")
-        firing = prometheus.query(FIRING, _firing)
+        firing = prometheus.query_converted(FIRING, _firing)
     except Unreachable as error:
         return replace(glance, blind=(*blind, *unseen(prometheus_error=str(error))))
     return replace(
@@ -197,37 +197,31 @@ def ranks(prometheus: Prometheus, glance: Glance) -> tuple[Rank, ...]:
 
     Only for jobs of few ranks: of a large job, the hub answers with the ranks that stand out.
     """
-    reported = prometheus.query(RANKS.replace("$job", quoted(glance.job_id or "")), _ranks)
+    reported = prometheus.query_converted(RANKS.replace("$job", quoted(glance.job_id or "")), _ranks)
     expected = range(glance.job.world_size if glance.job else 0)
     return tuple(reported.get(rank) or Rank(rank) for rank in sorted({*expected, *reported}))
 
 
 def _ranks(samples: list[Sample]) -> dict[int, Rank]:
-    hosts: dict[int, str] = {}
-    metrics: dict[str, dict[int, Sample]] = defaultdict(dict)  # by name, then by rank
+    metrics_by_rank: dict[int, dict[str, Sample]] = defaultdict(dict)
     for sample in samples:
-        rank = int(sample.labels["rank"])
-        name = sample.labels["__name__"]
-        hosts[rank] = sample.labels["host"]
-        if name != "zmon_activity" or sample.value == 1:
-            metrics[name][rank] = sample
+        metrics_by_rank[int(sample.labels["rank"])][sample.labels["__name__"]] = sample
+    return {rank: _rank(rank, metrics) for rank, metrics in metrics_by_rank.items()}
 
-    def value(name: str, rank: int) -> float | None:
-        sample = metrics[name].get(rank)
-        return None if sample is None else sample.value
 
-    def rank_of(rank: int, host: str) -> Rank:
-        activity = metrics["zmon_activity"].get(rank)
-        steps = metrics["zmon_steps_total"].get(rank)
-        last = metrics["zmon_last_step_timestamp_seconds"].get(rank)
-        return Rank(
-            rank,
-            host,
-            activity=activity.labels["activity"] if activity else None,
-            step=int(steps.value) if steps else None,
-            since_step_seconds=max(0.0, last.time - last.value) if last else None,
-            overdue_seconds=value("zmon_lease_overdue_seconds", rank),
-            waiting_seconds=value("zmon_collective_inflight_seconds", rank),
-        )
-
-    return {rank: rank_of(rank, host) for rank, host in hosts.items()}
+def _rank(rank: int, metrics: Mapping[str, Sample]) -> Rank:
+    """Return the state of a rank from its metrics, which are by name."""
+    activity = metrics.get("zmon_activity")
+    steps = metrics.get("zmon_steps_total")
+    last_step = metrics.get("zmon_last_step_timestamp_seconds")
+    overdue = metrics.get("zmon_lease_overdue_seconds")
+    in_flight = metrics.get("zmon_collective_inflight_seconds")
+    return Rank(
+        rank,
+        host=next(sample.labels["host"] for sample in metrics.values()),
+        activity=activity.labels["activity"] if activity else None,
+        step=int(steps.value) if steps else None,
+        since_step_seconds=max(0.0, last_step.time - last_step.value) if last_step else None,
+        overdue_seconds=overdue.value if overdue else None,
+        waiting_seconds=in_flight.value if in_flight else None,
+    )

@@ -23,7 +23,7 @@ QUERIES = (LAST_DAY, DAY_BEFORE, HELD_IDLE)
 
 
 @dataclass(frozen=True)
-class Lost:
+class IncidentCost:
     """The cost of the incidents of one day. `gpu_hours` leaves out the incidents whose cost is unknown."""
 
     gpu_hours: float
@@ -57,7 +57,7 @@ def minute(now: float) -> int:
     return int(now) // 60 * 60
 
 
-def lost_today(incidents: Iterable[IncidentSummary], findings: Iterable[Finding], now: float) -> Lost:
+def lost_today(incidents: Iterable[IncidentSummary], findings: Iterable[Finding], now: float) -> IncidentCost:
     """Return the cost of the incidents that lasted into this day (UTC). The cost of an open one is in its finding."""
     midnight = now // DAY_SECONDS * DAY_SECONDS
     costs = {
@@ -67,4 +67,4 @@ def lost_today(incidents: Iterable[IncidentSummary], findings: Iterable[Finding]
     }
     costs.update({finding.id: finding.lost_gpu_hours for finding in findings if finding.id in costs})
     known = [cost for cost in costs.values() if cost is not None]
-    return Lost(sum(known), len(costs), len(costs) - len(known))
+    return IncidentCost(sum(known), len(costs), len(costs) - len(known))

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-from dashboards.charts import TIME_AXIS, axis, number
+from dashboards.charts import TIME_AXIS, axis, value_field
 from dashboards.colours import CIVIDIS, GREY
 from dashboards.history import grid
 from dashboards.panels import Panel
@@ -34,9 +34,11 @@ def table(panel: Panel, values: pd.DataFrame, resolution: int, culprits: Contain
     `resolution` seconds before its time, and is drawn over these seconds.
     """
     names, series_values = grid(values)
-    order = sorted(range(len(names)), key=lambda index: _position(names[index], culprits))
+    order = sorted(
+        range(len(names)), key=lambda index: (names[index] not in culprits, not names[index].startswith(ALL_HOSTS))
+    )
     series_values = series_values[order]
-    lightest = np.fmin if panel.light_is == "low" else np.fmax
+    lightest = np.fmin if panel.light_values == "low" else np.fmax
     rows = pd.DataFrame(
         {
             "kind": "row",
@@ -46,18 +48,12 @@ def table(panel: Panel, values: pd.DataFrame, resolution: int, culprits: Contain
             "mean": np.nanmean(series_values, axis=1),
         }
     )
-    png = _png(series_values, is_reversed=panel.light_is == "low")
+    png = _png(series_values, is_reversed=panel.light_values == "low")
     image = pd.DataFrame({"kind": ["image"], "url": [f"data:image/png;base64,{b64encode(png).decode()}"]})
     rows_and_image = pd.concat([rows, image], ignore_index=True)
     begin = values["time"].iloc[0] - pd.Timedelta(seconds=resolution)
     end = values["time"].iloc[-1]
     return rows_and_image.assign(time=begin, until=end)
-
-
-def _position(name: str, culprits: Container[str]) -> int:
-    if name in culprits:
-        return 0
-    return 1 if name.startswith(ALL_HOSTS) else 2
 
 
 def _png(values: np.ndarray, *, is_reversed: bool) -> bytes:
@@ -74,8 +70,8 @@ def _png(values: np.ndarray, *, is_reversed: bool) -> bytes:
 def specification(panel: Panel, num_series: int, *, is_long: bool) -> dict[str, object]:
     """Return the specification for Vega-Lite, for a table of `num_series` series."""
     across = {"x": {"field": "time", **TIME_AXIS, "axis": axis(is_long)}, "x2": {"field": "until"}}
-    colours = CIVIDIS[::-1] if panel.light_is == "low" else CIVIDIS
-    lightest = {**number(panel), "title": "lightest"}
+    colours = CIVIDIS[::-1] if panel.light_values == "low" else CIVIDIS
+    lightest = {**value_field(panel), "title": "lightest"}
     return {
         "description": panel.question,
         "height": min(MAX_MAP_PIXELS, MAX_ROW_PIXELS * num_series) + AXIS_AND_LEGEND_PIXELS,

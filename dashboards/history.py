@@ -27,7 +27,7 @@ class History:
     table: pd.DataFrame
     known_until: float | None = None  # unix seconds; None: nothing is known
     nan_until: float | None = None  # unix seconds: the last time at which the value was NaN or infinite
-    left_out: int = 0  # the number of series beyond the limit
+    num_left_out: int = 0  # series beyond the limit
 
 
 def history(
@@ -38,23 +38,7 @@ def history(
     If there are more than `max_series`, those with the highest maximum remain, or with `keep_low` those with the lowest
     minimum.
     """
-    length = (span.end - span.start) // span.resolution + 1
-    columns: dict[str, np.ndarray] = {}
-    last_nan = -1  # the index of the last time at which a value is NaN or infinite
-    for answer in series:
-        times = np.array([time for time, _ in answer.values], dtype=float)
-        indices = np.rint((times - span.start) / span.resolution).astype(int)
-        values = np.array([value for _, value in answer.values], dtype=float)
-        is_within = (indices >= 0) & (indices < length)
-        is_known = np.isfinite(values) & is_within
-        not_finite = indices[is_within & ~np.isfinite(values)]
-        if not_finite.size:
-            last_nan = max(last_nan, int(not_finite[-1]))
-        name = legend.format_map(defaultdict(lambda: "?", answer.metric))
-        column = columns.setdefault(name, np.full(length, np.nan))
-        column[indices[is_known]] = values[is_known]
-    columns = {name: column for name, column in columns.items() if not np.isnan(column).all()}
-    nan_until = float(span.start + span.resolution * last_nan) if last_nan >= 0 else None
+    columns, nan_until = _columns(series, legend, span)
     if not columns:
         return History(pd.DataFrame(columns=FRAME), nan_until=nan_until)
     selected = sorted(columns, key=lambda name: _sort_key(columns[name], keep_low))[:max_series]
@@ -62,15 +46,38 @@ def history(
     table = np.column_stack([columns[name] for name in selected])
     known_rows = np.flatnonzero(~np.isnan(table).all(axis=1))
     first = known_rows[0]
-    times = span.start + span.resolution * np.arange(first, length)
+    times = span.start + span.resolution * np.arange(first, len(table))
     frame = pd.DataFrame(table[first:], columns=selected)
     frame.insert(0, "time", pd.to_datetime(times, unit="s", utc=True))
     return History(
         frame.melt(id_vars="time", var_name="series", value_name="value"),
         known_until=float(span.start + span.resolution * known_rows[-1]),
         nan_until=nan_until,
-        left_out=len(columns) - len(selected),
+        num_left_out=len(columns) - len(selected),
     )
+
+
+def _columns(series: Iterable[RangeSeries], legend: str, span: Span) -> tuple[dict[str, np.ndarray], float | None]:
+    """Return the values of each series at all times of the span, by its name, and the last time of one not finite.
+
+    A value that is not known or not finite is NaN. Series without any other value are left out.
+    """
+    length = (span.end - span.start) // span.resolution + 1
+    columns: dict[str, np.ndarray] = {}
+    nan_until: float | None = None
+    for answer in series:
+        times = np.array([time for time, _ in answer.values], dtype=float)
+        values = np.array([value for _, value in answer.values], dtype=float)
+        indices = np.rint((times - span.start) / span.resolution).astype(int)
+        is_within = (indices >= 0) & (indices < length)
+        not_finite = indices[is_within & ~np.isfinite(values)]
+        if not_finite.size:
+            nan_until = max(nan_until or 0.0, float(span.start + span.resolution * not_finite[-1]))
+        is_known = np.isfinite(values) & is_within
+        name = legend.format_map(defaultdict(lambda: "?", answer.metric))
+        column = columns.setdefault(name, np.full(length, np.nan))
+        column[indices[is_known]] = values[is_known]
+    return {name: column for name, column in columns.items() if not np.isnan(column).all()}, nan_until
 
 
 def _sort_key(column: np.ndarray, keep_low: bool) -> float:

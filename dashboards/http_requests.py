@@ -27,13 +27,13 @@ from zmon.schema.http_config import VARIABLE, WITHOUT_TLS, Server, may_carry_cre
 from zmon.schema.names import SCHEMA
 
 TIMEOUT_SECONDS = 1.0  # half of the refresh interval, so pages stay on time even if nothing answers
-LONG_SECONDS = 5.0  # the timeout of a query about the past, which takes longer if the range is a week
+LONG_TIMEOUT_SECONDS = 5.0  # of a query about the past, which takes longer if the range is a week
 CACHE_ENTRIES = 1000
 _CHUNK_BYTES = 1 << 16
 # msgspec 0.22 crashes the process if two threads decode a type for the first time at once.
 _DECODER_LOCK = Lock()
 BACKGROUND = ThreadPoolExecutor(4, "ask")  # shared by all viewers; it only fills the cache
-_MAX_REASON = 300  # letters of the reason for which a server rejects a request
+_MAX_REASON_LETTERS = 300  # of the reason for which a server rejects a request
 
 Query: TypeAlias = tuple[tuple[str, str | int], ...]
 
@@ -189,7 +189,7 @@ def without_credentials(url: str) -> str:
 def _reason(content: bytes) -> str:
     """Return the reason in an error answer, or "" if it has none. The hub and Prometheus use the same field."""
     try:
-        return _decode(plain_json(content), Problem).error[:_MAX_REASON]
+        return _decode(plain_json(content), Problem).error[:_MAX_REASON_LETTERS]
     except (ValueError, RecursionError):
         return ""
 

@@ -9,9 +9,11 @@ from typing import Literal
 
 from zmon.schema.scraping import LONGEST_SECONDS
 
-SAMPLES = 4  # of a window: a rate is known even if one scrape failed and another came late
+WINDOW_SAMPLES = 4  # of a window: a rate is known even if one scrape failed and another came late
 CHART_SCRAPES = 5  # of the shortest window of a chart: a rate is still known if two scrapes fail
 RATE_POINTS = 2  # rate() needs two points of a series
+JOBS_SECONDS = 5  # the shortest interval of recording rules for whole jobs: they are a few dozen for each job
+RECORDED_SECONDS = 10  # the same for each rank, host or GPU: these are many
 
 # The source of the series of a chart: the hub alone, agents as well and what is recorded from both, or the recorded
 # counters of ranks, of which a chart draws the rate.
@@ -26,7 +28,7 @@ class Sampled:
 
     def window(self, shortest: int) -> int:
         """Return the seconds of a range over these series: at least `shortest`, and the time of four samples."""
-        return max(shortest, SAMPLES * self.seconds)
+        return max(shortest, WINDOW_SAMPLES * self.seconds)
 
 
 @dataclass(frozen=True)
@@ -59,13 +61,13 @@ class Intervals:
 
     @property
     def jobs(self) -> Sampled:
-        """The series that are recorded for whole jobs: a few dozen for each job."""
-        return Sampled(max(5, self.agents_seconds))
+        """The series that are recorded for whole jobs."""
+        return Sampled(max(JOBS_SECONDS, self.agents_seconds))
 
     @property
     def recorded(self) -> Sampled:
-        """The series that are recorded for each rank, host or GPU. They are many, so they are recorded less often."""
-        return Sampled(max(10, self.agents_seconds))
+        """The series that are recorded for each rank, host or GPU."""
+        return Sampled(max(RECORDED_SECONDS, self.agents_seconds))
 
     @property
     def evaluation_seconds(self) -> int:

@@ -23,11 +23,11 @@ class Mark:
     severity: str = ""
 
 
-def findings(past: tuple[Finding, ...], span: Span) -> list[Mark]:
-    """Return the marks of the newest findings that were open within the span, clipped to it. `past`: newest first."""
+def findings(all_findings: tuple[Finding, ...], span: Span) -> list[Mark]:
+    """Return the marks of the newest findings that were open within the span, clipped to it. The newest come first."""
     shown = [
         finding
-        for finding in past
+        for finding in all_findings
         if finding.onset < span.end and _end(finding, span) > span.start and not is_info(finding.severity)
     ]
     return [

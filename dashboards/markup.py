@@ -18,9 +18,18 @@ def escaped_markdown(text: str) -> str:
     return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", text)
 
 
-def unknown_html(what: str, reason: object) -> str:
+def unknown_html(what: str, reason: object, test_id: str = "") -> str:
     """Return the HTML of a line about something that is not known, with the reason."""
-    return f'<p class="zmon-unknown">{what}: {UNKNOWN}, {escaped_html(str(reason))}</p>'
+    attribute = f' data-testid="{test_id}"' if test_id else ""
+    return f'<p class="zmon-unknown"{attribute}>{what}: {UNKNOWN}, {escaped_html(str(reason))}</p>'
+
+
+def heading_html(title: str, unit: str, source: str, source_html: str) -> str:
+    """Return the HTML of the title of a chart or table, with its source, such as PromQL, in a part that opens."""
+    return (
+        f'<div class="zmon-head"><p><strong>{escape(title)}</strong> {escape(unit)}</p>'
+        f"<details><summary>{source}</summary>{source_html}</details></div>"
+    )
 
 
 def table_html(test_id: str, heads: Iterable[str], rows: Iterable[str]) -> str:

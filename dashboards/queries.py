@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TypeVar, overload
+from typing import TypeVar
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -16,7 +16,7 @@ import streamlit as st
 from dashboards.address import REFRESH_SECONDS, Span
 from dashboards.history import History, history
 from dashboards.http_requests import (
-    LONG_SECONDS,
+    LONG_TIMEOUT_SECONDS,
     TIMEOUT_SECONDS,
     Query,
     Source,
@@ -29,22 +29,8 @@ from dashboards.http_requests import (
     without_credentials,
 )
 from dashboards.prometheus_answers import Answer, Flags, Matrix, Vector
+from zmon.schema import api
 from zmon.schema.act import Intent
-from zmon.schema.api import (
-    EndList,
-    EndsRequest,
-    FindingsRequest,
-    IncidentRequest,
-    IncidentsRequest,
-    IntentsRequest,
-    JobList,
-    JobsRequest,
-    RankList,
-    RanksRequest,
-    ScalingAnswer,
-    ScalingRequest,
-    endpoints,
-)
 from zmon.schema.finding import Finding
 from zmon.schema.incident import IncidentSummary
 
@@ -71,14 +57,12 @@ class Prometheus:
     url: str = field(default_factory=lambda: os.environ.get("ZMON_PROMETHEUS_URL", "http://127.0.0.1:9090"))
     answers: bool = True  # False: a query has just failed, so further queries fail at once instead of waiting
 
-    @overload
-    def query(self, promql: str) -> list[Sample]: ...
+    def query(self, promql: str) -> list[Sample]:
+        """Return the current value of every series."""
+        return self.query_converted(promql, list)
 
-    @overload
-    def query(self, promql: str, convert: Callable[[list[Sample]], T]) -> T: ...
-
-    def query(self, promql: str, convert: Callable[[list[Sample]], object] = list) -> object:
-        """Return the current value of every series, or the result of `convert`. The result is shared by all viewers."""
+    def query_converted(self, promql: str, convert: Callable[[list[Sample]], T]) -> T:
+        """Return the result of `convert` for the current values. The result is shared by all viewers."""
         self._must_answer()
         return answer_or_raise(_query(self, promql, convert))
 
@@ -101,7 +85,9 @@ class Prometheus:
     @property
     def source(self) -> Source:
         """The server, for error messages."""
-        return Source("prometheus", "Prometheus", "ZMON_PROMETHEUS_URL", self.url, mismatch="not Prometheus")
+        return Source(
+            "prometheus", name="Prometheus", variable="ZMON_PROMETHEUS_URL", url=self.url, mismatch="not Prometheus"
+        )
 
     def link(self, promql: str, span: Span, *, is_now: bool) -> str:
         """Return a link to the query in Prometheus. If `is_now`, the link has no end time, so it stays the same."""
@@ -112,8 +98,8 @@ class Prometheus:
         return f"{without_credentials(url).rstrip('/')}/graph?{urlencode(graph)}"
 
 
-# Answers about a fixed time are cached for CACHE_SECONDS. Current values and failures are cached for one refresh, so
-# that twenty viewers do not all wait.
+# Current values and failures are cached for one refresh, so that twenty viewers do not all wait. Answers about a fixed
+# time are cached for CACHE_SECONDS, by a function of their own (`_answer_…`): it raises, and a failure is not cached.
 
 
 @st.cache_resource(ttl=REFRESH_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
@@ -129,7 +115,7 @@ def _query_at(prometheus: Prometheus, promql: str, moment: int) -> list[Sample] 
 
 @st.cache_resource(ttl=CACHE_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
 def _answer_at(prometheus: Prometheus, promql: str, moment: int) -> list[Sample]:
-    return _samples(prometheus, LONG_SECONDS, (("query", promql), ("time", moment)))
+    return _samples(prometheus, LONG_TIMEOUT_SECONDS, (("query", promql), ("time", moment)))
 
 
 @st.cache_resource(ttl=REFRESH_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
@@ -147,7 +133,7 @@ def _answer_over(
     query = (
         ("query", promql), ("start", span.start), ("end", span.end), ("step", span.resolution), ("nocache", 1),
     )  # fmt: skip
-    answer = ask_uncached(prometheus.source, "/api/v1/query_range", query, Answer[Matrix], LONG_SECONDS)
+    answer = ask_uncached(prometheus.source, "/api/v1/query_range", query, Answer[Matrix], LONG_TIMEOUT_SECONDS)
     return history(answer.data.result, legend, span, max_series, keep_low=keep_low)
 
 
@@ -176,41 +162,41 @@ class Hub:
     @property
     def source(self) -> Source:
         """The server, for error messages."""
-        return Source("hub", "The hub", "ZMON_HUB_URL", self.url, mismatch="no hub of this version")
+        return Source("hub", name="The hub", variable="ZMON_HUB_URL", url=self.url, mismatch="no hub of this version")
 
-    def jobs(self) -> JobList:
+    def jobs(self) -> api.JobList:
         """Return all jobs that the hub knows. If the hub is blind, this is its last known state."""
-        return ask(self.source, endpoints.JOBS, JobsRequest())
+        return ask(self.source, api.endpoints.JOBS, api.JobsRequest())
 
     def findings(self, job_id: str | None = None) -> Sequence[Finding]:
         """Return the open findings of all jobs, or all findings of one job; newest first, without evidence."""
-        request = FindingsRequest(job_id, active=job_id is None, evidence=False)
-        return ask(self.source, endpoints.FINDINGS, request).findings
+        request = api.FindingsRequest(job_id, active=job_id is None, evidence=False)
+        return ask(self.source, api.endpoints.FINDINGS, request).findings
 
-    def with_evidence(self, job_id: str, num_ranks: int) -> Sequence[Finding]:
+    def findings_with_evidence(self, job_id: str, num_ranks: int) -> Sequence[Finding]:
         """Return the open findings of a job, newest first. Their evidence has rows of at most `num_ranks` ranks."""
-        request = FindingsRequest(job_id, active=True, evidence_ranks=num_ranks)
-        return ask(self.source, endpoints.FINDINGS, request).findings
+        request = api.FindingsRequest(job_id, active=True, evidence_ranks=num_ranks)
+        return ask(self.source, api.endpoints.FINDINGS, request).findings
 
-    def ranks(self, request: RanksRequest) -> RankList:
+    def ranks(self, request: api.RanksRequest) -> api.RankList:
         """Return ranks of a job in their last known state: all, or one page of them."""
-        return ask(self.source, endpoints.RANKS, request)
+        return ask(self.source, api.endpoints.RANKS, request)
 
-    def scaling(self, job_id: str, what_if: tuple[str, ...] = ()) -> ScalingAnswer:
+    def scaling(self, job_id: str, what_if: tuple[str, ...] = ()) -> api.ScalingAnswer:
         """Return the recorded and the predicted steps of jobs of the same name, by size."""
-        return ask(self.source, endpoints.SCALING, ScalingRequest(job_id, what_if=what_if))
+        return ask(self.source, api.endpoints.SCALING, api.ScalingRequest(job_id, what_if=what_if))
 
     def incidents(self) -> Sequence[IncidentSummary]:
         """Return all incidents, newest first."""
-        return ask(self.source, endpoints.INCIDENTS, IncidentsRequest()).incidents
+        return ask(self.source, api.endpoints.INCIDENTS, api.IncidentsRequest()).incidents
 
-    def ends(self, job_id: str | None, seconds: float, limit: int) -> EndList:
+    def ends(self, job_id: str | None, seconds: float, limit: int) -> api.EndList:
         """Return at most `limit` newest ends of launches, of this job or of all; negative `seconds`: however old."""
-        return ask(self.source, endpoints.ENDS, EndsRequest(job_id, seconds, limit))
+        return ask(self.source, api.endpoints.ENDS, api.EndsRequest(job_id, seconds, limit))
 
     def intents(self, job_id: str, limit: int) -> Sequence[Intent]:
         """Return the newest intents about a job: what zmon did about it, refused, or only observed."""
-        return ask(self.source, endpoints.INTENTS, IntentsRequest(job_id, limit)).intents
+        return ask(self.source, api.endpoints.INTENTS, api.IntentsRequest(job_id, limit)).intents
 
     def report(self, incident: str) -> str:
         """Return the HTML page of an incident, which needs no other file."""
@@ -219,7 +205,7 @@ class Hub:
 
 @st.cache_resource(ttl=CACHE_SECONDS, max_entries=20, show_spinner=False)
 def _report(hub: Hub, incident: str) -> str:
-    path = f"{endpoints.INCIDENT.path_of(IncidentRequest(incident))}/report.html"
+    path = f"{api.endpoints.INCIDENT.path_of(api.IncidentRequest(incident))}/report.html"
     return fetch(hub.source, path).decode("utf-8", errors="replace")
 
 

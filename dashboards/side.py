@@ -1,10 +1,10 @@
-"""The page Compare: step time, time categories, throughput and size of one of two jobs, over a time range."""
+"""One side of the page Compare: step time, time categories, throughput and size of a job, over a time range."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dashboards.gpu_time import minute
-from dashboards.queries import Prometheus, quoted
+from dashboards.queries import Prometheus, Sample, quoted
 
 LOOKBACK = "7d"  # jobs are listed if they had series in this time
 NUM_STEPS = "(max(increase(zmon_job_step_duration_seconds_count{job_id=$job}[$range])) > 0)"
@@ -46,16 +46,19 @@ class Side:
 
 def side(prometheus: Prometheus, job_id: str, until: int, seconds: int) -> Side:
     """Return the figures of the `seconds` before `until`. Raises Unreachable."""
-    request = _requests(job_id, until, seconds)
-    sizes = [sample.labels.get("world_size", "") for sample in prometheus.query_at(*request(RANKS))]
+
+    def query(promql: str) -> list[Sample]:
+        return prometheus.query_at(promql.replace("$job", quoted(job_id)).replace("$range", f"{seconds}s"), until)
+
+    sizes = [sample.labels.get("world_size", "") for sample in query(RANKS)]
     return Side(
         job_id,
         until,
-        step_seconds=_first(prometheus, request(STEP_SECONDS)),
-        samples_per_second=_first(prometheus, request(SAMPLES)),
-        efficiency=_first(prometheus, request(EFFICIENCY)),
+        step_seconds=_first_value(query(STEP_SECONDS)),
+        samples_per_second=_first_value(query(SAMPLES)),
+        efficiency=_first_value(query(EFFICIENCY)),
         ranks=max((int(size) for size in sizes if size.isdigit()), default=None),
-        causes={sample.labels["cause"]: sample.value for sample in prometheus.query_at(*request(CAUSES))},
+        causes={sample.labels["cause"]: sample.value for sample in query(CAUSES)},
     )
 
 
@@ -66,14 +69,10 @@ def jobs(prometheus: Prometheus, now: float) -> list[str]:
 
 def last_time(prometheus: Prometheus, job_id: str, until: int) -> int | None:
     """Return the last minute before `until` in which the job had series, or None. Raises Unreachable."""
-    last = _first(prometheus, (LAST_TIME.replace("$job", quoted(job_id)), minute(until + 59)))
-    return None if last is None else min(until, int(last) + 59)
+    samples = prometheus.query_at(LAST_TIME.replace("$job", quoted(job_id)), minute(until + 59))  # rounded up
+    last = _first_value(samples)
+    return None if last is None else min(until, int(last) + 59)  # LAST_TIME looks only once a minute
 
 
-def _requests(job_id: str, until: int, seconds: int) -> Callable[[str], tuple[str, int]]:
-    """Return a function that fills in a PromQL template and adds the time."""
-    return lambda promql: (promql.replace("$job", quoted(job_id)).replace("$range", f"{seconds}s"), until)
-
-
-def _first(prometheus: Prometheus, request: tuple[str, int]) -> float | None:
-    return next((sample.value for sample in prometheus.query_at(*request)), None)
+def _first_value(samples: Sequence[Sample]) -> float | None:
+    return next((sample.value for sample in samples), None)

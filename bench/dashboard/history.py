@@ -71,5 +71,9 @@ def load(store: str, folder: Path, scene: Scene, now: float) -> History | None:
 
 def names() -> str:
     """Return the names of the series that the charts query, separated by spaces."""
-    texts = (text for panel in ALL for text in (panel.promql, panel.many, panel.standing_out, panel.band))
+    texts = (
+        text
+        for panel in ALL
+        for text in (panel.promql, panel.summary_promql, panel.outlier_promql, panel.all_hosts_promql)
+    )
     return " ".join(sorted({name for text in texts for name in SERIES.findall(text)}))

@@ -27,7 +27,7 @@ HOST_TILES = {
     "host_gpus": hosts.GPUS,
     "host_processors": hosts.PROCESSORS,
     "host_ranks": hosts.RANKS,
-    "hosts": hosts.NUMBER,
+    "hosts": hosts.NUM_HOSTS,
 }
 _REPEATS = 3
 
@@ -120,9 +120,9 @@ def _chart(panel: Panel, context: ViewContext, scene: Scene) -> list[Query]:
     span = context.rows_span if rows else context.span
     selection = context.selection(span, panel.source)
     if panel.has_too_many_hosts(selection):
-        promql = panel.fill(selection.variables(), panel.standing_out)
+        promql = panel.fill(selection.variables(), panel.outlier_promql)
         before = [Query(f"{panel.key}, hosts", promql, span, is_range=False)]
-        selection = replace(selection, standing_out=tuple(scene.hosts[:STAND_OUT]))
+        selection = replace(selection, outlier_hosts=tuple(scene.hosts[:STAND_OUT]))
     return [*before, Query(panel.key, panel.query(selection), span)]
 
 

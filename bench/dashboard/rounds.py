@@ -12,7 +12,7 @@ from bench.dashboard import sessions
 from bench.dashboard.browser import View, Viewer
 from bench.dashboard.scene import JOB
 from bench.dashboard.serving import Server, query_totals
-from dashboards.address import AFTER, COLUMNS, RANGES
+from dashboards.address import AFTER_RATIO, HEAT_MAP_POINTS, RANGES
 from dashboards.queries import CACHE_SECONDS
 
 FIRST, AGAIN, CLICK_FIRST, CLICK_AGAIN = "first load", "reload", "click, first", "click, again"
@@ -32,8 +32,8 @@ class Moments:
 
     def __init__(self, range_: str) -> None:
         seconds = RANGES[range_]
-        column = seconds // COLUMNS
-        latest = (time.time() - AFTER * seconds) // column * column - column
+        column = seconds // HEAT_MAP_POINTS
+        latest = (time.time() - AFTER_RATIO * seconds) // column * column - column
         self._moments = [int(latest - column * number) for number in range(_MOMENTS)]
         self._used: dict[int, float] = {}
 

@@ -30,8 +30,7 @@ def dashboards(intervals: Intervals) -> dict[str, dict[str, object]]:
 
 
 def _dashboard(view: str, panels: tuple[Panel, ...], intervals: Intervals) -> dict[str, object]:
-    refresh = duration_text(intervals.recorded.seconds)  # most charts have no newer points
-    marks = MARKS if _shows_one_job(panels) else ()
+    refresh = duration_text(intervals.recorded.seconds)  # most charts get no new points sooner
     drawn = [build(panel, intervals) for panel in panels] + ([build_step()] if view == "job" else [])
     return {
         "uid": f"zmon-{view}",
@@ -45,7 +44,7 @@ def _dashboard(view: str, panels: tuple[Panel, ...], intervals: Intervals) -> di
         "graphTooltip": 1,  # one crosshair for all panels
         "links": [_LINK],
         "templating": {"list": _variables(panels)},
-        "annotations": {"list": [_annotation(*mark, refresh) for mark in marks]},
+        "annotations": {"list": _annotations(refresh) if _shows_one_job(panels) else []},
         "panels": _with_positions(drawn),
     }
 
@@ -96,28 +95,31 @@ def _variable(name: str, label: str, query: str, sort: int) -> dict[str, object]
 
 
 def _findings(severity: str) -> str:
-    """Return PromQL for findings, one series for each cause and culprit, even if several hubs report it.
+    """Return PromQL for findings whose severity matches, such as `="critical"`: a series for each cause and culprit.
 
-    The label `who` is built here because not every finding has a rank, and Grafana shows the name of a label without
-    value.
+    If several hubs report a finding, it has one series. The label `who` is built here because not every finding has a
+    rank, and Grafana shows the name of a label without value.
     """
     findings = f"max by (cause, severity, rank, host) (zmon_finding{{job_id={JOB}, severity{severity}}}) == 1"
     job = f'label_replace({findings}, "who", "the job", "", "")'
     return f'label_replace(label_replace({job}, "who", "$1", "host", "(.+)"), "who", "rank $1", "rank", "(.+)")'
 
 
-MARKS = (  # name, colour, PromQL, title and text of each annotation
-    ("Critical findings", VERMILLION, _findings('="critical"'), "{{cause}}", "{{who}}"),
-    ("Findings", ORANGE, _findings('!~"critical|info"'), "{{cause}}", "{{who}}"),
-    ("Activities", GREY, ACTIVITIES.replace("$job", JOB), "{{activity}}", ""),
-)
+def _annotations(step: str) -> list[dict[str, object]]:
+    """Return the marks on all charts of a job: findings and activities."""
+    activities = ACTIVITIES.replace("$job", JOB)
+    return [
+        _annotation("Critical findings", VERMILLION, _findings('="critical"'), step, title="{{cause}}", text="{{who}}"),
+        _annotation("Findings", ORANGE, _findings('!~"critical|info"'), step, title="{{cause}}", text="{{who}}"),
+        _annotation("Activities", GREY, activities, step, title="{{activity}}", text=""),
+    ]
 
 
 def _shows_one_job(panels: tuple[Panel, ...]) -> bool:
     return any("$job" in panel.promql or uses_hosts(panel) for panel in panels)
 
 
-def _annotation(name: str, colour: str, promql: str, title: str, text: str, step: str) -> dict[str, object]:
+def _annotation(name: str, colour: str, promql: str, step: str, *, title: str, text: str) -> dict[str, object]:
     return {
         "name": name,
         "datasource": DATA_SOURCE,

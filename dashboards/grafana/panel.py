@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import NotRequired, TypedDict
 from zlib import crc32
 
-from dashboards.address import COLUMNS
+from dashboards.address import HEAT_MAP_POINTS
 from dashboards.colours import CATEGORIES, CIVIDIS, GREY, OPS
 from dashboards.colours import RANKS as RANK_COLOURS
 from dashboards.intervals import Intervals
 from dashboards.panels import Panel, Selection
-from dashboards.panels.panel import MAX_ROWS, NUM_STANDING_OUT, is_of_hub, series_names
+from dashboards.panels.panel import MAX_ROWS, NUM_OUTLIERS, is_of_hub, series_names
 from dashboards.queries import MAX_SERIES
 from dashboards.rules.render import recording_seconds
 from dashboards.views.time_bar import TIME_PER_STEP
@@ -35,6 +35,7 @@ UNITS = {  # with SI prefixes for bytes, as on the pages
     "Hz": "hertz",
     "": "none",
 }
+_LEGEND = {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []}
 MAX_LABELS = 32  # rows of a panel; the labels of more rows would overlap
 STEP_PANEL = Panel(  # on the page this is one bar from the ideal step to the real one
     key="step",
@@ -42,7 +43,7 @@ STEP_PANEL = Panel(  # on the page this is one bar from the ideal step to the re
     unit="seconds",
     legend="{cause}",
     promql=f"sort_desc(\n{TIME_PER_STEP.replace('$range', '$window')}\n)",
-    absent="no step ended in the time range",
+    why_absent="no step ended in the time range",
 )
 
 
@@ -82,8 +83,8 @@ class _GrafanaSelection(Selection):
         }
 
 
-_FEW = _GrafanaSelection()  # a panel shows each rank or host
-_MANY = _GrafanaSelection(num_ranks=MAX_ROWS + 1, num_hosts=MAX_SERIES + 1)  # it shows a summary
+_ALL_SERIES = _GrafanaSelection()  # a panel shows each rank or host
+_SUMMARY = _GrafanaSelection(num_ranks=MAX_ROWS + 1, num_hosts=MAX_SERIES + 1)  # they are too many: it shows a summary
 
 
 def build(panel: Panel, intervals: Intervals) -> dict[str, object]:
@@ -120,50 +121,50 @@ def _panel(panel: Panel, targets: list[dict[str, object]], chart: _ChartFields) 
 def _description(panel: Panel, *, has_summary: bool) -> str:
     """Return the names of the series, the reason why they may be unknown, and when the panel shows a summary."""
     names = ", ".join(f"`{name}`" for name in panel.series())
-    reason = f": {panel.absent}" if panel.absent else ""
+    reason = f": {panel.why_absent}" if panel.why_absent else ""
     text = f"Drawn from {names}; {UNKNOWN} if there is no series{reason}."
     if not has_summary:
         return text
     summary = "a summary of the job"
     if panel.shape == "rows":
-        hosts = f"for each of the {NUM_STANDING_OUT} that stand out, and for all of them together"
+        hosts = f"for each of the {NUM_OUTLIERS} that stand out, and for all of them together"
         summary = f"a row for each host; if there are more than {MAX_ROWS}, {hosts}"
-    elif "{spread}" in panel.series_name(_MANY):
+    elif "{spread}" in panel.summary_legend:
         summary = "the largest, median and smallest value of the job"
-    return f"{text} With more than {_max_series(panel)} {panel.grows}: {summary}."
+    return f"{text} With more than {_max_series(panel)} {panel.grows_with}: {summary}."
 
 
 def _targets(panel: Panel, intervals: Intervals) -> list[dict[str, object]]:
-    """Return a query for each way to draw the panel: all series, a summary, or hosts that stand out. One has series."""
+    """Return a query for all series, for the summary, and for the hosts that stand out. Only one of them has series."""
 
     def over_time(ref_id: str, promql: str, legend: str) -> dict[str, object]:
         return _target(panel, ref_id, promql, legend) | {"interval": _min_step(promql, intervals)}
 
-    all_series = panel.query(_FEW)
-    name = panel.series_name(_FEW)
-    if not panel.grows:
-        return [over_time("A", all_series, name)]
-    aggregation = "count" if panel.grows == "hosts" else "sum"
+    all_series = panel.query(_ALL_SERIES)
+    if not panel.grows_with:
+        return [over_time("A", all_series, panel.legend)]
+    aggregation = "count" if panel.grows_with == "hosts" else "sum"
     number = f"{aggregation}({RANKS_OF_HOST if uses_hosts(panel) else RANKS})"
     limit = _max_series(panel)
-    first = over_time("A", f"(\n{all_series}\n)\nand on () ({number} <= {limit})", name)
+    first = over_time("A", f"(\n{all_series}\n)\nand on () ({number} <= {limit})", panel.legend)
     over_limit = f"{number} > {limit}"
-    summary = panel.query(_MANY)
-    name = panel.series_name(_MANY)
-    if not panel.standing_out:
-        return [first, over_time("B", f"(\n{summary}\n)\nand on () ({over_limit})", name)]
-    hosts = f"count({RANKS_OF_HOST})"
+    summary = panel.query(_SUMMARY)
+    legend = panel.summary_legend
+    if not panel.outlier_promql:
+        return [first, over_time("B", f"(\n{summary}\n)\nand on () ({over_limit})", legend)]
+    num_hosts = f"count({RANKS_OF_HOST})"
     return [
         first,
-        over_time("B", f"(\n{summary}\n)\nand on () ({over_limit} and {hosts} <= {MAX_ROWS})", name),
-        over_time("C", f"(\n{_standing_out(panel)}\n)\nand on () ({hosts} > {MAX_ROWS})", name),
+        over_time("B", f"(\n{summary}\n)\nand on () ({over_limit} and {num_hosts} <= {MAX_ROWS})", legend),
+        over_time("C", f"(\n{_outliers(panel)}\n)\nand on () ({num_hosts} > {MAX_ROWS})", legend),
     ]
 
 
-def _standing_out(panel: Panel) -> str:
+def _outliers(panel: Panel) -> str:
     """Return the query for the hosts that stand out, and for all hosts together. On the page these are two queries."""
-    selected, band = (panel.fill(_MANY.variables(), text) for text in (panel.standing_out, panel.band))
-    return f"(\n{panel.query(_MANY)}\n)\nand on (host) {selected}\nor {band}"
+    variables = _SUMMARY.variables()
+    outliers, all_hosts = (panel.fill(variables, text) for text in (panel.outlier_promql, panel.all_hosts_promql))
+    return f"(\n{panel.query(_SUMMARY)}\n)\nand on (host) {outliers}\nor {all_hosts}"
 
 
 def _min_step(promql: str, intervals: Intervals) -> str:
@@ -210,7 +211,7 @@ def _lines(panel: Panel) -> _ChartFields:
     return {
         "type": "timeseries",
         "fieldConfig": {"defaults": defaults, "overrides": _first_word_overrides(panel)},
-        "options": {"legend": _legend(), "tooltip": {"mode": "multi", "sort": "desc"}},
+        "options": {"legend": _LEGEND, "tooltip": {"mode": "multi", "sort": "desc"}},
     }
 
 
@@ -225,7 +226,7 @@ def _rows(panel: Panel) -> _ChartFields:
     Grafana's built-in cividis swaps dark and light in one theme, but the questions refer to light rows. Steps have a
     legend, too.
     """
-    colours = CIVIDIS[::-1] if panel.light_is == "low" else CIVIDIS
+    colours = CIVIDIS[::-1] if panel.light_values == "low" else CIVIDIS
     # None: the first colour has no lower limit
     steps = [{"color": colour, "value": index / len(colours) or None} for index, colour in enumerate(colours)]
     defaults = {
@@ -237,13 +238,13 @@ def _rows(panel: Panel) -> _ChartFields:
     }
     return {
         "type": "status-history",
-        "maxDataPoints": COLUMNS,  # status-history draws nothing if there are more points than half its width in pixels
+        "maxDataPoints": HEAT_MAP_POINTS,  # if there were more than half its width in pixels, it would draw nothing
         "fieldConfig": {"defaults": defaults, "overrides": []},
         "options": {
             "showValue": "never",
             "rowHeight": 0.95,
             "colWidth": 1,
-            "legend": _legend(),
+            "legend": _LEGEND,
             "tooltip": {"mode": "single", "sort": "none"},
         },
     }
@@ -269,10 +270,6 @@ def _bars() -> _ChartFields:
 
 
 _CHART_FIELDS = {"lines": _lines, "areas": _areas, "rows": _rows}
-
-
-def _legend() -> dict[str, object]:
-    return {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []}
 
 
 def _by_category(custom: dict[str, object], **defaults: object) -> _FieldConfig:

@@ -1,6 +1,6 @@
 """Panels of the page Cluster: what the time of all GPUs is spent on, and how busy the hosts are.
 
-They are plain, because people open this page first, and the code for charts is most of what a new browser loads.
+They are drawn as HTML, because people open this page first, and the chart library is most of what a new browser loads.
 """
 
 from dashboards.panels.panel import Panel
@@ -10,10 +10,10 @@ GPU_TIME = Panel(
     key="gpu_time",
     question="What is the time of all GPUs spent on?",
     unit="share",
-    is_plain=True,
+    is_html=True,
     legend="{cause}",
     shape="areas",
-    absent="no job has trained in this time",
+    why_absent="no job has trained in this time",
     promql="""
 sum by (cause) (max by (job_id, cause) (rate(zmon_job_gpu_seconds_total[$window])))
 / on () group_left () (sum(max by (job_id, cause) (rate(zmon_job_gpu_seconds_total[$window]))) > 0)
@@ -24,7 +24,7 @@ HOSTS_BUSY = Panel(
     key="hosts_busy",
     question="How busy are the hosts? (their GPUs, or without GPU metrics their CPUs)",
     unit="share",
-    is_plain=True,
+    is_html=True,
     legend="{what}",
     promql="""
 label_replace(max(zmon:host_busy:ratio), "what", "busiest host", "", "")
@@ -38,10 +38,10 @@ GPUS_HELD = Panel(
     key="gpus_held",
     question="Which share of the GPUs that jobs hold has nothing running on it?",
     unit="share",
-    is_plain=True,
+    is_html=True,
     legend="{kind}",
     shape="areas",
-    absent="nobody leaves GPUs idle, or no agent knows who holds them",
+    why_absent="nobody leaves GPUs idle, or no agent knows who holds them",
     promql="""
 sum by (kind) (
   max by (host, holder) (zmon_held_gpus)

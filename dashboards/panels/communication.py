@@ -45,10 +45,10 @@ ALL_TO_ALL = Panel(
     question="How much does each rank send in all_to_all?",
     unit="bytes/s",
     legend="rank {rank}",
-    grows="ranks",
-    noun="ranks",
-    many="max by (spread) (avg_over_time(zmon:job_all_to_all_sent_bytes:spread{job_id=$job}[$window]))",
-    absent="no rank of this job has run an all_to_all",
+    grows_with="ranks",
+    line_noun="ranks",
+    summary_promql="max by (spread) (avg_over_time(zmon:job_all_to_all_sent_bytes:spread{job_id=$job}[$window]))",
+    why_absent="no rank of this job has run an all_to_all",
     promql="max by (rank) (rate(zmon:rank_all_to_all_sent_bytes:total{job_id=$job$of_host}[$window]))",
 )
 
@@ -58,8 +58,8 @@ SKEW = Panel(
     unit="",
     legend="largest ÷ mean",
     from_zero=False,
-    reaches=2,
-    absent="no rank of this job has run an all_to_all",
+    min_axis_end=2,
+    why_absent="no rank of this job has run an all_to_all",
     promql="max(avg_over_time(zmon:job_all_to_all_skew:ratio{job_id=$job}[$window]))",
 )
 
@@ -68,9 +68,9 @@ NIC = Panel(
     question="How much does each network interface receive?",
     unit="bytes/s",
     legend="{host} {device}",
-    grows="hosts",
-    noun="interfaces",
-    many="max by (spread) (avg_over_time(zmon:job_nic_receive_bytes:spread{job_id=$job}[$window]))",
+    grows_with="hosts",
+    line_noun="interfaces",
+    summary_promql="max by (spread) (avg_over_time(zmon:job_nic_receive_bytes:spread{job_id=$job}[$window]))",
     promql="avg_over_time(zmon:nic_receive_bytes:rate{$host}[$window]) and on (host) $hosts",
 )
 
@@ -79,8 +79,8 @@ WIRE = Panel(
     question="How many bytes do the network interfaces of the job carry?",
     unit="bytes/s",
     legend="{direction}",
-    noun="directions",
-    absent="only the interface that the environment selects (gloo or NCCL) is counted, "
+    line_noun="directions",
+    why_absent="only the interface that the environment selects (gloo or NCCL) is counted, "
     "and lo if all ranks share a host",
     promql="max by (direction) (avg_over_time(zmon:job_step_nic_bytes:rate{job_id=$job}[$window]))",
 )
@@ -90,9 +90,9 @@ RETRANSMITTED = Panel(
     question="How many TCP segments are retransmitted?",
     unit="per second",
     legend="{host}",
-    grows="hosts",
-    noun="hosts",
-    many="max by (spread) (avg_over_time(zmon:job_tcp_retransmitted:spread{job_id=$job}[$window]))",
+    grows_with="hosts",
+    line_noun="hosts",
+    summary_promql="max by (spread) (avg_over_time(zmon:job_tcp_retransmitted:spread{job_id=$job}[$window]))",
     promql="avg_over_time(zmon:tcp_retransmitted_segments:rate{$host}[$window]) and on (host) $hosts",
 )
 
@@ -101,9 +101,10 @@ LINK_ERRORS = Panel(
     question="Which links count errors, drops or congestion?",
     unit="per second",
     legend="{host} {device} {counter}",
-    grows="hosts",
-    many="max by (host, device, counter) (max_over_time(zmon:job_nic_errors:max{job_id=$job}[$window]))",
-    absent="no counter of a link has increased, or the links have no counters",
+    grows_with="hosts",
+    summary_promql="max by (host, device, counter) (max_over_time(zmon:job_nic_errors:max{job_id=$job}[$window]))",
+    summary_legend="{host} {device} {counter}",
+    why_absent="no counter of a link has increased, or the links have no counters",
     promql="max_over_time(zmon:nic_errors:rate{$host}[$window]) and on (host) $hosts",
 )
 

@@ -12,10 +12,10 @@ def _gpu(key: str, question: str, unit: Unit, series: str) -> Panel:
         question=question,
         unit=unit,
         legend="{host} GPU {gpu}",
-        grows="ranks",
-        noun="GPUs",
-        many=f"max by (spread) (zmon:job_gpu_{key}:spread{{job_id=$job}})",
-        absent=NO_GPU,
+        grows_with="ranks",
+        line_noun="GPUs",
+        summary_promql=f"max by (spread) (zmon:job_gpu_{key}:spread{{job_id=$job}})",
+        why_absent=NO_GPU,
         promql=f"max by (host, gpu) ({series}{{$host}}) and on (host) $hosts",
     )
 
@@ -27,9 +27,9 @@ def _host(key: str, question: str, unit: Unit, series: str) -> Panel:
         question=question,
         unit=unit,
         legend="{host}",
-        grows="hosts",
-        noun="hosts",
-        many=f"max by (spread) (avg_over_time(zmon:job_{key}:spread{{job_id=$job}}[$window]))",
+        grows_with="hosts",
+        line_noun="hosts",
+        summary_promql=f"max by (spread) (avg_over_time(zmon:job_{key}:spread{{job_id=$job}}[$window]))",
         promql=f"avg_over_time({series}{{$host}}[$window]) and on (host) $hosts",
     )
 
@@ -45,9 +45,10 @@ THROTTLED = Panel(
     question="Which GPUs, or how many, are throttled, and why?",
     unit="",
     legend="{host} GPU {gpu}: {reason}",
-    grows="hosts",
-    many="max by (reason) (max_over_time(zmon:job_gpu_throttled:count{job_id=$job}[$window]))",
-    absent="no GPU is throttled, or there are no GPU metrics",
+    grows_with="hosts",
+    summary_promql="max by (reason) (max_over_time(zmon:job_gpu_throttled:count{job_id=$job}[$window]))",
+    summary_legend="{reason}",
+    why_absent="no GPU is throttled, or there are no GPU metrics",
     promql="max_over_time(zmon:gpu_throttled:on{$host}[$window]) and on (host) $hosts",
 )
 
@@ -61,10 +62,11 @@ PRESSURE = Panel(
     question="How much do processes wait for CPU, memory or I/O?",
     unit="share",
     legend="{host} {resource}",
-    grows="hosts",
-    noun="hosts",
-    many="max by (spread, resource) (avg_over_time(zmon:job_pressure:spread{job_id=$job}[$window]))",
-    absent="the kernel reports no pressure (PSI is off)",
+    grows_with="hosts",
+    line_noun="hosts",
+    summary_promql="max by (spread, resource) (avg_over_time(zmon:job_pressure:spread{job_id=$job}[$window]))",
+    summary_legend="{spread} {resource}",
+    why_absent="the kernel reports no pressure (PSI is off)",
     promql="avg_over_time(zmon:host_pressure:ratio{$host}[$window]) and on (host) $hosts",
 )
 

@@ -7,7 +7,7 @@ STEP_TIME = Panel(
     question="How long does a step take, and how long should it take?",
     unit="seconds",
     legend="{what}",
-    marked=True,
+    has_marks=True,
     promql="""
 label_replace(
   max(avg_over_time(zmon:job_step_seconds:median{job_id=$job}[$window])), "what", "median of the ranks", "", "")
@@ -37,7 +37,7 @@ THROUGHPUT = Panel(
     question="How many samples per second does the job train on?",
     unit="samples/s",
     legend="all ranks",
-    absent="a job reports its samples with `zmon.work(samples=…)`",
+    why_absent="a job reports its samples with `zmon.work(samples=…)`",
     promql="max(avg_over_time(zmon:job_samples:rate{job_id=$job}[$window]))",
 )
 
@@ -48,8 +48,8 @@ LOSS = Panel(
     legend="{key}",
     from_zero=False,
     shows_nan=True,
-    marked=True,
-    absent="a job reports its loss with `zmon.report(loss=…)`",
+    has_marks=True,
+    why_absent="a job reports its loss with `zmon.report(loss=…)`",
     promql='zmon:job_report:mean{job_id=$job, key=~"loss|normalized_entropy"}',
 )
 
@@ -60,7 +60,7 @@ QUALITY = Panel(
     legend="{key}",
     from_zero=False,
     shows_nan=True,
-    absent="a job reports other figures with `zmon.report(auc=…)`",
+    why_absent="a job reports other figures with `zmon.report(auc=…)`",
     promql='zmon:job_report:mean{job_id=$job, key!~"loss|normalized_entropy"}',
 )
 
@@ -69,7 +69,7 @@ READS = Panel(
     question="How fast do the ranks and their loader processes read from storage?",
     unit="bytes/s",
     legend="all hosts",
-    absent="the agent may not read /proc/PID/io of the ranks",
+    why_absent="the agent may not read /proc/PID/io of the ranks",
     promql="max(avg_over_time(zmon:job_storage_read_bytes:rate{job_id=$job}[$window]))",
 )
 

@@ -1,9 +1,13 @@
-"""The type of a chart: the question that it answers, its unit, and the PromQL that a reader can paste and check.
+"""`Panel` is one chart: a question, its unit and its PromQL. `Selection` fills in what the reader has selected.
 
-The PromQL has variables: `$job` and `$rank` are quoted label values, `$hosts` is a query for the series of the
-selected hosts, `$host` is a matcher if one host is selected, `$of_host` the same after a comma, `$range` is the whole
-time range, `$window` the window of a rate, and `$seconds` the same as a number. `legend` makes the name of a series
-from its labels. The page computes nothing between Prometheus and the chart.
+The PromQL has these variables. The page computes nothing between Prometheus and the chart.
+
+- `$job` and `$rank`: the selected job and rank as quoted label values
+- `$host`: a matcher such as `host="n1"`, of the selected host or of the outlier hosts; empty for all hosts
+- `$of_host`: the same with a comma before it, for use after another matcher
+- `$hosts`: a query that has a series for each selected host, to join with
+- `$range` and `$window`: the whole time range, and the window of a rate, such as `60s`
+- `$seconds`: the window as a number
 """
 
 import re
@@ -17,14 +21,14 @@ from dashboards.queries import MAX_SERIES, quoted
 SERIES = re.compile(r"\bzmon(?::\w+:\w+|_[a-z0-9_]+)")
 MAX_AREAS = 30  # more than all time categories, phases and ops
 MAX_ROWS = 128  # rows of a heat map; each has three pixels on a laptop
-NUM_STANDING_OUT = 32  # hosts that a heat map shows if there are more hosts than rows
+NUM_OUTLIERS = 32  # hosts that a heat map shows if there are more hosts than rows
 
 Unit = Literal["seconds", "bytes", "bytes/s", "samples/s", "share", "per second", "°C", "W", "Hz", ""]
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The selection of a reader for PromQL: job, rank, host, time range, rate window, and the size of the job."""
+    """The selection of a reader: job, rank, host, time range and rate window; and the size of the job."""
 
     job_id: str = ""
     rank: int | None = None
@@ -33,7 +37,7 @@ class Selection:
     window: int = 60  # seconds
     num_ranks: int | None = None
     num_hosts: int | None = None
-    standing_out: tuple[str, ...] = ()  # the hosts that a heat map of too many hosts shows; empty: all
+    outlier_hosts: tuple[str, ...] = ()  # the hosts that a heat map of too many hosts shows; empty: all
 
     @property
     def hosts(self) -> str:
@@ -47,19 +51,20 @@ class Selection:
         return "group by (host) (zmon:host_cpu_busy:ratio)"
 
     @property
-    def _of_host(self) -> str:
+    def _host_matcher(self) -> str:
         if self.host:
-            return f", host={quoted(self.host)}"
-        return f", host=~{quoted('|'.join(map(re.escape, self.standing_out)))}" if self.standing_out else ""
+            return f"host={quoted(self.host)}"
+        return f"host=~{quoted('|'.join(map(re.escape, self.outlier_hosts)))}" if self.outlier_hosts else ""
 
     def variables(self) -> dict[str, str]:
         """Return the values of `$job`, `$window` and the other variables of PromQL."""
+        matcher = self._host_matcher
         return {
             "job": quoted(self.job_id),
             "rank": quoted("" if self.rank is None else str(self.rank)),
             "hosts": self.hosts,
-            "host": self._of_host.removeprefix(", "),
-            "of_host": self._of_host,
+            "host": matcher,
+            "of_host": f", {matcher}" if matcher else "",
             "range": f"{self.range}s",
             "window": f"{self.window}s",
             "seconds": str(self.window),
@@ -80,59 +85,55 @@ def is_of_hub(name: str) -> bool:
 class Panel:
     """One chart.
 
-    `grows`: the chart has a series for each rank or for each host. If there are too many, the chart shows the query
-    `many` instead: a chart of lines shows the largest, the median and the smallest value (label `spread`), and a heat
-    map has a row for each host instead of each rank. If even the hosts are too many, the page first sends
-    `standing_out`, whose series are the hosts to show. The heat map then has the rows of these hosts, and those of
-    `band`: the largest, the median and the smallest value of all hosts.
+    If there are more ranks or hosts than the chart can show, it shows a summary: most charts of lines show the largest,
+    the median and the smallest value (label `spread`), and a heat map has a row for each host instead of each rank. If
+    the hosts are more than the rows, the page first asks which hosts stand out, and the heat map has the rows of these
+    hosts, and rows with the largest, the median and the smallest value of all hosts.
     """
 
-    key: str
+    key: str  # of the chart on its page, and of the panel in Grafana
     question: str
     unit: Unit
-    legend: str
+    legend: str  # makes the name of a series from its labels, such as `rank {rank}`
     promql: str
-    shape: Literal["lines", "areas", "rows"] = "lines"
-    grows: Literal["ranks", "hosts"] | None = None
-    # What lines stand for; equal lines are drawn as one. Empty: each line has a meaning of its own.
-    noun: Literal["ranks", "hosts", "GPUs", "interfaces", "directions", ""] = ""
-    many: str = ""
-    standing_out: str = ""
-    band: str = ""
-    from_zero: bool = True
+    shape: Literal["lines", "areas", "rows"] = "lines"  # rows: a heat map
+    grows_with: Literal["ranks", "hosts"] | None = None  # there is a series for each of them
+    summary_promql: str = ""  # for too many ranks or hosts
+    summary_legend: str = "{spread}"
+    outlier_promql: str = ""  # the hosts that stand out, a series for each
+    all_hosts_promql: str = ""  # added to the summary if only the hosts that stand out are shown
+    line_noun: Literal["ranks", "hosts", "GPUs", "interfaces", "directions", ""] = ""  # "": equal lines are not merged
+    from_zero: bool = True  # the axis begins at 0
+    min_axis_end: float | None = None  # the axis ends at this value or above
     shows_nan: bool = False  # True: a NaN is a value that the job reported, not a missing value
-    reaches: float | None = None  # the axis reaches at least this value
-    is_plain: bool = False  # shares, drawn without the code that other charts load; no marks
-    marked: bool = False  # findings and activities are drawn on it
-    light_is: Literal["low", "high"] = "low"  # the values of rows that are light and catch the eye
-    absent: str = ""  # the reason why there may be no series, or what would create them
+    is_html: bool = False  # shares drawn as HTML: the page does not load the chart library, but draws no marks
+    has_marks: bool = False  # findings and activities are drawn on it
+    light_values: Literal["low", "high"] = "low"  # the values that a heat map draws light, so that they catch the eye
+    why_absent: str = ""  # the reason why there may be no series, or what would create them
 
     def query(self, selection: Selection) -> str:
         """Return the PromQL that is sent to Prometheus."""
-        promql = self.many if self.is_summed_up(selection) else self.promql
-        if selection.standing_out:
-            promql = f"{promql.strip()}\nor {self.band.strip()}"
+        promql = self.summary_promql if self.shows_summary(selection) else self.promql
+        if selection.outlier_hosts:
+            promql = f"{promql.strip()}\nor {self.all_hosts_promql.strip()}"
         return self.fill(selection.variables(), promql)
 
     def has_too_many_hosts(self, selection: Selection) -> bool:
         """Return True if a heat map would have more hosts than rows."""
-        return bool(self.standing_out) and self.is_summed_up(selection) and (selection.num_hosts or 0) > MAX_ROWS
+        return bool(self.outlier_promql) and self.shows_summary(selection) and (selection.num_hosts or 0) > MAX_ROWS
 
-    def is_summed_up(self, selection: Selection) -> bool:
+    def shows_summary(self, selection: Selection) -> bool:
         """Return True if no host is selected, and there are more ranks or hosts than the chart can show."""
-        number = selection.num_ranks if self.grows == "ranks" else selection.num_hosts
-        return bool(self.grows) and not selection.host and (number or 0) > self.max_series
+        number = selection.num_ranks if self.grows_with == "ranks" else selection.num_hosts
+        return bool(self.grows_with) and not selection.host and (number or 0) > self.max_series
 
-    def series_name(self, selection: Selection) -> str:
-        """Return the format of the names of series. The query `many` has fewer labels."""
-        if not self.is_summed_up(selection):
-            return self.legend
-        (labels,) = re.findall(r"\bby \((.+?)\)", self.many)[:1]
-        return " ".join(f"{{{label.strip()}}}" for label in labels.split(","))
+    def legend_for(self, selection: Selection) -> str:
+        """Return the legend of the query for this selection."""
+        return self.summary_legend if self.shows_summary(selection) else self.legend
 
     @property
     def max_series(self) -> int:
-        """The maximum number of lines, rows or areas. It is high for areas, as only a complete stack is a sum."""
+        """The maximum number of lines, rows or areas. All areas are shown: without one, the stack has a wrong sum."""
         return {"lines": MAX_SERIES, "rows": MAX_ROWS, "areas": MAX_AREAS}[self.shape]
 
     @property
@@ -150,4 +151,4 @@ class Panel:
     @staticmethod
     def fill(variables: Mapping[str, str], promql: str) -> str:
         """Return the PromQL with these values for `$job`, `$window` and the other variables."""
-        return re.sub(r"\$([a-z_]+)", lambda name: variables[name[1]], promql.strip())
+        return re.sub(r"\$([a-z_]+)", lambda variable: variables[variable[1]], promql.strip())

@@ -1,40 +1,42 @@
 """Panels of the page Ranks: exposed time, self time and memory of all ranks, and the time of one rank."""
 
-from dashboards.panels.panel import NUM_STANDING_OUT, Panel
+from dashboards.panels.panel import NUM_OUTLIERS, Panel
 
-# A value is shown only while some rank works or waits, so the rows of a job that is done are empty, not light.
-# The counter of exposed time includes a collective only after it ended, so the age of a collective in flight is added.
 ALL_HOSTS = "all hosts: "  # the beginning of the name of a row about all hosts
-BAND = f"""
+ALL_HOSTS_ROWS = f"""
 label_replace(label_replace(
   max by (spread) (avg_over_time(zmon:job_host_%s:spread{{job_id=$job}}[$window])),
   "host", "{ALL_HOSTS}$1", "spread", "(.+)"), "spread", "", "", "")
 """
-# With `@ end()` it is evaluated once, not for each point.
+# By how much a host differs from the median host, at most in the time range. `@ end()`: it is evaluated once, not for
+# each point.
 GAP = "max by (host) (max_over_time(zmon:job_host_%s:gap{job_id=$job$of_host}[$range] @ end()))"
-STANDING_OUT = f"topk({NUM_STANDING_OUT}, {GAP})"
+OUTLIERS = f"topk({NUM_OUTLIERS}, {GAP})"
 
+# The rows of a job that is done are empty, not light: a value is shown only while some rank works or waits.
+WHILE_BUSY = "\nand on () max_over_time(zmon:job_busy:max{job_id=$job}[$window])\n"
+
+# The counter of exposed time includes a collective only after it ended, so the age of a collective in flight is added.
 WAITING = Panel(
     key="waiting",
     question="Which rank does everybody wait for? (light: it waits least)",
     unit="share",
     legend="rank {rank}",
     shape="rows",
-    grows="ranks",
-    absent="the first value appears when Prometheus has recorded two counters, and ranks without collectives have none",
+    grows_with="ranks",
+    why_absent="the first value appears when Prometheus has recorded two counters, "
+    "and ranks without collectives have none",
     promql="""
 clamp_max(
   max by (rank, host) (rate(zmon:rank_waiting_seconds:total{job_id=$job$of_host}[$window]))
   + on (rank, host) clamp_max(max by (rank, host) (zmon:rank_in_flight:seconds{job_id=$job$of_host}) / $seconds, 1),
-  1)
-and on () max_over_time(zmon:job_busy:max{job_id=$job}[$window])
-""",
-    many="""
-max by (host) (avg_over_time(zmon:job_host_waiting:min{job_id=$job$of_host}[$window]))
-and on () max_over_time(zmon:job_busy:max{job_id=$job}[$window])
-""",
-    standing_out=STANDING_OUT % "waiting",
-    band=f"{BAND.strip() % 'waiting'}\nand on () max_over_time(zmon:job_busy:max{{job_id=$job}}[$window])",
+  1)"""
+    + WHILE_BUSY,
+    summary_promql="max by (host) (avg_over_time(zmon:job_host_waiting:min{job_id=$job$of_host}[$window]))"
+    + WHILE_BUSY,
+    summary_legend="{host}",
+    outlier_promql=OUTLIERS % "waiting",
+    all_hosts_promql=ALL_HOSTS_ROWS.strip() % "waiting" + WHILE_BUSY,
 )
 
 SELF_TIME = Panel(
@@ -43,13 +45,14 @@ SELF_TIME = Panel(
     unit="share",
     legend="rank {rank}",
     shape="rows",
-    grows="ranks",
-    light_is="high",
-    absent="the first value appears when Prometheus has recorded two counters",
+    grows_with="ranks",
+    light_values="high",
+    why_absent="the first value appears when Prometheus has recorded two counters",
     promql="clamp_max(max by (rank, host) (rate(zmon:rank_self_seconds:total{job_id=$job$of_host}[$window])), 1)",
-    many="max by (host) (avg_over_time(zmon:job_host_own:max{job_id=$job$of_host}[$window]))",
-    standing_out=STANDING_OUT % "own",
-    band=BAND % "own",
+    summary_promql="max by (host) (avg_over_time(zmon:job_host_own:max{job_id=$job$of_host}[$window]))",
+    summary_legend="{host}",
+    outlier_promql=OUTLIERS % "own",
+    all_hosts_promql=ALL_HOSTS_ROWS % "own",
 )
 
 MEMORY = Panel(
@@ -57,9 +60,10 @@ MEMORY = Panel(
     question="How much memory does each rank use?",
     unit="bytes",
     legend="rank {rank} ({kind})",
-    grows="ranks",
-    noun="ranks",
-    many="max by (spread, kind) (zmon:job_rank_memory:spread{job_id=$job})",
+    grows_with="ranks",
+    line_noun="ranks",
+    summary_promql="max by (spread, kind) (zmon:job_rank_memory:spread{job_id=$job})",
+    summary_legend="{spread} {kind}",
     promql="max by (rank, kind) (zmon:rank_memory:bytes{job_id=$job$of_host})",
 )
 

@@ -7,8 +7,8 @@ EFFICIENCY = Panel(
     question="What is the scaling efficiency at this size?",
     unit="share",
     legend="{what} ({scaling})",
-    marked=True,
-    absent="this chart needs a baseline: run `zmon scaling --baseline NAME`, "
+    has_marks=True,
+    why_absent="this chart needs a baseline: run `zmon scaling --baseline NAME`, "
     "or an earlier job of this name at another size",
     promql="""
 label_replace(max by (scaling) (zmon_job_efficiency_ratio{job_id=$job}), "what", "now", "", "")
@@ -30,7 +30,7 @@ PEAK = Panel(
     question="How far from the peak of its devices does the job run?",
     unit="share",
     legend="{what}",
-    absent="the peak of a device is unknown, or the job's operations are (docs/efficiency.md)",
+    why_absent="the peak of a device is unknown, or the job's operations are (docs/efficiency.md)",
     promql="""
 label_replace(
   max by (per) (zmon_job_flops_ratio{job_id=$job, source!="tensor_pipe"}),

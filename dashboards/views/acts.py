@@ -28,8 +28,8 @@ def show(context: ViewContext) -> None:
         return
     what = f"zmon: {act.act.replace('_', ' ')} of {act.who}, {act.state}"
     why = f"because of {act.cause} (rule {act.rule}): {'; '.join(act.reasons)}"
-    lead = link("incidents", context.address.moved(incident=act.finding).params(), "the incident")
+    incident_link = link("incidents", context.address.moved(incident=act.finding).params(), "the incident")
     st.html(
         f'<p class="zmon-other" data-testid="zmon-act"><b>{escaped_html(what)}</b>,'
-        f" {clock.html(act.time, date_and_time)} · {escaped_html(why)} · {lead}</p>"
+        f" {clock.html(act.time, date_and_time)} · {escaped_html(why)} · {incident_link}</p>"
     )

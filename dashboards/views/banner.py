@@ -6,6 +6,7 @@ The hub words the headline of the job. A page that is blind never shows HEALTHY.
 from collections import Counter
 from dataclasses import replace
 from html import escape
+from typing import NamedTuple
 
 import streamlit as st
 
@@ -20,22 +21,30 @@ from zmon.format import counted
 from zmon.schema.finding import Finding
 from zmon.schema.job import BLIND, NO_JOB, UNKNOWN_STATE, Headline, JobView
 
-LOOKS = {  # by urgency of a headline, the most urgent first: sign and colour
-    "critical": ("✖", VERMILLION),
-    "warning": ("!", ORANGE),
-    "unknown": ("?", GREY),
-    "ok": ("✔", GREEN),
-    "info": ("■", GREY),
-    "none": ("–", GREY),
-    "blind": ("?", PURPLE),
-}
-
 RECENT_SECONDS = 3600  # after its end by a fault, a job is the headline of the cluster for this long
 MAX_ENDED_JOBS = 5  # the table of jobs has all of them
 MAX_PAST_FINDINGS = 3  # the page Incidents has all past findings
 
 
-def look(head: Headline) -> tuple[str, str]:
+class Look(NamedTuple):
+    """The sign and the colour of a headline."""
+
+    sign: str
+    colour: str
+
+
+LOOKS = {  # by urgency of a headline, the most urgent first
+    "critical": Look("✖", VERMILLION),
+    "warning": Look("!", ORANGE),
+    "unknown": Look("?", GREY),
+    "ok": Look("✔", GREEN),
+    "info": Look("■", GREY),
+    "none": Look("–", GREY),
+    "blind": Look("?", PURPLE),
+}
+
+
+def look(head: Headline) -> Look:
     """Return the sign and the colour of a headline."""
     return LOOKS.get(head.urgency, LOOKS[UNKNOWN_STATE.urgency])
 
@@ -72,7 +81,7 @@ def show(context: ViewContext, *, all_jobs: bool = False) -> None:
         head = BLIND if glance.blind else _summary_headline(glance)
         glance = replace(glance, job_id=None)
     word = (
-        f'<p class="word" role="status"><span aria-hidden="true">{look(head)[0]}</span> {escape(head.word)}'
+        f'<p class="word" role="status"><span aria-hidden="true">{look(head).sign}</span> {escape(head.word)}'
         f" <small>{escape(glance.job_id or '')}</small></p>"
     )
     notes = _blind_html(glance)
@@ -140,6 +149,7 @@ def _place_in_looks(head: Headline) -> int:
 
 
 def _is_old(job: JobView, now: float) -> bool:
+    """Return True if the job ended by a fault, too long ago to be the headline of the cluster."""
     return job.ended is not None and now - job.ended.time > RECENT_SECONDS
 
 
@@ -150,7 +160,7 @@ def line(context: ViewContext) -> None:
     main = main_finding(glance)
     diagnosis = f"{main.cause} {finding_view.culprit(main)}".strip() if main else head.text(glance.as_of)
     job_link = link("job", context.address.moved(job_id=glance.job_id).params(), glance.job_id) if glance.job_id else ""
-    sign = f'<b class="sign" role="status"><span aria-hidden="true">{look(head)[0]}</span> {escape(head.word)}</b>'
+    sign = f'<b class="sign" role="status"><span aria-hidden="true">{look(head).sign}</span> {escape(head.word)}</b>'
     reason = f"<p>{escaped_html(main.text(glance.as_of))}</p>" if main else ""
     fault = main or (glance.job.ended if glance.job else None)
     next_step = f"<p><b>Do this next:</b> {escaped_html(fault.detail)}</p>" if fault and fault.detail else ""
@@ -164,9 +174,9 @@ def _blind_html(glance: Glance) -> str:
 
 
 def _sections(glance: Glance, head: Headline, *parts: str) -> None:
-    """Draw each part as a separate element, because an element that changes loses the text that a reader has selected.
+    """Draw the time of the state, by which a reader notices a page without connection, and each part as an element.
 
-    The time of the state is shown too, so that a reader notices if the page has lost its connection.
+    An element that changes loses the text that a reader has selected, so one element for all parts would not do.
     """
     main = main_finding(glance)
     cost = f", {finding_view.age_and_cost(main, glance.as_of)}" if main else ""
@@ -175,7 +185,9 @@ def _sections(glance: Glance, head: Headline, *parts: str) -> None:
         for index, part in enumerate(parts):
             test_id = ' data-testid="zmon-banner"' if index == 0 else ""
             corners = (" first" if index == 0 else "") + (" last" if index == len(parts) - 1 else "")
-            st.html(f'<section class="zmon-banner{corners}"{test_id} style="--tint:{look(head)[1]}">{part}</section>')
+            st.html(
+                f'<section class="zmon-banner{corners}"{test_id} style="--tint:{look(head).colour}">{part}</section>'
+            )
 
 
 def main_finding(glance: Glance) -> Finding | None:
@@ -192,7 +204,7 @@ def main_finding(glance: Glance) -> Finding | None:
 def _past_findings(context: ViewContext) -> None:
     """Draw the findings that were open at the time in the URL and are resolved now."""
     moment = context.address.at
-    resolved = [finding for finding in context.now.past if finding.resolved] if moment is not None else []
+    resolved = [finding for finding in context.now.all_findings if finding.resolved] if moment is not None else []
     for past in [finding for finding in resolved if finding_view.was_open(finding, moment)][:MAX_PAST_FINDINGS]:
         diagnosis = f"{past.cause} {finding_view.culprit(past)}".strip()
         incident_link = link("incidents", context.address.moved(incident=past.id).params(), "the incident")

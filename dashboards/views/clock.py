@@ -8,10 +8,10 @@ from zoneinfo import ZoneInfo
 import streamlit as st
 
 from dashboards.formats import time_of_day
+from dashboards.gpu_time import DAY_SECONDS
 
 NUM_TICKS = 4
-SHORT = 600  # seconds; a shorter axis has seconds in its times
-DAY = 86400  # seconds; a longer axis has dates instead of times
+SHORT_SECONDS = 600  # a shorter axis has seconds in its times
 
 
 def html(unix_seconds: float | None, in_utc: Callable[[float | None], str] = time_of_day) -> str:
@@ -35,9 +35,9 @@ def local_time(unix_seconds: float | None, zone: str | None) -> str:
 def axis(begin: float, end: float, *, is_now: bool = False) -> str:
     """Return HTML with the times below a chart, in UTC. `is_now`: it ends now."""
     form = "%d %b"
-    if end - begin <= SHORT:
+    if end - begin <= SHORT_SECONDS:
         form = "%H:%M:%S"
-    elif end - begin <= DAY:
+    elif end - begin <= DAY_SECONDS:  # a longer axis has dates
         form = "%H:%M"
     times = [begin + (end - begin) * tick / NUM_TICKS for tick in range(NUM_TICKS + 1)]
     ticks = [f"{datetime.fromtimestamp(time, UTC):{form}}" for time in times]

@@ -87,7 +87,7 @@ def _jobs(context: ViewContext) -> None:
 def _row(job_id: str, job: JobView | None, worst: Finding | None, context: ViewContext) -> str:
     tint = TINTS.get(worst.severity, GREY) if worst else GREY
     if job and (job.headline.is_urgent or not context.now.blind):  # a blind page shows no job as healthy
-        tint = banner.look(job.headline)[1]
+        tint = banner.look(job.headline).colour
     if worst:
         diagnosis = f"{worst.cause} {culprit(worst)}"
     elif job and job.ended:

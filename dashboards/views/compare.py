@@ -12,13 +12,13 @@ from dashboards.address import RANGES
 from dashboards.colours import in_order
 from dashboards.formats import date_and_time, efficiency, number
 from dashboards.http_requests import Unreachable
-from dashboards.markup import escaped_html, row_html, table_html
+from dashboards.markup import escaped_html, row_html, table_html, unknown_html
 from dashboards.side import BY_NAME, Side, jobs, last_time, side
 from dashboards.views import banner, frame, panel
 from dashboards.views.context import ViewContext
-from zmon.format import UNKNOWN, duration
+from zmon.format import duration
 
-ROUNDED = 1e-6  # two values that differ by a smaller share are equal: a store may round its samples
+EQUAL_RATIO = 1e-6  # two values that differ by a smaller share are equal: a store may round its samples
 PREVIOUS_RANGE = "same job, previous time range"
 Row = tuple[str, str, str, str]
 
@@ -38,9 +38,7 @@ def show(context: ViewContext) -> None:
         other_until = _last_time(context, other_id) if other_id else until - seconds
         other = side(context.prometheus, other_id or context.job_id, other_until, seconds)
     except Unreachable as error:
-        st.html(
-            f'<p class="zmon-unknown" data-testid="zmon-compare">Differences: {UNKNOWN}, {escaped_html(str(error))}</p>'
-        )
+        st.html(unknown_html("Differences", error, "zmon-compare"))
         return
     promql = "\n\n".join(f"{name}: {query}" for name, query in BY_NAME.items())
     panel.heading("What differs between the two?", "", promql, context, context.span)
@@ -49,7 +47,7 @@ def show(context: ViewContext) -> None:
 
 
 def _last_time(context: ViewContext, job_id: str) -> int:
-    """Return when the job last had series, so that of a job that ended, the last time range is compared.
+    """Return when the job last had series: of a job that ended, the range before its end is compared.
 
     Raises Unreachable.
     """
@@ -102,7 +100,7 @@ def _cause_row(cause: str, current: Side, other: Side) -> Row:
     new = current.causes.get(cause, 0.0) if current.causes else None
     if old is None or new is None:
         return name, duration(old), duration(new), ""
-    if isclose(old, new, rel_tol=ROUNDED):
+    if isclose(old, new, rel_tol=EQUAL_RATIO):
         return name, duration(old), duration(new), "0"
     sign = "+" if new >= old else "−"
     return name, duration(old), duration(new), f"{sign}{duration(abs(new - old))}"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dashboards import marks
-from dashboards.address import COLUMNS, Address, Span
+from dashboards.address import HEAT_MAP_POINTS, Address, Span
 from dashboards.glance import Glance
 from dashboards.intervals import Source
 from dashboards.panels import Selection
@@ -25,7 +25,7 @@ class ViewContext:
     hub: Hub
     title: str = ""  # the name of the page
     shows_one_job: bool = True
-    turn: float = 0.0  # from 0 to 1: the moment at which this viewer gets new points, see Address.span
+    jitter: float = 0.0  # from 0 to 1: when this viewer gets new points, see Address.span
 
     @property
     def job_id(self) -> str | None:
@@ -38,26 +38,28 @@ class ViewContext:
         moment = self.address.at
         findings = self.now.findings
         if moment is not None:
-            findings = tuple(finding for finding in self.now.past if was_open(finding, moment))
+            findings = tuple(finding for finding in self.now.all_findings if was_open(finding, moment))
         return tuple(finding for finding in findings if not is_info(finding.severity))
 
     @property
     def span(self) -> Span:
         """The time range of charts."""
-        return self.address.span(self.now.time, turn=self.turn, begin=self._begin)
+        return self.address.span(self.now.time, jitter=self.jitter, job_start=self._job_start)
 
     @property
     def rows_span(self) -> Span:
         """The time range of heat maps."""
-        finest = self.now.intervals.recorded.seconds  # more columns would repeat values
-        return self.address.span(self.now.time, COLUMNS, finest, turn=self.turn, begin=self._begin)
+        recorded_seconds = self.now.intervals.recorded.seconds  # points at shorter intervals would repeat values
+        return self.address.span(
+            self.now.time, HEAT_MAP_POINTS, recorded_seconds, jitter=self.jitter, job_start=self._job_start
+        )
 
     @cached_property
     def marks(self) -> tuple[marks.Mark, ...]:
         """The marks on the charts. Raises Unreachable."""
         span = self.span
         activities = marks.activities(self.prometheus, self.job_id, span) if self.job_id else []
-        return (*activities, *marks.findings(self.now.past, span), *marks.moment(self.address, span))
+        return (*activities, *marks.findings(self.now.all_findings, span), *marks.moment(self.address, span))
 
     @property
     def static_state(self) -> tuple[object, ...]:
@@ -65,22 +67,23 @@ class ViewContext:
         now = self.now
         findings = [
             (finding.id, finding.cause, finding.severity, *finding.ranks, finding.resolved)
-            for finding in (*now.findings, *now.elsewhere, *now.past)
+            for finding in (*now.findings, *now.elsewhere, *now.all_findings)
         ]
         servers = (now.hub_answers, now.hub_is_blind, now.prometheus_answers)
-        return (self.address, self.span, now.intervals, now.job_ids, self.job_id, self._sizes, servers, findings)
+        sizes = (now.num_ranks, self._num_hosts)
+        return (self.address, self.span, now.intervals, now.job_ids, self.job_id, sizes, servers, findings)
 
     @property
-    def _sizes(self) -> tuple[int | None, int | None]:
-        """The numbers of ranks and hosts of the job."""
-        return self.now.num_ranks, len(self.now.job.hosts if self.now.job else ()) or None
+    def _num_hosts(self) -> int | None:
+        """The number of hosts of the job; None: unknown."""
+        return len(self.now.job.hosts if self.now.job else ()) or None
 
     def begin(self, span: Span) -> float:
         """Return when the charts begin: at the start of the span, or when the job began, if that is later."""
-        return max(span.start, self._begin or span.start)
+        return max(span.start, self._job_start or span.start)
 
     @property
-    def _begin(self) -> float | None:
+    def _job_start(self) -> float | None:
         """The start of the job; on a page of all jobs, of the first job. None: unknown, or after the URL's time."""
         jobs = [self.now.job] if self.shows_one_job else [*self.now.jobs]
         starts = [self._start_of(job) for job in jobs]
@@ -104,6 +107,6 @@ class ViewContext:
             host=self.address.host,
             range=span.end - span.start,
             window=span.window(self.now.job.step_seconds if self.now.job else None, shortest),
-            num_ranks=self._sizes[0],
-            num_hosts=self._sizes[1],
+            num_ranks=self.now.num_ranks,
+            num_hosts=self._num_hosts,
         )

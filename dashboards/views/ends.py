@@ -10,7 +10,7 @@ from dashboards.colours import GREEN, GREY, VERMILLION
 from dashboards.formats import date_and_time
 from dashboards.gpu_time import DAY_SECONDS
 from dashboards.http_requests import Unreachable
-from dashboards.markup import escaped_html, link, row_html, table_html, unknown_html
+from dashboards.markup import escaped_html, heading_html, link, row_html, table_html, unknown_html
 from dashboards.views import clock
 from dashboards.views.context import ViewContext
 from zmon.format import counted, duration
@@ -35,11 +35,8 @@ def show(context: ViewContext) -> None:
     if not answer.ends:
         return
     title = "How did its launches end?" if context.shows_one_job else "Which launches ended in the last day, and how?"
-    st.html(
-        f'<div class="zmon-head"><p><strong>{title}</strong></p>'
-        f"<details><summary>HTTP</summary><pre>{SOURCE}</pre></details></div>"
-        + table_html("zmon-ends", HEADS, (_row(end, context) for end in answer.ends))
-    )
+    table = table_html("zmon-ends", HEADS, (_row(end, context) for end in answer.ends))
+    st.html(heading_html(title, "", "HTTP", f"<pre>{SOURCE}</pre>") + table)
     if context.shows_one_job:
         for line in recovery_lines(answer.ends):
             st.caption(line)
@@ -59,10 +56,10 @@ def recovery_lines(ends: Sequence[EndedLaunch]) -> list[str]:
         seconds = sorted(sum(phases.values()) for phases in recoveries)
         longest = max(RECOVERY_PHASES, key=lambda phase: sum(phases.get(phase, 0.0) for phases in recoveries))
         mean = sum(phases.get(longest, 0.0) for phases in recoveries) / len(recoveries)
-        median, late = (duration(float(quantile)) for quantile in np.quantile(seconds, (0.5, 0.95)))
+        median, p95 = (duration(float(quantile)) for quantile in np.quantile(seconds, (0.5, 0.95)))
         most = f"most of it is {longest.replace('_', ' ')}, {duration(mean)} on average"
         times = counted(len(seconds), "time")
-        lines.append(f"Recovery after {cause}, {times}: median {median}, 95 % quantile {late}; {most}.")
+        lines.append(f"Recovery after {cause}, {times}: median {median}, 95 % quantile {p95}; {most}.")
     return lines
 
 

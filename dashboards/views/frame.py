@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from random import random
-from types import MappingProxyType
 from typing import Literal
 
 import streamlit as st
@@ -81,8 +80,8 @@ def _read(title: str, shows_one_job: bool) -> ViewContext:
     hub = Hub()
     now = glance(prometheus, hub, address.job_id if shows_one_job else None)
     prometheus = replace(prometheus, answers=now.prometheus_answers)
-    turn = st.session_state.setdefault("turn", random())
-    return ViewContext(now, address, prometheus, hub, title, shows_one_job, turn)
+    jitter = st.session_state.setdefault("jitter", random())
+    return ViewContext(now, address, prometheus, hub, title, shows_one_job, jitter)
 
 
 @contextmanager
@@ -143,10 +142,10 @@ def select(
     label: str,
     options: list[str],
     current: str | None,
-    moved: Callable[[str], Address],
-    names: Mapping[str, str] = MappingProxyType({}),
+    address_for: Callable[[str], Address],
+    names: Mapping[str, str] | None = None,
 ) -> None:
-    """Draw a list of options. A choice sets the URL to `moved(option)`. `names`: the texts of options.
+    """Draw a list of options. A choice sets the URL to `address_for(option)`. `names`: the texts of options.
 
     The key contains the current choice, so that a link changes the list too.
     """
@@ -156,8 +155,8 @@ def select(
         options,
         index=options.index(current) if current in options else None,
         key=key,
-        format_func=lambda option: names.get(option, option),
-        on_change=lambda: go(moved(st.session_state[key])),
+        format_func=lambda option: (names or {}).get(option, option),
+        on_change=lambda: go(address_for(st.session_state[key])),
         width=260,
     )
 

@@ -22,16 +22,17 @@ from dashboards.views import frame, panel
 from dashboards.views.context import ViewContext
 from zmon.format import UNKNOWN, counted
 
+# PromQL: `$host` is a matcher of the hosts that are drawn, and `$of_hosts` joins with the hosts of the job.
 GPUS = "max by (host, gpu) (zmon:gpu_utilization:ratio{$host})"
 PROCESSORS = "max by (host) (zmon:host_cpu_busy:ratio{$host})"
 RANKS = "sum by (host) (zmon:job_host:ranks{$host})"
 NUM_LEAST_BUSY = 28  # they fill one screen
-BUSY = "max by (host) (zmon:host_busy:ratio)$of_hosts"  # its GPUs, or without GPU metrics its CPUs
-NUMBER = f"count({BUSY})"
-LEAST_BUSY = f"bottomk({NUM_LEAST_BUSY}, {BUSY})"
+HOST_BUSY = "max by (host) (zmon:host_busy:ratio)$of_hosts"  # its GPUs, or without GPU metrics its CPUs
+NUM_HOSTS = f"count({HOST_BUSY})"
+LEAST_BUSY = f"bottomk({NUM_LEAST_BUSY}, {HOST_BUSY})"
 ALL_HOSTS = f"""
-label_replace(quantile(0.5, {BUSY}), "what", "median", "", "")
-or label_replace(max({BUSY}), "what", "largest", "", "")
+label_replace(quantile(0.5, {HOST_BUSY}), "what", "median", "", "")
+or label_replace(max({HOST_BUSY}), "what", "largest", "", "")
 """.strip()
 NAMES = "group by (host) (zmon:job_host:ranks{job_id=$job})"
 WHOLE_JOB = "all hosts of the job"  # the choice of no host
@@ -43,7 +44,7 @@ class Square(NamedTuple):
     """One GPU of a host, or its processors together."""
 
     name: str
-    busy: float  # 0 to 1; NaN: unknown
+    busy_ratio: float  # 0 to 1; NaN: unknown
 
 
 _UNKNOWN_SQUARE = Square("", math.nan)
@@ -55,7 +56,7 @@ class Fleet:
 
     matcher: str = ""  # PromQL that selects the least busy hosts by name
     join: str = ""  # PromQL that joins with the hosts of the job
-    order: tuple[str, ...] = ()  # the names of the least busy hosts; empty: all hosts, by name
+    least_busy: tuple[str, ...] = ()  # the names of the hosts to draw, in this order; empty: all hosts, by name
     summary: str = ""  # a sentence about the hosts that are not drawn
 
     def query(self, promql: str) -> str:
@@ -64,16 +65,18 @@ class Fleet:
 
     def limited_to(self, names: tuple[str, ...], summary: str = "") -> "Fleet":
         """Return the fleet with only these hosts, in this order."""
-        return replace(self, matcher=f"host=~{quoted('|'.join(map(re.escape, names)))}", order=names, summary=summary)
+        return replace(
+            self, matcher=f"host=~{quoted('|'.join(map(re.escape, names)))}", least_busy=names, summary=summary
+        )
 
 
 def show(context: ViewContext) -> bool:
     """Draw a tile for each host with its GPUs, or without GPU metrics its CPUs. Return True if any GPU has metrics."""
     try:
         fleet = _fleet(context)
-        join = "" if fleet.order else fleet.join
+        join = "" if fleet.least_busy else fleet.join
         queries = [f"{fleet.query(promql)}{join}" for promql in (GPUS, PROCESSORS, RANKS)]
-        shown = "\nor ".join([fleet.query(LEAST_BUSY)] if fleet.order else queries)
+        shown = "\nor ".join([fleet.query(LEAST_BUSY)] if fleet.least_busy else queries)
         panel.heading("How busy are the hosts and their GPUs?", "share", shown, context, context.span)
         gpus, processors, ranks = (context.prometheus.query_at(promql, context.span.end) for promql in queries)
     except Unreachable as error:
@@ -82,13 +85,13 @@ def show(context: ViewContext) -> bool:
     squares = _squares(gpus, processors)
     num_ranks = {sample.labels["host"]: int(sample.value) for sample in ranks}
     all_names = sorted({*squares, *num_ranks})
-    names = fleet.order or tuple(all_names[:MAX_HOSTS])
+    names = fleet.least_busy or tuple(all_names[:MAX_HOSTS])
     if not names:
         st.html(unknown_html("Hosts", "Prometheus has no zmon:host_cpu_busy:ratio."))
         return False
     tiles = "".join(_tile(host, squares.get(host, []), num_ranks.get(host, 0), context) for host in names)
     st.html(f'<div class="zmon-hosts" style="--tint:{BLUE}" data-testid="zmon-hosts">{tiles}</div>')
-    num_hidden = 0 if fleet.order else len(all_names) - len(names)
+    num_hidden = 0 if fleet.least_busy else len(all_names) - len(names)
     more = f" {num_hidden} more hosts." if num_hidden else ""
     st.caption(f"Empty: idle. Full: busy. Grey: unknown.{fleet.summary}{more}")
     return bool(gpus)
@@ -108,17 +111,16 @@ def _fleet(context: ViewContext) -> Fleet:
     """Return the hosts to draw. Raises Unreachable."""
     selection = context.selection(context.span)
     end = context.span.end
-    recent = replace(selection, range=min(selection.range, RECENT_SECONDS))
     if (selection.num_hosts or 0) > MAX_HOSTS:
-        selection = recent
+        selection = replace(selection, range=min(selection.range, RECENT_SECONDS))
     fleet = Fleet(join=f" and on (host) {selection.hosts}")
-    num_hosts = sum(int(sample.value) for sample in context.prometheus.query_at(fleet.query(NUMBER), end))
+    num_hosts = sum(int(sample.value) for sample in context.prometheus.query_at(fleet.query(NUM_HOSTS), end))
     if num_hosts <= MAX_HOSTS:
         return fleet
     least = sorted(context.prometheus.query_at(fleet.query(LEAST_BUSY), end), key=lambda sample: sample.value)
     statistics = context.prometheus.query_at(fleet.query(ALL_HOSTS), end)
-    words = ", ".join(f"the {sample.labels['what']} value is {share(_number(sample.value))}" for sample in statistics)
-    summary = f" The {len(least)} least busy of {num_hosts:,} hosts. Of all hosts, {words or UNKNOWN}."
+    values = ", ".join(f"the {sample.labels['what']} value is {share(_known(sample.value))}" for sample in statistics)
+    summary = f" The {len(least)} least busy of {num_hosts:,} hosts. Of all hosts, {values or UNKNOWN}."
     return fleet.limited_to(tuple(sample.labels["host"] for sample in least), summary)
 
 
@@ -127,22 +129,24 @@ def _tile(host: str, squares: Sequence[Square], num_ranks: int, context: ViewCon
     squares = sorted(squares, key=lambda square: (len(square.name), square.name)) or [_UNKNOWN_SQUARE]
     width = 100 / len(squares)
     stops = [
-        f"{_tint(square.busy)} {index * width:.4g}% {(index + 1) * width:.4g}%" for index, square in enumerate(squares)
+        f"{_tint(square.busy_ratio)} {index * width:.4g}% {(index + 1) * width:.4g}%"
+        for index, square in enumerate(squares)
     ]
-    title = ", ".join(f"{square.name} {share(_number(square.busy))}".strip() for square in squares)
-    lead = link("hardware", context.address.moved(host=host).params(), host)
+    title = ", ".join(f"{square.name} {share(_known(square.busy_ratio))}".strip() for square in squares)
+    host_link = link("hardware", context.address.moved(host=host).params(), host)
     style = f"--parts:{len(squares)};--busy:linear-gradient(90deg,{','.join(stops)})"
-    number = counted(num_ranks, "rank")
-    return f'<div>{lead}<small>{number}</small><i title="{escape(title)}" style="{style}"></i></div>'
+    ranks = counted(num_ranks, "rank")
+    return f'<div>{host_link}<small>{ranks}</small><i title="{escape(title)}" style="{style}"></i></div>'
 
 
 def _tint(value: float) -> str:
     """Return the colour of a square. A busier GPU is less transparent. Grey is unknown."""
-    busy = _number(value)
-    return GREY if busy is None else f"{BLUE}{round(255 * min(1.0, max(0.0, busy))):02x}"
+    busy_ratio = _known(value)
+    return GREY if busy_ratio is None else f"{BLUE}{round(255 * min(1.0, max(0.0, busy_ratio))):02x}"
 
 
-def _number(value: float) -> float | None:
+def _known(value: float) -> float | None:
+    """Return the value; None for NaN, which is unknown."""
     return None if math.isnan(value) else value
 
 

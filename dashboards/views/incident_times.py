@@ -45,6 +45,7 @@ def show(incidents: Sequence[IncidentSummary], address: Address, now: float) -> 
 
 
 def _range(seconds: float) -> int:
+    """Return the shortest of RANGES that is at least this long, or the longest one."""
     return next((length for length in RANGES if seconds <= length), RANGES[-1])
 
 
@@ -55,7 +56,7 @@ def _lane(host: str, incidents: Sequence[IncidentSummary], address: Address, beg
     bars = []
     for incident in reversed(incidents):
         track = next((number for number, end in enumerate(ends) if end <= incident.onset), len(ends))
-        ends[track : track + 1] = [max(_end(incident, now), incident.onset + narrowest)]
+        ends[track : track + 1] = [max(_end(incident, now), incident.onset + narrowest)]  # set, or append
         bars.append(_bar(incident, address, begin, now, min(track, MAX_TRACKS - 1)))
     tracks = min(len(ends), MAX_TRACKS)
     return f'<span>{escape(host)}</span><div style="--tracks:{tracks}">{"".join(bars)}</div>'

@@ -24,9 +24,7 @@ def show(context: ViewContext) -> None:
     try:
         incidents = context.hub.incidents()
     except Unreachable as error:
-        st.html(
-            f'<p class="zmon-unknown" data-testid="zmon-incidents">Incidents: {UNKNOWN}, {escaped_html(str(error))}</p>'
-        )
+        st.html(unknown_html("Incidents", error, "zmon-incidents"))
         return
     selected = next((incident for incident in incidents if incident.id == context.address.incident), None)
     if selected:

@@ -13,17 +13,18 @@ from dashboards import alike, charts, heat
 from dashboards.address import Span
 from dashboards.colours import in_order
 from dashboards.formats import ABOVE_ONE, date_and_time, efficiency
+from dashboards.gpu_time import DAY_SECONDS
 from dashboards.history import History
 from dashboards.http_requests import BACKGROUND, Unreachable
 from dashboards.marks import Mark
-from dashboards.markup import escaped_html, escaped_markdown
+from dashboards.markup import escaped_html, escaped_markdown, heading_html
 from dashboards.panels import Panel, Selection
 from dashboards.panels.scaling import EFFICIENCY
 from dashboards.views import clock, plain_chart
 from dashboards.views.context import ViewContext
 from zmon.format import UNKNOWN
 
-MAX_NAMED = 16  # hosts of one finding that are rows of a heat map of too many hosts
+MAX_CULPRIT_HOSTS = 16  # of one finding that are rows of a heat map of too many hosts
 STALE_POINTS = 3  # with this many missing points at its end, a chart shows since when values are unknown
 
 
@@ -56,7 +57,7 @@ def show(panel: Panel, context: ViewContext) -> None:
         if history.known_until is None:
             is_nan = panel.shows_nan and history.nan_until
             raise Unreachable("the value is NaN or infinite" if is_nan else _absent(panel))
-        marks = context.marks if panel.marked else ()
+        marks = context.marks if panel.has_marks else ()
     except Unreachable as error:
         unknown(panel.key, f"{UNKNOWN}: {error}")
         return
@@ -98,19 +99,19 @@ def _query(panel: Panel, context: ViewContext) -> _Query:
     span = context.rows_span if are_rows else context.span
     selection = context.selection(span, panel.source)
     if panel.has_too_many_hosts(selection):
-        selection = replace(selection, standing_out=_standing_out(panel, selection, span, context))
+        selection = replace(selection, outlier_hosts=_outlier_hosts(panel, selection, span, context))
     promql = panel.query(selection)
-    name = panel.series_name(selection)
-    keep_low = are_rows and panel.light_is == "low"
+    name = panel.legend_for(selection)
+    keep_low = are_rows and panel.light_values == "low"
     send = partial(context.prometheus.query_range, promql, name, span, panel.max_series, keep_low=keep_low)
     return _Query(promql, span, send)
 
 
-def _standing_out(panel: Panel, selection: Selection, span: Span, context: ViewContext) -> tuple[str, ...]:
+def _outlier_hosts(panel: Panel, selection: Selection, span: Span, context: ViewContext) -> tuple[str, ...]:
     """Return the hosts that stand out in the range, and those that a finding names. Raises Unreachable."""
-    promql = panel.fill(selection.variables(), panel.standing_out)
+    promql = panel.fill(selection.variables(), panel.outlier_promql)
     hosts = {sample.labels["host"] for sample in context.prometheus.query_at(promql, span.end)}
-    culprits = {host for finding in context.findings for host in finding.hosts[:MAX_NAMED]}
+    culprits = {host for finding in context.findings for host in finding.hosts[:MAX_CULPRIT_HOSTS]}
     return tuple(sorted(hosts | culprits)) if hosts else ()
 
 
@@ -118,11 +119,11 @@ def _lines(panel: Panel, context: ViewContext, history: History, span: Span, mar
     values = history.table
     if panel.shape == "areas":  # the legend omits categories that took no time
         values = values[values.groupby("series")["value"].transform("max") > 0]
-    if panel.is_plain:
+    if panel.is_html:
         st.html(plain_chart.html(panel, values, context.begin(span), span.end))
         return
     culprits = tuple(rank for finding in context.findings for rank in finding.ranks)
-    if not panel.is_summed_up(context.selection(span, panel.source)):
+    if not panel.shows_summary(context.selection(span, panel.source)):
         values = alike.merge_equal(panel, values, _rank_series(culprits, values))
     names = list(values["series"].unique())
     tables = charts.tables(values, marks, context.begin(span), span.end)
@@ -133,8 +134,8 @@ def _lines(panel: Panel, context: ViewContext, history: History, span: Span, mar
 
 def _rank_series(ranks: tuple[int, ...], values: pd.DataFrame) -> set[str]:
     """Return the names of the series of these ranks."""
-    heads = {f"rank {rank}" for rank in ranks}
-    return {name for name in values["series"].unique() if " ".join(name.split()[:2]) in heads}
+    first_words = {f"rank {rank}" for rank in ranks}
+    return {name for name in values["series"].unique() if " ".join(name.split()[:2]) in first_words}
 
 
 def _rows(panel: Panel, context: ViewContext, history: History, span: Span) -> None:
@@ -152,16 +153,13 @@ def heading(question: str, unit: str, promql: str, context: ViewContext, span: S
     """
     link = context.prometheus.link(promql, span, is_now=context.address.at is None)
     anchor = f'<a href="{escape(link)}" target="_blank">Open in Prometheus</a>'
-    st.html(
-        f'<div class="zmon-head"><p><strong>{escape(question)}</strong> {escape(unit)}</p>'
-        f"<details><summary>PromQL</summary><pre>{escape(promql)}</pre>{anchor}</details></div>"
-    )
+    st.html(heading_html(question, unit, "PromQL", f"<pre>{escape(promql)}</pre>{anchor}"))
 
 
 def _absent(panel: Panel) -> str:
     """Return the names of the missing series, and the reason if the panel has one."""
     names = " or ".join(panel.series())
-    reason = f": {panel.absent}" if panel.absent else ""
+    reason = f": {panel.why_absent}" if panel.why_absent else ""
     return f"Prometheus has no {names} for this selection and time{reason}"
 
 
@@ -175,10 +173,10 @@ def _notes(panel: Panel, context: ViewContext, history: History, span: Span) -> 
     job = context.now.job
     if panel.key == EFFICIENCY.key and job and job.efficiency and job.efficiency.ratio >= ABOVE_ONE:
         st.caption(f"Now {escaped_markdown(efficiency(job.efficiency.ratio, job.efficiency.reference))}.")
-    if history.left_out:
-        extreme = "highest" if panel.shape == "rows" and panel.light_is == "low" else "lowest"
-        st.caption(f"{history.left_out} more series, with the {extreme} values, are not drawn.")
+    if history.num_left_out:
+        extreme = "highest" if panel.shape == "rows" and panel.light_values == "low" else "lowest"
+        st.caption(f"{history.num_left_out} more series, with the {extreme} values, are not drawn.")
 
 
 def _is_long(span: Span) -> bool:
-    return span.end - span.start >= clock.DAY
+    return span.end - span.start >= DAY_SECONDS

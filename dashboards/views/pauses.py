@@ -3,7 +3,7 @@
 import streamlit as st
 
 from dashboards.formats import number
-from dashboards.markup import escaped_html, row_html, table_html
+from dashboards.markup import escaped_html, heading_html, row_html, table_html
 from dashboards.views.context import ViewContext
 from zmon.format import duration
 from zmon.schema.pause import HealedPause
@@ -19,11 +19,8 @@ def show(context: ViewContext) -> None:
     if not pauses:
         return
     rows = (_row(pause, context.now.as_of) for pause in pauses[:MAX_PAUSES])
-    st.html(
-        f'<div class="zmon-head"><p><strong>At which places do pauses end by themselves?</strong> seconds</p>'
-        f"<details><summary>HTTP</summary><pre>{escaped_html(SOURCE)}</pre></details></div>"
-        + table_html("zmon-pauses", map(escaped_html, HEADS), rows)
-    )
+    heading = heading_html("At which places do pauses end by themselves?", "seconds", "HTTP", f"<pre>{SOURCE}</pre>")
+    st.html(heading + table_html("zmon-pauses", map(escaped_html, HEADS), rows))
     more = f" {len(pauses) - MAX_PAUSES} places with shorter pauses are not shown." if len(pauses) > MAX_PAUSES else ""
     st.caption(f"zmon waits longer at these places before a stall is critical. A place is forgotten after a day.{more}")
 

@@ -18,7 +18,7 @@ from dashboards.panels import Panel
 from dashboards.views import clock
 
 WIDTH, HEIGHT = 1000, 100  # of the coordinates; the browser stretches them
-GRID = (0.0, 0.5, 1.0)
+LEVELS = (0.0, 0.5, 1.0)  # shares that have a line across the chart
 
 
 def html(panel: Panel, values: pd.DataFrame, begin: float, end: float) -> str:
@@ -27,21 +27,21 @@ def html(panel: Panel, values: pd.DataFrame, begin: float, end: float) -> str:
     names = in_order(unordered)
     rows = rows[[unordered.index(name) for name in names]]
     seconds = ((values["time"] - EPOCH) / pd.Timedelta(seconds=1)).to_numpy().reshape(rows.shape)[0]
-    across = WIDTH * (seconds - begin) / (end - begin)
-    shapes = _areas(rows, across) if panel.shape == "areas" else _lines(rows, across)
+    x = WIDTH * (seconds - begin) / (end - begin)
+    shapes = _areas(rows, x) if panel.shape == "areas" else _lines(rows, x)
     colours = [look.colour for look in looks(names)]
     paint = "fill" if panel.shape == "areas" else 'fill="none" stroke-width="1.8" stroke'
-    drawn = "".join(
+    paths = "".join(
         f'<path d="{path}" {paint}="{colour}" vector-effect="non-scaling-stroke"/>'
         for colour, path in zip(colours, shapes, strict=True)
     )
-    shape = f'viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none"'
-    picture = f'<svg xmlns="http://www.w3.org/2000/svg" {shape}>{drawn}</svg>'
+    size = f'viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none"'
+    picture = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{paths}</svg>'
     legend = "".join(
         f'<li style="--tint:{colour}">{escape(name)} <b>{_last(row)}</b></li>'
         for name, colour, row in zip(names, colours, rows, strict=True)
     )
-    levels = "".join(f'<i style="bottom:{100 * level:g}%">{share(level)}</i>' for level in GRID)
+    levels = "".join(f'<i style="bottom:{100 * level:g}%">{share(level)}</i>' for level in LEVELS)
     return (
         f'<div class="zmon-plain" data-testid="zmon-{panel.key}"><div class="levels">{levels}'
         f'<img alt="{escape(panel.question)}" src="data:image/svg+xml,{quote(picture)}"></div>'
@@ -55,23 +55,22 @@ def _last(row: np.ndarray) -> str:
     return share(float(row[~np.isnan(row)][-1]))
 
 
-def _lines(rows: np.ndarray, across: np.ndarray) -> Iterator[str]:
+def _lines(rows: np.ndarray, x: np.ndarray) -> Iterator[str]:
+    """Yield the SVG path of each row: a line for each run of known values."""
     for row in rows:
-        yield "".join(f"M{_points(across[run], row[run])}" for run in _runs(~np.isnan(row)))
+        yield "".join(f"M{_points(x[run], row[run])}" for run in _runs(~np.isnan(row)))
 
 
-def _areas(rows: np.ndarray, across: np.ndarray) -> Iterator[str]:
+def _areas(rows: np.ndarray, x: np.ndarray) -> Iterator[str]:
     """Yield one area for each row, on top of the areas before. An unknown value counts as 0 if another row has one."""
     runs = _runs(~np.isnan(rows).all(axis=0))
     tops = np.cumsum(np.nan_to_num(rows), axis=0)
-    for below, above in zip(np.vstack([np.zeros_like(across), tops[:-1]]), tops, strict=True):
-        yield "".join(
-            f"M{_points(across[run], above[run])}L{_points(across[run][::-1], below[run][::-1])}Z" for run in runs
-        )
+    for below, above in zip(np.vstack([np.zeros_like(x), tops[:-1]]), tops, strict=True):
+        yield "".join(f"M{_points(x[run], above[run])}L{_points(x[run][::-1], below[run][::-1])}Z" for run in runs)
 
 
-def _points(across: np.ndarray, shares: np.ndarray) -> str:
-    return " ".join(f"{x:.1f},{y:.2f}" for x, y in zip(across, HEIGHT * (1 - shares), strict=True))
+def _points(x: np.ndarray, shares: np.ndarray) -> str:
+    return " ".join(f"{left:.1f},{top:.2f}" for left, top in zip(x, HEIGHT * (1 - shares), strict=True))
 
 
 def _runs(known: np.ndarray) -> list[slice]:

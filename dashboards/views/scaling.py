@@ -10,7 +10,6 @@ from dashboards.formats import efficiency, number
 from dashboards.http_requests import Unreachable
 from dashboards.markup import escaped_html, escaped_markdown, row_html, table_html
 from dashboards.panels import scaling as panels
-from dashboards.predictions import efficiency_ratio, predicted_step, why_unknown
 from dashboards.views import banner, frame, panel
 from dashboards.views.context import ViewContext
 from zmon.format import UNKNOWN, duration
@@ -101,21 +100,23 @@ def _table(scaling: ScalingAnswer, what_ifs: tuple[str, ...]) -> None:
     ]
     rows = []
     for size in scaling.sizes:
-        step = predicted_step(size.predicted)
+        predicted = size.predicted
+        measured = curves.known(size.efficiency)
         row = [
             number(size.ranks),
             number(size.samples),
-            _seconds(size.predicted),
-            number(step.samples_per_second if step else None),
-            efficiency(efficiency_ratio(size.efficiency)),
+            _seconds(predicted),
+            number(curves.known(predicted.samples_per_second)),
+            efficiency(curves.known(measured.ratio) if measured else None),
         ]
         rows.append([*row, *([_seconds(size.what_if)] if what_ifs else [])])
     body = (row_html(map(escaped_html, row)) for row in rows)
     st.html(table_html("zmon-sizes", map(escaped_html, heads), body))
 
 
-def _seconds(answer: StepAnswer | None) -> str:
-    if answer is None:
+def _seconds(step: StepAnswer | None) -> str:
+    """Return the duration of a predicted step, or the reason why it cannot be predicted."""
+    if step is None:
         return ""
-    step = predicted_step(answer)
-    return duration(step.seconds) if step else f"{UNKNOWN}: {why_unknown(answer)}"
+    seconds = curves.known(step.seconds)
+    return f"{UNKNOWN}: {curves.known(step.unknown)}" if seconds is None else duration(seconds)

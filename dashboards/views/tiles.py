@@ -130,7 +130,9 @@ def _tile(rank: Rank, glance: Glance) -> Tile:
 def _html(tile: Tile, context: ViewContext) -> str:
     """Return the HTML of a tile. Its words tell everything that its colour shows."""
     rank = tile.rank
-    lead = link("ranks", context.address.moved(job_id=context.job_id, rank=rank.rank).params(), f"rank {rank.rank}")
+    rank_link = link(
+        "ranks", context.address.moved(job_id=context.job_id, rank=rank.rank).params(), f"rank {rank.rank}"
+    )
     ended = "" if rank.since_step_seconds is None else f" ended {duration(rank.since_step_seconds)} ago"
     facts = [rank.host or f"host {UNKNOWN}", f"step {number(rank.step)}{ended}"]
     if (rank.waiting_seconds or 0) >= SHOWN_WAIT_SECONDS:
@@ -138,6 +140,6 @@ def _html(tile: Tile, context: ViewContext) -> str:
     lines = "".join(f"<span>{escape(fact)}</span>" for fact in facts)
     return (
         f'<div class="{"culprit" if tile.is_culprit else "rank"}" data-testid="zmon-rank-{rank.rank}"'
-        f' style="--tint:{tile.colour}"><b>{lead}{" ◀ culprit" if tile.is_culprit else ""}</b>'
+        f' style="--tint:{tile.colour}"><b>{rank_link}{" ◀ culprit" if tile.is_culprit else ""}</b>'
         f"<i>{escape(tile.word)}</i>{lines}</div>"
     )

@@ -50,7 +50,7 @@ def test_promtool_accepts_synthetic_history(history, tmp_path):
 
 
 def test_history_has_every_series_of_panels(history):
-    queried = {name for panel in ALL for name in (*panel.series(), *SERIES.findall(_unquoted(panel.many)))}
+    queried = {name for panel in ALL for name in (*panel.series(), *SERIES.findall(_unquoted(panel.summary_promql)))}
     assert queried <= series_names(history)
 
 

@@ -6,12 +6,12 @@ the same span to every viewer.
 
 import pytest
 
-from dashboards.address import COLUMNS, POINTS, RANGES, Address
+from dashboards.address import CHART_POINTS, HEAT_MAP_POINTS, RANGES, Address
 
 NOW = 1_795_217_275.4
 MOVES = {  # the seconds by which a span moves, for each number of points and each range
-    POINTS: dict(zip(RANGES, (6, 7, 30, 60, 60, 60), strict=True)),
-    COLUMNS: dict(zip(RANGES, (10, 15, 60, 60, 60, 60), strict=True)),
+    CHART_POINTS: dict(zip(RANGES, (6, 7, 30, 60, 60, 60), strict=True)),
+    HEAT_MAP_POINTS: dict(zip(RANGES, (10, 15, 60, 60, 60, 60), strict=True)),
 }
 
 
@@ -58,7 +58,7 @@ def test_move_from_no_job_to_a_job_keeps_incident():
     assert Address(incident="f1").moved(job_id="ads") == Address(job_id="ads", incident="f1")
 
 
-@pytest.mark.parametrize("points", [POINTS, COLUMNS])
+@pytest.mark.parametrize("points", [CHART_POINTS, HEAT_MAP_POINTS])
 @pytest.mark.parametrize("name", RANGES)
 def test_span_moves_only_when_a_point_is_due(name, points):
     first, second = (Address(range=name).span(now, points) for now in (NOW, NOW + 0.5))
@@ -72,13 +72,13 @@ def test_span_moves_only_when_a_point_is_due(name, points):
 @pytest.mark.parametrize("name", RANGES)
 def test_last_viewer_gets_new_span_within_ten_seconds_of_first_viewer(name):
     end = Address(range=name).span(NOW).end  # of the first viewer
-    last = next(now for now in range(end, end + 60) if Address(range=name).span(now, turn=1.0).end == end)
+    last = next(now for now in range(end, end + 60) if Address(range=name).span(now, jitter=1.0).end == end)
     assert 0 < last - end <= 10
 
 
 def test_span_around_moment_is_equal_for_every_viewer():
     address = Address(range="6h", at=NOW - 30_000)
-    assert address.span(NOW, turn=1.0) == address.span(NOW)
+    assert address.span(NOW, jitter=1.0) == address.span(NOW)
 
 
 def test_span_around_moment_has_two_thirds_of_range_before_moment():
@@ -95,20 +95,20 @@ def test_rate_window_grows_with_step_time_and_resolution():
     assert span.window(None, 10) == 10
     assert span.window(30.0, 10) == 120
     assert span.window(None, 75) == 75
-    assert Address(range="24h").span(NOW).window(0.01, 75) == 86400 // POINTS
+    assert Address(range="24h").span(NOW).window(0.01, 75) == 86400 // CHART_POINTS
 
 
 @pytest.mark.parametrize(
     ("age", "shown"), [(60, "5m"), (301, "15m"), (3000, "1h"), (86_401, "7d"), (8 * 86_400, "7d"), (-60, "7d")]
 )
 def test_span_of_young_job_has_shortest_range_that_contains_job(age, shown):
-    span = Address(range="7d").span(NOW, begin=NOW - age)
+    span = Address(range="7d").span(NOW, job_start=NOW - age)
     assert span == (Address(range=shown).span(NOW) if age > 0 else Address(range="5m").span(NOW))
-    assert Address(range="5m").span(NOW, begin=NOW - age) == Address(range="5m").span(NOW)
+    assert Address(range="5m").span(NOW, job_start=NOW - age) == Address(range="5m").span(NOW)
 
 
 def test_span_around_moment_of_young_job_begins_before_job():
-    span = Address(range="7d", at=NOW - 600).span(NOW, begin=NOW - 800)
+    span = Address(range="7d", at=NOW - 600).span(NOW, job_start=NOW - 800)
     assert span.start <= NOW - 800
     assert span.end >= NOW - 600
     assert span.end - span.start == RANGES["15m"]

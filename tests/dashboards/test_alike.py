@@ -19,8 +19,8 @@ def frame(**rows: list[float]) -> pd.DataFrame:
     return table.melt(id_vars="time", var_name="series", value_name="value")[FRAME]
 
 
-def names(panel, rows, apart=frozenset()):
-    return list(alike.merge_equal(panel, frame(**rows), apart)["series"].unique())
+def names(panel, rows, unmerged=frozenset()):
+    return list(alike.merge_equal(panel, frame(**rows), unmerged)["series"].unique())
 
 
 RANKS = {f"rank {rank}": [5.0, 6.0, 7.0] for rank in range(4)}
@@ -65,7 +65,7 @@ def test_merged_line_has_the_values_of_its_first_series():
     assert table["time"].tolist() == list(TIMES)
 
 
-@pytest.mark.parametrize("panel", [panel for panel in ALL if panel.grows], ids=lambda panel: panel.key)
+@pytest.mark.parametrize("panel", [panel for panel in ALL if panel.grows_with], ids=lambda panel: panel.key)
 def test_lines_of_ranks_and_hosts_are_drawn_as_one_if_no_line_names_a_fault(panel):
     is_of_faults = panel.key in ("gpu_throttled", "link_errors")
-    assert bool(panel.noun) is (panel.shape == "lines" and not is_of_faults)
+    assert bool(panel.line_noun) is (panel.shape == "lines" and not is_of_faults)

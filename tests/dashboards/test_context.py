@@ -15,10 +15,10 @@ def _context(moment: float = 1_800_000_000.0, address: dict[str, str] | None = N
 
 
 def test_static_state_is_unchanged_by_new_step_and_new_summary():
-    static_state = _context(findings=(STALL,), past=(STALL,)).static_state
+    static_state = _context(findings=(STALL,), all_findings=(STALL,)).static_state
     later = changed(STALL, lost_gpu_hours=7.0, summary="rank 1 has not moved for 9 s")
     assert (
-        _context(1_800_000_002.0, findings=(later,), past=(later,), job=changed(JOB, step=99)).static_state
+        _context(1_800_000_002.0, findings=(later,), all_findings=(later,), job=changed(JOB, step=99)).static_state
         == static_state
     )
 
@@ -29,7 +29,7 @@ def test_static_state_is_unchanged_by_new_step_and_new_summary():
         {"moment": 1_800_000_090.0},  # a point is due
         {"findings": (STALL,)},
         {"elsewhere": (STALL,)},
-        {"past": (changed(STALL, resolved=1.0),)},
+        {"all_findings": (changed(STALL, resolved=1.0),)},
         {"address": {"range": "1h"}},
         {"address": {"range": "6h", "rank": "1"}},
         {"job": changed(JOB, world_size=4)},
@@ -48,7 +48,7 @@ def test_static_state_changes_with_each_input_of_charts(other):
 @pytest.mark.parametrize(("moment", "num_findings"), [("", 1), ("1700000000", 0)], ids=["now", "before its onset"])
 def test_finding_open_now_is_not_among_findings_of_past_moment(moment, num_findings):
     finding = changed(STALL, onset=1.79e9, resolved=None)
-    now = Glance(time=1.8e9, job_id="ads", findings=(finding,), past=(finding,))
+    now = Glance(time=1.8e9, job_id="ads", findings=(finding,), all_findings=(finding,))
     context = ViewContext(now, Address.read({"at": moment}), prometheus=None, hub=None)
     assert len(context.findings) == num_findings
 

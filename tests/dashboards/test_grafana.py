@@ -210,8 +210,8 @@ def test_row_panel_of_many_ranks_has_a_row_per_host(tmp_path):
         f'zmon:job_host_own:max{{job_id="ads", host="n{host}"}}': self_time for host, self_time in enumerate((0.2, 0.9))
     }
     series |= {f'zmon:job_host:ranks{{job_id="ads", host="n{host}"}}': 16 + host for host in range(2)}
-    ranks, hosts, standing_out = (target["expr"] for target in BY_TITLE[SELF_TIME.question]["targets"])
-    _assert_answers(tmp_path, series, {ranks: {}, hosts: {'{host="n0"}': 0.2, '{host="n1"}': 0.9}, standing_out: {}})
+    ranks, hosts, outliers = (target["expr"] for target in BY_TITLE[SELF_TIME.question]["targets"])
+    _assert_answers(tmp_path, series, {ranks: {}, hosts: {'{host="n0"}': 0.2, '{host="n1"}': 0.9}, outliers: {}})
 
 
 def test_row_panel_of_many_hosts_has_hosts_that_stand_out(tmp_path):
@@ -220,9 +220,9 @@ def test_row_panel_of_many_hosts_has_hosts_that_stand_out(tmp_path):
     series |= {f'zmon:job_host:ranks{{job_id="ads", host="n{host}"}}': 1 for host in numbers}
     series |= {'zmon:job_host_own:gap{job_id="ads", host="n7"}': 0.1}
     series |= {'zmon:job_host_own:spread{job_id="ads", spread="median"}': 0.3}
-    ranks, hosts, standing_out = (target["expr"] for target in BY_TITLE[SELF_TIME.question]["targets"])
+    ranks, hosts, outliers = (target["expr"] for target in BY_TITLE[SELF_TIME.question]["targets"])
     shown = {'{host="n7"}': 0.2, '{host="all hosts: median"}': 0.3}
-    _assert_answers(tmp_path, series, {ranks: {}, hosts: {}, standing_out: shown})
+    _assert_answers(tmp_path, series, {ranks: {}, hosts: {}, outliers: shown})
 
 
 def test_annotation_of_finding_names_rank_host_or_job(tmp_path):

@@ -41,7 +41,7 @@ def test_history_without_finite_values_is_empty():
 def test_series_beyond_limit_are_left_out():
     result = history_of(*(series((100, str(rank)), rank=str(rank)) for rank in range(30)), max_series=4)
     assert list(dict.fromkeys(result.table["series"])) == ["rank 26", "rank 27", "rank 28", "rank 29"]
-    assert result.left_out == 26
+    assert result.num_left_out == 26
 
 
 def test_keep_low_keeps_series_with_lowest_minimum():

@@ -19,7 +19,7 @@ from tests.places import REPOSITORY
 from zmon import metrics
 
 RULES = REPOSITORY / "dashboards" / "rules"
-OF_HOSTS = (hosts.GPUS, hosts.PROCESSORS, hosts.RANKS, hosts.NUMBER, hosts.LEAST_BUSY, hosts.ALL_HOSTS)
+OF_HOSTS = (hosts.GPUS, hosts.PROCESSORS, hosts.RANKS, hosts.NUM_HOSTS, hosts.LEAST_BUSY, hosts.ALL_HOSTS)
 FLEETS = (hosts.Fleet(), hosts.Fleet(join=f" and on (host) {Selection('ads').hosts}").limited_to(("n.1", 'n"2')))
 FIXED = (
     glance.RANKS, glance.JOBS, glance.AGENTS, glance.heartbeat(CLUSTER), glance.INTERVALS, glance.FIRING,
@@ -34,7 +34,7 @@ SELECTIONS = (
     Selection("ads", num_ranks=MAX_SERIES + 1, num_hosts=MAX_SERIES + 1),
     Selection("ads", num_ranks=MAX_ROWS + 1, num_hosts=2),
     Selection("ads", host="n1", num_ranks=MAX_ROWS + 1),
-    Selection("ads", num_ranks=8 * MAX_ROWS + 8, num_hosts=MAX_ROWS + 1, standing_out=("n.1", 'n"2')),
+    Selection("ads", num_ranks=8 * MAX_ROWS + 8, num_hosts=MAX_ROWS + 1, outlier_hosts=("n.1", 'n"2')),
 )
 
 
@@ -44,9 +44,11 @@ def all_queries() -> list[str]:
         panel.query(selection)
         for panel in ALL
         for selection in SELECTIONS
-        if panel.standing_out or not selection.standing_out
+        if panel.outlier_promql or not selection.outlier_hosts
     ]
-    panel_queries += [panel.fill(SELECTIONS[0].variables(), panel.standing_out) for panel in ALL if panel.standing_out]
+    panel_queries += [
+        panel.fill(SELECTIONS[0].variables(), panel.outlier_promql) for panel in ALL if panel.outlier_promql
+    ]
     return [*panel_queries, *(promql.replace("$job", quoted('a"b')).replace("$range", "900s") for promql in FIXED)]
 
 
@@ -126,37 +128,38 @@ def test_keys_of_panels_are_unique():
     assert len(keys) == len(set(keys))
 
 
-@pytest.mark.parametrize("panel", [panel for panel in ALL if panel.grows], ids=lambda panel: panel.key)
+@pytest.mark.parametrize("panel", [panel for panel in ALL if panel.grows_with], ids=lambda panel: panel.key)
 def test_panel_with_too_many_series_queries_recorded_summary(panel):
     few, many = (
         Selection("ads", num_ranks=number, num_hosts=number) for number in (panel.max_series, panel.max_series + 1)
     )
-    assert panel.series_name(few) == panel.legend
-    assert panel.series_name(many).startswith("{host}" if panel.shape == "rows" else ("{spread}", "{reason}", "{host}"))
+    assert panel.legend_for(few) == panel.legend
+    labels = re.search(r"\bby \((.+?)\)", panel.summary_promql)[1].split(", ")
+    assert re.findall(r"\{(\w+)\}", panel.legend_for(many)) == labels
     assert panel.query(few) == panel.query(Selection("ads", host=None, num_ranks=1))
     assert len(re.findall(r"zmon:job_\w+:(?:spread|min|max|count)\b", panel.query(many))) >= 1
     assert not re.search(r"zmon:(rank|gpu|host)_", panel.query(many))
 
 
 def test_panel_by_host_has_line_per_host_if_hosts_are_few():
-    host_panel = next(panel for panel in ALL if panel.grows == "hosts")
+    host_panel = next(panel for panel in ALL if panel.grows_with == "hosts")
     assert "spread" not in host_panel.query(Selection("ads", num_ranks=1024, num_hosts=2))
     assert "spread" not in host_panel.query(Selection("ads", host="n1", num_ranks=1024, num_hosts=128))
 
 
 def test_pressure_panel_of_many_hosts_separates_resources():
     (pressure,) = [panel for panel in ALL if panel.key == "pressure"]
-    assert pressure.series_name(Selection("ads", num_hosts=MAX_SERIES + 1)) == "{spread} {resource}"
+    assert pressure.legend_for(Selection("ads", num_hosts=MAX_SERIES + 1)) == "{spread} {resource}"
 
 
 def test_row_panel_of_many_ranks_has_hosts_unless_host_is_selected():
     panel = next(panel for panel in ALL if panel.shape == "rows")
-    assert panel.series_name(Selection("ads", num_ranks=MAX_ROWS + 1)) == "{host}"
-    assert panel.series_name(Selection("ads", num_ranks=MAX_ROWS + 1, host="n1")) == panel.legend
-    assert panel.series_name(Selection("ads", num_ranks=MAX_ROWS)) == panel.legend
+    assert panel.legend_for(Selection("ads", num_ranks=MAX_ROWS + 1)) == "{host}"
+    assert panel.legend_for(Selection("ads", num_ranks=MAX_ROWS + 1, host="n1")) == panel.legend
+    assert panel.legend_for(Selection("ads", num_ranks=MAX_ROWS)) == panel.legend
 
 
-@pytest.mark.parametrize("panel", [panel for panel in ALL if panel.grows], ids=lambda panel: panel.key)
+@pytest.mark.parametrize("panel", [panel for panel in ALL if panel.grows_with], ids=lambda panel: panel.key)
 def test_panel_with_selected_host_queries_this_host(panel):
     assert 'host="n1"' in panel.query(Selection("ads", host="n1", num_ranks=MAX_ROWS + 1))
 
@@ -167,7 +170,7 @@ def test_heat_map_of_too_many_hosts_has_hosts_that_stand_out(panel):
     assert not panel.has_too_many_hosts(few)
     assert panel.has_too_many_hosts(many)
     assert not panel.has_too_many_hosts(Selection("ads", host="n1", num_ranks=4096, num_hosts=4096))
-    promql = panel.query(replace(many, standing_out=("n.1", "n2")))
+    promql = panel.query(replace(many, outlier_hosts=("n.1", "n2")))
     assert 'host=~"n\\\\.1|n2"' in promql
     assert ":spread" in promql
 

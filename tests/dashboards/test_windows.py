@@ -108,7 +108,7 @@ def test_window_of_a_chart_has_the_samples_that_its_function_needs(intervals):
     num_selectors = 0
     for panel in ALL:
         window = intervals.chart_window(panel.source)
-        for promql in (panel.promql, panel.many):
+        for promql in (panel.promql, panel.summary_promql):
             selectors = FUNCTION_OF_RANGE.findall(without_strings(promql.replace("$of_host", "")))
             assert len(selectors) == promql.count("[$window]")
             num_selectors += len(selectors)
