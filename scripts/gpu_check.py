@@ -24,7 +24,7 @@ NEXT_STEP = (
 )
 _TIMEOUT_SECONDS = 300.0  # of a process
 # zmon's daemons ignore PYTHONPATH, so this checkout and its dependencies must be there without it.
-_PROBE = """
+_IMPORTS_CODE = """
 import pathlib, sys
 import torch, numpy
 import zmon.agent, zmon.hub, zmon.cli.main, trainer
@@ -45,7 +45,7 @@ def chosen_python(environ: Mapping[str, str]) -> str:
 
 def problem(python: str) -> str:
     """Return why a Python cannot run the kit, in one line; "" if it can."""
-    command = (python, "-EPc", _PROBE, str(PROJECT))
+    command = (python, "-EPc", _IMPORTS_CODE, str(PROJECT))
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

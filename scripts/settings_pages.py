@@ -95,16 +95,16 @@ def _keys_of_section(name: str) -> Iterator[str]:
     section = getattr(demo(), name)
     file = inspect.getsourcefile(type(section)).removeprefix(f"{PROJECT}/")
     yield f"\n## {name}\n\n`{file}`\n\n| key | default | meaning |\n|---|---|---|\n"
-    yield from _rows(section, name)
+    yield from _key_rows(section, name)
 
 
-def _rows(section: object, name: str) -> Iterator[str]:
+def _key_rows(section: object, name: str) -> Iterator[str]:
     """Yield a row for each key of a section, and of the sections in it."""
     comments = field_comments(type(section))
     for field in fields(section):
         value = getattr(section, field.name)
         if is_dataclass(value):
-            yield from _rows(value, f"{name}.{field.name}")
+            yield from _key_rows(value, f"{name}.{field.name}")
             continue
         value = list(value) if isinstance(value, tuple) else value
         default = yaml.safe_dump(value, default_flow_style=True, width=10**6).removesuffix("...\n").strip()
@@ -116,12 +116,12 @@ def field_comments(cls: type) -> dict[str, str]:
     source = inspect.getsource(cls)
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     comments = {token.start[0]: token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT}
-    alone = {number for number, line in enumerate(source.splitlines(), 1) if line.lstrip().startswith("#")}
+    comment_lines = {number for number, line in enumerate(source.splitlines(), 1) if line.lstrip().startswith("#")}
     [body] = ast.parse(source).body
     texts = {}
     for node in body.body:
         if isinstance(node, ast.AnnAssign):
             beside = [number for number in range(node.lineno, node.end_lineno + 1) if number in comments]
-            above = list(takewhile(alone.__contains__, range(node.lineno - 1, 0, -1)))[::-1]
+            above = list(takewhile(comment_lines.__contains__, range(node.lineno - 1, 0, -1)))[::-1]
             texts[node.target.id] = " ".join(comments[number] for number in beside or above)
     return texts
