@@ -82,8 +82,7 @@ class Glance:
     @property
     def as_of(self) -> float:
         """The time of the jobs and findings: while the hub is blind, that of its last known state."""
-        known = self.known_time
-        return self.time if known is None else known
+        return self.time if self.known_time is None else self.known_time
 
     @property
     def known_time(self) -> float | None:
@@ -96,7 +95,7 @@ class Glance:
         return (self.job.world_size if self.job else 0) or self.num_watched
 
 
-def glance(prometheus: Prometheus, hub: Hub, job_id: str | None, clock: Callable[[], float] = time.time) -> Glance:
+def read_glance(prometheus: Prometheus, hub: Hub, job_id: str | None, clock: Callable[[], float] = time.time) -> Glance:
     """Return the current state of this job. If job_id is None, the most urgent job is used.
 
     The first requests are sent in parallel, so that the banner waits for the slowest of them, not for their sum.
@@ -150,7 +149,7 @@ def _with_prometheus(glance: Glance, prometheus: Prometheus) -> Glance:
         intervals = prometheus.query_converted(INTERVALS, _intervals)
         if prometheus.query(f"absent_over_time(up[{intervals.agents.window(60)}s])"):
             effects = "findings fire no alerts, and charts get no new points"
-            blind.insert(0, f"Prometheus stores no samples: {effects}. Is its disk full?")
+            blind.insert(0, f"Prometheus stores no samples: {effects}. Is its disk full?")  # it may explain the others
         if glance.hub_answers and not prometheus.query(heartbeat(intervals)):
             silence = f"{intervals.chart_window('hub')} s"
             blind.append(f"The hub has finished no pass for {silence}: its findings may be out of date. See its log.")

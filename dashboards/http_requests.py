@@ -105,11 +105,11 @@ def answer_or_error(send: Callable[[], T]) -> T | Unreachable:
         return error
 
 
-def ask_uncached(source: Source, path: str, query: Query, answer: type[T], seconds: float) -> T:
-    """Send the request, and wait at most `seconds` for each part of its answer. Raises Unreachable."""
-    content = fetch(source, path, query, seconds)
+def ask_uncached(source: Source, path: str, query: Query, answer_type: type[T], timeout_seconds: float) -> T:
+    """Send the request, and wait at most `timeout_seconds` for each part of its answer. Raises Unreachable."""
+    content = fetch(source, path, query, timeout_seconds)
     try:
-        return _decode(plain_json(content), answer)
+        return _decode(plain_json(content), answer_type)
     except msgspec.ValidationError:
         raise source.wrong_server() from None
     except (ValueError, RecursionError):
@@ -118,12 +118,12 @@ def ask_uncached(source: Source, path: str, query: Query, answer: type[T], secon
 
 
 @st.cache_resource(ttl=REFRESH_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
-def _cached(source: Source, path: str, query: Query, _answer: type[object]) -> object:
-    """Return the answer, or Unreachable. `_answer` is not in the cache key: each path has one type of answer."""
-    return answer_or_error(lambda: ask_uncached(source, path, query, _answer, TIMEOUT_SECONDS))
+def _cached(source: Source, path: str, query: Query, _answer_type: type[object]) -> object:
+    """Return the answer, or Unreachable. `_answer_type` is not in the cache key: each path has one type of answer."""
+    return answer_or_error(lambda: ask_uncached(source, path, query, _answer_type, TIMEOUT_SECONDS))
 
 
-def fetch(source: Source, path: str, query: Query = (), seconds: float = TIMEOUT_SECONDS) -> bytes:
+def fetch(source: Source, path: str, query: Query = (), timeout_seconds: float = TIMEOUT_SECONDS) -> bytes:
     """Return the body of the answer. Raises Unreachable."""
     name = source.name
     url = without_credentials(source.url)
@@ -136,9 +136,9 @@ def fetch(source: Source, path: str, query: Query = (), seconds: float = TIMEOUT
     if has_credentials and not may_carry_credentials(source.url):
         raise Unreachable(f"{name} at {url} is not asked: {WITHOUT_TLS}. Write https:// in {source.variable}.")
     try:
-        status, content = _get(f"{source.url.rstrip('/')}{path}", query, seconds, options)
+        status, content = _get(f"{source.url.rstrip('/')}{path}", query, timeout_seconds, options)
     except requests.Timeout:
-        raise Unreachable(f"{name} at {url} did not answer within {seconds:g} s. {advice}") from None
+        raise Unreachable(f"{name} at {url} did not answer within {timeout_seconds:g} s. {advice}") from None
     except requests.exceptions.SSLError:
         raise Unreachable(f"{name} at {url} has a certificate that ca_file in {VARIABLE} does not trust") from None
     except requests.ConnectionError:
@@ -156,14 +156,14 @@ def fetch(source: Source, path: str, query: Query = (), seconds: float = TIMEOUT
     raise Unreachable(f"{name} at {url} answered {status} without JSON. {advice}")
 
 
-def _get(url: str, query: Query, seconds: float, options: HttpOptions) -> tuple[int, bytes]:
+def _get(url: str, query: Query, timeout_seconds: float, options: HttpOptions) -> tuple[int, bytes]:
     """Return status and body. Raises requests.RequestException, also for a body that is compressed or too long."""
     with requests.Session() as session:
         session.trust_env = False
         response = session.get(
             url,
             params=query,
-            timeout=seconds,
+            timeout=timeout_seconds,
             allow_redirects=False,
             auth=options.auth,
             headers={"Accept-Encoding": "identity", **(options.headers or {})},
@@ -194,7 +194,7 @@ def _reason(content: bytes) -> str:
         return ""
 
 
-def _decode(content: bytes, answer: type[T]) -> T:
+def _decode(content: bytes, answer_type: type[T]) -> T:
     with _DECODER_LOCK:
-        decoder = msgspec.json.Decoder(answer)
+        decoder = msgspec.json.Decoder(answer_type)
     return decoder.decode(content)

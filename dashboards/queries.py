@@ -148,8 +148,8 @@ def _external_url(prometheus: Prometheus) -> str:
     return flags.external_url if is_url else prometheus.url
 
 
-def _samples(prometheus: Prometheus, seconds: float, query: Query) -> list[Sample]:
-    answer = ask_uncached(prometheus.source, "/api/v1/query", query, Answer[Vector], seconds)
+def _samples(prometheus: Prometheus, timeout_seconds: float, query: Query) -> list[Sample]:
+    answer = ask_uncached(prometheus.source, "/api/v1/query", query, Answer[Vector], timeout_seconds)
     return [Sample(series.metric, float(series.value[1]), series.value[0]) for series in answer.data.result]
 
 

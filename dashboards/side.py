@@ -21,14 +21,14 @@ RANKS = (
 )
 JOBS = f"group by (job_id) (last_over_time(zmon_job_info[{LOOKBACK}]))"
 LAST_TIME = f"max(last_over_time(timestamp(zmon_job_info{{job_id=$job}})[{LOOKBACK}:1m]))"
-BY_NAME = {
+PROMQL_BY_FIGURE = {
     "step": STEP_SECONDS,
     "wall-clock per step": CAUSES,
     "samples/s": SAMPLES,
     "efficiency": EFFICIENCY,
     "ranks": RANKS,
 }
-QUERIES = (*BY_NAME.values(), JOBS, LAST_TIME)
+QUERIES = (*PROMQL_BY_FIGURE.values(), JOBS, LAST_TIME)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dashboards.colours import in_order
 from dashboards.formats import date_and_time, efficiency, number
 from dashboards.http_requests import Unreachable
 from dashboards.markup import escaped_html, row_html, table_html, unknown_html
-from dashboards.side import BY_NAME, Side, jobs, last_time, side
+from dashboards.side import PROMQL_BY_FIGURE, Side, jobs, last_time, side
 from dashboards.views import banner, frame, panel
 from dashboards.views.context import ViewContext
 from zmon.format import duration
@@ -40,7 +40,7 @@ def show(context: ViewContext) -> None:
     except Unreachable as error:
         st.html(unknown_html("Differences", error, "zmon-compare"))
         return
-    promql = "\n\n".join(f"{name}: {query}" for name, query in BY_NAME.items())
+    promql = "\n\n".join(f"{figure}: {query}" for figure, query in PROMQL_BY_FIGURE.items())
     panel.heading("What differs between the two?", "", promql, context, context.span)
     _table(current, other)
     st.caption("Means over the time range. `zmon compare A B` tests whether a difference is more than chance.")

@@ -16,7 +16,7 @@ import streamlit as st
 
 from dashboards.address import RANGES, REFRESH_SECONDS, Address
 from dashboards.formats import date_and_time
-from dashboards.glance import glance
+from dashboards.glance import read_glance
 from dashboards.markup import escaped_markdown
 from dashboards.queries import Hub, Prometheus
 from dashboards.views import clock
@@ -78,7 +78,7 @@ def _read(title: str, shows_one_job: bool) -> ViewContext:
     address = _address(shows_one_job)
     prometheus = Prometheus()
     hub = Hub()
-    now = glance(prometheus, hub, address.job_id if shows_one_job else None)
+    now = read_glance(prometheus, hub, address.job_id if shows_one_job else None)
     prometheus = replace(prometheus, answers=now.prometheus_answers)
     jitter = st.session_state.setdefault("jitter", random())
     return ViewContext(now, address, prometheus, hub, title, shows_one_job, jitter)

@@ -76,8 +76,8 @@ def show(context: ViewContext) -> bool:
         fleet = _fleet(context)
         join = "" if fleet.least_busy else fleet.join
         queries = [f"{fleet.query(promql)}{join}" for promql in (GPUS, PROCESSORS, RANKS)]
-        shown = "\nor ".join([fleet.query(LEAST_BUSY)] if fleet.least_busy else queries)
-        panel.heading("How busy are the hosts and their GPUs?", "share", shown, context, context.span)
+        shown_promql = "\nor ".join([fleet.query(LEAST_BUSY)] if fleet.least_busy else queries)
+        panel.heading("How busy are the hosts and their GPUs?", "share", shown_promql, context, context.span)
         gpus, processors, ranks = (context.prometheus.query_at(promql, context.span.end) for promql in queries)
     except Unreachable as error:
         st.html(unknown_html("Hosts", error))

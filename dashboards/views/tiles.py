@@ -130,9 +130,8 @@ def _tile(rank: Rank, glance: Glance) -> Tile:
 def _html(tile: Tile, context: ViewContext) -> str:
     """Return the HTML of a tile. Its words tell everything that its colour shows."""
     rank = tile.rank
-    rank_link = link(
-        "ranks", context.address.moved(job_id=context.job_id, rank=rank.rank).params(), f"rank {rank.rank}"
-    )
+    address = context.address.moved(job_id=context.job_id, rank=rank.rank)
+    rank_link = link("ranks", address.params(), f"rank {rank.rank}")
     ended = "" if rank.since_step_seconds is None else f" ended {duration(rank.since_step_seconds)} ago"
     facts = [rank.host or f"host {UNKNOWN}", f"step {number(rank.step)}{ended}"]
     if (rank.waiting_seconds or 0) >= SHOWN_WAIT_SECONDS:

@@ -41,7 +41,7 @@ def urls(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, st
     """Start the servers, set the variables with their URLs, and set the clock of pages to the moment of the world."""
     for module in ("queries", "http_requests"):
         monkeypatch.setattr(f"dashboards.{module}.TIMEOUT_SECONDS", PATIENCE_SECONDS)
-    monkeypatch.setattr("dashboards.glance.glance.__defaults__", (lambda: float(world.moment),))
+    monkeypatch.setattr("dashboards.glance.read_glance.__defaults__", (lambda: float(world.moment),))
     hub, prometheus = FakeServer(world.hub), FakeServer(world.prometheus)
     monkeypatch.setenv("ZMON_HUB_URL", hub.url)
     monkeypatch.setenv("ZMON_PROMETHEUS_URL", prometheus.url)
