@@ -86,11 +86,11 @@ def problems(graph: ImportGraph, imports: Mapping[str, str] = IMPORTS) -> Iterat
             continue
         unused.discard((package, other))
         if package not in permitted:
-            yield f"{_line(graph, importer, imported)}: {package} has no row in the table; {_SEE}"
+            yield f"{_location(graph, importer, imported)}: {package} has no row in the table; {_SEE}"
         elif other in SUBPACKAGES and imported != f"{PUBLIC}.{other}":
-            yield f"{_line(graph, importer, imported)}: {imported} is inside {other}: import it from there; {_SEE}"
+            yield f"{_location(graph, importer, imported)}: {imported} is inside {other}: import it from there; {_SEE}"
         elif other not in permitted[package]:
-            yield f"{_line(graph, importer, imported)}: {package} must not import {imported}; {_SEE}"
+            yield f"{_location(graph, importer, imported)}: {package} must not import {imported}; {_SEE}"
     for package, name in sorted(unused):
         yield f"scripts/imports.py: {package} does not import {name}: take it out of the row"
     yield from _impurities(graph)
@@ -113,7 +113,7 @@ def _impurities(graph: ImportGraph) -> Iterator[str]:
             chain = graph.find_shortest_chain(name, module, as_packages=True) if name in graph.modules else None
             if chain:
                 path = " → ".join(chain[1:])
-                yield f"{_line(graph, *chain[:2])}: {package} is pure and must not import {path}; {_SEE}"
+                yield f"{_location(graph, *chain[:2])}: {package} is pure and must not import {path}; {_SEE}"
 
 
 def package_of(module: str) -> str:
@@ -131,7 +131,7 @@ def _imports(graph: ImportGraph) -> Iterator[tuple[str, str]]:
                 yield importer, imported
 
 
-def _line(graph: ImportGraph, importer: str, imported: str) -> str:
+def _location(graph: ImportGraph, importer: str, imported: str) -> str:
     """Return file and line of an import, as linters print them."""
     path = Path(*importer.split("."))
     file = path / "__init__.py" if (PROJECT / path).is_dir() else path.with_suffix(".py")

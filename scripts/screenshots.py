@@ -28,8 +28,8 @@ DOCS = Path(__file__).parents[1] / "docs"
 NAME = "frozen-rank"  # of the recording
 CULPRIT = "rank 2"  # of its fault
 WIDTH, HEIGHT = 1160, 1460  # pixels of the page in docs/dashboard.png
-MOVING_WIDTH, MOVING_HEIGHT = 900, 640  # pixels of the moving picture, which shows the top of the page
-COLOURS = 64  # of the moving picture
+GIF_WIDTH, GIF_HEIGHT = 900, 640  # pixels of docs/frozen-rank.gif, which shows the top of the page
+COLOURS = 64  # of the GIF
 FRAME_SECONDS = 1.0
 LAST_SECONDS = 4.0  # the last frame stays this long
 HEALTHY_FRAMES, FAULTY_FRAMES = 5, 7  # shown before and after the page names the culprit
@@ -45,12 +45,12 @@ def main() -> None:
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
         page.goto(f"{dashboard}/job?job_id=recorded-{NAME}&range=5m")
         page.wait_for_selector(BANNER, timeout=1000 * READY_SECONDS)
-        frames = [*moving_frames(page)]
+        frames = [*gif_frames(page)]
         page.wait_for_timeout(1000 * CHARTS_SECONDS)
         still = Image.open(io.BytesIO(page.screenshot()))
         browser.close()
     still.convert("RGB").quantize(256).save(DOCS / "dashboard.png", optimize=True)
-    save_moving(frames, DOCS / f"{NAME}.gif")
+    save_gif(frames, DOCS / f"{NAME}.gif")
     for name in ("dashboard.png", f"{NAME}.gif"):
         print(f"{name}: {(DOCS / name).stat().st_size / 1000:.0f} kB")
 
@@ -79,9 +79,9 @@ def dashboard_of(process: subprocess.Popen[bytes], output: int) -> str:
     sys.exit(f"screenshots: the replay did not start: {os.pread(output, 1 << 16, 0).decode()}")
 
 
-def moving_frames(page: Page) -> Iterator[Image.Image]:
+def gif_frames(page: Page) -> Iterator[Image.Image]:
     """Yield the last frames of the healthy job, and the first ones after its culprit has a name."""
-    clip = {"x": 0, "y": 0, "width": WIDTH, "height": WIDTH * MOVING_HEIGHT / MOVING_WIDTH}
+    clip = {"x": 0, "y": 0, "width": WIDTH, "height": WIDTH * GIF_HEIGHT / GIF_WIDTH}
     healthy: list[Image.Image] = []
     remaining = FAULTY_FRAMES
     deadline = time.monotonic() + READY_SECONDS
@@ -101,12 +101,12 @@ def moving_frames(page: Page) -> Iterator[Image.Image]:
         page.wait_for_timeout(1000 * max(0.0, began + FRAME_SECONDS - time.monotonic()))
 
 
-def save_moving(frames: list[Image.Image], path: Path) -> None:
+def save_gif(frames: list[Image.Image], path: Path) -> None:
     """Write the frames as an animated GIF with one palette, so that nothing flickers."""
-    small = [frame.convert("RGB").resize((MOVING_WIDTH, MOVING_HEIGHT), Image.Resampling.LANCZOS) for frame in frames]
-    sheet = Image.new("RGB", (MOVING_WIDTH, 2 * MOVING_HEIGHT))
+    small = [frame.convert("RGB").resize((GIF_WIDTH, GIF_HEIGHT), Image.Resampling.LANCZOS) for frame in frames]
+    sheet = Image.new("RGB", (GIF_WIDTH, 2 * GIF_HEIGHT))
     sheet.paste(small[0], (0, 0))
-    sheet.paste(small[-1], (0, MOVING_HEIGHT))
+    sheet.paste(small[-1], (0, GIF_HEIGHT))
     palette = sheet.quantize(COLOURS)
     first, *rest = (frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in small)
     milliseconds = [int(1000 * FRAME_SECONDS)] * len(rest) + [int(1000 * LAST_SECONDS)]

@@ -62,8 +62,8 @@ class Row:
 class Result:
     """The result of one row: versions and numbers of tests."""
 
-    python: str
-    torch: str
+    python: str  # its version
+    torch: str  # its version, or `none`
     passed: int
     failed: int  # errors included
     skipped: int

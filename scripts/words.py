@@ -48,7 +48,7 @@ class Problem(NamedTuple):
 def problems(source: str) -> Iterator[Problem]:
     """Yield the problems of one Python file. Raises SyntaxError."""
     for node in ast.walk(ast.parse(source)):
-        for name in _bound(node):
+        for name in _bound_names(node):
             if name.strip("_").lower() in NAMES:
                 yield _problem_of_name(node.lineno, name)  # type: ignore[attr-defined]
         if isinstance(node, ast.Module | Definition):
@@ -80,7 +80,7 @@ def _problem_of_name(line: int, name: str) -> Problem:
     return Problem(line, f"`{name}` does not say what it names: use a noun")
 
 
-def _bound(node: ast.AST) -> tuple[str, ...]:
+def _bound_names(node: ast.AST) -> tuple[str, ...]:
     """Return the names that a node gives to something."""
     match node:
         case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
