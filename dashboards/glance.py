@@ -38,9 +38,9 @@ class Rank:
     host: str | None = None
     activity: str | None = None
     step: int | None = None
-    since_step_seconds: float | None = None
-    overdue_seconds: float | None = None
-    waiting_seconds: float | None = None
+    since_step_seconds: float | None = None  # since the end of its last step
+    overdue_seconds: float | None = None  # beyond its lease
+    waiting_seconds: float | None = None  # in a collective
     alive: bool | None = None
 
 

@@ -16,8 +16,8 @@ MAX_FINDINGS = 12  # on one chart
 class Mark:
     """A mark on a chart, from `start` to `end` in unix seconds."""
 
-    kind: Literal["finding", "activity", "moment", "span"]
-    label: str
+    kind: Literal["finding", "activity", "moment", "span"]  # moment: the time of a link; span: an end of the time axis
+    label: str  # the cause of the finding, or the activity
     start: float
     end: float
     severity: str = ""

@@ -3,13 +3,13 @@
 from dashboards.panels.panel import NUM_OUTLIERS, Panel
 
 ALL_HOSTS = "all hosts: "  # the beginning of the name of a row about all hosts
+# `%s` stands for `waiting` or `own` in these queries.
 ALL_HOSTS_ROWS = f"""
 label_replace(label_replace(
   max by (spread) (avg_over_time(zmon:job_host_%s:spread{{job_id=$job}}[$window])),
   "host", "{ALL_HOSTS}$1", "spread", "(.+)"), "spread", "", "", "")
 """
-# By how much a host differs from the median host, at most in the time range. `@ end()`: it is evaluated once, not for
-# each point.
+# The largest difference to the median host in the time range. `@ end()`: it is evaluated once, not for each point.
 GAP = "max by (host) (max_over_time(zmon:job_host_%s:gap{job_id=$job$of_host}[$range] @ end()))"
 OUTLIERS = f"topk({NUM_OUTLIERS}, {GAP})"
 

@@ -65,9 +65,8 @@ class Fleet:
 
     def limited_to(self, names: tuple[str, ...], summary: str = "") -> "Fleet":
         """Return the fleet with only these hosts, in this order."""
-        return replace(
-            self, matcher=f"host=~{quoted('|'.join(map(re.escape, names)))}", least_busy=names, summary=summary
-        )
+        matcher = f"host=~{quoted('|'.join(map(re.escape, names)))}"
+        return replace(self, matcher=matcher, least_busy=names, summary=summary)
 
 
 def show(context: ViewContext) -> bool:

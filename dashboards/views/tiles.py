@@ -20,7 +20,7 @@ from dashboards.views.context import ViewContext
 from zmon.format import UNKNOWN, duration
 from zmon.schema.api import RankRow, RanksRequest
 
-SHOWN_WAIT_SECONDS = 1  # shorter waits are part of every step and would only flicker
+MIN_WAIT_SECONDS = 1  # shorter waits are part of every step and would only flicker
 MAX_RANKS = 512  # a larger job has tiles only for the ranks that stand out
 MAX_TILES = 24  # people do not read more; the most urgent ranks are shown
 URGENCY = tuple(STATES.values())  # a rank in no such state has the colour of its activity
@@ -117,7 +117,7 @@ def _tile(rank: Rank, glance: Glance) -> Tile:
         return Tile(rank, "unwatched", STATES["unwatched"])
     if rank.alive is False and rank.activity != "done":
         return Tile(rank, "dead", STATES["dead"])
-    if waiting >= SHOWN_WAIT_SECONDS:
+    if waiting >= MIN_WAIT_SECONDS:
         return Tile(rank, f"waiting {duration(waiting)}", STATES["waiting"])
     if overdue > 0:
         return Tile(rank, f"overdue {duration(overdue)}", STATES["overdue"])
@@ -134,7 +134,7 @@ def _html(tile: Tile, context: ViewContext) -> str:
     rank_link = link("ranks", address.params(), f"rank {rank.rank}")
     ended = "" if rank.since_step_seconds is None else f" ended {duration(rank.since_step_seconds)} ago"
     facts = [rank.host or f"host {UNKNOWN}", f"step {number(rank.step)}{ended}"]
-    if (rank.waiting_seconds or 0) >= SHOWN_WAIT_SECONDS:
+    if (rank.waiting_seconds or 0) >= MIN_WAIT_SECONDS:
         facts.append("in a collective")
     lines = "".join(f"<span>{escape(fact)}</span>" for fact in facts)
     return (
