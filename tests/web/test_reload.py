@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.web.certificates import MUTUAL, OPTIONAL, SERVER, live_config
-from tests.web.serving import WHOLE, with_server
+from tests.web.serving import WHOLE, running_server
 from zmon.errors import UsageError
 from zmon.web import tls
 from zmon.web.live_config import reload_success
@@ -17,10 +17,9 @@ USERS = {"ann": bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()}
 ROLES = [{"user": "ann", "roles": ["read"]}]
 
 
-def test_new_certificate_is_used_from_the_next_handshake_on(make_config, authority):
+async def test_new_certificate_is_used_from_the_next_handshake_on(make_config, authority):
     config = make_config()
-
-    async def scenario(server):
+    async with running_server(live=config) as server:
         reader, _ = await server.send(WHOLE, authority.client())
         authority.issue("server", "127.0.0.1", "localhost")
         _, writer = await server.send(WHOLE, authority.client())
@@ -28,13 +27,10 @@ def test_new_certificate_is_used_from_the_next_handshake_on(make_config, authori
         assert {value for _, value in names} == {"127.0.0.1", "localhost"}
         assert b"200" in await reader.readline()  # the connection from before goes on
 
-    with_server(scenario, live=config)
 
-
-def test_broken_certificate_is_an_error_that_changes_nothing(make_config, authority, tmp_path, caplog):
+async def test_broken_certificate_is_an_error_that_changes_nothing(make_config, authority, tmp_path, caplog):
     config = make_config()
-
-    async def scenario(server):
+    async with running_server(live=config) as server:
         assert reload_success(config) == 1.0
         (tmp_path / "server.pem").write_text("no certificate")
         assert await server.status(tls=authority.client()) == 200
@@ -42,16 +38,13 @@ def test_broken_certificate_is_an_error_that_changes_nothing(make_config, author
         authority.issue("server", "127.0.0.1")
         assert await server.status(tls=authority.client()) == 200
         assert reload_success(config) == 1.0
-
-    with_server(scenario, live=config)
     assert "keeps its certificate: cannot use the certificate" in caplog.text
 
 
-def test_reload_reads_the_file_again_unless_it_is_broken(make_config, authority, tmp_path, caplog):
+async def test_reload_reads_the_file_again_unless_it_is_broken(make_config, authority, tmp_path, caplog):
     config = make_config()
     shutil.copy(tmp_path / "web.yaml", tmp_path / "good.yaml")
-
-    async def scenario(server):
+    async with running_server(live=config) as server:
         (tmp_path / "web.yaml").write_text("tls_server_config: {cert_fil: a}")
         config.reload()
         assert (await server.status(tls=authority.client()), reload_success(config)) == (200, 0.0)
@@ -64,8 +57,6 @@ def test_reload_reads_the_file_again_unless_it_is_broken(make_config, authority,
         reader, _ = await server.send(WHOLE, authority.client())
         assert b"X-Frame-Options: deny" in await reader.read(1000)
         assert reload_success(config) == 1.0
-
-    with_server(scenario, live=config)
     assert "stays as it was" in caplog.text
     assert "switches TLS on or off" in caplog.text
 
@@ -105,10 +96,9 @@ def test_reload_of_half_a_file_opens_nothing(authority, tmp_path, caplog, cut, r
     assert reason in caplog.text
 
 
-def test_connection_without_a_certificate_is_nobody_after_a_reload_that_demands_one(authority, tmp_path):
+async def test_connection_without_a_certificate_is_nobody_after_a_reload_that_demands_one(authority, tmp_path):
     config = live_config(tmp_path, tls_server_config=OPTIONAL, basic_auth_users=USERS)
-
-    async def scenario(server):
+    async with running_server(live=config) as server:
         reader, writer = await server.send(WHOLE, authority.client())
         assert b" 401 " in await reader.readline()
         (tmp_path / "web.yaml").write_text(yaml.safe_dump({"tls_server_config": OPTIONAL | MUTUAL}))
@@ -119,14 +109,11 @@ def test_connection_without_a_certificate_is_nobody_after_a_reload_that_demands_
         assert rest.count(b"HTTP/1.1 401") == 1
         assert b" 200 " not in rest
 
-    with_server(scenario, live=config)
 
-
-def test_connection_whose_name_is_no_longer_allowed_is_closed_after_the_reload(authority, tmp_path):
+async def test_connection_whose_name_is_no_longer_allowed_is_closed_after_the_reload(authority, tmp_path):
     pair = authority.issue("hub", "hub.example.org")
     config = live_config(tmp_path, tls_server_config=SERVER | MUTUAL | {"client_allowed_sans": ["hub.example.org"]})
-
-    async def scenario(server):
+    async with running_server(live=config) as server:
         reader, writer = await server.send(WHOLE, authority.client(pair))
         assert b" 200 " in await reader.readline()
         keys = SERVER | MUTUAL | {"client_allowed_sans": ["new.example.org"]}
@@ -134,5 +121,3 @@ def test_connection_whose_name_is_no_longer_allowed_is_closed_after_the_reload(a
         config.reload()
         writer.write(WHOLE)
         assert b"HTTP/1.1 200" not in await asyncio.wait_for(reader.read(), 5)
-
-    with_server(scenario, live=config)

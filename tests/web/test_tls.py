@@ -10,34 +10,27 @@ import bcrypt
 import pytest
 
 from tests.web.certificates import MUTUAL, OPTIONAL, SERVER, Certificates, live_config
-from tests.web.serving import WHOLE, is_closed, request, with_server
+from tests.web.serving import WHOLE, is_closed, request, running_server
 from zmon.errors import UsageError
 
 
-def statuses(config, *clients):
+async def statuses(config, *clients):
     """Return the status that each client gets; None if its connection is refused."""
-    answers = []
-
-    async def scenario(server):
-        answers.extend([await server.status(tls=client) for client in clients])
-
-    with_server(scenario, live=config)
-    return answers
+    async with running_server(live=config) as server:
+        return [await server.status(tls=client) for client in clients]
 
 
-def test_client_that_trusts_the_authority_is_answered(make_config, authority, tmp_path):
+async def test_client_that_trusts_the_authority_is_answered(make_config, authority, tmp_path):
     (tmp_path / "other").mkdir()
     stranger = Certificates(tmp_path / "other")
-    assert statuses(make_config(), authority.client(), stranger.client()) == [200, None]
+    assert await statuses(make_config(), authority.client(), stranger.client()) == [200, None]
 
 
-def test_request_without_tls_is_not_answered(make_config, authority):
-    async def scenario(server):
+async def test_request_without_tls_is_not_answered(make_config, authority):
+    async with running_server(live=make_config()) as server:
         reader, _ = await server.send(WHOLE, tls=None)
         assert b"HTTP/" not in await reader.read(100)
         assert await server.status(tls=authority.client()) == 200
-
-    with_server(scenario, live=make_config())
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
@@ -50,11 +43,13 @@ def test_request_without_tls_is_not_answered(make_config, authority):
         ("TLS13", ssl.TLSVersion.TLSv1_2, None),
     ],
 )
-def test_min_version_decides_which_versions_of_tls_are_answered(make_config, authority, min_version, version, status):
-    assert statuses(make_config(min_version=min_version), authority.client(version=version)) == [status]
+async def test_min_version_decides_which_versions_are_answered(
+    make_config, authority, min_version, version, status
+):
+    assert await statuses(make_config(min_version=min_version), authority.client(version=version)) == [status]
 
 
-def test_client_needs_a_certificate_of_the_authority_that_has_not_expired(make_config, authority, tmp_path):
+async def test_client_needs_a_certificate_of_the_authority_that_has_not_expired(make_config, authority, tmp_path):
     (tmp_path / "other").mkdir()
     stranger = Certificates(tmp_path / "other").issue("hub", "hub.example.org")
     pairs = {
@@ -63,20 +58,20 @@ def test_client_needs_a_certificate_of_the_authority_that_has_not_expired(make_c
         "expired": authority.issue("old", "hub.example.org", expired=True),
         "good": authority.issue("hub", "hub.example.org"),
     }
-    answers = statuses(make_config(**MUTUAL), *map(authority.client, pairs.values()))
+    answers = await statuses(make_config(**MUTUAL), *map(authority.client, pairs.values()))
     assert dict(zip(pairs, answers, strict=True)) == {
         "none": None, "of another authority": None, "expired": None, "good": 200
     }  # fmt: skip
 
 
-def test_client_needs_a_name_that_is_allowed(make_config, authority):
+async def test_client_needs_a_name_that_is_allowed(make_config, authority):
     allowed = make_config(**MUTUAL, client_allowed_sans=["hub.example.org", "10.0.0.7"])
     pairs = [
         authority.issue("a", "agent.example.org"),
         authority.issue("b", "hub.example.org"),
         authority.issue("c", "10.0.0.7"),
     ]
-    assert statuses(allowed, *map(authority.client, pairs)) == [None, 200, 200]
+    assert await statuses(allowed, *map(authority.client, pairs)) == [None, 200, 200]
 
 
 @pytest.mark.parametrize(
@@ -97,8 +92,8 @@ def test_unusable_files_are_refused_at_the_start_with_one_line(make_config, auth
     assert "\n" not in str(caught.value)
 
 
-def test_clients_that_never_finish_their_handshake_are_closed_to_make_room(make_config, authority):
-    async def scenario(server):
+async def test_clients_that_never_finish_their_handshake_are_closed_to_make_room(make_config, authority):
+    async with running_server(max_connections=8, live=make_config()) as server:
         waiting = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(20)]
         try:
             assert await server.status(tls=authority.client()) == 200
@@ -108,16 +103,13 @@ def test_clients_that_never_finish_their_handshake_are_closed_to_make_room(make_
             for _, writer in waiting:
                 writer.close()
 
-    with_server(scenario, most=8, live=make_config())
 
-
-def test_clients_without_a_login_are_closed_before_those_in_their_handshake(authority, tmp_path):
+async def test_clients_without_a_login_are_closed_before_those_in_their_handshake(authority, tmp_path):
     """The server has eight connections. Each client with a login needs the place of another one."""
     users = {"ann": bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()}
     config = live_config(tmp_path, tls_server_config=SERVER, basic_auth_users=users)
     login = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Basic " + base64.b64encode(b"ann:secret")
-
-    async def scenario(server):
+    async with running_server(max_connections=8, live=config) as server:
         in_handshake, writer = await asyncio.open_connection("127.0.0.1", server.port)
         server.sockets.append(writer)
         strangers = [await server.send(request("livez"), authority.client()) for _ in range(7)]
@@ -131,14 +123,12 @@ def test_clients_without_a_login_are_closed_before_those_in_their_handshake(auth
             assert await server.status(login + b"\r\n\r\n", tls=authority.client()) == 200
         assert await is_closed(in_handshake, 0.2)
 
-    with_server(scenario, most=8, live=config)
 
-
-def test_certificate_with_an_empty_name_has_no_role(authority, tmp_path):
+async def test_certificate_with_an_empty_name_has_no_role(authority, tmp_path):
     (tmp_path / "token").write_text("0123456789abcdef")
     roles = [{"token_file": "token", "roles": ["metrics", "read"]}]
     config = live_config(tmp_path, tls_server_config=OPTIONAL, zmon_roles=roles)
     certificate = {"subjectAltName": (("URI", ""), ("DNS", ""))}
     transport = SimpleNamespace(get_extra_info=lambda name: certificate)
     sent = SimpleNamespace(headers={}, remote="127.0.0.1", transport=transport)
-    assert asyncio.run(config.access.roles(sent)) == frozenset()
+    assert await config.access.roles(sent) == frozenset()
