@@ -57,7 +57,7 @@ def test_sample_of_an_interface_has_the_values_of_its_files(fake_sys, source, in
     assert reading.dropped == ()
 
 
-def test_member_of_a_bond_shows_the_bond(fake_sys, source):
+def test_only_a_member_of_a_bond_shows_a_bond(fake_sys, source):
     for name, where in {"bond0": "virtual", "eth0": CARD, "eth1": f"{CARD[:-1]}1"}.items():
         fake_sys.interface(name, where)
     fake_sys.bond("bond0", "eth0", "eth1")  # this also writes `bonding_masters`, a file beside the interfaces
