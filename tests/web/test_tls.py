@@ -43,9 +43,7 @@ async def test_request_without_tls_is_not_answered(make_config, authority):
         ("TLS13", ssl.TLSVersion.TLSv1_2, None),
     ],
 )
-async def test_min_version_decides_which_versions_are_answered(
-    make_config, authority, min_version, version, status
-):
+async def test_min_version_decides_which_versions_are_answered(make_config, authority, min_version, version, status):
     assert await statuses(make_config(min_version=min_version), authority.client(version=version)) == [status]
 
 
